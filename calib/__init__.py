@@ -1,0 +1,1 @@
+"""Time models of kernels, calibrated against timings."""

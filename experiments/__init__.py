@@ -1,0 +1,1 @@
+"""Benchmark kernels, and checks of the models against measured hardware."""

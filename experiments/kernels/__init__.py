@@ -1,0 +1,1 @@
+"""The benchmark kernels, as Loopy workloads."""

@@ -1,0 +1,462 @@
+"""A cache level in numba: lookup, replacement, fills, stores, write-backs, pending hits.
+
+Arrays and scalars in, arrays out; the readable twin is memsim/reference.py.
+
+Addresses are dense: the 256-byte chunks that a trace touches are numbered in address order, so a
+line is an index and `slot_of[line]` finds it in a cache of any associativity with one load. Within
+a line a uint8 mask has one bit per 32-byte granule.
+
+A request on its way down is one uint64 record; see `pack`. Bytes of partly written granules travel
+beside it in `partial`, in the same order.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numba as nb
+import numpy as np
+import numpy.typing as npt
+
+from memsim.rng import below
+
+U8 = npt.NDArray[np.uint8]
+U32 = npt.NDArray[np.uint32]
+U64 = npt.NDArray[np.uint64]
+I16 = npt.NDArray[np.int16]
+I32 = npt.NDArray[np.int32]
+I64 = npt.NDArray[np.int64]
+
+LRU, FIFO, RANDOM, PLRU = range(4)
+PASS, NO_FETCH, FETCH_ON_WRITE, LAZY_FETCH, UPDATE_AND_FETCH = range(5)
+LOAD, STORE, ATOMIC = range(3)
+ROUND_ROBIN, LOOSE_ROUND_ROBIN, GREEDY_OLDEST, UNIFORM = range(4)
+
+STARTS_SEQUENCE, BARRIER, KIND_SHIFT = 1, 2, 2
+"""Bits of an access's flags; its kind stands above KIND_SHIFT."""
+
+ACCESSES, HITS, PENDING, READ_GRANULES, WRITE_GRANULES = range(5)
+N_COUNTS = 5
+"""Columns of the counts; rows are sites, and again sites for what is not counted (warm-up)."""
+
+MAX_SITES = 1 << 15
+MAX_LINES = 1 << 30
+
+
+class Geometry(NamedTuple):
+    """The numbers of one cache level; see memsim.machine.Level.
+
+    n_sets : of a whole instance, all slices;  stride : int32 words of a slot
+    """
+
+    granules_per_line: int
+    n_sets: int
+    ways: int
+    n_lines: int
+    replacement: int
+    write_back: bool
+    write_allocate: int
+    evict_on_write: bool
+    caches_loads: bool
+    written_hits_only: bool
+    down_granules: int
+    stride: int
+
+
+class Tables(NamedTuple):
+    """By granule mask (256,) uint8: sectors widened, sectors counted, and what a miss fetches."""
+
+    sectors: U8
+    n_sectors: U8
+    fill: U8
+    n_granules: U8
+
+
+class Cache(NamedTuple):
+    """The state of all instances of one level, laid out so that a request meets few of this CPU's
+    own cache lines.
+
+    lines : (n_instance * n_lines * 2,) int32: where a line is (a slot, -1 where absent), its set
+    slots : (n_instance * n_sets * ways * stride,) int32; a slot is the index of its first word.
+        Words: LINE (-1 empty), META (granule masks: valid | dirty << 8 | partly written << 16 |
+        brought in by a write << 24), PREV and NEXT in the set's recency ring, FILLED (turn of the
+        last fill), WRITER (site that wrote last), then per granule the turn of its fill, and
+        where stores are kept under a mask the bytes written
+    sets : (n_instance * n_sets * 2,) int32: the front of the recency ring, slots ever filled
+    tree : (n_instance * n_sets * ways,) uint8, nodes of tree-PLRU, or (1,)
+    """
+
+    lines: I32
+    slots: I32
+    sets: I32
+    tree: U8
+
+
+LINE, META, PREV, NEXT, FILLED, WRITER, TURNS = range(7)
+"""Words of a slot."""
+
+
+class Queue(NamedTuple):
+    """Requests on their way down: records, bytes of partial granules, how many of each."""
+
+    record: U64
+    partial: U32
+    used: I64
+
+
+_OPTIONS: dict[str, Any] = {
+    "cache": True,  # compiled once per installation
+    "nogil": True,
+    "error_model": "numpy",  # C division
+    "boundscheck": False,  # indices are trusted; the edges of the package check them
+    # No reference counts: the loops below take tuples of arrays apart on every request, and
+    # counting cost 900 ns a request where the work itself takes 30. So nothing here may allocate.
+    "_nrt": False,
+}
+
+
+def hot(function: Any) -> Any:
+    """Compile a hot loop; it may not allocate."""
+    return nb.njit(**_OPTIONS)(function)
+
+
+def inner(function: Any) -> Any:
+    """As `hot`, for what a hot loop calls: inlined by force."""
+    return nb.njit(forceinline=True, **_OPTIONS)(function)
+
+
+@inner
+def pack(line, mask, full, site, kind, counted):  # type: ignore[no-untyped-def]
+    """A request: line 30 bits, granule mask 8, fully written granules 8, site 15, kind 2, counted 1."""
+    return (
+        np.uint64(line)
+        | np.uint64(mask) << np.uint64(30)
+        | np.uint64(full) << np.uint64(38)
+        | np.uint64(site) << np.uint64(46)
+        | np.uint64(kind) << np.uint64(61)
+        | np.uint64(counted) << np.uint64(63)
+    )
+
+
+@inner
+def unpack(record):  # type: ignore[no-untyped-def]
+    """(line, mask, full, site, kind, counted) of a record."""
+    low = np.int64(record & np.uint64(0x7FFFFFFFFFFFFFFF))
+    return (
+        low & 0x3FFFFFFF,
+        (low >> 30) & 0xFF,
+        (low >> 38) & 0xFF,
+        (low >> 46) & 0x7FFF,
+        low >> 61,
+        np.int64(record >> np.uint64(63)),
+    )
+
+
+@inner
+def _emit(geometry, queue, line, mask, full, site, kind, counted):  # type: ignore[no-untyped-def]
+    """Queue a request for the next level down, in the longer of the two levels' lines."""
+    here, next_ = geometry.granules_per_line, geometry.down_granules
+    if here < next_:
+        ratio = next_ // here
+        shift = (line % ratio) * here
+        line, mask, full = line // ratio, mask << shift, full << shift
+    queue.record[queue.used[0]] = pack(line, mask, full, site, kind, counted)
+    queue.used[0] += 1
+
+
+@inner
+def _promote(cache, slot, bin_):  # type: ignore[no-untyped-def]
+    """Make a slot the most recent of its set."""
+    slots = cache.slots
+    front = np.int64(cache.sets[2 * bin_])
+    if front == slot:
+        return
+    tail = np.int64(slots[front + PREV])
+    if tail != slot:
+        before, after = np.int64(slots[slot + PREV]), np.int64(slots[slot + NEXT])
+        slots[before + NEXT] = after
+        slots[after + PREV] = before
+        slots[tail + NEXT] = slot
+        slots[slot + PREV] = tail
+        slots[slot + NEXT] = front
+        slots[front + PREV] = slot
+    cache.sets[2 * bin_] = slot
+
+
+@inner
+def _drop(geometry, cache, instance, slot, bin_):  # type: ignore[no-untyped-def]
+    """Invalidate a slot; in a recency ring it becomes the next victim."""
+    cache.lines[2 * (instance * geometry.n_lines + cache.slots[slot + LINE])] = -1
+    cache.slots[slot + LINE] = -1
+    cache.slots[slot + META] = 0
+    if geometry.replacement <= FIFO:
+        _promote(cache, slot, bin_)
+        cache.sets[2 * bin_] = cache.slots[slot + NEXT]
+
+
+@inner
+def _tree_touch(geometry, cache, way, bin_):  # type: ignore[no-untyped-def]
+    """Point every node on the way's path away from it."""
+    node, span, base = 1, geometry.ways, bin_ * geometry.ways
+    while span > 1:
+        span //= 2
+        right = way // span & 1
+        cache.tree[base + node] = 1 - right
+        node = 2 * node + right
+
+
+@inner
+def _touch(geometry, cache, slot, bin_):  # type: ignore[no-untyped-def]
+    """A hit, as the replacement policy sees it."""
+    if geometry.replacement == LRU:
+        _promote(cache, slot, bin_)
+    elif geometry.replacement == PLRU:
+        _tree_touch(geometry, cache, slot // geometry.stride - bin_ * geometry.ways, bin_)
+
+
+@inner
+def _victim(geometry, cache, rng, bin_):  # type: ignore[no-untyped-def]
+    """The slot to fill: one never used, else the policy's choice."""
+    if geometry.replacement <= FIFO:
+        slot = np.int64(cache.slots[cache.sets[2 * bin_] + PREV])
+        cache.sets[2 * bin_] = slot
+        return slot
+    base = bin_ * geometry.ways
+    if cache.sets[2 * bin_ + 1] < geometry.ways:
+        way = np.int64(cache.sets[2 * bin_ + 1])
+        cache.sets[2 * bin_ + 1] += 1
+    elif geometry.replacement == RANDOM:
+        way = below(rng, geometry.ways)
+    else:
+        node, span, way = 1, geometry.ways, np.int64(0)
+        while span > 1:
+            span //= 2
+            right = np.int64(cache.tree[base + node])
+            way += right * span
+            node = 2 * node + right
+    if geometry.replacement == PLRU:
+        _tree_touch(geometry, cache, way, bin_)
+    return (base + way) * geometry.stride
+
+
+@inner
+def _write_back(geometry, tables, cache, counts, queue, n_site, slot, counted):  # type: ignore[no-untyped-def]
+    """Send a slot's dirty sectors down, on behalf of the site that wrote last."""
+    meta = np.int64(cache.slots[slot + META])
+    dirty = (meta >> 8) & 0xFF
+    if not dirty:
+        return
+    site = np.int64(cache.slots[slot + WRITER])
+    partly = (meta >> 16) & 0xFF & ~meta
+    full = dirty & ~partly
+    if partly:
+        bytes_at = slot + TURNS + geometry.granules_per_line
+        for g in range(geometry.granules_per_line):
+            if partly >> g & 1:
+                written = np.uint32(cache.slots[bytes_at + g])
+                if written == np.uint32(0xFFFFFFFF):
+                    full |= 1 << g
+                elif written == 0:
+                    dirty &= ~(1 << g)
+                else:
+                    queue.partial[queue.used[1]] = written
+                    queue.used[1] += 1
+        full &= dirty
+    row = site + (0 if counted else n_site)
+    counts[row, WRITE_GRANULES] += tables.n_granules[tables.sectors[dirty]]
+    _emit(geometry, queue, np.int64(cache.slots[slot + LINE]), dirty, full, site, STORE, counted)
+
+
+@inner
+def _allocate(  # type: ignore[no-untyped-def]
+    geometry, tables, cache, counts, queue, rng, n_site, instance, line, bin_, counted
+):
+    """A slot for an absent line; what it held is evicted, and written back where dirty."""
+    slot = _victim(geometry, cache, rng, bin_)
+    old = np.int64(cache.slots[slot + LINE])
+    if old >= 0:
+        _write_back(geometry, tables, cache, counts, queue, n_site, slot, counted)
+        cache.lines[2 * (instance * geometry.n_lines + old)] = -1
+    cache.slots[slot + LINE] = line
+    cache.slots[slot + META] = 0
+    cache.lines[2 * (instance * geometry.n_lines + line)] = slot
+    return slot
+
+
+@inner
+def _fill(geometry, cache, slot, fetched, now):  # type: ignore[no-untyped-def]
+    """Mark sectors valid that were asked for from below just now."""
+    cache.slots[slot + META] = (np.int64(cache.slots[slot + META]) | fetched) & ~(fetched << 16)
+    cache.slots[slot + FILLED] = now
+    base = slot + TURNS
+    for g in range(geometry.granules_per_line):
+        if fetched >> g & 1:
+            cache.slots[base + g] = now
+
+
+@inner
+def _pending(geometry, tables, cache, slot, hit, now, window):  # type: ignore[no-untyped-def]
+    """How many of the hit sectors were asked for less than `window` turns ago."""
+    if now - cache.slots[slot + FILLED] >= window:
+        return np.int64(0)
+    young = 0
+    base = slot + TURNS
+    for g in range(geometry.granules_per_line):
+        if hit >> g & 1 and now - cache.slots[base + g] < window:
+            young |= 1 << g
+    return np.int64(tables.n_sectors[young])
+
+
+@inner
+def read(  # type: ignore[no-untyped-def]
+    geometry, tables, cache, counts, queue, rng, n_site,
+    instance, line, mask, site, kind, counted, now, window,
+):  # fmt: skip
+    """A load, or the read half of an atomic; returns the slot, -1 where the level is passed by."""
+    row = site + (0 if counted else n_site)
+    need = np.int64(tables.sectors[mask])
+    counts[row, ACCESSES] += tables.n_sectors[need]
+    if kind == LOAD and not geometry.caches_loads:
+        counts[row, READ_GRANULES] += tables.n_granules[mask]
+        _emit(geometry, queue, line, mask, 0, site, LOAD, counted)
+        return np.int64(-1)
+    at = 2 * (instance * geometry.n_lines + line)
+    slot, bin_ = np.int64(cache.lines[at]), instance * geometry.n_sets + cache.lines[at + 1]
+    if slot >= 0:
+        hit = need & np.int64(cache.slots[slot + META])
+        _touch(geometry, cache, slot, bin_)
+        if hit:
+            young = _pending(geometry, tables, cache, slot, hit, now, window)
+            counts[row, HITS] += np.int64(tables.n_sectors[hit]) - young
+            counts[row, PENDING] += young
+        missing = need & ~hit
+        if not missing:
+            return slot
+    else:
+        slot = _allocate(
+            geometry, tables, cache, counts, queue, rng, n_site, instance, line, bin_, counted
+        )
+        missing = need
+    fetched = np.int64(tables.fill[missing])
+    counts[row, READ_GRANULES] += tables.n_granules[fetched]
+    _emit(geometry, queue, line, fetched, 0, site, LOAD, counted)
+    _fill(geometry, cache, slot, fetched, now)
+    return slot
+
+
+@inner
+def _pass_store(geometry, tables, counts, queue, row, line, mask, full, site, kind, counted, bytes_, n_bytes):  # type: ignore[no-untyped-def]  # fmt: skip
+    """Send a store on to the next level as it came."""
+    counts[row, WRITE_GRANULES] += tables.n_granules[mask]
+    for k in range(n_bytes):
+        queue.partial[queue.used[1]] = bytes_[k]
+        queue.used[1] += 1
+    _emit(geometry, queue, line, mask, full, site, kind, counted)
+
+
+@inner
+def _merge_bytes(geometry, tables, cache, slot, need, mask, full, bytes_):  # type: ignore[no-untyped-def]
+    """Lay partly written granules over a slot; a sector whose bytes are all written is valid."""
+    bytes_at = slot + TURNS + geometry.granules_per_line
+    meta = np.int64(cache.slots[slot + META])
+    fresh = need & ~meta & ~(meta >> 16)
+    taken = 0
+    complete = 0
+    for g in range(geometry.granules_per_line):
+        if fresh >> g & 1:
+            cache.slots[bytes_at + g] = 0
+        if mask >> g & 1:
+            if full >> g & 1:
+                cache.slots[bytes_at + g] = -1
+            else:
+                cache.slots[bytes_at + g] |= np.int32(bytes_[taken])
+                taken += 1
+        if cache.slots[bytes_at + g] == -1:
+            complete |= 1 << g
+    incomplete = np.int64(tables.sectors[need & ~complete]) & ~meta
+    whole = need & ~incomplete
+    meta = (meta | whole) & ~(whole << 16)
+    cache.slots[slot + META] = meta | incomplete << 16
+
+
+@inner
+def write(  # type: ignore[no-untyped-def]
+    geometry, tables, cache, counts, queue, rng, n_site,
+    instance, line, mask, full, site, counted, now, bytes_, n_bytes,
+):  # fmt: skip
+    """A store; `bytes_` holds the byte masks of the granules in mask that are not in full."""
+    row = site + (0 if counted else n_site)
+    need = np.int64(tables.sectors[mask])
+    counts[row, ACCESSES] += tables.n_sectors[need]
+    at = 2 * (instance * geometry.n_lines + line)
+    slot, bin_ = np.int64(cache.lines[at]), instance * geometry.n_sets + cache.lines[at + 1]
+    present = 0
+    if slot >= 0:
+        meta = np.int64(cache.slots[slot + META])
+        present = need & (meta | meta >> 16)
+        counted_hits = present & meta >> 24 if geometry.written_hits_only else present
+        counts[row, HITS] += tables.n_sectors[counted_hits]
+        if present and geometry.evict_on_write:
+            _write_back(geometry, tables, cache, counts, queue, n_site, slot, counted)
+            _drop(geometry, cache, instance, slot, bin_)
+            slot, present = np.int64(-1), 0
+        elif present:
+            _touch(geometry, cache, slot, bin_)
+    if not geometry.write_back:
+        _pass_store(geometry, tables, counts, queue, row, line, mask, full, site, STORE, counted, bytes_, n_bytes)  # fmt: skip
+        return
+    missing = need & ~present
+    if geometry.write_allocate == PASS and missing:
+        # What is absent goes by; a request that straddles both is sent down whole.
+        _pass_store(geometry, tables, counts, queue, row, line, mask, full, site, STORE, counted, bytes_, n_bytes)  # fmt: skip
+        return
+    if slot < 0:
+        slot = _allocate(
+            geometry, tables, cache, counts, queue, rng, n_site, instance, line, bin_, counted
+        )
+    cache.slots[slot + WRITER] = site
+    if missing and geometry.write_allocate == UPDATE_AND_FETCH:
+        # The C2050 (seed 001, section 2.1): memory is updated, then the block is brought in.
+        _pass_store(geometry, tables, counts, queue, row, line, mask, full, site, STORE, counted, bytes_, n_bytes)  # fmt: skip
+        fetched = np.int64(tables.fill[missing])
+        counts[row, READ_GRANULES] += tables.n_granules[fetched]
+        _emit(geometry, queue, line, fetched, 0, site, LOAD, counted)
+        _fill(geometry, cache, slot, fetched, now)
+        cache.slots[slot + META] |= np.int32(present << 8 | need << 24)
+        return
+    if geometry.write_allocate == LAZY_FETCH:
+        _merge_bytes(geometry, tables, cache, slot, need, mask, full, bytes_)
+    elif missing:
+        if geometry.write_allocate == FETCH_ON_WRITE:
+            wanted = missing & np.int64(tables.sectors[missing & ~full])
+            if wanted:
+                fetched = np.int64(tables.fill[wanted])
+                counts[row, READ_GRANULES] += tables.n_granules[fetched]
+                _emit(geometry, queue, line, fetched, 0, site, LOAD, counted)
+                _fill(geometry, cache, slot, fetched, now)
+        cache.slots[slot + META] |= np.int32(missing)
+    cache.slots[slot + META] |= np.int32(need << 8 | need << 24)
+
+
+@inner
+def update(  # type: ignore[no-untyped-def]
+    geometry, tables, cache, counts, queue, rng, n_site,
+    instance, line, mask, site, counted, now, window, bytes_,
+):  # fmt: skip
+    """An atomic: performed where stores are kept, so a write-through level is passed by."""
+    if not geometry.write_back:
+        row = site + (0 if counted else n_site)
+        counts[row, ACCESSES] += tables.n_sectors[mask]
+        at = 2 * (instance * geometry.n_lines + line)
+        slot, bin_ = np.int64(cache.lines[at]), instance * geometry.n_sets + cache.lines[at + 1]
+        if slot >= 0:
+            _drop(geometry, cache, instance, slot, bin_)
+        _pass_store(geometry, tables, counts, queue, row, line, mask, 0, site, ATOMIC, counted, bytes_, 0)  # fmt: skip
+        return
+    slot = read(
+        geometry, tables, cache, counts, queue, rng, n_site,
+        instance, line, mask, site, ATOMIC, counted, now, window,
+    )  # fmt: skip
+    need = np.int64(tables.sectors[mask])
+    cache.slots[slot + WRITER] = site
+    cache.slots[slot + META] |= np.int32(need << 8 | need << 24)

@@ -1,0 +1,329 @@
+"""Step 3 of a trial: the sub-groups of one core take turns, and their requests meet its first cache.
+
+A core is independent of the others up to its queue for the next level: its groups are dealt out
+beforehand, and nothing that happens below reaches back. So cores are replayed one by one, each with
+a cache small enough to stay in this CPU's own.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from memsim.cache import (
+    BARRIER,
+    FILLED,
+    GREEDY_OLDEST,
+    I16,
+    I32,
+    I64,
+    KIND_SHIFT,
+    LINE,
+    LOAD,
+    LOOSE_ROUND_ROBIN,
+    META,
+    NEXT,
+    PREV,
+    STARTS_SEQUENCE,
+    STORE,
+    U8,
+    U32,
+    UNIFORM,
+    hot,
+    inner,
+    read,
+    update,
+    write,
+)
+from memsim.rng import below
+
+
+class Requests(NamedTuple):
+    """A trace in one machine's lines: a request is the part of an access that falls into one line.
+
+    per sub-group: subgroup_offset (n + 1,) int64 into the accesses, group (n,) int32
+    per access: offset (n + 1,) int64 into the requests, site int16, flags uint8,
+        partial_offset (n + 1,) int64 into partial
+    per request: line int32, mask and full uint8 (granules asked for; granules fully covered)
+    partial : uint32, byte masks of the granules of stores that are not fully covered
+    per group: first_subgroup (n_group + 1,) int32
+    """
+
+    subgroup_offset: I64
+    group: I32
+    offset: I64
+    site: I16
+    flags: U8
+    partial_offset: I64
+    line: I32
+    mask: U8
+    full: U8
+    partial: U32
+    first_subgroup: I32
+
+
+class Progress(NamedTuple):
+    """Where the sub-groups and groups of a launch stand.
+
+    position (n_subgroup,) int64, the next access; start (n_subgroup,) int64, where counting begins;
+    held and parked (n_subgroup,) uint8; ready_turn (n_subgroup,) int64;
+    alive, waiting (n_group,) int32; counted (n_group,) uint8; weight (n_subgroup,) int32;
+    ring (capacity,) int32 and ends (2,) int64: the sub-groups ready for a turn, [head, length]
+    """
+
+    position: I64
+    start: I64
+    held: U8
+    parked: U8
+    ready_turn: I64
+    alive: I32
+    waiting: I32
+    counted: U8
+    weight: I32
+    ring: I32
+    ends: I64
+
+
+@inner
+def _push(progress, s):  # type: ignore[no-untyped-def]
+    capacity = len(progress.ring)
+    progress.ring[(progress.ends[0] + progress.ends[1]) % capacity] = s
+    progress.ends[1] += 1
+
+
+@inner
+def _take(progress, k):  # type: ignore[no-untyped-def]
+    """Remove and return the k-th ready sub-group; those before it keep their order."""
+    capacity, head = len(progress.ring), progress.ends[0]
+    s = progress.ring[(head + k) % capacity]
+    for i in range(k, 0, -1):
+        progress.ring[(head + i) % capacity] = progress.ring[(head + i - 1) % capacity]
+    progress.ends[0] = (head + 1) % capacity
+    progress.ends[1] -= 1
+    return np.int64(s)
+
+
+@inner
+def _pick(progress, sampler, rng, turn, last):  # type: ignore[no-untyped-def]
+    """Which ready sub-group has the turn."""
+    n = progress.ends[1]
+    if sampler == UNIFORM:
+        return _take(progress, below(rng, n))
+    if sampler < LOOSE_ROUND_ROBIN:
+        return _take(progress, 0)
+    capacity, head = len(progress.ring), progress.ends[0]
+    best, best_turn, oldest = 0, np.int64(2**62), np.int64(2**62)
+    for k in range(n):
+        s = np.int64(progress.ring[(head + k) % capacity])
+        ready = max(progress.ready_turn[s], turn)
+        if sampler == GREEDY_OLDEST:
+            if s == last and ready <= turn:
+                return _take(progress, k)
+            if ready < best_turn or (ready == best_turn and s < oldest):
+                best, best_turn, oldest = k, ready, s
+        elif ready < best_turn:
+            best, best_turn = k, ready
+            if ready <= turn:
+                break
+    return _take(progress, best)
+
+
+@inner
+def _place(requests, progress, warming, s):  # type: ignore[no-untyped-def]
+    """A sub-group after its turn: retired, held at a barrier, parked at its start, or ready."""
+    p, end = progress.position[s], requests.subgroup_offset[s + 1]
+    g = requests.group[s]
+    if warming and p >= progress.start[s]:
+        progress.parked[s] = 1
+    elif p == end:
+        progress.alive[g] -= 1
+    elif requests.flags[p] & BARRIER:
+        progress.position[s] = p + 1
+        progress.held[s] = 1
+        progress.waiting[g] += 1
+    else:
+        _push(progress, s)
+
+
+@inner
+def _settle(requests, progress, warming, g):  # type: ignore[no-untyped-def]
+    """Release a group's barrier, and the next one, while all that are alive wait at it."""
+    while progress.waiting[g] > 0 and progress.waiting[g] == progress.alive[g]:
+        progress.waiting[g] = 0
+        for s in range(requests.first_subgroup[g], requests.first_subgroup[g + 1]):
+            if progress.held[s]:
+                progress.held[s] = 0
+                _place(requests, progress, warming, s)
+
+
+@inner
+def _start(requests, progress, groups, next_group):  # type: ignore[no-untyped-def]
+    """Bring in the next group that has anything to do; returns the index after it."""
+    while next_group < len(groups):
+        g = groups[next_group]
+        next_group += 1
+        first, last = requests.first_subgroup[g], requests.first_subgroup[g + 1]
+        progress.alive[g] = last - first
+        for s in range(first, last):
+            progress.position[s] = requests.subgroup_offset[s]
+            _place(requests, progress, False, s)
+        _settle(requests, progress, False, g)
+        if progress.alive[g] > 0:
+            break
+    return next_group
+
+
+@inner
+def _issue(  # type: ignore[no-untyped-def]
+    geometry, tables, cache, counts, queue, rng, n_site, requests, p, counted, turn, window, bytes_
+):
+    """All requests of one access."""
+    site = np.int64(requests.site[p])
+    kind = np.int64(requests.flags[p] >> KIND_SHIFT)
+    taken = requests.partial_offset[p]
+    for r in range(requests.offset[p], requests.offset[p + 1]):
+        line, mask = np.int64(requests.line[r]), np.int64(requests.mask[r])
+        if kind == LOAD:
+            read(
+                geometry, tables, cache, counts, queue, rng, n_site,
+                0, line, mask, site, LOAD, counted, turn, window,
+            )  # fmt: skip
+        elif kind == STORE:
+            full = np.int64(requests.full[r])
+            n_bytes = np.int64(tables.n_granules[mask & ~full])
+            for k in range(n_bytes):
+                bytes_[k] = requests.partial[taken + k]
+            taken += n_bytes
+            write(
+                geometry, tables, cache, counts, queue, rng, n_site,
+                0, line, mask, full, site, counted, turn, bytes_, n_bytes,
+            )  # fmt: skip
+        else:
+            update(
+                geometry, tables, cache, counts, queue, rng, n_site,
+                0, line, mask, site, counted, turn, window, bytes_,
+            )  # fmt: skip
+
+
+@inner
+def _turn(  # type: ignore[no-untyped-def]
+    geometry, tables, cache, counts, queue, rng, n_site, requests, progress,
+    s, counted, turn, window, bytes_,
+):  # fmt: skip
+    """One sub-group issues its next bulk sequence (as many as its weight); a barrier ends it."""
+    p, end = progress.position[s], requests.subgroup_offset[s + 1]
+    limit = progress.start[s] if p < progress.start[s] else end
+    before = queue.used[0]
+    for _ in range(progress.weight[s]):
+        first = True
+        while p < limit and (first or not requests.flags[p] & STARTS_SEQUENCE):
+            if requests.flags[p] & BARRIER:
+                break
+            _issue(
+                geometry, tables, cache, counts, queue, rng, n_site,
+                requests, p, counted, turn, window, bytes_,
+            )  # fmt: skip
+            p += 1
+            first = False
+    progress.position[s] = p
+    progress.ready_turn[s] = turn + window if queue.used[0] > before else turn
+
+
+@inner
+def _rotate(progress, rng):  # type: ignore[no-untyped-def]
+    """Which ready sub-group is first is chance."""
+    n = progress.ends[1]
+    if n > 1:
+        for _ in range(below(rng, n)):
+            _push(progress, _take(progress, 0))
+
+
+@hot
+def replay_core(  # type: ignore[no-untyped-def]
+    geometry, tables, cache, counts, queue, rng, n_site, requests, progress,
+    groups, resident, sampler, latency_turns, bytes_,
+):  # fmt: skip
+    """Replay one core's groups; returns (turns, records queued before counting began).
+
+    groups : (n,) int32, the core's groups in order, `resident` at a time
+    latency_turns : turns that a miss takes; a sector younger than that, or than one round of the
+        resident sub-groups (none issues again before its data are there), is pending
+    bytes_ : (8,) uint32, scratch
+
+    The initial groups first run up to their start (schedule deviation); what they do before it
+    warms the cache and is not counted.
+    """
+    progress.ends[0] = progress.ends[1] = 0
+    turn = np.int64(0)
+    last = np.int64(-1)
+    n_first = min(resident, len(groups))
+    n_resident = 0
+    for i in range(n_first):
+        g = groups[i]
+        first, stop = requests.first_subgroup[g], requests.first_subgroup[g + 1]
+        progress.alive[g] = stop - first
+        n_resident += stop - first
+        for s in range(first, stop):
+            _place(requests, progress, True, s)
+        _settle(requests, progress, True, g)
+    window = max(min(latency_turns, n_resident), 1)
+    warm = queue.used[0]
+    next_group = n_first
+    # One loop for both phases: the warm-up (phase 0) ends when every initial sub-group is parked.
+    for phase in range(2):
+        warming = phase == 0
+        if not warming:
+            warm = queue.used[0]
+            for i in range(n_first):
+                g = groups[i]
+                for s in range(requests.first_subgroup[g], requests.first_subgroup[g + 1]):
+                    if progress.parked[s]:
+                        progress.parked[s] = 0
+                        _place(requests, progress, False, s)
+                _settle(requests, progress, False, g)
+        _rotate(progress, rng)
+        if not warming:
+            for i in range(n_first):
+                if progress.alive[groups[i]] == 0:
+                    next_group = _start(requests, progress, groups, next_group)
+        while progress.ends[1] > 0:
+            s = _pick(progress, sampler, rng, turn, last)
+            g = requests.group[s]
+            counted = 0 if warming else np.int64(progress.counted[g])
+            _turn(
+                geometry, tables, cache, counts, queue, rng, n_site, requests, progress,
+                s, counted, turn, window, bytes_,
+            )  # fmt: skip
+            turn += 1
+            last = s
+            _place(requests, progress, warming, s)
+            _settle(requests, progress, warming, g)
+            if not warming and progress.alive[g] == 0:
+                next_group = _start(requests, progress, groups, next_group)
+    return turn, warm
+
+
+@hot
+def clear(geometry, cache):  # type: ignore[no-untyped-def]
+    """Empty a level: all instances, all sets."""
+    n_bin = len(cache.sets) // 2
+    words = geometry.ways * geometry.stride
+    for bin_ in range(n_bin):
+        base = bin_ * words
+        first_line = bin_ // geometry.n_sets * geometry.n_lines
+        for slot in range(base, base + words, geometry.stride):
+            line = cache.slots[slot + LINE]
+            if line >= 0:
+                cache.lines[2 * (first_line + line)] = -1
+            cache.slots[slot + LINE] = -1
+            cache.slots[slot + META] = 0
+            cache.slots[slot + FILLED] = -(2**30)
+            cache.slots[slot + NEXT] = slot + geometry.stride
+            cache.slots[slot + PREV] = slot - geometry.stride
+        cache.slots[base + words - geometry.stride + NEXT] = base
+        cache.slots[base + PREV] = base + words - geometry.stride
+        cache.sets[2 * bin_] = base
+        cache.sets[2 * bin_ + 1] = 0
+    for i in range(len(cache.tree)):
+        cache.tree[i] = 0

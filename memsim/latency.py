@@ -1,0 +1,180 @@
+"""The expected latency of a static load (seed 001, section 6.1), for any number of cache levels.
+
+    X = H1*t1 + (1 - H1)*(H2*t2 + (1 - H2)*Tm)
+
+t_k is a machine's load-to-use latency of a hit in level k, counted from the core, so a level's
+latency holds the way to it. Tm is the trial's main-memory latency, counted likewise: the dominant
+one where one latency dominates, else the mean. H, t and Tm of one trial give one X: over trials X is
+a random variable.
+
+Modes:
+    hit      the equation as it stands: H = (hits + pending) / accesses, so a pending sector counts
+             as a hit and costs t_k
+    pending  a pending sector waits for the request that is already under way. Where a request finds
+             it is uniform over that request's life, so on average half of what the levels below
+             take is left; it never costs less than a hit: max(t_k, Y/2), Y the expected latency of
+             what misses level k. Y is the site's own; where the site itself never goes below (its
+             neighbours fetch for it), that of all loads together.
+
+Loads have a latency, and so have atomics, which are served at the first level that sees them. Stores
+have none (NaN): nothing waits for them.
+
+A site's share is site_accesses * X, over the sum of that of all sites: its part of the load latency
+that the kernel's sub-groups meet, before any of it is hidden.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+import xarray as xr
+
+from memsim.errors import MachineError, ResultError
+from memsim.machine import Machine
+from memsim.machine_file import machine_from_json
+
+LatencyMode = Literal["hit", "pending"]
+DRAM = "DRAM"
+
+_Floats = npt.NDArray[np.float64]
+
+
+def machine_of(dataset: xr.Dataset) -> Machine:
+    """The machine that a result was replayed on; ResultError where machine_json tells none."""
+    try:
+        return machine_from_json(dataset.attrs["machine_json"])
+    except (KeyError, TypeError, MachineError) as error:
+        raise ResultError(f"machine_json of the result must tell a machine: {error}") from error
+
+
+def level_latencies_cycles(dataset: xr.Dataset) -> _Floats:
+    """(n_level,) latency of a hit in each of the result's levels, from the core outward.
+
+    On a machine without caches a level stands for what passes everything on: it has no latency.
+    """
+    levels = {level.name: level.latency_cycles for level in machine_of(dataset).levels}
+    names = [str(name) for name in dataset["level"].values]
+    unknown = [name for name in names if levels and name not in levels]
+    if unknown:
+        raise ResultError(f"level of the result must be one of the machine's, got {unknown[0]}")
+    return np.array([levels.get(name, 0.0) for name in names], dtype=np.float64)
+
+
+def dram_latency_cycles(dataset: xr.Dataset) -> xr.DataArray:
+    """Tm, (trial,): the dominant latency where there is one, else the mean; NaN without requests."""
+    dominant = dataset["dram_dominant_cycles"]
+    mean = dataset["dram_mean_cycles"]
+    return dominant.where(np.isfinite(dominant), mean).rename("tm_cycles")
+
+
+def hit_ratios(dataset: xr.Dataset) -> xr.DataArray:
+    """H = (hits + pending) / accesses, (trial, level, site); NaN where nothing was asked for."""
+    return _ratio(dataset["hits"] + dataset["pending"], dataset["accesses"]).rename("hit_ratio")
+
+
+def pending_ratios(dataset: xr.Dataset) -> xr.DataArray:
+    """pending / accesses, (trial, level, site); NaN where nothing was asked for."""
+    return _ratio(dataset["pending"], dataset["accesses"]).rename("pending_ratio")
+
+
+def latency_parts(dataset: xr.Dataset, mode: LatencyMode = "hit") -> xr.DataArray:
+    """X split by who serves it: (trial, part, site) cycles, part = the levels, then DRAM.
+
+    Parts of a load or atomic sum to its expected latency; a store's, and those of a site that a
+    trial never met, are NaN. In mode `pending` a wait is part of the level where it was met.
+    """
+    if mode not in get_args(LatencyMode):
+        raise ResultError(f"latency mode must be hit or pending, got {mode}")
+    accesses = dataset["accesses"].transpose("trial", "level", "site").values.astype(np.float64)
+    hits = dataset["hits"].transpose("trial", "level", "site").values.astype(np.float64)
+    pending = dataset["pending"].transpose("trial", "level", "site").values.astype(np.float64)
+    latency = level_latencies_cycles(dataset)
+    tm = dram_latency_cycles(dataset).values.astype(np.float64)
+    waits = _is_load(dataset)
+
+    n_trial, n_level, n_site = accesses.shape
+    served = (hits + pending) / np.where(accesses > 0, accesses, 1)  # 0 where never reached
+    cost = np.broadcast_to(latency[:, None], (n_trial, n_level, n_site)).copy()
+    if mode == "pending":
+        below = _latency_below(accesses, hits + pending, served, latency, tm, waits)
+        delayed = np.maximum(latency[:, None], below / 2)
+        fraction = pending / np.where(hits + pending > 0, hits + pending, 1)
+        delayed = np.where(np.isfinite(delayed), delayed, cost)
+        cost = (1 - fraction) * cost + fraction * delayed
+
+    parts = np.empty((n_trial, n_level + 1, n_site))
+    reach = np.ones((n_trial, n_site))
+    for k in range(n_level):
+        parts[:, k] = reach * served[:, k] * cost[:, k]
+        reach = reach * (1 - served[:, k])
+    parts[:, -1] = np.where(reach > 0, reach * tm[:, None], 0.0)
+    met = (accesses > 0).any(axis=1) & waits if n_level else np.tile(waits, (n_trial, 1))
+    parts = np.where(met[:, None, :], parts, np.nan)
+    return xr.DataArray(
+        parts,
+        dims=("trial", "part", "site"),
+        coords={
+            "part": [*(str(name) for name in dataset["level"].values), DRAM],
+            "site": dataset["site"].values,
+        },
+        name="latency_parts_cycles",
+    )
+
+
+def expected_latency_cycles(dataset: xr.Dataset, mode: LatencyMode = "hit") -> xr.DataArray:
+    """X, (trial, site): NaN for stores and for sites that a trial never met."""
+    parts = latency_parts(dataset, mode)
+    return parts.sum("part", skipna=False).rename("latency_cycles")
+
+
+def latency_shares(dataset: xr.Dataset, mode: LatencyMode = "hit") -> xr.DataArray:
+    """Share of the kernel's load latency, (trial, site): sums to 1 in each trial; stores have 0."""
+    total = load_latency_cycles(dataset, mode)
+    whole = total.sum("site")
+    return (total / whole.where(whole > 0, 1)).rename("share")
+
+
+def load_latency_cycles(dataset: xr.Dataset, mode: LatencyMode = "hit") -> xr.DataArray:
+    """site_accesses * X, (trial, site): the latency that sub-groups meet at a site, none hidden."""
+    latency = expected_latency_cycles(dataset, mode).fillna(0.0)
+    return (latency * dataset["site_accesses"]).transpose("trial", "site").rename("total_cycles")
+
+
+def _is_load(dataset: xr.Dataset) -> npt.NDArray[np.bool_]:
+    direction = dataset["direction"].values.astype(str)
+    return np.asarray(direction != "store")
+
+
+def _ratio(numerator: xr.DataArray, denominator: xr.DataArray) -> xr.DataArray:
+    positive = denominator > 0
+    return (numerator / denominator.where(positive, 1)).where(positive)
+
+
+def _latency_below(
+    accesses: _Floats,
+    served_sectors: _Floats,
+    served: _Floats,
+    latency: _Floats,
+    tm: _Floats,
+    waits: npt.NDArray[np.bool_],
+) -> _Floats:
+    """Y, (trial, level, site): expected latency of what misses a level, itself in mode `hit`."""
+    n_trial, n_level, n_site = accesses.shape
+    below = np.empty((n_trial, n_level, n_site))
+    pooled = np.broadcast_to(tm[:, None], (n_trial, 1))
+    own = np.broadcast_to(tm[:, None], (n_trial, n_site))
+    for k in range(n_level - 1, -1, -1):
+        below[:, k] = np.where(_goes_below(accesses, served_sectors, k), own, pooled)
+        ratio = served[:, k]
+        own = ratio * latency[k] + np.where(ratio < 1, (1 - ratio) * own, 0.0)
+        asked = (accesses[:, k] * waits).sum(axis=1, keepdims=True)
+        got = (served_sectors[:, k] * waits).sum(axis=1, keepdims=True)
+        ratio = got / np.where(asked > 0, asked, 1)
+        pooled = ratio * latency[k] + np.where(ratio < 1, (1 - ratio) * pooled, 0.0)
+    return below
+
+
+def _goes_below(accesses: _Floats, served_sectors: _Floats, k: int) -> npt.NDArray[np.bool_]:
+    return np.asarray(accesses[:, k] > served_sectors[:, k])

@@ -1,0 +1,233 @@
+"""A machine: what of a GPU (or CPU) decides where a memory request is served, and how late.
+
+Machines are TOML files (see `memsim.machine_file`). Every number carries its unit in its name and
+is written with where it comes from: `size_bytes = { value = 131072, source = "..." }`; a source
+that begins with `assumed` says that nobody measured it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from memsim.errors import MachineError
+from memsim.machine_rules import check_machine
+
+Replacement = Literal["lru", "fifo", "plru", "random"]
+SetIndex = Literal["modulo", "xor", "ipoly"]
+WritePolicy = Literal["write_through", "write_back"]
+WriteAllocate = Literal[
+    "none", "no_fetch", "fetch_on_write", "lazy_fetch_on_read", "update_memory_and_fetch"
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Level:
+    """One level of cache.
+
+    size_bytes : of one instance (all its slices together), tags and data
+    line_bytes : one tag covers this much; a power of two, at most 256
+    sector_bytes : validity and transfers are tracked in these; line_bytes where unsectored
+    fill_bytes : what one missing sector fetches from below (a multiple of sector_bytes, at most
+        line_bytes; V100's L2 fetches 64)
+    ways : lines in a set; -1 is fully associative
+    cores_per_instance : how many cores share one instance: 1 for a private L1, all for a common L2,
+        38 for the L2 of one MI300X die
+    n_slices : address-interleaved slices of an instance; each has its own sets
+    set_index : how a line address becomes a set: `modulo`, `xor` (all upper bits folded onto the
+        index), `ipoly` (remainder of an irreducible polynomial over GF(2))
+    slice_index : likewise for the slice; slices may be any number
+    write_policy : `write_through` passes every store down; `write_back` keeps it until eviction
+    write_allocate : what a store to an absent sector does. `none`: passes by. `no_fetch`: the line
+        is allocated, the sector becomes valid. `fetch_on_write`: it is read from below first
+        unless the store covers it whole. `lazy_fetch_on_read`: written bytes are kept under a
+        mask, the rest is read when a load wants it. `update_memory_and_fetch`: it passes down and
+        the sector is read in, clean (the C2050, seed 001 section 2.1)
+    write_hit : `update`, or `evict` (the line is dropped, as Fermi's L1 does)
+    caches_loads : False where loads pass by (Maxwell's default for global loads)
+    store_hits_only_written : a store counts as a hit only on a sector that a store brought in (the
+        C2050's counters, seed 001 section 2.1)
+    pending_requests : misses that one instance can have in flight
+    storage_bytes : of the array that the level shares with local memory, 0 where it shares none
+    local_carveouts_bytes : the sizes that local memory can take of it, ascending. What the chosen
+        one leaves is the level's size: the number of sets stays, the ways follow
+    latency_cycles : of a hit, in core clocks
+    bandwidth_bytes_per_cycle : of one instance, in core clocks
+    tags_per_cycle : distinct lines that one instance can look up a cycle
+    """
+
+    name: str
+    size_bytes: int
+    line_bytes: int
+    sector_bytes: int
+    fill_bytes: int
+    ways: int
+    latency_cycles: float
+    bandwidth_bytes_per_cycle: float
+    cores_per_instance: int = 1
+    n_slices: int = 1
+    replacement: Replacement = "lru"
+    set_index: SetIndex = "modulo"
+    slice_index: SetIndex = "modulo"
+    write_policy: WritePolicy = "write_through"
+    write_allocate: WriteAllocate = "none"
+    write_hit: Literal["update", "evict"] = "update"
+    caches_loads: bool = True
+    store_hits_only_written: bool = False
+    pending_requests: int = 256
+    storage_bytes: int = 0
+    local_carveouts_bytes: tuple[int, ...] = ()
+    tags_per_cycle: float = 1.0
+
+    @property
+    def n_lines(self) -> int:
+        """Lines of one instance, all slices together."""
+        return self.size_bytes // self.line_bytes
+
+    @property
+    def n_ways(self) -> int:
+        """Lines in a set; those of a whole slice where the level is fully associative."""
+        return self.n_lines // self.n_slices if self.ways == -1 else self.ways
+
+    @property
+    def n_sets(self) -> int:
+        """Sets of one slice."""
+        return self.n_lines // (self.n_slices * self.n_ways)
+
+    def resized(self, size_bytes: int) -> Level:
+        """The level with another size and as many sets: a carve-out takes ways.
+
+        Raises MachineError where size_bytes is no whole number of ways.
+        """
+        if size_bytes == self.size_bytes:
+            return self
+        way_bytes = self.n_sets * self.n_slices * self.line_bytes
+        if size_bytes < way_bytes or size_bytes % way_bytes:
+            raise MachineError(
+                f"size_bytes must be a multiple of one way, {way_bytes} bytes,"
+                f" got {size_bytes} (level '{self.name}')"
+            )
+        ways = -1 if self.ways == -1 else size_bytes // way_bytes
+        return dataclasses.replace(self, size_bytes=size_bytes, ways=ways)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dram:
+    """Memory behind the last level: channels of banks with one open row each.
+
+    burst_bytes : the smallest transfer; latency_cycles is what an unloaded row-buffer hit takes,
+    row_miss_cycles and row_conflict_cycles come on top (closed bank; another row open);
+    bandwidth_bytes_per_cycle is of all channels together, in core clocks.
+    """
+
+    n_channels: int
+    n_banks: int
+    row_bytes: int
+    interleave_bytes: int
+    burst_bytes: int
+    latency_cycles: float
+    row_miss_cycles: float
+    row_conflict_cycles: float
+    bandwidth_bytes_per_cycle: float
+    channel_index: SetIndex = "xor"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Residency:
+    """What bounds how many groups a core holds at once (occupancy).
+
+    registers : of one core, 32 bits each
+    register_allocation : `subgroup` rounds each sub-group's registers up to register_unit, `group`
+        the whole group's
+    subgroup_granularity : with `group`, the number of sub-groups of a group is rounded up to it;
+        with `subgroup`, it is the number of equal parts that the registers are split into, a
+        sub-group's registers lying in one part
+    local_memory_reserved_bytes : what the driver takes of local memory for every group
+    max_groups_of_one_subgroup : instead of max_groups where a group is one sub-group and needs no
+        barrier; 0 where that makes no difference
+    """
+
+    max_items: int
+    max_subgroups: int
+    max_groups: int
+    max_group_items: int
+    registers: int
+    max_registers_per_item: int
+    register_unit: int
+    local_memory_bytes: int
+    local_memory_unit_bytes: int
+    register_allocation: Literal["subgroup", "group"] = "subgroup"
+    subgroup_granularity: int = 1
+    local_memory_reserved_bytes: int = 0
+    max_groups_of_one_subgroup: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Machine:
+    """A whole machine.
+
+    coalesce_lanes : so many consecutive lanes are coalesced together (16 on C1060 and on AMD's)
+    cycles_per_turn : core clocks between two turns of a core's load/store unit; with a level's
+        latency it bounds how long a sector stays pending
+    throughputs : operation name -> operations a core finishes per cycle: `fp32_fma`, `fp64_fma`,
+        `int32_add`, `load_store_lanes`
+    model_error_points : level name -> validated error of the model in points of hit ratio
+    sources : dotted key -> where the number comes from (`n_cores`, `levels.L1.size_bytes`,
+        `dram.n_banks`, `throughputs.fp32_fma`)
+
+    Raises MachineError where a value breaks a rule.
+    """
+
+    name: str
+    title: str
+    vendor: str
+    n_cores: int
+    clock_hz: float
+    subgroup_size: int
+    coalesce_lanes: int
+    cycles_per_turn: float
+    levels: tuple[Level, ...]
+    dram: Dram
+    residency: Residency
+    throughputs: Mapping[str, float] = field(default_factory=dict)
+    model_error_points: Mapping[str, float] = field(default_factory=dict)
+    sources: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_machine(self)
+
+    @property
+    def level_names(self) -> tuple[str, ...]:
+        return tuple(level.name for level in self.levels)
+
+    def replace(self, **changes: Any) -> Machine:
+        """A copy with some fields changed, checked again."""
+        return dataclasses.replace(self, **changes)
+
+    def is_assumed(self, key: str) -> bool:
+        """Whether nobody measured or published the value of a dotted key."""
+        return self.sources.get(key, ASSUMED).startswith(ASSUMED)
+
+
+ASSUMED = "assumed"
+"""What the source of an unknown value begins with."""
+
+
+def load_machine(name_or_path: str | os.PathLike[str]) -> Machine:
+    """The machine of a shipped name (`v100`), or of a file (`my.toml`).
+
+    Raises MachineError, one line that names file, line, culprit and rule.
+    """
+    from memsim import machine_file  # it needs the classes above
+
+    return machine_file.load_machine(name_or_path)
+
+
+def machine_names() -> list[str]:
+    """Names of the machines that come with this package, sorted."""
+    from memsim import machine_file
+
+    return machine_file.machine_names()

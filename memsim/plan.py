@@ -1,0 +1,256 @@
+"""The plan of a replay: everything that its trials share, in memory or in a folder of flat files.
+
+A folder holds one `.npy` file an array and `plan.json`; workers map the arrays, so a trace is in
+memory once however many workers there are, and nothing of it is pickled.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from memsim import cache
+from memsim.core_stage import Requests
+from memsim.errors import ReplayError
+from memsim.levels import LevelPlan, passing_level, plan_level
+from memsim.machine import Machine
+from memsim.machine_file import machine_from_json, machine_to_json
+from memsim.occupancy import Occupancy, levels_for, resident_groups
+from memsim.requests import CHUNK_GRANULES, DenseMap, form_requests
+from memsim.schedule import Deal, Dispatch, count_turns, deal
+from memsim.trace import GRANULE_BYTES, Trace
+
+Sampler = Literal["wrr", "lrr", "gto", "uniform"]
+SAMPLERS: dict[str, int] = {
+    "wrr": cache.ROUND_ROBIN,
+    "lrr": cache.LOOSE_ROUND_ROBIN,
+    "gto": cache.GREEDY_OLDEST,
+    "uniform": cache.UNIFORM,
+}
+"""Who has the turn: weighted round robin, loose round robin (skips who waits for data), greedy
+then oldest (stays until it must wait), uniform over the ready."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ordering:
+    """What is random in a trial, and what is counted.
+
+    deviation : one random start per core (seed 001, 3.2.1)
+    warmup_waves : groups of the first so many rounds of resident groups are not counted
+    warm_l2 : the whole trace is sent through the shared levels once beforehand, uncounted
+    random_bases : arrays begin at a random multiple of 256 bytes within 1 MiB of their place
+    """
+
+    sampler: Sampler = "wrr"
+    dispatch: Dispatch = "round_robin"
+    deviation: bool = True
+    warmup_waves: int = 0
+    warm_l2: bool = False
+    random_bases: bool = False
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All that trials share: requests, their address map, the machine, the deal of groups.
+
+    machine : with the levels that the launch's local memory leaves
+    array_of_chunk : (n_chunk,) int32, which array a dense chunk lies in
+    weight : (n_subgroup,) int32, bulk sequences issued in one turn
+    """
+
+    requests: Requests
+    space: DenseMap
+    machine: Machine
+    deal: Deal
+    resident: int
+    n_sites: int
+    ordering: Ordering
+    array_of_chunk: npt.NDArray[np.int32]
+    weight: npt.NDArray[np.int32]
+
+    def level_plans(self, shift: npt.NDArray[np.int64] | None = None) -> list[LevelPlan]:
+        """Every level from the core outward; one that passes everything where there is none."""
+        levels = self.machine.levels
+        if not levels:
+            granules = first_line_granules(self.machine)
+            n_lines = len(self.space.chunk) * (CHUNK_GRANULES // granules)
+            return [passing_level(granules, None, n_lines)]
+        # Cores are replayed one by one, so one instance of the first level serves them all.
+        cores = (1, *[self.machine.n_cores] * (len(levels) - 1))
+        below = (*levels[1:], None)
+        return [
+            plan_level(level, next_, self.space, n_cores, shift_chunks=shift)
+            for level, next_, n_cores in zip(levels, below, cores, strict=True)
+        ]
+
+
+def first_line_granules(machine: Machine) -> int:
+    """Granules in a line of what a core's requests meet first."""
+    unit = machine.levels[0].line_bytes if machine.levels else machine.dram.burst_bytes
+    return min(CHUNK_GRANULES, max(1, unit // GRANULE_BYTES))
+
+
+def make_plan(
+    trace: Trace,
+    machine: Machine,
+    *,
+    sampler: Sampler = "wrr",
+    dispatch: Dispatch = "round_robin",
+    deviation: bool | None = None,
+    warmup_waves: int | None = None,
+    warm_l2: bool = False,
+    random_bases: bool = False,
+    groups_per_core: int | None = None,
+    weights: npt.ArrayLike | None = None,
+) -> tuple[Plan, Occupancy]:
+    """Fit a trace to a machine.
+
+    deviation and warmup_waves: by default a snapshot from inside a launch gets random starts, and
+    the first half of its waves warms the caches; a whole launch begins at its beginning.
+    weights : (n_subgroup,) bulk sequences that each sub-group issues in one turn, 1 by default
+
+    Raises ReplayError where trace and machine do not fit, MachineError where the machine's levels
+    cannot be replayed.
+    """
+    if sampler not in SAMPLERS:
+        raise ReplayError(f"sampler must be one of {', '.join(SAMPLERS)}, got {sampler}")
+    if trace.subgroup_size != machine.subgroup_size:
+        raise ReplayError(
+            f"the trace has sub-groups of {trace.subgroup_size} and machine {machine.name} of"
+            f" {machine.subgroup_size}: trace again for this machine"
+        )
+    if trace.n_groups == 0:
+        raise ReplayError(
+            f"a trace must have at least one group, that of {trace.launch.kernel} has none"
+        )
+    occupancy = resident_groups(machine, trace.launch, groups_per_core=groups_per_core)
+    resident = occupancy.groups_per_core
+    machine = machine.replace(levels=levels_for(machine, trace.launch, resident))
+    requests, space = form_requests(
+        trace,
+        granules_per_line=first_line_granules(machine),
+        coalesce_lanes=machine.coalesce_lanes,
+    )
+    turns = np.zeros(trace.n_groups, np.int64)
+    if dispatch == "dynamic":
+        count_turns(requests, turns)
+    dealt = deal(trace.n_groups, machine.n_cores, resident, dispatch=dispatch, turns=turns)
+    ordering = Ordering(
+        sampler=sampler,
+        dispatch=dispatch,
+        deviation=(not trace.whole) if deviation is None else deviation,
+        warmup_waves=_warmup(trace, dealt) if warmup_waves is None else warmup_waves,
+        warm_l2=warm_l2,
+        random_bases=random_bases,
+    )
+    if ordering.warmup_waves >= dealt.n_waves:
+        raise ReplayError(
+            f"warmup_waves must be below the snapshot's {dealt.n_waves} waves,"
+            f" got {ordering.warmup_waves}"
+        )
+    plan = Plan(
+        requests=requests,
+        space=space,
+        machine=machine,
+        deal=dealt,
+        resident=resident,
+        n_sites=max(1, len(trace.sites)),
+        ordering=ordering,
+        array_of_chunk=_array_of_chunk(trace, space),
+        weight=_weights(trace, weights),
+    )
+    return plan, occupancy
+
+
+def with_resident(plan: Plan, trace: Trace, machine: Machine, groups_per_core: int) -> Plan:
+    """The same requests with another number of groups a core (and the carve-out that goes with it)."""
+    ordering = plan.ordering
+    dealt = deal(trace.n_groups, machine.n_cores, groups_per_core)
+    warmup = ordering.warmup_waves and _warmup(trace, dealt)
+    return dataclasses.replace(
+        plan,
+        machine=machine.replace(levels=levels_for(machine, trace.launch, groups_per_core)),
+        resident=groups_per_core,
+        deal=dealt,
+        ordering=dataclasses.replace(ordering, warmup_waves=warmup, dispatch="round_robin"),
+    )
+
+
+def _warmup(trace: Trace, dealt: Deal) -> int:
+    return 0 if trace.whole else dealt.n_waves // 2
+
+
+def _weights(trace: Trace, weights: npt.ArrayLike | None) -> npt.NDArray[np.int32]:
+    if weights is None:
+        return np.ones(trace.n_subgroup, np.int32)
+    given = np.array(weights, np.int32)
+    if given.shape != (trace.n_subgroup,) or (given < 1).any():
+        raise ReplayError(
+            f"weights must be {trace.n_subgroup} positive integers, one a sub-group,"
+            f" got shape {given.shape}"
+        )
+    return given
+
+
+def _array_of_chunk(trace: Trace, space: DenseMap) -> npt.NDArray[np.int32]:
+    if not trace.arrays:
+        return np.zeros(len(space.chunk), np.int32)
+    base = np.array([array.base_bytes for array in trace.arrays], np.int64)
+    order = np.argsort(base, kind="stable")
+    found = np.searchsorted(base[order], space.chunk * 256 + 255, side="right") - 1
+    return order[np.maximum(found, 0)].astype(np.int32)
+
+
+def save_plan(plan: Plan, folder: Path) -> None:
+    """Write a plan as flat files into an existing folder."""
+    for name, array in _arrays(plan).items():
+        np.save(folder / f"{name}.npy", array, allow_pickle=False)
+    about = {
+        "machine": machine_to_json(plan.machine),
+        "resident": plan.resident,
+        "n_sites": plan.n_sites,
+        "ordering": dataclasses.asdict(plan.ordering),
+    }
+    (folder / "plan.json").write_text(json.dumps(about), encoding="utf-8")
+
+
+def load_plan(folder: Path) -> Plan:
+    """A plan whose arrays are mapped from what save_plan wrote."""
+
+    def column(name: str) -> Any:
+        # Mapped copy-on-write: never written to, and of the same type for the compiler as an
+        # array in memory, so that workers compile nothing anew.
+        path = folder / f"{name}.npy"
+        mapped = np.load(path, mmap_mode="c", allow_pickle=False)
+        return np.asarray(mapped)
+
+    about = json.loads((folder / "plan.json").read_text(encoding="utf-8"))
+    return Plan(
+        requests=Requests(**{name: column(name) for name in Requests._fields}),
+        space=DenseMap(column("chunk")),
+        machine=machine_from_json(about["machine"]),
+        deal=Deal(column("deal_group"), column("deal_core_offset"), column("deal_wave")),
+        resident=int(about["resident"]),
+        n_sites=int(about["n_sites"]),
+        ordering=Ordering(**about["ordering"]),
+        array_of_chunk=column("array_of_chunk"),
+        weight=column("weight"),
+    )
+
+
+def _arrays(plan: Plan) -> dict[str, npt.NDArray[Any]]:
+    return {
+        **plan.requests._asdict(),
+        "chunk": plan.space.chunk,
+        "deal_group": plan.deal.group,
+        "deal_core_offset": plan.deal.core_offset,
+        "deal_wave": plan.deal.wave,
+        "array_of_chunk": plan.array_of_chunk,
+        "weight": plan.weight,
+    }

@@ -1,0 +1,310 @@
+"""Replay a trace on a machine under many random orderings, and gather what they say."""
+
+from __future__ import annotations
+
+import json
+import platform
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numba
+import numpy as np
+import numpy.typing as npt
+import xarray as xr
+
+from memsim.cache import (
+    ACCESSES,
+    HITS,
+    PENDING,
+    READ_GRANULES,
+    WRITE_GRANULES,
+    hot,
+)
+from memsim.errors import ReplayError, SnapshotWarning
+from memsim.machine import Machine
+from memsim.machine_file import load_machine, machine_to_json
+from memsim.montecarlo import Backend, Progress, hit_ratio, run_trials
+from memsim.occupancy import Occupancy
+from memsim.plan import Plan, Sampler, make_plan, with_resident
+from memsim.result import MISS_KINDS, Replay
+from memsim.schedule import Dispatch
+from memsim.trace import GRANULE_BYTES, Trace
+from memsim.trial import TrialResult, Workspace, miss_kinds, run_trial
+
+SCHEMA = 1
+MAX_SAMPLES = 2048
+"""DRAM latencies kept of each trial, evenly spaced over those sampled."""
+OCCUPANCY_TRIALS = 2
+MAX_OCCUPANCIES = 4
+
+
+def replay(
+    trace: Trace | Sequence[Trace],
+    machine: Machine | str,
+    *,
+    trials: int = 64,
+    seed: int = 0,
+    jobs: int = 1,
+    ci: float | None = None,
+    sampler: Sampler = "wrr",
+    dispatch: Dispatch = "round_robin",
+    deviation: bool | None = None,
+    warmup_waves: int | None = None,
+    warm_l2: bool = False,
+    random_bases: bool = False,
+    groups_per_core: int | None = None,
+    weights: npt.ArrayLike | None = None,
+    backend: Backend = "local",
+    scheduler: str | None = None,
+    scratch: Path | None = None,
+    progress: Progress | None = None,
+) -> Replay:
+    """Replay a trace, or several snapshots of one kernel, on a machine.
+
+    trace : several snapshots must have the same sites; trial i takes snapshot i modulo their number
+    trials : random orderings; with `ci`, at most so many
+    ci : stop when every hit ratio's 95 % interval is this narrow (half-width, as a fraction)
+    jobs : worker processes; the numbers do not depend on it
+    other options : see memsim.plan.make_plan and memsim.montecarlo.run_trials
+
+    Ctrl-C returns the trials done so far, marked `interrupted`. Raises ReplayError where trace,
+    machine and options do not fit; warns (SnapshotWarning) where a snapshot is below two waves.
+    """
+    if trials < 1:
+        raise ReplayError(f"trials must be at least 1, got {trials}")
+    if jobs < 1:
+        raise ReplayError(f"jobs must be at least 1, got {jobs}")
+    if seed < 0:
+        raise ReplayError(f"seed must not be negative, got {seed}")
+    if ci is not None and not 0 < ci < 1:
+        raise ReplayError(f"ci must be a half-width between 0 and 1, got {ci}")
+    machine = load_machine(machine) if isinstance(machine, str) else machine
+    traces = (trace,) if isinstance(trace, Trace) else tuple(trace)
+    if not traces:
+        raise ReplayError("at least one trace is needed, got none")
+    if any(t.sites != traces[0].sites for t in traces):
+        raise ReplayError("the snapshots must have the same sites")
+    plans, occupancy = [], None
+    for one in traces:
+        plan, occupancy = make_plan(
+            one,
+            machine,
+            sampler=sampler,
+            dispatch=dispatch,
+            deviation=deviation,
+            warmup_waves=warmup_waves,
+            warm_l2=warm_l2,
+            random_bases=random_bases,
+            groups_per_core=groups_per_core,
+            weights=weights,
+        )
+        _warn_if_short(one, plan)
+        plans.append(plan)
+    assert occupancy is not None
+    results, interrupted = run_trials(
+        plans,
+        seed=seed,
+        trials=trials,
+        jobs=jobs,
+        ci=ci,
+        backend=backend,
+        scheduler=scheduler,
+        scratch=scratch,
+        progress=progress,
+    )
+    kinds = np.zeros((3, *results[0].counts.shape[:2]), np.int64)
+    over: list[dict[str, Any]] = []
+    if not interrupted:
+        kinds = miss_kinds(plans[0], seed, results[0], Workspace(plans[0]))
+        over = _over_occupancies(plans[0], traces[0], machine, occupancy, seed, results)
+    attributes = {
+        "schema": SCHEMA,
+        "kernel": traces[0].launch.kernel,
+        "machine": machine.name,
+        "machine_json": machine_to_json(plans[0].machine),
+        "seed": seed,
+        "options_json": json.dumps(_options(plans[0], trials, ci, len(traces))),
+        "interrupted": int(interrupted),
+        "traced_groups": sum(t.n_groups for t in traces),
+        "of_groups": traces[0].launch.n_groups,
+        "granules": sum(t.n_granule for t in traces),
+        "occupancy_json": json.dumps({**occupancy.to_json(), "over_feasible": over}),
+        "generated_source": traces[0].generated_source,
+        "user_source": traces[0].user_source,
+        "model_error_json": json.dumps(
+            {level.name: machine.model_error_points.get(level.name) for level in machine.levels}
+        ),
+        "provenance_json": json.dumps(_provenance(traces[0])),
+    }
+    return Replay(_dataset(traces, plans[0], results, kinds, attributes))
+
+
+def _warn_if_short(trace: Trace, plan: Plan) -> None:
+    two_waves = 2 * plan.resident * plan.machine.n_cores
+    if not trace.whole and trace.n_groups < min(two_waves, trace.launch.n_groups):
+        warnings.warn(
+            f"the snapshot has {trace.n_groups} groups; two waves of the resident groups of"
+            f" {plan.machine.name} are {two_waves}: its caches may be seen too cold",
+            SnapshotWarning,
+            stacklevel=3,
+        )
+
+
+def _options(plan: Plan, trials: int, ci: float | None, n_snapshots: int) -> dict[str, Any]:
+    ordering = plan.ordering
+    return {
+        "trials": trials,
+        "ci": ci,
+        "snapshots": n_snapshots,
+        "sampler": ordering.sampler,
+        "dispatch": ordering.dispatch,
+        "schedule_deviation": ordering.deviation,
+        "warmup_waves": ordering.warmup_waves,
+        "waves": plan.deal.n_waves,
+        "warm_l2": ordering.warm_l2,
+        "random_bases": ordering.random_bases,
+    }
+
+
+def _provenance(trace: Trace) -> dict[str, Any]:
+    from memsim import __version__
+
+    return {
+        "trace": dict(trace.provenance),
+        "replay": {
+            "memsim": __version__,
+            "python": platform.python_version(),
+            "numpy": np.__version__,
+            "numba": numba.__version__,
+            "platform": platform.platform(),
+        },
+    }
+
+
+def _over_occupancies(
+    plan: Plan,
+    trace: Trace,
+    machine: Machine,
+    occupancy: Occupancy,
+    seed: int,
+    results: list[TrialResult],
+) -> list[dict[str, Any]]:
+    """Load hit ratios at feasible occupancies, where registers are unknown and leave it open."""
+    if len(occupancy.feasible) < 2:
+        return []
+    picks = np.linspace(0, len(occupancy.feasible) - 1, MAX_OCCUPANCIES).round().astype(int)
+    loads = np.array([site.direction == "load" for site in trace.sites])
+    found = []
+    for groups in sorted({occupancy.feasible[i] for i in picks}):
+        if groups == plan.resident:
+            trials = results[:OCCUPANCY_TRIALS]
+        else:
+            other = with_resident(plan, trace, machine, groups)
+            workspace = Workspace(other)
+            trials = [
+                run_trial(other, seed, i, workspace=workspace) for i in range(OCCUPANCY_TRIALS)
+            ]
+        counts = sum(trial.counts for trial in trials)[:, : len(loads)][:, loads].sum(axis=1)
+        ratios = hit_ratio(counts)
+        found.append(
+            {
+                "groups_per_core": int(groups),
+                "load_hit_ratio": {
+                    level.name: None if np.isnan(ratio) else float(ratio)
+                    for level, ratio in zip(machine.levels, ratios, strict=True)
+                },
+            }
+        )
+    return found
+
+
+@hot
+def _site_totals(site, lanes, granule_offset, byte_mask, accesses, n_lanes, sectors, useful, ideal):  # type: ignore[no-untyped-def]  # fmt: skip
+    for p in range(len(site)):
+        s = site[p]
+        if s < 0:
+            continue
+        bytes_ = 0
+        for i in range(granule_offset[p], granule_offset[p + 1]):
+            mask = byte_mask[i]
+            mask = mask - ((mask >> np.uint32(1)) & np.uint32(0x55555555))
+            mask = (mask & np.uint32(0x33333333)) + ((mask >> np.uint32(2)) & np.uint32(0x33333333))
+            mask = (mask + (mask >> np.uint32(4))) & np.uint32(0x0F0F0F0F)
+            bytes_ += np.int64((mask * np.uint32(0x01010101)) & np.uint32(0xFFFFFFFF)) >> 24
+        accesses[s] += 1
+        n_lanes[s] += lanes[p]
+        sectors[s] += granule_offset[p + 1] - granule_offset[p]
+        useful[s] += bytes_
+        ideal[s] += (bytes_ + 31) // 32
+
+
+def site_totals(trace: Trace) -> dict[str, npt.NDArray[Any]]:
+    """Per site (n_site,): sub-group accesses, lanes, 32-byte sectors, useful bytes, ideal sectors."""
+    n = len(trace.sites)
+    totals = [np.zeros(n, np.int64) for _ in range(5)]
+    _site_totals(trace.site, trace.lanes, trace.granule_offset, trace.byte_mask, *totals)
+    names = ("site_accesses", "site_lanes", "site_sectors", "site_useful_bytes")
+    return {**dict(zip(names, totals[:4], strict=True)), "site_ideal_sectors": totals[4] * 1.0}
+
+
+def _dataset(
+    traces: Sequence[Trace],
+    plan: Plan,
+    results: list[TrialResult],
+    kinds: npt.NDArray[np.int64],
+    attributes: dict[str, Any],
+) -> xr.Dataset:
+    sites = traces[0].sites
+    n_site = len(sites)
+    counts = np.stack([result.counts for result in results])[:, :, :n_site]
+    samples = [_thinned(result.dram.latency_cycles) for result in results]
+    longest = max((len(sample) for sample in samples), default=0)
+    latency = np.full((len(results), longest), np.nan, np.float32)
+    for row, sample in zip(latency, samples, strict=True):
+        row[: len(sample)] = sample
+    per_trial = ("trial", "level", "site")
+    totals = [site_totals(trace) for trace in traces]
+    variables: dict[str, Any] = {
+        "accesses": (per_trial, counts[..., ACCESSES]),
+        "hits": (per_trial, counts[..., HITS]),
+        "pending": (per_trial, counts[..., PENDING]),
+        "read_bytes": (per_trial, counts[..., READ_GRANULES] * GRANULE_BYTES),
+        "write_bytes": (per_trial, counts[..., WRITE_GRANULES] * GRANULE_BYTES),
+        "dram_latency_cycles": (("trial", "sample"), latency),
+        "dram_mean_cycles": ("trial", [result.dram.mean_cycles for result in results]),
+        "dram_dominant_cycles": ("trial", [result.dram.dominant_cycles for result in results]),
+        "dram_read_bytes": ("trial", [result.dram_read_bytes for result in results]),
+        "dram_write_bytes": ("trial", [result.dram_write_bytes for result in results]),
+        "dram_row_hit_ratio": ("trial", [result.dram.row_hit_ratio for result in results]),
+    }
+    for name, values in zip(MISS_KINDS, kinds, strict=True):
+        variables[name] = (("level", "site"), values[:, :n_site])
+    for name in totals[0]:
+        variables[name] = ("site", np.sum([total[name] for total in totals], axis=0))
+    coordinates = {
+        "trial": np.arange(len(results)),
+        "level": np.array([level.name for level in plan.machine.levels], dtype=object),
+        "site": np.array([site.name for site in sites], dtype=object),
+        "array": ("site", np.array([site.array for site in sites], dtype=object)),
+        "direction": ("site", np.array([site.direction for site in sites], dtype=object)),
+        "source_line": ("site", [_line(site.source.generated_line) for site in sites]),
+        "user_file": (
+            "site",
+            np.array([site.source.user_file or "" for site in sites], dtype=object),
+        ),
+        "user_line": ("site", [_line(site.source.user_line) for site in sites]),
+        "itemsize_bytes": ("site", [site.itemsize_bytes for site in sites]),
+    }
+    return xr.Dataset(variables, coords=coordinates, attrs=attributes)
+
+
+def _line(line: int | None) -> int:
+    return -1 if line is None else line
+
+
+def _thinned(sample: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    if len(sample) <= MAX_SAMPLES:
+        return sample
+    return sample[np.linspace(0, len(sample) - 1, MAX_SAMPLES).astype(np.int64)]

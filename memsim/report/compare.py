@@ -1,0 +1,332 @@
+"""Two replays side by side, access by access: two variants of a kernel, or one on two machines.
+
+Accesses are matched by name. Differences are B - A, tested with Welch's t test over orderings; with
+n tests a difference counts as one where p < 0.05 / n (Bonferroni), for of twenty tests of nothing one
+would show something. Neither tells of the model's own error, which both sides share where the
+machine is the same.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.table import Table
+from rich.text import Text
+
+from memsim.report import text
+from memsim.report.summary import SiteNumbers, Summary, summarise
+from memsim.report.table import FittingTable, frame
+from memsim.statistics import CONFIDENCE, Estimate, WelchTest, welch
+
+if TYPE_CHECKING:
+    from memsim.result import Replay
+
+ALPHA = 1 - CONFIDENCE
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pair:
+    """One quantity of both replays, and Welch's test of its difference B - A."""
+
+    a: Estimate
+    b: Estimate
+
+    @property
+    def is_defined(self) -> bool:
+        return self.a.is_defined and self.b.is_defined
+
+    @property
+    def test(self) -> WelchTest:
+        return welch(self.a, self.b)
+
+    @property
+    def intervals_overlap(self) -> bool:
+        return self.a.overlaps(self.b)
+
+    @property
+    def relative(self) -> float:
+        """(B - A) / A."""
+        return self.test.difference / self.a.mean if self.a.mean else math.nan
+
+
+@dataclass(frozen=True, kw_only=True)
+class SiteComparison:
+    """An access that both replays have. levels : those that both machines have."""
+
+    a: SiteNumbers
+    b: SiteNumbers
+    latency: Pair
+    share: Pair
+    levels: Mapping[str, Pair]
+
+    @property
+    def name(self) -> str:
+        return self.a.name
+
+    def pairs(self) -> Iterator[Pair]:
+        yield self.latency
+        yield from self.levels.values()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """Two replays, access by access.
+
+    sites : in the order of the larger share of the two
+    only_a, only_b : accesses whose name the other lacks
+    latency_unit : `cycles`, or `ns` where the two clocks differ
+    load_latency : mean over sub-group accesses; group_latency : sum of sub-group accesses x expected
+        latency, over the traced groups: what a group's loads wait for altogether
+    dram_read_bytes : per traced group
+    totals : (level, kind) -> hit ratios of all accesses of that kind
+    """
+
+    a: Summary
+    b: Summary
+    label_a: str
+    label_b: str
+    sites: tuple[SiteComparison, ...]
+    only_a: tuple[SiteNumbers, ...]
+    only_b: tuple[SiteNumbers, ...]
+    latency_unit: str
+    load_latency: Pair
+    group_latency: Pair
+    dram_read_bytes: Pair
+    totals: Mapping[tuple[str, str], Pair]
+
+    @property
+    def level_names(self) -> tuple[str, ...]:
+        return tuple(name for name in self.a.level_names if name in self.b.level_names)
+
+    @property
+    def n_tests(self) -> int:
+        pairs = [pair for site in self.sites for pair in site.pairs()]
+        pairs += [self.load_latency, self.group_latency, self.dram_read_bytes]
+        pairs += self.totals.values()
+        return sum(pair.is_defined for pair in pairs)
+
+    def differs(self, pair: Pair) -> bool | None:
+        """Whether a difference is one, given how many were looked for; None where unknown."""
+        p_value = pair.test.p_value
+        return None if math.isnan(p_value) else p_value < ALPHA / max(self.n_tests, 1)
+
+    def headline(self) -> str:
+        """What became of the load latency, in words."""
+        pair = self.group_latency
+        if not pair.is_defined:
+            return "One of the two has no load that reached global memory."
+        change = f"{abs(pair.relative):.1%}".replace("%", " %")
+        differs = self.differs(pair)
+        if differs is None:
+            sure = "one trial does not tell how sure that is"
+        elif differs:
+            sure = "more than random orderings explain"
+        else:
+            return (
+                "A group's load latency is the same in both, within what random orderings explain."
+            )
+        way = "less" if pair.test.difference < 0 else "more"
+        return f"In B a group's loads wait {change} {way} than in A: {sure}."
+
+    def table(self) -> Table:
+        """Both replays as a rich table: every access with a line for A, for B and for B - A."""
+        return _table(self)
+
+    def to_html(self, path: str | os.PathLike[str]) -> Path:
+        """Write the comparison as one self-contained page. Raises ResultError where it cannot."""
+        from memsim.report.files import write_text
+
+        return write_text(path, _page(self))
+
+
+def compare(a: Replay, b: Replay) -> Comparison:
+    """Set two replays side by side; kernels, machines and seeds may differ."""
+    left, right = summarise(a), summarise(b)
+    clocks = left.machine.clock_hz, right.machine.clock_hz
+    scale = (1.0, 1.0) if clocks[0] == clocks[1] else (1e9 / clocks[0], 1e9 / clocks[1])
+    in_b = {site.name: site for site in right.sites}
+    in_a = {site.name for site in left.sites}
+    both = [
+        SiteComparison(
+            a=site,
+            b=in_b[site.name],
+            latency=_pair(site.latency_cycles, in_b[site.name].latency_cycles, scale),
+            share=Pair(a=site.share, b=in_b[site.name].share),
+            levels=_level_pairs(site, in_b[site.name]),
+        )
+        for site in left.sites
+        if site.name in in_b
+    ]
+    per_group = 1 / max(left.traced_groups, 1), 1 / max(right.traced_groups, 1)
+    group_scale = scale[0] * per_group[0], scale[1] * per_group[1]
+    labels = _labels(left, right)
+    return Comparison(
+        a=left,
+        b=right,
+        label_a=labels[0],
+        label_b=labels[1],
+        sites=tuple(sorted(both, key=lambda s: -max(s.a.share.mean, s.b.share.mean))),
+        only_a=tuple(site for site in left.sites if site.name not in in_b),
+        only_b=tuple(site for site in right.sites if site.name not in in_a),
+        latency_unit="cycles" if scale == (1.0, 1.0) else "ns",
+        load_latency=_pair(left.load_latency_cycles, right.load_latency_cycles, scale),
+        group_latency=_pair(left.total_load_cycles, right.total_load_cycles, group_scale),
+        dram_read_bytes=_pair(left.dram.read_bytes, right.dram.read_bytes, per_group),
+        totals={
+            key: Pair(a=numbers.hit_ratio, b=right.totals[key].hit_ratio)
+            for key, numbers in left.totals.items()
+            if key in right.totals
+        },
+    )
+
+
+def _page(comparison: Comparison) -> str:
+    from memsim.report.html import render
+
+    return render(
+        "compare.html.j2",
+        c=comparison,
+        legend=LEGEND,
+        change_text=change_text,
+        drawn_per_sector=drawn_per_sector,
+        signed=signed,
+    )
+
+
+def drawn_per_sector(site: SiteNumbers) -> float:
+    """Bytes drawn from main memory for each sector that an access asks for."""
+    entry = next((level for level in site.levels if level.accesses > 0), None)
+    return site.levels[-1].read_bytes / entry.accesses if entry else math.nan
+
+
+def _pair(a: Estimate, b: Estimate, scale: tuple[float, float]) -> Pair:
+    return Pair(a=a.scaled(scale[0]), b=b.scaled(scale[1]))
+
+
+def _level_pairs(a: SiteNumbers, b: SiteNumbers) -> dict[str, Pair]:
+    pairs = {}
+    for level in a.levels:
+        other = b.level(level.name)
+        if other is not None:
+            pairs[level.name] = Pair(a=level.hit_ratio, b=other.hit_ratio)
+    return pairs
+
+
+def _labels(a: Summary, b: Summary) -> tuple[str, str]:
+    label_a, label_b = (
+        f"{name}: {summary.kernel} on {summary.machine_title}, {summary.n_trials} trials"
+        f" (seed {summary.seed}), {summary.traced_groups} of {summary.of_groups} groups"
+        + (", interrupted" if summary.interrupted else "")
+        for name, summary in (("A", a), ("B", b))
+    )
+    return label_a, label_b
+
+
+def change_text(comparison: Comparison, pair: Pair, decimals: int = 1, factor: float = 1.0) -> str:
+    """`-116 ± 2`, with ` ≈` behind it where orderings alone explain it."""
+    if not pair.is_defined:
+        return text.UNKNOWN
+    difference, half_width = pair.test.difference * factor, pair.test.half_width * factor
+    said = signed(difference, decimals)
+    if math.isfinite(half_width):
+        said += f" ± {text.small(half_width, decimals)}"
+    return said + {True: "", False: " ≈", None: " ?"}[comparison.differs(pair)]
+
+
+def signed(value: float, decimals: int) -> str:
+    """A difference with its sign; what rounds to zero has none."""
+    if not math.isfinite(value):
+        return text.UNKNOWN
+    rounded = round(value, decimals)
+    return f"{rounded:+,.{decimals}f}" if rounded else f"{0:.{decimals}f}"
+
+
+LEGEND = (
+    "change = B - A with its 95 % interval; ≈ random orderings explain it (Welch's test, Bonferroni);"
+    " ? one trial cannot tell. No interval covers the model's own error."
+)
+
+
+def _table(comparison: Comparison) -> Table:
+    heading = Text("\n".join([comparison.label_a, comparison.label_b]), style="bold")
+    heading.append(f"\n{comparison.headline()}", style="not bold")
+    caption = Text("\n".join([*_unmatched(comparison), LEGEND]), style="dim")
+    return FittingTable(
+        lambda table: _fill(table, comparison, narrow=False),
+        lambda table: _fill(table, comparison, narrow=True),
+        67 + 15 * len(comparison.level_names),
+        frame(heading, caption),
+    )
+
+
+def _fill(table: Table, comparison: Comparison, *, narrow: bool) -> None:
+    """A narrow table has latency and hit ratios alone."""
+    table.add_column("access", overflow="fold", min_width=12)
+    table.add_column("", no_wrap=True)
+    table.add_column(f"latency\n{comparison.latency_unit}", justify="right", no_wrap=True)
+    for name in comparison.level_names:
+        table.add_column(f"{name} hit\n%", justify="right", no_wrap=True)
+    if not narrow:
+        table.add_column("share\n%", justify="right", no_wrap=True)
+        table.add_column("sectors\nan access", justify="right", no_wrap=True)
+        table.add_column("DRAM bytes\na sector", justify="right", no_wrap=True)
+    n_columns = len(table.columns)
+    table.add_row(*_total_cells(comparison)[:n_columns])
+    for site in comparison.sites:
+        table.add_row(*_site_cells(comparison, site)[:n_columns])
+
+
+def _site_cells(comparison: Comparison, site: SiteComparison) -> list[Text]:
+    lines = [f"line {s.source_line}" if s.source_line else "" for s in (site.a, site.b)]
+    name = Text(site.name, style="bold")
+    where = lines[0] if lines[0] == lines[1] else " / ".join(line or "?" for line in lines)
+    name.append(f"\n{site.a.direction}\n{where}", style="dim")
+    return [
+        name,
+        Text("A\nB\nchange", style="dim"),
+        _cell(comparison, site.latency, 0),
+        *(_cell(comparison, site.levels[level], 1, 100) for level in comparison.level_names),
+        _cell(comparison, site.share, 1, 100) if site.latency.is_defined else Text(text.UNKNOWN),
+        _plain_cell(site.a.sectors_per_access, site.b.sectors_per_access),
+        _plain_cell(drawn_per_sector(site.a), drawn_per_sector(site.b)),
+    ]
+
+
+def _total_cells(comparison: Comparison) -> list[Text]:
+    hits = []
+    for k, level in enumerate(comparison.level_names):
+        pair = comparison.totals.get((level, "load" if k == 0 else "read"))
+        hits.append(_cell(comparison, pair, 1, 100) if pair else Text(text.UNKNOWN))
+    return [
+        Text("all loads", style="bold"),
+        Text("A\nB\nchange", style="dim"),
+        _cell(comparison, comparison.load_latency, 0),
+        *hits,
+        *(Text(""), Text(""), Text("")),
+    ]
+
+
+def _cell(comparison: Comparison, pair: Pair, decimals: int, factor: float = 1.0) -> Text:
+    cell = Text(text.plus_minus(pair.a, decimals, factor))
+    cell.append("\n" + text.plus_minus(pair.b, decimals, factor))
+    cell.append("\n" + change_text(comparison, pair, decimals, factor), style="bold")
+    return cell
+
+
+def _plain_cell(a: float, b: float) -> Text:
+    cell = Text(f"{text.fixed(a, 1)}\n{text.fixed(b, 1)}")
+    cell.append(f"\n{signed(b - a, 1)}", style="bold")
+    return cell
+
+
+def _unmatched(comparison: Comparison) -> list[str]:
+    return [
+        f"only in {label}: {', '.join(site.name for site in sites)}"
+        for label, sites in (("A", comparison.only_a), ("B", comparison.only_b))
+        if sites
+    ]

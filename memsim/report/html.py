@@ -1,0 +1,221 @@
+"""The report as one HTML page that needs no network, and as a fragment for notebooks.
+
+Whatever comes from outside (names, sources, provenance) passes through the templates' autoescape;
+only the charts and Pygments' listings, which escape for themselves, are marked as HTML.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from memsim import machine_file
+from memsim.latency import DRAM, expected_latency_cycles, load_latency_cycles
+from memsim.report import source_view, svg, text
+from memsim.report.summary import Summary, summarise
+from memsim.report.verdict import is_poorly_coalesced, judge, latency_split
+
+if TYPE_CHECKING:
+    from memsim.result import Replay
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chart:
+    title: str
+    note: str
+    image: Markup
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parameter:
+    """A number of the machine, where it comes from, and whether that is a guess."""
+
+    key: str
+    value: str
+    source: str
+    assumed: bool
+
+
+def page(replay: Replay) -> str:
+    """The whole report."""
+    summary = summarise(replay)
+    return _render("page.html.j2", summary, replay)
+
+
+def fragment(replay: Replay) -> str:
+    """Verdict and table alone, to stand inside another page."""
+    return _render("fragment.html.j2", summarise(replay), replay)
+
+
+def render(template: str, **values: Any) -> str:
+    """A template of this package with the page's style, script and policy."""
+    environment = Environment(
+        loader=PackageLoader("memsim", "report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.globals["t"] = text
+    script = _asset("page.js")
+    return environment.get_template(template).render(
+        style=Markup(_asset("style.css") + source_view.colours()),
+        script=Markup(script),
+        policy=_policy(script),
+        **values,
+    )
+
+
+def _render(template: str, summary: Summary, replay: Replay) -> str:
+    parts = (*summary.level_names, DRAM)
+    return render(
+        template,
+        s=summary,
+        verdict=judge(summary),
+        parts=parts,
+        part_class={part: _part_class(part, parts) for part in parts},
+        split=latency_split(summary),
+        anchor={site.name: f"access-{i}" for i, site in enumerate(summary.sites, start=1)},
+        most_cycles=max((site.latency_cycles.mean for site in summary.loads), default=1.0) or 1.0,
+        poorly_coalesced=is_poorly_coalesced,
+        listings=[] if template.startswith("fragment") else _listings(summary),
+        histograms=[] if template.startswith("fragment") else _histograms(replay, summary),
+        convergence=[] if template.startswith("fragment") else _convergence(replay, summary),
+        dram_chart=None if template.startswith("fragment") else _dram_chart(replay),
+        parameters=_parameters(summary),
+        provenance=[
+            *flatten({"options": summary.options, "occupancy": summary.occupancy}),
+            *flatten(summary.provenance),
+        ],
+    )
+
+
+def flatten(value: Any, key: str = "") -> list[tuple[str, str]]:
+    """Nested plain data as (dotted key, text) rows."""
+    if isinstance(value, Mapping):
+        rows = []
+        for name, item in value.items():
+            rows += flatten(item, f"{key}.{name}" if key else str(name))
+        return rows
+    if isinstance(value, list) and any(isinstance(item, dict | list) for item in value):
+        return [row for i, item in enumerate(value) for row in flatten(item, f"{key}[{i}]")]
+    if isinstance(value, list):
+        return [(key, ", ".join(_plain(item) for item in value))]
+    return [(key, _plain(value))]
+
+
+def _listings(summary: Summary) -> list[source_view.Listing]:
+    found = (
+        source_view.generated_listing(summary.generated_source, summary.sites),
+        source_view.user_listing(summary.user_source, summary.sites),
+    )
+    return [listing for listing in found if listing is not None]
+
+
+def _histograms(replay: Replay, summary: Summary) -> list[Chart]:
+    charts = []
+    for level in replay.level_names:
+        image = svg.histogram(
+            100 * replay.load_hit_ratio(level).values, f"{level} hit ratio of loads, %", "%", 0.1
+        )
+        if image is not None:
+            charts.append(Chart(title=f"All loads, {level}", note="", image=image))
+    cycles = expected_latency_cycles(replay.dataset)
+    for site in summary.loads[:4]:
+        image = svg.histogram(
+            cycles.sel(site=site.name).values, "expected latency, cycles", "cycles", 1.0
+        )
+        if image is not None:
+            charts.append(Chart(title=site.name, note="latency", image=image))
+    return charts
+
+
+def _convergence(replay: Replay, summary: Summary) -> list[Chart]:
+    charts = []
+    for level in replay.level_names:
+        image = svg.convergence(100 * replay.load_hit_ratio(level).values, "hit ratio", "%")
+        if image is not None:
+            charts.append(Chart(title=f"{level} hit ratio of loads, %", note="", image=image))
+    total = load_latency_cycles(replay.dataset).sum("site").values
+    mean = summary.total_load_cycles.mean
+    if np.isfinite(mean) and mean > 0:
+        image = svg.convergence(
+            total / mean * summary.load_latency_cycles.mean, "latency of a load", "cycles"
+        )
+        if image is not None:
+            charts.append(Chart(title="Latency of a load, cycles", note="", image=image))
+    return charts
+
+
+def _dram_chart(replay: Replay) -> Chart | None:
+    samples = replay.dataset["dram_latency_cycles"].values
+    image = svg.histogram(samples, "main-memory latency, cycles", "cycles", 1.0)
+    if image is None:
+        return None
+    n_samples = int(np.isfinite(samples).sum())
+    return Chart(
+        title="Main-memory latency",
+        note=f"{n_samples:,} sampled requests of {replay.n_trials} trials",
+        image=image,
+    )
+
+
+def _parameters(summary: Summary) -> list[Parameter]:
+    machine = summary.machine
+    values = dict(flatten(_machine_values(machine)))
+    return [
+        Parameter(
+            key=key,
+            value=values.get(key, text.UNKNOWN),
+            source=machine.sources.get(key, ""),
+            assumed=machine.is_assumed(key),
+        )
+        for key in machine_file.keys(machine)
+    ]
+
+
+def _machine_values(machine: Any) -> dict[str, Any]:
+    import dataclasses
+
+    plain = dataclasses.asdict(machine)
+    plain["levels"] = {level["name"]: level for level in plain["levels"]}
+    for level in plain["levels"].values():
+        level["local_carveouts_bytes"] = list(level["local_carveouts_bytes"])
+    return plain
+
+
+def _part_class(part: str, parts: tuple[str, ...]) -> str:
+    return "p-dram" if part == DRAM else f"p{parts.index(part) % 4}"
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, bool) or value is None:
+        return {True: "yes", False: "no", None: text.UNKNOWN}[value]
+    if isinstance(value, float):
+        return f"{value:,.10g}"
+    if isinstance(value, int):
+        return f"{value:,}"
+    return str(value)
+
+
+def _asset(name: str) -> str:
+    content = resources.files("memsim.report").joinpath(name).read_text(encoding="utf-8")
+    return re.sub(r"\n{2,}", "\n", content)
+
+
+def _policy(script: str) -> str:
+    """Content security policy: this script and inline style, and nothing from anywhere else."""
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return (
+        f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline';"
+        " img-src data:; base-uri 'none'; form-action 'none'"
+    )

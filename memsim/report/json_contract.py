@@ -1,0 +1,155 @@
+"""The JSON that other programs read of a replay: schema 1, written down in `schema-1.json`.
+
+Within a schema's version keys may be added, never removed and never given another meaning. An
+estimate is `{"mean", "ci95": [low, high], "sigma"}`; what is undefined (the hit ratio of a level
+that an access never reaches, the interval of a single trial) is null. `ci95` is the Student-t
+interval of the mean over trials, symmetric and not clipped to [0, 1]; sigma is the spread of single
+orderings. Ratios are fractions, not per cent.
+
+    schema, kernel, machine, seed, trials
+    interrupted          true where fewer trials were done than asked for
+    snapshot             groups, of_groups, granules
+    sites[]              by share of the load latency, largest first
+        site, array, direction (load, store, atomic), source_line (of the generated OpenCL),
+        user_file, user_line
+        accesses         sub-group accesses in the snapshot;   lanes   lane accesses
+        sectors          32-byte sectors asked for;   ideal_sectors   fewest that could carry the bytes
+        sectors_per_access, useful_byte_ratio (distinct bytes asked for / bytes of those sectors)
+        levels{}         by level name: hit_ratio (pending sectors count as hits), pending_ratio,
+                         read_bytes, write_bytes (mean, between this level and the next one down),
+                         misses {cold, capacity, conflict} of one ordering, model_error (of the hit
+                         ratio, validated on this machine, else null)
+        latency_cycles   estimate, its numbers null for a store;   latency_parts_cycles   who serves it
+        share            of the kernel's load latency
+        order_sensitive  a hit ratio's sigma exceeds 0.02
+    levels{}             first level: load; further levels: read (loads), write (stores) and, where
+                         the kernel has them, atomic: hit_ratio, pending_ratio, model_error.
+                         DRAM: read_bytes, write_bytes, latency_cycles, row_hit_ratio
+    occupancy{}          groups per core, what limits them, and, where registers are unknown, the load
+                         hit ratios over the feasible occupancies
+    provenance{}         versions, platform and host of the trace and of the replay
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from importlib import resources
+from typing import Any
+
+from memsim.report.summary import LevelNumbers, SiteNumbers, Summary
+from memsim.statistics import Estimate
+
+SCHEMA = 1
+
+
+def json_schema() -> dict[str, Any]:
+    """The JSON Schema (2020-12) of the contract."""
+    path = resources.files("memsim.report") / f"schema-{SCHEMA}.json"
+    schema = json.loads(path.read_text(encoding="utf-8"))
+    assert isinstance(schema, dict)
+    return schema
+
+
+def to_data(summary: Summary) -> dict[str, Any]:
+    """The contract as plain data: dicts, lists, text, finite numbers and None."""
+    return {
+        "schema": SCHEMA,
+        "kernel": summary.kernel,
+        "machine": summary.machine_name,
+        "seed": summary.seed,
+        "trials": summary.n_trials,
+        "interrupted": summary.interrupted,
+        "snapshot": {
+            "groups": summary.traced_groups,
+            "of_groups": summary.of_groups,
+            "granules": summary.granules,
+        },
+        "sites": [_site(site) for site in summary.sites],
+        "levels": _totals(summary),
+        "occupancy": _finite(dict(summary.occupancy)),
+        "provenance": _finite(dict(summary.provenance)),
+    }
+
+
+def to_text(summary: Summary) -> str:
+    """The contract as JSON text."""
+    return json.dumps(to_data(summary), indent=2, allow_nan=False, ensure_ascii=True)
+
+
+def _site(site: SiteNumbers) -> dict[str, Any]:
+    return {
+        "site": site.name,
+        "array": site.array,
+        "direction": site.direction,
+        "source_line": site.source_line,
+        "user_file": site.user_file or None,
+        "user_line": site.user_line,
+        "accesses": site.accesses,
+        "lanes": site.lanes,
+        "sectors": site.sectors,
+        "ideal_sectors": _number(site.ideal_sectors),
+        "sectors_per_access": _number(site.sectors_per_access),
+        "useful_byte_ratio": _number(site.useful_byte_ratio),
+        "levels": {
+            level.name: {
+                **_ratios(level),
+                "read_bytes": _number(level.read_bytes),
+                "write_bytes": _number(level.write_bytes),
+                "misses": dict(level.misses),
+            }
+            for level in site.levels
+        },
+        "latency_cycles": estimate_data(site.latency_cycles),
+        "latency_parts_cycles": {
+            part: _number(cycles) for part, cycles in site.latency_parts.items()
+        },
+        "share": _number(site.share.mean),
+        "order_sensitive": site.is_order_sensitive,
+    }
+
+
+def _totals(summary: Summary) -> dict[str, Any]:
+    levels: dict[str, Any] = {name: {} for name in summary.level_names}
+    for (name, kind), numbers in summary.totals.items():
+        levels[name][kind] = _ratios(numbers)
+    dram = summary.dram
+    levels["DRAM"] = {
+        "read_bytes": estimate_data(dram.read_bytes),
+        "write_bytes": estimate_data(dram.write_bytes),
+        "latency_cycles": estimate_data(dram.latency_cycles),
+        "row_hit_ratio": estimate_data(dram.row_hit_ratio),
+    }
+    return levels
+
+
+def _ratios(level: LevelNumbers) -> dict[str, Any]:
+    return {
+        "hit_ratio": estimate_data(level.hit_ratio),
+        "pending_ratio": estimate_data(level.pending_ratio),
+        "model_error": level.model_error,
+    }
+
+
+def estimate_data(estimate: Estimate) -> dict[str, Any]:
+    """An estimate as the contract has it."""
+    return {
+        "mean": _number(estimate.mean),
+        "ci95": [_number(estimate.low), _number(estimate.high)],
+        "sigma": _number(estimate.sigma),
+    }
+
+
+def _number(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None
+
+
+def _finite(value: Any) -> Any:
+    """Plain data with what JSON cannot say (NaN, infinities) as None."""
+    if isinstance(value, dict):
+        return {str(key): _finite(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_finite(item) for item in value]
+    if isinstance(value, float):
+        return _number(value)
+    return value

@@ -1,0 +1,149 @@
+"""Results on disk: netCDF-4 through h5netcdf, written whole or not at all, distrusted on reading."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import xarray as xr
+
+from memsim import latency
+from memsim.errors import MemsimError, ResultError
+from memsim.report.files import write_whole
+
+SCHEMA = 1
+ENGINE: Final = "h5netcdf"
+
+# variable -> (dimensions, kind: i integer, f float)
+_LAYOUT: dict[str, tuple[tuple[str, ...], str]] = {
+    **dict.fromkeys(
+        ("accesses", "hits", "pending", "read_bytes", "write_bytes"),
+        (("trial", "level", "site"), "i"),
+    ),
+    **dict.fromkeys(
+        ("cold_misses", "capacity_misses", "conflict_misses"), (("level", "site"), "i")
+    ),
+    **dict.fromkeys(
+        ("site_accesses", "site_lanes", "site_sectors", "site_useful_bytes"), (("site",), "i")
+    ),
+    "site_ideal_sectors": (("site",), "f"),
+    "dram_latency_cycles": (("trial", "sample"), "f"),
+    "dram_mean_cycles": (("trial",), "f"),
+    "dram_dominant_cycles": (("trial",), "f"),
+    "dram_row_hit_ratio": (("trial",), "f"),
+    "dram_read_bytes": (("trial",), "i"),
+    "dram_write_bytes": (("trial",), "i"),
+}
+_COORDINATES: dict[str, tuple[str, str]] = {
+    "level": ("level", "U"),
+    "site": ("site", "U"),
+    "array": ("site", "U"),
+    "direction": ("site", "U"),
+    "user_file": ("site", "U"),
+    "source_line": ("site", "i"),
+    "user_line": ("site", "i"),
+    "itemsize_bytes": ("site", "i"),
+}
+_INTEGERS = ("schema", "seed", "interrupted", "traced_groups", "of_groups", "granules")
+_TEXTS = ("kernel", "machine", "generated_source", "user_source")
+_JSON = (
+    "machine_json",
+    "options_json",
+    "occupancy_json",
+    "model_error_json",
+    "provenance_json",
+)
+
+
+def save(dataset: xr.Dataset, path: str | os.PathLike[str]) -> Path:
+    """Write a result. Raises ResultError where the file cannot be written."""
+    encoding = {name: {"zlib": True, "complevel": 4} for name in dataset.data_vars}
+
+    def write(target: Path) -> None:
+        dataset.to_netcdf(target, engine=ENGINE, encoding=encoding)
+
+    return write_whole(path, write)
+
+
+def load(path: str | os.PathLike[str]) -> xr.Dataset:
+    """Read a result that save wrote. Raises ResultError, one line, for anything else."""
+    name = os.fspath(path)
+    try:
+        with open(name, "rb") as file:
+            file.read(1)
+    except OSError as error:
+        raise ResultError(f"cannot read {name}: {error.strerror or error}") from error
+    try:
+        with xr.open_dataset(name, engine=ENGINE, decode_cf=True) as opened:
+            dataset = opened.load()
+    except MemoryError as error:
+        raise ResultError(f"{name} is larger than this machine's memory") from error
+    except Exception as error:  # HDF5 raises whatever a damaged file leads it to
+        raise ResultError(f"{name} is no memsim result, or is damaged: {_line(error)}") from error
+    try:
+        return check(dataset)
+    except MemsimError as error:
+        raise ResultError(f"{name} is no memsim result, or is damaged: {error}") from error
+
+
+def check(dataset: xr.Dataset) -> xr.Dataset:
+    """The dataset with plain texts and integers; ResultError where it breaks the layout."""
+    _check_attributes(dataset)
+    for name, (dims, kind) in _LAYOUT.items():
+        if name not in dataset.data_vars:
+            raise ResultError(f"it must have the variable {name}")
+        variable = dataset[name]
+        if variable.dims != dims or (variable.dtype.kind != kind and variable.size):
+            expected = "integers" if kind == "i" else "floats"
+            raise ResultError(f"{name} must be {expected} over ({', '.join(dims)})")
+        if kind == "i" and variable.size and int(variable.min()) < 0:
+            raise ResultError(f"{name} must not be negative, got {int(variable.min())}")
+    texts = {}
+    for name, (dim, kind) in _COORDINATES.items():
+        if name not in dataset.coords or dataset[name].dims != (dim,):
+            raise ResultError(f"it must have the coordinate {name} over ({dim})")
+        if kind == "U":
+            texts[name] = (dim, np.array([str(v) for v in dataset[name].values], dtype=np.str_))
+        elif dataset[name].dtype.kind != "i" and dataset[name].size:
+            raise ResultError(f"{name} must be integers over ({dim})")
+    if (dataset["hits"] + dataset["pending"] > dataset["accesses"]).any():
+        raise ResultError("hits + pending must not exceed accesses")
+    for name in ("level", "site"):
+        names = texts[name][1].tolist()
+        if len(set(names)) != len(names):
+            raise ResultError(f"{name} names must be unique")
+    unknown = set(texts["direction"][1].tolist()) - {"load", "store", "atomic"}
+    if unknown:
+        raise ResultError(f"direction must be load, store or atomic, got {sorted(unknown)[0]!r}")
+    plain = dataset.assign_coords(texts)
+    plain.attrs = {**dataset.attrs, **{name: int(dataset.attrs[name]) for name in _INTEGERS}}
+    latency.level_latencies_cycles(plain)
+    return plain
+
+
+def _check_attributes(dataset: xr.Dataset) -> None:
+    attrs: dict[Any, Any] = dataset.attrs
+    schema = attrs.get("schema")
+    if not isinstance(schema, int | np.integer):
+        raise ResultError("it must have the attribute schema")
+    if schema != SCHEMA:
+        raise ResultError(f"schema must be {SCHEMA}, got {int(schema)}")
+    for name in _INTEGERS:
+        if not isinstance(attrs.get(name), int | np.integer):
+            raise ResultError(f"attribute {name} must be an integer")
+    for name in (*_TEXTS, *_JSON):
+        if not isinstance(attrs.get(name), str):
+            raise ResultError(f"attribute {name} must be a text")
+    for name in _JSON:
+        try:
+            json.loads(attrs[name])
+        except (ValueError, RecursionError) as error:
+            raise ResultError(f"attribute {name} must be JSON") from error
+
+
+def _line(error: Exception) -> str:
+    first = str(error).strip().splitlines() or [""]
+    return f"{first[0][:200] or type(error).__name__}"

@@ -1,0 +1,103 @@
+"""Source listings: every line with its colours, and the accesses that stand on it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+from pygments import highlight
+from pygments.formatters import HtmlFormatter
+from pygments.lexer import Lexer
+from pygments.lexers import get_lexer_for_filename
+from pygments.lexers.c_cpp import CLexer
+from pygments.lexers.python import PythonLexer
+from pygments.util import ClassNotFound
+
+from memsim.report.summary import SiteNumbers
+
+LIGHT_STYLE, DARK_STYLE = "xcode", "github-dark"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceLine:
+    """One line; code is HTML, share that of all its accesses together."""
+
+    number: int
+    code: Markup
+    indent: int
+    sites: tuple[SiteNumbers, ...]
+
+    @property
+    def share(self) -> float:
+        return sum(site.share.mean for site in self.sites if site.latency_cycles.is_defined)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Listing:
+    """A source with its accesses; unplaced are those whose line is unknown or not in it."""
+
+    title: str
+    lines: tuple[SourceLine, ...]
+    unplaced: tuple[SiteNumbers, ...]
+
+
+def generated_listing(source: str, sites: Sequence[SiteNumbers]) -> Listing | None:
+    """The traced OpenCL; None where it was not kept."""
+    if not source.strip():
+        return None
+    places = [(site, site.source_line) for site in sites]
+    return _listing("Generated OpenCL", source, CLexer(**_VERBATIM), places)
+
+
+def user_listing(source: str, sites: Sequence[SiteNumbers]) -> Listing | None:
+    """The user's own file; None where it is not known, or no access is known to stand in it."""
+    files = Counter(site.user_file for site in sites if site.user_file and site.user_line)
+    if not source.strip() or not files:
+        return None
+    name = files.most_common(1)[0][0]
+    places = [(site, site.user_line if site.user_file == name else None) for site in sites]
+    return _listing(name, source, _lexer(name), places)
+
+
+def colours() -> str:
+    """Style sheet of the listings, for light and for dark pages."""
+    dark = "\n".join(_rules(DARK_STYLE))
+    light = "\n".join(_rules(LIGHT_STYLE))
+    return f"{light}\n@media (prefers-color-scheme: dark) {{\n{dark}\n}}"
+
+
+_VERBATIM = {"stripnl": False, "ensurenl": False}  # a dropped blank line would shift the numbers
+
+
+def _lexer(name: str) -> Lexer:
+    if name.endswith(".py"):
+        return PythonLexer(**_VERBATIM)
+    try:
+        return get_lexer_for_filename(name, **_VERBATIM)
+    except ClassNotFound:
+        return CLexer(**_VERBATIM)
+
+
+def _listing(
+    title: str, source: str, lexer: Lexer, places: Sequence[tuple[SiteNumbers, int | None]]
+) -> Listing:
+    plain = source.replace("\r\n", "\n").replace("\r", "\n").rstrip("\n").split("\n")
+    coloured = highlight("\n".join(plain), lexer, HtmlFormatter(nowrap=True)).split("\n")
+    lines = tuple(
+        SourceLine(
+            number=number,
+            code=Markup(code),
+            indent=len(text) - len(text.lstrip()),
+            sites=tuple(site for site, line in places if line == number),
+        )
+        for number, (text, code) in enumerate(zip(plain, coloured, strict=False), start=1)
+    )
+    unplaced = tuple(site for site, line in places if line is None or line > len(plain))
+    return Listing(title=title, lines=lines, unplaced=unplaced)
+
+
+def _rules(style: str) -> list[str]:
+    rules = str(HtmlFormatter(style=style).get_style_defs(".code")).splitlines()
+    return [rule for rule in rules if rule.startswith(".code .") and ".err" not in rule]

@@ -1,0 +1,172 @@
+"""Charts of the page: SVG without scripts, coloured by the page's style, readable light and dark.
+
+Every mark has a `<title>`, so that a browser tells its number when pointed at.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+from markupsafe import Markup, escape
+
+from memsim.plots import bins
+from memsim.report.text import fixed
+from memsim.statistics import Estimate, describe, running
+
+WIDTH, HEIGHT = 340, 180
+_LEFT, _RIGHT, _TOP, _BOTTOM = 46, 10, 10, 40
+_MAX_POINTS = 200  # of a curve: more cannot be told apart at this width
+
+
+class _Frame:
+    """Maps data to the plot's rectangle and draws its axes."""
+
+    def __init__(self, x: tuple[float, float], y: tuple[float, float], label: str) -> None:
+        self.x_range, self.y_range = _wide(*x), _wide(*y)
+        self.label = label
+        self.marks: list[Markup] = []
+
+    def x(self, value: float) -> float:
+        low, high = self.x_range
+        return _LEFT + (value - low) / (high - low) * (WIDTH - _LEFT - _RIGHT)
+
+    def y(self, value: float) -> float:
+        low, high = self.y_range
+        return HEIGHT - _BOTTOM - (value - low) / (high - low) * (HEIGHT - _TOP - _BOTTOM)
+
+    def rectangle(
+        self, x: tuple[float, float], y: tuple[float, float], kind: str, what: str
+    ) -> None:
+        left, right = self.x(x[0]), self.x(x[1])
+        top, bottom = self.y(y[1]), self.y(y[0])
+        self.marks.append(
+            Markup(
+                '<rect class="{}" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}">'
+                "<title>{}</title></rect>"
+            ).format(kind, left, top, max(right - left, 0.5), max(bottom - top, 0), what)
+        )
+
+    def vertical(self, x: float, kind: str, what: str) -> None:
+        self.marks.append(
+            Markup(
+                '<line class="{}" x1="{:.1f}" x2="{:.1f}" y1="{}" y2="{}"><title>{}</title></line>'
+            ).format(kind, self.x(x), self.x(x), _TOP, HEIGHT - _BOTTOM, what)
+        )
+
+    def path(self, points: list[tuple[float, float]], kind: str, closed: bool = False) -> None:
+        steps = " ".join(f"{self.x(x):.1f},{self.y(y):.1f}" for x, y in points)
+        tag = "polygon" if closed else "polyline"
+        self.marks.append(Markup('<{} class="{}" points="{}"/>').format(Markup(tag), kind, steps))
+
+    def draw(self, x_decimals: int, y_decimals: int, described: str) -> Markup:
+        parts = [
+            Markup('<svg class="chart" viewBox="0 0 {} {}" role="img" aria-label="{}">').format(
+                WIDTH, HEIGHT, described
+            )
+        ]
+        bottom = HEIGHT - _BOTTOM
+        for value in _ticks(*self.y_range, 4):
+            y = self.y(value)
+            parts.append(
+                Markup('<line class="grid" x1="{}" x2="{}" y1="{:.1f}" y2="{:.1f}"/>').format(
+                    _LEFT, WIDTH - _RIGHT, y, y
+                )
+            )
+            parts.append(_text(_LEFT - 5, y + 4, "end", fixed(value, y_decimals)))
+        parts += self.marks
+        parts.append(
+            Markup('<line class="axis" x1="{}" x2="{}" y1="{}" y2="{}"/>').format(
+                _LEFT, WIDTH - _RIGHT, bottom, bottom
+            )
+        )
+        for value in _ticks(*self.x_range, 4):
+            parts.append(_text(self.x(value), bottom + 15, "middle", fixed(value, x_decimals)))
+        parts.append(_text((_LEFT + WIDTH - _RIGHT) / 2, HEIGHT - 6, "middle", self.label))
+        parts.append(Markup("</svg>"))
+        return Markup("").join(parts)
+
+
+def histogram(values: npt.ArrayLike, label: str, unit: str, least_width: float) -> Markup | None:
+    """Part of the values (per cent) in each bin, their mean and its interval; None without values.
+
+    least_width : narrower ranges are drawn as one bar of this width
+    """
+    array = np.asarray(values, dtype=np.float64).ravel()
+    array = array[np.isfinite(array)]
+    if not array.size:
+        return None
+    edges = bins(array, least_width)
+    counts, _ = np.histogram(array, bins=edges)
+    ratios = 100 * counts / array.size
+    margin = 0.5 * (edges[-1] - edges[0]) if len(edges) == 2 else 0.0
+    frame = _Frame((edges[0] - margin, edges[-1] + margin), (0, float(ratios.max())), label)
+    decimals = _decimals(frame.x_range)
+    for low, high, ratio in zip(edges, edges[1:], ratios, strict=False):
+        if ratio:
+            what = f"{fixed(low, decimals)} to {fixed(high, decimals)} {unit}: {ratio:.1f} %"
+            frame.rectangle((low, high), (0, ratio), "bar", what)
+    _mark_mean(frame, describe(array), decimals, unit)
+    return frame.draw(decimals, _decimals(frame.y_range), f"histogram of {label}")
+
+
+def convergence(values: npt.ArrayLike, label: str, unit: str) -> Markup | None:
+    """Running mean and 95 % interval against the number of trials; None below two trials."""
+    mean, half_width = running(values)
+    if len(mean) < 2:
+        return None
+    shown = np.unique(np.linspace(1, len(mean) - 1, min(len(mean) - 1, _MAX_POINTS)).astype(int))
+    low, high = mean[shown] - half_width[shown], mean[shown] + half_width[shown]
+    late = shown >= min(3, len(mean) - 1)  # two trials' interval is so wide that it hides the rest
+    y_range = (float(low[late].min()), float(high[late].max()))
+    frame = _Frame((2, max(len(mean), 3)), y_range, "trials")
+    clip = np.clip(np.stack([low, high]), *frame.y_range)
+    trials = (shown + 1).tolist()
+    band = [*zip(trials, clip[1].tolist(), strict=True)]
+    band += reversed([*zip(trials, clip[0].tolist(), strict=True)])
+    frame.path(band, "band", closed=True)
+    line = np.clip(mean[shown], *frame.y_range)
+    frame.path([*zip(trials, line.tolist(), strict=True)], "curve")
+    decimals = _decimals(frame.y_range)
+    return frame.draw(0, decimals, f"running mean of {label}, {unit}")
+
+
+def _mark_mean(frame: _Frame, estimate: Estimate, decimals: int, unit: str) -> None:
+    if estimate.has_interval and estimate.half_width > 0:
+        what = f"95 %: {fixed(estimate.low, decimals + 1)} to {fixed(estimate.high, decimals + 1)}"
+        frame.rectangle(estimate.ci95, frame.y_range, "band", f"{what} {unit}")
+    frame.vertical(estimate.mean, "mean", f"mean {fixed(estimate.mean, decimals + 1)} {unit}")
+
+
+def _text(x: float, y: float, anchor: str, content: str) -> Markup:
+    return Markup('<text x="{:.1f}" y="{:.1f}" text-anchor="{}">{}</text>').format(
+        x, y, anchor, escape(content)
+    )
+
+
+def _wide(low: float, high: float) -> tuple[float, float]:
+    if not (math.isfinite(low) and math.isfinite(high)):
+        return 0.0, 1.0
+    if high - low > 1e-9 * max(abs(low), abs(high), 1e-9):
+        return low, high
+    half = 0.01 * abs(low) or 0.5
+    return low - half, high + half
+
+
+def _ticks(low: float, high: float, about: int) -> list[float]:
+    """Round values inside a range, about so many."""
+    raw = (high - low) / about
+    magnitude = 10.0 ** math.floor(math.log10(raw))
+    step = next(s * magnitude for s in (1, 2, 2.5, 5, 10) if s * magnitude >= raw)
+    first = math.ceil(low / step - 1e-9)
+    return [i * step for i in range(first, math.floor(high / step + 1e-9) + 1)]
+
+
+def _decimals(bounds: tuple[float, float]) -> int:
+    """Digits behind the point that tell the ticks of a range apart."""
+    ticks = _ticks(*bounds, 4)
+    for decimals in range(6):
+        if all(abs(tick - round(tick, decimals)) < 1e-9 * max(1, abs(tick)) for tick in ticks):
+            return decimals
+    return 6

@@ -1,0 +1,227 @@
+"""The terminal's table: one row an access, slowest share first, as wide as the terminal allows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from rich import box
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.table import Table
+from rich.text import Text
+
+from memsim.latency import DRAM
+from memsim.report import text
+from memsim.report.summary import LevelNumbers, SiteNumbers, Summary
+from memsim.report.verdict import occupancy_text
+
+BAR_CELLS = 8
+Fill = Callable[[Table], None]
+
+_LEGEND = (
+    "± is the mean's 95 % over random orderings; model ± the model's own validated error, which the"
+    " interval does not cover. Hits include pending sectors. ! order-sensitive: sigma of a hit"
+    " ratio above 2 points."
+)
+
+
+class FittingTable(Table):
+    """A table that prints itself in another form where a console has fewer than `columns`."""
+
+    def __init__(self, wide: Fill, narrow: Fill, columns: int, frame: Mapping[str, Any]) -> None:
+        super().__init__(**frame)
+        wide(self)
+        self._narrow, self._columns, self._frame = narrow, columns, frame
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        if options.max_width >= self._columns:
+            yield from super().__rich_console__(console, options)
+        else:
+            table = Table(**self._frame)
+            self._narrow(table)
+            yield table
+
+
+def access_table(summary: Summary) -> Table:
+    """The accesses of a replay; every quantity has a column where the console is wide enough."""
+    return FittingTable(
+        lambda table: _fill_wide(table, summary),
+        lambda table: _fill_narrow(table, summary),
+        wide_columns(summary),
+        frame(title(summary), _caption(summary)),
+    )
+
+
+def wide_columns(summary: Summary) -> int:
+    """Console columns from which on every quantity has a column of the table."""
+    return 98 + 15 * len(summary.level_names)
+
+
+def frame(title: Text, caption: Text) -> dict[str, Any]:
+    """How all tables of this package look."""
+    return {
+        "title": title,
+        "caption": caption,
+        "title_justify": "left",
+        "caption_justify": "left",
+        "box": box.HORIZONTALS,
+        "show_lines": True,
+        "padding": (0, 1, 0, 0),
+    }
+
+
+def title(summary: Summary) -> Text:
+    """Kernel, machine, trials, snapshot: one line."""
+    parts = [
+        f"{summary.kernel} on {summary.machine_title}",
+        f"{summary.n_trials} trials, seed {summary.seed}",
+        f"{summary.traced_groups} of {summary.of_groups} groups",
+    ]
+    if summary.interrupted:
+        parts.append("INTERRUPTED")
+    return Text(" · ".join(parts), style="bold")
+
+
+def _caption(summary: Summary) -> Text:
+    lines = [
+        f"{level} {kind} hits {text.percent_estimate(numbers.hit_ratio)}"
+        f" ({text.model_points(numbers.model_error)})"
+        for (level, kind), numbers in summary.totals.items()
+    ]
+    dram = summary.dram
+    lines.append(
+        f"DRAM read {text.byte_size(dram.read_bytes.mean)},"
+        f" written {text.byte_size(dram.write_bytes.mean)},"
+        f" latency {text.plus_minus(dram.latency_cycles, 0)} cycles"
+    )
+    lines += [line for line in (occupancy_text(summary), _LEGEND) if line]
+    return Text("\n".join(lines), style="dim")
+
+
+def _fill_wide(table: Table, summary: Summary) -> None:
+    table.add_column("access", overflow="fold", min_width=14)
+    table.add_column("share", justify="right", no_wrap=True)
+    table.add_column("latency\ncycles", justify="right", no_wrap=True)
+    for name in summary.level_names:
+        table.add_column(f"{name} hit %\n(pending)", justify="right", no_wrap=True)
+    table.add_column("sectors\nan access\n(ideal)", justify="right", no_wrap=True)
+    table.add_column("drawn from", justify="right", no_wrap=True)
+    table.add_column("misses, %\ncold cap. conf.", justify="right", no_wrap=True)
+    table.add_column("coalescing\nwould save", justify="right", no_wrap=True)
+    for site in summary.sites:
+        table.add_row(
+            _name(site),
+            _share(site),
+            _latency(site),
+            *(_hits(level) for level in site.levels),
+            _sectors(site),
+            Text("\n".join(_drawn(site))),
+            Text("\n".join(_misses(site)) or text.UNKNOWN),
+            _saving(site),
+        )
+
+
+def _fill_narrow(table: Table, summary: Summary) -> None:
+    table.expand = True
+    table.add_column("access", overflow="fold", ratio=1)
+    table.add_column("share", justify="right", no_wrap=True, min_width=BAR_CELLS)
+    table.add_column("what it costs, and why", ratio=3)
+    for site in summary.sites:
+        table.add_row(_name(site), _share(site), _paragraph(site))
+
+
+def _paragraph(site: SiteNumbers) -> Text:
+    cell = Text()
+    if site.latency_cycles.is_defined:
+        cell.append(f"{text.plus_minus(site.latency_cycles, 0)} cycles", style="bold")
+        cell.append(f" ({text.model_cycles(site.latency_model_error_cycles)})\n", style="dim")
+    for level in site.levels:
+        if level.hit_ratio.is_defined:
+            mark = " !" if level.is_order_sensitive else ""
+            cell.append(f"{level.name} hits {text.percent_estimate(level.hit_ratio)}{mark}")
+            cell.append(
+                f" ({text.percent(level.pending_ratio.mean)} pending;"
+                f" {text.model_points(level.model_error)})\n",
+                style="dim",
+            )
+    cell.append(
+        f"{text.fixed(site.sectors_per_access, 1)} sectors an access,"
+        f" ideal {text.fixed(site.ideal_sectors_per_access, 1)}:"
+        f" coalescing would save {text.percent(site.saved_ratio, 0)},"
+        f" {text.byte_size(site.saved_bytes)}\n"
+    )
+    cell.append("drawn from " + ", ".join(_drawn(site)))
+    for level in site.levels:
+        if level.n_misses:
+            split = ", ".join(
+                f"{kind} {100 * n / level.n_misses:.0f}" for kind, n in level.misses.items()
+            )
+            cell.append(f"\n{level.name} misses, %: {split}")
+    return cell
+
+
+def _name(site: SiteNumbers) -> Text:
+    line = f" · line {site.source_line}" if site.source_line else ""
+    name = Text(site.name, style="bold")
+    name.append(f"\n{site.direction}{line}", style="dim")
+    if site.user_file and site.user_line:
+        name.append(f"\n{site.user_file}:{site.user_line}", style="dim")
+    return name
+
+
+def _share(site: SiteNumbers) -> Text:
+    if not site.latency_cycles.is_defined:
+        return Text(text.UNKNOWN, style="dim")
+    cell = Text(f"{text.percent(site.share.mean)}\n")
+    filled = min(round(site.share.mean * BAR_CELLS), BAR_CELLS)
+    cell.append("█" * filled, style="red")
+    cell.append("░" * (BAR_CELLS - filled), style="dim")
+    return cell
+
+
+def _latency(site: SiteNumbers) -> Text:
+    if not site.latency_cycles.is_defined:
+        return Text("no wait", style="dim")
+    cell = Text(text.plus_minus(site.latency_cycles, 0))
+    cell.append("\n" + text.model_cycles(site.latency_model_error_cycles), style="dim")
+    return cell
+
+
+def _hits(level: LevelNumbers) -> Text:
+    if not level.hit_ratio.is_defined:
+        return Text(text.UNKNOWN, style="dim")
+    cell = Text(text.plus_minus(level.hit_ratio, 1, 100))
+    if level.is_order_sensitive:
+        cell.append(" !", style="yellow")
+    cell.append(f"\n({text.fixed(100 * level.pending_ratio.mean, 1)})", style="dim")
+    cell.append(f"\n{text.model_points(level.model_error)}", style="dim")
+    return cell
+
+
+def _sectors(site: SiteNumbers) -> Text:
+    cell = Text(text.fixed(site.sectors_per_access, 1))
+    cell.append(f"\n({text.fixed(site.ideal_sectors_per_access, 1)})", style="dim")
+    return cell
+
+
+def _drawn(site: SiteNumbers) -> list[str]:
+    below = [*(level.name for level in site.levels[1:]), DRAM]
+    return [
+        f"{name} {text.byte_size(level.read_bytes)}"
+        for name, level in zip(below, site.levels, strict=True)
+    ]
+
+
+def _misses(site: SiteNumbers) -> list[str]:
+    return [
+        f"{level.name} "
+        + " ".join(f"{100 * n / level.n_misses:3.0f}" for n in level.misses.values())
+        for level in site.levels
+        if level.n_misses
+    ]
+
+
+def _saving(site: SiteNumbers) -> Text:
+    cell = Text(text.percent(site.saved_ratio, 0))
+    cell.append(f"\n{text.byte_size(site.saved_bytes)}", style="dim")
+    return cell

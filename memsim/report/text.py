@@ -1,0 +1,79 @@
+"""Numbers as a person reads them; every one says so where it is not known."""
+
+from __future__ import annotations
+
+import math
+
+from memsim.statistics import Estimate
+
+UNKNOWN = "–"  # noqa: RUF001 (an en dash, not a hyphen that could be a minus)
+NOT_VALIDATED = "not validated on this machine"
+_BYTE_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+
+
+def fixed(value: float | None, decimals: int = 0) -> str:
+    if value is None or not math.isfinite(value):
+        return UNKNOWN
+    return f"{value:,.{decimals}f}"
+
+
+def percent(ratio: float | None, decimals: int = 1) -> str:
+    if ratio is None or not math.isfinite(ratio):
+        return UNKNOWN
+    return f"{100 * ratio:.{decimals}f} %"
+
+
+def count(value: float | None) -> str:
+    """A count with thousands marked, shortened from ten million on."""
+    if value is None or not math.isfinite(value):
+        return UNKNOWN
+    for limit, unit in ((1e13, "T"), (1e10, "G"), (1e7, "M")):
+        if abs(value) >= limit:
+            return f"{value / (limit / 10):,.1f} {unit}"
+    return f"{value:,.0f}"
+
+
+def byte_size(value: float | None) -> str:
+    if value is None or not math.isfinite(value):
+        return UNKNOWN
+    size, unit = float(value), 0
+    while abs(size) >= 1024 and unit < len(_BYTE_UNITS) - 1:
+        size, unit = size / 1024, unit + 1
+    decimals = 0 if unit == 0 or size >= 100 else 1
+    return f"{size:.{decimals}f} {_BYTE_UNITS[unit]}"
+
+
+def plus_minus(estimate: Estimate, decimals: int = 1, factor: float = 1.0) -> str:
+    """`41.3 ± 0.4`; `41.3` alone where one trial gives no interval."""
+    mean, half_width = estimate.mean * factor, estimate.half_width * factor
+    if not math.isfinite(mean):
+        return UNKNOWN
+    if not math.isfinite(half_width):
+        return f"{mean:,.{decimals}f}"
+    return f"{mean:,.{decimals}f} ± {small(half_width, decimals)}"
+
+
+def small(half_width: float, decimals: int) -> str:
+    """A half-width; one that would round to zero without being it says so."""
+    step = 10.0**-decimals
+    if 0 < half_width < step / 2:
+        return f"<{step:.{decimals}f}"
+    return f"{half_width:,.{decimals}f}"
+
+
+def percent_estimate(estimate: Estimate, decimals: int = 1) -> str:
+    text = plus_minus(estimate, decimals, 100.0)
+    return text if text == UNKNOWN else f"{text} %"
+
+
+def model_points(error: float | None) -> str:
+    """The model's validated error of a hit ratio, in points."""
+    return "not validated" if error is None else f"model ± {100 * error:.1f}"
+
+
+def model_cycles(error: float | None) -> str:
+    return "not validated" if error is None else f"model ± {error:,.0f}"
+
+
+def line_label(line: int | None) -> str:
+    return UNKNOWN if line is None else str(line)

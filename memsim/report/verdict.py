@@ -1,0 +1,346 @@
+"""The verdict in words: which loads are slow, why, how sure that is, and what to try.
+
+Every sentence follows from a number of the summary by a rule written here; where no rule applies,
+nothing is said.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from memsim import machine_file
+from memsim.latency import DRAM
+from memsim.report.summary import LevelNumbers, SiteNumbers, Summary
+from memsim.report.text import byte_size, fixed, model_cycles, percent, plus_minus
+from memsim.statistics import MIN_TRIALS
+from memsim.trace import GRANULE_BYTES
+
+MAX_FINDINGS = 3
+ENOUGH_SHARE = 0.8  # findings stop where this much of the load latency is explained
+POOR_COALESCING = 1.5  # sectors asked for, over the fewest that could carry the bytes
+MOST = 0.5
+MANY_CONFLICTS = 0.25
+NOTABLE_WAIT = 0.05  # of the latency: below, the two modes say the same
+CLEARLY_FIRST = 0.95
+RELIABLE_TRIALS = 16  # intervals of fewer trials cover less than they say where values are skewed
+
+_KIND_MEANS = {
+    "cold": "asked for here for the first time",
+    "capacity": "asked for before, but more other data came between than the cache holds",
+    "conflict": "asked for before, and kept if any place in the cache could hold it",
+}
+
+
+@dataclass(frozen=True)
+class Advice:
+    """What to try: a name, how, and what it would bring (empty where no number tells)."""
+
+    name: str
+    how: str
+    gain: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """One slow access: a headline (without its name), reasons, certainty, and what to try."""
+
+    site: SiteNumbers
+    headline: str
+    reasons: tuple[str, ...]
+    certainty: tuple[str, ...]
+    advice: tuple[Advice, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    headline: str
+    findings: tuple[Finding, ...]
+    caveats: tuple[str, ...]
+
+
+def judge(summary: Summary) -> Verdict:
+    """The verdict on a replay."""
+    loads = [site for site in summary.loads if site.share.mean > 0]
+    if not loads:
+        return Verdict(
+            headline="No load of this kernel reached global memory: there is no latency to explain.",
+            findings=(),
+            caveats=_caveats(summary),
+        )
+    slow, explained = [], 0.0
+    for site in loads[:MAX_FINDINGS]:
+        slow.append(site)
+        explained += site.share.mean
+        if explained >= ENOUGH_SHARE:
+            break
+    return Verdict(
+        headline=_headline(summary, loads, slow, explained),
+        findings=_shortened([_finding(summary, site, rank) for rank, site in enumerate(slow)]),
+        caveats=_caveats(summary),
+    )
+
+
+def latency_split(summary: Summary) -> dict[str, float]:
+    """Who serves the kernel's load latency: level (and DRAM) -> part of it."""
+    cycles = dict.fromkeys([*summary.level_names, DRAM], 0.0)
+    for site in summary.loads:
+        for part, value in site.latency_parts.items():
+            cycles[part] += value * site.accesses
+    whole = sum(cycles.values())
+    return {part: value / whole if whole else 0.0 for part, value in cycles.items()}
+
+
+def dominant(parts: dict[str, float]) -> str:
+    """The part that weighs most."""
+    return max(parts, key=lambda part: parts[part])
+
+
+def _headline(
+    summary: Summary, loads: list[SiteNumbers], slow: list[SiteNumbers], explained: float
+) -> str:
+    split = latency_split(summary)
+    part = dominant(split)
+    if len(loads) == 1:
+        who = "The one load makes all of the load latency"
+    elif len(slow) == 1:
+        who = f"One of {len(loads)} loads makes {percent(explained, 0)} of the load latency"
+    else:
+        who = f"{len(slow)} of {len(loads)} loads make {percent(explained, 0)} of the load latency"
+    return f"{who}; {percent(split[part], 0)} of all load latency is {_place(part)}."
+
+
+def _finding(summary: Summary, site: SiteNumbers, rank: int) -> Finding:
+    latency = plus_minus(site.latency_cycles, 0)
+    headline = (
+        f"{percent(site.share.mean, 0)} of the load latency, {latency} cycles an access"
+        f" ({_model(site.latency_model_error_cycles)})"
+    )
+    return Finding(
+        site=site,
+        headline=headline,
+        reasons=tuple(_reasons(summary, site)),
+        certainty=tuple(_certainty(summary, site, rank)),
+        advice=tuple(_advice(summary, site)),
+    )
+
+
+def _shortened(findings: list[Finding]) -> tuple[Finding, ...]:
+    """Advice that an earlier finding gives is not explained again."""
+    given: dict[str, str] = {}
+    short = []
+    for finding in findings:
+        advice = []
+        for item in finding.advice:
+            earlier = given.setdefault(item.name, finding.site.name)
+            if earlier != finding.site.name:
+                item = Advice(item.name, f"as for {earlier}.", item.gain)
+            advice.append(item)
+        short.append(replace(finding, advice=tuple(advice)))
+    return tuple(short)
+
+
+def is_poorly_coalesced(site: SiteNumbers) -> bool:
+    return site.sectors_per_access >= POOR_COALESCING * site.ideal_sectors_per_access
+
+
+def _reasons(summary: Summary, site: SiteNumbers) -> list[str]:
+    part = dominant(dict(site.latency_parts))
+    of_latency = site.latency_parts[part] / site.latency_cycles.mean
+    reasons = [
+        f"{_source(part)} serves {percent(site.served[part], 0)} of its sectors at"
+        f" {fixed(summary.latency_of(part))} cycles each:"
+        f" {percent(of_latency, 0)} of its latency."
+    ]
+    if is_poorly_coalesced(site):
+        reasons.append(
+            f"Poor coalescing: an access asks for {fixed(site.sectors_per_access, 1)} sectors where"
+            f" {fixed(site.ideal_sectors_per_access, 1)} could carry its bytes; it uses"
+            f" {percent(site.useful_byte_ratio, 0)} of the bytes that it asks for."
+        )
+    else:
+        reasons.append(
+            f"Coalescing is {_grade(site)}: {fixed(site.sectors_per_access, 1)} sectors an access,"
+            f" {fixed(site.ideal_sectors_per_access, 1)} could carry its bytes."
+        )
+    for level in site.levels:
+        if level.n_misses and level.reach > 0.05:
+            kind, ratio = _main_kind(level)
+            reasons.append(
+                f"{level.name} misses are {percent(ratio, 0)} {kind}: {_KIND_MEANS[kind]}."
+            )
+    hit, waiting = site.latency_cycles.mean, site.latency_pending_cycles.mean
+    if waiting >= (1 + NOTABLE_WAIT) * hit:
+        reasons.append(
+            f"Sectors found on their way are charged as hits; charged the rest of their wait"
+            f" instead, its latency is {fixed(waiting)} cycles, not {fixed(hit)}."
+        )
+    return reasons
+
+
+def _certainty(summary: Summary, site: SiteNumbers, rank: int) -> list[str]:
+    if not site.latency_cycles.has_interval:
+        return ["Unknown: one ordering gives no interval. Replay with more trials."]
+    said = []
+    if rank == 0 and len(summary.loads) > 1:
+        times = round(site.first_in * summary.n_trials)
+        clear = "clearly" if site.first_in >= CLEARLY_FIRST else "not clearly"
+        said.append(f"It is {clear} the slowest: first in {times} of {summary.n_trials} orderings.")
+    said.append(
+        f"Over random orderings its latency is {plus_minus(site.latency_cycles, 1)} cycles"
+        f" (95 %), its share {plus_minus(site.share, 1, 100)} %."
+    )
+    sensitive = [level for level in site.levels if level.is_order_sensitive]
+    for level in sensitive:
+        said.append(
+            f"Order-sensitive: from one ordering to another its {level.name} hit ratio moves by"
+            f" {fixed(100 * level.hit_ratio.sigma, 1)} points (sigma)."
+        )
+    if site.latency_model_error_cycles is not None:
+        said.append(
+            "The model's validated error can move the latency by"
+            f" {fixed(site.latency_model_error_cycles)} cycles more."
+        )
+    return said
+
+
+def _advice(summary: Summary, site: SiteNumbers) -> list[Advice]:
+    part = dominant(dict(site.latency_parts))
+    first = next((level for level in site.levels if level.n_misses), None)
+    last = next((level for level in reversed(site.levels) if level.n_misses), None)
+    late = first is not None and first.misses["capacity"] >= MOST * first.n_misses
+    advice = []
+    if is_poorly_coalesced(site):
+        advice.append(
+            Advice(
+                "Coalesce",
+                "let neighbouring work-items touch neighbouring elements (loop order, data layout,"
+                " staging in local memory).",
+                f"Full coalescing asks for {percent(site.saved_ratio, 0)} fewer sectors:"
+                f" {byte_size(site.saved_bytes)} of this snapshot's requests.",
+            )
+        )
+        elements = GRANULE_BYTES // site.itemsize_bytes if site.itemsize_bytes else 0
+        if late and first is not None and elements > 1 and site.direction == "load":
+            advice.append(
+                Advice(
+                    "Use a sector whole",
+                    f"its rest is evicted from {first.name} before it is asked for again. Where a"
+                    " work-item's elements lie in a row, vector loads take all of a sector at once.",
+                    f"Here that is {elements} elements of {site.itemsize_bytes} B.",
+                )
+            )
+    elif late and first is not None:
+        cache = summary.level(first.name)
+        holds = f" ({byte_size(cache.size_bytes)})" if cache else ""
+        advice.append(
+            Advice(
+                "Bring reuse closer",
+                f"work in tiles that fit {first.name}{holds}, stage them in local memory, or keep"
+                " fewer groups resident.",
+            )
+        )
+    for level in site.levels:
+        if level.n_misses and level.misses["conflict"] >= MANY_CONFLICTS * level.n_misses:
+            ratio = level.misses["conflict"] / level.n_misses
+            advice.append(
+                Advice(
+                    "Change the pitch",
+                    "pad the leading dimension, so that rows fall into different sets.",
+                    f"{percent(ratio, 0)} of its {level.name} misses are conflicts.",
+                )
+            )
+    if part == DRAM and last is not None and last.misses["cold"] >= MOST * last.n_misses:
+        advice.append(
+            Advice(
+                "Move fewer bytes, or hide the wait",
+                "most of what it draws from main memory is drawn for the first time, so no cache"
+                " size helps: a narrower type or packed data, or more independent loads in flight.",
+            )
+        )
+    if not advice and part == site.levels[0].name:
+        advice.append(
+            Advice(
+                "Access less often",
+                f"{part} serves it already: reuse in registers, or wider loads.",
+            )
+        )
+    if not advice and part != DRAM:
+        advice.append(Advice("Stage it", f"{part} serves most of it: reuse in local memory."))
+    return advice
+
+
+def _caveats(summary: Summary) -> tuple[str, ...]:
+    caveats = []
+    if summary.interrupted:
+        caveats.append(
+            f"Interrupted: only {summary.n_trials} trials were done; these numbers come from them."
+        )
+    if summary.n_trials < MIN_TRIALS:
+        caveats.append("One trial gives no interval: nothing here says how sure it is.")
+    elif summary.n_trials < RELIABLE_TRIALS:
+        caveats.append(
+            f"Only {summary.n_trials} trials: intervals are reliable from {RELIABLE_TRIALS} on."
+        )
+    open_occupancy = occupancy_text(summary)
+    if open_occupancy:
+        caveats.append(open_occupancy)
+    unknown = [name for name, error in summary.model_error.items() if error is None]
+    if unknown:
+        caveats.append(
+            f"The model's own error is not validated on this machine for {' and '.join(unknown)}:"
+            " no interval here covers it."
+        )
+    assumed = assumed_parameters(summary)
+    latencies = [key for key in assumed if key.endswith("latency_cycles")]
+    if latencies:
+        caveats.append(
+            f"Assumed, not measured, on {summary.machine_title}: {', '.join(sorted(latencies))}."
+        )
+    if assumed:
+        caveats.append(
+            f"{len(assumed)} of the machine's parameters are assumed; they are marked below."
+        )
+    return tuple(caveats)
+
+
+def assumed_parameters(summary: Summary) -> list[str]:
+    """Dotted keys of the machine's values that nobody measured or published."""
+    return [key for key in machine_file.keys(summary.machine) if summary.machine.is_assumed(key)]
+
+
+def occupancy_text(summary: Summary) -> str:
+    """What the load hit ratios are over the feasible occupancies; empty where one is known."""
+    feasible = summary.feasible_hit_ratios
+    if len(feasible) < 2:
+        return ""
+    ranges = []
+    for name in summary.level_names:
+        ratios = [row[name] for row in feasible.values() if math.isfinite(row.get(name, math.nan))]
+        if ratios:
+            ranges.append(f"{name} {percent(min(ratios))} to {percent(max(ratios))}")
+    return (
+        f"Registers are unknown, so occupancy is open: at {min(feasible)} to {max(feasible)} groups"
+        f" a core loads hit {', '.join(ranges)}."
+    )
+
+
+def _model(error_cycles: float | None) -> str:
+    return "model error not validated" if error_cycles is None else model_cycles(error_cycles)
+
+
+def _main_kind(level: LevelNumbers) -> tuple[str, float]:
+    kind = max(level.misses, key=lambda kind: level.misses[kind])
+    return kind, level.misses[kind] / level.n_misses
+
+
+def _grade(site: SiteNumbers) -> str:
+    return "ideal" if site.saved_ratio < 0.01 else "good"
+
+
+def _source(part: str) -> str:
+    return "Main memory" if part == DRAM else part
+
+
+def _place(part: str) -> str:
+    return "spent on main memory" if part == DRAM else f"spent on {part}"

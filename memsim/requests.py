@@ -1,0 +1,224 @@
+"""A trace in the lines of one machine: what is worked out once and shared by all trials."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from memsim.cache import (
+    ATOMIC,
+    BARRIER,
+    KIND_SHIFT,
+    LOAD,
+    MAX_LINES,
+    MAX_SITES,
+    STARTS_SEQUENCE,
+    STORE,
+    hot,
+)
+from memsim.core_stage import Requests
+from memsim.errors import ReplayError
+from memsim.trace import BARRIER_SITE, Trace
+
+CHUNK_GRANULES = 8
+"""Dense addresses number the touched chunks of 256 bytes, the longest line there is."""
+_MAX_TABLE_CHUNKS = 1 << 27
+_KINDS = {"load": LOAD, "store": STORE, "atomic": ATOMIC}
+
+
+@dataclass(frozen=True)
+class DenseMap:
+    """chunk : (n_chunk,) int64, true address // 256 of each dense chunk, ascending."""
+
+    chunk: npt.NDArray[np.int64]
+
+    def true_granule(self, dense: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """True granules of dense ones."""
+        return self.chunk[dense // CHUNK_GRANULES] * CHUNK_GRANULES + dense % CHUNK_GRANULES
+
+    def true_lines(self, granules_per_line: int) -> npt.NDArray[np.int64]:
+        """(n_line,) true line addresses of all dense lines of that length."""
+        per_chunk = CHUNK_GRANULES // granules_per_line
+        return (self.chunk[:, None] * per_chunk + np.arange(per_chunk)).reshape(-1)
+
+
+@hot
+def _mark(granule, first_chunk, touched):  # type: ignore[no-untyped-def]
+    for i in range(len(granule)):
+        touched[(granule[i] >> 3) - first_chunk] = 1
+
+
+@hot
+def _number(touched, dense, chunk, first_chunk):  # type: ignore[no-untyped-def]
+    n = 0
+    for i in range(len(touched)):
+        dense[i] = n
+        if touched[i]:
+            chunk[n] = first_chunk + i
+            n += 1
+
+
+def dense_map(
+    granule: npt.NDArray[np.int64],
+) -> tuple[DenseMap, npt.NDArray[np.int32], int]:
+    """(map, table, first_chunk): table[chunk - first_chunk] is the dense chunk.
+
+    Where the addresses span more than 32 GiB the table is indexed through `map.chunk` by bisection
+    and is empty.
+    """
+    if not len(granule):
+        return DenseMap(np.zeros(0, np.int64)), np.zeros(0, np.int32), 0
+    first = int(granule.min()) >> 3
+    span = (int(granule.max()) >> 3) - first + 1
+    if span > _MAX_TABLE_CHUNKS:
+        chunk = np.unique(np.concatenate([np.unique(part >> 3) for part in _pieces(granule)]))
+        return DenseMap(chunk), np.zeros(0, np.int32), first
+    touched = np.zeros(span, np.uint8)
+    _mark(granule, first, touched)
+    chunk = np.empty(int(np.count_nonzero(touched)), np.int64)
+    table = np.empty(span, np.int32)
+    _number(touched, table, chunk, first)
+    return DenseMap(chunk), table, first
+
+
+def _pieces(granule: npt.NDArray[np.int64]) -> list[npt.NDArray[np.int64]]:
+    n = max(1, len(granule) >> 22)
+    return np.array_split(granule, n)
+
+
+@hot
+def _dense(granule, table, first_chunk, chunk):  # type: ignore[no-untyped-def]
+    """The dense granule of a true one."""
+    c = granule >> 3
+    if len(table):
+        d = np.int64(table[c - first_chunk])
+    else:
+        low, high = 0, len(chunk) - 1
+        while low < high:
+            middle = (low + high) // 2
+            if chunk[middle] < c:
+                low = middle + 1
+            else:
+                high = middle
+        d = np.int64(low)
+    return (d << 3) | (granule & 7)
+
+
+@hot
+def _form(granule_offset, granule, byte_mask, lane_groups, kind_of_access, coalesce_groups, n_windows, granules_per_line, table, first_chunk, chunk, offset, partial_offset, line, mask, full, partial, filling):  # type: ignore[no-untyped-def]  # fmt: skip
+    """Requests of every access; counts them first (filling False), then writes them."""
+    n_request = 0
+    n_partial = 0
+    window_bits = (1 << coalesce_groups) - 1
+    for p in range(len(granule_offset) - 1):
+        offset[p] = n_request
+        partial_offset[p] = n_partial
+        is_store = kind_of_access[p] == STORE
+        for w in range(n_windows):
+            lanes = window_bits << (w * coalesce_groups)
+            current = np.int64(-1)
+            for i in range(granule_offset[p], granule_offset[p + 1]):
+                if n_windows > 1 and not lane_groups[i] & lanes:
+                    continue
+                dense = _dense(granule[i], table, first_chunk, chunk)
+                this = dense // granules_per_line
+                bit = 1 << (dense - this * granules_per_line)
+                covered = byte_mask[i] == np.uint32(0xFFFFFFFF)
+                if this != current:
+                    current = this
+                    n_request += 1
+                    if filling:
+                        line[n_request - 1] = this
+                        mask[n_request - 1] = 0
+                        full[n_request - 1] = 0
+                if filling:
+                    mask[n_request - 1] |= bit
+                    if is_store and covered:
+                        full[n_request - 1] |= bit
+                if is_store and not covered:
+                    if filling:
+                        partial[n_partial] = byte_mask[i]
+                    n_partial += 1
+    offset[-1] = n_request
+    partial_offset[-1] = n_partial
+    return n_request, n_partial
+
+
+def form_requests(
+    trace: Trace, *, granules_per_line: int, coalesce_lanes: int
+) -> tuple[Requests, DenseMap]:
+    """Coalesce a trace's accesses into requests for lines of granules_per_line x 32 bytes.
+
+    Lanes are coalesced `coalesce_lanes` at a time: with 16, each half of a 32-wide sub-group makes
+    requests of its own.
+    """
+    if len(trace.sites) >= MAX_SITES:
+        raise ReplayError(f"a trace may have {MAX_SITES - 1} sites, got {len(trace.sites)}")
+    space, table, first = dense_map(trace.granule)
+    if len(space.chunk) * CHUNK_GRANULES // granules_per_line >= MAX_LINES:
+        raise ReplayError(
+            f"a trace may touch {MAX_LINES} lines, got {len(space.chunk) * 8 // granules_per_line}"
+        )
+    kind_of_site = np.array([_KINDS[s.direction] for s in trace.sites] or [0], np.uint8)
+    is_barrier = trace.site == BARRIER_SITE
+    kind = np.where(is_barrier, 0, kind_of_site[np.maximum(trace.site, 0)]).astype(np.uint8)
+    flags = (
+        np.where(trace.starts_sequence, STARTS_SEQUENCE, 0)
+        | np.where(is_barrier, BARRIER, 0)
+        | (kind << KIND_SHIFT)
+    ).astype(np.uint8)
+    coalesce_groups = max(1, min(coalesce_lanes, trace.subgroup_size) // 8)
+    n_windows = max(1, trace.subgroup_size // min(coalesce_lanes, trace.subgroup_size))
+    offset = np.empty(trace.n_access + 1, np.int64)
+    partial_offset = np.empty(trace.n_access + 1, np.int64)
+    line, mask, full = np.empty(0, np.int32), np.empty(0, np.uint8), np.empty(0, np.uint8)
+    partial = np.empty(0, np.uint32)
+    for filling in (False, True):
+        n_request, n_partial = _form(
+            trace.granule_offset,
+            trace.granule,
+            trace.byte_mask,
+            trace.lane_groups,
+            kind,
+            coalesce_groups,
+            n_windows,
+            granules_per_line,
+            table,
+            first,
+            space.chunk,
+            offset,
+            partial_offset,
+            line,
+            mask,
+            full,
+            partial,
+            filling,
+        )
+        if not filling:
+            line = np.empty(n_request, np.int32)
+            mask = np.empty(n_request, np.uint8)
+            full = np.empty(n_request, np.uint8)
+            partial = np.empty(n_partial, np.uint32)
+    changes = np.flatnonzero(np.diff(trace.workgroup)) + 1 if trace.n_subgroup else []
+    first_subgroup = np.concatenate([[0], changes, [trace.n_subgroup]]).astype(np.int32)
+    if not trace.n_subgroup:
+        first_subgroup = np.zeros(1, np.int32)
+    group = np.repeat(
+        np.arange(len(first_subgroup) - 1, dtype=np.int32), np.diff(first_subgroup)
+    ).astype(np.int32)
+    requests = Requests(
+        subgroup_offset=np.array(trace.subgroup_offset),
+        group=group,
+        offset=offset,
+        site=np.maximum(trace.site, 0).astype(np.int16),
+        flags=flags,
+        partial_offset=partial_offset,
+        line=line,
+        mask=mask,
+        full=full,
+        partial=partial,
+        first_subgroup=first_subgroup,
+    )
+    return requests, space

@@ -1,0 +1,160 @@
+"""What trials say of a quantity: its mean, a Student-t interval of the mean, and the spread.
+
+The half-width tells how sure we are of the mean over orderings; sigma, how much one ordering differs
+from another. Neither says anything of the model's own error.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy import special
+
+from memsim.errors import ResultError
+
+CONFIDENCE = 0.95
+MIN_TRIALS = 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class Estimate:
+    """A quantity over trials: mean +- half_width at 95 % (NaN below two trials), sigma, n_trials.
+
+    The interval is symmetric and not clipped to the quantity's range. Trials where the quantity is
+    undefined (NaN) are left out of n_trials; mean is NaN where none is left.
+    """
+
+    mean: float
+    half_width: float
+    sigma: float
+    n_trials: int
+
+    @property
+    def low(self) -> float:
+        return self.mean - self.half_width
+
+    @property
+    def high(self) -> float:
+        return self.mean + self.half_width
+
+    @property
+    def ci95(self) -> tuple[float, float]:
+        return self.low, self.high
+
+    @property
+    def is_defined(self) -> bool:
+        return math.isfinite(self.mean)
+
+    @property
+    def has_interval(self) -> bool:
+        return math.isfinite(self.half_width)
+
+    def scaled(self, factor: float) -> Estimate:
+        """The same quantity in another unit."""
+        return Estimate(
+            mean=self.mean * factor,
+            half_width=self.half_width * abs(factor),
+            sigma=self.sigma * abs(factor),
+            n_trials=self.n_trials,
+        )
+
+    def overlaps(self, other: Estimate) -> bool:
+        """Whether the two intervals have a point in common (False where one is unknown)."""
+        return self.low <= other.high and other.low <= self.high
+
+
+class TooFewTrialsError(ResultError):
+    """An interval was asked for that the trials cannot give; `estimate` is what they do give."""
+
+    def __init__(self, estimate: Estimate) -> None:
+        super().__init__(
+            f"a 95 % interval needs at least {MIN_TRIALS} trials, got {estimate.n_trials}"
+        )
+        self.estimate = estimate
+
+
+def student_t(n_trials: int, confidence: float = CONFIDENCE) -> float:
+    """The two-sided Student-t factor for the mean of n_trials >= 2 normal values."""
+    return float(special.stdtrit(n_trials - 1, 0.5 + confidence / 2))
+
+
+def describe(values: npt.ArrayLike) -> Estimate:
+    """Mean, interval and spread of (n_trial,) values; what cannot be known is NaN."""
+    array = np.asarray(values, dtype=np.float64).ravel()
+    array = array[np.isfinite(array)]
+    n_trials = int(array.size)
+    if n_trials == 0:
+        return Estimate(mean=math.nan, half_width=math.nan, sigma=math.nan, n_trials=0)
+    mean = float(array.mean())
+    if n_trials < MIN_TRIALS:
+        return Estimate(mean=mean, half_width=math.nan, sigma=math.nan, n_trials=n_trials)
+    if np.all(array == array[0]):  # the mean of equal numbers need not equal them in floating point
+        return Estimate(mean=float(array[0]), half_width=0.0, sigma=0.0, n_trials=n_trials)
+    sigma = float(array.std(ddof=1))
+    half_width = student_t(n_trials) * sigma / math.sqrt(n_trials)
+    return Estimate(mean=mean, half_width=half_width, sigma=sigma, n_trials=n_trials)
+
+
+def estimate(values: npt.ArrayLike) -> Estimate:
+    """Like describe, but raises TooFewTrialsError where there is no interval."""
+    result = describe(values)
+    if result.n_trials < MIN_TRIALS:
+        raise TooFewTrialsError(result)
+    return result
+
+
+def running(values: npt.ArrayLike) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Mean and half-width after 1, 2, ... n trials: two (n_trial,) arrays.
+
+    Undefined trials are left out. The half-width of the first is NaN.
+    """
+    array = np.asarray(values, dtype=np.float64).ravel()
+    array = array[np.isfinite(array)]
+    count = np.arange(1, array.size + 1, dtype=np.float64)
+    shift = array[0] if array.size else 0.0  # keeps the sums of squares small beside the mean
+    centred = array - shift
+    mean = np.cumsum(centred) / count
+    spread = np.maximum(np.cumsum(centred**2) - count * mean**2, 0.0)
+    half_width = np.full(array.size, np.nan)
+    factor = np.array([student_t(int(n)) for n in count[1:]])
+    half_width[1:] = factor * np.sqrt(spread[1:] / (count[1:] - 1) / count[1:])
+    return mean + shift, half_width
+
+
+@dataclass(frozen=True, kw_only=True)
+class WelchTest:
+    """Welch's unequal-variances t test: difference of means b - a, with its 95 % half-width.
+
+    p_value : probability of a difference at least as large if the means were equal; NaN where a
+        side has fewer than two trials
+    """
+
+    difference: float
+    half_width: float
+    p_value: float
+
+
+def welch(a: Estimate, b: Estimate) -> WelchTest:
+    """Welch's test of two estimates.
+
+    Where neither varies (a deterministic replay), equal means have p = 1 and others p = 0.
+    """
+    difference = b.mean - a.mean
+    if min(a.n_trials, b.n_trials) < MIN_TRIALS:
+        return WelchTest(difference=difference, half_width=math.nan, p_value=math.nan)
+    variances: Sequence[float] = (a.sigma**2 / a.n_trials, b.sigma**2 / b.n_trials)
+    total = sum(variances)
+    if total == 0.0:
+        return WelchTest(difference=difference, half_width=0.0, p_value=float(difference == 0))
+    ratio = variances[0] / total  # of the two squares, relative: no underflow for tiny variances
+    freedom = 1 / (ratio**2 / (a.n_trials - 1) + (1 - ratio) ** 2 / (b.n_trials - 1))
+    error = math.sqrt(total)
+    return WelchTest(
+        difference=difference,
+        half_width=float(special.stdtrit(freedom, 0.5 + CONFIDENCE / 2)) * error,
+        p_value=2 * float(special.stdtr(freedom, -abs(difference) / error)),
+    )

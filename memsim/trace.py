@@ -1,0 +1,242 @@
+"""The Trace: what every sub-group of one launch's snapshot asked of global memory, in program order.
+
+A trace knows nothing of caches. Addresses are kept in granules of 32 bytes; lines and sectors of a
+machine are formed when it is replayed. Ragged data is a flat array beside an (n + 1) offset array.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from memsim.errors import TraceError
+
+GRANULE_BYTES = 32
+BARRIER_SITE = -1
+"""The reserved site of a work-group barrier: an access without lanes and without granules."""
+
+Direction = Literal["load", "store", "atomic"]
+DIRECTIONS: tuple[Direction, ...] = ("load", "store", "atomic")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceLocation:
+    """Where a static access stands: 1-based lines, None where unknown."""
+
+    generated_line: int | None = None
+    user_file: str | None = None
+    user_line: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class AccessSite:
+    """One static access: a load, store or atomic that stands once in the kernel's text.
+
+    name is unique within a trace (`x[ind[jj]]`, or the tag that the kernel gives it); depends_on
+    names the sites whose loaded value feeds this one's index.
+    """
+
+    name: str
+    array: str
+    direction: Direction
+    itemsize_bytes: int
+    instruction: str = ""
+    source: SourceLocation = field(default_factory=SourceLocation)
+    depends_on: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArrayExtent:
+    """A global array's place in the address map of the trace."""
+
+    name: str
+    base_bytes: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Launch:
+    """The shape of the launch that a trace is a part of, and what its groups occupy of a core.
+
+    registers_per_item is None where no build tells it: occupancy is then open.
+    """
+
+    kernel: str
+    n_groups: int
+    group_items: int
+    grid: tuple[int, ...] = ()
+    group_shape: tuple[int, ...] = ()
+    local_memory_bytes: int = 0
+    registers_per_item: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trace:
+    """One snapshot of one launch.
+
+    Groups appear in ascending id, the sub-groups of a group together and in order; so `workgroup`
+    is sorted. A trace of a launch's every group is `whole`; any other is a snapshot from inside.
+
+    sites : static accesses; `site` indexes it, BARRIER_SITE stands for a barrier
+    arrays : their address map
+    workgroup : (n_subgroup,) int32, the group id of each sub-group
+    subgroup_offset : (n_subgroup + 1,) int64, into the dynamic accesses
+    site : (n_access,) int32
+    starts_sequence : (n_access,) bool, a new bulk sequence begins here (a barrier always does,
+        and so does what follows it)
+    waits : (n_access,) int32, the latest earlier access of the same sub-group, counted from that
+        sub-group's first, whose value is used before this one is issued; -1 where there is none
+    lanes : (n_access,) uint8, active lanes
+    granule_offset : (n_access + 1,) int64, into the granules
+    granule : (n_granule,) int64, byte address // 32; ascending and unique within an access
+    byte_mask : (n_granule,) uint32, bit b: byte b of the granule was asked for
+    lane_groups : (n_granule,) uint8, bit q: one of lanes 8q..8q+7 asked for it
+    lane_hits : (n_granule,) uint8 or None, lanes that asked for it (kept where there are atomics)
+    issue_cycles_before : (n_access,) float32 or None, issue cycles since the previous access
+    block_counts : (n_subgroup, n_block) int64 or None
+    """
+
+    sites: tuple[AccessSite, ...]
+    arrays: tuple[ArrayExtent, ...]
+    launch: Launch
+    subgroup_size: int
+    workgroup: npt.NDArray[np.int32]
+    subgroup_offset: npt.NDArray[np.int64]
+    site: npt.NDArray[np.int32]
+    starts_sequence: npt.NDArray[np.bool_]
+    waits: npt.NDArray[np.int32]
+    lanes: npt.NDArray[np.uint8]
+    granule_offset: npt.NDArray[np.int64]
+    granule: npt.NDArray[np.int64]
+    byte_mask: npt.NDArray[np.uint32]
+    lane_groups: npt.NDArray[np.uint8]
+    lane_hits: npt.NDArray[np.uint8] | None = None
+    issue_cycles_before: npt.NDArray[np.float32] | None = None
+    block_counts: npt.NDArray[np.int64] | None = None
+    whole: bool = False
+    generated_source: str = ""
+    user_source: str = ""
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+
+    granule_bytes: int = GRANULE_BYTES
+
+    def __post_init__(self) -> None:
+        for name, dtype in COLUMN_DTYPES.items():
+            value = getattr(self, name)
+            if value is None:
+                continue
+            array = np.ascontiguousarray(value, dtype=dtype)
+            if array.flags.writeable:
+                array = array.view()
+                array.flags.writeable = False
+            object.__setattr__(self, name, array)
+        check_trace(self)
+
+    @property
+    def n_subgroup(self) -> int:
+        return len(self.workgroup)
+
+    @property
+    def n_access(self) -> int:
+        return len(self.site)
+
+    @property
+    def n_granule(self) -> int:
+        return len(self.granule)
+
+    @property
+    def n_groups(self) -> int:
+        """Number of groups traced."""
+        return 1 + int(np.count_nonzero(np.diff(self.workgroup))) if self.n_subgroup else 0
+
+    @property
+    def site_names(self) -> tuple[str, ...]:
+        return tuple(site.name for site in self.sites)
+
+    def replace(self, **changes: Any) -> Trace:
+        """A copy with some fields changed, checked again."""
+        return dataclasses.replace(self, **changes)
+
+
+COLUMN_DTYPES: dict[str, Any] = {
+    "workgroup": np.int32,
+    "subgroup_offset": np.int64,
+    "site": np.int32,
+    "starts_sequence": np.bool_,
+    "waits": np.int32,
+    "lanes": np.uint8,
+    "granule_offset": np.int64,
+    "granule": np.int64,
+    "byte_mask": np.uint32,
+    "lane_groups": np.uint8,
+    "lane_hits": np.uint8,
+    "issue_cycles_before": np.float32,
+    "block_counts": np.int64,
+}
+"""Every array of a Trace and its element type: what a trace file holds, column by column."""
+
+_LENGTHS = {
+    "workgroup": "n_subgroup",
+    "site": "n_access",
+    "starts_sequence": "n_access",
+    "waits": "n_access",
+    "lanes": "n_access",
+    "granule": "n_granule",
+    "byte_mask": "n_granule",
+    "lane_groups": "n_granule",
+    "lane_hits": "n_granule",
+    "issue_cycles_before": "n_access",
+    "block_counts": "n_subgroup",
+}
+
+
+def check_trace(trace: Trace) -> None:
+    """Raises TraceError where shapes, offsets or indices of a trace contradict each other."""
+    if trace.granule_bytes != GRANULE_BYTES:
+        raise TraceError(f"granule_bytes must be {GRANULE_BYTES}, got {trace.granule_bytes}")
+    if trace.subgroup_size not in (8, 16, 32, 64):
+        raise TraceError(f"subgroup_size must be 8, 16, 32 or 64, got {trace.subgroup_size}")
+    names = trace.site_names
+    if len(set(names)) != len(names):
+        twice = sorted({name for name in names if names.count(name) > 1})
+        raise TraceError(f"site names must be unique, got {', '.join(twice)} more than once")
+    for site in trace.sites:
+        if site.direction not in DIRECTIONS:
+            raise TraceError(
+                f"direction of site {site.name} must be one of {', '.join(DIRECTIONS)},"
+                f" got {site.direction}"
+            )
+    sizes = {
+        "n_subgroup": len(trace.workgroup),
+        "n_access": len(trace.site),
+        "n_granule": len(trace.granule),
+    }
+    for name, size in _LENGTHS.items():
+        value = getattr(trace, name)
+        if value is not None and len(value) != sizes[size]:
+            raise TraceError(f"{name} must have {size} = {sizes[size]} rows, got {len(value)}")
+    _check_offsets("subgroup_offset", trace.subgroup_offset, sizes["n_subgroup"], sizes["n_access"])
+    _check_offsets("granule_offset", trace.granule_offset, sizes["n_access"], sizes["n_granule"])
+    if trace.n_access:
+        low, high = int(trace.site.min()), int(trace.site.max())
+        if low < BARRIER_SITE or high >= len(trace.sites):
+            raise TraceError(
+                f"site must index the {len(trace.sites)} sites or be {BARRIER_SITE},"
+                f" got {low}..{high}"
+            )
+    if trace.n_granule and int(trace.granule.min()) < 0:
+        raise TraceError(f"granule must not be negative, got {int(trace.granule.min())}")
+    if trace.n_subgroup and np.any(trace.workgroup[1:] < trace.workgroup[:-1]):
+        raise TraceError("workgroup must ascend: the sub-groups of a group stand together")
+
+
+def _check_offsets(name: str, offset: npt.NDArray[np.int64], n_row: int, n_flat: int) -> None:
+    if len(offset) != n_row + 1:
+        raise TraceError(f"{name} must have {n_row + 1} rows, got {len(offset)}")
+    if int(offset[0]) != 0 or int(offset[-1]) != n_flat or np.any(offset[1:] < offset[:-1]):
+        raise TraceError(f"{name} must ascend from 0 to {n_flat}")

@@ -1,0 +1,314 @@
+"""One trial: one random but valid ordering of a trace's requests through a machine's levels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from memsim import cache, dram
+from memsim.cache import N_COUNTS, Cache, Queue
+from memsim.core_stage import Progress, clear, replay_core
+from memsim.levels import LevelPlan
+from memsim.plan import SAMPLERS, Plan
+from memsim.rng import trial_sequence
+from memsim.schedule import initial_groups, set_starts
+from memsim.shared_stage import replay_shared
+from memsim.trace import GRANULE_BYTES
+
+
+@dataclass(frozen=True)
+class TrialResult:
+    """counts : (n_level, n_site, N_COUNTS) int64, columns as in memsim.cache; and what memory saw."""
+
+    trial: int
+    counts: npt.NDArray[np.int64]
+    dram: dram.DramSample
+    dram_read_bytes: int
+    dram_write_bytes: int
+
+
+class Workspace:
+    """Buffers that trials of one plan reuse: memory that was touched once is fast."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.levels = plan.level_plans()
+        self.caches: list[Cache] = [level.empty_cache() for level in self.levels]
+        self.queues: list[Queue] = []
+        n_record, n_partial = len(plan.requests.line), len(plan.requests.partial)
+        above = self.levels[0]
+        for level in self.levels:
+            g = level.geometry
+            pieces, above = pieces_of(above, level), level
+            # A write-back level can send an eviction, a store and a fill for one request.
+            n_record = n_record * pieces * (3 if g.write_back else 1) + 1
+            n_partial += 8
+            # Untouched pages cost nothing: the bound is address space, not memory.
+            self.queues.append(
+                Queue(
+                    np.empty(n_record, np.uint64),
+                    np.empty(n_partial * (2 if g.write_back else 1), np.uint32),
+                    np.zeros(2, np.int64),
+                )
+            )
+
+
+def run_trial(
+    plan: Plan,
+    seed: int,
+    trial: int,
+    *,
+    workspace: Workspace | None = None,
+    change: Callable[[list[LevelPlan]], list[LevelPlan]] | None = None,
+) -> TrialResult:
+    """Replay one ordering; it depends on (seed, trial) alone.
+
+    change : alters the levels first (the kinds of misses are told apart with it)
+    """
+    work = workspace or Workspace(plan)
+    sequence = trial_sequence(seed, trial)
+    start_seed, core_seed, *level_seeds = sequence.spawn(3 + len(work.levels))
+    dram_seed = level_seeds[-1]
+    generator = np.random.default_rng(start_seed)
+    fractions = generator.random(plan.machine.n_cores)
+    levels, caches = work.levels, work.caches
+    if plan.ordering.random_bases:
+        n_arrays = int(plan.array_of_chunk.max(initial=0)) + 1
+        shift = generator.integers(0, 4096, size=n_arrays)[plan.array_of_chunk]
+        levels = plan.level_plans(shift)
+        caches = [level.rehashed(state) for state, level in zip(caches, levels, strict=True)]
+    if change is not None:
+        levels = change(levels)
+        caches = [level.empty_cache() for level in levels]
+    counts = np.zeros((len(levels), 2 * plan.n_sites, N_COUNTS), np.int64)
+    core_states = core_seed.generate_state(plan.machine.n_cores, np.uint64)
+    first, warm, last, partial_first, turns = _core_stage(
+        plan, levels[0], caches[0], counts[0], work.queues[0], core_states, fractions
+    )
+    core_of_queue = np.arange(plan.machine.n_cores, dtype=np.int64)
+    longest = max(int(turns.max(initial=0)), 1)
+    for k in range(1, len(levels)):
+        source, queue = work.queues[k - 1], work.queues[k]
+        level = plan.machine.levels[k]
+        clear(levels[k].geometry, caches[k])
+        queue.used[:] = 0
+        rng = level_seeds[k].generate_state(1, np.uint64)
+        below_latency = (
+            plan.machine.levels[k + 1].latency_cycles
+            if k + 1 < len(levels)
+            else plan.machine.dram.latency_cycles
+        )
+        # Requests of this level that pass while one miss is under way, at the mean rate.
+        turns_in_flight = min(below_latency / plan.machine.cycles_per_turn, plan.resident * 64)
+        window = max(1, int(turns_in_flight * int(last[-1]) / longest))
+        instance_of = (core_of_queue // level.cores_per_instance)[: len(first)]
+        if k > 1:
+            instance_of = np.zeros(len(first), np.int64)
+        passes = 2 if plan.ordering.warm_l2 else 1
+        warm_below = 0
+        for round_ in range(passes):
+            uncounted = round_ < passes - 1
+            target = np.zeros_like(counts[k]) if uncounted else counts[k]
+            queue.used[:] = 0
+            warm_below = replay_shared(
+                levels[k].geometry,
+                levels[k].tables,
+                caches[k],
+                target,
+                queue,
+                rng,
+                plan.n_sites,
+                source,
+                pieces_of(levels[k - 1], levels[k]),
+                first.copy(),
+                warm,
+                last,
+                partial_first.copy(),
+                instance_of,
+                levels[k - 1].pending_requests,
+                window,
+                np.empty(int((warm - first).sum()), np.int32),
+                np.empty(len(first), np.int64),
+                np.zeros(8, np.uint32),
+            )
+        first = np.zeros(1, np.int64)
+        warm = np.array([warm_below], np.int64)
+        last = np.array([queue.used[0]], np.int64)
+        partial_first = np.zeros(1, np.int64)
+    sample = _dram_stage(plan, levels[-1], work.queues[len(levels) - 1], last, warm, dram_seed)
+    counted = counts[:, : plan.n_sites]
+    return TrialResult(
+        trial=trial,
+        counts=np.ascontiguousarray(counted if plan.machine.levels else counted[:0]),
+        dram=sample,
+        dram_read_bytes=int(counted[-1, :, cache.READ_GRANULES].sum()) * GRANULE_BYTES,
+        dram_write_bytes=int(counted[-1, :, cache.WRITE_GRANULES].sum()) * GRANULE_BYTES,
+    )
+
+
+def pieces_of(above: LevelPlan, level: LevelPlan) -> int:
+    """Lines of a level that one record from the level above spans."""
+    return max(1, above.geometry.granules_per_line // level.geometry.granules_per_line)
+
+
+def _core_stage(
+    plan: Plan,
+    level: LevelPlan,
+    state: Cache,
+    counts: npt.NDArray[np.int64],
+    queue: Queue,
+    seeds: npt.NDArray[np.uint64],
+    fractions: npt.NDArray[np.float64],
+) -> tuple[npt.NDArray[np.int64], ...]:
+    """Replay every core; where each one's records begin, end their warm-up, and end; and turns."""
+    requests, machine = plan.requests, plan.machine
+    n_subgroup, n_group = len(requests.group), len(requests.first_subgroup) - 1
+    widest = int(np.diff(requests.first_subgroup).max(initial=0))
+    progress = Progress(
+        position=requests.subgroup_offset[:-1].copy(),
+        start=requests.subgroup_offset[:-1].copy(),
+        held=np.zeros(n_subgroup, np.uint8),
+        parked=np.zeros(n_subgroup, np.uint8),
+        ready_turn=np.zeros(n_subgroup, np.int64),
+        alive=np.zeros(n_group, np.int32),
+        waiting=np.zeros(n_group, np.int32),
+        counted=(plan.deal.wave >= plan.ordering.warmup_waves).astype(np.uint8),
+        weight=plan.weight,
+        ring=np.empty(max(1, plan.resident * widest), np.int32),
+        ends=np.zeros(2, np.int64),
+    )
+    if plan.ordering.deviation:
+        for core in range(machine.n_cores):
+            groups = initial_groups(plan.deal, core, plan.resident)
+            if len(groups):
+                set_starts(requests, groups, fractions[core], progress.start)
+    below_latency = (
+        machine.levels[1].latency_cycles if len(machine.levels) > 1 else machine.dram.latency_cycles
+    )
+    latency_turns = int(np.ceil(below_latency / machine.cycles_per_turn))
+    first, warm, last, partial_first, turns = (
+        np.zeros(machine.n_cores, np.int64) for _ in range(5)
+    )
+    queue.used[:] = 0
+    geometry = level.geometry
+    bytes_ = np.zeros(8, np.uint32)
+    for core in range(machine.n_cores):
+        first[core] = queue.used[0]
+        partial_first[core] = queue.used[1]
+        groups = plan.deal.of_core(core)
+        if len(groups):
+            clear(geometry, state)
+            turns[core], warm[core] = replay_core(
+                geometry,
+                level.tables,
+                state,
+                counts,
+                queue,
+                seeds[core : core + 1],
+                plan.n_sites,
+                requests,
+                progress,
+                groups,
+                plan.resident,
+                SAMPLERS[plan.ordering.sampler],
+                latency_turns,
+                bytes_,
+            )
+        else:
+            warm[core] = first[core]
+        last[core] = queue.used[0]
+    return first, warm, last, partial_first, turns
+
+
+def _dram_stage(
+    plan: Plan,
+    level: LevelPlan,
+    queue: Queue,
+    last: npt.NDArray[np.int64],
+    warm: npt.NDArray[np.int64],
+    seed: np.random.SeedSequence,
+) -> dram.DramSample:
+    """Sample latencies of what reached memory after the warm-up."""
+    begin = int(warm[0]) if len(warm) == 1 else 0
+    n = int(last[-1]) - begin
+    if n <= 0:
+        return dram.DramSample(np.zeros(0, np.float32), float("nan"))
+    generator = np.random.default_rng(seed)
+    position, batch_offset = dram.sample_positions(
+        generator, n, plan.machine.n_cores, plan.machine.subgroup_size
+    )
+    line, mask, _, _, kind, _ = unpack_many(queue.record[begin + position])
+    granules = level.geometry.granules_per_line
+    lowest = np.array([(m & -m).bit_length() - 1 if m else 0 for m in range(256)])[mask]
+    address = plan.space.true_granule(line * granules + lowest) * GRANULE_BYTES
+    size = level.tables.n_granules[mask].astype(np.int64) * GRANULE_BYTES
+    return dram.sample_latencies(
+        plan.machine.dram,
+        address_bytes=address,
+        size_bytes=size,
+        is_read=kind == cache.LOAD,
+        batch_offset=batch_offset,
+    )
+
+
+def unpack_many(record: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[np.int64], ...]:
+    """`memsim.cache.unpack` over an array: line, mask, full, site, kind, counted, each (n,)."""
+    low = (record & np.uint64(0x7FFFFFFFFFFFFFFF)).astype(np.int64)
+    return (
+        low & 0x3FFFFFFF,
+        (low >> 30) & 0xFF,
+        (low >> 38) & 0xFF,
+        (low >> 46) & 0x7FFF,
+        low >> 61,
+        (record >> np.uint64(63)).astype(np.int64),
+    )
+
+
+def miss_kinds(
+    plan: Plan, seed: int, actual: TrialResult, workspace: Workspace | None = None
+) -> npt.NDArray[np.int64]:
+    """(3, n_level, n_site): cold, capacity and conflict misses of one trial's ordering.
+
+    Hill's definitions, each level fed what the real levels above let through: cold misses happen
+    in an unbounded cache too; capacity misses, besides, in a fully associative LRU of the same
+    size; conflict misses are the rest. Where the real level beats that LRU there are none, and all
+    the rest is capacity.
+    """
+    n_level = actual.counts.shape[0]
+    kinds = np.zeros((3, n_level, plan.n_sites), np.int64)
+    for k in range(n_level):
+        misses = _misses(actual.counts[k])
+        unbounded, associative = (
+            _misses(
+                run_trial(
+                    plan,
+                    seed,
+                    actual.trial,
+                    workspace=workspace,
+                    change=lambda levels, k=k, slots=slots: _with_slots(levels, k, slots),  # type: ignore[misc]
+                ).counts[k]
+            )
+            for slots in (lambda level: level.geometry.n_lines, lambda level: level.n_slots)
+        )
+        cold = np.minimum(unbounded, misses)
+        capacity = np.clip(np.minimum(associative, misses) - cold, 0, None)
+        kinds[:, k] = cold, capacity, misses - cold - capacity
+    return kinds
+
+
+def _misses(counts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    missed: npt.NDArray[np.int64] = (
+        counts[:, cache.ACCESSES] - counts[:, cache.HITS] - counts[:, cache.PENDING]
+    )
+    return missed
+
+
+def _with_slots(
+    levels: list[LevelPlan], k: int, slots: Callable[[LevelPlan], int]
+) -> list[LevelPlan]:
+    changed = list(levels)
+    changed[k] = levels[k].fully_associative(slots(levels[k]))
+    return changed

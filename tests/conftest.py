@@ -1,0 +1,35 @@
+"""What tests of several packages share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+
+from memsim.cli import main
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a command line ended."""
+
+    code: int
+    out: str
+    err: str
+
+
+RunMemsim = Callable[..., Ended]
+
+
+@pytest.fixture
+def run_memsim(capsys: pytest.CaptureFixture[str]) -> RunMemsim:
+    """Runs `memsim ARGUMENTS...` in this process."""
+
+    def run(*arguments: str) -> Ended:
+        capsys.readouterr()
+        code = main(arguments)
+        captured = capsys.readouterr()
+        return Ended(code, captured.out, captured.err)
+
+    return run

@@ -1,0 +1,180 @@
+"""Every benchmark workload, small, through plain Loopy on OpenCL, against numpy and scipy."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import typing
+from collections.abc import Callable
+from typing import Any
+
+import loopy as lp
+import numpy as np
+import pyopencl as cl
+import pytest
+
+from experiments.kernels import histogram, matmul, spmv, stencil, stream, transpose
+from memsim.errors import KernelError
+from tracegen import opencl
+from tracegen.workload import Workload
+
+# islpy's own deprecation, raised inside Loopy where a loop's last tile is not full.
+pytestmark = pytest.mark.filterwarnings("ignore:Aff.is_equal with implicit:DeprecationWarning")
+
+BUILDERS: list[Callable[..., Workload]] = [
+    spmv.spmv,
+    spmv.spmv_vector,
+    matmul.naive,
+    matmul.tiled,
+    stencil.stencil7,
+    stencil.star25,
+    transpose.naive,
+    transpose.tiled,
+    histogram.histogram,
+    stream.copy,
+    stream.triad,
+]
+
+
+def title(case: tuple[Callable[..., Workload], dict[str, Any]]) -> str:
+    builder, parameters = case
+    name = f"{builder.__module__.rsplit('.', 1)[-1]}.{builder.__name__}"
+    return name + "".join(f" {key}={value}" for key, value in parameters.items())
+
+
+CASES: list[tuple[Callable[..., Workload], dict[str, Any]]] = [
+    *((spmv.spmv, {"matrix": matrix, "n": 900}) for matrix in ("fem", "u", "b", "U", "B")),
+    (spmv.spmv, {"matrix": "fem-tri-p1", "n": 500, "block_size": 64, "dtype": "float64"}),
+    (spmv.spmv_vector, {"matrix": "fem", "n": 300}),
+    (spmv.spmv_vector, {"matrix": "U", "n": 130, "subgroup_size": 64, "dtype": "float64"}),
+    (matmul.naive, {"n": 64}),
+    (matmul.naive, {"n": 50, "tile": 8, "dtype": "float64"}),
+    (matmul.tiled, {"n": 64}),
+    (matmul.tiled, {"n": 50, "tile": 8, "dtype": "float64"}),
+    (stencil.stencil7, {"nx": 32, "ny": 8, "nz": 4}),
+    (stencil.stencil7, {"nx": 33, "ny": 7, "nz": 5, "block_z": 2, "dtype": "float64"}),
+    (stencil.star25, {"nx": 32, "ny": 8, "nz": 8}),
+    (stencil.star25, {"nx": 29, "ny": 9, "nz": 3, "block_x": 8, "pitch": 40}),
+    (transpose.naive, {"n": 64}),
+    (transpose.naive, {"n": 50, "dtype": "float64"}),
+    (transpose.tiled, {"n": 64}),
+    (transpose.tiled, {"n": 50, "tile": 8, "dtype": "float64"}),
+    (transpose.tiled, {"n": 64, "pad": False}),
+    (histogram.histogram, {"n": 5000, "bins": 13}),
+    (histogram.histogram, {"n": 4096, "distribution": "zipf", "dtype": "float32"}),
+    (stream.copy, {"n": 1000}),
+    (stream.copy, {"n": 1000, "stride": 7, "dtype": "float64"}),
+    (stream.triad, {"n": 1000}),
+    (stream.triad, {"n": 1000, "stride": 3, "block_size": 64, "dtype": "float64"}),
+]
+
+
+def run(workload: Workload) -> dict[str, Any]:
+    """The workload's outputs from plain Loopy; its arguments stay as they were."""
+    context = opencl.choose()
+    kernel = lp.set_options(workload.kernel, return_dict=True)
+    arguments = {
+        name: value.copy() if isinstance(value, np.ndarray) else value
+        for name, value in workload.arguments.items()
+    }
+    _, outputs = kernel.executor(context)(cl.CommandQueue(context), **arguments)
+    return dict(outputs)
+
+
+@pytest.mark.parametrize("case", CASES, ids=title)
+def test_result_is_right(case: tuple[Callable[..., Workload], dict[str, Any]]) -> None:
+    builder, parameters = case
+    workload = builder(**parameters)
+    assert workload.check is not None
+    workload.check(run(workload))
+
+
+@pytest.mark.parametrize("builder", BUILDERS, ids=lambda b: f"{b.__module__[20:]}.{b.__name__}")
+def test_check_sees_a_wrong_result(builder: Callable[..., Workload]) -> None:
+    small = {"n": 64, "nx": 32, "ny": 4, "nz": 4, "bins": 16, "matrix": "fem-tri-p1"}
+    accepted = inspect.signature(builder).parameters
+    workload = builder(**{key: value for key, value in small.items() if key in accepted})
+    assert workload.check is not None
+    outputs = run(workload)
+    (name,) = outputs
+    shape = outputs[name].shape
+    middle = tuple(extent // 2 for extent in shape)
+    if builder is stencil.star25:  # flat: its middle is halo
+        middle = (28 + ((4 + 2) * 12 + 4 + 2) * 40 + 4 + 16,)
+    outputs[name][middle] += 1
+    with pytest.raises(AssertionError):
+        workload.check(outputs)
+
+
+@pytest.mark.parametrize("builder", BUILDERS, ids=lambda b: f"{b.__module__[20:]}.{b.__name__}")
+def test_parameters_have_defaults_and_plain_types(builder: Callable[..., Workload]) -> None:
+    hints = typing.get_type_hints(builder)
+    for name, parameter in inspect.signature(builder).parameters.items():
+        assert parameter.default is not parameter.empty, name
+        hint = hints[name]
+        assert hint in (int, str, bool) or typing.get_origin(hint) is typing.Literal, name
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("builder", BUILDERS, ids=lambda b: f"{b.__module__[20:]}.{b.__name__}")
+def test_default_is_right(builder: Callable[..., Workload]) -> None:
+    workload = builder()
+    assert workload.check is not None
+    workload.check(run(workload))
+
+
+def generated(workload: Workload) -> str:
+    return str(lp.generate_code_v2(workload.kernel).device_code())
+
+
+def test_spmv_reads_like_the_published_listing() -> None:
+    text = generated(spmv.spmv(matrix="b", n=256))
+    for line in (
+        "row_begin = row_start[128 * gid(0) + lid(0)];",
+        "row_end = row_start[1 + 128 * gid(0) + lid(0)];",
+        "for (int j = row_begin; j <= -1 + row_end; ++j)",
+        "values[j] * x[indices[j]];",
+    ):
+        assert line in text
+
+
+def test_padding_adds_one_element_to_each_row_of_the_tile() -> None:
+    assert "a_tile[16 * 17]" in generated(transpose.tiled(n=64))
+    assert "a_tile[16 * 16]" in generated(transpose.tiled(n=64, pad=False))
+
+
+def test_star25_touches_the_measured_layout() -> None:
+    """Pitch 640, planes of 640 x 512, first interior element on a multiple of 256 bytes."""
+    workload = stencil.star25(nz=4)
+    text = generated(workload)
+    first = int(text.split("dst[", 1)[1].split(" ", 1)[0])
+    assert first * 8 % 256 == 0
+    assert workload.arguments["src"].size == 28 + 640 * 512 * 12
+    assert "640 * lid(1)" in text
+    assert f"{512 * 640} * lid(2)" in text
+    assert text.count("src[") == 25
+
+
+@pytest.mark.parametrize(
+    ("build", "culprit"),
+    [
+        (functools.partial(spmv.spmv, block_size=0), "work-group"),
+        (functools.partial(spmv.spmv, block_size=2048), "2048"),
+        (functools.partial(spmv.spmv, dtype="int8"), "dtype"),
+        (functools.partial(spmv.spmv, n=-1), "n must be"),
+        (functools.partial(matmul.naive, n=0), "n must be at least 1"),
+        (functools.partial(matmul.tiled, tile=33), "33x33"),
+        (functools.partial(matmul.naive, n=50_000), "2147483647"),
+        (functools.partial(stencil.stencil7, nx=0), "nx"),
+        (functools.partial(stencil.star25, pitch=10), "pitch"),
+        (functools.partial(transpose.naive, dtype="half"), "half"),
+        (functools.partial(histogram.histogram, bins=0), "bins"),
+        (functools.partial(histogram.histogram, distribution="normal"), "normal"),
+        (functools.partial(histogram.histogram, dtype="float32", n=2**25), "float32"),
+        (functools.partial(stream.copy, stride=0), "stride"),
+    ],
+)
+def test_wrong_parameter_is_named(build: Callable[[], Workload], culprit: str) -> None:
+    with pytest.raises(KernelError, match=culprit) as caught:
+        build()
+    assert "\n" not in str(caught.value)

@@ -1,0 +1,113 @@
+"""memsim.statistics against scipy, and the coverage of its intervals."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from memsim.errors import ResultError
+from memsim.statistics import TooFewTrialsError, describe, estimate, running, student_t, welch
+from scipy import stats
+
+NORMAL_95 = 1.959963984540054
+floats = st.floats(-1e6, 1e6, allow_nan=False)
+
+
+@given(st.lists(floats, min_size=2, max_size=40))
+def test_interval_is_scipys(values: list[float]) -> None:
+    found = estimate(values)
+    assert found.mean == pytest.approx(np.mean(values), rel=1e-12, abs=1e-9)
+    error = np.std(values, ddof=1) / math.sqrt(len(values))
+    if len(set(values)) == 1:
+        assert (found.half_width, found.sigma) == (0.0, 0.0)
+        assert found.mean == values[0]
+    elif error > 1e-9:
+        low, high = stats.t.interval(0.95, len(values) - 1, np.mean(values), error)
+        assert found.ci95 == pytest.approx((low, high), rel=1e-9, abs=1e-9)
+
+
+def test_equal_trials_have_a_point_for_an_interval() -> None:
+    found = estimate([0.1] * 3)  # their mean in floating point is not 0.1
+    assert found.ci95 == (0.1, 0.1)
+    assert found.sigma == 0.0
+
+
+def test_one_trial_is_refused_with_what_it_says() -> None:
+    with pytest.raises(TooFewTrialsError, match="at least 2 trials, got 1") as caught:
+        estimate([0.25])
+    assert isinstance(caught.value, ResultError)
+    assert caught.value.estimate.mean == 0.25
+    assert math.isnan(caught.value.estimate.half_width)
+    assert not caught.value.estimate.has_interval
+
+
+def test_undefined_trials_are_left_out() -> None:
+    found = describe([1.0, math.nan, 3.0])
+    assert (found.mean, found.n_trials) == (2.0, 2)
+    assert not describe([math.nan]).is_defined
+
+
+@pytest.mark.parametrize("n_trials", [2, 3, 16, 64])
+def test_running_ends_at_the_estimate(n_trials: int) -> None:
+    values = 1e6 + np.random.default_rng(3).normal(size=n_trials)
+    mean, half_width = running(values)
+    for n in range(2, n_trials + 1):
+        so_far = estimate(values[:n])
+        assert mean[n - 1] == pytest.approx(so_far.mean, rel=1e-12)
+        assert half_width[n - 1] == pytest.approx(so_far.half_width, rel=1e-6)
+    assert math.isnan(half_width[0])
+
+
+def _coverage(n_trials: int, factor: float, n_samples: int = 4000) -> float:
+    """Part of the intervals mean +- factor * standard error that hold the true mean, 0."""
+    values = np.random.default_rng(7).normal(size=(n_samples, n_trials))
+    error = values.std(axis=1, ddof=1) / math.sqrt(n_trials)
+    return float(np.mean(np.abs(values.mean(axis=1)) <= factor * error))
+
+
+@pytest.mark.parametrize("n_trials", [2, 4, 16])
+def test_intervals_cover_95_percent(n_trials: int) -> None:
+    tolerance = 5 * math.sqrt(0.95 * 0.05 / 4000)
+    assert abs(_coverage(n_trials, student_t(n_trials)) - 0.95) < tolerance
+    if n_trials < 16:  # negative control: the normal factor does not, and the tolerance sees it
+        assert abs(_coverage(n_trials, NORMAL_95) - 0.95) > tolerance
+
+
+def test_estimates_have_that_coverage() -> None:
+    values = np.random.default_rng(11).normal(5.0, 2.0, size=(600, 4))
+    covered = np.mean([e.low <= 5.0 <= e.high for e in map(estimate, values)])
+    assert abs(covered - 0.95) < 5 * math.sqrt(0.95 * 0.05 / 600)
+
+
+@given(st.lists(floats, min_size=2, max_size=20), st.lists(floats, min_size=2, max_size=20))
+def test_welch_is_scipys(a: list[float], b: list[float]) -> None:
+    left, right = estimate(a), estimate(b)
+    found = welch(left, right)
+    if left.sigma + right.sigma < 1e-3:
+        return  # nothing left of the numbers' digits
+
+    def p_value(difference: float) -> float:
+        sides = (difference, right.sigma, len(b), 0.0, left.sigma, len(a))
+        return float(stats.ttest_ind_from_stats(*sides, equal_var=False).pvalue)
+
+    assert found.p_value == pytest.approx(p_value(right.mean - left.mean), rel=1e-6, abs=1e-12)
+    assert p_value(found.half_width) == pytest.approx(0.05, rel=1e-6)
+
+
+def test_welch_of_what_does_not_vary() -> None:
+    same, other = estimate([2.0, 2.0]), estimate([3.0, 3.0, 3.0])
+    assert welch(same, same).p_value == 1.0
+    assert welch(same, other).p_value == 0.0
+    assert welch(same, other).difference == 1.0
+    assert math.isnan(welch(describe([2.0]), other).p_value)
+
+
+def test_overlap_is_symmetric_and_false_where_unknown() -> None:
+    a, b = estimate([0.0, 1.0]), estimate([0.5, 1.5])
+    assert a.overlaps(b)
+    assert b.overlaps(a)
+    assert not estimate([0.0, 0.0]).overlaps(estimate([1.0, 1.0]))
+    assert not describe([0.0]).overlaps(a)

@@ -1,0 +1,31 @@
+"""Trace the global memory accesses of Loopy kernels by running an instrumented copy on OpenCL.
+
+`import tracegen` is cheap: loopy, pyopencl and numba are imported when first needed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tracegen.api import trace, trace_launches, trace_snapshots
+    from tracegen.load import load_kernel
+    from tracegen.workload import Workload
+
+_HOMES = {
+    "Workload": "tracegen.workload",
+    "load_kernel": "tracegen.load",
+    "trace": "tracegen.api",
+    "trace_launches": "tracegen.api",
+    "trace_snapshots": "tracegen.api",
+}
+
+__all__ = ["Workload", "load_kernel", "trace", "trace_launches", "trace_snapshots"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__} has no attribute {name}")
+    import importlib
+
+    return getattr(importlib.import_module(_HOMES[name]), name)

@@ -1,0 +1,91 @@
+"""The columns of a growing trace: in memory, and on disk in pieces once they outgrow it."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tracegen.subgroup import Columns
+
+ACCESS = ("site", "starts_sequence", "waits", "lanes")
+GRANULE = ("granule", "byte_mask", "lane_groups", "lane_hits")
+
+
+class GrowingColumns:
+    """Collects batches of merged sub-groups; `finish` gives the arrays of a Trace.
+
+    memory_bytes : beyond so many, what was collected moves to an unnamed file a column, and the
+        finished columns are memory maps of these; the files vanish with the last map
+    """
+
+    def __init__(self, *, memory_bytes: int, keep_hits: bool) -> None:
+        self.memory_bytes = memory_bytes
+        names = [*ACCESS, "granule_end", *GRANULE, "subgroup_accesses"]
+        self.names = [name for name in names if keep_hits or name != "lane_hits"]
+        self.pieces: dict[str, list[npt.NDArray[Any]]] = {name: [] for name in self.names}
+        self.files: dict[str, Any] = {}
+        self.dtypes: dict[str, Any] = {}
+        self.held_bytes = 0
+        self.n_granule = 0
+
+    def append(self, batch: Columns, n_subgroup: int, n_access: int, n_granule: int) -> None:
+        """Copies the filled part of a batch."""
+        lengths = dict.fromkeys(ACCESS, n_access) | dict.fromkeys(GRANULE, n_granule)
+        lengths |= {"granule_end": n_access, "subgroup_accesses": n_subgroup}
+        for name in self.names:
+            piece = getattr(batch, name)[: lengths[name]].copy()
+            if name == "granule_end":
+                piece += self.n_granule
+            self.dtypes[name] = piece.dtype
+            self.pieces[name].append(piece)
+            self.held_bytes += piece.nbytes
+        self.n_granule += n_granule
+        if self.held_bytes > self.memory_bytes:
+            self._spill()
+
+    def finish(self) -> dict[str, Any]:
+        """Column name of a Trace -> array."""
+        columns = {name: self._column(name) for name in self.names}
+        columns["subgroup_offset"] = _offsets(columns.pop("subgroup_accesses"))
+        ends = columns.pop("granule_end")
+        if isinstance(ends, np.memmap):
+            columns["granule_offset"] = ends
+        else:
+            columns["granule_offset"] = ends
+        return columns
+
+    def _column(self, name: str) -> npt.NDArray[Any]:
+        pieces = self.pieces.pop(name)
+        if name == "granule_end":
+            pieces.insert(0, np.zeros(1, np.int64))
+        if name not in self.files:
+            return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
+        file = self.files[name]
+        for piece in pieces[1:] if name == "granule_end" else pieces:
+            piece.tofile(file)
+        file.flush()
+        size = Path(f"/proc/self/fd/{file.fileno()}").stat().st_size
+        if size == 0:
+            return np.empty(0, self.dtypes[name])
+        return np.memmap(file, dtype=self.dtypes[name], mode="r")
+
+    def _spill(self) -> None:
+        for name, pieces in self.pieces.items():
+            if name not in self.files:
+                self.files[name] = tempfile.TemporaryFile(prefix="memsim-trace-")
+                if name == "granule_end":
+                    np.zeros(1, np.int64).tofile(self.files[name])
+            for piece in pieces:
+                piece.tofile(self.files[name])
+            pieces.clear()
+        self.held_bytes = 0
+
+
+def _offsets(lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    offset = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(lengths, out=offset[1:])
+    return offset

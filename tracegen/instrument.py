@@ -1,0 +1,505 @@
+"""From marked code to the plain code and to the probed code, and the table of its probes.
+
+Every printed mark becomes one probe with a position of its own: positions ascend in the order of
+evaluation (operands before what uses them, the right side before the left, a loop's back-edge
+after its body), which is what lets lanes that diverge be lined up again.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from memsim.errors import KernelError
+from tracegen.probe import MarkTable
+from tracegen.structure import (
+    Function,
+    Statement,
+    assignment_offset,
+    closing,
+    kernel_functions,
+    statements,
+)
+
+_CALL = re.compile(r"\b_tg_(?:load|store|atomic|clamp)_(\d+)\(")
+_COMMENT = re.compile(r"/\*@tg ([a-z])(\d*)\*/")
+_COMMENT_LINE = re.compile(r"^[ \t]*(?:/\*@tg [a-z]\d*\*/)+\n", re.MULTILINE)
+_WORD = re.compile(r"[A-Za-z_]\w*")
+_TARGET = re.compile(r"(\w+)\s*(?:\[.*\])?(?:\.\w+)?\s*$", re.DOTALL)
+MAX_POSITIONS = 1 << 16
+Edit = tuple[int, int, str]
+
+ProbeKind = Literal["load", "store", "atomic", "edge", "barrier"]
+
+
+@dataclass(frozen=True)
+class Probe:
+    """One place of the text that writes a token.
+
+    mark : number of its mark, -1 for back-edges and barriers
+    instruction : the one whose statement it stands in; a predicate's is the one that it guards
+    index : plain C text of the subscript, or the loop's variable of a back-edge
+    gathers : the index reads memory itself
+    line : 1-based, in the plain code
+    first, last : of a back-edge, the positions of the loop's body
+    assigned : of a back-edge, the variables that the loop's body assigns
+    closes : position of the back-edge that follows this access in any case, and so has no token
+    index_feeds : positions of the loads whose values decide the address
+    feeds : those, and the ones that decide whether the access happens and, unless it is a load,
+        what it writes
+    """
+
+    kind: ProbeKind
+    mark: int = -1
+    instruction: str = ""
+    array: str = ""
+    index: str = ""
+    gathers: bool = False
+    line: int = 0
+    first: int = 0
+    last: int = 0
+    assigned: frozenset[str] = frozenset()
+    closes: int = -1
+    index_feeds: frozenset[int] = frozenset()
+    feeds: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True)
+class Program:
+    """One kernel function: its probes by position, and the arrays whose sizes it is passed."""
+
+    name: str
+    probes: tuple[Probe, ...]
+    arrays: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Instrumented:
+    plain: str
+    probed: str
+    programs: tuple[Program, ...]
+    table: MarkTable
+
+    def program(self, name: str) -> Program:
+        return next(program for program in self.programs if program.name == name)
+
+
+def instrument(marked: str, table: MarkTable) -> Instrumented:
+    """Splits marked code into plain code and probed code."""
+    edits: list[Edit] = []
+    programs = [
+        _Numbering(marked, table, function, edits).run() for function in kernel_functions(marked)
+    ]
+    probed = _replace(marked, edits)
+    probed = re.sub(
+        r"^#define gid\(N\) \(\((\w+)\) get_group_id\(N\)\)$",
+        r"#define gid(N) ((\1) _tg_gid##N)",
+        probed,
+        flags=re.MULTILINE,
+    )
+    return Instrumented(strip(marked), PROBE_SOURCE + probed, tuple(programs), table)
+
+
+def strip(marked: str) -> str:
+    """The plain code: marked code without its marks."""
+    return _COMMENT.sub("", _strip_calls(_COMMENT_LINE.sub("", marked)))
+
+
+def _strip_calls(text: str) -> str:
+    edits: list[Edit] = []
+    for match in _CALL.finditer(text):
+        end = closing(text, match.end() - 1)
+        edits += [(match.start(), match.end(), ""), (end, end + 1, "")]
+    return _replace(text, edits)
+
+
+def _replace(text: str, edits: Iterable[Edit], start: int = 0, end: int | None = None) -> str:
+    """text[start:end] with the edits made, all of which lie inside."""
+    pieces, position = [], start
+    for first, last, replacement in sorted(edits):
+        pieces += [text[position:first], replacement]
+        position = last
+    return "".join([*pieces, text[position:end]])
+
+
+class _Numbering:
+    """Walks one kernel function in the order in which it runs and gives out positions."""
+
+    def __init__(self, text: str, table: MarkTable, function: Function, edits: list[Edit]) -> None:
+        self.text, self.table, self.function, self.edits = text, table, function, edits
+        self.probes: list[Probe] = []
+        self.arrays: list[str] = []
+        self.guards: list[int] = []
+        self.flow = Flow()
+        self.line_ends = [match.start() for match in re.finditer("\n", text)]
+        self.removed_lines = [match.end() for match in _COMMENT_LINE.finditer(text)]
+
+    def run(self) -> Program:
+        function = self.function
+        for statement in statements(self.text, function.body_start, function.body_end):
+            self._walk(statement)
+        if len(self.probes) >= MAX_POSITIONS:
+            raise KernelError(
+                f"kernel {function.name} has {len(self.probes)} accesses, loops and barriers after"
+                f" unrolling; at most {MAX_POSITIONS} can be traced"
+            )
+        sizes = "".join(f", const long _tg_n{k}" for k in range(len(self.arrays)))
+        self.edits += [
+            (function.arguments_end, function.arguments_end, _ARGUMENTS + sizes),
+            (function.body_start, function.body_start, _PROLOGUE),
+            (function.body_end, function.body_end, _EPILOGUE),
+        ]
+        probes = self.flow.resolve(self.probes)
+        return Program(function.name, tuple(probes), tuple(self.arrays))
+
+    def _walk(self, statement: Statement) -> None:
+        start, end = statement.header
+        if statement.kind == "for":
+            self._loop(statement)
+        elif statement.kind == "if":
+            found = self._expression(start, end, "")
+            self.guards += found
+            with self.flow.under(self._names(start, end), found):
+                for child in statement.children:
+                    self._walk(child)
+        elif statement.kind == "expression":
+            self._simple(statement)
+        else:
+            for child in statement.children:
+                self._walk(child)
+            if statement.kind == "do":
+                self._expression(start, end, "")
+
+    def _loop(self, statement: Statement) -> None:
+        start, end = statement.header
+        edge = _COMMENT.search(self.text, start, end)
+        assert edge is not None, "a loop without its mark"
+        assert _CALL.search(self.text, start, end) is None, "a loop bound that reads memory"
+        variable = _WORD.findall(self.text[start : edge.start()])[-1]
+        first = len(self.probes)
+        bounds = self._names(start, end) - {variable}
+        self.flow.assign(variable, bounds, ())
+        with self.flow.under(bounds, ()):
+            self._walk(statement.children[0])
+        last = len(self.probes)
+        if last == first:
+            self.edits.append((edge.start(), edge.end(), ""))
+            return
+        assigned = _assigned(self.text[statement.children[0].start : statement.end])
+        self._add(
+            Probe("edge", index=variable, first=first, last=last - 1, assigned=assigned), Need()
+        )
+        token = f", _tg_event(&_tg, TG_AT({last}))"
+        if self._always_ends(statement.children[0]):
+            self.probes[last - 1] = replace(self.probes[last - 1], closes=last)
+            token = ""
+        self.edits.append((edge.start(), edge.end(), token))
+
+    def _always_ends(self, body: Statement) -> bool:
+        """Whether the last probe of a loop's body runs in every turn: it then says 'back-edge'."""
+        if body.kind == "block":
+            for child in reversed(body.children):
+                if self._has_probe(child):
+                    return self._always_ends(child)
+        plain = strip(self.text[body.start : body.end])
+        calls = _calls(self.text, body.start, body.end)
+        in_store_only = self.probes[-2].kind != "atomic" if len(self.probes) > 1 else True
+        return (
+            body.kind == "expression"
+            and bool(calls)
+            and in_store_only
+            and not re.search(r"[?]|&&|[|][|]", plain)
+        )
+
+    def _has_probe(self, statement: Statement) -> bool:
+        return any(
+            match.group(1) in "bp" if match.re is _COMMENT else "clamp" not in match.group()
+            for pattern in (_COMMENT, _CALL)
+            for match in pattern.finditer(self.text, statement.start, statement.end)
+        )
+
+    def _simple(self, statement: Statement) -> None:
+        instruction = ""
+        start, end = statement.start, statement.end
+        for comment in _COMMENT.finditer(self.text, start, end):
+            kind, number = comment.group(1), comment.group(2)
+            replacement = ""
+            if kind == "i":
+                instruction = self.table.instructions[int(number)]
+                self._name_guards(instruction)
+            elif kind == "p":
+                replacement = self._before(int(number), instruction, comment.end())
+            elif kind == "b":
+                probe = Probe("barrier", line=self._line(comment.end()))
+                replacement = f"_tg_event(&_tg, TG_AT({self._add(probe, Need())})), "
+            self.edits.append((comment.start(), comment.end(), replacement))
+        equals = assignment_offset(self.text, start, end)
+        if equals is None:
+            self._expression(start, end, instruction)
+            return
+        right = self._names(equals, end)
+        n_before = len(self.edits)
+        value = self._expression(equals, end, instruction)
+        stored = self._expression(start, equals, instruction, Need(right, tuple(value)))
+        if stored:
+            self._value_first(start, equals, end, n_before, self.probes[stored[-1]])
+        target = _TARGET.search(strip(self.text[start:equals]))
+        if target is not None and target.group(1) not in self.table.arrays:
+            self.flow.assign(target.group(1), right, value)
+
+    def _value_first(self, start: int, equals: int, end: int, n_before: int, store: Probe) -> None:
+        """Makes the store of a whole struct run its right side before its address.
+
+        Compilers do that for numbers; for structs, complex numbers among them, they need not.
+        """
+        mark = self.table.marks[store.mark]
+        type_name = self.table.struct_types.get(store.array)
+        if store.kind != "store" or mark.field_name is not None or type_name is None:
+            return
+        own, self.edits[n_before:] = self.edits[n_before:], []
+        comments = [match.end() for match in _COMMENT.finditer(self.text, start, equals)]
+        first = max([start, *comments])
+        left = [edit for edit in own if edit[0] < equals]
+        right = [edit for edit in own if edit[0] > equals]
+        target = _replace(self.text, left, first, equals)
+        value = _replace(self.text, right, equals + 1, end)
+        statement = f" {{ {type_name} _tg_value = {value} {target.strip()} = _tg_value; }}"
+        self.edits.append((first, end, statement))
+
+    def _before(self, number: int, instruction: str, offset: int) -> str:
+        lines: dict[str, int] = {}
+        for match in _CALL.finditer(self.text, offset):
+            array = self.table.marks[int(match.group(1))].array
+            lines.setdefault(array, self._line(match.start()))
+        old, right, new = self.table.before[number]
+        pieces, value = [], Need()
+        for text, prefix in ((old, "(void) &("), (right, "(void) ("), (new, "(void) &(")):
+            edits: list[Edit] = []
+            found = []
+            for match, end in _calls(text, 0, len(text)):
+                line = lines.get(self.table.marks[int(match.group(1))].array, self._line(offset))
+                added, position = self._probe(text, match, end, instruction, line, value)
+                edits += added
+                found += position
+            pieces.append(f"{prefix}{_replace(text, edits)});")
+            value = Need(names_in(_strip_calls(text)), tuple(found))
+        return " ".join(pieces)
+
+    def _expression(
+        self, start: int, end: int, instruction: str, value: Need | None = None
+    ) -> list[int]:
+        positions: list[int] = []
+        for match, close in _calls(self.text, start, end):
+            line = self._line(match.start())
+            edits, position = self._probe(
+                self.text, match, close, instruction, line, value or Need()
+            )
+            self.edits += edits
+            positions += position
+        return positions
+
+    def _probe(
+        self, text: str, match: re.Match[str], end: int, instruction: str, line: int, value: Need
+    ) -> tuple[list[Edit], list[int]]:
+        number = int(match.group(1))
+        mark = self.table.marks[number]
+        if mark.array not in self.arrays:
+            self.arrays.append(mark.array)
+        size = f", _tg_n{self.arrays.index(mark.array)})"
+        if mark.kind == "clamp":
+            return [(match.start(), match.end(), "_tg_clamp("), (end, end + 1, size)], []
+        inner = text[match.end() : end]
+        index = _strip_calls(inner)
+        # Nested probes come just before the one that they feed.
+        n_nested = sum(1 for call in _CALL.finditer(inner) if "clamp" not in call.group())
+        here = len(self.probes)
+        probe = Probe(
+            mark.kind,
+            number,
+            instruction or mark.instruction,
+            mark.array,
+            index,
+            n_nested > 0,
+            line,
+        )
+        need = Need(names_in(index), tuple(range(here - n_nested, here)))
+        self._add(probe, need, Need() if mark.kind == "load" else value)
+        call = f"_tg_probe(&_tg, TG_AT({here}), "
+        return [(match.start(), match.end(), call), (end, end + 1, size)], [here]
+
+    def _add(self, probe: Probe, need: Need, value: Need | None = None) -> int:
+        self.probes.append(probe)
+        self.flow.use(need, value or Need())
+        return len(self.probes) - 1
+
+    def _names(self, start: int, end: int) -> frozenset[str]:
+        return names_in(strip(self.text[start:end])) - self.table.arrays
+
+    def _name_guards(self, instruction: str) -> None:
+        for position in self.guards:
+            if not self.probes[position].instruction:
+                self.probes[position] = replace(self.probes[position], instruction=instruction)
+        self.guards.clear()
+
+    def _line(self, offset: int) -> int:
+        removed = bisect_right(self.removed_lines, offset)
+        return bisect_right(self.line_ends, offset - 1) + 1 - removed
+
+
+def _calls(text: str, start: int, end: int) -> list[tuple[re.Match[str], int]]:
+    found = [(match, closing(text, match.end() - 1)) for match in _CALL.finditer(text, start, end)]
+    return sorted(found, key=lambda call: call[1])
+
+
+def _assigned(body: str) -> frozenset[str]:
+    plain = strip(body)
+    names = re.findall(r"(?:^|[;{}\s])([A-Za-z_]\w*)(?:\[[^;=]*\])?(?:\.\w+)? = ", plain)
+    return frozenset([*names, *re.findall(r"\+\+(\w+)", plain)])
+
+
+@dataclass(frozen=True)
+class Need:
+    """What a value is made of: variables, and loads by position."""
+
+    names: frozenset[str] = frozenset()
+    positions: tuple[int, ...] = ()
+
+
+class Flow:
+    """Which loads feed what, through scalars, private and local arrays and loop bounds.
+
+    A variable is what any of its assignments made it: the order of statements is not looked at.
+    """
+
+    def __init__(self) -> None:
+        self.needs: list[tuple[Need, Need]] = []
+        self.made_of: dict[str, Need] = {}
+        self.control: list[Need] = []
+
+    @contextmanager
+    def under(self, names: frozenset[str], positions: Sequence[int]) -> Iterator[None]:
+        """What happens inside depends on these."""
+        self.control.append(Need(names, tuple(positions)))
+        try:
+            yield
+        finally:
+            self.control.pop()
+
+    def assign(self, name: str, names: frozenset[str], positions: Sequence[int]) -> None:
+        needs = [self.made_of.get(name, Need()), Need(names, tuple(positions)), *self.control]
+        self.made_of[name] = _union(needs)
+
+    def use(self, index: Need, value: Need) -> None:
+        """The next position needs these to know its address and what it writes."""
+        self.needs.append((index, _union([value, *self.control])))
+
+    def resolve(self, probes: Sequence[Probe]) -> list[Probe]:
+        resolved = []
+        for probe, (index, rest) in zip(probes, self.needs, strict=True):
+            index_feeds = self._loads(index)
+            feeds = index_feeds | self._loads(rest)
+            resolved.append(replace(probe, index_feeds=index_feeds, feeds=feeds))
+        return resolved
+
+    def _loads(self, need: Need) -> frozenset[int]:
+        positions, seen, names = set(need.positions), set(), set(need.names)
+        while names:
+            name = names.pop()
+            seen.add(name)
+            made_of = self.made_of.get(name, Need())
+            positions.update(made_of.positions)
+            names |= made_of.names - seen
+        return frozenset(positions)
+
+
+def _union(needs: Iterable[Need]) -> Need:
+    listed = list(needs)
+    return Need(
+        frozenset().union(*(need.names for need in listed)),
+        tuple(sorted({position for need in listed for position in need.positions})),
+    )
+
+
+def names_in(text: str) -> frozenset[str]:
+    """The identifiers of a C expression."""
+    return frozenset(_WORD.findall(text))
+
+
+# The recording build writes `position << TG_SHIFT | index` for each access, `position << TG_SHIFT`
+# for each back-edge and barrier; the counting build only counts. Either keeps an index in range and
+# notes the first that was not. The bound of `next` cannot be reached unless two runs of one kernel
+# differ (a data race): then the lost tokens show in the count.
+PROBE_SOURCE = """\
+#ifdef TG_RECORD
+typedef struct { __global TG_TOKEN *next; __global TG_TOKEN *end; __global long *fault; } _tg_state;
+#define TG_AT(POSITION) ((TG_TOKEN) POSITION << TG_SHIFT)
+static inline void _tg_event(_tg_state *tg, TG_TOKEN token)
+{
+  if (tg->next < tg->end)
+    *tg->next++ = token;
+}
+#else
+#define TG_TOKEN uint
+#define TG_AT(POSITION) POSITION
+typedef struct { uint count; __global long *fault; } _tg_state;
+static inline void _tg_event(_tg_state *tg, TG_TOKEN token)
+{
+  ++tg->count;
+}
+#endif
+static inline long _tg_clamp(long index, long size)
+{
+  return (ulong) index < (ulong) size ? index : 0;
+}
+static inline long _tg_probe(_tg_state *tg, TG_TOKEN at, long index, long size)
+{
+  if ((ulong) index >= (ulong) size)
+  {
+    if (atomic_cmpxchg((volatile __global int *) tg->fault, 0, 1) == 0)
+    {
+#ifdef TG_RECORD
+      tg->fault[1] = (long) (at >> TG_SHIFT);
+#else
+      tg->fault[1] = (long) at;
+#endif
+      tg->fault[2] = index;
+    }
+    index = 0;
+  }
+  _tg_event(tg, at | (TG_TOKEN) index);
+  return index;
+}
+"""
+_ARGUMENTS = (
+    ", __global TG_TOKEN *_tg_tokens, __global const ulong *_tg_offsets,"
+    " __global uint *_tg_counts, __global const uint *_tg_groups, __global long *_tg_fault,"
+    " const uint _tg_grid0, const uint _tg_grid1"
+)
+_PROLOGUE = """
+  const uint _tg_group = _tg_groups[get_group_id(0)];
+  const uint _tg_gid0 = _tg_group % _tg_grid0;
+  const uint _tg_gid1 = _tg_group / _tg_grid0 % _tg_grid1;
+  const uint _tg_gid2 = _tg_group / _tg_grid0 / _tg_grid1;
+  const ulong _tg_item = get_local_size(0) * get_local_size(1) * get_local_size(2)
+    * get_group_id(0) + (get_local_id(2) * get_local_size(1) + get_local_id(1))
+    * get_local_size(0) + get_local_id(0);
+  _tg_state _tg;
+  _tg.fault = _tg_fault;
+#ifdef TG_RECORD
+  _tg.next = _tg_tokens + _tg_offsets[_tg_item];
+  _tg.end = _tg_tokens + _tg_offsets[_tg_item + 1];
+#else
+  _tg.count = 0;
+#endif
+"""
+_EPILOGUE = """
+#ifdef TG_RECORD
+  _tg_counts[_tg_item] = (uint) (_tg.next - (_tg_tokens + _tg_offsets[_tg_item]));
+#else
+  _tg_counts[_tg_item] = _tg.count;
+#endif
+"""

@@ -1,0 +1,81 @@
+"""Which groups of a launch to trace: a few waves of what the machine holds at once, from its middle.
+
+A wave is as many groups as the machine holds at once. A snapshot is extended across cores to
+consecutive groups and along time to groups that follow each other on one core (seed 001, 3.1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from memsim.errors import KernelError
+
+WAVES = 4
+FEWEST_WAVES = 2
+BUDGET_ACCESSES = 16_000_000
+"""Lane-accesses of a snapshot: a replay of so many takes about a second a trial."""
+
+Groups = npt.NDArray[np.int64]
+
+
+def choose(
+    n_groups: int,
+    wave: int | None,
+    wanted: int | Sequence[int] | None = None,
+    snapshots: int = 1,
+) -> list[Groups]:
+    """The group ids of each snapshot, ascending.
+
+    wave : groups resident on the whole machine, None where no machine is given (then: all groups)
+    wanted : a number of consecutive groups, or the ids themselves
+    Raises KernelError where that asks for groups that the launch has not.
+    """
+    if snapshots < 1:
+        raise KernelError(f"snapshots must be at least 1, got {snapshots}")
+    if wanted is not None and not isinstance(wanted, (int, np.integer)):
+        return [_listed(n_groups, wanted)] * snapshots
+    if wanted is not None:
+        count = int(wanted)
+        if count < 1:
+            raise KernelError(f"groups must be at least 1, got {count}")
+    else:
+        count = n_groups if wave is None else WAVES * wave
+    count = min(count, n_groups)
+    return [
+        np.arange(start, start + count, dtype=np.int64)
+        for start in _starts(n_groups, count, wave or 1, snapshots)
+    ]
+
+
+def within_budget(groups: Groups, accesses: npt.NDArray[np.int64], wave: int | None) -> Groups:
+    """The first groups of a snapshot that keep to the budget, never less than two waves.
+
+    accesses : (n_group,) lane-accesses counted in each
+    """
+    if wave is None:
+        return groups
+    affordable = int(np.searchsorted(np.cumsum(accesses), BUDGET_ACCESSES, side="right"))
+    return groups[: max(affordable, FEWEST_WAVES * wave, 1)]
+
+
+def _starts(n_groups: int, count: int, wave: int, snapshots: int) -> list[int]:
+    """Evenly spread over the launch, aligned to whole waves so that cores stay in step."""
+    free = n_groups - count
+    starts = []
+    for k in range(snapshots):
+        start = int(free * (k + 1) / (snapshots + 1))
+        starts.append(start // wave * wave)
+    return starts
+
+
+def _listed(n_groups: int, wanted: Sequence[int]) -> Groups:
+    groups = np.unique(np.asarray(list(wanted), np.int64))
+    if len(groups) == 0:
+        raise KernelError("groups must name at least one group, got none")
+    if groups[0] < 0 or groups[-1] >= n_groups:
+        bad = groups[0] if groups[0] < 0 else groups[-1]
+        raise KernelError(f"groups must be ids below {n_groups}, got {bad}")
+    return groups
