@@ -12,12 +12,12 @@ beside it in `partial`, in the same order.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import numba as nb
 import numpy as np
 import numpy.typing as npt
 
+from memsim.compile import inner
 from memsim.rng import below
 
 U8 = npt.NDArray[np.uint8]
@@ -102,27 +102,6 @@ class Queue(NamedTuple):
     record: U64
     partial: U32
     used: I64
-
-
-_OPTIONS: dict[str, Any] = {
-    "cache": True,  # compiled once per installation
-    "nogil": True,
-    "error_model": "numpy",  # C division
-    "boundscheck": False,  # indices are trusted; the edges of the package check them
-    # No reference counts: the loops below take tuples of arrays apart on every request, and
-    # counting cost 900 ns a request where the work itself takes 30. So nothing here may allocate.
-    "_nrt": False,
-}
-
-
-def hot(function: Any) -> Any:
-    """Compile a hot loop; it may not allocate."""
-    return nb.njit(**_OPTIONS)(function)
-
-
-def inner(function: Any) -> Any:
-    """As `hot`, for what a hot loop calls: inlined by force."""
-    return nb.njit(forceinline=True, **_OPTIONS)(function)
 
 
 @inner

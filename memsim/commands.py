@@ -8,8 +8,14 @@ from typing import TYPE_CHECKING
 import click
 
 from memsim.errors import TraceError
-from memsim.options import ReplayOptions, machine_option, replay_options, run_replay
-from memsim.output import check_outputs
+from memsim.options import (
+    ReplayOptions,
+    machine_option,
+    output_path,
+    replay_options,
+    run_replay,
+)
+from memsim.output import check_outputs, console
 
 if TYPE_CHECKING:
     from memsim.trace import Trace
@@ -33,7 +39,6 @@ def machines(name: str | None, as_json: bool) -> int:
 
     from memsim.machine_file import load_machine, machine_names, machine_to_json
     from memsim.machine_table import machine_table, machines_table
-    from memsim.output import console
 
     if name is not None:
         machine = load_machine(name)
@@ -87,3 +92,28 @@ def _one_launch(trace_file: Path, launch: int | None) -> Trace:
     if launch is not None and launch >= len(launches):
         raise TraceError(f"--launch must be below {len(launches)}, got {launch} ({trace_file})")
     return launches[launch or 0]
+
+
+@click.command()
+@click.argument("a", type=click.Path(path_type=Path))
+@click.argument("b", type=click.Path(path_type=Path))
+@output_path("--html", help="Write the comparison as one self-contained page.")
+def compare(a: Path, b: Path, html: Path | None) -> int:
+    """Put two saved replays side by side, access by access.
+
+    A and B are what --save wrote: two variants of a kernel, or one kernel on two machines.
+
+    \b
+    Example:
+      memsim compare naive.nc tiled.nc --html change.html
+    """
+    from memsim.report.compare import compare as side_by_side
+    from memsim.result import Replay
+
+    check_outputs({"--html": html}, inputs=(a, b))
+    comparison = side_by_side(Replay.load(a), Replay.load(b))
+    console().print(comparison.table())
+    if html is not None:
+        comparison.to_html(html)
+        click.echo(f"wrote {html}", err=True)
+    return 0

@@ -30,12 +30,11 @@ from memsim.cache import (
     U8,
     U32,
     UNIFORM,
-    hot,
-    inner,
     read,
     update,
     write,
 )
+from memsim.compile import hot, inner
 from memsim.rng import below
 
 

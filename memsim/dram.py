@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from memsim.cache import hot
+from memsim.compile import hot
 from memsim.machine import Dram
 from memsim.set_index import FUNCTIONS
 

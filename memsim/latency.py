@@ -25,6 +25,7 @@ that the kernel's sub-groups meet, before any of it is hidden.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Literal, get_args
 
 import numpy as np
@@ -44,9 +45,12 @@ _Floats = npt.NDArray[np.float64]
 def machine_of(dataset: xr.Dataset) -> Machine:
     """The machine that a result was replayed on; ResultError where machine_json tells none."""
     try:
-        return machine_from_json(dataset.attrs["machine_json"])
+        return _parsed(dataset.attrs["machine_json"])
     except (KeyError, TypeError, MachineError) as error:
         raise ResultError(f"machine_json of the result must tell a machine: {error}") from error
+
+
+_parsed = lru_cache(maxsize=16)(machine_from_json)  # a report asks a dozen times
 
 
 def level_latencies_cycles(dataset: xr.Dataset) -> _Floats:

@@ -20,8 +20,8 @@ from memsim.cache import (
     PENDING,
     READ_GRANULES,
     WRITE_GRANULES,
-    hot,
 )
+from memsim.compile import hot
 from memsim.errors import ReplayError, SnapshotWarning
 from memsim.machine import Machine
 from memsim.machine_file import load_machine, machine_to_json

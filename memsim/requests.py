@@ -16,8 +16,8 @@ from memsim.cache import (
     MAX_SITES,
     STARTS_SEQUENCE,
     STORE,
-    hot,
 )
+from memsim.compile import hot
 from memsim.core_stage import Requests
 from memsim.errors import ReplayError
 from memsim.trace import BARRIER_SITE, Trace

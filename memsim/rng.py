@@ -6,17 +6,17 @@ each other and of the number of workers.
 
 from __future__ import annotations
 
-import numba as nb
 import numpy as np
-import numpy.typing as npt
+
+from memsim.compile import inner
 
 _GAMMA = np.uint64(0x9E3779B97F4A7C15)
 _MIX1 = np.uint64(0xBF58476D1CE4E5B9)
 _MIX2 = np.uint64(0x94D049BB133111EB)
 
 
-@nb.njit(cache=True, nogil=True, error_model="numpy", forceinline=True, _nrt=False)  # type: ignore[untyped-decorator]
-def below(state: npt.NDArray[np.uint64], n: int) -> int:
+@inner
+def below(state, n):  # type: ignore[no-untyped-def]
     """A uniform integer in [0, n), n < 2**31; advances state[0]. Bias is below n / 2**32."""
     state[0] = state[0] + _GAMMA
     z = state[0]

@@ -9,7 +9,8 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from memsim.cache import BARRIER, STARTS_SEQUENCE, hot
+from memsim.cache import BARRIER, STARTS_SEQUENCE
+from memsim.compile import hot
 
 Dispatch = Literal["round_robin", "dynamic"]
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from memsim.cache import LOAD, STORE, hot, inner, read, unpack, update, write
+from memsim.cache import LOAD, STORE, read, unpack, update, write
+from memsim.compile import hot, inner
 from memsim.rng import below
 
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from memsim.errors import KernelError
+from tracegen.flow import Flow, Need, names_in
 from tracegen.probe import MarkTable
+from tracegen.probe_source import ARGUMENTS, EPILOGUE, PROBE_SOURCE, PROLOGUE
 from tracegen.structure import (
     Function,
     Statement,
@@ -149,12 +150,15 @@ class _Numbering:
             )
         sizes = "".join(f", const long _tg_n{k}" for k in range(len(self.arrays)))
         self.edits += [
-            (function.arguments_end, function.arguments_end, _ARGUMENTS + sizes),
-            (function.body_start, function.body_start, _PROLOGUE),
-            (function.body_end, function.body_end, _EPILOGUE),
+            (function.arguments_end, function.arguments_end, ARGUMENTS + sizes),
+            (function.body_start, function.body_start, PROLOGUE),
+            (function.body_end, function.body_end, EPILOGUE),
         ]
-        probes = self.flow.resolve(self.probes)
-        return Program(function.name, tuple(probes), tuple(self.arrays))
+        probes = tuple(
+            replace(probe, index_feeds=index_feeds, feeds=feeds)
+            for probe, (index_feeds, feeds) in zip(self.probes, self.flow.feeds(), strict=True)
+        )
+        return Program(function.name, probes, tuple(self.arrays))
 
     def _walk(self, statement: Statement) -> None:
         start, end = statement.header
@@ -359,147 +363,3 @@ def _assigned(body: str) -> frozenset[str]:
     plain = strip(body)
     names = re.findall(r"(?:^|[;{}\s])([A-Za-z_]\w*)(?:\[[^;=]*\])?(?:\.\w+)? = ", plain)
     return frozenset([*names, *re.findall(r"\+\+(\w+)", plain)])
-
-
-@dataclass(frozen=True)
-class Need:
-    """What a value is made of: variables, and loads by position."""
-
-    names: frozenset[str] = frozenset()
-    positions: tuple[int, ...] = ()
-
-
-class Flow:
-    """Which loads feed what, through scalars, private and local arrays and loop bounds.
-
-    A variable is what any of its assignments made it: the order of statements is not looked at.
-    """
-
-    def __init__(self) -> None:
-        self.needs: list[tuple[Need, Need]] = []
-        self.made_of: dict[str, Need] = {}
-        self.control: list[Need] = []
-
-    @contextmanager
-    def under(self, names: frozenset[str], positions: Sequence[int]) -> Iterator[None]:
-        """What happens inside depends on these."""
-        self.control.append(Need(names, tuple(positions)))
-        try:
-            yield
-        finally:
-            self.control.pop()
-
-    def assign(self, name: str, names: frozenset[str], positions: Sequence[int]) -> None:
-        needs = [self.made_of.get(name, Need()), Need(names, tuple(positions)), *self.control]
-        self.made_of[name] = _union(needs)
-
-    def use(self, index: Need, value: Need) -> None:
-        """The next position needs these to know its address and what it writes."""
-        self.needs.append((index, _union([value, *self.control])))
-
-    def resolve(self, probes: Sequence[Probe]) -> list[Probe]:
-        resolved = []
-        for probe, (index, rest) in zip(probes, self.needs, strict=True):
-            index_feeds = self._loads(index)
-            feeds = index_feeds | self._loads(rest)
-            resolved.append(replace(probe, index_feeds=index_feeds, feeds=feeds))
-        return resolved
-
-    def _loads(self, need: Need) -> frozenset[int]:
-        positions, seen, names = set(need.positions), set(), set(need.names)
-        while names:
-            name = names.pop()
-            seen.add(name)
-            made_of = self.made_of.get(name, Need())
-            positions.update(made_of.positions)
-            names |= made_of.names - seen
-        return frozenset(positions)
-
-
-def _union(needs: Iterable[Need]) -> Need:
-    listed = list(needs)
-    return Need(
-        frozenset().union(*(need.names for need in listed)),
-        tuple(sorted({position for need in listed for position in need.positions})),
-    )
-
-
-def names_in(text: str) -> frozenset[str]:
-    """The identifiers of a C expression."""
-    return frozenset(_WORD.findall(text))
-
-
-# The recording build writes `position << TG_SHIFT | index` for each access, `position << TG_SHIFT`
-# for each back-edge and barrier; the counting build only counts. Either keeps an index in range and
-# notes the first that was not. The bound of `next` cannot be reached unless two runs of one kernel
-# differ (a data race): then the lost tokens show in the count.
-PROBE_SOURCE = """\
-#ifdef TG_RECORD
-typedef struct { __global TG_TOKEN *next; __global TG_TOKEN *end; __global long *fault; } _tg_state;
-#define TG_AT(POSITION) ((TG_TOKEN) POSITION << TG_SHIFT)
-static inline void _tg_event(_tg_state *tg, TG_TOKEN token)
-{
-  if (tg->next < tg->end)
-    *tg->next++ = token;
-}
-#else
-#define TG_TOKEN uint
-#define TG_AT(POSITION) POSITION
-typedef struct { uint count; __global long *fault; } _tg_state;
-static inline void _tg_event(_tg_state *tg, TG_TOKEN token)
-{
-  ++tg->count;
-}
-#endif
-static inline long _tg_clamp(long index, long size)
-{
-  return (ulong) index < (ulong) size ? index : 0;
-}
-static inline long _tg_probe(_tg_state *tg, TG_TOKEN at, long index, long size)
-{
-  if ((ulong) index >= (ulong) size)
-  {
-    if (atomic_cmpxchg((volatile __global int *) tg->fault, 0, 1) == 0)
-    {
-#ifdef TG_RECORD
-      tg->fault[1] = (long) (at >> TG_SHIFT);
-#else
-      tg->fault[1] = (long) at;
-#endif
-      tg->fault[2] = index;
-    }
-    index = 0;
-  }
-  _tg_event(tg, at | (TG_TOKEN) index);
-  return index;
-}
-"""
-_ARGUMENTS = (
-    ", __global TG_TOKEN *_tg_tokens, __global const ulong *_tg_offsets,"
-    " __global uint *_tg_counts, __global const uint *_tg_groups, __global long *_tg_fault,"
-    " const uint _tg_grid0, const uint _tg_grid1"
-)
-_PROLOGUE = """
-  const uint _tg_group = _tg_groups[get_group_id(0)];
-  const uint _tg_gid0 = _tg_group % _tg_grid0;
-  const uint _tg_gid1 = _tg_group / _tg_grid0 % _tg_grid1;
-  const uint _tg_gid2 = _tg_group / _tg_grid0 / _tg_grid1;
-  const ulong _tg_item = get_local_size(0) * get_local_size(1) * get_local_size(2)
-    * get_group_id(0) + (get_local_id(2) * get_local_size(1) + get_local_id(1))
-    * get_local_size(0) + get_local_id(0);
-  _tg_state _tg;
-  _tg.fault = _tg_fault;
-#ifdef TG_RECORD
-  _tg.next = _tg_tokens + _tg_offsets[_tg_item];
-  _tg.end = _tg_tokens + _tg_offsets[_tg_item + 1];
-#else
-  _tg.count = 0;
-#endif
-"""
-_EPILOGUE = """
-#ifdef TG_RECORD
-  _tg_counts[_tg_item] = (uint) (_tg.next - (_tg_tokens + _tg_offsets[_tg_item]));
-#else
-  _tg_counts[_tg_item] = _tg.count;
-#endif
-"""

@@ -39,16 +39,21 @@ from tracegen.workload import Workload
 
 @dataclass(frozen=True)
 class TokenEncoding:
-    """How a token holds a position and an index: `position << position_shift | index`."""
+    """How a token holds a position and an index: `position << position_shift | index`.
+
+    trusted : the recording run cannot differ from the counting run, which checked every index
+    """
 
     bytes: int
     position_shift: int
+    trusted: bool = False
 
     @classmethod
-    def smallest(cls, n_positions: int, largest_array: int) -> TokenEncoding:
+    def smallest(cls, n_positions: int, largest_array: int, trusted: bool) -> TokenEncoding:
         """Four bytes where every position and index fits, else eight."""
         shift = 32 - max(n_positions - 1, 1).bit_length()
-        return cls(4, shift) if largest_array <= 1 << shift else cls(8, 48)
+        fits = largest_array <= 1 << shift
+        return cls(4, shift, trusted) if fits else cls(8, 48, trusted)
 
     def split(self, token: int) -> tuple[int, int]:
         """The position and the index of a token."""
@@ -218,9 +223,9 @@ class _Builds:
     def recording(self, encoding: TokenEncoding) -> Any:
         if encoding not in self.recordings:
             name = "uint" if encoding.bytes == 4 else "ulong"
-            self.recordings[encoding] = self._build(
-                ["-DTG_RECORD", f"-DTG_TOKEN={name}", f"-DTG_SHIFT={encoding.position_shift}"]
-            )
+            options = [f"-DTG_TOKEN={name}", f"-DTG_SHIFT={encoding.position_shift}"]
+            options += ["-DTG_TRUSTED"] if encoding.trusted else []
+            self.recordings[encoding] = self._build(["-DTG_RECORD", *options])
         return self.recordings[encoding]
 
     def _build(self, options: list[str]) -> Any:
@@ -364,6 +369,14 @@ class BoundLaunch:
             for variable in variables
             if variable.address_space == AddressSpace.LOCAL
         )
+
+    @cached_property
+    def repeatable(self) -> bool:
+        """Whether two runs take the same paths, whatever the order of work-items."""
+        read = {probe.array for probe in self.program.probes if probe.kind == "load"}
+        written = {probe.array for probe in self.program.probes if probe.kind == "store"}
+        atomics = any(probe.kind == "atomic" for probe in self.program.probes)
+        return not (read & written) and not atomics and self.local_memory_bytes == 0
 
     def written_and_read(self) -> list[Any]:
         """Buffers whose old content matters to a second run."""

@@ -180,7 +180,9 @@ class _LaunchRun:
             launch.array_bytes(name) // self.elements[name] for name in launch.program.arrays
         ]
         n_positions = len(launch.program.probes)
-        self.encoding = TokenEncoding.smallest(n_positions, max(self.sizes, default=0))
+        self.encoding = TokenEncoding.smallest(
+            n_positions, max(self.sizes, default=0), launch.repeatable
+        )
         self.saved: list[tuple[Any, Any]] = []
         self.ran_all = False
 

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from tracegen.instrument import Probe, names_in
+from tracegen.flow import names_in
+from tracegen.instrument import Probe
 
 Key = tuple[str, str]
 

@@ -67,6 +67,7 @@ SITES: tuple[tuple[Any, ...], ...] = (
     ("y[i]", "y", "store", 21, 13, 8, 0.00, 0.00, 0.64, 8.0, 8.0),
 )
 
+
 def fake_dataset(
     *,
     n_trials: int = 64,

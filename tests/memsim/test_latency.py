@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pytest
 import xarray as xr
 from fake_replay import fake_dataset
+
 from memsim.errors import ResultError
 from memsim.latency import (
     dram_latency_cycles,

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import xarray as xr
 from fake_replay import fake_dataset
+
 from memsim.errors import ResultError
 from memsim.latency import expected_latency_cycles
 from memsim.report.netcdf import check
@@ -154,9 +155,7 @@ def test_damaged_and_foreign_files_are_refused_in_one_line(
 
 
 @pytest.mark.parametrize("how", ["middle", "end"])
-def test_damage_inside_is_refused_or_does_no_harm(
-    how: str, replay: Replay, tmp_path: Path
-) -> None:
+def test_damage_inside_is_refused_or_does_no_harm(how: str, replay: Replay, tmp_path: Path) -> None:
     path = replay.save(tmp_path / "a.nc")
     _corrupt(path, how)
     try:

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
+
 from memsim.errors import ResultError
 from memsim.statistics import TooFewTrialsError, describe, estimate, running, student_t, welch
-from scipy import stats
 
 NORMAL_95 = 1.959963984540054
 floats = st.floats(-1e6, 1e6, allow_nan=False)

@@ -1,0 +1,78 @@
+"""Which loads feed which accesses: indices, conditions, loop bounds and stored values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+_WORD = re.compile(r"[A-Za-z_]\w*")
+
+
+@dataclass(frozen=True)
+class Need:
+    """What a value is made of: variables, and loads by position."""
+
+    names: frozenset[str] = frozenset()
+    positions: tuple[int, ...] = ()
+
+
+class Flow:
+    """Which loads feed what, through scalars, private and local arrays and loop bounds.
+
+    A variable is what any of its assignments made it: the order of statements is not looked at.
+    """
+
+    def __init__(self) -> None:
+        self.needs: list[tuple[Need, Need]] = []
+        self.made_of: dict[str, Need] = {}
+        self.control: list[Need] = []
+
+    @contextmanager
+    def under(self, names: frozenset[str], positions: Sequence[int]) -> Iterator[None]:
+        """What happens inside depends on these."""
+        self.control.append(Need(names, tuple(positions)))
+        try:
+            yield
+        finally:
+            self.control.pop()
+
+    def assign(self, name: str, names: frozenset[str], positions: Sequence[int]) -> None:
+        needs = [self.made_of.get(name, Need()), Need(names, tuple(positions)), *self.control]
+        self.made_of[name] = _union(needs)
+
+    def use(self, index: Need, value: Need) -> None:
+        """The next position needs these to know its address and what it writes."""
+        self.needs.append((index, _union([value, *self.control])))
+
+    def feeds(self) -> list[tuple[frozenset[int], frozenset[int]]]:
+        """By position: loads that feed its address, and all loads that it waits for."""
+        resolved = []
+        for index, rest in self.needs:
+            address = self._loads(index)
+            resolved.append((address, address | self._loads(rest)))
+        return resolved
+
+    def _loads(self, need: Need) -> frozenset[int]:
+        positions, seen, names = set(need.positions), set(), set(need.names)
+        while names:
+            name = names.pop()
+            seen.add(name)
+            made_of = self.made_of.get(name, Need())
+            positions.update(made_of.positions)
+            names |= made_of.names - seen
+        return frozenset(positions)
+
+
+def _union(needs: Iterable[Need]) -> Need:
+    listed = list(needs)
+    return Need(
+        frozenset().union(*(need.names for need in listed)),
+        tuple(sorted({position for need in listed for position in need.positions})),
+    )
+
+
+def names_in(text: str) -> frozenset[str]:
+    """The identifiers of a C expression."""
+    return frozenset(_WORD.findall(text))
