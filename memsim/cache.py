@@ -185,7 +185,7 @@ def _tree_touch(geometry, cache, way, bin_):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _touch(geometry, cache, slot, bin_):  # type: ignore[no-untyped-def]
+def touch(geometry, cache, slot, bin_):  # type: ignore[no-untyped-def]
     """A hit, as the replacement policy sees it."""
     if geometry.replacement == LRU:
         _promote(cache, slot, bin_)
@@ -274,7 +274,7 @@ def _fill(geometry, cache, slot, fetched, now):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _pending(geometry, tables, cache, slot, hit, now, window):  # type: ignore[no-untyped-def]
+def pending(geometry, tables, cache, slot, hit, now, window):  # type: ignore[no-untyped-def]
     """How many of the hit sectors were asked for less than `window` turns ago."""
     if now - cache.slots[slot + FILLED] >= window:
         return np.int64(0)
@@ -303,9 +303,9 @@ def read(  # type: ignore[no-untyped-def]
     slot, bin_ = np.int64(cache.lines[at]), instance * geometry.n_sets + cache.lines[at + 1]
     if slot >= 0:
         hit = need & np.int64(cache.slots[slot + META])
-        _touch(geometry, cache, slot, bin_)
+        touch(geometry, cache, slot, bin_)
         if hit:
-            young = _pending(geometry, tables, cache, slot, hit, now, window)
+            young = pending(geometry, tables, cache, slot, hit, now, window)
             counts[row, HITS] += np.int64(tables.n_sectors[hit]) - young
             counts[row, PENDING] += young
         missing = need & ~hit
@@ -380,7 +380,7 @@ def write(  # type: ignore[no-untyped-def]
             _drop(geometry, cache, instance, slot, bin_)
             slot, present = np.int64(-1), 0
         elif present:
-            _touch(geometry, cache, slot, bin_)
+            touch(geometry, cache, slot, bin_)
     if not geometry.write_back:
         _pass_store(geometry, tables, counts, queue, row, line, mask, full, site, STORE, counted, bytes_, n_bytes)  # fmt: skip
         return

@@ -12,9 +12,11 @@ from typing import NamedTuple
 import numpy as np
 
 from memsim.cache import (
+    ACCESSES,
     BARRIER,
     FILLED,
     GREEDY_OLDEST,
+    HITS,
     I16,
     I32,
     I64,
@@ -24,13 +26,16 @@ from memsim.cache import (
     LOOSE_ROUND_ROBIN,
     META,
     NEXT,
+    PENDING,
     PREV,
     STARTS_SEQUENCE,
     STORE,
     U8,
     U32,
     UNIFORM,
+    pending,
     read,
+    touch,
     update,
     write,
 )
@@ -68,7 +73,7 @@ class Progress(NamedTuple):
     position (n_subgroup,) int64, the next access; start (n_subgroup,) int64, where counting begins;
     held and parked (n_subgroup,) uint8; ready_turn (n_subgroup,) int64;
     alive, waiting (n_group,) int32; counted (n_group,) uint8; weight (n_subgroup,) int32;
-    ring (capacity,) int32 and ends (2,) int64: the sub-groups ready for a turn, [head, length]
+    ring (a power of two,) int32 and ends (2,) int64: the sub-groups ready for a turn, [head, length]
     """
 
     position: I64
@@ -86,19 +91,19 @@ class Progress(NamedTuple):
 
 @inner
 def _push(progress, s):  # type: ignore[no-untyped-def]
-    capacity = len(progress.ring)
-    progress.ring[(progress.ends[0] + progress.ends[1]) % capacity] = s
+    wrap = len(progress.ring) - 1
+    progress.ring[(progress.ends[0] + progress.ends[1]) & wrap] = s
     progress.ends[1] += 1
 
 
 @inner
 def _take(progress, k):  # type: ignore[no-untyped-def]
     """Remove and return the k-th ready sub-group; those before it keep their order."""
-    capacity, head = len(progress.ring), progress.ends[0]
-    s = progress.ring[(head + k) % capacity]
+    wrap, head = len(progress.ring) - 1, progress.ends[0]
+    s = progress.ring[(head + k) & wrap]
     for i in range(k, 0, -1):
-        progress.ring[(head + i) % capacity] = progress.ring[(head + i - 1) % capacity]
-    progress.ends[0] = (head + 1) % capacity
+        progress.ring[(head + i) & wrap] = progress.ring[(head + i - 1) & wrap]
+    progress.ends[0] = (head + 1) & wrap
     progress.ends[1] -= 1
     return np.int64(s)
 
@@ -111,10 +116,10 @@ def _pick(progress, sampler, rng, turn, last):  # type: ignore[no-untyped-def]
         return _take(progress, below(rng, n))
     if sampler < LOOSE_ROUND_ROBIN:
         return _take(progress, 0)
-    capacity, head = len(progress.ring), progress.ends[0]
+    wrap, head = len(progress.ring) - 1, progress.ends[0]
     best, best_turn, oldest = 0, np.int64(2**62), np.int64(2**62)
     for k in range(n):
-        s = np.int64(progress.ring[(head + k) % capacity])
+        s = np.int64(progress.ring[(head + k) & wrap])
         ready = max(progress.ready_turn[s], turn)
         if sampler == GREEDY_OLDEST:
             if s == last and ready <= turn:
@@ -181,8 +186,19 @@ def _issue(  # type: ignore[no-untyped-def]
     site = np.int64(requests.site[p])
     kind = np.int64(requests.flags[p] >> KIND_SHIFT)
     taken = requests.partial_offset[p]
+    # A load whose sectors are all there is most of the work on kernels that reuse their data.
+    quick = kind == LOAD and geometry.caches_loads
+    asked, young_hits = np.int64(0), np.int64(0)
     for r in range(requests.offset[p], requests.offset[p + 1]):
         line, mask = np.int64(requests.line[r]), np.int64(requests.mask[r])
+        if quick:
+            slot = np.int64(cache.lines[2 * line])
+            need = np.int64(tables.sectors[mask])
+            if slot >= 0 and need & ~np.int64(cache.slots[slot + META]) == 0:
+                touch(geometry, cache, slot, np.int64(cache.lines[2 * line + 1]))
+                asked += tables.n_sectors[need]
+                young_hits += pending(geometry, tables, cache, slot, need, turn, window)
+                continue
         if kind == LOAD:
             read(
                 geometry, tables, cache, counts, queue, rng, n_site,
@@ -203,6 +219,10 @@ def _issue(  # type: ignore[no-untyped-def]
                 geometry, tables, cache, counts, queue, rng, n_site,
                 0, line, mask, site, counted, turn, window, bytes_,
             )  # fmt: skip
+    row = site + (0 if counted else n_site)
+    counts[row, ACCESSES] += asked
+    counts[row, HITS] += asked - young_hits
+    counts[row, PENDING] += young_hits
 
 
 @inner

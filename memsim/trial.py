@@ -177,7 +177,7 @@ def _core_stage(
         waiting=np.zeros(n_group, np.int32),
         counted=(plan.deal.wave >= plan.ordering.warmup_waves).astype(np.uint8),
         weight=plan.weight,
-        ring=np.empty(max(1, plan.resident * widest), np.int32),
+        ring=np.empty(1 << max(0, plan.resident * widest - 1).bit_length(), np.int32),
         ends=np.zeros(2, np.int64),
     )
     if plan.ordering.deviation:

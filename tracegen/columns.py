@@ -51,11 +51,7 @@ class GrowingColumns:
         """Column name of a Trace -> array."""
         columns = {name: self._column(name) for name in self.names}
         columns["subgroup_offset"] = _offsets(columns.pop("subgroup_accesses"))
-        ends = columns.pop("granule_end")
-        if isinstance(ends, np.memmap):
-            columns["granule_offset"] = ends
-        else:
-            columns["granule_offset"] = ends
+        columns["granule_offset"] = columns.pop("granule_end")
         return columns
 
     def _column(self, name: str) -> npt.NDArray[Any]:
@@ -76,7 +72,8 @@ class GrowingColumns:
     def _spill(self) -> None:
         for name, pieces in self.pieces.items():
             if name not in self.files:
-                self.files[name] = tempfile.TemporaryFile(prefix="memsim-trace-")
+                # Closed with the last memory map of it, when it also vanishes.
+                self.files[name] = tempfile.TemporaryFile(prefix="memsim-trace-")  # noqa: SIM115
                 if name == "granule_end":
                     np.zeros(1, np.int64).tofile(self.files[name])
             for piece in pieces:

@@ -9,30 +9,35 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from memsim.errors import KernelError
 from tracegen.flow import Flow, Need, names_in
+from tracegen.marks import (
+    CALL,
+    COMMENT,
+    COMMENT_LINE,
+    Edit,
+    assigned_in,
+    calls,
+    edited,
+    strip,
+    strip_calls,
+)
 from tracegen.probe import MarkTable
 from tracegen.probe_source import ARGUMENTS, EPILOGUE, PROBE_SOURCE, PROLOGUE
 from tracegen.structure import (
     Function,
     Statement,
     assignment_offset,
-    closing,
     kernel_functions,
     statements,
 )
 
-_CALL = re.compile(r"\b_tg_(?:load|store|atomic|clamp)_(\d+)\(")
-_COMMENT = re.compile(r"/\*@tg ([a-z])(\d*)\*/")
-_COMMENT_LINE = re.compile(r"^[ \t]*(?:/\*@tg [a-z]\d*\*/)+\n", re.MULTILINE)
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _TARGET = re.compile(r"(\w+)\s*(?:\[.*\])?(?:\.\w+)?\s*$", re.DOTALL)
 MAX_POSITIONS = 1 << 16
-Edit = tuple[int, int, str]
 
 ProbeKind = Literal["load", "store", "atomic", "edge", "barrier"]
 
@@ -95,7 +100,7 @@ def instrument(marked: str, table: MarkTable) -> Instrumented:
     programs = [
         _Numbering(marked, table, function, edits).run() for function in kernel_functions(marked)
     ]
-    probed = _replace(marked, edits)
+    probed = edited(marked, edits)
     probed = re.sub(
         r"^#define gid\(N\) \(\((\w+)\) get_group_id\(N\)\)$",
         r"#define gid(N) ((\1) _tg_gid##N)",
@@ -103,28 +108,6 @@ def instrument(marked: str, table: MarkTable) -> Instrumented:
         flags=re.MULTILINE,
     )
     return Instrumented(strip(marked), PROBE_SOURCE + probed, tuple(programs), table)
-
-
-def strip(marked: str) -> str:
-    """The plain code: marked code without its marks."""
-    return _COMMENT.sub("", _strip_calls(_COMMENT_LINE.sub("", marked)))
-
-
-def _strip_calls(text: str) -> str:
-    edits: list[Edit] = []
-    for match in _CALL.finditer(text):
-        end = closing(text, match.end() - 1)
-        edits += [(match.start(), match.end(), ""), (end, end + 1, "")]
-    return _replace(text, edits)
-
-
-def _replace(text: str, edits: Iterable[Edit], start: int = 0, end: int | None = None) -> str:
-    """text[start:end] with the edits made, all of which lie inside."""
-    pieces, position = [], start
-    for first, last, replacement in sorted(edits):
-        pieces += [text[position:first], replacement]
-        position = last
-    return "".join([*pieces, text[position:end]])
 
 
 class _Numbering:
@@ -137,7 +120,7 @@ class _Numbering:
         self.guards: list[int] = []
         self.flow = Flow()
         self.line_ends = [match.start() for match in re.finditer("\n", text)]
-        self.removed_lines = [match.end() for match in _COMMENT_LINE.finditer(text)]
+        self.removed_lines = [match.end() for match in COMMENT_LINE.finditer(text)]
 
     def run(self) -> Program:
         function = self.function
@@ -180,9 +163,9 @@ class _Numbering:
 
     def _loop(self, statement: Statement) -> None:
         start, end = statement.header
-        edge = _COMMENT.search(self.text, start, end)
+        edge = COMMENT.search(self.text, start, end)
         assert edge is not None, "a loop without its mark"
-        assert _CALL.search(self.text, start, end) is None, "a loop bound that reads memory"
+        assert CALL.search(self.text, start, end) is None, "a loop bound that reads memory"
         variable = _WORD.findall(self.text[start : edge.start()])[-1]
         first = len(self.probes)
         bounds = self._names(start, end) - {variable}
@@ -193,7 +176,7 @@ class _Numbering:
         if last == first:
             self.edits.append((edge.start(), edge.end(), ""))
             return
-        assigned = _assigned(self.text[statement.children[0].start : statement.end])
+        assigned = assigned_in(self.text[statement.children[0].start : statement.end])
         self._add(
             Probe("edge", index=variable, first=first, last=last - 1, assigned=assigned), Need()
         )
@@ -210,26 +193,26 @@ class _Numbering:
                 if self._has_probe(child):
                     return self._always_ends(child)
         plain = strip(self.text[body.start : body.end])
-        calls = _calls(self.text, body.start, body.end)
+        found = calls(self.text, body.start, body.end)
         in_store_only = self.probes[-2].kind != "atomic" if len(self.probes) > 1 else True
         return (
             body.kind == "expression"
-            and bool(calls)
+            and bool(found)
             and in_store_only
             and not re.search(r"[?]|&&|[|][|]", plain)
         )
 
     def _has_probe(self, statement: Statement) -> bool:
         return any(
-            match.group(1) in "bp" if match.re is _COMMENT else "clamp" not in match.group()
-            for pattern in (_COMMENT, _CALL)
+            match.group(1) in "bp" if match.re is COMMENT else "clamp" not in match.group()
+            for pattern in (COMMENT, CALL)
             for match in pattern.finditer(self.text, statement.start, statement.end)
         )
 
     def _simple(self, statement: Statement) -> None:
         instruction = ""
         start, end = statement.start, statement.end
-        for comment in _COMMENT.finditer(self.text, start, end):
+        for comment in COMMENT.finditer(self.text, start, end):
             kind, number = comment.group(1), comment.group(2)
             replacement = ""
             if kind == "i":
@@ -265,18 +248,18 @@ class _Numbering:
         if store.kind != "store" or mark.field_name is not None or type_name is None:
             return
         own, self.edits[n_before:] = self.edits[n_before:], []
-        comments = [match.end() for match in _COMMENT.finditer(self.text, start, equals)]
+        comments = [match.end() for match in COMMENT.finditer(self.text, start, equals)]
         first = max([start, *comments])
         left = [edit for edit in own if edit[0] < equals]
         right = [edit for edit in own if edit[0] > equals]
-        target = _replace(self.text, left, first, equals)
-        value = _replace(self.text, right, equals + 1, end)
+        target = edited(self.text, left, first, equals)
+        value = edited(self.text, right, equals + 1, end)
         statement = f" {{ {type_name} _tg_value = {value} {target.strip()} = _tg_value; }}"
         self.edits.append((first, end, statement))
 
     def _before(self, number: int, instruction: str, offset: int) -> str:
         lines: dict[str, int] = {}
-        for match in _CALL.finditer(self.text, offset):
+        for match in CALL.finditer(self.text, offset):
             array = self.table.marks[int(match.group(1))].array
             lines.setdefault(array, self._line(match.start()))
         old, right, new = self.table.before[number]
@@ -284,20 +267,20 @@ class _Numbering:
         for text, prefix in ((old, "(void) &("), (right, "(void) ("), (new, "(void) &(")):
             edits: list[Edit] = []
             found = []
-            for match, end in _calls(text, 0, len(text)):
+            for match, end in calls(text, 0, len(text)):
                 line = lines.get(self.table.marks[int(match.group(1))].array, self._line(offset))
                 added, position = self._probe(text, match, end, instruction, line, value)
                 edits += added
                 found += position
-            pieces.append(f"{prefix}{_replace(text, edits)});")
-            value = Need(names_in(_strip_calls(text)), tuple(found))
+            pieces.append(f"{prefix}{edited(text, edits)});")
+            value = Need(names_in(strip_calls(text)), tuple(found))
         return " ".join(pieces)
 
     def _expression(
         self, start: int, end: int, instruction: str, value: Need | None = None
     ) -> list[int]:
         positions: list[int] = []
-        for match, close in _calls(self.text, start, end):
+        for match, close in calls(self.text, start, end):
             line = self._line(match.start())
             edits, position = self._probe(
                 self.text, match, close, instruction, line, value or Need()
@@ -317,9 +300,9 @@ class _Numbering:
         if mark.kind == "clamp":
             return [(match.start(), match.end(), "_tg_clamp("), (end, end + 1, size)], []
         inner = text[match.end() : end]
-        index = _strip_calls(inner)
+        index = strip_calls(inner)
         # Nested probes come just before the one that they feed.
-        n_nested = sum(1 for call in _CALL.finditer(inner) if "clamp" not in call.group())
+        n_nested = sum(1 for call in CALL.finditer(inner) if "clamp" not in call.group())
         here = len(self.probes)
         probe = Probe(
             mark.kind,
@@ -352,14 +335,3 @@ class _Numbering:
     def _line(self, offset: int) -> int:
         removed = bisect_right(self.removed_lines, offset)
         return bisect_right(self.line_ends, offset - 1) + 1 - removed
-
-
-def _calls(text: str, start: int, end: int) -> list[tuple[re.Match[str], int]]:
-    found = [(match, closing(text, match.end() - 1)) for match in _CALL.finditer(text, start, end)]
-    return sorted(found, key=lambda call: call[1])
-
-
-def _assigned(body: str) -> frozenset[str]:
-    plain = strip(body)
-    names = re.findall(r"(?:^|[;{}\s])([A-Za-z_]\w*)(?:\[[^;=]*\])?(?:\.\w+)? = ", plain)
-    return frozenset([*names, *re.findall(r"\+\+(\w+)", plain)])

@@ -1,0 +1,285 @@
+"""The two passes over one launch, counting and recording, and the traces made of their tokens."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyopencl as cl
+
+from memsim.errors import KernelError
+from memsim.machine import Machine
+from memsim.occupancy import resident_groups
+from memsim.trace import Launch, Trace
+from tracegen import snapshot
+from tracegen.buffers import Buffers, buffers
+from tracegen.columns import GrowingColumns
+from tracegen.host import Prepared
+from tracegen.launch import BoundLaunch, TokenEncoding, element_bytes
+from tracegen.sites import SiteMap, allocate, readable, site_map, tables
+from tracegen.subgroup import ProbeTables, merge
+from tracegen.workload import Workload
+
+MEMORY_BYTES = 1 << 30
+DEFAULT_SUBGROUP_SIZE = 32
+
+LaneAccess = tuple[str, str, int, int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What to trace, and how; see `tracegen.trace`."""
+
+    machine: Machine | None = None
+    subgroup_size: int | None = None
+    groups: int | Sequence[int] | None = None
+    snapshots: int = 1
+    reduced: bool = True
+    launch: int | None = None
+    memory_bytes: int = MEMORY_BYTES
+
+    @property
+    def width(self) -> int:
+        if self.subgroup_size is not None:
+            return self.subgroup_size
+        return DEFAULT_SUBGROUP_SIZE if self.machine is None else self.machine.subgroup_size
+
+
+class LaunchRun:
+    """One bound launch: which groups, both passes, and their traces."""
+
+    def __init__(self, prepared: Prepared, launch: BoundLaunch, options: Options) -> None:
+        self.prepared, self.launch, self.options = prepared, launch, options
+        self.held: Buffers = buffers(prepared.context)
+        self.queue = launch.queue
+        table = prepared.instrumented.table
+        self.elements = {name: element_bytes(launch.kernel, name) for name in launch.array_names}
+        self.extents = allocate({name: launch.array_bytes(name) for name in launch.array_names})
+        self.user_source = _user_source(prepared.workload)
+        self.sites: SiteMap = site_map(
+            launch.program, table, launch.kernel, self.elements, self.user_source
+        )
+        bases = {extent.name: extent.base_bytes for extent in self.extents}
+        self.tables: ProbeTables = tables(launch.program.probes, self.sites, bases, self.elements)
+        self.sizes = [
+            launch.array_bytes(name) // self.elements[name] for name in launch.program.arrays
+        ]
+        n_positions = len(launch.program.probes)
+        self.encoding = TokenEncoding.smallest(
+            n_positions, max(self.sizes, default=0), launch.repeatable
+        )
+        self.saved: list[tuple[Any, Any]] = []
+        self.ran_all = False
+
+    def whole(self) -> None:
+        """Runs every group without a trace, for what later launches read."""
+        self._count(np.arange(self.launch.n_groups, dtype=np.int64))
+
+    def complete(self) -> None:
+        """Leaves behind what the plain launch would have."""
+        if not self.ran_all:
+            self._restore()
+            self.whole()
+
+    def traces(self) -> list[Trace]:
+        """One trace a snapshot."""
+        launch, options = self.launch, self.options
+        shape = Launch(
+            kernel=launch.name,
+            n_groups=launch.n_groups,
+            group_items=launch.group_items,
+            grid=launch.grid,
+            group_shape=launch.group_shape,
+            local_memory_bytes=launch.local_memory_bytes,
+            registers_per_item=self.prepared.workload.registers_per_item,
+        )
+        if launch.n_groups == 0:
+            raise KernelError(
+                f"launch {launch.index} ({launch.name}) has no groups: its grid is {launch.grid}"
+            )
+        wave = None
+        if options.machine is not None:
+            held = resident_groups(options.machine, shape).groups_per_core
+            wave = max(held, 1) * options.machine.n_cores
+        chosen = snapshot.choose(launch.n_groups, wave, options.groups, options.snapshots)
+        return [
+            self._trace(groups, shape, None if options.groups is not None else wave)
+            for groups in chosen
+        ]
+
+    def _trace(self, groups: snapshot.Groups, shape: Launch, wave: int | None) -> Trace:
+        width, reduced = self.options.width, self.options.reduced
+        if width not in (8, 16, 32, 64):
+            raise KernelError(f"subgroup_size must be 8, 16, 32 or 64, got {width}")
+        atomics = any(site.direction == "atomic" for site in self.sites.sites)
+        columns = GrowingColumns(memory_bytes=self.options.memory_bytes // 2, keep_hits=atomics)
+        n_items = shape.group_items
+        per_group = -(-n_items // width)
+        traced = []
+        with self.recorded(groups, wave) as batches:
+            for batch, tokens, offset in batches:
+                n_subgroup = len(batch) * per_group
+                out = self.held.room(
+                    n_subgroup, len(tokens), len(tokens) * self.tables.most_granules
+                )
+                shift = self.encoding.position_shift
+                n_access, n_granule = merge(
+                    tokens, offset, n_items, width, shift, reduced, self.tables, out
+                )
+                columns.append(out, n_subgroup, n_access, n_granule)
+                traced.append(batch)
+        ids = np.concatenate(traced)
+        return Trace(
+            sites=self.sites.sites,
+            arrays=self.extents,
+            launch=shape,
+            subgroup_size=width,
+            workgroup=np.repeat(ids, per_group).astype(np.int32),
+            whole=len(ids) == shape.n_groups,
+            generated_source=self.prepared.instrumented.plain,
+            user_source=self.user_source,
+            provenance=self._provenance(),
+            **columns.finish(),
+        )
+
+    @contextmanager
+    def recorded(
+        self, groups: snapshot.Groups, wave: int | None = None
+    ) -> Iterator[Iterator[tuple[snapshot.Groups, Any, Any]]]:
+        """Batches of (groups, tokens, offset of each work-item's tokens), valid in their turn."""
+        self._save()
+        counts = self._count(groups)
+        self._restore()
+        n_items = self.launch.group_items
+        per_group = counts.reshape(-1, n_items).sum(axis=1, dtype=np.int64)
+        kept = snapshot.within_budget(groups, per_group, wave)
+        yield self._batches(kept, per_group[: len(kept)], counts)
+        self.ran_all = len(kept) == self.launch.n_groups
+
+    def _batches(
+        self, groups: snapshot.Groups, per_group: npt.NDArray[np.int64], counts: Any
+    ) -> Iterator[tuple[snapshot.Groups, Any, Any]]:
+        limit = max(self.options.memory_bytes // 4 // self.encoding.bytes, 1)
+        n_items = self.launch.group_items
+        ends = np.cumsum(per_group)
+        first = 0
+        while first < len(groups):
+            before = int(ends[first - 1]) if first else 0
+            last = max(int(np.searchsorted(ends, before + limit, side="right")), first + 1)
+            own = counts[first * n_items : last * n_items]
+            offset = np.zeros(len(own) + 1, np.int64)
+            np.cumsum(own, out=offset[1:])
+            n_token = int(offset[-1])
+            self.held.get("tokens", (n_token + 1) * self.encoding.bytes)
+            self._run(groups[first:last], offset)
+            with self.held.mapped(self.queue, "counts", len(own), np.uint32) as again:
+                if not np.array_equal(again, own):
+                    raise KernelError(
+                        f"launch {self.launch.index} ({self.launch.name}) took other paths when it"
+                        " was run again: it has a data race"
+                    )
+            with self.held.mapped(self.queue, "tokens", n_token + 1, self.encoding.dtype) as tokens:
+                yield groups[first:last], tokens, offset
+            first = last
+
+    def _count(self, groups: snapshot.Groups) -> npt.NDArray[np.uint32]:
+        self._run(groups, None)
+        n_item = len(groups) * self.launch.group_items
+        with self.held.mapped(self.queue, "counts", n_item, np.uint32) as counts:
+            copied: npt.NDArray[np.uint32] = counts.copy()
+        if len(groups) == self.launch.n_groups:
+            self.ran_all = True
+        return copied
+
+    def _run(self, groups: snapshot.Groups, offset: npt.NDArray[np.int64] | None) -> None:
+        if len(groups) == 0:
+            return
+        held, queue = self.held, self.queue
+        n_item = len(groups) * self.launch.group_items
+        first = np.zeros(1, np.int64) if offset is None else offset
+        arguments = [
+            held.get("tokens", 64),
+            held.put(queue, "offsets", first),
+            held.get("counts", n_item * 4),
+            held.put(queue, "groups", groups.astype(np.uint32)),
+            held.put(queue, "fault", np.zeros(8, np.int64)),
+        ]
+        self.launch.enqueue(
+            recording=None if offset is None else self.encoding,
+            n_groups=len(groups),
+            buffers=arguments,
+            sizes=self.sizes,
+        )
+        with held.mapped(queue, "fault", 3, np.int64) as fault:
+            if fault[0]:
+                raise self._out_of_bounds(int(fault[1]), int(fault[2]))
+
+    def _out_of_bounds(self, position: int, index: int) -> KernelError:
+        probe = self.launch.program.probes[position]
+        mark = self.prepared.instrumented.table.marks[probe.mark]
+        shape = self.launch.array_shape(probe.array)
+        return KernelError(
+            f"access {self.sites.sites[self.sites.site_of[position]].name} is out of bounds:"
+            f" index {index} in array {probe.array} of shape {shape}"
+            f" ({mark.kind} {readable(mark.expression)} in instruction {probe.instruction})"
+        )
+
+    def _save(self) -> None:
+        for buffer, copy in self.saved:
+            del buffer, copy
+        self.saved = []
+        for k, buffer in enumerate(self.launch.written_and_read()):
+            copy = self.held.get(f"saved {k}", buffer.size)
+            cl.enqueue_copy(self.queue, copy, buffer, byte_count=buffer.size)
+            self.saved.append((buffer, copy))
+
+    def _restore(self) -> None:
+        for buffer, copy in self.saved:
+            cl.enqueue_copy(self.queue, buffer, copy, byte_count=buffer.size)
+
+    def lane_access(self, position: int, index: int) -> LaneAccess:
+        probe = self.launch.program.probes[position]
+        offset = index * self.elements[probe.array] + self.sites.offset_bytes[position]
+        return probe.kind, probe.array, offset, self.sites.size_bytes[position]
+
+    def _provenance(self) -> Mapping[str, Any]:
+        device = self.prepared.context.devices[0]
+        names = ("loopy", "pyopencl", "numba", "numpy")
+        source = self.prepared.instrumented.plain
+        return {
+            "tracer": "instrumented run",
+            "memsim": _version("memsim"),
+            "python": platform.python_version(),
+            **{name: _version(name) for name in names},
+            "platform": device.platform.name.strip(),
+            "platform_version": device.platform.version.strip(),
+            "device": device.name.strip(),
+            "kernel_sha256": hashlib.sha256(source.encode()).hexdigest(),
+            "launch": self.launch.index,
+            "machine": None if self.options.machine is None else self.options.machine.name,
+            "reduced": self.options.reduced,
+        }
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "unknown"
+
+
+def _user_source(workload: Workload) -> str:
+    if workload.source_file is None:
+        return ""
+    try:
+        return Path(workload.source_file).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return ""
