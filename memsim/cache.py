@@ -82,7 +82,8 @@ class Cache(NamedTuple):
         brought in by a write << 24), PREV and NEXT in the set's recency ring, FILLED (turn of the
         last fill), WRITER (site that wrote last), then per granule the turn of its fill, and
         where stores are kept under a mask the bytes written
-    sets : (n_instance * n_sets * 2,) int32: the front of the recency ring, slots ever filled
+    sets : (n_instance * n_sets * 2,) int32: the front of the recency ring and nothing, for LRU and
+        FIFO; else the first empty slot, which others follow through NEXT, and how many are filled
     tree : (n_instance * n_sets * ways,) uint8, nodes of tree-PLRU, or (1,)
     """
 
@@ -94,6 +95,8 @@ class Cache(NamedTuple):
 
 LINE, META, PREV, NEXT, FILLED, WRITER, TURNS = range(7)
 """Words of a slot."""
+LONG_AGO = -(1 << 30)
+"""A turn before all others."""
 
 
 class Queue(NamedTuple):
@@ -164,13 +167,17 @@ def _promote(cache, slot, bin_):  # type: ignore[no-untyped-def]
 
 @inner
 def _drop(geometry, cache, instance, slot, bin_):  # type: ignore[no-untyped-def]
-    """Invalidate a slot; in a recency ring it becomes the next victim."""
+    """Invalidate a slot: it is the next to be filled."""
     cache.lines[2 * (instance * geometry.n_lines + cache.slots[slot + LINE])] = -1
     cache.slots[slot + LINE] = -1
     cache.slots[slot + META] = 0
     if geometry.replacement <= FIFO:
         _promote(cache, slot, bin_)
         cache.sets[2 * bin_] = cache.slots[slot + NEXT]
+    else:
+        cache.slots[slot + NEXT] = cache.sets[2 * bin_]
+        cache.sets[2 * bin_] = slot
+        cache.sets[2 * bin_ + 1] -= 1
 
 
 @inner
@@ -195,14 +202,16 @@ def touch(geometry, cache, slot, bin_):  # type: ignore[no-untyped-def]
 
 @inner
 def _victim(geometry, cache, rng, bin_):  # type: ignore[no-untyped-def]
-    """The slot to fill: one never used, else the policy's choice."""
+    """The slot to fill: an empty one, else the policy's choice."""
     if geometry.replacement <= FIFO:
         slot = np.int64(cache.slots[cache.sets[2 * bin_] + PREV])
         cache.sets[2 * bin_] = slot
         return slot
     base = bin_ * geometry.ways
     if cache.sets[2 * bin_ + 1] < geometry.ways:
-        way = np.int64(cache.sets[2 * bin_ + 1])
+        slot = np.int64(cache.sets[2 * bin_])
+        way = slot // geometry.stride - base
+        cache.sets[2 * bin_] = cache.slots[slot + NEXT]
         cache.sets[2 * bin_ + 1] += 1
     elif geometry.replacement == RANDOM:
         way = below(rng, geometry.ways)
@@ -259,17 +268,23 @@ def _allocate(  # type: ignore[no-untyped-def]
     cache.slots[slot + LINE] = line
     cache.slots[slot + META] = 0
     cache.lines[2 * (instance * geometry.n_lines + line)] = slot
+    if geometry.write_allocate != PASS:
+        # A store makes sectors valid that nothing asked for: the old line's turns must not count.
+        for g in range(geometry.granules_per_line):
+            cache.slots[slot + TURNS + g] = LONG_AGO
     return slot
 
 
 @inner
 def _fill(geometry, cache, slot, fetched, now):  # type: ignore[no-untyped-def]
-    """Mark sectors valid that were asked for from below just now."""
-    cache.slots[slot + META] = (np.int64(cache.slots[slot + META]) | fetched) & ~(fetched << 16)
+    """Mark sectors valid that were asked for from below just now; what was valid is there already."""
+    meta = np.int64(cache.slots[slot + META])
+    fresh = fetched & ~meta
+    cache.slots[slot + META] = (meta | fetched) & ~(fetched << 16)
     cache.slots[slot + FILLED] = now
     base = slot + TURNS
     for g in range(geometry.granules_per_line):
-        if fetched >> g & 1:
+        if fresh >> g & 1:
             cache.slots[base + g] = now
 
 
@@ -381,10 +396,11 @@ def write(  # type: ignore[no-untyped-def]
             slot, present = np.int64(-1), 0
         elif present:
             touch(geometry, cache, slot, bin_)
+    missing = need & ~present
     if not geometry.write_back:
         _pass_store(geometry, tables, counts, queue, row, line, mask, full, site, STORE, counted, bytes_, n_bytes)  # fmt: skip
-        return
-    missing = need & ~present
+        if geometry.write_allocate == PASS:
+            return
     if geometry.write_allocate == PASS and missing:
         # What is absent goes by; a request that straddles both is sent down whole.
         _pass_store(geometry, tables, counts, queue, row, line, mask, full, site, STORE, counted, bytes_, n_bytes)  # fmt: skip
@@ -393,10 +409,15 @@ def write(  # type: ignore[no-untyped-def]
         slot = _allocate(
             geometry, tables, cache, counts, queue, rng, n_site, instance, line, bin_, counted
         )
+    elif not present:
+        touch(geometry, cache, slot, bin_)
     cache.slots[slot + WRITER] = site
     if missing and geometry.write_allocate == UPDATE_AND_FETCH:
         # The C2050 (seed 001, section 2.1): memory is updated, then the block is brought in.
-        _pass_store(geometry, tables, counts, queue, row, line, mask, full, site, STORE, counted, bytes_, n_bytes)  # fmt: skip
+        if geometry.write_back:
+            _pass_store(geometry, tables, counts, queue, row, line, mask, full, site, STORE, counted, bytes_, n_bytes)  # fmt: skip
+        else:
+            present = 0  # nothing is dirty here
         fetched = np.int64(tables.fill[missing])
         counts[row, READ_GRANULES] += tables.n_granules[fetched]
         _emit(geometry, queue, line, fetched, 0, site, LOAD, counted)
@@ -414,7 +435,8 @@ def write(  # type: ignore[no-untyped-def]
                 _emit(geometry, queue, line, fetched, 0, site, LOAD, counted)
                 _fill(geometry, cache, slot, fetched, now)
         cache.slots[slot + META] |= np.int32(missing)
-    cache.slots[slot + META] |= np.int32(need << 8 | need << 24)
+    dirty = need if geometry.write_back else 0
+    cache.slots[slot + META] |= np.int32(dirty << 8 | need << 24)
 
 
 @inner

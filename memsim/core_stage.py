@@ -138,10 +138,10 @@ def _place(requests, progress, warming, s):  # type: ignore[no-untyped-def]
     """A sub-group after its turn: retired, held at a barrier, parked at its start, or ready."""
     p, end = progress.position[s], requests.subgroup_offset[s + 1]
     g = requests.group[s]
-    if warming and p >= progress.start[s]:
-        progress.parked[s] = 1
-    elif p == end:
+    if p == end:
         progress.alive[g] -= 1
+    elif warming and p >= progress.start[s]:
+        progress.parked[s] = 1
     elif requests.flags[p] & BARRIER:
         progress.position[s] = p + 1
         progress.held[s] = 1

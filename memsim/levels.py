@@ -62,6 +62,12 @@ class LevelPlan:
         state.lines.reshape(self.n_instances, -1, 2)[:, :, 1] = self.set_of
         return state
 
+    def forget_pending(self, state: Cache) -> None:
+        """Everything asked for so far has long arrived: time begins anew."""
+        words = state.slots.reshape(-1, self.geometry.stride)
+        words[:, cache.FILLED] = cache.LONG_AGO
+        words[:, cache.TURNS : cache.TURNS + self.geometry.granules_per_line] = cache.LONG_AGO
+
     def fully_associative(self, n_slots: int) -> LevelPlan:
         """The same level as one LRU set of n_slots lines: what Hill's three kinds of miss need."""
         geometry = self.geometry._replace(n_sets=1, ways=max(1, n_slots), replacement=cache.LRU)

@@ -98,7 +98,7 @@ class Level:
         return self.n_lines // (self.n_slices * self.n_ways)
 
     def resized(self, size_bytes: int) -> Level:
-        """The level with another size and as many sets: a carve-out takes ways.
+        """The level with another size and as many sets: a carve-out takes ways, and is then settled.
 
         Raises MachineError where size_bytes is no whole number of ways.
         """
@@ -111,7 +111,9 @@ class Level:
                 f" got {size_bytes} (level '{self.name}')"
             )
         ways = -1 if self.ways == -1 else size_bytes // way_bytes
-        return dataclasses.replace(self, size_bytes=size_bytes, ways=ways)
+        return dataclasses.replace(
+            self, size_bytes=size_bytes, ways=ways, storage_bytes=0, local_carveouts_bytes=()
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from memsim.latency import DRAM
 from memsim.report import text
 from memsim.report.summary import summarise
-from memsim.statistics import describe, running
+from memsim.statistics import bins, describe, running
 
 if TYPE_CHECKING:
     from memsim.result import Replay
@@ -114,17 +114,6 @@ class Plots:
         axis.set_xlabel("main-memory latency, cycles")
         axis.set_ylabel("part of the requests")
         return figure
-
-
-def bins(values: npt.ArrayLike, least_width: float = 1e-9) -> npt.NDArray[np.float64]:
-    """Edges of 10 to 40 equal bins over finite values; one bin where they are all the same."""
-    array = np.asarray(values, dtype=np.float64)
-    low, high = (float(array.min()), float(array.max())) if array.size else (0.0, 1.0)
-    if high - low < max(least_width, 1e-9 * abs(high)):
-        half = max(0.5 * least_width, 0.005 * abs(low), 1e-6)
-        return np.array([low - half, high + half])
-    n_bins = int(np.clip(np.sqrt(array.size) * 2, 10, 40))
-    return np.linspace(low, high, n_bins + 1)
 
 
 def _histogram(axis: Axes, values: npt.ArrayLike) -> None:

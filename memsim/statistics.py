@@ -158,3 +158,14 @@ def welch(a: Estimate, b: Estimate) -> WelchTest:
         half_width=float(special.stdtrit(freedom, 0.5 + CONFIDENCE / 2)) * error,
         p_value=2 * float(special.stdtr(freedom, -abs(difference) / error)),
     )
+
+
+def bins(values: npt.ArrayLike, least_width: float = 1e-9) -> npt.NDArray[np.float64]:
+    """Edges of 10 to 40 equal bins over finite values; one bin where they are all the same."""
+    array = np.asarray(values, dtype=np.float64)
+    low, high = (float(array.min()), float(array.max())) if array.size else (0.0, 1.0)
+    if high - low < max(least_width, 1e-9 * abs(high)):
+        half = max(0.5 * least_width, 0.005 * abs(low), 1e-6)
+        return np.array([low - half, high + half])
+    n_bins = int(np.clip(np.sqrt(array.size) * 2, 10, 40))
+    return np.linspace(low, high, n_bins + 1)

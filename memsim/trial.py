@@ -43,8 +43,9 @@ class Workspace:
         for level in self.levels:
             g = level.geometry
             pieces, above = pieces_of(above, level), level
-            # A write-back level can send an eviction, a store and a fill for one request.
-            n_record = n_record * pieces * (3 if g.write_back else 1) + 1
+            # A level that keeps stores can send an eviction, a store and a fill for one request.
+            keeps = g.write_back or g.write_allocate != cache.PASS
+            n_record = n_record * pieces * (3 if keeps else 1) + 1
             n_partial += 8
             # Untouched pages cost nothing: the bound is address space, not memory.
             self.queues.append(
@@ -85,7 +86,7 @@ def run_trial(
         caches = [level.empty_cache() for level in levels]
     counts = np.zeros((len(levels), 2 * plan.n_sites, N_COUNTS), np.int64)
     core_states = core_seed.generate_state(plan.machine.n_cores, np.uint64)
-    first, warm, last, partial_first, turns = _core_stage(
+    first, warm, last, partial_first, turns = core_stage(
         plan, levels[0], caches[0], counts[0], work.queues[0], core_states, fractions
     )
     core_of_queue = np.arange(plan.machine.n_cores, dtype=np.int64)
@@ -113,6 +114,8 @@ def run_trial(
             uncounted = round_ < passes - 1
             target = np.zeros_like(counts[k]) if uncounted else counts[k]
             queue.used[:] = 0
+            if round_ > 0:
+                levels[k].forget_pending(caches[k])
             warm_below = replay_shared(
                 levels[k].geometry,
                 levels[k].tables,
@@ -154,7 +157,7 @@ def pieces_of(above: LevelPlan, level: LevelPlan) -> int:
     return max(1, above.geometry.granules_per_line // level.geometry.granules_per_line)
 
 
-def _core_stage(
+def core_stage(
     plan: Plan,
     level: LevelPlan,
     state: Cache,

@@ -66,9 +66,10 @@ def coalesce(
     for k in range(1, n_active):
         in_a_row &= address[k] - address[k - 1] == size
     if in_a_row:
-        return _in_a_row(
+        end: int = _in_a_row(
             address, lanes[row, 0], n_active, size, n_granule, granules, masks, groups, hits
         )
+        return end
     whole = np.int64((1 << min(size, 32)) - 1)
     before = np.int64(-1)
     place = n_granule - 1

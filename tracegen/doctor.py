@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from memsim.errors import MemsimError
-from tracegen import opencl
+from tracegen import opencl, opencl_trial
 
 SCHEMA = 1
 Status = Literal["ok", "note", "missing"]
@@ -104,16 +104,15 @@ def _opencl() -> Iterator[Check]:
     try:
         choice = opencl.chosen()
     except MemsimError as error:
-        choice = None
-        why = str(error)
+        choice, why = None, str(error)
     for candidate in candidates:
         if choice is not None and candidate.key == choice.key:
             continue
         if candidate.ok:
             asked = os.environ.get(opencl.VARIABLE)
-            found = f"works; not chosen: {f'{opencl.VARIABLE}={asked}' if asked else 'ranks below the chosen one'}"
-            wanted = candidate.platform.split("(")[0].strip()
-            mend = f"to use it: export {opencl.VARIABLE}='{wanted}'"
+            why_not = f"{opencl.VARIABLE}={asked}" if asked else "ranks below the chosen one"
+            found = f"works (driver {candidate.driver_version}); not chosen: {why_not}"
+            mend = f"to use it: export {opencl.VARIABLE}='{_name_apart(candidate, choice)}'"
         else:
             found, mend = f"not usable: {candidate.reason}", ""
         yield Check(name=f"OpenCL {candidate.title}", status="note", found=found, mend=mend)
@@ -123,6 +122,14 @@ def _opencl() -> Iterator[Check]:
     else:
         found = f"chosen: {choice.title} (driver {choice.driver_version}), by a test build and run"
         yield Check(name="OpenCL", status="ok", found=found)
+
+
+def _name_apart(candidate: opencl.Candidate, choice: opencl.Candidate | None) -> str:
+    """What MEMSIM_OPENCL takes for this device: its platform, and the device where that is not enough."""
+    platform = candidate.platform.split("(")[0].strip()
+    if choice is not None and opencl_trial.matches(asdict(choice), platform):
+        return f"{platform}:{candidate.device}"
+    return platform
 
 
 def _barvinok() -> Check:

@@ -76,11 +76,14 @@ class Probe:
 
 @dataclass(frozen=True)
 class Program:
-    """One kernel function: its probes by position, and the arrays whose sizes it is passed."""
+    """One kernel function: its probes by position, and the sizes that it is passed.
+
+    sizes : (array, None) is the array's number of elements, (array, axis) the extent of one axis
+    """
 
     name: str
     probes: tuple[Probe, ...]
-    arrays: tuple[str, ...]
+    sizes: tuple[tuple[str, int | None], ...]
 
 
 @dataclass(frozen=True)
@@ -116,7 +119,7 @@ class _Numbering:
     def __init__(self, text: str, table: MarkTable, function: Function, edits: list[Edit]) -> None:
         self.text, self.table, self.function, self.edits = text, table, function, edits
         self.probes: list[Probe] = []
-        self.arrays: list[str] = []
+        self.sizes: list[tuple[str, int | None]] = []
         self.guards: list[int] = []
         self.flow = Flow()
         self.line_ends = [match.start() for match in re.finditer("\n", text)]
@@ -131,7 +134,7 @@ class _Numbering:
                 f"kernel {function.name} has {len(self.probes)} accesses, loops and barriers after"
                 f" unrolling; at most {MAX_POSITIONS} can be traced"
             )
-        sizes = "".join(f", const long _tg_n{k}" for k in range(len(self.arrays)))
+        sizes = "".join(f", const long _tg_n{k}" for k in range(len(self.sizes)))
         self.edits += [
             (function.arguments_end, function.arguments_end, ARGUMENTS + sizes),
             (function.body_start, function.body_start, PROLOGUE),
@@ -141,7 +144,7 @@ class _Numbering:
             replace(probe, index_feeds=index_feeds, feeds=feeds)
             for probe, (index_feeds, feeds) in zip(self.probes, self.flow.feeds(), strict=True)
         )
-        return Program(function.name, probes, tuple(self.arrays))
+        return Program(function.name, probes, tuple(self.sizes))
 
     def _walk(self, statement: Statement) -> None:
         start, end = statement.header
@@ -294,9 +297,7 @@ class _Numbering:
     ) -> tuple[list[Edit], list[int]]:
         number = int(match.group(1))
         mark = self.table.marks[number]
-        if mark.array not in self.arrays:
-            self.arrays.append(mark.array)
-        size = f", _tg_n{self.arrays.index(mark.array)})"
+        size = f", {self._size(mark.array, None)})"
         if mark.kind == "clamp":
             return [(match.start(), match.end(), "_tg_clamp("), (end, end + 1, size)], []
         inner = text[match.end() : end]
@@ -316,7 +317,25 @@ class _Numbering:
         need = Need(names_in(index), tuple(range(here - n_nested, here)))
         self._add(probe, need, Need() if mark.kind == "load" else value)
         call = f"_tg_probe(&_tg, TG_AT({here}), "
+        for axis, text_of_axis in mark.axes:
+            extent = self._size(mark.array, axis)
+            call += f"_tg_within(&_tg, {axis}, {self._kept(text_of_axis)}, {extent}, "
+            size = f"){size}"
         return [(match.start(), match.end(), call), (end, end + 1, size)], [here]
+
+    def _size(self, array: str, axis: int | None) -> str:
+        """The kernel argument that holds an array's elements, or the extent of one axis."""
+        if (array, axis) not in self.sizes:
+            self.sizes.append((array, axis))
+        return f"_tg_n{self.sizes.index((array, axis))}"
+
+    def _kept(self, text: str) -> str:
+        """An index without probes, its own subscripts kept in range."""
+        edits: list[Edit] = []
+        for match, end in calls(text, 0, len(text)):
+            size = self._size(self.table.marks[int(match.group(1))].array, None)
+            edits += [(match.start(), match.end(), "_tg_clamp("), (end, end + 1, f", {size})")]
+        return edited(text, edits)
 
     def _add(self, probe: Probe, need: Need, value: Need | None = None) -> int:
         self.probes.append(probe)

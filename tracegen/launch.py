@@ -178,7 +178,7 @@ class BoundLaunch:
     ) -> None:
         """Runs the groups that the buffer of group ids lists.
 
-        buffers : tokens, offsets, counts, group ids, fault; sizes : elements of program.arrays
+        buffers : tokens, offsets, counts, group ids, fault; sizes : the values of program.sizes
         """
         builds = self.proxy.kernels.builds
         build = builds.counting if recording is None else builds.recording(recording)

@@ -114,7 +114,9 @@ def _choice(wanted: str) -> Candidate:
 
 def _why_none(wanted: str, candidates: list[Candidate], failed: list[Candidate]) -> str:
     if not candidates:
-        return f"no OpenCL platform is installed; on Debian: {INSTALL}"
+        vendors = os.environ.get("OCL_ICD_VENDORS")
+        where = f" in OCL_ICD_VENDORS={vendors}" if vendors else ""
+        return f"no OpenCL platform is installed{where}; on Debian: {INSTALL}"
     if not failed:
         names = ", ".join(dict.fromkeys(c.title for c in candidates))
         return f"{VARIABLE}={wanted} names none of the OpenCL devices: {names}"

@@ -30,6 +30,8 @@ from tracegen.workload import Workload
 
 MEMORY_BYTES = 1 << 30
 DEFAULT_SUBGROUP_SIZE = 32
+GRANULE_ROW_BYTES = 14
+"""Of a granule in all its columns: what a lane-access comes to where nothing coalesces."""
 
 LaneAccess = tuple[str, str, int, int]
 
@@ -70,7 +72,10 @@ class LaunchRun:
         bases = {extent.name: extent.base_bytes for extent in self.extents}
         self.tables: ProbeTables = tables(launch.program.probes, self.sites, bases, self.elements)
         self.sizes = [
-            launch.array_bytes(name) // self.elements[name] for name in launch.program.arrays
+            launch.array_bytes(name) // self.elements[name]
+            if axis is None
+            else launch.array_shape(name)[axis]
+            for name, axis in launch.program.sizes
         ]
         n_positions = len(launch.program.probes)
         self.encoding = TokenEncoding.smallest(
@@ -167,7 +172,8 @@ class LaunchRun:
     def _batches(
         self, groups: snapshot.Groups, per_group: npt.NDArray[np.int64], counts: Any
     ) -> Iterator[tuple[snapshot.Groups, Any, Any]]:
-        limit = max(self.options.memory_bytes // 4 // self.encoding.bytes, 1)
+        token_bytes = self.encoding.bytes + GRANULE_ROW_BYTES * self.tables.most_granules
+        limit = max(self.options.memory_bytes // 4 // token_bytes, 1)
         n_items = self.launch.group_items
         ends = np.cumsum(per_group)
         first = 0
@@ -218,17 +224,18 @@ class LaunchRun:
             buffers=arguments,
             sizes=self.sizes,
         )
-        with held.mapped(queue, "fault", 3, np.int64) as fault:
+        with held.mapped(queue, "fault", 5, np.int64) as fault:
             if fault[0]:
-                raise self._out_of_bounds(int(fault[1]), int(fault[2]))
+                raise self._out_of_bounds(*(int(number) for number in fault[1:]))
 
-    def _out_of_bounds(self, position: int, index: int) -> KernelError:
+    def _out_of_bounds(self, position: int, index: int, axis: int, at: int) -> KernelError:
         probe = self.launch.program.probes[position]
         mark = self.prepared.instrumented.table.marks[probe.mark]
         shape = self.launch.array_shape(probe.array)
+        where = f"index {index}" if axis < 0 else f"index {at} of axis {axis}"
         return KernelError(
             f"access {self.sites.sites[self.sites.site_of[position]].name} is out of bounds:"
-            f" index {index} in array {probe.array} of shape {shape}"
+            f" {where} in array {probe.array} of shape {shape}"
             f" ({mark.kind} {readable(mark.expression)} in instruction {probe.instruction})"
         )
 

@@ -16,9 +16,9 @@ from typing import Any, Literal
 
 import loopy as lp
 from cgen import Assign, Block, Collection, ExpressionStatement, For, Line
-from loopy.kernel.data import AddressSpace, ArrayArg, ImageArg, TemporaryVariable
+from loopy.kernel.data import AddressSpace, ArrayArg, ImageArg, TemporaryVariable, ValueArg
 from loopy.kernel.instruction import CInstruction
-from loopy.symbolic import SubstitutionMapper, TaggedVariable
+from loopy.symbolic import SubstitutionMapper, TaggedVariable, get_dependencies
 from loopy.target.pyopencl import (
     ExpressionToPyOpenCLCExpressionMapper,
     PyOpenCLCASTBuilder,
@@ -41,6 +41,7 @@ class Mark:
     instruction : id of the instruction; "" for a predicate that guards several
     occurrence : how many marks of the same text the instruction had before this one
     component : of a vector element, None for all of it
+    axes : axis and C text, marked, of each index whose range only a run can tell
     """
 
     kind: MarkKind
@@ -51,6 +52,7 @@ class Mark:
     tag: str | None = None
     component: int | None = None
     field_name: str | None = None
+    axes: list[tuple[int, str]] = field(default_factory=list)
 
 
 @dataclass
@@ -160,7 +162,33 @@ class _ProbeMapper(ExpressionToPyOpenCLCExpressionMapper):  # type: ignore[misc]
 
     def map_subscript(self, expr: Any, type_context: Any) -> Any:
         with self._inside(expr):
-            return super().map_subscript(expr, type_context)
+            result = super().map_subscript(expr, type_context)
+        marks = _table.get().marks
+        if marks and marks[-1].expression is expr and not _table.get().clamping:
+            mark = marks[-1]
+            mark.axes = self._open_axes(expr)
+        return result
+
+    def _open_axes(self, expr: Any) -> list[tuple[int, str]]:
+        """The axes that may run into the next row unseen: Loopy proves the others in range."""
+        table, indices = _table.get(), expr.index_tuple
+        array = self.find_array(expr)
+        if len(indices) < 2 or not isinstance(array.shape, tuple):
+            return []
+        known = self.kernel.all_inames() | {
+            argument.name for argument in self.kernel.args if isinstance(argument, ValueArg)
+        }
+        fresh = type(self)(self.codegen_state, self.fortran_abi, self.type_inf_mapper)
+        outer = table.clamping, table.storing
+        table.clamping, table.storing = True, None
+        try:
+            return [
+                (axis, str(fresh(index, PREC_NONE, "i")))
+                for axis, index in enumerate(indices)
+                if get_dependencies(index) - known
+            ]
+        finally:
+            table.clamping, table.storing = outer
 
     def map_linear_subscript(self, expr: Any, type_context: Any) -> Any:
         with self._inside(expr):

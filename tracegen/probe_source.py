@@ -9,7 +9,7 @@ from __future__ import annotations
 # the second run of a kernel that reads nothing that it writes, and so cannot differ.
 PROBE_SOURCE = """\
 #ifdef TG_RECORD
-typedef struct { __global TG_TOKEN *next; __global TG_TOKEN *end; __global long *fault; } _tg_state;
+typedef struct { __global TG_TOKEN *next; __global TG_TOKEN *end; __global long *fault; long axis; long at; } _tg_state;
 #define TG_AT(POSITION) ((TG_TOKEN) POSITION << TG_SHIFT)
 static inline void _tg_event(_tg_state *tg, TG_TOKEN token)
 {
@@ -21,7 +21,7 @@ static inline void _tg_event(_tg_state *tg, TG_TOKEN token)
 #else
 #define TG_TOKEN uint
 #define TG_AT(POSITION) POSITION
-typedef struct { uint count; __global long *fault; } _tg_state;
+typedef struct { uint count; __global long *fault; long axis; long at; } _tg_state;
 static inline void _tg_event(_tg_state *tg, TG_TOKEN token)
 {
   ++tg->count;
@@ -30,6 +30,18 @@ static inline void _tg_event(_tg_state *tg, TG_TOKEN token)
 static inline long _tg_clamp(long index, long size)
 {
   return (ulong) index < (ulong) size ? index : 0;
+}
+static inline long _tg_within(_tg_state *tg, long axis, long at, long extent, long index)
+{
+#ifndef TG_TRUSTED
+  if ((ulong) at >= (ulong) extent)
+  {
+    tg->axis = axis;
+    tg->at = at;
+    index = -1;
+  }
+#endif
+  return index;
 }
 static inline long _tg_probe(_tg_state *tg, TG_TOKEN at, long index, long size)
 {
@@ -44,6 +56,8 @@ static inline long _tg_probe(_tg_state *tg, TG_TOKEN at, long index, long size)
       tg->fault[1] = (long) at;
 #endif
       tg->fault[2] = index;
+      tg->fault[3] = tg->axis;
+      tg->fault[4] = tg->at;
     }
     index = 0;
   }
@@ -67,6 +81,7 @@ PROLOGUE = """
     * get_local_size(0) + get_local_id(0);
   _tg_state _tg;
   _tg.fault = _tg_fault;
+  _tg.axis = -1;
 #ifdef TG_RECORD
   _tg.next = _tg_tokens + _tg_offsets[_tg_item];
   _tg.end = _tg_tokens + _tg_offsets[_tg_item + 1];

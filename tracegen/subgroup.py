@@ -172,7 +172,7 @@ def merge(
             start = n_access
             sequence = 0
             while True:
-                position = head[0]
+                position: Any = head[0]
                 together = True
                 for lane in range(n_lane):
                     together &= head[lane] == position

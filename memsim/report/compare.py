@@ -15,15 +15,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.table import Table
-from rich.text import Text
-
 from memsim.report import text
-from memsim.report.summary import SiteNumbers, Summary, summarise
-from memsim.report.table import FittingTable, frame
+from memsim.report.numbers import SiteNumbers, Summary
+from memsim.report.summary import summarise
 from memsim.statistics import CONFIDENCE, Estimate, WelchTest, welch
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from memsim.result import Replay
 
 ALPHA = 1 - CONFIDENCE
@@ -135,7 +134,9 @@ class Comparison:
 
     def table(self) -> Table:
         """Both replays as a rich table: every access with a line for A, for B and for B - A."""
-        return _table(self)
+        from memsim.report.compare_table import comparison_table
+
+        return comparison_table(self)
 
     def to_html(self, path: str | os.PathLike[str]) -> Path:
         """Write the comparison as one self-contained page. Raises ResultError where it cannot."""
@@ -250,83 +251,3 @@ LEGEND = (
     "change = B - A with its 95 % interval; ≈ random orderings explain it (Welch's test, Bonferroni);"
     " ? one trial cannot tell. No interval covers the model's own error."
 )
-
-
-def _table(comparison: Comparison) -> Table:
-    heading = Text("\n".join([comparison.label_a, comparison.label_b]), style="bold")
-    heading.append(f"\n{comparison.headline()}", style="not bold")
-    caption = Text("\n".join([*_unmatched(comparison), LEGEND]), style="dim")
-    return FittingTable(
-        lambda table: _fill(table, comparison, narrow=False),
-        lambda table: _fill(table, comparison, narrow=True),
-        67 + 15 * len(comparison.level_names),
-        frame(heading, caption),
-    )
-
-
-def _fill(table: Table, comparison: Comparison, *, narrow: bool) -> None:
-    """A narrow table has latency and hit ratios alone."""
-    table.add_column("access", overflow="fold", min_width=12)
-    table.add_column("", no_wrap=True)
-    table.add_column(f"latency\n{comparison.latency_unit}", justify="right", no_wrap=True)
-    for name in comparison.level_names:
-        table.add_column(f"{name} hit\n%", justify="right", no_wrap=True)
-    if not narrow:
-        table.add_column("share\n%", justify="right", no_wrap=True)
-        table.add_column("sectors\nan access", justify="right", no_wrap=True)
-        table.add_column("DRAM bytes\na sector", justify="right", no_wrap=True)
-    n_columns = len(table.columns)
-    table.add_row(*_total_cells(comparison)[:n_columns])
-    for site in comparison.sites:
-        table.add_row(*_site_cells(comparison, site)[:n_columns])
-
-
-def _site_cells(comparison: Comparison, site: SiteComparison) -> list[Text]:
-    lines = [f"line {s.source_line}" if s.source_line else "" for s in (site.a, site.b)]
-    name = Text(site.name, style="bold")
-    where = lines[0] if lines[0] == lines[1] else " / ".join(line or "?" for line in lines)
-    name.append(f"\n{site.a.direction}\n{where}", style="dim")
-    return [
-        name,
-        Text("A\nB\nchange", style="dim"),
-        _cell(comparison, site.latency, 0),
-        *(_cell(comparison, site.levels[level], 1, 100) for level in comparison.level_names),
-        _cell(comparison, site.share, 1, 100) if site.latency.is_defined else Text(text.UNKNOWN),
-        _plain_cell(site.a.sectors_per_access, site.b.sectors_per_access),
-        _plain_cell(drawn_per_sector(site.a), drawn_per_sector(site.b)),
-    ]
-
-
-def _total_cells(comparison: Comparison) -> list[Text]:
-    hits = []
-    for k, level in enumerate(comparison.level_names):
-        pair = comparison.totals.get((level, "load" if k == 0 else "read"))
-        hits.append(_cell(comparison, pair, 1, 100) if pair else Text(text.UNKNOWN))
-    return [
-        Text("all loads", style="bold"),
-        Text("A\nB\nchange", style="dim"),
-        _cell(comparison, comparison.load_latency, 0),
-        *hits,
-        *(Text(""), Text(""), Text("")),
-    ]
-
-
-def _cell(comparison: Comparison, pair: Pair, decimals: int, factor: float = 1.0) -> Text:
-    cell = Text(text.plus_minus(pair.a, decimals, factor))
-    cell.append("\n" + text.plus_minus(pair.b, decimals, factor))
-    cell.append("\n" + change_text(comparison, pair, decimals, factor), style="bold")
-    return cell
-
-
-def _plain_cell(a: float, b: float) -> Text:
-    cell = Text(f"{text.fixed(a, 1)}\n{text.fixed(b, 1)}")
-    cell.append(f"\n{signed(b - a, 1)}", style="bold")
-    return cell
-
-
-def _unmatched(comparison: Comparison) -> list[str]:
-    return [
-        f"only in {label}: {', '.join(site.name for site in sites)}"
-        for label, sites in (("A", comparison.only_a), ("B", comparison.only_b))
-        if sites
-    ]

@@ -7,6 +7,7 @@ only the charts and Pygments' listings, which escape for themselves, are marked 
 from __future__ import annotations
 
 import base64
+import dataclasses
 import hashlib
 import re
 from collections.abc import Mapping
@@ -20,9 +21,12 @@ from markupsafe import Markup
 
 from memsim import machine_file
 from memsim.latency import DRAM, expected_latency_cycles, load_latency_cycles
+from memsim.machine import Machine
 from memsim.report import source_view, svg, text
-from memsim.report.summary import Summary, summarise
-from memsim.report.verdict import is_poorly_coalesced, judge, latency_split
+from memsim.report.advice import is_poorly_coalesced
+from memsim.report.numbers import Summary
+from memsim.report.summary import summarise
+from memsim.report.verdict import judge, latency_split
 
 if TYPE_CHECKING:
     from memsim.result import Replay
@@ -183,9 +187,7 @@ def _parameters(summary: Summary) -> list[Parameter]:
     ]
 
 
-def _machine_values(machine: Any) -> dict[str, Any]:
-    import dataclasses
-
+def _machine_values(machine: Machine) -> dict[str, Any]:
     plain = dataclasses.asdict(machine)
     plain["levels"] = {level["name"]: level for level in plain["levels"]}
     for level in plain["levels"].values():

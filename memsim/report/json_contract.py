@@ -37,7 +37,7 @@ import math
 from importlib import resources
 from typing import Any
 
-from memsim.report.summary import LevelNumbers, SiteNumbers, Summary
+from memsim.report.numbers import LevelNumbers, SiteNumbers, Summary
 from memsim.statistics import Estimate
 
 SCHEMA = 1

@@ -15,7 +15,7 @@ from pygments.lexers.c_cpp import CLexer
 from pygments.lexers.python import PythonLexer
 from pygments.util import ClassNotFound
 
-from memsim.report.summary import SiteNumbers
+from memsim.report.numbers import SiteNumbers
 
 LIGHT_STYLE, DARK_STYLE = "xcode", "github-dark"
 

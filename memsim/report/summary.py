@@ -1,210 +1,30 @@
-"""The numbers that every report shows, access by access: derived once, from the Dataset alone."""
+"""A replay's numbers, derived once from its Dataset alone."""
 
 from __future__ import annotations
 
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray as xr
 
 from memsim import latency
-from memsim.machine import Level, Machine
-from memsim.statistics import Estimate, describe
-from memsim.trace import GRANULE_BYTES
+from memsim.report.numbers import (
+    DramNumbers,
+    LevelNumbers,
+    SiteNumbers,
+    Summary,
+    divide,
+    zero_if_unknown,
+)
+from memsim.statistics import describe
 
 if TYPE_CHECKING:
     from memsim.result import Replay
 
-ORDER_SENSITIVE_SIGMA = 0.02
-"""An access is order-sensitive where a hit ratio's sigma over orderings exceeds 2 points ..."""
-MIN_REACH = 0.01
-"""... in a level that at least this part of its sectors reaches: below, a ratio is mere noise."""
-
 MISS_KINDS = ("cold", "capacity", "conflict")
-
-
-@dataclass(frozen=True, kw_only=True)
-class LevelNumbers:
-    """An access (or a kind of access) at one level.
-
-    accesses : mean over trials, in that level's sectors; reach : as part of the sectors that the
-    access asks for in the first level that sees it
-    read_bytes, write_bytes : mean over trials, moved between this level and the next one down
-    misses : kind -> number, from one replay; empty for totals
-    model_error : of the hit ratio, validated on this machine; None where nobody validated it
-    """
-
-    name: str
-    accesses: float
-    reach: float
-    hit_ratio: Estimate
-    pending_ratio: Estimate
-    read_bytes: float
-    write_bytes: float
-    misses: Mapping[str, int]
-    model_error: float | None
-
-    @property
-    def n_misses(self) -> int:
-        return sum(self.misses.values())
-
-    @property
-    def is_order_sensitive(self) -> bool:
-        return self.reach >= MIN_REACH and self.hit_ratio.sigma > ORDER_SENSITIVE_SIGMA
-
-
-@dataclass(frozen=True, kw_only=True)
-class SiteNumbers:
-    """One static access. Lines are None where unknown; latency is undefined (NaN) for stores.
-
-    accesses, lanes, sectors, useful_bytes, ideal_sectors : counted in the whole snapshot
-    latency_parts : who serves it -> mean cycles of X (the levels, then DRAM)
-    latency_model_error : what the validated errors of the hit ratios can move X by, None where not
-        every level that the access reaches was validated
-    first_in : part of the trials in which no other access has a larger share
-    """
-
-    name: str
-    array: str
-    direction: str
-    source_line: int | None
-    user_file: str
-    user_line: int | None
-    itemsize_bytes: int
-    accesses: int
-    lanes: int
-    sectors: int
-    useful_bytes: int
-    ideal_sectors: float
-    levels: tuple[LevelNumbers, ...]
-    latency_cycles: Estimate
-    latency_pending_cycles: Estimate
-    latency_parts: Mapping[str, float]
-    latency_model_error_cycles: float | None
-    share: Estimate
-    first_in: float
-
-    @property
-    def sectors_per_access(self) -> float:
-        return _divide(self.sectors, self.accesses)
-
-    @property
-    def ideal_sectors_per_access(self) -> float:
-        return _divide(self.ideal_sectors, self.accesses)
-
-    @property
-    def useful_byte_ratio(self) -> float:
-        return _divide(self.useful_bytes, self.sectors * GRANULE_BYTES)
-
-    @property
-    def saved_sectors(self) -> float:
-        """Sectors that full coalescing would not ask for."""
-        return max(self.sectors - self.ideal_sectors, 0.0)
-
-    @property
-    def saved_ratio(self) -> float:
-        return _divide(self.saved_sectors, self.sectors)
-
-    @property
-    def saved_bytes(self) -> float:
-        return self.saved_sectors * GRANULE_BYTES
-
-    @property
-    def is_order_sensitive(self) -> bool:
-        return any(level.is_order_sensitive for level in self.levels)
-
-    @property
-    def served(self) -> dict[str, float]:
-        """Who serves its sectors: level (and DRAM) -> part of them; from the mean hit ratios."""
-        left, served = 1.0, {}
-        for level in self.levels:
-            ratio = _number(level.hit_ratio.mean)
-            served[level.name] = left * ratio
-            left *= 1 - ratio
-        served[latency.DRAM] = left
-        return served
-
-    def level(self, name: str) -> LevelNumbers | None:
-        return next((level for level in self.levels if level.name == name), None)
-
-
-@dataclass(frozen=True, kw_only=True)
-class DramNumbers:
-    read_bytes: Estimate
-    write_bytes: Estimate
-    latency_cycles: Estimate
-    row_hit_ratio: Estimate
-
-
-@dataclass(frozen=True, kw_only=True)
-class Summary:
-    """A whole replay. sites are ordered by share of the load latency, then by sectors.
-
-    totals : (level, `load` / `read` / `write` / `atomic`) -> all accesses of that kind together; in
-        the first level loads only, below it reads (loads), writes (stores) and atomics
-    load_latency_cycles : mean expected latency of a load, weighted by its sub-group accesses
-    total_load_cycles : sum of sub-group accesses x expected latency
-    """
-
-    kernel: str
-    machine_name: str
-    machine: Machine
-    level_names: tuple[str, ...]
-    n_trials: int
-    seed: int
-    interrupted: bool
-    traced_groups: int
-    of_groups: int
-    granules: int
-    sites: tuple[SiteNumbers, ...]
-    totals: Mapping[tuple[str, str], LevelNumbers]
-    dram: DramNumbers
-    load_latency_cycles: Estimate
-    total_load_cycles: Estimate
-    model_error: Mapping[str, float | None]
-    occupancy: Mapping[str, Any]
-    options: Mapping[str, Any]
-    provenance: Mapping[str, Any]
-    generated_source: str
-    user_source: str
-
-    @property
-    def feasible_hit_ratios(self) -> dict[int, dict[str, float]]:
-        """Groups per core -> level -> load hit ratio, where the occupancy is open; else empty."""
-        found: dict[int, dict[str, float]] = {}
-        rows = self.occupancy.get("over_feasible")
-        for row in rows if isinstance(rows, list) else []:
-            if not isinstance(row, dict) or not isinstance(row.get("load_hit_ratio"), dict):
-                continue
-            found[int(row.get("groups_per_core", 0))] = {
-                str(name): float(ratio) if isinstance(ratio, int | float) else math.nan
-                for name, ratio in row["load_hit_ratio"].items()
-            }
-        return found
-
-    @property
-    def machine_title(self) -> str:
-        return self.machine.title
-
-    @property
-    def loads(self) -> tuple[SiteNumbers, ...]:
-        """The accesses that something waits for, slowest share first."""
-        return tuple(site for site in self.sites if site.latency_cycles.is_defined)
-
-    def level(self, name: str) -> Level | None:
-        """A level of the machine."""
-        return next((level for level in self.machine.levels if level.name == name), None)
-
-    def latency_of(self, part: str) -> float | None:
-        """Cycles of a hit in a level; of main memory for `DRAM` (mean over trials)."""
-        if part == latency.DRAM:
-            return self.dram.latency_cycles.mean
-        level = self.level(part)
-        return None if level is None else level.latency_cycles
 
 
 def summarise(replay: Replay) -> Summary:
@@ -290,7 +110,9 @@ def _sites(
             )
         )
     return tuple(
-        sorted(numbers, key=lambda site: (-_number(site.share.mean), -site.sectors, site.name))
+        sorted(
+            numbers, key=lambda site: (-zero_if_unknown(site.share.mean), -site.sectors, site.name)
+        )
     )
 
 
@@ -313,7 +135,7 @@ def _levels(
             LevelNumbers(
                 name=name,
                 accesses=float(means[k]),
-                reach=min(_divide(float(means[k]), float(entry)), 1.0) if entry else 0.0,
+                reach=min(divide(float(means[k]), float(entry)), 1.0) if entry else 0.0,
                 hit_ratio=describe((hits[:, k] + pending[:, k]) / asked),
                 pending_ratio=describe(pending[:, k] / asked),
                 read_bytes=describe(one["read_bytes"].isel(level=k).values).mean,
@@ -348,7 +170,7 @@ def _totals(
 def _latency_model_error(dataset: xr.Dataset, levels: tuple[LevelNumbers, ...]) -> float | None:
     """Sum over levels of reach * |t_k - Y_(k+1)| * error of H_k: the first-order worst case."""
     cycles = latency.level_latencies_cycles(dataset)
-    below = _number(describe(latency.dram_latency_cycles(dataset).values).mean)
+    below = zero_if_unknown(describe(latency.dram_latency_cycles(dataset).values).mean)
     error = 0.0
     for level, hit_cycles in zip(reversed(levels), reversed(cycles), strict=True):
         if level.accesses == 0:
@@ -356,7 +178,7 @@ def _latency_model_error(dataset: xr.Dataset, levels: tuple[LevelNumbers, ...]) 
         if level.model_error is None:
             return None
         error += level.reach * abs(hit_cycles - below) * level.model_error
-        ratio = _number(level.hit_ratio.mean)
+        ratio = zero_if_unknown(level.hit_ratio.mean)
         below = ratio * hit_cycles + (1 - ratio) * below
     return float(error)
 
@@ -385,11 +207,3 @@ def _json_object(attrs: Mapping[str, Any], name: str) -> dict[str, Any]:
 def _line(value: xr.DataArray) -> int | None:
     line = int(value)
     return line if line > 0 else None
-
-
-def _divide(a: float, b: float) -> float:
-    return a / b if b else math.nan
-
-
-def _number(value: float) -> float:
-    return value if math.isfinite(value) else 0.0

@@ -11,9 +11,8 @@ import numpy as np
 import numpy.typing as npt
 from markupsafe import Markup, escape
 
-from memsim.plots import bins
 from memsim.report.text import fixed
-from memsim.statistics import Estimate, describe, running
+from memsim.statistics import Estimate, bins, describe, running
 
 WIDTH, HEIGHT = 340, 180
 _LEFT, _RIGHT, _TOP, _BOTTOM = 46, 10, 10, 40
@@ -105,8 +104,8 @@ def histogram(values: npt.ArrayLike, label: str, unit: str, least_width: float) 
     decimals = _decimals(frame.x_range)
     for low, high, ratio in zip(edges, edges[1:], ratios, strict=False):
         if ratio:
-            what = f"{fixed(low, decimals)} to {fixed(high, decimals)} {unit}: {ratio:.1f} %"
-            frame.rectangle((low, high), (0, ratio), "bar", what)
+            span = f"{fixed(low, decimals + 1)} to {fixed(high, decimals + 1)}"
+            frame.rectangle((low, high), (0, ratio), "bar", f"{span} {unit}: {ratio:.1f} %")
     _mark_mean(frame, describe(array), decimals, unit)
     return frame.draw(decimals, _decimals(frame.y_range), f"histogram of {label}")
 

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from memsim.latency import DRAM
 from memsim.report import text
-from memsim.report.summary import LevelNumbers, SiteNumbers, Summary
+from memsim.report.numbers import LevelNumbers, SiteNumbers, Summary
 from memsim.report.verdict import occupancy_text
 
 BAR_CELLS = 8
@@ -87,6 +87,7 @@ def _caption(summary: Summary) -> Text:
         f"{level} {kind} hits {text.percent_estimate(numbers.hit_ratio)}"
         f" ({text.model_points(numbers.model_error)})"
         for (level, kind), numbers in summary.totals.items()
+        if numbers.hit_ratio.is_defined
     ]
     dram = summary.dram
     lines.append(

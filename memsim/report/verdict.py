@@ -11,18 +11,16 @@ from dataclasses import dataclass, replace
 
 from memsim import machine_file
 from memsim.latency import DRAM
-from memsim.report.summary import LevelNumbers, SiteNumbers, Summary
-from memsim.report.text import byte_size, fixed, model_cycles, percent, plus_minus
+from memsim.report.advice import Advice, advise, dominant, is_poorly_coalesced
+from memsim.report.numbers import LevelNumbers, SiteNumbers, Summary
+from memsim.report.text import fixed, model_cycles, percent, plus_minus
 from memsim.statistics import MIN_TRIALS
-from memsim.trace import GRANULE_BYTES
 
 MAX_FINDINGS = 3
 ENOUGH_SHARE = 0.8  # findings stop where this much of the load latency is explained
-POOR_COALESCING = 1.5  # sectors asked for, over the fewest that could carry the bytes
-MOST = 0.5
-MANY_CONFLICTS = 0.25
 NOTABLE_WAIT = 0.05  # of the latency: below, the two modes say the same
 CLEARLY_FIRST = 0.95
+TIED = 0.02  # shares nearer than two points are no reason to begin with one of two accesses
 RELIABLE_TRIALS = 16  # intervals of fewer trials cover less than they say where values are skewed
 
 _KIND_MEANS = {
@@ -30,15 +28,6 @@ _KIND_MEANS = {
     "capacity": "asked for before, but more other data came between than the cache holds",
     "conflict": "asked for before, and kept if any place in the cache could hold it",
 }
-
-
-@dataclass(frozen=True)
-class Advice:
-    """What to try: a name, how, and what it would bring (empty where no number tells)."""
-
-    name: str
-    how: str
-    gain: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,11 +80,6 @@ def latency_split(summary: Summary) -> dict[str, float]:
     return {part: value / whole if whole else 0.0 for part, value in cycles.items()}
 
 
-def dominant(parts: dict[str, float]) -> str:
-    """The part that weighs most."""
-    return max(parts, key=lambda part: parts[part])
-
-
 def _headline(
     summary: Summary, loads: list[SiteNumbers], slow: list[SiteNumbers], explained: float
 ) -> str:
@@ -121,7 +105,7 @@ def _finding(summary: Summary, site: SiteNumbers, rank: int) -> Finding:
         headline=headline,
         reasons=tuple(_reasons(summary, site)),
         certainty=tuple(_certainty(summary, site, rank)),
-        advice=tuple(_advice(summary, site)),
+        advice=tuple(advise(summary, site)),
     )
 
 
@@ -140,12 +124,8 @@ def _shortened(findings: list[Finding]) -> tuple[Finding, ...]:
     return tuple(short)
 
 
-def is_poorly_coalesced(site: SiteNumbers) -> bool:
-    return site.sectors_per_access >= POOR_COALESCING * site.ideal_sectors_per_access
-
-
 def _reasons(summary: Summary, site: SiteNumbers) -> list[str]:
-    part = dominant(dict(site.latency_parts))
+    part = dominant(site.latency_parts)
     of_latency = site.latency_parts[part] / site.latency_cycles.mean
     reasons = [
         f"{_source(part)} serves {percent(site.served[part], 0)} of its sectors at"
@@ -182,10 +162,16 @@ def _certainty(summary: Summary, site: SiteNumbers, rank: int) -> list[str]:
     if not site.latency_cycles.has_interval:
         return ["Unknown: one ordering gives no interval. Replay with more trials."]
     said = []
-    if rank == 0 and len(summary.loads) > 1:
+    others = [load for load in summary.loads if load.name != site.name]
+    if rank == 0 and others:
         times = round(site.first_in * summary.n_trials)
         clear = "clearly" if site.first_in >= CLEARLY_FIRST else "not clearly"
-        said.append(f"It is {clear} the slowest: first in {times} of {summary.n_trials} orderings.")
+        if site.share.mean - others[0].share.mean < TIED:
+            said.append(f"It is as slow as {others[0].name}: their shares are nearly the same.")
+        else:
+            said.append(
+                f"It is {clear} the slowest: first in {times} of {summary.n_trials} orderings."
+            )
     said.append(
         f"Over random orderings its latency is {plus_minus(site.latency_cycles, 1)} cycles"
         f" (95 %), its share {plus_minus(site.share, 1, 100)} %."
@@ -202,72 +188,6 @@ def _certainty(summary: Summary, site: SiteNumbers, rank: int) -> list[str]:
             f" {fixed(site.latency_model_error_cycles)} cycles more."
         )
     return said
-
-
-def _advice(summary: Summary, site: SiteNumbers) -> list[Advice]:
-    part = dominant(dict(site.latency_parts))
-    first = next((level for level in site.levels if level.n_misses), None)
-    last = next((level for level in reversed(site.levels) if level.n_misses), None)
-    late = first is not None and first.misses["capacity"] >= MOST * first.n_misses
-    advice = []
-    if is_poorly_coalesced(site):
-        advice.append(
-            Advice(
-                "Coalesce",
-                "let neighbouring work-items touch neighbouring elements (loop order, data layout,"
-                " staging in local memory).",
-                f"Full coalescing asks for {percent(site.saved_ratio, 0)} fewer sectors:"
-                f" {byte_size(site.saved_bytes)} of this snapshot's requests.",
-            )
-        )
-        elements = GRANULE_BYTES // site.itemsize_bytes if site.itemsize_bytes else 0
-        if late and first is not None and elements > 1 and site.direction == "load":
-            advice.append(
-                Advice(
-                    "Use a sector whole",
-                    f"its rest is evicted from {first.name} before it is asked for again. Where a"
-                    " work-item's elements lie in a row, vector loads take all of a sector at once.",
-                    f"Here that is {elements} elements of {site.itemsize_bytes} B.",
-                )
-            )
-    elif late and first is not None:
-        cache = summary.level(first.name)
-        holds = f" ({byte_size(cache.size_bytes)})" if cache else ""
-        advice.append(
-            Advice(
-                "Bring reuse closer",
-                f"work in tiles that fit {first.name}{holds}, stage them in local memory, or keep"
-                " fewer groups resident.",
-            )
-        )
-    for level in site.levels:
-        if level.n_misses and level.misses["conflict"] >= MANY_CONFLICTS * level.n_misses:
-            ratio = level.misses["conflict"] / level.n_misses
-            advice.append(
-                Advice(
-                    "Change the pitch",
-                    "pad the leading dimension, so that rows fall into different sets.",
-                    f"{percent(ratio, 0)} of its {level.name} misses are conflicts.",
-                )
-            )
-    if part == DRAM and last is not None and last.misses["cold"] >= MOST * last.n_misses:
-        advice.append(
-            Advice(
-                "Move fewer bytes, or hide the wait",
-                "most of what it draws from main memory is drawn for the first time, so no cache"
-                " size helps: a narrower type or packed data, or more independent loads in flight.",
-            )
-        )
-    if not advice and part == site.levels[0].name:
-        advice.append(
-            Advice(
-                "Access less often",
-                f"{part} serves it already: reuse in registers, or wider loads.",
-            )
-        )
-    if not advice and part != DRAM:
-        advice.append(Advice("Stage it", f"{part} serves most of it: reuse in local memory."))
-    return advice
 
 
 def _caveats(summary: Summary) -> tuple[str, ...]:

@@ -284,7 +284,9 @@ def test_what_l1_serves_can_only_be_asked_less_often() -> None:
 
 def test_ties_are_not_called_clear() -> None:
     words = said(fake_dataset(sites=(load("a", h1=0.5, h2=0.5), load("b", h1=0.5, h2=0.5))))
-    assert "not clearly the slowest" in words
+    assert re.search(r"It is as slow as [ab]: their shares are nearly the same", words)
+    near = (load("a", h1=0.40, h2=0.5), load("b", h1=0.5, h2=0.5))
+    assert "not clearly the slowest" in said(fake_dataset(sites=near, spread=0.1))
     apart = said(fake_dataset(sites=(load("a", h1=0.2, h2=0.5), load("b", h1=0.7, h2=0.5))))
     assert "clearly the slowest: first in 64 of 64 orderings" in apart
 

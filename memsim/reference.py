@@ -1,0 +1,404 @@
+"""The readable twin of one trial: the stochastic replay (seed 001, section 3) as a specification.
+
+Slow on purpose: no compiler, no dense addresses, no packed records. Tests demand that
+`memsim.trial.run_trial` gives the same counts, and memory the same requests in the same order.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from memsim.cache import N_COUNTS
+from memsim.machine import Machine
+from memsim.occupancy import levels_for, resident_groups
+from memsim.reference_cache import PassingBy, ReferenceCache, Request
+from memsim.rng import Stream, trial_sequence
+from memsim.trace import BARRIER_SITE, GRANULE_BYTES, Direction, Trace
+
+BASE_STEP_GRANULES = 8  # random bases are multiples of 256 bytes ...
+BASE_STEPS = 4096  # ... within 1 MiB
+LANES_OF_A_BIT = 8  # of Trace.lane_groups
+SAMPLED_TURNS = 64  # bounds how many turns of each resident group a shared level's miss may take
+
+
+class ReferenceTrial(NamedTuple):
+    """counts : (n_level, n_site, N_COUNTS) int64, columns as in memsim.cache
+    memory : what reached DRAM, in order, the warm-up's included
+    """
+
+    counts: npt.NDArray[np.int64]
+    memory: list[Request]
+
+
+@dataclass(frozen=True)
+class Access:
+    """One dynamic access of a sub-group: its requests are issued together."""
+
+    site: int
+    kind: Direction
+    is_barrier: bool
+    starts_sequence: bool
+    requests: tuple[Request, ...]
+
+
+State = Literal["ready", "held", "parked", "retired"]
+
+
+@dataclass(eq=False)
+class SubGroup:
+    """Where a sub-group stands: the next access, and the one where counting begins.
+
+    held : waits at a barrier;  parked : has reached its start, the warm-up goes on elsewhere
+    data_at : the turn when what it asked for last will be there
+    """
+
+    number: int
+    accesses: list[Access]
+    weight: int
+    position: int = 0
+    start: int = 0
+    data_at: int = 0
+    state: State = "ready"
+
+
+@dataclass(eq=False)
+class Group:
+    """counted : False in the waves that only warm the caches."""
+
+    number: int
+    subgroups: list[SubGroup] = field(default_factory=list)
+    counted: bool = True
+
+    @property
+    def alive(self) -> list[SubGroup]:
+        return [s for s in self.subgroups if s.state != "retired"]
+
+
+def reference_trial(
+    trace: Trace,
+    machine: Machine,
+    seed: int,
+    trial: int,
+    *,
+    sampler: str = "wrr",
+    dispatch: str = "round_robin",
+    deviation: bool | None = None,
+    warmup_waves: int | None = None,
+    warm_l2: bool = False,
+    random_bases: bool = False,
+    groups_per_core: int | None = None,
+    weights: Sequence[int] | None = None,
+) -> ReferenceTrial:
+    """One trial of a trace on a machine; options as in memsim.plan.make_plan."""
+    occupancy = resident_groups(machine, trace.launch, groups_per_core=groups_per_core)
+    resident = occupancy.groups_per_core
+    levels = levels_for(machine, trace.launch, resident)
+    n_cores, n_levels = machine.n_cores, max(1, len(levels))
+    counts = np.zeros((len(levels), max(1, len(trace.sites)), N_COUNTS), np.int64)
+    misses_take = [level.latency_cycles for level in levels[1:]] + [machine.dram.latency_cycles]
+
+    start_seed, core_seed, *level_seeds = trial_sequence(seed, trial).spawn(3 + n_levels)
+    generator = np.random.default_rng(start_seed)
+    fractions = generator.random(n_cores)
+    core_streams = [Stream(int(s)) for s in core_seed.generate_state(n_cores, np.uint64)]
+    steps = generator.integers(0, BASE_STEPS, size=max(1, len(trace.arrays)))
+
+    def moved(granule: int) -> int:
+        """A granule's address in this trial."""
+        if not random_bases:
+            return granule
+        return granule + BASE_STEP_GRANULES * int(steps[array_of(trace, granule)])
+
+    first_line = (levels[0].line_bytes if levels else machine.dram.burst_bytes) // GRANULE_BYTES
+    groups = groups_of(trace, machine, max(1, first_line), weights)
+    cores = dealt(groups, n_cores, resident, dispatch)
+    waves = max(len(core) for core in cores)
+    waves = -(-waves // resident)
+    if warmup_waves is None:
+        warmup_waves = 0 if trace.whole else waves // 2
+    for core, fraction in zip(cores, fractions, strict=True):
+        for i, group in enumerate(core):
+            group.counted = i // resident >= warmup_waves
+        if deviation if deviation is not None else not trace.whole:
+            for group in core[:resident]:
+                set_starts(group, fraction)
+
+    queues: list[list[Request]] = []
+    warm: list[int] = []
+    longest = 1
+    for core, stream in zip(cores, core_streams, strict=True):
+        first = ReferenceCache(levels[0], counts[0], stream, moved) if levels else PassingBy()
+        latency_turns = math.ceil(misses_take[0] / machine.cycles_per_turn)
+        running = Core(core, resident, first, sampler, stream, latency_turns)
+        running.run()
+        queues.append(running.queue)
+        warm.append(running.n_warm)
+        longest = max(longest, running.turn)
+
+    for k in range(1, len(levels)):
+        stream = Stream(int(level_seeds[k].generate_state(1, np.uint64)[0]))
+        cache = ReferenceCache(levels[k], counts[k], stream, moved)
+        # The requests that pass while one miss is under way, at the mean rate.
+        in_flight = min(misses_take[k] / machine.cycles_per_turn, resident * SAMPLED_TURNS)
+        window = max(1, int(in_flight * sum(map(len, queues)) / longest))
+        for counting in (False, True) if warm_l2 else (True,):
+            cache.counts = counts[k] if counting else np.zeros_like(counts[k])
+            cache.forget_pending()
+            below: list[Request] = []
+            warm_below = 0
+            order = merged(queues, warm, levels[k - 1].pending_requests, stream)
+            for now, (q, request) in enumerate(order):
+                # Behind the first shared level there is one queue, and one instance.
+                instance = q // levels[k].cores_per_instance if k == 1 else 0
+                below += cache.serve(request, instance, now, window)
+                if now < sum(warm):
+                    warm_below = len(below)
+        queues, warm = [below], [warm_below]
+    return ReferenceTrial(counts, list(itertools.chain.from_iterable(queues)))
+
+
+def array_of(trace: Trace, granule: int) -> int:
+    """The array that a granule's 256-byte block lies in: the last to begin before the block ends."""
+    end = granule // BASE_STEP_GRANULES * 256 + 255
+    inside = [i for i, a in enumerate(trace.arrays) if a.base_bytes <= end]
+    return max(inside, key=lambda i: (trace.arrays[i].base_bytes, i), default=0)
+
+
+def groups_of(
+    trace: Trace, machine: Machine, line_granules: int, weights: Sequence[int] | None
+) -> list[Group]:
+    """The trace as objects, lanes coalesced."""
+    groups: list[Group] = []
+    for s in range(trace.n_subgroup):
+        if s == 0 or trace.workgroup[s] != trace.workgroup[s - 1]:
+            groups.append(Group(len(groups)))
+        begin, end = int(trace.subgroup_offset[s]), int(trace.subgroup_offset[s + 1])
+        accesses = [access_of(trace, machine, line_granules, p) for p in range(begin, end)]
+        weight = 1 if weights is None else int(weights[s])
+        groups[-1].subgroups.append(SubGroup(s, accesses, weight))
+    return groups
+
+
+def access_of(trace: Trace, machine: Machine, line_granules: int, p: int) -> Access:
+    """An access's requests: what each `coalesce_lanes` of its lanes ask of each line."""
+    site = int(trace.site[p])
+    is_barrier = site == BARRIER_SITE
+    kind: Direction = "load" if is_barrier else trace.sites[site].direction
+    requests = []
+    for lane in range(0, trace.subgroup_size, machine.coalesce_lanes):
+        asked: dict[int, dict[int, int]] = {}
+        for i in range(int(trace.granule_offset[p]), int(trace.granule_offset[p + 1])):
+            bits = range(lane // LANES_OF_A_BIT, (lane + machine.coalesce_lanes) // LANES_OF_A_BIT)
+            all_lanes = machine.coalesce_lanes == trace.subgroup_size
+            if all_lanes or any(int(trace.lane_groups[i]) >> bit & 1 for bit in bits):
+                granule = int(trace.granule[i])
+                line = asked.setdefault(granule // line_granules, {})
+                line[granule] = int(trace.byte_mask[i])
+        for line in asked.values():
+            written = line if kind == "store" else {}
+            requests.append(Request(tuple(line), kind, site, True, written))
+    return Access(site, kind, is_barrier, bool(trace.starts_sequence[p]), tuple(requests))
+
+
+def n_sequences(subgroup: SubGroup) -> int:
+    """Bulk sequences of a sub-group."""
+    return sum(access.starts_sequence for access in subgroup.accesses)
+
+
+def dealt(groups: list[Group], n_cores: int, resident: int, dispatch: str) -> list[list[Group]]:
+    """Step 1: each core's groups, in order.
+
+    Round robin by id; or (dynamic) to whichever place falls free first, a group lasting as many
+    turns as its longest sub-group has bulk sequences.
+    """
+    cores: list[list[Group]] = [[] for _ in range(n_cores)]
+    if dispatch == "round_robin":
+        for group in groups:
+            cores[group.number % n_cores].append(group)
+        return cores
+    free_at = [0] * (resident * n_cores)  # place p is one of core p % n_cores
+    for group in groups:
+        place = free_at.index(min(free_at))
+        cores[place % n_cores].append(group)
+        free_at[place] += max(1, *map(n_sequences, group.subgroups))
+    return cores
+
+
+def set_starts(group: Group, fraction: float) -> None:
+    """Step 2, schedule deviation: a group begins to count after a fraction of its barrier epochs;
+    where it has no barriers, each sub-group after that fraction of its bulk sequences."""
+    barriers = [[p for p, a in enumerate(s.accesses) if a.is_barrier] for s in group.subgroups]
+    epochs = 1 + max(map(len, barriers))
+    for subgroup, at in zip(group.subgroups, barriers, strict=True):
+        if epochs > 1:
+            skipped = int(fraction * epochs)
+            begins = [0, *(p + 1 for p in at)]
+        else:
+            skipped = int(fraction * n_sequences(subgroup))
+            begins = [p for p, access in enumerate(subgroup.accesses) if access.starts_sequence]
+        if skipped:
+            subgroup.start = begins[skipped] if skipped < len(begins) else len(subgroup.accesses)
+
+
+class Core:
+    """Step 3: the sub-groups of one core take turns, and their requests meet its first cache.
+
+    queue : what goes down, in order; the first n_warm of it from before counting began
+    """
+
+    def __init__(
+        self,
+        groups: list[Group],
+        resident: int,
+        cache: ReferenceCache | PassingBy,
+        sampler: str,
+        stream: Stream,
+        latency_turns: int,
+    ) -> None:
+        self.groups, self.waiting = groups[:resident], groups[resident:]
+        self.cache, self.sampler, self.stream = cache, sampler, stream
+        # No sub-group issues again before its data are there, so a round of all of them takes at
+        # least a miss's time, however few turns it has.
+        n_resident = sum(len(group.subgroups) for group in self.groups)
+        self.window = max(1, min(latency_turns, n_resident))
+        self.queue: list[Request] = []
+        self.n_warm = 0
+        self.turn = 0
+        self.ready: list[tuple[SubGroup, Group]] = []
+        self.last: SubGroup | None = None
+
+    def run(self) -> None:
+        """The initial groups first run up to their start, uncounted; then everything runs."""
+        for group in self.groups:
+            self.enter(group, warming=True)
+        self.take_turns(warming=True)
+        self.n_warm = len(self.queue)
+        for group in self.groups:
+            for subgroup in group.subgroups:
+                if subgroup.state == "parked":
+                    self.place(subgroup, group, warming=False)
+            self.settle(group, warming=False)
+        self.take_turns(warming=False)
+
+    def take_turns(self, *, warming: bool) -> None:
+        if len(self.ready) > 1:  # which sub-group is first is chance
+            first = self.stream.below(len(self.ready))
+            self.ready = self.ready[first:] + self.ready[:first]
+        if not warming:
+            for group in self.groups:
+                if not group.alive:
+                    self.bring_in_next()
+        while self.ready:
+            subgroup, group = self.ready.pop(self.pick())
+            self.issue(subgroup, counted=group.counted and not warming)
+            self.turn += 1
+            self.last = subgroup
+            self.place(subgroup, group, warming=warming)
+            self.settle(group, warming=warming)
+            if not warming and not group.alive:
+                self.bring_in_next()
+
+    def bring_in_next(self) -> None:
+        """Back-to-back scheduling: the next group that has anything to do."""
+        while self.waiting:
+            group = self.waiting.pop(0)
+            self.enter(group, warming=False)
+            if group.alive:
+                return
+
+    def enter(self, group: Group, *, warming: bool) -> None:
+        for subgroup in group.subgroups:
+            self.place(subgroup, group, warming=warming)
+        self.settle(group, warming=warming)
+
+    def place(self, subgroup: SubGroup, group: Group, *, warming: bool) -> None:
+        """What becomes of a sub-group that stands before its next access."""
+        if subgroup.position == len(subgroup.accesses):
+            subgroup.state = "retired"
+        elif warming and subgroup.position >= subgroup.start:
+            subgroup.state = "parked"
+        elif subgroup.accesses[subgroup.position].is_barrier:
+            subgroup.position += 1
+            subgroup.state = "held"
+        else:
+            subgroup.state = "ready"
+            self.ready.append((subgroup, group))
+
+    def settle(self, group: Group, *, warming: bool) -> None:
+        """A barrier opens when every sub-group that is alive waits at it."""
+        while group.alive and all(s.state == "held" for s in group.alive):
+            for subgroup in group.alive:
+                self.place(subgroup, group, warming=warming)
+
+    def pick(self) -> int:
+        """Which of the ready has the turn."""
+        if self.sampler == "uniform":
+            return self.stream.below(len(self.ready))
+        if self.sampler == "wrr":
+            return 0
+        wait = [max(0, subgroup.data_at - self.turn) for subgroup, _ in self.ready]
+        if self.sampler == "lrr":  # the first whose data are there, else whose come first
+            return wait.index(min(wait))
+        for k, (subgroup, _) in enumerate(self.ready):  # gto: stay until it must wait
+            if subgroup is self.last and wait[k] == 0:
+                return k
+        return min(range(len(wait)), key=lambda k: (wait[k], self.ready[k][0].number))
+
+    def issue(self, subgroup: SubGroup, *, counted: bool) -> None:
+        """A turn: as many bulk sequences as the weight says; a barrier, or the start, ends it."""
+        before = len(self.queue)
+        end = len(subgroup.accesses)
+        if subgroup.position < subgroup.start:
+            end = subgroup.start
+        for _ in range(subgroup.weight):
+            for k in itertools.count():
+                if subgroup.position == end:
+                    break
+                access = subgroup.accesses[subgroup.position]
+                if access.is_barrier or (k > 0 and access.starts_sequence):
+                    break
+                for r in access.requests:
+                    request = Request(r.granules, r.kind, r.site, counted, r.written)
+                    self.queue += self.cache.serve(request, 0, self.turn, self.window)
+                subgroup.position += 1
+        sent = len(self.queue) > before
+        subgroup.data_at = self.turn + self.window if sent else self.turn
+
+
+def merged(
+    queues: list[list[Request]], warm: list[int], capacity: int, stream: Stream
+) -> Iterator[tuple[int, Request]]:
+    """Steps 4 and 5: queues interleave at random, each first in, first out; yields (queue, request).
+
+    What they hold from the warm-up goes first, every interleaving as likely as any other. Then a
+    queue is drawn with a weight of what waits in it, of which the machine holds `capacity` at most:
+    one is proposed uniformly, and taken with probability waiting / capacity.
+    """
+    order = [q for q in range(len(queues)) for _ in range(warm[q])]
+    for i in range(len(order) - 1, 0, -1):  # Fisher and Yates
+        j = stream.below(i + 1)
+        order[i], order[j] = order[j], order[i]
+    heads = [iter(queue) for queue in queues]
+    for q in order:
+        yield q, next(heads[q])
+    waiting = [len(queue) - n for queue, n in zip(queues, warm, strict=True)]
+    active = [q for q, n in enumerate(waiting) if n]
+    while active:
+        k = 0
+        while len(active) > 1:
+            k = stream.below(len(active))
+            if waiting[active[k]] >= capacity or stream.below(capacity) < waiting[active[k]]:
+                break
+        q = active[k]
+        yield q, next(heads[q])
+        waiting[q] -= 1
+        if not waiting[q]:
+            active[k] = active[-1]
+            active.pop()

@@ -1,0 +1,365 @@
+"""The readable twin of memsim/cache.py: what one level of cache does, in sets and dicts.
+
+Granules are true addresses // 32. A sector, a fill and a line are runs of granules; where this file
+says `widened(granules, n)`, it means every granule of each aligned run of n that is touched.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from memsim.cache import ACCESSES, HITS, PENDING, READ_GRANULES, WRITE_GRANULES
+from memsim.machine import Level
+from memsim.rng import Stream
+from memsim.set_index import set_and_slice
+from memsim.trace import GRANULE_BYTES, Direction
+
+ALL_BYTES = 0xFFFFFFFF
+LONG_AGO = -(2**62)
+
+
+@dataclass(frozen=True)
+class Request:
+    """What one level asks of the next: granules of one of its lines, ascending.
+
+    written : of a store, the bytes that each granule gets (bit b: byte b)
+    counted : False where it is a part of the warm-up
+    """
+
+    granules: tuple[int, ...]
+    kind: Direction
+    site: int
+    counted: bool
+    written: Mapping[int, int] = field(default_factory=dict)
+
+
+@dataclass(eq=False)
+class Line:
+    """A cached line.
+
+    valid : granules whose sector can serve a load;  dirty : of sectors that memory must still get
+    stored : of sectors that a store has written to
+    partial : granule -> bytes written so far, of sectors that stores have written in part
+        (lazy_fetch_on_read); present, but no load can be served from them
+    asked_at : when each granule was asked for from below; absent where a store made it valid
+    writer : the site that stored last
+    """
+
+    number: int
+    valid: set[int] = field(default_factory=set)
+    dirty: set[int] = field(default_factory=set)
+    stored: set[int] = field(default_factory=set)
+    partial: dict[int, int] = field(default_factory=dict)
+    asked_at: dict[int, int] = field(default_factory=dict)
+    writer: int = 0
+
+
+class RecencySet:
+    """LRU and FIFO: lines from the next victim to the last one to go."""
+
+    def __init__(self, ways: int, *, moves_on_use: bool) -> None:
+        self.ways, self.moves_on_use = ways, moves_on_use
+        self.lines: list[Line] = []
+
+    def used(self, line: Line) -> None:
+        if self.moves_on_use:
+            self.lines.remove(line)
+            self.lines.append(line)
+
+    def admit(self, line: Line) -> Line | None:
+        """Takes a line in; returns the one that it displaces."""
+        victim = self.lines.pop(0) if len(self.lines) == self.ways else None
+        self.lines.append(line)
+        return victim
+
+    def drop(self, line: Line) -> None:
+        self.lines.remove(line)
+
+
+class SlotSet:
+    """Random replacement: an empty slot if there is one (the last dropped first), else any."""
+
+    def __init__(self, ways: int, stream: Stream) -> None:
+        self.ways, self.stream = ways, stream
+        self.slot: dict[int, Line] = {}
+        self.empty = list(reversed(range(ways)))
+
+    @property
+    def lines(self) -> Iterable[Line]:
+        return self.slot.values()
+
+    def way_of(self, line: Line) -> int:
+        return next(way for way, there in self.slot.items() if there is line)
+
+    def victim(self) -> int:
+        return self.stream.below(self.ways)
+
+    def used(self, line: Line) -> None:
+        """A use does not matter to chance."""
+
+    def admit(self, line: Line) -> Line | None:
+        """Takes a line in; returns the one that it displaces."""
+        way = self.empty.pop() if self.empty else self.victim()
+        victim = self.slot.pop(way, None)
+        self.slot[way] = line
+        self.used(line)
+        return victim
+
+    def drop(self, line: Line) -> None:
+        way = self.way_of(line)
+        del self.slot[way]
+        self.empty.append(way)
+
+
+class TreeSet(SlotSet):
+    """Tree-PLRU: each node remembers which half of its ways was used longer ago."""
+
+    def __init__(self, ways: int, stream: Stream) -> None:
+        super().__init__(ways, stream)
+        self.older_is_right: dict[tuple[int, int], bool] = {}
+
+    def victim(self) -> int:
+        low, high = 0, self.ways
+        while high - low > 1:
+            middle = (low + high) // 2
+            right = self.older_is_right.get((low, high), False)
+            low, high = (middle, high) if right else (low, middle)
+        return low
+
+    def used(self, line: Line) -> None:
+        way = self.way_of(line)
+        low, high = 0, self.ways
+        while high - low > 1:
+            middle = (low + high) // 2
+            self.older_is_right[low, high] = way < middle
+            low, high = (low, middle) if way < middle else (middle, high)
+
+
+def empty_set(level: Level, stream: Stream) -> RecencySet | SlotSet:
+    """One set of a level."""
+    if level.replacement == "random":
+        return SlotSet(level.n_ways, stream)
+    if level.replacement == "plru":
+        return TreeSet(level.n_ways, stream)
+    return RecencySet(level.n_ways, moves_on_use=level.replacement == "lru")
+
+
+def widened(granules: Iterable[int], n: int) -> set[int]:
+    """Every granule of each aligned run of n that is touched."""
+    return {run * n + i for run in {g // n for g in granules} for i in range(n)}
+
+
+class PassingBy:
+    """What stands in for the first level of a machine without caches."""
+
+    def serve(self, request: Request, instance: int, now: int, window: int) -> list[Request]:
+        return [request]
+
+
+class ReferenceCache:
+    """All instances of one level.
+
+    counts : (n_site, N_COUNTS), added to
+    moved : a granule's address in this trial, where its array's base is randomised: sets depend on
+        it, and nothing else does
+    """
+
+    def __init__(
+        self,
+        level: Level,
+        counts: npt.NDArray[np.int64],
+        stream: Stream,
+        moved: Callable[[int], int],
+    ) -> None:
+        self.level, self.counts, self.stream, self.moved = level, counts, stream, moved
+        self.line = level.line_bytes // GRANULE_BYTES
+        self.sector = level.sector_bytes // GRANULE_BYTES
+        self.fill = level.fill_bytes // GRANULE_BYTES
+        self.sets: dict[tuple[int, int], RecencySet | SlotSet] = {}
+        self.below: list[Request] = []
+
+    def serve(self, request: Request, instance: int, now: int, window: int) -> list[Request]:
+        """Serve what a request asks of each line; returns what goes down, in order.
+
+        A sector that was asked for less than `window` ago is pending.
+        """
+        self.below = []
+        for number, granules in itertools.groupby(request.granules, lambda g: g // self.line):
+            asked = tuple(granules)
+            part = Request(
+                granules=asked,
+                kind=request.kind,
+                site=request.site,
+                counted=request.counted,
+                written={g: request.written[g] for g in asked} if request.written else {},
+            )
+            if part.kind == "load":
+                self._load(part, number, instance, now, window)
+            elif part.kind == "store":
+                self._store(part, number, instance, now)
+            else:
+                self._atomic(part, number, instance, now, window)
+        return self.below
+
+    def forget_pending(self) -> None:
+        """Everything asked for so far has long arrived."""
+        for there in self.sets.values():
+            for line in there.lines:
+                line.asked_at.clear()
+
+    def _set_of(self, number: int, instance: int) -> RecencySet | SlotSet:
+        address = self.moved(number * self.line) // self.line
+        at = set_and_slice(
+            np.array([address], np.int64),
+            n_sets=self.level.n_sets,
+            n_slices=self.level.n_slices,
+            set_index=self.level.set_index,
+            slice_index=self.level.slice_index,
+        )
+        key = instance, int(at[0])
+        if key not in self.sets:
+            self.sets[key] = empty_set(self.level, self.stream)
+        return self.sets[key]
+
+    def _find(self, number: int, instance: int) -> Line | None:
+        lines = self._set_of(number, instance).lines
+        return next((line for line in lines if line.number == number), None)
+
+    def _count(self, part: Request, column: int, n: int) -> None:
+        if part.counted:
+            self.counts[part.site, column] += n
+
+    def _n_sectors(self, granules: Iterable[int]) -> int:
+        return len({g // self.sector for g in granules})
+
+    def _load(
+        self, part: Request, number: int, instance: int, now: int, window: int
+    ) -> Line | None:
+        """A load, or the read half of an atomic; None where the level is passed by."""
+        need = widened(part.granules, self.sector)
+        self._count(part, ACCESSES, self._n_sectors(need))
+        if part.kind == "load" and not self.level.caches_loads:
+            self._count(part, READ_GRANULES, len(part.granules))
+            self.below.append(part)
+            return None
+        line = self._find(number, instance)
+        if line is None:
+            line = self._allocate(part, number, instance)
+        else:
+            self._set_of(number, instance).used(line)
+        hit = need & line.valid
+        young = {g for g in hit if now - line.asked_at.get(g, LONG_AGO) < window}
+        self._count(part, HITS, self._n_sectors(hit - young))
+        self._count(part, PENDING, self._n_sectors(young))
+        if need - hit:
+            self._fetch(part, line, need - hit, now)
+        return line
+
+    def _store(self, part: Request, number: int, instance: int, now: int) -> None:
+        level = self.level
+        keeps = level.write_policy == "write_back"
+        need = widened(part.granules, self.sector)
+        self._count(part, ACCESSES, self._n_sectors(need))
+        line = self._find(number, instance)
+        present: set[int] = set()
+        if line is not None:
+            present = need & (line.valid | line.partial.keys())
+            hit = present & line.stored if level.store_hits_only_written else present
+            self._count(part, HITS, self._n_sectors(hit))
+        if line is not None and present:
+            if level.write_hit == "evict":
+                self._write_back(part, line)
+                self._set_of(number, instance).drop(line)
+                line, present = None, set()
+            else:
+                self._set_of(number, instance).used(line)
+        missing = need - present
+        # What is absent goes by where it is not allocated; a store that straddles goes down whole.
+        if not keeps or (missing and level.write_allocate == "none"):
+            self._pass(part)
+        if level.write_allocate == "none" and (missing or not keeps):
+            return
+        if line is None:
+            line = self._allocate(part, number, instance)
+        elif not present:
+            self._set_of(number, instance).used(line)
+        line.writer = part.site
+        line.stored |= need
+        if missing and level.write_allocate == "update_memory_and_fetch":
+            if keeps:
+                self._pass(part)
+                line.dirty |= present
+            self._fetch(part, line, missing, now)
+            return
+        if level.write_allocate == "lazy_fetch_on_read":
+            self._keep_bytes(part, line, need)
+        elif level.write_allocate == "fetch_on_write":
+            covered = {g for g in part.granules if part.written[g] == ALL_BYTES}
+            wanted = widened(missing - covered, self.sector)
+            if wanted:
+                self._fetch(part, line, wanted, now)
+        line.valid |= need - line.partial.keys()
+        if keeps:
+            line.dirty |= need
+
+    def _atomic(self, part: Request, number: int, instance: int, now: int, window: int) -> None:
+        """Performed where stores are kept; a write-through level drops the line and is passed by."""
+        need = widened(part.granules, self.sector)
+        if self.level.write_policy == "write_back":
+            line = self._load(part, number, instance, now, window)
+            assert line is not None
+            line.writer = part.site
+            line.dirty |= need
+            line.stored |= need
+            return
+        self._count(part, ACCESSES, self._n_sectors(need))
+        line = self._find(number, instance)
+        if line is not None:
+            self._set_of(number, instance).drop(line)
+        self._pass(part)
+
+    def _allocate(self, part: Request, number: int, instance: int) -> Line:
+        line = Line(number)
+        victim = self._set_of(number, instance).admit(line)
+        if victim is not None:
+            self._write_back(part, victim)
+        return line
+
+    def _fetch(self, part: Request, line: Line, missing: set[int], now: int) -> None:
+        """Ask for missing sectors, in whole fills; what was valid already stays so."""
+        fetched = widened(missing, self.fill)
+        self._count(part, READ_GRANULES, len(fetched))
+        self.below.append(Request(tuple(sorted(fetched)), "load", part.site, part.counted))
+        for g in fetched - line.valid:
+            line.asked_at[g] = now
+            line.partial.pop(g, None)
+        line.valid |= fetched
+
+    def _keep_bytes(self, part: Request, line: Line, need: set[int]) -> None:
+        """Lay a store's bytes under the mask; a sector whose bytes are all written is valid."""
+        for g in need - line.valid:
+            line.partial[g] = line.partial.get(g, 0) | part.written.get(g, 0)
+        for sector in {g // self.sector for g in need - line.valid}:
+            granules = widened([sector * self.sector], self.sector)
+            if all(line.partial[g] == ALL_BYTES for g in granules):
+                for g in granules:
+                    del line.partial[g]
+
+    def _pass(self, part: Request) -> None:
+        """Send a store or an atomic on as it came."""
+        self._count(part, WRITE_GRANULES, len(part.granules))
+        self.below.append(part)
+
+    def _write_back(self, part: Request, line: Line) -> None:
+        """Send dirty sectors down for the site that wrote last; whole sectors move."""
+        written = {g: line.partial.get(g, ALL_BYTES) for g in sorted(line.dirty)}
+        written = {g: bytes_ for g, bytes_ in written.items() if bytes_}
+        if written:
+            evicted = Request(tuple(written), "store", line.writer, part.counted, written)
+            self._count(evicted, WRITE_GRANULES, len(widened(written, self.sector)))
+            self.below.append(evicted)

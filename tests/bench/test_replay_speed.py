@@ -1,0 +1,224 @@
+"""Replay speed: granules a second and core beside a bare two-level loop, linearity, workers, memory.
+
+    pytest -m bench -s tests/bench/test_replay_speed.py
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numba as nb
+import numpy as np
+import pytest
+
+import memsim
+import tracegen
+from experiments.kernels import matmul, spmv, stencil
+from memsim.cache import N_COUNTS
+from memsim.machine import Machine
+from memsim.plan import make_plan
+from memsim.trace import Trace
+from memsim.trial import Workspace, core_stage, run_trial, unpack_many
+
+pytestmark = pytest.mark.bench
+
+KERNELS: dict[str, Callable[[], Any]] = {
+    "spmv": spmv.spmv,
+    "matmul": matmul.naive,
+    "stencil": lambda: stencil.stencil7(nx=512, ny=512, nz=32),
+}
+
+
+@pytest.fixture(scope="module")
+def traces() -> dict[str, Trace]:
+    machine = memsim.load_machine("v100")
+    return {name: tracegen.trace(make(), machine) for name, make in KERNELS.items()}
+
+
+@nb.njit(boundscheck=False, error_model="numpy")
+def bare_loop(granule, core_offset, l1_sets, l2_sets, ways, l1_tag, l1_use, l2_tag, l2_use):  # type: ignore[no-untyped-def]
+    """Two LRU levels of 128-byte lines, scanned, unsectored: no scheduling, no sites, no stores."""
+    now = 0
+    l1_hits = 0
+    l2_hits = 0
+    for core in range(len(core_offset) - 1):
+        l1_tag[:] = -1
+        for i in range(core_offset[core], core_offset[core + 1]):
+            now += 1
+            line = granule[i] >> 2
+            base = line % l1_sets * ways
+            found = -1
+            oldest = base
+            for way in range(base, base + ways):
+                if l1_tag[way] == line:
+                    found = way
+                    break
+                if l1_use[way] < l1_use[oldest]:
+                    oldest = way
+            if found >= 0:
+                l1_use[found] = now
+                l1_hits += 1
+                continue
+            l1_tag[oldest] = line
+            l1_use[oldest] = now
+            base = line % l2_sets * ways
+            found = -1
+            oldest = base
+            for way in range(base, base + ways):
+                if l2_tag[way] == line:
+                    found = way
+                    break
+                if l2_use[way] < l2_use[oldest]:
+                    oldest = way
+            if found >= 0:
+                l2_use[found] = now
+                l2_hits += 1
+            else:
+                l2_tag[oldest] = line
+                l2_use[oldest] = now
+    return l1_hits, l2_hits
+
+
+def issued_granules(trace: Trace, machine: Machine) -> tuple[Any, Any]:
+    """The granules in the order in which a trial's cores issue them, and where each core's begin.
+
+    An L1 that passes loads by queues everything in that order, so both loops see one stream.
+    """
+    passing = machine.replace(
+        levels=(
+            dataclasses.replace(machine.levels[0], caches_loads=False, sector_bytes=32),
+            dataclasses.replace(machine.levels[1], line_bytes=128, ways=4),
+        )
+    )
+    plan, _ = make_plan(trace, passing)
+    work = Workspace(plan)
+    levels = plan.level_plans()
+    first, _, last, _, _ = core_stage(
+        plan,
+        levels[0],
+        levels[0].empty_cache(),
+        np.zeros((2 * plan.n_sites, N_COUNTS), np.int64),
+        work.queues[0],
+        np.arange(machine.n_cores, dtype=np.uint64),
+        np.zeros(machine.n_cores),
+    )
+    line, mask, *_ = unpack_many(work.queues[0].record[: int(last[-1])])
+    bits = (mask[:, None] >> np.arange(4)) & 1
+    granules = (line[:, None] * 4 + np.arange(4))[bits.astype(bool)]
+    ends = np.concatenate([[0], np.cumsum(bits.sum(axis=1))])
+    return granules, np.concatenate([[0], ends[last]])
+
+
+def bare_seconds(stream: tuple[Any, Any], machine: Machine, ways: int) -> float:
+    l1 = machine.levels[0].size_bytes // 128
+    l2 = machine.levels[1].size_bytes // 128
+    state = [np.zeros(n, np.int64) for n in (l1, l1, l2, l2)]
+    state[0][:] = state[2][:] = -1
+    arguments = (*stream, l1 // ways, l2 // ways, ways, *state)
+    begin = time.process_time()
+    bare_loop(*arguments)
+    return time.process_time() - begin
+
+
+def with_ways(machine: Machine, ways: int) -> Machine:
+    return machine.replace(
+        levels=tuple(
+            dataclasses.replace(
+                level,
+                ways=ways,
+                n_slices=1,
+                set_index="modulo",
+                storage_bytes=0,
+                local_carveouts_bytes=(),
+            )
+            for level in machine.levels
+        )
+    )
+
+
+def trial_seconds(trace: Trace, machine: Machine, repeats: int = 5) -> float:
+    plan, _ = make_plan(trace, machine)
+    work = Workspace(plan)
+    run_trial(plan, 0, 0, workspace=work)
+    seconds = []
+    for i in range(repeats):
+        begin = time.process_time()
+        run_trial(plan, 0, i, workspace=work)
+        seconds.append(time.process_time() - begin)
+    return statistics.median(seconds)
+
+
+@pytest.mark.parametrize("machine_name", ["v100", "c2050"])
+@pytest.mark.parametrize("kernel", sorted(KERNELS))
+def test_granules_a_second(traces: dict[str, Trace], kernel: str, machine_name: str) -> None:
+    """Any geometry: the machine's own, and 4 and 16 ways beside the bare loop in the same run."""
+    trace, machine = traces[kernel], memsim.load_machine(machine_name)
+    seconds = trial_seconds(trace, machine)
+    print(
+        f"\n{kernel} on {machine_name}: {trace.n_granule / seconds / 1e6:.1f} M granules/s and core"
+    )
+    stream = issued_granules(trace, machine)
+    for ways in (4, 16):
+        narrow = with_ways(machine, ways)
+        bare_seconds(stream, narrow, ways)
+        bare = statistics.median([bare_seconds(stream, narrow, ways) for _ in range(5)])
+        ours = trial_seconds(trace, narrow)
+        print(
+            f"  {ways:2d} ways: {trace.n_granule / ours / 1e6:.1f} M/s, bare loop"
+            f" {trace.n_granule / bare / 1e6:.1f} M/s, ratio {bare / ours:.2f}"
+        )
+        assert ours > 0
+
+
+def test_cost_is_linear(traces: dict[str, Trace]) -> None:
+    machine = memsim.load_machine("v100")
+    for n in (128, 256, 512):
+        workload = stencil.stencil7(nx=512, ny=512, nz=n // 8)
+        trace = tracegen.trace(workload, machine, groups=workload_groups(n))
+        seconds = trial_seconds(trace, machine)
+        print(
+            f"\nstencil, {trace.n_granule / 1e6:.1f} M granules:"
+            f" {seconds / trace.n_granule * 1e9:.1f} ns a granule"
+        )
+        assert trace.n_granule > 0
+
+
+def workload_groups(n: int) -> int:
+    return n * 16
+
+
+def test_workers(traces: dict[str, Trace]) -> None:
+    """64 trials on two workers against one, by the wall clock; and what a worker adds in memory."""
+    trace = traces["spmv"]
+    for _ in range(3):
+        seconds = {}
+        for jobs in (1, 2):
+            begin = time.perf_counter()
+            memsim.replay(trace, "v100", trials=64, jobs=jobs)
+            seconds[jobs] = time.perf_counter() - begin
+        print(
+            f"\n64 trials of spmv ({trace.n_granule / 1e6:.1f} M granules): one worker"
+            f" {seconds[1]:.1f} s, two {seconds[2]:.1f} s, ratio {seconds[1] / seconds[2]:.2f}"
+        )
+    assert seconds[2] > 0
+
+
+def test_help_is_quick() -> None:
+    seconds = []
+    for _ in range(7):
+        begin = time.perf_counter()
+        subprocess.run(
+            [os.path.join(os.path.dirname(sys.executable), "memsim"), "--help"],
+            check=True,
+            capture_output=True,
+        )
+        seconds.append(time.perf_counter() - begin)
+    print(f"\nmemsim --help: median {statistics.median(seconds):.2f} s")
+    assert seconds

@@ -1,0 +1,14 @@
+"""The OpenCL context that all tests of the tracer share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tracegen.opencl import choose
+
+
+@pytest.fixture(scope="session")
+def context() -> Any:
+    return choose()
