@@ -32,9 +32,6 @@ PASS, NO_FETCH, FETCH_ON_WRITE, LAZY_FETCH, UPDATE_AND_FETCH = range(5)
 LOAD, STORE, ATOMIC = range(3)
 ROUND_ROBIN, LOOSE_ROUND_ROBIN, GREEDY_OLDEST, UNIFORM = range(4)
 
-STARTS_SEQUENCE, BARRIER, KIND_SHIFT = 1, 2, 2
-"""Bits of an access's flags; its kind stands above KIND_SHIFT."""
-
 ACCESSES, HITS, PENDING, READ_GRANULES, WRITE_GRANULES = range(5)
 N_COUNTS = 5
 """Columns of the counts; rows are sites, and again sites for what is not counted (warm-up)."""
@@ -296,8 +293,8 @@ def pending(geometry, tables, cache, slot, hit, now, window):  # type: ignore[no
     young = 0
     base = slot + TURNS
     for g in range(geometry.granules_per_line):
-        if hit >> g & 1 and now - cache.slots[base + g] < window:
-            young |= 1 << g
+        young |= (now - cache.slots[base + g] < window) << g
+    young &= hit
     return np.int64(tables.n_sectors[young])
 
 

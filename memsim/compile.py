@@ -11,6 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import numba as nb
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.extending import intrinsic
 
 _HOT_SOURCES = ("rng", "cache", "core_stage", "shared_stage", "compile")
 
@@ -50,6 +53,33 @@ def hot(function: Any) -> Any:
 def inner(function: Any) -> Any:
     """As `hot`, for what a hot loop calls: inlined by force."""
     return nb.njit(forceinline=True, **_OPTIONS)(function)
+
+
+@intrinsic
+def prefetch(typing_context: Any, array: Any, index: Any) -> Any:
+    """Ask this CPU to load array[index] into its caches; nothing else happens.
+
+    A replay walks hundreds of streams at once, more than any CPU prefetches by itself, but it knows
+    what it will need next: without this, waiting for memory was two thirds of the time.
+    """
+
+    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        kind = signature.args[0]
+        data = context.make_array(kind)(context, builder, arguments[0])
+        at = cgutils.get_item_pointer(
+            context, builder, kind, data, [arguments[1]], wraparound=False
+        )
+        byte, word = ir.IntType(8).as_pointer(), ir.IntType(32)
+        function = cgutils.get_or_insert_function(
+            builder.module,
+            ir.FunctionType(ir.VoidType(), [byte, word, word, word]),
+            "llvm.prefetch.p0i8",
+        )
+        for_reading, keep, data_cache = word(0), word(3), word(1)
+        builder.call(function, [builder.bitcast(at, byte), for_reading, keep, data_cache])
+        return context.get_dummy_value()
+
+    return types.void(array, index), emit
 
 
 drop_stale()

@@ -13,14 +13,11 @@ import numpy as np
 
 from memsim.cache import (
     ACCESSES,
-    BARRIER,
     FILLED,
     GREEDY_OLDEST,
     HITS,
-    I16,
     I32,
     I64,
-    KIND_SHIFT,
     LINE,
     LOAD,
     LOOSE_ROUND_ROBIN,
@@ -28,10 +25,10 @@ from memsim.cache import (
     NEXT,
     PENDING,
     PREV,
-    STARTS_SEQUENCE,
     STORE,
     U8,
     U32,
+    U64,
     UNIFORM,
     pending,
     read,
@@ -39,54 +36,65 @@ from memsim.cache import (
     update,
     write,
 )
-from memsim.compile import hot, inner
+from memsim.compile import hot, inner, prefetch
 from memsim.rng import below
 
 
 class Requests(NamedTuple):
     """A trace in one machine's lines: a request is the part of an access that falls into one line.
 
-    per sub-group: subgroup_offset (n + 1,) int64 into the accesses, group (n,) int32
-    per access: offset (n + 1,) int64 into the requests, site int16, flags uint8,
-        partial_offset (n + 1,) int64 into partial
-    per request: line int32, mask and full uint8 (granules asked for; granules fully covered)
-    partial : uint32, byte masks of the granules of stores that are not fully covered
+    per sub-group: subgroup_offset (n + 1,) int64 into the accesses; first_request and first_partial
+        (n,) int64 into the requests and partial masks; group (n,) int32
+    per access: access uint32, see `pack_access`
+    per request: request uint64: line | granules asked for << 32 | granules fully written << 40
+    partial : uint32, byte masks of the granules of stores that are not fully written, in order
     per group: first_subgroup (n_group + 1,) int32
     """
 
     subgroup_offset: I64
+    first_request: I64
+    first_partial: I64
     group: I32
-    offset: I64
-    site: I16
-    flags: U8
-    partial_offset: I64
-    line: I32
-    mask: U8
-    full: U8
+    access: U32
+    request: U64
     partial: U32
     first_subgroup: I32
+
+
+STARTS_SEQUENCE, BARRIER = 1, 2
+KIND_SHIFT, COUNT_SHIFT, SITE_SHIFT = 2, 4, 17
+MAX_REQUESTS_OF_ACCESS = (1 << (SITE_SHIFT - COUNT_SHIFT)) - 1
+
+
+@inner
+def pack_access(flags, kind, count, site):  # type: ignore[no-untyped-def]
+    """An access: flags 2 bits (STARTS_SEQUENCE, BARRIER), kind 2, number of requests 13, site 15."""
+    return np.uint32(flags | kind << KIND_SHIFT | count << COUNT_SHIFT | site << SITE_SHIFT)
 
 
 class Progress(NamedTuple):
     """Where the sub-groups and groups of a launch stand.
 
-    position (n_subgroup,) int64, the next access; start (n_subgroup,) int64, where counting begins;
-    held and parked (n_subgroup,) uint8; ready_turn (n_subgroup,) int64;
-    alive, waiting (n_group,) int32; counted (n_group,) uint8; weight (n_subgroup,) int32;
-    ring (a power of two,) int32 and ends (2,) int64: the sub-groups ready for a turn, [head, length]
+    subgroups : (n_subgroup * SUBGROUP_WORDS,) int64: the next access AT, where counting STARTs, END,
+        the next REQUEST and PARTIAL mask, READY (turn from which it no longer waits for data),
+        WEIGHT (bulk sequences in one turn) and its GROUP
+    held, parked : (n_subgroup,) uint8;  alive, waiting : (n_group,) int32;  counted : (n_group,) uint8
+    ring : (a power of two,) int32 and ends (2,) int64: the sub-groups ready for a turn, [head, length]
     """
 
-    position: I64
-    start: I64
+    subgroups: I64
     held: U8
     parked: U8
-    ready_turn: I64
     alive: I32
     waiting: I32
     counted: U8
-    weight: I32
     ring: I32
     ends: I64
+
+
+AT, START, END, REQUEST, PARTIAL, READY, WEIGHT, GROUP = range(8)
+SUBGROUP_WORDS = 8
+"""Words of a sub-group: 64 bytes, one of this CPU's cache lines."""
 
 
 @inner
@@ -120,7 +128,7 @@ def _pick(progress, sampler, rng, turn, last):  # type: ignore[no-untyped-def]
     best, best_turn, oldest = 0, np.int64(2**62), np.int64(2**62)
     for k in range(n):
         s = np.int64(progress.ring[(head + k) & wrap])
-        ready = max(progress.ready_turn[s], turn)
+        ready = max(progress.subgroups[s * SUBGROUP_WORDS + READY], turn)
         if sampler == GREEDY_OLDEST:
             if s == last and ready <= turn:
                 return _take(progress, k)
@@ -136,16 +144,16 @@ def _pick(progress, sampler, rng, turn, last):  # type: ignore[no-untyped-def]
 @inner
 def _place(requests, progress, warming, s):  # type: ignore[no-untyped-def]
     """A sub-group after its turn: retired, held at a barrier, parked at its start, or ready."""
-    p, end = progress.position[s], requests.subgroup_offset[s + 1]
-    g = requests.group[s]
-    if p == end:
-        progress.alive[g] -= 1
-    elif warming and p >= progress.start[s]:
+    me = s * SUBGROUP_WORDS
+    p = progress.subgroups[me + AT]
+    if p == progress.subgroups[me + END]:
+        progress.alive[progress.subgroups[me + GROUP]] -= 1
+    elif warming and p >= progress.subgroups[me + START]:
         progress.parked[s] = 1
-    elif requests.flags[p] & BARRIER:
-        progress.position[s] = p + 1
+    elif requests.access[p] & np.uint32(BARRIER):
+        progress.subgroups[me + AT] = p + 1
         progress.held[s] = 1
-        progress.waiting[g] += 1
+        progress.waiting[progress.subgroups[me + GROUP]] += 1
     else:
         _push(progress, s)
 
@@ -170,7 +178,6 @@ def _start(requests, progress, groups, next_group):  # type: ignore[no-untyped-d
         first, last = requests.first_subgroup[g], requests.first_subgroup[g + 1]
         progress.alive[g] = last - first
         for s in range(first, last):
-            progress.position[s] = requests.subgroup_offset[s]
             _place(requests, progress, False, s)
         _settle(requests, progress, False, g)
         if progress.alive[g] > 0:
@@ -180,17 +187,22 @@ def _start(requests, progress, groups, next_group):  # type: ignore[no-untyped-d
 
 @inner
 def _issue(  # type: ignore[no-untyped-def]
-    geometry, tables, cache, counts, queue, rng, n_site, requests, p, counted, turn, window, bytes_
-):
+    geometry, tables, cache, counts, queue, rng, n_site, requests, progress,
+    me, word, counted, turn, window, bytes_,
+):  # fmt: skip
     """All requests of one access."""
-    site = np.int64(requests.site[p])
-    kind = np.int64(requests.flags[p] >> KIND_SHIFT)
-    taken = requests.partial_offset[p]
+    kind = (word >> KIND_SHIFT) & 3
+    site = word >> SITE_SHIFT
+    r = progress.subgroups[me + REQUEST]
+    stop = r + ((word >> COUNT_SHIFT) & MAX_REQUESTS_OF_ACCESS)
+    progress.subgroups[me + REQUEST] = stop
     # A load whose sectors are all there is most of the work on kernels that reuse their data.
     quick = kind == LOAD and geometry.caches_loads
     asked, young_hits = np.int64(0), np.int64(0)
-    for r in range(requests.offset[p], requests.offset[p + 1]):
-        line, mask = np.int64(requests.line[r]), np.int64(requests.mask[r])
+    while r < stop:
+        request = np.int64(requests.request[r])
+        r += 1
+        line, mask = request & 0xFFFFFFFF, (request >> 32) & 0xFF
         if quick:
             slot = np.int64(cache.lines[2 * line])
             need = np.int64(tables.sectors[mask])
@@ -205,11 +217,12 @@ def _issue(  # type: ignore[no-untyped-def]
                 0, line, mask, site, LOAD, counted, turn, window,
             )  # fmt: skip
         elif kind == STORE:
-            full = np.int64(requests.full[r])
+            full = request >> 40
             n_bytes = np.int64(tables.n_granules[mask & ~full])
+            taken = progress.subgroups[me + PARTIAL]
             for k in range(n_bytes):
                 bytes_[k] = requests.partial[taken + k]
-            taken += n_bytes
+            progress.subgroups[me + PARTIAL] = taken + n_bytes
             write(
                 geometry, tables, cache, counts, queue, rng, n_site,
                 0, line, mask, full, site, counted, turn, bytes_, n_bytes,
@@ -231,22 +244,31 @@ def _turn(  # type: ignore[no-untyped-def]
     s, counted, turn, window, bytes_,
 ):  # fmt: skip
     """One sub-group issues its next bulk sequence (as many as its weight); a barrier ends it."""
-    p, end = progress.position[s], requests.subgroup_offset[s + 1]
-    limit = progress.start[s] if p < progress.start[s] else end
+    me = s * SUBGROUP_WORDS
+    p, start = progress.subgroups[me + AT], progress.subgroups[me + START]
+    limit = start if p < start else progress.subgroups[me + END]
     before = queue.used[0]
-    for _ in range(progress.weight[s]):
-        first = True
-        while p < limit and (first or not requests.flags[p] & STARTS_SEQUENCE):
-            if requests.flags[p] & BARRIER:
+    left = progress.subgroups[me + WEIGHT]
+    first = True
+    while p < limit:
+        word = np.int64(requests.access[p])
+        if word & BARRIER:
+            break
+        if word & STARTS_SEQUENCE and not first:
+            left -= 1
+            if left == 0:
                 break
-            _issue(
-                geometry, tables, cache, counts, queue, rng, n_site,
-                requests, p, counted, turn, window, bytes_,
-            )  # fmt: skip
-            p += 1
-            first = False
-    progress.position[s] = p
-    progress.ready_turn[s] = turn + window if queue.used[0] > before else turn
+        _issue(
+            geometry, tables, cache, counts, queue, rng, n_site, requests, progress,
+            me, word, counted, turn, window, bytes_,
+        )  # fmt: skip
+        p += 1
+        first = False
+    progress.subgroups[me + AT] = p
+    progress.subgroups[me + READY] = turn + window if queue.used[0] > before else turn
+    # Its next turn is a round away: time enough to have what it will read.
+    prefetch(requests.access, p)
+    prefetch(requests.request, progress.subgroups[me + REQUEST] + 4)
 
 
 @inner
@@ -308,7 +330,7 @@ def replay_core(  # type: ignore[no-untyped-def]
                     next_group = _start(requests, progress, groups, next_group)
         while progress.ends[1] > 0:
             s = _pick(progress, sampler, rng, turn, last)
-            g = requests.group[s]
+            g = progress.subgroups[s * SUBGROUP_WORDS + GROUP]
             counted = 0 if warming else np.int64(progress.counted[g])
             _turn(
                 geometry, tables, cache, counts, queue, rng, n_site, requests, progress,

@@ -7,20 +7,17 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from memsim.cache import (
-    ATOMIC,
-    BARRIER,
-    KIND_SHIFT,
-    LOAD,
-    MAX_LINES,
-    MAX_SITES,
-    STARTS_SEQUENCE,
-    STORE,
-)
+from memsim.cache import ATOMIC, LOAD, MAX_LINES, MAX_SITES, STORE
 from memsim.compile import hot
-from memsim.core_stage import Requests
+from memsim.core_stage import (
+    BARRIER,
+    MAX_REQUESTS_OF_ACCESS,
+    STARTS_SEQUENCE,
+    Requests,
+    pack_access,
+)
 from memsim.errors import ReplayError
-from memsim.trace import BARRIER_SITE, Trace
+from memsim.trace import Trace
 
 CHUNK_GRANULES = 8
 """Dense addresses number the touched chunks of 256 bytes, the longest line there is."""
@@ -113,43 +110,50 @@ def _dense(granule, table, first_chunk, chunk):  # type: ignore[no-untyped-def]
 
 
 @hot
-def _form(granule_offset, granule, byte_mask, lane_groups, kind_of_access, coalesce_groups, n_windows, granules_per_line, table, first_chunk, chunk, offset, partial_offset, line, mask, full, partial, filling):  # type: ignore[no-untyped-def]  # fmt: skip
-    """Requests of every access; counts them first (filling False), then writes them."""
-    n_request = 0
-    n_partial = 0
+def _form(subgroup_offset, site, starts, granule_offset, granule, byte_mask, lane_groups, kind_of_site, coalesce_groups, n_windows, granules_per_line, table, first_chunk, chunk, first_request, first_partial, access, request, partial, filling):  # type: ignore[no-untyped-def]  # fmt: skip
+    """Requests of every access; counts them first (filling False), then writes them.
+
+    Returns (requests, partial masks, the most requests of one access).
+    """
+    n_request, n_partial, most = np.int64(0), np.int64(0), np.int64(0)
     window_bits = (1 << coalesce_groups) - 1
-    for p in range(len(granule_offset) - 1):
-        offset[p] = n_request
-        partial_offset[p] = n_partial
-        is_store = kind_of_access[p] == STORE
-        for w in range(n_windows):
-            lanes = window_bits << (w * coalesce_groups)
-            current = np.int64(-1)
-            for i in range(granule_offset[p], granule_offset[p + 1]):
-                if n_windows > 1 and not lane_groups[i] & lanes:
-                    continue
-                dense = _dense(granule[i], table, first_chunk, chunk)
-                this = dense // granules_per_line
-                bit = 1 << (dense - this * granules_per_line)
-                covered = byte_mask[i] == np.uint32(0xFFFFFFFF)
-                if this != current:
-                    current = this
-                    n_request += 1
+    for s in range(len(subgroup_offset) - 1):
+        first_request[s] = n_request
+        first_partial[s] = n_partial
+        for p in range(subgroup_offset[s], subgroup_offset[s + 1]):
+            barrier = site[p] < 0
+            kind = 0 if barrier else np.int64(kind_of_site[site[p]])
+            before = n_request
+            for w in range(n_windows):
+                lanes = window_bits << (w * coalesce_groups)
+                current = np.int64(-1)
+                for i in range(granule_offset[p], granule_offset[p + 1]):
+                    if n_windows > 1 and not lane_groups[i] & lanes:
+                        continue
+                    dense = _dense(granule[i], table, first_chunk, chunk)
+                    line = dense // granules_per_line
+                    bit = np.uint64(1) << np.uint64(dense - line * granules_per_line)
+                    covered = byte_mask[i] == np.uint32(0xFFFFFFFF)
+                    if line != current:
+                        current = line
+                        n_request += 1
+                        if filling:
+                            request[n_request - 1] = np.uint64(line)
                     if filling:
-                        line[n_request - 1] = this
-                        mask[n_request - 1] = 0
-                        full[n_request - 1] = 0
-                if filling:
-                    mask[n_request - 1] |= bit
-                    if is_store and covered:
-                        full[n_request - 1] |= bit
-                if is_store and not covered:
-                    if filling:
-                        partial[n_partial] = byte_mask[i]
-                    n_partial += 1
-    offset[-1] = n_request
-    partial_offset[-1] = n_partial
-    return n_request, n_partial
+                        request[n_request - 1] |= bit << np.uint64(32)
+                        if kind == STORE and covered:
+                            request[n_request - 1] |= bit << np.uint64(40)
+                    if kind == STORE and not covered:
+                        if filling:
+                            partial[n_partial] = byte_mask[i]
+                        n_partial += 1
+            if filling:
+                flags = (STARTS_SEQUENCE if starts[p] else 0) | (BARRIER if barrier else 0)
+                access[p] = pack_access(
+                    flags, kind, n_request - before, 0 if barrier else np.int64(site[p])
+                )
+            most = max(most, n_request - before)
+    return n_request, n_partial, most
 
 
 def form_requests(
@@ -168,44 +172,40 @@ def form_requests(
             f"a trace may touch {MAX_LINES} lines, got {len(space.chunk) * 8 // granules_per_line}"
         )
     kind_of_site = np.array([_KINDS[s.direction] for s in trace.sites] or [0], np.uint8)
-    is_barrier = trace.site == BARRIER_SITE
-    kind = np.where(is_barrier, 0, kind_of_site[np.maximum(trace.site, 0)]).astype(np.uint8)
-    flags = (
-        np.where(trace.starts_sequence, STARTS_SEQUENCE, 0)
-        | np.where(is_barrier, BARRIER, 0)
-        | (kind << KIND_SHIFT)
-    ).astype(np.uint8)
     coalesce_groups = max(1, min(coalesce_lanes, trace.subgroup_size) // 8)
     n_windows = max(1, trace.subgroup_size // min(coalesce_lanes, trace.subgroup_size))
-    offset = np.empty(trace.n_access + 1, np.int64)
-    partial_offset = np.empty(trace.n_access + 1, np.int64)
-    line, mask, full = np.empty(0, np.int32), np.empty(0, np.uint8), np.empty(0, np.uint8)
-    partial = np.empty(0, np.uint32)
+    first_request = np.empty(trace.n_subgroup, np.int64)
+    first_partial = np.empty(trace.n_subgroup, np.int64)
+    access = np.empty(trace.n_access, np.uint32)
+    request, partial = np.empty(0, np.uint64), np.empty(0, np.uint32)
     for filling in (False, True):
-        n_request, n_partial = _form(
+        n_request, n_partial, most = _form(
+            trace.subgroup_offset,
+            trace.site,
+            trace.starts_sequence,
             trace.granule_offset,
             trace.granule,
             trace.byte_mask,
             trace.lane_groups,
-            kind,
+            kind_of_site,
             coalesce_groups,
             n_windows,
             granules_per_line,
             table,
             first,
             space.chunk,
-            offset,
-            partial_offset,
-            line,
-            mask,
-            full,
+            first_request,
+            first_partial,
+            access,
+            request,
             partial,
             filling,
         )
+        if most > MAX_REQUESTS_OF_ACCESS:
+            raise ReplayError(f"an access may fall into {MAX_REQUESTS_OF_ACCESS} lines, got {most}")
         if not filling:
-            line = np.empty(n_request, np.int32)
-            mask = np.empty(n_request, np.uint8)
-            full = np.empty(n_request, np.uint8)
+            # The tail is read ahead of, never used.
+            request = np.zeros(n_request + 8, np.uint64)
             partial = np.empty(n_partial, np.uint32)
     changes = np.flatnonzero(np.diff(trace.workgroup)) + 1 if trace.n_subgroup else []
     first_subgroup = np.concatenate([[0], changes, [trace.n_subgroup]]).astype(np.int32)
@@ -216,14 +216,11 @@ def form_requests(
     ).astype(np.int32)
     requests = Requests(
         subgroup_offset=np.array(trace.subgroup_offset),
+        first_request=first_request,
+        first_partial=first_partial,
         group=group,
-        offset=offset,
-        site=np.maximum(trace.site, 0).astype(np.int16),
-        flags=flags,
-        partial_offset=partial_offset,
-        line=line,
-        mask=mask,
-        full=full,
+        access=access,
+        request=request,
         partial=partial,
         first_subgroup=first_subgroup,
     )

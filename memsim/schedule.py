@@ -9,8 +9,8 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from memsim.cache import BARRIER, STARTS_SEQUENCE
 from memsim.compile import hot
+from memsim.core_stage import BARRIER, START, STARTS_SEQUENCE, SUBGROUP_WORDS
 
 Dispatch = Literal["round_robin", "dynamic"]
 
@@ -71,12 +71,12 @@ def count_turns(requests, turns):  # type: ignore[no-untyped-def]
     for s in range(len(requests.group)):
         n = 0
         for p in range(requests.subgroup_offset[s], requests.subgroup_offset[s + 1]):
-            n += requests.flags[p] & STARTS_SEQUENCE
+            n += np.int64(requests.access[p]) & STARTS_SEQUENCE
         turns[requests.group[s]] = max(turns[requests.group[s]], n, 1)
 
 
 @hot
-def set_starts(requests, groups, fraction, start):  # type: ignore[no-untyped-def]
+def set_starts(requests, groups, fraction, subgroups):  # type: ignore[no-untyped-def]
     """Set where counting begins in each sub-group of a core's initial groups (schedule deviation).
 
     The fraction counts barrier epochs where a group has barriers, else each sub-group's bulk
@@ -87,7 +87,7 @@ def set_starts(requests, groups, fraction, start):  # type: ignore[no-untyped-de
         for s in range(requests.first_subgroup[g], requests.first_subgroup[g + 1]):
             n = 1
             for p in range(requests.subgroup_offset[s], requests.subgroup_offset[s + 1]):
-                if requests.flags[p] & BARRIER:
+                if np.int64(requests.access[p]) & BARRIER:
                     n += 1
             n_epochs = max(n_epochs, n)
         for s in range(requests.first_subgroup[g], requests.first_subgroup[g + 1]):
@@ -97,19 +97,19 @@ def set_starts(requests, groups, fraction, start):  # type: ignore[no-untyped-de
             else:
                 n = 0
                 for p in range(begin, end):
-                    n += requests.flags[p] & STARTS_SEQUENCE
+                    n += np.int64(requests.access[p]) & STARTS_SEQUENCE
                 wanted, bit = np.int64(fraction * n), STARTS_SEQUENCE
-            start[s] = _nth(requests.flags, begin, end, wanted, bit)
+            subgroups[s * SUBGROUP_WORDS + START] = _nth(requests.access, begin, end, wanted, bit)
 
 
 @hot
-def _nth(flags, begin, end, wanted, bit):  # type: ignore[no-untyped-def]
+def _nth(access, begin, end, wanted, bit):  # type: ignore[no-untyped-def]
     """Where `wanted` barriers are behind, or `wanted` sequences; `end` where there are fewer."""
     if wanted == 0:
         return begin
     seen = 0
     for p in range(begin, end):
-        if flags[p] & bit:
+        if np.int64(access[p]) & bit:
             seen += 1
             if bit == BARRIER and seen == wanted:
                 return p + 1

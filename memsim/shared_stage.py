@@ -7,22 +7,25 @@ began goes first.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-from memsim.cache import LOAD, STORE, read, unpack, update, write
-from memsim.compile import hot, inner
+from memsim.cache import I32, I64, LOAD, STORE, U32, U64, read, unpack, update, write
+from memsim.compile import hot, inner, prefetch
 from memsim.rng import below
 
 
 @inner
 def _next_queue(rng, active, n_active, head, stop, capacity):  # type: ignore[no-untyped-def]
     """Index into `active` of a queue drawn with weight min(waiting, capacity)."""
-    while True:
+    while n_active > 1:
         k = below(rng, n_active)
         q = active[k]
         waiting = stop[q] - head[q]
         if waiting >= capacity or below(rng, capacity) < waiting:
             return k
+    return np.int64(0)
 
 
 @inner
@@ -41,14 +44,14 @@ def _shuffled_interleave(rng, head, stop, order):  # type: ignore[no-untyped-def
 
 @inner
 def _serve(  # type: ignore[no-untyped-def]
-    geometry, tables, cache, counts, queue, rng, n_site, source, pieces, record_at, partial_at,
+    geometry, tables, cache, counts, queue, rng, n_site, source, pieces, record, partial_at,
     instance, now, window, bytes_,
 ):  # fmt: skip
-    """One record, which spans `pieces` lines; returns how many partial byte masks it took."""
-    first, masks, fulls, site, kind, counted = unpack(source.record[record_at])
+    """One record, which spans `pieces` lines."""
+    first, masks, fulls, site, kind, counted = unpack(record)
     width = geometry.granules_per_line
     part = (1 << width) - 1
-    taken = np.int64(0)
+    taken = partial_at
     for k in range(pieces):
         line, mask = first * pieces + k, (masks >> k * width) & part
         if mask == 0:
@@ -62,7 +65,7 @@ def _serve(  # type: ignore[no-untyped-def]
             full = (fulls >> k * width) & part
             n_bytes = np.int64(tables.n_granules[mask & ~full])
             for i in range(n_bytes):
-                bytes_[i] = source.partial[partial_at + taken + i]
+                bytes_[i] = source.partial[taken + i]
             taken += n_bytes
             write(
                 geometry, tables, cache, counts, queue, rng, n_site,
@@ -73,16 +76,32 @@ def _serve(  # type: ignore[no-untyped-def]
                 geometry, tables, cache, counts, queue, rng, n_site,
                 instance, line, mask, site, counted, now, window, bytes_,
             )  # fmt: skip
-    return taken
+
+
+BLOCK = 64
+"""Requests drawn ahead of being served, so that what they will touch can be fetched meanwhile."""
+
+
+class Scratch(NamedTuple):
+    """order (n_warm,) int32; active (n_queue,) int64; bytes_ (8,) uint32; and of a block: records
+    (BLOCK,) uint64, partial_at and instance (BLOCK,) int64."""
+
+    order: I32
+    active: I64
+    bytes_: U32
+    records: U64
+    partial_at: I64
+    instance: I64
 
 
 @hot
 def replay_shared(  # type: ignore[no-untyped-def]
-    geometry, tables, cache, counts, queue, rng, n_site, source, pieces,
-    head, warm, last, partial_head, instance_of, capacity, window, order, active, bytes_,
+    geometry, tables, cache, counts, queue, rngs, n_site, source, pieces,
+    head, warm, last, partial_head, instance_of, capacity, window, scratch,
 ):  # fmt: skip
     """Replay queued requests through a level; returns the records queued below by the warm-up.
 
+    rngs : (2,) uint64, one stream draws queues, the other victims
     source : the Queue of the level above, in which queue q holds records head[q]..last[q], those
         before warm[q] from before counting began, and partial masks from partial_head[q] on; both
         heads are advanced
@@ -90,34 +109,57 @@ def replay_shared(  # type: ignore[no-untyped-def]
     instance_of : (n_queue,) int64, which instance of the level a queue leads to
     capacity : requests that can wait in one queue
     window : requests of this level during which a sector stays pending
-    order (n_warm,) int32, active (n_queue,) int64, bytes_ (8,) uint32 : scratch
     """
-    n_queue = len(head)
-    now = np.int64(0)
-    n_warm = _shuffled_interleave(rng, head, warm, order)
+    draws, victims = rngs[:1], rngs[1:]
+    active = scratch.active
+    n_warm = _shuffled_interleave(draws, head, warm, scratch.order)
     n_active = 0
-    for q in range(n_queue):
+    for q in range(len(head)):
         if warm[q] < last[q]:
             active[n_active] = q
             n_active += 1
+    drawn = np.int64(0)
+    now = np.int64(0)
     warm_below = queue.used[0]
-    k = np.int64(0)
-    while now < n_warm or n_active > 0:
-        if now < n_warm:
-            q = np.int64(order[now])
-        else:
-            if now == n_warm:
-                warm_below = queue.used[0]
-            k = _next_queue(rng, active, n_active, head, last, capacity) if n_active > 1 else 0
-            q = active[k]
-        partial_head[q] += _serve(
-            geometry, tables, cache, counts, queue, rng, n_site, source, pieces, head[q],
-            partial_head[q],
-            instance_of[q], now, window, bytes_,
-        )  # fmt: skip
-        head[q] += 1
-        if now >= n_warm and head[q] == last[q]:
-            n_active -= 1
-            active[k] = active[n_active]
-        now += 1
-    return warm_below if now > n_warm else queue.used[0]
+    while drawn < n_warm or n_active > 0:
+        if drawn == n_warm:
+            warm_below = queue.used[0]
+        n = 0
+        # A block ends where the warm-up ends.
+        while n < BLOCK and (drawn < n_warm or (n_active > 0 and drawn - n >= n_warm)):
+            if drawn < n_warm:
+                q = np.int64(scratch.order[drawn])
+            else:
+                k = _next_queue(draws, active, n_active, head, last, capacity)
+                q = active[k]
+            record = source.record[head[q]]
+            head[q] += 1
+            if drawn >= n_warm and head[q] == last[q]:
+                n_active -= 1
+                active[k] = active[n_active]
+            line, mask, full, _, kind, _ = unpack(record)
+            scratch.records[n] = record
+            scratch.partial_at[n] = partial_head[q]
+            scratch.instance[n] = instance_of[q]
+            if kind == STORE:
+                partial_head[q] += tables.n_granules[mask & ~full]
+            prefetch(cache.lines, 2 * (instance_of[q] * geometry.n_lines + line * pieces))
+            n += 1
+            drawn += 1
+        for i in range(n):
+            line, _, _, _, _, _ = unpack(scratch.records[i])
+            at = 2 * (scratch.instance[i] * geometry.n_lines + line * pieces)
+            slot = cache.lines[at]
+            if slot >= 0:
+                prefetch(cache.slots, slot)
+            else:
+                bin_ = scratch.instance[i] * geometry.n_sets + cache.lines[at + 1]
+                prefetch(cache.slots, cache.sets[2 * bin_])
+        for i in range(n):
+            _serve(
+                geometry, tables, cache, counts, queue, victims, n_site, source, pieces,
+                scratch.records[i], scratch.partial_at[i], scratch.instance[i],
+                now, window, scratch.bytes_,
+            )  # fmt: skip
+            now += 1
+    return warm_below if drawn > n_warm else queue.used[0]

@@ -10,12 +10,25 @@ import numpy.typing as npt
 
 from memsim import cache, dram
 from memsim.cache import N_COUNTS, Cache, Queue
-from memsim.core_stage import Progress, clear, replay_core
+from memsim.core_stage import (
+    AT,
+    END,
+    GROUP,
+    PARTIAL,
+    REQUEST,
+    START,
+    SUBGROUP_WORDS,
+    WEIGHT,
+    Progress,
+    clear,
+    replay_core,
+)
 from memsim.levels import LevelPlan
 from memsim.plan import SAMPLERS, Plan
+from memsim.requests import CHUNK_GRANULES
 from memsim.rng import trial_sequence
 from memsim.schedule import initial_groups, set_starts
-from memsim.shared_stage import replay_shared
+from memsim.shared_stage import BLOCK, Scratch, replay_shared
 from memsim.trace import GRANULE_BYTES
 
 
@@ -38,7 +51,7 @@ class Workspace:
         self.levels = plan.level_plans()
         self.caches: list[Cache] = [level.empty_cache() for level in self.levels]
         self.queues: list[Queue] = []
-        n_record, n_partial = len(plan.requests.line), len(plan.requests.partial)
+        n_record, n_partial = len(plan.requests.request), len(plan.requests.partial)
         above = self.levels[0]
         for level in self.levels:
             g = level.geometry
@@ -76,6 +89,7 @@ def run_trial(
     generator = np.random.default_rng(start_seed)
     fractions = generator.random(plan.machine.n_cores)
     levels, caches = work.levels, work.caches
+    shift = None
     if plan.ordering.random_bases:
         n_arrays = int(plan.array_of_chunk.max(initial=0)) + 1
         shift = generator.integers(0, 4096, size=n_arrays)[plan.array_of_chunk]
@@ -96,7 +110,7 @@ def run_trial(
         level = plan.machine.levels[k]
         clear(levels[k].geometry, caches[k])
         queue.used[:] = 0
-        rng = level_seeds[k].generate_state(1, np.uint64)
+        rngs = level_seeds[k].generate_state(2, np.uint64)
         below_latency = (
             plan.machine.levels[k + 1].latency_cycles
             if k + 1 < len(levels)
@@ -122,7 +136,7 @@ def run_trial(
                 caches[k],
                 target,
                 queue,
-                rng,
+                rngs,
                 plan.n_sites,
                 source,
                 pieces_of(levels[k - 1], levels[k]),
@@ -133,15 +147,21 @@ def run_trial(
                 instance_of,
                 levels[k - 1].pending_requests,
                 window,
-                np.empty(int((warm - first).sum()), np.int32),
-                np.empty(len(first), np.int64),
-                np.zeros(8, np.uint32),
+                Scratch(
+                    order=np.empty(int((warm - first).sum()), np.int32),
+                    active=np.empty(len(first), np.int64),
+                    bytes_=np.zeros(8, np.uint32),
+                    records=np.empty(BLOCK, np.uint64),
+                    partial_at=np.empty(BLOCK, np.int64),
+                    instance=np.empty(BLOCK, np.int64),
+                ),
             )
         first = np.zeros(1, np.int64)
         warm = np.array([warm_below], np.int64)
         last = np.array([queue.used[0]], np.int64)
         partial_first = np.zeros(1, np.int64)
-    sample = _dram_stage(plan, levels[-1], work.queues[len(levels) - 1], last, warm, dram_seed)
+    queue = work.queues[len(levels) - 1]
+    sample = _dram_stage(plan, levels[-1], queue, last, warm, dram_seed, shift)
     counted = counts[:, : plan.n_sites]
     return TrialResult(
         trial=trial,
@@ -170,16 +190,21 @@ def core_stage(
     requests, machine = plan.requests, plan.machine
     n_subgroup, n_group = len(requests.group), len(requests.first_subgroup) - 1
     widest = int(np.diff(requests.first_subgroup).max(initial=0))
+    begin = requests.subgroup_offset[:-1]
+    words = np.zeros((n_subgroup, SUBGROUP_WORDS), np.int64)
+    words[:, AT] = words[:, START] = begin
+    words[:, END] = requests.subgroup_offset[1:]
+    words[:, REQUEST] = requests.first_request
+    words[:, PARTIAL] = requests.first_partial
+    words[:, WEIGHT] = plan.weight
+    words[:, GROUP] = requests.group
     progress = Progress(
-        position=requests.subgroup_offset[:-1].copy(),
-        start=requests.subgroup_offset[:-1].copy(),
+        subgroups=words.reshape(-1),
         held=np.zeros(n_subgroup, np.uint8),
         parked=np.zeros(n_subgroup, np.uint8),
-        ready_turn=np.zeros(n_subgroup, np.int64),
         alive=np.zeros(n_group, np.int32),
         waiting=np.zeros(n_group, np.int32),
         counted=(plan.deal.wave >= plan.ordering.warmup_waves).astype(np.uint8),
-        weight=plan.weight,
         ring=np.empty(1 << max(0, plan.resident * widest - 1).bit_length(), np.int32),
         ends=np.zeros(2, np.int64),
     )
@@ -187,7 +212,7 @@ def core_stage(
         for core in range(machine.n_cores):
             groups = initial_groups(plan.deal, core, plan.resident)
             if len(groups):
-                set_starts(requests, groups, fractions[core], progress.start)
+                set_starts(requests, groups, fractions[core], progress.subgroups)
     below_latency = (
         machine.levels[1].latency_cycles if len(machine.levels) > 1 else machine.dram.latency_cycles
     )
@@ -233,8 +258,9 @@ def _dram_stage(
     last: npt.NDArray[np.int64],
     warm: npt.NDArray[np.int64],
     seed: np.random.SeedSequence,
+    shift: npt.NDArray[np.int64] | None,
 ) -> dram.DramSample:
-    """Sample latencies of what reached memory after the warm-up."""
+    """Sample latencies of what reached memory after the warm-up; see plan_level for shift."""
     begin = int(warm[0]) if len(warm) == 1 else 0
     n = int(last[-1]) - begin
     if n <= 0:
@@ -246,7 +272,10 @@ def _dram_stage(
     line, mask, _, _, kind, _ = unpack_many(queue.record[begin + position])
     granules = level.geometry.granules_per_line
     lowest = np.array([(m & -m).bit_length() - 1 if m else 0 for m in range(256)])[mask]
-    address = plan.space.true_granule(line * granules + lowest) * GRANULE_BYTES
+    dense = line * granules + lowest
+    address = plan.space.true_granule(dense) * GRANULE_BYTES
+    if shift is not None:  # channels and banks depend on where an array begins, as sets do
+        address = address + shift[dense // CHUNK_GRANULES] * CHUNK_GRANULES * GRANULE_BYTES
     size = level.tables.n_granules[mask].astype(np.int64) * GRANULE_BYTES
     return dram.sample_latencies(
         plan.machine.dram,

@@ -49,6 +49,7 @@ class Probe:
     mark : number of its mark, -1 for back-edges and barriers
     instruction : the one whose statement it stands in; a predicate's is the one that it guards
     index : plain C text of the subscript, or the loop's variable of a back-edge
+    part : the field of a struct that is accessed, "" for all of an element
     gathers : the index reads memory itself
     line : 1-based, in the plain code
     first, last : of a back-edge, the positions of the loop's body
@@ -64,6 +65,7 @@ class Probe:
     instruction: str = ""
     array: str = ""
     index: str = ""
+    part: str = ""
     gathers: bool = False
     line: int = 0
     first: int = 0
@@ -311,6 +313,7 @@ class _Numbering:
             instruction or mark.instruction,
             mark.array,
             index,
+            (mark.field_name or "") if mark.array in self.table.struct_types else "",
             n_nested > 0,
             line,
         )

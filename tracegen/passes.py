@@ -67,7 +67,12 @@ class LaunchRun:
         self.extents = allocate({name: launch.array_bytes(name) for name in launch.array_names})
         self.user_source = _user_source(prepared.workload)
         self.sites: SiteMap = site_map(
-            launch.program, table, launch.kernel, self.elements, self.user_source
+            launch.program,
+            table,
+            launch.kernel,
+            self.elements,
+            self.user_source,
+            prepared.workload.source_file,
         )
         bases = {extent.name: extent.base_bytes for extent in self.extents}
         self.tables: ProbeTables = tables(launch.program.probes, self.sites, bases, self.elements)

@@ -80,8 +80,8 @@ class MarkTable:
         expression = self.stack[-1]
         kind: MarkKind = "load"
         if self.storing is not None and expression is self.storing:
-            kind = "atomic" if self.instruction.atomicity else "store"
-            kind = "clamp" if self.reading_old else kind
+            atomic = any(update.var_name == array for update in self.instruction.atomicity)
+            kind = "clamp" if self.reading_old else "atomic" if atomic else "store"
         if self.clamping:
             kind = "clamp"
         name = self.instruction.id if self.instruction is not None else ""
@@ -196,7 +196,9 @@ class _ProbeMapper(ExpressionToPyOpenCLCExpressionMapper):  # type: ignore[misc]
 
     def map_lookup(self, expr: Any, type_context: Any) -> Any:
         first = len(_table.get().marks)
-        result = super().map_lookup(expr, type_context)
+        # Not the mark of another field of the same element, which this mapper would have kept.
+        fresh = type(self)(self.codegen_state, self.fortran_abi, self.type_inf_mapper)
+        result = super(_ProbeMapper, fresh).map_lookup(expr, type_context)
         marks = _table.get().marks
         if len(marks) > first and marks[-1].expression is expr.aggregate:
             marks[-1].field_name = expr.name

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from tracegen.flow import names_in
 from tracegen.instrument import Probe
 
-Key = tuple[str, str]
+Key = tuple[str, str, str]
 
 
 def keys(probes: Sequence[Probe]) -> list[int]:
@@ -24,7 +24,7 @@ def keys(probes: Sequence[Probe]) -> list[int]:
     result = []
     for probe in probes:
         if probe.kind in ("load", "store"):
-            result.append(numbers.setdefault((probe.array, probe.index), len(numbers)))
+            result.append(numbers.setdefault((probe.array, probe.index, probe.part), len(numbers)))
         else:
             result.append(-1)
     return result

@@ -42,11 +42,17 @@ def allocate(sizes_bytes: Mapping[str, int]) -> tuple[ArrayExtent, ...]:
 
 
 def site_map(
-    program: Program, table: MarkTable, kernel: Any, element_bytes: Mapping[str, int], source: str
+    program: Program,
+    table: MarkTable,
+    kernel: Any,
+    element_bytes: Mapping[str, int],
+    source: str,
+    file: str | None,
 ) -> SiteMap:
     """Names the static accesses of one kernel function.
 
-    Copies of one access in an unrolled loop share a site; source is the user's text, or "".
+    Copies of one access in an unrolled loop share a site; source is the text of the user's file, or
+    "".
     """
     numbers: dict[Any, int] = {}
     members: list[list[int]] = []
@@ -81,6 +87,7 @@ def site_map(
     for name, positions in zip(names, members, strict=True):
         probe = program.probes[positions[0]]
         mark = table.marks[probe.mark]
+        line = user_line(source, probe.instruction, readable(mark.expression))
         feeds = sorted({site_of[f] for at in positions for f in program.probes[at].index_feeds})
         sites.append(
             AccessSite(
@@ -91,7 +98,8 @@ def site_map(
                 instruction=probe.instruction,
                 source=SourceLocation(
                     generated_line=probe.line,
-                    user_line=user_line(source, probe.instruction, readable(mark.expression)),
+                    user_file=None if line is None else file,
+                    user_line=line,
                 ),
                 depends_on=tuple(names[feed] for feed in feeds),
             )
@@ -149,7 +157,8 @@ def _most_granules(size: int, stride: int) -> int:
 
 def readable(expression: Any) -> str:
     """A subscript as its author wrote it: without tags, halves of a split iname joined."""
-    return str(_Readable()(expression))
+    text = str(_Readable()(expression))
+    return re.sub(r" \+ -(?=\d)", " - ", re.sub(r" \+ \(-1\)\*", " - ", text))
 
 
 def user_line(source: str, instruction: str, text: str) -> int | None:

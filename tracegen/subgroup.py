@@ -243,7 +243,7 @@ def merge(
                     wait = np.int32(-1)
                     for k in range(feed_offset_of[position], feed_offset_of[position + 1]):
                         wait = max(wait, latest[feed_of[k]])
-                    this_access = np.int32(n_access - start)
+                    this_access = n_access - start
                     begins = fresh or (kind == LOAD and wait >= sequence)
                     if kind == BARRIER:
                         begins = True

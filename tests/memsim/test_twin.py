@@ -30,7 +30,7 @@ BYTE_MASKS = (0xFFFFFFFF, 0xFFFFFFFF, 0x0000FFFF, 0xFFFF0000, 0xFF, 0x0F0F0F0F)
 def accesses(draw: st.DrawFn, n_lane_bits: int) -> list[tuple[Any, ...]]:
     """A few accesses between barriers: (site, granules, starts, byte masks, lane groups)."""
     out = []
-    for _ in range(draw(st.integers(0, 6))):
+    for _ in range(draw(st.integers(0, 8))):
         site = draw(st.integers(0, len(SITES) - 1))
         first = draw(st.integers(0, 40)) + draw(st.sampled_from([0, 0, 0, SECOND_ARRAY]))
         granules = sorted({first + d for d in draw(st.lists(st.integers(0, 12), max_size=5))})
@@ -128,7 +128,7 @@ def levels(draw: st.DrawFn, name: str, n_cores: int, first: bool, middle: bool) 
 @st.composite
 def machines(draw: st.DrawFn, subgroup_size: int) -> Machine:
     n_cores = draw(st.integers(1, 4))
-    n_levels = draw(st.sampled_from([0, 1, 2, 2, 2, 3]))
+    n_levels = draw(st.sampled_from([2, 1, 2, 3, 2, 3, 0]))
     made = [
         draw(levels(f"L{k + 1}", n_cores, first=k == 0, middle=k == 1)) for k in range(n_levels)
     ]

@@ -6,6 +6,8 @@ from typing import Any
 
 import loopy as lp
 import numpy as np
+import pyopencl as cl
+import pyopencl.tools
 
 from tracegen.workload import Workload
 
@@ -233,3 +235,109 @@ def read_twice(n: int) -> Workload:
     )
     ones = np.ones(n, np.float32)
     return Workload(groups_of(kernel, 32), {"a": 3 * ones, "b": 2 * ones})
+
+
+def unrolled(n: int) -> Workload:
+    """Four copies of one access, and constant weights."""
+    kernel = make(
+        "{[i, j]: 0 <= i < n and 0 <= j < 4}",
+        "y[i] = sum(j, a[4*i + j] * w[j])",
+        [
+            lp.GlobalArg("a", np.float32, shape="4*n"),
+            lp.GlobalArg("w", np.float32, shape=(4,)),
+            lp.GlobalArg("y", np.float32, shape="n", is_input=False),
+            lp.ValueArg("n", np.int32),
+        ],
+    )
+    kernel = lp.tag_inames(groups_of(kernel, 32), {"j": "unr"})
+    return Workload(
+        kernel, {"a": np.arange(4 * n, dtype=np.float32), "w": np.ones(4, np.float32), "n": n}
+    )
+
+
+def called(n: int) -> Workload:
+    """A function with sub-arrays as arguments."""
+    function = lp.make_function(
+        "{[k]: 0 <= k < 4}", "o[k] = 2*u[k]", name="twice", lang_version=(2018, 2)
+    )
+    kernel = make(
+        f"{{[i, k]: 0 <= i < {n} and 0 <= k < 4}}",
+        "[k]: b[i, k] = twice([k]: a[i, k])",
+        [lp.GlobalArg("a, b", np.float32, shape=(n, 4))],
+    )
+    kernel = lp.tag_inames(kernel, {"i": "l.0"})
+    a = np.random.default_rng(6).random((n, 4), np.float32)
+    return Workload(lp.merge([kernel, function]), {"a": a})
+
+
+def loop_of_launches() -> Workload:
+    """Two launches, three times over: the host runs the loop."""
+    kernel = make(
+        "{[t, i]: 0 <= t < 3 and 0 <= i < 64}",
+        """
+        for t
+            b[i] = 2 * a[i]
+            ... gbarrier
+            a[i] = b[63 - i]
+            ... gbarrier
+        end
+        """,
+        [lp.GlobalArg("a, b", np.float32, shape=(64,))],
+        seq_dependencies=True,
+    )
+    kernel = lp.tag_inames(kernel, {"i": "l.0"})
+    zeros = np.zeros(64, np.float32)
+    return Workload(kernel, {"a": np.arange(64, dtype=np.float32), "b": zeros})
+
+
+def either(n: int) -> Workload:
+    """One of two loads, by a value."""
+    kernel = make(
+        "{[i]: 0 <= i < n}",
+        "y[i] = z[i] if x[i] > 0.5 else -x[i]",
+        [lp.GlobalArg("x, y, z", np.float32, shape="n"), lp.ValueArg("n", np.int32)],
+    )
+    rng = np.random.default_rng(7)
+    return Workload(groups_of(kernel, 32), {name: rng.random(n, np.float32) for name in "xz"})
+
+
+def total(n: int) -> Workload:
+    """A sum into an array without axes."""
+    kernel = make(
+        "{[i]: 0 <= i < n}",
+        "s = sum(i, x[i])",
+        [
+            lp.GlobalArg("x", np.float32, shape="n"),
+            lp.GlobalArg("s", np.float32, shape=()),
+            lp.ValueArg("n", np.int32),
+        ],
+    )
+    return Workload(kernel, {"x": np.ones(n, np.float32)})
+
+
+def complex_product(n: int) -> Workload:
+    kernel = make(
+        "{[i]: 0 <= i < n}",
+        "y[i] = x[i] * x[i] + 1",
+        [lp.GlobalArg("x, y", np.complex64, shape="n"), lp.ValueArg("n", np.int32)],
+    )
+    x = np.random.default_rng(8).random(n) * (1 + 2j)
+    return Workload(groups_of(kernel, 32), {"x": x.astype(np.complex64)})
+
+
+def structs(n: int, context: Any) -> Workload:
+    """Two fields of structs of 16 bytes."""
+    dtype = np.dtype([("p", np.float32), ("q", np.int32), ("r", np.float64)])
+    dtype, declaration = cl.tools.match_dtype_to_c_struct(context.devices[0], "pqr", dtype)
+    cl.tools.get_or_register_dtype("pqr", dtype)
+    kernel = make(
+        "{[i]: 0 <= i < n}",
+        "y[i] = x[i].r + x[i].p",
+        [
+            lp.GlobalArg("x", dtype, shape="n"),
+            lp.GlobalArg("y", np.float64, shape="n", is_input=False),
+            lp.ValueArg("n", np.int32),
+        ],
+        preambles=[("01_struct", declaration)],
+    )
+    return Workload(groups_of(kernel, 32), {"x": np.zeros(n, dtype)})

@@ -171,3 +171,38 @@ def test_lines_of_the_generated_code(context: Any) -> None:
         for site in trace.sites:
             assert site.source.generated_line is not None
             assert f"{site.array}[" in lines[site.source.generated_line - 1]
+
+
+def test_unrolled_copies_share_a_site(context: Any) -> None:
+    trace = tracegen.trace(kernels.unrolled(32), context=context)
+    assert [site.name for site in trace.sites] == ["a[4*i + j]", "w[j]", "store y[i]"]
+    assert trace.site.tolist() == [0, 1] * 4 + [2]
+
+
+def test_only_the_chosen_load_happens(context: Any) -> None:
+    workload = kernels.either(32)
+    chosen = workload.arguments["x"] > 0.5
+    trace = tracegen.trace(workload, context=context)
+    assert [trace.sites[site].name for site in trace.site] == ["x[i]", "z[i]", "store y[i]"]
+    assert trace.lanes.tolist() == [32, np.count_nonzero(chosen), 32]
+
+
+def test_array_without_axes(context: Any) -> None:
+    trace = tracegen.trace(kernels.total(9), context=context)
+    assert [site.name for site in trace.sites] == ["x[i]", "store s"]
+    assert trace.site.tolist() == [0] * 9 + [1]
+    assert trace.lanes.tolist() == [1] * 10
+    assert trace.starts_sequence.all()
+    assert trace.waits.tolist() == [-1] * 9 + [8]
+
+
+def test_fields_of_a_struct(context: Any) -> None:
+    trace = tracegen.trace(kernels.structs(32, context), context=context)
+    assert [(site.name, site.itemsize_bytes) for site in trace.sites] == [
+        ("x[i].r", 8),
+        ("x[i].p", 4),
+        ("store y[i]", 8),
+    ]
+    number, mask, _ = granules(trace, 1)
+    assert len(number) == 16
+    assert mask.tolist() == [0x000F000F] * 16

@@ -106,6 +106,14 @@ def test_unit_with_made_up_arguments(file: Path, caplog: pytest.LogCaptureFixtur
     assert np.array_equal(loaded["x"], again["x"])
 
 
+def test_lines_of_the_file(file: Path) -> None:
+    trace = tracegen.trace(tracegen.load_kernel(f"{file}:unit", {"n": "50", "s": "2.5"}))
+    line = FILE.splitlines().index('    "y[i] = x[ind[i]] * s + other[i]",') + 1
+    assert [site.source.user_line for site in trace.sites] == [line] * 4
+    assert {site.source.user_file for site in trace.sites} == {str(file)}
+    assert trace.user_source == FILE
+
+
 @pytest.mark.parametrize(
     ("spec", "settings", "match"),
     [

@@ -29,6 +29,12 @@ WORKLOADS: dict[str, Callable[[], Workload]] = {
     "gather": lambda: kernels.gather(40, np.arange(40)[::-1]),
     "vectors": lambda: kernels.vectors(40),
     "read_twice": lambda: kernels.read_twice(40),
+    "unrolled": lambda: kernels.unrolled(40),
+    "called": lambda: kernels.called(40),
+    "loop_of_launches": kernels.loop_of_launches,
+    "either": lambda: kernels.either(40),
+    "total": lambda: kernels.total(9),
+    "complex_product": lambda: kernels.complex_product(40),
 }
 
 
@@ -103,6 +109,11 @@ def test_several_launches(context: Any) -> None:
         tracegen.trace(kernels.two_launches(70), context=context)
     with pytest.raises(KernelError, match="has no launch 2; it has 0"):
         tracegen.trace(kernels.two_launches(70), launch=2, context=context)
+
+
+def test_launches_in_a_loop_of_the_host(context: Any) -> None:
+    traces = tracegen.trace_launches(kernels.loop_of_launches(), context=context)
+    assert [trace.sites[0].name for trace in traces] == ["a[i]", "b[63 - i]"] * 3
 
 
 def test_lane_accesses(context: Any) -> None:
