@@ -147,11 +147,12 @@ def _emit(geometry, queue, line, mask, full, site, kind, counted):  # type: igno
 def _promote(cache, slot, bin_):  # type: ignore[no-untyped-def]
     """Make a slot the most recent of its set."""
     slots = cache.slots
-    front = np.int64(cache.sets[2 * bin_])
-    if front == slot:
+    tail = np.int64(cache.sets[2 * bin_])
+    if tail == slot:
+        cache.sets[2 * bin_] = slots[slot + PREV]
         return
-    tail = np.int64(slots[front + PREV])
-    if tail != slot:
+    front = np.int64(slots[tail + NEXT])
+    if front != slot:
         before, after = np.int64(slots[slot + PREV]), np.int64(slots[slot + NEXT])
         slots[before + NEXT] = after
         slots[after + PREV] = before
@@ -159,7 +160,6 @@ def _promote(cache, slot, bin_):  # type: ignore[no-untyped-def]
         slots[slot + PREV] = tail
         slots[slot + NEXT] = front
         slots[front + PREV] = slot
-    cache.sets[2 * bin_] = slot
 
 
 @inner
@@ -170,7 +170,7 @@ def _drop(geometry, cache, instance, slot, bin_):  # type: ignore[no-untyped-def
     cache.slots[slot + META] = 0
     if geometry.replacement <= FIFO:
         _promote(cache, slot, bin_)
-        cache.sets[2 * bin_] = cache.slots[slot + NEXT]
+        cache.sets[2 * bin_] = slot
     else:
         cache.slots[slot + NEXT] = cache.sets[2 * bin_]
         cache.sets[2 * bin_] = slot
@@ -201,8 +201,8 @@ def touch(geometry, cache, slot, bin_):  # type: ignore[no-untyped-def]
 def _victim(geometry, cache, rng, bin_):  # type: ignore[no-untyped-def]
     """The slot to fill: an empty one, else the policy's choice."""
     if geometry.replacement <= FIFO:
-        slot = np.int64(cache.slots[cache.sets[2 * bin_] + PREV])
-        cache.sets[2 * bin_] = slot
+        slot = np.int64(cache.sets[2 * bin_])
+        cache.sets[2 * bin_] = cache.slots[slot + PREV]
         return slot
     base = bin_ * geometry.ways
     if cache.sets[2 * bin_ + 1] < geometry.ways:

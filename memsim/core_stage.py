@@ -364,7 +364,7 @@ def clear(geometry, cache):  # type: ignore[no-untyped-def]
             cache.slots[slot + PREV] = slot - geometry.stride
         cache.slots[base + words - geometry.stride + NEXT] = base
         cache.slots[base + PREV] = base + words - geometry.stride
-        cache.sets[2 * bin_] = base
+        cache.sets[2 * bin_] = base + words - geometry.stride
         cache.sets[2 * bin_ + 1] = 0
     for i in range(len(cache.tree)):
         cache.tree[i] = 0

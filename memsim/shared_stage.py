@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from memsim.cache import I32, I64, LOAD, STORE, U32, U64, read, unpack, update, write
+from memsim.cache import I32, I64, LINE, LOAD, STORE, U32, U64, read, unpack, update, write
 from memsim.compile import hot, inner, prefetch
 from memsim.rng import below
 
@@ -148,13 +148,24 @@ def replay_shared(  # type: ignore[no-untyped-def]
             drawn += 1
         for i in range(n):
             line, _, _, _, _, _ = unpack(scratch.records[i])
+            first_bin = scratch.instance[i] * geometry.n_sets
             at = 2 * (scratch.instance[i] * geometry.n_lines + line * pieces)
-            slot = cache.lines[at]
-            if slot >= 0:
+            for k in range(at, at + 2 * pieces, 2):
+                slot = cache.lines[k]
+                if slot < 0:
+                    slot = cache.sets[2 * (first_bin + cache.lines[k + 1])]
                 prefetch(cache.slots, slot)
-            else:
-                bin_ = scratch.instance[i] * geometry.n_sets + cache.lines[at + 1]
-                prefetch(cache.slots, cache.sets[2 * bin_])
+        for i in range(n):
+            line, _, _, _, _, _ = unpack(scratch.records[i])
+            first_line = scratch.instance[i] * geometry.n_lines
+            first_bin = scratch.instance[i] * geometry.n_sets
+            at = 2 * (first_line + line * pieces)
+            for k in range(at, at + 2 * pieces, 2):
+                if cache.lines[k] < 0:
+                    slot = cache.sets[2 * (first_bin + cache.lines[k + 1])]
+                    old = cache.slots[slot + LINE]
+                    if old >= 0:
+                        prefetch(cache.lines, 2 * (first_line + old))
         for i in range(n):
             _serve(
                 geometry, tables, cache, counts, queue, victims, n_site, source, pieces,

@@ -17,7 +17,7 @@ from loopy.schedule.tools import (
 )
 from pymbolic import evaluate
 
-from tracegen.instrument import Program
+from tracegen.program import Program
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tracegen import sequences
-from tracegen.instrument import Probe
+from tracegen.program import Probe
 
 
 def lane_tokens_kept(

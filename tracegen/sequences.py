@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tracegen.flow import names_in
-from tracegen.instrument import Probe
+from tracegen.program import Probe
 
 Key = tuple[str, str, str]
 

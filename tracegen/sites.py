@@ -13,8 +13,8 @@ from pymbolic import primitives as p
 
 from memsim.trace import AccessSite, ArrayExtent, SourceLocation
 from tracegen import sequences
-from tracegen.instrument import Probe, Program
-from tracegen.probe import Mark, MarkTable
+from tracegen.mark_table import Mark, MarkTable
+from tracegen.program import Probe, Program
 from tracegen.subgroup import KINDS, ProbeTables
 
 FIRST_BASE_BYTES = 1 << 20

@@ -1,0 +1,79 @@
+"""What one code generation marked: the global accesses in the order in which they were written."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from loopy.symbolic import TaggedVariable
+
+MarkKind = Literal["load", "store", "atomic", "clamp"]
+
+
+@dataclass
+class Mark:
+    """One marked subscript.
+
+    expression : what stood in the kernel before code generation
+    instruction : id of the instruction; "" for a predicate that guards several
+    occurrence : how many marks of the same text the instruction had before this one
+    component : of a vector element, None for all of it
+    axes : axis and C text, marked, of each index whose range only a run can tell
+    """
+
+    kind: MarkKind
+    array: str
+    expression: Any
+    instruction: str
+    occurrence: int
+    tag: str | None = None
+    component: int | None = None
+    field_name: str | None = None
+    axes: list[tuple[int, str]] = field(default_factory=list)
+
+
+@dataclass
+class MarkTable:
+    """Everything that one code generation marked; a mark's number indexes `marks`.
+
+    instructions : ids, by the number in their statement's comment
+    before : of each atomic update, marked: the left side read, the right side, the left side swapped
+    struct_types : arrays of structs or complex numbers -> C type of an element
+    """
+
+    marks: list[Mark] = field(default_factory=list)
+    instructions: list[str] = field(default_factory=list)
+    before: list[tuple[str, str, str]] = field(default_factory=list)
+    arrays: set[str] = field(default_factory=set)
+    struct_types: dict[str, str] = field(default_factory=dict)
+    instruction: Any = None
+    storing: Any = None
+    clamping: bool = False
+    reading_old: bool = False
+    stack: list[Any] = field(default_factory=list)
+    seen: Counter[tuple[str, str, str]] = field(default_factory=Counter)
+
+    def add(self, array: str) -> tuple[MarkKind, int]:
+        expression = self.stack[-1]
+        kind: MarkKind = "load"
+        if self.storing is not None and expression is self.storing:
+            atomic = any(update.var_name == array for update in self.instruction.atomicity)
+            kind = "clamp" if self.reading_old else "atomic" if atomic else "store"
+        if self.clamping:
+            kind = "clamp"
+        name = self.instruction.id if self.instruction is not None else ""
+        key = (name, kind, str(expression))
+        mark = Mark(kind, array, expression, name, self.seen[key], _access_tag(expression))
+        self.seen[key] += 1
+        self.marks.append(mark)
+        self.arrays.add(array)
+        return kind, len(self.marks) - 1
+
+
+def _access_tag(expression: Any) -> str | None:
+    aggregate = getattr(expression, "aggregate", expression)
+    if not isinstance(aggregate, TaggedVariable):
+        return None
+    names = sorted(str(getattr(tag, "value", tag)) for tag in aggregate.tags)
+    return ",".join(names)
