@@ -80,16 +80,18 @@ def _serve(  # type: ignore[no-untyped-def]
 
 BLOCK = 64
 """Requests drawn ahead of being served, so that what they will touch can be fetched meanwhile."""
+RECORDS_AHEAD = 16
 
 
 class Scratch(NamedTuple):
     """order (n_warm,) int32; active (n_queue,) int64; bytes_ (8,) uint32; and of a block: records
-    (BLOCK,) uint64, partial_at and instance (BLOCK,) int64."""
+    (BLOCK,) uint64, at (index of the line), partial_at and instance (BLOCK,) int64."""
 
     order: I32
     active: I64
     bytes_: U32
     records: U64
+    at: I64
     partial_at: I64
     instance: I64
 
@@ -137,34 +139,34 @@ def replay_shared(  # type: ignore[no-untyped-def]
             if drawn >= n_warm and head[q] == last[q]:
                 n_active -= 1
                 active[k] = active[n_active]
+            # Queues are read at a place each: what comes next in this one is fetched now.
+            prefetch(source.record, min(head[q] + RECORDS_AHEAD, last[q] - 1))
             line, mask, full, _, kind, _ = unpack(record)
+            at = 2 * (instance_of[q] * geometry.n_lines + line * pieces)
+            prefetch(cache.lines, at)
             scratch.records[n] = record
+            scratch.at[n] = at
             scratch.partial_at[n] = partial_head[q]
             scratch.instance[n] = instance_of[q]
             if kind == STORE:
                 partial_head[q] += tables.n_granules[mask & ~full]
-            prefetch(cache.lines, 2 * (instance_of[q] * geometry.n_lines + line * pieces))
             n += 1
             drawn += 1
         for i in range(n):
-            line, _, _, _, _, _ = unpack(scratch.records[i])
             first_bin = scratch.instance[i] * geometry.n_sets
-            at = 2 * (scratch.instance[i] * geometry.n_lines + line * pieces)
-            for k in range(at, at + 2 * pieces, 2):
+            for k in range(scratch.at[i], scratch.at[i] + 2 * pieces, 2):
                 slot = cache.lines[k]
                 if slot < 0:
                     slot = cache.sets[2 * (first_bin + cache.lines[k + 1])]
                 prefetch(cache.slots, slot)
         for i in range(n):
-            line, _, _, _, _, _ = unpack(scratch.records[i])
-            first_line = scratch.instance[i] * geometry.n_lines
             first_bin = scratch.instance[i] * geometry.n_sets
-            at = 2 * (first_line + line * pieces)
-            for k in range(at, at + 2 * pieces, 2):
+            for k in range(scratch.at[i], scratch.at[i] + 2 * pieces, 2):
                 if cache.lines[k] < 0:
                     slot = cache.sets[2 * (first_bin + cache.lines[k + 1])]
                     old = cache.slots[slot + LINE]
                     if old >= 0:
+                        first_line = scratch.instance[i] * geometry.n_lines
                         prefetch(cache.lines, 2 * (first_line + old))
         for i in range(n):
             _serve(

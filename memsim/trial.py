@@ -152,6 +152,7 @@ def run_trial(
                     active=np.empty(len(first), np.int64),
                     bytes_=np.zeros(8, np.uint32),
                     records=np.empty(BLOCK, np.uint64),
+                    at=np.empty(BLOCK, np.int64),
                     partial_at=np.empty(BLOCK, np.int64),
                     instance=np.empty(BLOCK, np.int64),
                 ),
