@@ -1,8 +1,8 @@
 """Replay GPU memory traces through modelled caches, under random but valid orderings.
 
-    trace = memsim.read_trace("k.trace")
-    replay = memsim.replay(trace, "v100", trials=64, seed=1)
-    replay.table(); replay.to_html("k.html")
+trace = memsim.read_trace("k.trace")
+replay = memsim.replay(trace, "v100", trials=64, seed=1)
+replay.table(); replay.to_html("k.html")
 """
 
 from __future__ import annotations

@@ -1,12 +1,9 @@
-"""How the hot loops are compiled: one place for every option, and why.
-
-Compiled code is kept beside the sources, where numba checks the age of the function's own file but
-not of those that it was inlined from. So what is older than any hot source is dropped first.
-"""
+"""How the hot loops are compiled: one place for every option, and why."""
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +12,20 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
-_HOT_SOURCES = ("rng", "cache", "core_stage", "shared_stage", "compile")
+_INLINED_SOURCES = ("rng", "cache", "core_stage", "shared_stage", "compile")
+
+
+def _fingerprint() -> str:
+    """Of the sources that hot loops are inlined from."""
+    folder = Path(__file__).parent
+    digest = hashlib.sha256()
+    for name in _INLINED_SOURCES:
+        with contextlib.suppress(OSError):
+            digest.update((folder / f"{name}.py").read_bytes())
+    return digest.hexdigest()[:8]
+
+
+_FINGERPRINT = _fingerprint()
 
 _OPTIONS: dict[str, Any] = {
     "cache": True,  # compiled once per installation
@@ -28,31 +38,21 @@ _OPTIONS: dict[str, Any] = {
 }
 
 
-def drop_stale(folder: Path = Path(__file__).parent) -> list[Path]:
-    """Remove compiled code that is older than one of the hot sources; returns what was removed."""
-    newest = max(
-        (folder / f"{name}.py").stat().st_mtime_ns
-        for name in _HOT_SOURCES
-        if (folder / f"{name}.py").exists()
-    )
-    removed = []
-    for name in _HOT_SOURCES:
-        for index in (folder / "__pycache__").glob(f"{name}.*.nbi"):
-            with contextlib.suppress(OSError):
-                if index.stat().st_mtime_ns < newest:
-                    index.unlink()
-                    removed.append(index)
-    return removed
-
-
 def hot(function: Any) -> Any:
     """Compile a hot loop; it may not allocate."""
-    return nb.njit(**_OPTIONS)(function)
+    return nb.njit(**_OPTIONS)(_marked(function))
 
 
 def inner(function: Any) -> Any:
     """As `hot`, for what a hot loop calls: inlined by force."""
-    return nb.njit(forceinline=True, **_OPTIONS)(function)
+    return nb.njit(forceinline=True, **_OPTIONS)(_marked(function))
+
+
+def _marked(function: Any) -> Any:
+    """Compiled code is kept under the function's name, and numba looks at the age of its own file
+    only, not of those that it was inlined from: so their fingerprint becomes part of the name."""
+    function.__qualname__ += f"_{_FINGERPRINT}"
+    return function
 
 
 @intrinsic
@@ -80,6 +80,3 @@ def prefetch(typing_context: Any, array: Any, index: Any) -> Any:
         return context.get_dummy_value()
 
     return types.void(array, index), emit
-
-
-drop_stale()

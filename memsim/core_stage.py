@@ -13,6 +13,7 @@ import numpy as np
 
 from memsim.cache import (
     ACCESSES,
+    FIFO,
     FILLED,
     GREEDY_OLDEST,
     HITS,
@@ -364,7 +365,9 @@ def clear(geometry, cache):  # type: ignore[no-untyped-def]
             cache.slots[slot + PREV] = slot - geometry.stride
         cache.slots[base + words - geometry.stride + NEXT] = base
         cache.slots[base + PREV] = base + words - geometry.stride
-        cache.sets[2 * bin_] = base + words - geometry.stride
+        # The next victim of a ring is its back; empty slots of other policies fill from the first.
+        last = base + words - geometry.stride
+        cache.sets[2 * bin_] = last if geometry.replacement <= FIFO else base
         cache.sets[2 * bin_ + 1] = 0
     for i in range(len(cache.tree)):
         cache.tree[i] = 0
