@@ -79,7 +79,7 @@ class Cache(NamedTuple):
         brought in by a write << 24), PREV and NEXT in the set's recency ring, FILLED (turn of the
         last fill), WRITER (site that wrote last), then per granule the turn of its fill, and
         where stores are kept under a mask the bytes written
-    sets : (n_instance * n_sets * 2,) int32: the front of the recency ring and nothing, for LRU and
+    sets : (n_instance * n_sets * 2,) int32: the back of the recency ring and nothing, for LRU and
         FIFO; else the first empty slot, which others follow through NEXT, and how many are filled
     tree : (n_instance * n_sets * ways,) uint8, nodes of tree-PLRU, or (1,)
     """
@@ -105,7 +105,7 @@ class Queue(NamedTuple):
 
 
 @inner
-def pack(line, mask, full, site, kind, counted):  # type: ignore[no-untyped-def]
+def pack(line, mask, full, site, kind, counted):
     """A request: line 30 bits, granule mask 8, fully written granules 8, site 15, kind 2, counted 1."""
     return (
         np.uint64(line)
@@ -118,7 +118,7 @@ def pack(line, mask, full, site, kind, counted):  # type: ignore[no-untyped-def]
 
 
 @inner
-def unpack(record):  # type: ignore[no-untyped-def]
+def unpack(record):
     """(line, mask, full, site, kind, counted) of a record."""
     low = np.int64(record & np.uint64(0x7FFFFFFFFFFFFFFF))
     return (
@@ -132,7 +132,7 @@ def unpack(record):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _emit(geometry, queue, line, mask, full, site, kind, counted):  # type: ignore[no-untyped-def]
+def _emit(geometry, queue, line, mask, full, site, kind, counted):
     """Queue a request for the next level down, in the longer of the two levels' lines."""
     here, next_ = geometry.granules_per_line, geometry.down_granules
     if here < next_:
@@ -144,7 +144,7 @@ def _emit(geometry, queue, line, mask, full, site, kind, counted):  # type: igno
 
 
 @inner
-def _promote(cache, slot, bin_):  # type: ignore[no-untyped-def]
+def _promote(cache, slot, bin_):
     """Make a slot the most recent of its set."""
     slots = cache.slots
     tail = np.int64(cache.sets[2 * bin_])
@@ -163,7 +163,7 @@ def _promote(cache, slot, bin_):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _drop(geometry, cache, instance, slot, bin_):  # type: ignore[no-untyped-def]
+def _drop(geometry, cache, instance, slot, bin_):
     """Invalidate a slot: it is the next to be filled."""
     cache.lines[2 * (instance * geometry.n_lines + cache.slots[slot + LINE])] = -1
     cache.slots[slot + LINE] = -1
@@ -178,7 +178,7 @@ def _drop(geometry, cache, instance, slot, bin_):  # type: ignore[no-untyped-def
 
 
 @inner
-def _tree_touch(geometry, cache, way, bin_):  # type: ignore[no-untyped-def]
+def _tree_touch(geometry, cache, way, bin_):
     """Point every node on the way's path away from it."""
     node, span, base = 1, geometry.ways, bin_ * geometry.ways
     while span > 1:
@@ -189,7 +189,7 @@ def _tree_touch(geometry, cache, way, bin_):  # type: ignore[no-untyped-def]
 
 
 @inner
-def touch(geometry, cache, slot, bin_):  # type: ignore[no-untyped-def]
+def touch(geometry, cache, slot, bin_):
     """A hit, as the replacement policy sees it."""
     if geometry.replacement == LRU:
         _promote(cache, slot, bin_)
@@ -198,7 +198,7 @@ def touch(geometry, cache, slot, bin_):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _victim(geometry, cache, rng, bin_):  # type: ignore[no-untyped-def]
+def _victim(geometry, cache, rng, bin_):
     """The slot to fill: an empty one, else the policy's choice."""
     if geometry.replacement <= FIFO:
         slot = np.int64(cache.sets[2 * bin_])
@@ -225,7 +225,7 @@ def _victim(geometry, cache, rng, bin_):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _write_back(geometry, tables, cache, counts, queue, n_site, slot, counted):  # type: ignore[no-untyped-def]
+def _write_back(geometry, tables, cache, counts, queue, n_site, slot, counted):
     """Send a slot's dirty sectors down, on behalf of the site that wrote last."""
     meta = np.int64(cache.slots[slot + META])
     dirty = (meta >> 8) & 0xFF
@@ -253,9 +253,7 @@ def _write_back(geometry, tables, cache, counts, queue, n_site, slot, counted): 
 
 
 @inner
-def _allocate(  # type: ignore[no-untyped-def]
-    geometry, tables, cache, counts, queue, rng, n_site, instance, line, bin_, counted
-):
+def _allocate(geometry, tables, cache, counts, queue, rng, n_site, instance, line, bin_, counted):
     """A slot for an absent line; what it held is evicted, and written back where dirty."""
     slot = _victim(geometry, cache, rng, bin_)
     old = np.int64(cache.slots[slot + LINE])
@@ -273,7 +271,7 @@ def _allocate(  # type: ignore[no-untyped-def]
 
 
 @inner
-def _fill(geometry, cache, slot, fetched, now):  # type: ignore[no-untyped-def]
+def _fill(geometry, cache, slot, fetched, now):
     """Mark sectors valid that were asked for from below just now; what was valid is there already."""
     meta = np.int64(cache.slots[slot + META])
     fresh = fetched & ~meta
@@ -286,7 +284,7 @@ def _fill(geometry, cache, slot, fetched, now):  # type: ignore[no-untyped-def]
 
 
 @inner
-def pending(geometry, tables, cache, slot, hit, now, window):  # type: ignore[no-untyped-def]
+def pending(geometry, tables, cache, slot, hit, now, window):
     """How many of the hit sectors were asked for less than `window` turns ago."""
     if now - cache.slots[slot + FILLED] >= window:
         return np.int64(0)
@@ -299,7 +297,7 @@ def pending(geometry, tables, cache, slot, hit, now, window):  # type: ignore[no
 
 
 @inner
-def read(  # type: ignore[no-untyped-def]
+def read(
     geometry, tables, cache, counts, queue, rng, n_site,
     instance, line, mask, site, kind, counted, now, window,
 ):  # fmt: skip
@@ -336,7 +334,7 @@ def read(  # type: ignore[no-untyped-def]
 
 
 @inner
-def _pass_store(geometry, tables, counts, queue, row, line, mask, full, site, kind, counted, bytes_, n_bytes):  # type: ignore[no-untyped-def]  # fmt: skip
+def _pass_store(geometry, tables, counts, queue, row, line, mask, full, site, kind, counted, bytes_, n_bytes):  # fmt: skip
     """Send a store on to the next level as it came."""
     counts[row, WRITE_GRANULES] += tables.n_granules[mask]
     for k in range(n_bytes):
@@ -346,7 +344,7 @@ def _pass_store(geometry, tables, counts, queue, row, line, mask, full, site, ki
 
 
 @inner
-def _merge_bytes(geometry, tables, cache, slot, need, mask, full, bytes_):  # type: ignore[no-untyped-def]
+def _merge_bytes(geometry, tables, cache, slot, need, mask, full, bytes_):
     """Lay partly written granules over a slot; a sector whose bytes are all written is valid."""
     bytes_at = slot + TURNS + geometry.granules_per_line
     meta = np.int64(cache.slots[slot + META])
@@ -371,7 +369,7 @@ def _merge_bytes(geometry, tables, cache, slot, need, mask, full, bytes_):  # ty
 
 
 @inner
-def write(  # type: ignore[no-untyped-def]
+def write(
     geometry, tables, cache, counts, queue, rng, n_site,
     instance, line, mask, full, site, counted, now, bytes_, n_bytes,
 ):  # fmt: skip
@@ -437,7 +435,7 @@ def write(  # type: ignore[no-untyped-def]
 
 
 @inner
-def update(  # type: ignore[no-untyped-def]
+def update(
     geometry, tables, cache, counts, queue, rng, n_site,
     instance, line, mask, site, counted, now, window, bytes_,
 ):  # fmt: skip

@@ -55,7 +55,7 @@ def _marked(function: Any) -> Any:
     return function
 
 
-@intrinsic
+@intrinsic  # type: ignore[untyped-decorator]
 def prefetch(typing_context: Any, array: Any, index: Any) -> Any:
     """Ask this CPU to load array[index] into its caches; nothing else happens.
 

@@ -68,7 +68,7 @@ MAX_REQUESTS_OF_ACCESS = (1 << (SITE_SHIFT - COUNT_SHIFT)) - 1
 
 
 @inner
-def pack_access(flags, kind, count, site):  # type: ignore[no-untyped-def]
+def pack_access(flags, kind, count, site):
     """An access: flags 2 bits (STARTS_SEQUENCE, BARRIER), kind 2, number of requests 13, site 15."""
     return np.uint32(flags | kind << KIND_SHIFT | count << COUNT_SHIFT | site << SITE_SHIFT)
 
@@ -99,14 +99,14 @@ SUBGROUP_WORDS = 8
 
 
 @inner
-def _push(progress, s):  # type: ignore[no-untyped-def]
+def _push(progress, s):
     wrap = len(progress.ring) - 1
     progress.ring[(progress.ends[0] + progress.ends[1]) & wrap] = s
     progress.ends[1] += 1
 
 
 @inner
-def _take(progress, k):  # type: ignore[no-untyped-def]
+def _take(progress, k):
     """Remove and return the k-th ready sub-group; those before it keep their order."""
     wrap, head = len(progress.ring) - 1, progress.ends[0]
     s = progress.ring[(head + k) & wrap]
@@ -118,7 +118,7 @@ def _take(progress, k):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _pick(progress, sampler, rng, turn, last):  # type: ignore[no-untyped-def]
+def _pick(progress, sampler, rng, turn, last):
     """Which ready sub-group has the turn."""
     n = progress.ends[1]
     if sampler == UNIFORM:
@@ -143,7 +143,7 @@ def _pick(progress, sampler, rng, turn, last):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _place(requests, progress, warming, s):  # type: ignore[no-untyped-def]
+def _place(requests, progress, warming, s):
     """A sub-group after its turn: retired, held at a barrier, parked at its start, or ready."""
     me = s * SUBGROUP_WORDS
     p = progress.subgroups[me + AT]
@@ -160,7 +160,7 @@ def _place(requests, progress, warming, s):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _settle(requests, progress, warming, g):  # type: ignore[no-untyped-def]
+def _settle(requests, progress, warming, g):
     """Release a group's barrier, and the next one, while all that are alive wait at it."""
     while progress.waiting[g] > 0 and progress.waiting[g] == progress.alive[g]:
         progress.waiting[g] = 0
@@ -171,7 +171,7 @@ def _settle(requests, progress, warming, g):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _start(requests, progress, groups, next_group):  # type: ignore[no-untyped-def]
+def _start(requests, progress, groups, next_group):
     """Bring in the next group that has anything to do; returns the index after it."""
     while next_group < len(groups):
         g = groups[next_group]
@@ -187,7 +187,7 @@ def _start(requests, progress, groups, next_group):  # type: ignore[no-untyped-d
 
 
 @inner
-def _issue(  # type: ignore[no-untyped-def]
+def _issue(
     geometry, tables, cache, counts, queue, rng, n_site, requests, progress,
     me, word, counted, turn, window, bytes_,
 ):  # fmt: skip
@@ -240,7 +240,7 @@ def _issue(  # type: ignore[no-untyped-def]
 
 
 @inner
-def _turn(  # type: ignore[no-untyped-def]
+def _turn(
     geometry, tables, cache, counts, queue, rng, n_site, requests, progress,
     s, counted, turn, window, bytes_,
 ):  # fmt: skip
@@ -273,7 +273,7 @@ def _turn(  # type: ignore[no-untyped-def]
 
 
 @inner
-def _rotate(progress, rng):  # type: ignore[no-untyped-def]
+def _rotate(progress, rng):
     """Which ready sub-group is first is chance."""
     n = progress.ends[1]
     if n > 1:
@@ -282,7 +282,7 @@ def _rotate(progress, rng):  # type: ignore[no-untyped-def]
 
 
 @hot
-def replay_core(  # type: ignore[no-untyped-def]
+def replay_core(
     geometry, tables, cache, counts, queue, rng, n_site, requests, progress,
     groups, resident, sampler, latency_turns, bytes_,
 ):  # fmt: skip
@@ -347,7 +347,7 @@ def replay_core(  # type: ignore[no-untyped-def]
 
 
 @hot
-def clear(geometry, cache):  # type: ignore[no-untyped-def]
+def clear(geometry, cache):
     """Empty a level: all instances, all sets."""
     n_bin = len(cache.sets) // 2
     words = geometry.ways * geometry.stride

@@ -27,6 +27,9 @@ SAMPLERS = ("wrr", "lrr", "gto", "uniform")
 DISPATCHES = ("round_robin", "dynamic")
 EXIT_INTERRUPTED = 130
 BACKENDS = ("local", "dask")
+DEFAULT_TRIALS, DEFAULT_HALF_WIDTH = 64, 0.005
+MOST_TRIALS = 1024
+"""Where only the half-width is given."""
 Command = Callable[..., Any]
 
 
@@ -95,6 +98,9 @@ def replay_options(command: Command) -> Command:
     @functools.wraps(command)
     def with_options(**arguments: Any) -> Any:
         own = {name: arguments.pop(name) for name in ReplayOptions.__dataclass_fields__}
+        if own["trials"] is None:
+            own["trials"] = DEFAULT_TRIALS if own["ci"] is None else MOST_TRIALS
+            own["ci"] = DEFAULT_HALF_WIDTH if own["ci"] is None else own["ci"]
         options = ReplayOptions(**own)
         if options.scheduler is not None and options.backend != "dask":
             raise MemsimError("--scheduler goes with --backend dask only")
@@ -137,9 +143,8 @@ _REPLAY_OPTIONS: tuple[Callable[[Command], Command], ...] = (
     click.option(
         "--trials",
         type=click.IntRange(min=1),
-        default=64,
-        show_default=True,
-        help="Random orderings to replay; with --ci, at most so many.",
+        help="Random orderings to replay; with --ci, at most so many. By default as many as --ci"
+        f" {DEFAULT_HALF_WIDTH} needs, from 16 to {DEFAULT_TRIALS}.",
     ),
     click.option(
         "--seed",

@@ -21,7 +21,6 @@ from memsim.cache import (
     READ_GRANULES,
     WRITE_GRANULES,
 )
-from memsim.compile import hot
 from memsim.errors import ReplayError, SnapshotWarning
 from memsim.machine import Machine
 from memsim.machine_file import load_machine, machine_to_json
@@ -30,13 +29,14 @@ from memsim.occupancy import Occupancy
 from memsim.plan import Plan, Sampler, make_plan, with_resident
 from memsim.result import MISS_KINDS, Replay
 from memsim.schedule import Dispatch
+from memsim.site_totals import site_totals
 from memsim.trace import GRANULE_BYTES, Trace
 from memsim.trial import TrialResult, Workspace, miss_kinds, run_trial
 
 SCHEMA = 1
 MAX_SAMPLES = 2048
 """DRAM latencies kept of each trial, evenly spaced over those sampled."""
-OCCUPANCY_TRIALS = 2
+OCCUPANCY_TRIALS = 1
 MAX_OCCUPANCIES = 4
 
 
@@ -206,7 +206,8 @@ def _over_occupancies(
             trials = [
                 run_trial(other, seed, i, workspace=workspace) for i in range(OCCUPANCY_TRIALS)
             ]
-        counts = sum(trial.counts for trial in trials)[:, : len(loads)][:, loads].sum(axis=1)
+        counts = np.sum([trial.counts for trial in trials], axis=0)
+        counts = counts[:, : len(loads)][:, loads].sum(axis=1)
         ratios = hit_ratio(counts)
         found.append(
             {
@@ -218,35 +219,6 @@ def _over_occupancies(
             }
         )
     return found
-
-
-@hot
-def _site_totals(site, lanes, granule_offset, byte_mask, accesses, n_lanes, sectors, useful, ideal):  # type: ignore[no-untyped-def]  # fmt: skip
-    for p in range(len(site)):
-        s = site[p]
-        if s < 0:
-            continue
-        bytes_ = 0
-        for i in range(granule_offset[p], granule_offset[p + 1]):
-            mask = byte_mask[i]
-            mask = mask - ((mask >> np.uint32(1)) & np.uint32(0x55555555))
-            mask = (mask & np.uint32(0x33333333)) + ((mask >> np.uint32(2)) & np.uint32(0x33333333))
-            mask = (mask + (mask >> np.uint32(4))) & np.uint32(0x0F0F0F0F)
-            bytes_ += np.int64((mask * np.uint32(0x01010101)) & np.uint32(0xFFFFFFFF)) >> 24
-        accesses[s] += 1
-        n_lanes[s] += lanes[p]
-        sectors[s] += granule_offset[p + 1] - granule_offset[p]
-        useful[s] += bytes_
-        ideal[s] += (bytes_ + 31) // 32
-
-
-def site_totals(trace: Trace) -> dict[str, npt.NDArray[Any]]:
-    """Per site (n_site,): sub-group accesses, lanes, 32-byte sectors, useful bytes, ideal sectors."""
-    n = len(trace.sites)
-    totals = [np.zeros(n, np.int64) for _ in range(5)]
-    _site_totals(trace.site, trace.lanes, trace.granule_offset, trace.byte_mask, *totals)
-    names = ("site_accesses", "site_lanes", "site_sectors", "site_useful_bytes")
-    return {**dict(zip(names, totals[:4], strict=True)), "site_ideal_sectors": totals[4] * 1.0}
 
 
 def _dataset(

@@ -16,7 +16,7 @@ _MIX2 = np.uint64(0x94D049BB133111EB)
 
 
 @inner
-def below(state, n):  # type: ignore[no-untyped-def]
+def below(state, n):
     """A uniform integer in [0, n), n < 2**31; advances state[0]. Bias is below n / 2**32."""
     state[0] = state[0] + _GAMMA
     z = state[0]

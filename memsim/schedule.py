@@ -69,7 +69,7 @@ def deal(
 def count_turns(requests, turns):  # type: ignore[no-untyped-def]
     """Fill turns (n_group,) with the longest sub-group's number of bulk sequences, at least 1."""
     for s in range(len(requests.group)):
-        n = 0
+        n = np.int64(0)
         for p in range(requests.subgroup_offset[s], requests.subgroup_offset[s + 1]):
             n += np.int64(requests.access[p]) & STARTS_SEQUENCE
         turns[requests.group[s]] = max(turns[requests.group[s]], n, 1)
@@ -83,9 +83,9 @@ def set_starts(requests, groups, fraction, subgroups):  # type: ignore[no-untype
     sequences: every sub-group of a group begins in the same epoch.
     """
     for g in groups:
-        n_epochs = 1
+        n_epochs = np.int64(1)
         for s in range(requests.first_subgroup[g], requests.first_subgroup[g + 1]):
-            n = 1
+            n = np.int64(1)
             for p in range(requests.subgroup_offset[s], requests.subgroup_offset[s + 1]):
                 if np.int64(requests.access[p]) & BARRIER:
                     n += 1
@@ -95,7 +95,7 @@ def set_starts(requests, groups, fraction, subgroups):  # type: ignore[no-untype
             if n_epochs > 1:
                 wanted, bit = np.int64(fraction * n_epochs), BARRIER
             else:
-                n = 0
+                n = np.int64(0)
                 for p in range(begin, end):
                     n += np.int64(requests.access[p]) & STARTS_SEQUENCE
                 wanted, bit = np.int64(fraction * n), STARTS_SEQUENCE

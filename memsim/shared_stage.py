@@ -17,7 +17,7 @@ from memsim.rng import below
 
 
 @inner
-def _next_queue(rng, active, n_active, head, stop, capacity):  # type: ignore[no-untyped-def]
+def _next_queue(rng, active, n_active, head, stop, capacity):
     """Index into `active` of a queue drawn with weight min(waiting, capacity)."""
     while n_active > 1:
         k = below(rng, n_active)
@@ -29,7 +29,7 @@ def _next_queue(rng, active, n_active, head, stop, capacity):  # type: ignore[no
 
 
 @inner
-def _shuffled_interleave(rng, head, stop, order):  # type: ignore[no-untyped-def]
+def _shuffled_interleave(rng, head, stop, order):
     """A uniformly random interleaving of the queues: weights are all that waits, unbounded."""
     total = np.int64(0)
     for q in range(len(head)):
@@ -43,7 +43,7 @@ def _shuffled_interleave(rng, head, stop, order):  # type: ignore[no-untyped-def
 
 
 @inner
-def _serve(  # type: ignore[no-untyped-def]
+def _serve(
     geometry, tables, cache, counts, queue, rng, n_site, source, pieces, record, partial_at,
     instance, now, window, bytes_,
 ):  # fmt: skip
@@ -97,7 +97,7 @@ class Scratch(NamedTuple):
 
 
 @hot
-def replay_shared(  # type: ignore[no-untyped-def]
+def replay_shared(
     geometry, tables, cache, counts, queue, rngs, n_site, source, pieces,
     head, warm, last, partial_head, instance_of, capacity, window, scratch,
 ):  # fmt: skip

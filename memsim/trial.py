@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -77,9 +78,11 @@ def run_trial(
     *,
     workspace: Workspace | None = None,
     change: Callable[[list[LevelPlan]], list[LevelPlan]] | None = None,
+    depth: int | None = None,
 ) -> TrialResult:
     """Replay one ordering; it depends on (seed, trial) alone.
 
+    depth : how many levels to replay; memory is left out where it is not all of them
     change : alters the levels first (the kinds of misses are told apart with it)
     """
     work = workspace or Workspace(plan)
@@ -99,18 +102,19 @@ def run_trial(
         levels = change(levels)
         caches = [level.empty_cache() for level in levels]
     counts = np.zeros((len(levels), 2 * plan.n_sites, N_COUNTS), np.int64)
-    core_states = core_seed.generate_state(plan.machine.n_cores, np.uint64)
+    core_states = _states(core_seed, plan.machine.n_cores)
     first, warm, last, partial_first, turns = core_stage(
         plan, levels[0], caches[0], counts[0], work.queues[0], core_states, fractions
     )
     core_of_queue = np.arange(plan.machine.n_cores, dtype=np.int64)
     longest = max(int(turns.max(initial=0)), 1)
-    for k in range(1, len(levels)):
+    n_replayed = len(levels) if depth is None else depth
+    for k in range(1, n_replayed):
         source, queue = work.queues[k - 1], work.queues[k]
         level = plan.machine.levels[k]
         clear(levels[k].geometry, caches[k])
         queue.used[:] = 0
-        rngs = level_seeds[k].generate_state(2, np.uint64)
+        rngs = _states(level_seeds[k], 2)
         below_latency = (
             plan.machine.levels[k + 1].latency_cycles
             if k + 1 < len(levels)
@@ -171,6 +175,10 @@ def run_trial(
         dram_read_bytes=int(counted[-1, :, cache.READ_GRANULES].sum()) * GRANULE_BYTES,
         dram_write_bytes=int(counted[-1, :, cache.WRITE_GRANULES].sum()) * GRANULE_BYTES,
     )
+
+
+def _states(sequence: np.random.SeedSequence, n: int) -> npt.NDArray[np.uint64]:
+    return np.asarray(sequence.generate_state(n, np.uint64), np.uint64)
 
 
 def pieces_of(above: LevelPlan, level: LevelPlan) -> int:
@@ -321,7 +329,8 @@ def miss_kinds(
                     seed,
                     actual.trial,
                     workspace=workspace,
-                    change=lambda levels, k=k, slots=slots: _with_slots(levels, k, slots),  # type: ignore[misc]
+                    change=functools.partial(_with_slots, k=k, slots=slots),
+                    depth=k + 1,
                 ).counts[k]
             )
             for slots in (lambda level: level.geometry.n_lines, lambda level: level.n_slots)
@@ -340,7 +349,7 @@ def _misses(counts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
 
 
 def _with_slots(
-    levels: list[LevelPlan], k: int, slots: Callable[[LevelPlan], int]
+    levels: list[LevelPlan], *, k: int, slots: Callable[[LevelPlan], int]
 ) -> list[LevelPlan]:
     changed = list(levels)
     changed[k] = levels[k].fully_associative(slots(levels[k]))
