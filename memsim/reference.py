@@ -143,8 +143,8 @@ def reference_trial(
         longest = max(longest, running.turn)
 
     for k in range(1, len(levels)):
-        stream = Stream(int(level_seeds[k].generate_state(1, np.uint64)[0]))
-        cache = ReferenceCache(levels[k], counts[k], stream, moved)
+        draws, victims = (Stream(int(s)) for s in level_seeds[k].generate_state(2, np.uint64))
+        cache = ReferenceCache(levels[k], counts[k], victims, moved)
         # The requests that pass while one miss is under way, at the mean rate.
         in_flight = min(misses_take[k] / machine.cycles_per_turn, resident * SAMPLED_TURNS)
         window = max(1, int(in_flight * sum(map(len, queues)) / longest))
@@ -153,7 +153,7 @@ def reference_trial(
             cache.forget_pending()
             below: list[Request] = []
             warm_below = 0
-            order = merged(queues, warm, levels[k - 1].pending_requests, stream)
+            order = merged(queues, warm, levels[k - 1].pending_requests, draws)
             for now, (q, request) in enumerate(order):
                 # Behind the first shared level there is one queue, and one instance.
                 instance = q // levels[k].cores_per_instance if k == 1 else 0

@@ -94,8 +94,10 @@ def levels(draw: st.DrawFn, name: str, n_cores: int, first: bool, middle: bool) 
         write_policy=draw(st.sampled_from(["write_through", "write_back", "write_back"])),
         write_allocate=draw(
             st.sampled_from(
-                ["none", "no_fetch", "fetch_on_write", "lazy_fetch_on_read"]
-                + ["lazy_fetch_on_read", "update_memory_and_fetch"]
+                [
+                    *("none", "no_fetch", "fetch_on_write", "update_memory_and_fetch"),
+                    *("lazy_fetch_on_read", "lazy_fetch_on_read"),
+                ]
             )
         ),
         write_hit=draw(st.sampled_from(["update", "update", "evict"])),

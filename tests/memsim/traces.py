@@ -56,7 +56,9 @@ def make_trace(
     n = len(site)
     return Trace(
         sites=sites(*directions),
-        arrays=(ArrayExtent(name="a", base_bytes=0, size_bytes=32 * (max(granule, default=0) + 1)),),
+        arrays=(
+            ArrayExtent(name="a", base_bytes=0, size_bytes=32 * (max(granule, default=0) + 1)),
+        ),
         launch=Launch(
             kernel="made",
             n_groups=len(groups),
@@ -104,9 +106,7 @@ def csr_like(
     granule = lanes[keep]
     return Trace(
         sites=sites("load", "load", "load"),
-        arrays=(
-            ArrayExtent(name="a", base_bytes=0, size_bytes=int(granule.max() + 1) * 32),
-        ),
+        arrays=(ArrayExtent(name="a", base_bytes=0, size_bytes=int(granule.max() + 1) * 32),),
         launch=Launch(kernel="csr_like", n_groups=n_subgroup // 4, group_items=128),
         subgroup_size=32,
         workgroup=(np.arange(n_subgroup) // 4).astype(np.int32),
