@@ -82,8 +82,8 @@ def run_trial(
 ) -> TrialResult:
     """Replay one ordering; it depends on (seed, trial) alone.
 
-    depth : how many levels to replay; memory is left out where it is not all of them
     change : alters the levels first (the kinds of misses are told apart with it)
+    depth : how many levels to replay; memory is left out where it is not all of them
     """
     work = workspace or Workspace(plan)
     sequence = trial_sequence(seed, trial)
@@ -165,8 +165,9 @@ def run_trial(
         warm = np.array([warm_below], np.int64)
         last = np.array([queue.used[0]], np.int64)
         partial_first = np.zeros(1, np.int64)
-    queue = work.queues[len(levels) - 1]
-    sample = _dram_stage(plan, levels[-1], queue, last, warm, dram_seed, shift)
+    sample = dram.DramSample(np.zeros(0, np.float32), float("nan"))
+    if n_replayed == len(levels):
+        sample = _dram_stage(plan, levels[-1], work.queues[-1], last, warm, dram_seed, shift)
     counted = counts[:, : plan.n_sites]
     return TrialResult(
         trial=trial,
