@@ -84,65 +84,119 @@ def run_trials(
 
     plans : one a snapshot; trial i replays plans[i % len(plans)]
     ci : stop once every hit ratio's 95 % interval has this half-width, from 16 trials on
-    scratch : a folder that all workers see, for the plan's files; a temporary one by default
+    jobs, backend, scheduler, scratch : see Workers
     """
+    with Workers(
+        plans, jobs=min(jobs, trials), backend=backend, scheduler=scheduler, scratch=scratch
+    ) as workers:
+        return trials_on(workers, seed=seed, trials=trials, ci=ci, progress=progress)
+
+
+def trials_on(
+    workers: Workers,
+    *,
+    seed: int,
+    trials: int,
+    ci: float | None = None,
+    progress: Progress | None = None,
+) -> tuple[list[TrialResult], bool]:
+    """As run_trials, on workers that are there already."""
     done: list[TrialResult] = []
     stopping = Stopping(ci)
-    with _results(plans, seed, trials, jobs, backend, scheduler, scratch) as results:
-        try:
+    n_plans = len(workers.plans)
+    try:
+        with workers.run(_trial, [(i % n_plans, (seed, i)) for i in range(trials)]) as results:
             for result in results:
                 done.append(result)
                 if progress is not None:
                     progress(len(done), trials)
                 if stopping.enough(result):
                     break
-        except KeyboardInterrupt:
-            if not done:
-                raise
-            return done, True
+    except KeyboardInterrupt:
+        if not done:
+            raise
+        return done, True
     return done, False
 
 
-@contextlib.contextmanager
-def _results(
-    plans: Sequence[Plan],
-    seed: int,
-    trials: int,
-    jobs: int,
-    backend: Backend,
-    scheduler: str | None,
-    scratch: Path | None,
-) -> Iterator[Iterator[TrialResult]]:
-    jobs = min(jobs, trials)
-    if backend == "local" and jobs == 1:
-        yield _in_process(plans, seed, trials)
-        return
-    folder = Path(tempfile.mkdtemp(prefix="memsim-", dir=scratch))
-    try:
-        for k, plan in enumerate(plans):
-            (folder / str(k)).mkdir()
-            save_plan(plan, folder / str(k))
-        with _parallel(backend, scheduler, jobs) as parallel:
-            results = parallel(
-                joblib.delayed(trial_in_folder)(str(folder / str(i % len(plans))), seed, i)
-                for i in range(trials)
+def _trial(plan: Plan, workspace: Workspace, seed: int, trial: int) -> TrialResult:
+    return run_trial(plan, seed, trial, workspace=workspace)
+
+
+Task = Callable[..., Any]
+"""task(plan, workspace, *arguments), a module's function: workers find it by name."""
+
+
+class Workers:
+    """Those who run tasks on plans: this process, its children, or a Dask cluster.
+
+    plans : what tasks are given
+    jobs : processes; with one, tasks run here
+    scheduler : address of the Dask scheduler, for backend `dask`
+    scratch : a folder that all workers see, for the plans' files; a temporary one by default
+    """
+
+    def __init__(
+        self,
+        plans: Sequence[Plan],
+        *,
+        jobs: int = 1,
+        backend: Backend = "local",
+        scheduler: str | None = None,
+        scratch: Path | None = None,
+    ) -> None:
+        self.plans = plans
+        self._in_process = backend == "local" and jobs == 1
+        self._jobs, self._backend, self._scheduler = jobs, backend, scheduler
+        self._scratch = scratch
+        self._workspaces: dict[int, Workspace] = {}
+        self._stack = contextlib.ExitStack()
+
+    def __enter__(self) -> Workers:
+        if self._in_process:
+            return self
+        with contextlib.ExitStack() as stack:
+            self._folder = Path(tempfile.mkdtemp(prefix="memsim-", dir=self._scratch))
+            stack.callback(shutil.rmtree, self._folder, ignore_errors=True)
+            for k, plan in enumerate(self.plans):
+                (self._folder / str(k)).mkdir()
+                save_plan(plan, self._folder / str(k))
+            self._parallel = stack.enter_context(
+                _parallel(self._backend, self._scheduler, self._jobs)
             )
-            try:
-                yield results
-            finally:
-                with warnings.catch_warnings():
-                    # Trials beyond the stopping point are dropped on purpose.
-                    warnings.simplefilter("ignore")
-                    results.close()
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+            self._stack = stack.pop_all()
+        return self
 
+    def __exit__(self, *exception: object) -> None:
+        self._stack.close()
 
-def _in_process(plans: Sequence[Plan], seed: int, trials: int) -> Iterator[TrialResult]:
-    workspaces = [Workspace(plan) for plan in plans]
-    for i in range(trials):
-        k = i % len(plans)
-        yield run_trial(plans[k], seed, i, workspace=workspaces[k])
+    @contextlib.contextmanager
+    def run(
+        self, task: Task, arguments: Sequence[tuple[int, tuple[Any, ...]]]
+    ) -> Iterator[Iterator[Any]]:
+        """The task's results in order, for each (number of a plan, further arguments).
+
+        Leaving the context drops what has not been asked for.
+        """
+        if self._in_process:
+            yield (task(self.plans[k], self._workspace(k), *rest) for k, rest in arguments)
+            return
+        results = self._parallel(
+            joblib.delayed(_in_folder)(task, str(self._folder / str(k)), rest)
+            for k, rest in arguments
+        )
+        try:
+            yield results
+        finally:
+            with warnings.catch_warnings():
+                # Trials beyond the stopping point are dropped on purpose.
+                warnings.simplefilter("ignore")
+                results.close()
+
+    def _workspace(self, k: int) -> Workspace:
+        if k not in self._workspaces:
+            self._workspaces[k] = Workspace(self.plans[k])
+        return self._workspaces[k]
 
 
 @contextlib.contextmanager
@@ -169,7 +223,6 @@ def _opened(folder: str) -> tuple[Plan, Workspace]:
     return plan, Workspace(plan)
 
 
-def trial_in_folder(folder: str, seed: int, trial: int) -> TrialResult:
-    """Run one trial of a plan that lies in a folder; a worker keeps the last few open."""
-    plan, workspace = _opened(folder)
-    return run_trial(plan, seed, trial, workspace=workspace)
+def _in_folder(task: Task, folder: str, arguments: tuple[Any, ...]) -> Any:
+    """Run a task on a plan that lies in a folder; a worker keeps the last few open."""
+    return task(*_opened(folder), *arguments)

@@ -168,18 +168,22 @@ def make_plan(
     return plan, occupancy
 
 
-def with_resident(plan: Plan, trace: Trace, machine: Machine, groups_per_core: int) -> Plan:
-    """The same requests with another number of groups a core (and the carve-out that goes with it)."""
+def changes_for_occupancy(
+    plan: Plan, trace: Trace, machine: Machine, groups_per_core: int
+) -> dict[str, Any]:
+    """Fields of the plan that another number of resident groups changes, the carve-out included.
+
+    machine : as it is before any carve-out
+    """
     ordering = plan.ordering
     dealt = deal(trace.n_groups, machine.n_cores, groups_per_core)
     warmup = ordering.warmup_waves and _warmup(trace, dealt)
-    return dataclasses.replace(
-        plan,
-        machine=machine.replace(levels=levels_for(machine, trace.launch, groups_per_core)),
-        resident=groups_per_core,
-        deal=dealt,
-        ordering=dataclasses.replace(ordering, warmup_waves=warmup, dispatch="round_robin"),
-    )
+    return {
+        "machine": machine.replace(levels=levels_for(machine, trace.launch, groups_per_core)),
+        "resident": groups_per_core,
+        "deal": dealt,
+        "ordering": dataclasses.replace(ordering, warmup_waves=warmup, dispatch="round_robin"),
+    }
 
 
 def _warmup(trace: Trace, dealt: Deal) -> int:

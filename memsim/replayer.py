@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import platform
 import warnings
@@ -24,19 +25,18 @@ from memsim.cache import (
 from memsim.errors import ReplayError, SnapshotWarning
 from memsim.machine import Machine
 from memsim.machine_file import load_machine, machine_to_json
-from memsim.montecarlo import Backend, Progress, hit_ratio, run_trials
+from memsim.montecarlo import Backend, Progress, Workers, hit_ratio, trials_on
 from memsim.occupancy import Occupancy
-from memsim.plan import Plan, Sampler, make_plan, with_resident
+from memsim.plan import Plan, Sampler, changes_for_occupancy, make_plan
 from memsim.result import MISS_KINDS, Replay
 from memsim.schedule import Dispatch
 from memsim.site_totals import site_totals
 from memsim.trace import GRANULE_BYTES, Trace
-from memsim.trial import TrialResult, Workspace, miss_kinds, run_trial
+from memsim.trial import TrialResult, miss_kinds, misses_of, misses_with, run_trial
 
 SCHEMA = 1
 MAX_SAMPLES = 2048
 """DRAM latencies kept of each trial, evenly spaced over those sampled."""
-OCCUPANCY_TRIALS = 1
 MAX_OCCUPANCIES = 4
 
 
@@ -103,22 +103,22 @@ def replay(
         _warn_if_short(one, plan)
         plans.append(plan)
     assert occupancy is not None
-    results, interrupted = run_trials(
-        plans,
-        seed=seed,
-        trials=trials,
-        jobs=jobs,
-        ci=ci,
-        backend=backend,
-        scheduler=scheduler,
-        scratch=scratch,
-        progress=progress,
-    )
-    kinds = np.zeros((3, *results[0].counts.shape[:2]), np.int64)
+    kinds: npt.NDArray[np.int64] | None = None
     over: list[dict[str, Any]] = []
-    if not interrupted:
-        kinds = miss_kinds(plans[0], seed, results[0], Workspace(plans[0]))
-        over = _over_occupancies(plans[0], traces[0], machine, occupancy, seed, results)
+    with Workers(
+        plans, jobs=min(jobs, trials), backend=backend, scheduler=scheduler, scratch=scratch
+    ) as workers:
+        results, interrupted = trials_on(
+            workers, seed=seed, trials=trials, ci=ci, progress=progress
+        )
+        try:
+            if not interrupted:
+                kinds = _miss_kinds(workers, seed, results[0])
+                over = _over_occupancies(workers, traces[0], machine, occupancy, seed, results[0])
+        except KeyboardInterrupt:
+            interrupted = True
+    if kinds is None:
+        kinds = np.zeros((3, *results[0].counts.shape[:2]), np.int64)
     attributes = {
         "schema": SCHEMA,
         "kernel": traces[0].launch.kernel,
@@ -183,42 +183,58 @@ def _provenance(trace: Trace) -> dict[str, Any]:
     }
 
 
+def _miss_kinds(workers: Workers, seed: int, actual: TrialResult) -> npt.NDArray[np.int64]:
+    """(3, n_level, n_site): cold, capacity and conflict misses of the first trial's ordering."""
+    n_level = actual.counts.shape[0]
+    tasks = [
+        (0, (seed, actual.trial, k, kind))
+        for k in range(n_level)
+        for kind in ("unbounded", "associative")
+    ]
+    with workers.run(misses_with, tasks) as found:
+        misses = np.array(list(found), np.int64).reshape(n_level, 2, -1)
+    return miss_kinds(misses_of(actual.counts), misses[:, 0], misses[:, 1])
+
+
+def _counts_with(
+    plan: Plan, workspace: object, changes: dict[str, Any], seed: int
+) -> npt.NDArray[np.int64]:
+    return run_trial(dataclasses.replace(plan, **changes), seed, 0).counts
+
+
 def _over_occupancies(
-    plan: Plan,
+    workers: Workers,
     trace: Trace,
     machine: Machine,
     occupancy: Occupancy,
     seed: int,
-    results: list[TrialResult],
+    actual: TrialResult,
 ) -> list[dict[str, Any]]:
     """Load hit ratios at feasible occupancies, where registers are unknown and leave it open."""
     if len(occupancy.feasible) < 2:
         return []
+    plan = workers.plans[0]
     picks = np.linspace(0, len(occupancy.feasible) - 1, MAX_OCCUPANCIES).round().astype(int)
+    others = sorted({occupancy.feasible[i] for i in picks} - {plan.resident})
+    tasks = [(0, (changes_for_occupancy(plan, trace, machine, n), seed)) for n in others]
+    with workers.run(_counts_with, tasks) as found:
+        counts = dict(zip(others, found, strict=True))
+    counts[plan.resident] = actual.counts
     loads = np.array([site.direction == "load" for site in trace.sites])
-    found = []
-    for groups in sorted({occupancy.feasible[i] for i in picks}):
-        if groups == plan.resident:
-            trials = results[:OCCUPANCY_TRIALS]
-        else:
-            other = with_resident(plan, trace, machine, groups)
-            workspace = Workspace(other)
-            trials = [
-                run_trial(other, seed, i, workspace=workspace) for i in range(OCCUPANCY_TRIALS)
-            ]
-        counts = np.sum([trial.counts for trial in trials], axis=0)
-        counts = counts[:, : len(loads)][:, loads].sum(axis=1)
-        ratios = hit_ratio(counts)
-        found.append(
-            {
-                "groups_per_core": int(groups),
-                "load_hit_ratio": {
-                    level.name: None if np.isnan(ratio) else float(ratio)
-                    for level, ratio in zip(machine.levels, ratios, strict=True)
-                },
-            }
-        )
-    return found
+    return [
+        {
+            "groups_per_core": int(groups),
+            "load_hit_ratio": {
+                level.name: None if np.isnan(ratio) else float(ratio)
+                for level, ratio in zip(
+                    machine.levels,
+                    hit_ratio(counts[groups][:, : len(loads)][:, loads].sum(axis=1)),
+                    strict=True,
+                )
+            },
+        }
+        for groups in sorted(counts)
+    ]
 
 
 def _dataset(

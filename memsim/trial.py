@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -309,49 +309,45 @@ def unpack_many(record: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[np.int64], 
     )
 
 
-def miss_kinds(
-    plan: Plan, seed: int, actual: TrialResult, workspace: Workspace | None = None
+MissCache = Literal["unbounded", "associative"]
+
+
+def misses_with(
+    plan: Plan, workspace: Workspace | None, seed: int, trial: int, k: int, cache_: MissCache
 ) -> npt.NDArray[np.int64]:
-    """(3, n_level, n_site): cold, capacity and conflict misses of one trial's ordering.
+    """(n_site,) misses of level k where it is unbounded, or fully associative LRU of its size.
 
-    Hill's definitions, each level fed what the real levels above let through: cold misses happen
-    in an unbounded cache too; capacity misses, besides, in a fully associative LRU of the same
-    size; conflict misses are the rest. Where the real level beats that LRU there are none, and all
-    the rest is capacity.
+    The levels above are the real ones; the ordering is the trial's.
     """
-    n_level = actual.counts.shape[0]
-    kinds = np.zeros((3, n_level, plan.n_sites), np.int64)
-    for k in range(n_level):
-        misses = _misses(actual.counts[k])
-        unbounded, associative = (
-            _misses(
-                run_trial(
-                    plan,
-                    seed,
-                    actual.trial,
-                    workspace=workspace,
-                    change=functools.partial(_with_slots, k=k, slots=slots),
-                    depth=k + 1,
-                ).counts[k]
-            )
-            for slots in (lambda level: level.geometry.n_lines, lambda level: level.n_slots)
-        )
-        cold = np.minimum(unbounded, misses)
-        capacity = np.clip(np.minimum(associative, misses) - cold, 0, None)
-        kinds[:, k] = cold, capacity, misses - cold - capacity
-    return kinds
+
+    def changed(levels: list[LevelPlan]) -> list[LevelPlan]:
+        level = levels[k]
+        slots = level.geometry.n_lines if cache_ == "unbounded" else level.n_slots
+        return [*levels[:k], level.fully_associative(slots), *levels[k + 1 :]]
+
+    result = run_trial(plan, seed, trial, workspace=workspace, change=changed, depth=k + 1)
+    return misses_of(result.counts[k])
 
 
-def _misses(counts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+def miss_kinds(
+    actual: npt.NDArray[np.int64],
+    unbounded: npt.NDArray[np.int64],
+    associative: npt.NDArray[np.int64],
+) -> npt.NDArray[np.int64]:
+    """(3, ...) cold, capacity and conflict misses out of three counts of misses, each (...).
+
+    Hill's definitions: cold misses happen in an unbounded cache too; capacity misses, besides, in a
+    fully associative LRU of the same size; conflict misses are the rest. Where the real level beats
+    that LRU there are none, and all the rest is capacity.
+    """
+    cold = np.minimum(unbounded, actual)
+    capacity = np.clip(np.minimum(associative, actual) - cold, 0, None)
+    return np.stack([cold, capacity, actual - cold - capacity])
+
+
+def misses_of(counts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """accesses - hits - pending over the last axis of counts."""
     missed: npt.NDArray[np.int64] = (
-        counts[:, cache.ACCESSES] - counts[:, cache.HITS] - counts[:, cache.PENDING]
+        counts[..., cache.ACCESSES] - counts[..., cache.HITS] - counts[..., cache.PENDING]
     )
     return missed
-
-
-def _with_slots(
-    levels: list[LevelPlan], *, k: int, slots: Callable[[LevelPlan], int]
-) -> list[LevelPlan]:
-    changed = list(levels)
-    changed[k] = levels[k].fully_associative(slots(levels[k]))
-    return changed

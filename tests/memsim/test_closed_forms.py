@@ -19,7 +19,14 @@ from memsim.machine import Machine, load_machine
 from memsim.plan import make_plan
 from memsim.rng import Stream, trial_sequence
 from memsim.trace import BARRIER_SITE, Trace
-from memsim.trial import TrialResult, Workspace, miss_kinds, run_trial
+from memsim.trial import (
+    TrialResult,
+    Workspace,
+    miss_kinds,
+    misses_of,
+    misses_with,
+    run_trial,
+)
 
 HALF = 0x0000FFFF
 OTHER_HALF = 0xFFFF0000
@@ -150,8 +157,9 @@ def test_kinds_of_misses() -> None:
         (machine(level(ways=2)), [0, 1, 2, 3] * 5, [4, 16, 0]),
     ):
         plan, _ = make_plan(loads(sweep), on)
-        kinds = miss_kinds(plan, 1, run_trial(plan, 1, 0))
-        assert list(kinds[:, 0, 0]) == expected
+        actual = misses_of(run_trial(plan, 1, 0).counts[0])
+        without = [misses_with(plan, None, 1, 0, 0, c) for c in ("unbounded", "associative")]
+        assert list(miss_kinds(actual, *without)[:, 0]) == expected
 
 
 # Chance
