@@ -14,7 +14,7 @@ from memsim.plan import Plan, make_plan
 from memsim.statistics import estimate
 
 REPETITIONS = 400
-TRUTH_TRIALS = 20_000
+TRUTH_TRIALS = 10_000
 SITE = 0  # a load whose L1 hits depend on who comes first
 
 
@@ -79,8 +79,8 @@ def test_stopping_from_the_second_trial_on_would_not_do(monkeypatch: pytest.Monk
     """Why there are at least 16: of one ratio alone, two trials that happen to agree stop at once."""
     groups = [[[(0, [(5 * g + i * i) % 24]) for i in range(8)]] for g in range(8)]
     on = machine(level(ways=-1, sets=6), max_groups=8)
-    alone = make_plan(make_trace(groups), on)[0]
+    alone = make_plan(make_trace(groups), on, sampler="uniform")[0]
     truth = ratios(alone, 10**6, TRUTH_TRIALS).mean(axis=1)
-    assert coverage(alone, truth, 400, ci=0.01)[0] >= 0.90
+    assert coverage(alone, truth, 400, ci=0.02)[0] >= 0.90
     monkeypatch.setattr(montecarlo, "MIN_TRIALS_TO_STOP", 2)
-    assert coverage(alone, truth, 400, ci=0.01)[0] < 0.90
+    assert coverage(alone, truth, 400, ci=0.02)[0] < 0.90

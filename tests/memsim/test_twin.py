@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, given, settings
-from random_cases import cases
+from random_cases import SITES, cases
+from traces import make_trace
 
 from memsim.cache import READ_GRANULES, WRITE_GRANULES
-from memsim.machine import Machine
+from memsim.machine import Machine, load_machine
 from memsim.plan import make_plan
 from memsim.reference import reference_trial
 from memsim.reference_cache import Request
-from memsim.trace import Trace
+from memsim.trace import BARRIER_SITE, Trace
 from memsim.trial import Workspace, run_trial, unpack_many
 
 KINDS = ("load", "store", "atomic")
@@ -77,3 +80,52 @@ def compare(trace: Trace, on: Machine, seed: int, trial: int, options: dict[str,
 def test_fast_trial_equals_its_twin(case: tuple[Trace, Machine, dict[str, Any], int]) -> None:
     trace, on, options, seed = case
     compare(trace, on, seed, seed % 3, options)
+
+
+def many_groups(subgroup_size: int, seed: int) -> Trace:
+    """A few thousand requests: gathers, sweeps and stores in groups with a barrier."""
+    rng = np.random.default_rng(seed)
+    groups = []
+    for g in range(24):
+        subgroups = []
+        for s in range(2):
+            accesses: list[tuple[Any, ...]] = []
+            for i in range(12):
+                near = sorted({int(x) for x in rng.zipf(1.3, size=8).clip(max=4000)})
+                swept = range(64 * g + 4 * i, 64 * g + 4 * i + 4)
+                accesses.append((0, swept))
+                accesses.append((3, near, False))
+                if i == 6:
+                    accesses.append((BARRIER_SITE, []))
+                if i % 3 == s:
+                    accesses.append((1 + i % 2, near, True, [0xFF] * len(near)))
+            subgroups.append(accesses)
+        groups.append(subgroups)
+    return make_trace(groups, SITES, subgroup_size=subgroup_size, whole=False)
+
+
+@pytest.mark.parametrize("name", ["c1060", "c2050", "titan_x", "v100", "v100-accelsim"])
+@pytest.mark.parametrize("sampler", ["wrr", "gto"])
+def test_shipped_machines(name: str, sampler: str) -> None:
+    """With a few cores and an eighth of the L1, so that something is evicted."""
+    shipped = load_machine(name)
+    levels = tuple(
+        dataclasses.replace(
+            cache,
+            cores_per_instance=min(cache.cores_per_instance, 3),
+            size_bytes=cache.size_bytes // 8,
+            ways=cache.ways if cache.ways == -1 else max(1, cache.ways // 8),
+            storage_bytes=0,
+            local_carveouts_bytes=(),
+        )
+        for cache in shipped.levels
+    )
+    on = shipped.replace(n_cores=3, levels=levels)
+    options = {"sampler": sampler, "groups_per_core": 3, "warm_l2": sampler == "gto"}
+    compare(many_groups(32, 1), on, 2, 3, options)
+    compare(many_groups(32, 4), on, 5, 6, {**options, "dispatch": "dynamic"})
+
+
+@pytest.mark.parametrize("name", ["mi210", "mi300x"])
+def test_shipped_machines_of_64_lanes(name: str) -> None:
+    compare(many_groups(64, 1), load_machine(name), 2, 3, {"groups_per_core": 2})
