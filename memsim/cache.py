@@ -76,9 +76,9 @@ class Cache(NamedTuple):
     lines : (n_instance * n_lines * 2,) int32: where a line is (a slot, -1 where absent), its set
     slots : (n_instance * n_sets * ways * stride,) int32; a slot is the index of its first word.
         Words: LINE (-1 empty), META (granule masks: valid | dirty << 8 | partly written << 16 |
-        brought in by a write << 24), PREV and NEXT in the set's recency ring, FILLED (turn of the
-        last fill), WRITER (site that wrote last), then per granule the turn of its fill, and
-        where stores are kept under a mask the bytes written
+        brought in by a write << 24), PREV and NEXT in the set's recency ring, then per granule the
+        turn of its fill; where stores are kept, the site that wrote last; and where they are kept
+        under a mask, per granule the bytes written
     sets : (n_instance * n_sets * 2,) int32: the back of the recency ring and nothing, for LRU and
         FIFO; else the first empty slot, which others follow through NEXT, and how many are filled
     tree : (n_instance * n_sets * ways,) uint8, nodes of tree-PLRU, or (1,)
@@ -90,8 +90,9 @@ class Cache(NamedTuple):
     tree: U8
 
 
-LINE, META, PREV, NEXT, FILLED, WRITER, TURNS = range(7)
-"""Words of a slot."""
+LINE, META, PREV, NEXT, TURNS = range(5)
+"""Words of a slot; `_writer` and `_bytes` find the others. Eight suffice for a write-through level
+with four granules a line: a V100's L1 state is then 32 KiB, and fits into this CPU's own."""
 LONG_AGO = -(1 << 30)
 """A turn before all others."""
 
@@ -141,6 +142,16 @@ def _emit(geometry, queue, line, mask, full, site, kind, counted):
         line, mask, full = line // ratio, mask << shift, full << shift
     queue.record[queue.used[0]] = pack(line, mask, full, site, kind, counted)
     queue.used[0] += 1
+
+
+@inner
+def _writer(geometry, slot):
+    return slot + TURNS + geometry.granules_per_line
+
+
+@inner
+def _bytes(geometry, slot):
+    return slot + TURNS + geometry.granules_per_line + 1
 
 
 @inner
@@ -231,11 +242,11 @@ def _write_back(geometry, tables, cache, counts, queue, n_site, slot, counted):
     dirty = (meta >> 8) & 0xFF
     if not dirty:
         return
-    site = np.int64(cache.slots[slot + WRITER])
+    site = np.int64(cache.slots[_writer(geometry, slot)])
     partly = (meta >> 16) & 0xFF & ~meta
     full = dirty & ~partly
     if partly:
-        bytes_at = slot + TURNS + geometry.granules_per_line
+        bytes_at = _bytes(geometry, slot)
         for g in range(geometry.granules_per_line):
             if partly >> g & 1:
                 written = np.uint32(cache.slots[bytes_at + g])
@@ -276,18 +287,15 @@ def _fill(geometry, cache, slot, fetched, now):
     meta = np.int64(cache.slots[slot + META])
     fresh = fetched & ~meta
     cache.slots[slot + META] = (meta | fetched) & ~(fetched << 16)
-    cache.slots[slot + FILLED] = now
     base = slot + TURNS
     for g in range(geometry.granules_per_line):
-        if fresh >> g & 1:
-            cache.slots[base + g] = now
+        was = cache.slots[base + g]
+        cache.slots[base + g] = now if fresh >> g & 1 else was
 
 
 @inner
 def pending(geometry, tables, cache, slot, hit, now, window):
     """How many of the hit sectors were asked for less than `window` turns ago."""
-    if now - cache.slots[slot + FILLED] >= window:
-        return np.int64(0)
     young = 0
     base = slot + TURNS
     for g in range(geometry.granules_per_line):
@@ -346,7 +354,7 @@ def _pass_store(geometry, tables, counts, queue, row, line, mask, full, site, ki
 @inner
 def _merge_bytes(geometry, tables, cache, slot, need, mask, full, bytes_):
     """Lay partly written granules over a slot; a sector whose bytes are all written is valid."""
-    bytes_at = slot + TURNS + geometry.granules_per_line
+    bytes_at = _bytes(geometry, slot)
     meta = np.int64(cache.slots[slot + META])
     fresh = need & ~meta & ~(meta >> 16)
     taken = 0
@@ -406,7 +414,7 @@ def write(
         )
     elif not present:
         touch(geometry, cache, slot, bin_)
-    cache.slots[slot + WRITER] = site
+    cache.slots[_writer(geometry, slot)] = site
     if missing and geometry.write_allocate == UPDATE_AND_FETCH:
         # The C2050 (seed 001, section 2.1): memory is updated, then the block is brought in.
         if geometry.write_back:
@@ -454,5 +462,5 @@ def update(
         instance, line, mask, site, ATOMIC, counted, now, window,
     )  # fmt: skip
     need = np.int64(tables.sectors[mask])
-    cache.slots[slot + WRITER] = site
+    cache.slots[_writer(geometry, slot)] = site
     cache.slots[slot + META] |= np.int32(need << 8 | need << 24)

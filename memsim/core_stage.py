@@ -14,19 +14,20 @@ import numpy as np
 from memsim.cache import (
     ACCESSES,
     FIFO,
-    FILLED,
     GREEDY_OLDEST,
     HITS,
     I32,
     I64,
     LINE,
     LOAD,
+    LONG_AGO,
     LOOSE_ROUND_ROBIN,
     META,
     NEXT,
     PENDING,
     PREV,
     STORE,
+    TURNS,
     U8,
     U32,
     U64,
@@ -360,7 +361,8 @@ def clear(geometry, cache):
                 cache.lines[2 * (first_line + line)] = -1
             cache.slots[slot + LINE] = -1
             cache.slots[slot + META] = 0
-            cache.slots[slot + FILLED] = -(2**30)
+            for g in range(geometry.granules_per_line):
+                cache.slots[slot + TURNS + g] = LONG_AGO
             cache.slots[slot + NEXT] = slot + geometry.stride
             cache.slots[slot + PREV] = slot - geometry.stride
         cache.slots[base + words - geometry.stride + NEXT] = base

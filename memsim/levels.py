@@ -65,7 +65,6 @@ class LevelPlan:
     def forget_pending(self, state: Cache) -> None:
         """Everything asked for so far has long arrived: time begins anew."""
         words = state.slots.reshape(-1, self.geometry.stride)
-        words[:, cache.FILLED] = cache.LONG_AGO
         words[:, cache.TURNS : cache.TURNS + self.geometry.granules_per_line] = cache.LONG_AGO
 
     def fully_associative(self, n_slots: int) -> LevelPlan:
@@ -130,7 +129,11 @@ def plan_level(
         caches_loads=level.caches_loads,
         written_hits_only=level.store_hits_only_written,
         down_granules=(below.line_bytes // GRANULE_BYTES) if below else granules,
-        stride=slot_words(granules, level.write_allocate == "lazy_fetch_on_read"),
+        stride=slot_words(
+            granules,
+            keeps_stores=level.write_policy == "write_back",
+            keeps_bytes=level.write_allocate == "lazy_fetch_on_read",
+        ),
     )
     tables = mask_tables(
         granules, level.sector_bytes // GRANULE_BYTES, level.fill_bytes // GRANULE_BYTES
@@ -151,9 +154,9 @@ def plan_level(
     )
 
 
-def slot_words(granules_per_line: int, keeps_bytes: bool) -> int:
+def slot_words(granules_per_line: int, *, keeps_stores: bool, keeps_bytes: bool) -> int:
     """Words of a slot, rounded up to 8 so that few straddle this CPU's cache lines."""
-    words = cache.TURNS + granules_per_line * (2 if keeps_bytes else 1)
+    words = cache.TURNS + granules_per_line * (2 if keeps_bytes else 1) + keeps_stores
     return -(-words // 8) * 8
 
 
@@ -171,7 +174,7 @@ def passing_level(granules_per_line: int, below: Level | None, n_lines: int) -> 
         caches_loads=False,
         written_hits_only=False,
         down_granules=(below.line_bytes // GRANULE_BYTES) if below else granules_per_line,
-        stride=slot_words(granules_per_line, False),
+        stride=slot_words(granules_per_line, keeps_stores=False, keeps_bytes=False),
     )
     return LevelPlan(
         name="",

@@ -71,6 +71,7 @@ class ReferenceCache:
         self.sector = level.sector_bytes // GRANULE_BYTES
         self.fill = level.fill_bytes // GRANULE_BYTES
         self.sets: dict[tuple[int, int], RecencySet | SlotSet] = {}
+        self.index: dict[int, int] = {}
         self.below: list[Request] = []
 
     def serve(self, request: Request, instance: int, now: int, window: int) -> list[Request]:
@@ -103,15 +104,17 @@ class ReferenceCache:
                 line.asked_at.clear()
 
     def _set_of(self, number: int, instance: int) -> RecencySet | SlotSet:
-        address = self.moved(number * self.line) // self.line
-        at = set_and_slice(
-            np.array([address], np.int64),
-            n_sets=self.level.n_sets,
-            n_slices=self.level.n_slices,
-            set_index=self.level.set_index,
-            slice_index=self.level.slice_index,
-        )
-        key = instance, int(at[0])
+        if number not in self.index:
+            address = self.moved(number * self.line) // self.line
+            at = set_and_slice(
+                np.array([address], np.int64),
+                n_sets=self.level.n_sets,
+                n_slices=self.level.n_slices,
+                set_index=self.level.set_index,
+                slice_index=self.level.slice_index,
+            )
+            self.index[number] = int(at[0])
+        key = instance, self.index[number]
         if key not in self.sets:
             self.sets[key] = empty_set(self.level, self.stream)
         return self.sets[key]

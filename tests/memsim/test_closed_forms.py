@@ -429,6 +429,17 @@ def test_a_sector_is_pending_for_so_many_turns(miss_turns: int, pending: int) ->
     assert list(result.counts[0, 0]) == [8, 7 - pending, pending, 1, 0]
 
 
+@pytest.mark.parametrize(("miss_turns", "pending"), [(1, 0), (2, 1), (5, 4), (50, 7)])
+def test_a_sector_is_pending_in_a_shared_level(miss_turns: int, pending: int) -> None:
+    """All eight loads pass by the first level, one a turn: a turn is a request of the second."""
+    on = machine(level("L1", caches_loads=False), level("L2"), miss_turns=miss_turns)
+    assert list(replayed(same_sector(8), on).counts[1, 0]) == [8, 7 - pending, pending, 1, 0]
+    # Two requests a turn: in the same time twice as many pass.
+    two = make_trace([[[(0, [0]), (0, [0], False)] for _ in range(8)]])
+    doubled = min(2 * miss_turns - 1, 15)
+    assert list(replayed(two, on).counts[1, 0]) == [16, 15 - doubled, doubled, 1, 0]
+
+
 def test_a_subgroups_own_data_are_there_when_it_issues_again() -> None:
     on = machine(level(ways=4), miss_turns=50)
     assert list(replayed(loads([0, 0]), on).counts[0, 0]) == [2, 1, 0, 1, 0]
