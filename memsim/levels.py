@@ -131,7 +131,7 @@ def plan_level(
         down_granules=(below.line_bytes // GRANULE_BYTES) if below else granules,
         stride=slot_words(
             granules,
-            keeps_stores=level.write_policy == "write_back",
+            keeps_stores=level.write_policy == "write_back" or level.write_allocate != "none",
             keeps_bytes=level.write_allocate == "lazy_fetch_on_read",
         ),
     )

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import os
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -129,3 +133,20 @@ def test_shipped_machines(name: str, sampler: str) -> None:
 @pytest.mark.parametrize("name", ["mi210", "mi300x"])
 def test_shipped_machines_of_64_lanes(name: str) -> None:
     compare(many_groups(64, 1), load_machine(name), 2, 3, {"groups_per_core": 2})
+
+
+@pytest.mark.slow
+def test_no_index_leaves_its_array(tmp_path: Path) -> None:
+    """The hot loops trust their indices: the tests above once more, compiled to check them."""
+    checked = {**os.environ, "NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(tmp_path)}
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    files = [Path(__file__), Path(__file__).with_name("test_closed_forms.py")]
+    ended = subprocess.run(
+        [*command, *map(str, files)],
+        cwd=Path(__file__).parents[2],
+        env=checked,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stdout[-3000:]
