@@ -9,6 +9,7 @@ bus and banks with one open row each, which stay open from batch to batch.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 
 import numpy as np
@@ -107,6 +108,34 @@ def sample_positions(
     offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     within = np.arange(offsets[-1]) - np.repeat(offsets[:-1], sizes)
     return np.repeat(begins, sizes) + within, offsets
+
+
+def merged_positions(
+    rng: np.random.Generator,
+    position: npt.NDArray[np.int64],
+    batch_offset: npt.NDArray[np.int64],
+    first: npt.NDArray[np.int64],
+    waiting: npt.NDArray[np.int64],
+) -> npt.NDArray[np.int64]:
+    """Where sampled requests lie when they come out of many queues side by side.
+
+    position : (n,) places in the merged queue;  first, waiting : (n_queue,) where each queue's
+    requests begin, and how many there are. A batch draws its requests' queues weighted by what
+    waits, and takes them in order from the point that the merge has reached in each.
+    """
+    total = int(waiting.sum())
+    out = np.empty_like(position)
+    for begin, end in itertools.pairwise(batch_offset):
+        queue = rng.choice(len(waiting), size=int(end - begin), p=waiting / total)
+        reached = position[begin] * waiting[queue] // total
+        order = np.argsort(queue, kind="stable")
+        ordered = queue[order]
+        rank = np.empty(len(queue), np.int64)
+        starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
+        lengths = np.diff(np.append(starts, len(ordered)))
+        rank[order] = np.arange(len(ordered)) - np.repeat(starts, lengths)
+        out[begin:end] = first[queue] + np.minimum(reached + rank, waiting[queue] - 1)
+    return out
 
 
 def sample_latencies(

@@ -48,8 +48,8 @@ class Level:
         the sector is read in, clean (the C2050, seed 001 section 2.1)
     write_hit : `update`, or `evict` (the line is dropped, as Fermi's L1 does)
     caches_loads : False where loads pass by (Maxwell's default for global loads)
-    store_hits_only_written : a store counts as a hit only on a sector that a store brought in (the
-        C2050's counters, seed 001 section 2.1)
+    store_hits_only_written : a store counts as a hit only on a sector that a store has written
+        since it came in (the C2050's counters, seed 001 section 2.1)
     pending_requests : misses that one instance can have in flight
     storage_bytes : of the array that the level shares with local memory, 0 where it shares none
     local_carveouts_bytes : the sizes that local memory can take of it, ascending. What the chosen

@@ -167,7 +167,7 @@ def run_trial(
         partial_first = np.zeros(1, np.int64)
     sample = dram.DramSample(np.zeros(0, np.float32), float("nan"))
     if n_replayed == len(levels):
-        sample = _dram_stage(plan, levels[-1], work.queues[-1], last, warm, dram_seed, shift)
+        sample = _dram_stage(plan, levels[-1], work.queues[-1], warm, last, dram_seed, shift)
     counted = counts[:, : plan.n_sites]
     return TrialResult(
         trial=trial,
@@ -265,21 +265,25 @@ def _dram_stage(
     plan: Plan,
     level: LevelPlan,
     queue: Queue,
-    last: npt.NDArray[np.int64],
     warm: npt.NDArray[np.int64],
+    last: npt.NDArray[np.int64],
     seed: np.random.SeedSequence,
     shift: npt.NDArray[np.int64] | None,
 ) -> dram.DramSample:
     """Sample latencies of what reached memory after the warm-up; see plan_level for shift."""
-    begin = int(warm[0]) if len(warm) == 1 else 0
-    n = int(last[-1]) - begin
+    waiting = last - warm
+    n = int(waiting.sum())
     if n <= 0:
         return dram.DramSample(np.zeros(0, np.float32), float("nan"))
     generator = np.random.default_rng(seed)
     position, batch_offset = dram.sample_positions(
         generator, n, plan.machine.n_cores, plan.machine.subgroup_size
     )
-    line, mask, _, _, kind, _ = unpack_many(queue.record[begin + position])
+    if len(waiting) > 1:  # no shared level has merged the cores' queues
+        at = dram.merged_positions(generator, position, batch_offset, warm, waiting)
+    else:
+        at = int(warm[0]) + position
+    line, mask, _, _, kind, _ = unpack_many(queue.record[at])
     granules = level.geometry.granules_per_line
     lowest = np.array([(m & -m).bit_length() - 1 if m else 0 for m in range(256)])[mask]
     dense = line * granules + lowest

@@ -21,7 +21,7 @@ from memsim.occupancy import resident_groups
 from memsim.trace import Launch, Trace
 from tracegen import snapshot
 from tracegen.buffers import Buffers, buffers
-from tracegen.columns import GrowingColumns
+
 from tracegen.host import Prepared
 from tracegen.launch import BoundLaunch, TokenEncoding, element_bytes
 from tracegen.sites import SiteMap, allocate, readable, site_map, tables

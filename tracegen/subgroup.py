@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from memsim.trace import BARRIER_SITE
-from tracegen.coalesce import coalesce, compiled
+from memsim.coalesce import coalesce, compiled
 
 LOAD, STORE, ATOMIC, EDGE, BARRIER = range(5)
 KINDS = {"load": LOAD, "store": STORE, "atomic": ATOMIC, "edge": EDGE, "barrier": BARRIER}

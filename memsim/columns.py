@@ -1,0 +1,116 @@
+"""The columns of a growing trace: in memory, and on disk in pieces once they outgrow it."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+ACCESS = ("site", "starts_sequence", "waits", "lanes")
+GRANULE = ("granule", "byte_mask", "lane_groups", "lane_hits")
+
+
+class Columns(NamedTuple):
+    """Room for the columns of a trace; an access' granules end at granule_end."""
+
+    subgroup_accesses: npt.NDArray[np.int64]
+    site: npt.NDArray[np.int32]
+    starts_sequence: npt.NDArray[np.bool_]
+    waits: npt.NDArray[np.int32]
+    lanes: npt.NDArray[np.uint8]
+    granule_end: npt.NDArray[np.int64]
+    granule: npt.NDArray[np.int64]
+    byte_mask: npt.NDArray[np.uint32]
+    lane_groups: npt.NDArray[np.uint8]
+    lane_hits: npt.NDArray[np.uint8]
+
+
+def room(n_subgroup: int, n_access: int, n_granule: int) -> Columns:
+    """Columns of at least the given lengths; pages are committed where they are written."""
+    return Columns(
+        np.empty(n_subgroup, np.int64),
+        np.empty(n_access, np.int32),
+        np.empty(n_access, np.bool_),
+        np.empty(n_access, np.int32),
+        np.empty(n_access, np.uint8),
+        np.empty(n_access, np.int64),
+        np.empty(n_granule, np.int64),
+        np.empty(n_granule, np.uint32),
+        np.empty(n_granule, np.uint8),
+        np.empty(n_granule, np.uint8),
+    )
+
+
+class GrowingColumns:
+    """Collects batches of merged sub-groups; `finish` gives the arrays of a Trace.
+
+    memory_bytes : beyond so many, what was collected moves to an unnamed file a column, and the
+        finished columns are memory maps of these; the files vanish with the last map
+    """
+
+    def __init__(self, *, memory_bytes: int, keep_hits: bool) -> None:
+        self.memory_bytes = memory_bytes
+        names = [*ACCESS, "granule_end", *GRANULE, "subgroup_accesses"]
+        self.names = [name for name in names if keep_hits or name != "lane_hits"]
+        self.pieces: dict[str, list[npt.NDArray[Any]]] = {name: [] for name in self.names}
+        self.files: dict[str, Any] = {}
+        self.dtypes: dict[str, Any] = {}
+        self.held_bytes = 0
+        self.n_granule = 0
+
+    def append(self, batch: Columns, n_subgroup: int, n_access: int, n_granule: int) -> None:
+        """Copies the filled part of a batch."""
+        lengths = dict.fromkeys(ACCESS, n_access) | dict.fromkeys(GRANULE, n_granule)
+        lengths |= {"granule_end": n_access, "subgroup_accesses": n_subgroup}
+        for name in self.names:
+            piece = getattr(batch, name)[: lengths[name]].copy()
+            if name == "granule_end":
+                piece += self.n_granule
+            self.dtypes[name] = piece.dtype
+            self.pieces[name].append(piece)
+            self.held_bytes += piece.nbytes
+        self.n_granule += n_granule
+        if self.held_bytes > self.memory_bytes:
+            self._spill()
+
+    def finish(self) -> dict[str, Any]:
+        """Column name of a Trace -> array."""
+        columns = {name: self._column(name) for name in self.names}
+        columns["subgroup_offset"] = _offsets(columns.pop("subgroup_accesses"))
+        columns["granule_offset"] = columns.pop("granule_end")
+        return columns
+
+    def _column(self, name: str) -> npt.NDArray[Any]:
+        pieces = self.pieces.pop(name)
+        if name == "granule_end":
+            pieces.insert(0, np.zeros(1, np.int64))
+        if name not in self.files:
+            return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
+        file = self.files[name]
+        for piece in pieces[1:] if name == "granule_end" else pieces:
+            piece.tofile(file)
+        file.flush()
+        if os.fstat(file.fileno()).st_size == 0:
+            return np.empty(0, self.dtypes[name])
+        return np.memmap(file, dtype=self.dtypes[name], mode="r")
+
+    def _spill(self) -> None:
+        for name, pieces in self.pieces.items():
+            if name not in self.files:
+                # Closed with the last memory map of it, when it also vanishes.
+                self.files[name] = tempfile.TemporaryFile(prefix="memsim-trace-")  # noqa: SIM115
+                if name == "granule_end":
+                    np.zeros(1, np.int64).tofile(self.files[name])
+            for piece in pieces:
+                piece.tofile(self.files[name])
+            pieces.clear()
+        self.held_bytes = 0
+
+
+def _offsets(lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    offset = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(lengths, out=offset[1:])
+    return offset

@@ -1,0 +1,140 @@
+"""Memory behind the caches: latencies counted by hand, and which requests are in flight together."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from memsim.dram import (
+    N_BATCHES,
+    DramSample,
+    dominant,
+    merged_positions,
+    sample_latencies,
+    sample_positions,
+)
+from memsim.machine import Dram
+
+BASE, MISS, CONFLICT, BURST = 400.0, 20.0, 45.0, 4.0
+
+
+def memory(**changes: object) -> Dram:
+    """Two channels of 256 bytes, two banks of 1 KiB rows each; a 64-byte burst takes BURST cycles."""
+    values: dict[str, object] = {
+        "n_channels": 2,
+        "n_banks": 2,
+        "row_bytes": 1024,
+        "interleave_bytes": 256,
+        "burst_bytes": 64,
+        "latency_cycles": BASE,
+        "row_miss_cycles": MISS,
+        "row_conflict_cycles": CONFLICT,
+        "bandwidth_bytes_per_cycle": 2 * 64 / BURST,
+        "channel_index": "modulo",
+    }
+    return Dram(**{**values, **changes})  # type: ignore[arg-type]
+
+
+def latencies(addresses: list[list[int]], *, writes: tuple[int, ...] = ()) -> DramSample:
+    """Of batches of 64-byte requests at these addresses; `writes` are positions over all batches."""
+    flat = np.array([address for batch in addresses for address in batch], np.int64)
+    is_read = np.ones(len(flat), np.bool_)
+    is_read[list(writes)] = False
+    return sample_latencies(
+        memory(),
+        address_bytes=flat,
+        size_bytes=np.full(len(flat), 64, np.int64),
+        is_read=is_read,
+        batch_offset=np.cumsum([0, *map(len, addresses)]).astype(np.int64),
+    )
+
+
+# Channel 0 holds bytes 0..255, 512..767, ...; its rows of 1 KiB are 2 KiB apart, in banks 0, 1, 1, 0
+# (the row number folded onto one bit).
+SAME_ROW, OTHER_BANK, SAME_BANK, OTHER_CHANNEL = 64, 2048, 3 * 2048, 256
+
+
+@pytest.mark.parametrize(
+    ("batches", "expected", "row_hits"),
+    [
+        ([[0]], [BASE + MISS], 0),
+        ([[0], [SAME_ROW]], [BASE + MISS, BASE], 0.5),
+        ([[0], [SAME_BANK]], [BASE + MISS, BASE + CONFLICT], 0),
+        ([[0], [OTHER_BANK]], [BASE + MISS, BASE + MISS], 0),
+        # In flight together: the bus serves one burst after the other, banks open rows meanwhile.
+        ([[0, 64, 128]], [BASE + MISS, BASE + MISS + BURST, BASE + MISS + 2 * BURST], 2 / 3),
+        ([[0, OTHER_BANK]], [BASE + MISS, BASE + MISS + BURST], 0),
+        ([[0, SAME_BANK]], [BASE + MISS, BASE + MISS + BURST + CONFLICT], 0),
+        ([[0, OTHER_CHANNEL]], [BASE + MISS, BASE + MISS], 0),
+    ],
+)
+def test_latencies_by_hand(
+    batches: list[list[int]], expected: list[float], row_hits: float
+) -> None:
+    sample = latencies(batches)
+    assert list(sample.latency_cycles) == expected
+    assert sample.row_hit_ratio == pytest.approx(row_hits)
+    assert sample.mean_cycles == pytest.approx(np.mean(expected))
+
+
+def test_a_write_takes_the_bus_and_gives_no_latency() -> None:
+    sample = latencies([[0, SAME_ROW]], writes=(0,))
+    assert list(sample.latency_cycles) == [BASE + MISS + BURST]
+
+
+def test_a_longer_request_takes_more_bursts() -> None:
+    sample = sample_latencies(
+        memory(),
+        address_bytes=np.array([0, SAME_ROW], np.int64),
+        size_bytes=np.array([65, 64], np.int64),
+        is_read=np.ones(2, np.bool_),
+        batch_offset=np.array([0, 2], np.int64),
+    )
+    assert list(sample.latency_cycles) == [BASE + MISS, BASE + MISS + 2 * BURST]
+
+
+def test_dominant_latency() -> None:
+    near, far = np.full(60, 500.0, np.float32), np.full(40, 900.0, np.float32)
+    assert dominant(np.concatenate([near, far])) == 500
+    assert dominant(np.full(3, 420.0, np.float32)) == 420
+    spread = np.arange(400, 4000, 10, dtype=np.float32)
+    assert math.isnan(dominant(spread))
+    assert math.isnan(dominant(np.zeros(0, np.float32)))
+
+
+@pytest.mark.parametrize("n_request", [1, 40, 5000, 10**7])
+def test_batches_lie_in_the_queue(n_request: int) -> None:
+    n_cores, width = 14, 32
+    position, offset = sample_positions(np.random.default_rng(3), n_request, n_cores, width)
+    sizes = np.diff(offset)
+    assert offset[0] == 0
+    assert offset[-1] == len(position)
+    assert position.min() >= 0
+    assert position.max() < n_request
+    assert sizes.min() >= 1
+    assert sizes.max() <= min(n_cores * width, n_request)
+    assert len(np.unique(position)) == len(position)
+    starts = np.zeros(len(position), bool)
+    starts[offset[:-1]] = True
+    assert (np.diff(position)[~starts[1:]] == 1).all()  # requests of a batch are neighbours
+    if n_request == 10**7:
+        assert len(sizes) == N_BATCHES
+
+
+def test_queues_side_by_side_are_drawn_by_what_waits() -> None:
+    first, waiting = np.array([0, 1000, 9000]), np.array([1000, 8000, 0])
+    position, offset = np.arange(4500, 8100), np.array([0, 1800, 3600])
+    at = merged_positions(np.random.default_rng(0), position, offset, first, waiting)
+    assert at.min() >= 0
+    assert at.max() < 9000
+    in_first = at < 1000
+    n, p = len(at), 1 / 9
+    assert abs(in_first.sum() - n * p) < 5 * math.sqrt(n * p * (1 - p))
+    assert abs(in_first.sum() - n / 2) > 5 * math.sqrt(n / 4)  # the test can fail
+    batch = at[:1800]
+    # Half of the merge is done: so is half of each queue, and each goes on in order.
+    assert batch[batch < 1000][0] == 500
+    assert batch[batch >= 1000][0] == 1000 + 4000
+    assert (np.diff(batch[batch >= 1000]) == 1).all()
