@@ -160,15 +160,6 @@ def replay_shared(
                     slot = cache.sets[2 * (first_bin + cache.lines[k + 1])]
                 prefetch(cache.slots, slot)
         for i in range(n):
-            first_bin = scratch.instance[i] * geometry.n_sets
-            for k in range(scratch.at[i], scratch.at[i] + 2 * pieces, 2):
-                if cache.lines[k] < 0:
-                    slot = cache.sets[2 * (first_bin + cache.lines[k + 1])]
-                    old = cache.slots[slot + LINE]
-                    if old >= 0:
-                        first_line = scratch.instance[i] * geometry.n_lines
-                        prefetch(cache.lines, 2 * (first_line + old))
-        for i in range(n):
             _serve(
                 geometry, tables, cache, counts, queue, victims, n_site, source, pieces,
                 scratch.records[i], scratch.partial_at[i], scratch.instance[i],
