@@ -44,47 +44,34 @@ def traces() -> dict[str, Trace]:
 
 
 @nb.njit(boundscheck=False, error_model="numpy")
-def bare_loop(granule, core_offset, l1_sets, l2_sets, ways, l1_tag, l1_use, l2_tag, l2_use):  # type: ignore[no-untyped-def]
-    """Two LRU levels of 128-byte lines, scanned, unsectored: no scheduling, no sites, no stores."""
+def bare_loop(line, core_offset, set_of, ways, tag, use):  # type: ignore[no-untyped-def]
+    """Two LRU levels of 128-byte lines, scanned, unsectored: no scheduling, no sites, no stores.
+
+    set_of : (2, n_line) the set of each line in both levels;  tag, use : of both levels
+    """
     now = 0
-    l1_hits = 0
-    l2_hits = 0
+    hits = 0
     for core in range(len(core_offset) - 1):
-        l1_tag[:] = -1
+        tag[0][:] = -1
         for i in range(core_offset[core], core_offset[core + 1]):
             now += 1
-            line = granule[i] >> 2
-            base = line % l1_sets * ways
-            found = -1
-            oldest = base
-            for way in range(base, base + ways):
-                if l1_tag[way] == line:
-                    found = way
+            for level in range(2):
+                base = set_of[level, line[i]] * ways
+                found = -1
+                oldest = base
+                for way in range(base, base + ways):
+                    if tag[level][way] == line[i]:
+                        found = way
+                        break
+                    if use[level][way] < use[level][oldest]:
+                        oldest = way
+                if found >= 0:
+                    use[level][found] = now
+                    hits += 1
                     break
-                if l1_use[way] < l1_use[oldest]:
-                    oldest = way
-            if found >= 0:
-                l1_use[found] = now
-                l1_hits += 1
-                continue
-            l1_tag[oldest] = line
-            l1_use[oldest] = now
-            base = line % l2_sets * ways
-            found = -1
-            oldest = base
-            for way in range(base, base + ways):
-                if l2_tag[way] == line:
-                    found = way
-                    break
-                if l2_use[way] < l2_use[oldest]:
-                    oldest = way
-            if found >= 0:
-                l2_use[found] = now
-                l2_hits += 1
-            else:
-                l2_tag[oldest] = line
-                l2_use[oldest] = now
-    return l1_hits, l2_hits
+                tag[level][oldest] = line[i]
+                use[level][oldest] = now
+    return hits
 
 
 def issued_granules(trace: Trace, machine: Machine) -> tuple[Any, Any]:
@@ -117,25 +104,31 @@ def issued_granules(trace: Trace, machine: Machine) -> tuple[Any, Any]:
     return granules, np.concatenate([[0], ends[last]])
 
 
-def bare_seconds(stream: tuple[Any, Any], machine: Machine, ways: int) -> float:
-    l1 = machine.levels[0].size_bytes // 128
-    l2 = machine.levels[1].size_bytes // 128
-    state = [np.zeros(n, np.int64) for n in (l1, l1, l2, l2)]
-    state[0][:] = state[2][:] = -1
-    arguments = (*stream, l1 // ways, l2 // ways, ways, *state)
+def bare_seconds(stream: tuple[Any, Any], trace: Trace, machine: Machine, ways: int) -> float:
+    """Of the bare loop over the same stream, with the same sets."""
+    plan, _ = make_plan(trace, machine)
+    levels = plan.level_plans()
+    n_slots = [level.geometry.n_sets * ways for level in levels]
+    # Sets of 128-byte lines; a C2050's L2 has lines of 32.
+    set_of = np.stack([level.set_of[:: 4 // level.geometry.granules_per_line] for level in levels])
+    tag = tuple(np.full(n, -1, np.int32) for n in n_slots)
+    use = tuple(np.zeros(n, np.int32) for n in n_slots)
+    granules, offset = stream
+    line = (granules >> 2).astype(np.int32)
     begin = time.process_time()
-    bare_loop(*arguments)
+    bare_loop(line, offset, set_of, ways, tag, use)
     return time.process_time() - begin
 
 
 def with_ways(machine: Machine, ways: int) -> Machine:
+    """The machine with sets of so many ways, its index functions and all else as they are."""
     return machine.replace(
         levels=tuple(
             dataclasses.replace(
                 level,
                 ways=ways,
                 n_slices=1,
-                set_index="modulo",
+                replacement="lru",
                 storage_bytes=0,
                 local_carveouts_bytes=(),
             )
@@ -168,8 +161,8 @@ def test_granules_a_second(traces: dict[str, Trace], kernel: str, machine_name: 
     stream = issued_granules(trace, machine)
     for ways in (4, 16):
         narrow = with_ways(machine, ways)
-        bare_seconds(stream, narrow, ways)
-        bare = statistics.median([bare_seconds(stream, narrow, ways) for _ in range(5)])
+        bare_seconds(stream, trace, narrow, ways)
+        bare = statistics.median([bare_seconds(stream, trace, narrow, ways) for _ in range(5)])
         ours = trial_seconds(trace, narrow)
         print(
             f"  {ways:2d} ways: {trace.n_granule / ours / 1e6:.1f} M/s, bare loop"
