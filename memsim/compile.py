@@ -12,7 +12,10 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
-_INLINED_SOURCES = ("rng", "cache", "core_stage", "shared_stage", "compile")
+_INLINED_SOURCES = (
+    *("rng", "cache", "core_stage", "shared_stage", "compile", "coalesce"),
+    *("formats/digits", "formats/accel_sim_tables", "formats/accel_sim_instruction"),
+)
 
 
 def _fingerprint() -> str:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyopencl as cl
 
-from tracegen.subgroup import Columns, room
+from memsim.columns import Columns, room
 
 
 class Buffers:

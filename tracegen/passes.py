@@ -15,13 +15,13 @@ import numpy as np
 import numpy.typing as npt
 import pyopencl as cl
 
+from memsim.columns import GrowingColumns
 from memsim.errors import KernelError
 from memsim.machine import Machine
 from memsim.occupancy import resident_groups
 from memsim.trace import Launch, Trace
 from tracegen import snapshot
 from tracegen.buffers import Buffers, buffers
-
 from tracegen.host import Prepared
 from tracegen.launch import BoundLaunch, TokenEncoding, element_bytes
 from tracegen.sites import SiteMap, allocate, readable, site_map, tables

@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from memsim.trace import BARRIER_SITE
 from memsim.coalesce import coalesce, compiled
+from memsim.columns import Columns
+from memsim.trace import BARRIER_SITE
 
 LOAD, STORE, ATOMIC, EDGE, BARRIER = range(5)
 KINDS = {"load": LOAD, "store": STORE, "atomic": ATOMIC, "edge": EDGE, "barrier": BARRIER}
@@ -45,37 +46,6 @@ class ProbeTables(NamedTuple):
     n_key: int
     n_site: int
     most_granules: int
-
-
-class Columns(NamedTuple):
-    """Room for the columns of a trace; an access' granules end at granule_end."""
-
-    subgroup_accesses: npt.NDArray[np.int64]
-    site: npt.NDArray[np.int32]
-    starts_sequence: npt.NDArray[np.bool_]
-    waits: npt.NDArray[np.int32]
-    lanes: npt.NDArray[np.uint8]
-    granule_end: npt.NDArray[np.int64]
-    granule: npt.NDArray[np.int64]
-    byte_mask: npt.NDArray[np.uint32]
-    lane_groups: npt.NDArray[np.uint8]
-    lane_hits: npt.NDArray[np.uint8]
-
-
-def room(n_subgroup: int, n_access: int, n_granule: int) -> Columns:
-    """Columns of at least the given lengths; pages are committed where they are written."""
-    return Columns(
-        np.empty(n_subgroup, np.int64),
-        np.empty(n_access, np.int32),
-        np.empty(n_access, np.bool_),
-        np.empty(n_access, np.int32),
-        np.empty(n_access, np.uint8),
-        np.empty(n_access, np.int64),
-        np.empty(n_granule, np.int64),
-        np.empty(n_granule, np.uint32),
-        np.empty(n_granule, np.uint8),
-        np.empty(n_granule, np.uint8),
-    )
 
 
 @compiled
