@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from memsim.cache import I32, I64, LINE, LOAD, STORE, U32, U64, read, unpack, update, write
+from memsim.cache import I32, I64, LOAD, STORE, U32, U64, read, unpack, update, write
 from memsim.compile import hot, inner, prefetch
 from memsim.rng import below
 
