@@ -93,14 +93,23 @@ class GrowingColumns:
         for piece in pieces[1:] if name == "granule_end" else pieces:
             piece.tofile(file)
         file.flush()
-        if os.fstat(file.fileno()).st_size == 0:
-            return np.empty(0, self.dtypes[name])
-        return np.memmap(file, dtype=self.dtypes[name], mode="r")
+        # A map keeps what it maps, also when the file is closed.
+        with self.files.pop(name):
+            if os.fstat(file.fileno()).st_size == 0:
+                return np.empty(0, self.dtypes[name])
+            return np.memmap(file, dtype=self.dtypes[name], mode="r")
+
+    def close(self) -> None:
+        """Gives up: what was collected is gone."""
+        for file in self.files.values():
+            file.close()
+        self.files.clear()
+        self.pieces.clear()
 
     def _spill(self) -> None:
         for name, pieces in self.pieces.items():
             if name not in self.files:
-                # Closed with the last memory map of it, when it also vanishes.
+                # Vanishes when it is closed and no memory map of it is left.
                 self.files[name] = tempfile.TemporaryFile(prefix="memsim-trace-")  # noqa: SIM115
                 if name == "granule_end":
                     np.zeros(1, np.int64).tofile(self.files[name])

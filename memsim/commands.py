@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from memsim.errors import TraceError
 from memsim.options import (
     ReplayOptions,
     machine_option,
@@ -16,9 +14,6 @@ from memsim.options import (
     run_replay,
 )
 from memsim.output import check_outputs, console
-
-if TYPE_CHECKING:
-    from memsim.trace import Trace
 
 
 @click.command()
@@ -68,30 +63,57 @@ def machines(name: str | None, as_json: bool) -> int:
 def replay(trace_file: Path, machine: str, launch: int | None, options: ReplayOptions) -> int:
     """Replay a trace through a machine's caches, under random orderings.
 
-    TRACE is what 'memsim trace' or 'memsim profile --trace-out' wrote. The machine must have the
-    sub-group width that the trace was taken with.
+    TRACE is what 'memsim trace' or 'memsim profile --trace-out' wrote, or another tool's: a folder
+    or .traceg of Accel-Sim (NVBit), a folder or .mem of PPT-GPU, a .csv; gzip, xz and zstd are
+    unpacked. The machine must have the sub-group width that the trace was taken with.
 
     \b
     Examples:
       memsim replay k.trace --machine h100 --ci 0.005
       memsim replay k.trace --machine v100 --trials 64 --seed 1 --html k.html --save k.nc
+      memsim replay traces/ --machine v100 --launch 3
     """
+    from memsim.formats import read_one
     from memsim.machine_file import load_machine
 
     check_outputs(options.outputs(), inputs=(trace_file,))
     target = load_machine(machine)
-    return run_replay(_one_launch(trace_file, launch), target, options)
+    return run_replay(read_one(trace_file, launch), target, options)
 
 
-def _one_launch(trace_file: Path, launch: int | None) -> Trace:
-    from memsim.trace_file import read_launches
+@click.command()
+@click.argument("trace_file", metavar="TRACE", type=click.Path(path_type=Path))
+@click.option(
+    "--format",
+    "to",
+    type=click.Choice(["accel-sim"]),
+    default="accel-sim",
+    show_default=True,
+    help="Whose format.",
+)
+@click.option(
+    "--out",
+    "-o",
+    type=click.Path(path_type=Path),
+    required=True,
+    metavar="FOLDER",
+    help="A new or empty folder.",
+)
+def export(trace_file: Path, to: str, out: Path) -> int:
+    """Write a trace in another tool's format.
 
-    launches = read_launches(trace_file).launches
-    if launch is None and len(launches) > 1:
-        raise TraceError(f"{trace_file} holds {len(launches)} launches: choose one by --launch")
-    if launch is not None and launch >= len(launches):
-        raise TraceError(f"--launch must be below {len(launches)}, got {launch} ({trace_file})")
-    return launches[launch or 0]
+    TRACE is what 'memsim replay' takes. accel-sim: kernelslist.g and a .traceg for each launch.
+
+    \b
+    Example:
+      memsim export k.trace --format accel-sim -o k-accel-sim
+    """
+    from memsim.formats import read_any
+    from memsim.formats.accel_sim_write import write
+
+    files = write(read_any(trace_file), out)
+    click.echo(f"wrote {files[0]} and {len(files) - 1} kernels", err=True)
+    return 0
 
 
 @click.command()

@@ -18,6 +18,7 @@ from memsim.machine_rules import check_machine
 
 Replacement = Literal["lru", "fifo", "plru", "random"]
 SetIndex = Literal["modulo", "xor", "ipoly"]
+Dispatching = Literal["round_robin", "dynamic", "random"]
 WritePolicy = Literal["write_through", "write_back"]
 WriteAllocate = Literal[
     "none", "no_fetch", "fetch_on_write", "lazy_fetch_on_read", "update_memory_and_fetch"
@@ -53,7 +54,8 @@ class Level:
     pending_requests : misses that one instance can have in flight
     storage_bytes : of the array that the level shares with local memory, 0 where it shares none
     local_carveouts_bytes : the sizes that local memory can take of it, ascending. What the chosen
-        one leaves is the level's size: the number of sets stays, the ways follow
+        one leaves is the level's size
+    carveout_takes : what a carve-out takes away: `ways` (the number of sets stays) or `sets`
     latency_cycles : of a hit, in core clocks
     bandwidth_bytes_per_cycle : of one instance, in core clocks
     tags_per_cycle : distinct lines that one instance can look up a cycle
@@ -80,6 +82,7 @@ class Level:
     pending_requests: int = 256
     storage_bytes: int = 0
     local_carveouts_bytes: tuple[int, ...] = ()
+    carveout_takes: Literal["ways", "sets"] = "ways"
     tags_per_cycle: float = 1.0
 
     @property
@@ -97,20 +100,35 @@ class Level:
         """Sets of one slice."""
         return self.n_lines // (self.n_slices * self.n_ways)
 
-    def resized(self, size_bytes: int) -> Level:
-        """The level with another size and as many sets: a carve-out takes ways, and is then settled.
+    @property
+    def carveout_unit(self) -> str:
+        """What a carve-out takes whole numbers of, in words."""
+        return "one set of each slice" if self._gives_sets else "one way"
 
-        Raises MachineError where size_bytes is no whole number of ways.
+    @property
+    def _gives_sets(self) -> bool:
+        return self.carveout_takes == "sets" and self.ways != -1
+
+    @property
+    def carveout_unit_bytes(self) -> int:
+        """Likewise, in bytes."""
+        lines = self.n_ways if self._gives_sets else self.n_sets
+        return lines * self.n_slices * self.line_bytes
+
+    def resized(self, size_bytes: int) -> Level:
+        """The level with another size, in as many sets or ways: a carve-out is then settled.
+
+        Raises MachineError where size_bytes is no whole number of ways or sets.
         """
         if size_bytes == self.size_bytes:
             return self
-        way_bytes = self.n_sets * self.n_slices * self.line_bytes
-        if size_bytes < way_bytes or size_bytes % way_bytes:
+        unit = self.carveout_unit_bytes
+        if size_bytes < unit or size_bytes % unit:
             raise MachineError(
-                f"size_bytes must be a multiple of one way, {way_bytes} bytes,"
+                f"size_bytes must be a multiple of {self.carveout_unit}, {unit} bytes,"
                 f" got {size_bytes} (level '{self.name}')"
             )
-        ways = -1 if self.ways == -1 else size_bytes // way_bytes
+        ways = self.ways if self.ways == -1 or self._gives_sets else size_bytes // unit
         return dataclasses.replace(
             self, size_bytes=size_bytes, ways=ways, storage_bytes=0, local_carveouts_bytes=()
         )
@@ -174,6 +192,7 @@ class Machine:
     coalesce_lanes : so many consecutive lanes are coalesced together (16 on C1060 and on AMD's)
     cycles_per_turn : core clocks between two turns of a core's load/store unit; with a level's
         latency it bounds how long a sector stays pending
+    dispatch : how groups come to cores (see memsim.schedule.Dispatch)
     throughputs : operation name -> operations a core finishes per cycle: `fp32_fma`, `fp64_fma`,
         `int32_add`, `load_store_lanes`
     model_error_points : level name -> validated error of the model in points of hit ratio
@@ -194,6 +213,7 @@ class Machine:
     levels: tuple[Level, ...]
     dram: Dram
     residency: Residency
+    dispatch: Dispatching = "round_robin"
     throughputs: Mapping[str, float] = field(default_factory=dict)
     model_error_points: Mapping[str, float] = field(default_factory=dict)
     sources: Mapping[str, str] = field(default_factory=dict)

@@ -152,13 +152,13 @@ def _check_level(level: Level, n_cores: int) -> None:
             f"be what the smallest carve-out leaves of storage_bytes"
             f" ({level.storage_bytes - carveouts[0]})",
         )
-    way_bytes = level.n_sets * level.n_slices * line
+    unit = level.carveout_unit_bytes
     for carveout in carveouts:
         left = level.storage_bytes - carveout
         demand(
-            left > 0 and left % way_bytes == 0,
+            left > 0 and left % unit == 0,
             "local_carveouts_bytes",
-            f"leave a multiple of one way ({way_bytes} bytes) of storage_bytes",
+            f"leave a multiple of {level.carveout_unit} ({unit} bytes) of storage_bytes",
             carveout,
         )
 

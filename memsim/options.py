@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from memsim.trace import Trace
 
 SAMPLERS = ("wrr", "lrr", "gto", "uniform")
-DISPATCHES = ("round_robin", "dynamic")
+DISPATCHES = ("round_robin", "dynamic", "random")
 EXIT_INTERRUPTED = 130
 BACKENDS = ("local", "dask")
 DEFAULT_TRIALS, DEFAULT_HALF_WIDTH = 64, 0.005
@@ -47,7 +47,7 @@ class ReplayOptions:
     jobs: int
     ci: float | None
     sampler: Literal["wrr", "lrr", "gto", "uniform"]
-    dispatch: Literal["round_robin", "dynamic"]
+    dispatch: Literal["round_robin", "dynamic", "random"] | None
     warm_l2: bool
     random_bases: bool
     registers: int | None
@@ -188,9 +188,8 @@ _REPLAY_OPTIONS: tuple[Callable[[Command], Command], ...] = (
     click.option(
         "--dispatch",
         type=click.Choice(DISPATCHES),
-        default="round_robin",
-        show_default=True,
-        help="How groups come to cores: by their number, or to the core that is free first.",
+        help="How groups come to cores: by their number, to the core that is free first, or each"
+        " wave at random. By default as the machine does.",
     ),
     click.option("--warm-l2", is_flag=True, help="Begin with what the trace leaves in the L2."),
     click.option("--random-bases", is_flag=True, help="Place the arrays anew in every trial."),

@@ -101,7 +101,7 @@ def make_plan(
     machine: Machine,
     *,
     sampler: Sampler = "wrr",
-    dispatch: Dispatch = "round_robin",
+    dispatch: Dispatch | None = None,
     deviation: bool | None = None,
     warmup_waves: int | None = None,
     warm_l2: bool = False,
@@ -111,6 +111,7 @@ def make_plan(
 ) -> tuple[Plan, Occupancy]:
     """Fit a trace to a machine.
 
+    dispatch : that of the machine by default
     deviation and warmup_waves: by default a snapshot from inside a launch gets random starts, and
     the first half of its waves warms the caches; a whole launch begins at its beginning.
     weights : (n_subgroup,) bulk sequences that each sub-group issues in one turn, 1 by default
@@ -129,6 +130,7 @@ def make_plan(
         raise ReplayError(
             f"a trace must have at least one group, that of {trace.launch.kernel} has none"
         )
+    dispatch = dispatch or machine.dispatch
     occupancy = resident_groups(machine, trace.launch, groups_per_core=groups_per_core)
     resident = occupancy.groups_per_core
     machine = machine.replace(levels=levels_for(machine, trace.launch, resident))
@@ -182,7 +184,11 @@ def changes_for_occupancy(
         "machine": machine.replace(levels=levels_for(machine, trace.launch, groups_per_core)),
         "resident": groups_per_core,
         "deal": dealt,
-        "ordering": dataclasses.replace(ordering, warmup_waves=warmup, dispatch="round_robin"),
+        "ordering": dataclasses.replace(
+            ordering,
+            warmup_waves=warmup,
+            dispatch="random" if ordering.dispatch == "random" else "round_robin",
+        ),
     }
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from memsim.cache import N_COUNTS
-from memsim.machine import Machine
+from memsim.machine import Level, Machine
 from memsim.occupancy import levels_for, resident_groups
 from memsim.reference_cache import PassingBy, ReferenceCache, Request
 from memsim.reference_core import Access, Core, Group, SubGroup
@@ -44,7 +44,7 @@ def reference_trial(
     trial: int,
     *,
     sampler: str = "wrr",
-    dispatch: str = "round_robin",
+    dispatch: str | None = None,
     deviation: bool | None = None,
     warmup_waves: int | None = None,
     warm_l2: bool = False,
@@ -63,6 +63,8 @@ def reference_trial(
     start_seed, core_seed, *level_seeds = trial_sequence(seed, trial).spawn(3 + n_levels)
     generator = np.random.default_rng(start_seed)
     fractions = generator.random(n_cores)
+    groups = groups_of(trace, machine, first_granules(machine, levels), weights)
+    cores = dealt(groups, n_cores, resident, dispatch or machine.dispatch, generator)
     core_streams = [Stream(int(s)) for s in core_seed.generate_state(n_cores, np.uint64)]
     steps = generator.integers(0, BASE_STEPS, size=max(1, len(trace.arrays)))
 
@@ -72,9 +74,6 @@ def reference_trial(
             return granule
         return granule + BASE_STEP_GRANULES * int(steps[array_of(trace, granule)])
 
-    first_line = (levels[0].line_bytes if levels else machine.dram.burst_bytes) // GRANULE_BYTES
-    groups = groups_of(trace, machine, max(1, first_line), weights)
-    cores = dealt(groups, n_cores, resident, dispatch)
     waves = max(len(core) for core in cores)
     waves = -(-waves // resident)
     if warmup_waves is None:
@@ -168,16 +167,36 @@ def n_sequences(subgroup: SubGroup) -> int:
     return sum(access.starts_sequence for access in subgroup.accesses)
 
 
-def dealt(groups: list[Group], n_cores: int, resident: int, dispatch: str) -> list[list[Group]]:
+def first_granules(machine: Machine, levels: Sequence[Level]) -> int:
+    """Granules in a line of what a core's requests meet first."""
+    unit = levels[0].line_bytes if levels else machine.dram.burst_bytes
+    return max(1, unit // GRANULE_BYTES)
+
+
+def dealt(
+    groups: list[Group],
+    n_cores: int,
+    resident: int,
+    dispatch: str,
+    generator: np.random.Generator,
+) -> list[list[Group]]:
     """Step 1: each core's groups, in order.
 
     Round robin by id; or (dynamic) to whichever place falls free first, a group lasting as many
-    turns as its longest sub-group has bulk sequences.
+    turns as its longest sub-group has bulk sequences; or (random) each wave in a random order: the
+    groups of a wave take the places in the order of numbers that the places draw.
     """
     cores: list[list[Group]] = [[] for _ in range(n_cores)]
     if dispatch == "round_robin":
         for group in groups:
             cores[group.number % n_cores].append(group)
+        return cores
+    if dispatch == "random":
+        n_waves = -(-len(groups) // (n_cores * resident))
+        draws = generator.random((n_waves, n_cores * resident))
+        places = [int(p) % n_cores for wave in draws for p in np.argsort(wave)]
+        for group, core in zip(groups, places, strict=False):
+            cores[core].append(group)
         return cores
     free_at = [0] * (resident * n_cores)  # place p is one of core p % n_cores
     for group in groups:

@@ -49,7 +49,7 @@ def replay(
     jobs: int = 1,
     ci: float | None = None,
     sampler: Sampler = "wrr",
-    dispatch: Dispatch = "round_robin",
+    dispatch: Dispatch | None = None,
     deviation: bool | None = None,
     warmup_waves: int | None = None,
     warm_l2: bool = False,

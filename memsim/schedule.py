@@ -12,7 +12,10 @@ import numpy.typing as npt
 from memsim.compile import hot
 from memsim.core_stage import BARRIER, START, STARTS_SEQUENCE, SUBGROUP_WORDS
 
-Dispatch = Literal["round_robin", "dynamic"]
+Dispatch = Literal["round_robin", "dynamic", "random"]
+"""How groups come to cores: by their number; to the core that is free first, a group lasting as
+many turns as it has bulk sequences; or each wave in a random order, anew in every trial, as where
+groups last unequally long: on hardware every core soon is free at a moment of its own."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,16 @@ class Deal:
         return self.group[self.core_offset[core] : self.core_offset[core + 1]]
 
 
+def random_cores(
+    n_groups: int, n_cores: int, resident: int, generator: np.random.Generator
+) -> npt.NDArray[np.int64]:
+    """(n_groups,) the core of each group: every wave fills all places, in a random order."""
+    places = n_cores * resident
+    n_waves = -(-n_groups // places)
+    order = generator.random((n_waves, places)).argsort(axis=1)
+    return np.asarray(order.reshape(-1)[:n_groups] % n_cores, np.int64)
+
+
 def deal(
     n_groups: int,
     n_cores: int,
@@ -43,12 +56,16 @@ def deal(
     *,
     dispatch: Dispatch = "round_robin",
     turns: npt.NDArray[np.int64] | None = None,
+    generator: np.random.Generator | None = None,
 ) -> Deal:
-    """Deal groups to cores: round robin by id, or to the core whose place falls free first.
+    """Deal groups to cores.
 
     turns : (n_group,) how long each group lasts, in bulk sequences; `dynamic` needs it
+    generator : `random` draws from it; without one it deals round robin, which has as many waves
     """
-    if dispatch == "round_robin" or turns is None:
+    if dispatch == "random" and generator is not None:
+        core = random_cores(n_groups, n_cores, resident, generator)
+    elif dispatch != "dynamic" or turns is None:
         core = np.arange(n_groups, dtype=np.int64) % n_cores
     else:
         places = [(0, place, place % n_cores) for place in range(resident * n_cores)]

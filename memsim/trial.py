@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
@@ -28,7 +29,7 @@ from memsim.levels import LevelPlan
 from memsim.plan import SAMPLERS, Plan
 from memsim.requests import CHUNK_GRANULES
 from memsim.rng import trial_sequence
-from memsim.schedule import initial_groups, set_starts
+from memsim.schedule import deal, initial_groups, set_starts
 from memsim.shared_stage import BLOCK, Scratch, replay_shared
 from memsim.trace import GRANULE_BYTES
 
@@ -91,6 +92,10 @@ def run_trial(
     dram_seed = level_seeds[-1]
     generator = np.random.default_rng(start_seed)
     fractions = generator.random(plan.machine.n_cores)
+    if plan.ordering.dispatch == "random":
+        n_group, n_cores = len(plan.deal.group), plan.machine.n_cores
+        drawn = deal(n_group, n_cores, plan.resident, dispatch="random", generator=generator)
+        plan = dataclasses.replace(plan, deal=drawn)
     levels, caches = work.levels, work.caches
     shift = None
     if plan.ordering.random_bases:

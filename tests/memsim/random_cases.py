@@ -109,6 +109,15 @@ def levels(draw: st.DrawFn, name: str, n_cores: int, first: bool, middle: bool) 
     )
     if first and replacement != "plru" and draw(st.booleans()):
         way = made.n_sets * made.n_slices * line
+        if draw(st.booleans()):
+            unit = made.n_ways * made.n_slices * line
+            return dataclasses.replace(
+                made,
+                size_bytes=made.size_bytes + unit,
+                storage_bytes=made.size_bytes + unit + 64,
+                local_carveouts_bytes=(64, 64 + unit),
+                carveout_takes="sets",
+            )
         return dataclasses.replace(
             made,
             size_bytes=made.size_bytes + way,
@@ -147,7 +156,7 @@ def cases(draw: st.DrawFn) -> tuple[Trace, Machine, dict[str, Any], int]:
         trace = trace.replace(launch=dataclasses.replace(trace.launch, local_memory_bytes=local))
     options: dict[str, Any] = {
         "sampler": draw(st.sampled_from(["wrr", "lrr", "gto", "uniform"])),
-        "dispatch": draw(st.sampled_from(["round_robin", "dynamic"])),
+        "dispatch": draw(st.sampled_from([None, "round_robin", "dynamic", "random"])),
         "deviation": draw(st.sampled_from([None, True, False])),
         "warmup_waves": draw(st.sampled_from([None, 0])),
         "warm_l2": draw(st.booleans()),

@@ -18,6 +18,7 @@ from memsim.cache import ACCESSES, HITS, PENDING, READ_GRANULES, WRITE_GRANULES
 from memsim.machine import Machine, load_machine
 from memsim.plan import make_plan
 from memsim.rng import Stream, trial_sequence
+from memsim.schedule import deal
 from memsim.trace import BARRIER_SITE, Trace
 from memsim.trial import (
     TrialResult,
@@ -403,12 +404,38 @@ def test_carve_out_takes_ways() -> None:
     assert hits_of(sweep.replace(launch=launch), machine(first)) == 0
 
 
-def test_v100_keeps_its_sets_under_local_memory() -> None:
+def test_carve_out_takes_sets() -> None:
+    """Local memory leaves one of two sets: lines that lay in both now share what is left."""
+    first = level(
+        ways=2, sets=2, storage_bytes=4 * 32, local_carveouts_bytes=(0, 64), carveout_takes="sets"
+    )
+    sweep = loads([0, 2] * 3)
+    assert hits_of(sweep, machine(first)) == 4
+    launch = dataclasses.replace(sweep.launch, local_memory_bytes=64)
+    assert hits_of(sweep.replace(launch=launch), machine(first)) == 4
+    sweep = loads([0, 1, 2, 3] * 3)
+    assert hits_of(sweep, machine(first)) == 8
+    assert hits_of(sweep.replace(launch=launch), machine(first)) == 0
+
+
+def test_random_dispatch_fills_every_wave_and_depends_on_the_trial() -> None:
+    generator = np.random.default_rng(0)
+    dealt = deal(10, 3, 2, dispatch="random", generator=generator)
+    assert sorted(dealt.group.tolist()) == list(range(10))
+    for core in range(3):
+        waves = dealt.wave[dealt.of_core(core)]
+        assert (waves[:2] == 0).all()
+        assert (waves[2:] == 1).all()
+    again = deal(10, 3, 2, dispatch="random", generator=generator)
+    assert again.group.tolist() != dealt.group.tolist()
+
+
+def test_v100_keeps_its_ways_under_local_memory() -> None:
     trace = loads([0])
     launch = dataclasses.replace(trace.launch, local_memory_bytes=20 * 1024)
     on = load_machine("v100")
     plan, _ = make_plan(trace.replace(launch=launch), on, groups_per_core=1)
-    assert plan.machine.levels[0].n_sets == on.levels[0].n_sets
+    assert plan.machine.levels[0].n_ways == on.levels[0].n_ways
     assert plan.machine.levels[0].size_bytes < on.levels[0].size_bytes
 
 

@@ -75,7 +75,7 @@ def test_geometry_by_hand() -> None:
 
 
 def test_fully_associative_and_resized() -> None:
-    level = load_machine("v100").levels[0]
+    level = load_machine("v100-accelsim").levels[0]
     assert (level.n_sets, level.n_ways) == (4, 256)
     half = level.resized(65536)
     assert (half.n_sets, half.n_ways) == (4, 128)
@@ -86,6 +86,11 @@ def test_fully_associative_and_resized() -> None:
         level.resized(65537)
     with pytest.raises(MachineError, match="got 0"):
         level.resized(0)
+    level = load_machine("v100").levels[0]
+    half = level.resized(65536)
+    assert (half.n_sets, half.n_ways) == (128, 4)
+    with pytest.raises(MachineError, match="one set of each slice, 512 bytes, got 65537"):
+        level.resized(65537)
 
 
 def line_of(text: str, pattern: str, after: str = "") -> int:
@@ -138,7 +143,7 @@ L1, L2 = 'name = "L1"', 'name = "L2"'
             "size_bytes",
             "6291457",
             L2,
-            "size_bytes must be a multiple of line_bytes x ways x n_slices (196608), got 6291457",
+            "size_bytes must be a multiple of line_bytes x ways x n_slices (131072), got 6291457",
         ),
         ("size_bytes", "65536", L1, "size_bytes must be what the smallest carve-out leaves"),
         ("ways", "0", L2, "ways must be positive, got 0 (level 'L2')"),
@@ -150,14 +155,13 @@ L1, L2 = 'name = "L1"', 'name = "L2"'
             L2,
             "replacement must be one of lru, fifo, plru, random, got 'mru'",
         ),
-        ("replacement", '"plru"', L2, "ways must be a power of two for plru, got 24"),
         ("set_index", "3", L2, "set_index must be one of modulo, xor, ipoly, got 3"),
         ("latency_cycles", "0", L2, "latency_cycles must be positive, got 0.0"),
         ("storage_bytes", "0", L1, "local_carveouts_bytes must be given with storage_bytes"),
         ("storage_bytes", "-1", L1, "storage_bytes must not be negative, got -1"),
         ("local_carveouts_bytes", "[0, 16384, 8192]", L1, "local_carveouts_bytes must ascend"),
-        ("local_carveouts_bytes", "[0, 8193]", L1, "must leave a multiple of one way (512 bytes)"),
-        ("local_carveouts_bytes", "[0, 131072]", L1, "must leave a multiple of one way"),
+        ("local_carveouts_bytes", "[0, 8193]", L1, "must leave a multiple of one set of"),
+        ("local_carveouts_bytes", "[0, 131072]", L1, "must leave a multiple of one set"),
         ("local_carveouts_bytes", "[0, 1.5]", L1, "must be an integer, got 1.5"),
         ("local_carveouts_bytes", "8192", L1, "must be a list of integers, got 8192"),
         ("n_channels", "0", "[dram]", "n_channels must be positive, got 0 (dram)"),

@@ -1,0 +1,1 @@
+"""Comparisons with measured hardware, one kernel or curve a module."""

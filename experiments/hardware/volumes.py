@@ -1,0 +1,79 @@
+"""Bytes that a snapshot of a kernel moves at each level, per update, as a machine is modelled."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from experiments.hardware.affine import AffineKernel, affine_trace
+from memsim.cache import ACCESSES, HITS, PENDING, READ_GRANULES, WRITE_GRANULES
+from memsim.machine import Machine
+from memsim.occupancy import resident_groups
+from memsim.plan import make_plan
+from memsim.trace import GRANULE_BYTES
+from memsim.trial import run_trial
+
+
+@dataclass(frozen=True, kw_only=True)
+class Snapshot:
+    """Consecutive groups of a launch: waves of what the machine holds at once.
+
+    waves : of which the first `warmup` are not counted
+    position : 0 is the launch's beginning, 1 its end
+    """
+
+    waves: int = 24
+    warmup: int = 16
+    position: float = 0.5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Volumes:
+    """Bytes per update, between L1 and L2 and between L2 and memory; load hit ratios by level."""
+
+    l2_load: float
+    dram_load: float
+    l2_store: float
+    dram_store: float
+    load_hit_ratio: dict[str, float]
+
+
+def volumes(
+    kernel: AffineKernel,
+    machine: Machine,
+    snapshot: Snapshot,
+    *,
+    seed: int = 0,
+    groups_per_core: int | None = None,
+) -> Volumes:
+    """Replay one ordering of a snapshot; an update is a store of one work-item."""
+    n_groups = kernel.n_groups
+    probe = affine_trace(kernel, np.zeros(1, np.int64), machine.subgroup_size)
+    occupancy = resident_groups(machine, probe.launch, groups_per_core=groups_per_core)
+    wave = occupancy.groups_per_core * machine.n_cores
+    waves = min(snapshot.waves, n_groups // wave)
+    start = int((n_groups - waves * wave) * snapshot.position) // wave * wave
+    warmup = min(snapshot.warmup, waves - 1)
+    trace = affine_trace(
+        kernel, np.arange(start, start + waves * wave, dtype=np.int64), machine.subgroup_size
+    )
+    plan, _ = make_plan(trace, machine, warmup_waves=warmup, groups_per_core=groups_per_core)
+    result = run_trial(plan, seed, 0)
+    is_store = np.array([access.direction == "store" for access in kernel.accesses])
+    first = int(plan.requests.first_subgroup[warmup * wave])
+    counted = slice(int(trace.subgroup_offset[first]), None)
+    updates = int(trace.lanes[counted][is_store[trace.site[counted]]].sum(dtype=np.int64))
+    first_level, last_level = result.counts[0], result.counts[-1]
+    per_update = GRANULE_BYTES / updates
+    ratios = {}
+    for level, counts in zip(machine.levels, result.counts, strict=True):
+        loads = counts[~is_store].sum(axis=0)
+        ratios[level.name] = float((loads[HITS] + loads[PENDING]) / max(loads[ACCESSES], 1))
+    return Volumes(
+        l2_load=float(first_level[:, READ_GRANULES].sum() * per_update),
+        dram_load=float(last_level[:, READ_GRANULES].sum() * per_update),
+        l2_store=float(first_level[:, WRITE_GRANULES].sum() * per_update),
+        dram_store=float(last_level[:, WRITE_GRANULES].sum() * per_update),
+        load_hit_ratio=ratios,
+    )

@@ -1,0 +1,67 @@
+"""Arrays for traces that name none: what the host copied to, and what instructions touched."""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from memsim.launches import Copy
+from memsim.trace import ArrayExtent
+
+
+@dataclass(frozen=True)
+class AddressMap:
+    """Arrays in ascending order; each is named by its address, `0x7fb0fc400000`."""
+
+    arrays: tuple[ArrayExtent, ...]
+
+    def name_at(self, address: int) -> str:
+        """The array in which an address lies; the first where it lies below all."""
+        bases = [array.base_bytes for array in self.arrays]
+        return self.arrays[max(bisect.bisect_right(bases, address) - 1, 0)].name
+
+    def copies(self, base: int, size: int) -> list[Copy]:
+        """A write of [base, base + size) by the host, array by array."""
+        found = []
+        for array in self.arrays:
+            inside = min(array.base_bytes + array.size_bytes, base + size) - array.base_bytes
+            if array.base_bytes >= base and inside > 0:
+                found.append(Copy(array=array.name, size_bytes=inside))
+        return found
+
+
+def address_map(
+    copied: Iterable[tuple[int, int]], touched: Iterable[tuple[int, int]]
+) -> AddressMap:
+    """Arrays that cover everything.
+
+    copied : (base, bytes) of each of the host's writes: an array begins there
+    touched : (first, last) byte of what each instruction asked for, inclusive. Ranges that overlap
+        are one array, unless a copy begins in between
+    """
+    begins = {base for base, size in copied if size > 0}
+    ranges = sorted(
+        [(base, base + size) for base, size in copied if size > 0]
+        + [(first, last + 1) for first, last in touched]
+    )
+    merged: list[list[int]] = []
+    for first, end in ranges:
+        if merged and first < merged[-1][1]:
+            merged[-1][1] = max(merged[-1][1], end)
+        else:
+            merged.append([first, end])
+    cuts = sorted(begins)
+    arrays = []
+    for first, end in merged:
+        inner = cuts[bisect.bisect_right(cuts, first) : bisect.bisect_left(cuts, end)]
+        arrays += _pieces([first, *inner, end])
+    return AddressMap(tuple(arrays))
+
+
+def _pieces(bounds: Sequence[int]) -> list[ArrayExtent]:
+    return [
+        ArrayExtent(name=f"0x{low:x}", base_bytes=low, size_bytes=high - low)
+        for low, high in itertools.pairwise(bounds)
+    ]

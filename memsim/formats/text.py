@@ -1,0 +1,239 @@
+"""Text of any length, plain or packed, through one buffer: a block of whole lines at a time."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import io
+import lzma
+import os
+import zlib
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from memsim.errors import TraceError
+
+BUFFER_BYTES = 1 << 22
+MAX_LINE_BYTES = 1 << 20
+_NEWLINE = 10
+_XZ_MEMORY_BYTES = 1 << 28
+_ZSTD_WINDOW_BYTES = 1 << 27
+_BOMB_BYTES, _BOMB_RATIO = 1 << 28, 2000
+"""Traces pack 20 to 200 times: what unpacks further than this, beyond 256 MB, is no trace."""
+_CHUNK_BYTES = 1 << 18
+_ZSTD_FEED_BYTES = 1 << 9
+
+
+class _Source(Protocol):
+    def readinto(self, view: memoryview, /) -> int | None: ...
+
+
+class Text:
+    """The lines of a file; gzip, xz and zstd are known by their first bytes.
+
+    `buffer[begin:end]` are whole lines, the last of which ends with a newline even where the file
+    does not; a reader moves `begin` on, counts the lines in `number`, and calls `more` for others.
+    """
+
+    def __init__(self, path: Path, *, buffer_bytes: int = BUFFER_BYTES) -> None:
+        self.path = path
+        self.number = 0
+        self.begin = self.end = 0
+        self._filled = 0
+        self._ended = False
+        self._unpacked = 0
+        self.buffer: npt.NDArray[np.uint8] = np.empty(buffer_bytes, np.uint8)
+        self._longest = min(buffer_bytes // 2, MAX_LINE_BYTES)
+        try:
+            self._file = open(path, "rb")  # noqa: SIM115 - closed by __exit__
+        except OSError as error:
+            raise TraceError(f"{path}: cannot be read: {error.strerror or error}") from None
+        try:
+            self._source = self._opened()
+            self._packed = self._source is not self._file
+        except BaseException:
+            self._file.close()
+            raise
+
+    def __enter__(self) -> Text:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        self._file.close()
+
+    def fail(self, message: str, number: int | None = None) -> TraceError:
+        """The error to raise for a line, the present one by default."""
+        return TraceError(f"{self.path}, line {number or self.number}: {message}")
+
+    def more(self) -> bool:
+        """Brings the next whole lines to [begin, end); False at the end of the file."""
+        rest = self._filled - self.end
+        assert self.begin == self.end
+        self.buffer[:rest] = self.buffer[self.end : self._filled]
+        self.begin, self._filled = 0, rest
+        while True:
+            # One byte stays free for the newline that a last line may lack.
+            room = len(self.buffer) - 1 - self._filled
+            got = 0 if self._ended else self._read(self._filled, room)
+            if got == 0 and not self._ended:
+                self._ended = True
+            if self._ended:
+                if self._filled and self.buffer[self._filled - 1] != _NEWLINE:
+                    self.buffer[self._filled] = _NEWLINE
+                    self._filled += 1
+                self.end = self._filled
+                return self.end > 0
+            self._filled += got
+            last = _last_newline(self.buffer, self._filled - got, self._filled)
+            if last >= 0:
+                self.end = last + 1
+                return True
+            if self._filled > self._longest:
+                raise self.fail(f"must be at most {self._longest} bytes long", self.number + 1)
+
+    def line(self) -> bytes | None:
+        """The next line without its end; None after the last."""
+        if self.begin == self.end and not self.more():
+            return None
+        block = self.buffer[self.begin : self.end]
+        # Most lines are short: look for the end nearby first.
+        for reach in (4096, len(block)):
+            length = int(np.argmax(block[:reach] == _NEWLINE))
+            if block[length] == _NEWLINE:
+                break
+        self.begin += length + 1
+        self.number += 1
+        return block[:length].tobytes().rstrip(b"\r")
+
+    def _read(self, at: int, length: int) -> int:
+        view = self.buffer.data[at : at + min(length, 8 * _CHUNK_BYTES)]
+        try:
+            got = self._source.readinto(view) or 0
+        except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
+            raise self._damaged(error) from None
+        except Exception as error:
+            if type(error).__name__ != "ZstdError":
+                raise
+            raise self._damaged(error) from None
+        self._unpacked += got
+        if self._packed and self._unpacked > _BOMB_BYTES:
+            taken = max(os.lseek(self._file.fileno(), 0, os.SEEK_CUR), 1)
+            if self._unpacked > _BOMB_RATIO * taken:
+                raise self.fail(
+                    f"unpacks to more than {_BOMB_RATIO} times its size: not a trace",
+                    self.number + 1,
+                )
+        return got
+
+    def _damaged(self, error: Exception) -> TraceError:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        return TraceError(f"{self.path}, line {self.number + 1}: damaged or cut short: {reason}")
+
+    def _opened(self) -> _Source:
+        try:
+            magic = self._file.read(6)
+            self._file.seek(0)
+        except OSError as error:
+            raise TraceError(f"{self.path}: cannot be read: {error.strerror or error}") from None
+        if magic[:2] == b"\x1f\x8b":
+            return gzip.GzipFile(fileobj=self._file)
+        if magic == b"\xfd7zXZ\0":
+            return _Xz(self._file)
+        if magic[:4] == b"\x28\xb5\x2f\xfd":
+            return self._zstd()
+        return self._file
+
+    def _zstd(self) -> _Source:
+        zstandard: Any = None
+        with contextlib.suppress(ImportError):
+            import zstandard
+        if zstandard is None:
+            raise TraceError(
+                f"{self.path}: packed with zstd: install the package zstandard"
+                " (pip install 'memsim[zstd]'), or unpack it"
+            )
+        return _Zstd(self._file, zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW_BYTES))
+
+
+class _Zstd:
+    """One or several zstd frames, fed so little at a time that even zeros unpack to megabytes only.
+
+    The package's own stream reader takes a file that ends within a frame for a whole one.
+    """
+
+    def __init__(self, file: io.BufferedReader, unpacker: Any) -> None:
+        self._file, self._unpacker = file, unpacker
+        self._frame: Any = unpacker.decompressobj()
+        self._data = memoryview(b"")
+        self._inside = False
+
+    def readinto(self, view: memoryview) -> int:
+        while not self._data:
+            packed = self._frame.unused_data if self._frame.eof else b""
+            if self._frame.eof:
+                self._frame, self._inside = self._unpacker.decompressobj(), False
+            packed = packed or self._file.read(_ZSTD_FEED_BYTES)
+            if not packed and self._inside:
+                raise EOFError("the file ends within a zstd frame")
+            if not packed:
+                return 0
+            self._data = memoryview(self._frame.decompress(packed))
+            self._inside = True
+        n = min(len(view), len(self._data))
+        view[:n] = self._data[:n]
+        self._data = self._data[n:]
+        return n
+
+
+class _Xz:
+    """One or several xz streams; a dictionary beyond 256 MB is refused, not allocated."""
+
+    def __init__(self, file: io.BufferedReader) -> None:
+        self._file = file
+        self._stream = self._fresh()
+        self._input = b""
+
+    @staticmethod
+    def _fresh() -> lzma.LZMADecompressor:
+        return lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_XZ_MEMORY_BYTES)
+
+    def readinto(self, view: memoryview) -> int:
+        while True:
+            if self._stream.eof:
+                # Streams may follow each other, with zeros between and behind them.
+                self._input = self._stream.unused_data.lstrip(b"\0")
+                while not self._input:
+                    self._input = self._file.read(_CHUNK_BYTES)
+                    if not self._input:
+                        return 0
+                    self._input = self._input.lstrip(b"\0")
+                self._stream = self._fresh()
+            if self._stream.needs_input and not self._input:
+                self._input = self._file.read(_CHUNK_BYTES)
+                if not self._input:
+                    raise EOFError("the file ends within an xz stream")
+            data = self._stream.decompress(self._input, len(view))
+            self._input = b""
+            if data:
+                view[: len(data)] = data
+                return len(data)
+
+
+def _last_newline(buffer: npt.NDArray[np.uint8], begin: int, end: int) -> int:
+    """The position of the last newline of a range; -1 where there is none."""
+    step = 4096
+    for high in range(end, begin, -step):
+        low = max(begin, high - step)
+        found = np.flatnonzero(buffer[low:high] == _NEWLINE)
+        if len(found):
+            return int(low + found[-1])
+    return -1

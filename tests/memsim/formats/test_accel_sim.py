@@ -1,0 +1,310 @@
+"""Accel-Sim's traces: fixtures written by hand, with the granules that they must come to."""
+
+from __future__ import annotations
+
+import gzip
+import lzma
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from memsim.errors import TraceError
+from memsim.formats import launch_names, read_any, read_one
+from memsim.launches import Copy
+from memsim.trace import BARRIER_SITE, Launch, Trace
+
+HEAD = """\
+-kernel name = {name}
+-kernel id = 1
+-grid dim = {grid}
+-block dim = {block}
+-shmem = 2048
+-nregs = 40
+-binary version = 70
+-cuda stream id = 0
+-shmem base_addr = 0x00007f0000000000
+-local mem base_addr = 0x00007f0002000000
+-nvbit version = 1.5
+-accelsim tracer version = {version}
+-something nobody knows = 12
+{more}
+#traces format = PC mask dest_num [reg_dests] opcode src_num [reg_srcs] mem_width ...
+
+"""
+A, B = 0x7FB0FC430000, 0x7FB0FC440000
+
+
+def head(
+    name: str = "k", grid: str = "(1,1,1)", block: str = "(32,1,1)", version: object = 3,
+    more: str = "",
+) -> str:  # fmt: skip
+    return HEAD.format(name=name, grid=grid, block=block, version=version, more=more)
+
+
+def warp(k: int, *lines: str) -> str:
+    return f"\nwarp = {k}\ninsts = {len(lines)}\n" + "".join(f"{line}\n" for line in lines)
+
+
+def block(*warps: str, at: str = "0,0,0") -> str:
+    return f"#BEGIN_TB\n\nthread block = {at}\n{''.join(warps)}\n#END_TB\n\n"
+
+
+@pytest.fixture
+def read(tmp_path: Path) -> Callable[[str], Trace]:
+    def read(text: str) -> Trace:
+        path = tmp_path / "kernel-1.traceg"
+        path.write_text(text)
+        return read_one(path)
+
+    return read
+
+
+def rows(trace: Trace) -> list[tuple[str, int, list[tuple[int, int]]]]:
+    """(site, lanes, [(byte address, mask), ...]) of every access."""
+    found = []
+    for i in range(trace.n_access):
+        low, high = trace.granule_offset[i], trace.granule_offset[i + 1]
+        pairs = [
+            (int(g) * 32, int(m))
+            for g, m in zip(trace.granule[low:high], trace.byte_mask[low:high], strict=True)
+        ]
+        site = trace.site[i]
+        name = "barrier" if site == BARRIER_SITE else trace.sites[site].name
+        found.append((name, int(trace.lanes[i]), pairs))
+    return found
+
+
+FULL = 0xFFFFFFFF
+
+
+def test_the_three_address_modes(read: Callable[[str], Trace]) -> None:
+    """The list of the format's own example, a base with a stride, a base with deltas."""
+    listed = " ".join(f"0x{A + 128 * k:016x}" for k in range(4))
+    trace = read(
+        head()
+        + block(
+            warp(
+                0,
+                f"00a0 0000000f 1 R4 LDG.E 1 R4 4 0 {listed} 0",
+                f"00b0 ffffffff 1 R6 LDG.E 1 R8 4 1 0x{A:x} 4 0",
+                f"00c0 f0000001 1 R6 LDG.E.64 1 R8 8 2 0x{A + 32:x} 24 -32 0 64",
+                f"00d0 80000000 1 R6 LDG.E 1 R8 4 2 0x{A + 28:x}",
+                f"00e0 0000ff00 0 STG.E.U8 2 R8 R6 1 1 0x{B:x} 1",
+            )
+        )
+    )
+    assert rows(trace) == [
+        ("00a0 LDG.E", 4, [(A + 128 * k, 0xF) for k in range(4)]),
+        ("00b0 LDG.E", 32, [(A + 32 * k, FULL) for k in range(4)]),
+        # A+32, A+56, twice A+24, A+88, with 8 bytes each.
+        ("00c0 LDG.E.64", 5, [(A, 0xFF000000), (A + 32, 0xFF0000FF), (A + 64, 0xFF000000)]),
+        ("00d0 LDG.E", 1, [(A, 0xF0000000)]),
+        ("00e0 STG.E.U8", 8, [(B, 0xFF)]),
+    ]
+    assert trace.lane_groups.tolist()[4:8] == [1, 2, 4, 8]
+    assert trace.lane_groups.tolist()[-1] == 2
+    assert [site.itemsize_bytes for site in trace.sites] == [4, 4, 8, 4, 1]
+    assert [site.direction for site in trace.sites] == ["load"] * 4 + ["store"]
+
+
+def test_the_head_is_the_launch(read: Callable[[str], Trace]) -> None:
+    trace = read(head("_Z1kPf", "(2,3,1)", "(8,8,1)", 5) + block(warp(1), at="1,2,0"))
+    assert trace.launch == Launch(
+        kernel="_Z1kPf",
+        n_groups=6,
+        group_items=64,
+        grid=(2, 3, 1),
+        group_shape=(8, 8, 1),
+        local_memory_bytes=2048,
+        registers_per_item=40,
+    )
+    assert trace.workgroup.tolist() == [5]
+    assert not trace.whole
+    assert (trace.n_subgroup, trace.n_access) == (1, 0)
+
+
+def test_what_does_not_reach_global_memory_is_counted(read: Callable[[str], Trace]) -> None:
+    shared, local = 0x7F0000000010, 0x7F0002000010
+    trace = read(
+        head()
+        + block(
+            warp(
+                0,
+                "0000 ffffffff 1 R1 LDS 1 R2 4 1 0x10 4",
+                "0010 ffffffff 0 STS.64 2 R2 R3 8 1 0x10 8",
+                "0020 ffffffff 1 R1 LDL 1 R2 4 1 0xfffc10 4",
+                "0030 ffffffff 1 R1 LDC.64 1 R2 8 1 0x10 0",
+                f"0040 ffffffff 1 R1 LD.E 1 R2 4 1 0x{shared:x} 4",
+                f"0050 ffffffff 0 ST.E 2 R2 R3 4 1 0x{local:x} 4",
+                f"0060 00000001 1 R1 LD.E.128 1 R2 16 1 0x{A:x} 16",
+                f"0070 00000001 1 R1 ATOMS.ADD 1 R2 4 1 0x{shared:x} 4",
+                f"0080 00000003 1 R1 ATOM.E.ADD.F64.RN 2 R2 R3 8 2 0x{B:x} 0",
+                f"0090 00000001 0 RED.E.ADD 2 R2 R3 4 2 0x{B:x}",
+                f"00a0 00000000 1 R1 LDG.E 1 R2 4 1 0x{A:x} 0",
+                "00b0 ffffffff 1 R1 MUFU.RCP 1 R2 0",
+            )
+        )
+    )
+    assert rows(trace) == [
+        ("0060 LD.E.128", 1, [(A, 0xFFFF)]),
+        ("0080 ATOM.E.ADD.F64.RN", 2, [(B, 0xFF)]),
+        ("0090 RED.E.ADD", 1, [(B, 0xF)]),
+    ]
+    assert trace.provenance["skipped"] == {"shared": 4, "local": 2, "constant": 1}
+    assert trace.lane_hits is not None
+    assert trace.lane_hits.tolist() == [1, 2, 1]
+    assert [site.direction for site in trace.sites] == ["load", "atomic", "atomic"]
+
+
+def test_registers_and_barriers_give_sequences_and_waits(read: Callable[[str], Trace]) -> None:
+    def load(pc: int, to: str, at: str) -> str:
+        return f"{pc:04x} ffffffff 1 {to} LDG.E 1 {at} 4 1 0x{A:x} 4"
+
+    trace = read(
+        head()
+        + block(
+            warp(
+                0,
+                load(0x00, "R4", "R2"),  # access 0
+                load(0x10, "R6", "R2"),  # 1: independent
+                "0020 ffffffff 1 R4 IADD3 2 R4 R255 0",  # uses 0
+                load(0x30, "R8", "R4"),  # 2: its address comes from 0, through an addition
+                load(0x40, "R9", "R2"),  # 3: independent of what began since
+                f"0050 ffffffff 0 STG.E 2 R2 R9 4 1 0x{B:x} 4",  # 4: stores what 3 loaded
+                "0060 ffffffff 0 BAR.SYNC 1 R255 0",  # 5
+                load(0x70, "R4", "R2"),  # 6
+                "0080 ffffffff 1 R20 LDG.E.128 1 R2 16 1 0x1000 16",  # 7: R20 to R23
+                load(0x90, "R5", "R23"),  # 8
+                load(0x70, "R4", "R2"),  # 9: the PC fell
+                load(0x80, "R4", "R255"),  # 10
+            )
+        )
+    )
+    starts = [True, False, True, False, False, True, True, False, True, True, False]
+    assert trace.starts_sequence.tolist() == starts
+    assert trace.waits.tolist() == [-1, -1, 0, 0, 3, 3, 3, 3, 7, 7, 7]
+    by_name = {site.name: site for site in trace.sites}
+    assert by_name["0030 LDG.E"].depends_on == ("0000 LDG.E",)
+    assert by_name["0040 LDG.E"].depends_on == ()
+    assert rows(trace)[5] == ("barrier", 0, [])
+
+
+def test_arrivals_do_not_wait_and_uncached_loads_are_told(read: Callable[[str], Trace]) -> None:
+    trace = read(
+        head()
+        + block(
+            warp(
+                0,
+                "0000 ffffffff 0 BAR.ARV 1 R255 0",
+                "0010 00000000 0 BAR.SYNC.DEFER_BLOCKING 1 R255 0",
+                f"0020 ffffffff 1 R4 LDG.E.STRONG.GPU 1 R2 4 1 0x{A:x} 4",
+                f"0030 ffffffff 1 R4 LDG.E.CONSTANT.SYS 1 R2 4 1 0x{A:x} 4",
+                f"0040 ffffffff 1 R4 LDG.E.STRONG.SYS 1 R2 4 1 0x{A:x} 4",
+            )
+        )
+    )
+    assert trace.n_access == 3
+    assert trace.provenance["bypass_l1"] == ["0020 LDG.E.STRONG.GPU", "0040 LDG.E.STRONG.SYS"]
+
+
+def test_line_numbers(read: Callable[[str], Trace]) -> None:
+    trace = read(
+        head(version=5, more="-enable lineinfo = 1")
+        + block(warp(0, f"42 00a0 00000001 1 R4 LDG.E 1 R4 4 1 0x{A:x} 4 0"))
+    )
+    assert trace.sites[0].source.user_line == 42
+    assert rows(trace) == [("00a0 LDG.E", 1, [(A, 0xF)])]
+
+
+def test_blocks_and_warps_in_any_order(read: Callable[[str], Trace]) -> None:
+    def one(address: int) -> str:
+        return f"0000 00000001 1 R4 LDG.E 1 R2 4 1 0x{address:x} 4"
+
+    trace = read(
+        head(grid="(3,1,1)", block="(64,1,1)")
+        + block(warp(1, one(A + 224), one(A)), warp(0, one(A + 192)), at="2,0,0")
+        + block(warp(0, one(A + 32)), warp(1), at="0,0,0")
+    )
+    assert trace.workgroup.tolist() == [0, 0, 2, 2]
+    assert trace.subgroup_offset.tolist() == [0, 1, 1, 2, 4]
+    assert [pairs[0][0] - A for _, _, pairs in rows(trace)] == [32, 192, 224, 0]
+    assert not trace.whole
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    load = f"0000 00000001 1 R4 LDG.E 1 R2 4 1 0x{A:x} 4"
+    store = f"0000 00000001 0 STG.E 2 R2 R4 4 1 0x{B + 64:x} 4"
+    (tmp_path / "kernel-1.traceg").write_text(head("first") + block(warp(0, load)))
+    packed = lzma.compress((head("second") + block(warp(0, store))).encode())
+    (tmp_path / "kernel-2.traceg.xz").write_bytes(packed)
+    listed = f"""MemcpyHtoD,0x{A:016x},4096
+kernel-1.traceg
+MemcpyDtoH,0x{A:016x},16
+MemcpyHtoD,0x{B:016x},512
+MemcpyHtoD,0x{A:016x},64
+kernel-2.traceg
+"""
+    (tmp_path / "kernelslist.g").write_text(listed)
+    return tmp_path
+
+
+def test_a_folder_is_launches_with_copies(folder: Path) -> None:
+    found = read_any(folder)
+    assert [trace.launch.kernel for trace in found.launches] == ["first", "second"]
+    assert found.between == (
+        (Copy(array=f"0x{B:x}", size_bytes=512), Copy(array=f"0x{A:x}", size_bytes=64)),
+    )
+    assert {a.name: (a.base_bytes, a.size_bytes) for a in found.launches[0].arrays} == {
+        f"0x{A:x}": (A, 4096),
+        f"0x{B:x}": (B, 512),
+    }
+    assert [trace.sites[0].array for trace in found.launches] == [f"0x{A:x}", f"0x{B:x}"]
+    assert found.launches[0].provenance["copied_before"] == [[A, 4096]]
+    assert launch_names(folder) == ["first", "second"]
+    assert read_one(folder, 1).launch.kernel == "second"
+    with pytest.raises(TraceError, match=r"holds 2 launches: .* 0 \(first\), 1 \(second\)"):
+        read_one(folder)
+    with pytest.raises(TraceError, match="--launch must be below 2, got 2"):
+        read_one(folder, 2)
+
+
+def zstd(data: bytes) -> bytes:
+    packed: bytes = pytest.importorskip("zstandard").compress(data)
+    return packed
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress, lzma.compress, zstd])
+def test_packed_files_are_known_by_their_content(tmp_path: Path, pack: Any) -> None:
+    text = head() + block(warp(0, f"0000 00000001 1 R4 LDG.E 1 R2 4 1 0x{A:x} 4"))
+    path = tmp_path / "whatever"
+    path.write_bytes(pack(text.encode()))
+    assert rows(read_one(path)) == [("0000 LDG.E", 1, [(A, 0xF)])]
+
+
+def test_zstd_without_its_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "k.traceg.zst"
+    path.write_bytes(b"\x28\xb5\x2f\xfd and more")
+    monkeypatch.setitem(__import__("sys").modules, "zstandard", None)
+    with pytest.raises(TraceError, match="install the package zstandard"):
+        read_one(path)
+
+
+def test_columns_beyond_memory_go_to_files(tmp_path: Path) -> None:
+    """More batches than one, each moved to disk: the same trace."""
+    from memsim.formats import accel_sim
+
+    lines = [
+        f"{16 * (k % 7):04x} ffffffff 1 R4 LDG.E 1 R2 4 1 0x{A + 36 * k:x} 128" for k in range(9000)
+    ]
+    path = tmp_path / "k.traceg"
+    path.write_text(head(grid="(2,1,1)") + block(warp(0, *lines)) + block(warp(0), at="1,0,0"))
+    small = accel_sim.read(path, memory_bytes=1000).launches[0]
+    large = read_one(path)
+    assert isinstance(small.granule, np.memmap) or isinstance(small.granule.base, np.memmap)
+    for name in ("site", "granule", "byte_mask", "granule_offset", "subgroup_offset", "waits"):
+        np.testing.assert_array_equal(getattr(small, name), getattr(large, name))
+    assert large.n_granule >= 32 * 9000
