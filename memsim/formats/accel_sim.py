@@ -31,6 +31,7 @@ _DIRECTIONS: dict[int, Direction] = {
     tables.ATOMIC: "atomic",
 }
 _MOST_COMMANDS = 1 << 20
+_LEAST_BYTES = 1 << 20
 _MOST_ADDRESS = 1 << 57
 _SUFFIXES = ("", ".xz", ".gz", ".zst")
 Written = tuple[int, int]
@@ -41,7 +42,7 @@ def read(path: Path, *, launch: int | None = None, memory_bytes: int = MEMORY_BY
     """The kernels of a folder, a kernelslist.g or one .traceg, with the copies between them.
 
     launch : only this kernel, from 0
-    memory_bytes : beyond so many a kernel, columns go to temporary files
+    memory_bytes : beyond so many, shared out evenly, columns go to temporary files
 
     Raises TraceError where anything is missing or damaged.
     """
@@ -52,7 +53,8 @@ def read(path: Path, *, launch: int | None = None, memory_bytes: int = MEMORY_BY
             raise TraceError(f"--launch must be below {len(files)}, got {launch} ({path})")
         commands = _up_to(commands, launch)
         files = files[launch : launch + 1]
-    kernels = [read_kernel(file, memory_bytes) for file in files]
+    each = max(memory_bytes // len(files), _LEAST_BYTES)
+    kernels = [read_kernel(file, each) for file in files]
     written = [command for command in commands if not isinstance(command, Path)]
     touched = [(site.low * 32, site.high * 32 + 31) for kernel in kernels for site in kernel.sites]
     arrays = address_map(written, touched)

@@ -293,7 +293,7 @@ def test_zstd_without_its_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         read_one(path)
 
 
-def test_columns_beyond_memory_go_to_files(tmp_path: Path) -> None:
+def test_columns_beyond_memory_go_to_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """More batches than one, each moved to disk: the same trace."""
     from memsim.formats import accel_sim
 
@@ -302,6 +302,7 @@ def test_columns_beyond_memory_go_to_files(tmp_path: Path) -> None:
     ]
     path = tmp_path / "k.traceg"
     path.write_text(head(grid="(2,1,1)") + block(warp(0, *lines)) + block(warp(0), at="1,0,0"))
+    monkeypatch.setattr("memsim.formats.accel_sim._LEAST_BYTES", 1000)
     small = accel_sim.read(path, memory_bytes=1000).launches[0]
     large = read_one(path)
     assert isinstance(small.granule, np.memmap) or isinstance(small.granule.base, np.memmap)
