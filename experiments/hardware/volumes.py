@@ -47,7 +47,12 @@ def volumes(
     seed: int = 0,
     groups_per_core: int | None = None,
 ) -> Volumes:
-    """Replay one ordering of a snapshot; an update is a store of one work-item."""
+    """Replay one ordering of a snapshot; an update is a store of one work-item.
+
+    No random starts: the waves before counting warm the caches. A start that is random for a whole
+    core puts groups that run side by side up to a wave apart: on the MI250X, with eight groups a
+    core, fetched volume of kernel 5 then is 105 % too high, without 4 %.
+    """
     n_groups = kernel.n_groups
     probe = affine_trace(kernel, np.zeros(1, np.int64), machine.subgroup_size)
     occupancy = resident_groups(machine, probe.launch, groups_per_core=groups_per_core)
@@ -58,7 +63,13 @@ def volumes(
     trace = affine_trace(
         kernel, np.arange(start, start + waves * wave, dtype=np.int64), machine.subgroup_size
     )
-    plan, _ = make_plan(trace, machine, warmup_waves=warmup, groups_per_core=groups_per_core)
+    plan, _ = make_plan(
+        trace,
+        machine,
+        warmup_waves=warmup,
+        groups_per_core=groups_per_core,
+        deviation=False,
+    )
     result = run_trial(plan, seed, 0)
     is_store = np.array([access.direction == "store" for access in kernel.accesses])
     first = int(plan.requests.first_subgroup[warmup * wave])

@@ -1,0 +1,102 @@
+"""Ours against measured: cases, and what is said of their errors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+from scipy.stats import spearmanr
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """One quantity of one case; ci95 is the half-width over snapshots and orderings."""
+
+    figure: str
+    case: str
+    quantity: str
+    unit: str
+    measured: float | None
+    ours: float
+    ci95: float | None = None
+    note: str = ""
+
+    def record(self) -> dict[str, str | float | None]:
+        """As summary.json holds it; `paper` is the measured value."""
+        return {
+            "figure": self.figure,
+            "case": self.case,
+            "quantity": self.quantity,
+            "unit": self.unit,
+            "paper": self.measured,
+            "ours": self.ours,
+            "ci95": self.ci95,
+            "note": self.note,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figure:
+    """A comparison's cases, sentences about it, and the names of its pictures."""
+
+    name: str
+    title: str
+    source: str
+    cases: Sequence[Case]
+    findings: Sequence[str]
+    pictures: Sequence[str] = field(default_factory=tuple)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Errors:
+    """Relative errors of some cases.
+
+    geometric_mean : exp(mean |ln(ours / measured)|) - 1
+    worst : signed, of the case `worst_case`
+    spearman : rank correlation, NaN where the measured values are all alike
+    """
+
+    geometric_mean: float
+    worst: float
+    worst_case: str
+    spearman: float
+    n: int
+
+    def __str__(self) -> str:
+        ranks = "" if math.isnan(self.spearman) else f", Spearman {self.spearman:.3f}"
+        return (
+            f"geometric mean {self.geometric_mean:.1%}, worst {self.worst:+.1%}"
+            f" ({self.worst_case}){ranks}, {self.n} cases"
+        )
+
+
+def errors(cases: Iterable[Case], quantity: str) -> Errors:
+    """Errors of the cases of one quantity that were measured."""
+    chosen = [c for c in cases if c.quantity == quantity and c.measured is not None]
+    ours = np.array([c.ours for c in chosen])
+    measured: npt.NDArray[np.float64] = np.array([c.measured for c in chosen], np.float64)
+    relative = ours / measured - 1
+    worst = int(np.abs(relative).argmax())
+    ranks = math.nan
+    if np.ptp(measured) > 0.01 * measured.mean() and np.ptp(ours) > 0:
+        ranks = float(spearmanr(ours, measured).statistic)
+    return Errors(
+        geometric_mean=float(np.exp(np.abs(np.log(ours / measured)).mean()) - 1),
+        worst=float(relative[worst]),
+        worst_case=chosen[worst].case,
+        spearman=ranks,
+        n=len(chosen),
+    )
+
+
+def half_width(values: Sequence[float]) -> float | None:
+    """95 % confidence half-width of the mean (Student), None for fewer than two values."""
+    from memsim.statistics import student_t
+
+    n = len(values)
+    if n < 2:
+        return None
+    return float(student_t(n) * np.std(values, ddof=1) / math.sqrt(n))

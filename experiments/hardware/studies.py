@@ -1,0 +1,322 @@
+"""The comparisons: each returns a Figure with its cases, what was found, and its pictures."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from experiments.hardware import drawing
+from experiments.hardware.affine import Triple
+from experiments.hardware.comparison import Case, Figure, errors, half_width
+from experiments.hardware.l1_sweep import free_running, miss_ratios
+from experiments.hardware.laplacian import SNAPSHOT as LAPLACIAN_SNAPSHOT
+from experiments.hardware.laplacian import Variant, laplacian, machine_for
+from experiments.hardware.measured import rows, source
+from experiments.hardware.pointer_chase import chase_latency
+from experiments.hardware.star_stencil import LOADS_IN_FLIGHT, SNAPSHOT, star_kernel
+from experiments.hardware.volumes import Snapshot, Volumes, volumes
+from memsim.machine import Machine, load_machine
+
+QUANTITIES = ("l2_load", "dram_load", "l2_store", "dram_store")
+POSITIONS = (0.31, 0.53, 0.77)
+"""Not where a layer of groups begins, as at simple fractions: its first rows load their halo anew, and
+a snapshot there counts mostly them."""
+QUICK_SHAPES: tuple[Triple, ...] = (
+    *((2, 16, 32), (4, 8, 32), (8, 8, 16), (16, 2, 32)),
+    *((16, 16, 4), (32, 4, 8), (64, 16, 1), (128, 1, 8)),
+)
+STUDY_SHAPES: tuple[Triple, ...] = ((4, 4, 64), (8, 8, 16), (32, 1, 32), (64, 8, 2), (128, 2, 4))
+STUDY_SIZES = ((4, 2), (8, 4), (24, 16), (48, 40))
+
+
+def stencil_truth() -> dict[Triple, dict[str, float]]:
+    """Measured bytes per update of every shape of group."""
+    found: dict[Triple, dict[str, float]] = {}
+    for row in rows("v100_star25_volumes.csv"):
+        shape = (int(row["block_x"]), int(row["block_y"]), int(row["block_z"]))
+        found[shape] = {quantity: float(row[quantity]) for quantity in QUANTITIES}
+    return found
+
+
+def stencil_volumes(
+    shape: Triple,
+    machine: Machine,
+    positions: Sequence[float],
+    snapshot: Snapshot = SNAPSHOT,
+    loads_in_flight: int = LOADS_IN_FLIGHT,
+) -> list[Volumes]:
+    """Replays of a shape, one a position; each is also another ordering."""
+    kernel = star_kernel(shape, loads_in_flight=loads_in_flight)
+    return [
+        volumes(kernel, machine, dataclasses.replace(snapshot, position=position), seed=k)
+        for k, position in enumerate(positions)
+    ]
+
+
+def stencil(out: Path, quick: bool) -> Figure:
+    """V100, 25-point stencil: volumes at both levels, all shapes of group."""
+    machine = load_machine("v100")
+    truth = stencil_truth()
+    shapes = QUICK_SHAPES if quick else tuple(truth)
+    positions = POSITIONS[1:2] if quick else POSITIONS
+    cases: list[Case] = []
+    hit_errors: dict[str, list[float]] = {"L1": [], "L2": []}
+    for shape in shapes:
+        runs = stencil_volumes(shape, machine, positions)
+        for quantity in QUANTITIES:
+            ours = [float(getattr(run, quantity)) for run in runs]
+            cases.append(
+                Case(
+                    figure="v100-stencil",
+                    case="x".join(map(str, shape)),
+                    quantity=quantity,
+                    unit="B/update",
+                    measured=truth[shape][quantity],
+                    ours=float(np.mean(ours)),
+                    ci95=half_width(ours),
+                )
+            )
+        for level, points in _hit_ratio_errors(runs, truth[shape]).items():
+            hit_errors[level].append(points)
+    findings = [f"{quantity}: {errors(cases, quantity)}" for quantity in QUANTITIES]
+    findings += [
+        f"load hit ratio of {level}: {np.mean(points):.1f} points off in the mean, at most"
+        f" {max(points):.1f}"
+        for level, points in hit_errors.items()
+    ]
+    pictures = [
+        drawing.scatter(
+            out / f"v100-stencil-{quantity}.png",
+            [case for case in cases if case.quantity == quantity],
+            f"V100, 25-point stencil: {quantity.replace('_', ' ')}, bytes per update",
+        )
+        for quantity in QUANTITIES
+    ]
+    return Figure(
+        name="v100-stencil",
+        title="V100, 25-point fp64 star stencil: bytes per update, by shape of group",
+        source=source("v100_star25_volumes.csv"),
+        cases=cases,
+        findings=findings,
+        pictures=pictures,
+    )
+
+
+def _hit_ratio_errors(runs: Sequence[Volumes], measured: dict[str, float]) -> dict[str, float]:
+    """Points of load hit ratio between ours and what the measured bytes make of our requests.
+
+    What the loads ask a level for is ours in both; the rest of it that was fetched from below is
+    measured, or ours.
+    """
+    found: dict[str, float] = {}
+    for level, below in (("L1", "l2_load"), ("L2", "dram_load")):
+        ours = float(np.mean([run.load_hit_ratio[level] for run in runs]))
+        fetched = float(np.mean([getattr(run, below) for run in runs]))
+        other = measured[below]
+        if level == "L2":  # its misses are a share of what L1 asked for
+            asked = float(np.mean([run.l2_load for run in runs]))
+            other, fetched = other / measured["l2_load"], fetched / asked
+        found[level] = 100 * abs((1 - ours) * (other / fetched - 1))
+    return found
+
+
+def snapshots(out: Path, quick: bool) -> Figure:
+    """How far a snapshot's size and place move the volumes, and loads in flight those of L1."""
+    machine = load_machine("v100")
+    truth = stencil_truth()
+    shapes = STUDY_SHAPES[1:3] if quick else STUDY_SHAPES
+    cases: list[Case] = []
+    findings = []
+    for waves, warmup in STUDY_SIZES[1:3] if quick else STUDY_SIZES:
+        spread, off = [], []
+        for shape in shapes:
+            snapshot = Snapshot(waves=waves, warmup=warmup)
+            runs = stencil_volumes(shape, machine, POSITIONS, snapshot)
+            loads = [run.dram_load for run in runs]
+            spread.append(np.ptp(loads) / np.mean(loads))
+            off.append(abs(np.log(np.mean(loads) / truth[shape]["dram_load"])))
+            cases.append(
+                Case(
+                    figure="snapshots",
+                    case=f"{'x'.join(map(str, shape))}, {waves} waves",
+                    quantity="dram_load",
+                    unit="B/update",
+                    measured=truth[shape]["dram_load"],
+                    ours=float(np.mean(loads)),
+                    ci95=half_width(loads),
+                )
+            )
+        findings.append(
+            f"{waves} waves, {warmup} of them uncounted: DRAM load {np.exp(np.mean(off)) - 1:.1%}"
+            f" off (geometric mean), {np.mean(spread):.1%} between three positions"
+        )
+    for loads_in_flight in (8,) if quick else (4, 6, 8, 12, 25):
+        off = []
+        for shape in QUICK_SHAPES[:2] if quick else truth:
+            run = stencil_volumes(
+                shape, machine, POSITIONS[1:2], Snapshot(waves=4, warmup=1), loads_in_flight
+            )[0]
+            off.append(abs(np.log(run.l2_load / truth[shape]["l2_load"])))
+        findings.append(
+            f"{loads_in_flight} loads in flight: L2 load {np.exp(np.mean(off)) - 1:.1%} off"
+        )
+    return Figure(
+        name="snapshots",
+        title="V100 stencil: error of the snapshot, and of the assumed loads in flight",
+        source=source("v100_star25_volumes.csv"),
+        cases=cases,
+        findings=findings,
+    )
+
+
+def laplacians(out: Path, quick: bool) -> Figure:
+    """MI250X, 7-point Laplacian: fetched volume of the variants."""
+    machine = load_machine("mi250x")
+    cases = []
+    for row in rows("mi250x_laplacian_fetch.csv"):
+        variant = Variant(
+            kernel=int(row["kernel"]),
+            n=int(row["n"]),
+            rows=int(row["rows"]),
+            group=(int(row["block_x"]), int(row["block_y"]), int(row["block_z"])),
+            nontemporal=row["nontemporal"] == "1",
+        )
+        if quick and (variant.n, variant.rows) != (512, 1):
+            continue
+        run = volumes(laplacian(variant), machine_for(variant, machine), LAPLACIAN_SNAPSHOT)
+        cases.append(
+            Case(
+                figure="mi250x-laplacian",
+                case=variant.name,
+                quantity="fetch",
+                unit="of n^3 x 8 B",
+                measured=float(row["fetch"]),
+                ours=run.dram_load / 8 * (1 - 2 / variant.n) ** 3,
+            )
+        )
+    return Figure(
+        name="mi250x-laplacian",
+        title="MI250X (one die), 7-point fp64 Laplacian: fetched volume",
+        source=source("mi250x_laplacian_fetch.csv"),
+        cases=cases,
+        findings=[f"fetch: {errors(cases, 'fetch')}"],
+        pictures=[drawing.scatter(out / "mi250x-laplacian.png", cases, "MI250X: fetched volume")],
+    )
+
+
+def l1_curve(out: Path, quick: bool) -> Figure:
+    """V100: L1 miss ratio of a cyclic sweep."""
+    machine = load_machine("v100")
+    cases, between = [], []
+    table = rows("v100_l1_miss_ratio.csv")
+    for row in table[24::4] if quick else table:
+        buffer_kb = float(row["buffer_kb"])
+        found = miss_ratios(machine, buffer_kb, 4 if quick else 32)
+        cases.append(
+            Case(
+                figure="v100-l1",
+                case=f"{buffer_kb:g} kB",
+                quantity="miss_ratio",
+                unit="%",
+                measured=100 * float(row["miss_ratio"]),
+                ours=100 * float(np.mean(found)),
+                ci95=100 * (half_width(found) or 0.0),
+            )
+        )
+        if 128 < buffer_kb < 236:
+            free, step = (free_running(buffer_kb, in_step=held) for held in (False, True))
+            between.append(
+                f"{buffer_kb:g} kB: {row['miss_ratio']} measured; a fully associative LRU cache"
+                f" of 128 kB misses {step:.2f} with the sub-groups in step and {free:.2f} where"
+                f" the oldest that has its data goes on"
+            )
+    worst = max(l1_curve_errors(cases), default=0.0)
+    findings = [f"up to 128 kB and from 236 kB on: at most {worst:.1f} points off", *between]
+    picture = drawing.curve(out / "v100-l1.png", cases, "V100: L1 misses of a cyclic sweep", "%")
+    return Figure(
+        name="v100-l1",
+        title="V100: L1 miss ratio of a cyclic sweep",
+        source=source("v100_l1_miss_ratio.csv"),
+        cases=cases,
+        findings=findings,
+        pictures=[picture],
+    )
+
+
+def l1_curve_errors(cases: Sequence[Case]) -> list[float]:
+    """Points of miss ratio at the sizes up to 128 kB and from 236 kB on."""
+    sizes = [float(case.case.split()[0]) for case in cases]
+    return [
+        abs(case.ours - case.measured)
+        for case, size in zip(cases, sizes, strict=True)
+        if case.measured is not None and not 128 < size < 236
+    ]
+
+
+PLATEAU_MACHINES = ("v100", "a100", "h100", "mi210", "mi300x")
+
+
+def latencies(out: Path, quick: bool) -> Figure:
+    """Plateaus of a simulated pointer chase against the machine files; V100's curve, measured."""
+    cases = []
+    for name in PLATEAU_MACHINES[:1] if quick else PLATEAU_MACHINES:
+        machine = load_machine(name)
+        above = 0.0
+        for level in machine.levels:
+            size_kb = max(level.size_bytes / 1024 * 0.6, above * 1.4)
+            cases.append(_plateau(machine, level.name, size_kb, level.latency_cycles))
+            above = level.size_bytes / 1024
+        idle = machine.dram.latency_cycles + machine.dram.row_conflict_cycles
+        cases.append(_plateau(machine, "DRAM", above * 2, idle))
+    curve = []
+    table = rows("v100_pointer_chase.csv")
+    v100 = load_machine("v100")
+    for row in table[::8] if quick else table:
+        buffer_kb = float(row["buffer_kb"])
+        curve.append(
+            Case(
+                figure="latency",
+                case=f"{buffer_kb:g} kB",
+                quantity="v100_chase",
+                unit="cycles",
+                measured=float(row["cycles"]),
+                ours=chase_latency(v100, buffer_kb),
+            )
+        )
+    picture = drawing.curve(out / "v100-chase.png", curve, "V100: pointer chase", "cycles")
+    return Figure(
+        name="latency",
+        title="Pointer chase: plateaus against machine files, and V100's curve against measured",
+        source=source("v100_pointer_chase.csv"),
+        cases=[*cases, *curve],
+        findings=[
+            f"plateaus against the machine files: {errors(cases, 'plateau')}",
+            f"V100's curve: {errors(curve, 'v100_chase')}",
+        ],
+        pictures=[picture],
+    )
+
+
+def _plateau(machine: Machine, level: str, buffer_kb: float, latency: float) -> Case:
+    return Case(
+        figure="latency",
+        case=f"{machine.name} {level}",
+        quantity="plateau",
+        unit="cycles",
+        measured=latency,
+        ours=chase_latency(machine, buffer_kb),
+        note=f"{buffer_kb:.0f} kB; compared with the machine file",
+    )
+
+
+STUDIES: dict[str, Callable[[Path, bool], Figure]] = {
+    "v100-stencil": stencil,
+    "snapshots": snapshots,
+    "mi250x-laplacian": laplacians,
+    "v100-l1": l1_curve,
+    "latency": latencies,
+}
+"""Every comparison by the name that --only takes."""

@@ -1,0 +1,188 @@
+"""Comparisons with measured hardware: the bounds that hold, and what the comparisons stand on."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tracegen
+from experiments.hardware.affine import affine_trace, with_sequences
+from experiments.hardware.comparison import Case, errors
+from experiments.hardware.l1_sweep import free_running, miss_ratios
+from experiments.hardware.laplacian import Variant, laplacian
+from experiments.hardware.pointer_chase import chase_latency
+from experiments.hardware.star_stencil import Grid, star_kernel
+from experiments.hardware.studies import (
+    QUANTITIES,
+    QUICK_SHAPES,
+    STUDIES,
+    l1_curve_errors,
+    stencil_truth,
+)
+from experiments.hardware.volumes import Snapshot, volumes
+from experiments.hardware_validation import main
+from experiments.kernels.stencil import star25
+from memsim.machine import load_machine
+
+COLUMNS = (
+    *("workgroup", "subgroup_offset", "site", "lanes", "granule_offset", "granule"),
+    *("byte_mask", "lane_groups"),
+)
+
+
+def test_the_generated_trace_is_that_of_the_kernel() -> None:
+    """Addresses without OpenCL equal those of star25, instrumented and run; with ragged edges."""
+    workload = star25(nx=40, ny=12, nz=7, block_x=16, block_y=4, block_z=4)
+    traced = tracegen.trace(workload, subgroup_size=32)
+    grid = Grid(interior=(40, 12, 7), pitch=48, rows=20)
+    kernel = star_kernel((16, 4, 4), grid)
+    ours = affine_trace(kernel, np.arange(kernel.n_groups), 32)
+    assert ours.site_names[:-1] == traced.site_names[:-1]
+    assert ours.arrays == traced.arrays
+    for column in COLUMNS:
+        np.testing.assert_array_equal(getattr(ours, column), getattr(traced, column))
+
+
+def test_the_laplacian_stores_every_inner_point_once() -> None:
+    """And loads no more than its source says: 7 a point, or 5 a row and 2 a column of rows."""
+    n = 24
+    for kernel, rows in ((1, 1), (2, 4), (3, 4), (6, 4)):
+        variant = Variant(kernel=kernel, n=n, rows=rows, group=(8, 2, 4))
+        made = laplacian(variant)
+        trace = affine_trace(made, np.arange(made.n_groups), 64)
+        stored = [a.direction == "store" for a in made.accesses]
+        lanes = np.bincount(trace.site, weights=trace.lanes, minlength=len(stored))
+        assert lanes[stored].sum() == (n - 2) ** 3
+        inner = (n - 2) ** 2
+        if kernel == 1:
+            assert lanes[~np.array(stored)].sum() == 7 * (n - 2) ** 3
+        else:
+            # Both boundary rows are loaded too, and the row beyond each column of rows but at the edge.
+            assert lanes[~np.array(stored)].sum() == inner * (5 * n + 2 * (n // rows - 1))
+
+
+def test_kernel_7_is_a_quarter_of_y() -> None:
+    made = laplacian(Variant(kernel=7, n=64, rows=8, group=(64, 1, 1)))
+    trace = affine_trace(made, np.arange(made.n_groups), 64)
+    stored = np.array([a.direction == "store" for a in made.accesses])
+    assert trace.lanes[stored[trace.site]].sum(dtype=int) == 62 * 16 * 62
+
+
+def test_sequences_are_cut_where_asked() -> None:
+    kernel = with_sequences(star_kernel((32, 4, 8)), 10)
+    starts = [k for k, access in enumerate(kernel.accesses) if access.starts_sequence]
+    assert starts == [0, 10, 20, 25]
+
+
+def test_errors_are_those_of_a_hand_count() -> None:
+    cases = [
+        Case(figure="f", case=name, quantity="q", unit="B", measured=measured, ours=ours)
+        for name, measured, ours in (("a", 1.0, 2.0), ("b", 4.0, 2.0), ("c", 8.0, 8.0))
+    ]
+    found = errors(cases, "q")
+    assert found.geometric_mean == pytest.approx(4 ** (1 / 3) - 1)
+    assert (found.worst, found.worst_case) == (1.0, "a")
+
+
+def test_v100_stencil_on_a_few_shapes(tmp_path: Path) -> None:
+    """The bounds asked for at L2 hold on these; width 2 misses them at memory (see the README)."""
+    cases = STUDIES["v100-stencil"](tmp_path, True).cases
+    load = errors(cases, "l2_load")
+    assert load.geometric_mean < 0.07
+    assert abs(load.worst) < 0.20
+    assert load.spearman >= 0.95
+    wide = [case for case in cases if not case.case.startswith("2x")]
+    for quantity in ("dram_load", "l2_store", "dram_store"):
+        found = errors(wide, quantity)
+        assert found.geometric_mean < 0.05
+        assert abs(found.worst) < 0.10
+
+
+def test_a_fixed_deal_is_what_the_hardware_does_not_do() -> None:
+    """Groups above each other on one core would reuse rows in L1: the measured L2 volume forbids."""
+    machine = load_machine("v100")
+    kernel, snapshot = star_kernel((16, 1, 64)), Snapshot(waves=4, warmup=1)
+    measured = stencil_truth()[16, 1, 64]["l2_load"]
+    assert volumes(kernel, machine, snapshot).l2_load == pytest.approx(measured, rel=0.05)
+    fixed = machine.replace(dispatch="round_robin")
+    assert volumes(kernel, fixed, snapshot).l2_load < 0.75 * measured
+
+
+def test_v100_l1_curve_at_its_ends() -> None:
+    machine = load_machine("v100")
+    assert np.mean(miss_ratios(machine, 96, 8)) < 0.001
+    assert abs(np.mean(miss_ratios(machine, 128, 32)) - 0.0681) < 0.05
+    assert np.mean(miss_ratios(machine, 236, 4)) > 0.9962 - 0.05
+
+
+def test_beladys_bound_supposes_that_subgroups_keep_step() -> None:
+    """At 172 kB no policy of 128 kB can be below 25.6 % in step; on their own, plain LRU can."""
+    assert free_running(172, in_step=True) == pytest.approx(1.0)
+    assert free_running(172, in_step=False) < 0.1467
+    assert free_running(100, in_step=True) == 0.0
+
+
+@pytest.mark.parametrize("name", ["v100", "h100", "mi210"])
+def test_plateaus_of_a_chase_are_the_latencies_of_the_levels(name: str) -> None:
+    machine = load_machine(name)
+    first, second = machine.levels[:2]
+    assert chase_latency(machine, first.size_bytes / 2048) == pytest.approx(first.latency_cycles)
+    size_kb = max(4 * first.size_bytes, second.size_bytes / 8) / 1024
+    assert chase_latency(machine, size_kb) == pytest.approx(second.latency_cycles, rel=0.01)
+
+
+def test_v100_chase_crosses_between_5_and_6_ways() -> None:
+    """Sets of 4 overflow one by one: half of the misses of 160 kB come at 1.1 times the size."""
+    machine = load_machine("v100")
+    assert chase_latency(machine, 128 * 1.125) == pytest.approx(136.9, rel=0.2)
+    assert chase_latency(machine, 128 * 1.26) == pytest.approx(212.1, rel=0.01)
+
+
+def test_the_command_writes_page_pictures_and_summary(tmp_path: Path) -> None:
+    main(["--out", str(tmp_path), "--only", "latency", "--quick"])
+    records = json.loads((tmp_path / "summary.json").read_text())
+    assert {"figure", "case", "quantity", "unit", "paper", "ours", "ci95", "note"} == set(
+        records[0]
+    )
+    assert "v100-chase.png" in (tmp_path / "index.html").read_text()
+    assert (tmp_path / "v100-chase.png").stat().st_size > 10_000
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_v100_stencil_on_all_shapes(tmp_path: Path) -> None:
+    """What holds of what was asked for; 2 shapes of 43 are far off at memory, and width 2 is."""
+    cases = STUDIES["v100-stencil"](tmp_path, False).cases
+    assert len(cases) == 43 * len(QUANTITIES)
+    load = errors(cases, "l2_load")
+    assert load.geometric_mean < 0.07
+    assert abs(load.worst) < 0.20
+    assert load.spearman >= 0.95
+    assert errors(cases, "l2_store").geometric_mean < 0.10
+    assert errors(cases, "dram_store").geometric_mean < 0.10
+    assert errors(cases, "dram_load").geometric_mean < 0.12
+    outliers = {"4x2x128", "8x1x128"}
+    rest = [case for case in cases if case.case not in outliers]
+    assert errors(rest, "dram_load").geometric_mean < 0.06
+    assert errors(rest, "dram_load").spearman >= 0.95
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_v100_l1_curve(tmp_path: Path) -> None:
+    cases = STUDIES["v100-l1"](tmp_path, False).cases
+    assert max(l1_curve_errors(cases)) < 5
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_plateaus_of_all_machines(tmp_path: Path) -> None:
+    cases = STUDIES["latency"](tmp_path, False).cases
+    assert abs(errors(cases, "plateau").worst) < 0.05
+
+
+def test_quick_shapes_are_measured() -> None:
+    assert set(QUICK_SHAPES) <= set(stencil_truth())
