@@ -1,53 +1,16 @@
-"""Ours against measured: cases, and what is said of their errors."""
+"""Ours against measured: what is said of the errors of cases."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 from scipy.stats import spearmanr
 
-
-@dataclass(frozen=True, kw_only=True)
-class Case:
-    """One quantity of one case; ci95 is the half-width over snapshots and orderings."""
-
-    figure: str
-    case: str
-    quantity: str
-    unit: str
-    measured: float | None
-    ours: float
-    ci95: float | None = None
-    note: str = ""
-
-    def record(self) -> dict[str, str | float | None]:
-        """As summary.json holds it; `paper` is the measured value."""
-        return {
-            "figure": self.figure,
-            "case": self.case,
-            "quantity": self.quantity,
-            "unit": self.unit,
-            "paper": self.measured,
-            "ours": self.ours,
-            "ci95": self.ci95,
-            "note": self.note,
-        }
-
-
-@dataclass(frozen=True, kw_only=True)
-class Figure:
-    """A comparison's cases, sentences about it, and the names of its pictures."""
-
-    name: str
-    title: str
-    source: str
-    cases: Sequence[Case]
-    findings: Sequence[str]
-    pictures: Sequence[str] = field(default_factory=tuple)
+from experiments.reproduction import Case
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,9 +38,9 @@ class Errors:
 
 def errors(cases: Iterable[Case], quantity: str) -> Errors:
     """Errors of the cases of one quantity that were measured."""
-    chosen = [c for c in cases if c.quantity == quantity and c.measured is not None]
+    chosen = [c for c in cases if c.quantity == quantity and c.reference is not None]
     ours = np.array([c.ours for c in chosen])
-    measured: npt.NDArray[np.float64] = np.array([c.measured for c in chosen], np.float64)
+    measured: npt.NDArray[np.float64] = np.array([c.reference for c in chosen], np.float64)
     relative = ours / measured - 1
     worst = int(np.abs(relative).argmax())
     ranks = math.nan

@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 
-from experiments.hardware.comparison import Case
+from experiments.reproduction import Case
 
 
 def scatter(path: Path, cases: Sequence[Case], title: str) -> str:
     """Ours over measured, both logarithmic, with the lines of equality and of 20 %."""
-    measured = np.array([case.measured for case in cases], np.float64)
+    measured = np.array([case.reference for case in cases], np.float64)
     ours = np.array([case.ours for case in cases])
     figure = Figure(figsize=(5, 5), layout="constrained")
     axes = figure.add_subplot()
@@ -37,7 +37,7 @@ def curve(path: Path, cases: Sequence[Case], title: str, unit: str) -> str:
     size = [float(case.case.split()[0]) for case in cases]
     figure = Figure(figsize=(6, 4), layout="constrained")
     axes = figure.add_subplot()
-    axes.semilogx(size, [case.measured or 0.0 for case in cases], "o-", markersize=3)
+    axes.semilogx(size, [case.reference or 0.0 for case in cases], "o-", markersize=3)
     axes.semilogx(size, [case.ours for case in cases], "s--", markersize=3)
     axes.legend(["measured", "ours"])
     axes.set(title=title, xlabel="buffer, kB", ylabel=unit)

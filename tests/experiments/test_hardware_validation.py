@@ -10,21 +10,22 @@ import pytest
 
 import tracegen
 from experiments.hardware.affine import affine_trace, with_sequences
-from experiments.hardware.comparison import Case, errors
+from experiments.hardware.comparison import errors
 from experiments.hardware.l1_sweep import free_running, miss_ratios
 from experiments.hardware.laplacian import Variant, laplacian
 from experiments.hardware.pointer_chase import chase_latency
 from experiments.hardware.star_stencil import Grid, star_kernel
 from experiments.hardware.studies import (
+    FIGURES,
     QUANTITIES,
     QUICK_SHAPES,
-    STUDIES,
     l1_curve_errors,
     stencil_truth,
 )
 from experiments.hardware.volumes import Snapshot, volumes
 from experiments.hardware_validation import main
 from experiments.kernels.stencil import star25
+from experiments.reproduction import Case
 from memsim.machine import load_machine
 
 COLUMNS = (
@@ -79,7 +80,7 @@ def test_sequences_are_cut_where_asked() -> None:
 
 def test_errors_are_those_of_a_hand_count() -> None:
     cases = [
-        Case(figure="f", case=name, quantity="q", unit="B", measured=measured, ours=ours)
+        Case(figure="f", case=name, quantity="q", unit="B", reference=measured, ours=ours)
         for name, measured, ours in (("a", 1.0, 2.0), ("b", 4.0, 2.0), ("c", 8.0, 8.0))
     ]
     found = errors(cases, "q")
@@ -89,7 +90,7 @@ def test_errors_are_those_of_a_hand_count() -> None:
 
 def test_v100_stencil_on_a_few_shapes(tmp_path: Path) -> None:
     """The bounds asked for at L2 hold on these; width 2 misses them at memory (see the README)."""
-    cases = STUDIES["v100-stencil"](tmp_path, True).cases
+    cases = FIGURES["v100-stencil"](tmp_path, True).cases
     load = errors(cases, "l2_load")
     assert load.geometric_mean < 0.07
     assert abs(load.worst) < 0.20
@@ -155,7 +156,7 @@ def test_the_command_writes_page_pictures_and_summary(tmp_path: Path) -> None:
 @pytest.mark.timeout(1200)
 def test_v100_stencil_on_all_shapes(tmp_path: Path) -> None:
     """What holds of what was asked for; 2 shapes of 43 are far off at memory, and width 2 is."""
-    cases = STUDIES["v100-stencil"](tmp_path, False).cases
+    cases = FIGURES["v100-stencil"](tmp_path, False).cases
     assert len(cases) == 43 * len(QUANTITIES)
     load = errors(cases, "l2_load")
     assert load.geometric_mean < 0.07
@@ -173,14 +174,14 @@ def test_v100_stencil_on_all_shapes(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 def test_v100_l1_curve(tmp_path: Path) -> None:
-    cases = STUDIES["v100-l1"](tmp_path, False).cases
+    cases = FIGURES["v100-l1"](tmp_path, False).cases
     assert max(l1_curve_errors(cases)) < 5
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 def test_plateaus_of_all_machines(tmp_path: Path) -> None:
-    cases = STUDIES["latency"](tmp_path, False).cases
+    cases = FIGURES["latency"](tmp_path, False).cases
     assert abs(errors(cases, "plateau").worst) < 0.05
 
 

@@ -1,0 +1,165 @@
+"""What a reproduction finds, and the page, pictures and summary that it writes.
+
+A reproduced paper is a module with TITLE and FIGURES; a figure is made by a callable of the folder to
+write pictures into and of whether only a quick part of it is wanted.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from memsim.errors import MemsimError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """One quantity of one case.
+
+    reference : what the paper says or the hardware gave, None where there is no number
+    ours : None where we have none; `note` then says why
+    ci95 : half-width of the 95 % confidence interval of ours
+    """
+
+    figure: str
+    case: str
+    quantity: str
+    unit: str
+    reference: float | None
+    ours: float | None
+    ci95: float | None = None
+    note: str = ""
+
+    def record(self) -> dict[str, str | float | None]:
+        """As summary.json holds it."""
+        return {
+            "figure": self.figure,
+            "case": self.case,
+            "quantity": self.quantity,
+            "unit": self.unit,
+            "paper": self.reference,
+            "ours": self.ours,
+            "ci95": self.ci95,
+            "note": self.note,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figure:
+    """A figure's or table's cases, sentences about it, and the names of its pictures.
+
+    source : where the reference numbers come from
+    reference_name : what to call them, `paper` or `measured`
+    """
+
+    name: str
+    title: str
+    source: str
+    cases: Sequence[Case]
+    findings: Sequence[str]
+    pictures: Sequence[str] = field(default_factory=tuple)
+    reference_name: str = "paper"
+
+
+MakeFigure = Callable[[Path, bool], Figure]
+
+
+def reproduce(
+    title: str,
+    figures: Mapping[str, MakeFigure],
+    out: Path,
+    *,
+    only: str | None = None,
+    quick: bool = False,
+    echo: Callable[[str], object] = print,
+) -> list[Figure]:
+    """Makes the figures, printing each as it is done, and writes what there is into `out`.
+
+    The page and the summary are written anew after each figure, so that an interrupted run keeps what
+    it did. Raises MemsimError where `only` is no figure of these, or `out` is a file.
+    """
+    if only is not None and only not in figures:
+        raise MemsimError(f"no figure {only!r}: choose one of {', '.join(figures)}")
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except FileExistsError as error:
+        raise MemsimError(f"--out must be a folder, got the file {out}") from error
+    done: list[Figure] = []
+    for name in [only] if only is not None else figures:
+        figure = figures[name](out, quick)
+        done.append(figure)
+        echo(text(figure))
+        records = [case.record() for made in done for case in made.cases]
+        (out / "summary.json").write_text(json.dumps(records, indent=1), encoding="utf-8")
+        (out / "index.html").write_text(page(title, done), encoding="utf-8")
+    return done
+
+
+def text(figure: Figure) -> str:
+    """A figure's cases and findings, a line each."""
+    lines = ["", figure.title]
+    for case in figure.cases:
+        reference = (
+            "" if case.reference is None else f"{case.reference:.4g} {figure.reference_name}"
+        )
+        ours = "-" if case.ours is None else f"{case.ours:.4g}"
+        spread = "" if case.ci95 is None else f" ± {case.ci95:.2g}"
+        note = f"  ({case.note})" if case.note else ""
+        lines.append(
+            f"  {case.case:34s} {case.quantity:14s} {reference:>18s} {ours:>10s}{spread}"
+            f" {case.unit}{note}"
+        )
+    return "\n".join([*lines, *(f"  {finding}" for finding in figure.findings)])
+
+
+STYLE = (
+    "body{font:14px sans-serif;max-width:75em;margin:2em auto;padding:0 1em}"
+    "td,th{padding:1px 9px;text-align:right}td:first-child,th:first-child,.note{text-align:left}"
+    "tr:nth-child(even){background:#f4f4f4}img{max-width:48%}nav a{margin-right:1em}"
+)
+
+
+def page(title: str, figures: Sequence[Figure]) -> str:
+    """All figures as one page, which opens from the disk with the pictures beside it."""
+    escaped = html.escape
+    parts = [
+        "<!doctype html><html lang=en><meta charset=utf-8>",
+        f"<title>{escaped(title)}</title><style>{STYLE}</style><h1>{escaped(title)}</h1><nav>",
+        *(f'<a href="#{escaped(f.name)}">{escaped(f.name)}</a>' for f in figures),
+        "</nav>",
+    ]
+    for figure in figures:
+        parts.append(
+            f'<h2 id="{escaped(figure.name)}">{escaped(figure.title)}</h2>'
+            f"<p>{escaped(figure.source)}</p><ul>"
+        )
+        parts += [f"<li>{escaped(finding)}</li>" for finding in figure.findings]
+        parts.append("</ul>")
+        parts += [
+            f'<a href="{escaped(name)}"><img src="{escaped(name)}" alt="{escaped(name)}"></a>'
+            for name in figure.pictures
+        ]
+        parts.append(
+            f"<table><tr><th>case<th>quantity<th>{escaped(figure.reference_name)}<th>ours"
+            "<th>± (95 %)<th>difference<th>unit<th class=note>note</tr>"
+        )
+        parts += [_row(case) for case in figure.cases]
+        parts.append("</table>")
+    return "\n".join(parts)
+
+
+def _row(case: Case) -> str:
+    reference = "" if case.reference is None else f"{case.reference:.4g}"
+    ours = "" if case.ours is None else f"{case.ours:.4g}"
+    difference = ""
+    if case.reference and case.ours is not None:
+        difference = f"{case.ours / case.reference - 1:+.1%}"
+    spread = "" if case.ci95 is None else f"{case.ci95:.2g}"
+    return (
+        f"<tr><td>{html.escape(case.case)}<td>{html.escape(case.quantity)}<td>{reference}<td>{ours}"
+        f"<td>{spread}<td>{difference}<td>{html.escape(case.unit)}"
+        f"<td class=note>{html.escape(case.note)}</tr>"
+    )
