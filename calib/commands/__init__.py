@@ -1,0 +1,1 @@
+"""The commands of calib, one a module; each is cheap to import, for the group's help loads it."""
