@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from memsim.compile import inner
+from memsim.compile import inner, nth
 from memsim.rng import below
 
 U8 = npt.NDArray[np.uint8]
@@ -140,7 +140,7 @@ def _emit(geometry, queue, line, mask, full, site, kind, counted):
         ratio = next_ // here
         shift = (line % ratio) * here
         line, mask, full = line // ratio, mask << shift, full << shift
-    queue.record[queue.used[0]] = pack(line, mask, full, site, kind, counted)
+    queue.record[nth(queue.used[0])] = pack(line, mask, full, site, kind, counted)
     queue.used[0] += 1
 
 
@@ -158,34 +158,34 @@ def _bytes(geometry, slot):
 def _promote(cache, slot, bin_):
     """Make a slot the most recent of its set."""
     slots = cache.slots
-    tail = np.int64(cache.sets[2 * bin_])
+    tail = np.int64(cache.sets[nth(2 * bin_)])
     if tail == slot:
-        cache.sets[2 * bin_] = slots[slot + PREV]
+        cache.sets[nth(2 * bin_)] = slots[nth(slot + PREV)]
         return
-    front = np.int64(slots[tail + NEXT])
+    front = np.int64(slots[nth(tail + NEXT)])
     if front != slot:
-        before, after = np.int64(slots[slot + PREV]), np.int64(slots[slot + NEXT])
-        slots[before + NEXT] = after
-        slots[after + PREV] = before
-        slots[tail + NEXT] = slot
-        slots[slot + PREV] = tail
-        slots[slot + NEXT] = front
-        slots[front + PREV] = slot
+        before, after = np.int64(slots[nth(slot + PREV)]), np.int64(slots[nth(slot + NEXT)])
+        slots[nth(before + NEXT)] = after
+        slots[nth(after + PREV)] = before
+        slots[nth(tail + NEXT)] = slot
+        slots[nth(slot + PREV)] = tail
+        slots[nth(slot + NEXT)] = front
+        slots[nth(front + PREV)] = slot
 
 
 @inner
 def _drop(geometry, cache, instance, slot, bin_):
     """Invalidate a slot: it is the next to be filled."""
-    cache.lines[2 * (instance * geometry.n_lines + cache.slots[slot + LINE])] = -1
-    cache.slots[slot + LINE] = -1
-    cache.slots[slot + META] = 0
+    cache.lines[nth(2 * (instance * geometry.n_lines + cache.slots[nth(slot + LINE)]))] = -1
+    cache.slots[nth(slot + LINE)] = -1
+    cache.slots[nth(slot + META)] = 0
     if geometry.replacement <= FIFO:
         _promote(cache, slot, bin_)
-        cache.sets[2 * bin_] = slot
+        cache.sets[nth(2 * bin_)] = slot
     else:
-        cache.slots[slot + NEXT] = cache.sets[2 * bin_]
-        cache.sets[2 * bin_] = slot
-        cache.sets[2 * bin_ + 1] -= 1
+        cache.slots[nth(slot + NEXT)] = cache.sets[nth(2 * bin_)]
+        cache.sets[nth(2 * bin_)] = slot
+        cache.sets[nth(2 * bin_ + 1)] -= 1
 
 
 @inner
@@ -195,7 +195,7 @@ def _tree_touch(geometry, cache, way, bin_):
     while span > 1:
         span //= 2
         right = way // span & 1
-        cache.tree[base + node] = 1 - right
+        cache.tree[nth(base + node)] = 1 - right
         node = 2 * node + right
 
 
@@ -212,22 +212,22 @@ def touch(geometry, cache, slot, bin_):
 def _victim(geometry, cache, rng, bin_):
     """The slot to fill: an empty one, else the policy's choice."""
     if geometry.replacement <= FIFO:
-        slot = np.int64(cache.sets[2 * bin_])
-        cache.sets[2 * bin_] = cache.slots[slot + PREV]
+        slot = np.int64(cache.sets[nth(2 * bin_)])
+        cache.sets[nth(2 * bin_)] = cache.slots[nth(slot + PREV)]
         return slot
     base = bin_ * geometry.ways
-    if cache.sets[2 * bin_ + 1] < geometry.ways:
-        slot = np.int64(cache.sets[2 * bin_])
+    if cache.sets[nth(2 * bin_ + 1)] < geometry.ways:
+        slot = np.int64(cache.sets[nth(2 * bin_)])
         way = slot // geometry.stride - base
-        cache.sets[2 * bin_] = cache.slots[slot + NEXT]
-        cache.sets[2 * bin_ + 1] += 1
+        cache.sets[nth(2 * bin_)] = cache.slots[nth(slot + NEXT)]
+        cache.sets[nth(2 * bin_ + 1)] += 1
     elif geometry.replacement == RANDOM:
         way = below(rng, geometry.ways)
     else:
         node, span, way = 1, geometry.ways, np.int64(0)
         while span > 1:
             span //= 2
-            right = np.int64(cache.tree[base + node])
+            right = np.int64(cache.tree[nth(base + node)])
             way += right * span
             node = 2 * node + right
     if geometry.replacement == PLRU:
@@ -238,70 +238,82 @@ def _victim(geometry, cache, rng, bin_):
 @inner
 def _write_back(geometry, tables, cache, counts, queue, n_site, slot, counted):
     """Send a slot's dirty sectors down, on behalf of the site that wrote last."""
-    meta = np.int64(cache.slots[slot + META])
+    meta = np.int64(cache.slots[nth(slot + META)])
     dirty = (meta >> 8) & 0xFF
     if not dirty:
         return
-    site = np.int64(cache.slots[_writer(geometry, slot)])
+    site = np.int64(cache.slots[nth(_writer(geometry, slot))])
     partly = (meta >> 16) & 0xFF & ~meta
     full = dirty & ~partly
     if partly:
         bytes_at = _bytes(geometry, slot)
         for g in range(geometry.granules_per_line):
             if partly >> g & 1:
-                written = np.uint32(cache.slots[bytes_at + g])
+                written = np.uint32(cache.slots[nth(bytes_at + g)])
                 if written == np.uint32(0xFFFFFFFF):
                     full |= 1 << g
                 elif written == 0:
                     dirty &= ~(1 << g)
                 else:
-                    queue.partial[queue.used[1]] = written
+                    queue.partial[nth(queue.used[1])] = written
                     queue.used[1] += 1
         full &= dirty
     row = site + (0 if counted else n_site)
-    counts[row, WRITE_GRANULES] += tables.n_granules[tables.sectors[dirty]]
-    _emit(geometry, queue, np.int64(cache.slots[slot + LINE]), dirty, full, site, STORE, counted)
+    counts[nth(row), nth(WRITE_GRANULES)] += tables.n_granules[nth(tables.sectors[nth(dirty)])]
+    _emit(
+        geometry, queue, np.int64(cache.slots[nth(slot + LINE)]), dirty, full, site, STORE, counted
+    )
 
 
 @inner
 def _allocate(geometry, tables, cache, counts, queue, rng, n_site, instance, line, bin_, counted):
     """A slot for an absent line; what it held is evicted, and written back where dirty."""
     slot = _victim(geometry, cache, rng, bin_)
-    old = np.int64(cache.slots[slot + LINE])
+    old = np.int64(cache.slots[nth(slot + LINE)])
     if old >= 0:
         _write_back(geometry, tables, cache, counts, queue, n_site, slot, counted)
-        cache.lines[2 * (instance * geometry.n_lines + old)] = -1
-    cache.slots[slot + LINE] = line
-    cache.slots[slot + META] = 0
-    cache.lines[2 * (instance * geometry.n_lines + line)] = slot
+        cache.lines[nth(2 * (instance * geometry.n_lines + old))] = -1
+    cache.slots[nth(slot + LINE)] = line
+    cache.slots[nth(slot + META)] = 0
+    cache.lines[nth(2 * (instance * geometry.n_lines + line))] = slot
     if geometry.write_allocate != PASS:
         # A store makes sectors valid that nothing asked for: the old line's turns must not count.
         for g in range(geometry.granules_per_line):
-            cache.slots[slot + TURNS + g] = LONG_AGO
+            cache.slots[nth(slot + TURNS + g)] = LONG_AGO
     return slot
 
 
 @inner
 def _fill(geometry, cache, slot, fetched, now):
     """Mark sectors valid that were asked for from below just now; what was valid is there already."""
-    meta = np.int64(cache.slots[slot + META])
+    meta = np.int64(cache.slots[nth(slot + META)])
     fresh = fetched & ~meta
-    cache.slots[slot + META] = (meta | fetched) & ~(fetched << 16)
+    cache.slots[nth(slot + META)] = (meta | fetched) & ~(fetched << 16)
     base = slot + TURNS
     for g in range(geometry.granules_per_line):
-        was = cache.slots[base + g]
-        cache.slots[base + g] = now if fresh >> g & 1 else was
+        was = cache.slots[nth(base + g)]
+        cache.slots[nth(base + g)] = now if fresh >> g & 1 else was
 
 
 @inner
 def pending(geometry, tables, cache, slot, hit, now, window):
     """How many of the hit sectors were asked for less than `window` turns ago."""
-    young = 0
     base = slot + TURNS
-    for g in range(geometry.granules_per_line):
-        young |= (now - cache.slots[base + g] < window) << g
+    slots = cache.slots
+    oldest = np.int32(now - window)
+    if geometry.granules_per_line == 4:
+        young = (
+            np.int64(slots[nth(base)] > oldest)
+            | np.int64(slots[nth(base + 1)] > oldest) << 1
+            | np.int64(slots[nth(base + 2)] > oldest) << 2
+            | np.int64(slots[nth(base + 3)] > oldest) << 3
+        )
+    else:
+        young = np.int64(0)
+        for g in range(geometry.granules_per_line):
+            young |= np.int64(slots[nth(base + g)] > oldest) << g
     young &= hit
-    return np.int64(tables.n_sectors[young])
+    return np.int64(tables.n_sectors[nth(young)])
 
 
 @inner
@@ -311,21 +323,24 @@ def read(
 ):  # fmt: skip
     """A load, or the read half of an atomic; returns the slot, -1 where the level is passed by."""
     row = site + (0 if counted else n_site)
-    need = np.int64(tables.sectors[mask])
-    counts[row, ACCESSES] += tables.n_sectors[need]
+    need = np.int64(tables.sectors[nth(mask)])
+    counts[nth(row), nth(ACCESSES)] += tables.n_sectors[nth(need)]
     if kind == LOAD and not geometry.caches_loads:
-        counts[row, READ_GRANULES] += tables.n_granules[mask]
+        counts[nth(row), nth(READ_GRANULES)] += tables.n_granules[nth(mask)]
         _emit(geometry, queue, line, mask, 0, site, LOAD, counted)
         return np.int64(-1)
     at = 2 * (instance * geometry.n_lines + line)
-    slot, bin_ = np.int64(cache.lines[at]), instance * geometry.n_sets + cache.lines[at + 1]
+    slot, bin_ = (
+        np.int64(cache.lines[nth(at)]),
+        instance * geometry.n_sets + cache.lines[nth(at + 1)],
+    )
     if slot >= 0:
-        hit = need & np.int64(cache.slots[slot + META])
+        hit = need & np.int64(cache.slots[nth(slot + META)])
         touch(geometry, cache, slot, bin_)
         if hit:
             young = pending(geometry, tables, cache, slot, hit, now, window)
-            counts[row, HITS] += np.int64(tables.n_sectors[hit]) - young
-            counts[row, PENDING] += young
+            counts[nth(row), nth(HITS)] += np.int64(tables.n_sectors[nth(hit)]) - young
+            counts[nth(row), nth(PENDING)] += young
         missing = need & ~hit
         if not missing:
             return slot
@@ -334,8 +349,8 @@ def read(
             geometry, tables, cache, counts, queue, rng, n_site, instance, line, bin_, counted
         )
         missing = need
-    fetched = np.int64(tables.fill[missing])
-    counts[row, READ_GRANULES] += tables.n_granules[fetched]
+    fetched = np.int64(tables.fill[nth(missing)])
+    counts[nth(row), nth(READ_GRANULES)] += tables.n_granules[nth(fetched)]
     _emit(geometry, queue, line, fetched, 0, site, LOAD, counted)
     _fill(geometry, cache, slot, fetched, now)
     return slot
@@ -344,9 +359,9 @@ def read(
 @inner
 def _pass_store(geometry, tables, counts, queue, row, line, mask, full, site, kind, counted, bytes_, n_bytes):  # fmt: skip
     """Send a store on to the next level as it came."""
-    counts[row, WRITE_GRANULES] += tables.n_granules[mask]
+    counts[nth(row), nth(WRITE_GRANULES)] += tables.n_granules[nth(mask)]
     for k in range(n_bytes):
-        queue.partial[queue.used[1]] = bytes_[k]
+        queue.partial[nth(queue.used[1])] = bytes_[nth(k)]
         queue.used[1] += 1
     _emit(geometry, queue, line, mask, full, site, kind, counted)
 
@@ -355,25 +370,25 @@ def _pass_store(geometry, tables, counts, queue, row, line, mask, full, site, ki
 def _merge_bytes(geometry, tables, cache, slot, need, mask, full, bytes_):
     """Lay partly written granules over a slot; a sector whose bytes are all written is valid."""
     bytes_at = _bytes(geometry, slot)
-    meta = np.int64(cache.slots[slot + META])
+    meta = np.int64(cache.slots[nth(slot + META)])
     fresh = need & ~meta & ~(meta >> 16)
     taken = 0
     complete = 0
     for g in range(geometry.granules_per_line):
         if fresh >> g & 1:
-            cache.slots[bytes_at + g] = 0
+            cache.slots[nth(bytes_at + g)] = 0
         if mask >> g & 1:
             if full >> g & 1:
-                cache.slots[bytes_at + g] = -1
+                cache.slots[nth(bytes_at + g)] = -1
             else:
-                cache.slots[bytes_at + g] |= np.int32(bytes_[taken])
+                cache.slots[nth(bytes_at + g)] |= np.int32(bytes_[nth(taken)])
                 taken += 1
-        if cache.slots[bytes_at + g] == -1:
+        if cache.slots[nth(bytes_at + g)] == -1:
             complete |= 1 << g
-    incomplete = np.int64(tables.sectors[need & ~complete]) & ~meta
+    incomplete = np.int64(tables.sectors[nth(need & ~complete)]) & ~meta
     whole = need & ~incomplete
     meta = (meta | whole) & ~(whole << 16)
-    cache.slots[slot + META] = meta | incomplete << 16
+    cache.slots[nth(slot + META)] = meta | incomplete << 16
 
 
 @inner
@@ -383,16 +398,19 @@ def write(
 ):  # fmt: skip
     """A store; `bytes_` holds the byte masks of the granules in mask that are not in full."""
     row = site + (0 if counted else n_site)
-    need = np.int64(tables.sectors[mask])
-    counts[row, ACCESSES] += tables.n_sectors[need]
+    need = np.int64(tables.sectors[nth(mask)])
+    counts[nth(row), nth(ACCESSES)] += tables.n_sectors[nth(need)]
     at = 2 * (instance * geometry.n_lines + line)
-    slot, bin_ = np.int64(cache.lines[at]), instance * geometry.n_sets + cache.lines[at + 1]
+    slot, bin_ = (
+        np.int64(cache.lines[nth(at)]),
+        instance * geometry.n_sets + cache.lines[nth(at + 1)],
+    )
     present = 0
     if slot >= 0:
-        meta = np.int64(cache.slots[slot + META])
+        meta = np.int64(cache.slots[nth(slot + META)])
         present = need & (meta | meta >> 16)
         counted_hits = present & meta >> 24 if geometry.written_hits_only else present
-        counts[row, HITS] += tables.n_sectors[counted_hits]
+        counts[nth(row), nth(HITS)] += tables.n_sectors[nth(counted_hits)]
         if present and geometry.evict_on_write:
             _write_back(geometry, tables, cache, counts, queue, n_site, slot, counted)
             _drop(geometry, cache, instance, slot, bin_)
@@ -414,32 +432,32 @@ def write(
         )
     elif not present:
         touch(geometry, cache, slot, bin_)
-    cache.slots[_writer(geometry, slot)] = site
+    cache.slots[nth(_writer(geometry, slot))] = site
     if missing and geometry.write_allocate == UPDATE_AND_FETCH:
         # The C2050 (seed 001, section 2.1): memory is updated, then the block is brought in.
         if geometry.write_back:
             _pass_store(geometry, tables, counts, queue, row, line, mask, full, site, STORE, counted, bytes_, n_bytes)  # fmt: skip
         else:
             present = 0  # nothing is dirty here
-        fetched = np.int64(tables.fill[missing])
-        counts[row, READ_GRANULES] += tables.n_granules[fetched]
+        fetched = np.int64(tables.fill[nth(missing)])
+        counts[nth(row), nth(READ_GRANULES)] += tables.n_granules[nth(fetched)]
         _emit(geometry, queue, line, fetched, 0, site, LOAD, counted)
         _fill(geometry, cache, slot, fetched, now)
-        cache.slots[slot + META] |= np.int32(present << 8 | need << 24)
+        cache.slots[nth(slot + META)] |= np.int32(present << 8 | need << 24)
         return
     if geometry.write_allocate == LAZY_FETCH:
         _merge_bytes(geometry, tables, cache, slot, need, mask, full, bytes_)
     elif missing:
         if geometry.write_allocate == FETCH_ON_WRITE:
-            wanted = missing & np.int64(tables.sectors[missing & ~full])
+            wanted = missing & np.int64(tables.sectors[nth(missing & ~full)])
             if wanted:
-                fetched = np.int64(tables.fill[wanted])
-                counts[row, READ_GRANULES] += tables.n_granules[fetched]
+                fetched = np.int64(tables.fill[nth(wanted)])
+                counts[nth(row), nth(READ_GRANULES)] += tables.n_granules[nth(fetched)]
                 _emit(geometry, queue, line, fetched, 0, site, LOAD, counted)
                 _fill(geometry, cache, slot, fetched, now)
-        cache.slots[slot + META] |= np.int32(missing)
+        cache.slots[nth(slot + META)] |= np.int32(missing)
     dirty = need if geometry.write_back else 0
-    cache.slots[slot + META] |= np.int32(dirty << 8 | need << 24)
+    cache.slots[nth(slot + META)] |= np.int32(dirty << 8 | need << 24)
 
 
 @inner
@@ -450,9 +468,12 @@ def update(
     """An atomic: performed where stores are kept, so a write-through level is passed by."""
     if not geometry.write_back:
         row = site + (0 if counted else n_site)
-        counts[row, ACCESSES] += tables.n_sectors[mask]
+        counts[nth(row), nth(ACCESSES)] += tables.n_sectors[nth(mask)]
         at = 2 * (instance * geometry.n_lines + line)
-        slot, bin_ = np.int64(cache.lines[at]), instance * geometry.n_sets + cache.lines[at + 1]
+        slot, bin_ = (
+            np.int64(cache.lines[nth(at)]),
+            instance * geometry.n_sets + cache.lines[nth(at + 1)],
+        )
         if slot >= 0:
             _drop(geometry, cache, instance, slot, bin_)
         _pass_store(geometry, tables, counts, queue, row, line, mask, 0, site, ATOMIC, counted, bytes_, 0)  # fmt: skip
@@ -461,6 +482,6 @@ def update(
         geometry, tables, cache, counts, queue, rng, n_site,
         instance, line, mask, site, ATOMIC, counted, now, window,
     )  # fmt: skip
-    need = np.int64(tables.sectors[mask])
-    cache.slots[_writer(geometry, slot)] = site
-    cache.slots[slot + META] |= np.int32(need << 8 | need << 24)
+    need = np.int64(tables.sectors[nth(mask)])
+    cache.slots[nth(_writer(geometry, slot))] = site
+    cache.slots[nth(slot + META)] |= np.int32(need << 8 | need << 24)

@@ -38,7 +38,7 @@ from memsim.cache import (
     update,
     write,
 )
-from memsim.compile import hot, inner, prefetch
+from memsim.compile import hot, inner, nth, prefetch
 from memsim.rng import below
 
 
@@ -102,7 +102,7 @@ SUBGROUP_WORDS = 8
 @inner
 def _push(progress, s):
     wrap = len(progress.ring) - 1
-    progress.ring[(progress.ends[0] + progress.ends[1]) & wrap] = s
+    progress.ring[nth((progress.ends[0] + progress.ends[1]) & wrap)] = s
     progress.ends[1] += 1
 
 
@@ -110,9 +110,9 @@ def _push(progress, s):
 def _take(progress, k):
     """Remove and return the k-th ready sub-group; those before it keep their order."""
     wrap, head = len(progress.ring) - 1, progress.ends[0]
-    s = progress.ring[(head + k) & wrap]
+    s = progress.ring[nth((head + k) & wrap)]
     for i in range(k, 0, -1):
-        progress.ring[(head + i) & wrap] = progress.ring[(head + i - 1) & wrap]
+        progress.ring[nth((head + i) & wrap)] = progress.ring[nth((head + i - 1) & wrap)]
     progress.ends[0] = (head + 1) & wrap
     progress.ends[1] -= 1
     return np.int64(s)
@@ -129,8 +129,8 @@ def _pick(progress, sampler, rng, turn, last):
     wrap, head = len(progress.ring) - 1, progress.ends[0]
     best, best_turn, oldest = 0, np.int64(2**62), np.int64(2**62)
     for k in range(n):
-        s = np.int64(progress.ring[(head + k) & wrap])
-        ready = max(progress.subgroups[s * SUBGROUP_WORDS + READY], turn)
+        s = np.int64(progress.ring[nth((head + k) & wrap)])
+        ready = max(progress.subgroups[nth(s * SUBGROUP_WORDS + READY)], turn)
         if sampler == GREEDY_OLDEST:
             if s == last and ready <= turn:
                 return _take(progress, k)
@@ -147,15 +147,15 @@ def _pick(progress, sampler, rng, turn, last):
 def _place(requests, progress, warming, s):
     """A sub-group after its turn: retired, held at a barrier, parked at its start, or ready."""
     me = s * SUBGROUP_WORDS
-    p = progress.subgroups[me + AT]
-    if p == progress.subgroups[me + END]:
-        progress.alive[progress.subgroups[me + GROUP]] -= 1
-    elif warming and p >= progress.subgroups[me + START]:
-        progress.parked[s] = 1
-    elif requests.access[p] & np.uint32(BARRIER):
-        progress.subgroups[me + AT] = p + 1
-        progress.held[s] = 1
-        progress.waiting[progress.subgroups[me + GROUP]] += 1
+    p = progress.subgroups[nth(me + AT)]
+    if p == progress.subgroups[nth(me + END)]:
+        progress.alive[nth(progress.subgroups[nth(me + GROUP)])] -= 1
+    elif warming and p >= progress.subgroups[nth(me + START)]:
+        progress.parked[nth(s)] = 1
+    elif requests.access[nth(p)] & np.uint32(BARRIER):
+        progress.subgroups[nth(me + AT)] = p + 1
+        progress.held[nth(s)] = 1
+        progress.waiting[nth(progress.subgroups[nth(me + GROUP)])] += 1
     else:
         _push(progress, s)
 
@@ -163,11 +163,11 @@ def _place(requests, progress, warming, s):
 @inner
 def _settle(requests, progress, warming, g):
     """Release a group's barrier, and the next one, while all that are alive wait at it."""
-    while progress.waiting[g] > 0 and progress.waiting[g] == progress.alive[g]:
-        progress.waiting[g] = 0
-        for s in range(requests.first_subgroup[g], requests.first_subgroup[g + 1]):
-            if progress.held[s]:
-                progress.held[s] = 0
+    while progress.waiting[nth(g)] > 0 and progress.waiting[nth(g)] == progress.alive[nth(g)]:
+        progress.waiting[nth(g)] = 0
+        for s in range(requests.first_subgroup[nth(g)], requests.first_subgroup[nth(g + 1)]):
+            if progress.held[nth(s)]:
+                progress.held[nth(s)] = 0
                 _place(requests, progress, warming, s)
 
 
@@ -175,14 +175,14 @@ def _settle(requests, progress, warming, g):
 def _start(requests, progress, groups, next_group):
     """Bring in the next group that has anything to do; returns the index after it."""
     while next_group < len(groups):
-        g = groups[next_group]
+        g = groups[nth(next_group)]
         next_group += 1
-        first, last = requests.first_subgroup[g], requests.first_subgroup[g + 1]
-        progress.alive[g] = last - first
+        first, last = requests.first_subgroup[nth(g)], requests.first_subgroup[nth(g + 1)]
+        progress.alive[nth(g)] = last - first
         for s in range(first, last):
             _place(requests, progress, False, s)
         _settle(requests, progress, False, g)
-        if progress.alive[g] > 0:
+        if progress.alive[nth(g)] > 0:
             break
     return next_group
 
@@ -195,22 +195,22 @@ def _issue(
     """All requests of one access."""
     kind = (word >> KIND_SHIFT) & 3
     site = word >> SITE_SHIFT
-    r = progress.subgroups[me + REQUEST]
+    r = progress.subgroups[nth(me + REQUEST)]
     stop = r + ((word >> COUNT_SHIFT) & MAX_REQUESTS_OF_ACCESS)
-    progress.subgroups[me + REQUEST] = stop
+    progress.subgroups[nth(me + REQUEST)] = stop
     # A load whose sectors are all there is most of the work on kernels that reuse their data.
     quick = kind == LOAD and geometry.caches_loads
     asked, young_hits = np.int64(0), np.int64(0)
     while r < stop:
-        request = np.int64(requests.request[r])
+        request = np.int64(requests.request[nth(r)])
         r += 1
         line, mask = request & 0xFFFFFFFF, (request >> 32) & 0xFF
         if quick:
-            slot = np.int64(cache.lines[2 * line])
-            need = np.int64(tables.sectors[mask])
-            if slot >= 0 and need & ~np.int64(cache.slots[slot + META]) == 0:
-                touch(geometry, cache, slot, np.int64(cache.lines[2 * line + 1]))
-                asked += tables.n_sectors[need]
+            slot = np.int64(cache.lines[nth(2 * line)])
+            need = np.int64(tables.sectors[nth(mask)])
+            if slot >= 0 and need & ~np.int64(cache.slots[nth(slot + META)]) == 0:
+                touch(geometry, cache, slot, np.int64(cache.lines[nth(2 * line + 1)]))
+                asked += tables.n_sectors[nth(need)]
                 young_hits += pending(geometry, tables, cache, slot, need, turn, window)
                 continue
         if kind == LOAD:
@@ -220,11 +220,11 @@ def _issue(
             )  # fmt: skip
         elif kind == STORE:
             full = request >> 40
-            n_bytes = np.int64(tables.n_granules[mask & ~full])
-            taken = progress.subgroups[me + PARTIAL]
+            n_bytes = np.int64(tables.n_granules[nth(mask & ~full)])
+            taken = progress.subgroups[nth(me + PARTIAL)]
             for k in range(n_bytes):
-                bytes_[k] = requests.partial[taken + k]
-            progress.subgroups[me + PARTIAL] = taken + n_bytes
+                bytes_[nth(k)] = requests.partial[nth(taken + k)]
+            progress.subgroups[nth(me + PARTIAL)] = taken + n_bytes
             write(
                 geometry, tables, cache, counts, queue, rng, n_site,
                 0, line, mask, full, site, counted, turn, bytes_, n_bytes,
@@ -235,9 +235,9 @@ def _issue(
                 0, line, mask, site, counted, turn, window, bytes_,
             )  # fmt: skip
     row = site + (0 if counted else n_site)
-    counts[row, ACCESSES] += asked
-    counts[row, HITS] += asked - young_hits
-    counts[row, PENDING] += young_hits
+    counts[nth(row), nth(ACCESSES)] += asked
+    counts[nth(row), nth(HITS)] += asked - young_hits
+    counts[nth(row), nth(PENDING)] += young_hits
 
 
 @inner
@@ -247,13 +247,13 @@ def _turn(
 ):  # fmt: skip
     """One sub-group issues its next bulk sequence (as many as its weight); a barrier ends it."""
     me = s * SUBGROUP_WORDS
-    p, start = progress.subgroups[me + AT], progress.subgroups[me + START]
-    limit = start if p < start else progress.subgroups[me + END]
+    p, start = progress.subgroups[nth(me + AT)], progress.subgroups[nth(me + START)]
+    limit = start if p < start else progress.subgroups[nth(me + END)]
     before = queue.used[0]
-    left = progress.subgroups[me + WEIGHT]
+    left = progress.subgroups[nth(me + WEIGHT)]
     first = True
     while p < limit:
-        word = np.int64(requests.access[p])
+        word = np.int64(requests.access[nth(p)])
         if word & BARRIER:
             break
         if word & STARTS_SEQUENCE and not first:
@@ -266,11 +266,12 @@ def _turn(
         )  # fmt: skip
         p += 1
         first = False
-    progress.subgroups[me + AT] = p
-    progress.subgroups[me + READY] = turn + window if queue.used[0] > before else turn
+    progress.subgroups[nth(me + AT)] = p
+    progress.subgroups[nth(me + READY)] = turn + window if queue.used[0] > before else turn
     # Its next turn is a round away: time enough to have what it will read.
     prefetch(requests.access, p)
-    prefetch(requests.request, progress.subgroups[me + REQUEST] + 4)
+    prefetch(requests.request, progress.subgroups[nth(me + REQUEST)] + 4)
+    return left == 0
 
 
 @inner
@@ -303,9 +304,9 @@ def replay_core(
     n_first = min(resident, len(groups))
     n_resident = 0
     for i in range(n_first):
-        g = groups[i]
-        first, stop = requests.first_subgroup[g], requests.first_subgroup[g + 1]
-        progress.alive[g] = stop - first
+        g = groups[nth(i)]
+        first, stop = requests.first_subgroup[nth(g)], requests.first_subgroup[nth(g + 1)]
+        progress.alive[nth(g)] = stop - first
         n_resident += stop - first
         for s in range(first, stop):
             _place(requests, progress, True, s)
@@ -319,31 +320,51 @@ def replay_core(
         if not warming:
             warm = queue.used[0]
             for i in range(n_first):
-                g = groups[i]
-                for s in range(requests.first_subgroup[g], requests.first_subgroup[g + 1]):
-                    if progress.parked[s]:
-                        progress.parked[s] = 0
+                g = groups[nth(i)]
+                for s in range(
+                    requests.first_subgroup[nth(g)], requests.first_subgroup[nth(g + 1)]
+                ):
+                    if progress.parked[nth(s)]:
+                        progress.parked[nth(s)] = 0
                         _place(requests, progress, False, s)
                 _settle(requests, progress, False, g)
         _rotate(progress, rng)
         if not warming:
             for i in range(n_first):
-                if progress.alive[groups[i]] == 0:
+                if progress.alive[nth(groups[nth(i)])] == 0:
                     next_group = _start(requests, progress, groups, next_group)
-        while progress.ends[1] > 0:
-            s = _pick(progress, sampler, rng, turn, last)
-            g = progress.subgroups[s * SUBGROUP_WORDS + GROUP]
-            counted = 0 if warming else np.int64(progress.counted[g])
-            _turn(
+        ring, wrap = progress.ring, len(progress.ring) - 1
+        head, length = progress.ends[0], progress.ends[1]
+        while length > 0:
+            if sampler < LOOSE_ROUND_ROBIN:
+                s = np.int64(ring[nth(head & wrap)])
+                head += 1
+                length -= 1
+                follower = np.int64(ring[nth(head & wrap)]) * SUBGROUP_WORDS
+                prefetch(requests.access, progress.subgroups[nth(follower + AT)])
+                prefetch(requests.request, progress.subgroups[nth(follower + REQUEST)])
+            else:
+                progress.ends[0], progress.ends[1] = head, length
+                s = _pick(progress, sampler, rng, turn, last)
+                head, length = progress.ends[0], progress.ends[1]
+            g = progress.subgroups[nth(s * SUBGROUP_WORDS + GROUP)]
+            counted = 0 if warming else np.int64(progress.counted[nth(g)])
+            more = _turn(
                 geometry, tables, cache, counts, queue, rng, n_site, requests, progress,
                 s, counted, turn, window, bytes_,
             )  # fmt: skip
             turn += 1
             last = s
+            if more:
+                ring[nth((head + length) & wrap)] = s
+                length += 1
+                continue
+            progress.ends[0], progress.ends[1] = head, length
             _place(requests, progress, warming, s)
             _settle(requests, progress, warming, g)
-            if not warming and progress.alive[g] == 0:
+            if not warming and progress.alive[nth(g)] == 0:
                 next_group = _start(requests, progress, groups, next_group)
+            head, length = progress.ends[0], progress.ends[1]
     return turn, warm
 
 
@@ -356,20 +377,20 @@ def clear(geometry, cache):
         base = bin_ * words
         first_line = bin_ // geometry.n_sets * geometry.n_lines
         for slot in range(base, base + words, geometry.stride):
-            line = cache.slots[slot + LINE]
+            line = cache.slots[nth(slot + LINE)]
             if line >= 0:
-                cache.lines[2 * (first_line + line)] = -1
-            cache.slots[slot + LINE] = -1
-            cache.slots[slot + META] = 0
+                cache.lines[nth(2 * (first_line + line))] = -1
+            cache.slots[nth(slot + LINE)] = -1
+            cache.slots[nth(slot + META)] = 0
             for g in range(geometry.granules_per_line):
-                cache.slots[slot + TURNS + g] = LONG_AGO
-            cache.slots[slot + NEXT] = slot + geometry.stride
-            cache.slots[slot + PREV] = slot - geometry.stride
-        cache.slots[base + words - geometry.stride + NEXT] = base
-        cache.slots[base + PREV] = base + words - geometry.stride
+                cache.slots[nth(slot + TURNS + g)] = LONG_AGO
+            cache.slots[nth(slot + NEXT)] = slot + geometry.stride
+            cache.slots[nth(slot + PREV)] = slot - geometry.stride
+        cache.slots[nth(base + words - geometry.stride + NEXT)] = base
+        cache.slots[nth(base + PREV)] = base + words - geometry.stride
         # The next victim of a ring is its back; empty slots of other policies fill from the first.
         last = base + words - geometry.stride
-        cache.sets[2 * bin_] = last if geometry.replacement <= FIFO else base
-        cache.sets[2 * bin_ + 1] = 0
+        cache.sets[nth(2 * bin_)] = last if geometry.replacement <= FIFO else base
+        cache.sets[nth(2 * bin_ + 1)] = 0
     for i in range(len(cache.tree)):
-        cache.tree[i] = 0
+        cache.tree[nth(i)] = 0

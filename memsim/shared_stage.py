@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from memsim.cache import I32, I64, LOAD, STORE, U32, U64, read, unpack, update, write
-from memsim.compile import hot, inner, prefetch
+from memsim.compile import hot, inner, nth, prefetch
 from memsim.rng import below
 
 
@@ -21,8 +21,8 @@ def _next_queue(rng, active, n_active, head, stop, capacity):
     """Index into `active` of a queue drawn with weight min(waiting, capacity)."""
     while n_active > 1:
         k = below(rng, n_active)
-        q = active[k]
-        waiting = stop[q] - head[q]
+        q = active[nth(k)]
+        waiting = stop[nth(q)] - head[nth(q)]
         if waiting >= capacity or below(rng, capacity) < waiting:
             return k
     return np.int64(0)
@@ -33,12 +33,12 @@ def _shuffled_interleave(rng, head, stop, order):
     """A uniformly random interleaving of the queues: weights are all that waits, unbounded."""
     total = np.int64(0)
     for q in range(len(head)):
-        for _ in range(stop[q] - head[q]):
-            order[total] = q
+        for _ in range(stop[nth(q)] - head[nth(q)]):
+            order[nth(total)] = q
             total += 1
     for i in range(total - 1, 0, -1):
         j = below(rng, i + 1)
-        order[i], order[j] = order[j], order[i]
+        order[nth(i)], order[nth(j)] = order[nth(j)], order[nth(i)]
     return total
 
 
@@ -63,9 +63,9 @@ def _serve(
             )  # fmt: skip
         elif kind == STORE:
             full = (fulls >> k * width) & part
-            n_bytes = np.int64(tables.n_granules[mask & ~full])
+            n_bytes = np.int64(tables.n_granules[nth(mask & ~full)])
             for i in range(n_bytes):
-                bytes_[i] = source.partial[taken + i]
+                bytes_[nth(i)] = source.partial[nth(taken + i)]
             taken += n_bytes
             write(
                 geometry, tables, cache, counts, queue, rng, n_site,
@@ -117,8 +117,8 @@ def replay_shared(
     n_warm = _shuffled_interleave(draws, head, warm, scratch.order)
     n_active = 0
     for q in range(len(head)):
-        if warm[q] < last[q]:
-            active[n_active] = q
+        if warm[nth(q)] < last[nth(q)]:
+            active[nth(n_active)] = q
             n_active += 1
     drawn = np.int64(0)
     now = np.int64(0)
@@ -130,39 +130,39 @@ def replay_shared(
         # A block ends where the warm-up ends.
         while n < BLOCK and (drawn < n_warm or (n_active > 0 and drawn - n >= n_warm)):
             if drawn < n_warm:
-                q = np.int64(scratch.order[drawn])
+                q = np.int64(scratch.order[nth(drawn)])
             else:
                 k = _next_queue(draws, active, n_active, head, last, capacity)
-                q = active[k]
-            record = source.record[head[q]]
-            head[q] += 1
-            if drawn >= n_warm and head[q] == last[q]:
+                q = active[nth(k)]
+            record = source.record[nth(head[nth(q)])]
+            head[nth(q)] += 1
+            if drawn >= n_warm and head[nth(q)] == last[nth(q)]:
                 n_active -= 1
-                active[k] = active[n_active]
+                active[nth(k)] = active[nth(n_active)]
             # Queues are read at a place each: what comes next in this one is fetched now.
-            prefetch(source.record, min(head[q] + RECORDS_AHEAD, last[q] - 1))
+            prefetch(source.record, min(head[nth(q)] + RECORDS_AHEAD, last[nth(q)] - 1))
             line, mask, full, _, kind, _ = unpack(record)
-            at = 2 * (instance_of[q] * geometry.n_lines + line * pieces)
+            at = 2 * (instance_of[nth(q)] * geometry.n_lines + line * pieces)
             prefetch(cache.lines, at)
-            scratch.records[n] = record
-            scratch.at[n] = at
-            scratch.partial_at[n] = partial_head[q]
-            scratch.instance[n] = instance_of[q]
+            scratch.records[nth(n)] = record
+            scratch.at[nth(n)] = at
+            scratch.partial_at[nth(n)] = partial_head[nth(q)]
+            scratch.instance[nth(n)] = instance_of[nth(q)]
             if kind == STORE:
-                partial_head[q] += tables.n_granules[mask & ~full]
+                partial_head[nth(q)] += tables.n_granules[nth(mask & ~full)]
             n += 1
             drawn += 1
         for i in range(n):
-            first_bin = scratch.instance[i] * geometry.n_sets
-            for k in range(scratch.at[i], scratch.at[i] + 2 * pieces, 2):
-                slot = cache.lines[k]
+            first_bin = scratch.instance[nth(i)] * geometry.n_sets
+            for k in range(scratch.at[nth(i)], scratch.at[nth(i)] + 2 * pieces, 2):
+                slot = cache.lines[nth(k)]
                 if slot < 0:
-                    slot = cache.sets[2 * (first_bin + cache.lines[k + 1])]
+                    slot = cache.sets[nth(2 * (first_bin + cache.lines[nth(k + 1)]))]
                 prefetch(cache.slots, slot)
         for i in range(n):
             _serve(
                 geometry, tables, cache, counts, queue, victims, n_site, source, pieces,
-                scratch.records[i], scratch.partial_at[i], scratch.instance[i],
+                scratch.records[nth(i)], scratch.partial_at[nth(i)], scratch.instance[nth(i)],
                 now, window, scratch.bytes_,
             )  # fmt: skip
             now += 1

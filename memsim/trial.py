@@ -220,7 +220,7 @@ def core_stage(
         alive=np.zeros(n_group, np.int32),
         waiting=np.zeros(n_group, np.int32),
         counted=(plan.deal.wave >= plan.ordering.warmup_waves).astype(np.uint8),
-        ring=np.empty(1 << max(0, plan.resident * widest - 1).bit_length(), np.int32),
+        ring=np.zeros(1 << max(0, plan.resident * widest - 1).bit_length(), np.int32),
         ends=np.zeros(2, np.int64),
     )
     if plan.ordering.deviation:
