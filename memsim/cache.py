@@ -29,7 +29,8 @@ I64 = npt.NDArray[np.int64]
 
 LRU, FIFO, RANDOM, PLRU = range(4)
 PASS, NO_FETCH, FETCH_ON_WRITE, LAZY_FETCH, UPDATE_AND_FETCH = range(5)
-LOAD, STORE, ATOMIC = range(3)
+LOAD, STORE, ATOMIC, BYPASS = range(4)
+"""Kinds of requests; BYPASS, a load that the first level lets by, is a LOAD from there on."""
 ROUND_ROBIN, LOOSE_ROUND_ROBIN, GREEDY_OLDEST, UNIFORM = range(4)
 
 ACCESSES, HITS, PENDING, READ_GRANULES, WRITE_GRANULES = range(5)
@@ -325,7 +326,7 @@ def read(
     row = site + (0 if counted else n_site)
     need = np.int64(tables.sectors[nth(mask)])
     counts[nth(row), nth(ACCESSES)] += tables.n_sectors[nth(need)]
-    if kind == LOAD and not geometry.caches_loads:
+    if kind == BYPASS or (kind == LOAD and not geometry.caches_loads):
         counts[nth(row), nth(READ_GRANULES)] += tables.n_granules[nth(mask)]
         _emit(geometry, queue, line, mask, 0, site, LOAD, counted)
         return np.int64(-1)

@@ -13,6 +13,7 @@ import numpy as np
 
 from memsim.cache import (
     ACCESSES,
+    BYPASS,
     FIFO,
     GREEDY_OLDEST,
     HITS,
@@ -213,10 +214,10 @@ def _issue(
                 asked += tables.n_sectors[nth(need)]
                 young_hits += pending(geometry, tables, cache, slot, need, turn, window)
                 continue
-        if kind == LOAD:
+        if kind == LOAD or kind == BYPASS:
             read(
                 geometry, tables, cache, counts, queue, rng, n_site,
-                0, line, mask, site, LOAD, counted, turn, window,
+                0, line, mask, site, kind, counted, turn, window,
             )  # fmt: skip
         elif kind == STORE:
             full = request >> 40

@@ -158,7 +158,8 @@ def access_of(trace: Trace, machine: Machine, line_granules: int, p: int) -> Acc
                 line[granule] = int(trace.byte_mask[i])
         for line in asked.values():
             written = line if kind == "store" else {}
-            requests.append(Request(tuple(line), kind, site, True, written))
+            bypasses = not is_barrier and trace.sites[site].bypasses_l1
+            requests.append(Request(tuple(line), kind, site, True, written, bypasses))
     return Access(site, kind, is_barrier, bool(trace.starts_sequence[p]), tuple(requests))
 
 

@@ -6,6 +6,7 @@ says `widened(granules, n)`, it means every granule of each aligned run of n tha
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -30,6 +31,7 @@ class Request:
 
     written : of a store, the bytes that each granule gets (bit b: byte b)
     counted : False where it is a part of the warm-up
+    bypasses : of a load, the level that it meets first neither serves nor keeps it
     """
 
     granules: tuple[int, ...]
@@ -37,6 +39,7 @@ class Request:
     site: int
     counted: bool
     written: Mapping[int, int] = field(default_factory=dict)
+    bypasses: bool = False
 
 
 def widened(granules: Iterable[int], n: int) -> set[int]:
@@ -88,6 +91,7 @@ class ReferenceCache:
                 site=request.site,
                 counted=request.counted,
                 written={g: request.written[g] for g in asked} if request.written else {},
+                bypasses=request.bypasses,
             )
             if part.kind == "load":
                 self._load(part, number, instance, now, window)
@@ -136,9 +140,9 @@ class ReferenceCache:
         """A load, or the read half of an atomic; None where the level is passed by."""
         need = widened(part.granules, self.sector)
         self._count(part, ACCESSES, self._n_sectors(need))
-        if part.kind == "load" and not self.level.caches_loads:
+        if part.bypasses or (part.kind == "load" and not self.level.caches_loads):
             self._count(part, READ_GRANULES, len(part.granules))
-            self.below.append(part)
+            self.below.append(dataclasses.replace(part, bypasses=False))
             return None
         line = self._find(number, instance)
         if line is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from dataclasses import dataclass, field
 from typing import Literal
@@ -173,7 +174,7 @@ class Core:
                 if access.is_barrier or (k > 0 and access.starts_sequence):
                     break
                 for r in access.requests:
-                    request = Request(r.granules, r.kind, r.site, counted, r.written)
+                    request = dataclasses.replace(r, counted=counted)
                     self.queue += self.cache.serve(request, 0, self.turn, self.window)
                 subgroup.position += 1
         sent = len(self.queue) > before

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from memsim.cache import ATOMIC, LOAD, MAX_LINES, MAX_SITES, STORE
+from memsim.cache import ATOMIC, BYPASS, LOAD, MAX_LINES, MAX_SITES, STORE
 from memsim.compile import hot
 from memsim.core_stage import (
     BARRIER,
@@ -173,7 +173,8 @@ def form_requests(
         raise ReplayError(
             f"a trace may touch {MAX_LINES} lines, got {len(space.chunk) * 8 // granules_per_line}"
         )
-    kind_of_site = np.array([_KINDS[s.direction] for s in trace.sites] or [0], np.uint8)
+    kinds = [BYPASS if s.bypasses_l1 else _KINDS[s.direction] for s in trace.sites]
+    kind_of_site = np.array(kinds or [0], np.uint8)
     coalesce_groups = max(1, min(coalesce_lanes, trace.subgroup_size) // 8)
     n_windows = max(1, trace.subgroup_size // min(coalesce_lanes, trace.subgroup_size))
     first_request = np.empty(trace.n_subgroup, np.int64)

@@ -38,7 +38,8 @@ class AccessSite:
     """One static access: a load, store or atomic that stands once in the kernel's text.
 
     name is unique within a trace (`x[ind[jj]]`, or the tag that the kernel gives it); depends_on
-    names the sites whose loaded value feeds this one's index.
+    names the sites whose loaded value feeds this one's index. bypasses_l1: a load that the first
+    level neither serves nor keeps (CUDA's volatile and `.STRONG.GPU` loads).
     """
 
     name: str
@@ -48,6 +49,7 @@ class AccessSite:
     instruction: str = ""
     source: SourceLocation = field(default_factory=SourceLocation)
     depends_on: tuple[str, ...] = ()
+    bypasses_l1: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -211,6 +213,8 @@ def check_trace(trace: Trace) -> None:
                 f"direction of site {site.name} must be one of {', '.join(DIRECTIONS)},"
                 f" got {site.direction}"
             )
+        if site.bypasses_l1 and site.direction != "load":
+            raise TraceError(f"site {site.name} is no load: bypasses_l1 must be false")
     sizes = {
         "n_subgroup": len(trace.workgroup),
         "n_access": len(trace.site),

@@ -263,6 +263,11 @@ def _required(kind: Any) -> Any:
     return kind
 
 
+def _with_default(kind: Any) -> set[str]:
+    """Fields that an older file may lack."""
+    return {f.name for f in dataclasses.fields(kind) if f.default is not dataclasses.MISSING}
+
+
 def _decoded(value: Any, kind: Any, name: str) -> Any:
     """A JSON value as the type of a field; raises TraceError where it is something else."""
 
@@ -275,9 +280,9 @@ def _decoded(value: Any, kind: Any, name: str) -> Any:
         if not isinstance(value, dict):
             raise fail("an object")
         inner = field_types(kind)  # type: ignore[arg-type]
-        if set(value) != set(inner):
+        if not set(inner) - _with_default(kind) <= set(value) <= set(inner):
             raise fail(f"an object of {', '.join(inner)}")
-        return kind(**{key: _decoded(value[key], inner[key], key) for key in inner})  # type: ignore[operator]
+        return kind(**{key: _decoded(value[key], inner[key], key) for key in value})  # type: ignore[operator]
     origin = get_origin(kind)
     if origin is tuple:
         if not isinstance(value, list):

@@ -5,9 +5,9 @@ packed. Kept is what reaches global memory: LDG, STG, ATOM, RED, LDGSTS, and LD,
 their first address lies outside the shared and local windows that the head tells. Shared, local and
 constant accesses, textures and bulk copies are counted in the provenance (`skipped`). A site is an
 instruction by PC; its width comes from its opcode. Loads that L1 may not serve (`.STRONG.GPU`,
-volatile) are sites of their own, listed as `bypass_l1`; a replay treats them as any load. Warps issue in order, so an access waits for
-every loaded value that was used before it; a bulk sequence ends there, at a barrier, and where the
-PC falls. Arrays have no names there: see `memsim.formats.extents`.
+volatile) are sites of their own, which a replay lets by the first level. Warps
+issue in order, so an access waits for every loaded value that was used before it; a bulk sequence
+ends there, at a barrier, and where the PC falls. Arrays have no names there: see `memsim.formats.extents`.
 """
 
 from __future__ import annotations
@@ -102,11 +102,6 @@ def _trace(kernel: Kernel, path: Path, arrays: AddressMap, before: Sequence[Writ
             "version": head.version,
             "file": path.name,
             "skipped": kernel.skipped,
-            "bypass_l1": [
-                site.name
-                for site, found in zip(sites, kernel.sites, strict=True)
-                if found.opcode.bypasses_l1
-            ],
             "copied_before": [list(one) for one in before],
         },
         **columns,
@@ -136,6 +131,7 @@ def _sites(found: Sequence[Site], arrays: AddressMap) -> tuple[AccessSite, ...]:
             instruction=site.text,
             source=SourceLocation(user_line=site.line),
             depends_on=(names[site.feed],) if site.feed >= 0 else (),
+            bypasses_l1=site.opcode.bypasses_l1,
         )
         for name, site in zip(names, found, strict=True)
     )

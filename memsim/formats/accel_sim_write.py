@@ -243,4 +243,5 @@ def _source(trace: Trace) -> text_of.Source:
 
 
 def _opcode(site: AccessSite, power: int) -> str:
-    return f"{_OPCODES[site.direction]}{_WIDTHS[power]}"
+    scope = ".STRONG.GPU" if site.bypasses_l1 else ""
+    return f"{_OPCODES[site.direction]}{_WIDTHS[power]}{scope}"

@@ -59,7 +59,12 @@ def traces(draw: st.DrawFn, subgroup_size: int) -> Trace:
     )
     lanes = [bits for g in groups for s in g for a in s for bits in a[4]]
     local = draw(st.sampled_from([0, 0, 32, 4096]))
+    bypassing = draw(st.sampled_from([True, False, False]))
     return trace.replace(
+        sites=tuple(
+            dataclasses.replace(site, bypasses_l1=bypassing and site.direction == "load" and k == 0)
+            for k, site in enumerate(trace.sites)
+        ),
         lane_groups=np.array(lanes, np.uint8),
         arrays=(
             ArrayExtent(name="a", base_bytes=0, size_bytes=2048),

@@ -381,6 +381,18 @@ def test_loads_that_pass_by() -> None:
     assert list(result.counts[1, 0]) == [3, 2, 0, 1, 0]
 
 
+def test_one_site_that_passes_by() -> None:
+    """Volatile loads neither use nor fill the first level, whatever others have brought in."""
+    trace = make_trace([[[(0, [0]), (1, [0]), (0, [0]), (1, [0])]]], ["load", "load"])
+    sites = (dataclasses.replace(trace.sites[0], bypasses_l1=True), trace.sites[1])
+    on = machine(level("L1", ways=4), level("L2", ways=4))
+    result = replayed(trace.replace(sites=sites), on)
+    assert list(result.counts[0, 0]) == [2, 0, 0, 2, 0]
+    assert list(result.counts[0, 1]) == [2, 1, 0, 1, 0]
+    assert list(result.counts[1, 0]) == [2, 1, 0, 1, 0]
+    assert list(result.counts[1, 1]) == [1, 1, 0, 0, 0]
+
+
 def test_halves_of_a_subgroup_are_coalesced_apart() -> None:
     """The C1060: 32 words of one line are two transactions of 64 bytes, and a granule that both
     halves ask for is read twice."""
