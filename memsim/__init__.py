@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from memsim.errors import MemsimError
+    from memsim.launch_replayer import replay_launches
+    from memsim.launches import Launches
     from memsim.machine import Machine
     from memsim.machine_file import load_machine, machine_names
     from memsim.replayer import replay
     from memsim.result import Replay
     from memsim.trace import Trace
-    from memsim.trace_file import read_trace, write_trace
+    from memsim.trace_file import read_launches, read_trace, write_trace
 
 __version__ = "0.1.0"
 
@@ -27,6 +29,9 @@ _HOMES = {
     "load_machine": "memsim.machine_file",
     "machine_names": "memsim.machine_file",
     "replay": "memsim.replayer",
+    "replay_launches": "memsim.launch_replayer",
+    "Launches": "memsim.launches",
+    "read_launches": "memsim.trace_file",
     "Replay": "memsim.result",
     "Trace": "memsim.trace",
     "read_trace": "memsim.trace_file",
@@ -34,6 +39,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "Launches",
     "Machine",
     "MemsimError",
     "Replay",
@@ -41,8 +47,10 @@ __all__ = [
     "__version__",
     "load_machine",
     "machine_names",
+    "read_launches",
     "read_trace",
     "replay",
+    "replay_launches",
     "write_trace",
 ]
 

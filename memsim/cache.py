@@ -175,7 +175,7 @@ def _promote(cache, slot, bin_):
 
 
 @inner
-def _drop(geometry, cache, instance, slot, bin_):
+def drop(geometry, cache, instance, slot, bin_):
     """Invalidate a slot: it is the next to be filled."""
     cache.lines[nth(2 * (instance * geometry.n_lines + cache.slots[nth(slot + LINE)]))] = -1
     cache.slots[nth(slot + LINE)] = -1
@@ -414,7 +414,7 @@ def write(
         counts[nth(row), nth(HITS)] += tables.n_sectors[nth(counted_hits)]
         if present and geometry.evict_on_write:
             _write_back(geometry, tables, cache, counts, queue, n_site, slot, counted)
-            _drop(geometry, cache, instance, slot, bin_)
+            drop(geometry, cache, instance, slot, bin_)
             slot, present = np.int64(-1), 0
         elif present:
             touch(geometry, cache, slot, bin_)
@@ -476,7 +476,7 @@ def update(
             instance * geometry.n_sets + cache.lines[nth(at + 1)],
         )
         if slot >= 0:
-            _drop(geometry, cache, instance, slot, bin_)
+            drop(geometry, cache, instance, slot, bin_)
         _pass_store(geometry, tables, counts, queue, row, line, mask, 0, site, ATOMIC, counted, bytes_, 0)  # fmt: skip
         return
     slot = read(

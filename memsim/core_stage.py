@@ -13,7 +13,7 @@ import numpy as np
 
 from memsim.cache import (
     ACCESSES,
-    BYPASS,
+    ATOMIC,
     FIFO,
     GREEDY_OLDEST,
     HITS,
@@ -33,6 +33,7 @@ from memsim.cache import (
     U32,
     U64,
     UNIFORM,
+    drop,
     pending,
     read,
     touch,
@@ -214,12 +215,7 @@ def _issue(
                 asked += tables.n_sectors[nth(need)]
                 young_hits += pending(geometry, tables, cache, slot, need, turn, window)
                 continue
-        if kind == LOAD or kind == BYPASS:
-            read(
-                geometry, tables, cache, counts, queue, rng, n_site,
-                0, line, mask, site, kind, counted, turn, window,
-            )  # fmt: skip
-        elif kind == STORE:
+        if kind == STORE:
             full = request >> 40
             n_bytes = np.int64(tables.n_granules[nth(mask & ~full)])
             taken = progress.subgroups[nth(me + PARTIAL)]
@@ -230,10 +226,15 @@ def _issue(
                 geometry, tables, cache, counts, queue, rng, n_site,
                 0, line, mask, full, site, counted, turn, bytes_, n_bytes,
             )  # fmt: skip
-        else:
+        elif kind == ATOMIC:
             update(
                 geometry, tables, cache, counts, queue, rng, n_site,
                 0, line, mask, site, counted, turn, window, bytes_,
+            )  # fmt: skip
+        else:
+            read(
+                geometry, tables, cache, counts, queue, rng, n_site,
+                0, line, mask, site, kind, counted, turn, window,
             )  # fmt: skip
     row = site + (0 if counted else n_site)
     counts[nth(row), nth(ACCESSES)] += asked
@@ -367,6 +368,18 @@ def replay_core(
                 next_group = _start(requests, progress, groups, next_group)
             head, length = progress.ends[0], progress.ends[1]
     return turn, warm
+
+
+@hot
+def discard(geometry, cache, first_line, n_line):
+    """Drop lines from all instances, dirty or not: the host wrote what they hold anew."""
+    for bin_ in range(len(cache.sets) // 2):
+        words = geometry.ways * geometry.stride
+        instance = bin_ // geometry.n_sets
+        for slot in range(bin_ * words, (bin_ + 1) * words, geometry.stride):
+            line = cache.slots[nth(slot + LINE)]
+            if line >= 0 and first_line <= line < first_line + n_line:
+                drop(geometry, cache, instance, slot, bin_)
 
 
 @hot

@@ -13,7 +13,7 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple, Protocol
 
 import joblib
 import numpy as np
@@ -31,6 +31,13 @@ MIN_TRIALS_TO_STOP = 16
 """Stopping from the second trial on, intervals cover 87 to 90 % instead of 95."""
 
 
+class Counted(Protocol):
+    """The result of a trial, as far as stopping looks at it."""
+
+    @property
+    def counts(self) -> npt.NDArray[np.int64]: ...
+
+
 class Stopping:
     """Whether every hit ratio's 95 % interval is narrower than asked for (Student t, Welford)."""
 
@@ -41,7 +48,7 @@ class Stopping:
         self.square: Any = 0.0
         self.trials = 0
 
-    def enough(self, result: TrialResult) -> bool:
+    def enough(self, result: Counted) -> bool:
         """Takes one more trial in."""
         if self.half_width is None:
             return False
@@ -92,6 +99,14 @@ def run_trials(
         return trials_on(workers, seed=seed, trials=trials, ci=ci, progress=progress)
 
 
+Task = Callable[..., Any]
+"""task(plan, workspace, *arguments), a module's function: workers find it by name."""
+
+
+def _trial(plan: Plan, workspace: Workspace, seed: int, trial: int) -> TrialResult:
+    return run_trial(plan, seed, trial, workspace=workspace)
+
+
 def trials_on(
     workers: Workers,
     *,
@@ -99,13 +114,14 @@ def trials_on(
     trials: int,
     ci: float | None = None,
     progress: Progress | None = None,
-) -> tuple[list[TrialResult], bool]:
-    """As run_trials, on workers that are there already."""
-    done: list[TrialResult] = []
+    task: Task = _trial,
+) -> tuple[list[Any], bool]:
+    """As run_trials, on workers that are there already; task(plan, workspace, seed, trial)."""
+    done: list[Any] = []
     stopping = Stopping(ci)
     n_plans = len(workers.plans)
     try:
-        with workers.run(_trial, [(i % n_plans, (seed, i)) for i in range(trials)]) as results:
+        with workers.run(task, [(i % n_plans, (seed, i)) for i in range(trials)]) as results:
             for result in results:
                 done.append(result)
                 if progress is not None:
@@ -119,18 +135,24 @@ def trials_on(
     return done, False
 
 
-def _trial(plan: Plan, workspace: Workspace, seed: int, trial: int) -> TrialResult:
-    return run_trial(plan, seed, trial, workspace=workspace)
+class Handling(NamedTuple):
+    """How workers get at what they run tasks on: functions of modules, found by name.
+
+    save : (plan, folder);  load : folder -> plan;  workspace : plan -> buffers that its tasks reuse
+    """
+
+    save: Callable[[Any, Path], None]
+    load: Callable[[Path], Any]
+    workspace: Callable[[Any], Any]
 
 
-Task = Callable[..., Any]
-"""task(plan, workspace, *arguments), a module's function: workers find it by name."""
+PLANS = Handling(save_plan, load_plan, Workspace)
 
 
 class Workers:
     """Those who run tasks on plans: this process, its children, or a Dask cluster.
 
-    plans : what tasks are given
+    plans : what tasks are given, handled as `handling` says
     jobs : processes; with one, tasks run here
     scheduler : address of the Dask scheduler, for backend `dask`
     scratch : a folder that all workers see, for the plans' files; a temporary one by default
@@ -138,18 +160,20 @@ class Workers:
 
     def __init__(
         self,
-        plans: Sequence[Plan],
+        plans: Sequence[Any],
         *,
         jobs: int = 1,
         backend: Backend = "local",
         scheduler: str | None = None,
         scratch: Path | None = None,
+        handling: Handling = PLANS,
     ) -> None:
         self.plans = plans
+        self.handling = handling
         self._in_process = backend == "local" and jobs == 1
         self._jobs, self._backend, self._scheduler = jobs, backend, scheduler
         self._scratch = scratch
-        self._workspaces: dict[int, Workspace] = {}
+        self._workspaces: dict[int, Any] = {}
         self._stack = contextlib.ExitStack()
 
     def __enter__(self) -> Workers:
@@ -160,7 +184,7 @@ class Workers:
             stack.callback(shutil.rmtree, self._folder, ignore_errors=True)
             for k, plan in enumerate(self.plans):
                 (self._folder / str(k)).mkdir()
-                save_plan(plan, self._folder / str(k))
+                self.handling.save(plan, self._folder / str(k))
             self._parallel = stack.enter_context(
                 _parallel(self._backend, self._scheduler, self._jobs)
             )
@@ -182,7 +206,7 @@ class Workers:
             yield (task(self.plans[k], self._workspace(k), *rest) for k, rest in arguments)
             return
         results = self._parallel(
-            joblib.delayed(_in_folder)(task, str(self._folder / str(k)), rest)
+            joblib.delayed(_in_folder)(task, str(self._folder / str(k)), self.handling, rest)
             for k, rest in arguments
         )
         try:
@@ -193,9 +217,9 @@ class Workers:
                 warnings.simplefilter("ignore")
                 results.close()
 
-    def _workspace(self, k: int) -> Workspace:
+    def _workspace(self, k: int) -> Any:
         if k not in self._workspaces:
-            self._workspaces[k] = Workspace(self.plans[k])
+            self._workspaces[k] = self.handling.workspace(self.plans[k])
         return self._workspaces[k]
 
 
@@ -218,11 +242,11 @@ def _parallel(backend: Backend, scheduler: str | None, jobs: int) -> Iterator[An
 
 
 @functools.lru_cache(maxsize=4)
-def _opened(folder: str) -> tuple[Plan, Workspace]:
-    plan = load_plan(Path(folder))
-    return plan, Workspace(plan)
+def _opened(folder: str, handling: Handling) -> tuple[Any, Any]:
+    plan = handling.load(Path(folder))
+    return plan, handling.workspace(plan)
 
 
-def _in_folder(task: Task, folder: str, arguments: tuple[Any, ...]) -> Any:
+def _in_folder(task: Task, folder: str, handling: Handling, arguments: tuple[Any, ...]) -> Any:
     """Run a task on a plan that lies in a folder; a worker keeps the last few open."""
-    return task(*_opened(folder), *arguments)
+    return task(*_opened(folder, handling), *arguments)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -22,9 +23,9 @@ from memsim.levels import LevelPlan, passing_level, plan_level
 from memsim.machine import Machine
 from memsim.machine_file import machine_from_json, machine_to_json
 from memsim.occupancy import Occupancy, levels_for, resident_groups
-from memsim.requests import CHUNK_GRANULES, DenseMap, form_requests
+from memsim.requests import CHUNK_GRANULES, DenseMap, DenseTable, form_requests
 from memsim.schedule import Deal, Dispatch, count_turns, deal
-from memsim.trace import GRANULE_BYTES, Trace
+from memsim.trace import GRANULE_BYTES, ArrayExtent, Trace
 
 Sampler = Literal["wrr", "lrr", "gto", "uniform"]
 SAMPLERS: dict[str, int] = {
@@ -55,6 +56,16 @@ class Ordering:
     random_bases: bool = False
 
 
+@dataclass(frozen=True, kw_only=True)
+class Common:
+    """What launches share that are replayed one after another: addresses, arrays, rows of counts."""
+
+    dense: DenseTable
+    arrays: Sequence[ArrayExtent]
+    n_sites: int
+    first_site: int
+
+
 @dataclass(frozen=True)
 class Plan:
     """All that trials share: requests, their address map, the machine, the deal of groups.
@@ -62,6 +73,7 @@ class Plan:
     machine : with the levels that the launch's local memory leaves
     array_of_chunk : (n_chunk,) int32, which array a dense chunk lies in
     weight : (n_subgroup,) int32, bulk sequences issued in one turn
+    n_sites, first_site : sites that counts have a row for, and the launch's first among them
     """
 
     requests: Requests
@@ -73,6 +85,7 @@ class Plan:
     ordering: Ordering
     array_of_chunk: npt.NDArray[np.int32]
     weight: npt.NDArray[np.int32]
+    first_site: int = 0
 
     def level_plans(self, shift: npt.NDArray[np.int64] | None = None) -> list[LevelPlan]:
         """Every level from the core outward; one that passes everything where there is none."""
@@ -108,6 +121,7 @@ def make_plan(
     random_bases: bool = False,
     groups_per_core: int | None = None,
     weights: npt.ArrayLike | None = None,
+    common: Common | None = None,
 ) -> tuple[Plan, Occupancy]:
     """Fit a trace to a machine.
 
@@ -115,6 +129,7 @@ def make_plan(
     deviation and warmup_waves: by default a snapshot from inside a launch gets random starts, and
     the first half of its waves warms the caches; a whole launch begins at its beginning.
     weights : (n_subgroup,) bulk sequences that each sub-group issues in one turn, 1 by default
+    common : where the trace is one of several launches that share what is cached
 
     Raises ReplayError where trace and machine do not fit, MachineError where the machine's levels
     cannot be replayed.
@@ -138,6 +153,8 @@ def make_plan(
         trace,
         granules_per_line=first_line_granules(machine),
         coalesce_lanes=machine.coalesce_lanes,
+        dense=common.dense if common else None,
+        first_site=common.first_site if common else 0,
     )
     turns = np.zeros(trace.n_groups, np.int64)
     if dispatch == "dynamic":
@@ -162,10 +179,11 @@ def make_plan(
         machine=machine,
         deal=dealt,
         resident=resident,
-        n_sites=max(1, len(trace.sites)),
+        n_sites=max(1, common.n_sites if common else len(trace.sites)),
         ordering=ordering,
-        array_of_chunk=_array_of_chunk(trace, space),
+        array_of_chunk=_array_of_chunk(common.arrays if common else trace.arrays, space),
         weight=_weights(trace, weights),
+        first_site=common.first_site if common else 0,
     )
     return plan, occupancy
 
@@ -208,10 +226,10 @@ def _weights(trace: Trace, weights: npt.ArrayLike | None) -> npt.NDArray[np.int3
     return given
 
 
-def _array_of_chunk(trace: Trace, space: DenseMap) -> npt.NDArray[np.int32]:
-    if not trace.arrays:
+def _array_of_chunk(arrays: Sequence[ArrayExtent], space: DenseMap) -> npt.NDArray[np.int32]:
+    if not arrays:
         return np.zeros(len(space.chunk), np.int32)
-    base = np.array([array.base_bytes for array in trace.arrays], np.int64)
+    base = np.array([array.base_bytes for array in arrays], np.int64)
     order = np.argsort(base, kind="stable")
     found = np.searchsorted(base[order], space.chunk * 256 + 255, side="right") - 1
     return order[np.maximum(found, 0)].astype(np.int32)
@@ -225,6 +243,7 @@ def save_plan(plan: Plan, folder: Path) -> None:
         "machine": machine_to_json(plan.machine),
         "resident": plan.resident,
         "n_sites": plan.n_sites,
+        "first_site": plan.first_site,
         "ordering": dataclasses.asdict(plan.ordering),
     }
     (folder / "plan.json").write_text(json.dumps(about), encoding="utf-8")
@@ -248,6 +267,7 @@ def load_plan(folder: Path) -> Plan:
         deal=Deal(column("deal_group"), column("deal_core_offset"), column("deal_wave")),
         resident=int(about["resident"]),
         n_sites=int(about["n_sites"]),
+        first_site=int(about["first_site"]),
         ordering=Ordering(**about["ordering"]),
         array_of_chunk=column("array_of_chunk"),
         weight=column("weight"),

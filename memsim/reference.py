@@ -51,22 +51,32 @@ def reference_trial(
     random_bases: bool = False,
     groups_per_core: int | None = None,
     weights: Sequence[int] | None = None,
+    launch: int = 0,
+    kept: list[ReferenceCache] | None = None,
+    rows: tuple[int, int] | None = None,
 ) -> ReferenceTrial:
-    """One trial of a trace on a machine; options as in memsim.plan.make_plan."""
+    """One trial of a trace on a machine; options as in memsim.plan.make_plan.
+
+    Where the trace is one of several launches, `launch` is its number, `kept` the shared levels as
+    the one before left them (empty for the first; they are left there for the next), and `rows` its
+    first row of counts and how many rows all have.
+    """
+    first_row, n_rows = rows or (0, max(1, len(trace.sites)))
     occupancy = resident_groups(machine, trace.launch, groups_per_core=groups_per_core)
     resident = occupancy.groups_per_core
     levels = levels_for(machine, trace.launch, resident)
     n_cores, n_levels = machine.n_cores, max(1, len(levels))
-    counts = np.zeros((len(levels), max(1, len(trace.sites)), N_COUNTS), np.int64)
+    counts = np.zeros((len(levels), n_rows, N_COUNTS), np.int64)
     misses_take = [level.latency_cycles for level in levels[1:]] + [machine.dram.latency_cycles]
 
-    start_seed, core_seed, *level_seeds = trial_sequence(seed, trial).spawn(3 + n_levels)
+    start_seed, core_seed, *level_seeds = trial_sequence(seed, trial, launch).spawn(3 + n_levels)
     generator = np.random.default_rng(start_seed)
     fractions = generator.random(n_cores)
-    groups = groups_of(trace, machine, first_granules(machine, levels), weights)
+    groups = groups_of(trace, machine, first_granules(machine, levels), weights, first_row)
     cores = dealt(groups, n_cores, resident, dispatch or machine.dispatch, generator)
     core_streams = [Stream(int(s)) for s in core_seed.generate_state(n_cores, np.uint64)]
-    steps = generator.integers(0, BASE_STEPS, size=max(1, len(trace.arrays)))
+    bases = np.random.default_rng([seed, trial])
+    steps = bases.integers(0, BASE_STEPS, size=max(1, len(trace.arrays)))
 
     def moved(granule: int) -> int:
         """A granule's address in this trial."""
@@ -100,6 +110,11 @@ def reference_trial(
     for k in range(1, len(levels)):
         draws, victims = (Stream(int(s)) for s in level_seeds[k].generate_state(2, np.uint64))
         cache = ReferenceCache(levels[k], counts[k], victims, moved)
+        if kept is not None:
+            if len(kept) < k:
+                kept.append(cache)
+            cache = kept[k - 1]
+            cache.take_over(victims, moved)
         # The requests that pass while one miss is under way, at the mean rate.
         in_flight = min(misses_take[k] / machine.cycles_per_turn, resident * SAMPLED_TURNS)
         window = max(1, int(in_flight * sum(map(len, queues)) / longest))
@@ -127,21 +142,27 @@ def array_of(trace: Trace, granule: int) -> int:
 
 
 def groups_of(
-    trace: Trace, machine: Machine, line_granules: int, weights: Sequence[int] | None
+    trace: Trace,
+    machine: Machine,
+    line_granules: int,
+    weights: Sequence[int] | None,
+    first_row: int = 0,
 ) -> list[Group]:
-    """The trace as objects, lanes coalesced."""
+    """The trace as objects, lanes coalesced; its first site has row first_row of the counts."""
     groups: list[Group] = []
     for s in range(trace.n_subgroup):
         if s == 0 or trace.workgroup[s] != trace.workgroup[s - 1]:
             groups.append(Group(len(groups)))
         begin, end = int(trace.subgroup_offset[s]), int(trace.subgroup_offset[s + 1])
-        accesses = [access_of(trace, machine, line_granules, p) for p in range(begin, end)]
+        accesses = [
+            access_of(trace, machine, line_granules, p, first_row) for p in range(begin, end)
+        ]
         weight = 1 if weights is None else int(weights[s])
         groups[-1].subgroups.append(SubGroup(s, accesses, weight))
     return groups
 
 
-def access_of(trace: Trace, machine: Machine, line_granules: int, p: int) -> Access:
+def access_of(trace: Trace, machine: Machine, line_granules: int, p: int, first_row: int) -> Access:
     """An access's requests: what each `coalesce_lanes` of its lanes ask of each line."""
     site = int(trace.site[p])
     is_barrier = site == BARRIER_SITE
@@ -159,8 +180,10 @@ def access_of(trace: Trace, machine: Machine, line_granules: int, p: int) -> Acc
         for line in asked.values():
             written = line if kind == "store" else {}
             bypasses = not is_barrier and trace.sites[site].bypasses_l1
-            requests.append(Request(tuple(line), kind, site, True, written, bypasses))
-    return Access(site, kind, is_barrier, bool(trace.starts_sequence[p]), tuple(requests))
+            requests.append(Request(tuple(line), kind, first_row + site, True, written, bypasses))
+    return Access(
+        first_row + site, kind, is_barrier, bool(trace.starts_sequence[p]), tuple(requests)
+    )
 
 
 def n_sequences(subgroup: SubGroup) -> int:

@@ -101,6 +101,21 @@ class ReferenceCache:
                 self._atomic(part, number, instance, now, window)
         return self.below
 
+    def take_over(self, stream: Stream, moved: Callable[[int], int]) -> None:
+        """Another launch begins, with random numbers of its own."""
+        self.stream, self.moved = stream, moved
+        for there in self.sets.values():
+            if isinstance(there, SlotSet):
+                there.stream = stream
+
+    def discard(self, first: int, last: int) -> None:
+        """Drop the lines that lie within granules [first, last), dirty or not."""
+        for there in self.sets.values():
+            for line in there.by_way():
+                begin = line.number * self.line
+                if first <= begin and begin + self.line <= last:
+                    there.drop(line)
+
     def forget_pending(self) -> None:
         """Everything asked for so far has long arrived."""
         for there in self.sets.values():

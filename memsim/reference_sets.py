@@ -51,6 +51,9 @@ class RecencySet:
     def drop(self, line: Line) -> None:
         self.lines.remove(line)
 
+    def by_way(self) -> list[Line]:
+        return list(self.lines)
+
 
 class SlotSet:
     """Random replacement: an empty slot if there is one (the last dropped first), else any."""
@@ -85,6 +88,9 @@ class SlotSet:
         way = self.way_of(line)
         del self.slot[way]
         self.empty.append(way)
+
+    def by_way(self) -> list[Line]:
+        return [self.slot[way] for way in sorted(self.slot)]
 
 
 class TreeSet(SlotSet):

@@ -72,14 +72,7 @@ def replay(
     Ctrl-C returns the trials done so far, marked `interrupted`. Raises ReplayError where trace,
     machine and options do not fit; warns (SnapshotWarning) where a snapshot is below two waves.
     """
-    if trials < 1:
-        raise ReplayError(f"trials must be at least 1, got {trials}")
-    if jobs < 1:
-        raise ReplayError(f"jobs must be at least 1, got {jobs}")
-    if seed < 0:
-        raise ReplayError(f"seed must not be negative, got {seed}")
-    if ci is not None and not 0 < ci < 1:
-        raise ReplayError(f"ci must be a half-width between 0 and 1, got {ci}")
+    check_numbers(trials=trials, jobs=jobs, seed=seed, ci=ci)
     machine = load_machine(machine) if isinstance(machine, str) else machine
     traces = (trace,) if isinstance(trace, Trace) else tuple(trace)
     if not traces:
@@ -100,7 +93,7 @@ def replay(
             groups_per_core=groups_per_core,
             weights=weights,
         )
-        _warn_if_short(one, plan)
+        warn_if_short(one, plan)
         plans.append(plan)
     assert occupancy is not None
     kinds: npt.NDArray[np.int64] | None = None
@@ -119,18 +112,52 @@ def replay(
             interrupted = True
     if kinds is None:
         kinds = np.zeros((3, *results[0].counts.shape[:2]), np.int64)
-    attributes = {
+    about = attributes(
+        traces,
+        plans[0],
+        {**occupancy.to_json(), "over_feasible": over},
+        seed=seed,
+        options=options_used(plans[0], trials, ci, len(traces)),
+        interrupted=interrupted,
+    )
+    return Replay(dataset(traces, plans[0], results, kinds, about))
+
+
+def check_numbers(*, trials: int, jobs: int, seed: int, ci: float | None) -> None:
+    """Raises ReplayError naming the first of them that is out of bounds."""
+    if trials < 1:
+        raise ReplayError(f"trials must be at least 1, got {trials}")
+    if jobs < 1:
+        raise ReplayError(f"jobs must be at least 1, got {jobs}")
+    if seed < 0:
+        raise ReplayError(f"seed must not be negative, got {seed}")
+    if ci is not None and not 0 < ci < 1:
+        raise ReplayError(f"ci must be a half-width between 0 and 1, got {ci}")
+
+
+def attributes(
+    traces: Sequence[Trace],
+    plan: Plan,
+    occupancy: dict[str, Any],
+    *,
+    seed: int,
+    options: dict[str, Any],
+    interrupted: bool,
+) -> dict[str, Any]:
+    """The attributes of a Replay's dataset."""
+    machine = plan.machine
+    return {
         "schema": SCHEMA,
         "kernel": traces[0].launch.kernel,
         "machine": machine.name,
-        "machine_json": machine_to_json(plans[0].machine),
+        "machine_json": machine_to_json(machine),
         "seed": seed,
-        "options_json": json.dumps(_options(plans[0], trials, ci, len(traces))),
+        "options_json": json.dumps(options),
         "interrupted": int(interrupted),
         "traced_groups": sum(t.n_groups for t in traces),
         "of_groups": traces[0].launch.n_groups,
         "granules": sum(t.n_granule for t in traces),
-        "occupancy_json": json.dumps({**occupancy.to_json(), "over_feasible": over}),
+        "occupancy_json": json.dumps(occupancy),
         "generated_source": traces[0].generated_source,
         "user_source": traces[0].user_source,
         "model_error_json": json.dumps(
@@ -138,10 +165,9 @@ def replay(
         ),
         "provenance_json": json.dumps(_provenance(traces[0])),
     }
-    return Replay(_dataset(traces, plans[0], results, kinds, attributes))
 
 
-def _warn_if_short(trace: Trace, plan: Plan) -> None:
+def warn_if_short(trace: Trace, plan: Plan) -> None:
     two_waves = 2 * plan.resident * plan.machine.n_cores
     if not trace.whole and trace.n_groups < min(two_waves, trace.launch.n_groups):
         warnings.warn(
@@ -152,7 +178,8 @@ def _warn_if_short(trace: Trace, plan: Plan) -> None:
         )
 
 
-def _options(plan: Plan, trials: int, ci: float | None, n_snapshots: int) -> dict[str, Any]:
+def options_used(plan: Plan, trials: int, ci: float | None, n_snapshots: int) -> dict[str, Any]:
+    """The options of a replay, as they are kept with it."""
     ordering = plan.ordering
     return {
         "trials": trials,
@@ -237,13 +264,14 @@ def _over_occupancies(
     ]
 
 
-def _dataset(
+def dataset(
     traces: Sequence[Trace],
     plan: Plan,
     results: list[TrialResult],
     kinds: npt.NDArray[np.int64],
     attributes: dict[str, Any],
 ) -> xr.Dataset:
+    """What a Replay holds; kinds as of memsim.trial.miss_kinds, of the first trial."""
     sites = traces[0].sites
     n_site = len(sites)
     counts = np.stack([result.counts for result in results])[:, :, :n_site]

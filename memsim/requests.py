@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -41,6 +42,10 @@ class DenseMap:
         return (self.chunk[:, None] * per_chunk + np.arange(per_chunk)).reshape(-1)
 
 
+DenseTable = tuple[DenseMap, npt.NDArray[np.int32], int]
+"""What `dense_map` returns."""
+
+
 @hot
 def _mark(granule, first_chunk, touched):  # type: ignore[no-untyped-def]
     for i in range(len(granule)):
@@ -57,9 +62,7 @@ def _number(touched, dense, chunk, first_chunk):  # type: ignore[no-untyped-def]
             n += 1
 
 
-def dense_map(
-    granule: npt.NDArray[np.int64],
-) -> tuple[DenseMap, npt.NDArray[np.int32], int]:
+def dense_map(granule: npt.NDArray[np.int64]) -> DenseTable:
     """(map, table, first_chunk): table[chunk - first_chunk] is the dense chunk.
 
     Where the addresses span more than 32 GiB the table is indexed through `map.chunk` by bisection
@@ -112,7 +115,7 @@ def _dense(granule, table, first_chunk, chunk):  # type: ignore[no-untyped-def]
 
 
 @hot
-def _form(subgroup_offset, site, starts, granule_offset, granule, byte_mask, lane_groups, kind_of_site, coalesce_groups, n_windows, granules_per_line, table, first_chunk, chunk, first_request, first_partial, access, request, partial, filling):  # type: ignore[no-untyped-def]  # fmt: skip
+def _form(subgroup_offset, site, starts, granule_offset, granule, byte_mask, lane_groups, kind_of_site, first_site, coalesce_groups, n_windows, granules_per_line, table, first_chunk, chunk, first_request, first_partial, access, request, partial, filling):  # type: ignore[no-untyped-def]  # fmt: skip
     """Requests of every access; counts them first (filling False), then writes them.
 
     Returns (requests, partial masks, the most requests of one access).
@@ -152,23 +155,42 @@ def _form(subgroup_offset, site, starts, granule_offset, granule, byte_mask, lan
             if filling:
                 flags = (STARTS_SEQUENCE if starts[p] else 0) | (BARRIER if barrier else 0)
                 access[p] = pack_access(
-                    flags, kind, n_request - before, 0 if barrier else np.int64(site[p])
+                    flags,
+                    kind,
+                    n_request - before,
+                    0 if barrier else first_site + np.int64(site[p]),
                 )
             most = max(most, n_request - before)
     return n_request, n_partial, most
 
 
+def common_map(traces: Sequence[Trace]) -> DenseTable:
+    """The dense map of all that several traces touch."""
+    chunks = [dense_map(trace.granule)[0].chunk for trace in traces]
+    return dense_map(_distinct(np.concatenate(chunks)) * CHUNK_GRANULES)
+
+
 def form_requests(
-    trace: Trace, *, granules_per_line: int, coalesce_lanes: int
+    trace: Trace,
+    *,
+    granules_per_line: int,
+    coalesce_lanes: int,
+    dense: DenseTable | None = None,
+    first_site: int = 0,
 ) -> tuple[Requests, DenseMap]:
     """Coalesce a trace's accesses into requests for lines of granules_per_line x 32 bytes.
 
     Lanes are coalesced `coalesce_lanes` at a time: with 16, each half of a 32-wide sub-group makes
     requests of its own.
+
+    dense : a map that holds at least what the trace touches; its own by default
+    first_site : added to the number of every site
     """
-    if len(trace.sites) >= MAX_SITES:
-        raise ReplayError(f"a trace may have {MAX_SITES - 1} sites, got {len(trace.sites)}")
-    space, table, first = dense_map(trace.granule)
+    if first_site + len(trace.sites) >= MAX_SITES:
+        raise ReplayError(
+            f"traces may have {MAX_SITES - 1} sites, got {first_site + len(trace.sites)}"
+        )
+    space, table, first = dense or dense_map(trace.granule)
     if len(space.chunk) * CHUNK_GRANULES // granules_per_line >= MAX_LINES:
         raise ReplayError(
             f"a trace may touch {MAX_LINES} lines, got {len(space.chunk) * 8 // granules_per_line}"
@@ -191,6 +213,7 @@ def form_requests(
             trace.byte_mask,
             trace.lane_groups,
             kind_of_site,
+            first_site,
             coalesce_groups,
             n_windows,
             granules_per_line,

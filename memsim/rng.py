@@ -42,6 +42,7 @@ class Stream:
         return ((z >> 32) * n) >> 32
 
 
-def trial_sequence(seed: int, trial: int) -> np.random.SeedSequence:
-    """The seed of one trial; it depends on nothing but (seed, trial)."""
-    return np.random.SeedSequence(entropy=seed, spawn_key=(trial,))
+def trial_sequence(seed: int, trial: int, launch: int = 0) -> np.random.SeedSequence:
+    """The seed of one trial of the launch-th launch; it depends on nothing but these."""
+    entropy = seed if launch == 0 else [seed, launch]
+    return np.random.SeedSequence(entropy=entropy, spawn_key=(trial,))

@@ -45,14 +45,26 @@ class TrialResult:
     dram_write_bytes: int
 
 
-class Workspace:
-    """Buffers that trials of one plan reuse: memory that was touched once is fast."""
+Change = Callable[[list[LevelPlan]], list[LevelPlan]]
 
-    def __init__(self, plan: Plan) -> None:
+
+class Workspace:
+    """Buffers that trials of one plan reuse: memory that was touched once is fast.
+
+    shared : of another launch of a sequence: what it has is this one's too, where it fits
+    """
+
+    def __init__(self, plan: Plan, shared: Workspace | None = None) -> None:
         self.plan = plan
-        self.levels = plan.level_plans()
-        self.caches: list[Cache] = [level.empty_cache() for level in self.levels]
+        self.levels: list[LevelPlan]
+        self.caches: list[Cache]
         self.queues: list[Queue] = []
+        if shared is not None and shared.plan.machine == plan.machine:
+            self.levels, self.caches = shared.levels, shared.caches
+        else:
+            self.levels = plan.level_plans()
+            kept = shared.caches[1:] if shared else [one.empty_cache() for one in self.levels[1:]]
+            self.caches = [self.levels[0].empty_cache(), *kept]
         n_record, n_partial = len(plan.requests.request), len(plan.requests.partial)
         above = self.levels[0]
         for level in self.levels:
@@ -70,6 +82,11 @@ class Workspace:
                     np.zeros(2, np.int64),
                 )
             )
+        if shared is not None and all(
+            len(theirs.record) >= len(own.record) and len(theirs.partial) >= len(own.partial)
+            for theirs, own in zip(shared.queues, self.queues, strict=True)
+        ):
+            self.queues = shared.queues
 
 
 def run_trial(
@@ -78,16 +95,19 @@ def run_trial(
     trial: int,
     *,
     workspace: Workspace | None = None,
-    change: Callable[[list[LevelPlan]], list[LevelPlan]] | None = None,
+    change: Change | None = None,
     depth: int | None = None,
+    launch: int = 0,
+    kept: list[Cache] | None = None,
 ) -> TrialResult:
-    """Replay one ordering; it depends on (seed, trial) alone.
+    """Replay one ordering; it depends on (seed, trial, launch) alone.
 
     change : alters the levels first (the kinds of misses are told apart with it)
     depth : how many levels to replay; memory is left out where it is not all of them
+    kept : the caches as an earlier launch left them; the first level begins empty all the same
     """
     work = workspace or Workspace(plan)
-    sequence = trial_sequence(seed, trial)
+    sequence = trial_sequence(seed, trial, launch)
     start_seed, core_seed, *level_seeds = sequence.spawn(3 + len(work.levels))
     dram_seed = level_seeds[-1]
     generator = np.random.default_rng(start_seed)
@@ -100,12 +120,18 @@ def run_trial(
     shift = None
     if plan.ordering.random_bases:
         n_arrays = int(plan.array_of_chunk.max(initial=0)) + 1
-        shift = generator.integers(0, 4096, size=n_arrays)[plan.array_of_chunk]
+        # Of the trial, not of the launch: arrays stay where they are from launch to launch.
+        bases = np.random.default_rng([seed, trial])
+        shift = bases.integers(0, 4096, size=n_arrays)[plan.array_of_chunk]
         levels = plan.level_plans(shift)
         caches = [level.rehashed(state) for state, level in zip(caches, levels, strict=True)]
     if change is not None:
         levels = change(levels)
         caches = [level.empty_cache() for level in levels]
+    if kept is not None:
+        caches = [caches[0], *kept[1:]]
+        if shift is not None:
+            caches = [level.rehashed(state) for state, level in zip(caches, levels, strict=True)]
     counts = np.zeros((len(levels), 2 * plan.n_sites, N_COUNTS), np.int64)
     core_states = _states(core_seed, plan.machine.n_cores)
     first, warm, last, partial_first, turns = core_stage(
@@ -117,7 +143,10 @@ def run_trial(
     for k in range(1, n_replayed):
         source, queue = work.queues[k - 1], work.queues[k]
         level = plan.machine.levels[k]
-        clear(levels[k].geometry, caches[k])
+        if kept is None:
+            clear(levels[k].geometry, caches[k])
+        else:
+            levels[k].forget_pending(caches[k])
         queue.used[:] = 0
         rngs = _states(level_seeds[k], 2)
         below_latency = (
@@ -321,6 +350,17 @@ def unpack_many(record: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[np.int64], 
 MissCache = Literal["unbounded", "associative"]
 
 
+def with_miss_cache(k: int, cache_: MissCache) -> Change:
+    """Makes level k unbounded, or fully associative LRU of its size."""
+
+    def changed(levels: list[LevelPlan]) -> list[LevelPlan]:
+        level = levels[k]
+        slots = level.geometry.n_lines if cache_ == "unbounded" else level.n_slots
+        return [*levels[:k], level.fully_associative(slots), *levels[k + 1 :]]
+
+    return changed
+
+
 def misses_with(
     plan: Plan, workspace: Workspace | None, seed: int, trial: int, k: int, cache_: MissCache
 ) -> npt.NDArray[np.int64]:
@@ -328,13 +368,8 @@ def misses_with(
 
     The levels above are the real ones; the ordering is the trial's.
     """
-
-    def changed(levels: list[LevelPlan]) -> list[LevelPlan]:
-        level = levels[k]
-        slots = level.geometry.n_lines if cache_ == "unbounded" else level.n_slots
-        return [*levels[:k], level.fully_associative(slots), *levels[k + 1 :]]
-
-    result = run_trial(plan, seed, trial, workspace=workspace, change=changed, depth=k + 1)
+    change = with_miss_cache(k, cache_)
+    result = run_trial(plan, seed, trial, workspace=workspace, change=change, depth=k + 1)
     return misses_of(result.counts[k])
 
 
