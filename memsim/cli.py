@@ -29,23 +29,32 @@ EXIT_BROKEN_PIPE = 141
 
 
 @functools.cache
-def _entry_points() -> dict[str, importlib.metadata.EntryPoint]:
+def _entry_points(group: str = GROUP) -> dict[str, importlib.metadata.EntryPoint]:
     found: dict[str, importlib.metadata.EntryPoint] = {}
-    for entry in importlib.metadata.entry_points(group=GROUP):
+    for entry in importlib.metadata.entry_points(group=group):
         ours = entry.dist is not None and entry.dist.name == "memsim"
         if ours or entry.name not in found:  # nobody takes over a name of ours
             found[entry.name] = entry
     return found
 
 
+def entry_points_of(group: str) -> dict[str, importlib.metadata.EntryPoint]:
+    """Name -> entry point of another group of commands; nobody takes over a name of ours."""
+    return _entry_points(group)
+
+
 class EntryPointGroup(click.Group):
     """A click group whose commands are entry points, each loaded when it is first needed."""
 
+    def entries(self) -> dict[str, importlib.metadata.EntryPoint]:
+        """The entry points of this group of commands."""
+        return _entry_points()
+
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted(_entry_points())
+        return sorted(self.entries())
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        entry = _entry_points().get(cmd_name)
+        entry = self.entries().get(cmd_name)
         if entry is None:
             return None
         try:

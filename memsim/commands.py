@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
 import click
 
+from memsim.errors import MemsimError
 from memsim.options import (
+    COUNTERS,
     ReplayOptions,
     machine_option,
     output_path,
@@ -15,39 +18,8 @@ from memsim.options import (
 )
 from memsim.output import check_outputs, console
 
-
-@click.command()
-@click.argument("name", required=False)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def machines(name: str | None, as_json: bool) -> int:
-    """List the machines, or every value of one with its source.
-
-    NAME is one of the list, or the path of a .toml file.
-
-    \b
-    Examples:
-      memsim machines
-      memsim machines v100
-      memsim machines ./my.toml --json
-    """
-    import json
-
-    from memsim.machine_file import load_machine, machine_names, machine_to_json
-    from memsim.machine_table import machine_table, machines_table
-
-    if name is not None:
-        machine = load_machine(name)
-        if as_json:
-            click.echo(json.dumps(json.loads(machine_to_json(machine)), indent=2))
-        else:
-            console().print(machine_table(machine))
-        return 0
-    if as_json:
-        click.echo(json.dumps(machine_names(), indent=2))
-        return 0
-    known = [load_machine(known_name) for known_name in machine_names()]
-    console().print(machines_table(known))
-    return 0
+if TYPE_CHECKING:
+    from memsim.report.compare import Comparison
 
 
 @click.command()
@@ -82,11 +54,11 @@ def replay(trace_file: Path, machine: str, launch: int | None, options: ReplayOp
 
 
 @click.command()
-@click.argument("trace_file", metavar="TRACE", type=click.Path(path_type=Path))
+@click.argument("source", metavar="INPUT", type=click.Path(path_type=Path))
 @click.option(
     "--format",
     "to",
-    type=click.Choice(["accel-sim"]),
+    type=click.Choice(["accel-sim", "cachegrind", "csv", "json"]),
     default="accel-sim",
     show_default=True,
     help="Whose format.",
@@ -96,46 +68,107 @@ def replay(trace_file: Path, machine: str, launch: int | None, options: ReplayOp
     "-o",
     type=click.Path(path_type=Path),
     required=True,
-    metavar="FOLDER",
-    help="A new or empty folder.",
+    metavar="PATH",
+    help="accel-sim: a new or empty folder; else a file.",
 )
-def export(trace_file: Path, to: str, out: Path) -> int:
-    """Write a trace in another tool's format.
+def export(source: Path, to: str, out: Path) -> int:
+    """Write a trace, or a saved replay, in another tool's format.
 
-    TRACE is what 'memsim replay' takes. accel-sim: kernelslist.g and a .traceg for each launch.
+    accel-sim: INPUT is a trace as 'memsim replay' takes it; kernelslist.g and a .traceg for each
+    launch. The others: INPUT is what --save wrote. cachegrind: counts by source line, for
+    cg_annotate and KCachegrind. csv: a row an access. json: as --json of 'memsim replay'.
 
     \b
-    Example:
+    Examples:
       memsim export k.trace --format accel-sim -o k-accel-sim
+      memsim export k.nc --format cachegrind -o cachegrind.out.k
+      memsim export k.nc --format csv -o k.csv
     """
-    from memsim.formats import read_any
-    from memsim.formats.accel_sim_write import write
+    if to == "accel-sim":
+        from memsim.formats import read_any
+        from memsim.formats.accel_sim_write import write as write_traces
 
-    files = write(read_any(trace_file), out)
-    click.echo(f"wrote {files[0]} and {len(files) - 1} kernels", err=True)
+        files = write_traces(read_any(source), out)
+        click.echo(f"wrote {files[0]} and {len(files) - 1} kernels", err=True)
+        return 0
+    from memsim.result import Replay
+
+    check_outputs({"--out": out}, inputs=(source,))
+    replay = Replay.load(source)
+    if to == "cachegrind":
+        from memsim.formats.cachegrind import write
+
+        files = write(replay, out)
+    elif to == "csv":
+        from memsim.report.site_csv import write_site_csv
+        from memsim.report.summary import summarise
+
+        files = [write_site_csv(summarise(replay), out)]
+    else:
+        replay.to_json(out)
+        files = [out]
+    for file in files:
+        click.echo(f"wrote {file}", err=True)
     return 0
 
 
 @click.command()
 @click.argument("a", type=click.Path(path_type=Path))
-@click.argument("b", type=click.Path(path_type=Path))
+@click.argument("b", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option(
+    "--counters",
+    type=click.Choice(COUNTERS),
+    default="sector",
+    help="Count hits in both as Nsight Compute's or rocprof's counters do.",
+)
+@click.option("--kernel", metavar="NAME", help="Which kernel of the counters, by its name.")
 @output_path("--html", help="Write the comparison as one self-contained page.")
-def compare(a: Path, b: Path, html: Path | None) -> int:
-    """Put two saved replays side by side, access by access.
+def compare(
+    a: Path,
+    b: tuple[Path, ...],
+    counters: Literal["sector", "nsight", "rocprof"],
+    kernel: str | None,
+    html: Path | None,
+) -> int:
+    """Put a saved replay beside another one, or beside counters measured on hardware.
 
-    A and B are what --save wrote: two variants of a kernel, or one kernel on two machines.
+    A is what --save wrote. B is another such file: two variants of a kernel, or one kernel on two
+    machines, access by access. Or B are .csv files: Nsight Compute's (ncu --csv, pages raw, details
+    and source) or rocprof's, and our counts stand beside the measured ones, per level and line.
 
     \b
-    Example:
+    Examples:
       memsim compare naive.nc tiled.nc --html change.html
+      memsim compare k.nc raw.csv source.csv
+      memsim compare k.nc results.csv --kernel spmv
     """
-    from memsim.report.compare import compare as side_by_side
     from memsim.result import Replay
 
-    check_outputs({"--html": html}, inputs=(a, b))
-    comparison = side_by_side(Replay.load(a), Replay.load(b))
+    check_outputs({"--html": html}, inputs=(a, *b))
+    if _is_csv(b[0]):
+        from memsim.formats.measured import read_counters
+        from memsim.report.counter_compare import Measurement, against
+
+        if counters != "sector":
+            raise MemsimError("--counters goes with two replays: a .csv says itself how it counts")
+        files = [read_counters(path) for path in b]
+        comparison: Comparison | Measurement = against(Replay.load(a), files, kernel=kernel)
+    else:
+        from memsim.report.compare import compare as side_by_side
+        from memsim.report.counters import recount
+
+        if len(b) > 1 or kernel is not None:
+            what = "--kernel" if kernel is not None else "more than one B"
+            raise MemsimError(f"{what} goes with counters in .csv files, got {b[0]}")
+        left, right = (recount(Replay.load(path), counters) for path in (a, b[0]))
+        comparison = side_by_side(left, right)
     console().print(comparison.table())
     if html is not None:
         comparison.to_html(html)
         click.echo(f"wrote {html}", err=True)
     return 0
+
+
+def _is_csv(path: Path) -> bool:
+    packed = path.suffix in (".gz", ".xz", ".zst")
+    return (path.with_suffix("") if packed else path).suffix == ".csv"

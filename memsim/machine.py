@@ -140,7 +140,8 @@ class Dram:
 
     burst_bytes : the smallest transfer; latency_cycles is what an unloaded row-buffer hit takes,
     row_miss_cycles and row_conflict_cycles come on top (closed bank; another row open);
-    bandwidth_bytes_per_cycle is of all channels together, in core clocks.
+    bandwidth_bytes_per_cycle is of all channels together, in core clocks;
+    sustained_bandwidth_bytes_per_cycle what a stream gets of it, 0 where nobody measured it.
     """
 
     n_channels: int
@@ -153,6 +154,12 @@ class Dram:
     row_conflict_cycles: float
     bandwidth_bytes_per_cycle: float
     channel_index: SetIndex = "xor"
+    sustained_bandwidth_bytes_per_cycle: float = 0.0
+
+    @property
+    def usable_bandwidth_bytes_per_cycle(self) -> float:
+        """What a stream gets; all of the bandwidth where nobody measured that."""
+        return self.sustained_bandwidth_bytes_per_cycle or self.bandwidth_bytes_per_cycle
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -193,8 +200,10 @@ class Machine:
     cycles_per_turn : core clocks between two turns of a core's load/store unit; with a level's
         latency it bounds how long a sector stays pending
     dispatch : how groups come to cores (see memsim.schedule.Dispatch)
+    group_start_cycles : from where a group has room on a core to its first instruction's issue, and
+        from its last to where its room is free, together; 0 where nobody measured it
     throughputs : operation name -> operations a core finishes per cycle: `fp32_fma`, `fp64_fma`,
-        `int32_add`, `load_store_lanes`
+        `int32_add`, `load_store_lanes`, ...; calib.throughputs lists them
     model_error_points : level name -> validated error of the model in points of hit ratio
     sources : dotted key -> where the number comes from (`n_cores`, `levels.L1.size_bytes`,
         `dram.n_banks`, `throughputs.fp32_fma`)
@@ -214,6 +223,7 @@ class Machine:
     dram: Dram
     residency: Residency
     dispatch: Dispatching = "round_robin"
+    group_start_cycles: float = 0.0
     throughputs: Mapping[str, float] = field(default_factory=dict)
     model_error_points: Mapping[str, float] = field(default_factory=dict)
     sources: Mapping[str, str] = field(default_factory=dict)

@@ -26,6 +26,8 @@ _MAY_BE_ZERO = frozenset(
         "max_groups_of_one_subgroup",
         "row_miss_cycles",
         "row_conflict_cycles",
+        "sustained_bandwidth_bytes_per_cycle",
+        "group_start_cycles",
         "model_error_points",
     }
 )

@@ -27,6 +27,7 @@ SAMPLERS = ("wrr", "lrr", "gto", "uniform")
 DISPATCHES = ("round_robin", "dynamic", "random")
 EXIT_INTERRUPTED = 130
 BACKENDS = ("local", "dask")
+COUNTERS = ("sector", "nsight", "rocprof")
 DEFAULT_TRIALS, DEFAULT_HALF_WIDTH = 64, 0.005
 MOST_TRIALS = 1024
 """Where only the half-width is given."""
@@ -54,6 +55,7 @@ class ReplayOptions:
     groups_per_core: int | None
     backend: Literal["local", "dask"]
     scheduler: str | None
+    counters: Literal["sector", "nsight", "rocprof"]
     html: Path | None
     json: Path | None
     save: Path | None
@@ -74,6 +76,17 @@ def machine_option(command: Command) -> Command:
         required=True,
         metavar="NAME",
         help="A shipped machine ('memsim machines' lists them) or a .toml file.",
+    )(command)
+
+
+def counters_option(command: Command) -> Command:
+    return click.option(
+        "--counters",
+        type=click.Choice(COUNTERS),
+        default="sector",
+        show_default=True,
+        help="How to count hits: sectors with stores apart, or as Nsight Compute's or rocprof's"
+        " counters do. What --save writes does not depend on it.",
     )(command)
 
 
@@ -201,6 +214,7 @@ _REPLAY_OPTIONS: tuple[Callable[[Command], Command], ...] = (
         help="Where trials run.",
     ),
     click.option("--scheduler", metavar="ADDRESS", help="The Dask scheduler of --backend dask."),
+    counters_option,
     output_path("--html", help="Write the report as one self-contained page."),
     output_path("--json", help=f"Write the report as JSON ('{STDOUT}': to standard output)."),
     output_path("--save", help="Write every trial's numbers as netCDF, for 'memsim compare'."),
@@ -213,7 +227,9 @@ def run_replay(trace: Trace | list[Trace], machine: Machine, options: ReplayOpti
     An interrupted replay is shown and written with the trials that are done, and gives 130.
     """
     import memsim
+    from memsim.report.counters import check, recount
 
+    check(machine, options.counters)
     if options.registers is not None:
         trace = (
             [_with_registers(one, options.registers) for one in trace]
@@ -237,7 +253,11 @@ def run_replay(trace: Trace | list[Trace], machine: Machine, options: ReplayOpti
             scheduler=options.scheduler,
             progress=progress,
         )
-    write_report(replay, html=options.html, json=options.json, save=options.save)
+    shown = recount(replay, options.counters)
+    write_report(shown, html=options.html, json=options.json, save=None)
+    if options.save is not None:
+        replay.save(options.save)
+        click.echo(f"wrote {options.save}", err=True)
     if replay.attrs.get("interrupted"):
         click.echo(
             f"memsim: interrupted after {replay.n_trials} of {options.trials} trials", err=True

@@ -213,6 +213,8 @@ def _provenance(trace: Trace) -> dict[str, Any]:
 def _miss_kinds(workers: Workers, seed: int, actual: TrialResult) -> npt.NDArray[np.int64]:
     """(3, n_level, n_site): cold, capacity and conflict misses of the first trial's ordering."""
     n_level = actual.counts.shape[0]
+    if not n_level:  # a machine without caches
+        return np.zeros((3, 0, actual.counts.shape[1]), np.int64)
     tasks = [
         (0, (seed, actual.trial, k, kind))
         for k in range(n_level)

@@ -8,6 +8,7 @@ orderings. Ratios are fractions, not per cent.
 
     schema, kernel, machine, seed, trials
     interrupted          true where fewer trials were done than asked for
+    counters             how hits are counted: sector (ours), nsight or rocprof
     snapshot             groups, of_groups, granules
     sites[]              by share of the load latency, largest first
         site, array, direction (load, store, atomic), source_line (of the generated OpenCL),
@@ -23,7 +24,8 @@ orderings. Ratios are fractions, not per cent.
         share            of the kernel's load latency
         order_sensitive  a hit ratio's sigma exceeds 0.02
     levels{}             first level: load; further levels: read (loads), write (stores) and, where
-                         the kernel has them, atomic: hit_ratio, pending_ratio, model_error.
+                         the kernel has them, atomic: hit_ratio, pending_ratio, model_error. Where
+                         counters is nsight or rocprof, all: whatever the kind.
                          DRAM: read_bytes, write_bytes, latency_cycles, row_hit_ratio
     occupancy{}          groups per core, what limits them, and, where registers are unknown, the load
                          hit ratios over the feasible occupancies
@@ -60,6 +62,7 @@ def to_data(summary: Summary) -> dict[str, Any]:
         "seed": summary.seed,
         "trials": summary.n_trials,
         "interrupted": summary.interrupted,
+        "counters": summary.counters,
         "snapshot": {
             "groups": summary.traced_groups,
             "of_groups": summary.of_groups,

@@ -135,8 +135,10 @@ class DramNumbers:
 class Summary:
     """A whole replay. sites are ordered by share of the load latency, then by sectors.
 
+    counters : how hits are counted, see memsim.report.counters
     totals : (level, `load` / `read` / `write` / `atomic`) -> all accesses of that kind together; in
-        the first level loads only, below it reads (loads), writes (stores) and atomics
+        the first level loads only, below it reads (loads), writes (stores) and atomics. Counted as
+        a profiler counts, also `all` of them
     load_latency_cycles : mean expected latency of a load, weighted by its sub-group accesses
     total_load_cycles : sum of sub-group accesses x expected latency
     """
@@ -162,6 +164,7 @@ class Summary:
     provenance: Mapping[str, Any]
     generated_source: str
     user_source: str
+    counters: str = "sector"
 
     @property
     def feasible_hit_ratios(self) -> dict[int, dict[str, float]]:

@@ -11,6 +11,7 @@ import numpy as np
 import xarray as xr
 
 from memsim import latency
+from memsim.report.counters import semantics_of
 from memsim.report.numbers import (
     DramNumbers,
     LevelNumbers,
@@ -47,6 +48,7 @@ def summarise(replay: Replay) -> Summary:
         n_trials=replay.n_trials,
         seed=int(attrs.get("seed", 0)),
         interrupted=bool(attrs.get("interrupted", 0)),
+        counters=semantics_of(dataset),
         traced_groups=int(attrs.get("traced_groups", 0)),
         of_groups=int(attrs.get("of_groups", 0)),
         granules=int(attrs.get("granules", 0)),
@@ -164,6 +166,9 @@ def _totals(
                 totals[level.name, "load"] = level
             elif k > 0:
                 totals[level.name, label] = level
+    if semantics_of(dataset) != "sector":
+        for level in _levels(per_site.sum("site"), level_names, model_error):
+            totals[level.name, "all"] = level
     return totals
 
 

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from memsim.latency import DRAM
 from memsim.report import text
+from memsim.report.counters import LEGENDS
 from memsim.report.numbers import LevelNumbers, SiteNumbers, Summary
 from memsim.report.verdict import occupancy_text
 
@@ -77,6 +78,8 @@ def title(summary: Summary) -> Text:
         f"{summary.n_trials} trials, seed {summary.seed}",
         f"{summary.traced_groups} of {summary.of_groups} groups",
     ]
+    if summary.counters != "sector":
+        parts.append(f"counted as {summary.counters}")
     if summary.interrupted:
         parts.append("INTERRUPTED")
     return Text(" · ".join(parts), style="bold")
@@ -95,7 +98,8 @@ def _caption(summary: Summary) -> Text:
         f" written {text.byte_size(dram.write_bytes.mean)},"
         f" latency {text.plus_minus(dram.latency_cycles, 0)} cycles"
     )
-    lines += [line for line in (occupancy_text(summary), _LEGEND) if line]
+    legends = (occupancy_text(summary), LEGENDS.get(summary.counters, ""), _LEGEND)
+    lines += [line for line in legends if line]
     return Text("\n".join(lines), style="dim")
 
 

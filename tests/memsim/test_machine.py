@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memsim.commands import machines as machines_command
 from memsim.errors import MachineError
 from memsim.machine import load_machine, machine_names
+from memsim.machine_commands import machines as machines_command
 from memsim.machine_file import keys, machine_from_json, machine_from_toml, machine_to_json
 from memsim.machine_table import unit_of, value_of
 from memsim.toml_lines import index_lines

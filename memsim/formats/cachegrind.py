@@ -1,0 +1,139 @@
+"""A replay as cachegrind writes its counts, for cg_annotate, cg_diff and KCachegrind.
+
+Events, all for the traced groups, means over orderings:
+
+    Wait        cycles that sub-groups wait for loads and atomics, none of it hidden (latency x accesses)
+    Access      accesses of sub-groups;     Sector   32-byte sectors that they ask for
+    Excess      sectors beyond what could carry the same bytes
+    L1look, L1miss, L2look, ...   sectors looked up in a level, and missed there
+    MemRd, MemWr                  bytes drawn from main memory and sent there on behalf of the line
+
+A site stands on the user's line where it is known, else on its line of the generated OpenCL, which is
+then written beside. A source that is not where the trace says, but whose text the trace kept, is
+written beside too.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from memsim.errors import ResultError
+from memsim.latency import load_latency_cycles
+from memsim.report.counter_counts import Counts
+from memsim.report.files import write_text
+
+if TYPE_CHECKING:
+    from memsim.result import Replay
+
+
+def write(replay: Replay, path: str | os.PathLike[str]) -> list[Path]:
+    """Write the file and the sources that it needs; returns them, the file first.
+
+    Raises ResultError where one cannot be written.
+    """
+    target = Path(path)
+    events, counts = site_events(replay)
+    files, sources = _sources(replay, target)
+    written = [write_text(name, content) for name, content in sources.items()]
+    lines = _lines_of(replay)
+    data = replay.dataset
+    totals: dict[tuple[str, int], npt.NDArray[np.int64]] = {}
+    for i in range(data.sizes["site"]):
+        total = totals.setdefault((files[i], lines[i]), np.zeros(len(events), np.int64))
+        total += counts[i]
+    kernel = _plain(str(replay.attrs["kernel"])) or "kernel"
+    text = [
+        f"desc: memsim: {kernel} on {_plain(str(replay.attrs['machine']))},"
+        f" {replay.n_trials} orderings, {replay.attrs['traced_groups']} of"
+        f" {replay.attrs['of_groups']} groups",
+        f"cmd: {kernel}",
+        f"events: {' '.join(events)}",
+    ]
+    for file in dict.fromkeys(files):
+        text += [f"fl={file}", f"fn={kernel}"]
+        text += [
+            f"{line} {' '.join(map(str, total))}"
+            for (name, line), total in sorted(totals.items(), key=lambda item: item[0][1])
+            if name == file
+        ]
+    text.append(f"summary: {' '.join(map(str, counts.sum(axis=0)))}")
+    return [write_text(target, "\n".join(text) + "\n"), *written]
+
+
+def site_events(
+    replay: Replay,
+) -> tuple[list[str], npt.NDArray[np.int64]]:
+    """(names of the events, (n_site, n_event) int64)."""
+    data = replay.dataset
+    counted = Counts(data, max(int(replay.attrs["traced_groups"]), 1))
+    share = counted.share[:, None]
+
+    def mean(name: str, level: int) -> npt.NDArray[np.float64]:
+        values = data[name].transpose("trial", "level", "site").values[:, level]
+        return np.asarray((values / share).mean(axis=0), np.float64)
+
+    columns = {
+        "Wait": load_latency_cycles(data).values.mean(axis=0),
+        "Access": data["site_accesses"].values,
+        "Sector": data["site_sectors"].values,
+        "Excess": np.maximum(data["site_sectors"].values - data["site_ideal_sectors"].values, 0),
+    }
+    for k, name in enumerate(replay.level_names):
+        asked = mean("accesses", k)
+        columns[f"{name}look"] = asked
+        columns[f"{name}miss"] = asked - mean("hits", k) - mean("pending", k)
+    if replay.level_names:
+        columns["MemRd"] = mean("read_bytes", -1)
+        columns["MemWr"] = mean("write_bytes", -1)
+    table = np.stack([np.rint(np.nan_to_num(values)) for values in columns.values()], axis=1)
+    return list(columns), table.astype(np.int64)
+
+
+def _lines_of(replay: Replay) -> list[int]:
+    data = replay.dataset
+    user, generated = data["user_line"].values, data["source_line"].values
+    named = [bool(str(name)) for name in data["user_file"].values]
+    return [
+        max(int(u), 0) if has and u > 0 else max(int(g), 0)
+        for u, g, has in zip(user, generated, named, strict=True)
+    ]
+
+
+def _sources(replay: Replay, target: Path) -> tuple[list[str], Mapping[Path, str]]:
+    """(the file of each site, what is to be written beside: path -> text)."""
+    data = replay.dataset
+    beside: dict[Path, str] = {}
+    files = []
+    kept = str(replay.attrs.get("user_source", ""))
+    # The trace keeps one file's text, so with several of them nobody knows whose it is.
+    names = {str(name) for name in data["user_file"].values if str(name)}
+    for name, line in zip(data["user_file"].values, data["user_line"].values, strict=True):
+        user = _plain(str(name))
+        if user and line > 0:
+            if not Path(user).is_file() and kept and len(names) == 1:
+                base = re.split(r"[/\\]", user)[-1]
+                where = target.with_name(f"{target.name}.{base}")
+                beside[where] = kept
+                user = str(where)
+            files.append(str(Path(user).absolute()) if Path(user).is_file() else user)
+        else:
+            where = target.with_name(f"{target.name}.cl")
+            beside[where] = str(replay.attrs.get("generated_source", ""))
+            files.append(str(where))
+    absolute = {path.absolute(): content for path, content in beside.items()}
+    here = {str(path): str(path.absolute()) for path in beside}
+    if target.absolute() in absolute:
+        raise ResultError(f"{target} must not be the name of a source that is written beside it")
+    return [here.get(file, file) for file in files], absolute
+
+
+def _plain(text: str) -> str:
+    """One line: what stands in a file of lines."""
+    return " ".join(text.split())

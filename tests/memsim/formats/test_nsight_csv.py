@@ -1,0 +1,201 @@
+"""Nsight Compute's CSV: every page, every way of writing numbers, and what is broken."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from memsim.errors import TraceError
+from memsim.formats.measured import CounterFile, read_counters
+
+LEAD = '"ID","Process ID","Process Name","Host Name","Kernel Name","Context","Stream","Block Size","Grid Size","Device","CC"'
+RAW = f"""\
+==PROF== Connected to process 4711 (/usr/bin/app)
+the program's own "output
+{LEAD},"dram__bytes_read.sum","gpu__time_duration.sum","lts__t_sectors_op_read.sum","l1tex__t_sector_hit_rate.pct"
+"","","","","","","","","","","","Mbyte","nsecond","Ksector","%"
+"0","4711","app","host","void spmv<double>(int const *, double *)","1","7","(128, 1, 1)","(512, 1, 1)","0","7.0","1,234.5","117,344","2,000.25","65.77"
+"1","4711","app","host","void spmv<double>(int const *, double *)","1","7","(128, 1, 1)","(512, 1, 1)","0","7.0","1.5","9","n/a","0"
+"""
+DETAILS = f"""\
+{LEAD},"Section Name","Metric Name","Metric Unit","Metric Value","Rule Name"
+"0","1","app","host","k","1","7","(128, 1, 1)","(8, 2, 1)","0","7.0","Command line profiler metrics","dram__bytes_read.sum","byte","1,024",""
+"0","1","app","host","k","1","7","(128, 1, 1)","(8, 2, 1)","0","7.0","Memory Workload Analysis","L2 Hit Rate","%","83.25",""
+"0","1","app","host","k","1","7","(128, 1, 1)","(8, 2, 1)","0","7.0","Occupancy","","","",""
+"0","1","app","host","k","1","7","(128, 1, 1)","(8, 2, 1)","0","7.0","Speed Of Light","Duration","nsecond","fast",""
+"""
+SOURCE = """\
+"Kernel Name","spmv"
+"File Path","/home/u/spmv.cu"
+"Line No","Address","Source","# Samples","Instructions Executed","L1 Tag Requests Global","L2 Theoretical Sectors Global","L2 Theoretical Sectors Global Ideal"
+"11","","double a = val[j];","7","4,096","2048","57344","16384"
+"","0x7f00","LDG.E.64 R2, [R4]","7","2048","2048","57344","16384"
+"12","-","}","0","0","0","0","0"
+"""
+
+
+def written(path: Path, text: str) -> CounterFile:
+    path.write_text(text)
+    return read_counters(path)
+
+
+def test_the_raw_page(tmp_path: Path) -> None:
+    found = written(tmp_path / "raw.csv", RAW)
+    assert found.tool == "nsight"
+    first, second = found.launches
+    assert first.kernel == "void spmv<double>(int const *, double *)"
+    assert (first.id, second.id) == ("0", "1")
+    assert first.n_groups == 512
+    assert first.counters == {
+        "dram__bytes_read.sum": 1_234_500_000,
+        "lts__t_sectors_op_read.sum": 2_000_250,
+        "l1tex__t_sector_hit_rate.pct": 65.77,
+    }
+    assert second.counters == {"dram__bytes_read.sum": 1.5e6, "l1tex__t_sector_hit_rate.pct": 0}
+
+
+def test_units_in_the_names(tmp_path: Path) -> None:
+    text = RAW.replace('"dram__bytes_read.sum"', '"dram__bytes_read.sum [Mbyte]"')
+    text = "\n".join(line for line in text.split("\n") if not line.startswith('"",'))
+    found = written(tmp_path / "raw.csv", text)
+    assert found.launches[0].counters["dram__bytes_read.sum"] == 1_234_500_000
+
+
+def test_the_details_page_sums_nothing_and_skips_rules(tmp_path: Path) -> None:
+    (launch,) = written(tmp_path / "d.csv", DETAILS).launches
+    assert launch.n_groups == 16
+    assert launch.counters == {"dram__bytes_read.sum": 1024, "L2 Hit Rate": 83.25}
+
+
+def test_the_other_decimal_sign(tmp_path: Path) -> None:
+    """`27.595` alone could be either; another number of the file tells."""
+    text = DETAILS.replace("1,024", "27.595").replace("83.25", "65,77")
+    (launch,) = written(tmp_path / "d.csv", text).launches
+    assert launch.counters == {"dram__bytes_read.sum": 27595, "L2 Hit Rate": 65.77}
+    (launch,) = written(tmp_path / "d.csv", text.replace("65,77", "65.77")).launches
+    assert launch.counters["dram__bytes_read.sum"] == 27.595
+
+
+def test_the_source_page_keeps_lines_of_source(tmp_path: Path) -> None:
+    found = written(tmp_path / "s.csv", SOURCE)
+    first, second = found.lines
+    assert (first.kernel, first.file, first.line) == ("spmv", "/home/u/spmv.cu", 11)
+    assert first.source == "double a = val[j];"
+    assert first.counters == {
+        "Instructions Executed": 4096,
+        "L1 Tag Requests Global": 2048,
+        "L2 Theoretical Sectors Global": 57344,
+        "L2 Theoretical Sectors Global Ideal": 16384,
+    }
+    assert second.line == 12
+    assert found.notes == ()
+
+
+def test_pages_of_several_launches_are_averaged(tmp_path: Path) -> None:
+    again = SOURCE.replace("57344", "57346")
+    found = written(tmp_path / "s.csv", SOURCE + again)
+    assert found.lines[0].counters["L2 Theoretical Sectors Global"] == 57345
+
+
+def test_a_page_of_machine_code_alone_says_what_to_do(tmp_path: Path) -> None:
+    text = """\
+"Kernel Name","spmv"
+"#","Address","Source","L2 Theoretical Sectors Global"
+"0","0x7f00","LDG.E.64 R2, [R4]","57344"
+"""
+    found = written(tmp_path / "s.csv", text)
+    assert found.lines == ()
+    assert "-lineinfo" in found.notes[0]
+
+
+def test_packed(tmp_path: Path) -> None:
+    path = tmp_path / "raw.csv.gz"
+    path.write_bytes(gzip.compress(RAW.encode()))
+    assert len(read_counters(path).launches) == 2
+
+
+WRONG = [
+    (RAW, '"65.77"', '"many"', "line 5: l1tex__t_sector_hit_rate.pct must be a number, got 'many'"),
+    (RAW, '"65.77"', '"-5"', "line 5: .* must be 0 to 1e"),
+    (RAW, '"65.77"', '"1e400"', "line 5: .* must be 0 to 1e"),
+    (RAW, '"65.77"', '"' + "9" * 60 + '"', "line 5: .* must be 0 to 1e"),
+    (RAW, '"65.77"', '"' + "9" * 100 + '"', "line 5: .* must be a number"),
+    (RAW, '"65.77"', '"1.2.3.4,5,6"', "line 5: .* must be a number"),
+    (RAW, '"1,234.5",', "", "line 5: a row must have 15 columns, got 14"),
+    (RAW, '"Ksector"', '"Zsector"', "line 5: Metric Unit must be one that is known"),
+    (RAW, '"117,344"', '"117,344', "line 5: not CSV: a quoted cell must end on its line"),
+    (RAW, '"117,344"', '"\0"', "line 5: must hold no zero bytes"),
+    (RAW, "double", "d" * 5000, "line 5: Kernel Name must be at most 4096 letters"),
+    (DETAILS, '"1,024",""', '"-1",""', "line 2: dram__bytes_read.sum must be 0 to"),
+    (DETAILS, '"byte","1,024",""', "", "line 2: a row must have 16 columns, got 14"),
+    (DETAILS, '"Metric Value"', '"Value"', "line 1: .* must have the column Metric Value"),
+    (SOURCE, '"57344"', '"-57344"', "line 4: L2 Theoretical Sectors Global must be 0 to"),
+    (SOURCE, '"57344",', "", "line 4: a row must have 8 columns, got 7"),
+]
+
+
+@pytest.mark.parametrize(("good", "old", "new", "message"), WRONG)
+def test_the_culprit_is_named(tmp_path: Path, good: str, old: str, new: str, message: str) -> None:
+    assert old in good
+    path = tmp_path / "k.csv"
+    path.write_text(good.replace(old, new, 1))
+    with pytest.raises(TraceError, match=message) as caught:
+        read_counters(path)
+    assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["", "hello\n", "a,b,c\n1,2,3\n", '"ID","Kernel"\n'])
+def test_what_is_nobodys_counters(tmp_path: Path, text: str) -> None:
+    with pytest.raises(TraceError, match="holds no counters"):
+        written(tmp_path / "k.csv", text)
+
+
+def test_many_columns_and_counters_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "k.csv"
+    path.write_text(LEAD + "," + ",".join(f'"lts__{i}"' for i in range(20_000)) + "\n")
+    with pytest.raises(TraceError, match="line 1: a row must have at most 20000 columns"):
+        read_counters(path)
+    names = ",".join(f'"lts__{i}"' for i in range(5000))
+    row = '"0","1","a","h","k","1","7","(1,1,1)","(1,1,1)","0","7.0",' + ",".join(["1"] * 5000)
+    path.write_text(f"{LEAD},{names}\n" + (row + "\n") * 81)
+    with pytest.raises(TraceError, match="at most 400000 counters"):
+        read_counters(path)
+
+
+FUZZED = settings(
+    max_examples=80,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+EDITS = st.lists(
+    st.tuples(st.integers(0, 1 << 12), st.integers(0, 12), st.binary(max_size=12)), max_size=4
+)
+
+
+@pytest.mark.parametrize("good", [RAW, DETAILS, SOURCE])
+@FUZZED
+@given(edits=EDITS, cut=st.integers(0, 1 << 12))
+def test_edited_and_cut_files_are_read_or_refused(
+    tmp_path: Path, good: str, edits: list[tuple[int, int, bytes]], cut: int
+) -> None:
+    data = good.encode()
+    for at, length, new in edits:
+        at %= len(data) + 1
+        data = data[:at] + new + data[at + length :]
+    path = tmp_path / "k.csv"
+    path.write_bytes(data[: len(data) - cut % len(data)])
+    refused = ""
+    try:
+        found = read_counters(path)
+        every = [*found.launches, *found.lines]
+        assert all(value >= 0 for one in every for value in one.counters.values())
+    except TraceError as error:
+        refused = str(error)
+        assert refused.startswith(str(path))
+    assert "\n" not in refused
+    assert len(refused) < 1000
