@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tracegen.api import trace, trace_launches, trace_snapshots
     from tracegen.load import load_kernel
+    from tracegen.opencl_c.workload import OpenCLWorkload
     from tracegen.workload import Workload
 
 _HOMES = {
+    "OpenCLWorkload": "tracegen.opencl_c.workload",
     "Workload": "tracegen.workload",
     "load_kernel": "tracegen.load",
     "trace": "tracegen.api",
@@ -20,7 +22,14 @@ _HOMES = {
     "trace_snapshots": "tracegen.api",
 }
 
-__all__ = ["Workload", "load_kernel", "trace", "trace_launches", "trace_snapshots"]
+__all__ = [
+    "OpenCLWorkload",
+    "Workload",
+    "load_kernel",
+    "trace",
+    "trace_launches",
+    "trace_snapshots",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -7,18 +7,21 @@ from typing import Any
 
 from memsim.machine import Machine
 from memsim.trace import Trace
-from tracegen.record import MEMORY_BYTES, Options, chosen_context, trace_all, trace_one
+from tracegen.opencl_c.workload import OpenCLWorkload
+from tracegen.passes import MEMORY_BYTES, Options
+from tracegen.tracer import Tracer, traces_of_all, traces_of_one
 from tracegen.workload import Workload
 
 
 def trace(
-    workload: Workload,
+    workload: Workload | OpenCLWorkload,
     machine: Machine | None = None,
     *,
     subgroup_size: int | None = None,
     groups: int | Sequence[int] | None = None,
     launch: int | None = None,
     reduced: bool = True,
+    tracer: Tracer = "auto",
     context: Any = None,
     memory_bytes: int = MEMORY_BYTES,
 ) -> Trace:
@@ -29,11 +32,14 @@ def trace(
     groups : overrides the snapshot: a number of consecutive groups, or the ids
     launch : which launch of a kernel that has several
     reduced : leave out redundant accesses, which a compiler would drop
+    tracer : "polyhedral" derives addresses from the schedule and runs nothing, "opencl" runs an
+        instrumented copy; "auto" takes the first where it applies and no context is given. Their
+        traces are equal, apart from the provenance
     context : the pyopencl.Context to run on; chosen by test build where None
     memory_bytes : what recording may hold at a time; larger traces go to disk in pieces
 
     Raises KernelError where the kernel does not build, asks for what an array does not hold, or
-    has several launches and none was named.
+    has several launches and none was named; and with the polyhedral tracer where an access needs a run.
     """
     options = Options(
         machine=machine,
@@ -43,11 +49,11 @@ def trace(
         reduced=reduced,
         memory_bytes=memory_bytes,
     )
-    return trace_one(workload, options, chosen_context(context))[0]
+    return traces_of_one(workload, options, tracer, context)[0]
 
 
 def trace_snapshots(
-    workload: Workload,
+    workload: Workload | OpenCLWorkload,
     machine: Machine | None = None,
     *,
     snapshots: int,
@@ -55,6 +61,7 @@ def trace_snapshots(
     groups: int | None = None,
     launch: int | None = None,
     reduced: bool = True,
+    tracer: Tracer = "auto",
     context: Any = None,
     memory_bytes: int = MEMORY_BYTES,
 ) -> list[Trace]:
@@ -68,16 +75,17 @@ def trace_snapshots(
         reduced=reduced,
         memory_bytes=memory_bytes,
     )
-    return trace_one(workload, options, chosen_context(context))
+    return traces_of_one(workload, options, tracer, context)
 
 
 def trace_launches(
-    workload: Workload,
+    workload: Workload | OpenCLWorkload,
     machine: Machine | None = None,
     *,
     subgroup_size: int | None = None,
     groups: int | Sequence[int] | None = None,
     reduced: bool = True,
+    tracer: Tracer = "auto",
     context: Any = None,
     memory_bytes: int = MEMORY_BYTES,
 ) -> list[Trace]:
@@ -89,4 +97,4 @@ def trace_launches(
         reduced=reduced,
         memory_bytes=memory_bytes,
     )
-    return [traces[0] for traces in trace_all(workload, options, chosen_context(context))]
+    return [traces[0] for traces in traces_of_all(workload, options, tracer, context)]

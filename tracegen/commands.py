@@ -1,4 +1,4 @@
-"""The commands that need OpenCL: doctor, trace, profile.
+"""The commands around tracing: doctor, trace, profile.
 
 Imports nothing heavy: the group's help loads it.
 """
@@ -26,6 +26,7 @@ from memsim.output import check_outputs, working
 if TYPE_CHECKING:
     from memsim.machine import Machine
     from memsim.trace import Trace
+    from tracegen.tracer import Tracer
 
 EXIT_UNHEALTHY = 1
 
@@ -47,11 +48,37 @@ def part_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return groups(launch(command))
 
 
+def args_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds --args."""
+    return click.option(
+        "--args",
+        "arguments",
+        metavar="FILE.py:NAME",
+        help="What a kernel in OpenCL C or Fortran is launched with: a callable that takes what"
+        " --set gives and returns a tracegen.OpenCLWorkload, for Fortran a mapping from argument to"
+        " value.",
+    )(command)
+
+
+def tracer_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds --tracer."""
+    return click.option(
+        "--tracer",
+        type=click.Choice(["auto", "polyhedral", "opencl"]),
+        default="auto",
+        show_default=True,
+        help="Run an instrumented copy on OpenCL, or derive addresses from the schedule and run"
+        " nothing; auto takes the second where every access allows it. The traces are equal.",
+    )(command)
+
+
 @click.command()
 @click.argument("spec", metavar="KERNEL")
 @machine_option
 @setting_option
+@args_option
 @part_options
+@tracer_option
 @click.option(
     "--snapshots",
     type=click.IntRange(min=1),
@@ -66,8 +93,10 @@ def profile(
     spec: str,
     machine: str,
     settings: dict[str, str],
+    arguments: str | None,
     groups: int | None,
     launch: int | None,
+    tracer: Tracer,
     snapshots: int,
     trace_out: Path | None,
     options: ReplayOptions,
@@ -75,18 +104,20 @@ def profile(
     """Say where a kernel's memory accesses are served, and what they cost.
 
     KERNEL is FILE.py:NAME or PACKAGE.MODULE:NAME; NAME is a loopy TranslationUnit, or a callable
-    that returns a tracegen.Workload and takes what --set gives.
+    that returns a tracegen.Workload and takes what --set gives. Or FILE.cl:KERNEL, in OpenCL C,
+    with --args; or FILE.floopy:SUBROUTINE, in Fortran: Python code in its '!$loopy' blocks is run.
 
     \b
     Examples:
       memsim profile experiments/kernels/spmv.py:spmv -m v100 --set matrix=fem --html spmv.html
       memsim profile my_kernel.py:knl -m a100 --set n=4096 --trials 64 --seed 1 --json out.json
+      memsim profile kernel.cl:name -m v100 --args args.py:make
     """
     check_outputs({"--trace-out": trace_out, **options.outputs()})
     if trace_out is not None and snapshots > 1:
         raise MemsimError("--trace-out keeps one snapshot: leave out --snapshots")
     target = _load_machine(machine)
-    traces = _trace(spec, settings, target, groups, launch, snapshots)
+    traces = _trace(spec, settings, arguments, target, groups, launch, snapshots, tracer)
     if trace_out is not None:
         _write_trace(traces[0], trace_out)
     return run_replay(traces if snapshots > 1 else traces[0], target, options)
@@ -96,14 +127,18 @@ def profile(
 @click.argument("spec", metavar="KERNEL")
 @machine_option
 @setting_option
+@args_option
 @part_options
+@tracer_option
 @output_path("--output", "-o", required=True, help="The trace file.")
 def trace(
     spec: str,
     machine: str,
     settings: dict[str, str],
+    arguments: str | None,
     groups: int | None,
     launch: int | None,
+    tracer: Tracer,
     output: Path,
 ) -> int:
     """Trace a kernel once, to replay it on many machines.
@@ -117,7 +152,7 @@ def trace(
       memsim replay k.trace --machine h100 --ci 0.005
     """
     check_outputs({"--output": output})
-    traces = _trace(spec, settings, _load_machine(machine), groups, launch, 1)
+    traces = _trace(spec, settings, arguments, _load_machine(machine), groups, launch, 1, tracer)
     _write_trace(traces[0], output)
     return 0
 
@@ -160,20 +195,23 @@ def _load_machine(name: str) -> Machine:
 def _trace(
     spec: str,
     settings: dict[str, str],
+    arguments: str | None,
     machine: Machine,
     groups: int | None,
     launch: int | None,
     snapshots: int,
+    tracer: Tracer,
 ) -> list[Trace]:
     import tracegen
 
     with working("tracing"):
         return tracegen.trace_snapshots(
-            tracegen.load_kernel(spec, settings),
+            tracegen.load_kernel(spec, settings, arguments),
             machine,
             snapshots=snapshots,
             groups=groups,
             launch=launch,
+            tracer=tracer,
         )
 
 

@@ -40,11 +40,11 @@ class Flow:
 
     def assign(self, name: str, names: frozenset[str], positions: Sequence[int]) -> None:
         needs = [self.made_of.get(name, Need()), Need(names, tuple(positions)), *self.control]
-        self.made_of[name] = _union(needs)
+        self.made_of[name] = union(needs)
 
     def use(self, index: Need, value: Need) -> None:
         """The next position needs these to know its address and what it writes."""
-        self.needs.append((index, _union([value, *self.control])))
+        self.needs.append((index, union([value, *self.control])))
 
     def feeds(self) -> list[tuple[frozenset[int], frozenset[int]]]:
         """By position: loads that feed its address, and all loads that it waits for."""
@@ -65,7 +65,7 @@ class Flow:
         return frozenset(positions)
 
 
-def _union(needs: Iterable[Need]) -> Need:
+def union(needs: Iterable[Need]) -> Need:
     listed = list(needs)
     return Need(
         frozenset().union(*(need.names for need in listed)),

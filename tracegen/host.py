@@ -48,6 +48,11 @@ class Prepared:
     def launch_names(self) -> tuple[str, ...]:
         return tuple(program.name for program in self.instrumented.programs)
 
+    def on(self, context: Any) -> Prepared:
+        """The same, to run on a context."""
+        self.executor.context = self.executor.kernels.builds.context = context
+        return Prepared(self.workload, self.kernel, self.instrumented, self.executor, context)
+
     def run(self, observer: Callable[[BoundLaunch], None]) -> dict[str, Any]:
         """Calls observer with every launch in order; returns the outputs, name -> array."""
         queue = cl.CommandQueue(self.context)
@@ -57,14 +62,14 @@ class Prepared:
             copied = written and isinstance(value, np.ndarray)
             arguments[name] = value.copy() if copied else value
         self.executor.observer = observer
-        with _as_kernel_error(self.kernel.name):
+        with as_kernel_error(self.kernel.name):
             _, outputs = self.executor(queue, out_host=True, **arguments)
         queue.finish()
         return dict(outputs)
 
 
 def prepare(workload: Workload, context: Any) -> Prepared:
-    """Schedules and instruments a workload's kernel.
+    """Schedules and instruments a workload's kernel; context may be None where nothing is to run.
 
     Raises KernelError where Loopy refuses it or something of it cannot be traced.
     """
@@ -80,7 +85,7 @@ def prepare(workload: Workload, context: Any) -> Prepared:
             f" {', '.join(names) or 'none'}; select one with TranslationUnit.with_entrypoints"
         )
     name = names[0]
-    with _as_kernel_error(name):
+    with as_kernel_error(name):
         t_unit = _inlined(t_unit)
         refuse_unseen(t_unit[name])
         t_unit = lp.set_options(t_unit, return_dict=True)
@@ -127,7 +132,7 @@ def _inlined(t_unit: Any) -> Any:
 
 
 @contextlib.contextmanager
-def _as_kernel_error(name: str) -> Iterator[None]:
+def as_kernel_error(name: str) -> Iterator[None]:
     """Turns what Loopy and OpenCL raise into KernelError, and keeps Loopy from printing."""
     printed = io.StringIO()
     try:
@@ -147,7 +152,7 @@ def _one_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
-class _WrapperGenerator(PyOpenCLExecutionWrapperGenerator):  # type: ignore[misc]
+class WrapperGenerator(PyOpenCLExecutionWrapperGenerator):  # type: ignore[misc]
     def generate_invocation(
         self, gen: Any, kernel: Any, kai: Any, host_program_name: str, args: Any
     ) -> None:
@@ -161,12 +166,13 @@ class _Executor(PyOpenCLExecutor):  # type: ignore[misc]
 
     def prepare(self, dtypes: Any) -> None:
         t_unit = self.get_typed_and_scheduled_translation_unit(dtypes)
-        self.kernel = t_unit[self.entrypoint]
+        self.scheduled, self.kernel = t_unit, t_unit[self.entrypoint]
         result, table = marked_code(t_unit)
+        self.result = result
         self.instrumented = instrument(result.device_code(), table)
         with lp.CacheMode(False):
             plain = lp.generate_code_v2(t_unit).device_code()
-            self.invoker = _WrapperGenerator()(t_unit, self.entrypoint, result)
+            self.invoker = WrapperGenerator()(t_unit, self.entrypoint, result)
         assert plain == self.instrumented.plain, "marks changed the code that Loopy generates"
         options = t_unit[self.entrypoint].options.build_options
         self.kernels = Kernels(self, _Builds(self.context, self.instrumented, options))

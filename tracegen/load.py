@@ -1,4 +1,8 @@
-"""Finds the kernel that a command names: `file.py:NAME` or `package.module:NAME`, and its settings."""
+"""Finds the kernel that a command names, and its settings.
+
+`file.py:NAME` or `package.module:NAME` for Python, `file.cl:NAME` for OpenCL C, `file.floopy:NAME`
+for Fortran.
+"""
 
 from __future__ import annotations
 
@@ -15,27 +19,52 @@ from types import ModuleType
 from typing import Any
 
 from memsim.errors import KernelError, MemsimError
+from tracegen.fortran import SUFFIX, load_fortran
+from tracegen.opencl_c.workload import OpenCLWorkload
 from tracegen.settings import convert
 from tracegen.workload import Workload
 
+OPENCL_SUFFIXES = (".cl", ".ocl", ".opencl")
+WORKLOADS = (Workload, OpenCLWorkload)
 
-def load_kernel(spec: str, settings: Mapping[str, str] | None = None) -> Workload:
+
+def load_kernel(
+    spec: str, settings: Mapping[str, str] | None = None, args: str | None = None
+) -> Workload | OpenCLWorkload:
     """The workload that `spec` names.
 
-    NAME is a loopy.TranslationUnit (settings are then the values of its scalar arguments, and its
-    arrays are made up, `made_up.py`), a Workload, or a callable that returns either (settings are
-    then its keyword arguments, converted by its annotations).
+    In Python, NAME is a loopy.TranslationUnit (settings are then the values of its scalar
+    arguments, and its arrays are made up, `made_up.py`), a workload, or a callable that returns
+    either (settings are then its keyword arguments, converted by its annotations). In OpenCL C it is
+    a kernel, in Fortran a subroutine.
+
+    args : FILE.py:NAME of a callable that says what the kernel is launched with and takes the
+        settings: for OpenCL C it returns an OpenCLWorkload and is needed, for Fortran a mapping
+        from argument to value
 
     Raises KernelError in one line where the file, the name or a setting is wrong.
     """
     place, _, name = spec.rpartition(":")
-    if not place or not name:
-        raise KernelError(f"a kernel is FILE.py:NAME or PACKAGE.MODULE:NAME, got {spec!r}")
+    if Path(spec).suffix in (*OPENCL_SUFFIXES, SUFFIX):
+        place, name = spec, ""
     given = dict(settings or {})
+    if Path(place).suffix in OPENCL_SUFFIXES:
+        return _opencl(Path(place), name, given, args)
+    if not place or not name:
+        raise KernelError(
+            "a kernel is FILE.py:NAME or PACKAGE.MODULE:NAME, FILE.cl:NAME or FILE.floopy:NAME,"
+            f" got {spec!r}"
+        )
+    if Path(place).suffix == SUFFIX:
+        return _fortran(Path(place), name, given, args)
+    if args is not None:
+        raise KernelError(
+            f"{spec} brings its own arguments: --args is for kernels in OpenCL C and Fortran"
+        )
     with _importing(place) as module:
         found = _attribute(module, name, place)
         source = getattr(module, "__file__", None)
-        if _is_unit(found) or isinstance(found, Workload):
+        if _is_unit(found) or isinstance(found, WORKLOADS):
             return _workload(found, given, spec, source)
         if not callable(found):
             raise KernelError(
@@ -45,17 +74,65 @@ def load_kernel(spec: str, settings: Mapping[str, str] | None = None) -> Workloa
         arguments = _arguments(found, given, name)
         with _one_line(f"{spec} failed"):
             made = found(**arguments)
-        if not (_is_unit(made) or isinstance(made, Workload)):
+        if not (_is_unit(made) or isinstance(made, WORKLOADS)):
             raise KernelError(f"{spec} must return a tracegen.Workload, got {_a(made)}")
         with contextlib.suppress(TypeError):
             source = inspect.getsourcefile(inspect.unwrap(found)) or source
         return _workload(made, {}, spec, source)
 
 
-def _workload(found: Any, settings: Mapping[str, str], spec: str, source: str | None) -> Workload:
+def _opencl(path: Path, name: str, given: dict[str, str], args: str | None) -> OpenCLWorkload:
+    if not path.is_file():
+        raise KernelError(f"no such kernel file: {path}")
+    if args is None:
+        raise KernelError(
+            f"{path} says nothing of its launch: --args FILE.py:NAME names a callable that returns a"
+            " tracegen.OpenCLWorkload"
+        )
+    made = _made(args, given)
+    if not isinstance(made, OpenCLWorkload):
+        raise KernelError(f"{args} must return a tracegen.OpenCLWorkload, got {_a(made)}")
+    if made.path is not None and Path(made.path).resolve() != path.resolve():
+        raise KernelError(f"{args} is for {made.path}, not for {path}")
+    if name and made.kernel not in (None, name):
+        raise KernelError(f"{args} is for kernel {made.kernel}, not for {name}")
+    return dataclasses.replace(made, path=path, kernel=name or made.kernel)
+
+
+def _fortran(path: Path, name: str, given: dict[str, str], args: str | None) -> Workload:
+    unit = load_fortran(path, name)
+    if args is None:
+        from tracegen.made_up import arguments
+
+        return Workload(unit, arguments(unit, given), source_file=str(path))
+    made = _made(args, given)
+    if not isinstance(made, Mapping):
+        raise KernelError(f"{args} must return a mapping from argument to value, got {_a(made)}")
+    return Workload(unit, dict(made), source_file=str(path))
+
+
+def _made(spec: str, given: dict[str, str]) -> Any:
+    """What the callable that --args names returns."""
+    place, _, name = spec.rpartition(":")
+    if not place or not name:
+        raise KernelError(f"--args is FILE.py:NAME or PACKAGE.MODULE:NAME, got {spec!r}")
+    with _importing(place) as module:
+        found = _attribute(module, name, place)
+        if not callable(found):
+            raise KernelError(f"{spec} is {_a(found)}; --args names a callable")
+        arguments = _arguments(found, given, name)
+        with _one_line(f"{spec} failed"):
+            return found(**arguments)
+
+
+def _workload(
+    found: Any, settings: Mapping[str, str], spec: str, source: str | None
+) -> Workload | OpenCLWorkload:
+    if isinstance(found, WORKLOADS) and settings:
+        raise KernelError(f"{spec} is a finished Workload; it takes no settings")
+    if isinstance(found, OpenCLWorkload):
+        return found
     if isinstance(found, Workload):
-        if settings:
-            raise KernelError(f"{spec} is a finished Workload; it takes no settings")
         if found.source_file is None and source is not None:
             return dataclasses.replace(found, source_file=source)
         return found
@@ -98,7 +175,7 @@ def _attribute(module: ModuleType, name: str, place: str) -> Any:
         if not key.startswith("_")
         and (
             _is_unit(value)
-            or isinstance(value, Workload)
+            or isinstance(value, WORKLOADS)
             or (inspect.isfunction(value) and value.__module__ == module.__name__)
         )
     ]

@@ -58,6 +58,9 @@ class Options:
 class LaunchRun:
     """One bound launch: which groups, both passes, and their traces."""
 
+    tracer = "instrumented run"
+    libraries: tuple[str, ...] = ("loopy", "pyopencl", "numba", "numpy")
+
     def __init__(self, prepared: Prepared, launch: BoundLaunch, options: Options) -> None:
         self.prepared, self.launch, self.options = prepared, launch, options
         self.held: Buffers = buffers(prepared.context)
@@ -126,12 +129,37 @@ class LaunchRun:
         ]
 
     def _trace(self, groups: snapshot.Groups, shape: Launch, wave: int | None) -> Trace:
-        width, reduced = self.options.width, self.options.reduced
+        width = self.options.width
         if width not in (8, 16, 32, 64):
             raise KernelError(f"subgroup_size must be 8, 16, 32 or 64, got {width}")
-        atomics = any(site.direction == "atomic" for site in self.sites.sites)
-        columns = GrowingColumns(memory_bytes=self.options.memory_bytes // 2, keep_hits=atomics)
-        n_items = shape.group_items
+        ids, columns = self.columns(groups, wave)
+        return Trace(
+            sites=self.sites.sites,
+            arrays=self.extents,
+            launch=shape,
+            subgroup_size=width,
+            workgroup=np.repeat(ids, -(-shape.group_items // width)).astype(np.int32),
+            whole=len(ids) == shape.n_groups,
+            generated_source=self.prepared.instrumented.plain,
+            user_source=self.user_source,
+            provenance=self._provenance(),
+            **columns,
+        )
+
+    @property
+    def keep_hits(self) -> bool:
+        """Whether a trace says how many lanes asked for each granule."""
+        return any(site.direction == "atomic" for site in self.sites.sites)
+
+    def columns(
+        self, groups: snapshot.Groups, wave: int | None
+    ) -> tuple[snapshot.Groups, dict[str, Any]]:
+        """The groups of a snapshot that keep to the budget, and the columns of their trace."""
+        width, reduced = self.options.width, self.options.reduced
+        columns = GrowingColumns(
+            memory_bytes=self.options.memory_bytes // 2, keep_hits=self.keep_hits
+        )
+        n_items = self.launch.group_items
         per_group = -(-n_items // width)
         traced = []
         with self.recorded(groups, wave) as batches:
@@ -146,19 +174,7 @@ class LaunchRun:
                 )
                 columns.append(out, n_subgroup, n_access, n_granule)
                 traced.append(batch)
-        ids = np.concatenate(traced)
-        return Trace(
-            sites=self.sites.sites,
-            arrays=self.extents,
-            launch=shape,
-            subgroup_size=width,
-            workgroup=np.repeat(ids, per_group).astype(np.int32),
-            whole=len(ids) == shape.n_groups,
-            generated_source=self.prepared.instrumented.plain,
-            user_source=self.user_source,
-            provenance=self._provenance(),
-            **columns.finish(),
-        )
+        return np.concatenate(traced), columns.finish()
 
     @contextmanager
     def recorded(
@@ -231,9 +247,9 @@ class LaunchRun:
         )
         with held.mapped(queue, "fault", 5, np.int64) as fault:
             if fault[0]:
-                raise self._out_of_bounds(*(int(number) for number in fault[1:]))
+                raise self.out_of_bounds(*(int(number) for number in fault[1:]))
 
-    def _out_of_bounds(self, position: int, index: int, axis: int, at: int) -> KernelError:
+    def out_of_bounds(self, position: int, index: int, axis: int, at: int) -> KernelError:
         probe = self.launch.program.probes[position]
         mark = self.prepared.instrumented.table.marks[probe.mark]
         shape = self.launch.array_shape(probe.array)
@@ -263,21 +279,26 @@ class LaunchRun:
         return probe.kind, probe.array, offset, self.sites.size_bytes[position]
 
     def _provenance(self) -> Mapping[str, Any]:
-        device = self.prepared.context.devices[0]
-        names = ("loopy", "pyopencl", "numba", "numpy")
         source = self.prepared.instrumented.plain
         return {
-            "tracer": "instrumented run",
+            "tracer": self.tracer,
             "memsim": _version("memsim"),
             "python": platform.python_version(),
-            **{name: _version(name) for name in names},
-            "platform": device.platform.name.strip(),
-            "platform_version": device.platform.version.strip(),
-            "device": device.name.strip(),
+            **{name: _version(name) for name in self.libraries},
+            **self._device(),
             "kernel_sha256": hashlib.sha256(source.encode()).hexdigest(),
             "launch": self.launch.index,
             "machine": None if self.options.machine is None else self.options.machine.name,
             "reduced": self.options.reduced,
+        }
+
+    def _device(self) -> Mapping[str, Any]:
+        """What the launch ran on."""
+        device = self.prepared.context.devices[0]
+        return {
+            "platform": device.platform.name.strip(),
+            "platform_version": device.platform.version.strip(),
+            "device": device.name.strip(),
         }
 
 

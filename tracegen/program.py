@@ -24,6 +24,7 @@ class Probe:
     index_feeds : positions of the loads whose values decide the address
     feeds : those, and the ones that decide whether the access happens and, unless it is a load,
         what it writes
+    aliases : other arrays that a store may change, as far as a compiler can tell
     """
 
     kind: ProbeKind
@@ -40,6 +41,7 @@ class Probe:
     closes: int = -1
     index_feeds: frozenset[int] = frozenset()
     feeds: frozenset[int] = frozenset()
+    aliases: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,12 @@ from memsim.trace import Trace
 from tracegen import snapshot
 from tracegen.host import Prepared, prepare
 from tracegen.launch import BoundLaunch
+from tracegen.opencl_c.workload import OpenCLWorkload
 from tracegen.passes import MEMORY_BYTES, LaneAccess, LaunchRun, Options
 from tracegen.reference import lane_tokens_kept
 from tracegen.workload import Workload
+
+AnyWorkload = Workload | OpenCLWorkload
 
 LaneAccesses = dict[tuple[int, int, int], list[LaneAccess]]
 
@@ -27,6 +30,7 @@ class _Recording:
     prepared: Prepared
     options: Options
     every_launch: bool
+    tracer: type[LaunchRun] = LaunchRun
     traces: list[list[Trace]] = field(default_factory=list)
 
     def __call__(self, launch: BoundLaunch) -> None:
@@ -36,7 +40,7 @@ class _Recording:
                 raise _several(self.prepared)
             if options.launch is not None and launch.index > options.launch:
                 return
-        run = LaunchRun(self.prepared, launch, options)
+        run = self.tracer(self.prepared, launch, options)
         if not self.every_launch and options.launch not in (None, launch.index):
             run.whole()
             return
@@ -45,23 +49,25 @@ class _Recording:
             run.complete()
 
 
-def trace_all(workload: Workload, options: Options, context: Any) -> list[list[Trace]]:
+def trace_all(
+    prepared: Prepared, options: Options, tracer: type[LaunchRun] = LaunchRun
+) -> list[list[Trace]]:
     """The snapshots of every launch, launch by launch."""
-    prepared = prepare(workload, context)
-    recording = _Recording(prepared, options, every_launch=True)
+    recording = _Recording(prepared, options, every_launch=True, tracer=tracer)
     prepared.run(recording)
     return recording.traces
 
 
-def trace_one(workload: Workload, options: Options, context: Any) -> list[Trace]:
+def trace_one(
+    prepared: Prepared, options: Options, tracer: type[LaunchRun] = LaunchRun
+) -> list[Trace]:
     """The snapshots of one launch; raises KernelError where it is not said which of several."""
-    prepared = prepare(workload, context)
     names = prepared.launch_names
     if options.launch is None and len(names) > 1:
         raise _several(prepared)
     if options.launch is not None and options.launch < 0:
         raise KernelError(f"launch must be at least 0, got {options.launch}")
-    recording = _Recording(prepared, options, every_launch=False)
+    recording = _Recording(prepared, options, every_launch=False, tracer=tracer)
     prepared.run(recording)
     if not recording.traces:
         raise KernelError(
@@ -71,18 +77,27 @@ def trace_one(workload: Workload, options: Options, context: Any) -> list[Trace]
     return recording.traces[0]
 
 
+def instrumented(workload: AnyWorkload, context: Any) -> tuple[Prepared, type[LaunchRun]]:
+    """A workload with its probes on a context, and what traces its launches there."""
+    if isinstance(workload, OpenCLWorkload):
+        from tracegen.opencl_c import run
+
+        return run.prepare(workload, chosen_context(context)), run.SourceRun
+    return prepare(workload, chosen_context(context)), LaunchRun
+
+
 def run_traced(
-    workload: Workload, options: Options | None = None, context: Any = None
+    workload: AnyWorkload, options: Options | None = None, context: Any = None
 ) -> tuple[list[Trace], dict[str, Any]]:
     """Traces of every launch, and the outputs that the instrumented kernel computed."""
-    prepared = prepare(workload, chosen_context(context))
-    recording = _Recording(prepared, options or Options(), every_launch=True)
+    prepared, run = instrumented(workload, context)
+    recording = _Recording(prepared, options or Options(), every_launch=True, tracer=run)
     outputs = prepared.run(recording)
     return [traces[0] for traces in recording.traces], outputs
 
 
 def lane_accesses(
-    workload: Workload,
+    workload: AnyWorkload,
     *,
     reduced: bool = True,
     groups: int | Sequence[int] | None = None,
@@ -93,11 +108,11 @@ def lane_accesses(
     Returns (launch, group, local linear id) -> [(direction, array, byte offset, bytes), ...];
     work-items without accesses have an empty list. Meant for comparison: it is slow.
     """
-    prepared = prepare(workload, chosen_context(context))
+    prepared, tracer = instrumented(workload, context)
     found: LaneAccesses = {}
 
     def observer(launch: BoundLaunch) -> None:
-        run = LaunchRun(prepared, launch, Options(groups=groups))
+        run = tracer(prepared, launch, Options(groups=groups))
         chosen = snapshot.choose(launch.n_groups, None, groups)[0]
         program = launch.program
         with run.recorded(chosen) as batches:

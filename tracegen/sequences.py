@@ -42,7 +42,8 @@ def kills(probes: Sequence[Probe]) -> list[list[int]]:
             changed = probe.assigned | {probe.index}
             result.append([k for k, p in first.items() if p.gathers or names_in(p.index) & changed])
         elif probe.kind in ("store", "atomic"):
-            result.append([k for k, p in first.items() if p.array == probe.array])
+            changed = probe.aliases | {probe.array}
+            result.append([k for k, p in first.items() if p.array in changed])
         else:
             result.append([])
     return result

@@ -13,6 +13,7 @@ from pymbolic import primitives as p
 
 from memsim.trace import AccessSite, ArrayExtent, SourceLocation
 from tracegen import sequences
+from tracegen.fortran import LINE_ID
 from tracegen.mark_table import Mark, MarkTable
 from tracegen.program import Probe, Program
 from tracegen.subgroup import KINDS, ProbeTables
@@ -82,7 +83,7 @@ def site_map(
         offset, size = _part(kernel, mark, element_bytes[mark.array])
         offsets.append(offset)
         sizes.append(size)
-    names = _unique([_name(table.marks[program.probes[m[0]].mark]) for m in members])
+    names = unique([_name(table.marks[program.probes[m[0]].mark]) for m in members])
     sites = []
     for name, positions in zip(names, members, strict=True):
         probe = program.probes[positions[0]]
@@ -165,6 +166,8 @@ def user_line(source: str, instruction: str, text: str) -> int | None:
     """The 1-based line of the user's file with this instruction id, or the only one with the text."""
     if not source:
         return None
+    if numbered := re.fullmatch(rf"{LINE_ID}(\d+)(?:_.*)?", instruction):
+        return int(numbered.group(1))
     lines = source.splitlines()
     by_id = re.compile(rf"\bid\s*=\s*{re.escape(instruction)}\b")
     found = [n for n, line in enumerate(lines, 1) if instruction and by_id.search(line)]
@@ -184,7 +187,7 @@ def _suffix(mark: Mark) -> str:
     return "" if mark.component is None else f".s{mark.component:x}"
 
 
-def _unique(names: Sequence[str]) -> list[str]:
+def unique(names: Sequence[str]) -> list[str]:
     seen: dict[str, int] = {}
     result = []
     for name in names:

@@ -12,6 +12,7 @@ import importlib.metadata
 import json
 import os
 import pickle
+import shlex
 import shutil
 import subprocess
 import sys
@@ -21,6 +22,11 @@ from typing import Any
 
 import numpy as np
 
+from tracegen.opencl_c import run
+from tracegen.opencl_c.arguments import bound
+from tracegen.opencl_c.parse import parse
+from tracegen.opencl_c.preprocess import preprocess
+from tracegen.opencl_c.workload import OpenCLWorkload
 from tracegen.workload import Workload
 
 HERE = Path(__file__).parent
@@ -109,7 +115,7 @@ class Oclgrind:
             text=True,
         )
 
-    def run(self, workload: Workload, *, optimised: bool) -> Run:
+    def run(self, workload: Workload | OpenCLWorkload, *, optimised: bool) -> Run:
         """Runs a workload with Oclgrind's default build, or one with `-cl-opt-disable`.
 
         Atomic operations appear as Oclgrind reports them; see `project_atomics`.
@@ -118,7 +124,7 @@ class Oclgrind:
         request, record, outputs = (
             self._folder / f"{self._n_run}{suffix}" for suffix in (".pickle", ".record", ".npz")
         )
-        request.write_bytes(pickle.dumps((workload.kernel, dict(workload.arguments))))
+        request.write_bytes(pickle.dumps(_request(workload)))
         options = "" if optimised else "-cl-opt-disable"
         assert self._child.stdin is not None
         assert self._child.stdout is not None
@@ -133,6 +139,25 @@ class Oclgrind:
     def close(self) -> None:
         """Ends the process."""
         self._child.communicate()
+
+
+def _request(workload: Workload | OpenCLWorkload) -> tuple[Any, Any]:
+    """What the child is sent; OpenCL C goes as its author wrote it."""
+    if isinstance(workload, Workload):
+        return workload.kernel, dict(workload.arguments)
+    text, name = run.source_of(workload)
+    prepared = preprocess(text, name, workload.build_options)
+    kernel = parse(prepared).named(workload.kernel)
+    arguments, _ = bound(kernel, workload.arguments)
+    options = workload.build_options
+    program = {
+        "text": text,
+        "name": kernel.spelling,
+        "options": shlex.split(options) if isinstance(options, str) else list(options),
+        "global_size": run.axes(workload.global_size),
+        "local_size": run.axes(workload.local_size),
+    }
+    return program, [(a.name, a.kind, a.value) for a in arguments]
 
 
 def project_atomics(accesses: list[Access]) -> list[Access]:

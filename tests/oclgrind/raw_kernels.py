@@ -1,0 +1,397 @@
+"""Kernels in OpenCL C on which the tracer and Oclgrind must agree, access for access.
+
+Each shows one way to reach memory; the text is what a user would write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tracegen import OpenCLWorkload
+
+N = 37
+"""Work-items with work: the last group of 16 is not full."""
+
+
+def _workload(source: str, arguments: dict[str, Any], **options: Any) -> OpenCLWorkload:
+    return OpenCLWorkload(
+        **{
+            "source": source,
+            "arguments": arguments,
+            "global_size": 48,
+            "local_size": 16,
+            **options,
+        }
+    )
+
+
+def _floats(seed: int, n: int = N) -> Any:
+    return np.random.default_rng(seed).random(n, np.float32)
+
+
+def _indices(seed: int, n: int = N) -> Any:
+    return np.random.default_rng(seed).integers(0, n, n).astype(np.int32)
+
+
+def walks() -> OpenCLWorkload:
+    """Pointers that are walked, in each direction and by other steps."""
+    source = """
+    __kernel void walks(__global const float *a, __global const int *first, __global float *out)
+    {
+      const int i = get_global_id(0);
+      if (i >= N) return;
+      __global const float *p = a + first[i];
+      float total = 0;
+      for (__global const float *end = p + 3; p != end; p++)
+        total += *p;
+      total += *--p;
+      p -= 2;
+      total += *p++ * *++p;
+      total += p[-1] + *(p - 2) + (-1)[p];
+      __global float *q = &out[i];
+      *q++ = total;
+      *--q += 1;
+    }
+    """
+    rng = np.random.default_rng(1)
+    arguments = {
+        "a": _floats(2, 64),
+        "first": rng.integers(0, 50, N).astype(np.int32),
+        "out": np.zeros(N + 1, np.float32),
+    }
+    return _workload(source, arguments, build_options=f"-DN={N}")
+
+
+def updates() -> OpenCLWorkload:
+    """Compound assignments, increments, and assignments whose value is used."""
+    source = """
+    __kernel void updates(__global int *a, __global int *b, __global const int *index)
+    {
+      int i = get_global_id(0);
+      if (i < 37) {
+        a[i] += b[i];
+        a[i] <<= 1;
+        b[i]++;
+        --b[i];
+        int old = a[i]--;
+        b[i] = a[i] = old + b[index[i]] * 0;
+        a[i] -= (b[i] |= 3);
+        (*(a + i)) *= 2, b[i] ^= a[i];
+        int x = a[i]++ + ++b[i];
+        b[i] = x;
+      }
+    }
+    """
+    arguments = {"a": _indices(3), "b": np.zeros(N, np.int32), "index": _indices(4)}
+    return _workload(source, arguments)
+
+
+STRUCTS = """
+typedef struct { float x, y; } Pair;
+struct Cell { int id; Pair pair[2]; float4 v; char tag; };
+typedef struct Cell Cell;
+"""
+
+
+def structs() -> OpenCLWorkload:
+    """Members, arrays in structs, structs in structs, and structs copied whole."""
+    source = f"""{STRUCTS}
+    float sum(Pair p) {{ return p.x + p.y; }}
+    __kernel void structs(__global Cell *c, __global const Pair *pairs, __global const int *index,
+                          __global float *out)
+    {{
+      int i = get_global_id(0);
+      if (i >= 37) return;
+      float t = c[i].id + c[i].pair[i % 2].y + (c + i)->pair->x + c[i].v.y + pairs[index[i]].x;
+      Pair mine = pairs[i];
+      t += mine.x + sum(pairs[index[i]]);
+      c[i].pair[1] = mine;
+      c[i].pair[0] = pairs[index[i]];
+      __global Cell *own = &c[i];
+      own->tag = own->id > 3 ? 1 : 2;
+      own->pair[own->id & 1].x += 2;
+      __global float *inner = &own->pair[0].y;
+      inner[1] = t;
+      out[i] = t + (*own).tag;
+    }}
+    """
+    cells = np.zeros(N, np.dtype([("id", "i4"), ("pair", "f4", 4), ("pad", "V12"), ("v", "f4", 4),
+                                  ("tag", "i1"), ("end", "V15")]))  # fmt: skip
+    cells["id"] = np.arange(N)
+    arguments = {
+        "c": cells,
+        "pairs": _floats(5, 2 * N).reshape(N, 2),
+        "index": _indices(6),
+        "out": np.zeros(N, np.float32),
+    }
+    return _workload(source, arguments)
+
+
+def vectors() -> OpenCLWorkload:
+    """Vector elements, their components, vload and vstore of several widths."""
+    source = """
+    __kernel void vectors(__global float4 *a, __global const float *b, __global float *out,
+                          __global const half *h, __global uchar *bytes)
+    {
+      int i = get_global_id(0);
+      if (i >= 37) return;
+      float4 v = a[i];
+      v += a[i].wzyx;
+      v.x += a[i].y + a[i].s3;
+      v.lo += vload2(i, b);
+      v.xyz += vload3(i, b);
+      v += vload4(i + 1, b - 4);
+      v += convert_float4(vload4(0, bytes + 4 * i));
+      v.w += vload_half(i, h);
+      vstore4(v, i, out);
+      vstore2(v.hi, 0, out + 4 * i);
+      vstore3(v.xyz, 0, &out[4 * i]);
+      vstore4(convert_uchar4_sat(v), i, bytes);
+      a[i] = (float4)(b[i], v.x, 1, 2);
+    }
+    """
+    arguments = {
+        "a": _floats(7, 4 * N).reshape(N, 4),
+        "b": _floats(8, 4 * N),
+        "out": np.zeros(4 * N + 16, np.float32),
+        "h": np.arange(N, dtype=np.float16),
+        "bytes": np.arange(4 * N, dtype=np.uint8),
+    }
+    return _workload(source, arguments)
+
+
+def components() -> OpenCLWorkload:
+    """Stores to components, which leave the others alone; a component by number does not."""
+    source = """
+    __kernel void components(__global float4 *a, __global const float2 *b)
+    {
+      int i = get_global_id(0);
+      if (i >= 37) return;
+      a[i].x = 1;
+      a[i].yz = b[i];
+      (&a[i])->w += b[i].x;
+      __global float4 *p = a + i;
+      p->hi = p->lo;
+      p->odd.x += 1;
+      a[i][1] = a[i][0];
+    }
+    """
+    arguments = {"a": _floats(9, 4 * N).reshape(N, 4), "b": _floats(10, 2 * N).reshape(N, 2)}
+    return _workload(source, arguments)
+
+
+def branches() -> OpenCLWorkload:
+    """Every kind of branch, loop and jump, decided by what was read."""
+    source = """
+    __kernel void branches(__global const int *a, __global const int *b, __global int *out)
+    {
+      int i = get_global_id(0);
+      if (i >= 37) return;
+      int t = a[i] > 9 && b[i] < 20 || a[b[i]] == 3 ? a[i] + b[i] : b[a[i]];
+      for (int j = 0; j < a[i]; j++) {
+        if (b[j] % 5 == 1) continue;
+        if (b[j] % 11 == 2) break;
+        t += a[j];
+      }
+      int k = a[i];
+      while (k > 0 && b[k] != 7) k -= 1 + a[k] % 3;
+      if (k < 0) k = 0;
+      do { t ^= b[k]; } while (++k < a[i] % 4);
+      switch (b[i] % 4) {
+      case 0: t += a[0];
+      case 1: t += a[1]; break;
+      case 2: { t += a[2]; break; }
+      default: t += a[3];
+      }
+      for (;;) { if (a[k % 37] >= 0) { out[i] = t; return; } }
+    }
+    """
+    arguments = {"a": _indices(11), "b": _indices(12), "out": np.zeros(N, np.int32)}
+    return _workload(source, arguments)
+
+
+def helpers() -> OpenCLWorkload:
+    """Functions with pointer parameters, called with several arrays, nested, some with early exits."""
+    source = """
+    static float at(__global const float *p, int i);
+    float chosen(__global const float *p, __global const float *q, int i)
+    {
+      if (at(p, i) > 0.5f) return at(q, i);
+      return *p + 1;
+    }
+    __attribute__((overloadable)) int twice(int x) { return 2 * x; }
+    __attribute__((overloadable)) int twice(__global const int *x) { return 2 * *x; }
+    inline void put(__global float *out, float value) { *out = value; }
+    static float at(__global const float *p, int i) { return p[i]; }
+    void advance(__global const float **p, int *n) { *p += 1; *n = *n + 1; }
+    __global const float *middle(__global const float *p) { return p + 3; }
+    int mine(void) { return get_global_id(0); }
+    float unused(__global const float *p) { return p[0]; }
+
+    __kernel void other(__global float *a) { a[get_global_id(0)] = at(a, 0); }
+    __kernel void helpers(__global const float *a, __global const float *b,
+                          __global const int *index, __global float *out)
+    {
+      int i = mine(), n = 0;
+      if (i >= 37) return;
+      __global const float *p = a;
+      advance(&p, &n);
+      float t = chosen(a, b, i) + chosen(b, a, index[i]) + at(p, n) + *middle(b + i % 2);
+      put(&out[i], t + twice(index + i) + twice(i));
+    }
+    """
+    arguments = {"a": _floats(13, 64), "b": _floats(14), "index": _indices(15),
+                 "out": np.zeros(N, np.float32)}  # fmt: skip
+    return _workload(source, arguments, kernel="helpers")
+
+
+def swapped() -> OpenCLWorkload:
+    """Pointers that change places: which array an access reaches is known when it runs."""
+    source = """
+    __kernel void swapped(__global float *a, __global float *b, __global const int *which)
+    {
+      int i = get_global_id(0);
+      if (i >= 37) return;
+      __global float *from = a, *to = b;
+      for (int turn = 0; turn < which[i] % 4; ++turn) {
+        to[i] = from[i] + 1;
+        __global float *old = from;
+        from = to;
+        to = old;
+      }
+      __global float *one = which[i] & 1 ? a : b;
+      one[i] *= 2;
+    }
+    """
+    arguments = {"a": _floats(16), "b": _floats(17), "which": _indices(18)}
+    return _workload(source, arguments)
+
+
+def local_memory() -> OpenCLWorkload:
+    """Local, constant and private memory are not traced; barriers and 2-D groups."""
+    source = """
+    __constant int table[4] = { 3, 2, 1, 0 };
+    __kernel void local_memory(__global const float *restrict a, __constant float *scale,
+                               __local float *tile, __global float *restrict out, int width)
+    {
+      __local float sums[4];
+      const int x = get_local_id(0), y = get_local_id(1);
+      int column = get_global_id(0), row = get_group_id(1) * get_local_size(1) + y;
+      float kept[2] = { a[0], 1 };
+      tile[y * 8 + x] = a[row * width + column] * scale[table[x % 4]];
+      barrier(CLK_LOCAL_MEM_FENCE);
+      if (x == 0) {
+        float t = 0;
+        for (int j = 0; j < 8; ++j) t += tile[y * 8 + j];
+        sums[y] = t;
+      }
+      barrier(CLK_LOCAL_MEM_FENCE);
+      int at = get_num_groups(0) * 8 * row + get_global_size(0) - 1 - column;
+      out[at] = sums[y] + kept[y % 2];
+    }
+    """
+    arguments = {"a": _floats(19, 16 * 8), "scale": _floats(20, 4), "tile": 4 * 32,
+                 "out": np.zeros(16 * 8, np.float32), "width": 16}  # fmt: skip
+    return _workload(source, arguments, global_size=(16, 8), local_size=(8, 4))
+
+
+def macros() -> OpenCLWorkload:
+    """Accesses in macros: several in one, arguments that access, macros in macros."""
+    source = """
+    #define AT(array, i) (array)[(i)]
+    #define NEXT(array, i) AT(array, \\
+                              AT(index, i))
+    #define SQUARE(x) ((x) * (x))
+    #define ADD_ALL(out, ...) do { \\
+        float parts[] = { __VA_ARGS__ }; \\
+        for (int k = 0; k < COUNT; ++k) out += parts[k]; } while (0)
+    #if defined(COUNT) && COUNT > 2
+    #define IF_COUNT(x) x
+    #else
+    #error no COUNT
+    #endif
+    __kernel void macros(__global const float *a, __global const int *index, __global float *out)
+    {
+      int i = get_global_id(0);
+      if (i >= 37) return;
+      float t = SQUARE(AT(a, i)) + NEXT(a, i) + SQUARE(NEXT(a,
+                                                           AT(index, i)));
+      ADD_ALL(t, a[i], AT(a, 1), IF_COUNT(a[2]));
+      AT(out, i) = t;
+    }
+    """
+    arguments = {"a": _floats(21), "index": _indices(22), "out": np.zeros(N, np.float32)}
+    return _workload(source, arguments, build_options=["-D", "COUNT=3"])
+
+
+def mathematics() -> OpenCLWorkload:
+    """Functions that return a second result through a pointer."""
+    source = """
+    __kernel void mathematics(__global const float *a, __global float *out, __global int *exponent)
+    {
+      int i = get_global_id(0);
+      if (i >= 37) return;
+      float whole;
+      float t = fract(a[i], &out[i]) + modf(a[i], &whole) + frexp(a[i], exponent + i);
+      out[i] = t + whole + as_float(exponent[i] * 0) + M_PI_F + fmin(a[i], FLT_MAX);
+    }
+    """
+    arguments = {"a": 9 * _floats(23), "out": np.zeros(N, np.float32),
+                 "exponent": np.zeros(N, np.int32)}  # fmt: skip
+    return _workload(source, arguments)
+
+
+def atomics() -> OpenCLWorkload:
+    """Atomic functions: old values used, arguments that read."""
+    source = """
+    __kernel void atomics(__global int *counts, __global const int *a, volatile __global uint *most)
+    {
+      int i = get_global_id(0);
+      if (i >= 37) return;
+      atomic_inc(&counts[a[i] % 4]);
+      atomic_add(counts + 4, a[i]);
+      atomic_max(most, (uint) a[i]);
+      atom_sub(&counts[a[a[i]] % 2], 1);
+    }
+    """
+    arguments = {"counts": np.zeros(5, np.int32), "a": _indices(24),
+                 "most": np.zeros(1, np.uint32)}  # fmt: skip
+    return _workload(source, arguments)
+
+
+def in_place() -> OpenCLWorkload:
+    """One array under two names, and one under no name at all."""
+    source = """
+    __kernel void in_place(__global float *a, __global float *same, __global float *none)
+    {
+      int i = get_global_id(0);
+      if (i >= 37) return;
+      same[i] = a[i] + 1;
+      a[i] = same[i] * (none ? none[i] : 2);
+    }
+    """
+    array = _floats(25)
+    return _workload(source, {"a": array, "same": array, "none": _floats(26)})
+
+
+CASES: dict[str, Callable[[], OpenCLWorkload]] = {
+    case.__name__: case
+    for case in (
+        walks,
+        updates,
+        structs,
+        vectors,
+        components,
+        branches,
+        helpers,
+        swapped,
+        local_memory,
+        macros,
+        mathematics,
+        atomics,
+        in_place,
+    )
+}

@@ -1,0 +1,171 @@
+"""A workload's arguments, checked against the kernel's parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from memsim.errors import KernelError
+from tracegen.opencl_c.cursors import TypeKind
+from tracegen.opencl_c.instrument import points_to
+
+_SCALARS: dict[Any, str] = {
+    TypeKind.CHAR_S: "int8",
+    TypeKind.SCHAR: "int8",
+    TypeKind.UCHAR: "uint8",
+    TypeKind.SHORT: "int16",
+    TypeKind.USHORT: "uint16",
+    TypeKind.INT: "int32",
+    TypeKind.UINT: "uint32",
+    TypeKind.LONG: "int64",
+    TypeKind.ULONG: "uint64",
+    TypeKind.HALF: "float16",
+    TypeKind.FLOAT: "float32",
+    TypeKind.DOUBLE: "float64",
+    TypeKind.BOOL: "bool",
+}
+
+
+@dataclass(frozen=True)
+class Argument:
+    """One parameter with its value.
+
+    kind : global, constant, local, or "" for a value
+    value : the array, bytes of local memory, or a numpy scalar; None for a null pointer
+    writable : whether the kernel may write to it
+    """
+
+    name: str
+    kind: str
+    value: Any
+    writable: bool = False
+
+
+def bound(
+    kernel: Any, given: Mapping[str, Any] | Sequence[Any]
+) -> tuple[list[Argument], dict[str, str]]:
+    """The kernel's arguments in order, and parameter -> the first one with the same array.
+
+    Raises KernelError that names the parameter and the rule.
+    """
+    parameters = list(kernel.get_arguments())
+    values = _named(kernel, parameters, given)
+    arguments, buffers = [], {}
+    first: dict[int, str] = {}
+    for parameter in parameters:
+        name = parameter.spelling
+        kind = points_to(parameter)
+        what = f"argument {name} of kernel {kernel.spelling} ({_readable(parameter.type)})"
+        value = _value(what, parameter.type, kind, values[name])
+        writable = kind == "global" and not _pointee(parameter).is_const_qualified()
+        arguments.append(Argument(name, kind, value, writable))
+        if kind == "global":
+            key = id(value) if value is not None else id(parameter)
+            buffers[name] = first.setdefault(key, name)
+    return arguments, buffers
+
+
+def _named(kernel: Any, parameters: list[Any], given: Any) -> dict[str, Any]:
+    names = [parameter.spelling for parameter in parameters]
+    listed = ", ".join(names) or "none"
+    if not isinstance(given, Mapping):
+        given = list(given)
+        if len(given) != len(names):
+            raise KernelError(
+                f"kernel {kernel.spelling} takes {len(names)} arguments ({listed}),"
+                f" got {len(given)}"
+            )
+        return dict(zip(names, given, strict=True))
+    for name in given:
+        if name not in names:
+            raise KernelError(f"kernel {kernel.spelling} has no argument {name}; it has {listed}")
+    missing = [name for name in names if name not in given]
+    if missing:
+        raise KernelError(
+            f"kernel {kernel.spelling} needs a value for {', '.join(missing)}; it has {listed}"
+        )
+    return dict(given)
+
+
+def _value(what: str, kind_of: Any, kind: str, value: Any) -> Any:
+    if kind == "local":
+        if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
+            raise KernelError(f"{what} takes a number of bytes of local memory, got {value!r}")
+        return int(value)
+    if kind:
+        return None if value is None else _array(what, kind_of, value)
+    canonical = kind_of.get_canonical()
+    name = _SCALARS.get(canonical.kind)
+    if name is not None:
+        return _scalar(what, np.dtype(name), value)
+    if canonical.kind not in (TypeKind.RECORD, TypeKind.EXTVECTOR, TypeKind.VECTOR):
+        raise KernelError(f"{what} is of a type that cannot be traced")
+    size = canonical.get_size()
+    if not isinstance(value, (np.generic, np.ndarray)) or value.nbytes != size:
+        raise KernelError(f"{what} takes a numpy value of {size} bytes, got {_short(value)}")
+    return np.ascontiguousarray(value)
+
+
+def _scalar(what: str, dtype: Any, value: Any) -> Any:
+    single = np.ndim(value) == 0 and isinstance(value, (int, float, np.number, np.bool_))
+    if not single:
+        raise KernelError(f"{what} takes a number, got {_short(value)}")
+    if dtype.kind in "iu":
+        if int(value) != value:
+            raise KernelError(f"{what} takes an integer, got {value!r}")
+        limits = np.iinfo(dtype)
+        if not limits.min <= int(value) <= limits.max:
+            raise KernelError(
+                f"{what} takes an integer from {limits.min} to {limits.max}, got {value!r}"
+            )
+    return dtype.type(value)
+
+
+def _array(what: str, kind_of: Any, value: Any) -> npt.NDArray[Any]:
+    if not isinstance(value, np.ndarray):
+        raise KernelError(f"{what} takes a numpy array, got {_short(value)}")
+    if not (value.flags.c_contiguous or value.flags.f_contiguous):
+        raise KernelError(f"{what} takes an array without gaps: make a copy of it")
+    element = kind_of.get_canonical().get_pointee().get_canonical()
+    if element.kind in (TypeKind.EXTVECTOR, TypeKind.VECTOR):
+        size = element.get_size()
+        element = element.element_type
+        if value.dtype.fields is None and value.nbytes % size:
+            raise KernelError(f"{what} takes elements of {size} bytes, got {value.nbytes} bytes")
+    wanted = _SCALARS.get(element.kind)
+    if wanted is None:
+        size = element.get_size()
+        if size > 0 and value.nbytes % size:
+            raise KernelError(f"{what} takes elements of {size} bytes, got {value.nbytes} bytes")
+    elif value.dtype.fields is None and not _alike(np.dtype(wanted), value.dtype):
+        raise KernelError(f"{what} takes an array of {wanted}, got one of {value.dtype}")
+    return value
+
+
+def _alike(wanted: Any, given: Any) -> bool:
+    """Whether a C array may hold a numpy one: a sign is not looked at, a byte may be anything."""
+    if wanted.itemsize == 1:
+        return True
+    integers = wanted.kind in "iu" and given.kind in "iu"
+    pairs = wanted.kind == "f" and given.kind == "c"
+    size = given.itemsize // 2 if pairs else given.itemsize
+    return bool(size == wanted.itemsize and (integers or pairs or given.kind == wanted.kind))
+
+
+def _pointee(parameter: Any) -> Any:
+    return parameter.type.get_canonical().get_pointee()
+
+
+def _readable(kind_of: Any) -> str:
+    return str(kind_of.spelling).replace("__private", "").strip()
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, np.ndarray):
+        return f"an array of {value.dtype}"
+    text = repr(value)
+    return text if len(text) <= 40 else f"{text[:37]}..."

@@ -1,0 +1,170 @@
+"""From a parsed kernel to the probed program, and what its probes stand for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tracegen.opencl_c import probe_source
+from tracegen.opencl_c.aliases import aliased
+from tracegen.opencl_c.cursors import Kind, address_space, is_pointer, pointee_space, span, subtree
+from tracegen.opencl_c.parse import Program as Parsed
+from tracegen.opencl_c.recorder import Access, Recorder
+from tracegen.opencl_c.statements import Statements
+from tracegen.program import Probe, Program
+from tracegen.structure import closing
+
+_EMPTY = re.compile(r"\(\s*(?:void)?\s*\)")
+
+
+@dataclass(frozen=True)
+class Array:
+    """A buffer that a kernel is given.
+
+    names : the parameters that point to it, the first of which names it
+    unit_bytes : what an index counts, a divisor of every offset that is accessed
+    element_bytes : what the parameter points to
+    """
+
+    names: tuple[str, ...]
+    unit_bytes: int
+    element_bytes: int
+
+    @property
+    def name(self) -> str:
+        return self.names[0]
+
+
+@dataclass(frozen=True)
+class Probed:
+    """A kernel with probes. accesses : by the marks of its probes
+
+    local_bytes : local memory that the kernel declares itself
+    """
+
+    source: str
+    program: Program
+    accesses: tuple[Access, ...]
+    arrays: tuple[Array, ...]
+    local_bytes: int
+
+
+def instrument(parsed: Parsed, kernel: Any, buffers: Mapping[str, str]) -> Probed:
+    """Walks a kernel, and everything that it calls, and puts probes at its accesses.
+
+    buffers : parameter that points to global memory -> the parameter that names its buffer
+    Raises KernelError, with the user's line, for what cannot be traced.
+    """
+    recorder = Recorder(parsed.text)
+    walk = Statements(recorder, parsed.functions)
+    bound = {
+        int(parameter.location.offset): frozenset([buffers[parameter.spelling]])
+        for parameter in kernel.get_arguments()
+        if parameter.spelling in buffers
+    }
+    walk.enter(kernel.get_usr(), bound, [])
+    recorder.stateful.add(kernel.get_usr())
+    arrays = _arrays(kernel, buffers, recorder.accesses)
+    probes = _finished(recorder, kernel, buffers)
+    _frame(recorder, parsed, kernel, arrays)
+    text = recorder.edits.applied(parsed.text.text)
+    sizes = tuple((array.name, None) for array in arrays)
+    return Probed(
+        source=_head(recorder, arrays) + text,
+        program=Program(kernel.spelling, probes, sizes),
+        accesses=tuple(recorder.accesses),
+        arrays=arrays,
+        local_bytes=_local_bytes(kernel),
+    )
+
+
+def _arrays(kernel: Any, buffers: Mapping[str, str], accesses: list[Access]) -> tuple[Array, ...]:
+    found = []
+    elements = {
+        parameter.spelling: parameter.type.get_canonical().get_pointee().get_size()
+        for parameter in kernel.get_arguments()
+        if parameter.spelling in buffers
+    }
+    for name in dict.fromkeys(buffers.values()):
+        names = tuple(parameter for parameter, buffer in buffers.items() if buffer == name)
+        aligned = [access.align_bytes for access in accesses if name in access.arrays]
+        found.append(Array(names, min(aligned, default=1), max(elements[name], 1)))
+    return tuple(found)
+
+
+def _finished(recorder: Recorder, kernel: Any, buffers: Mapping[str, str]) -> tuple[Probe, ...]:
+    """The probes with what feeds them and which other arrays a store may change."""
+    feeds = recorder.flow.feeds()
+    may_alias = aliased(kernel, buffers, [probe.array for probe in recorder.probes])
+    return tuple(
+        replace(
+            probe,
+            index_feeds=index_feeds,
+            feeds=all_feeds,
+            aliases=may_alias.get(probe.array, frozenset()),
+        )
+        for probe, (index_feeds, all_feeds) in zip(recorder.probes, feeds, strict=True)
+    )
+
+
+def _head(recorder: Recorder, arrays: tuple[Array, ...]) -> str:
+    number = {array.name: k for k, array in enumerate(arrays)}
+    sets: dict[tuple[int, ...], int] = {}
+    chosen = []
+    for probe in recorder.probes:
+        key: tuple[int, ...] = ()
+        if probe.mark >= 0:
+            key = tuple(sorted(number[name] for name in recorder.accesses[probe.mark].arrays))
+        chosen.append(sets.setdefault(key, len(sets)))
+    units = [array.unit_bytes for array in arrays]
+    return probe_source.head(units, list(sets), recorder.where, chosen)
+
+
+def _frame(recorder: Recorder, parsed: Parsed, kernel: Any, arrays: tuple[Array, ...]) -> None:
+    """The functions' new parameters, the kernel's beginning and end; what is not called goes."""
+    text, edits = parsed.text.text, recorder.edits
+    own = probe_source.arguments(len(arrays))
+    for usr, cursor in parsed.declarations:
+        if cursor.is_definition() and usr not in recorder.reached:
+            edits.made = {
+                key: new for key, new in edits.made.items() if not _inside(key[1], cursor)
+            }
+            start, end = span(list(cursor.get_children())[-1])
+            edits.replace(start, end, ";")
+        elif usr in recorder.stateful:
+            is_kernel = usr == kernel.get_usr()
+            new = own if is_kernel else probe_source.HELPER_ARGUMENTS
+            opening = text.index("(", cursor.location.offset)
+            end = closing(text, opening)
+            if _EMPTY.fullmatch(text, opening, end + 1):
+                edits.replace(opening, end + 1, f"({new})")
+            elif is_kernel:
+                edits.insert(end, f", {new}")
+            else:
+                edits.insert(opening + 1, f"{new}, ")
+    start, end = span(list(kernel.get_children())[-1])
+    names = [array.name for array in arrays]
+    edits.insert(start + 1, probe_source.prologue(names))
+    edits.insert(end - 1, " _tg_finish(_tg);\n")
+
+
+def _inside(offset: int, cursor: Any) -> bool:
+    start, end = span(cursor)
+    return start <= offset < end
+
+
+def _local_bytes(kernel: Any) -> int:
+    return sum(
+        int(cursor.type.get_size())
+        for cursor in subtree(kernel)
+        if cursor.kind == Kind.VAR_DECL
+        and address_space(cursor.type) == "local"
+        and not is_pointer(cursor.type)
+    )
+
+
+def points_to(parameter: Any) -> str:
+    """What a kernel's parameter points to: global, constant, local; "" where it is no pointer."""
+    return pointee_space(parameter.type) if is_pointer(parameter.type) else ""

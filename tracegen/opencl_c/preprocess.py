@@ -1,0 +1,166 @@
+"""Macros, conditions and includes worked out, so that what is instrumented stands where it is read.
+
+Each line of the result knows the file and line that it came from.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pcpp
+
+from memsim.errors import KernelError
+
+LONGEST_TEXT = 8_000_000
+MOST_FILES = 500
+_LANGUAGE = (
+    "__OPENCL_VERSION__ 120",
+    "__OPENCL_C_VERSION__ 120",
+    "CL_VERSION_1_0 100",
+    "CL_VERSION_1_1 110",
+    "CL_VERSION_1_2 120",
+    "__ENDIAN_LITTLE__ 1",
+    "__kernel_exec(X, typen) __kernel __attribute__((work_group_size_hint(X, 1, 1)))"
+    " __attribute__((vec_type_hint(typen)))",
+)
+
+
+@dataclass(frozen=True)
+class Place:
+    """A line, from 1, of a file that the user wrote."""
+
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+@dataclass(frozen=True)
+class Text:
+    """Preprocessed OpenCL C.
+
+    file : where it begins; places : of each line of `text`
+    options : build options that preprocessing leaves
+    """
+
+    file: str
+    text: str
+    places: tuple[Place, ...]
+    options: tuple[str, ...]
+
+    def place(self, line: int) -> Place:
+        """Where the 1-based line of the text came from."""
+        return self.places[min(line, len(self.places)) - 1]
+
+
+def preprocess(
+    source: str, name: str, options: str | Sequence[str], extensions: Iterable[str] = ()
+) -> Text:
+    """The program without directives, pragmas excepted.
+
+    name : the file's path, where includes in quotes are searched; extensions : the device's,
+    defined as macros
+    Raises KernelError, with file and line, at an error of the preprocessor.
+    """
+    defines, undefined, folders, rest = _split(options)
+    reader = _Reader(folders)
+    reader.line_directive = None
+    for macro in (*_LANGUAGE, *(f"{extension} 1" for extension in extensions), *defines):
+        reader.define(macro)
+    if "-cl-fast-relaxed-math" in rest:
+        reader.define("__FAST_RELAXED_MATH__ 1")
+    for macro in undefined:
+        reader.undef(macro)
+    try:
+        reader.parse(source, name)
+        text, places = _written(reader)
+    except RecursionError:
+        raise KernelError(f"{name} includes itself, or expands a macro, without end") from None
+    return Text(name, text, places, rest)
+
+
+def _split(options: str | Sequence[str]) -> tuple[list[str], list[str], list[str], tuple[str, ...]]:
+    """Macros to define and to undefine, include folders, and what else there is."""
+    words = shlex.split(options) if isinstance(options, str) else list(options)
+    found: dict[str, list[str]] = {"-D": [], "-U": [], "-I": []}
+    rest = []
+    position = 0
+    while position < len(words):
+        word = words[position]
+        flag = word[:2]
+        if flag in found:
+            if len(word) == 2:
+                position += 1
+                if position == len(words):
+                    raise KernelError(f"build option {flag} needs a value")
+                word = flag + words[position]
+            found[flag].append(word[2:])
+        elif word.startswith("-cl-std="):
+            if word not in ("-cl-std=CL1.0", "-cl-std=CL1.1", "-cl-std=CL1.2"):
+                raise KernelError(f"kernels are traced as OpenCL C 1.2; build option {word} is not")
+            rest.append(word)
+        else:
+            rest.append(word)
+        position += 1
+    defines = [" ".join(text.split("=", 1)) if "=" in text else f"{text} 1" for text in found["-D"]]
+    return defines, found["-U"], found["-I"], tuple(rest)
+
+
+class _Reader(pcpp.Preprocessor):  # type: ignore[misc]
+    def __init__(self, folders: Sequence[str]) -> None:
+        super().__init__()
+        self.n_files = 0
+        for folder in folders:
+            self.add_path(folder)
+
+    def on_error(self, file: Any, line: int, message: str) -> None:
+        raise KernelError(f"{file}:{line}: {' '.join(str(message).split())}")
+
+    def on_include_not_found(
+        self, is_malformed: bool, is_system_include: bool, curdir: str, includepath: str
+    ) -> Any:
+        self.on_error(self.source, self.linemacro, f"no such include file: {includepath}")
+
+    def on_file_open(self, is_system_include: bool, includepath: str) -> Any:
+        self.n_files += 1
+        if self.n_files > MOST_FILES:
+            raise KernelError(f"{includepath}: more than {MOST_FILES} files are included")
+        path = Path(includepath)
+        if path.is_file() and path.stat().st_size > LONGEST_TEXT:
+            raise KernelError(f"{includepath} is larger than {LONGEST_TEXT} bytes")
+        return super().on_file_open(is_system_include, includepath)
+
+
+def _written(reader: Any) -> tuple[str, tuple[Place, ...]]:
+    """The tokens as text, and the place of each of its lines."""
+    pieces: list[str] = []
+    places: list[Place] = []
+    here: Place | None = None
+    length = 0
+    while (token := reader.token()) is not None:
+        value = token.value
+        if not value:
+            continue
+        at = Place(str(token.source), int(token.lineno))
+        if here is not None and value.strip() and at != here:
+            # A macro's arguments may stand on several lines, which its expansion joins.
+            pieces.append("\n")
+            places.append(here)
+            here = None
+        if here is None and (value.strip() or value.count("\n") == 0):
+            here = at
+        for _ in range(value.count("\n")):
+            places.append(here or at)
+            here = None
+        pieces.append(value)
+        length += len(value)
+        if length > LONGEST_TEXT:
+            raise KernelError(f"{at}: preprocessing gives more than {LONGEST_TEXT} characters")
+    pieces.append("\n")
+    places.append(here or (places[-1] if places else Place("", 1)))
+    return "".join(pieces), tuple(places)

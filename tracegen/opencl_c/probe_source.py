@@ -1,0 +1,222 @@
+"""The OpenCL C that probed programs are made of, where the program's own text stays C."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+# As in `tracegen.probe_source`: one build counts tokens, the other records them. A probe is given an
+# address and returns one that may be accessed: the same, or that of a scratch place where it lies
+# in none of the arrays that it may reach. After that, loops of that work-item end soon: what is read
+# from the scratch place must not keep one going for ever.
+_STATE = """\
+#ifdef TG_RECORD
+#define TG_AT(POSITION) ((TG_TOKEN) (POSITION) << TG_SHIFT)
+#else
+#define TG_TOKEN uint
+#define TG_AT(POSITION) (POSITION)
+#endif
+typedef struct {
+#ifdef TG_RECORD
+  __global TG_TOKEN *next; __global TG_TOKEN *end; __global TG_TOKEN *first;
+#else
+  uint count;
+#endif
+  __global uint *counts; __global long *fault; __global char *scratch;
+  ulong item; uint faulted; uint group[3]; uint grid[3];
+  __global char *base[TG_ARRAYS]; long bytes[TG_ARRAYS]; long start[TG_ARRAYS];
+} _tg_state;
+static inline void _tg_event(_tg_state *tg, TG_TOKEN token)
+{
+#ifdef TG_RECORD
+#ifndef TG_TRUSTED
+  if (tg->next < tg->end)
+#endif
+    *tg->next++ = token;
+#else
+  ++tg->count;
+#endif
+}
+static inline int _tg_go(_tg_state *tg)
+{
+#ifdef TG_TRUSTED
+  return 1;
+#else
+  return tg->faulted == 0 || ++tg->faulted < 100000;
+#endif
+}
+static inline int _tg_turn(_tg_state *tg, TG_TOKEN token)
+{
+  _tg_event(tg, token);
+  return _tg_go(tg);
+}
+static inline void _tg_finish(_tg_state *tg)
+{
+#ifdef TG_RECORD
+  tg->counts[tg->item] = (uint) (tg->next - tg->first);
+#else
+  tg->counts[tg->item] = tg->count;
+#endif
+}
+static inline void _tg_wrong(_tg_state *tg, TG_TOKEN at, uint array, long offset, long misaligned)
+{
+  tg->faulted = 1;
+  if (atomic_cmpxchg((volatile __global int *) tg->fault, 0, 1) == 0)
+  {
+#ifdef TG_RECORD
+    tg->fault[1] = (long) (at >> TG_SHIFT);
+#else
+    tg->fault[1] = (long) at;
+#endif
+    tg->fault[2] = offset;
+    tg->fault[3] = array;
+    tg->fault[4] = misaligned;
+  }
+}
+"""
+_PROBE = """\
+static inline __global char *_tg_probe(
+  _tg_state *tg, TG_TOKEN at, const volatile __global void *pointer, uint set, uint size, uint count)
+{
+  __global char *address = (__global char *) pointer;
+  uint array = _tg_first[set];
+  long offset = address - tg->base[array];
+  if (_tg_several[set])
+  {
+    for (uint other = 0; other < TG_ARRAYS; ++other)
+    {
+      long there = address - tg->base[other];
+      if ((_tg_several[set] >> other & 1) && there >= 0 && there <= tg->bytes[other] - (long) size)
+      {
+        array = other;
+        offset = there;
+        break;
+      }
+    }
+  }
+#ifndef TG_TRUSTED
+  long misaligned = offset & (_tg_unit[array] - 1);
+  if (offset < 0 || offset > tg->bytes[array] - (long) size || misaligned)
+  {
+    _tg_wrong(tg, at, array, offset, misaligned);
+    address = tg->scratch;
+    offset = 0;
+  }
+#endif
+  TG_TOKEN index = (TG_TOKEN) (_tg_several[set] ? offset + tg->start[array]
+    : offset / _tg_unit[array]);
+  for (uint k = 0; k < count; ++k)
+    _tg_event(tg, (at + TG_AT(k)) | index);
+  return address;
+}
+static inline const volatile __global void *_tg_moved(
+  long by, const volatile __global void *pointer, long stride)
+{
+  return (const volatile __global char *) pointer + by * stride;
+}
+static inline size_t _tg_get_group_id(_tg_state *tg, uint axis)
+{
+  return axis < 3 ? tg->group[axis] : 0;
+}
+static inline size_t _tg_get_num_groups(_tg_state *tg, uint axis)
+{
+  return axis < 3 ? tg->grid[axis] : 1;
+}
+static inline size_t _tg_get_global_size(_tg_state *tg, uint axis)
+{
+  return axis < 3 ? tg->grid[axis] * get_local_size(axis) : 1;
+}
+static inline size_t _tg_get_global_id(_tg_state *tg, uint axis)
+{
+  return axis < 3 ? tg->group[axis] * get_local_size(axis) + get_local_id(axis) : 0;
+}
+static inline size_t _tg_get_global_offset(_tg_state *tg, uint axis)
+{
+  return 0;
+}
+"""
+_ARGUMENTS = (
+    "__global TG_TOKEN *_tg_tokens, __global const ulong *_tg_offsets, __global uint *_tg_counts,"
+    " __global const uint *_tg_groups, __global long *_tg_fault, __global char *_tg_scratch,"
+    " const uint _tg_grid0, const uint _tg_grid1, const uint _tg_grid2"
+)
+_PROLOGUE = """
+  const uint _tg_b = 0;
+  _tg_state _tg_own;
+  _tg_state *const _tg = &_tg_own;
+  const uint _tg_group = _tg_groups[get_group_id(0)];
+  _tg->group[0] = _tg_group % _tg_grid0;
+  _tg->group[1] = _tg_group / _tg_grid0 % _tg_grid1;
+  _tg->group[2] = _tg_group / _tg_grid0 / _tg_grid1;
+  _tg->grid[0] = _tg_grid0;
+  _tg->grid[1] = _tg_grid1;
+  _tg->grid[2] = _tg_grid2;
+  _tg->item = get_local_size(0) * get_local_size(1) * get_local_size(2)
+    * get_group_id(0) + (get_local_id(2) * get_local_size(1) + get_local_id(1))
+    * get_local_size(0) + get_local_id(0);
+  _tg->counts = _tg_counts;
+  _tg->fault = _tg_fault;
+  _tg->scratch = _tg_scratch;
+  _tg->faulted = 0;
+#ifdef TG_RECORD
+  _tg->next = _tg->first = _tg_tokens + _tg_offsets[_tg->item];
+  _tg->end = _tg_tokens + _tg_offsets[_tg->item + 1];
+#else
+  _tg->count = 0;
+#endif
+"""
+HELPER_ARGUMENTS = "_tg_state *_tg, const uint _tg_b"
+
+
+def head(
+    units: Sequence[int],
+    sets: Sequence[tuple[int, ...]],
+    which: dict[tuple[int, int], list[int]],
+    chosen: Sequence[int],
+) -> str:
+    """What stands before a probed program.
+
+    units : bytes of what an index of each array counts
+    sets : the arrays that an access may reach, each set once; chosen : by position, its set
+    which : (function, offset of a probe in it) -> positions that it has in the function's calls
+    """
+    masks = [sum(1 << array for array in arrays) if len(arrays) > 1 else 0 for arrays in sets]
+    lines = [
+        f"#define TG_ARRAYS {max(len(units), 1)}",
+        _table("uint", "_tg_unit", units),
+        _table("uint", "_tg_first", [arrays[0] if arrays else 0 for arrays in sets]),
+        _table("ulong", "_tg_several", masks),
+        _table("ushort", "_tg_sets", chosen),
+    ]
+    for (function, offset), positions in which.items():
+        known = {chosen[position] for position in positions}
+        # A function may be called with several arrays: then the position of the call decides.
+        value = str(known.pop()) if len(known) == 1 else f"_tg_sets[_tg_b + {offset}]"
+        lines.append(f"#define TG_ARRAY_{function}_{offset} {value}")
+    return "\n".join([*lines, _STATE, _PROBE])
+
+
+def arguments(n_array: int) -> str:
+    """The parameters that a probed kernel has besides its own."""
+    numbers = range(n_array)
+    return ", ".join(
+        [
+            _ARGUMENTS,
+            *(f"const long _tg_n{k}" for k in numbers),
+            *(f"const long _tg_m{k}" for k in numbers),
+        ]
+    )
+
+
+def prologue(names: Sequence[str]) -> str:
+    """What a probed kernel begins with. names : the parameters that point to each array."""
+    lines = [
+        f"  _tg->base[{k}] = (__global char *) {name};"
+        f" _tg->bytes[{k}] = _tg_n{k}; _tg->start[{k}] = _tg_m{k};"
+        for k, name in enumerate(names)
+    ]
+    return "\n".join([_PROLOGUE, *lines, ""])
+
+
+def _table(kind: str, name: str, values: Sequence[int]) -> str:
+    listed = ", ".join(str(value) for value in values) or "0"
+    return f"__constant {kind} {name}[] = {{ {listed} }};"

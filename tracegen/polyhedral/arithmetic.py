@@ -1,0 +1,69 @@
+"""The integer arithmetic of the walk: values of forms, and C's and Loopy's divisions."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from tracegen.polyhedral import code as c
+from tracegen.polyhedral.code import Code, Forms
+from tracegen.polyhedral.compile import inner
+
+_MULTIPLY, _DIVIDE, _REMAINDER, _FLOOR_DIVIDE, _MODULO, _LEAST = range(6)
+assert (_MULTIPLY, _MODULO, _LEAST) == (c.MULTIPLY, c.MODULO, c.LEAST)
+
+
+@inner
+def value_shared(form: int, forms: Forms, shared: npt.NDArray[np.int64]) -> np.int64:
+    """What all lanes have in common of a form's value."""
+    value: np.int64 = forms.const[form]
+    for term in range(forms.term_offset[form], forms.term_offset[form + 1]):
+        value += forms.term_coefficient[term] * shared[forms.term_symbol[term]]
+    return value
+
+
+@inner
+def value_of_lane(
+    form: int,
+    lane: int,
+    level: int,
+    code: Code,
+    subgroup: int,
+    own: npt.NDArray[np.int64],
+) -> np.int64:
+    """A form's value in one lane; level : what lanes share of it."""
+    forms = code.forms
+    value: np.int64 = level + code.parts.value[forms.part[form], subgroup, lane]
+    for term in range(forms.lane_offset[form], forms.lane_offset[form + 1]):
+        value += forms.lane_coefficient[term] * own[forms.lane_slot[term], lane]
+    return value
+
+
+@inner
+def operate(operation: int, a: int, b: int) -> int:
+    """An operation that is not affine; a division by 0, which only an idle lane makes, gives 0."""
+    if operation == _MULTIPLY:
+        return a * b
+    if operation >= _LEAST:
+        return min(a, b) if operation == _LEAST else max(a, b)
+    if b == 0:
+        return 0
+    if operation == _FLOOR_DIVIDE:
+        return a // b
+    if operation == _MODULO:
+        return a % b
+    quotient = abs(a) // abs(b)
+    if (a < 0) != (b < 0):
+        quotient = -quotient
+    return quotient if operation == _DIVIDE else a - quotient * b
+
+
+@inner
+def count_bits(mask: int) -> np.int64:
+    bits = np.uint64(mask)
+    bits -= (bits >> np.uint64(1)) & np.uint64(0x5555555555555555)
+    bits = (bits & np.uint64(0x3333333333333333)) + (
+        (bits >> np.uint64(2)) & np.uint64(0x3333333333333333)
+    )
+    bits = (bits + (bits >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
+    return np.int64((bits * np.uint64(0x0101010101010101)) >> np.uint64(56))

@@ -1,0 +1,294 @@
+"""Values, conditions and accesses of one expression, as instructions of the walk."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from memsim.errors import KernelError
+from tracegen.polyhedral import code as c
+from tracegen.polyhedral.arithmetic import operate
+from tracegen.polyhedral.c_expression import Node, Unreadable, is_truth, positions
+from tracegen.polyhedral.code import CodeWriter
+from tracegen.polyhedral.forms import GROUP, LANE, Affine, Unknown, Value, symbol
+from tracegen.program import Program
+
+WriteAccess = Callable[[CodeWriter, int, int, Affine, int], None]
+_OPERATIONS = {
+    "*": c.MULTIPLY,
+    "/": c.DIVIDE,
+    "%": c.REMAINDER,
+    "loopy_floor_div": c.FLOOR_DIVIDE,
+    "loopy_floor_div_pos_b": c.FLOOR_DIVIDE,
+    "loopy_mod": c.MODULO,
+    "loopy_mod_pos_b": c.MODULO,
+    "min": c.LEAST,
+    "max": c.GREATEST,
+    "lpy_min": c.LEAST,
+    "lpy_max": c.GREATEST,
+}
+_DIVISIONS = (c.DIVIDE, c.REMAINDER, c.FLOOR_DIVIDE, c.MODULO)
+_TYPE_SUFFIX = re.compile(r"_(?:int(?:8|16|32|64)|char|short|int|long)$")
+_WHOLE = ("int", "long", "int32_t", "int64_t")
+
+
+class NotStatic(KernelError):
+    """An access that only a run can tell; the message names it and says why."""
+
+
+@dataclass(frozen=True)
+class Condition:
+    """mask : where the lanes for which it holds are; by_lane : whether lanes may disagree"""
+
+    mask: int
+    by_lane: bool
+
+
+class Lowering:
+    """Writes instructions; `names` holds the value of each variable at this place of the program."""
+
+    def __init__(
+        self, program: Program, write_access: WriteAccess, site_name: Callable[[int], str]
+    ) -> None:
+        self.program, self.write_access, self.site_name = program, write_access, site_name
+        self.code = CodeWriter()
+        self.names: dict[str, Value] = {}
+        self.n_seen = 0
+        self.untold = {probe.closes for probe in program.probes}
+
+    def accesses(self, tree: Node, mask: int) -> None:
+        """Writes the accesses, back-edges and barriers of an expression, in order of evaluation."""
+        if not tree.probes:
+            return
+        if tree.called("_tg_probe"):
+            self.accesses(tree.children[2], mask)
+            self._access(tree, mask)
+        elif tree.called("_tg_event"):
+            self.code.write(c.EVENT, self._position(tree), mask)
+        elif tree.kind == "condition" or (tree.kind == "binary" and tree.text in ("&&", "||")):
+            self._guarded(tree, mask)
+        else:
+            for child in tree.children:
+                self.accesses(child, mask)
+
+    def _guarded(self, tree: Node, mask: int) -> None:
+        first, *rest = tree.children
+        self.accesses(first, mask)
+        if not any(child.probes for child in rest):
+            return
+        found = self.condition(first, mask)
+        if isinstance(found, Unknown):
+            inside = next(position for child in rest for position in positions(child))
+            raise self.refusal(f"is made under a condition that {found.why}", inside)
+        without = self.code.mask()
+        self.code.write(c.MINUS, without, mask, found.mask)
+        chosen = {"?:": (found.mask, without), "&&": (found.mask,), "||": (without,)}[tree.text]
+        for child, own in zip(rest, chosen, strict=True):
+            self.accesses(child, own)
+
+    def _access(self, tree: Node, mask: int) -> None:
+        position = self._position(tree)
+        index, extent = tree.children[2:]
+        while index.called("_tg_within"):
+            _, axis, at, length, index = index.children
+            form, size = self.value(at, mask), self.value(length, mask)
+            if isinstance(form, Unknown):
+                raise self.refusal(f"has an index that {form.why}", position)
+            assert isinstance(size, Affine)
+            self.code.write(
+                c.WITHIN, position, mask, self.code.form(form), size.const, int(axis.text)
+            )
+        form, size = self.value(index, mask), self.value(extent, mask)
+        if isinstance(form, Unknown):
+            raise self.refusal(f"has an index that {form.why}", position)
+        assert isinstance(size, Affine)
+        self.write_access(self.code, position, mask, form, size.const)
+
+    def _position(self, tree: Node) -> int:
+        (position,) = positions(tree)[-1:]
+        self.skip_untold()
+        if position != self.n_seen:
+            raise Unreadable(f"access {position} comes where {self.n_seen} was expected")
+        self.n_seen += 1
+        return position
+
+    def skip_untold(self) -> None:
+        """Steps over back-edges that the access before them stands for."""
+        while self.n_seen in self.untold:
+            self.n_seen += 1
+
+    def refusal(self, why: str, position: int) -> NotStatic:
+        probe = self.program.probes[position]
+        what = "a barrier" if probe.mark < 0 else f"access {self.site_name(position)}"
+        return NotStatic(
+            f"{what} of kernel {self.program.name} cannot be traced without running it: it {why}"
+        )
+
+    def value(self, tree: Node, mask: int) -> Value:
+        """An integer; its operations that are not affine are written for the lanes of the mask."""
+        if tree.kind == "number":
+            if "u" in tree.text.lower():
+                return Unknown(f"depends on {tree.text}, an unsigned number, which wraps")
+            return Affine(int(tree.text.rstrip("lL"), 0))
+        if tree.kind == "name":
+            return self.names.get(
+                tree.text, Unknown(f"depends on {tree.text}, which only a run sets")
+            )
+        if tree.kind == "cast":
+            if tree.text in _WHOLE:
+                return self.value(tree.children[0], mask)
+            return Unknown(f"depends on a number cast to {tree.text}")
+        if tree.kind == "unary" and tree.text in "-+~":
+            return self._negated(tree, mask)
+        if tree.kind == "binary" and tree.text in ("+", "-", "*", "/", "%"):
+            left, right = (self.value(child, mask) for child in tree.children)
+            return self._combined(tree.text, left, right)
+        if tree.kind == "call":
+            return self._called(tree, mask)
+        if tree.kind == "condition" or is_truth(tree):
+            return self._selected(tree, mask)
+        return Unknown(self.loaded(tree) or f"depends on {_what(tree)}")
+
+    def _negated(self, tree: Node, mask: int) -> Value:
+        value = self.value(tree.children[0], mask)
+        if isinstance(value, Unknown) or tree.text == "+":
+            return value
+        return value.scaled(-1) if tree.text == "-" else value.scaled(-1) + Affine(-1)
+
+    def _combined(self, operation: str, left: Value, right: Value) -> Value:
+        if isinstance(left, Unknown):
+            return left
+        if isinstance(right, Unknown):
+            return right
+        if operation in "+-":
+            return left.plus(right, 1 if operation == "+" else -1)
+        if operation == "*" and (left.constant or right.constant):
+            return right.scaled(left.const) if left.constant else left.scaled(right.const)
+        kind = _OPERATIONS[operation]
+        if left.constant and right.constant:
+            if right.const == 0 and kind in _DIVISIONS:
+                return Unknown("depends on a division by 0")
+            return Affine(operate.py_func(kind, left.const, right.const))
+        by_lane = self.code.differs(left) or self.code.differs(right)
+        slot = self.code.slot(by_lane)
+        forms = self.code.form(left), self.code.form(right)
+        self.code.write(c.COMPUTE, slot, kind, *forms, by_lane)
+        return symbol(slot)
+
+    def _called(self, tree: Node, mask: int) -> Value:
+        if tree.text in ("gid", "lid") and tree.children[0].kind == "number":
+            axis = int(tree.children[0].text)
+            return symbol((GROUP if tree.text == "gid" else LANE) + axis)
+        name = _TYPE_SUFFIX.sub("", tree.text)
+        if name in _OPERATIONS and len(tree.children) == 2:
+            left, right = (self.value(child, mask) for child in tree.children)
+            return self._combined(name, left, right)
+        return Unknown(self.loaded(tree) or f"depends on {_what(tree)}")
+
+    def _selected(self, tree: Node, mask: int) -> Value:
+        """A conditional value, or a truth as 0 or 1."""
+        test, then, other = (
+            tree.children
+            if tree.kind == "condition"
+            else (tree, Node("number", "1"), Node("number", "0"))
+        )
+        found = self.condition(test, mask)
+        if isinstance(found, Unknown):
+            return found
+        left, right = self.value(then, mask), self.value(other, mask)
+        if isinstance(left, Unknown):
+            return left
+        if isinstance(right, Unknown):
+            return right
+        by_lane = found.by_lane or self.code.differs(left) or self.code.differs(right)
+        slot = self.code.slot(by_lane)
+        forms = self.code.form(left), self.code.form(right)
+        self.code.write(c.SELECT, slot, found.mask, *forms, by_lane)
+        return symbol(slot)
+
+    def condition(self, tree: Node, mask: int) -> Condition | Unknown:
+        """The lanes of a mask for which a condition holds."""
+        if tree.kind == "binary" and tree.text in ("&&", "||"):
+            return self._both(tree, mask)
+        if tree.kind == "unary" and tree.text == "!":
+            found = self.condition(tree.children[0], mask)
+            return found if isinstance(found, Unknown) else self._rest(mask, found)
+        if tree.kind == "condition":
+            return self._either(tree, mask)
+        relation = c.IS_NOT_ZERO
+        if is_truth(tree):
+            left, right = (self.value(child, mask) for child in tree.children)
+            if isinstance(left, Unknown):
+                return left
+            if isinstance(right, Unknown):
+                return right
+            relation = {"==": c.IS_ZERO, "!=": c.IS_NOT_ZERO}.get(tree.text, c.NOT_NEGATIVE)
+            difference = left - right if tree.text in (">", ">=", "==", "!=") else right - left
+            form: Value = difference - Affine(1) if tree.text in ("<", ">") else difference
+        else:
+            form = self.value(tree, mask)
+        if isinstance(form, Unknown):
+            return form
+        result = self.code.mask()
+        self.code.write(c.COMPARE, result, mask, self.code.form(form), relation)
+        return Condition(result, self.code.differs(form))
+
+    def _both(self, tree: Node, mask: int) -> Condition | Unknown:
+        first, second = tree.children
+        left = self.condition(first, mask)
+        if isinstance(left, Unknown):
+            return left
+        rest = left if tree.text == "&&" else self._rest(mask, left)
+        right = self.condition(second, rest.mask)
+        if isinstance(right, Unknown):
+            return right
+        by_lane = left.by_lane or right.by_lane
+        if tree.text == "&&":
+            return Condition(right.mask, by_lane)
+        return self._joined(left.mask, right.mask, by_lane)
+
+    def _either(self, tree: Node, mask: int) -> Condition | Unknown:
+        test, then, other = tree.children
+        found = self.condition(test, mask)
+        if isinstance(found, Unknown):
+            return found
+        left = self.condition(then, found.mask)
+        right = self.condition(other, self._rest(mask, found).mask)
+        if isinstance(left, Unknown):
+            return left
+        if isinstance(right, Unknown):
+            return right
+        return self._joined(left.mask, right.mask, True)
+
+    def _rest(self, mask: int, found: Condition) -> Condition:
+        result = self.code.mask()
+        self.code.write(c.MINUS, result, mask, found.mask)
+        return Condition(result, found.by_lane)
+
+    def _joined(self, left: int, right: int, by_lane: bool) -> Condition:
+        result = self.code.mask()
+        self.code.write(c.JOIN, result, left, right)
+        return Condition(result, by_lane)
+
+    def loaded(self, tree: Node) -> str | None:
+        """What of an expression only a run can tell, None where there is nothing."""
+        if tree.called("_tg_probe"):
+            return f"depends on the value of {self.site_name(positions(tree)[-1])}"
+        if tree.kind == "name":
+            value = self.names.get(tree.text)
+            return value.why if isinstance(value, Unknown) else None
+        for child in reversed(tree.children):
+            why = self.loaded(child)
+            if why is not None:
+                return why
+        return None
+
+
+def _what(tree: Node) -> str:
+    return {
+        "real": "a real number",
+        "index": "what a private or local array holds",
+        "call": f"the function {tree.text}",
+        "member": f"the field {tree.text}",
+    }.get(tree.kind, f"the operation {tree.text}")

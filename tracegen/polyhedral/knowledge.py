@@ -1,0 +1,108 @@
+"""Which addresses the lanes of a sub-group already know, by the key of the text that named them.
+
+A key's addresses are kept as one level and one row of lane parts while every lane that knows it
+learnt it alike, which costs no loop over lanes; else lane by lane.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from tracegen.polyhedral.compile import inner
+from tracegen.subgroup import ProbeTables
+
+
+class Known(NamedTuple):
+    """By key: mask of the lanes that know it, whether lane by lane, and what they know."""
+
+    mask: npt.NDArray[np.int64]
+    by_lane: npt.NDArray[np.bool_]
+    part: npt.NDArray[np.int64]
+    level: npt.NDArray[np.int64]
+    element: npt.NDArray[np.int64]
+
+
+def room(n_key: int) -> Known:
+    """Nothing known, of so many keys."""
+    n = max(n_key, 1)
+    return Known(
+        np.zeros(n, np.int64),
+        np.zeros(n, np.bool_),
+        np.zeros(n, np.int64),
+        np.zeros(n, np.int64),
+        np.zeros((n, 64), np.int64),
+    )
+
+
+@inner
+def known_hits(
+    known: Known,
+    key: int,
+    asking: int,
+    alike: bool,
+    part: int,
+    level: int,
+    index: npt.NDArray[np.int64],
+    part_value: npt.NDArray[np.int64],
+    subgroup: int,
+) -> np.int64:
+    """The asking lanes that know the address: level + lane part where alike, else `index`."""
+    hits = np.int64(0)
+    candidates = asking & known.mask[key]
+    if candidates == 0:
+        return hits
+    if alike and not known.by_lane[key] and known.part[key] == part:
+        return candidates if known.level[key] == level else hits
+    for lane in range(64):
+        if candidates >> lane & 1:
+            this = level + part_value[part, subgroup, lane] if alike else index[lane]
+            there = (
+                known.element[key, lane]
+                if known.by_lane[key]
+                else known.level[key] + part_value[known.part[key], subgroup, lane]
+            )
+            hits |= np.int64(this == there) << lane
+    return hits
+
+
+@inner
+def forget(known: Known, tables: ProbeTables, position: int, lanes: int) -> None:
+    """The lanes pass a position that makes some keys unknown."""
+    for k in range(tables.kill_offset[position], tables.kill_offset[position + 1]):
+        known.mask[tables.kill[k]] &= ~lanes
+
+
+@inner
+def make_known(
+    known: Known,
+    key: int,
+    asking: int,
+    alike: bool,
+    part: int,
+    level: int,
+    index: npt.NDArray[np.int64],
+    part_value: npt.NDArray[np.int64],
+    subgroup: int,
+) -> None:
+    """From now on the asking lanes know the address."""
+    others = known.mask[key] & ~asking
+    same = not known.by_lane[key] and known.part[key] == part and known.level[key] == level
+    known.mask[key] |= asking
+    if alike and (others == 0 or same):
+        known.by_lane[key] = False
+        known.part[key] = part
+        known.level[key] = level
+        return
+    for lane in range(64):
+        if others >> lane & 1 and not known.by_lane[key]:
+            known.element[key, lane] = (
+                known.level[key] + part_value[known.part[key], subgroup, lane]
+            )
+        if asking >> lane & 1:
+            known.element[key, lane] = (
+                level + part_value[part, subgroup, lane] if alike else index[lane]
+            )
+    known.by_lane[key] = True

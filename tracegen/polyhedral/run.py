@@ -1,0 +1,168 @@
+"""The traces of one launch, walked instead of run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from memsim.columns import GRANULE, Columns, GrowingColumns
+from tracegen import snapshot
+from tracegen.launch import BoundLaunch
+from tracegen.passes import GRANULE_ROW_BYTES, LaunchRun
+from tracegen.polyhedral import code as c
+from tracegen.polyhedral import knowledge, patterns
+from tracegen.polyhedral.code import CodeWriter
+from tracegen.polyhedral.forms import Affine
+from tracegen.polyhedral.lower import lower
+from tracegen.polyhedral.walk import Place, scratch, walk
+
+ACCESS_ROW_BYTES = 18
+
+
+class PolyhedralRun(LaunchRun):
+    """One launch of which nothing runs; so nothing is left behind for later launches."""
+
+    tracer = "polyhedral"
+    libraries = ("loopy", "numba", "numpy")
+
+    @cached_property
+    def program(self) -> CodeWriter:
+        """The launch's program; raises NotStatic where an access or its control needs a run."""
+        return lower(
+            self.prepared.instrumented.probed,
+            self.launch.program,
+            _numbers(self.launch),
+            self.launch.kernel,
+            self.sizes,
+            self._write_access,
+            lambda position: self.sites.sites[self.sites.site_of[position]].name,
+        )
+
+    def whole(self) -> None:
+        pass
+
+    def complete(self) -> None:
+        pass
+
+    def columns(
+        self, groups: snapshot.Groups, wave: int | None
+    ) -> tuple[snapshot.Groups, dict[str, Any]]:
+        walker = _Walker(self)
+        if wave is not None:
+            groups = snapshot.within_budget(groups, walker.count(groups), wave)
+        return groups, walker.record(groups)
+
+    def _write_access(
+        self, code: CodeWriter, position: int, mask: int, index: Affine, elements: int
+    ) -> None:
+        stride, size = self.tables.stride[position], self.tables.size[position]
+        shape = code.shape(index, int(stride), int(size))
+        code.write(c.ACCESS, position, mask, code.form(index), elements, shape)
+
+    def _device(self) -> Mapping[str, Any]:
+        return {}
+
+
+class _Walker:
+    """Walks groups of one launch, as many at a time as there is room for."""
+
+    def __init__(self, run: PolyhedralRun) -> None:
+        launch, width = run.launch, run.options.width
+        self.run, self.tables = run, run.tables
+        self.code = run.program.finish(launch.group_shape, width)
+        grid = (*launch.grid, 1, 1)
+        self.place = Place(grid[0], grid[1], launch.group_items, width)
+        self.n_subgroup = -(-launch.group_items // width)
+        self.scratch = scratch(self.code, self.tables)
+        self.known = knowledge.room(self.tables.n_key)
+        self.patterns = patterns.room(self.tables.most_granules)
+
+    def count(self, groups: snapshot.Groups) -> npt.NDArray[np.int64]:
+        """(n_group,) what an instrumented run would write for each."""
+        tokens = np.zeros(len(groups), np.int64)
+        self._walk(groups, _room(0, 1, 1), tokens, recording=False)
+        return tokens
+
+    def record(self, groups: snapshot.Groups) -> dict[str, Any]:
+        """Column name of a Trace -> array, without a copy where all of it fits."""
+        half = self.run.options.memory_bytes // 2
+        n_access = max(half // 2 // ACCESS_ROW_BYTES, 1)
+        n_granule = half // 2 // GRANULE_ROW_BYTES + 64 * self.tables.most_granules
+        tokens = np.zeros(len(groups), np.int64)
+        pieces = GrowingColumns(memory_bytes=half, keep_hits=self.run.keep_hits)
+        out = _room(len(groups) * self.n_subgroup, n_access, n_granule)
+        done = 0
+        while done < len(groups):
+            walked, *lengths = self._walk(groups[done:], out, tokens, recording=True)
+            if walked == len(groups):
+                return self._columns(out, walked, *lengths)
+            if walked == 0:
+                n_access, n_granule = 2 * n_access, 2 * n_granule
+                out = _room(len(out.subgroup_accesses), n_access, n_granule)
+            pieces.append(out, walked * self.n_subgroup, *lengths)
+            done += walked
+        return pieces.finish()
+
+    def _walk(
+        self,
+        groups: snapshot.Groups,
+        out: Columns,
+        tokens: npt.NDArray[np.int64],
+        *,
+        recording: bool,
+    ) -> tuple[int, int, int]:
+        fault = np.zeros(5, np.int64)
+        reduced = self.run.options.reduced
+        end: tuple[int, int, int] = walk(
+            self.code, self.tables, self.place, groups, recording, reduced,
+            self.scratch, self.known, self.patterns, out, tokens, fault,
+        )  # fmt: skip
+        if fault[0]:
+            raise self.run.out_of_bounds(*(int(number) for number in fault[1:]))
+        return end
+
+    def _columns(self, out: Columns, n_group: int, n_access: int, n_granule: int) -> dict[str, Any]:
+        lengths = dict.fromkeys(("site", "starts_sequence", "waits", "lanes"), n_access)
+        lengths |= dict.fromkeys(GRANULE, n_granule)
+        if not self.run.keep_hits:
+            del lengths["lane_hits"]
+        columns = {name: getattr(out, name)[:length] for name, length in lengths.items()}
+        ends = out.granule_end.base
+        assert ends is not None
+        offset = np.zeros(n_group * self.n_subgroup + 1, np.int64)
+        np.cumsum(out.subgroup_accesses[: len(offset) - 1], out=offset[1:])
+        return columns | {"granule_offset": ends[: n_access + 1], "subgroup_offset": offset}
+
+
+def _room(n_subgroup: int, n_access: int, n_granule: int) -> Columns:
+    """Columns of the given lengths; pages are committed where they are written."""
+    ends = np.empty(n_access + 1, np.int64)
+    ends[0] = 0
+    return Columns(
+        np.empty(n_subgroup, np.int64),
+        np.empty(n_access, np.int32),
+        np.empty(n_access, np.bool_),
+        np.empty(n_access, np.int32),
+        np.empty(n_access, np.uint8),
+        ends[1:],
+        np.empty(n_granule, np.int64),
+        np.empty(n_granule, np.uint32),
+        np.empty(n_granule, np.uint8),
+        np.empty(n_granule, np.uint8),
+    )
+
+
+def _numbers(launch: BoundLaunch) -> dict[str, int]:
+    """Integer arguments by name, and the counters of loops that the host runs."""
+    numbers = dict(launch.values)
+    inames = launch.kernel.all_inames()
+    for index, name in enumerate(launch.proxy.info.passed_names):
+        if name in inames:
+            kind, value = launch.proxy.arguments[index]
+            if kind == "pack":
+                numbers[name] = int(value[1])
+    return numbers
