@@ -1,4 +1,4 @@
-"""Sparse matrices to multiply with: finite elements, the four synthetic cases, Matrix Market files.
+"""Sparse matrices to multiply with: finite elements, a graph, four synthetic cases, Matrix Market.
 
 Every matrix comes back as a `scipy.sparse.csr_array` with sorted indices, 32-bit index arrays and
 float64 values. The same arguments always give the same matrix.
@@ -36,8 +36,8 @@ def csr(matrix: str, n: int) -> Any:
     """The matrix that `matrix` names, with about `n` rows where it is not a file.
 
     matrix : `fem` (the same as `fem-tet-p2`), `fem-tri-p1`, `fem-tri-p2`, `fem-tet-p1`,
-        `fem-tet-p2`; `u`, `b`, `U`, `B` (the four matrices of Baghsorkhi et al., section 6.2); or the
-        path of a Matrix Market file.
+        `fem-tet-p2`; `graph` (16 edges a vertex, `rmat`); `u`, `b`, `U`, `B` (the four matrices of
+        Baghsorkhi et al., section 6.2); or the path of a Matrix Market file.
     Raises KernelError where the name is unknown, the file is broken or the matrix is too large.
     """
     make = _GENERATORS.get(matrix)
@@ -114,6 +114,29 @@ def block_diagonal(n: int, block: int, *, seed: int = 0) -> Any:
     return _filled(
         (first + inside).reshape(-1), row_start, n_block * block, np.random.default_rng(seed)
     )
+
+
+def rmat(n: int, entries_per_row: int, *, seed: int = 0) -> Any:
+    """The adjacency matrix of a directed R-MAT graph, weighted at random: few rows are very long.
+
+    `n` is rounded up to a power of two. Quadrants are drawn with the probabilities 0.57, 0.19, 0.19
+    and 0.05 of the Graph 500 benchmark (Chakrabarti et al., SDM 2004), vertices are numbered at
+    random, and edges that are drawn twice are one: there are fewer than `entries_per_row` a row.
+    """
+    _require_size(n, smallest=2)
+    scale = (n - 1).bit_length()
+    n_entries = entries_per_row << scale
+    _require_entries(n_entries, "a graph")
+    rng = np.random.default_rng(seed)
+    row, column = np.zeros((2, n_entries), np.int64)
+    for _ in range(scale):
+        quadrant = np.searchsorted((0.57, 0.76, 0.95), rng.random(n_entries), side="right")
+        row = 2 * row + quadrant // 2
+        column = 2 * column + quadrant % 2
+    number = rng.permutation(1 << scale)
+    places = np.unique(number[row] << scale | number[column])
+    row_start = np.searchsorted(places, np.arange((1 << scale) + 1) << scale)
+    return _filled(places & (1 << scale) - 1, row_start, 1 << scale, rng)
 
 
 def read_matrix_market(path: str | Path) -> Any:
@@ -212,4 +235,5 @@ _GENERATORS: dict[str, Callable[[int], Any]] = {
     "b": lambda n: block_diagonal(n, 32),
     "U": lambda n: uniform_random(n, 128),
     "B": lambda n: block_diagonal(n, 128),
+    "graph": lambda n: rmat(n, 16),
 }

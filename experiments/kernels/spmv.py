@@ -24,6 +24,11 @@ def spmv(
 
     matrix, n : see `experiments.matrices.csr`; block_size : work-items in a group
     """
+    return spmv_of(csr(matrix, n), block_size, dtype)
+
+
+def spmv_of(matrix: Any, block_size: int = 128, dtype: str = "float32") -> Workload:
+    """As `spmv`, of a matrix that is there: a `scipy.sparse.csr_array` with 32-bit indices."""
     require_group(block_size)
     real = real_type(dtype)
     kernel = lp.make_kernel(
@@ -41,7 +46,7 @@ def spmv(
         lang_version=(2018, 2),
     )
     kernel = lp.split_iname(kernel, "i", block_size, inner_tag="l.0", outer_tag="g.0")
-    return _workload(kernel, csr(matrix, n), real)
+    return _workload(kernel, matrix, real)
 
 
 def spmv_vector(

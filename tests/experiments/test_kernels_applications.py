@@ -1,0 +1,181 @@
+"""The further benchmark workloads, small, through plain Loopy on OpenCL, against numpy and scipy."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import typing
+from collections.abc import Callable
+from typing import Any
+
+import loopy as lp
+import numpy as np
+import pyopencl as cl
+import pytest
+
+from experiments import matrices
+from experiments.kernels import attention, black_scholes, embedding, fft, lattice_boltzmann, spmm
+from memsim.errors import KernelError
+from tracegen import opencl
+from tracegen.workload import Workload
+
+Case = tuple[Callable[..., Workload], dict[str, Any]]
+
+CASES: list[Case] = [
+    (fft.fft, {"n": 256, "batch": 3, "block_size": 32}),
+    (fft.fft, {"n": 512, "batch": 2, "radix": "8", "block_size": 48}),
+    (fft.fft, {"n": 64, "batch": 5, "radix": "2", "block_size": 16}),
+    (fft.fft, {"n": 16, "batch": 2, "radix": "16", "block_size": 1}),
+    (black_scholes.black_scholes, {"n": 5000, "groups": 6}),
+    (black_scholes.black_scholes, {"n": 1000, "groups": 0, "dtype": "float64"}),
+    (lattice_boltzmann.d3q19, {"nx": 16, "ny": 8, "nz": 4, "block_x": 16}),
+    (
+        lattice_boltzmann.d3q19,
+        {"nx": 10, "ny": 6, "nz": 5, "block_x": 8, "block_y": 2, "layout": "aos"},
+    ),
+    (lattice_boltzmann.d3q19, {"nx": 8, "ny": 4, "nz": 3, "block_x": 8, "dtype": "float64"}),
+    (embedding.embedding_bag, {"rows": 1000, "width": 32, "bags": 50, "per_bag": 7}),
+    (
+        embedding.embedding_bag,
+        {"rows": 300, "bags": 9, "distribution": "uniform", "dtype": "float64"},
+    ),
+    (spmm.spmm, {"n": 300}),
+    (spmm.spmm, {"matrix": "fem-tri-p1", "n": 300, "columns": 16, "dtype": "float64"}),
+    (attention.attention, {"heads": 2, "queries": 128, "keys": 64, "width": 32}),
+    (attention.attention, {"heads": 1, "queries": 32, "keys": 96, "block": 32, "tile": 16}),
+]
+
+
+def title(case: Case) -> str:
+    return case[0].__name__ + "".join(f" {key}={value}" for key, value in case[1].items())
+
+
+def run(workload: Workload) -> dict[str, Any]:
+    """The workload's outputs from plain Loopy; its arguments stay as they were."""
+    context = opencl.choose()
+    kernel = lp.set_options(workload.kernel, return_dict=True)
+    arguments = {
+        name: value.copy() if isinstance(value, np.ndarray) else value
+        for name, value in workload.arguments.items()
+    }
+    _, outputs = kernel.executor(context)(cl.CommandQueue(context), **arguments)
+    return dict(outputs)
+
+
+@pytest.mark.parametrize("case", CASES, ids=title)
+def test_result_is_right_and_a_wrong_one_is_seen(case: Case) -> None:
+    builder, parameters = case
+    workload = builder(**parameters)
+    assert workload.check is not None
+    outputs = run(workload)
+    workload.check(outputs)
+    passes = {"2": 6, "4": 4, "8": 3, "16": 1}[parameters.get("radix", "4")]
+    name = {"fft": "xy"[passes % 2], "black_scholes": "put"}.get(builder.__name__)
+    wrong = outputs[name] if name is not None else next(iter(outputs.values()))
+    wrong[tuple(extent // 2 for extent in wrong.shape)] += 1
+    with pytest.raises(AssertionError):
+        workload.check(outputs)
+
+
+@pytest.mark.parametrize("builder", dict.fromkeys(case[0] for case in CASES))
+def test_parameters_have_defaults_and_plain_types(builder: Callable[..., Workload]) -> None:
+    hints = typing.get_type_hints(builder)
+    for name, parameter in inspect.signature(builder).parameters.items():
+        assert parameter.default is not parameter.empty, name
+        hint = hints[name]
+        assert hint in (int, float, str) or typing.get_origin(hint) is typing.Literal, name
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("builder", dict.fromkeys(case[0] for case in CASES))
+def test_default_is_right(builder: Callable[..., Workload]) -> None:
+    workload = builder()
+    assert workload.check is not None
+    workload.check(run(workload))
+
+
+def test_the_lattice_has_its_velocities() -> None:
+    """Isotropic to fourth order, which is what makes D3Q19 a fluid: sum w c c = 1/3, and so on."""
+    c = np.array(lattice_boltzmann.VELOCITIES, np.float64)
+    w = np.array(lattice_boltzmann.WEIGHTS)
+    assert len(set(lattice_boltzmann.VELOCITIES)) == 19
+    assert w.sum() == pytest.approx(1)
+    np.testing.assert_allclose(w @ c, 0, atol=1e-15)
+    np.testing.assert_allclose(np.einsum("q,qa,qb", w, c, c), np.eye(3) / 3, atol=1e-15)
+    delta = np.eye(3)
+    fourth = sum(np.einsum(f"{pairs}->abcd", delta, delta) for pairs in ("ab,cd", "ac,bd", "ad,bc"))
+    np.testing.assert_allclose(np.einsum("q,qa,qb,qc,qd", w, c, c, c, c), fourth / 9, atol=1e-15)
+
+
+def test_a_lattice_step_keeps_mass_and_momentum() -> None:
+    workload = lattice_boltzmann.d3q19(nx=8, ny=4, nz=4, block_x=8, dtype="float64")
+    before, after = workload.arguments["f"], run(workload)["f_next"]
+    velocity = np.array(lattice_boltzmann.VELOCITIES, np.float64)
+    assert after.sum() == pytest.approx(before.sum(), rel=1e-13)
+    momenta = [np.einsum("qd,qzyx->d", velocity, f) for f in (before, after)]
+    np.testing.assert_allclose(*momenta, atol=1e-12)
+
+
+def test_options_keep_parity() -> None:
+    """call - put = price - strike exp(-rate years), whatever the volatility."""
+    workload = black_scholes.black_scholes(n=1000, dtype="float64", rate=0.1, volatility=0.7)
+    outputs = run(workload)
+    given = workload.arguments
+    forward = given["price"] - given["strike"] * np.exp(-0.1 * given["years"])
+    np.testing.assert_allclose(outputs["call"] - outputs["put"], forward, atol=1e-12)
+
+
+def test_zipf_indices_follow_their_law() -> None:
+    """The k-th most popular of n comes in proportion to k^-s: a chi-square over the first ranks."""
+    n, drawn, exponent = 1000, 200_000, 1.2
+    index = embedding.zipf_indices(np.random.default_rng(3), n, (drawn,), exponent)
+    counts = np.bincount(index, minlength=n)
+    # Which number is how popular is the permutation that the generator draws after the ranks.
+    rng = np.random.default_rng(3)
+    rng.random((drawn,))
+    by_rank = counts[rng.permutation(n)]
+    weight = np.arange(1, n + 1) ** -exponent
+    expected = drawn * weight / weight.sum()
+    chi_square = ((by_rank - expected) ** 2 / expected).sum()
+    assert abs(chi_square - (n - 1)) < 5 * (2 * (n - 1)) ** 0.5
+    flat = drawn / n
+    assert ((by_rank - flat) ** 2 / flat).sum() > 10 * n  # the test sees another law
+
+
+def test_rmat_graph() -> None:
+    """Quadrants as given, few very long rows, canonical, and the same each time."""
+    graph = matrices.csr("graph", 3000)
+    assert graph.shape == (4096, 4096)
+    assert graph.has_canonical_format
+    assert graph.indices.dtype == graph.indptr.dtype == np.int32
+    assert (matrices.csr("graph", 3000) != graph).nnz == 0
+    lengths = np.diff(graph.indptr)
+    assert 8 < lengths.mean() < 16
+    assert lengths.max() > 20 * lengths.mean()
+    # A row of k one-bits is drawn with probability 0.76^(12 - k) 0.24^k: rows of 12 zeros get
+    # 0.76^12 of all draws, most of which are drawn anew; the longest row cannot have more.
+    assert lengths.max() <= 16 * 4096 * 0.76**12 + 5 * (16 * 4096 * 0.76**12) ** 0.5
+
+
+@pytest.mark.parametrize(
+    ("build", "culprit"),
+    [
+        (functools.partial(fft.fft, n=100), "power of the radix 4"),
+        (functools.partial(fft.fft, n=2), "power of the radix 4"),
+        (functools.partial(fft.fft, radix="5"), "radix"),
+        (functools.partial(fft.fft, block_size=2048), "2048"),
+        (functools.partial(black_scholes.black_scholes, n=0), "n must"),
+        (functools.partial(black_scholes.black_scholes, dtype="half"), "half"),
+        (functools.partial(lattice_boltzmann.d3q19, nz=0), "nz"),
+        (functools.partial(lattice_boltzmann.d3q19, layout="soaos"), "soaos"),
+        (functools.partial(embedding.embedding_bag, width=2048), "2048"),
+        (functools.partial(embedding.embedding_bag, exponent=0.0), "exponent"),
+        (functools.partial(spmm.spmm, columns=0), "columns"),
+        (functools.partial(attention.attention, queries=100), "queries"),
+        (functools.partial(attention.attention, keys=33), "keys"),
+    ],
+)
+def test_wrong_parameter_is_named(build: Callable[[], Workload], culprit: str) -> None:
+    with pytest.raises(KernelError, match=culprit) as caught:
+        build()
+    assert "\n" not in str(caught.value)
