@@ -1,0 +1,101 @@
+"""Calibrates a model file on a device: kernels, features, timings, fit, provenance."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from calib import timing
+from calib.feature_values import EvaluationContext
+from calib.fit import fit_model
+from calib.gather import gather_feature_values
+from calib.model_file import ModelFile
+from calib.saved_model import SavedModel, now
+from calib.scaling import scale_features_by_output
+
+
+@dataclass(frozen=True, kw_only=True)
+class Calibration:
+    """A fitted model and what fitting it took.
+
+    timings : kernel name -> its trials
+    seconds : of the whole; timed_s : of them, in timed and warming runs of kernels
+    """
+
+    saved: SavedModel
+    timings: dict[str, timing.Timing]
+    seconds: float
+    timed_s: float
+
+    @property
+    def overhead(self) -> float:
+        """What everything but running kernels took, as a part of running them."""
+        return self.seconds / self.timed_s - 1
+
+
+def calibrate(
+    file: ModelFile,
+    *,
+    device: str = "",
+    trials: int = timing.TRIALS,
+    statistic: timing.Statistic = "median",
+    rounds: int = 1,
+    longest_s: float | None = None,
+    seed: int = 0,
+    progress: Callable[[int, int], None] | None = None,
+) -> Calibration:
+    """Times and counts a file's measurement kernels on a device and fits its model to them.
+
+    device : `platform` or `platform:device`, parts of their names; the one that passes its trial
+        where empty
+    rounds, longest_s : see `calib.gather_feature_values`
+
+    Raises what counting, timing and fitting raise: FitError where the kernels leave parameters open.
+    """
+    start = time.perf_counter()
+    context = timing.find_context(device)
+    model = file.model(timing.feature_name(device))
+    timings: dict[str, timing.Timing] = {}
+    table = gather_feature_values(
+        model.all_features(),
+        file.kernels(),
+        context=EvaluationContext(
+            cl_context=context, timing_trials=trials, statistic=statistic, seed=seed
+        ),
+        rounds=rounds,
+        longest_s=longest_s,
+        timings=timings,
+        progress=progress,
+    )
+    fit = fit_model(
+        model,
+        scale_features_by_output(table),
+        nonnegative=file.nonnegative,
+        singular="refuse",
+        seed=seed,
+    )
+    settings: dict[str, Any] = {
+        "trials": trials,
+        "rounds": rounds,
+        "statistic": statistic,
+        "seed": seed,
+        "measure": [list(each.tags) for each in file.measure],
+        "outliers": {name: list(t.outliers) for name, t in timings.items() if t.outliers},
+    }
+    saved = SavedModel(
+        fit=fit,
+        table=table,
+        name=file.name,
+        device=timing.device_title(context),
+        driver=timing.driver(context),
+        date=now(),
+        settings=settings,
+    )
+    return Calibration(
+        saved=saved,
+        timings=timings,
+        seconds=time.perf_counter() - start,
+        timed_s=sum(each.spent_s for each in timings.values()),
+    )

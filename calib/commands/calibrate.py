@@ -1,0 +1,119 @@
+"""The command that fits a model to a device: calibrate.
+
+Imports nothing heavy: the group's help loads it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from memsim.options import output_path
+from memsim.output import check_outputs, console, progress_bar
+
+if TYPE_CHECKING:
+    from calib.calibration import Calibration
+
+
+@click.command()
+@click.argument("model", metavar="MODEL")
+@click.option(
+    "--device",
+    default="",
+    metavar="PLATFORM[:DEVICE]",
+    help="Parts of the names of an OpenCL platform and device. [default: the one that passes a"
+    " test build]",
+)
+@click.option(
+    "--trials", type=click.IntRange(min=1), default=60, show_default=True, help="Runs of a kernel."
+)
+@click.option(
+    "--statistic",
+    type=click.Choice(["median", "minimum", "mean"]),
+    default="median",
+    show_default=True,
+    help="What of a kernel's trials is its time; the mean leaves outliers out.",
+)
+@click.option(
+    "--rounds",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="Passes over all kernels among which trials are shared: steadier on a busy machine.",
+)
+@click.option(
+    "--longest",
+    "longest_s",
+    type=click.FloatRange(min=0),
+    metavar="SECONDS",
+    help="End a kernel's trials, after five, once they took so long together.",
+)
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
+@output_path("--output", "-o", required=True, help="The fitted model, for 'memsim predict'.")
+def calibrate(
+    model: str,
+    device: str,
+    trials: int,
+    statistic: Any,
+    rounds: int,
+    longest_s: float | None,
+    seed: int,
+    output: Path,
+) -> int:
+    """Fit a model of time to measurement kernels that are run on a device.
+
+    MODEL is a .toml file, or the name of a shipped model: general, matmul, dg, finite_diff.
+
+    \b
+    Examples:
+      memsim calibrate general -o fitted.json
+      memsim calibrate my_model.toml --device pocl --trials 20 -o fitted.json
+    """
+    from calib.calibration import calibrate as run
+    from calib.model_file import load_model_file
+    from calib.saved_model import save_model
+
+    check_outputs({"--output": output})
+    file = load_model_file(model)
+    with progress_bar("measuring") as progress:
+        done = run(
+            file,
+            device=device,
+            trials=trials,
+            statistic=statistic,
+            rounds=rounds,
+            longest_s=longest_s,
+            seed=seed,
+            progress=progress,
+        )
+    save_model(done.saved, output)
+    _show(done)
+    click.echo(f"wrote {output}", err=True)
+    return 0
+
+
+def _show(done: Calibration) -> None:
+    from rich.table import Table
+
+    saved, fit = done.saved, done.saved.fit
+    table = Table(title=f"{saved.name} on {saved.device}, {saved.date}")
+    table.add_column("parameter")
+    table.add_column("value", justify="right")
+    table.add_column("± (95 %)", justify="right")
+    table.add_column("of")
+    halves = fit.half_widths()
+    for name, value in fit.items():
+        half = "at its bound" if name in fit.at_bound else f"{halves[name]:.2g}"
+        table.add_row(name, f"{value:.4g}", half, " ".join(saved.model.features_of(name)))
+    screen = console()
+    screen.print(table)
+    outliers = sum(len(each.outliers) for each in done.timings.values())
+    trials = sum(len(each.seconds) for each in done.timings.values())
+    screen.print(
+        f"{len(saved.table)} kernels, geometric mean error {fit.mean_error:.1%}, largest"
+        f" {max(abs(fit.errors)):.0%}; residual {fit.residual_norm:.3g}\n"
+        f"{outliers} of {trials} trials are outliers"
+        f" ({done.seconds:.0f} s, of them {done.timed_s:.0f} s running kernels)"
+    )

@@ -1,0 +1,365 @@
+"""The commands of a history: list, show, plot, export, import, prune.
+
+Imports nothing heavy: the group's help loads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from memsim.errors import MemsimError
+from memsim.output import check_outputs, console
+
+if TYPE_CHECKING:
+    from calib.history.records import Record
+    from calib.history.store import Store
+
+DAY_S = 86_400.0
+
+store_option: Callable[[Callable[..., Any]], Callable[..., Any]] = click.option(
+    "--store",
+    "place",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="The history; MEMSIM_HISTORY, else the user's data folder, unless given.",
+)
+device_option: Callable[[Callable[..., Any]], Callable[..., Any]] = click.option(
+    "--device", metavar="TEXT", help="Only devices whose name holds this."
+)
+
+
+@click.group()
+def history() -> None:
+    """Times of launches that were recorded, and the models that calibrate themselves on them.
+
+    `with calib.history.record(calib.history.Store(FILE)): ...` records any PyOpenCL program.
+
+    \b
+    Example:
+      memsim history list --store runs.db
+    """
+
+
+def _open(place: Path | None) -> Store:
+    from calib.history.place import default_path
+    from calib.history.store import Store
+
+    path = place or default_path()
+    if not path.exists():
+        raise MemsimError(f"no history {path}: record one, or name it by --store")
+    return Store(path)
+
+
+def _chosen(store: Store, kernel: str | None, device: str | None) -> list[Record]:
+    records = store.records()
+    if kernel is not None:
+        names = sorted({r.key.kernel for r in records})
+        exact = [name for name in names if name == kernel]
+        meant = exact or [name for name in names if name.startswith(kernel)]
+        if not meant:
+            raise MemsimError(
+                f"no kernel {kernel!r} in {store.path}: {', '.join(names) or 'empty'}"
+            )
+        if len(meant) > 1:
+            raise MemsimError(f"{kernel!r} is the beginning of several kernels: {', '.join(meant)}")
+        records = [r for r in records if r.key.kernel == meant[0]]
+    if device is not None:
+        devices = sorted({r.key.device for r in records})
+        records = [r for r in records if device in r.key.device]
+        if not records:
+            raise MemsimError(f"no device with {device!r} in its name: {', '.join(devices)}")
+    return records
+
+
+@history.command("list")
+@store_option
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def list_command(place: Path | None, as_json: bool) -> int:
+    """List the kernels and devices of a history, with how much is known of each.
+
+    \b
+    Example:
+      memsim history list --store runs.db
+    """
+    import json
+    import time
+
+    from rich.table import Table
+
+    with _open(place) as store:
+        records = store.records()
+    groups: dict[tuple[str, str, str, str], list[Record]] = {}
+    for record in records:
+        key = record.key
+        groups.setdefault((key.kernel, key.device, key.driver, record.source), []).append(record)
+    table = Table()
+    for column in ("kernel", "device", "driver", "layouts", "samples", "outliers", "last", "from"):
+        table.add_column(column)
+    rows = []
+    for (kernel, device, driver, source), held in groups.items():
+        age_s = time.time() - max(r.last_at for r in held)
+        samples, rejected = sum(r.accepted.n for r in held), sum(r.rejected for r in held)
+        cells = (kernel, device, driver, str(len(held)), str(samples), str(rejected))
+        table.add_row(*cells, f"{age_s / DAY_S:.1f} days ago", source)
+        rows.append(
+            {
+                "kernel": kernel,
+                "device": device,
+                "driver": driver,
+                "layouts": len(held),
+                "samples": samples,
+                "outliers": rejected,
+                "last_unix_s": max(r.last_at for r in held),
+                "from": source,
+            }
+        )
+    if as_json:
+        click.echo(json.dumps(rows, indent=1))
+    else:
+        console().print(table)
+    return 0
+
+
+@history.command()
+@click.argument("kernel")
+@store_option
+@device_option
+def show(kernel: str, place: Path | None, device: str | None) -> int:
+    """Show what is known of one kernel: each layout's times, and which kinds of model fit.
+
+    KERNEL is its name, or the beginning of it.
+
+    \b
+    Example:
+      memsim history show gemm --store runs.db
+    """
+    from rich.table import Table
+
+    from calib.history.model_kinds import history_misfit, verdicts
+
+    with _open(place) as store:
+        records = _chosen(store, kernel, device)
+        places = sorted({(r.key.device, r.key.driver) for r in records})
+        for name, driver in places:
+            here = [r for r in records if (r.key.device, r.key.driver) == (name, driver)]
+            table = Table(title=f"{here[0].key.kernel} on {name}, driver {driver}")
+            for column in (
+                "layout",
+                "bytes",
+                "n",
+                "mean us",
+                "deviation",
+                "min us",
+                "max us",
+                "note",
+            ):
+                table.add_column(column, justify="left" if column == "note" else "right")
+            for record in here:
+                state = record.accepted
+                note = history_misfit(record)
+                if record.rejected:
+                    note = f"{record.rejected} outliers aside{'; ' if note else ''}{note}"
+                variation = "" if state.n < 2 else f"{state.variation:.2%}"
+                cells = (f"{record.key.layout:08x}", str(record.size_bytes), str(state.n))
+                times = (state.mean, state.low, state.high)
+                mean, low, high = (f"{t * 1e6:.4g}" if state.n else "" for t in times)
+                table.add_row(*cells, mean, variation, low, high, note)
+            console().print(table)
+            for verdict in verdicts(here):
+                state_of = (
+                    "not calibrated"
+                    if not verdict.calibrated
+                    else ("fits" if verdict.fits else "does not fit")
+                )
+                click.echo(f"  {verdict.kind}: {state_of}; {verdict.reason}")
+    return 0
+
+
+@history.command()
+@click.argument("kernel")
+@store_option
+@device_option
+@click.option(
+    "--layout",
+    metavar="HEX",
+    help="The distribution of this layout's times, instead of time against size.",
+)
+@click.option(
+    "--out", "-o", type=click.Path(path_type=Path), required=True, metavar="FILE", help="A .png."
+)
+def plot(kernel: str, place: Path | None, device: str | None, layout: str | None, out: Path) -> int:
+    """Draw a kernel's times against size, with both regressions, or the distribution of one layout.
+
+    KERNEL is its name, or the beginning of it. A distribution with two hills is said to have them.
+
+    \b
+    Examples:
+      memsim history plot gemm --store runs.db -o gemm.png
+      memsim history plot gemm --layout 3f2a91c0 --store runs.db -o gemm-512.png
+    """
+    from calib.history.plots import plot_layout, plot_sizes
+
+    check_outputs({"--out": out})
+    if out.suffix.lower() not in (".png", ".svg", ".pdf"):
+        raise MemsimError(f"--out must end in .png, .svg or .pdf, got {out}")
+    with _open(place) as store:
+        records = _chosen(store, kernel, device)
+        name = records[0].key.kernel
+        if layout is None:
+            samples = {r.key: store.samples(r.key) for r in records}
+            for line in plot_sizes(name, records, samples, out):
+                click.echo(line, err=True)
+        else:
+            wanted = _layout(layout)
+            held = [r for r in records if r.key.layout == wanted]
+            if not held:
+                known = ", ".join(sorted({f"{r.key.layout:08x}" for r in records}))
+                raise MemsimError(f"no layout {layout} of {name}: {known}")
+            several = len({r.key.driver for r in held}) > 1
+            times = {
+                r.key.device + (f", driver {r.key.driver}" if several else ""): store.samples(r.key)
+                for r in held
+            }
+            for where, shape in plot_layout(name, wanted, times, out).items():
+                click.echo(f"{where}: {shape}")
+    click.echo(f"wrote {out}", err=True)
+    return 0
+
+
+def _layout(text: str) -> int:
+    try:
+        value = int(text, 16)
+    except ValueError:
+        value = -1
+    if not 0 <= value < 2**32:
+        raise MemsimError(f"--layout must be up to 8 hexadecimal digits, got {text!r}")
+    return value
+
+
+@history.command("export")
+@click.argument("kernel")
+@store_option
+@device_option
+@click.option(
+    "--cpu", multiple=True, metavar="DEVICE", help="A device that StarPU is to take for a CPU."
+)
+@click.option(
+    "--out",
+    "-o",
+    type=click.Path(path_type=Path),
+    required=True,
+    metavar="FILE",
+    help="SYMBOL.HOST, in StarPU's sampling/codelets/45.",
+)
+def export_command(
+    kernel: str, place: Path | None, device: str | None, cpu: tuple[str, ...], out: Path
+) -> int:
+    """Write a kernel's history as a performance model that StarPU reads (version 45).
+
+    A device is OpenCL's for StarPU unless --cpu names it.
+
+    \b
+    Example:
+      memsim history export gemm --store runs.db -o ~/.starpu/sampling/codelets/45/gemm.myhost
+    """
+    from calib.history.exchange import to_starpu
+    from calib.history.starpu_file import write
+
+    check_outputs({"--out": out})
+    with _open(place) as store:
+        model = to_starpu(_chosen(store, kernel, device), cpus=cpu)
+    if out.exists():
+        raise MemsimError(f"{out} exists: it is not overwritten, move it away first")
+    write(model, out)
+    n = sum(len(i.entries) for c in model.combinations for i in c.implementations)
+    click.echo(f"wrote {out}: {n} layouts on {len(model.combinations)} devices", err=True)
+    return 0
+
+
+@history.command("import")
+@click.argument("model_file", metavar="FILE", type=click.Path(path_type=Path))
+@store_option
+@click.option("--symbol", help="The kernel's name; what stands before the file name's first dot.")
+@click.option("--host", help="The machine's name; what stands after it.")
+def import_command(
+    model_file: Path, place: Path | None, symbol: str | None, host: str | None
+) -> int:
+    """Read a performance model of StarPU's (version 45) into a history.
+
+    FILE is one of StarPU's sampling/codelets/45, SYMBOL.HOST. What is there already stays.
+
+    \b
+    Example:
+      memsim history import ~/.starpu/sampling/codelets/45/gemm.myhost --store runs.db
+    """
+    from calib.history.exchange import from_starpu, symbol_and_host
+    from calib.history.place import default_path
+    from calib.history.starpu_file import read
+    from calib.history.store import Store
+
+    model = read(model_file)
+    named, machine = symbol_and_host(model_file)
+    records = from_starpu(model, symbol or named, host or machine, model_file.stat().st_mtime)
+    if not records:
+        raise MemsimError(f"{model_file} holds no history: its regressions alone are not imported")
+    with Store(place or default_path()) as store:
+        store.put(records)
+        click.echo(f"{len(records)} layouts of {records[0].key.kernel} into {store.path}", err=True)
+    return 0
+
+
+@history.command()
+@store_option
+@click.option(
+    "--kernel", metavar="NAME", help="Only this kernel: its name, or the beginning of it."
+)
+@device_option
+@click.option(
+    "--older-days", type=click.FloatRange(min=0), help="Only what was last run before that."
+)
+@click.option(
+    "--below", type=click.IntRange(min=1), metavar="N", help="Only layouts with fewer samples."
+)
+@click.option("--samples-only", is_flag=True, help="Drop kept samples, keep the statistics.")
+@click.option("--yes", is_flag=True, help="Do it; without, only say what would go.")
+def prune(
+    place: Path | None,
+    kernel: str | None,
+    device: str | None,
+    older_days: float | None,
+    below: int | None,
+    samples_only: bool,
+    yes: bool,
+) -> int:
+    """Remove layouts from a history, by kernel, device, age or number of samples.
+
+    \b
+    Example:
+      memsim history prune --older-days 90 --below 10 --store runs.db --yes
+    """
+    import time
+
+    if not any((kernel, device, older_days is not None, below, samples_only)):
+        raise MemsimError(
+            "name what to prune: --kernel, --device, --older-days, --below or --samples-only"
+        )
+    with _open(place) as store:
+        going = _chosen(store, kernel, device)
+        if older_days is not None:
+            limit = time.time() - older_days * DAY_S
+            going = [r for r in going if r.last_at < limit]
+        if below is not None:
+            going = [r for r in going if r.accepted.n < below]
+        n_samples = sum(r.accepted.n for r in going)
+        what = "the kept samples of " if samples_only else ""
+        said = f"{what}{len(going)} layouts with {n_samples} samples"
+        if not yes:
+            click.echo(f"would remove {said}; --yes does it")
+            return 0
+        store.prune(keys=[r.key for r in going], samples_only=samples_only)
+    click.echo(f"removed {said}")
+    return 0

@@ -1,0 +1,70 @@
+"""The command that lists measurement kernels: kernels.
+
+Imports nothing heavy: the group's help loads it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from memsim.output import console
+
+if TYPE_CHECKING:
+    from calib.kernels.collection import Generator
+
+MATCHES = ("superset", "subset", "identical", "intersect")
+
+
+@click.command()
+@click.argument("tags", nargs=-1, metavar="[TAG]...")
+@click.option(
+    "--tags",
+    "show_tags",
+    is_flag=True,
+    help="List every generator with its tags, and the values that its arguments may have.",
+)
+@click.option(
+    "--match",
+    type=click.Choice(MATCHES),
+    default="superset",
+    show_default=True,
+    help="When a generator's tags match those given: it has them all, no others, the same, one.",
+)
+def kernels(tags: tuple[str, ...], show_tags: bool, match: str) -> int:
+    """List the measurement kernels that tags choose.
+
+    A TAG is a word that a generator has, or ARGUMENT:VALUE,VALUE. Every combination of the values
+    that are left is a kernel.
+
+    \b
+    Examples:
+      memsim kernels --tags
+      memsim kernels matmul_sq prefetch:True dtype:float32 n:256,512
+    """
+    from calib.kernels import ALL_GENERATORS, KernelCollection, MatchCondition
+
+    collection = KernelCollection(ALL_GENERATORS, generator_match_cond=MatchCondition(match))
+    if show_tags or not tags:
+        chosen = collection.matching(tags)[0] if tags else list(ALL_GENERATORS)
+        _show_generators(chosen)
+        return 0
+    for kernel in collection.generate_kernels(tags):
+        click.echo(kernel.name)
+    return 0
+
+
+def _show_generators(generators: list[Generator]) -> None:
+    from rich.table import Table
+
+    table = Table(show_lines=True)
+    for column in ("generator", "tags", "arguments", "what it makes"):
+        table.add_column(column)
+    for each in generators:
+        arguments = "\n".join(
+            f"{name}:{','.join(map(str, argument.default))}"
+            for name, argument in each.arguments.items()
+        )
+        table.add_row(each.name, "\n".join(sorted(each.tags)), arguments, each.description)
+    console().print(table)

@@ -1,0 +1,111 @@
+"""`memsim predict KERNEL --model FILE`: what a fitted model says of a kernel.
+
+Imports nothing heavy: the group's help loads it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from memsim.errors import MemsimError
+from memsim.output import STDOUT, check_outputs, console
+
+if TYPE_CHECKING:
+    from calib.breakdown import Breakdown
+    from calib.saved_model import SavedModel
+
+GENERATOR = "uipick:"
+
+
+def predict_with_model(
+    spec: str,
+    model_path: Path,
+    settings: Mapping[str, str],
+    *,
+    plot: Path | None = None,
+    json_out: Path | None = None,
+) -> int:
+    """Prints a kernel's predicted time in named parts, with its interval; returns the exit code.
+
+    spec : FILE.py:NAME, PACKAGE.MODULE:NAME, or `uipick:GENERATOR`, whose settings are tags
+    plot : a stacked bar, by its suffix .png, .svg or .pdf; json_out : the same numbers
+    """
+    from calib.breakdown import break_down, draw, uncovered
+    from calib.gather import feature_arrays
+    from calib.saved_model import load_model
+
+    check_outputs({"--plot": plot, "--json": json_out}, inputs=(model_path,))
+    if plot is not None and plot.suffix not in (".png", ".svg", ".pdf"):
+        raise MemsimError(f"--plot must end in .png, .svg or .pdf, got {plot}")
+    saved = load_model(model_path)
+    kernel, env, title = _kernel(spec, settings)
+    features = feature_arrays(saved.model.input_features, kernel, env)
+    breakdown = break_down(saved.fit, title, features)
+    missed = uncovered(saved, kernel, {name: float(v) for name, v in features.items()})
+    if json_out == STDOUT:
+        click.echo(json.dumps(breakdown.as_json(), indent=1))
+    else:
+        _show(saved, breakdown)
+    if missed:
+        shown = ", ".join(missed[:4]) + (", ..." if len(missed) > 4 else "")
+        click.echo(
+            f"memsim: the model counts {len(missed)} global accesses of the kernel not at all:"
+            f" {shown}; its prediction leaves them out",
+            err=True,
+        )
+    if json_out is not None and json_out != STDOUT:
+        json_out.write_text(json.dumps(breakdown.as_json(), indent=1), encoding="utf-8")
+        click.echo(f"wrote {json_out}", err=True)
+    if plot is not None:
+        draw([breakdown], plot)
+        click.echo(f"wrote {plot}", err=True)
+    return 0
+
+
+def _kernel(spec: str, settings: Mapping[str, str]) -> tuple[Any, Mapping[str, int], str]:
+    """The kernel, its sizes and a title."""
+    if spec.startswith(GENERATOR):
+        from calib.kernels import ALL_GENERATORS, KernelCollection
+
+        tags = [spec.removeprefix(GENERATOR), *(f"{k}:{v}" for k, v in settings.items())]
+        found = KernelCollection(ALL_GENERATORS).generate_kernels(tags)
+        if len(found) > 1:
+            names = "; ".join(kernel.name for kernel in found[:3])
+            raise MemsimError(
+                f"{spec} is {len(found)} kernels ({names}, ...): --set what tells them apart"
+            )
+        return found[0], found[0].env, found[0].name
+    from calib.shapes import sizes_of
+    from tracegen.load import load_kernel
+
+    workload = load_kernel(spec, settings)
+    title = " ".join([spec.rpartition(":")[2], *(f"{k}={v}" for k, v in settings.items())])
+    return workload, sizes_of(workload), title
+
+
+def _show(saved: SavedModel, breakdown: Breakdown) -> None:
+    from rich.table import Table
+
+    table = Table(title=f"{breakdown.kernel}: model {saved.name}, {saved.device}, {saved.date}")
+    table.add_column("part")
+    table.add_column("of")
+    table.add_column("visible, s", justify="right")
+    table.add_column("share", justify="right")
+    table.add_column("alone, s", justify="right")
+    table.add_column("counts")
+    for part in breakdown.parts:
+        counts = " ".join(f"{name}={value:.4g}" for name, value in part.features.items())
+        share = part.value / breakdown.value if breakdown.value else 0.0
+        table.add_row(
+            part.name, part.cost, f"{part.value:.4g}", f"{share:.1%}", f"{part.alone:.4g}", counts
+        )
+    screen = console()
+    screen.print(table)
+    screen.print(
+        f"{breakdown.value:.4g} s, 95 % interval {breakdown.low:.4g} to {breakdown.high:.4g} s"
+    )

@@ -1,0 +1,365 @@
+"""Model expressions: text in, a symbolic tree out, its derivatives, its value over arrays.
+
+    p_a * f_op_float32_madd + overlap(c_gmem, c_onchip, p_edge)
+
+Numbers, + - * / ** and parentheses; parameters `p_...`; features `f_...`, which may hold the
+feature language's own `:{};<>`; named costs `c_...`, which stand for expressions of their own; and
+the functions of FUNCTIONS, with `overlap`. Nothing is executed: what is not of this list is refused
+with a caret under it.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from pymbolic import primitives
+from pymbolic.mapper.differentiator import DifferentiationMapper
+from pymbolic.mapper.evaluator import EvaluationMapper
+
+from memsim.errors import MemsimError
+
+Tree = Any
+"""A pymbolic expression, or a number."""
+
+MAX_LENGTH, MAX_DEPTH = 100_000, 60
+
+
+class ExpressionError(MemsimError):
+    """A model's expression, or a feature's name, cannot be read."""
+
+
+def _contrast(a: Any, b: Any) -> Any:
+    total = np.asarray(a + b, np.float64)
+    return np.divide(a - b, total, out=np.zeros_like(total), where=total != 0)
+
+
+def _contrast_slope(a: Any, b: Any) -> Any:
+    total = np.asarray(a + b, np.float64)
+    return np.divide(2.0 * b, total**2, out=np.zeros_like(total), where=total != 0)
+
+
+FUNCTIONS: dict[str, tuple[int, Callable[..., Any]]] = {
+    "tanh": (1, np.tanh),
+    "exp": (1, np.exp),
+    "log": (1, np.log),
+    "sqrt": (1, np.sqrt),
+    "abs": (1, np.abs),
+    "max": (2, np.maximum),
+    "min": (2, np.minimum),
+    "contrast": (2, _contrast),
+}
+"""What an expression may call, with the number of its arguments.
+
+abs, max and min have no derivative where they bend; there the Jacobian takes the side of the first
+argument. contrast(a, b) = (a - b) / (a + b), and 0 where both are 0. Besides these,
+overlap(a, b, e) = a s + b (1 - s) with s = (tanh(e contrast(a, b)) + 1) / 2, which is seed 000's
+equations (5) and (6) with the edge made independent of the costs' unit.
+"""
+
+_HIDDEN: dict[str, Callable[..., Any]] = {
+    "_step": lambda x: np.where(np.asarray(x) >= 0, 1.0, 0.0),
+    "_sign": lambda x: np.where(np.asarray(x) >= 0, 1.0, -1.0),
+    "_contrast_slope": _contrast_slope,
+}
+"""What derivatives call."""
+
+_TOKEN = re.compile(
+    r"""\s*(?:
+    (?P<feature>f_(?:[A-Za-z0-9_]|:\{[^{}]*\}|:[<>=!]{0,2}[A-Za-z0-9_.]+)*)
+    |(?P<name>[A-Za-z_]\w*)
+    |(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)
+    |(?P<sign>\*\*|[-+*/(),])
+    |(?P<end>$)
+    )""",
+    re.VERBOSE,
+)
+
+
+def parse(text: str, costs: Mapping[str, Tree] | None = None) -> Tree:
+    """The tree of an expression; raises ExpressionError with a caret under what is wrong.
+
+    costs : what the names `c_...` stand for
+    """
+    if len(text) > MAX_LENGTH:
+        raise ExpressionError(f"an expression has at most {MAX_LENGTH} characters, got {len(text)}")
+    return _Parser(text, costs or {}).all()
+
+
+def names(tree: Tree, prefix: str, *, in_calls: bool = True) -> tuple[str, ...]:
+    """The variables of a tree that begin with the prefix, in order of appearance.
+
+    in_calls : those among functions' arguments too
+    """
+    found: dict[str, None] = {}
+    _collect(tree, found, in_calls)
+    return tuple(name for name in found if name.startswith(prefix))
+
+
+def derivative(tree: Tree, name: str, *, frozen_calls: bool = False) -> Tree:
+    """The tree's derivative by a variable.
+
+    frozen_calls : take what functions return for constant
+    """
+    mapper = _FrozenDerivative if frozen_calls else _Derivative
+    return mapper(primitives.Variable(name), _outer_derivative)(tree)
+
+
+def evaluate(tree: Tree, values: Mapping[str, Any]) -> npt.NDArray[np.float64]:
+    """The tree's value; arrays among the values broadcast.
+
+    What is no number (a root of a negative one) comes back as nan.
+    """
+    return evaluate_all((tree,), values)[0]
+
+
+def evaluate_all(trees: Iterable[Tree], values: Mapping[str, Any]) -> list[npt.NDArray[np.float64]]:
+    """As `evaluate`, of several trees; what they share is evaluated once."""
+    evaluation = _Evaluation(values)
+    with np.errstate(all="ignore"):
+        return [np.asarray(evaluation(tree), np.float64) for tree in trees]
+
+
+_REPEATED = (primitives.Call, primitives.Sum, primitives.Product, primitives.Quotient)
+
+
+class _Evaluation(EvaluationMapper):  # type: ignore[misc]
+    """pymbolic's, for the functions of this module; a subtree that is met again is not redone.
+
+    Derivatives hold their expression's own subtrees, so these are told apart by identity.
+    """
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        super().__init__(values)
+        self.known: dict[int, Any] = {}
+
+    def rec(self, expr: Any) -> Any:
+        if not isinstance(expr, _REPEATED):
+            return super().rec(expr)
+        key = id(expr)
+        if key not in self.known:
+            self.known[key] = super().rec(expr)
+        return self.known[key]
+
+    __call__ = rec
+
+    def map_call(self, expr: Any) -> Any:
+        name = expr.function.name
+        function = _HIDDEN[name] if name in _HIDDEN else FUNCTIONS[name][1]
+        return function(*(self.rec(argument) for argument in expr.parameters))
+
+    def map_power(self, expr: Any) -> Any:
+        base, exponent = self.rec(expr.base), self.rec(expr.exponent)
+        return np.asarray(base, np.float64) ** exponent
+
+    def map_quotient(self, expr: Any) -> Any:
+        return np.divide(self.rec(expr.numerator), self.rec(expr.denominator))
+
+
+class _Derivative(DifferentiationMapper):  # type: ignore[misc]
+    """pymbolic's, for the functions of this module."""
+
+    def map_call(self, expr: Any) -> Any:
+        terms = []
+        for index, argument in enumerate(expr.parameters):
+            inner = self.rec(argument)
+            if not (isinstance(inner, (int, float)) and inner == 0):
+                terms.append(self.function_map(index, expr.function.name, expr.parameters) * inner)
+        return functools.reduce(lambda a, b: a + b, terms) if terms else 0
+
+
+class _FrozenDerivative(_Derivative):
+    def map_call(self, expr: Any) -> Any:
+        return 0
+
+
+def _outer_derivative(index: int, name: str, arguments: tuple[Any, ...]) -> Tree:
+    def call(function: str, *values: Tree) -> Tree:
+        return primitives.Variable(function)(*values)
+
+    first, last = arguments[0], arguments[-1]
+    this = call(name, *arguments)
+    if name == "tanh":
+        return 1 - this**2
+    if name == "exp":
+        return this
+    if name == "log":
+        return 1 / first
+    if name == "sqrt":
+        return 1 / (2 * this)
+    if name == "abs":
+        return call("_sign", first)
+    if name in ("max", "min"):
+        first_wins = call("_step", first - last if name == "max" else last - first)
+        return first_wins if index == 0 else 1 - first_wins
+    assert name == "contrast", name
+    return (
+        call("_contrast_slope", *arguments) if index == 0 else -call("_contrast_slope", last, first)
+    )
+
+
+def _collect(tree: Tree, found: dict[str, None], in_calls: bool) -> None:
+    children: tuple[Tree, ...] = ()
+    if isinstance(tree, primitives.Variable):
+        found.setdefault(tree.name)
+    elif isinstance(tree, (primitives.Sum, primitives.Product)):
+        children = tree.children
+    elif isinstance(tree, primitives.Quotient):
+        children = (tree.numerator, tree.denominator)
+    elif isinstance(tree, primitives.Power):
+        children = (tree.base, tree.exponent)
+    elif isinstance(tree, primitives.Call) and in_calls:
+        children = tree.parameters
+    for child in children:
+        _collect(child, found, in_calls)
+
+
+class _Parser:
+    """Recursive descent; `place` is the position in the text of the token at hand."""
+
+    def __init__(self, text: str, costs: Mapping[str, Tree]) -> None:
+        self.text, self.costs = text, costs
+        self.depth = 0
+        self.behind = 0
+        self._next()
+
+    def all(self) -> Tree:
+        tree = self._sum()
+        if self.kind != "end":
+            raise self._error(f"an operator must stand before {self.token!r}")
+        return tree
+
+    def _next(self) -> None:
+        found = _TOKEN.match(self.text, self.behind)
+        if found is None:
+            self.place = (
+                self.behind + len(self.text[self.behind :]) - len(self.text[self.behind :].lstrip())
+            )
+            raise self._error(f"{self.text[self.place]!r} cannot stand here")
+        assert found.lastgroup is not None
+        self.kind, self.token = found.lastgroup, found[found.lastgroup]
+        self.place, self.behind = found.start(found.lastgroup), found.end()
+
+    def _error(self, rule: str) -> ExpressionError:
+        line_start = self.text.rfind("\n", 0, self.place) + 1
+        line = self.text[line_start:].split("\n", 1)[0]
+        left = max(self.place - line_start - 60, 0)
+        caret = " " * (self.place - line_start - left) + "^"
+        return ExpressionError(f"{rule}\n  {line[left : left + 120]}\n  {caret}")
+
+    def _take(self, sign: str) -> bool:
+        if self.kind == "sign" and self.token == sign:
+            self._next()
+            return True
+        return False
+
+    def _demand(self, sign: str) -> None:
+        if not self._take(sign):
+            raise self._error(f"{sign!r} is missing")
+
+    def _sum(self) -> Tree:
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            raise self._error(f"parentheses nest at most {MAX_DEPTH} deep")
+        terms = [self._product()]
+        while self.kind == "sign" and self.token in "+-":
+            minus = self.token == "-"
+            self._next()
+            term = self._product()
+            terms.append(_product((-1, term)) if minus else term)
+        self.depth -= 1
+        return terms[0] if len(terms) == 1 else primitives.Sum(tuple(terms))
+
+    def _product(self) -> Tree:
+        tree = self._signed()
+        while True:
+            if self._take("*"):
+                tree = _product((tree, self._signed()))
+            elif self._take("/"):
+                tree = primitives.Quotient(tree, self._signed())
+            else:
+                return tree
+
+    def _signed(self) -> Tree:
+        minus = False
+        while self.kind == "sign" and self.token in "+-":
+            minus ^= self.token == "-"
+            self._next()
+        tree = self._power()
+        return _product((-1, tree)) if minus else tree
+
+    def _power(self) -> Tree:
+        base = self._atom()
+        if not self._take("**"):
+            return base
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            raise self._error(f"powers nest at most {MAX_DEPTH} deep")
+        exponent = self._signed()
+        self.depth -= 1
+        return primitives.Power(base, exponent)
+
+    def _atom(self) -> Tree:
+        if self.kind == "number":
+            number = float(self.token)
+            if not np.isfinite(number):
+                raise self._error("a number is too large")
+            self._next()
+            return int(number) if number.is_integer() and abs(number) < 2**53 else number
+        if self.kind == "feature":
+            name = self.token
+            if name == "f_" or self.text[self.behind : self.behind + 1] in tuple(":{};<>"):
+                self.place = self.behind
+                raise self._error(f"no feature's name goes on like this after {name!r}")
+            self._next()
+            return primitives.Variable(name)
+        if self.kind == "name":
+            return self._named()
+        if self._take("("):
+            tree = self._sum()
+            self._demand(")")
+            return tree
+        if self.kind == "end":
+            raise self._error("the expression ends where a value should stand")
+        raise self._error(f"a value must stand here, got {self.token!r}")
+
+    def _named(self) -> Tree:
+        name = self.token
+        if name.startswith("p_") and len(name) > 2:
+            self._next()
+            return primitives.Variable(name)
+        if name in self.costs:
+            self._next()
+            return self.costs[name]
+        if name not in FUNCTIONS and name != "overlap":
+            raise self._error(
+                f"{name!r} is none of: p_..., f_..., {', '.join(self.costs) or 'c_...'} or a"
+                f" function ({', '.join(FUNCTIONS)}, overlap)"
+            )
+        start = self.place
+        self._next()
+        self._demand("(")
+        arguments = [self._sum()]
+        while self._take(","):
+            arguments.append(self._sum())
+        self._demand(")")
+        wanted = 3 if name == "overlap" else FUNCTIONS[name][0]
+        if len(arguments) != wanted:
+            self.place = start
+            raise self._error(f"{name} takes {wanted} arguments, got {len(arguments)}")
+        if name != "overlap":
+            return primitives.Variable(name)(*arguments)
+        a, b, edge = arguments
+        tanh, contrast = primitives.Variable("tanh"), primitives.Variable("contrast")
+        switch = primitives.Quotient(1 + tanh(_product((edge, contrast(a, b)))), 2)
+        return primitives.Sum(
+            (_product((a, switch)), _product((b, primitives.Sum((1, _product((-1, switch)))))))
+        )
+
+
+def _product(factors: tuple[Tree, ...]) -> Tree:
+    return primitives.Product(factors)

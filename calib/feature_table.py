@@ -1,0 +1,80 @@
+"""Feature values of many kernels: what a model is fitted to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from memsim.errors import MemsimError
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FeatureTable:
+    """A row a kernel, a column a feature.
+
+    output : the feature that a model is to give
+    kernels : a name for each row
+    values : feature -> (n_kernel,) float64, the output among them
+    scale : (n_kernel,), what each row was divided by; None as gathered
+    spread : (n_kernel,), half-widths of the outputs' 95 % intervals where they were measured
+
+    Raises MemsimError where the lengths differ, an output is not positive, or a value is no number.
+    """
+
+    output: str
+    kernels: tuple[str, ...]
+    values: Mapping[str, Floats]
+    scale: Floats | None = None
+    spread: Floats | None = None
+
+    def __post_init__(self) -> None:
+        if self.output not in self.values:
+            raise MemsimError(f"no values of the output feature {self.output}")
+        for name, column in self.values.items():
+            if np.shape(column) != (len(self.kernels),):
+                raise MemsimError(
+                    f"{name} must have one value for each of {len(self.kernels)} kernels,"
+                    f" got shape {np.shape(column)}"
+                )
+            self._refuse(name, ~np.isfinite(column), "must be a finite number")
+        self._refuse(self.output, self.values[self.output] <= 0, "must be positive")
+
+    def _refuse(self, feature: str, wrong: npt.NDArray[np.bool_], rule: str) -> None:
+        if wrong.any():
+            row = int(np.argmax(wrong))
+            raise MemsimError(
+                f"{feature} of kernel {self.kernels[row]} {rule}, got {self.values[feature][row]}"
+            )
+
+    def __len__(self) -> int:
+        return len(self.kernels)
+
+    @property
+    def outputs(self) -> Floats:
+        return self.values[self.output]
+
+    def unscaled(self) -> FeatureTable:
+        """The table as it was gathered."""
+        if self.scale is None:
+            return self
+        return FeatureTable(
+            output=self.output,
+            kernels=self.kernels,
+            values={name: column * self.scale for name, column in self.values.items()},
+            spread=None if self.spread is None else self.spread * self.scale,
+        )
+
+    def rows(self, chosen: npt.NDArray[np.bool_]) -> FeatureTable:
+        """The chosen rows only."""
+        return FeatureTable(
+            output=self.output,
+            kernels=tuple(n for n, keep in zip(self.kernels, chosen, strict=True) if keep),
+            values={name: column[chosen] for name, column in self.values.items()},
+            scale=None if self.scale is None else self.scale[chosen],
+            spread=None if self.spread is None else self.spread[chosen],
+        )

@@ -1,0 +1,159 @@
+"""Values of features: counted, simulated, timed, or the user's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, Literal
+
+import numpy as np
+
+from calib.control_flow import Taken, TripCounts
+from calib.counting import SUBGROUP_SIZE, CountOptions, kernel_counts
+from calib.features import (
+    Feature,
+    FeatureError,
+    SimulatedFeature,
+    UserFeature,
+    WallTimeFeature,
+    parse_feature,
+    registered,
+)
+from memsim.errors import KernelError
+from memsim.machine import Machine
+from tracegen.workload import Workload
+
+TIMING_TRIALS = 60
+"""Runs of a kernel whose time is taken (seed 000, section 6.1.4)."""
+REPLAY_TRIALS = 32
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluationContext:
+    """What values depend on beside the kernel and its size.
+
+    subgroup_size, index_arithmetic, trip_counts, taken : see counting.CountOptions
+    machine, seed, replay_trials : of simulated features
+    snapshot_groups : work-groups that these trace, None for as many as the tracer takes
+    cl_context : the pyopencl.Context for tracing, and for wall times whose feature names no device
+    timing_trials, statistic : of wall times
+    """
+
+    subgroup_size: int = SUBGROUP_SIZE
+    index_arithmetic: bool = False
+    trip_counts: TripCounts = field(default_factory=dict)
+    taken: Taken = field(default_factory=dict)
+    machine: Machine | str | None = None
+    seed: int = 0
+    replay_trials: int = REPLAY_TRIALS
+    snapshot_groups: int | None = None
+    cl_context: Any = None
+    timing_trials: int = TIMING_TRIALS
+    statistic: Literal["median", "minimum", "mean"] = "median"
+
+    def count_options(self, kernel: Any) -> CountOptions:
+        """Options for `count`, with the trip counts that a measurement kernel brings along."""
+        own = getattr(kernel, "trip_counts", None) or {}
+        return CountOptions(
+            subgroup_size=self.subgroup_size,
+            index_arithmetic=self.index_arithmetic,
+            trip_counts={**own, **self.trip_counts},
+            taken=self.taken,
+        )
+
+
+def evaluate(
+    feature: str | Feature,
+    kernel: Any,
+    env: Mapping[str, int],
+    *,
+    context: EvaluationContext | None = None,
+) -> float:
+    """The value of a feature of a kernel at one size.
+
+    kernel : loopy.TranslationUnit, tracegen.Workload, or what has them as `.kernel` and
+        `.arguments` (a UIPiCK measurement kernel)
+    env : size parameters by name; the rest of a kernel's arguments are its own, or made up
+
+    Raises FeatureError and KernelError as `calib.count` does, and where the feature needs a machine
+    and none is given.
+    """
+    context = context or EvaluationContext()
+    parsed = _parsed(feature) if isinstance(feature, str) else feature
+    if isinstance(parsed, WallTimeFeature):
+        return _wall_time(parsed, kernel, env, context)
+    if isinstance(parsed, UserFeature):
+        return float(registered(parsed.name)(kernel, env, context))
+    if isinstance(parsed, SimulatedFeature):
+        if context.machine is None:
+            raise FeatureError(f"{parsed} needs a machine: EvaluationContext(machine='v100')")
+        from calib.simulated_features import simulated
+
+        return simulated(parsed, kernel, env, context)
+    return float(_count(parsed, kernel, context).value(env))
+
+
+def evaluate_all(
+    features: Iterable[str],
+    kernel: Any,
+    env: Mapping[str, int],
+    *,
+    context: EvaluationContext | None = None,
+) -> dict[str, float]:
+    """As `evaluate`, of several features."""
+    return {each: evaluate(each, kernel, env, context=context) for each in features}
+
+
+def workload_of(kernel: Any, env: Mapping[str, int]) -> Workload:
+    """A kernel with arguments for one size.
+
+    A Workload's, and a measurement kernel's, are its own: KernelError where they are of another
+    size. A bare TranslationUnit's are made up.
+    """
+    import loopy as lp
+
+    if isinstance(kernel, lp.TranslationUnit):
+        from tracegen.made_up import arguments
+
+        scalars = {a.name for a in kernel.default_entrypoint.args if isinstance(a, lp.ValueArg)}
+        given = {name: str(value) for name, value in env.items() if name in scalars}
+        return Workload(kernel, arguments(kernel, given))
+    if isinstance(kernel, Workload):
+        _same_size(kernel.arguments, env)
+        return kernel
+    made = kernel.arguments
+    arguments_ = dict(made() if callable(made) else made)
+    _same_size({**arguments_, **getattr(kernel, "env", {})}, env)
+    return Workload(kernel.kernel, arguments_)
+
+
+def _same_size(arguments: Mapping[str, Any], env: Mapping[str, int]) -> None:
+    for name, value in env.items():
+        own = arguments.get(name)
+        if isinstance(own, (int, np.integer)) and own != value:
+            raise KernelError(f"the kernel's own arguments are for {name} = {own}, not {value}")
+
+
+@lru_cache(maxsize=4096)
+def _parsed(text: str) -> Feature:
+    return parse_feature(text)
+
+
+def _count(feature: Feature, kernel: Any, context: EvaluationContext) -> Any:
+    return kernel_counts(kernel).count(feature, context.count_options(kernel))
+
+
+def _wall_time(
+    feature: WallTimeFeature, kernel: Any, env: Mapping[str, int], context: EvaluationContext
+) -> float:
+    from calib import timing
+
+    workload = workload_of(kernel, env)
+    where = context.cl_context
+    if feature.platform or where is None:
+        where = timing.feature_context(str(feature))
+    result = timing.time_kernel(
+        workload.kernel, workload.arguments, trials=context.timing_trials, context=where
+    )
+    return result.value(context.statistic)

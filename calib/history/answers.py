@@ -1,0 +1,332 @@
+"""Answers from a history: the kind they come from, on how many samples, with an interval.
+
+A key with ten samples is answered by its mean. One with fewer is blended with what is known without
+them, the kernel's own regression or a model given by the caller; one never seen is answered by that
+alone. Every answer says so.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from calib.history.errors import HistoryError
+from calib.history.key import Key
+from calib.history.model_kinds import HISTORY, Verdict, history_misfit, verdicts
+from calib.history.records import Record
+from calib.history.regression import CONFIDENCE, LEAST_SAMPLES, Question, student
+from calib.history.store import Store
+
+UNKNOWN_VARIATION = 0.1
+"""Relative deviation of a launch that is assumed until a key, or the kernel's others, show theirs."""
+NORMAL_95 = 1.959963984540054
+BLEND = "blend"
+MORE_THAN_LAYOUT = (
+    "no kind that goes by layout or size can fit; tell these launches apart by a term, a linear"
+    " regression over it is the better kind"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prior:
+    """What a model says of a launch that was never timed.
+
+    deviation : relative standard deviation of its error: how far off it usually is
+    kind : which model, as the answer is to say it: `calibrated model`, `uncalibrated model`
+    """
+
+    time_s: float
+    deviation: float
+    kind: str
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.time_s) and self.time_s > 0.0 and self.deviation > 0.0):
+            raise HistoryError(
+                f"a prior needs a time and a deviation above 0, got {self.time_s} s and"
+                f" {self.deviation}"
+            )
+
+
+AskPrior = Callable[[Key, Question], Prior | None]
+"""The model to ask about what the history does not know; None where it cannot tell either."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """A predicted time.
+
+    kind : which kind of model it comes from
+    low_s, high_s : the next launch lies between with CONFIDENCE, if the model fits
+    n_samples : that it rests on
+    calibrated : enough samples, and enough spread of sizes
+    fits : False where the model is known to miss; `note` then names the better kind
+    note : the reasoning, in a sentence or two
+    """
+
+    time_s: float
+    low_s: float
+    high_s: float
+    kind: str
+    n_samples: int
+    calibrated: bool
+    fits: bool
+    note: str
+
+    def __str__(self) -> str:
+        return (
+            f"{self.time_s * 1e6:.4g} us [{self.low_s * 1e6:.4g}, {self.high_s * 1e6:.4g}]"
+            f" by {self.kind} on {self.n_samples} samples"
+            f"{'' if self.calibrated else ', not calibrated'}"
+            f"{'' if self.fits else ', does not fit'}: {self.note}"
+        )
+
+
+def answer(
+    store: Store,
+    key: Key,
+    *,
+    size_bytes: int = 0,
+    terms: Mapping[str, float] | None = None,
+    prior: AskPrior | None = None,
+    kind: str | None = None,
+) -> Answer:
+    """The time of a launch of this key.
+
+    prior : asked where the history and its regressions do not know enough
+    kind : insist on one kind, even where it does not fit: the answer then names the better one
+    Raises HistoryError where nothing is known, and says what is kept aside for other drivers.
+    """
+    record = store.get(key)
+    if kind is None and record is not None and record.accepted.n >= LEAST_SAMPLES:
+        return _by_history(record)
+    records = store.records(kernel=key.kernel, device=key.device, driver=key.driver)
+    question = Question(
+        size_bytes=size_bytes or (record.size_bytes if record else 0),
+        terms=terms or (record.terms if record else None),
+    )
+    if kind is not None:
+        return _of_kind(kind, record, records, question)
+    before = _regression_prior(records, question)
+    if before is None and prior is not None:
+        before = prior(key, question)
+    if record is not None and record.accepted.n > 0:
+        if before is None:
+            return _few_samples(record)
+        return blend(record, before, _usual_variation(records))
+    if before is None:
+        raise HistoryError(_nothing(store, key))
+    return _by_prior(before, _aside(store, key))
+
+
+def fresh_time(store: Store, key: Key, max_age_s: float) -> float | None:
+    """The mean time of a key that is calibrated, fits, and was measured lately; None otherwise.
+
+    max_age_s : how old its last sample may be, in seconds
+    For the output features of calibrated models, `f_cl_wall_time_...`.
+    """
+    record = store.get(key)
+    if record is None or record.accepted.n < LEAST_SAMPLES:
+        return None
+    if time.time() - record.last_at > max_age_s or history_misfit(record):
+        return None
+    return record.accepted.mean
+
+
+def blend(record: Record, before: Prior, usual_variation: float = UNKNOWN_VARIATION) -> Answer:
+    """A few samples and a prior, weighted by how sure each is.
+
+    In logarithms, with prior deviation p and the samples' mean's deviation s/sqrt(n), the weight of
+    the samples is w = p^2 / (p^2 + s^2/n) (normal with normal prior). s is pooled: the key's own
+    squared deviations, and two samples' worth of the usual one.
+    """
+    state = record.accepted
+    own = state.m2 / state.mean**2
+    s2 = (own + 2 * usual_variation**2) / (state.n - 1 + 2)
+    of_mean, of_prior = s2 / state.n, before.deviation**2
+    weight = of_prior / (of_prior + of_mean)
+    time_s = math.exp(weight * math.log(state.mean) + (1 - weight) * math.log(before.time_s))
+    left = math.sqrt(of_prior * of_mean / (of_prior + of_mean) + s2)
+    factor = math.exp(NORMAL_95 * left)
+    return Answer(
+        time_s=time_s,
+        low_s=time_s / factor,
+        high_s=time_s * factor,
+        kind=BLEND,
+        n_samples=state.n,
+        calibrated=False,
+        fits=True,
+        note=(
+            f"{state.n} samples of mean {state.mean * 1e6:.4g} us, known to {math.sqrt(of_mean):.1%},"
+            f" weigh {weight:.2f}; {before.kind} says {before.time_s * 1e6:.4g} us, known to"
+            f" {before.deviation:.0%}, and weighs {1 - weight:.2f}"
+        ),
+    )
+
+
+def _by_history(record: Record) -> Answer:
+    state = record.accepted
+    half = student(state.n - 1) * state.deviation * math.sqrt(1 + 1 / state.n)
+    misfit = history_misfit(record)
+    note = f"mean of {state.n} launches of this layout"
+    if record.rejected:
+        note += f", {record.rejected} outliers aside"
+    if misfit:
+        note += f"; {misfit}: {MORE_THAN_LAYOUT}"
+    elif shift := _drift(record):
+        note += f"; {shift}"
+    return Answer(
+        time_s=state.mean,
+        low_s=max(state.mean - half, 0.0),
+        high_s=state.mean + half,
+        kind=HISTORY,
+        n_samples=state.n,
+        calibrated=True,
+        fits=not misfit,
+        note=note,
+    )
+
+
+def _drift(record: Record) -> str:
+    """Whether the latest launches have left the mean of all; empty where not."""
+    state = record.accepted
+    if record.seen <= 2 * len(record.recent):
+        return ""
+    lately = float(np.median(record.recent))
+    if abs(lately - state.mean) <= 4 * state.deviation:
+        return ""
+    return f"the latest {len(record.recent)} launches took {lately * 1e6:.4g} us: it has changed"
+
+
+def _few_samples(record: Record) -> Answer:
+    state = record.accepted
+    variation = state.variation if state.n > 2 else max(UNKNOWN_VARIATION, state.variation)
+    if math.isnan(variation):
+        variation = UNKNOWN_VARIATION
+    width = student(max(state.n - 1, 1)) * variation * math.sqrt(1 + 1 / state.n)
+    return Answer(
+        time_s=state.mean,
+        low_s=state.mean * max(1 - width, 0.0),
+        high_s=state.mean * (1 + width),
+        kind=HISTORY,
+        n_samples=state.n,
+        calibrated=False,
+        fits=True,
+        note=f"{state.n} of the {LEAST_SAMPLES} samples that a calibrated mean needs, and no model",
+    )
+
+
+def _by_prior(before: Prior, aside: str) -> Answer:
+    factor = math.exp(NORMAL_95 * before.deviation)
+    return Answer(
+        time_s=before.time_s,
+        low_s=before.time_s / factor,
+        high_s=before.time_s * factor,
+        kind=before.kind,
+        n_samples=0,
+        calibrated=not before.kind.startswith("uncalibrated"),
+        fits=True,
+        note=f"this layout was never timed here: {before.kind} alone{aside}",
+    )
+
+
+def _regression_prior(records: Sequence[Record], question: Question) -> Prior | None:
+    """The best regression that is calibrated and fits, with its own interval as deviation."""
+    for verdict in verdicts(records):
+        if verdict.model is None or not verdict.fits:
+            continue
+        if not _can_ask(verdict.kind, question):
+            continue
+        try:
+            time_s, _, high_s = verdict.model.predict(question)
+        except HistoryError:
+            continue
+        kind = verdict.kind
+        if not verdict.model.covers(question):
+            kind += " beyond the measured range"
+        deviation = max(math.log(high_s / time_s) / NORMAL_95, verdict.error, 1e-6)
+        return Prior(time_s=time_s, deviation=deviation, kind=kind)
+    return None
+
+
+def _can_ask(kind: str, question: Question) -> bool:
+    return bool(question.terms) if kind == "linear regression" else question.size_bytes > 0
+
+
+def _of_kind(
+    kind: str, record: Record | None, records: Sequence[Record], question: Question
+) -> Answer:
+    found = verdicts(records)
+    verdict = next((v for v in found if v.kind == kind), None)
+    if verdict is None:
+        kinds = ", ".join(v.kind for v in found)
+        raise HistoryError(f"no kind of model {kind!r}: choose one of {kinds}")
+    if kind == HISTORY:
+        if record is None or record.accepted.n == 0:
+            raise HistoryError(f"no history of this layout: {_better(found, HISTORY)}")
+        ready = record.accepted.n >= LEAST_SAMPLES
+        return _by_history(record) if ready else _few_samples(record)
+    if verdict.model is None:
+        raise HistoryError(f"{kind} is not calibrated: {verdict.reason}; {_better(found, kind)}")
+    if not _can_ask(kind, question):
+        raise HistoryError(f"{kind} needs the {'terms' if kind.startswith('linear') else 'size'}")
+    time_s, low_s, high_s = verdict.model.predict(question)
+    note = verdict.reason
+    if not verdict.fits:
+        note += f"; misses layouts left out by {verdict.error:.0%}: {_better(found, kind)}"
+    if not verdict.model.covers(question):
+        note += "; beyond the measured range"
+    return Answer(
+        time_s=time_s,
+        low_s=low_s,
+        high_s=high_s,
+        kind=kind,
+        n_samples=verdict.n_samples,
+        calibrated=True,
+        fits=verdict.fits,
+        note=note,
+    )
+
+
+def _better(found: Sequence[Verdict], than: str) -> str:
+    for verdict in found:
+        if verdict.kind != than and verdict.calibrated and verdict.fits:
+            return f"{verdict.kind} is the better kind ({verdict.reason})"
+    return f"no other kind fits either: {MORE_THAN_LAYOUT}"
+
+
+def _usual_variation(records: Sequence[Record]) -> float:
+    known = [r.accepted.variation for r in records if r.accepted.n >= LEAST_SAMPLES]
+    return max(float(np.median(known)), 1e-3) if known else UNKNOWN_VARIATION
+
+
+def _aside(store: Store, key: Key) -> str:
+    others = store.other_drivers(key)
+    if not others:
+        return ""
+    samples = sum(r.accepted.n for r in others)
+    drivers = ", ".join(sorted({r.key.driver or "unnamed" for r in others}))
+    return f"; {samples} samples under other drivers ({drivers}) are kept aside"
+
+
+def _nothing(store: Store, key: Key) -> str:
+    return (
+        f"nothing is known of {key.kernel} on {key.device} with layout {key.layout:08x}"
+        f"{_aside(store, key)}; give a prior, or run it"
+    )
+
+
+__all__ = [
+    "BLEND",
+    "CONFIDENCE",
+    "UNKNOWN_VARIATION",
+    "Answer",
+    "AskPrior",
+    "Prior",
+    "answer",
+    "blend",
+    "fresh_time",
+]

@@ -1,0 +1,162 @@
+"""A history as a StarPU model, and a StarPU model as a history.
+
+StarPU has a file for each codelet: ours has one for each kernel, with a combination for each device
+(under its driver). A device's type and number are StarPU's: OpenCL unless the device is told to be a
+CPU. What StarPU cannot hold, the name of a device and of its driver, the rejected samples, extremes,
+is not in the file; reading it back gives the same means, deviations and counts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from calib.history.errors import HistoryError
+from calib.history.key import Key
+from calib.history.power_law import LogSums, solve_power_law
+from calib.history.records import Record
+from calib.history.regression import linear, power_law_with_offset
+from calib.history.starpu_file import Combination, Device, Entry, Implementation, Model
+from calib.history.statistics import Running
+
+US = 1e6
+CPU, OPENCL = 0, 2
+
+
+def to_starpu(records: Sequence[Record], *, cpus: Iterable[str] = ()) -> Model:
+    """The keys of one kernel as StarPU holds them.
+
+    cpus : devices to be CPUs for StarPU; the others are OpenCL's
+    Raises HistoryError where there are none, or they are of several kernels.
+    """
+    kernels = sorted({r.key.kernel for r in records})
+    if len(kernels) != 1:
+        raise HistoryError(
+            f"a StarPU model is of one kernel, got {len(kernels)}: {', '.join(kernels)}"
+        )
+    cpu_names = set(cpus)
+    places = sorted({(r.key.device, r.key.driver) for r in records})
+    unknown = cpu_names - {device for device, _ in places}
+    if unknown:
+        raise HistoryError(f"{kernels[0]} was not run on {', '.join(sorted(unknown))}")
+    combinations = []
+    taken = {CPU: 0, OPENCL: 0}
+    for device, driver in places:
+        kind = CPU if device in cpu_names else OPENCL
+        here = [r for r in records if (r.key.device, r.key.driver) == (device, driver)]
+        combinations.append(
+            Combination(
+                devices=[Device(type=kind, id=taken[kind], cores=1)],
+                implementations=[_implementation(here)],
+            )
+        )
+        taken[kind] += 1
+    return Model(combinations=combinations)
+
+
+def _implementation(records: Sequence[Record]) -> Implementation:
+    sized = [r for r in records if r.size_bytes > 0 and r.accepted.n > 0]
+    sums = LogSums()
+    for record in sized:
+        sums = sums.add_record(record)
+    # StarPU's y is in microseconds: ln(t us) = ln(t s) + ln 10^6.
+    shift = math.log(US)
+    solved = solve_power_law(sums)
+    offset = power_law_with_offset(sized)
+    many = linear(records)
+    a, b, c = offset.coefficients if offset is not None else (math.nan,) * 3
+    return Implementation(
+        entries=[_entry(r) for r in records if r.accepted.n > 0],
+        sum_lnx=sums.lnx,
+        sum_lnx2=sums.lnx2,
+        sum_lny=sums.lny + sums.n * shift,
+        sum_lnxlny=sums.lnxlny + sums.lnx * shift,
+        alpha=solved[0] * US if solved else math.nan,
+        beta=solved[1] if solved else math.nan,
+        n=sums.n,
+        min_x=int(sums.min_x) if sized else 0,
+        max_x=int(sums.max_x),
+        a=a * US,
+        b=b,
+        c=c * US,
+        coefficients=[v * US for v in many.coefficients] if many is not None else (),
+        terms=many.names[1:] if many is not None else (),
+    )
+
+
+def _entry(record: Record) -> Entry:
+    state = record.accepted
+    mean, m2 = state.mean * US, state.m2 * US * US
+    return Entry(
+        footprint=record.key.layout,
+        size=record.size_bytes,
+        flops=0.0,
+        mean=mean,
+        deviation=math.sqrt(m2 / state.n),
+        sum=mean * state.n,
+        sum2=m2 + state.n * mean * mean,
+        n=state.n,
+    )
+
+
+def from_starpu(model: Model, symbol: str, host: str, at: float) -> list[Record]:
+    """A StarPU model's entries as records: device `HOST:cpu0_impl0`, driver `StarPU 45`.
+
+    at : when they were measured, seconds of the Unix epoch: the file's own time
+    Extremes are unknown, and stand for what n, mean and deviation allow; logarithms' sums come from
+    the mean and deviation to second order. Raises HistoryError where an entry is no statistic.
+    """
+    records = []
+    for combination in model.combinations:
+        for index, implementation in enumerate(combination.implementations):
+            device = f"{host}:{combination.name}_impl{index}"
+            for entry in implementation.entries:
+                if entry.n == 0:
+                    continue
+                records.append(_record(entry, symbol, device, at))
+    return records
+
+
+def _record(entry: Entry, symbol: str, device: str, at: float) -> Record:
+    good = math.isfinite(entry.mean) and entry.mean > 0.0 and entry.deviation >= 0.0
+    if not good:
+        raise HistoryError(
+            f"entry {entry.footprint:08x} of {symbol} has mean {entry.mean} and deviation"
+            f" {entry.deviation}: no times"
+        )
+    mean, n = entry.mean / US, entry.n
+    variation = entry.deviation / entry.mean
+    m2 = n * (entry.deviation / US) ** 2
+    log = math.log(mean) - variation**2 / 2
+    # No sample of n lies further than sqrt(n - 1) population deviations from the mean (Samuelson).
+    reach = math.sqrt(max(n - 1, 0)) * entry.deviation / US
+    accepted = Running(
+        n=n,
+        mean=mean,
+        m2=m2,
+        low=max(mean - reach, 0.0),
+        high=mean + reach,
+        sum_ln=n * log,
+        sum_ln2=n * (log * log + variation**2),
+    )
+    return Record(
+        key=Key(kernel=symbol, device=device, driver="StarPU 45", layout=entry.footprint),
+        size_bytes=entry.size,
+        terms={},
+        accepted=accepted,
+        seen=n,
+        rejected=0,
+        recent=np.empty(0),
+        first_at=at,
+        last_at=at,
+        source="StarPU",
+    )
+
+
+def symbol_and_host(path: Path) -> tuple[str, str]:
+    """The codelet's symbol and the machine's name in a file's name, SYMBOL.HOST."""
+    symbol, _, host = path.name.partition(".")
+    return symbol, host or "unknown"

@@ -1,0 +1,147 @@
+"""Names a kind of launch: kernel, device, and a hash of its data's layout (seed's Figure 4).
+
+The hash is StarPU's: CRC-32C, most significant bit first, over 32- or 64-bit words in little-endian
+bytes. Its footnote 1 folds from the right, h(p1..pk) = CRC(p1, CRC(p2, .. CRC(pk, 0))): first over
+the numbers that describe one argument, then over the arguments' hashes.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from calib.history.errors import HistoryError
+
+POLYNOMIAL = 0x1EDC6F41
+"""CRC-32C (Castagnoli), as StarPU's starpu_hash_crc32c_be_n uses it: not reflected, no final xor."""
+
+
+@dataclass(frozen=True, kw_only=True, order=True)
+class Key:
+    """One kind of launch.
+
+    kernel : name or fingerprint of the kernel
+    device : which device, in words
+    driver : its driver's version: another driver's samples are never mixed with this one's
+    layout : 32-bit hash of the arguments' layout
+    """
+
+    kernel: str
+    device: str
+    layout: int
+    driver: str = ""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.layout < 2**32:
+            raise HistoryError(f"a layout is a hash of 32 bits, got {self.layout}")
+        if not self.kernel or not self.device:
+            raise HistoryError("a key needs the names of its kernel and its device")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Csr:
+    """A sparse matrix in CSR, told by its rows and its entries, as in the seed's Figure 4."""
+
+    rows: int
+    nnz: int
+
+
+@functools.cache
+def _table() -> tuple[int, ...]:
+    entries = []
+    for byte in range(256):
+        crc = byte << 24
+        for _ in range(8):
+            crc = (crc << 1) ^ (POLYNOMIAL if crc & 0x80000000 else 0)
+        entries.append(crc & 0xFFFFFFFF)
+    return tuple(entries)
+
+
+def crc32c(data: bytes, crc: int = 0) -> int:
+    """The CRC of some bytes, from the state that an earlier CRC left."""
+    table = _table()
+    for byte in data:
+        crc = ((crc << 8) & 0xFFFFFFFF) ^ table[(crc >> 24) ^ byte]
+    return crc
+
+
+def fold(parameters: Sequence[int | str]) -> int:
+    """The seed's h(p1..pk): the last parameter first, a string by its characters."""
+    crc = 0
+    for parameter in reversed(parameters):
+        if isinstance(parameter, str):
+            crc = crc32c(parameter.encode(), crc)
+        else:
+            crc = crc32c((parameter & 0xFFFFFFFFFFFFFFFF).to_bytes(8, "little"), crc)
+    return crc
+
+
+def describe(argument: Any) -> tuple[int | str, ...]:
+    """The numbers and words that tell an argument's layout, never its content.
+
+    Arrays (numpy's, pyopencl's): dtype, dimensions, shape, strides, order. CSR matrices, ours or
+    scipy's: rows and stored entries. Buffers: bytes. Integers: type and value, for they say sizes and
+    bounds; other numbers: their type. Raises HistoryError for anything else.
+    """
+    if isinstance(argument, Csr):
+        return ("csr", argument.rows, argument.nnz)
+    if hasattr(argument, "indptr") and hasattr(argument, "nnz"):
+        return ("csr", int(argument.shape[0]), int(argument.nnz))
+    if isinstance(argument, bool | np.bool_):
+        return ("bool", int(argument))
+    if isinstance(argument, int | np.integer):
+        return (np.dtype(type(argument)).str, int(argument))
+    if isinstance(argument, float | complex | np.inexact):
+        return (np.dtype(type(argument)).str,)
+    if all(hasattr(argument, name) for name in ("dtype", "shape", "strides")):
+        return _array(argument)
+    size_bytes = getattr(argument, "size", None)
+    if isinstance(size_bytes, int):
+        return ("buffer", size_bytes)
+    if argument is None:
+        return ("none",)
+    raise HistoryError(f"no layout is known for an argument of type {type(argument).__name__}")
+
+
+def _array(array: Any) -> tuple[int | str, ...]:
+    flags = array.flags
+    # A vector is contiguous both ways: it counts as C.
+    order = "C" if flags.c_contiguous else "F" if flags.f_contiguous else "A"
+    shape, strides = tuple(map(int, array.shape)), tuple(map(int, array.strides))
+    return (np.dtype(array.dtype).str, len(shape), *shape, *strides, order)
+
+
+def layout_hash(arguments: Iterable[Any]) -> int:
+    """The 32-bit hash of a launch's data: over each argument, then over the arguments.
+
+    >>> import numpy as np
+    >>> wide, tall = np.empty((512, 1024)), np.empty((1024, 512))
+    >>> layout_hash([wide]) == layout_hash([tall])
+    False
+    """
+    return fold([fold(describe(argument)) for argument in arguments])
+
+
+def total_bytes(arguments: Iterable[Any]) -> int:
+    """Bytes of all the data together: what regressions take as the size, as StarPU does."""
+    total = 0
+    for argument in arguments:
+        if hasattr(argument, "indptr") and hasattr(argument, "data"):
+            parts = (argument.indptr, argument.indices, argument.data)
+            total += sum(int(part.nbytes) for part in parts)
+        elif hasattr(argument, "nbytes") and getattr(argument, "shape", ()) != ():
+            total += int(argument.nbytes)
+        elif isinstance(getattr(argument, "size", None), int) and not np.isscalar(argument):
+            total += int(argument.size)
+    return total
+
+
+def fingerprint(name: str, source: str, options: str = "") -> str:
+    """A kernel's name and 16 hexadecimal digits that change with its source or its build options."""
+    text = "\0".join((name, source, options))
+    return f"{name}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"

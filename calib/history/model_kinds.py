@@ -1,0 +1,247 @@
+"""The kinds of model, after StarPU's: which are calibrated, which fit, and which is the better one.
+
+`per device` and `common` are the user's own functions, common with a speed-up for each device, which
+the history can measure; `history`, `power law`, `power law with offset` and `linear regression`
+calibrate themselves.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from calib.history.errors import HistoryError
+from calib.history.power_law import power_law
+from calib.history.records import Record
+from calib.history.regression import (
+    FIT_LIMIT,
+    LEAST_SAMPLES,
+    Fitted,
+    Question,
+    linear,
+    power_law_with_offset,
+)
+from calib.history.statistics import check_time, two_hills
+
+HISTORY = "history"
+VARIATION_LIMIT = 0.25
+"""Deviation over mean above which a key's mean predicts no single launch: history does not fit."""
+
+LEFT_OUT = 12
+"""Keys that are left out in turn: a nonlinear fit takes milliseconds."""
+
+Cost = Callable[[Mapping[str, float]], float]
+"""The user's own time in seconds, from terms."""
+
+Fit = Callable[[Iterable[Record]], Fitted | None]
+
+REGRESSIONS: dict[str, Fit] = {
+    "power law": power_law,
+    "power law with offset": power_law_with_offset,
+    "linear regression": linear,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class PerDevice:
+    """A function of the user's for each device (StarPU's STARPU_PER_ARCH)."""
+
+    costs: Mapping[str, Cost]
+    kind: str = "per device"
+
+    def time_s(self, device: str, terms: Mapping[str, float]) -> float:
+        """Raises HistoryError where the device has no function, or it gives no time."""
+        if device not in self.costs:
+            raise HistoryError(f"no cost function for device {device}")
+        return check_time(self.costs[device](terms))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Common:
+    """One function of the user's, and how many times faster each device is (STARPU_COMMON)."""
+
+    cost: Cost
+    speed_ups: Mapping[str, float]
+    kind: str = "common"
+
+    def time_s(self, device: str, terms: Mapping[str, float]) -> float:
+        """Raises HistoryError where the device has no speed-up, or the function gives no time."""
+        if device not in self.speed_ups:
+            raise HistoryError(f"no relative speed-up for device {device}")
+        return check_time(self.cost(terms) / self.speed_ups[device])
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpeedUp:
+    """How many times faster a device is than the reference, over layouts that both ran.
+
+    low, high : the extremes over the layouts; far apart, one factor does not fit (an affinity)
+    """
+
+    factor: float
+    low: float
+    high: float
+    n_layouts: int
+
+
+def relative_speed_ups(records: Sequence[Record], reference: str) -> dict[str, SpeedUp]:
+    """Each device against the reference: the geometric mean over (kernel, layout) that both ran.
+
+    Raises HistoryError where the reference device has no calibrated key.
+    """
+    means = {
+        (r.key.device, r.key.kernel, r.key.layout): r.accepted.mean
+        for r in records
+        if r.accepted.n >= LEAST_SAMPLES
+    }
+    if not any(device == reference for device, _, _ in means):
+        raise HistoryError(f"no calibrated history of the reference device {reference}")
+    found = {}
+    for device in sorted({device for device, _, _ in means}):
+        ratios = [
+            means[(reference, kernel, layout)] / mean
+            for (other, kernel, layout), mean in means.items()
+            if other == device and (reference, kernel, layout) in means
+        ]
+        if ratios:
+            found[device] = SpeedUp(
+                factor=math.exp(float(np.mean(np.log(ratios)))),
+                low=min(ratios),
+                high=max(ratios),
+                n_layouts=len(ratios),
+            )
+    return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """How a kind does for one kernel on one device.
+
+    error : relative error on keys it was not fitted to (leaving one size out), or the mean
+        variation of a key for `history`; nan where that cannot be told
+    """
+
+    kind: str
+    n_samples: int
+    n_keys: int
+    calibrated: bool
+    fits: bool
+    error: float
+    reason: str
+    model: Fitted | None = None
+
+
+def verdicts(records: Sequence[Record]) -> list[Verdict]:
+    """Every kind that calibrates itself, on the keys of one kernel on one device, best first.
+
+    Best is what is calibrated, fits, and errs least.
+    """
+    found = [_history(records), *(_regression(name, records) for name in REGRESSIONS)]
+    return sorted(found, key=lambda v: (not v.calibrated, not v.fits, math.isnan(v.error), v.error))
+
+
+def history_misfit(record: Record) -> str:
+    """Why a key's mean does not predict its launches; empty where it does."""
+    variation = record.accepted.variation
+    hills = two_hills(record.recent)
+    if variation > VARIATION_LIMIT:
+        why = f"a launch deviates {variation:.0%} from the mean"
+        if hills is not None:
+            why += f", {hills}"
+        return why
+    return ""
+
+
+def _history(records: Sequence[Record]) -> Verdict:
+    ready = [r for r in records if r.accepted.n >= LEAST_SAMPLES]
+    samples = sum(r.accepted.n for r in records)
+    if not ready:
+        most = max((r.accepted.n for r in records), default=0)
+        reason = f"{len(records)} layouts, none with {LEAST_SAMPLES} samples (at most {most})"
+        return Verdict(
+            kind=HISTORY,
+            n_samples=samples,
+            n_keys=len(records),
+            calibrated=False,
+            fits=False,
+            error=math.nan,
+            reason=reason,
+        )
+    error = float(np.mean([r.accepted.variation for r in ready]))
+    bad = [why for r in ready if (why := history_misfit(r))]
+    reason = f"{len(ready)} of {len(records)} layouts have {LEAST_SAMPLES} samples"
+    if bad:
+        reason += f"; {len(bad)} do not repeat: {bad[0]}"
+    # Layouts that never return: the seed's irregular application, which only a regression serves.
+    irregular = len(ready) < len(records) / 2
+    return Verdict(
+        kind=HISTORY,
+        n_samples=samples,
+        n_keys=len(records),
+        calibrated=True,
+        fits=not irregular and len(bad) <= len(ready) / 2,
+        error=error,
+        reason=reason,
+    )
+
+
+def _regression(name: str, records: Sequence[Record]) -> Verdict:
+    fit = REGRESSIONS[name]
+    model = fit(records)
+    if model is None:
+        return Verdict(
+            kind=name,
+            n_samples=sum(r.accepted.n for r in records),
+            n_keys=len(records),
+            calibrated=False,
+            fits=False,
+            error=math.nan,
+            reason=_why_not(name, records),
+        )
+    error = left_out_error(fit, records)
+    judged = model.misfit if math.isnan(error) else max(error, model.misfit)
+    return Verdict(
+        kind=name,
+        n_samples=model.n_samples,
+        n_keys=model.n_keys,
+        calibrated=True,
+        fits=judged <= FIT_LIMIT,
+        error=judged,
+        reason=f"{model.formula}; misses the layouts' means by {model.misfit:.1%} (rms)",
+        model=model,
+    )
+
+
+def _why_not(name: str, records: Sequence[Record]) -> str:
+    samples = sum(r.accepted.n for r in records)
+    if samples < LEAST_SAMPLES:
+        return f"{samples} samples of the {LEAST_SAMPLES} it needs"
+    if name == "linear regression":
+        return "needs terms that vary, and more layouts than terms"
+    return "the sizes are too much alike, or the times do not grow with them"
+
+
+def left_out_error(fit: Fit, records: Sequence[Record]) -> float:
+    """Root mean square relative error on keys, each fitted without it.
+
+    Keys at the ends of the range are not left out, for there it would be extrapolation; of the others
+    LEFT_OUT, evenly spaced. nan where too few keys are left.
+    """
+    usable = sorted((r for r in records if r.accepted.n > 0), key=lambda r: r.size_bytes)
+    inner = np.linspace(1, len(usable) - 2, min(LEFT_OUT, max(len(usable) - 2, 0)))
+    missed = []
+    for index in sorted(set(map(int, inner))):
+        model = fit(usable[:index] + usable[index + 1 :])
+        if model is None:
+            continue
+        left_out = usable[index]
+        question = Question(size_bytes=left_out.size_bytes, terms=left_out.terms)
+        try:
+            time_s, _, _ = model.predict(question)
+        except HistoryError:
+            time_s = 0.0
+        missed.append(time_s / left_out.accepted.mean - 1)
+    return float(np.sqrt(np.mean(np.square(missed)))) if missed else math.nan

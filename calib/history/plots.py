@@ -1,0 +1,170 @@
+"""The pictures that tell whether a model serves: the seed's Figures 7 and 8."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from calib.history.errors import HistoryError
+from calib.history.power_law import power_law
+from calib.history.records import Record
+from calib.history.regression import Fitted, Question, power_law_with_offset
+from calib.history.statistics import two_hills
+from memsim.output import whole_file
+
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
+"""Of the devices: Okabe and Ito's, told apart by colour-blind readers too."""
+
+FAR_APART = 4.0
+"""Longest over shortest time from which on a distribution is drawn over a logarithmic axis."""
+
+F64 = npt.NDArray[np.float64]
+
+
+def _figure() -> tuple[Any, Any]:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7.5, 5.0), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure, figure.add_subplot()
+
+
+def short(device: str, most: int = 48) -> str:
+    """A device's name, cut in the middle where it is long."""
+    if len(device) <= most:
+        return device
+    return f"{device[: most // 2]}…{device[-(most // 2 - 1) :]}"
+
+
+def plot_sizes(
+    kernel: str, records: Sequence[Record], samples: Mapping[Any, F64], path: Path
+) -> list[str]:
+    """Figure 7: time against size, every kept sample, both regressions, a colour a device.
+
+    samples : key -> (n,) seconds
+    Returns sentences: which regressions are not drawn, and why. Raises HistoryError without sizes.
+    """
+    sized = [r for r in records if r.size_bytes > 0 and r.accepted.n > 0]
+    if not sized:
+        raise HistoryError(f"no sizes are known of {kernel}: time against size cannot be drawn")
+    figure, axes = _figure()
+    said = []
+    devices = sorted({(r.key.device, r.key.driver) for r in sized})
+    for number, (device, driver) in enumerate(devices):
+        colour = COLOURS[number % len(COLOURS)]
+        here = [r for r in sized if (r.key.device, r.key.driver) == (device, driver)]
+        for record in here:
+            times = samples.get(record.key, np.empty(0))
+            axes.plot(
+                np.full(len(times), record.size_bytes),
+                times * 1e6,
+                ".",
+                color=colour,
+                alpha=0.3,
+                markersize=4,
+                markeredgewidth=0,
+            )
+        means = [r.accepted.mean * 1e6 for r in here]
+        total = sum(r.accepted.n for r in here)
+        axes.plot(
+            [r.size_bytes for r in here],
+            means,
+            "o",
+            color=colour,
+            markerfacecolor="white",
+            label=f"{short(device)}: {total} samples, mean of each layout",
+        )
+        for fit, style, name in (
+            (power_law, "--", "a nᵇ"),
+            (power_law_with_offset, "-", "a nᵇ + c"),
+        ):
+            model = fit(here)
+            if model is None:
+                said.append(f"{short(device)}: {name} is not calibrated")
+                continue
+            _draw(axes, model, here, style, colour, name)
+    axes.set(
+        xscale="log",
+        yscale="log",
+        xlabel="size of all data (bytes)",
+        ylabel="time of a launch (µs)",
+        title=f"{kernel}: time against size",
+    )
+    axes.grid(which="both", alpha=0.2)
+    axes.legend(fontsize=8)
+    _save(figure, path)
+    return said
+
+
+def _draw(
+    axes: Any, model: Fitted, records: Sequence[Record], style: str, colour: str, name: str
+) -> None:
+    sizes = np.geomspace(
+        min(r.size_bytes for r in records), max(r.size_bytes for r in records), 100
+    )
+    times = [model.predict(Question(size_bytes=int(size)))[0] * 1e6 for size in sizes]
+    axes.plot(
+        sizes,
+        times,
+        style,
+        color=colour,
+        linewidth=1.2,
+        label=f"{name}: misses the means by {model.misfit:.1%}",
+    )
+
+
+def plot_layout(kernel: str, layout: int, times_s: Mapping[str, F64], path: Path) -> dict[str, str]:
+    """Figure 8: how the times of one layout are distributed, a colour a device.
+
+    times_s : device -> (n,) seconds
+    Returns device -> what is to be said of its shape: two hills, or one. Raises HistoryError without
+    samples.
+    """
+    drawn = {device: times for device, times in times_s.items() if len(times) > 1}
+    if not drawn:
+        raise HistoryError(f"no samples are kept of {kernel} with layout {layout:08x}")
+    figure, axes = _figure()
+    said = {}
+    # One spike would leave all else in one bin: the slowest hundredth is left out of the picture.
+    shown = {d: t[t <= np.quantile(t, 0.99)] if len(t) >= 100 else t for d, t in drawn.items()}
+    low, high = (float(f([f(t) for t in shown.values()])) * 1e6 for f in (np.min, np.max))
+    n_bins = int(np.clip(max(map(len, shown.values())) // 6, 15, 80))
+    far_apart = high > FAR_APART * low
+    edges = (np.geomspace if far_apart else np.linspace)(0.98 * low, 1.02 * high, n_bins + 1)
+    for number, (device, times) in enumerate(sorted(shown.items())):
+        colour = COLOURS[number % len(COLOURS)]
+        n = len(drawn[device])
+        hills = two_hills(drawn[device])
+        said[device] = "one hill" if hills is None else str(hills)
+        axes.hist(
+            times * 1e6,
+            bins=edges,
+            weights=np.full(len(times), 100 / n),
+            color=colour,
+            alpha=0.55,
+            label=f"{short(device)}: {n} launches, {'one hill' if hills is None else 'two hills'}",
+        )
+        if hills is not None:
+            for centre in (hills.low_s, hills.high_s):
+                axes.axvline(centre * 1e6, color=colour, linestyle=":", linewidth=1.2)
+    axes.set(
+        xlabel="time of a launch (µs)",
+        ylabel="share of the launches (%)",
+        title=f"{kernel}, layout {layout:08x}: distribution of times",
+    )
+    if far_apart:
+        axes.set_xscale("log")
+    axes.grid(alpha=0.2)
+    axes.legend(fontsize=8)
+    _save(figure, path)
+    return said
+
+
+def _save(figure: Any, path: Path) -> None:
+    with whole_file(path) as temporary:
+        figure.savefig(temporary, dpi=130)

@@ -1,0 +1,121 @@
+"""time = a*n^b from running sums: what a history can fit while it is being recorded."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from calib.history.errors import HistoryError
+from calib.history.records import Record
+from calib.history.regression import LEAST_SAMPLES, SPREAD, Question, student
+from calib.history.statistics import check_time
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogSums:
+    """The running sums behind a*n^b, as StarPU's files hold them; x in bytes, y in seconds."""
+
+    n: int = 0
+    lnx: float = 0.0
+    lnx2: float = 0.0
+    lny: float = 0.0
+    lny2: float = 0.0
+    lnxlny: float = 0.0
+    min_x: float = math.inf
+    max_x: float = 0.0
+
+    def add(self, size: float, time_s: float) -> LogSums:
+        """With one more sample. Raises HistoryError where size or time is not above 0."""
+        if not size > 0.0:
+            raise HistoryError(f"a size must be above 0, got {size}")
+        y = math.log(check_time(time_s))
+        return self._with(size, 1, y, y * y)
+
+    def add_record(self, record: Record) -> LogSums:
+        """With all accepted samples of a key, whose size is one."""
+        state = record.accepted
+        return self._with(record.size_bytes, state.n, state.sum_ln, state.sum_ln2)
+
+    def _with(self, size: float, n: int, sum_y: float, sum_y2: float) -> LogSums:
+        x = math.log(size)
+        return LogSums(
+            n=self.n + n,
+            lnx=self.lnx + n * x,
+            lnx2=self.lnx2 + n * x * x,
+            lny=self.lny + sum_y,
+            lny2=self.lny2 + sum_y2,
+            lnxlny=self.lnxlny + x * sum_y,
+            min_x=min(self.min_x, size),
+            max_x=max(self.max_x, size),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PowerLaw:
+    """time = a * size^b, by least squares of logarithms; `deviation` is of ln t about it."""
+
+    a: float
+    b: float
+    deviation: float
+    sums: LogSums
+    n_keys: int
+    misfit: float
+    kind: str = "power law"
+
+    @property
+    def n_samples(self) -> int:
+        return self.sums.n
+
+    @property
+    def formula(self) -> str:
+        return f"{self.a:.4g} s * n^{self.b:.4g}"
+
+    def covers(self, question: Question) -> bool:
+        return self.sums.min_x <= question.size_bytes <= self.sums.max_x
+
+    def predict(self, record: Question) -> tuple[float, float, float]:
+        """Time and the interval that holds the next launch's with CONFIDENCE, in seconds."""
+        sums = self.sums
+        x, mean = math.log(record.size_bytes), sums.lnx / sums.n
+        sxx = sums.lnx2 - sums.lnx * mean
+        width = self.deviation * math.sqrt(1 + 1 / sums.n + (x - mean) ** 2 / sxx)
+        factor = math.exp(min(student(sums.n - 2) * width, 700.0))
+        time_s = self.a * math.exp(self.b * x)
+        return time_s, time_s / factor, time_s * factor
+
+
+def power_law(records: Iterable[Record]) -> PowerLaw | None:
+    """From the running sums of one kernel's keys on one device; None while not calibrated."""
+    used = [r for r in records if r.size_bytes > 0 and r.accepted.n > 0]
+    sums = LogSums()
+    for record in used:
+        sums = sums.add_record(record)
+    solved = solve_power_law(sums)
+    if solved is None:
+        return None
+    a, b, deviation = solved
+    missed = [a * r.size_bytes**b / r.accepted.mean - 1 for r in used]
+    return PowerLaw(
+        a=a,
+        b=b,
+        deviation=deviation,
+        sums=sums,
+        n_keys=len(used),
+        misfit=float(np.sqrt(np.mean(np.square(missed)))),
+    )
+
+
+def solve_power_law(sums: LogSums) -> tuple[float, float, float] | None:
+    """(a, b, deviation of ln t); None below LEAST_SAMPLES, or where the sizes are too much alike."""
+    if sums.n < LEAST_SAMPLES or not sums.min_x < SPREAD * sums.max_x:
+        return None
+    n = sums.n
+    sxx = sums.lnx2 - sums.lnx**2 / n
+    sxy = sums.lnxlny - sums.lnx * sums.lny / n
+    syy = sums.lny2 - sums.lny**2 / n
+    b = sxy / sxx
+    a = math.exp((sums.lny - b * sums.lnx) / n)
+    return a, b, math.sqrt(max(syy - b * sxy, 0.0) / (n - 2))

@@ -1,0 +1,261 @@
+"""Regressions of time that need all keys at once: a*n^b + c, and a linear one over user terms.
+
+A history knows only layouts that ran; these, and `power_law`, answer for the others. All minimise
+relative errors: a launch of 1 us matters as much as one of 1 s.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from calib.history.errors import HistoryError
+from calib.history.records import Record
+
+LEAST_SAMPLES = 10
+"""Below, no model is calibrated: StarPU's STARPU_CALIBRATE_MINIMUM."""
+SPREAD = 0.9
+"""The smallest size must be below this share of the largest, as StarPU asks."""
+FIT_LIMIT = 0.1
+"""Root mean square of what a model misses the keys' means by, relative: above, it does not fit."""
+CONFIDENCE = 0.95
+
+F64 = npt.NDArray[np.float64]
+
+
+class Fitted(Protocol):
+    """A regression with its numbers.
+
+    misfit : root mean square relative difference between the keys' means and the model
+    """
+
+    @property
+    def kind(self) -> str: ...
+    @property
+    def n_samples(self) -> int: ...
+    @property
+    def n_keys(self) -> int: ...
+    @property
+    def misfit(self) -> float: ...
+    @property
+    def formula(self) -> str: ...
+    def predict(self, record: Question) -> tuple[float, float, float]: ...
+    def covers(self, question: Question) -> bool: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """What a regression is asked for: a size in bytes, or the user's terms."""
+
+    size_bytes: int = 0
+    terms: Mapping[str, float] | None = None
+
+
+def student(n_free: int) -> float:
+    """The quantile of Student's t that CONFIDENCE needs, both sides."""
+    from scipy.stats import t
+
+    return float(t.ppf(0.5 + CONFIDENCE / 2, n_free))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Linearised:
+    """A model that is linear, or was made so, in `coefficients` around its solution.
+
+    names : of the coefficients
+    gram_inverse : (n_coefficient, n_coefficient), of the relatively weighted design
+    deviation : relative, of a launch about the model
+    """
+
+    kind: str
+    names: tuple[str, ...]
+    coefficients: tuple[float, ...]
+    gram_inverse: F64
+    deviation: float
+    n_samples: int
+    n_keys: int
+    misfit: float
+    lowest: Mapping[str, float]
+    highest: Mapping[str, float]
+    exponent: float | None = None
+
+    @property
+    def formula(self) -> str:
+        if self.exponent is not None:
+            a, c = self.coefficients[0], self.coefficients[2]
+            return f"{a:.4g} s * n^{self.exponent:.4g} + {c:.4g} s"
+        parts = [
+            f"{value:.4g} s" if name == INTERCEPT else f"{value:.4g} s * {name}"
+            for name, value in zip(self.names, self.coefficients, strict=True)
+        ]
+        return " + ".join(parts)
+
+    def _row(self, question: Question) -> tuple[float, F64]:
+        """The prediction and its derivative by each coefficient."""
+        if self.exponent is not None:
+            a, c, x = self.coefficients[0], self.coefficients[2], float(question.size_bytes)
+            power = x**self.exponent
+            return a * power + c, np.array([power, a * power * math.log(x), 1.0])
+        terms = question.terms or {}
+        missing = [n for n in self.names if n != INTERCEPT and n not in terms]
+        if missing:
+            raise HistoryError(f"the linear model needs the terms {', '.join(missing)}")
+        row = np.array([1.0 if n == INTERCEPT else float(terms[n]) for n in self.names])
+        return float(row @ np.array(self.coefficients)), row
+
+    def covers(self, question: Question) -> bool:
+        values = {"size": question.size_bytes, **(question.terms or {})}
+        return all(
+            name in values and low <= values[name] <= self.highest[name]
+            for name, low in self.lowest.items()
+        )
+
+    def predict(self, record: Question) -> tuple[float, float, float]:
+        """Time and the interval that holds the next launch's with CONFIDENCE, in seconds.
+
+        Raises HistoryError where a term is missing, or the model's time is not above 0 there.
+        """
+        time_s, row = self._row(record)
+        if not time_s > 0.0:
+            raise HistoryError(f"the {self.kind} gives {time_s:.3g} s there: no time")
+        relative = row / time_s
+        leverage = float(relative @ self.gram_inverse @ relative)
+        n_free = max(self.n_samples - len(self.names), 1)
+        half = student(n_free) * self.deviation * math.sqrt(1 + max(leverage, 0.0)) * time_s
+        return time_s, max(time_s - half, 0.0), time_s + half
+
+
+INTERCEPT = "1"
+_EXPONENTS = np.linspace(0.1, 4.0, 40)
+
+
+def power_law_with_offset(records: Iterable[Record]) -> Linearised | None:
+    """time = a * size^b + c with a, c >= 0, offline and nonlinear; None while not calibrated.
+
+    For each exponent the best a and c solve a linear problem, so only b is searched: on a grid, then
+    by Brent's method in the best cell. Needs four different sizes, for it has three numbers.
+    """
+    from scipy.optimize import minimize_scalar, nnls
+
+    used = [r for r in records if r.size_bytes > 0 and r.accepted.n > 0]
+    sizes = np.array([r.size_bytes for r in used], dtype=np.float64)
+    n = np.array([r.accepted.n for r in used], dtype=np.float64)
+    if n.sum() < LEAST_SAMPLES or len(set(sizes)) < 4 or sizes.min() >= SPREAD * sizes.max():
+        return None
+    means = np.array([r.accepted.mean for r in used])
+    weight = np.sqrt(n) / means
+    unit = float(sizes.max())  # sizes^b of bytes would overflow nothing, but condition badly
+
+    def solve(exponent: float) -> tuple[F64, float]:
+        design = np.column_stack([(sizes / unit) ** exponent, np.ones_like(sizes)])
+        # Columns of one length: else nnls stops early where times are microseconds.
+        scale = np.linalg.norm(weight[:, None] * design, axis=0)
+        solution, left = nnls(weight[:, None] * design / scale, np.sqrt(n))
+        return solution / scale, float(left) ** 2
+
+    losses = [solve(float(exponent))[1] for exponent in _EXPONENTS]
+    best = int(np.argmin(losses))
+    cell = (
+        float(_EXPONENTS[max(best - 1, 0)]),
+        float(_EXPONENTS[min(best + 1, len(_EXPONENTS) - 1)]),
+    )
+    found = minimize_scalar(
+        lambda b: solve(float(b))[1], bounds=cell, method="bounded", options={"xatol": 1e-10}
+    )
+    exponent = float(found.x)
+    (scaled_a, c), _ = solve(exponent)
+    if scaled_a == 0.0:  # the times do not grow with the size
+        return None
+    a = float(scaled_a) / unit**exponent
+    power = sizes**exponent
+    design = np.column_stack([power, a * power * np.log(sizes), np.ones_like(sizes)])
+    return _linearised(
+        "power law with offset",
+        ("a", "b", "c"),
+        (a, exponent, float(c)),
+        design,
+        a * power + c,
+        used,
+        bounds={"size": sizes},
+        exponent=exponent,
+    )
+
+
+def linear(records: Iterable[Record]) -> Linearised | None:
+    """time = c0 + sum of c_i * term_i over the user's terms; None while not calibrated.
+
+    Only keys that bring all the terms of the first one count. None too where the terms of the keys
+    do not tell the coefficients apart.
+    """
+    used = [r for r in records if r.terms and r.accepted.n > 0]
+    if not used:
+        return None
+    names = tuple(sorted(used[0].terms))
+    used = [r for r in used if all(name in r.terms for name in names)]
+    values = np.array([[r.terms[name] for name in names] for r in used], dtype=np.float64)
+    design = np.column_stack([np.ones(len(used)), values])
+    n = np.array([r.accepted.n for r in used], dtype=np.float64)
+    means = np.array([r.accepted.mean for r in used])
+    spread = all(v.min() < SPREAD * v.max() for v in values.T)
+    if n.sum() < LEAST_SAMPLES or not spread or len(used) <= len(names) + 1:
+        return None
+    weighted = (np.sqrt(n) / means)[:, None] * design
+    scale = np.linalg.norm(weighted, axis=0)
+    solution, _, rank, _ = np.linalg.lstsq(weighted / scale, np.sqrt(n), rcond=None)
+    if rank < len(names) + 1:
+        return None
+    coefficients = solution / scale
+    return _linearised(
+        "linear regression",
+        (INTERCEPT, *names),
+        tuple(map(float, coefficients)),
+        design,
+        design @ coefficients,
+        used,
+        bounds=dict(zip(names, values.T, strict=True)),
+    )
+
+
+def _linearised(
+    kind: str,
+    names: tuple[str, ...],
+    coefficients: tuple[float, ...],
+    design: F64,
+    predicted: F64,
+    used: Sequence[Record],
+    *,
+    bounds: Mapping[str, F64],
+    exponent: float | None = None,
+) -> Linearised:
+    n = np.array([r.accepted.n for r in used], dtype=np.float64)
+    means = np.array([r.accepted.mean for r in used])
+    within = np.array([r.accepted.m2 for r in used])
+    total = int(n.sum())
+    missed = predicted / means - 1
+    weighted = (np.sqrt(n) / means)[:, None] * design
+    squares = float(np.sum(n * missed**2) + np.sum(within / means**2))
+    return Linearised(
+        kind=kind,
+        names=names,
+        coefficients=coefficients,
+        gram_inverse=_inverse_gram(weighted),
+        deviation=math.sqrt(squares / max(total - len(names), 1)),
+        n_samples=total,
+        n_keys=len(used),
+        misfit=float(np.sqrt(np.mean(missed**2))),
+        lowest={name: float(v.min()) for name, v in bounds.items()},
+        highest={name: float(v.max()) for name, v in bounds.items()},
+        exponent=exponent,
+    )
+
+
+def _inverse_gram(design: F64) -> F64:
+    """(X'X)^-1; columns are brought to one length first, for they differ by ten orders."""
+    length = np.linalg.norm(design, axis=0)
+    scaled = design / length
+    return np.linalg.pinv(scaled.T @ scaled, hermitian=True) / np.outer(length, length)

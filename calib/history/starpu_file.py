@@ -1,0 +1,319 @@
+"""Reads and writes the performance models that StarPU keeps in its home (codelets/45/SYMBOL.HOST).
+
+The format was learnt from what StarPU 1.3.10 writes (Debian 12; its number is 45) and from what its
+tools print of it: comment lines begin with `#`, numbers stand in a fixed order, times are in
+microseconds, footprints are 32-bit CRCs in hexadecimal.
+
+    version, number of combinations; each: number of devices; each: type, id, cores; number of
+    implementations; each: number of entries; the sums of a*n^b with alpha, beta, n, least and
+    largest size; a, b, c of a*n^b+c; coefficients of the multiple linear regression; the entries.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from calib.history.errors import HistoryError
+from memsim.output import whole_file
+
+VERSION = 45
+DEVICE_TYPES = {0: "cpu", 1: "cuda", 2: "opencl", 3: "mic", 5: "mpi_ms"}
+MOST = 100_000
+"""Of anything counted in a file: more is no model, but a broken file."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """One line of history, times in microseconds.
+
+    deviation : of the population (n below), as StarPU computes it
+    sum, sum2 : of the samples, and of their squares
+    """
+
+    footprint: int
+    size: int
+    flops: float
+    mean: float
+    deviation: float
+    sum: float
+    sum2: float
+    n: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Implementation:
+    """What StarPU knows of one implementation; nan where a regression is not calibrated.
+
+    sum_lnx .. max_x : the running sums of alpha * size^beta, over samples in microseconds
+    a, b, c : of a * size^b + c, in microseconds
+    coefficients : of the multiple linear regression, the intercept first; empty where there is none
+    terms : how they are named, `N^2*M`
+    """
+
+    entries: Sequence[Entry] = ()
+    sum_lnx: float = 0.0
+    sum_lnx2: float = 0.0
+    sum_lny: float = 0.0
+    sum_lnxlny: float = 0.0
+    alpha: float = math.nan
+    beta: float = math.nan
+    n: int = 0
+    min_x: int = 0
+    max_x: int = 0
+    a: float = math.nan
+    b: float = math.nan
+    c: float = math.nan
+    coefficients: Sequence[float] = ()
+    terms: Sequence[str] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Device:
+    """type : a key of DEVICE_TYPES."""
+
+    type: int
+    id: int
+    cores: int
+
+    def __str__(self) -> str:
+        return f"{DEVICE_TYPES.get(self.type, f'type{self.type}')}{self.id}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Combination:
+    """Devices that run one task together, mostly one, with a model for each implementation."""
+
+    devices: Sequence[Device]
+    implementations: Sequence[Implementation] = field(default_factory=tuple)
+
+    @property
+    def name(self) -> str:
+        return "_".join(map(str, self.devices))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Model:
+    """All of one file."""
+
+    combinations: Sequence[Combination]
+    version: int = VERSION
+
+
+def read(path: Path) -> Model:
+    """The model in a file. Raises HistoryError where it has another version or is none."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise HistoryError(f"{path} is no StarPU performance model: not text") from None
+    except OSError as error:
+        raise HistoryError(f"{path} cannot be read: {error.strerror}") from error
+    return parse(text, str(path))
+
+
+def parse(text: str, name: str = "text") -> Model:
+    """The model in a text. Raises HistoryError, with the line, where it is none or cut short."""
+    lines = _Lines(text, name)
+    version = lines.integers(1, "the version", least=0)[0]
+    if version != VERSION:
+        raise HistoryError(
+            f"{name} is a StarPU performance model of version {version}: this memsim reads and writes"
+            f" version {VERSION}"
+        )
+    n_combinations = lines.count("combinations")
+    model = Model(combinations=[_combination(lines) for _ in range(n_combinations)])
+    lines.end()
+    return model
+
+
+def _combination(lines: _Lines) -> Combination:
+    n_devices = lines.count("devices")
+    devices = []
+    for _ in range(n_devices):
+        kind, identity, cores = (
+            lines.integers(1, what, least=0)[0]
+            for what in ("a device's type", "a device's id", "a device's cores")
+        )
+        devices.append(Device(type=kind, id=identity, cores=cores))
+    n_implementations = lines.count("implementations")
+    return Combination(
+        devices=devices,
+        implementations=[_implementation(lines) for _ in range(n_implementations)],
+    )
+
+
+def _implementation(lines: _Lines) -> Implementation:
+    n_entries = lines.count("entries")
+    sums = lines.words(9, "the sums of the linear regression")
+    a, b, c = (lines.number(word) for word in lines.words(3, "a, b and c"))
+    coefficients, terms = _coefficients(lines)
+    return Implementation(
+        sum_lnx=lines.number(sums[0]),
+        sum_lnx2=lines.number(sums[1]),
+        sum_lny=lines.number(sums[2]),
+        sum_lnxlny=lines.number(sums[3]),
+        alpha=lines.number(sums[4]),
+        beta=lines.number(sums[5]),
+        n=lines.integer(sums[6]),
+        min_x=lines.integer(sums[7]),
+        max_x=lines.integer(sums[8]),
+        a=a,
+        b=b,
+        c=c,
+        coefficients=coefficients,
+        terms=terms,
+        entries=[_entry(lines) for _ in range(n_entries)],
+    )
+
+
+def _coefficients(lines: _Lines) -> tuple[list[float], list[str]]:
+    words = lines.words(None, "the multiple regression")
+    n = lines.integer(words[0])
+    if n != len(words) - 1:
+        raise lines.wrong(f"{n} coefficients announced, {len(words) - 1} there")
+    # The line above names them: `# n  intercept  N  N^2*M`.
+    names = lines.last_comment.split()[3:]
+    return [lines.number(word) for word in words[1:]], names if n else []
+
+
+def _entry(lines: _Lines) -> Entry:
+    words = lines.words(8, "an entry")
+    try:
+        footprint = int(words[0], 16)
+    except ValueError:
+        raise lines.wrong(f"a footprint is hexadecimal, got {words[0]!r}") from None
+    if not 0 <= footprint < 2**32:
+        raise lines.wrong(f"a footprint has 32 bits, got {words[0]}")
+    return Entry(
+        footprint=footprint,
+        size=lines.integer(words[1]),
+        flops=lines.number(words[2]),
+        mean=lines.number(words[3]),
+        deviation=lines.number(words[4]),
+        sum=lines.number(words[5]),
+        sum2=lines.number(words[6]),
+        n=lines.integer(words[7]),
+    )
+
+
+class _Lines:
+    """The lines that hold numbers, one after the other, and the latest comment passed."""
+
+    def __init__(self, text: str, name: str) -> None:
+        self._lines = text.splitlines()
+        self._name = name
+        self._at = 0
+        self.last_comment = ""
+
+    def wrong(self, why: str) -> HistoryError:
+        return HistoryError(
+            f"{self._name} is no StarPU performance model, or is damaged: {why} (line {self._at})"
+        )
+
+    def words(self, n: int | None, what: str) -> list[str]:
+        while self._at < len(self._lines):
+            line = self._lines[self._at].strip()
+            self._at += 1
+            if line.startswith("#"):
+                self.last_comment = line
+            elif line:
+                words = line.split()
+                if n is not None and len(words) != n:
+                    raise self.wrong(f"{what} should be {n} numbers, got {line[:60]!r}")
+                return words
+        raise self.wrong(f"it ends where {what} should come")
+
+    def number(self, word: str) -> float:
+        try:
+            return float(word)
+        except ValueError:
+            raise self.wrong(f"not a number: {word[:40]!r}") from None
+
+    def integer(self, word: str) -> int:
+        try:
+            value = int(word)
+        except ValueError:
+            raise self.wrong(f"not a whole number: {word[:40]!r}") from None
+        if value < 0:
+            raise self.wrong(f"below 0: {value}")
+        return value
+
+    def integers(self, n: int, what: str, *, least: int) -> list[int]:
+        values = [self.integer(word) for word in self.words(n, what)]
+        if any(value < least for value in values):
+            raise self.wrong(f"{what} must be at least {least}")
+        return values
+
+    def count(self, what: str) -> int:
+        value = self.integers(1, f"the number of {what}", least=0)[0]
+        if value > MOST:
+            raise self.wrong(f"{value} {what}")
+        return value
+
+    def end(self) -> None:
+        for line in self._lines[self._at :]:
+            self._at += 1
+            if line.strip() and not line.strip().startswith("#"):
+                raise self.wrong(f"more than it announced: {line[:60]!r}")
+
+
+def write(model: Model, path: Path) -> None:
+    """Writes a file that StarPU and its tools read; whole or not at all."""
+    with whole_file(path) as temporary:
+        temporary.write_text(render(model), encoding="utf-8")
+
+
+def render(model: Model) -> str:
+    """The file's text. Numbers keep all their digits: StarPU reads those, and writes six."""
+    lines = ["##################", "# Performance Model Version", str(model.version), ""]
+    lines += ["####################", "# COMBs", "# number of combinations"]
+    lines.append(str(len(model.combinations)))
+    for number, combination in enumerate(model.combinations):
+        lines += ["####################", f"# COMB_{number}", "# number of types devices"]
+        lines.append(str(len(combination.devices)))
+        types = ", ".join(f"{name.upper()} - {code}" for code, name in DEVICE_TYPES.items())
+        for index, device in enumerate(combination.devices):
+            for what, value in (
+                (f"device type ({types})", device.type),
+                ("device id", device.id),
+                ("number of cores", device.cores),
+            ):
+                lines += ["####################", f"# DEV_{index}", f"# {what}", str(value)]
+        lines += ["##########", "# number of implementations"]
+        lines.append(str(len(combination.implementations)))
+        for index, implementation in enumerate(combination.implementations):
+            lines += ["#####", f"# Model for {combination.name}_impl{index} (Comb{number})"]
+            lines += _render(implementation)
+    return "\n".join([*lines, ""])
+
+
+def _render(model: Implementation) -> list[str]:
+    sums = (model.sum_lnx, model.sum_lnx2, model.sum_lny, model.sum_lnxlny, model.alpha, model.beta)
+    lines = [
+        "# number of entries",
+        str(len(model.entries)),
+        "# sumlnx\tsumlnx2\tsumlny\tsumlnxlny\talpha\tbeta\tn\tminx\tmaxx",
+        "\t".join([*map(_text, sums), str(model.n), str(model.min_x), str(model.max_x)]),
+        "# a\tb\tc",
+        "\t".join(map(_text, (model.a, model.b, model.c))),
+    ]
+    if model.coefficients:
+        lines.append("\t".join(["# n", "intercept", *model.terms]))
+        lines.append("\t".join([str(len(model.coefficients)), *map(_text, model.coefficients)]))
+    else:
+        lines += ["# not multiple-regression-base", "0"]
+    lines.append("# hash\tsize\tflops\tmean (us)\tdev (us)\tsum\tsum2\tn")
+    for entry in model.entries:
+        numbers = (entry.flops, entry.mean, entry.deviation, entry.sum, entry.sum2)
+        lines.append(
+            "\t".join(
+                [f"{entry.footprint:08x}", str(entry.size), *map(_text, numbers), str(entry.n)]
+            )
+        )
+    return [*lines, ""]
+
+
+def _text(value: float) -> str:
+    return "nan" if math.isnan(value) else f"{value:.17g}"

@@ -1,0 +1,164 @@
+"""Running statistics of a launch's times, by Welford, and whether they have one hill or two."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from calib.history.errors import HistoryError
+
+LONGEST_S = 1e9
+"""No launch lasts 30 years; below this, squares summed over 2^63 samples stay finite."""
+
+TWO_HILLS_P = 0.01
+TWO_HILLS_LEAST = 5
+"""Samples that the smaller hill must have, and a tenth of all."""
+
+
+def check_time(time_s: float) -> float:
+    """The time itself. Raises HistoryError unless it is finite, above 0 and below LONGEST_S."""
+    if not 0.0 < time_s < LONGEST_S:
+        raise HistoryError(f"a launch's time must lie between 0 and {LONGEST_S:g} s, got {time_s}")
+    return float(time_s)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Running:
+    """n, mean, squared deviations from it, extremes, and the sums that regressions need.
+
+    m2 : sum of (t - mean)^2, in s^2, by Welford's update
+    sum_ln, sum_ln2 : sums of ln t and its square, t in seconds
+    """
+
+    n: int = 0
+    mean: float = 0.0
+    m2: float = 0.0
+    low: float = math.inf
+    high: float = -math.inf
+    sum_ln: float = 0.0
+    sum_ln2: float = 0.0
+
+    def add(self, time_s: float) -> Running:
+        """With one more time. Raises HistoryError where that is none."""
+        time_s = check_time(time_s)
+        n = self.n + 1
+        step = time_s - self.mean
+        mean = self.mean + step / n
+        log = math.log(time_s)
+        return Running(
+            n=n,
+            mean=mean,
+            m2=self.m2 + step * (time_s - mean),
+            low=min(self.low, time_s),
+            high=max(self.high, time_s),
+            sum_ln=self.sum_ln + log,
+            sum_ln2=self.sum_ln2 + log * log,
+        )
+
+    def merged(self, other: Running) -> Running:
+        """Both together (Chan, Golub and LeVeque)."""
+        n = self.n + other.n
+        if n == 0:
+            return self
+        step = other.mean - self.mean
+        return Running(
+            n=n,
+            mean=self.mean + step * other.n / n,
+            m2=self.m2 + other.m2 + step * step * self.n * other.n / n,
+            low=min(self.low, other.low),
+            high=max(self.high, other.high),
+            sum_ln=self.sum_ln + other.sum_ln,
+            sum_ln2=self.sum_ln2 + other.sum_ln2,
+        )
+
+    @property
+    def deviation(self) -> float:
+        """Of the sample, in seconds (n - 1 below); nan below two samples."""
+        return math.sqrt(self.m2 / (self.n - 1)) if self.n > 1 else math.nan
+
+    @property
+    def variation(self) -> float:
+        """Deviation over mean; nan below two samples."""
+        return self.deviation / self.mean if self.n > 1 else math.nan
+
+
+def running(times_s: npt.ArrayLike) -> Running:
+    """Of all these times at once, in two passes. Raises HistoryError where one is no time."""
+    times = np.asarray(times_s, dtype=np.float64)
+    if times.size == 0:
+        return Running()
+    check_time(float(times.min()))
+    check_time(float(times.max()))
+    mean, log = float(times.mean()), np.log(times)
+    return Running(
+        n=times.size,
+        mean=mean,
+        m2=float(np.sum((times - mean) ** 2)),
+        low=float(times.min()),
+        high=float(times.max()),
+        sum_ln=float(log.sum()),
+        sum_ln2=float(np.sum(log * log)),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TwoHills:
+    """A distribution with a valley: two centres in seconds, and the lower one's share."""
+
+    low_s: float
+    high_s: float
+    low_share: float
+    p: float
+
+    def __str__(self) -> str:
+        return (
+            f"two hills: {self.low_share:.0%} of the launches near {self.low_s * 1e6:.4g} us, the"
+            f" rest near {self.high_s * 1e6:.4g} us (p = {self.p:.1g})"
+        )
+
+
+def two_hills(times_s: npt.ArrayLike) -> TwoHills | None:
+    """Whether times have two hills with a valley between, as the seed's Figure 8 on CPUs.
+
+    The best cut into two clusters gives two centres. Were there one hill, the middle third between
+    them would hold no fewer samples than the emptier of the two equal windows around the centres;
+    fewer, by a binomial test at TWO_HILLS_P, is a valley. None where there is no such sign.
+    """
+    from scipy.stats import binom
+
+    ordered = np.sort(np.asarray(times_s, dtype=np.float64))
+    n = len(ordered)
+    least = max(TWO_HILLS_LEAST, n // 10)
+    if n < 2 * least:
+        return None
+    cut = _best_cut(ordered, least)
+    low_s, high_s = float(np.median(ordered[:cut])), float(np.median(ordered[cut:]))
+    third = (high_s - low_s) / 3
+    if third <= 0.0:
+        return None
+
+    def held(centre: float) -> int:
+        left, right = centre - third / 2, centre + third / 2
+        return int(np.searchsorted(ordered, right) - np.searchsorted(ordered, left))
+
+    middle = held((low_s + high_s) / 2)
+    beside = min(held(low_s), held(high_s))
+    p = float(binom.cdf(middle, middle + beside, 0.5))
+    if p >= TWO_HILLS_P:
+        return None
+    return TwoHills(low_s=low_s, high_s=high_s, low_share=cut / n, p=p)
+
+
+def _best_cut(ordered: npt.NDArray[np.float64], least: int) -> int:
+    """Where two clusters of sorted values have the least squares; each holds `least` or more."""
+    n = len(ordered)
+    centred = ordered - ordered.mean()
+    left_sum = np.cumsum(centred)[:-1]
+    left_n = np.arange(1, n)
+    between = left_sum**2 / left_n + left_sum**2 / (n - left_n)  # the sums cancel: total is 0
+    between[: least - 1] = -1.0
+    between[n - least :] = -1.0
+    return int(np.argmax(between)) + 1

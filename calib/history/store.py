@@ -1,0 +1,211 @@
+"""The store of a history: per key the running statistics, the latest samples, and all if wanted."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from calib.history import database
+from calib.history.errors import HistoryError
+from calib.history.key import Key
+from calib.history.records import OWN, Record, Sample
+from calib.history.rows import empty, read_one, select, write_one
+from calib.history.statistics import check_time
+
+T = TypeVar("T")
+
+
+class Store:
+    """A history in an SQLite file; many threads and processes may use it at once.
+
+    What `add` and `add_many` were given is on the disk when they return, and a process killed
+    afterwards loses none of it.
+
+    keep_samples : keep every sample, not only the latest 64 of a key
+    damaged_aside : put a damaged history aside and begin a new one, instead of raising
+    Raises HistoryError where the file is no history, is damaged, or cannot be written.
+    """
+
+    def __init__(
+        self, path: Path | str, *, keep_samples: bool = False, damaged_aside: bool = False
+    ) -> None:
+        self.path = Path(path)
+        self.keep_samples = keep_samples
+        self._lock = threading.RLock()
+        self._connection: sqlite3.Connection | None = database.open_database(
+            self.path, damaged_aside=damaged_aside
+        )
+        self._process = database.process()
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes the file; a store that is used again afterwards raises HistoryError."""
+        with self._lock:
+            if self._connection is not None and self._process == database.process():
+                self._connection.close()
+            self._connection = None
+
+    def add(
+        self,
+        key: Key,
+        time_s: float,
+        *,
+        size_bytes: int = 0,
+        terms: Mapping[str, float] | None = None,
+    ) -> None:
+        """Adds one sample. Raises HistoryError where its time is none."""
+        self.add_many([Sample(key=key, time_s=time_s, size_bytes=size_bytes, terms=terms or {})])
+
+    def add_many(self, samples: Iterable[Sample]) -> None:
+        """Adds samples, all or none of them. Raises HistoryError where a time is none."""
+        now = time.time()
+        by_key: dict[Key, list[Sample]] = {}
+        for sample in samples:
+            check_time(sample.time_s)
+            by_key.setdefault(sample.key, []).append(sample)
+        if by_key:
+            self._do(lambda connection: self._add(connection, by_key, now))
+
+    def _add(
+        self, connection: sqlite3.Connection, by_key: Mapping[Key, Sequence[Sample]], now: float
+    ) -> None:
+        with database.transaction(connection):
+            for key, samples in by_key.items():
+                record = read_one(connection, key) or empty(key, samples[0], now)
+                if record.source != OWN:
+                    raise HistoryError(
+                        f"{key.kernel} on {key.device} (layout {key.layout:08x}) was imported from"
+                        f" {record.source}: measured samples are not mixed into it"
+                    )
+                # A size or terms that an earlier sample did not bring are taken from a later one.
+                record = replace(
+                    record,
+                    size_bytes=record.size_bytes or samples[-1].size_bytes,
+                    terms=record.terms or samples[-1].terms,
+                )
+                at = [now if sample.at is None else sample.at for sample in samples]
+                record = record.with_samples([s.time_s for s in samples], min(at), max(at))
+                entry = write_one(connection, record)
+                if self.keep_samples:
+                    connection.executemany(
+                        "INSERT INTO sample VALUES (?, ?, ?)",
+                        [(entry, s.time_s, when) for s, when in zip(samples, at, strict=True)],
+                    )
+
+    def put(self, records: Iterable[Record]) -> None:
+        """Adds imported statistics. Raises HistoryError, adding none, where a key has some already."""
+        records = list(records)
+
+        def work(connection: sqlite3.Connection) -> None:
+            with database.transaction(connection):
+                for record in records:
+                    key = record.key
+                    if read_one(connection, key) is not None:
+                        raise HistoryError(
+                            f"{key.kernel} on {key.device} (layout {key.layout:08x}) is already in"
+                            f" {self.path}: it is not overwritten; prune it first"
+                        )
+                    write_one(connection, record)
+
+        self._do(work)
+
+    def get(self, key: Key) -> Record | None:
+        """What is known of this very key, None where nothing is."""
+        return self._do(lambda connection: read_one(connection, key))
+
+    def records(
+        self, *, kernel: str | None = None, device: str | None = None, driver: str | None = None
+    ) -> list[Record]:
+        """What is known of all keys, or of those of a kernel, device, driver; sorted by key and size."""
+        return self._do(
+            lambda connection: select(connection, kernel=kernel, device=device, driver=driver)
+        )
+
+    def other_drivers(self, key: Key) -> list[Record]:
+        """This launch as the same device ran it under other drivers: kept aside, never mixed in."""
+        found = self._do(
+            lambda connection: select(
+                connection, kernel=key.kernel, device=key.device, layout=key.layout
+            )
+        )
+        return [record for record in found if record.key.driver != key.driver]
+
+    def samples(self, key: Key) -> npt.NDArray[np.float64]:
+        """Every sample of a key that is kept, in seconds, oldest first: all, or the latest 64."""
+
+        def work(connection: sqlite3.Connection) -> npt.NDArray[np.float64]:
+            rows = connection.execute(
+                "SELECT time_s FROM sample JOIN entry ON entry.id = sample.entry"
+                " WHERE kernel = ? AND device = ? AND driver = ? AND layout = ?"
+                " ORDER BY sample.rowid",
+                (key.kernel, key.device, key.driver, key.layout),
+            ).fetchall()
+            kept = np.array([row[0] for row in rows], dtype=np.float64)
+            record = read_one(connection, key)
+            recent = np.empty(0) if record is None else record.recent
+            return kept if len(kept) >= len(recent) else recent
+
+        return self._do(work)
+
+    def prune(self, *, keys: Iterable[Key] = (), samples_only: bool = False) -> int:
+        """Removes these keys, or only their kept samples; returns how many keys were there."""
+        keys = list(keys)
+
+        def work(connection: sqlite3.Connection) -> int:
+            gone = 0
+            with database.transaction(connection):
+                for key in keys:
+                    place = (key.kernel, key.device, key.driver, key.layout)
+                    where = "kernel = ? AND device = ? AND driver = ? AND layout = ?"
+                    if samples_only:
+                        connection.execute(
+                            f"DELETE FROM sample WHERE entry IN (SELECT id FROM entry WHERE {where})",
+                            place,
+                        )
+                        gone += read_one(connection, key) is not None
+                    else:
+                        gone += connection.execute(
+                            f"DELETE FROM entry WHERE {where}", place
+                        ).rowcount
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            return gone
+
+        return self._do(work)
+
+    def _do(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        with self._lock:
+            connection = self._open_here()
+            try:
+                return database.patiently(lambda: work(connection))
+            except sqlite3.OperationalError as error:
+                raise HistoryError(f"history {self.path}: {error}") from error
+            except (sqlite3.DatabaseError, ValueError) as error:
+                raise HistoryError(
+                    f"{self.path} is a damaged history ({error}); it is left as it is"
+                ) from error
+
+    def _open_here(self) -> sqlite3.Connection:
+        if self._connection is None:
+            raise HistoryError(f"history {self.path} is closed")
+        if self._process != database.process():
+            # After a fork the parent's connection is left alone, not closed: closing frees its locks.
+            _ABANDONED.append(self._connection)
+            self._connection = database.open_database(self.path)
+            self._process = database.process()
+        return self._connection
+
+
+_ABANDONED: list[sqlite3.Connection] = []

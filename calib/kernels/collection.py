@@ -1,0 +1,246 @@
+"""Generators of measurement kernels, and the tags that choose among them (UIPiCK).
+
+Seed 000, section 7.1: a generator has filter tags, one word each, and arguments with allowable
+values; `word` tags choose generators by a match condition, `argument:value,value` tags narrow the
+values, and each generator makes a kernel for every combination that is left.
+"""
+
+from __future__ import annotations
+
+import difflib
+import enum
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from memsim.errors import MemsimError
+
+Value = int | str | bool
+Check = Callable[[Mapping[str, Any]], None]
+
+
+class TagError(MemsimError):
+    """A tag names nothing, or a value that no generator allows."""
+
+
+class MatchCondition(enum.Enum):
+    """When a generator's filter tags match those that the user gave."""
+
+    IDENTICAL = "identical"
+    """The same set."""
+    SUBSET = "subset"
+    """Every tag of the generator is among the user's."""
+    SUPERSET = "superset"
+    """Every tag of the user's is among the generator's; the default."""
+    INTERSECT = "intersect"
+    """They have one in common."""
+
+    def holds(self, generator: frozenset[str], user: frozenset[str]) -> bool:
+        if self is MatchCondition.IDENTICAL:
+            return generator == user
+        if self is MatchCondition.SUBSET:
+            return generator <= user
+        if self is MatchCondition.SUPERSET:
+            return generator >= user
+        return bool(generator & user)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """An argument with a few allowable values, all of them taken where no tag narrows it."""
+
+    values: tuple[Value, ...]
+
+    @property
+    def default(self) -> tuple[Value, ...]:
+        return self.values
+
+    def parse(self, text: str) -> Value:
+        for value in self.values:
+            if str(value).lower() == text.lower():
+                return value
+        raise ValueError(f"one of {', '.join(map(str, self.values))}")
+
+
+@dataclass(frozen=True)
+class Number:
+    """An integer argument of at least `low`; `default` where no tag gives it."""
+
+    default: tuple[int, ...]
+    low: int = 1
+
+    def parse(self, text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            value = self.low - 1
+        if value < self.low:
+            raise ValueError(f"an integer of at least {self.low}")
+        return value
+
+
+Argument = Choice | Number
+
+
+@dataclass(frozen=True, kw_only=True)
+class Built:
+    """What a generator's builder gives for one set of arguments.
+
+    kernel : loopy.TranslationUnit; kernels that differ in size only share one
+    env : the integers that its counts depend on, name -> value
+    arguments : makes all inputs, argument name -> numpy array or number
+    check : given outputs, name -> array; raises AssertionError where they are wrong; None for a
+        kernel that computes nothing
+    trip_counts : average trips of the loops whose bounds are data, iname -> value
+    """
+
+    kernel: Any
+    env: Mapping[str, int]
+    arguments: Callable[[], dict[str, Any]]
+    check: Check | None = None
+    trip_counts: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeasurementKernel(Built):
+    """One kernel of a collection.
+
+    name : generator and variant; tags : the generator's filter tags; variant : argument -> value
+    """
+
+    name: str
+    tags: frozenset[str]
+    variant: Mapping[str, Value]
+
+    def workload(self) -> Any:
+        """The kernel with its arguments, for a tracer."""
+        from tracegen.workload import Workload
+
+        return Workload(self.kernel, self.arguments(), check=self.check)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Generator:
+    """A kernel creation function with the tags that choose it.
+
+    tags : filter tags; the first word of the builder's docstring line says what it makes
+    arguments : name -> allowable values; the builder takes all of them as keywords
+    """
+
+    name: str
+    tags: frozenset[str]
+    arguments: Mapping[str, Argument]
+    build: Callable[..., Built]
+
+    @property
+    def description(self) -> str:
+        return (self.build.__doc__ or "").strip().split("\n")[0]
+
+    def generate(self, given: Mapping[str, tuple[str, ...]]) -> list[MeasurementKernel]:
+        """One kernel for every combination of the values that `given` leaves."""
+        allowed = {name: self._narrowed(name, given.get(name)) for name in self.arguments}
+        kernels = []
+        for values in itertools.product(*allowed.values()):
+            variant = dict(zip(allowed, values, strict=True))
+            built = self.build(**variant)
+            title = " ".join(f"{name}:{value}" for name, value in variant.items())
+            kernels.append(
+                MeasurementKernel(
+                    kernel=built.kernel,
+                    env=built.env,
+                    arguments=built.arguments,
+                    check=built.check,
+                    trip_counts=built.trip_counts,
+                    name=f"{self.name} {title}".strip(),
+                    tags=self.tags,
+                    variant=variant,
+                )
+            )
+        return kernels
+
+    def _narrowed(self, name: str, texts: Sequence[str] | None) -> tuple[Value, ...]:
+        argument = self.arguments[name]
+        if texts is None:
+            return argument.default
+        values: list[Value] = []
+        for text in texts:
+            try:
+                values.append(argument.parse(text))
+            except ValueError as rule:
+                raise TagError(f"{name} of {self.name} must be {rule}, got {text!r}") from None
+        return tuple(dict.fromkeys(values))
+
+
+class KernelCollection:
+    """Generators that tags choose from.
+
+    generator_match_cond : how filter tags choose; see MatchCondition
+    """
+
+    def __init__(
+        self,
+        generators: Iterable[Generator],
+        *,
+        generator_match_cond: MatchCondition = MatchCondition.SUPERSET,
+    ) -> None:
+        self.generators = tuple(generators)
+        self.condition = generator_match_cond
+
+    def matching(self, tags: Iterable[str]) -> tuple[list[Generator], dict[str, tuple[str, ...]]]:
+        """The generators that the tags choose, and the values that they narrow arguments to.
+
+        Raises TagError, listing the near ones, where a tag names nothing.
+        """
+        words, given = _split(tags)
+        known = {tag for generator in self.generators for tag in generator.tags}
+        for word in sorted(words - known):
+            raise TagError(f"no generator has the tag {word!r}{_near(word, known)}")
+        chosen = [g for g in self.generators if self.condition.holds(g.tags, words)]
+        if not chosen:
+            raise TagError(
+                f"no generator's tags are {self.condition.value} to {', '.join(sorted(words))}"
+            )
+        arguments = {name for generator in chosen for name in generator.arguments}
+        for name in given:
+            if name not in arguments:
+                raise TagError(
+                    f"no argument {name!r} of {', '.join(g.name for g in chosen[:4])}"
+                    f"{_near(name, arguments)}"
+                )
+        return chosen, given
+
+    def generate_kernels(self, tags: Iterable[str]) -> list[MeasurementKernel]:
+        """The kernels of every generator that the tags choose, in all variants that they leave.
+
+        tags : words, and `argument:value` or `argument:value,value`
+        """
+        chosen, given = self.matching(tags)
+        return [kernel for generator in chosen for kernel in generator.generate(given)]
+
+
+def _split(tags: Iterable[str]) -> tuple[frozenset[str], dict[str, tuple[str, ...]]]:
+    if isinstance(tags, str):
+        raise TagError(f"tags are a list of texts, got the text {tags!r}")
+    words: set[str] = set()
+    given: dict[str, tuple[str, ...]] = {}
+    for tag in tags:
+        name, colon, values = tag.strip().partition(":")
+        if not colon:
+            words.add(name)
+            continue
+        if name in given:
+            raise TagError(f"{name!r} is given twice; write {name}:value,value")
+        texts = tuple(text.strip() for text in values.split(","))
+        if not name or not all(texts):
+            raise TagError(f"a tag is WORD or ARGUMENT:VALUE,VALUE, got {tag!r}")
+        given[name] = texts
+    return frozenset(words), given
+
+
+def _near(word: str, known: Iterable[str]) -> str:
+    listed = sorted(known)
+    near = difflib.get_close_matches(word, listed, n=4, cutoff=0.5)
+    if near:
+        return f"; near: {', '.join(near)}"
+    return f"; there are: {', '.join(listed)}"

@@ -1,0 +1,174 @@
+"""Arithmetic at full rate, after SHOC's MaxFlops: 32 private variables, none of whose updates needs one
+of the four before it, in a loop unrolled several times."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import loopy as lp
+import numpy as np
+import numpy.typing as npt
+
+from calib.kernels.building import (
+    DTYPES,
+    GROUP,
+    LANGUAGE,
+    close,
+    require_group,
+    require_multiple,
+    size,
+    written,
+)
+from calib.kernels.collection import Built, Choice, Generator, Number
+from calib.kernels.layout import Layout
+
+N_VARIABLE, REACH = 32, 8
+"""Variable i is updated from variable i + REACH, which was written N_VARIABLE - REACH updates before."""
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """One kind of update, in text and in numpy; s and t are arguments, so that no compiler knows them.
+
+    The numbers stay finite and normal however often it is repeated: arithmetic on others may be slow.
+    """
+
+    text: str
+    update: Callable[[Array, Any, Any], Array]
+    s: float
+    t: float
+    doc: str
+
+
+PATTERNS = {
+    "add": Pattern("{x} + t", lambda x, s, t: x + t, 0.0, 1.0, "x + t"),
+    "mul": Pattern("{x} * t", lambda x, s, t: x * t, 0.0, -1.0, "x t"),
+    "madd": Pattern("s * {x} + t", lambda x, s, t: s * x + t, 0.5, 1.0, "s x + t"),
+    "div": Pattern("t / {x}", lambda x, s, t: t / x, 0.0, 1.5, "t / x"),
+    "exp": Pattern(
+        "exp(s * {x})", lambda x, s, t: np.exp(s * x), -0.01, 0.0, "exp(s x), a product with it"
+    ),
+    "sqrt": Pattern(
+        "sqrt({x} + t)", lambda x, s, t: np.sqrt(x + t), 0.0, 1.3, "sqrt(x + t), a sum with it"
+    ),
+}
+
+
+def _build(
+    kind: str,
+    *,
+    nelements: int,
+    m: int,
+    unroll: int,
+    dtype: str,
+    lid_stride_0: int,
+    lid_stride_1: int,
+    lsize_0: int,
+    lsize_1: int,
+    groups_fit: bool,
+) -> Built:
+    require_group(lsize_0, lsize_1)
+    layout = Layout(stride_0=lid_stride_0, stride_1=lid_stride_1)
+    rows = layout.rows(nelements, lsize_0, lsize_1)
+    require_multiple(m=(m, unroll))
+    kernel = _kernel(kind, dtype, layout, lsize_0, lsize_1, unroll)
+    pattern, real = PATTERNS[kind], np.dtype(dtype).type
+
+    def arguments() -> dict[str, Any]:
+        return {"s": real(pattern.s), "t": real(pattern.t), "rows": rows, "m": m}
+
+    def check(outputs: Mapping[str, Any]) -> None:
+        """Against the same operations in numpy: roundings are the same but for fused ones."""
+        lane = np.arange(lsize_0)
+        x = [(lane + k + 1).astype(real) for k in range(N_VARIABLE)]
+        with np.errstate(all="raise"):
+            for _ in range(m):
+                for k in range(N_VARIABLE):
+                    x[k] = pattern.update(
+                        x[(k + REACH) % N_VARIABLE], real(pattern.s), real(pattern.t)
+                    )
+        exact = np.sum([column.astype(np.float64) for column in x], axis=0)
+        items = np.indices((rows, layout.width // min(lid_stride_0, lid_stride_1)))
+        i0, i1 = (items[1], items[0]) if lid_stride_0 <= lid_stride_1 else (items[0], items[1])
+        found = outputs["out"][lid_stride_0 * i0 + lid_stride_1 * i1]
+        wanted = exact[i0 % lsize_0]
+        close(found, wanted, 64 * np.finfo(dtype).eps * np.abs(wanted) * max(m, 32) ** 0.5)
+
+    return Built(kernel=kernel, env={"rows": rows, "m": m}, arguments=arguments, check=check)
+
+
+@functools.cache
+def _kernel(kind: str, dtype: str, layout: Layout, lsize_0: int, lsize_1: int, unroll: int) -> Any:
+    names = [f"x{k}" for k in range(N_VARIABLE)]
+    start = [
+        f"{name} = i0_inner + {k + 1} {{id=init{k}{f',dep=init{k - 1}' if k else ''}}}"
+        for k, name in enumerate(names)
+    ]
+    steps = [
+        f"{name} = {PATTERNS[kind].text.format(x=names[(k + REACH) % N_VARIABLE])}"
+        f" {{id=step{k},dep={f'step{k - 1}' if k else f'init{N_VARIABLE - 1}'}}}"
+        for k, name in enumerate(names)
+    ]
+    lines = [
+        "for i0_outer, i0_inner, i1",
+        *start,
+        "for repeat, again",
+        *steps,
+        "end",
+        f"out[{layout.index.replace('i0', f'({lsize_0} * i0_outer + i0_inner)')}]"
+        f" = {' + '.join(names)} {{dep=step{N_VARIABLE - 1}}}",
+        "end",
+    ]
+    low, high = layout.domain.split(" and ")
+    kernel = lp.make_kernel(
+        f"{{[i0_outer, i0_inner, i1, repeat, again]: 0 <= i0_inner < {lsize_0}"
+        f" and {low.replace('i0', f'{lsize_0} * i0_outer + i0_inner')} and {high}"
+        f" and 0 <= again < {unroll} and 0 <= {unroll} * repeat + again < m}}",
+        "\n".join(lines),
+        [
+            size("rows"),
+            size("m"),
+            lp.ValueArg("s, t", np.dtype(dtype)),
+            written("out", dtype, layout.shape),
+            *(lp.TemporaryVariable(name, np.dtype(dtype), shape=()) for name in names),
+        ],
+        assumptions=f"m mod {unroll} = 0 and m >= {unroll} and rows >= 1"
+        f" and rows mod {layout.rows_unit(lsize_0, lsize_1)} = 0",
+        name=f"flops_{kind}",
+        lang_version=LANGUAGE,
+    )
+    kernel = lp.split_iname(kernel, "i1", lsize_1, outer_tag="g.1", inner_tag="l.1")
+    kernel = lp.prioritize_loops(kernel, "repeat,again")
+    return lp.tag_inames(kernel, {"i0_outer": "g.0", "i0_inner": "l.0", "again": "unr"})
+
+
+def _generator(kind: str) -> Generator:
+    def build(**arguments: Any) -> Built:
+        return _build(kind, **arguments)
+
+    build.__doc__ = (
+        f"32 private variables updated m times by {PATTERNS[kind].doc}, then summed and stored."
+    )
+    return Generator(
+        name=f"flops_{kind}_pattern",
+        tags=frozenset({"flops_pattern", f"flops_{kind}_pattern"}),
+        arguments={
+            "nelements": Number((65536, 131072)),
+            "m": Number((32, 64)),
+            "unroll": Number((8,)),
+            "dtype": DTYPES,
+            "lid_stride_0": Number((1,)),
+            "lid_stride_1": Number((512,)),
+            **GROUP,
+            "groups_fit": Choice((True,)),
+        },
+        build=build,
+    )
+
+
+GENERATORS = tuple(_generator(kind) for kind in PATTERNS)

@@ -1,0 +1,271 @@
+"""axpy, transpose, sparse matrix times vector, sums by group."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+import loopy as lp
+import numpy as np
+import numpy.typing as npt
+
+from calib.kernels.building import (
+    DTYPES,
+    FIT,
+    GROUP,
+    LANGUAGE,
+    assume_multiples,
+    close,
+    numbers,
+    read,
+    require_group,
+    require_multiple,
+    size,
+    written,
+)
+from calib.kernels.collection import Built, Choice, Generator, Number, TagError
+
+
+def axpy(*, n: int, dtype: str, lsize_0: int, groups_fit: bool) -> Built:
+    """z = a x + y, one work-item an element."""
+    require_group(lsize_0)
+    if groups_fit:
+        require_multiple(n=(n, lsize_0))
+    kernel = _axpy(dtype, lsize_0, groups_fit)
+
+    def arguments() -> dict[str, Any]:
+        real = np.dtype(dtype).type
+        return {"a": real(1.5), "x": numbers(n, dtype, 1), "y": numbers(n, dtype, 2)}
+
+    def check(outputs: Mapping[str, Any]) -> None:
+        given = arguments()
+        x, y = given["x"].astype(np.float64), given["y"].astype(np.float64)
+        bound = 2 * np.finfo(dtype).eps * (1.5 * np.abs(x) + np.abs(y))
+        close(outputs["z"], 1.5 * x + y, bound)
+
+    return Built(kernel=kernel, env={"n": n}, arguments=arguments, check=check)
+
+
+def transpose(
+    *, n: int, dtype: str, prefetch: bool, lsize_0: int, lsize_1: int, groups_fit: bool
+) -> Built:
+    """B = A^T, n x n; with prefetch through tiles in local memory, so that both sides are contiguous."""
+    require_group(lsize_0, lsize_1)
+    if prefetch and lsize_0 != lsize_1:
+        raise TagError(f"prefetch:True needs square groups, got {lsize_0} x {lsize_1}")
+    if groups_fit:
+        require_multiple(n=(n, int(np.lcm(lsize_0, lsize_1))))
+    kernel = _transpose(dtype, prefetch, lsize_0, lsize_1, groups_fit)
+
+    def arguments() -> dict[str, Any]:
+        return {"a": numbers((n, n), dtype, 1)}
+
+    def check(outputs: Mapping[str, Any]) -> None:
+        a = arguments()["a"]
+        assert np.array_equal(outputs["b"], a.T)
+
+    return Built(kernel=kernel, env={"n": n}, arguments=arguments, check=check)
+
+
+def spmv(*, n: int, nnz_per_row: int, dtype: str, lsize_0: int) -> Built:
+    """y = A x, CSR, a work-item a row; rows hold 1 to 2 nnz_per_row - 1 entries anywhere."""
+    require_group(lsize_0)
+    require_multiple(n=(n, lsize_0))
+    if 2 * nnz_per_row - 1 > n:
+        raise TagError(f"a row of {n} columns cannot hold {2 * nnz_per_row - 1} entries")
+    row_start, indices = _rows(n, nnz_per_row)
+    kernel = _spmv(dtype, lsize_0)
+
+    def arguments() -> dict[str, Any]:
+        return {
+            "row_start": row_start,
+            "indices": indices,
+            "values": numbers(len(indices), dtype, 1),
+            "x": numbers(n, dtype, 2),
+        }
+
+    def check(outputs: Mapping[str, Any]) -> None:
+        given = arguments()
+        products = given["values"].astype(np.float64) * given["x"].astype(np.float64)[indices]
+        exact = np.add.reduceat(products, row_start[:-1])
+        most = np.add.reduceat(np.abs(products), row_start[:-1])
+        close(outputs["y"], exact, (np.diff(row_start) + 1) * np.finfo(dtype).eps * most)
+
+    return Built(
+        kernel=kernel,
+        env={"n": n, "n_entries": len(indices)},
+        arguments=arguments,
+        check=check,
+        trip_counts={"j": len(indices) / n},
+    )
+
+
+def reduction(*, n: int, per_item: int, dtype: str, lsize_0: int) -> Built:
+    """Sums of lsize_0 x per_item neighbours: each work-item adds its own, a group adds them in a tree."""
+    require_group(lsize_0)
+    require_multiple(n=(n, lsize_0 * per_item))
+    kernel = _reduction(per_item, dtype, lsize_0)
+    groups = n // (lsize_0 * per_item)
+
+    def arguments() -> dict[str, Any]:
+        return {"a": numbers((groups, per_item, lsize_0), dtype, 1)}
+
+    def check(outputs: Mapping[str, Any]) -> None:
+        a = arguments()["a"].astype(np.float64)
+        depth = per_item + lsize_0.bit_length() + 1  # additions that one term goes through
+        bound = depth * np.finfo(dtype).eps * np.abs(a).sum(axis=(1, 2))
+        close(outputs["sums"], a.sum(axis=(1, 2)), bound)
+
+    return Built(kernel=kernel, env={"n_groups": groups}, arguments=arguments, check=check)
+
+
+@functools.cache
+def _axpy(dtype: str, lsize_0: int, fit: bool) -> Any:
+    kernel = lp.make_kernel(
+        "{[i]: 0 <= i < n}",
+        "z[i] = a * x[i] + y[i]",
+        [
+            size("n"),
+            lp.ValueArg("a", np.dtype(dtype)),
+            read("x, y", dtype, "n"),
+            written("z", dtype, "n"),
+        ],
+        assumptions="n >= 1",
+        name="axpy",
+        lang_version=LANGUAGE,
+    )
+    if fit:
+        kernel = assume_multiples(kernel, n=lsize_0)
+    return lp.split_iname(kernel, "i", lsize_0, outer_tag="g.0", inner_tag="l.0")
+
+
+@functools.cache
+def _transpose(dtype: str, prefetch: bool, lsize_0: int, lsize_1: int, fit: bool) -> Any:
+    kernel = lp.make_kernel(
+        "{[i, j]: 0 <= i, j < n}",
+        "b[i, j] = a[j, i]",
+        [size("n"), read("a", dtype, "n, n"), written("b", dtype, "n, n")],
+        assumptions="n >= 1",
+        name="transpose_tiled" if prefetch else "transpose",
+        lang_version=LANGUAGE,
+    )
+    if fit:
+        kernel = assume_multiples(kernel, n=int(np.lcm(lsize_0, lsize_1)))
+    kernel = lp.split_iname(kernel, "i", lsize_1, inner_tag="l.1", outer_tag="g.1")
+    kernel = lp.split_iname(kernel, "j", lsize_0, inner_tag="l.0", outer_tag="g.0")
+    if not prefetch:
+        return kernel
+    return lp.add_prefetch(
+        kernel,
+        "a",
+        ["i_inner", "j_inner"],
+        temporary_name="a_fetch",
+        fetch_outer_inames=frozenset({"i_outer", "j_outer"}),
+        default_tag="l.auto",
+    )
+
+
+@functools.cache
+def _spmv(dtype: str, lsize_0: int) -> Any:
+    kernel = lp.make_kernel(
+        ["{[i]: 0 <= i < n}", "{[j]: row_begin <= j < row_end}"],
+        """
+        for i
+            <> row_begin = row_start[i]
+            <> row_end = row_start[i + 1]
+            y[i] = sum(j, values[j] * x[indices[j]])
+        end
+        """,
+        [
+            size("n"),
+            size("n_entries"),
+            read("row_start", np.int32, "n + 1"),
+            read("indices", np.int32, "n_entries"),
+            read("values", dtype, "n_entries"),
+            read("x", dtype, "n"),
+            written("y", dtype, "n"),
+        ],
+        name="spmv",
+        lang_version=LANGUAGE,
+    )
+    kernel = assume_multiples(kernel, n=lsize_0)
+    return lp.split_iname(kernel, "i", lsize_0, outer_tag="g.0", inner_tag="l.0")
+
+
+@functools.cache
+def _reduction(per_item: int, dtype: str, lsize_0: int) -> Any:
+    kernel = lp.make_kernel(
+        f"{{[g, k, l]: 0 <= g < n_groups and 0 <= k < {per_item} and 0 <= l < {lsize_0}}}",
+        "sums[g] = sum(l, sum(k, a[g, k, l])) {id=total}",
+        [
+            size("n_groups"),
+            read("a", dtype, f"n_groups, {per_item}, {lsize_0}"),
+            written("sums", dtype, "n_groups"),
+        ],
+        assumptions="n_groups >= 1",
+        name="reduction",
+        lang_version=LANGUAGE,
+        # Loopy gives sums[g] to one work-item, and then takes the tree's iname for a race.
+        silenced_warnings=["write_race(total)"],
+    )
+    return lp.tag_inames(kernel, {"g": "g.0", "l": "l.0"})
+
+
+@functools.cache
+def _rows(n: int, nnz_per_row: int) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+    """Row starts and sorted column indices of a random pattern, the same each time."""
+    rng = np.random.default_rng(3)
+    lengths = rng.integers(1, 2 * nnz_per_row, n)
+    row_start = np.concatenate(([0], np.cumsum(lengths))).astype(np.int32)
+    indices = rng.integers(0, n, int(row_start[-1]), dtype=np.int32)
+    return row_start, indices
+
+
+GENERATORS = (
+    Generator(
+        name="axpy",
+        tags=frozenset({"axpy", "application"}),
+        arguments={
+            "n": Number((2**20, 2**21, 2**22)),
+            "dtype": DTYPES,
+            "lsize_0": Number((256,)),
+            "groups_fit": FIT,
+        },
+        build=axpy,
+    ),
+    Generator(
+        name="transpose",
+        tags=frozenset({"transpose", "application"}),
+        arguments={
+            "n": Number((1024, 2048)),
+            "dtype": DTYPES,
+            "prefetch": Choice((True, False)),
+            **GROUP,
+            "groups_fit": FIT,
+        },
+        build=transpose,
+    ),
+    Generator(
+        name="spmv",
+        tags=frozenset({"spmv", "application"}),
+        arguments={
+            "n": Number((2**16, 2**17)),
+            "nnz_per_row": Number((8,)),
+            "dtype": DTYPES,
+            "lsize_0": Number((256,)),
+        },
+        build=spmv,
+    ),
+    Generator(
+        name="reduction",
+        tags=frozenset({"reduction", "application"}),
+        arguments={
+            "n": Number((2**20, 2**22)),
+            "per_item": Number((16,)),
+            "dtype": DTYPES,
+            "lsize_0": Number((256,)),
+        },
+        build=reduction,
+    ),
+)

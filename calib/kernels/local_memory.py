@@ -1,0 +1,174 @@
+"""Local memory: moves within it, and how many of them a global access hides."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+import loopy as lp
+import numpy as np
+
+from calib.kernels.building import (
+    DTYPES,
+    GROUP,
+    LANGUAGE,
+    assume_multiples,
+    numbers,
+    read,
+    require_group,
+    require_multiple,
+    size,
+    written,
+)
+from calib.kernels.collection import Built, Generator, Number
+
+DEPTH = 4
+"""Local elements that a work-item owns: it moves one to the next but one, so no barrier is needed."""
+
+MOVE = f"tile[(k + 1) % {DEPTH}, l1, l0] = tile[(k + 3) % {DEPTH}, l1, l0]"
+
+
+def lmem_move(*, n_groups: int, m: int, dtype: str, lsize_0: int, lsize_1: int) -> Built:
+    """Each work-item moves elements within local memory m times: a load and a store each; stride 1."""
+    require_group(lsize_0, lsize_1)
+    kernel = _moves(dtype, lsize_0, lsize_1)
+    real = np.dtype(dtype).type
+
+    def check(outputs: Mapping[str, Any]) -> None:
+        held = np.stack([np.arange(lsize_0) + k for k in range(DEPTH)]).astype(real)
+        for k in range(m):
+            held[(k + 1) % DEPTH] = held[(k + 3) % DEPTH]
+        assert (outputs["out"] == held[1]).all()
+
+    return Built(
+        kernel=kernel,
+        env={"n_groups": n_groups, "m": m},
+        arguments=lambda: {"n_groups": n_groups, "m": m},
+        check=check,
+    )
+
+
+def overlap_ratio(*, n: int, m: int, dtype: str, lsize_0: int, lsize_1: int) -> Built:
+    """One global load, m moves in local memory, one global store a work-item (seed 000, 7.4)."""
+    require_group(lsize_0, lsize_1)
+    items = lsize_0 * lsize_1
+    require_multiple(n=(n, items))
+    kernel = _loaded_moves(dtype, lsize_0, lsize_1)
+
+    def arguments() -> dict[str, Any]:
+        return {"a": numbers((n // items, lsize_1, lsize_0), dtype, 1), "m": m}
+
+    def check(outputs: Mapping[str, Any]) -> None:
+        a = arguments()["a"]
+        held = [a, 0 * a, 0 * a, a]
+        for k in range(m):
+            held[(k + 1) % DEPTH] = held[(k + 3) % DEPTH]
+        assert np.array_equal(outputs["out"], held[1])
+
+    env = {"n_groups": n // items, "m": m}
+    return Built(kernel=kernel, env=env, arguments=arguments, check=check)
+
+
+@functools.cache
+def _moves(dtype: str, lsize_0: int, lsize_1: int) -> Any:
+    return _with_tile(
+        f"""
+        for g, l0, l1
+            for c
+                tile[c, l1, l0] = l0 + c {{id=init}}
+            end
+            for k
+                {MOVE} {{id=move, dep=init}}
+            end
+            out[g, l1, l0] = tile[1, l1, l0] {{dep=move}}
+        end
+        """,
+        [],
+        dtype,
+        lsize_0,
+        lsize_1,
+        "lmem_move",
+    )
+
+
+@functools.cache
+def _loaded_moves(dtype: str, lsize_0: int, lsize_1: int) -> Any:
+    return _with_tile(
+        f"""
+        for g, l0, l1
+            <> loaded = a[g, l1, l0] {{id=load}}
+            for c
+                tile[c, l1, l0] = 0 {{id=init}}
+            end
+            tile[0, l1, l0] = loaded {{id=first, dep=load:init}}
+            tile[3, l1, l0] = loaded {{id=last, dep=first}}
+            for k
+                {MOVE} {{id=move, dep=last}}
+            end
+            out[g, l1, l0] = tile[1, l1, l0] {{dep=move}}
+        end
+        """,
+        [read("a", dtype, f"n_groups, {lsize_1}, {lsize_0}")],
+        dtype,
+        lsize_0,
+        lsize_1,
+        "overlap_ratio",
+    )
+
+
+def _with_tile(
+    text: str, arguments: list[Any], dtype: str, lsize_0: int, lsize_1: int, name: str
+) -> Any:
+    shape = f"n_groups, {lsize_1}, {lsize_0}"
+    kernel = lp.make_kernel(
+        [
+            f"{{[g, l0, l1]: 0 <= g < n_groups and 0 <= l0 < {lsize_0} and 0 <= l1 < {lsize_1}}}",
+            f"{{[c]: 0 <= c < {DEPTH}}}",
+            "{[k]: 0 <= k < m}",  # by itself: an empty loop must not make the whole domain empty
+        ],
+        text,
+        [
+            size("n_groups"),
+            size("m"),
+            *arguments,
+            written("out", dtype, shape),
+            lp.TemporaryVariable(
+                "tile",
+                np.dtype(dtype),
+                shape=(DEPTH, lsize_1, lsize_0),
+                address_space=lp.AddressSpace.LOCAL,
+            ),
+        ],
+        assumptions="m >= 0",
+        name=name,
+        lang_version=LANGUAGE,
+    )
+    kernel = assume_multiples(kernel, n_groups=1)
+    return lp.tag_inames(kernel, {"g": "g.0", "l0": "l.0", "l1": "l.1"})
+
+
+GENERATORS = (
+    Generator(
+        name="lmem_move",
+        tags=frozenset({"lmem_move", "lmem_pattern"}),
+        arguments={
+            "n_groups": Number((512, 1024)),
+            "m": Number((64, 128), low=0),
+            "dtype": DTYPES,
+            **GROUP,
+        },
+        build=lmem_move,
+    ),
+    Generator(
+        name="overlap_ratio",
+        tags=frozenset({"overlap_ratio", "lmem_pattern"}),
+        arguments={
+            "n": Number((2**20, 2**21)),
+            "m": Number((0, 4, 16, 64), low=0),
+            "dtype": DTYPES,
+            **GROUP,
+        },
+        build=overlap_ratio,
+    ),
+)

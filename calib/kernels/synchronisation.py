@@ -1,0 +1,98 @@
+"""What a launch, a work-group and a barrier cost by themselves."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+import loopy as lp
+import numpy as np
+
+from calib.kernels.building import GROUP, LANGUAGE, assume_multiples, require_group, size, written
+from calib.kernels.collection import Built, Generator, Number
+
+
+def barriers(*, n_groups: int, m: int, lsize_0: int, lsize_1: int) -> Built:
+    """A loop of m local barriers, then one store a work-item."""
+    require_group(lsize_0, lsize_1)
+    kernel = _barriers(lsize_0, lsize_1)
+
+    def check(outputs: Mapping[str, Any]) -> None:
+        assert (outputs["out"] == np.arange(lsize_0)).all()
+
+    env = {"n_groups": n_groups, "m": m}
+    return Built(kernel=kernel, env=env, arguments=lambda: dict(env), check=check)
+
+
+def empty(*, n_groups: int, lsize_0: int, lsize_1: int) -> Built:
+    """A launch of n_groups groups that do nothing."""
+    require_group(lsize_0, lsize_1)
+    env = {"n_groups": n_groups}
+    return Built(kernel=_empty(lsize_0, lsize_1), env=env, arguments=lambda: dict(env))
+
+
+@functools.cache
+def _barriers(lsize_0: int, lsize_1: int) -> Any:
+    kernel = lp.make_kernel(
+        [
+            f"{{[g, l0, l1]: 0 <= g < n_groups and 0 <= l0 < {lsize_0} and 0 <= l1 < {lsize_1}}}",
+            "{[k]: 0 <= k < m}",  # by itself: an empty loop must not make the whole domain empty
+        ],
+        """
+        for g, l0, l1
+            for k
+                ... lbarrier {id=wait}
+            end
+            out[g, l1, l0] = l0 {dep=wait}
+        end
+        """,
+        [
+            size("n_groups"),
+            size("m"),
+            written("out", np.float32, f"n_groups, {lsize_1}, {lsize_0}"),
+        ],
+        assumptions="m >= 0",
+        name="barriers",
+        lang_version=LANGUAGE,
+    )
+    kernel = assume_multiples(kernel, n_groups=1)
+    return lp.tag_inames(kernel, {"g": "g.0", "l0": "l.0", "l1": "l.1"})
+
+
+@functools.cache
+def _empty(lsize_0: int, lsize_1: int) -> Any:
+    kernel = lp.make_kernel(
+        f"{{[g, l0, l1]: 0 <= g < n_groups and 0 <= l0 < {lsize_0} and 0 <= l1 < {lsize_1}}}",
+        """
+        for g, l0, l1
+            nothing = 0
+        end
+        """,
+        # A private variable that nobody reads: no compiler keeps it.
+        [size("n_groups"), lp.TemporaryVariable("nothing", np.int32, shape=())],
+        name="empty",
+        lang_version=LANGUAGE,
+    )
+    kernel = assume_multiples(kernel, n_groups=1)
+    return lp.tag_inames(kernel, {"g": "g.0", "l0": "l.0", "l1": "l.1"})
+
+
+GENERATORS = (
+    Generator(
+        name="barriers",
+        tags=frozenset({"barrier_pattern", "sync_pattern"}),
+        arguments={
+            "n_groups": Number((256, 1024)),
+            "m": Number((16, 64, 256), low=0),
+            **GROUP,
+        },
+        build=barriers,
+    ),
+    Generator(
+        name="empty",
+        tags=frozenset({"empty_kernel", "sync_pattern"}),
+        arguments={"n_groups": Number((16, 256, 4096)), **GROUP},
+        build=empty,
+    ),
+)

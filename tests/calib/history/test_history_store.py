@@ -1,0 +1,314 @@
+"""The store: many writers, kills, forks, damaged and foreign files, drivers that changed."""
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+import warnings
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from calib.history.errors import HistoryError, HistoryWarning
+from calib.history.key import Key
+from calib.history.outliers import WINDOW
+from calib.history.records import Sample
+from calib.history.statistics import running
+from calib.history.store import Store
+
+KEY = Key(kernel="gemm", device="cpu", driver="1", layout=7)
+
+WRITER = """
+import sys
+from calib.history import Key, Sample, Store
+
+path, writer = sys.argv[1], int(sys.argv[2])
+store = Store(path, keep_samples=True)
+shared = Key(kernel="shared", device="d", layout=0)
+own = Key(kernel=f"own{writer}", device="d", layout=0)
+number = 0
+while True:
+    # The time is its own name: writer and number can be read from it.
+    time_s = 1.0 + (writer * 1_000_000 + number) * 1e-9
+    store.add_many([Sample(key=shared, time_s=time_s), Sample(key=own, time_s=time_s)])
+    print(number, flush=True)
+    number += 1
+"""
+
+
+def named(time_s):
+    return divmod(round((time_s - 1.0) * 1e9), 1_000_000)
+
+
+def test_eight_writers_and_a_kill_lose_nothing_acknowledged(tmp_path):
+    path = tmp_path / "h.db"
+    writers = [
+        subprocess.Popen(
+            [sys.executable, "-c", WRITER, str(path), str(w)], stdout=subprocess.PIPE, text=True
+        )
+        for w in range(8)
+    ]
+    acknowledged = {w: [] for w in range(8)}
+
+    def listen(w):
+        for line in writers[w].stdout:
+            if line.endswith("\n"):
+                acknowledged[w].append(int(line))
+
+    ears = [threading.Thread(target=listen, args=(w,)) for w in range(8)]
+    for ear in ears:
+        ear.start()
+    try:
+        end = time.monotonic() + 60
+        while min(map(len, acknowledged.values())) < 6 and time.monotonic() < end:
+            time.sleep(0.01)
+        for writer in writers[:4]:  # in the middle of whatever they are doing
+            writer.send_signal(signal.SIGKILL)
+        reached = {w: len(acknowledged[w]) for w in range(4, 8)}
+        while (
+            any(len(acknowledged[w]) < reached[w] + 5 for w in range(4, 8))
+            and time.monotonic() < end
+        ):
+            time.sleep(0.01)
+    finally:
+        for writer in writers:
+            writer.kill()
+        for ear in ears:
+            ear.join()
+        for writer in writers:
+            writer.wait()
+            writer.stdout.close()
+    assert all(len(acknowledged[w]) >= 6 for w in range(8))
+    assert all(len(acknowledged[w]) >= reached[w] + 5 for w in range(4, 8)), "survivors went on"
+
+    with Store(path) as store:
+        shared = Key(kernel="shared", device="d", layout=0)
+        held = Counter(named(t) for t in store.samples(shared))
+        assert set(held.values()) == {1}
+        for w in range(8):
+            mine = sorted(number for writer, number in held if writer == w)
+            # What was said is there; of what was not, at most the one sample under way.
+            assert mine[: len(acknowledged[w])] == acknowledged[w]
+            assert len(mine) <= len(acknowledged[w]) + 1
+            own = store.samples(Key(kernel=f"own{w}", device="d", layout=0))
+            assert [number for _, number in map(named, own)] == mine, "all of a batch or none"
+        record = store.get(shared)
+        assert record is not None
+        assert record.seen == sum(held.values())
+        assert record.accepted.n + record.rejected == record.seen
+
+
+def test_threads_of_one_store(tmp_path):
+    with Store(tmp_path / "h.db") as store:
+        threads = [
+            threading.Thread(target=lambda: [store.add(KEY, 1e-3) for _ in range(20)])
+            for _ in range(4)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert store.get(KEY).accepted.n == 80
+
+
+def test_a_fork_does_not_share_the_connection(tmp_path):
+    with Store(tmp_path / "h.db") as store:
+        store.add(KEY, 1e-3)
+        with warnings.catch_warnings():
+            # Later Pythons warn of any fork of a process with threads.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            child = os.fork()
+        if child == 0:
+            try:
+                store.add(KEY, 1e-3)
+                os._exit(0)
+            except BaseException:
+                os._exit(1)
+        assert os.waitpid(child, 0)[1] == 0
+        store.add(KEY, 1e-3)
+        assert store.get(KEY).accepted.n == 3
+
+
+def test_statistics_are_those_of_the_samples(tmp_path):
+    times = 1e-3 * (1 + 0.01 * np.random.default_rng(0).standard_normal(200))
+    with Store(tmp_path / "h.db") as store:
+        store.add_many(Sample(key=KEY, time_s=t, size_bytes=64, terms={"n": 2.0}) for t in times)
+        record = store.get(KEY)
+        assert store.samples(KEY).tolist() == times[-WINDOW:].tolist()
+    assert record.accepted.mean == pytest.approx(times.mean(), rel=1e-12)
+    assert record.accepted.deviation == pytest.approx(times.std(ddof=1), rel=1e-9)
+    assert (record.accepted.low, record.accepted.high) == (times.min(), times.max())
+    assert (record.size_bytes, record.terms) == (64, {"n": 2.0})
+
+
+def test_all_samples_are_kept_where_asked(tmp_path):
+    times = np.linspace(1e-3, 1.1e-3, 150)
+    with Store(tmp_path / "h.db", keep_samples=True) as store:
+        store.add_many(Sample(key=KEY, time_s=t) for t in times)
+        assert store.samples(KEY).tolist() == times.tolist()
+
+
+@pytest.mark.parametrize("n", [9, 63, 64, 65, 200])
+def test_a_first_launch_a_thousand_times_too_long_leaves_no_trace(tmp_path, n):
+    good = 1e-3 * (1 + 0.01 * np.random.default_rng(1).standard_normal(n))
+    with Store(tmp_path / "h.db") as store:
+        for t in (1.0, *good):
+            store.add(KEY, t)
+        record = store.get(KEY)
+    want = running(good)
+    assert (record.rejected, record.accepted.n) == (1, n)
+    assert record.accepted.mean == pytest.approx(want.mean, rel=1e-12)
+    assert record.accepted.deviation == pytest.approx(want.deviation, rel=1e-9)
+    naive = running([1.0, *good]).mean
+    assert naive > 5 * want.mean, "without the rule the mean would be off"
+
+
+def test_a_spike_in_mid_life_is_put_aside(tmp_path):
+    with Store(tmp_path / "h.db") as store:
+        for number in range(100):
+            store.add(KEY, 1.0 if number == 80 else 1e-3 * (1 + number % 7 / 1000))
+        record = store.get(KEY)
+    assert (record.seen, record.rejected, record.accepted.n) == (100, 1, 99)
+    assert record.accepted.high < 1.1e-3
+
+
+@pytest.mark.parametrize("parts", [(200,), (1,) * 200, (63, 1, 1, 135), (70, 130), (10, 100, 90)])
+def test_in_what_parts_samples_come_makes_no_difference(tmp_path, parts):
+    times = 1e-3 * (1 + 0.02 * np.random.default_rng(7).standard_normal(200))
+    times[[0, 30, 90, 150]] *= 100
+    record = None
+    with Store(tmp_path / "h.db") as store:
+        for part in np.split(times, np.cumsum(parts)[:-1]):
+            store.add_many(Sample(key=KEY, time_s=t) for t in part)
+        record = store.get(KEY)
+    good = np.delete(times, [0, 30, 90, 150])
+    assert (record.seen, record.rejected, record.accepted.n) == (200, 4, 196)
+    assert record.accepted.mean == pytest.approx(good.mean(), rel=1e-12)
+    assert record.accepted.deviation == pytest.approx(good.std(ddof=1), rel=1e-9)
+
+
+@pytest.mark.parametrize("bad", [0.0, -1.0, float("nan"), float("inf")])
+def test_what_is_no_time_refuses_the_whole_batch(tmp_path, bad):
+    with Store(tmp_path / "h.db") as store:
+        with pytest.raises(HistoryError, match="time must lie between"):
+            store.add_many([Sample(key=KEY, time_s=1.0), Sample(key=KEY, time_s=bad)])
+        assert store.get(KEY) is None
+
+
+def test_another_driver_is_kept_aside(tmp_path):
+    newer = Key(kernel="gemm", device="cpu", driver="2", layout=7)
+    with Store(tmp_path / "h.db") as store:
+        for _ in range(12):
+            store.add(KEY, 1e-3)
+        store.add(newer, 2e-3)
+        assert store.get(newer).accepted.n == 1
+        assert store.get(KEY).accepted.n == 12
+        assert [r.key for r in store.other_drivers(newer)] == [KEY]
+
+
+def test_imported_statistics_are_not_overwritten_nor_mixed(tmp_path):
+    from dataclasses import replace
+
+    with Store(tmp_path / "h.db") as store:
+        store.add(KEY, 1e-3)
+        other = replace(store.get(KEY), key=replace(KEY, layout=8), source="StarPU")
+        store.put([other])
+        with pytest.raises(HistoryError, match=r"already in .* not overwritten"):
+            store.put([replace(other, key=replace(KEY, layout=9)), other])
+        assert store.get(replace(KEY, layout=9)) is None, "all or none"
+        with pytest.raises(HistoryError, match="imported from StarPU"):
+            store.add(other.key, 1e-3)
+
+
+def test_prune(tmp_path):
+    other = Key(kernel="trsm", device="cpu", layout=1)
+    with Store(tmp_path / "h.db", keep_samples=True) as store:
+        for key in (KEY, other):
+            for _ in range(70):
+                store.add(key, 1e-3)
+        assert store.prune(keys=[KEY], samples_only=True) == 1
+        assert len(store.samples(KEY)) == WINDOW
+        assert store.get(KEY).accepted.n == 70
+        assert store.prune(keys=[KEY, other]) == 2
+        assert store.records() == []
+        assert len(store.samples(other)) == 0
+
+
+def damage(path):
+    """Overwrites pages in the middle, as a bad disk does; header and schema stay."""
+    with path.open("r+b") as file:
+        file.seek(4096)
+        file.write(b"\xa5" * (path.stat().st_size - 4096))
+
+
+def filled(path):
+    with Store(path, keep_samples=True) as store:
+        store.add_many(Sample(key=KEY, time_s=1e-3) for _ in range(300))
+    return path
+
+
+def test_a_damaged_history_is_refused_and_left(tmp_path):
+    path = filled(tmp_path / "h.db")
+    damage(path)
+    before = path.read_bytes()
+    with pytest.raises(HistoryError, match=r"damaged history .* left as it is"):
+        Store(path)
+    assert path.read_bytes() == before
+
+
+def test_a_damaged_history_is_put_aside_where_asked(tmp_path):
+    path = filled(tmp_path / "h.db")
+    for number in (1, 2):
+        damage(path)
+        before = path.read_bytes()
+        with pytest.warns(HistoryWarning, match=rf"kept aside as h.db.damaged-{number}"):
+            store = Store(path, damaged_aside=True)
+        with store:
+            assert store.records() == []
+            store.add_many(Sample(key=KEY, time_s=1e-3) for _ in range(300))
+        assert (tmp_path / f"h.db.damaged-{number}").read_bytes() == before
+
+
+def test_a_foreign_database_is_never_touched(tmp_path):
+    path = tmp_path / "theirs.db"
+    connection = sqlite3.connect(path)
+    connection.execute("CREATE TABLE entry (id INTEGER)")
+    connection.commit()
+    connection.close()
+    before = path.read_bytes()
+    for aside in (False, True):
+        with pytest.raises(HistoryError, match="of another program"):
+            Store(path, damaged_aside=aside)
+    assert path.read_bytes() == before
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["theirs.db"]
+
+
+def test_another_kind_of_file_is_never_touched(tmp_path):
+    path = tmp_path / "notes.txt"
+    path.write_text("not a database")
+    for aside in (False, True):
+        with pytest.raises(HistoryError, match="not an SQLite file"):
+            Store(path, damaged_aside=aside)
+    assert path.read_text() == "not a database"
+
+
+def test_a_later_version_is_refused(tmp_path):
+    path = filled(tmp_path / "h.db")
+    connection = sqlite3.connect(path)
+    connection.execute("PRAGMA user_version = 99")
+    connection.close()
+    with pytest.raises(HistoryError, match="of version 99, this memsim reads version 1"):
+        Store(path)
+
+
+def test_a_folder_and_a_closed_store(tmp_path):
+    with pytest.raises(HistoryError, match="must be a file"):
+        Store(tmp_path)
+    store = Store(tmp_path / "h.db")
+    store.close()
+    with pytest.raises(HistoryError, match="is closed"):
+        store.add(KEY, 1e-3)

@@ -1,0 +1,130 @@
+"""Timings: what counts as an outlier, what a statistic is, and that a device's clock tells more work."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from calib import timing
+from calib.kernels import ALL_GENERATORS, KernelCollection
+from calib.timing import Timing, time_kernel
+from memsim.errors import MemsimError, OpenCLError
+
+pytestmark = pytest.mark.filterwarnings("ignore::loopy.diagnostic.LoopyWarning")
+
+
+def trials(*seconds: float) -> Timing:
+    return Timing(seconds=np.array(seconds), clock="host", device="none")
+
+
+def test_an_outlier_is_named_and_stays() -> None:
+    timed = trials(1.0, 1.01, 0.99, 1.02, 0.98, 10.0, 1.0)
+    assert timed.outliers == (5,)
+    assert len(timed.seconds) == 7
+    assert "trial 5: 10 s" in str(timed)
+    assert timed.value("mean") == pytest.approx(1.0)
+    assert timed.value("median") == 1.0
+    assert timed.value("minimum") == 0.98
+
+
+def test_both_sides_of_the_outliers_bound() -> None:
+    spread = [1.0 + 0.01 * k for k in range(-5, 6)]  # median 1, median deviation 0.03
+    bound = 5 * 1.4826 * 0.03
+    assert trials(*spread, 1 - bound * 0.99, 1 + bound * 0.99).outliers == ()
+    assert trials(*spread, 1 - bound * 1.5, 1 + bound * 1.5).outliers == (11, 12)
+
+
+def test_trials_that_agree_to_a_thousandth_have_no_outliers() -> None:
+    assert trials(1.0, 1.0, 1.0, 1.004).outliers == ()
+    assert trials(1.0, 1.0, 1.0, 1.006).outliers == (3,)
+
+
+def test_the_medians_interval_holds_it_as_often_as_it_says() -> None:
+    rng = np.random.default_rng(0)
+    inside, rounds, n = 0, 400, 60
+    for _ in range(rounds):
+        seconds = np.sort(1 + rng.exponential(0.1, n))
+        low = int(np.floor(n / 2 - 0.98 * np.sqrt(n)))
+        high = int(np.ceil(n / 2 + 0.98 * np.sqrt(n)))
+        timed = trials(*seconds)
+        assert timed.half_width_s == pytest.approx((seconds[high] - seconds[low]) / 2)
+        inside += seconds[low] <= 1 + 0.1 * np.log(2) <= seconds[high]
+    # The ranks are whole numbers, so the interval is 95 % or a little more.
+    assert inside / rounds > 0.95 - 5 * np.sqrt(0.95 * 0.05 / rounds)
+    assert inside / rounds < 0.995
+
+
+@pytest.mark.parametrize("seconds", [(1.0, 0.0), (1.0, -1.0), (float("nan"),), ()])
+def test_impossible_times_are_refused(seconds: tuple[float, ...]) -> None:
+    with pytest.raises(MemsimError, match="a timing must be positive"):
+        trials(*seconds)
+
+
+def kernels(*tags: str) -> list:
+    return KernelCollection(ALL_GENERATORS).generate_kernels(tags)
+
+
+def test_eight_times_the_work_takes_longer() -> None:
+    short, long = kernels("flops_madd_pattern", "dtype:float32", "nelements:32768", "m:32,256")
+    times = [
+        time_kernel(kernel.kernel, kernel.arguments(), trials=9).value("minimum")
+        for kernel in (short, long)
+    ]
+    # The machine may be busy, and the least of nine is hardly disturbed: 8 but for overheads.
+    assert 4 < times[1] / times[0] < 16
+
+
+def test_a_kernel_of_one_launch_is_timed_by_the_device() -> None:
+    (kernel,) = kernels("axpy", "dtype:float32", "n:65536", "groups_fit:True")
+    timed = time_kernel(kernel.kernel, kernel.arguments(), trials=5, warmup=1)
+    assert timed.clock == "event"
+    assert len(timed.seconds) == 5
+    assert timed.device
+
+
+def test_an_early_end_keeps_five_trials() -> None:
+    (kernel,) = kernels("axpy", "dtype:float32", "n:65536", "groups_fit:True")
+    timed = time_kernel(kernel.kernel, kernel.arguments(), trials=60, longest_s=1e-9)
+    assert len(timed.seconds) == 5
+
+
+def test_a_kernel_of_two_launches_is_timed_by_the_host() -> None:
+    import loopy as lp
+
+    unit = lp.make_kernel(
+        "{[i, j]: 0 <= i, j < 4096}",
+        """
+        a[i] = b[i] + 1 {id=first}
+        ... gbarrier {id=wait, dep=first}
+        c[j] = 2 * a[4095 - j] {dep=wait}
+        """,
+        [
+            lp.GlobalArg("a, c", np.float32, shape=(4096,), is_input=False),
+            lp.GlobalArg("b", np.float32, shape=(4096,)),
+        ],
+        name="two_launches",
+        lang_version=(2018, 2),
+    )
+    unit = lp.split_iname(unit, "i", 64, outer_tag="g.0", inner_tag="l.0")
+    unit = lp.split_iname(unit, "j", 64, outer_tag="g.0", inner_tag="l.0")
+    timed = time_kernel(unit, {"b": np.ones(4096, np.float32)}, trials=3)
+    assert timed.clock == "host"
+
+
+def test_the_feature_of_a_device_leads_back_to_it() -> None:
+    name = timing.feature_name()
+    assert name.startswith("f_cl_wall_time_")
+    chosen = timing.find_context()
+    assert timing.feature_context(name).devices == chosen.devices
+
+
+def test_a_device_that_is_not_there_is_refused() -> None:
+    with pytest.raises(OpenCLError, match="no OpenCL device is named nosuch:thing"):
+        timing.find_context("nosuch:thing")
+    with pytest.raises(MemsimError, match="f_cl_wall_time_"):
+        timing.feature_context("f_op_float32_add")
+
+
+def test_trials_must_be_some() -> None:
+    with pytest.raises(MemsimError, match="at least 1"):
+        time_kernel(None, {}, trials=0)
