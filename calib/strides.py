@@ -2,7 +2,8 @@
 
 In array[gs0*gid(0) + gs1*gid(1) + ... + ls0*lid(0) + ...], in elements (seed 000, 6.1.1). A stride
 is a polynomial of the size parameters, 0 where the axis does not occur, and None where the index is
-not affine in it or comes from memory.
+not affine in it or comes from memory. A loop that work-items start at different values is followed
+trip by trip: x[j] with j from lid(0) on has stride 1, though lid(0) is not in its index.
 """
 
 from __future__ import annotations
@@ -13,8 +14,14 @@ from typing import Any
 
 from loopy.diagnostic import ExpressionNotAffineError
 from loopy.kernel.array import FixedStrideArrayDimTag
-from loopy.symbolic import CoefficientCollector, get_dependencies, simplify_using_aff
+from loopy.symbolic import (
+    CoefficientCollector,
+    SubstitutionMapper,
+    get_dependencies,
+    simplify_using_aff,
+)
 from pymbolic import primitives as p
+from pymbolic.mapper.substitutor import make_subst_func
 
 from calib.quasi_polynomial import QuasiPolynomial, floor_of
 
@@ -47,6 +54,19 @@ def axis_strides(
     return tuple(total)
 
 
+def by_trips(index: Sequence[Any], starts: Sequence[tuple[str, Any]]) -> tuple[Any, ...]:
+    """An index with each loop's first value plus its trip in place of the loop's variable.
+
+    starts : see iteration_domains.Reach
+    """
+    found = tuple(index)
+    for name, first in starts:
+        start = p.Variable("<data>") if first is None else first
+        change = SubstitutionMapper(make_subst_func({name: p.Variable(name) + start}))
+        found = tuple(change(part) for part in found)
+    return found
+
+
 def polynomial(
     expression: Any, parameters: Mapping[str, QuasiPolynomial] | None = None
 ) -> QuasiPolynomial:
@@ -66,7 +86,8 @@ def polynomial(
             total = total * polynomial(child, parameters)
         return total
     if isinstance(expression, p.Power) and expression.exponent in (0, 1, 2, 3):
-        return polynomial(expression.base, parameters) ** expression.exponent
+        power: QuasiPolynomial = polynomial(expression.base, parameters) ** expression.exponent
+        return power
     if isinstance(expression, p.FloorDiv) and isinstance(expression.denominator, int):
         inner = polynomial(expression.numerator, parameters)
         degree = max((sum(e for _, e in monomial) for monomial, _ in inner.terms), default=0)

@@ -96,8 +96,12 @@ def count(
 
         with working("tracing"):
             options = measure_control_flow(kernel, sizes, subgroup_size=subgroup_size)
-    options["subgroup_size"] = subgroup_size
-    chosen = CountOptions(**options, granularity=granularity, index_arithmetic=index_arithmetic)
+    options |= {
+        "subgroup_size": subgroup_size,
+        "granularity": granularity,
+        "index_arithmetic": index_arithmetic,
+    }
+    chosen = CountOptions(**options)
     counts = kernel_counts(kernel)
     found = {text: counts.count(text, chosen) for text in features or ()}
     if check:
