@@ -11,9 +11,12 @@ from memsim.errors import MemsimError
 from memsim.options import (
     COUNTERS,
     ReplayOptions,
+    carry_option,
+    check_launch_outputs,
     machine_option,
     output_path,
     replay_options,
+    run_launches,
     run_replay,
 )
 from memsim.output import check_outputs, console
@@ -31,8 +34,11 @@ if TYPE_CHECKING:
     metavar="I",
     help="Which launch, from 0, of a file that holds several.",
 )
+@carry_option
 @replay_options
-def replay(trace_file: Path, machine: str, launch: int | None, options: ReplayOptions) -> int:
+def replay(
+    trace_file: Path, machine: str, launch: int | None, carry_l2: bool, options: ReplayOptions
+) -> int:
     """Replay a trace through a machine's caches, under random orderings.
 
     TRACE is what 'memsim trace' or 'memsim profile --trace-out' wrote, or another tool's: a folder
@@ -44,12 +50,17 @@ def replay(trace_file: Path, machine: str, launch: int | None, options: ReplayOp
       memsim replay k.trace --machine h100 --ci 0.005
       memsim replay k.trace --machine v100 --trials 64 --seed 1 --html k.html --save k.nc
       memsim replay traces/ --machine v100 --launch 3
+      memsim replay traces/ --machine v100 --carry-l2
     """
-    from memsim.formats import read_one
+    from memsim.formats import read_any, read_one
     from memsim.machine_file import load_machine
 
     check_outputs(options.outputs(), inputs=(trace_file,))
     target = load_machine(machine)
+    if carry_l2:
+        if launch is None:
+            check_launch_outputs(options)
+        return run_launches(read_any(trace_file), target, options, launch)
     return run_replay(read_one(trace_file, launch), target, options)
 
 

@@ -20,7 +20,9 @@ from memsim.errors import MemsimError
 from memsim.output import STDOUT, progress_bar, write_report
 
 if TYPE_CHECKING:
+    from memsim.launches import Launches
     from memsim.machine import Machine
+    from memsim.result import Replay
     from memsim.trace import Trace
 
 SAMPLERS = ("wrr", "lrr", "gto", "uniform")
@@ -221,13 +223,23 @@ _REPLAY_OPTIONS: tuple[Callable[[Command], Command], ...] = (
 )
 
 
+def carry_option(command: Command) -> Command:
+    """Adds --carry-l2."""
+    return click.option(
+        "--carry-l2",
+        is_flag=True,
+        help="Replay all launches in order, each with what the earlier ones leave in L2: a row a"
+        " launch. With --launch I, only those up to I, and the report of I.",
+    )(command)
+
+
 def run_replay(trace: Trace | list[Trace], machine: Machine, options: ReplayOptions) -> int:
     """Replays, prints the table, writes what was asked for; returns the exit code.
 
     An interrupted replay is shown and written with the trials that are done, and gives 130.
     """
     import memsim
-    from memsim.report.counters import check, recount
+    from memsim.report.counters import check
 
     check(machine, options.counters)
     if options.registers is not None:
@@ -238,32 +250,73 @@ def run_replay(trace: Trace | list[Trace], machine: Machine, options: ReplayOpti
         )
     with progress_bar("replaying") as progress:
         replay = memsim.replay(
-            trace,
-            machine,
-            trials=options.trials,
-            seed=options.seed,
-            jobs=options.jobs,
-            ci=options.ci,
-            sampler=options.sampler,
-            dispatch=options.dispatch,
-            warm_l2=options.warm_l2,
-            random_bases=options.random_bases,
-            groups_per_core=options.groups_per_core,
-            backend=options.backend,
-            scheduler=options.scheduler,
-            progress=progress,
+            trace, machine, warm_l2=options.warm_l2, progress=progress, **_common(options)
         )
+    return _report(replay, options)
+
+
+def run_launches(
+    launches: Launches, machine: Machine, options: ReplayOptions, launch: int | None
+) -> int:
+    """As run_replay, of launches that leave each other what L2 holds.
+
+    launch : report on this one, and replay none after it; None gives a row a launch, and JSON of
+        all of them. Raises MemsimError where an option asks for what several launches do not have.
+    """
+    import memsim
+    from memsim.launches import Launches
+    from memsim.output import write_launches_report
+    from memsim.report.counters import check, recount
+
+    check(machine, options.counters)
+    n = len(launches.launches)
+    if launch is None:
+        check_launch_outputs(options)
+    elif launch >= n:
+        raise MemsimError(f"--launch must be below {n}, got {launch}")
+    if options.warm_l2:
+        raise MemsimError("--warm-l2 does not go with --carry-l2: earlier launches warm it")
+    last = n if launch is None else launch + 1
+    traces = launches.launches[:last]
+    if options.registers is not None:
+        traces = tuple(_with_registers(one, options.registers) for one in traces)
+    launches = Launches(launches=traces, between=launches.between[: last - 1])
+    with progress_bar("replaying") as progress:
+        replays = memsim.replay_launches(launches, machine, progress=progress, **_common(options))
+    if launch is not None:
+        return _report(replays[launch], options)
+    write_launches_report([recount(one, options.counters) for one in replays], options.json)
+    return _exit_code(replays[0], options)
+
+
+def check_launch_outputs(options: ReplayOptions) -> None:
+    """Raises MemsimError where --html or --save is asked for without saying of which launch."""
+    for name, path in (("--html", options.html), ("--save", options.save)):
+        if path is not None:
+            raise MemsimError(f"{name} is of one launch: choose it by --launch I")
+
+
+def _common(options: ReplayOptions) -> dict[str, Any]:
+    names = "trials seed jobs ci sampler dispatch random_bases groups_per_core backend scheduler"
+    return {name: getattr(options, name) for name in names.split()}
+
+
+def _report(replay: Replay, options: ReplayOptions) -> int:
+    from memsim.report.counters import recount
+
     shown = recount(replay, options.counters)
     write_report(shown, html=options.html, json=options.json, save=None)
     if options.save is not None:
         replay.save(options.save)
         click.echo(f"wrote {options.save}", err=True)
-    if replay.attrs.get("interrupted"):
-        click.echo(
-            f"memsim: interrupted after {replay.n_trials} of {options.trials} trials", err=True
-        )
-        return EXIT_INTERRUPTED
-    return 0
+    return _exit_code(replay, options)
+
+
+def _exit_code(replay: Replay, options: ReplayOptions) -> int:
+    if not replay.attrs.get("interrupted"):
+        return 0
+    click.echo(f"memsim: interrupted after {replay.n_trials} of {options.trials} trials", err=True)
+    return EXIT_INTERRUPTED
 
 
 def _with_registers(trace: Trace, registers_per_item: int) -> Trace:

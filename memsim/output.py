@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -18,6 +18,8 @@ from memsim.errors import MemsimError
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
+
+    from memsim.result import Replay
 
 STDOUT = Path("-")
 PIPE_COLUMNS = 160
@@ -99,6 +101,22 @@ def write_report(
         if path is not None and path != STDOUT:
             write(path)
             click.echo(f"wrote {path}", err=True)
+
+
+def write_launches_report(replays: Sequence[Replay], json: Path | None) -> None:
+    """Prints a row a launch, unless JSON of them all goes to standard output, and writes that."""
+    from memsim.report.files import write_text
+    from memsim.report.launch_table import launch_table, launches_json
+    from memsim.report.summary import summarise
+
+    summaries = [summarise(replay) for replay in replays]
+    if json == STDOUT:
+        click.echo(launches_json(summaries))
+        return
+    console().print(launch_table(summaries))
+    if json is not None:
+        write_text(json, launches_json(summaries) + "\n")
+        click.echo(f"wrote {json}", err=True)
 
 
 def console(*, stderr: bool = False) -> Console:

@@ -176,6 +176,29 @@ def test_an_interrupted_replay_is_shown_and_written(
     assert json.loads(out.read_text())["interrupted"] is True
 
 
+def test_a_dask_cluster_gives_the_same_report(
+    run_memsim: RunMemsim, spec: str, tmp_path: Path
+) -> None:
+    distributed = pytest.importorskip("distributed")
+    trace_file = tmp_path / "k.trace"
+    assert run_memsim("trace", spec, "-m", "v100", "-o", str(trace_file)).code == 0
+    options = ("-m", "v100", "--trials", "4", "--jobs", "2", "--json", "-")
+    here = run_memsim("replay", str(trace_file), *options)
+    with distributed.LocalCluster(
+        n_workers=2, processes=True, threads_per_worker=1, dashboard_address=None
+    ) as cluster:
+        there = run_memsim(
+            "replay",
+            str(trace_file),
+            *options,
+            *("--backend", "dask", "--scheduler", cluster.scheduler_address),
+        )
+    assert there.code == here.code == 0, there.err
+    one, other = json.loads(here.out), json.loads(there.out)
+    assert one["sites"] == other["sites"]
+    assert one["levels"] == other["levels"]
+
+
 def test_doctor_says_that_this_machine_is_ready(run_memsim: RunMemsim) -> None:
     ended = run_memsim("doctor")
     assert ended.code == 0, ended.out

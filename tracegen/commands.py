@@ -15,15 +15,19 @@ import click
 from memsim.errors import MemsimError
 from memsim.options import (
     ReplayOptions,
+    carry_option,
+    check_launch_outputs,
     machine_option,
     output_path,
     replay_options,
+    run_launches,
     run_replay,
     setting_option,
 )
 from memsim.output import check_outputs, working
 
 if TYPE_CHECKING:
+    from memsim.launches import Launches
     from memsim.machine import Machine
     from memsim.trace import Trace
     from tracegen.tracer import Tracer
@@ -87,6 +91,7 @@ def tracer_option(command: Callable[..., Any]) -> Callable[..., Any]:
     metavar="K",
     help="Trace at so many places of the launch; trials take turns.",
 )
+@carry_option
 @replay_options
 @output_path("--trace-out", help="Keep the trace, for 'memsim replay'.")
 def profile(
@@ -98,6 +103,7 @@ def profile(
     launch: int | None,
     tracer: Tracer,
     snapshots: int,
+    carry_l2: bool,
     trace_out: Path | None,
     options: ReplayOptions,
 ) -> int:
@@ -112,11 +118,21 @@ def profile(
       memsim profile experiments/kernels/spmv.py:spmv -m v100 --set matrix=fem --html spmv.html
       memsim profile my_kernel.py:knl -m a100 --set n=4096 --trials 64 --seed 1 --json out.json
       memsim profile kernel.cl:name -m v100 --args args.py:make
+      memsim profile my_kernel.py:lu -m v100 --carry-l2
     """
     check_outputs({"--trace-out": trace_out, **options.outputs()})
     if trace_out is not None and snapshots > 1:
         raise MemsimError("--trace-out keeps one snapshot: leave out --snapshots")
+    if carry_l2 and snapshots > 1:
+        raise MemsimError("--carry-l2 takes one snapshot a launch: leave out --snapshots")
     target = _load_machine(machine)
+    if carry_l2:
+        if launch is None:
+            check_launch_outputs(options)
+        launches = _trace_launches(spec, settings, arguments, target, groups, tracer)
+        if trace_out is not None:
+            _write_launches(launches, trace_out)
+        return run_launches(launches, target, options, launch)
     traces = _trace(spec, settings, arguments, target, groups, launch, snapshots, tracer)
     if trace_out is not None:
         _write_trace(traces[0], trace_out)
@@ -130,6 +146,7 @@ def profile(
 @args_option
 @part_options
 @tracer_option
+@click.option("--all-launches", is_flag=True, help="Trace every launch, for replay --carry-l2.")
 @output_path("--output", "-o", required=True, help="The trace file.")
 def trace(
     spec: str,
@@ -139,6 +156,7 @@ def trace(
     groups: int | None,
     launch: int | None,
     tracer: Tracer,
+    all_launches: bool,
     output: Path,
 ) -> int:
     """Trace a kernel once, to replay it on many machines.
@@ -152,6 +170,13 @@ def trace(
       memsim replay k.trace --machine h100 --ci 0.005
     """
     check_outputs({"--output": output})
+    if all_launches:
+        if launch is not None:
+            raise MemsimError("--all-launches traces every launch: leave out --launch")
+        target = _load_machine(machine)
+        launches = _trace_launches(spec, settings, arguments, target, groups, tracer)
+        _write_launches(launches, output)
+        return 0
     traces = _trace(spec, settings, arguments, _load_machine(machine), groups, launch, 1, tracer)
     _write_trace(traces[0], output)
     return 0
@@ -213,6 +238,32 @@ def _trace(
             launch=launch,
             tracer=tracer,
         )
+
+
+def _trace_launches(
+    spec: str,
+    settings: dict[str, str],
+    arguments: str | None,
+    machine: Machine,
+    groups: int | None,
+    tracer: Tracer,
+) -> Launches:
+    import tracegen
+    from memsim.launches import Launches
+
+    with working("tracing"):
+        traces = tracegen.trace_launches(
+            tracegen.load_kernel(spec, settings, arguments), machine, groups=groups, tracer=tracer
+        )
+    return Launches(launches=tuple(traces))
+
+
+def _write_launches(launches: Launches, path: Path) -> None:
+    from memsim.trace_file import write_launches
+
+    write_launches(launches, path)
+    n_granule = sum(trace.n_granule for trace in launches.launches)
+    click.echo(f"wrote {path}: {len(launches.launches)} launches, {n_granule} granules", err=True)
 
 
 def _write_trace(trace: Trace, path: Path) -> None:

@@ -1,0 +1,136 @@
+"""--carry-l2 from end to end: two launches, the second of which loads what the first one stored."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+import memsim
+from memsim.report.json_contract import json_schema
+
+RunMemsim = Callable[..., Any]
+
+KERNEL = '''
+import loopy as lp
+import numpy as np
+from tracegen import Workload
+
+
+def chain(n: int = 16384):
+    """b = 2 a, then c = 2 b: 64 kB each, which any L2 holds."""
+    kernel = lp.make_kernel(
+        "{[i, j]: 0 <= i, j < n}",
+        """
+        b[i] = 2*a[i] {id=first}
+        ... gbarrier {id=between, dep=first}
+        c[j] = 2*b[j] {dep=between}
+        """,
+        [lp.GlobalArg("a, b, c", np.float32, shape="n"), lp.ValueArg("n", np.int32)],
+        name="chain",
+        lang_version=(2018, 2),
+    )
+    for name in "ij":
+        kernel = lp.split_iname(kernel, name, 128, outer_tag="g.0", inner_tag="l.0")
+    zeros = np.zeros(n, np.float32)
+    return Workload(kernel, {"a": np.ones(n, np.float32), "b": zeros, "c": zeros.copy()})
+'''
+OPTIONS = ("-m", "v100", "--trials", "3", "--seed", "5", "--jobs", "1")
+
+
+@pytest.fixture
+def spec(tmp_path: Path) -> str:
+    path = tmp_path / "my_kernel.py"
+    path.write_text(KERNEL)
+    return f"{path}:chain"
+
+
+@pytest.fixture
+def trace_file(run_memsim: RunMemsim, spec: str, tmp_path: Path) -> Path:
+    path = tmp_path / "chain.trace"
+    ended = run_memsim("trace", spec, "-m", "v100", "--all-launches", "-o", str(path))
+    assert ended.code == 0, ended.err
+    assert "2 launches" in ended.err
+    return path
+
+
+def read_hits(data: dict[str, Any]) -> float:
+    jsonschema.validate(data, json_schema())
+    mean = data["levels"]["L2"]["read"]["hit_ratio"]["mean"]
+    assert isinstance(mean, float)
+    return mean
+
+
+def test_the_second_launch_finds_in_l2_what_the_first_stored(
+    run_memsim: RunMemsim, spec: str, trace_file: Path
+) -> None:
+    carried = run_memsim("replay", str(trace_file), *OPTIONS, "--carry-l2", "--json", "-")
+    assert carried.code == 0, carried.err
+    launches = json.loads(carried.out)["launches"]
+    assert [read_hits(one) for one in launches] == [0.0, 1.0]
+    # Left to itself it finds nothing.
+    alone = run_memsim("replay", str(trace_file), *OPTIONS, "--launch", "1", "--json", "-")
+    assert read_hits(json.loads(alone.out)) == 0.0
+    profiled = run_memsim("profile", spec, *OPTIONS, "--carry-l2", "--json", "-")
+    assert [one["sites"] for one in json.loads(profiled.out)["launches"]] == [
+        one["sites"] for one in launches
+    ]
+
+
+def test_one_launch_is_reported_after_those_before_it(
+    run_memsim: RunMemsim, trace_file: Path, tmp_path: Path
+) -> None:
+    files = {option: tmp_path / f"second.{option}" for option in ("html", "json", "save")}
+    outputs = [text for option, path in files.items() for text in (f"--{option}", str(path))]
+    carry = ("--carry-l2", "--launch", "1")
+    ended = run_memsim("replay", str(trace_file), *OPTIONS, *carry, *outputs)
+    assert ended.code == 0, ended.err
+    assert read_hits(json.loads(files["json"].read_text())) == 1.0
+    assert float(memsim.Replay.load(files["save"]).load_hit_ratio("L2").mean()) == 1.0
+    assert "<html" in files["html"].read_text(encoding="utf-8")
+
+
+def test_the_table_has_a_row_a_launch(run_memsim: RunMemsim, trace_file: Path) -> None:
+    ended = run_memsim("replay", str(trace_file), *OPTIONS, "--carry-l2")
+    rows = [line.split() for line in ended.out.splitlines() if "of 128" in line]
+    assert [row[0] for row in rows] == ["0", "1"]
+    assert "100.0" not in rows[0]
+    assert "100.0" in rows[1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "culprit"),
+    [
+        (("--carry-l2", "--html", "x.html"), "--html is of one launch"),
+        (("--carry-l2", "--save", "x.nc"), "--save is of one launch"),
+        (("--carry-l2", "--warm-l2"), "--warm-l2"),
+        (("--carry-l2", "--launch", "2"), "--launch must be below 2, got 2"),
+        ((), "choose one by --launch"),
+    ],
+)
+def test_what_does_not_go_with_several_launches(
+    run_memsim: RunMemsim,
+    trace_file: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    arguments: tuple[str, ...],
+    culprit: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    before = sorted(tmp_path.iterdir())
+    ended = run_memsim("replay", str(trace_file), *OPTIONS, *arguments)
+    assert ended.code == 2
+    assert ended.err.count("\n") == 1
+    assert culprit in ended.err
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_a_carried_launch_has_one_snapshot(run_memsim: RunMemsim) -> None:
+    # The kernel does not exist either: the check comes first.
+    ended = run_memsim("profile", "none.py:k", *OPTIONS, "--carry-l2", "--snapshots", "2")
+    assert ended.code == 2
+    assert "--snapshots" in ended.err
