@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Literal
 
-import numpy as np
-
 from calib.control_flow import Taken, TripCounts
 from calib.counting import SUBGROUP_SIZE, CountOptions, kernel_counts
 from calib.features import (
@@ -20,6 +18,7 @@ from calib.features import (
     parse_feature,
     registered,
 )
+from calib.shapes import sizes_of
 from memsim.errors import KernelError
 from memsim.machine import Machine
 from tracegen.workload import Workload
@@ -120,19 +119,17 @@ def workload_of(kernel: Any, env: Mapping[str, int]) -> Workload:
         given = {name: str(value) for name, value in env.items() if name in scalars}
         return Workload(kernel, arguments(kernel, given))
     if isinstance(kernel, Workload):
-        _same_size(kernel.arguments, env)
-        return kernel
-    made = kernel.arguments
-    arguments_ = dict(made() if callable(made) else made)
-    _same_size({**arguments_, **getattr(kernel, "env", {})}, env)
-    return Workload(kernel.kernel, arguments_)
-
-
-def _same_size(arguments: Mapping[str, Any], env: Mapping[str, int]) -> None:
+        workload = kernel
+    else:
+        made = kernel.arguments
+        workload = Workload(kernel.kernel, dict(made() if callable(made) else made))
+    own = {**sizes_of(workload), **getattr(kernel, "env", {})}
     for name, value in env.items():
-        own = arguments.get(name)
-        if isinstance(own, (int, np.integer)) and own != value:
-            raise KernelError(f"the kernel's own arguments are for {name} = {own}, not {value}")
+        if own.get(name, value) != value:
+            raise KernelError(
+                f"the kernel's own arguments are for {name} = {own[name]}, not {value}"
+            )
+    return workload
 
 
 @lru_cache(maxsize=4096)

@@ -26,7 +26,7 @@ from calib.iteration_domains import (
 from calib.kernel_walk import SeenAccess, SeenOp, Walk
 from calib.quasi_polynomial import QuasiPolynomial
 from calib.scheduled import Scheduled, as_kernel_error
-from calib.strides import axis_strides
+from calib.strides import axis_strides, by_trips
 from memsim.errors import MemsimError
 
 
@@ -235,7 +235,8 @@ class _Builder:
     ) -> AccessRecord:
         kernel, where = self.scheduled.kernel, seen.reach
         axes = where.inames[: where.n_group + where.n_local]
-        strides = axis_strides(kernel, seen.array, seen.index, axes, self.scheduled.parameters)
+        index = by_trips(seen.index, where.starts)
+        strides = axis_strides(kernel, seen.array, index, axes, self.scheduled.parameters)
         if seen.memory == "global":
             where = _vector_once(kernel, seen, where)
         return AccessRecord(

@@ -12,9 +12,9 @@ from typing import Any
 
 import islpy as isl
 from loopy.kernel.data import GroupInameTag, LocalInameTag, VectorizeTag
-from loopy.symbolic import condition_to_set
+from loopy.symbolic import aff_to_expr, condition_to_set
 
-from calib.isl_forms import DIM
+from calib.isl_forms import DIM, aff_form
 from calib.scheduled import Place, Scheduled
 from memsim.errors import KernelError
 from tracegen.sites import readable
@@ -40,6 +40,8 @@ class Reach:
     domain : isl.Set whose dims are inames
     inames : of each dim, in order: groups' axes, local axes, then loops from the outermost
     n_group, n_local : how many of them are axes
+    starts : loops that work-items start at different values: the first one, as an expression of
+        what is outside the loop, None where only a run can tell; innermost first
     trips : loops whose bounds come from memory; they are no dims
     taken : conditions on values from memory, and whether they hold
     """
@@ -48,6 +50,7 @@ class Reach:
     inames: tuple[str, ...]
     n_group: int
     n_local: int
+    starts: tuple[tuple[str, Any], ...] = ()
     trips: tuple[str, ...] = ()
     taken: tuple[tuple[str, bool], ...] = ()
 
@@ -82,7 +85,9 @@ def reach(scheduled: Scheduled, instruction: Any, shape: Grid) -> Reach:
     }
     loops = [name for name in (*place.host_loops, *place.loops) if name in inames]
     loops += [name for name in inames if name not in axes.values() and name not in loops]
-    domain, trips = _without_data(domain, loops, scheduled.parameters, instruction.id)
+    items = {name for axis, name in axes.items() if axis.startswith("l")}
+    starts = _starts(domain, loops, items, set(scheduled.parameters) | set(inames))
+    domain, trips = _without_data(domain, loops, scheduled.parameters)
     loops = [name for name in loops if name not in trips]
     order = []
     for letter, sizes in (("g", shape.groups), ("l", shape.locals)):
@@ -93,7 +98,8 @@ def reach(scheduled: Scheduled, instruction: Any, shape: Grid) -> Reach:
                 domain = with_axis(domain, name, size)
             order.append(name)
     domain = reordered(domain, [*order, *loops])
-    return Reach(domain, (*order, *loops), len(shape.groups), len(shape.locals), tuple(trips))
+    n_group, n_local = len(shape.groups), len(shape.locals)
+    return Reach(domain, (*order, *loops), n_group, n_local, starts, tuple(trips))
 
 
 def loop_domain(scheduled: Scheduled, loops: Sequence[str], what: str) -> tuple[Any, list[str]]:
@@ -110,7 +116,7 @@ def loop_domain(scheduled: Scheduled, loops: Sequence[str], what: str) -> tuple[
     hardware = [n for n in names if _axes(kernel, [n], GroupInameTag, "g")]
     kept = [*loops, *(name for name in hardware if name not in loops)]
     whole = _with_parameters(_projected(whole, kept), scheduled.parameters)
-    whole, trips = _without_data(whole, list(loops), scheduled.parameters, what)
+    whole, trips = _without_data(whole, list(loops), scheduled.parameters)
     left = [name for name in loops if name not in trips]
     only = reordered(_projected(whole, left), left)
     axes = _projected(whole, hardware)
@@ -196,8 +202,38 @@ def _axes(kernel: Any, inames: Sequence[str], tag: Any, letter: str) -> dict[str
     return found
 
 
+def _starts(
+    domain: Any, loops: Sequence[str], items: set[str], known: set[str]
+) -> tuple[tuple[str, Any], ...]:
+    """See Reach.starts; items : the local axes' inames, known : names that are no data."""
+    found = []
+    for k, name in enumerate(loops):
+        line = _projected_out(domain, set(loops[k + 1 :]))
+        at = line.find_dim_by_name(DIM.set, name)
+        n_set = line.dim(DIM.set)
+        if at + 1 < n_set:
+            line = line.move_dims(DIM.param, line.dim(DIM.param), DIM.set, at + 1, n_set - at - 1)
+        if at:
+            line = line.move_dims(DIM.param, line.dim(DIM.param), DIM.set, 0, at)
+        pieces = line.dim_min(0).get_pieces()
+        firsts = [aff_form(aff) for _, aff in pieces]
+        names = frozenset[str]().union(*(first.names for first in firsts))
+        if not names & items and names <= known:
+            continue
+        affine = len(pieces) == 1 and names <= known
+        found.append((name, aff_to_expr(pieces[0][1]) if affine else None))
+    return tuple(reversed(found))
+
+
+def _projected_out(domain: Any, names: set[str]) -> Any:
+    for k in reversed(range(domain.dim(DIM.set))):
+        if domain.get_dim_name(DIM.set, k) in names:
+            domain = domain.project_out(DIM.set, k, 1)
+    return domain
+
+
 def _without_data(
-    domain: Any, loops: Sequence[str], parameters: Sequence[str], what: str
+    domain: Any, loops: Sequence[str], parameters: Sequence[str]
 ) -> tuple[Any, list[str]]:
     """Without the loops that values from memory bound, innermost first, and without those values."""
     unknown = [
@@ -221,10 +257,7 @@ def _without_data(
 
 
 def _bound_by(domain: Any, name: str, decided: set[str], loops: Sequence[str]) -> bool:
-    inner = set(loops[list(loops).index(name) + 1 :])
-    for k in reversed(range(domain.dim(DIM.set))):
-        if domain.get_dim_name(DIM.set, k) in inner:
-            domain = domain.project_out(DIM.set, k, 1)
+    domain = _projected_out(domain, set(loops[list(loops).index(name) + 1 :]))
     at = domain.find_dim_by_name(DIM.set, name)
     for basic in domain.get_basic_sets():
         for constraint in basic.get_constraints():

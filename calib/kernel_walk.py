@@ -140,7 +140,7 @@ class Walk(Mapper):  # type: ignore[misc]
         adds = len(children) - 1
         fused = 0
         for child in children:
-            product = _factors(child) >= 2 and fused < adds and _fusable(dtype)
+            product = len(_factors(child)) >= 2 and fused < adds and _fusable(dtype)
             if product and self._dtype(child) == dtype:
                 fused += 1
                 self._multiply(child, reach, fused=True)
@@ -153,9 +153,10 @@ class Walk(Mapper):  # type: ignore[misc]
         self._multiply(expr, reach, fused=False)
 
     def _multiply(self, expr: Any, reach: Reach, *, fused: bool) -> None:
-        for child in expr.children:
-            self.rec(child, reach)
-        self._op("mul", self._dtype(expr), max(_factors(expr) - 1, 0) - fused, reach)
+        factors = _factors(expr)
+        for factor in factors:
+            self.rec(factor, reach)
+        self._op("mul", self._dtype(expr), max(len(factors) - 1, 0) - fused, reach)
 
     def map_quotient(self, expr: Any, reach: Reach) -> None:
         self._operation("div", expr, (expr.numerator, expr.denominator), reach)
@@ -304,11 +305,17 @@ def _dtype_name(dtype: Any) -> str:
     return str(dtype.numpy_dtype.name)
 
 
-def _factors(expr: Any) -> int:
-    """Factors of a product, -1 left out: a sign is free; 0 for anything else."""
+def _factors(expr: Any) -> list[Any]:
+    """Factors of a product, and of products in it; -1 is left out, for a sign is free."""
     if not isinstance(expr, p.Product):
-        return 0
-    return sum(1 for child in expr.children if not (p.is_constant(child) and child == -1))
+        return []
+    found: list[Any] = []
+    for child in expr.children:
+        if isinstance(child, p.Product):
+            found += _factors(child)
+        elif not (p.is_constant(child) and child == -1):
+            found.append(child)
+    return found
 
 
 def _fusable(dtype: str) -> bool:

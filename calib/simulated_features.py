@@ -118,6 +118,10 @@ def _of_launch(trace: Trace, machine: Machine, context: EvaluationContext) -> Si
             warnings.simplefilter("ignore", SnapshotWarning)
             return memsim.replay(trace, machine, seed=context.seed, **options)
 
+    if not machine.levels:
+        raise FeatureError(
+            f"machine {machine.name} has no caches: a replay tells nothing by access"
+        )
     replay = replayed(trials=context.replay_trials)
     data = replay.dataset
     counted = _site_level(data["accesses"])

@@ -89,7 +89,7 @@ def sets(draw: Any) -> str:
     return f"[n] -> {{ [{', '.join(dims)}] : {' and '.join(parts)} }}"
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(sets())
 def test_any_set_is_counted_right_or_refused(text: str) -> None:
     try:

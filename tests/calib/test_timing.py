@@ -65,13 +65,16 @@ def kernels(*tags: str) -> list:
 
 
 def test_eight_times_the_work_takes_longer() -> None:
-    short, long = kernels("flops_madd_pattern", "dtype:float32", "nelements:32768", "m:32,256")
-    times = [
-        time_kernel(kernel.kernel, kernel.arguments(), trials=9).value("minimum")
-        for kernel in (short, long)
-    ]
-    # The machine may be busy, and the least of nine is hardly disturbed: 8 but for overheads.
-    assert 4 < times[1] / times[0] < 16
+    """On a busy machine, too: the least of ever more trials comes down to the undisturbed time."""
+    pair = kernels("flops_madd_pattern", "dtype:float32", "nelements:8192", "m:32,256")
+    least = [np.inf, np.inf]
+    for _ in range(30):
+        for k, kernel in enumerate(pair):
+            timed = time_kernel(kernel.kernel, kernel.arguments(), trials=5)
+            least[k] = min(least[k], timed.value("minimum"))
+        if 4 < least[1] / least[0] < 16:  # 8 but for overheads
+            return
+    pytest.fail(f"8 times the work took {least[1] / least[0]:.1f} times as long")
 
 
 def test_a_kernel_of_one_launch_is_timed_by_the_device() -> None:
