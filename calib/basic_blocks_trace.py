@@ -43,7 +43,7 @@ def blocks_from_trace(
     kinds: dict[Any, int] = {}
     blocks: list[Block] = []
     programs: Counter[Any] = Counter()
-    counted: dict[Any, list[list[float]]] = {}
+    alike: dict[Any, list[Sequence[Step]]] = {}
     chosen = np.unique(np.linspace(0, trace.n_subgroup - 1, subgroups).astype(np.int64))
     folded: list[list[Step]] = []
     for subgroup in chosen:
@@ -57,12 +57,12 @@ def blocks_from_trace(
     repeated = {step.steps[0] for steps in folded for step in _repeats(steps) if _is_single(step)}
     for steps in folded:
         shaped = _with_single_turns(steps, repeated)
-        shape, counts = _shape(shaped)
+        shape = _shape(shaped)
         programs[shape] += 1
-        counted.setdefault(shape, []).append(counts)
+        alike.setdefault(shape, []).append(shaped)
     shape, _ = programs.most_common(1)[0]
-    means = iter(np.mean(counted[shape], axis=0).tolist() if counted[shape][0] else [])
-    return make_program(blocks, list(_refilled(shape, means)))
+    same = alike[shape]
+    return make_program(blocks, list(_mean(same, [1.0] * len(same))))
 
 
 def fold(order: Sequence[int]) -> list[Step]:
@@ -82,7 +82,7 @@ def fold(order: Sequence[int]) -> list[Step]:
                 times += 1
             if times > 1:
                 turns = [steps[k + t * period : k + (t + 1) * period] for t in range(times)]
-                made.append(Repeat(_mean_turn(turns), times))
+                made.append(Repeat(_mean(turns, [1.0] * times), times))
                 k += times * period
             else:
                 made.append(steps[k])
@@ -144,39 +144,28 @@ def _blocks_of(
 
 
 def _alike(left: Sequence[Step], right: Sequence[Step]) -> bool:
-    return len(left) == len(right) and all(
-        _shape([a])[0] == _shape([b])[0] for a, b in zip(left, right, strict=True)
-    )
+    return len(left) == len(right) and _shape(left) == _shape(right)
 
 
-def _mean_turn(turns: Sequence[Sequence[Step]]) -> tuple[Step, ...]:
-    shape, _ = _shape(turns[0])
-    means = iter(np.mean([_shape(turn)[1] for turn in turns], axis=0).tolist())
-    return _refilled(shape, means)
+def _shape(steps: Sequence[Step]) -> Any:
+    """Steps without their counts."""
+    return tuple(_shape(step.steps) if isinstance(step, Repeat) else step for step in steps)
 
 
-def _shape(steps: Sequence[Step]) -> tuple[Any, list[float]]:
-    """Steps without their counts, and the counts in order."""
-    shape: list[Any] = []
-    counts: list[float] = []
-    for step in steps:
-        if isinstance(step, Repeat):
-            inner, more = _shape(step.steps)
-            shape.append(inner)
-            counts += [float(step.count), *more]
-        else:
-            shape.append(step)
-    return tuple(shape), counts
+def _mean(alike: Sequence[Sequence[Step]], weights: Sequence[float]) -> tuple[Step, ...]:
+    """Lists of one shape as one list that runs each block as often in the mean.
 
-
-def _refilled(shape: Any, counts: Any) -> tuple[Step, ...]:
+    An inner loop's turns are weighted by how often the loop around it runs.
+    """
     steps: list[Step] = []
-    for item in shape:
-        if isinstance(item, tuple):
-            count = next(counts)
-            steps.append(Repeat(_refilled(item, counts), count))
-        else:
-            steps.append(item)
+    for column in zip(*alike, strict=True):
+        repeats = [step for step in column if isinstance(step, Repeat)]
+        if not repeats:
+            steps.append(column[0])
+            continue
+        turns = [weight * step.count for weight, step in zip(weights, repeats, strict=True)]
+        inner = _mean([step.steps for step in repeats], turns)
+        steps.append(Repeat(inner, sum(turns) / sum(weights)))
     return tuple(steps)
 
 

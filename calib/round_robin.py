@@ -57,7 +57,7 @@ def events(
     n, n_subgroup = len(issue_cycles), tlp * blp
     n_step = n * rounds
     ways = np.asarray(way_cycles, np.float64).reshape(n, -1).tolist()
-    way_free = [0.0] * (len(ways[0]) if n else 0)
+    way_free = [0.0] * len(ways[0])
     free = [0.0] * n_subgroup  # when a sub-group may go on
     at = [0] * n_subgroup  # blocks that it has issued
     waiting: list[list[int]] = [[] for _ in range(blp)]
