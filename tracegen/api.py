@@ -39,7 +39,8 @@ def trace(
     memory_bytes : what recording may hold at a time; larger traces go to disk in pieces
 
     Raises KernelError where the kernel does not build, asks for what an array does not hold, or
-    has several launches and none was named; and with the polyhedral tracer where an access needs a run.
+    has several launches and none was named; with the polyhedral tracer also where an access needs
+    a run.
     """
     options = Options(
         machine=machine,

@@ -166,7 +166,7 @@ class _Writer:
         return f"k{self.n_loop}"
 
     def own(self) -> str:
-        return self.rng.choice(["mine[4 * i]", "m[1]", "*(m + 2)", "*m", "(4 * i)[mine]"])
+        return self.rng.choice(["mine[4 * i]", "m[1]", "(*(m + 2))", "m[0]", "(4 * i)[mine]"])
 
     def expression(self, depth: int = 0) -> str:
         kind = self.rng.random()
@@ -206,4 +206,4 @@ class _Writer:
         if self.rng.random() < 0.3:
             sign = self.rng.choice(["&&", "||"])
             text += f" {sign} ({self.expression(depth + 1)} & 1)"
-        return text
+        return f"({text})"

@@ -377,6 +377,59 @@ def in_place() -> OpenCLWorkload:
     return _workload(source, {"a": array, "same": array, "none": _floats(26)})
 
 
+def constructs() -> OpenCLWorkload:
+    """What else C has: unions, typedefs of pointers, pointers to arrays, lists of initial values."""
+    source = """
+    typedef __global const float *Source;
+    typedef union { int i; float f; uchar bytes[4]; } Word;
+    typedef struct { float m[2][3]; enum { RED, GREEN = 4 } colour; } Matrix;
+    struct Two { Source one, other; int n; };
+    constant float weights[] = { 1, 2, GREEN };
+    static float picked(struct Two two, int i) { return i & 1 ? two.one[i] : two.other[two.n]; }
+    float of_word(Word w) { return w.f; }
+    __kernel __attribute__((vec_type_hint(float4)))
+    void constructs(global float *restrict a, Source b, __global Word *w, __global Matrix *m,
+                    __global double *d, global const long *l, volatile global int *flags)
+    {
+      const size_t i = get_global_id(0);
+      if (i >= 37) return;
+      Source list[2] = { b, b + 1 };
+      struct Two two = { b, list[1], 3 };
+      float values[3] = { b[i], [2] = b[i + 1] };
+      float4 v = (float4)((float2)(b[i], b[2]), b[3], values[2]);
+      float2 halves[] = { v.lo, { b[4], b[5] } };
+      for (uint j = 0, k = 3; j < k; ++j, k -= l[i] & 1) v.x += list[j & 1][j] * weights[j];
+      v.y += picked(two, i) + of_word(w[i]) + w[i].bytes[1] + w[i].i;
+      w[i].f = v.y;
+      w[i].bytes[i % 4] += 1;
+      __global float (*row)[3] = m[i].m;
+      row[1][i % 3] = row[0][2] + (*row)[1] + m[i].m[1][l[i] % 3];
+      if (l[i] > 3) ; else if (l[i] > 1) v.z = d[i]; else v.z = -d[i] + m[i].colour;
+      d[i] = d[(ulong) l[i]] = sizeof(d[i]) + (flags[i] ? b[6] : 0.0);
+      __global float4 *whole = (__global float4 *) (a + 4 * i);
+      *whole = dot(*whole, v) + select(whole->x, b[7], (int) (l[i] > 2)) + halves[1].y;
+      flags[i] = as_int(a[4 * i]) ^ convert_int_rte(a[4 * i + 1]), flags[i] |= (uchar) l[i];
+      bool is = flags[i] && !flags[0];
+      do a[4 * i + 2] = is ? fma(b[8], b[9], mad(b[10], 2.0f, clamp(b[11], 0.f, 1.f))) : min(b[i], 3.f);
+      while (0);
+      { float i = b[12]; a[0 + 4 * get_global_id(0)] += i; }
+    }
+    """
+    rng = np.random.default_rng(27)
+    matrices = np.zeros(N, np.dtype([("m", "f4", 6), ("colour", "u4")]))
+    matrices["m"] = rng.random((N, 6))
+    arguments = {
+        "a": _floats(28, 4 * N),
+        "b": _floats(29, 64),
+        "w": _indices(30),
+        "m": matrices,
+        "d": rng.random(N),
+        "l": rng.integers(0, 6, N),
+        "flags": np.ones(N, np.int32),
+    }
+    return _workload(source, arguments, global_size=16 * 3)
+
+
 CASES: dict[str, Callable[[], OpenCLWorkload]] = {
     case.__name__: case
     for case in (
@@ -393,5 +446,6 @@ CASES: dict[str, Callable[[], OpenCLWorkload]] = {
         mathematics,
         atomics,
         in_place,
+        constructs,
     )
 }

@@ -20,7 +20,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tracegen
-from experiments.kernels import matmul, stencil, stream, transpose
+from experiments.kernels import (
+    attention,
+    black_scholes,
+    fft,
+    lattice_boltzmann,
+    matmul,
+    stencil,
+    stream,
+    transpose,
+)
 from memsim.errors import KernelError
 from memsim.machine_file import load_machine
 from memsim.trace import COLUMN_DTYPES, Trace
@@ -49,6 +58,10 @@ STATIC: dict[str, Make] = {
     "transpose tiled, ragged": lambda: transpose.tiled(41, pad=False),
     "stream copy": lambda: stream.copy(1000, 3),
     "stream triad": lambda: stream.triad(1000, dtype="float64"),
+    "fft": lambda: fft.fft(64),
+    "black_scholes": lambda: black_scholes.black_scholes(1000),
+    "d3q19": lambda: lattice_boltzmann.d3q19(nx=20, ny=6, nz=5, layout="aos"),
+    "attention": lambda: attention.attention(queries=64, keys=64),
     "copy": lambda: kernels.copy(100, group=96, stride=2),
     "tiled_matmul": lambda: kernels.tiled_matmul(24),
     "two_launches": lambda: kernels.two_launches(70),

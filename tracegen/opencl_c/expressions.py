@@ -477,7 +477,10 @@ class Expressions(Calls):
         if place.through:
             spelling = str(place.cursor.type.spelling)
             return spelling[: spelling.rfind("*") + 1] or spelling
-        spelling = str(place.type.spelling)
+        kind_of = place.type
+        if kind_of.get_canonical().kind == TypeKind.ENUM:
+            kind_of = kind_of.get_canonical().get_declaration().enum_type
+        spelling = str(kind_of.spelling)
         if "(unnamed" in spelling or "(anonymous" in spelling:
             what = f"'{self.text_of(place.cursor)}', of a type without a name,"
             raise self.recorder.refuse(place.cursor, what)

@@ -115,6 +115,7 @@ class _Reader(pcpp.Preprocessor):  # type: ignore[misc]
     def __init__(self, folders: Sequence[str]) -> None:
         super().__init__()
         self.n_files = 0
+        self.directive = ("", 0)
         for folder in folders:
             self.add_path(folder)
 
@@ -124,7 +125,17 @@ class _Reader(pcpp.Preprocessor):  # type: ignore[misc]
     def on_include_not_found(
         self, is_malformed: bool, is_system_include: bool, curdir: str, includepath: str
     ) -> Any:
-        self.on_error(self.source, self.linemacro, f"no such include file: {includepath}")
+        self.on_error(*self.directive, f"no such include file: {includepath}")
+
+    def on_directive_handle(
+        self, directive: Any, toks: Any, ifpassthru: bool, precedingtoks: Any
+    ) -> Any:
+        self.directive = (directive.source, directive.lineno)
+        if directive.value == "error":
+            self.on_error(*self.directive, "".join(token.value for token in toks) or "#error")
+        if directive.value == "warning":
+            return True
+        return super().on_directive_handle(directive, toks, ifpassthru, precedingtoks)
 
     def on_file_open(self, is_system_include: bool, includepath: str) -> Any:
         self.n_files += 1

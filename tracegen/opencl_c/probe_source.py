@@ -59,7 +59,8 @@ static inline void _tg_finish(_tg_state *tg)
 }
 static inline void _tg_wrong(_tg_state *tg, TG_TOKEN at, uint array, long offset, long misaligned)
 {
-  tg->faulted = 1;
+  // Set once: it counts the turns of loops from the first fault on.
+  tg->faulted = max(tg->faulted, 1u);
   if (atomic_cmpxchg((volatile __global int *) tg->fault, 0, 1) == 0)
   {
 #ifdef TG_RECORD

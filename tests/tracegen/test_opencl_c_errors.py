@@ -1,0 +1,189 @@
+"""OpenCL C that cannot be traced, and launches that do not fit: one line, with the user's line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tracegen
+from memsim.errors import KernelError
+from tracegen import OpenCLWorkload
+
+HEAD = (
+    "__kernel void k(__global float *a, __global int *n, int m)\n{\n  int i = get_global_id(0);\n"
+)
+
+
+def refuse(source: str, match: str, context: Any, arguments: Any = None, **options: Any) -> None:
+    given = [np.zeros((4, 8), np.float32), np.zeros(32, np.int32), 3]
+    settings = {
+        "source": source,
+        "arguments": given if arguments is None else arguments,
+        "global_size": 32,
+        "local_size": 32,
+        **options,
+    }
+    with pytest.raises(KernelError, match=match) as caught:
+        tracegen.trace(OpenCLWorkload(**settings), context=context)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("body", "match"),
+    [
+        ("a[i + 1] = 0;", r"kernel\.cl:4: access store a\[i \+ 1\] is out of bounds: index 32 in"
+                          r" array a of shape \(4, 8\)"),
+        ("a[-i - 1] += 1;", r"access a\[-i - 1\] is out of bounds: index -\d+ in array a"),
+        ("a[n[1 << 20]] = 0;", r"access n\[1 << 20\] is out of bounds: index 1048576 in array n"),
+        ("a[(long) i << 40] = 0;", r"out of bounds: index \d{12,} in array a"),
+        ("vstore4((float4)(0), i, a);", r"vstore4\(.*, i, a\) is out of bounds: index 32 in array"),
+        ("*(__global int *) ((__global char *) a + 2) = 1;", r"is misaligned: byte 2 of array a is"
+                                                             r" no multiple of 4"),
+        ("while (a[i] == 0) i++;", r"access a\[i\] is out of bounds: index 32 in array a"),
+        ("do { i++; } while (a[i] == 0);", r"access a\[i\] is out of bounds: index 32 in array a"),
+        ("atomic_inc(&n[i + 1]);", r"access atomic_inc\(&n\[i \+ 1\]\) is out of bounds: index 32"),
+    ],
+)  # fmt: skip
+def test_out_of_bounds(context: Any, body: str, match: str) -> None:
+    refuse(f"{HEAD}  {body}\n}}\n", match, context)
+
+
+@pytest.mark.parametrize(
+    ("body", "match"),
+    [
+        ("a[i] = b[i];", r"^kernel\.cl:4: use of undeclared identifier 'b'$"),
+        ("a[i] = 1", r"^kernel\.cl:4: expected ';' after expression$"),
+        ("x = 1; y = 2;", r"identifier 'x'; kernel\.cl:4: use of undeclared identifier 'y'$"),
+        ("again: a[i] = 1; if (m) goto again;", r"^kernel\.cl:4: a label cannot be traced$"),
+        ("event_t e = async_work_group_copy((__local float *) 0, a, 8, 0);",
+         r"^kernel\.cl:4: async_work_group_copy on global memory cannot be traced$"),
+        ("a[i] = ({ float t = 1; t; });", r"a statement within an expression cannot be traced"),
+    ],
+)  # fmt: skip
+def test_text_that_is_refused(context: Any, body: str, match: str) -> None:
+    refuse(f"{HEAD}  {body}\n}}\n", match, context)
+
+
+def test_pointers_kept_in_memory(context: Any) -> None:
+    source = """
+    typedef struct { __global float *p; } Holder;
+    __kernel void k(__global Holder *h) { h[get_global_id(0)].p[0] = 1; }
+    """
+    match = (
+        r"^kernel\.cl:3: 'h\[get_global_id\(0\)\]\.p', a pointer kept in memory, cannot be traced$"
+    )
+    refuse(source, match, context, [np.zeros(32, np.int64)])
+
+
+def test_bit_fields(context: Any) -> None:
+    source = """
+    typedef struct { int low : 4; int high : 4; } Bits;
+    __kernel void k(__global Bits *b) {
+      b[get_global_id(0)].low = 1; }
+    """
+    refuse(
+        source,
+        r"^kernel\.cl:4: .*low cannot be traced|bit-fields",
+        context,
+        [np.zeros(32, np.int32)],
+    )
+
+
+def test_directives(context: Any, tmp_path: Path) -> None:
+    refuse('#include "none.h"\n', r"kernel\.cl:1: no such include file: none\.h", context)
+    refuse("\n#error no good\n", r"kernel\.cl:2: no good", context)
+    path = tmp_path / "loop.cl"
+    path.write_text('#include "loop.cl"\n')
+    with pytest.raises(KernelError, match=r"files are included|without end"):
+        tracegen.trace(OpenCLWorkload(path=path, global_size=1, local_size=1), context=context)
+
+
+TWO = "__kernel void one(__global int *a) { a[0] = 1; }\n__kernel void two(__global int *a) {}\n"
+
+
+def test_names_of_kernels(context: Any, tmp_path: Path) -> None:
+    refuse(TWO, r"kernel\.cl has several kernels; name one of them: one, two", context, [])
+    refuse(TWO, r"kernel\.cl has no kernel three; it has one, two", context, [], kernel="three")
+    refuse(
+        "int f(void) { return 1; }",
+        "has no kernel k; it has no kernel at all",
+        context,
+        [],
+        kernel="k",
+    )
+    missing = OpenCLWorkload(path=tmp_path / "none.cl", global_size=1, local_size=1)
+    with pytest.raises(KernelError, match=r"no such kernel file: .*none\.cl"):
+        tracegen.trace(missing, context=context)
+    with pytest.raises(KernelError, match="needs a path or a source"):
+        tracegen.trace(OpenCLWorkload(global_size=1, local_size=1), context=context)
+
+
+A, N = np.zeros(32, np.float32), np.zeros(32, np.int32)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "match"),
+    [
+        ([A, N], r"kernel k takes 3 arguments \(a, n, m\), got 2"),
+        ({"a": A, "n": N}, r"kernel k needs a value for m; it has a, n, m"),
+        ({"a": A, "n": N, "m": 1, "x": 2}, r"kernel k has no argument x; it has a, n, m"),
+        ([N, N, 1], r"argument a of kernel k \(__global float \*\) takes an array of float32, got"
+                    r" one of int32"),
+        ([A.astype(np.float64), N, 1], "takes an array of float32, got one of float64"),
+        ([[1.0], N, 1], r"takes a numpy array, got \[1\.0\]"),
+        ([A[::2], N, 1], "takes an array without gaps"),
+        ([A, N, 1.5], r"argument m of kernel k \(int\) takes an integer, got 1\.5"),
+        ([A, N, 1 << 31], "takes an integer from -2147483648 to 2147483647, got 2147483648"),
+        ([A, N, "one"], "takes a number, got 'one'"),
+        ([A, N, A], "takes a number, got an array of float32"),
+    ],
+)  # fmt: skip
+def test_arguments(context: Any, arguments: Any, match: str) -> None:
+    refuse(f"{HEAD}  a[i] = n[i] + m;\n}}\n", match, context, arguments)
+
+
+def test_local_arguments(context: Any) -> None:
+    source = "__kernel void k(__local float *t, float4 v) {}\n"
+    refuse(source, "takes a number of bytes of local memory, got None", context, [None, A[:4]])
+    refuse(source, "takes a number of bytes of local memory, got 0", context, [0, A[:4]])
+    refuse(source, "takes a numpy value of 16 bytes, got an array of float32", context, [4, A[:3]])
+
+
+@pytest.mark.parametrize(
+    ("global_size", "local_size", "match"),
+    [
+        (32, 5, "local_size of kernel k must divide global_size along each axis, got 5 and 32"),
+        (32, 0, "must divide global_size along each axis, got 0 and 32 along axis 0"),
+        (0, 8, "must divide global_size along each axis, got 8 and 0 along axis 0"),
+        ((32, 2), 8, r"must have the same one to three axes, got \(32, 2\) and \(8,\)"),
+    ],
+)
+def test_sizes(context: Any, global_size: Any, local_size: Any, match: str) -> None:
+    source = f"{HEAD}  a[i] = m;\n}}\n"
+    refuse(source, match, context, global_size=global_size, local_size=local_size)
+
+
+def test_group_that_the_kernel_does_not_allow(context: Any) -> None:
+    source = "__attribute__((reqd_work_group_size(16, 1, 1))) " + HEAD + " a[i] = m; }\n"
+    refuse(source, "kernel k cannot be run: .*INVALID_WORK_GROUP_SIZE", context)
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ("-cl-std=CL2.0", "kernels are traced as OpenCL C 1.2; build option -cl-std=CL2.0 is not"),
+        ("-D", "build option -D needs a value"),
+        ("-cl-no-such-option", "does not build"),
+    ],
+)
+def test_build_options(context: Any, options: str, match: str) -> None:
+    refuse(f"{HEAD}  a[i] = m;\n}}\n", match, context, build_options=options)
+
+
+def test_polyhedral_tracer_refuses(context: Any) -> None:
+    workload = OpenCLWorkload(source=TWO, kernel="one", arguments=[N], global_size=1, local_size=1)
+    with pytest.raises(KernelError, match="reads Loopy kernels; OpenCL C must be run"):
+        tracegen.trace(workload, tracer="polyhedral", context=context)
