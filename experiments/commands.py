@@ -10,7 +10,10 @@ from pathlib import Path
 
 import click
 
-PAPERS = {"hardware": "experiments.hardware.studies"}
+PAPERS = {
+    "hardware": "experiments.hardware.studies",
+    "history": "experiments.history.studies",
+}
 """The module of each paper, or of the comparison with measured hardware: its TITLE and FIGURES."""
 
 

@@ -1,4 +1,4 @@
-"""The commands of a history: list, show, plot, export, import, prune.
+"""The commands of a history: list, show, ask, plot, export, import, prune.
 
 Imports nothing heavy: the group's help loads it.
 """
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from memsim.errors import MemsimError
+from memsim.options import setting_option
 from memsim.output import check_outputs, console
 
 if TYPE_CHECKING:
@@ -176,6 +177,59 @@ def show(kernel: str, place: Path | None, device: str | None) -> int:
                     else ("fits" if verdict.fits else "does not fit")
                 )
                 click.echo(f"  {verdict.kind}: {state_of}; {verdict.reason}")
+    return 0
+
+
+@history.command()
+@click.argument("spec", metavar="KERNEL")
+@store_option
+@setting_option
+@click.option("--device", metavar="TEXT", help="The OpenCL device: 'platform:device', or a part.")
+@click.option(
+    "--model",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Of 'memsim calibrate', on this device: asked where samples lack.",
+)
+@click.option(
+    "--machine", "-m", metavar="NAME", help="For the uncalibrated model, where no other answers."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def ask(
+    spec: str,
+    place: Path | None,
+    settings: dict[str, str],
+    device: str | None,
+    model: Path | None,
+    machine: str | None,
+    as_json: bool,
+) -> int:
+    """Say how long a kernel takes here: by its history, else by a model, with few samples by both.
+
+    KERNEL is FILE.py:NAME or PACKAGE.MODULE:NAME, as for 'memsim predict'. It is built, not run.
+
+    \b
+    Example:
+      memsim history ask experiments/kernels/matmul.py:tiled --set n=512 --model cpu.json
+    """
+    import dataclasses
+    import json
+
+    import tracegen
+    from calib.history.place import default_path
+    from calib.history.store import Store
+    from calib.history.workloads import ask_workload
+    from calib.saved_model import load_model
+    from calib.timing import find_context
+    from memsim.machine_file import load_machine
+
+    saved = None if model is None else load_model(model)
+    target = None if machine is None else load_machine(machine)
+    workload = tracegen.load_kernel(spec, settings)
+    context = find_context(device or "")
+    with Store(place or default_path()) as store:
+        found = ask_workload(store, workload, context=context, model=saved, machine=target)
+    click.echo(json.dumps(dataclasses.asdict(found), indent=1) if as_json else str(found))
     return 0
 
 

@@ -14,9 +14,11 @@ if TYPE_CHECKING:
     from calib.history.answers import Answer, Prior, answer, fresh_time
     from calib.history.errors import HistoryError, HistoryWarning
     from calib.history.key import Csr, Key, layout_hash
+    from calib.history.priors import calibrated, uncalibrated
     from calib.history.recorder import Recorder, RecordingQueue, record
     from calib.history.records import Sample
     from calib.history.store import Store
+    from calib.history.workloads import ask_workload, wall_time
 
 _HOMES = {
     "Answer": "calib.history.answers",
@@ -30,9 +32,13 @@ _HOMES = {
     "Sample": "calib.history.records",
     "Store": "calib.history.store",
     "answer": "calib.history.answers",
+    "ask_workload": "calib.history.workloads",
+    "calibrated": "calib.history.priors",
     "fresh_time": "calib.history.answers",
     "layout_hash": "calib.history.key",
     "record": "calib.history.recorder",
+    "uncalibrated": "calib.history.priors",
+    "wall_time": "calib.history.workloads",
 }
 """Each public name and the module that it lives in."""
 
@@ -48,9 +54,13 @@ __all__ = [
     "Sample",
     "Store",
     "answer",
+    "ask_workload",
+    "calibrated",
     "fresh_time",
     "layout_hash",
     "record",
+    "uncalibrated",
+    "wall_time",
 ]
 
 

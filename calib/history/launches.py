@@ -9,10 +9,12 @@ is told by its grid alone, until it is set anew.
 
 from __future__ import annotations
 
+import contextlib
+import contextvars
 import functools
 import operator
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -88,12 +90,51 @@ def _listening(original: Callable[..., Any]) -> Callable[..., Any]:
         *rest: Any,
         **named: Any,
     ) -> Any:
+        pretended = _pretended.get()
+        if pretended is not None:
+            slots = tuple(getattr(kernel, "_memsim_told", ((), (), (), ())))
+            pretended.append((queue, kernel, global_work_size, local_work_size, slots))
+            return _event_that_is_over(queue)
         event = original(queue, kernel, global_work_size, local_work_size, *rest, **named)
         for listener in _listeners:
             listener.launched(queue, kernel, global_work_size, local_work_size, event)
         return event
 
     return enqueue_nd_range_kernel
+
+
+Pretended = tuple[Any, Any, Any, Any, tuple[Any, ...]]
+"""Queue, kernel, grid, group and what was seen of the arguments, of a launch that was not carried out."""
+
+_pretended: contextvars.ContextVar[list[Pretended] | None]
+_pretended = contextvars.ContextVar("pretended", default=None)
+
+
+@contextlib.contextmanager
+def pretending() -> Iterator[list[Pretended]]:
+    """Launches of this thread within are noted and not carried out: which keys would they have?"""
+    noted: list[Pretended] = []
+    nobody = _Nobody()
+    listen(nobody)
+    token = _pretended.set(noted)
+    try:
+        yield noted
+    finally:
+        _pretended.reset(token)
+        unlisten(nobody)
+
+
+class _Nobody:
+    def launched(self, queue: Any, kernel: Any, grid: Any, group: Any, event: Any) -> None:
+        """Launches of other threads go on as ever."""
+
+
+def _event_that_is_over(queue: Any) -> Any:
+    from pyopencl import UserEvent, command_execution_status
+
+    event = UserEvent(queue.context)
+    event.set_status(command_execution_status.COMPLETE)
+    return event
 
 
 _PACKED, _BYTES, _MANY, _SINGLE = range(4)

@@ -95,10 +95,22 @@ def plot_sizes(
         ylabel="time of a launch (µs)",
         title=f"{kernel}: time against size",
     )
+    plain_ticks(axes.yaxis)
     axes.grid(which="both", alpha=0.2)
     axes.legend(fontsize=8)
     _save(figure, path)
     return said
+
+
+def plain_ticks(axis: Any) -> None:
+    """Marks a logarithmic axis at 1, 2 and 5 of each decade, in plain numbers."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    low, high = axis.get_view_interval()
+    short_axis = high < 200 * low
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if short_axis else (1.0,)))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_formatter(NullFormatter())
 
 
 def _draw(
@@ -159,6 +171,7 @@ def plot_layout(kernel: str, layout: int, times_s: Mapping[str, F64], path: Path
     )
     if far_apart:
         axes.set_xscale("log")
+        plain_ticks(axes.xaxis)
     axes.grid(alpha=0.2)
     axes.legend(fontsize=8)
     _save(figure, path)

@@ -160,3 +160,38 @@ def test_where_the_history_lies(monkeypatch, tmp_path):
     monkeypatch.delenv("MEMSIM_HISTORY")
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     assert default_path() == tmp_path / "memsim" / "history.db"
+
+
+def test_ask_names_the_model_then_the_history(run_memsim, tmp_path):
+    spec = ("history", "ask", "experiments/kernels/matmul.py:naive", "--set", "n=64")
+    store = ("--store", str(tmp_path / "h.db"))
+    nothing = run_memsim(*spec, *store)
+    assert nothing.code == 2
+    assert "nothing is known of matmul_naive" in nothing.err
+    by_model = run_memsim(*spec, *store, "--machine", "v100", "--json")
+    assert by_model.code == 0
+    told = json.loads(by_model.out)
+    assert (told["kind"], told["n_samples"]) == ("uncalibrated model of v100", 0)
+
+    from calib.history.unrun import launch_of
+    from calib.timing import find_context
+    from tracegen import load_kernel
+
+    launch = launch_of(
+        load_kernel("experiments/kernels/matmul.py:naive", {"n": "64"}), find_context()
+    )
+    with Store(tmp_path / "h.db") as held:
+        for _ in range(12):
+            held.add(launch.key, 2e-3, size_bytes=launch.size_bytes)
+    assert "2000 us [2000, 2000] by history on 12 samples" in run_memsim(*spec, *store).out
+
+
+def test_ask_of_no_kernel_or_model(run_memsim, tmp_path):
+    store = ("--store", str(tmp_path / "h.db"))
+    assert run_memsim("history", "ask", "nowhere.py:k", *store).code == 2
+    spec = "experiments/kernels/matmul.py:naive"
+    assert run_memsim("history", "ask", spec, "--model", "none.json", *store).code == 2
+    assert run_memsim("history", "ask", spec, "--machine", "nosuch", *store).code == 2
+    ended = run_memsim("history", "ask", spec, "--device", "nosuch", *store)
+    assert ended.code == 2
+    assert "nosuch" in ended.err

@@ -1,0 +1,72 @@
+"""A Loopy workload's time out of a history: an answer, or the value of `f_cl_wall_time_...`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from calib.history.answers import Answer, AskPrior, answer, fresh_time
+from calib.history.errors import HistoryError
+from calib.history.priors import calibrated, first_of, uncalibrated
+from calib.history.store import Store
+from calib.history.unrun import launch_of
+
+if TYPE_CHECKING:
+    from calib.saved_model import SavedModel
+    from memsim.machine import Machine
+
+FRESH_S = 30 * 86_400.0
+"""How old the last sample of a key may be for its mean to serve as a measurement."""
+
+
+def ask_workload(
+    store: Store,
+    workload: Any,
+    *,
+    context: Any = None,
+    model: SavedModel | None = None,
+    machine: Machine | None = None,
+) -> Answer:
+    """How long a workload takes on a device: by its history, else by what models say, else by both.
+
+    workload : a tracegen.Workload
+    context : the pyopencl.Context; chosen by test build where None
+    model : calibrated on this device;  machine : for the uncalibrated model, where the other is silent
+    Raises HistoryError where nothing is known of it.
+    """
+    from calib.timing import find_context
+
+    launch = launch_of(workload, context or find_context())
+    models: list[AskPrior] = []
+    if model is not None:
+        models.append(calibrated(model, workload))
+    if machine is not None:
+        models.append(uncalibrated(workload, machine))
+    return answer(store, launch.key, size_bytes=launch.size_bytes, prior=first_of(*models))
+
+
+def wall_time(
+    store: Store,
+    workload: Any,
+    *,
+    context: Any = None,
+    max_age_s: float = FRESH_S,
+    trials: int = 60,
+) -> float:
+    """Seconds of a launch: from the store where it is calibrated, fits and is fresh, else timed now.
+
+    What is timed now feeds the store. The store's value is its mean without outliers, what is timed
+    now gives the same statistic of its trials. A kernel with several launches is always timed.
+    """
+    from calib.history.recorder import record
+    from calib.timing import find_context, time_kernel
+
+    context = context or find_context()
+    try:
+        known = fresh_time(store, launch_of(workload, context).key, max_age_s)
+    except HistoryError:
+        known = None
+    if known is not None:
+        return known
+    with record(store):
+        timing = time_kernel(workload.kernel, workload.arguments, trials=trials, context=context)
+    return timing.value("mean")

@@ -1,0 +1,74 @@
+"""Pictures of runs: speed and error by iteration."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from matplotlib.figure import Figure
+
+from calib.history.plots import plain_ticks
+
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7")
+
+
+def iterations(path: Path, title: str, greedy: Sequence[float], by_history: Sequence[float]) -> str:
+    """GFlop/s of each run; greedy's mean as a line."""
+    figure = Figure(figsize=(6, 4.4), layout="constrained")
+    axes = figure.add_subplot()
+    number = range(1, len(greedy) + 1)
+    axes.axhline(statistics.mean(greedy), color=COLOURS[1], linewidth=0.8, linestyle="--")
+    axes.plot(number, greedy, "s", color=COLOURS[1], label="greedy (dashed: its mean)")
+    axes.plot(number, by_history, "o-", color=COLOURS[0], label="earliest finish by history")
+    axes.set(xlabel="iteration", ylabel="GFlop/s", title=f"Tiled LU, {title}")
+    axes.set_ylim(bottom=0)
+    axes.set_xticks(list(number))
+    axes.grid(alpha=0.2)
+    figure.legend(loc="outside lower center", ncols=2)
+    figure.savefig(path, dpi=130)
+    return path.name
+
+
+def errors(
+    path: Path,
+    title: str,
+    curves: Mapping[str, Sequence[float]],
+    by_samples: Mapping[str, Mapping[tuple[int, int], float]],
+) -> str:
+    """Prediction error in percent, a curve a worker: of each run, and by the samples it rests on."""
+    figure = Figure(figsize=(10, 4.4), layout="constrained")
+    left, right = figure.subplots(1, 2, sharey=True)
+    for colour, (worker, values) in zip(COLOURS, curves.items(), strict=False):
+        number = range(1, len(values) + 1)
+        left.semilogy(number, [100 * v for v in values], "o-", color=colour, label=worker)
+        left.set_xticks(list(number))
+        bins = by_samples[worker]
+        right.loglog(
+            [low for low, _ in bins],
+            [100 * v for v in bins.values()],
+            "o-",
+            color=colour,
+            label=worker,
+        )
+    for axes in (left, right):
+        for value, name in ((1.0, "the paper, CPUs"), (0.1, "the paper, GPU")):
+            axes.axhline(value, color="gray", linewidth=0.8, linestyle=":")
+            axes.annotate(
+                name,
+                (0.99, value),
+                xycoords=axes.get_yaxis_transform(),
+                fontsize=8,
+                color="gray",
+                ha="right",
+                xytext=(0, 2),
+                textcoords="offset points",
+            )
+        axes.grid(alpha=0.2, which="both")
+        plain_ticks(axes.yaxis)
+    plain_ticks(right.xaxis)
+    figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=4)
+    left.set(xlabel="iteration", ylabel="error (%)", title=f"Prediction error, {title}")
+    right.set(xlabel="samples that a prediction rests on (from)", title="over all iterations")
+    figure.savefig(path, dpi=130)
+    return path.name

@@ -1,0 +1,95 @@
+"""Figures 7 and 8: time against size with both regressions, and how one layout's times lie."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from calib.history import plots
+from calib.history.power_law import power_law
+from calib.history.regression import Fitted, power_law_with_offset
+from experiments.history import granularity, lu_kernels
+from experiments.history.findings import SOURCE
+from experiments.history.runs import all_sizes
+from experiments.reproduction import Case, Figure
+
+
+def figure7(out: Path, quick: bool) -> Figure:
+    """Time against size of one kernel, and which regression fits."""
+    widths = granularity.QUICK_WIDTHS if quick else granularity.WIDTHS
+    records, samples = granularity.sweep(widths)
+    path = out / "figure7.png"
+    findings = plots.plot_sizes(granularity.KIND, records, samples, path)
+    cases = []
+    for device in sorted({r.key.device for r in records}):
+        here = sorted((r for r in records if r.key.device == device), key=lambda r: r.size_bytes)
+        models: Sequence[tuple[str, Fitted | None]] = (
+            ("a n^b misses means by", power_law(here)),
+            ("a n^b + c misses means by", power_law_with_offset(here)),
+        )
+        for quantity, model in models:
+            cases.append(
+                Case(
+                    figure="figure7",
+                    case=device,
+                    quantity=quantity,
+                    unit="%",
+                    reference=None,
+                    ours=None if model is None else 100 * model.misfit,
+                    note="not calibrated" if model is None else model.formula,
+                )
+            )
+        for record, width in zip(here, widths, strict=True):
+            if width in (widths[0], widths[-1]):
+                cases.append(
+                    Case(
+                        figure="figure7",
+                        case=f"{device}, tiles of {width}",
+                        quantity="deviation of a launch",
+                        unit="%",
+                        reference=None,
+                        ours=100 * record.accepted.variation,
+                        note=f"mean {record.accepted.mean * 1e6:.4g} us of {record.accepted.n}",
+                    )
+                )
+    return Figure(
+        name="figure7",
+        title=f"Figure 7: {granularity.KIND} against size, both regressions, both workers",
+        source=f"{SOURCE}, Figure 7 (a picture without numbers in the text)",
+        cases=cases,
+        findings=findings,
+        pictures=[path.name],
+    )
+
+
+def figure8(out: Path, quick: bool) -> Figure:
+    """The distribution of one layout's times, as the factorisations recorded it."""
+    found = all_sizes(quick)[-1]
+    kind = lu_kernels.TRSM_UPPER
+    times = {title: found.samples[kind, number] for number, title in enumerate(found.workers)}
+    layout = next(r.key.layout for r in found.records if r.key.kernel == kind)
+    path = out / "figure8.png"
+    said = plots.plot_layout(kind, layout, times, path)
+    cases = [
+        Case(
+            figure="figure8",
+            case=f"{title}, tiles of {found.tile}",
+            quantity="deviation of a launch",
+            unit="%",
+            reference=None,
+            ours=100 * float(np.std(values, ddof=1) / np.mean(values)),
+            note=f"{len(values)} launches; {said.get(title, '')}",
+        )
+        for title, values in times.items()
+        if len(values) > 1
+    ]
+    return Figure(
+        name="figure8",
+        title=f"Figure 8: distribution of {kind} on tiles of {found.tile}, during the factorisations",
+        source=f"{SOURCE}, Figure 8: one thin peak on the GPU, two hills on CPUs",
+        cases=cases,
+        findings=[*(f"{title}: {shape}" for title, shape in said.items()), found.conditions],
+        pictures=[path.name],
+    )

@@ -1,0 +1,145 @@
+"""What runs say beside the paper: speeds by row of its Figure 5, errors by the samples they rest on."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from experiments.history import drawing
+from experiments.history.execution import Done, Run
+from experiments.history.predictions import error
+from experiments.reproduction import Case
+
+SOURCE = "Augonnet, Thibault and Namyst, Automatic Calibration of Performance Models, HPPC 2009"
+SETTLED = 4
+"""From this iteration on the paper averages."""
+PAPER_SPEEDS: Mapping[str, Mapping[str, float]] = {
+    "16k": {"greedy": 89.98, "1st": 48.31, "2nd": 103.62, "3rd": 103.11, "from 4th": 103.92},
+    "30k": {"greedy": 130.68, "1st": 96.63, "2nd": 130.23, "3rd": 133.50, "from 4th": 135.90},
+}
+PAPER_SPREADS: Mapping[str, Mapping[str, float]] = {
+    "16k": {"greedy": 2.97, "from 4th": 0.46},
+    "30k": {"greedy": 1.66, "from 4th": 0.64},
+}
+PAPER_ERRORS = {"CPU": 0.01, "GPU": 0.001}
+BINS = ((1, 2), (3, 5), (6, 9), (10, 19), (20, 49), (50, 199), (200, 10**9))
+"""Samples that a prediction rests on, first and last."""
+
+
+def rows(
+    greedy: Sequence[Sequence[float]], by_history: Sequence[Sequence[float]]
+) -> dict[str, list[float]]:
+    """The rows of Figure 5: what each averages over. Both: a series of iterations for each repetition."""
+    found = {"greedy": [speed for series in greedy for speed in series]}
+    for index, name in enumerate(("1st", "2nd", "3rd")):
+        found[name] = [series[index] for series in by_history if len(series) > index]
+    found["from 4th"] = [speed for series in by_history for speed in series[SETTLED - 1 :]]
+    return found
+
+
+def speed_cases(
+    figure: str,
+    case: str,
+    column: str,
+    greedy: Sequence[Sequence[float]],
+    by_history: Sequence[Sequence[float]],
+) -> list[Case]:
+    """GFlop/s and their spread, the paper's column beside ours."""
+    cases = []
+    for row, values in rows(greedy, by_history).items():
+        if not values:
+            continue
+        mean = statistics.mean(values)
+        cases.append(
+            Case(
+                figure=figure,
+                case=f"{case}, {row}",
+                quantity="speed",
+                unit="GFlop/s",
+                reference=PAPER_SPEEDS[column][row],
+                ours=mean,
+                note=f"the paper's machine, {column}",
+            )
+        )
+        if row in PAPER_SPREADS[column] and len(values) > 1:
+            cases.append(
+                Case(
+                    figure=figure,
+                    case=f"{case}, {row}",
+                    quantity="deviation",
+                    unit="%",
+                    reference=100 * PAPER_SPREADS[column][row] / PAPER_SPEEDS[column][row],
+                    ours=100 * statistics.stdev(values) / mean,
+                )
+            )
+    return cases
+
+
+def overtakes(greedy: Sequence[float], by_history: Sequence[float]) -> str:
+    """From which iteration on every run by history is faster than the mean of greedy's."""
+    level = statistics.mean(greedy)
+    slower = [i for i, speed in enumerate(by_history, start=1) if speed <= level]
+    gain = statistics.mean(by_history[SETTLED - 1 :]) / level - 1
+    begin = (slower[-1] if slower else 0) + 1
+    if begin > len(by_history):
+        return f"the history never overtakes greedy for good; from the 4th iteration on it is {gain:+.1%}"
+    return f"the history is ahead of greedy's mean from iteration {begin} on, from the 4th by {gain:+.1%}"
+
+
+def by_samples(done: Sequence[Done]) -> dict[tuple[int, int], float]:
+    """The error of predictions by how many samples they rested on."""
+    found = {}
+    for low, high in BINS:
+        held = [d for d in done if low <= d.n_samples <= high]
+        if len(held) >= 5:
+            found[low, high] = error(held)
+    return found
+
+
+def error_cases(
+    figure: str,
+    name: str,
+    repetitions: Sequence[Sequence[Run]],
+    workers: Mapping[str, Sequence[int]],
+    out: Path,
+) -> tuple[list[Case], list[str], str]:
+    """Cases and sentences on the errors, and the picture of them.
+
+    repetitions : series of runs, each begun with no history; each iteration's error is of all of them
+    """
+    cases, findings = [], []
+    curves: dict[str, list[float]] = {}
+    rested: dict[str, dict[tuple[int, int], float]] = {}
+    for title, numbers in workers.items():
+        curve = [
+            error([d for run in iteration for d in run.done if d.worker in numbers])
+            for iteration in zip(*repetitions, strict=True)
+        ]
+        curves[title] = curve
+        kind = "GPU" if title.startswith("GPU") else "CPU"
+        for label, value, reference in (
+            ("1st", curve[0], None),
+            ("last", curve[-1], PAPER_ERRORS[kind]),
+        ):
+            cases.append(
+                Case(
+                    figure=figure,
+                    case=f"{name}, {title}, {label} iteration",
+                    quantity="error",
+                    unit="%",
+                    reference=None if reference is None else 100 * reference,
+                    ours=None if math.isnan(value) else 100 * value,
+                    note="all tasks were queued before a sample" if math.isnan(value) else "",
+                )
+            )
+        everything = [d for runs in repetitions for run in runs for d in run.done]
+        bins = by_samples([d for d in everything if d.worker in numbers])
+        rested[title] = bins
+        told = ", ".join(
+            f"{100 * v:.3g} % on {low} {'or more' if high > 10**8 else f'to {high}'}"
+            for (low, high), v in bins.items()
+        )
+        findings.append(f"{name}, {title}: error by the samples a prediction rests on: {told}")
+    return cases, findings, drawing.errors(out, name, curves, rested)

@@ -1,0 +1,157 @@
+"""Factorises again and again, greedily and by history, and keeps what each run and launch took."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import statistics
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from calib.history import Key, Store
+from calib.history.records import Record
+from experiments.history import lu_kernels
+from experiments.history.execution import Run, execute
+from experiments.history.policies import EarliestFinish, Expected, Greedy
+from experiments.history.predictions import FromHistory
+from experiments.history.simulation import simulate
+from experiments.history.task_graph import Task, lu_tasks
+from experiments.history.workers import Worker, dominant, places, workers
+
+TILE = 512
+"""As in the paper's Figure 8."""
+SIZES = (8, 12)
+"""Tiles along a side; the paper's 16k and 30k have 32 and 59 of this width."""
+ITERATIONS = 8
+QUICK_TILE, QUICK_SIZES, QUICK_ITERATIONS = 192, (6,), 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """All runs of one size.
+
+    simulated_s : what a run by history takes in simulated time, with the times that it recorded;
+        None where a kind of task never ran on a worker
+    samples : (kind, worker) -> (n,) seconds, of all runs by history
+    load : the machine's load average, before and after
+    """
+
+    n: int
+    tile: int
+    workers: Sequence[str]
+    devices: Sequence[str]
+    greedy: Sequence[Run]
+    by_history: Sequence[Run]
+    simulated_s: float | None
+    records: Sequence[Record]
+    samples: Mapping[tuple[str, int], npt.NDArray[np.float64]]
+    load: tuple[float, float]
+
+    def gflops(self, run: Run) -> float:
+        """Of a run: 2/3 n^3 operations."""
+        return 2 / 3 * self.n**3 / run.seconds / 1e9
+
+    @property
+    def conditions(self) -> str:
+        """Where and beside what it ran, as a sentence."""
+        return (
+            f"n = {self.n}: tiles of {self.tile};"
+            f" {'; '.join(f'{w}: {d}' for w, d in zip(self.workers, self.devices, strict=True))};"
+            f" load average {self.load[0]:.1f} before and {self.load[1]:.1f} after, on"
+            f" {os.cpu_count()} cores (what is above {len(self.workers)} was others' work, and its"
+            " share is in these times)"
+        )
+
+
+@functools.cache
+def measured(n_tiles: int, tile: int, iterations: int) -> Measured:
+    """Runs greedily and by history in turn, so that what else the machine does meets both."""
+    tasks = lu_tasks(n_tiles)
+    before = os.getloadavg()[0]
+    greedy, by_history = [], []
+    where = places()
+    with contextlib.ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        apart = stack.enter_context(Store(folder / "greedy.db"))
+        store = stack.enter_context(Store(folder / "history.db", keep_samples=True))
+        first = stack.enter_context(workers(where, tile, apart))
+        second = stack.enter_context(workers(where, tile, store))
+        aside, history = (
+            FromHistory(place, functools.partial(_key, of))
+            for place, of in ((apart, first), (store, second))
+        )
+        for _ in range(iterations):
+            greedy.append(_once(tasks, first, Greedy(aside), n_tiles, tile))
+            policy = EarliestFinish(history, len(second))
+            by_history.append(_once(tasks, second, policy, n_tiles, tile))
+            for worker in second:
+                worker.queue.recorder.flush()
+        samples = {
+            (kind, number): store.samples(worker.key(kind))
+            for number, worker in enumerate(second)
+            for kind in lu_kernels.KINDS
+        }
+        records = store.records()
+    return Measured(
+        n=n_tiles * tile,
+        tile=tile,
+        workers=[place.name for place in where],
+        devices=[place.title for place in where],
+        greedy=greedy,
+        by_history=by_history,
+        simulated_s=_simulated(tasks, samples, len(where)),
+        records=records,
+        samples=samples,
+        load=(before, os.getloadavg()[0]),
+    )
+
+
+def _key(at: Sequence[Worker], kind: str, number: int) -> Key:
+    return at[number].key(kind)
+
+
+def _once(
+    tasks: Sequence[Task],
+    at: Sequence[Worker],
+    policy: Greedy | EarliestFinish,
+    n_tiles: int,
+    tile: int,
+) -> Run:
+    for worker in at:
+        worker.forget()
+    return execute(tasks, at, policy, dominant(n_tiles, tile))
+
+
+def _simulated(
+    tasks: Sequence[Task],
+    samples: Mapping[tuple[str, int], npt.NDArray[np.float64]],
+    n_workers: int,
+) -> float | None:
+    """The median of 9 simulated runs, each task's time drawn from those recorded of its kind there."""
+    rng = np.random.default_rng(0)
+    if any(len(samples[task.kind, worker]) == 0 for task in tasks for worker in range(n_workers)):
+        return None
+
+    def ask(task: Task, worker: int) -> Expected:
+        held = samples[task.kind, worker]
+        return Expected(time_s=float(held.mean()), n_samples=len(held))
+
+    def draw(task: Task, worker: int) -> float:
+        return float(rng.choice(samples[task.kind, worker]))
+
+    return statistics.median(
+        simulate(tasks, n_workers, EarliestFinish(ask, n_workers), draw).seconds for _ in range(9)
+    )
+
+
+def all_sizes(quick: bool) -> list[Measured]:
+    """Every size's runs; made once a process, for several figures read them."""
+    if quick:
+        return [measured(n, QUICK_TILE, QUICK_ITERATIONS) for n in QUICK_SIZES]
+    return [measured(n, TILE, ITERATIONS) for n in SIZES]
