@@ -19,10 +19,22 @@ def commands() -> list[str]:
     return re.findall(r"^    (bash \.ci/install.*)$", README, re.MULTILINE)
 
 
+def examples() -> list[str]:
+    return re.findall(r"^```python\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("example", examples()[1:])
+def test_further_examples_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, example: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    exec(compile(example, "README.md", "exec"), {"__name__": "example"})
+
+
 def test_the_example_runs_and_is_short(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (example,) = re.findall(r"^```python\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+    example = examples()[0]
     code = [line for line in example.splitlines() if line and "import" not in line]
     assert len(code) <= 15
     monkeypatch.chdir(tmp_path)
