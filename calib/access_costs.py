@@ -21,6 +21,7 @@ from memsim.trace import BARRIER_SITE, GRANULE_BYTES, Trace
 Floats = npt.NDArray[np.float64]
 BANK_BYTES = 4
 DRAM = "DRAM"
+STORES = " stores"
 MAX_GRANULES = 1 << 22
 """Of a trace that are looked at: costs are means, a few million granules are plenty."""
 
@@ -37,7 +38,8 @@ class AccessCosts:
     served : (n_trial, n_level, n_site) part of the sectors that come from a level or one above it
     latency_cycles : (n_trial, n_level + 1) of a hit in each level, then of DRAM
     way_bytes : (n_trial, n_way, n_site) moved on each way, per execution
-    ways : what delivers on each way: the levels below the first, then DRAM
+    ways : what each is: loads from a level below the first, stores to it (which go the other way, as
+        bandwidths of caches are measured by loads alone), and DRAM, one bus for both
     way_bytes_per_cycle : (n_way,) of one core, where all of them share alike
     """
 
@@ -111,8 +113,8 @@ def access_costs(
     served = _served(dataset, n_trial, len(levels), n_site)
     if not machine.levels:
         expected = np.where(loads, tm[:, None], 0.0)
-    moved = _way_bytes(dataset, machine, sectors, executions)
-    ways = (*(level.name for level in machine.levels[1:]), DRAM)
+    moved = _way_bytes(dataset, machine, sectors, executions, _written_back(first, machine))
+    ways = way_names(machine)
     return AccessCosts(
         sites=first.site_names,
         loads=loads,
@@ -128,11 +130,21 @@ def access_costs(
     )
 
 
+def way_names(machine: Machine) -> tuple[str, ...]:
+    """The ways of AccessCosts."""
+    below = [level.name for level in machine.levels[1:]]
+    return (*(name + kind for name in below for kind in ("", STORES)), DRAM)
+
+
 def core_bandwidth(machine: Machine, way: str) -> float:
-    """Bytes a cycle that a core gets of a level, or of DRAM, when all cores share it alike."""
+    """Bytes a cycle that a core gets of a level, or of DRAM, when all cores share it alike.
+
+    Of stores to a level as of loads from it: networks on chip are as wide both ways.
+    """
     if way == DRAM:
         return machine.dram.usable_bandwidth_bytes_per_cycle / machine.n_cores
-    level = next(level for level in machine.levels if level.name == way)
+    name = way.removesuffix(STORES)
+    level = next(level for level in machine.levels if level.name == name)
     return level.bandwidth_bytes_per_cycle / min(level.cores_per_instance, machine.n_cores)
 
 
@@ -153,7 +165,11 @@ def _served(dataset: xr.Dataset, n_trial: int, n_level: int, n_site: int) -> Flo
 
 
 def _way_bytes(
-    dataset: xr.Dataset, machine: Machine, sectors: Floats, executions: Floats
+    dataset: xr.Dataset,
+    machine: Machine,
+    sectors: Floats,
+    executions: Floats,
+    written_back: Floats,
 ) -> Floats:
     order = ("trial", "level", "site")
     if not machine.levels:
@@ -163,11 +179,47 @@ def _way_bytes(
         scale = total / max(float(asked.sum()) * GRANULE_BYTES, 1.0)
         whole = np.where(scale > 0.9, np.maximum(scale, 1.0), 1.0)
         return np.asarray((whole[:, None] * sectors * GRANULE_BYTES)[:, None, :])
-    moved = (dataset["read_bytes"] + dataset["write_bytes"]).transpose(*order).values
+    read = dataset["read_bytes"].transpose(*order).values
+    written = dataset["write_bytes"].transpose(*order).values.astype(np.float64)
     asked = dataset["accesses"].isel(level=0).transpose("trial", "site").values.astype(np.float64)
     counted = asked / np.where(sectors > 0, sectors, 1)  # executions after the warm-up
-    per_execution = moved / np.where(counted > 0, counted, 1)[:, None, :]
+    each = np.where(counted > 0, counted, 1)
+    written[:, -1] = np.maximum(written[:, -1], written_back * each)
+    below = [part[:, k] for k in range(len(machine.levels) - 1) for part in (read, written)]
+    moved = np.stack([*below, read[:, -1] + written[:, -1]], axis=1)
+    per_execution = moved / each[:, None, :]
     return np.asarray(np.where((counted > 0)[:, None, :], per_execution, 0.0))
+
+
+def _looked_at(trace: Trace) -> int:
+    """The accesses, from the first on, that hold no more than MAX_GRANULES."""
+    last = int(np.searchsorted(trace.granule_offset, MAX_GRANULES, side="right")) - 1
+    return min(trace.n_access, max(last, 1))
+
+
+def _written_back(trace: Trace, machine: Machine) -> Floats:
+    """(n_site,) bytes that an execution of a store makes the last level write to DRAM, at least.
+
+    A snapshot ends with stored sectors in the last level that it has not written yet, and a short one
+    writes hardly any. Over the launch all but what that level can hold at the end goes to DRAM.
+    """
+    found = np.zeros(len(trace.sites))
+    if not machine.levels or not trace.n_access:
+        return found
+    n_access = _looked_at(trace)
+    end = int(trace.granule_offset[n_access])
+    site = np.repeat(trace.site[:n_access], np.diff(trace.granule_offset[: n_access + 1]))
+    share = n_access / trace.n_access
+    groups = max(len(np.unique(trace.workgroup)) * share, 1.0)
+    touched = len(np.unique(trace.granule[:end])) * GRANULE_BYTES
+    total = touched * max(trace.launch.n_groups / groups, 1.0)
+    kept = min(1.0, machine.levels[-1].size_bytes / total)
+    for k, known in enumerate(trace.sites):
+        if known.direction != "load":
+            times = max(int((trace.site[:n_access] == k).sum()), 1)
+            stored = len(np.unique(trace.granule[:end][site == k])) * GRANULE_BYTES
+            found[k] = (1 - kept) * stored / times
+    return found
 
 
 def _from_trace(trace: Trace, machine: Machine) -> tuple[Floats, Floats, Floats]:
@@ -175,8 +227,7 @@ def _from_trace(trace: Trace, machine: Machine) -> tuple[Floats, Floats, Floats]
     level = machine.levels[0] if machine.levels else None
     line = level.line_bytes if level else machine.dram.burst_bytes
     sector = level.sector_bytes if level else GRANULE_BYTES
-    last = int(np.searchsorted(trace.granule_offset, MAX_GRANULES, side="right")) - 1
-    n_access = max(min(trace.n_access, last), 1 if trace.n_access else 0)
+    n_access = _looked_at(trace)
     end = int(trace.granule_offset[n_access])
     of = np.repeat(np.arange(n_access), np.diff(trace.granule_offset[: n_access + 1]))
     granule, mask = trace.granule[:end], trace.byte_mask[:end]

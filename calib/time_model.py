@@ -30,7 +30,7 @@ from calib.round_robin import Events, events
 from calib.throughputs import cycles_of, issue_cycles
 from memsim.machine import Machine
 from memsim.occupancy import Occupancy
-from memsim.statistics import Estimate, estimate
+from memsim.statistics import Estimate, describe
 from memsim.trace import Launch
 
 Floats = npt.NDArray[np.float64]
@@ -125,7 +125,8 @@ class Timing:
 
     @property
     def estimate(self) -> Estimate:
-        return estimate(self.seconds)
+        """Without an interval where there is one trial, as in mode `paper`."""
+        return describe(self.seconds)
 
     @property
     def binds(self) -> str:
@@ -141,11 +142,12 @@ class Timing:
 def simulated_inputs(
     program: Program, costs: AccessCosts, machine: Machine, *, latency: Latency = "slowest"
 ) -> Inputs:
-    """Blocks fed by a replay. Raises ThroughputError where the machine lacks one.
+    """Blocks fed by a replay. Raises ThroughputError that names all that the machine lacks.
 
     Where the trace met an access more or less often than the program says (a compiler keeps its value,
     some sub-groups skip it), its costs are scaled, so that totals are those of the replay.
     """
+    _require(machine, program)
     index = {name: k for k, name in enumerate(costs.sites)}
     started = _with_start(program)
     scale = _executed(program, costs)
@@ -180,6 +182,7 @@ def paper_inputs(
     DataSize_i is what the block's accesses want, a sub-group wide; latency is DRAM's, hits ignored.
     local_latency_cycles : of a block that touches local memory only
     """
+    _require(machine, program, *(["global_load"] if _executes_accesses(program) else []))
     latency = machine.dram.latency_cycles + machine.dram.row_conflict_cycles
     bandwidth = machine.dram.bandwidth_bytes_per_cycle / machine.n_cores
     arithmetic, pipe, waits, moved = [0.0], [0.0], [0.0], [0.0]
@@ -264,6 +267,16 @@ def timeline(
     """
     order, _ = inputs.program.unrolled(turns)
     return _run(inputs, order, resident, _mean(inputs), rounds), order
+
+
+def _require(machine: Machine, program: Program, *others: str) -> None:
+    """Raises ThroughputError that names every throughput that the program lacks on this machine."""
+    names = {name for block in program.blocks for name in block.operations}
+    issue_cycles(machine, dict.fromkeys([*sorted(names), *others], 1.0))
+
+
+def _executes_accesses(program: Program) -> bool:
+    return any(block.accesses for block in program.blocks)
 
 
 def _executed(program: Program, costs: AccessCosts) -> Floats:

@@ -10,6 +10,7 @@ import loopy as lp
 import numpy as np
 import pyopencl as cl
 import pytest
+from small_kernels import BY_NAME, REMOVED, SMALL, small
 
 import calib
 from calib.kernels import ALL_GENERATORS, KernelCollection, MatchCondition
@@ -18,38 +19,7 @@ from tracegen import opencl
 
 pytestmark = pytest.mark.filterwarnings("ignore::loopy.diagnostic.LoopyWarning")
 
-SMALL: dict[str, list[str]] = {
-    "matmul_sq": ["n:64"],
-    "matmul_rect": ["n:32", "m:64", "l:48"],
-    "matmul_transposed": ["n:64"],
-    "dg_diff": ["nelements:64"],
-    "finite_diff": ["n:112"],
-    "stencil_3d": ["n:16"],
-    "convolution": ["n:32"],
-    "axpy": ["n:1024"],
-    "transpose": ["n:64"],
-    "spmv": ["n:512"],
-    "reduction": ["n:8192"],
-    "gmem_pattern": ["nelements:65536", "n_arrays:1,3", "lid_stride_0:1,2"],
-    "broadcast": ["n:4096"],
-    "gather": ["n:4096"],
-    "lmem_move": ["n_groups:4", "m:0,7"],
-    "overlap_ratio": ["n:1024", "m:0,5"],
-    "barriers": ["n_groups:4", "m:0,3"],
-    "empty": ["n_groups:4"],
-    **{
-        f"flops_{kind}_pattern": ["nelements:8192", "m:8,16"]
-        for kind in ("add", "mul", "madd", "div", "exp", "sqrt")
-    },
-}
-REMOVED = {"matmul_sq_pattern", "dg_diff_pattern", "finite_diff_pattern"}
-BY_NAME = {generator.name: generator for generator in ALL_GENERATORS}
 COLLECTION = KernelCollection(ALL_GENERATORS)
-
-
-def small(name: str) -> list[MeasurementKernel]:
-    given = {tag.partition(":")[0]: tuple(tag.partition(":")[2].split(",")) for tag in SMALL[name]}
-    return BY_NAME[name].generate(given)
 
 
 def run(kernel: MeasurementKernel) -> dict[str, Any]:
@@ -63,7 +33,7 @@ def run(kernel: MeasurementKernel) -> dict[str, Any]:
 
 
 def test_every_kind_of_the_paper_is_there() -> None:
-    assert set(SMALL) | REMOVED == set(BY_NAME)
+    assert set(SMALL) | set(REMOVED) == set(BY_NAME)
     assert len(BY_NAME) >= 20
 
 

@@ -1,11 +1,13 @@
-"""The further benchmark workloads, small, through plain Loopy on OpenCL, against numpy and scipy."""
+"""The further benchmark workloads, small, on plain OpenCL, against numpy and scipy."""
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import inspect
 import typing
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import loopy as lp
@@ -14,9 +16,19 @@ import pyopencl as cl
 import pytest
 
 from experiments import matrices
-from experiments.kernels import attention, black_scholes, embedding, fft, lattice_boltzmann, spmm
+from experiments.kernels import (
+    attention,
+    black_scholes,
+    embedding,
+    fft,
+    lattice_boltzmann,
+    merge_sort,
+    spmm,
+    spmv_vectorised,
+)
 from memsim.errors import KernelError
-from tracegen import opencl
+from tracegen import OpenCLWorkload, opencl
+from tracegen.record import run_traced
 from tracegen.workload import Workload
 
 Case = tuple[Callable[..., Workload], dict[str, Any]]
@@ -75,6 +87,95 @@ def test_result_is_right_and_a_wrong_one_is_seen(case: Case) -> None:
     wrong[tuple(extent // 2 for extent in wrong.shape)] += 1
     with pytest.raises(AssertionError):
         workload.check(outputs)
+
+
+OPENCL_C: list[tuple[Callable[..., OpenCLWorkload], dict[str, Any]]] = [
+    (merge_sort.global_pass, {"n": 4096, "width": 64}),
+    (merge_sort.global_pass, {"n": 5000, "width": 1024, "per_item": 4, "block_size": 32}),
+    (merge_sort.global_pass, {"n": 1000, "width": 1, "block_size": 16}),
+    (merge_sort.global_pass, {"n": 1, "width": 4}),
+    (merge_sort.local_pass, {"n": 4096, "width": 512, "tile": 256}),
+    (merge_sort.local_pass, {"n": 5003, "width": 256, "tile": 512, "per_item": 8}),
+    (merge_sort.local_pass, {"n": 100, "width": 1024, "tile": 64, "per_item": 1}),
+    (merge_sort.sort_tiles, {"n": 5003, "tile": 256}),
+    *((spmv_vectorised.spmv_vectorised, {"matrix": m, "n": 900}) for m in ("fem", "u", "b", "U")),
+    (spmv_vectorised.spmv_vectorised, {"matrix": "B", "n": 901, "block_size": 32}),
+    (spmv_vectorised.spmv_vectorised, {"matrix": "fem-tri-p1", "n": 700}),
+]
+
+
+def run_plain(workload: OpenCLWorkload) -> dict[str, Any]:
+    """Outputs of the kernel's own text, without probes; its arguments stay as they were."""
+    context = opencl.choose()
+    queue = cl.CommandQueue(context)
+    text = Path(str(workload.path)).read_text(encoding="utf-8")
+    program = cl.Program(context, text).build(options=list(workload.build_options))
+    given = dict(workload.arguments)
+    flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
+    buffers = {
+        name: cl.Buffer(context, flags, hostbuf=value)
+        for name, value in given.items()
+        if isinstance(value, np.ndarray)
+    }
+    kernel = cl.Kernel(program, workload.kernel)
+    kernel.set_args(*(buffers.get(name, value) for name, value in given.items()))
+    cl.enqueue_nd_range_kernel(queue, kernel, (workload.global_size,), (workload.local_size,))
+    outputs = {name: np.empty_like(given[name]) for name in buffers}
+    for name, buffer in buffers.items():
+        cl.enqueue_copy(queue, outputs[name], buffer)
+    return outputs
+
+
+@pytest.mark.parametrize("case", OPENCL_C, ids=title)
+def test_opencl_c_result_is_right_with_probes_and_without(case: Any) -> None:
+    builder, parameters = case
+    workload = builder(**parameters)
+    assert workload.check is not None
+    outputs = run_plain(workload)
+    workload.check(outputs)
+    _, traced = run_traced(workload)
+    name = "y" if builder is spmv_vectorised.spmv_vectorised else "target"
+    np.testing.assert_array_equal(traced[name], outputs[name])
+    outputs[name][len(outputs[name]) // 2] += 1
+    with pytest.raises(AssertionError):
+        workload.check(outputs)
+
+
+@pytest.mark.parametrize(
+    "one_pass",
+    [merge_sort.global_pass, functools.partial(merge_sort.local_pass, tile=128)],
+    ids=["global", "local"],
+)
+def test_passes_one_after_another_sort(one_pass: Callable[..., OpenCLWorkload]) -> None:
+    """Tiles, then every pass on what the one before left: the whole is numpy's sort."""
+    n, tile = 3000, 64
+    first = merge_sort.sort_tiles(n, tile)
+    keys = dict(first.arguments)["source"]
+    sorted_so_far = run_plain(first)["target"]
+    width = tile
+    while width < n:
+        workload = one_pass(n, width)
+        given = {**dict(workload.arguments), "source": sorted_so_far}
+        sorted_so_far = run_plain(dataclasses.replace(workload, arguments=given))["target"]
+        width *= 2
+    np.testing.assert_array_equal(sorted_so_far, np.sort(keys))
+
+
+def test_vectors_are_loaded_from_multiples_of_16_bytes() -> None:
+    """Rows that begin anywhere: every entry is read once, by a vector or by prologue and epilogue."""
+    workload = spmv_vectorised.spmv_vectorised("u", 500)
+    row_start = workload.arguments["row_start"]
+    lb, ub = row_start[:-1], row_start[1:]
+    new_lb = np.minimum(-(-lb // 4) * 4, ub)
+    new_ub = np.maximum(ub // 4 * 4, new_lb)
+    (trace,), _ = run_traced(workload)
+    lanes = dict(zip(trace.site_names, np.bincount(trace.site, trace.lanes), strict=False))
+    single = {name: count for name, count in lanes.items() if "values[j]" in name}
+    vector = [count for name, count in lanes.items() if "values" in name and name not in single]
+    assert sorted(single.values()) == sorted(
+        [float((new_lb - lb).sum()), float((ub - new_ub).sum())]
+    )
+    assert vector == [float((new_ub - new_lb).sum() / 4)]
 
 
 @pytest.mark.parametrize("builder", dict.fromkeys(case[0] for case in CASES))
@@ -173,6 +274,10 @@ def test_rmat_graph() -> None:
         (functools.partial(spmm.spmm, columns=0), "columns"),
         (functools.partial(attention.attention, queries=100), "queries"),
         (functools.partial(attention.attention, keys=33), "keys"),
+        (functools.partial(merge_sort.global_pass, width=48), "width"),
+        (functools.partial(merge_sort.local_pass, width=64, tile=256), "tile"),
+        (functools.partial(merge_sort.sort_tiles, tile=4, per_item=4), "tile"),
+        (functools.partial(spmv_vectorised.spmv_vectorised, block_size=0), "work-group"),
     ],
 )
 def test_wrong_parameter_is_named(build: Callable[[], Workload], culprit: str) -> None:
