@@ -13,14 +13,11 @@ from calib.history.errors import HistoryError
 from calib.history.power_law import power_law
 from calib.history.records import Record
 from calib.history.regression import Fitted, Question, power_law_with_offset
-from calib.history.statistics import two_hills
+from calib.history.statistics import far_apart, two_hills
 from memsim.output import whole_file
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 """Of the devices: Okabe and Ito's, told apart by colour-blind readers too."""
-
-FAR_APART = 4.0
-"""Longest over shortest time from which on a distribution is drawn over a logarithmic axis."""
 
 F64 = npt.NDArray[np.float64]
 
@@ -146,8 +143,8 @@ def plot_layout(kernel: str, layout: int, times_s: Mapping[str, F64], path: Path
     shown = {d: t[t <= np.quantile(t, 0.99)] if len(t) >= 100 else t for d, t in drawn.items()}
     low, high = (float(f([f(t) for t in shown.values()])) * 1e6 for f in (np.min, np.max))
     n_bins = int(np.clip(max(map(len, shown.values())) // 6, 15, 80))
-    far_apart = high > FAR_APART * low
-    edges = (np.geomspace if far_apart else np.linspace)(0.98 * low, 1.02 * high, n_bins + 1)
+    wide = far_apart(np.concatenate(list(shown.values())))
+    edges = (np.geomspace if wide else np.linspace)(0.98 * low, 1.02 * high, n_bins + 1)
     for number, (device, times) in enumerate(sorted(shown.items())):
         colour = COLOURS[number % len(COLOURS)]
         n = len(drawn[device])
@@ -169,7 +166,7 @@ def plot_layout(kernel: str, layout: int, times_s: Mapping[str, F64], path: Path
         ylabel="share of the launches (%)",
         title=f"{kernel}, layout {layout:08x}: distribution of times",
     )
-    if far_apart:
+    if wide:
         axes.set_xscale("log")
         plain_ticks(axes.xaxis)
     axes.grid(alpha=0.2)

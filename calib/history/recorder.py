@@ -103,8 +103,10 @@ class Recorder:
     def stop(self) -> Counts:
         """Ends listening, writes what is outstanding, and warns of what could not be timed.
 
-        Raises HistoryError where the store refused samples.
+        A second time it does nothing. Raises HistoryError where the store refused samples.
         """
+        if self._stop.is_set():
+            return self.counts()
         launches.unlisten(self)
         self._stop.set()
         if self._thread is not None:

@@ -13,6 +13,10 @@ from calib.history.errors import HistoryError
 LONGEST_S = 1e9
 """No launch lasts 30 years; below this, squares summed over 2^63 samples stay finite."""
 
+FAR_APART = 4.0
+"""Longest over shortest time, the slowest hundredth left out, from which on times are looked at, and
+drawn, in logarithms."""
+
 TWO_HILLS_P = 0.01
 TWO_HILLS_LEAST = 5
 """Samples that the smaller hill must have, and a tenth of all."""
@@ -125,7 +129,9 @@ def two_hills(times_s: npt.ArrayLike) -> TwoHills | None:
 
     The best cut into two clusters gives two centres. Were there one hill, the middle third between
     them would hold no fewer samples than the emptier of the two equal windows around the centres;
-    fewer, by a binomial test at TWO_HILLS_P, is a valley. None where there is no such sign.
+    fewer, by a binomial test at TWO_HILLS_P, is a valley. None where there is no such sign. All of it
+    in logarithms where the times are far apart: a launch that waits for others takes several times as
+    long as one that does not, and scatters in proportion.
     """
     from scipy.stats import binom
 
@@ -134,9 +140,12 @@ def two_hills(times_s: npt.ArrayLike) -> TwoHills | None:
     least = max(TWO_HILLS_LEAST, n // 10)
     if n < 2 * least:
         return None
+    wide = far_apart(ordered)
+    if wide:
+        ordered = np.log(ordered)
     cut = _best_cut(ordered, least)
-    low_s, high_s = float(np.median(ordered[:cut])), float(np.median(ordered[cut:]))
-    third = (high_s - low_s) / 3
+    low, high = float(np.median(ordered[:cut])), float(np.median(ordered[cut:]))
+    third = (high - low) / 3
     if third <= 0.0:
         return None
 
@@ -144,12 +153,18 @@ def two_hills(times_s: npt.ArrayLike) -> TwoHills | None:
         left, right = centre - third / 2, centre + third / 2
         return int(np.searchsorted(ordered, right) - np.searchsorted(ordered, left))
 
-    middle = held((low_s + high_s) / 2)
-    beside = min(held(low_s), held(high_s))
+    middle = held((low + high) / 2)
+    beside = min(held(low), held(high))
     p = float(binom.cdf(middle, middle + beside, 0.5))
     if p >= TWO_HILLS_P:
         return None
+    low_s, high_s = (math.exp(low), math.exp(high)) if wide else (low, high)
     return TwoHills(low_s=low_s, high_s=high_s, low_share=cut / n, p=p)
+
+
+def far_apart(times_s: npt.NDArray[np.float64]) -> bool:
+    """Whether times differ by FAR_APART and more, but for the slowest hundredth."""
+    return bool(np.quantile(times_s, 0.99) > FAR_APART * times_s.min())
 
 
 def _best_cut(ordered: npt.NDArray[np.float64], least: int) -> int:

@@ -104,14 +104,18 @@ def error_cases(
     repetitions: Sequence[Sequence[Run]],
     workers: Mapping[str, Sequence[int]],
     out: Path,
+    *,
+    known: Mapping[str, Mapping[tuple[int, int], float]] | None = None,
 ) -> tuple[list[Case], list[str], str]:
     """Cases and sentences on the errors, and the picture of them.
 
     repetitions : series of runs, each begun with no history; each iteration's error is of all of them
+    known : worker -> error by first and last number of samples, if not to be taken from the runs,
+        where predictions that rest on few samples are of other kinds of task than those on many
     """
     cases, findings = [], []
     curves: dict[str, list[float]] = {}
-    rested: dict[str, dict[tuple[int, int], float]] = {}
+    rested: dict[str, Mapping[tuple[int, int], float]] = {}
     for title, numbers in workers.items():
         curve = [
             error([d for run in iteration for d in run.done if d.worker in numbers])
@@ -135,11 +139,16 @@ def error_cases(
                 )
             )
         everything = [d for runs in repetitions for run in runs for d in run.done]
-        bins = by_samples([d for d in everything if d.worker in numbers])
+        bins = known[title] if known else by_samples([d for d in everything if d.worker in numbers])
         rested[title] = bins
         told = ", ".join(
-            f"{100 * v:.3g} % on {low} {'or more' if high > 10**8 else f'to {high}'}"
-            for (low, high), v in bins.items()
+            f"{100 * v:.3g} % on {_span(low, high)}" for (low, high), v in bins.items()
         )
         findings.append(f"{name}, {title}: error by the samples a prediction rests on: {told}")
     return cases, findings, drawing.errors(out, name, curves, rested)
+
+
+def _span(low: int, high: int) -> str:
+    if low == high:
+        return str(low)
+    return f"{low} or more" if high > 10**8 else f"{low} to {high}"

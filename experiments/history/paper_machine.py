@@ -6,15 +6,12 @@ order and the course of the errors, which need no hardware and repeat in the see
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-
 import numpy as np
 
-from calib.history.statistics import Running
 from experiments.history import lu_kernels
 from experiments.history.execution import Run
-from experiments.history.policies import EarliestFinish, Expected, Greedy
-from experiments.history.simulation import simulate
+from experiments.history.repeated import repeated
+from experiments.history.simulation import Draw
 from experiments.history.task_graph import Task, lu_tasks
 
 TILE = 512
@@ -35,22 +32,7 @@ paper's; so the errors that the simulation ends at are put in, and only their co
 """
 
 
-class InMemory:
-    """A history that lives as long as a simulation."""
-
-    def __init__(self) -> None:
-        self.known: dict[tuple[str, str], Running] = {}
-
-    def ask(self, task: Task, worker: int) -> Expected:
-        held = self.known.get((task.kind, WORKERS[worker][:3]), Running())
-        return Expected(time_s=held.mean if held.n else None, n_samples=held.n)
-
-    def add(self, task: Task, worker: int, time_s: float) -> None:
-        place = (task.kind, WORKERS[worker][:3])
-        self.known[place] = self.known.get(place, Running()).add(time_s)
-
-
-def drawing(seed: int) -> Callable[[Task, int], float]:
+def drawing(seed: int) -> Draw:
     """Times of this machine, normally scattered."""
     rng = np.random.default_rng(seed)
 
@@ -65,19 +47,5 @@ def drawing(seed: int) -> Callable[[Task, int], float]:
 
 def runs(n_tiles: int, iterations: int, seed: int) -> tuple[list[Run], list[Run]]:
     """Greedy runs, and runs by a history that begins empty."""
-    tasks = lu_tasks(n_tiles)
-    draw = drawing(seed)
-    aside, history = InMemory(), InMemory()
-    greedy: list[Run] = []
-    by_history: list[Run] = []
-    n = len(WORKERS)
-    for _ in range(iterations):
-        greedy.append(simulate(tasks, n, Greedy(aside.ask), draw, when_done=aside.add))
-        policy = EarliestFinish(history.ask, n)
-        by_history.append(simulate(tasks, n, policy, draw, when_done=history.add))
-    return greedy, by_history
-
-
-def gflops(n_tiles: int, seconds: Sequence[float]) -> list[float]:
-    """Of runs of this many tiles."""
-    return [2 / 3 * (n_tiles * TILE) ** 3 / s / 1e9 for s in seconds]
+    groups = [name[:3] for name in WORKERS]
+    return repeated(lu_tasks(n_tiles), groups, drawing(seed), iterations)

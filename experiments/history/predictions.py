@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
 
 from calib.history import Key, Store
 from calib.history.records import Record
@@ -41,3 +44,32 @@ def error(done: Sequence[Done]) -> float:
     if not told:
         return float("nan")
     return sum(abs(e - m) for e, m in told) / sum(m for _, m in told)
+
+
+def error_by_samples(
+    times_s: Mapping[str, npt.NDArray[np.float64]],
+    n_tasks: Mapping[str, int],
+    counts: Sequence[int],
+    *,
+    draws: int = 2000,
+    seed: int = 0,
+) -> dict[int, float]:
+    """The paper's error if every mean rests on n samples, and every kind has its tasks.
+
+    times_s : kind -> launches;  n_tasks : kind -> how many a factorisation has
+    counts : the n; those are left out that leave no launch to predict. Each draw takes n + 1 launches
+        of a kind anew, the mean of n predicts the last.
+    """
+    rng = np.random.default_rng(seed)
+    found = {}
+    for n in counts:
+        if any(len(times) <= n for times in times_s.values()):
+            continue
+        missed = took = 0.0
+        for kind, times in times_s.items():
+            order = np.argsort(rng.random((draws, len(times))), axis=1)[:, : n + 1]
+            drawn = times[order]
+            missed += n_tasks[kind] * float(np.abs(drawn[:, :n].mean(1) - drawn[:, n]).mean())
+            took += n_tasks[kind] * float(times.mean())
+        found[n] = missed / took
+    return found

@@ -6,8 +6,7 @@ import statistics
 from pathlib import Path
 
 from calib.history.statistics import running
-from experiments.history import drawing, lu_kernels, paper_machine
-from experiments.history.execution import Run
+from experiments.history import drawing, lu_kernels
 from experiments.history.findings import (
     PAPER_SPEEDS,
     SETTLED,
@@ -83,47 +82,6 @@ def figure6(out: Path, quick: bool) -> Figure:
         name="figure6",
         title="Figure 6: prediction error, sum |predicted - measured| / sum measured",
         source=f"{SOURCE}, Figure 6 and section 4.1: of an order of 1 % on CPUs, below 0.1 % on the GPU",
-        cases=cases,
-        findings=findings,
-        pictures=pictures,
-    )
-
-
-def simulation(out: Path, quick: bool) -> Figure:
-    """The paper's machine simulated: the policies' order without a machine's noise."""
-    cases, findings, pictures = [], [], []
-    n_tiles, n_seeds, n_runs = (12, 3, 5) if quick else (32, 5, 6)
-    name = f"{n_tiles} x {n_tiles} tiles"
-    greedy: list[list[float]] = []
-    by_history: list[list[float]] = []
-    repetitions: list[list[Run]] = []
-    for seed in range(n_seeds):
-        first, second = paper_machine.runs(n_tiles, n_runs, seed)
-        repetitions.append(second)
-        greedy.append(paper_machine.gflops(n_tiles, [run.seconds for run in first]))
-        by_history.append(paper_machine.gflops(n_tiles, [run.seconds for run in second]))
-    mean_greedy = [statistics.mean(column) for column in zip(*greedy, strict=True)]
-    mean_history = [statistics.mean(column) for column in zip(*by_history, strict=True)]
-    cases += speed_cases("simulation", name, "16k", greedy, by_history)
-    made, said, picture = error_cases(
-        *("simulation", name, repetitions, {"GPU": [0], "CPU cores": [1, 2, 3]}),
-        out / "simulation-error.png",
-    )
-    cases += made
-    findings.append(f"mean of {n_seeds} seeds: {overtakes(mean_greedy, mean_history)}")
-    findings += said
-    findings.append(
-        "speeds and scatter of the workers are assumed (paper_machine.py): the order of the policies is"
-        " found, the errors' final size is put in"
-    )
-    pictures.append(
-        drawing.iterations(out / "simulation-speed.png", name, mean_greedy, mean_history)
-    )
-    pictures.append(picture)
-    return Figure(
-        name="simulation",
-        title="Figures 5 and 6 in simulated time: a GPU and three cores (SimPy)",
-        source=f"{SOURCE}, Figures 5 and 6",
         cases=cases,
         findings=findings,
         pictures=pictures,

@@ -167,6 +167,16 @@ def test_a_recording_queue_records_itself_alone(context, program, store):
     assert (entry.seen, entry.key.device) == (2, "worker 0")
 
 
+def test_a_recording_may_be_ended_before_its_queue_is_left(context, program, store):
+    a = buffer(context, 64)
+    with RecordingQueue(context, store=store) as queue:
+        kernel = cl.Kernel(program, "add")
+        kernel(queue, (64,), None, a, a)
+        assert queue.recorder.stop().stored == 1
+        kernel(queue, (64,), None, a, a)
+    assert queue.recorder.counts().launched == 1
+
+
 def test_what_is_laid_out_by_hand(context, program, store):
     matrix = np.zeros((32, 32), np.float32)
     a = buffer(context, 1024)

@@ -113,6 +113,8 @@ def test_one_hill_is_one_and_two_are_two():
         "lognormal": lambda n: np.exp(0.5 * rng.standard_normal(n)),
         "uniform": lambda n: 1 + rng.random(n),
         "exponential": lambda n: 1 + rng.exponential(0.3, n),
+        "wide lognormal": lambda n: np.exp(1.2 * rng.standard_normal(n)),
+        "wide exponential": lambda n: 0.05 + rng.exponential(1.0, n),
     }
     for n in (64, 500):
         for shape, draw in shapes.items():
@@ -128,3 +130,16 @@ def test_one_hill_is_one_and_two_are_two():
     assert hills.low_s == pytest.approx(1.0, abs=5 * 0.05 / math.sqrt(100))
     assert hills.high_s == pytest.approx(1.4, abs=5 * 0.05 / math.sqrt(60))
     assert hills.low_share == pytest.approx(0.6, abs=5 * math.sqrt(0.24 / 200))
+
+
+def test_two_hills_of_times_far_apart_are_seen_in_logarithms():
+    """A launch alone takes 6 ms, one that others interrupt 30: in plain time there is no valley."""
+    rng = np.random.default_rng(4)
+    found = []
+    for _ in range(100):
+        alone, noise = rng.random(400) < 0.35, rng.standard_normal(400)
+        found.append(two_hills(np.where(alone, 6e-3, 30e-3) * np.exp(0.4 * noise * ~alone)))
+    assert sum(h is not None for h in found) >= 95
+    hills = next(h for h in found if h is not None)
+    assert hills.low_s == pytest.approx(6e-3, rel=0.1)
+    assert hills.high_s == pytest.approx(30e-3, rel=5 * 0.4 * 1.26 / math.sqrt(260))
