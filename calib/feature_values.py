@@ -26,6 +26,7 @@ from tracegen.workload import Workload
 TIMING_TRIALS = 60
 """Runs of a kernel whose time is taken (seed 000, section 6.1.4)."""
 REPLAY_TRIALS = 32
+HISTORY_AGE_S = 30 * 86_400.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +38,8 @@ class EvaluationContext:
     snapshot_groups : work-groups that these trace, None for as many as the tracer takes
     cl_context : the pyopencl.Context for tracing, and for wall times whose feature names no device
     timing_trials, statistic : of wall times
+    history : a calib.history.Store: a wall time is the mean that it holds where that is calibrated,
+        repeats and is at most `history_age_s` old; else the trials feed it and their mean is taken
     """
 
     subgroup_size: int = SUBGROUP_SIZE
@@ -50,6 +53,8 @@ class EvaluationContext:
     cl_context: Any = None
     timing_trials: int = TIMING_TRIALS
     statistic: Literal["median", "minimum", "mean"] = "median"
+    history: Any = None
+    history_age_s: float = HISTORY_AGE_S
 
     def count_options(self, kernel: Any) -> CountOptions:
         """Options for `count`, with the trip counts that a measurement kernel brings along."""
@@ -150,6 +155,16 @@ def _wall_time(
     where = context.cl_context
     if feature.platform or where is None:
         where = timing.feature_context(str(feature))
+    if context.history is not None:
+        from calib.history.workloads import wall_time
+
+        return wall_time(
+            context.history,
+            workload,
+            context=where,
+            max_age_s=context.history_age_s,
+            trials=context.timing_trials,
+        )
     result = timing.time_kernel(
         workload.kernel, workload.arguments, trials=context.timing_trials, context=where
     )

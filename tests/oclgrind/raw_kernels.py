@@ -407,7 +407,7 @@ def constructs() -> OpenCLWorkload:
       if (l[i] > 3) ; else if (l[i] > 1) v.z = d[i]; else v.z = -d[i] + m[i].colour;
       d[i] = d[(ulong) l[i]] = sizeof(d[i]) + (flags[i] ? b[6] : 0.0);
       __global float4 *whole = (__global float4 *) (a + 4 * i);
-      *whole = dot(*whole, v) + select(whole->x, b[7], (int) (l[i] > 2)) + halves[1].y;
+      *whole = isless(dot(*whole, v), 0.f) + select(whole->x, b[7], (int) (l[i] > 2)) + halves[1].y;
       flags[i] = as_int(a[4 * i]) ^ convert_int_rte(a[4 * i + 1]), flags[i] |= (uchar) l[i];
       bool is = flags[i] && !flags[0];
       do a[4 * i + 2] = is ? fma(b[8], b[9], mad(b[10], 2.0f, clamp(b[11], 0.f, 1.f))) : min(b[i], 3.f);

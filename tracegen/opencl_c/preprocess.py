@@ -130,12 +130,18 @@ class _Reader(pcpp.Preprocessor):  # type: ignore[misc]
     def on_directive_handle(
         self, directive: Any, toks: Any, ifpassthru: bool, precedingtoks: Any
     ) -> Any:
+        # Called for branches that are left out, too: they may hold what would be an error.
         self.directive = (directive.source, directive.lineno)
+        return super().on_directive_handle(directive, toks, ifpassthru, precedingtoks)
+
+    def on_directive_unknown(
+        self, directive: Any, toks: Any, ifpassthru: bool, precedingtoks: Any
+    ) -> Any:
         if directive.value == "error":
             self.on_error(*self.directive, "".join(token.value for token in toks) or "#error")
         if directive.value == "warning":
             return True
-        return super().on_directive_handle(directive, toks, ifpassthru, precedingtoks)
+        return super().on_directive_unknown(directive, toks, ifpassthru, precedingtoks)
 
     def on_file_open(self, is_system_include: bool, includepath: str) -> Any:
         self.n_files += 1

@@ -1,5 +1,7 @@
 """Workloads asked of a history: their keys, fresh wall times, and the other models beside it."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -202,3 +204,21 @@ def test_the_first_model_that_has_an_answer():
     ask = first_of(lambda *_: None, lambda *_: given, lambda *_: pytest.fail("asked"))
     assert ask(Key(kernel="k", device="d", layout=1), Question()) is given
     assert first_of()(Key(kernel="k", device="d", layout=1), Question()) is None
+
+
+def test_the_wall_time_feature_comes_from_the_store(context, store, monkeypatch):
+    from calib.feature_values import EvaluationContext, evaluate
+
+    on = EvaluationContext(cl_context=context, history=store, timing_trials=12)
+    measured = evaluate("f_cl_wall_time", twice(), {}, context=on)
+    key = launch_of(twice(), context).key
+    assert store.get(key).seen == 12 + 3
+    assert measured > 0
+    store.prune(keys=[key])
+    for _ in range(10):
+        store.add(key, 3e-5)
+    monkeypatch.setattr("calib.timing.time_kernel", None)
+    assert evaluate("f_cl_wall_time", twice(), {}, context=on) == pytest.approx(3e-5)
+    stale = dataclasses.replace(on, history_age_s=-1.0)
+    with pytest.raises(TypeError):  # it would be timed
+        evaluate("f_cl_wall_time", twice(), {}, context=stale)
