@@ -1,4 +1,4 @@
-"""Traces of real CUDA programs, as NVBit's tracer writes them for Accel-Sim (versions 3 to 5).
+"""Traces of real CUDA programs, as NVBit's tracer writes them for Accel-Sim (versions 3 to 6).
 
 A folder holds kernelslist.g, the kernels and copies in order, and a .traceg a kernel; both plain or
 packed. Kept is what reaches global memory: LDG, STG, ATOM, RED, LDGSTS, and LD, ST and ATOM where
@@ -12,6 +12,7 @@ ends there, at a barrier, and where the PC falls. Arrays have no names there: se
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -53,10 +54,16 @@ def read(path: Path, *, launch: int | None = None, memory_bytes: int = MEMORY_BY
             raise TraceError(f"--launch must be below {len(files)}, got {launch} ({path})")
         commands = _up_to(commands, launch)
         files = files[launch : launch + 1]
-    each = max(memory_bytes // len(files), _LEAST_BYTES)
-    kernels = [read_kernel(file, each) for file in files]
+    # A list may name a file any number of times.
+    each = max(memory_bytes // len(set(files)), _LEAST_BYTES)
+    read_once = {file: read_kernel(file, each) for file in dict.fromkeys(files)}
+    kernels = [read_once[file] for file in files]
     written = [command for command in commands if not isinstance(command, Path)]
-    touched = [(site.low * 32, site.high * 32 + 31) for kernel in kernels for site in kernel.sites]
+    touched = [
+        (site.low * 32, site.high * 32 + 31)
+        for kernel in read_once.values()
+        for site in kernel.sites
+    ]
     arrays = address_map(written, touched)
     waiting: list[Written] = []
     between: list[tuple[Copy, ...]] = []
@@ -200,6 +207,6 @@ def _named(text: Text, folder: Path, name: str) -> Path:
         raise text.fail(f"a kernel's file must lie beside the list, got {name[:72]!r}")
     for suffix in _SUFFIXES:
         file = folder / f"{name}{suffix}"
-        if file.is_file():
+        if os.path.isfile(file):  # False too for a name that no file can have
             return file
     raise text.fail(f"lists {name[:72]!r}, which is not there")

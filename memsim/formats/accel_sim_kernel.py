@@ -17,7 +17,9 @@ from memsim.formats.accel_sim_opcodes import Opcode, decode
 from memsim.formats.order import in_order
 from memsim.formats.text import Text
 
-VERSIONS = (3, 4, 5)
+VERSIONS = (3, 4, 5, 6)
+"""6 is a fork's, which writes values behind the immediates; they are not read."""
+_MOST_REGISTERS = 255
 _MOST_HEAD_LINES, _MOST_HEAD_BYTES = 4096, 1 << 20
 _MOST_NAME = 4096
 _MOST_ITEMS, _MOST_GROUPS = 1 << 16, (1 << 31) - 1
@@ -27,7 +29,11 @@ _ACCESSES, _GRANULES, _SUBGROUPS = 1 << 16, 1 << 18, 1 << 14
 
 @dataclass(frozen=True, kw_only=True)
 class Head:
-    """The lines before the first thread block; what they do not say is 0."""
+    """The lines before the first thread block; what they do not say is 0.
+
+    registers : a thread's, 0 also where more are told than hardware has: tracers that were built
+        for another CUDA than they ran with wrote 21955
+    """
 
     name: str
     grid: tuple[int, int, int]
@@ -277,15 +283,16 @@ def _as_head(text: Text, values: dict[str, str], at_line: dict[str, int]) -> Hea
         raise fail("kernel name", "there")
     version = number("accelsim tracer version")
     if version not in VERSIONS:
-        raise fail("accelsim tracer version", "3, 4 or 5")
+        raise fail("accelsim tracer version", "3 to 6")
     name = "".join(c if c.isprintable() else "?" for c in values["kernel name"])
+    registers = number("nregs", most=1 << 16)
     return Head(
         name=name[:_MOST_NAME],
         grid=shape("grid dim", _MOST_GROUPS),
         block=shape("block dim", _MOST_ITEMS),
         version=version,
         shared_bytes=number("shmem", most=1 << 30),
-        registers=number("nregs", most=1 << 16),
+        registers=registers if registers <= _MOST_REGISTERS else 0,
         shared_base=number("shmem base_addr", 16),
         local_base=number("local mem base_addr", 16),
         has_lines=number("enable lineinfo") > 0,

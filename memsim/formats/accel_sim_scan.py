@@ -50,6 +50,7 @@ from memsim.formats.digits import after_equals, decimal, skip_blanks
 
 BEGIN_TB = tuple(b"BEGIN_TB")
 END_TB = tuple(b"END_TB")
+CLUSTER = tuple(b"cluster ")
 
 
 @inner
@@ -135,6 +136,8 @@ def _line(buffer, p, state, tables, out, group_of, warp_of):
         return np.int64(0)
     if c == 45:  # '-', a header
         return np.int64(0)
+    if _is_word(buffer, p, CLUSTER):  # where a thread block lies in its cluster; no PC has an l
+        return np.int64(0 if state[IN_BLOCK] == 2 else ERROR_LINE)
     state[IDLE] = 0
     if c == 116:  # 'thread block'
         return _block(buffer, p, state)

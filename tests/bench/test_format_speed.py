@@ -1,12 +1,17 @@
-"""How fast other tools' traces are read: Accel-Sim's text, on one core.
+"""How fast other tools' traces are read: Accel-Sim's text, on one core; and what a large one takes.
 
 Run alone, pinned to one core: `taskset -c 0 pytest -m bench tests/bench/test_format_speed.py -s`.
+The large trace has 1 GB of text unless MEMSIM_BENCH_GB says otherwise; it wants twice as much room in
+the temporary folder.
 """
 
 from __future__ import annotations
 
 import gzip
+import os
 import resource
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -18,6 +23,11 @@ from memsim.formats.accel_sim_write import write
 from memsim.launches import Launches
 
 BYTES_PER_SECOND = 50e6
+VARIABLE = "MEMSIM_BENCH_GB"
+MOST_OWN_BYTES = 500e6
+"""Of the process' own, without pages of files, which the system takes back when it wants them."""
+MOST_REPLAYED_BYTES = 2e9
+"""A replay holds 8 bytes for each request that misses L1."""
 HEAD = (
     "-kernel name = k\n-grid dim = ({groups},1,1)\n-block dim = (128,1,1)\n-nregs = 32\n"
     "-accelsim tracer version = 4\n"
@@ -80,3 +90,74 @@ def test_accel_sim_speed(tmp_path: Path, mode: str, capsys: pytest.CaptureFixtur
             f" at most {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3:.0f} MB held"
         )
     assert rates[0] >= BYTES_PER_SECOND
+
+
+READ = """
+import resource, sys, threading, time
+import memsim
+from memsim.formats import read_any
+
+def own():
+    with open("/proc/self/status") as file:
+        return next(1024 * int(line.split()[1]) for line in file if line.startswith("RssAnon"))
+
+most, running = 0, True
+def watch():
+    global most
+    while running:
+        most = max(most, own())
+        time.sleep(0.05)
+
+read_any(sys.argv[2])
+threading.Thread(target=watch, daemon=True).start()
+begin, busy = time.perf_counter(), time.process_time()
+(trace,) = read_any(sys.argv[1]).launches
+seconds, busy = time.perf_counter() - begin, time.process_time() - busy
+print(seconds, busy, most, trace.n_access, trace.n_granule, flush=True)
+if sys.argv[3] == "replay":
+    begin = time.perf_counter()
+    memsim.replay(trace, "v100", trials=1)
+    print(time.perf_counter() - begin, most, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+def write_large(path: Path, size_bytes: int) -> int:
+    """A kernel's text of about this size: the groups of a smaller one, again and again."""
+    blocks = text_of(256, "list").split("#BEGIN_TB\n")[1:]
+    bodies = [block.partition("\n")[2] for block in blocks]
+    n_groups = size_bytes // len(bodies[0])
+    with open(path, "w") as file:
+        file.write(HEAD.format(groups=n_groups))
+        for group in range(n_groups):
+            file.write(f"#BEGIN_TB\nthread block = {group},0,0\n{bodies[group % len(bodies)]}")
+    return path.stat().st_size
+
+
+@pytest.mark.timeout(3600)
+def test_large_trace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, warm = tmp_path / "k.traceg", tmp_path / "warm.traceg"
+    size = write_large(path, int(float(os.environ.get(VARIABLE, "1")) * 1e9))
+    write_large(warm, 200_000)
+    what = "replay" if size < MOST_REPLAYED_BYTES else "read"
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", READ, str(path), str(warm), what],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    reading, *replaying = (line.split() for line in done.stdout.splitlines())
+    seconds, busy, own, n_access, n_granule = (float(word) for word in reading)
+    with capsys.disabled():
+        print(
+            f"\naccel-sim: {size / 1e9:.1f} GB, {n_access / 1e6:.0f} M accesses and"
+            f" {n_granule / 1e6:.0f} M granules, read in {seconds:.0f} s, {busy:.0f} s of them on a"
+            f" core ({size / 1e6 / busy:.0f} MB/s of it), with at most {own / 1e6:.0f} MB of its own"
+        )
+        for took, held, resident in replaying:
+            print(
+                f"one trial on v100 in {float(took):.0f} s with at most {float(held) / 1e6:.0f} MB"
+                f" ({float(resident) / 1e3:.0f} MB with pages of files)"
+            )
+    assert own < MOST_OWN_BYTES
+    path.unlink()

@@ -37,6 +37,7 @@ _NAMED = re.compile(r"\s*((?:\w+\s+)*)(\w+)\s*$")
 _DECLARED = re.compile(r"\s*((?:\w+\s+)*?)(\w+)\s*;\s*$")
 _INTEGERS = {"int", "long", "int32_t", "int64_t"}
 _TRUTHS = {"bool", "char", "int8_t"}
+_REALS = {"half", "float", "double"}
 _QUALIFIERS = {"const", "volatile"}
 
 
@@ -206,9 +207,7 @@ class _Schedule(Lowering):
         kind = "" if named is None else self.types.get(named.group(2), "")
         if not probes and kind not in _INTEGERS | _TRUTHS:
             if named is not None:
-                self.names[named.group(2)] = Unknown(
-                    f"depends on {named.group(2)}, which is no signed integer"
-                )
+                self.names[named.group(2)] = _no_integer(named.group(2), kind)
             return
         right = parse(self.text[equals + 1 : end].rsplit(";", 1)[0])
         self.accesses(right, mask)
@@ -222,7 +221,7 @@ class _Schedule(Lowering):
             value = self.value(right, mask)
             return Unknown(value.why) if isinstance(value, Unknown) else value
         loaded = self.loaded(right)
-        return Unknown(loaded or f"depends on {name}, which is no signed integer")
+        return Unknown(loaded) if loaded else _no_integer(name, kind)
 
     def _forget(self, start: int, end: int, why: str) -> None:
         for name in assigned_in(self.text[start:end]):
@@ -241,6 +240,11 @@ def _argument(argument: Any, values: Mapping[str, Any]) -> Value:
         return Affine(int(values[argument.name]))
     kind = "an unsigned number, which wraps" if dtype.kind == "u" else "which is no integer"
     return Unknown(f"depends on {argument.name}, {kind}")
+
+
+def _no_integer(name: str, kind: str) -> Unknown:
+    what = "a real number" if kind in _REALS else "which is no signed integer"
+    return Unknown(f"depends on {name}, {what}")
 
 
 def _type(words: str) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import memsim
 from memsim.errors import TraceError
 from memsim.formats import launch_names, read_any, read_one
 from memsim.launches import Copy
@@ -220,6 +221,77 @@ def test_line_numbers(read: Callable[[str], Trace]) -> None:
     assert rows(trace) == [("00a0 LDG.E", 1, [(A, 0xF)])]
 
 
+def lines(pc: int, step: int, *rest: str) -> tuple[str, ...]:
+    """Instructions at a pitch, as a tracer prints them: with a blank at each line's end."""
+    return tuple(f"{pc + step * k:04x} {line} " for k, line in enumerate(rest))
+
+
+def test_a_trace_of_a_pascal(read: Callable[[str], Trace]) -> None:
+    """8 bytes an instruction, moves without sources, lanes that left, `.CG`: version 4 of the tracer."""
+    a, b, c = A, A + 512, A + 1024
+    body = (
+        "{all} 1 R1 MOV 0 0",
+        "{all} 1 R0 S2R 0 0",
+        "{all} 1 R2 XMAD 2 R0 R2 0",
+        "{all} 0 ISETP.GE.AND 1 R0 0",
+        "{gone} 0 EXIT 0 0",
+        "{left} 1 R4 IADD.X 1 R0 0",
+        "{left} 1 R4 LDG.E.CG 1 R4 4 1 0x{a:x} 4",
+        "{left} 1 R3 IADD.X 1 R0 0",
+        "{left} 1 R2 LDG.E.CG 1 R2 4 1 0x{b:x} 4",
+        "{left} 1 R0 FADD 2 R2 R4 0",
+        "{left} 0 STG.E 2 R6 R0 4 1 0x{c:x} 4",
+        "{left} 0 EXIT 0 0",
+    )
+    warps = []
+    for k, left in enumerate((0xFFFFFFFF, 0x0000000F)):
+        values = {"all": "ffffffff", "left": f"{left:08x}", "gone": f"{left ^ 0xFFFFFFFF:08x}"}
+        at = {"a": a + 128 * k, "b": b + 128 * k, "c": c + 128 * k}
+        warps.append(warp(k, *lines(8, 8, *(line.format(**values, **at) for line in body))))
+    dead = warp(2, *lines(8, 8, *(line.format(**values) for line in body[:4])))
+    trace = read(head("_Z3addPf", block="(96,1,1)", version=4) + block(*warps, dead))
+    assert rows(trace) == [
+        ("0038 LDG.E.CG", 32, [(a + 32 * k, FULL) for k in range(4)]),
+        ("0048 LDG.E.CG", 32, [(b + 32 * k, FULL) for k in range(4)]),
+        ("0058 STG.E", 32, [(c + 32 * k, FULL) for k in range(4)]),
+        ("0038 LDG.E.CG", 4, [(a + 128, 0xFFFF)]),
+        ("0048 LDG.E.CG", 4, [(b + 128, 0xFFFF)]),
+        ("0058 STG.E", 4, [(c + 128, 0xFFFF)]),
+    ]
+    assert trace.workgroup.tolist() == [0, 0, 0]
+    assert trace.waits.tolist() == [-1, -1, 1, -1, -1, 1]
+    assert [site.bypasses_l1 for site in trace.sites] == [True, True, False]
+    assert trace.launch.registers_per_item == 40
+
+
+def test_a_trace_of_a_hopper(read: Callable[[str], Trace]) -> None:
+    """Clusters, uniform registers, copies to shared memory, two immediates, values: versions 5, 6."""
+    body = lines(
+        0, 16,
+        "ffffffff 1 UR4 S2UR 0 0 0 0 NoVal",
+        "ffffffff 1 R4 LDC.64 0 0 0 0 NoVal",
+        f"ffffffff 1 R8 LDG.E.128 1 R4 16 1 0x{A:x} 16 0 0 NoVal",
+        "ffffffff 1 UR8 R2UR 1 R8 0 0 0 NoVal",
+        f"0000ffff 0 LDGSTS.E.BYPASS.LTC128B.128 2 R2 R4 16 1 0x{B:x} 16 -4 0 Val 1 12 1 7",
+        f"0000ffff 0 STG.E.64 2 R4 R8 8 2 0x{B:x} {'8 ' * 15}0 0 NoVal",
+        "ffffffff 0 UTMALDG.2D 2 UR8 UR4 0 0 0 NoVal",
+        "ffffffff 0 EXIT 0 0 0 0 NoVal",
+    )  # fmt: skip
+    placed = "cluster id = 0,0,0\ncluster cta = 0,0,0\ncluster rank = 0\n"
+    for version in (5, 6):
+        text = head(grid="(1,1,1)", version=version) + block(placed + warp(0, *body))
+        trace = read(text.replace("-nregs = 40", "-nregs = 21955"))
+        assert [(name, lanes) for name, lanes, _ in rows(trace)] == [
+            ("0020 LDG.E.128", 32),
+            ("0040 LDGSTS.E.BYPASS.LTC128B.128", 16),
+            ("0050 STG.E.64", 16),
+        ]
+        assert [len(pairs) for _, _, pairs in rows(trace)] == [16, 8, 4]
+        assert trace.waits.tolist() == [-1, 0, 0]
+        # More registers than a thread can have: a tracer that reads another CUDA's structures.
+        assert trace.launch.registers_per_item is None
+
+
 def test_blocks_and_warps_in_any_order(read: Callable[[str], Trace]) -> None:
     def one(address: int) -> str:
         return f"0000 00000001 1 R4 LDG.E 1 R2 4 1 0x{address:x} 4"
@@ -310,3 +382,22 @@ def test_columns_beyond_memory_go_to_files(tmp_path: Path, monkeypatch: pytest.M
     for name in ("site", "granule", "byte_mask", "granule_offset", "subgroup_offset", "waits"):
         np.testing.assert_array_equal(getattr(small, name), getattr(large, name))
     assert large.n_granule >= 32 * 9000
+
+
+@pytest.mark.parametrize(("copied", "hits"), [(0, 32), (2048, 16), (4096, 0)])
+def test_l2_carries_over_from_kernel_to_kernel(tmp_path: Path, copied: int, hits: int) -> None:
+    """The second kernel finds what the first one loaded, but for what the host wrote in between."""
+    loads = [f"{16 * k:04x} ffffffff 1 R4 LDG.E 1 R2 4 1 0x{A + 128 * k:x} 4" for k in range(32)]
+    for k in (1, 2):
+        text = head(f"kernel{k}") + block(warp(0, *loads))
+        (tmp_path / f"kernel-{k}.traceg").write_text(text)
+    copy = f"MemcpyHtoD,0x{A:x},{copied}\n" if copied else ""
+    listed = f"MemcpyHtoD,0x{A:x},4096\nkernel-1.traceg\n{copy}kernel-2.traceg\n"
+    (tmp_path / "kernelslist.g").write_text(listed)
+    # Machine v100-accelsim fetches one sector of 32 bytes a miss from memory: no neighbours.
+    first, second = memsim.replay_launches(read_any(tmp_path), "v100-accelsim", trials=2)
+    for replay, found in ((first, 0), (second, 4 * hits)):
+        load = replay.dataset.isel(trial=0)
+        assert int((load.hits + load.pending).sel(level="L1").sum()) == 0  # it begins empty
+        assert int(load.accesses.sel(level="L2").sum()) == 128
+        assert int((load.hits + load.pending).sel(level="L2").sum()) == found

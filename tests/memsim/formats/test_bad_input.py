@@ -10,53 +10,14 @@ import sys
 from pathlib import Path
 
 import pytest
+from foreign_files import ACCEL_SIM as GOOD
+from foreign_files import CSV
+from foreign_files import PPT_GPU as MEM
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from memsim.errors import TraceError
 from memsim.formats import read_any
-
-GOOD = """\
--kernel name = k
--grid dim = (2,1,1)
--block dim = (64,1,1)
--shmem = 0
--nregs = 8
--accelsim tracer version = 3
-#traces format = ...
-#BEGIN_TB
-thread block = 0,0,0
-warp = 0
-insts = 3
-0000 ffffffff 1 R4 LDG.E 1 R2 4 1 0x7000 4
-0010 0000000f 1 R4 LDG.E.64 1 R4 8 2 0x7000 8 8 -64
-0020 ffffffff 0 BAR.SYNC 1 R255 0
-warp = 1
-insts = 1
-0030 00000003 0 STG.E 2 R2 R4 4 0 0x7000 0x7100
-#END_TB
-#BEGIN_TB
-thread block = 1,0,0
-warp = 0
-insts = 0
-#END_TB
-"""
-CSV = """\
-# kernel = gather
-# subgroup_size = 32
-group,subgroup,site,direction,bytes,mask,addresses
-0,0,a[i],load,4,ffffffff,0x1000+4
-0,0,,barrier,,,
-0,1,b[i],store,8,3,4096 0x2000
-1,0,c,atomic,4,,64 64 96
-"""
-MEM = """\
-LDG.E.SYS 7f0000 7f0004 0x7f0100
-=====
-STG.E.64 7f0000 7f0004
-=====
-LDL 1000
-"""
 
 WRONG = [
     ("-kernel name = k\n", "", r"the head must say '-kernel name"),
@@ -66,7 +27,7 @@ WRONG = [
     ("(64,1,1)", "(-64,1,1)", r"line 3: block dim must be \(x,y,z\)"),
     ("-shmem = 0", "-shmem = -5", r"line 4: shmem must be a number, got '-5'"),
     ("-nregs = 8", "-nregs = 99999999999", r"line 5: nregs must be at most 65536"),
-    ("version = 3", "version = 2", r"line 6: accelsim tracer version must be 3, 4 or 5, got '2'"),
+    ("version = 3", "version = 2", r"line 6: accelsim tracer version must be 3 to 6, got '2'"),
     ("-accelsim tracer version = 3\n", "", r"must say '-accelsim tracer version"),
     ("-shmem = 0", "hello", r"line 4: a head's line must be '-name = value', got 'hello'"),
     ("thread block = 0,0,0", "thread block = 2,0,0", r"line 9: .* must lie in the grid"),
@@ -100,6 +61,7 @@ WRONG = [
     ("#END_TB\n#BEGIN_TB\n", "#BEGIN_TB\n", r"line 18: #BEGIN_TB inside a thread block"),
     ("#END_TB\n#BEGIN_TB\n", "#END_TB\n#END_TB\n", r"line 19: #END_TB outside"),
     ("#END_TB\n#BEGIN_TB\n", "#END_TB\nhello\n", r"line 19: neither a header"),
+    ("#END_TB\n#BEGIN_TB\n", "#END_TB\ncluster id = 0,0,0\n", r"line 19: neither a header"),
 ]
 
 
@@ -149,6 +111,7 @@ def test_a_packed_file_cut_short(tmp_path: Path, pack: object) -> None:
         ("../secret.traceg", "must lie beside the list"),
         ("/etc/passwd.traceg", "must lie beside the list"),
         ("kernel-9.traceg", "which is not there"),
+        ("k" * 300 + ".traceg", "which is not there"),
         ("something else", "must be a .traceg or"),
         ("# nothing", "lists no kernel"),
     ],

@@ -6,36 +6,15 @@ import gzip
 from pathlib import Path
 
 import pytest
+from foreign_files import NSIGHT_DETAILS as DETAILS
+from foreign_files import NSIGHT_LEAD as LEAD
+from foreign_files import NSIGHT_RAW as RAW
+from foreign_files import NSIGHT_SOURCE as SOURCE
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from memsim.errors import TraceError
 from memsim.formats.measured import CounterFile, read_counters
-
-LEAD = '"ID","Process ID","Process Name","Host Name","Kernel Name","Context","Stream","Block Size","Grid Size","Device","CC"'
-RAW = f"""\
-==PROF== Connected to process 4711 (/usr/bin/app)
-the program's own "output
-{LEAD},"dram__bytes_read.sum","gpu__time_duration.sum","lts__t_sectors_op_read.sum","l1tex__t_sector_hit_rate.pct"
-"","","","","","","","","","","","Mbyte","nsecond","Ksector","%"
-"0","4711","app","host","void spmv<double>(int const *, double *)","1","7","(128, 1, 1)","(512, 1, 1)","0","7.0","1,234.5","117,344","2,000.25","65.77"
-"1","4711","app","host","void spmv<double>(int const *, double *)","1","7","(128, 1, 1)","(512, 1, 1)","0","7.0","1.5","9","n/a","0"
-"""
-DETAILS = f"""\
-{LEAD},"Section Name","Metric Name","Metric Unit","Metric Value","Rule Name"
-"0","1","app","host","k","1","7","(128, 1, 1)","(8, 2, 1)","0","7.0","Command line profiler metrics","dram__bytes_read.sum","byte","1,024",""
-"0","1","app","host","k","1","7","(128, 1, 1)","(8, 2, 1)","0","7.0","Memory Workload Analysis","L2 Hit Rate","%","83.25",""
-"0","1","app","host","k","1","7","(128, 1, 1)","(8, 2, 1)","0","7.0","Occupancy","","","",""
-"0","1","app","host","k","1","7","(128, 1, 1)","(8, 2, 1)","0","7.0","Speed Of Light","Duration","nsecond","fast",""
-"""
-SOURCE = """\
-"Kernel Name","spmv"
-"File Path","/home/u/spmv.cu"
-"Line No","Address","Source","# Samples","Instructions Executed","L1 Tag Requests Global","L2 Theoretical Sectors Global","L2 Theoretical Sectors Global Ideal"
-"11","","double a = val[j];","7","4,096","2048","57344","16384"
-"","0x7f00","LDG.E.64 R2, [R4]","7","2048","2048","57344","16384"
-"12","-","}","0","0","0","0","0"
-"""
 
 
 def written(path: Path, text: str) -> CounterFile:

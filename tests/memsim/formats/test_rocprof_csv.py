@@ -5,29 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from foreign_files import ROCPROF_1 as V1
+from foreign_files import ROCPROF_2 as V2
+from foreign_files import ROCPROF_3 as V3
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from memsim.errors import TraceError
 from memsim.formats.measured import CounterFile, read_counters
-
-V1 = """\
-Index,KernelName,gpu-id,queue-id,queue-index,pid,tid,grd,wgr,lds,scr,arch_vgpr,accum_vgpr,sgpr,wave_size,sig,obj,FetchSize,L2CacheHit,TCC_HIT[0],TCC_HIT[1],VALUBusy,DispatchNs,BeginNs,EndNs,CompleteNs
-0,"laplacian(double*, double const*, int) [clone .kd]",0,0,0,7,7,65536,256,0,0,20,4,16,64,0x0,0x7f2b4d282500,2048.5,81.25,100,28,99,1,2,3,4
-1,"laplacian(double*, double const*, int) [clone .kd]",0,0,0,7,7,65536,256,0,0,20,4,16,64,0x0,0x7f2b4d282500,2047.5,81.75,101,29,99,5,6,7,8
-"""
-V2 = """\
-Dispatch_ID,GPU_ID,Queue_ID,PID,TID,Grid_Size,Workgroup_Size,LDS_Per_Workgroup,Kernel_Name,Start_Timestamp,End_Timestamp,TCC_MISS_sum
-3,0,1,7,7,1000,256,0,"laplacian.kd",1,2,77
-"""
-V3 = """\
-"Correlation_Id","Dispatch_Id","Agent_Id","Queue_Id","Process_Id","Thread_Id","Grid_Size","Kernel_Id","Kernel_Name","Workgroup_Size","LDS_Block_Size","Scratch_Size","VGPR_Count","Accum_VGPR_Count","SGPR_Count","Counter_Name","Counter_Value","Start_Timestamp","End_Timestamp"
-1,1,"Agent 5",1,20,20,128,9,"laplacian(double*)",128,0,0,64,0,80,"TCC_EA0_RDREQ_sum",10,1000,1100
-1,1,"Agent 5",1,20,20,128,9,"laplacian(double*)",128,0,0,64,0,80,"TCC_HIT",2,1000,1100
-1,1,"Agent 5",1,20,20,128,9,"laplacian(double*)",128,0,0,64,0,80,"TCC_HIT",3.000000,1000,1100
-1,1,"Agent 5",1,20,20,128,9,"laplacian(double*)",128,0,0,64,0,80,"SQ_WAVES",2,1000,1100
-2,2,"Agent 5",1,20,20,256,9,"other",128,0,0,64,0,80,"WRITE_SIZE",2.48342814e-02,1000,1100
-"""
 
 
 def written(path: Path, text: str) -> CounterFile:
