@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from calib.latency_hiding import cyclic
-from calib.round_robin import Events, events, simulate
+from calib.round_robin import Events, events, readable, simulate
 
 CYCLES = st.integers(0, 60).map(float)
 
 
 @st.composite
-def programs(draw: st.DrawFn) -> dict[str, object]:
+def programs(draw: st.DrawFn) -> dict[str, Any]:
     n = draw(st.integers(1, 5))
     n_way = draw(st.integers(1, 3))
 
@@ -32,8 +34,16 @@ def programs(draw: st.DrawFn) -> dict[str, object]:
     }
 
 
-def run(program: dict[str, object]) -> Events:
-    return events(**program)  # type: ignore[arg-type]
+@settings(deadline=None)
+@given(program=programs(), cores=st.integers(1, 3))
+def test_the_compiled_run_is_the_readable_one(program: dict[str, Any], cores: int) -> None:
+    one, other = events(**program, cores=cores), readable(**program, cores=cores)
+    for name, values in vars(one).items():
+        np.testing.assert_array_equal(values, getattr(other, name), err_msg=name)
+
+
+def run(program: dict[str, Any]) -> Events:
+    return events(**program)
 
 
 def test_one_sub_group_waits_for_everything() -> None:
@@ -55,6 +65,20 @@ def test_a_way_serves_one_after_the_other() -> None:
     """Three ask at 1, 2 and 3; the first byte comes after 50, each takes 30."""
     found = events([1], [50], [[30]], [False], tlp=3, blp=1)
     np.testing.assert_array_equal(found.ready_cycles, [81, 111, 141])
+
+
+def test_cores_share_a_way() -> None:
+    """Two cores have twice the way of one: alone, each request is served in half the time."""
+    found = events([1], [50], [[30]], [False], tlp=1, blp=1, cores=2)
+    np.testing.assert_array_equal(found.core, [0, 1])
+    np.testing.assert_array_equal(found.start_cycles, [0, 0])
+    np.testing.assert_array_equal(found.ready_cycles, [66, 81])
+
+
+def test_a_busy_core_may_take_what_others_leave() -> None:
+    """Both ask at once for 30 each, then nothing: together they are done when the shares would be."""
+    found = events([1], [0], [[30]], [False], tlp=4, blp=2, cores=4)
+    assert found.end_cycles == 1 + 8 * 30
 
 
 def test_ways_are_apart() -> None:
@@ -84,7 +108,7 @@ def test_bandwidth_binds() -> None:
 
 @settings(deadline=None)
 @given(program=programs())
-def test_what_holds_of_every_run(program: dict[str, object]) -> None:
+def test_what_holds_of_every_run(program: dict[str, Any]) -> None:
     found = run(program)
     issue, latency = np.array(program["issue_cycles"]), np.array(program["latency_cycles"])
     ways = np.asarray(program["way_cycles"])
@@ -117,7 +141,7 @@ def test_what_holds_of_every_run(program: dict[str, object]) -> None:
 
 @settings(deadline=None)
 @given(program=programs())
-def test_the_core_idles_only_when_nobody_can_go_on(program: dict[str, object]) -> None:
+def test_the_core_idles_only_when_nobody_can_go_on(program: dict[str, Any]) -> None:
     program = {**program, "barrier": [False] * len(np.array(program["barrier"]))}
     found = run(program)
     free = np.zeros(int(str(program["tlp"])) * int(str(program["blp"])))
@@ -131,4 +155,3 @@ def test_the_core_idles_only_when_nobody_can_go_on(program: dict[str, object]) -
         assert free[s] <= start
         free[s], now = ready, issued
         left[s] -= 1
-
