@@ -13,6 +13,7 @@ import click
 PAPERS = {
     "hardware": "experiments.hardware.studies",
     "history": "experiments.history.studies",
+    "stochastic": "experiments.stochastic",
 }
 """The module of each paper, or of the comparison with measured hardware: its TITLE and FIGURES."""
 

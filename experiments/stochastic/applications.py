@@ -1,0 +1,104 @@
+"""The eight applications of the paper's section 5.1, at sizes of its time and of today.
+
+The paper names the applications but not their sizes. Those of its time are what the CUDA SDK 4.0 and
+Parboil 2 came with, where they have the application, cut where only more of the same would follow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from experiments import matrices
+from experiments.kernels import merge_sort
+from experiments.kernels.black_scholes import black_scholes
+from experiments.kernels.fft import fft
+from experiments.kernels.lattice_boltzmann import d3q19
+from experiments.kernels.matmul import tiled
+from experiments.kernels.spmv import spmv_of
+from experiments.kernels.stencil import stencil7
+
+PAPER_ENTRIES_PER_ROW = 51
+"""Of the random matrix of section 5.3."""
+MERGE_WIDTHS = (1 << 10, 1 << 14, 1 << 18)
+"""Passes that stand for a whole sort: early, in the middle and late."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Application:
+    """An application at one size.
+
+    build : makes its workloads; every launch of each is traced, and they count together
+    """
+
+    name: str
+    size: str
+    build: Callable[[], Sequence[Any]]
+
+
+def spmv_rows(rows: int, entries_per_row: int = PAPER_ENTRIES_PER_ROW) -> Any:
+    """The scalar kernel with a random matrix, 256 items a group: a C2050 is then full."""
+    return spmv_of(matrices.uniform_random(rows, entries_per_row), 256)
+
+
+def _merge_sort(n: int, *, local: bool) -> list[Any]:
+    one_pass = merge_sort.local_pass if local else merge_sort.global_pass
+    return [one_pass(n, width) for width in MERGE_WIDTHS]
+
+
+OF_THE_PAPERS_TIME = (
+    Application(name="DMM", size="1024 x 1024, tiles of 16 x 16", build=lambda: [tiled(1024, 16)]),
+    Application(name="SpMV", size="200,000 rows of 51", build=lambda: [spmv_rows(200_000)]),
+    Application(
+        name="FFT", size="16 x 65,536 points, radix 4", build=lambda: [fft(65_536, 16, "4")]
+    ),
+    Application(name="Black-Scholes", size="4,000,000 options", build=lambda: [black_scholes()]),
+    Application(name="LBM", size="120 x 120 x 16", build=lambda: [d3q19(120, 120, 16, 120)]),
+    Application(
+        name="merge sort, global",
+        size="1,048,576 keys, three passes",
+        build=lambda: _merge_sort(1 << 20, local=False),
+    ),
+    Application(
+        name="merge sort, local",
+        size="1,048,576 keys, three passes",
+        build=lambda: _merge_sort(1 << 20, local=True),
+    ),
+    Application(
+        name="3-D stencil", size="512 x 512 x 16, 7 points", build=lambda: [stencil7(512, 512, 16)]
+    ),
+)
+
+OF_TODAY = (
+    Application(name="DMM", size="2048 x 2048, tiles of 32 x 32", build=lambda: [tiled(2048, 32)]),
+    Application(name="SpMV", size="600,000 rows of 16", build=lambda: [spmv_rows(600_000, 16)]),
+    Application(
+        name="FFT", size="32 x 262,144 points, radix 8", build=lambda: [fft(262_144, 32, "8")]
+    ),
+    Application(
+        name="Black-Scholes",
+        size="4,000,000 options, an item each",
+        build=lambda: [black_scholes(groups=0)],
+    ),
+    Application(name="LBM", size="128 x 128 x 64", build=lambda: [d3q19(128, 128, 64, 128)]),
+    Application(
+        name="merge sort, global",
+        size="8,388,608 keys, three passes",
+        build=lambda: _merge_sort(1 << 23, local=False),
+    ),
+    Application(
+        name="merge sort, local",
+        size="8,388,608 keys, three passes",
+        build=lambda: _merge_sort(1 << 23, local=True),
+    ),
+    Application(
+        name="3-D stencil", size="512 x 512 x 48, 7 points", build=lambda: [stencil7(512, 512, 48)]
+    ),
+)
+
+APPLICATIONS: Mapping[str, tuple[Application, ...]] = {
+    "c2050": OF_THE_PAPERS_TIME,
+    "v100": OF_TODAY,
+}
+"""By machine: the paper's card runs the sizes of its time."""

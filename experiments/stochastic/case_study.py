@@ -1,0 +1,267 @@
+"""Figure 8 and section 6.2: what each load of scalar and vectorised SpMV waits, and what that is worth."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import tracegen
+from experiments import matrices
+from experiments.kernels.spmv import spmv_of
+from experiments.kernels.spmv_vectorised import spmv_vectorised_of
+from experiments.reproduction import Case, Figure
+from experiments.stochastic import drawing
+from experiments.stochastic.device_time import RUNS, device_name, fastest_s
+from experiments.stochastic.replays import replays_of
+from memsim.latency import expected_latency_cycles, load_latency_cycles
+from memsim.machine import Machine
+from memsim.machine_file import load_machine
+from memsim.statistics import Estimate, describe
+
+PAPER_SPEEDUPS = {"u": 2.4, "b": 3.63, "U": 2.5, "B": 14.8}
+BLOCK = 256
+"""Work-items of a group: six groups then fill a core of a C2050."""
+ROWS = 131_072
+"""The paper does not say how large its matrices are. Of these, x is two thirds of a C2050's L2."""
+EDGES = ("values[j]", "indices[j]", "x[indices[j]]")
+"""Loads of the vectorised kernel's prologue; those of its epilogue are named the same, with ` #2`."""
+WIDTH = 4
+"""Entries of a vector load: neither requests nor bytes of a row can fall by more than that, but for x."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Load:
+    """A static load.
+
+    array : of row_start, indices, values, x
+    latency : expected, of one execution, in cycles
+    per_row : of all its executions for a row, in cycles of sub-groups
+    is_edge : of prologue or epilogue
+    """
+
+    name: str
+    array: str
+    latency: Estimate
+    per_row: float
+    is_edge: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kernel:
+    """One kernel with one matrix.
+
+    loads : that were executed, in program order
+    latency_per_row, dram_per_row : what a row's loads wait altogether, in cycles of sub-groups;
+        bytes that memory moves
+    seconds : measured on the OpenCL device
+    """
+
+    loads: tuple[Load, ...]
+    latency_per_row: Estimate
+    dram_per_row: Estimate
+    seconds: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gain:
+    """Scalar over vectorised; half_width : of its 95 % interval over orderings, NaN where there is none."""
+
+    value: float
+    half_width: float = math.nan
+
+    @property
+    def said(self) -> str:
+        """With its interval."""
+        spread = "" if math.isnan(self.half_width) else f" ± {self.half_width:.2f}"
+        return f"{self.value:.2f}{spread}"
+
+
+def figure_8(out: Path, quick: bool) -> Figure:
+    """Four matrices, two kernels: latency of every load, predicted gain, measured time."""
+    trials = 4 if quick else 12
+    rows = ROWS // 2 if quick else ROWS
+    machine = load_machine("c2050")
+    found: dict[str, dict[str, Kernel]] = {}
+    for name in PAPER_SPEEDUPS:
+        matrix = matrices.csr(name, rows)
+        workloads = {
+            "scalar": spmv_of(matrix, BLOCK),
+            "vectorised": spmv_vectorised_of(matrix, BLOCK),
+        }
+        seconds = fastest_s(list(workloads.values()))
+        found[name] = {
+            kernel: _measured(workload, machine, trials, measured_s)
+            for (kernel, workload), measured_s in zip(workloads.items(), seconds, strict=True)
+        }
+    gains = {
+        name: {
+            "paper, C2050, time": Gain(value=PAPER_SPEEDUPS[name]),
+            "load latency": gain(
+                pair["scalar"].latency_per_row, pair["vectorised"].latency_per_row
+            ),
+            "memory traffic": gain(pair["scalar"].dram_per_row, pair["vectorised"].dram_per_row),
+            "time on this device": Gain(value=pair["scalar"].seconds / pair["vectorised"].seconds),
+        }
+        for name, pair in found.items()
+    }
+    device = device_name()
+    cases = [case for name, pair in found.items() for case in _cases(name, pair, gains[name])]
+    return Figure(
+        name="figure-8",
+        title="Figure 8: latency of every load in scalar and vectorised SpMV, and the speed-up",
+        source=(
+            "Baghsorkhi et al., PPoPP 2012, section 6.2: speed-ups measured on a Tesla C2050."
+            f" Ours: replays on the c2050 machine, {rows:,} rows; times on {device}."
+        ),
+        cases=cases,
+        findings=[
+            *(_order(gains, kind) for kind in list(next(iter(gains.values())))[1:]),
+            "A gain in load latency is a gain in time only where nothing hides the latency, and one"
+            " in memory traffic only where memory is the limit: the paper's card is between the two.",
+            f"A load of {WIDTH} entries saves {WIDTH} times of what is loaded in order, at most: the"
+            f" paper's {PAPER_SPEEDUPS['B']} for B is more, and nothing in this model makes it.",
+            f"The times are of {device}, the fastest of {RUNS} launches each, in turns. A CPU's caches"
+            " hold what a C2050's do not: there, vectors save instructions, not memory requests.",
+        ],
+        pictures=[
+            drawing.stacked_latencies(out / "figure-8.png", _bars(found)),
+            drawing.gains(
+                out / "figure-8-gains.png",
+                {
+                    name: {k: (g.value, g.half_width) for k, g in of.items()}
+                    for name, of in gains.items()
+                },
+            ),
+        ],
+    )
+
+
+def _measured(workload: Any, machine: Machine, trials: int, seconds: float) -> Kernel:
+    wave = machine.n_cores * (machine.residency.max_items // BLOCK)
+    trace = tracegen.trace(workload, machine, groups=2 * wave)
+    (replay,) = replays_of([trace], machine, trials)
+    dataset = replay.dataset
+    rows = trace.n_groups * BLOCK
+    latency = expected_latency_cycles(dataset)
+    per_row = load_latency_cycles(dataset) / rows
+    vectorised = isinstance(workload, tracegen.OpenCLWorkload)
+    loads = [
+        Load(
+            name=str(site),
+            array=_array_of(str(site)),
+            latency=describe(latency.sel(site=site).values),
+            per_row=float(per_row.sel(site=site).mean()),
+            is_edge=str(site).endswith("#2") or (vectorised and str(site) in EDGES),
+        )
+        for k, site in enumerate(dataset["site"].values)
+        if str(dataset["direction"].values[k]) == "load"
+    ]
+    moved = dataset["dram_read_bytes"].values + dataset["dram_write_bytes"].values
+    return Kernel(
+        loads=tuple(load for load in loads if load.latency.is_defined),
+        latency_per_row=describe(per_row.sum("site").values),
+        dram_per_row=describe(moved / (rows * _counted(dataset))),
+        seconds=seconds,
+    )
+
+
+def _counted(dataset: Any) -> Any:
+    """(n_trial,) the part of the rows that is counted: the others warm the caches.
+
+    Each sub-group stores its part of y once, in one line.
+    """
+    (store,) = np.flatnonzero(dataset["direction"].values.astype(str) == "store")
+    stored = dataset["accesses"].isel(level=0, site=store).values
+    return stored / int(dataset["site_accesses"].values[store])
+
+
+def _array_of(site: str) -> str:
+    """Which of the four arrays a site reads, by its first name that is one."""
+    return min(
+        (name for name in ("row_start", "indices", "values", "x[") if name in site),
+        key=site.index,
+    ).removesuffix("[")
+
+
+def gain(scalar: Estimate, vectorised: Estimate) -> Gain:
+    """The ratio of two means; to first order, the squares of relative half-widths add."""
+    value = scalar.mean / vectorised.mean
+    relative = math.hypot(scalar.half_width / scalar.mean, vectorised.half_width / vectorised.mean)
+    return Gain(value=value, half_width=value * relative)
+
+
+def _order(gains: Mapping[str, Mapping[str, Gain]], kind: str) -> str:
+    """Whether a kind of gain puts the matrices in the order of the paper's speed-ups."""
+    ours = sorted(gains, key=lambda name: -gains[name][kind].value)
+    paper = sorted(gains, key=lambda name: -PAPER_SPEEDUPS[name])
+    said = "the paper's order" if ours == paper else f"the paper's order is {' > '.join(paper)}"
+    values = ", ".join(f"{name} {gains[name][kind].said}" for name in ours)
+    return f"Gain in {kind}: {values}: {said}."
+
+
+def _cases(name: str, pair: Mapping[str, Kernel], gains: Mapping[str, Gain]) -> list[Case]:
+    worst = max(load.latency.mean for load in pair["scalar"].loads)
+    cases = [
+        Case(
+            figure="figure-8",
+            case=f"{name}, {kernel}",
+            quantity=f"{load.name}, of the slowest",
+            unit="",
+            reference=None,
+            ours=load.latency.mean / worst,
+            ci95=load.latency.half_width / worst,
+            note=f"{load.latency.mean:.0f} cycles" + (", prologue or epilogue" * load.is_edge),
+        )
+        for kernel, found in pair.items()
+        for load in found.loads
+    ]
+    cases += [
+        Case(
+            figure="figure-8",
+            case=f"{name}, {kernel}",
+            quantity="time on this device",
+            unit="ms",
+            reference=None,
+            ours=1e3 * found.seconds,
+            note=f"fastest of {RUNS} launches",
+        )
+        for kernel, found in pair.items()
+    ]
+    cases += [
+        Case(
+            figure="figure-8",
+            case=name,
+            quantity=f"gain, {kind}",
+            unit="x",
+            reference=PAPER_SPEEDUPS[name],
+            ours=found.value,
+            ci95=None if math.isnan(found.half_width) else found.half_width,
+        )
+        for kind, found in gains.items()
+        if not kind.startswith("paper")
+    ]
+    return cases
+
+
+def _bars(found: Mapping[str, Mapping[str, Kernel]]) -> dict[str, list[drawing.Segment]]:
+    """Bar -> its loads: one execution over the slowest scalar one of the matrix, a row's over all."""
+    bars = {}
+    for name, pair in found.items():
+        worst = max(load.latency.mean for load in pair["scalar"].loads)
+        whole = sum(load.per_row for load in pair["scalar"].loads)
+        for kernel, measured in pair.items():
+            bars[f"{name}\n{kernel}"] = [
+                drawing.Segment(
+                    array=load.array,
+                    once=load.latency.mean / worst,
+                    per_row=load.per_row / whole,
+                    is_edge=load.is_edge,
+                )
+                for load in measured.loads
+            ]
+    return bars

@@ -1,0 +1,254 @@
+"""Figure 7: how fast sigma settles, and whether the 95 % intervals hold what they promise."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+from scipy import stats
+
+import tracegen
+from experiments import matrices
+from experiments.kernels.spmv import spmv_of
+from experiments.reproduction import Case, Figure
+from experiments.stochastic import drawing
+from experiments.stochastic.applications import spmv_rows
+from experiments.stochastic.replays import QUANTITIES, SEED, ratios, replays_of, traces_of
+from memsim.machine import Machine
+from memsim.machine_file import load_machine
+from memsim.montecarlo import Stopping, Workers, hit_ratio
+from memsim.options import usable_cores
+from memsim.plan import Plan, make_plan
+from memsim.statistics import describe
+from memsim.trial import Workspace, run_trial
+
+PAPER_SIGMA = 0.02
+"""Of the SpMV kernel's L2 load hit ratio, the largest in the paper (section 5.3)."""
+SETTLED, BARELY = 20, 60
+"""Trials from which sigma converges, and after which more are `barely noticeable`, as the paper says."""
+
+REPETITIONS, REPETITIONS_QUICK = 1000, 200
+LEAST_COVERAGE, MOST_COVERAGE = 93, 97
+"""Per cent of repetitions; of 1000 honest ones, between 93.1 and 96.9 in 99.4 % of the cases."""
+TRUTH_TRIALS = 1024
+FIXED = (16, 64)
+MOST, MOST_QUICK = 64, 40
+HALF_WIDTH = 0.02
+"""At which the stopping path stops: after 20 to 60 trials of the small replay."""
+
+Floats = npt.NDArray[np.float64]
+Counts = npt.NDArray[np.int64]
+
+
+def figure_7(out: Path, quick: bool) -> Figure:
+    """Running sigma of SpMV's L2 load hit ratio, and the coverage of intervals of a small replay."""
+    running, settling = _settling(quick)
+    covered = coverage(
+        *small_replay(),
+        most=MOST_QUICK if quick else MOST,
+        repetitions=REPETITIONS_QUICK if quick else REPETITIONS,
+    )
+    cases = [*settling, *_coverage_cases(covered)]
+    return Figure(
+        name="figure-7",
+        title="Figure 7: sigma against the number of trials; coverage of the 95 % intervals",
+        source="Baghsorkhi et al., PPoPP 2012, section 5.3. Nominal coverage is 95 %.",
+        cases=cases,
+        findings=_findings(covered),
+        pictures=[
+            drawing.convergence(out / "figure-7.png", running, SETTLED, BARELY),
+            drawing.coverage(out / "figure-7-coverage.png", covered.shares),
+        ],
+    )
+
+
+def _settling(quick: bool) -> tuple[Floats, list[Case]]:
+    """(n_trial,) sigma of the first 1, 2, ... trials, in points, and what is said of it."""
+    machine = load_machine("c2050")
+    rows, trials = (50_000, 32) if quick else (200_000, 64)
+    replays = replays_of(traces_of([spmv_rows(rows)], machine), machine, trials)
+    values = 100 * ratios(replays, *QUANTITIES["L2 load"])
+    running = running_sigma(values)
+    last = float(running[-1])
+    after = {
+        n: float(np.abs(running[n - 1 :] / last - 1).max()) for n in (SETTLED, BARELY) if n < trials
+    }
+    name = f"SpMV, c2050, {rows:,} rows of 51"
+    cases = [
+        Case(
+            figure="figure-7",
+            case=name,
+            quantity=f"sigma, L2 load, {n} trials",
+            unit="points",
+            reference=100 * PAPER_SIGMA if n == trials else None,
+            ours=float(running[n - 1]),
+            note=f"from here on within {100 * after[n]:.0f} % of the last" if n in after else "",
+        )
+        for n in (*after, trials)
+    ]
+    return running, cases
+
+
+def _findings(covered: Coverage) -> list[str]:
+    every = [
+        (100 * share, ratio, ended)
+        for ended, shares in covered.shares.items()
+        for ratio, share in shares.items()
+    ]
+    outside = [
+        f"{ratio}, {ended}: {share:.1f} % (skewness {covered.skewness[ratio]:.1f})"
+        for share, ratio, ended in sorted(every)
+        if not LEAST_COVERAGE <= share <= MOST_COVERAGE
+    ]
+    return [
+        f"{covered.repetitions} repetitions against the mean of {TRUTH_TRIALS} trials:"
+        f" {len(every) - len(outside)} of {len(every)} coverages are between {LEAST_COVERAGE} and"
+        f" {MOST_COVERAGE} %, and none is below {min(every)[0]:.1f} or above {max(every)[0]:.1f} %.",
+        "Outside: " + ("; ".join(outside) if outside else "none") + ".",
+        f"Stopping at a half-width of {100 * HALF_WIDTH:.0f} points took"
+        f" {covered.stopped_at.min()} to {covered.stopped_at.max()} trials,"
+        f" {np.median(covered.stopped_at):.0f} in the median.",
+    ]
+
+
+def running_sigma(values: Floats) -> Floats:
+    """(n,) the standard deviation of the first 1, 2, ... values; NaN for the first."""
+    n = np.arange(1, len(values) + 1)
+    centred = values - values[0]
+    square = np.cumsum(centred**2) - np.cumsum(centred) ** 2 / n
+    return np.sqrt(np.maximum(square, 0) / np.where(n > 1, n - 1, np.nan))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Coverage:
+    """How often intervals held the truth.
+
+    shares : how the trials ended (`16 trials`, `stopped`) -> hit ratio -> share of repetitions
+    skewness : hit ratio -> that of its distribution over orderings
+    stopped_at : (n_repetition,) trials of the stopping path
+    """
+
+    shares: Mapping[str, Mapping[str, float]]
+    skewness: Mapping[str, float]
+    stopped_at: npt.NDArray[np.int64]
+    repetitions: int
+
+
+def small_replay() -> tuple[Plan, tuple[str, ...]]:
+    """A replay of milliseconds: four waves of SpMV from inside a launch, on a small C2050."""
+    machine = _scaled(load_machine("c2050"))
+    workload = spmv_of(matrices.uniform_random(4096, 16), 32)
+    waves, resident = 4, 4
+    groups = waves * resident * machine.n_cores
+    trace = tracegen.trace(workload, subgroup_size=32, groups=groups)
+    plan, _ = make_plan(trace, machine, groups_per_core=resident)
+    return plan, tuple(site.name for site in trace.sites)
+
+
+def _scaled(machine: Machine) -> Machine:
+    """Two cores, a quarter of the L1, a 32nd of the L2, so that a small matrix does not fit."""
+    l1, l2 = machine.levels
+    small = (
+        dataclasses.replace(
+            l1, size_bytes=4096, ways=16, storage_bytes=0, local_carveouts_bytes=()
+        ),
+        dataclasses.replace(l2, size_bytes=24_576, ways=16, cores_per_instance=2),
+    )
+    return machine.replace(n_cores=2, levels=small)
+
+
+def coverage(
+    plan: Plan,
+    sites: tuple[str, ...],
+    *,
+    most: int,
+    repetitions: int,
+    truth_trials: int = TRUTH_TRIALS,
+    half_width: float = HALF_WIDTH,
+) -> Coverage:
+    """Repeat a replay under seeds of its own each; hit ratios that do not vary are left out.
+
+    most : trials of a repetition, and the most that the stopping path may take
+    truth_trials : whose mean is taken for the true one
+    """
+    levels = [level.name for level in plan.machine.levels]
+    seeds = [(SEED, truth_trials), *((SEED + 1 + k, most) for k in range(repetitions))]
+    fixed = {f"{n} trials": n for n in FIXED if n <= most}
+    stopped_at = np.empty(repetitions, np.int64)
+    with (
+        Workers([plan], jobs=usable_cores() if repetitions > 50 else 1) as workers,
+        workers.run(repetition, [(0, given) for given in seeds]) as repeated,
+    ):
+        true = _ratios(next(repeated))
+        varies = np.nanstd(true, axis=0) > 0
+        truth = np.nanmean(true[:, varies], axis=0)
+        inside = {name: np.zeros(len(truth)) for name in (*fixed, "stopped")}
+        for k, counts in enumerate(repeated):
+            values = _ratios(counts)[:, varies]
+            stopped_at[k] = _stop(counts, half_width)
+            for name, n in (fixed | {"stopped": int(stopped_at[k])}).items():
+                found = [describe(column[:n]) for column in values.T]
+                inside[name] += [e.low <= t <= e.high for e, t in zip(found, truth, strict=True)]
+    names = [f"{level} {site}" for level in levels for site in sites]
+    kept = [name for name, there in zip(names, varies, strict=True) if there]
+    return Coverage(
+        shares={
+            name: dict(zip(kept, (counts / repetitions).tolist(), strict=True))
+            for name, counts in inside.items()
+        },
+        skewness=dict(
+            zip(kept, stats.skew(true[:, varies], axis=0, nan_policy="omit").tolist(), strict=True)
+        ),
+        stopped_at=stopped_at,
+        repetitions=repetitions,
+    )
+
+
+def repetition(plan: Plan, workspace: Workspace, seed: int, trials: int) -> Counts:
+    """(n_trial, n_level, n_site, n_count) of so many trials: a task of a worker."""
+    return np.stack([run_trial(plan, seed, k, workspace=workspace).counts for k in range(trials)])
+
+
+def _ratios(counts: Counts) -> Floats:
+    """(n_trial, n_level * n_site) hit ratios."""
+    return hit_ratio(counts).reshape(len(counts), -1)
+
+
+def _stop(counts: Counts, half_width: float) -> int:
+    """After how many trials a replay stops that wants this half-width, at most all of them.
+
+    A trial does not know how many there will be: the stopping path is a beginning of the others.
+    """
+    stopping = Stopping(half_width)
+    for n, one in enumerate(counts, start=1):
+        if stopping.enough(_Counted(one)):
+            return n
+    return len(counts)
+
+
+@dataclass(frozen=True)
+class _Counted:
+    counts: Counts
+
+
+def _coverage_cases(covered: Coverage) -> list[Case]:
+    error = 1.96 * math.sqrt(0.95 * 0.05 / covered.repetitions)
+    return [
+        Case(
+            figure="figure-7",
+            case=ratio,
+            quantity=f"coverage, {ended}",
+            unit="%",
+            reference=95.0,
+            ours=100 * share,
+            ci95=100 * error,
+            note=f"skewness {covered.skewness[ratio]:.1f}",
+        )
+        for ended, shares in covered.shares.items()
+        for ratio, share in shares.items()
+    ]

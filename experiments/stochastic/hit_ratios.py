@@ -1,0 +1,179 @@
+"""Figures 5 and 6: distributions of three hit ratios over random orderings, eight applications."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from experiments.reproduction import Case, Figure
+from experiments.stochastic import drawing
+from experiments.stochastic.applications import APPLICATIONS, Application
+from experiments.stochastic.causes import causes
+from experiments.stochastic.replays import QUANTITIES, Ratios, ratios, replays_of, traces_of
+from memsim.machine import Machine
+from memsim.machine_file import load_machine
+from memsim.statistics import describe
+
+TRIALS, TRIALS_QUICK = 64, 8
+"""Orderings, as in the paper."""
+PAPER_MEAN_SIGMA = 0.01
+PAPER_ERRORS = {"L1 load": 3.4, "L2 load": 1.9, "L2 write": 0.8}
+"""Points between the paper's predictions and its counters, section 5.4."""
+WIDE = 2 * PAPER_MEAN_SIGMA
+"""A sigma above this is far wider than the paper's average, and wants a cause."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Distribution:
+    """What orderings make of an application: quantity -> (n_trial,) ratios."""
+
+    application: Application
+    ratios: Mapping[str, Ratios]
+
+
+def figures_5_and_6(out: Path, quick: bool) -> Figure:
+    """64 orderings of every application on the paper's card, at sizes of its time."""
+    return _distributions("figures-5-6", "c2050", out, quick)
+
+
+def figures_5_and_6_today(out: Path, quick: bool) -> Figure:
+    """The same on a V100, at sizes of today."""
+    return _distributions("figures-5-6-v100", "v100", out, quick)
+
+
+def _distributions(figure: str, machine_name: str, out: Path, quick: bool) -> Figure:
+    trials = TRIALS_QUICK if quick else TRIALS
+    machine = load_machine(machine_name)
+    found: list[Distribution] = []
+    why: list[str] = []
+    for application in APPLICATIONS[machine_name]:
+        traces = traces_of(application.build(), machine)
+        replays = replays_of(traces, machine, trials)
+        distribution = Distribution(
+            application=application,
+            ratios={q: ratios(replays, *where) for q, where in QUANTITIES.items()},
+        )
+        found.append(distribution)
+        why += [
+            cause.sentence(application.name)
+            for cause in causes(traces, machine, distribution.ratios, above=WIDE, trials=trials)
+        ]
+    sigmas = [describe(d.ratios[q]).sigma for d in found for q in QUANTITIES]
+    averages = _mean_sigmas(figure, machine_name, [s for s in sigmas if np.isfinite(s)])
+    return Figure(
+        name=figure,
+        title=f"Figures 5 and 6 on {machine.title}: hit ratios over {trials} random orderings",
+        source=(
+            "Baghsorkhi et al., PPoPP 2012, sections 5.1 to 5.4. The figures' own numbers are in the"
+            " pictures only; the text has the average sigma and the errors against counters."
+        ),
+        cases=[
+            *averages,
+            *_against_hardware(figure, machine),
+            *(case for distribution in found for case in _cases(figure, distribution)),
+        ],
+        findings=[*(_said(case) for case in averages), _spread(found), *why],
+        pictures=[
+            drawing.histograms(
+                out / f"{figure}.png",
+                [(d.application.name, d.ratios) for d in found],
+                f"{machine.title}: hit ratios of {trials} random orderings (gray: mean ± 2 sigma)",
+            )
+        ],
+    )
+
+
+def _cases(figure: str, distribution: Distribution) -> list[Case]:
+    """Mean with its interval, and sigma where it is not 0, of each quantity that occurs."""
+    cases = []
+    for quantity, values in distribution.ratios.items():
+        estimate = describe(100 * values)
+        if not estimate.is_defined:
+            continue
+        low, high = estimate.mean - 2 * estimate.sigma, estimate.mean + 2 * estimate.sigma
+        within = f"95 % of orderings in [{low:.2f}, {high:.2f}] if normal"
+        found = {quantity: (estimate.mean, "%", estimate.half_width, distribution.application.size)}
+        if estimate.sigma > 0:
+            found[f"{quantity} sigma"] = (estimate.sigma, "points", None, within)
+        cases += [
+            Case(
+                figure=figure,
+                case=distribution.application.name,
+                quantity=name,
+                unit=unit,
+                reference=None,
+                ours=ours,
+                ci95=half_width,
+                note=note,
+            )
+            for name, (ours, unit, half_width, note) in found.items()
+        ]
+    return cases
+
+
+def _said(average: Case) -> str:
+    return (
+        f"{average.quantity.capitalize()}: {average.ours:.2f} points {average.note};"
+        f" the paper's is {average.reference:.0f}."
+    )
+
+
+def _mean_sigmas(figure: str, name: str, sigmas: Sequence[float]) -> list[Case]:
+    """Over all hit ratios, as the paper's may be; and over those that vary, which is the stricter."""
+    kinds = {
+        "average sigma": list(sigmas),
+        "average sigma, where not 0": [sigma for sigma in sigmas if sigma > 0],
+    }
+    return [
+        Case(
+            figure=figure,
+            case=name,
+            quantity=quantity,
+            unit="points",
+            reference=100 * PAPER_MEAN_SIGMA,
+            ours=100 * float(np.mean(kept)),
+            note=f"over {len(kept)} hit ratios",
+        )
+        for quantity, kept in kinds.items()
+        if kept
+    ]
+
+
+def _against_hardware(figure: str, machine: Machine) -> list[Case]:
+    """The paper's errors, beside those of this machine that somebody validated, where there are any."""
+    cases = []
+    for quantity, points in PAPER_ERRORS.items():
+        level, direction = QUANTITIES[quantity]
+        ours = machine.model_error_points.get(level) if direction == "load" else None
+        cases.append(
+            Case(
+                figure=figure,
+                case="against hardware counters",
+                quantity=f"{quantity} error",
+                unit="points",
+                reference=points,
+                ours=ours,
+                note="paper: C2050, these applications; ours: "
+                + (
+                    "see `memsim reproduce hardware`"
+                    if ours is not None
+                    else "none, there are no public counters of these applications"
+                ),
+            )
+        )
+    return cases
+
+
+def _spread(found: Sequence[Distribution]) -> str:
+    wide = [
+        f"{d.application.name} {quantity} {100 * describe(values).sigma:.1f}"
+        for d in found
+        for quantity, values in d.ratios.items()
+        if describe(values).sigma > WIDE
+    ]
+    if not wide:
+        return f"No hit ratio's sigma is above {100 * WIDE:.0f} points."
+    return f"Sigma above {100 * WIDE:.0f} points: {', '.join(wide)}."

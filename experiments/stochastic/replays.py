@@ -1,0 +1,71 @@
+"""Hit ratios as the paper counts them, over all launches of an application."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import memsim
+import tracegen
+from memsim.errors import SnapshotWarning
+from memsim.latency import hit_ratios
+from memsim.machine import Machine
+from memsim.options import usable_cores
+from memsim.result import Replay
+from memsim.trace import Trace
+
+Ratios = npt.NDArray[np.float64]
+
+QUANTITIES: Mapping[str, tuple[str, str]] = {
+    "L1 load": ("L1", "load"),
+    "L2 load": ("L2", "load"),
+    "L2 write": ("L2", "store"),
+}
+"""The three hit ratios of figures 5 and 6: level and direction."""
+
+SEED = 2012
+WORTH_WORKERS = 10_000_000
+"""Requests in all trials together that take longer than workers take to start."""
+
+
+def traces_of(workloads: Sequence[Any], machine: Machine) -> list[Trace]:
+    """A snapshot of every launch of every workload."""
+    return [trace for workload in workloads for trace in tracegen.trace_launches(workload, machine)]
+
+
+def replays_of(
+    traces: Sequence[Trace], machine: Machine, trials: int, *, seed: int = SEED, **options: Any
+) -> list[Replay]:
+    """A replay of each launch; their caches begin empty, and their orderings are independent."""
+    with warnings.catch_warnings():
+        # Snapshots of any size are replayed here on purpose.
+        warnings.simplefilter("ignore", SnapshotWarning)
+        # joblib replaces a worker that grew with the size of the traces, which is no fault here.
+        warnings.filterwarnings("ignore", message="A worker stopped while some jobs")
+        return [
+            memsim.replay(
+                trace,
+                machine,
+                trials=trials,
+                seed=seed + k,
+                jobs=usable_cores() if trials * trace.n_granule > WORTH_WORKERS else 1,
+                **options,
+            )
+            for k, trace in enumerate(traces)
+        ]
+
+
+def ratios(replays: Sequence[Replay], level: str, direction: str) -> Ratios:
+    """(n_trial,) hits over accesses of one direction at one level, launches counted together.
+
+    NaN where a trial asked for nothing.
+    """
+    sums: Any = 0
+    for replay in replays:
+        mine = replay.dataset["direction"].values.astype(str) == direction
+        sums = replay.dataset[["accesses", "hits", "pending"]].isel(site=mine).sum("site") + sums
+    return np.asarray(hit_ratios(sums).sel(level=level).values, np.float64)

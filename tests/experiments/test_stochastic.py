@@ -1,0 +1,356 @@
+"""What the stochastic reproduction stands on: ratios, sigmas, coverage, causes, gains, snapshots."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from traces import make_trace
+
+import memsim
+from experiments import matrices
+from experiments.kernels import stream
+from experiments.kernels.spmv import spmv_of
+from experiments.kernels.spmv_vectorised import spmv_vectorised_of
+from experiments.reproduction import Figure, page
+from experiments.stochastic import FIGURES, drawing, hit_ratios, ordering, snapshots
+from experiments.stochastic.applications import APPLICATIONS, MERGE_WIDTHS, Application
+from experiments.stochastic.case_study import Gain, _array_of, _bars, _measured, _order, gain
+from experiments.stochastic.causes import Cause, causes, with_own_l2
+from experiments.stochastic.convergence import (
+    _stop,
+    coverage,
+    repetition,
+    running_sigma,
+    small_replay,
+)
+from experiments.stochastic.device_time import fastest_s
+from experiments.stochastic.replays import QUANTITIES, ratios, replays_of, traces_of
+from memsim.machine_file import load_machine
+from memsim.montecarlo import hit_ratio, run_trials
+from memsim.statistics import describe
+from memsim.trial import Workspace
+
+
+def test_the_machine_is_that_of_section_2_1() -> None:
+    machine = load_machine("c2050")
+    l1, l2 = machine.levels
+    assert machine.n_cores == 14
+    assert (l1.size_bytes, l1.line_bytes, l1.ways) == (16 << 10, 128, 64)
+    assert (l2.size_bytes, l2.line_bytes, l2.ways) == (768 << 10, 32, 64)
+    assert l1.latency_cycles == 52
+    for level, nanoseconds in ((l1, 90), (l2, 250)):
+        assert 1e9 * level.latency_cycles / machine.clock_hz == pytest.approx(nanoseconds, rel=0.01)
+
+
+def test_stores_on_a_c2050_hit_only_what_a_store_activated() -> None:
+    """Section 2.1: a block that a load brought in is written, without a hit. A store to an absent
+    one updates memory and fetches the block; the second store hits, and a load finds the block."""
+    load, store, load_again = 0, 1, 2
+    directions = ("load", "store", "load")
+
+    def replayed(*accesses: tuple[int, list[int]]) -> Any:
+        trace = make_trace([[list(accesses)]], directions)
+        return memsim.replay(trace, load_machine("c2050"), trials=2).dataset.isel(trial=0)
+
+    def l2_hits(dataset: Any, site: int) -> int:
+        found = dataset.sel(level="L2").isel(site=site)
+        return int(found["hits"] + found["pending"])
+
+    once = replayed((load, [0]), (store, [0]))
+    assert l2_hits(once, store) == 0
+    assert int(once["dram_write_bytes"]) == 0
+    twice = replayed((store, [0]), (store, [0]))
+    assert l2_hits(twice, store) == 1
+    assert int(twice["dram_write_bytes"]) == 32
+    assert int(twice["dram_read_bytes"]) == 32  # the block was brought in
+    then_loaded = replayed((store, [0]), (load_again, [0]))
+    assert l2_hits(then_loaded, load_again) == 1  # of four blocks, that one
+    assert int(then_loaded.sel(level="L2").isel(site=load_again)["accesses"]) == 4
+
+
+def test_ratios_count_launches_together() -> None:
+    """Four loads of one line, then four of four lines: three hits of eight in L1."""
+    same = make_trace([[[(0, [0]), (0, [0]), (0, [0]), (0, [0]), (1, [40])]]], ("load", "store"))
+    others = make_trace([[[(0, [4 * k]) for k in range(4)]]], ("load", "store"))
+    machine = load_machine("c2050")
+    replays = replays_of([same, others], machine, 3)
+    np.testing.assert_allclose(ratios(replays, "L1", "load"), 3 / 8)
+    np.testing.assert_allclose(ratios(replays, "L2", "store"), 0)
+    assert np.isnan(ratios(replays[1:], "L2", "store")).all()
+
+
+def test_running_sigma_is_that_of_each_beginning() -> None:
+    values = np.random.default_rng(0).normal(40, 0.01, 50)
+    expected = [values[:n].std(ddof=1) for n in range(2, 51)]
+    found = running_sigma(values)
+    assert np.isnan(found[0])
+    np.testing.assert_allclose(found[1:], expected, rtol=1e-6)
+
+
+def test_the_stopping_path_is_that_of_a_replay() -> None:
+    """A repetition's trials, and where it stops, are those of `memsim replay --ci`."""
+    plan, _ = small_replay()
+    counts = repetition(plan, Workspace(plan), 3, 48)
+    results, _ = run_trials([plan], seed=3, trials=48, ci=0.02)
+    assert 16 < len(results) < 48
+    assert _stop(counts, 0.02) == len(results)
+    for ours, theirs in zip(counts, results, strict=False):
+        np.testing.assert_array_equal(ours, theirs.counts)
+
+
+def test_coverage_of_a_few_repetitions_and_of_dishonest_intervals() -> None:
+    """Within five standard errors of 95 %; intervals half as wide are caught with the same numbers."""
+    plan, sites = small_replay()
+    repetitions = 25
+    covered = coverage(plan, sites, most=16, repetitions=repetitions, truth_trials=128)
+    share = covered.shares["16 trials"]["L2 x[indices[j]]"]
+    five_errors = 5 * (0.95 * 0.05 / repetitions) ** 0.5
+    assert share >= 0.95 - five_errors
+    assert "L1 store y[i]" not in covered.shares["16 trials"]  # it never varies
+    assert (covered.stopped_at == 16).all()
+    work = Workspace(plan)
+    column = len(sites) + sites.index("x[indices[j]]")
+    truth = hit_ratio(repetition(plan, work, 99, 128)).reshape(128, -1)[:, column].mean()
+    narrow = 0
+    for seed in range(repetitions):
+        values = hit_ratio(repetition(plan, work, seed, 16)).reshape(16, -1)[:, column]
+        found = describe(values)
+        narrow += abs(found.mean - truth) <= found.half_width / 4
+    assert narrow / repetitions < 0.95 - five_errors
+
+
+def cross_core_trace() -> Any:
+    """Pairs of groups that read the same lines, more than a core's share of an L2 holds."""
+    lines = [[(0, [4 * (k + 64 * (g // 2))]) for k in range(64)] for g in range(28)]
+    return make_trace([[accesses] for accesses in lines], ("load",), whole=False)
+
+
+def test_an_l2_of_ones_own_takes_away_what_others_do() -> None:
+    machine = load_machine("c2050")
+    own = with_own_l2(machine)
+    assert own.levels[1].cores_per_instance == 1
+    assert own.levels[1].size_bytes * machine.n_cores <= machine.levels[1].size_bytes
+    shared, apart = (
+        ratios(replays_of([cross_core_trace()], on, 6, groups_per_core=1), *QUANTITIES["L2 load"])
+        for on in (machine, own)
+    )
+    assert (shared > 0.2).any()
+    np.testing.assert_allclose(apart, 0)
+
+
+@pytest.mark.parametrize(
+    ("together", "apart", "said"),
+    [
+        (0.01, 0.01, "It takes both"),
+        (0.09, 0.01, "sharing the L2"),
+        (0.01, 0.09, "where in the program"),
+        (0.09, 0.09, "Neither alone"),
+    ],
+)
+def test_a_cause_is_named(together: float, apart: float, said: str) -> None:
+    cause = Cause(quantity="L2 load", sigma=0.1, together=together, apart=apart)
+    assert said in cause.sentence("DMM")
+
+
+def test_causes_are_sought_only_of_what_is_wide() -> None:
+    found = {"L1 load": np.array([0.3, 0.31]), "L2 write": np.array([0.1, 0.5])}
+    machine = load_machine("c2050")
+    traces = [make_trace([[[(0, [0]), (1, [0])]]], ("load", "store"))]
+    assert causes(traces, machine, found, above=0.5, trials=2) == []
+    (cause,) = causes(traces, machine, found, above=0.02, trials=2)
+    assert cause.quantity == "L2 write"
+    assert cause.sigma == pytest.approx(np.std([0.1, 0.5], ddof=1))
+    assert cause.together == cause.apart == 0
+
+
+def test_a_gain_has_the_interval_of_a_ratio() -> None:
+    """To first order: against many drawn ratios of means."""
+    rng = np.random.default_rng(1)
+    n, draws = 16, 4000
+    scalar, vectorised = (rng.normal(mean, 2.0, (draws, n)) for mean in (90, 30))
+    found = [gain(describe(a), describe(b)) for a, b in zip(scalar, vectorised, strict=True)]
+    inside = np.mean([abs(g.value - 3) <= g.half_width for g in found])
+    assert 0.94 < inside < 0.985  # Student's factor of each side is larger than that of both
+
+
+def test_an_order_says_whether_it_is_the_papers() -> None:
+    paper = {"u": {"x": Gain(value=1.0)}, "U": {"x": Gain(value=2.0)}}
+    paper |= {"b": {"x": Gain(value=3.0)}, "B": {"x": Gain(value=4.0, half_width=0.1)}}
+    assert _order(paper, "x").endswith("B 4.00 ± 0.10, b 3.00, U 2.00, u 1.00: the paper's order.")
+    swapped = paper | {"u": {"x": Gain(value=9.0)}}
+    assert "the paper's order is B > b > U > u" in _order(swapped, "x")
+
+
+def test_loads_are_of_their_arrays() -> None:
+    assert _array_of("x[indices[j]]") == "x"
+    assert _array_of("x[ind.w]") == "x"
+    assert _array_of("indices[j] #2") == "indices"
+    assert _array_of("row_start[i + 1]") == "row_start"
+    assert _array_of("((__global const float4 *)values)[j / 4]") == "values"
+
+
+@pytest.fixture(scope="module")
+def block_diagonal() -> dict[str, Any]:
+    """Both kernels with full rows of 32: no prologue, no epilogue."""
+    matrix = matrices.csr("b", 4096)
+    machine = load_machine("c2050")
+    workloads = {"scalar": spmv_of(matrix, 256), "vectorised": spmv_vectorised_of(matrix, 256)}
+    seconds = fastest_s(list(workloads.values()), runs=2)
+    return {
+        name: _measured(workload, machine, 2, s)
+        for (name, workload), s in zip(workloads.items(), seconds, strict=True)
+    }
+
+
+def test_latency_of_a_row_is_that_of_its_loads(block_diagonal: dict[str, Any]) -> None:
+    """An execution for 32 rows: the scalar kernel reads each entry, the other four at a time."""
+    for name, per_row in (("scalar", 32), ("vectorised", 8)):
+        kernel = block_diagonal[name]
+        assert sum(load.per_row for load in kernel.loads) == pytest.approx(
+            kernel.latency_per_row.mean
+        )
+        (values,) = [load for load in kernel.loads if load.array == "values"]
+        assert values.per_row == pytest.approx(per_row / 32 * values.latency.mean, rel=1e-6)
+        assert not values.is_edge
+        assert 0 < kernel.seconds < 10
+
+
+def test_memory_moves_at_least_what_is_read(block_diagonal: dict[str, Any]) -> None:
+    """Values and indices of 32 entries once: 256 bytes a row; four-entry loads miss less often."""
+    scalar, vectorised = block_diagonal["scalar"], block_diagonal["vectorised"]
+    assert vectorised.dram_per_row.mean > 256
+    assert scalar.dram_per_row.mean > vectorised.dram_per_row.mean
+
+
+def test_snapshots_of_a_stream_are_all_alike(tmp_path: Path) -> None:
+    """A copy reads and writes every line once, whole: no hits, whatever the size and place."""
+    study = snapshots._study(
+        "copy", stream.copy(n=1 << 18), load_machine("c2050"), (1, 2, 4), (0.2, 0.8), 2
+    )
+    for quantity in QUANTITIES:
+        assert study.by_size[quantity] == study.cold[quantity] == [0, 0, 0]
+        assert study.by_position[quantity] == [0, 0]
+    assert study.error("L1 load", 4, cold=True) == 0
+    written(tmp_path, drawing.snapshot_sizes(tmp_path / "snapshots.png", [study]))
+    moved = dataclasses.replace(study, cold={q: [5.0, 4.0, 3.0] for q in QUANTITIES})
+    assert moved.error("L2 load", 2, cold=True) == 4
+    assert "is enough" in snapshots._findings([moved])[0]
+    assert "up to 3.0 points" in snapshots._findings([moved])[1]
+
+
+def written(tmp_path: Path, name: str) -> None:
+    picture = (tmp_path / name).read_bytes()
+    assert picture.startswith(b"\x89PNG")
+    assert len(picture) > 10_000
+
+
+def test_pictures_of_the_case_study(tmp_path: Path, block_diagonal: dict[str, Any]) -> None:
+    """The scalar kernel's row is 1 by definition, and the vectorised one's what it gains."""
+    bars = _bars({"b": block_diagonal})
+    scalar, vectorised = (sum(s.per_row for s in segments) for segments in bars.values())
+    found = gain(
+        block_diagonal["scalar"].latency_per_row, block_diagonal["vectorised"].latency_per_row
+    )
+    assert scalar == pytest.approx(1)
+    assert vectorised == pytest.approx(1 / found.value)
+    assert max(s.once for s in next(iter(bars.values()))) == pytest.approx(1)
+    written(tmp_path, drawing.stacked_latencies(tmp_path / "bars.png", bars))
+    gains = {"b": {"paper": (3.63, float("nan")), "load latency": (found.value, found.half_width)}}
+    written(tmp_path, drawing.gains(tmp_path / "gains.png", gains))
+
+
+def test_pictures_of_trials(tmp_path: Path) -> None:
+    sigma = running_sigma(np.random.default_rng(0).normal(40, 1, 64))
+    written(tmp_path, drawing.convergence(tmp_path / "sigma.png", sigma, 20, 60))
+    shares = {"16 trials": {"L1 a": 0.95, "L2 a": 0.9}, "stopped": {"L1 a": 0.96, "L2 a": 0.94}}
+    written(tmp_path, drawing.coverage(tmp_path / "coverage.png", shares))
+    samples = {"m": {"SpMV": np.random.default_rng(0).gamma(4, 100, 500)}}
+    written(tmp_path, drawing.latency_densities(tmp_path / "latency.png", samples))
+
+
+def access(means: dict[tuple[str, bool], float], *, is_marked: bool = False) -> ordering.Access:
+    return ordering.Access(
+        kernel="k",
+        site="a[i]",
+        share=0.5,
+        latency={key: describe([100 * m, 100 * m]) for key, m in means.items()},
+        ratio={key: np.array([[m, np.nan], [m + 2, np.nan]]) for key, m in means.items()},
+        levels=("L1", "L2"),
+        is_marked=is_marked,
+    )
+
+
+def test_what_orderings_move_is_named(tmp_path: Path) -> None:
+    every = dict.fromkeys(ordering.ORDERINGS, 10.0)
+    still = access(every)
+    by_sampler = access({**every, ("gto", True): 17.0}, is_marked=True)
+    by_deviation = access({**every, ("wrr", False): 4.0})
+    keys = [(sampler, True) for sampler in ordering.SAMPLERS]
+    assert by_sampler.spread(0, keys) == 7
+    sampler, deviation, marked = ordering._findings([still, by_sampler, by_deviation])
+    assert sampler.count("a[i]") == 1
+    assert "(7)" in sampler
+    assert deviation.count("a[i]") == 1
+    assert "(6)" in deviation
+    assert marked.count("a[i]") == 1
+    assert "none" in ordering._findings([still])[0]
+    assert ordering._cases(by_sampler)[0].note == "order-sensitive"
+    written(tmp_path, drawing.orderings(tmp_path / "o.png", [still, by_sampler, by_deviation]))
+
+
+def test_applications_are_the_eight_of_the_paper() -> None:
+    assert set(APPLICATIONS) == {"c2050", "v100"}
+    for applications in APPLICATIONS.values():
+        names = [application.name for application in applications]
+        assert len(names) == len(set(names)) == 8
+        assert {"DMM", "SpMV", "FFT", "Black-Scholes", "LBM", "3-D stencil"} < set(names)
+    assert len(MERGE_WIDTHS) == 3
+
+
+def test_figures_5_and_6_of_two_small_applications(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The page's numbers are those of a replay made beside it; constants count in the average."""
+    copy = Application(name="copy", size="small", build=lambda: [stream.copy(n=1 << 17)])
+    spmv = Application(
+        name="SpMV", size="small", build=lambda: [spmv_of(matrices.csr("u", 8000), 256)]
+    )
+    monkeypatch.setattr(hit_ratios, "APPLICATIONS", {"c2050": (copy, spmv)})
+    figure = hit_ratios.figures_5_and_6(tmp_path, True)
+    values = {(c.case, c.quantity): c for c in figure.cases}
+    machine = load_machine("c2050")
+    replays = replays_of(traces_of(spmv.build(), machine), machine, hit_ratios.TRIALS_QUICK)
+    mean = describe(100 * ratios(replays, "L2", "load"))
+    assert values["SpMV", "L2 load"].ours == pytest.approx(mean.mean)
+    assert values["SpMV", "L2 load"].ci95 == pytest.approx(mean.half_width)
+    vary = [c.ours for c in figure.cases if c.quantity in {f"{q} sigma" for q in QUANTITIES}]
+    assert 0 < len(vary) <= 3  # of the copy, nothing does
+    sigmas = [*vary, *[0.0] * (6 - len(vary))]
+    stricter = values["c2050", "average sigma, where not 0"]
+    assert stricter.ours == pytest.approx(np.mean(vary))
+    average = values["c2050", "average sigma"]
+    assert average.reference == 1
+    assert average.ours == pytest.approx(np.mean(sigmas))
+    errors = [c for c in figure.cases if c.quantity.endswith("error")]
+    assert [c.reference for c in errors] == [3.4, 1.9, 0.8]
+    assert all(c.ours is None for c in errors)
+    assert (tmp_path / "figures-5-6.png").read_bytes().startswith(b"\x89PNG")
+    assert "1,000" not in page("t", [figure])
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("name", FIGURES)
+def test_every_figure_in_its_quick_form(name: str, tmp_path: Path) -> None:
+    figure: Figure = FIGURES[name](tmp_path, True)
+    assert figure.name == name
+    assert figure.cases
+    assert figure.findings
+    assert all(case.figure == name for case in figure.cases)
+    for picture in figure.pictures:
+        assert (tmp_path / picture).stat().st_size > 10_000
+    assert name in page("title", [figure])
