@@ -94,7 +94,10 @@ def test_one_launch_is_reported_after_those_before_it(
     assert "<html" in files["html"].read_text(encoding="utf-8")
 
 
-def test_the_table_has_a_row_a_launch(run_memsim: RunMemsim, trace_file: Path) -> None:
+def test_the_table_has_a_row_a_launch(
+    run_memsim: RunMemsim, trace_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "160")
     ended = run_memsim("replay", str(trace_file), *OPTIONS, "--carry-l2")
     rows = [line.split() for line in ended.out.splitlines() if "of 128" in line]
     assert [row[0] for row in rows] == ["0", "1"]
