@@ -118,7 +118,8 @@ def text(figure: Figure) -> str:
 STYLE = (
     "body{font:14px sans-serif;max-width:75em;margin:2em auto;padding:0 1em}"
     "td,th{padding:1px 9px;text-align:right}td:first-child,th:first-child,.note{text-align:left}"
-    "tr:nth-child(even){background:#f4f4f4}img{max-width:48%}nav a{margin-right:1em}"
+    "tr:nth-child(even){background:#f4f4f4}img{max-width:48%}"
+    "a:only-child img{max-width:90%}nav a{margin-right:1em}"
 )
 
 
@@ -139,8 +140,12 @@ def page(title: str, figures: Sequence[Figure]) -> str:
         parts += [f"<li>{escaped(finding)}</li>" for finding in figure.findings]
         parts.append("</ul>")
         parts += [
-            f'<a href="{escaped(name)}"><img src="{escaped(name)}" alt="{escaped(name)}"></a>'
-            for name in figure.pictures
+            "<div>",
+            *(
+                f'<a href="{escaped(name)}"><img src="{escaped(name)}" alt="{escaped(name)}"></a>'
+                for name in figure.pictures
+            ),
+            "</div>",
         ]
         parts.append(
             f"<table><tr><th>case<th>quantity<th>{escaped(figure.reference_name)}<th>ours"

@@ -33,9 +33,10 @@ LOAD, STORE, ATOMIC, BYPASS = range(4)
 """Kinds of requests; BYPASS, a load that the first level lets by, is a LOAD from there on."""
 ROUND_ROBIN, LOOSE_ROUND_ROBIN, GREEDY_OLDEST, UNIFORM = range(4)
 
-ACCESSES, HITS, PENDING, READ_GRANULES, WRITE_GRANULES = range(5)
-N_COUNTS = 5
-"""Columns of the counts; rows are sites, and again sites for what is not counted (warm-up)."""
+ACCESSES, HITS, PENDING, READ_GRANULES, WRITE_GRANULES, FAR = range(6)
+N_COUNTS = 6
+"""Columns of the counts; rows are sites, and again sites for what is not counted (warm-up). FAR: of the
+hits, pending ones included, those that another partition served (see memsim.partitions)."""
 
 MAX_SITES = 1 << 15
 MAX_LINES = 1 << 30
@@ -45,6 +46,8 @@ class Geometry(NamedTuple):
     """The numbers of one cache level; see memsim.machine.Level.
 
     n_sets : of a whole instance, all slices;  stride : int32 words of a slot
+    partitions : where more than one, so many neighbouring instances are partitions of one cache
+    on_fill : a line takes its slot when its data come, not when they are asked for
     """
 
     granules_per_line: int
@@ -59,6 +62,8 @@ class Geometry(NamedTuple):
     written_hits_only: bool
     down_granules: int
     stride: int
+    partitions: int
+    on_fill: bool
 
 
 class Tables(NamedTuple):
@@ -83,12 +88,19 @@ class Cache(NamedTuple):
     sets : (n_instance * n_sets * 2,) int32: the back of the recency ring and nothing, for LRU and
         FIFO; else the first empty slot, which others follow through NEXT, and how many are filled
     tree : (n_instance * n_sets * ways,) uint8, nodes of tree-PLRU, or (1,)
+    home : (n_lines,) uint8, the partition that a line belongs to, or (1,)
+    aloft : (n_instance * n_lines,) uint8, granules asked for and not there yet, or (1,): on_fill
+    flights : (2 + 2 * most,) int64, or (2,): the ring of what is aloft, [first, how many], then of each
+        its line (over all instances) | granules << 40, and the turn when it is there
     """
 
     lines: I32
     slots: I32
     sets: I32
     tree: U8
+    home: U8
+    aloft: U8
+    flights: I64
 
 
 LINE, META, PREV, NEXT, TURNS = range(5)
@@ -297,6 +309,53 @@ def _fill(geometry, cache, slot, fetched, now):
 
 
 @inner
+def _land_first(geometry, tables, cache, counts, queue, rng, n_site):
+    """The data that were asked for first are there: their line takes a slot, where it has none.
+
+    Such a level keeps no stores, so what has to go is clean.
+    """
+    flights = cache.flights
+    first = flights[0]
+    which = flights[nth(2 + 2 * first)]
+    flights[0] = first + 1 if 2 * first + 4 < len(flights) else 0
+    flights[1] -= 1
+    index, mask = which & ((1 << 40) - 1), which >> 40
+    cache.aloft[nth(index)] &= np.uint8(~mask & 0xFF)
+    instance = index // geometry.n_lines
+    slot = np.int64(cache.lines[nth(2 * index)])
+    if slot < 0:
+        bin_ = instance * geometry.n_sets + cache.lines[nth(2 * index + 1)]
+        line = index - instance * geometry.n_lines
+        slot = _allocate(
+            geometry, tables, cache, counts, queue, rng, n_site, instance, line, bin_, 0
+        )
+    _fill(geometry, cache, slot, mask, LONG_AGO)
+
+
+@inner
+def land(geometry, tables, cache, counts, queue, rng, n_site, now):
+    """All that is there by now takes its slots, in the order in which it was asked for."""
+    while cache.flights[1] > 0 and cache.flights[nth(3 + 2 * cache.flights[0])] <= now:
+        _land_first(geometry, tables, cache, counts, queue, rng, n_site)
+
+
+@inner
+def _take_off(geometry, tables, cache, counts, queue, rng, n_site, index, fetched, there_at):
+    """Note what was asked for; where no more can be under way, the first of it is waited for."""
+    flights = cache.flights
+    most = len(flights) // 2 - 1
+    if flights[1] == most:
+        _land_first(geometry, tables, cache, counts, queue, rng, n_site)
+    last = flights[0] + flights[1]
+    if last >= most:
+        last -= most
+    flights[nth(2 + 2 * last)] = index | fetched << 40
+    flights[nth(3 + 2 * last)] = there_at
+    flights[1] += 1
+    cache.aloft[nth(index)] |= np.uint8(fetched)
+
+
+@inner
 def pending(geometry, tables, cache, slot, hit, now, window):
     """How many of the hit sectors were asked for less than `window` turns ago."""
     base = slot + TURNS
@@ -346,14 +405,26 @@ def read(
         if not missing:
             return slot
     else:
-        slot = _allocate(
-            geometry, tables, cache, counts, queue, rng, n_site, instance, line, bin_, counted
-        )
+        if not geometry.on_fill:
+            slot = _allocate(
+                geometry, tables, cache, counts, queue, rng, n_site, instance, line, bin_, counted
+            )
         missing = need
+    if geometry.on_fill:
+        merged = missing & np.int64(cache.aloft[nth(at // 2)])
+        counts[nth(row), nth(PENDING)] += tables.n_sectors[nth(merged)]
+        missing &= ~merged
+        if not missing:
+            return slot
     fetched = np.int64(tables.fill[nth(missing)])
     counts[nth(row), nth(READ_GRANULES)] += tables.n_granules[nth(fetched)]
     _emit(geometry, queue, line, fetched, 0, site, LOAD, counted)
-    _fill(geometry, cache, slot, fetched, now)
+    if geometry.on_fill:
+        _take_off(
+            geometry, tables, cache, counts, queue, rng, n_site, at // 2, fetched, now + window
+        )
+    else:
+        _fill(geometry, cache, slot, fetched, now)
     return slot
 
 

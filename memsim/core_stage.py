@@ -34,6 +34,7 @@ from memsim.cache import (
     U64,
     UNIFORM,
     drop,
+    land,
     pending,
     read,
     touch,
@@ -249,6 +250,8 @@ def _turn(
 ):  # fmt: skip
     """One sub-group issues its next bulk sequence (as many as its weight); a barrier ends it."""
     me = s * SUBGROUP_WORDS
+    if geometry.on_fill:
+        land(geometry, tables, cache, counts, queue, rng, n_site, turn)
     p, start = progress.subgroups[nth(me + AT)], progress.subgroups[nth(me + START)]
     limit = start if p < start else progress.subgroups[nth(me + END)]
     before = queue.used[0]
@@ -408,3 +411,8 @@ def clear(geometry, cache):
         cache.sets[nth(2 * bin_ + 1)] = 0
     for i in range(len(cache.tree)):
         cache.tree[nth(i)] = 0
+    while cache.flights[1] > 0:
+        first = cache.flights[0]
+        cache.aloft[nth(cache.flights[nth(2 + 2 * first)] & ((1 << 40) - 1))] = 0
+        cache.flights[0] = first + 1 if 2 * first + 4 < len(cache.flights) else 0
+        cache.flights[1] -= 1

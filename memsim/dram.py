@@ -5,6 +5,9 @@ stand next to each other in the queue. A batch finds every channel idle; each ch
 bus and banks with one open row each, which stay open from batch to batch.
 
     latency = unloaded latency + wait for the bank's row + wait for the channel's bus
+
+A channel that refreshes takes nothing meanwhile, and all its rows are closed afterwards. When a batch
+comes, each channel stands at a random point of its refresh interval.
 """
 
 from __future__ import annotations
@@ -57,11 +60,13 @@ def dominant(latency_cycles: npt.NDArray[np.float32]) -> float:
 
 
 @hot
-def serve_batches(channel, bank, row, bursts, is_read, batch_offset, open_row, free_at, bus_free, burst_cycles, miss_cycles, conflict_cycles, base_cycles, latency):  # type: ignore[no-untyped-def]  # fmt: skip
+def serve_batches(channel, bank, row, bursts, is_read, batch_offset, open_row, free_at, bus_free, burst_cycles, miss_cycles, conflict_cycles, base_cycles, refresh_at, refresh_cycles, interval_cycles, latency):  # type: ignore[no-untyped-def]  # fmt: skip
     """Fill latency (n,) float32, NaN for writes; returns row-buffer hits.
 
     open_row : (n_channels, n_banks) int64, -1 closed, carried over; free_at likewise float64 and
     bus_free (n_channels,) float64 are reset for each batch
+    refresh_at : (n_batch, n_channels) float64, when each channel's next refresh begins, one that is
+        under way before 0; advanced. Without refreshing, refresh_cycles is 0
     """
     row_hits = 0
     for batch in range(len(batch_offset) - 1):
@@ -69,16 +74,29 @@ def serve_batches(channel, bank, row, bursts, is_read, batch_offset, open_row, f
         bus_free[:] = 0.0
         for i in range(batch_offset[batch], batch_offset[batch + 1]):
             c, b = channel[i], bank[i]
+            was_open = 0
             if open_row[c, b] == row[i]:
-                row_hits += 1
+                was_open = 1
                 extra = 0.0
             elif open_row[c, b] < 0:
                 extra = miss_cycles
             else:
                 extra = conflict_cycles
-            open_row[c, b] = row[i]
+            row_hits += was_open
             begin = max(bus_free[c], free_at[c, b] + extra)
             end = begin + bursts[i] * burst_cycles
+            while refresh_cycles > 0 and end > refresh_at[batch, c]:
+                done = refresh_at[batch, c] + refresh_cycles
+                open_row[c, :] = -1
+                for other in range(free_at.shape[1]):
+                    free_at[c, other] = max(free_at[c, other], done)
+                bus_free[c] = max(bus_free[c], done)
+                refresh_at[batch, c] += interval_cycles
+                row_hits -= was_open
+                was_open = 0
+                begin = max(bus_free[c], free_at[c, b] + miss_cycles)
+                end = begin + bursts[i] * burst_cycles
+            open_row[c, b] = row[i]
             bus_free[c] = end
             free_at[c, b] = end
             latency[i] = base_cycles + begin if is_read[i] else np.nan
@@ -145,10 +163,12 @@ def sample_latencies(
     size_bytes: npt.NDArray[np.int64],
     is_read: npt.NDArray[np.bool_],
     batch_offset: npt.NDArray[np.int64],
+    generator: np.random.Generator | None = None,
 ) -> DramSample:
     """Latencies of batches of requests in flight together.
 
     address_bytes, size_bytes, is_read : (n,); batch_offset : (n_batch + 1,) int64
+    generator : of the refreshes' times; without one nothing is refreshed
     """
     block = address_bytes // dram.interleave_bytes
     channel = FUNCTIONS[dram.channel_index](block, dram.n_channels)
@@ -157,6 +177,11 @@ def sample_latencies(
     bank = FUNCTIONS["xor"](row, dram.n_banks)
     bursts = -(-size_bytes // dram.burst_bytes)
     latency = np.empty(len(address_bytes), np.float32)
+    refreshing = generator is not None and dram.refresh_cycles > 0
+    refresh_at = np.zeros((1, 1))
+    if generator is not None and refreshing:
+        phase = generator.random((len(batch_offset) - 1, dram.n_channels))
+        refresh_at = phase * dram.refresh_interval_cycles - dram.refresh_cycles
     n_hits = serve_batches(
         channel,
         bank,
@@ -171,6 +196,9 @@ def sample_latencies(
         dram.row_miss_cycles,
         dram.row_conflict_cycles,
         dram.latency_cycles,
+        refresh_at,
+        dram.refresh_cycles if refreshing else 0.0,
+        dram.refresh_interval_cycles,
         latency,
     )
     ratio = n_hits / len(address_bytes) if len(address_bytes) else float("nan")

@@ -19,6 +19,9 @@ Modes:
 Loads have a latency, and so have atomics, which are served at the first level that sees them. Stores
 have none (NaN): nothing waits for them.
 
+Where a level is in partitions, a hit in another one costs far_latency_cycles; what misses the level
+costs Tm, the mean over partitions.
+
 A site's share is site_accesses * X, over the sum of that of all sites: its part of the load latency
 that the kernel's sub-groups meet, before any of it is hidden.
 """
@@ -100,7 +103,7 @@ def latency_parts(dataset: xr.Dataset, mode: LatencyMode = "hit") -> xr.DataArra
 
     n_trial, n_level, n_site = accesses.shape
     served = (hits + pending) / np.where(accesses > 0, accesses, 1)  # 0 where never reached
-    cost = np.broadcast_to(latency[:, None], (n_trial, n_level, n_site)).copy()
+    cost = np.broadcast_to(latency[:, None], (n_trial, n_level, n_site)) + _far_cycles(dataset)
     if mode == "pending":
         below = _latency_below(accesses, hits + pending, served, latency, tm, waits)
         delayed = np.maximum(latency[:, None], below / 2)
@@ -144,6 +147,19 @@ def load_latency_cycles(dataset: xr.Dataset, mode: LatencyMode = "hit") -> xr.Da
     """site_accesses * X, (trial, site): the latency that sub-groups meet at a site, none hidden."""
     latency = expected_latency_cycles(dataset, mode).fillna(0.0)
     return (latency * dataset["site_accesses"]).transpose("trial", "site").rename("total_cycles")
+
+
+def _far_cycles(dataset: xr.Dataset) -> _Floats:
+    """What a hit takes longer in the mean for those that another partition served, (trial, level, site)."""
+    hits = (dataset["hits"] + dataset["pending"]).transpose("trial", "level", "site").values
+    if "far_hits" not in dataset:
+        return np.zeros(hits.shape)
+    far = dataset["far_hits"].transpose("trial", "level", "site").values
+    longer = [
+        max(0.0, level.far_latency_cycles - level.latency_cycles)
+        for level in machine_of(dataset).levels
+    ]
+    return np.asarray(far / np.maximum(hits, 1) * np.array(longer)[:, None])
 
 
 def _is_load(dataset: xr.Dataset) -> npt.NDArray[np.bool_]:

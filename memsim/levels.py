@@ -33,7 +33,10 @@ _ALLOCATE = {
 
 @dataclass(frozen=True)
 class LevelPlan:
-    """One level ready to replay: geometry, tables, and the set of every dense line."""
+    """One level ready to replay: geometry, tables, and the set of every dense line.
+
+    set_of : (n_lines,) counted over all partitions of an instance;  n_instances : each partition is one
+    """
 
     name: str
     geometry: Geometry
@@ -47,7 +50,8 @@ class LevelPlan:
         g = self.geometry
         n_bin = self.n_instances * g.n_sets
         lines = np.full((self.n_instances, g.n_lines, 2), -1, np.int32)
-        lines[:, :, 1] = self.set_of
+        lines[:, :, 1] = self.set_of % g.n_sets
+        most = self.n_instances * self.pending_requests if g.on_fill else 0
         slots = np.zeros((n_bin * g.ways, g.stride), np.int32)
         slots[:, cache.LINE] = -1
         return Cache(
@@ -55,12 +59,21 @@ class LevelPlan:
             slots=slots.reshape(-1),
             sets=np.zeros(n_bin * 2, np.int32),
             tree=np.zeros(n_bin * g.ways if g.replacement == cache.PLRU else 1, np.uint8),
+            home=self._homes(),
+            aloft=np.zeros(self.n_instances * g.n_lines if g.on_fill else 1, np.uint8),
+            flights=np.zeros(2 + 2 * most, np.int64),
         )
 
     def rehashed(self, state: Cache) -> Cache:
         """The state with this plan's sets (randomised bases move them)."""
-        state.lines.reshape(self.n_instances, -1, 2)[:, :, 1] = self.set_of
+        state.lines.reshape(self.n_instances, -1, 2)[:, :, 1] = self.set_of % self.geometry.n_sets
+        state.home[:] = self._homes()
         return state
+
+    def _homes(self) -> npt.NDArray[np.uint8]:
+        if self.geometry.partitions == 1:
+            return np.zeros(1, np.uint8)
+        return (self.set_of // self.geometry.n_sets).astype(np.uint8)
 
     def forget_pending(self, state: Cache) -> None:
         """Everything asked for so far has long arrived: time begins anew."""
@@ -70,9 +83,9 @@ class LevelPlan:
     def fully_associative(self, n_slots: int) -> LevelPlan:
         """The same level as one LRU set of n_slots lines: what Hill's three kinds of miss need."""
         geometry = self.geometry._replace(n_sets=1, ways=max(1, n_slots), replacement=cache.LRU)
-        return dataclasses.replace(
-            self, geometry=geometry, set_of=np.zeros(len(self.set_of), np.int32)
-        )
+        home = self._homes().astype(np.int32)
+        set_of = home if len(home) == len(self.set_of) else np.zeros(len(self.set_of), np.int32)
+        return dataclasses.replace(self, geometry=geometry, set_of=set_of)
 
     @property
     def n_slots(self) -> int:
@@ -119,7 +132,7 @@ def plan_level(
     moved = space if shift_chunks is None else DenseMap(space.chunk + shift_chunks)
     geometry = Geometry(
         granules_per_line=granules,
-        n_sets=level.n_sets * level.n_slices,
+        n_sets=level.n_sets * level.n_slices // level.n_partitions,
         ways=level.n_ways,
         n_lines=len(space.chunk) * (CHUNK_GRANULES // granules),
         replacement=_REPLACEMENT[level.replacement],
@@ -134,6 +147,8 @@ def plan_level(
             keeps_stores=level.write_policy == "write_back" or level.write_allocate != "none",
             keeps_bytes=level.write_allocate == "lazy_fetch_on_read",
         ),
+        partitions=level.n_partitions,
+        on_fill=level.allocate == "on_fill",
     )
     tables = mask_tables(
         granules, level.sector_bytes // GRANULE_BYTES, level.fill_bytes // GRANULE_BYTES
@@ -149,7 +164,7 @@ def plan_level(
             set_index=level.set_index,
             slice_index=level.slice_index,
         ),
-        n_instances=-(-n_cores // level.cores_per_instance),
+        n_instances=-(-n_cores // level.cores_per_instance) * level.n_partitions,
         pending_requests=level.pending_requests,
     )
 
@@ -175,6 +190,8 @@ def passing_level(granules_per_line: int, below: Level | None, n_lines: int) -> 
         written_hits_only=False,
         down_granules=(below.line_bytes // GRANULE_BYTES) if below else granules_per_line,
         stride=slot_words(granules_per_line, keeps_stores=False, keeps_bytes=False),
+        partitions=1,
+        on_fill=False,
     )
     return LevelPlan(
         name="",

@@ -11,13 +11,18 @@ import dataclasses
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from memsim.errors import MachineError
 from memsim.machine_rules import check_machine
 
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
 Replacement = Literal["lru", "fifo", "plru", "random"]
-SetIndex = Literal["modulo", "xor", "ipoly"]
+SetIndex = Literal["modulo", "xor", "xor_next", "ipoly", "fermi", "scatter"]
+Interleaving = Literal["modulo", "xor", "xor_next", "ipoly", "scatter"]
 Dispatching = Literal["round_robin", "dynamic", "random"]
 WritePolicy = Literal["write_through", "write_back"]
 WriteAllocate = Literal[
@@ -39,7 +44,9 @@ class Level:
         38 for the L2 of one MI300X die
     n_slices : address-interleaved slices of an instance; each has its own sets
     set_index : how a line address becomes a set: `modulo`, `xor` (all upper bits folded onto the
-        index), `ipoly` (remainder of an irreducible polynomial over GF(2))
+        index), `xor_next` (only the bits next above the index), `ipoly` (remainder of an irreducible
+        polynomial over GF(2)), `fermi` (of its L1: 32 or 64 sets of 128-byte lines),
+        `scatter` (as drawn at random: sets fill unevenly, as where physical pages lie scattered)
     slice_index : likewise for the slice; slices may be any number
     write_policy : `write_through` passes every store down; `write_back` keeps it until eviction
     write_allocate : what a store to an absent sector does. `none`: passes by. `no_fetch`: the line
@@ -51,6 +58,12 @@ class Level:
     caches_loads : False where loads pass by (Maxwell's default for global loads)
     store_hits_only_written : a store counts as a hit only on a sector that a store has written
         since it came in (the C2050's counters, seed 001 section 2.1)
+    allocate : when a missing line takes its slot: `on_miss` (what it displaces goes at once) or
+        `on_fill` (when its data come; until then the old line serves hits). The latter, and
+        GPGPU-Sim's streaming caches, keep no stores
+    n_partitions : parts of an instance, each attached to as many of its cores. A line has its home in
+        one, by its slice; the others keep copies (see memsim.partitions). A100 and H100 have two
+    far_latency_cycles : of a hit at home in another partition, 0 where there is none
     pending_requests : misses that one instance can have in flight
     storage_bytes : of the array that the level shares with local memory, 0 where it shares none
     local_carveouts_bytes : the sizes that local memory can take of it, ascending. What the chosen
@@ -73,12 +86,15 @@ class Level:
     n_slices: int = 1
     replacement: Replacement = "lru"
     set_index: SetIndex = "modulo"
-    slice_index: SetIndex = "modulo"
+    slice_index: Interleaving = "modulo"
     write_policy: WritePolicy = "write_through"
     write_allocate: WriteAllocate = "none"
     write_hit: Literal["update", "evict"] = "update"
     caches_loads: bool = True
     store_hits_only_written: bool = False
+    allocate: Literal["on_miss", "on_fill"] = "on_miss"
+    n_partitions: int = 1
+    far_latency_cycles: float = 0.0
     pending_requests: int = 256
     storage_bytes: int = 0
     local_carveouts_bytes: tuple[int, ...] = ()
@@ -99,6 +115,12 @@ class Level:
     def n_sets(self) -> int:
         """Sets of one slice."""
         return self.n_lines // (self.n_slices * self.n_ways)
+
+    def partitions_of(self, core: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """The partition that each core (n,) asks, numbered over all instances."""
+        instance = core // self.cores_per_instance
+        within = core % self.cores_per_instance
+        return instance * self.n_partitions + within * self.n_partitions // self.cores_per_instance
 
     @property
     def carveout_unit(self) -> str:
@@ -141,7 +163,8 @@ class Dram:
     burst_bytes : the smallest transfer; latency_cycles is what an unloaded row-buffer hit takes,
     row_miss_cycles and row_conflict_cycles come on top (closed bank; another row open);
     bandwidth_bytes_per_cycle is of all channels together, in core clocks;
-    sustained_bandwidth_bytes_per_cycle what a stream gets of it, 0 where nobody measured it.
+    sustained_bandwidth_bytes_per_cycle what a stream gets of it, 0 where nobody measured it;
+    refresh_cycles is how long a channel takes nothing every refresh_interval_cycles, 0 for never.
     """
 
     n_channels: int
@@ -153,7 +176,9 @@ class Dram:
     row_miss_cycles: float
     row_conflict_cycles: float
     bandwidth_bytes_per_cycle: float
-    channel_index: SetIndex = "xor"
+    channel_index: Interleaving = "xor"
+    refresh_interval_cycles: float = 0.0
+    refresh_cycles: float = 0.0
     sustained_bandwidth_bytes_per_cycle: float = 0.0
 
     @property

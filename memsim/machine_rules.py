@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
 
 from memsim.errors import MachineError
@@ -26,6 +26,9 @@ _MAY_BE_ZERO = frozenset(
         "max_groups_of_one_subgroup",
         "row_miss_cycles",
         "row_conflict_cycles",
+        "refresh_interval_cycles",
+        "refresh_cycles",
+        "far_latency_cycles",
         "sustained_bandwidth_bytes_per_cycle",
         "group_start_cycles",
         "model_error_points",
@@ -78,8 +81,16 @@ def check_machine(machine: Machine) -> None:
                 f"level names must be unique, got {shown(level.name)} more than once",
             )
         _check_level(level, machine.n_cores)
+    _check_partitions(machine)
     _check_fields(machine.dram, "dram.", " (dram)")
     _check_fields(machine.residency, "residency.", " (residency)")
+    dram = machine.dram
+    if dram.refresh_cycles and dram.refresh_interval_cycles <= dram.refresh_cycles:
+        raise RuleError(
+            "dram.refresh_interval_cycles",
+            f"refresh_interval_cycles must be more than refresh_cycles ({dram.refresh_cycles}),"
+            f" got {dram.refresh_interval_cycles} (dram)",
+        )
     for table in ("throughputs", "model_error_points"):
         for name, value in getattr(machine, table).items():
             _check_value(f"{table}.{name}", table, name, value, float, f" ({table})")
@@ -134,6 +145,13 @@ def _check_level(level: Level, n_cores: int) -> None:
         "cores_per_instance",
         f"be at most n_cores ({n_cores})",
     )
+    _check_fermi(level, demand)
+    if level.allocate == "on_fill":
+        demand(
+            level.write_policy == "write_through" and level.write_allocate == "none",
+            "allocate",
+            "be on_miss where stores are kept (write_back, or any write_allocate but none)",
+        )
     carveouts = level.local_carveouts_bytes
     demand(
         bool(carveouts) == bool(level.storage_bytes),
@@ -163,6 +181,46 @@ def _check_level(level: Level, n_cores: int) -> None:
             f"leave a multiple of {level.carveout_unit} ({unit} bytes) of storage_bytes",
             carveout,
         )
+
+
+def _check_fermi(level: Level, demand: Callable[..., None]) -> None:
+    if level.set_index == "fermi":
+        sets = {level.n_sets} | {
+            level.resized(level.storage_bytes - taken).n_sets
+            for taken in level.local_carveouts_bytes
+            if taken < level.storage_bytes
+            and (level.storage_bytes - taken) % level.carveout_unit_bytes == 0
+        }
+        demand(
+            level.line_bytes == 128 and level.n_slices == 1 and sets <= {32, 64},
+            "set_index",
+            "have 32 or 64 sets of 128-byte lines in one slice where it is fermi",
+            f"{level.n_slices} x {level.n_sets} of {level.line_bytes}",
+        )
+
+
+def _check_partitions(machine: Machine) -> None:
+    """Only the caches that the cores' queues meet know which core asks."""
+    for position, level in enumerate(machine.levels):
+        if level.n_partitions == 1:
+            continue
+        prefix, where = f"levels.{level.name}.", f" (level {shown(level.name)})"
+        if position != 1:
+            raise RuleError(
+                f"{prefix}n_partitions",
+                f"n_partitions must be 1 but for the second level, got {level.n_partitions}{where}",
+            )
+        for key in ("n_slices", "cores_per_instance"):
+            if getattr(level, key) % level.n_partitions:
+                raise RuleError(
+                    prefix + key,
+                    f"{key} must be a multiple of n_partitions ({level.n_partitions}),"
+                    f" got {getattr(level, key)}{where}",
+                )
+        if level.allocate == "on_fill":
+            raise RuleError(
+                f"{prefix}allocate", f"allocate must be on_miss where n_partitions is more{where}"
+            )
 
 
 def _is_power_of_two(value: int) -> bool:

@@ -109,7 +109,8 @@ def reference_trial(
 
     for k in range(1, len(levels)):
         draws, victims = (Stream(int(s)) for s in level_seeds[k].generate_state(2, np.uint64))
-        cache = ReferenceCache(levels[k], counts[k], victims, moved)
+        n_instances = -(-n_cores // levels[k].cores_per_instance)
+        cache = ReferenceCache(levels[k], counts[k], victims, moved, n_instances)
         if kept is not None:
             if len(kept) < k:
                 kept.append(cache)
@@ -126,12 +127,20 @@ def reference_trial(
             order = merged(queues, warm, levels[k - 1].pending_requests, draws)
             for now, (q, request) in enumerate(order):
                 # Behind the first shared level there is one queue, and one instance.
-                instance = q // levels[k].cores_per_instance if k == 1 else 0
+                instance = partition_of(levels[k], q) if k == 1 else 0
+                cache.land(now)
                 below += cache.serve(request, instance, now, window)
                 if now < sum(warm):
                     warm_below = len(below)
         queues, warm = [below], [warm_below]
     return ReferenceTrial(counts, list(itertools.chain.from_iterable(queues)))
+
+
+def partition_of(level: Level, core: int) -> int:
+    """The instance, or its partition, that a core asks: neighbouring cores share one."""
+    instance, within = divmod(core, level.cores_per_instance)
+    per_partition = level.cores_per_instance / level.n_partitions
+    return instance * level.n_partitions + int(within // per_partition)
 
 
 def array_of(trace: Trace, granule: int) -> int:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from memsim.cache import ACCESSES, HITS, PENDING, READ_GRANULES, WRITE_GRANULES
+from memsim.cache import ACCESSES, FAR, HITS, PENDING, READ_GRANULES, WRITE_GRANULES
 from memsim.machine import Level
 from memsim.reference_sets import Line, RecencySet, SlotSet, empty_set
 from memsim.rng import Stream
@@ -47,8 +47,21 @@ def widened(granules: Iterable[int], n: int) -> set[int]:
     return {run * n + i for run in {g // n for g in granules} for i in range(n)}
 
 
+@dataclass(frozen=True)
+class Flight:
+    """Granules of a line that were asked for and are not there before `there_at` (on_fill)."""
+
+    number: int
+    instance: int
+    granules: frozenset[int]
+    there_at: int
+
+
 class PassingBy:
     """What stands in for the first level of a machine without caches."""
+
+    def land(self, now: int) -> None:
+        """Nothing is kept."""
 
     def serve(self, request: Request, instance: int, now: int, window: int) -> list[Request]:
         return [dataclasses.replace(request, bypasses=False)]
@@ -68,6 +81,7 @@ class ReferenceCache:
         counts: npt.NDArray[np.int64],
         stream: Stream,
         moved: Callable[[int], int],
+        n_instances: int = 1,
     ) -> None:
         self.level, self.counts, self.stream, self.moved = level, counts, stream, moved
         self.line = level.line_bytes // GRANULE_BYTES
@@ -76,6 +90,9 @@ class ReferenceCache:
         self.sets: dict[tuple[int, int], RecencySet | SlotSet] = {}
         self.index: dict[int, int] = {}
         self.below: list[Request] = []
+        self.flights: list[Flight] = []
+        self.aloft: dict[tuple[int, int], set[int]] = {}
+        self.most_aloft = n_instances * level.pending_requests
 
     def serve(self, request: Request, instance: int, now: int, window: int) -> list[Request]:
         """Serve what a request asks of each line; returns what goes down, in order.
@@ -93,7 +110,9 @@ class ReferenceCache:
                 written={g: request.written[g] for g in asked} if request.written else {},
                 bypasses=request.bypasses,
             )
-            if part.kind == "load":
+            if self.level.n_partitions > 1:
+                self._in_partitions(part, number, instance, now, window)
+            elif part.kind == "load":
                 self._load(part, number, instance, now, window)
             elif part.kind == "store":
                 self._store(part, number, instance, now)
@@ -101,8 +120,91 @@ class ReferenceCache:
                 self._atomic(part, number, instance, now, window)
         return self.below
 
+    def _in_partitions(self, part: Request, number: int, near: int, now: int, window: int) -> None:
+        """A line is served at home; of a load, what a copy near the core has is served there, and what
+        the home serves is kept as a copy. Stores and atomics drop the copies."""
+        home = self._home_of(number, near)
+        if part.kind != "load":
+            first = near // self.level.n_partitions * self.level.n_partitions
+            for other in range(first, first + self.level.n_partitions):
+                copy = self._find(number, other) if other != home else None
+                if copy is not None:
+                    self._set_of(number, other).drop(copy)
+            if part.kind == "store":
+                self._store(part, number, home, now)
+            else:
+                self._atomic(part, number, home, now, window)
+            return
+        if home == near:
+            self._load(part, number, home, now, window)
+            return
+        need = widened(part.granules, self.sector)
+        copy = self._find(number, near)
+        hit: set[int] = set()
+        if copy is not None:
+            self._set_of(number, near).used(copy)
+            hit = need & copy.valid
+            self._count(part, ACCESSES, self._n_sectors(hit))
+            self._count_hits(part, copy, hit, now, window)
+        if need == hit:
+            return
+        rest = dataclasses.replace(part, granules=tuple(sorted(need - hit)))
+        before = self._served(part)
+        self._load(rest, number, home, now, window)
+        self._count(part, FAR, self._served(part) - before)
+        copy = self._find(number, near)
+        if copy is None:
+            copy = self._allocate(part, number, near)
+        for g in need - hit - copy.valid:
+            copy.asked_at[g] = now
+        copy.valid |= need - hit
+
+    def _home_of(self, number: int, near: int) -> int:
+        """The instance among the partitions of one cache whose slices have the line's."""
+        n = self.level.n_partitions
+        sets = self.level.n_sets * self.level.n_slices // n
+        return near // n * n + self._index(number) // sets
+
+    def _served(self, part: Request) -> int:
+        return int(self.counts[part.site, HITS] + self.counts[part.site, PENDING])
+
+    def land(self, now: int) -> None:
+        """What is there by now takes its slots, in the order in which it was asked for."""
+        while self.flights and self.flights[0].there_at <= now:
+            self._land_first()
+
+    def _land_first(self) -> None:
+        flight = self.flights.pop(0)
+        self.aloft[flight.number, flight.instance] -= flight.granules
+        line = self._find(flight.number, flight.instance)
+        if line is None:
+            nobody = Request((), "load", 0, False)
+            line = self._allocate(nobody, flight.number, flight.instance)
+        line.valid |= flight.granules
+
+    def _land_all(self) -> None:
+        while self.flights:
+            self._land_first()
+
+    def _ask(
+        self, part: Request, number: int, instance: int, missing: set[int], now: int, window: int
+    ) -> None:
+        """On fill: what is under way already is waited for, the rest asked for; no slot is taken."""
+        aloft = self.aloft.setdefault((number, instance), set())
+        self._count(part, PENDING, self._n_sectors(missing & aloft))
+        if not missing - aloft:
+            return
+        fetched = widened(missing - aloft, self.fill)
+        self._count(part, READ_GRANULES, len(fetched))
+        self.below.append(Request(tuple(sorted(fetched)), "load", part.site, part.counted))
+        if len(self.flights) == self.most_aloft:  # the first of them is waited for
+            self._land_first()
+        self.flights.append(Flight(number, instance, frozenset(fetched), now + window))
+        self.aloft[number, instance] |= fetched
+
     def take_over(self, stream: Stream, moved: Callable[[int], int]) -> None:
         """Another launch begins, with random numbers of its own."""
+        self._land_all()
         self.stream, self.moved = stream, moved
         for there in self.sets.values():
             if isinstance(there, SlotSet):
@@ -110,6 +212,7 @@ class ReferenceCache:
 
     def discard(self, first: int, last: int) -> None:
         """Drop the lines that lie within granules [first, last), dirty or not."""
+        self._land_all()
         for there in self.sets.values():
             for line in there.by_way():
                 begin = line.number * self.line
@@ -118,11 +221,13 @@ class ReferenceCache:
 
     def forget_pending(self) -> None:
         """Everything asked for so far has long arrived."""
+        self._land_all()
         for there in self.sets.values():
             for line in there.lines:
                 line.asked_at.clear()
 
-    def _set_of(self, number: int, instance: int) -> RecencySet | SlotSet:
+    def _index(self, number: int) -> int:
+        """The set of a line, counted over all slices."""
         if number not in self.index:
             address = self.moved(number * self.line) // self.line
             at = set_and_slice(
@@ -133,7 +238,11 @@ class ReferenceCache:
                 slice_index=self.level.slice_index,
             )
             self.index[number] = int(at[0])
-        key = instance, self.index[number]
+        return self.index[number]
+
+    def _set_of(self, number: int, instance: int) -> RecencySet | SlotSet:
+        per_partition = self.level.n_sets * self.level.n_slices // self.level.n_partitions
+        key = instance, self._index(number) % per_partition
         if key not in self.sets:
             self.sets[key] = empty_set(self.level, self.stream)
         return self.sets[key]
@@ -160,17 +269,25 @@ class ReferenceCache:
             self.below.append(dataclasses.replace(part, bypasses=False))
             return None
         line = self._find(number, instance)
-        if line is None:
-            line = self._allocate(part, number, instance)
-        else:
+        on_fill = self.level.allocate == "on_fill"
+        if line is not None:
             self._set_of(number, instance).used(line)
-        hit = need & line.valid
+        elif not on_fill:
+            line = self._allocate(part, number, instance)
+        hit = need & line.valid if line is not None else set()
+        if line is not None:
+            self._count_hits(part, line, hit, now, window)
+        if need - hit and on_fill:
+            self._ask(part, number, instance, need - hit, now, window)
+        elif need - hit:
+            assert line is not None
+            self._fetch(part, line, need - hit, now)
+        return line
+
+    def _count_hits(self, part: Request, line: Line, hit: set[int], now: int, window: int) -> None:
         young = {g for g in hit if now - line.asked_at.get(g, LONG_AGO) < window}
         self._count(part, HITS, self._n_sectors(hit - young))
         self._count(part, PENDING, self._n_sectors(young))
-        if need - hit:
-            self._fetch(part, line, need - hit, now)
-        return line
 
     def _store(self, part: Request, number: int, instance: int, now: int) -> None:
         level = self.level

@@ -162,6 +162,7 @@ class Core:
 
     def issue(self, subgroup: SubGroup, *, counted: bool) -> None:
         """A turn: as many bulk sequences as the weight says; a barrier, or the start, ends it."""
+        self.cache.land(self.turn)
         before = len(self.queue)
         end = len(subgroup.accesses)
         if subgroup.position < subgroup.start:

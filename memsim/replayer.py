@@ -17,6 +17,7 @@ import xarray as xr
 
 from memsim.cache import (
     ACCESSES,
+    FAR,
     HITS,
     PENDING,
     READ_GRANULES,
@@ -297,6 +298,8 @@ def dataset(
         "dram_write_bytes": ("trial", [result.dram_write_bytes for result in results]),
         "dram_row_hit_ratio": ("trial", [result.dram.row_hit_ratio for result in results]),
     }
+    if any(level.n_partitions > 1 for level in plan.machine.levels):
+        variables["far_hits"] = (per_trial, counts[..., FAR])
     for name, values in zip(MISS_KINDS, kinds, strict=True):
         variables[name] = (("level", "site"), values[:, :n_site])
     for name in totals[0]:

@@ -15,6 +15,8 @@ Per trial:
     read_bytes, write_bytes      (trial, level, site) int64: moved between this level and the next
                                  one down on behalf of this site (fills; stores passed on, and the
                                  write-backs of lines that this site was the last to write)
+    far_hits                     (trial, level, site) int64, only where a level has partitions: of hits
+                                 and pending, those that another partition served
     dram_latency_cycles          (trial, sample) float32, padded with NaN
     dram_mean_cycles             (trial,) float64: mean over all sampled requests
     dram_dominant_cycles         (trial,) float64: the mode where one latency dominates, else NaN

@@ -1,7 +1,7 @@
 """Which slice and set of a cache a line address falls into; which channel of memory.
 
-Each function maps addresses (n,) int64 to (n,) int32. `xor` and `ipoly` are rotations or
-permutations of `modulo` within aligned blocks of n_bins, so that consecutive lines never collide.
+Each function maps addresses (n,) int64 to (n,) int32. All but `scatter` are rotations or permutations of
+`modulo` within aligned blocks of n_bins, so that consecutive lines never collide.
 """
 
 from __future__ import annotations
@@ -44,6 +44,27 @@ def xor(line: Lines, n_bins: int) -> Bins:
     return _rotated(line, n_bins, lambda block: _fold(block, bits))
 
 
+def xor_next(line: Lines, n_bins: int) -> Bins:
+    """The bits next above the index xored onto it; for n_bins no power of two, added.
+
+    GPGPU-Sim's index X.
+    """
+    bits = (n_bins - 1).bit_length()
+    if n_bins == 1 << bits:
+        return ((line ^ (line >> bits)) & (n_bins - 1)).astype(np.int32)
+    return _rotated(line, n_bins, lambda block: block & ((1 << bits) - 1))
+
+
+def fermi(line: Lines, n_bins: int) -> Bins:
+    """The L1 of Fermi, 32 or 64 sets of 128-byte lines: bits 7 to 11 of the address, xored with its bits
+    13, 14, 15, 17 and 19; of 64 sets, bit 12 is the index's highest.
+
+    Nugteren et al., "A Detailed GPU Cache Model Based on Reuse Distance Theory", HPCA 2014.
+    """
+    folded = (line ^ ((line >> 6) & 0b111 | (line >> 7) & 0b1000 | (line >> 8) & 0b10000)) & 31
+    return (folded | (line & 32 if n_bins == 64 else 0)).astype(np.int32)
+
+
 def ipoly(line: Lines, n_bins: int) -> Bins:
     """The line address as a polynomial over GF(2), modulo an irreducible one of degree log2(n_bins).
 
@@ -55,6 +76,19 @@ def ipoly(line: Lines, n_bins: int) -> Bins:
     if n_bins == 1 << bits:
         return _remainder(line, bits).astype(np.int32)
     return _rotated(line, n_bins, lambda block: _remainder(block, bits))
+
+
+def scatter(line: Lines, n_bins: int) -> Bins:
+    """As if every address's bin had been drawn at random, the same at each time: bins fill unevenly, as
+    Poisson says, where the pages of an array lie scattered in physical memory.
+
+    The finaliser of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014), modulo n_bins.
+    """
+    value = line.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
+    value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    value = value ^ (value >> np.uint64(31))
+    return (value % np.uint64(n_bins)).astype(np.int32)
 
 
 def _rotated(line: Lines, n_bins: int, offset: Callable[[Lines], Lines]) -> Bins:
@@ -85,7 +119,10 @@ def _remainder(value: Lines, bits: int) -> Lines:
 FUNCTIONS: dict[str, Callable[[Lines, int], Bins]] = {
     "modulo": modulo,
     "xor": xor,
+    "xor_next": xor_next,
     "ipoly": ipoly,
+    "fermi": fermi,
+    "scatter": scatter,
 }
 """Every index function by the name that machine files use; a new one is a line here."""
 

@@ -11,8 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from memsim.cache import I32, I64, LOAD, STORE, U32, U64, read, unpack, update, write
+from memsim.cache import I32, I64, LOAD, STORE, U32, U64, land, read, unpack, update, write
 from memsim.compile import hot, inner, nth, prefetch
+from memsim.partitions import drop_copies, home_of, keep_copy, read_copy, served_by
 from memsim.rng import below
 
 
@@ -52,15 +53,35 @@ def _serve(
     width = geometry.granules_per_line
     part = (1 << width) - 1
     taken = partial_at
+    near = instance
+    if geometry.on_fill:
+        land(geometry, tables, cache, counts, queue, rng, n_site, now)
     for k in range(pieces):
         line, mask = first * pieces + k, (masks >> k * width) & part
         if mask == 0:
             continue
+        hits_before = np.int64(0)
+        if geometry.partitions > 1:
+            instance = home_of(geometry, cache, near, line)
+            if kind != LOAD:
+                drop_copies(geometry, cache, instance, line)
+            elif instance != near:
+                mask = read_copy(
+                    geometry, tables, cache, counts, n_site, near, line, mask, site, counted, now, window,
+                )  # fmt: skip
+                if mask == 0:
+                    continue
+                hits_before = served_by(counts, n_site, site, counted)
         if kind == LOAD:
             read(
                 geometry, tables, cache, counts, queue, rng, n_site,
                 instance, line, mask, site, LOAD, counted, now, window,
             )  # fmt: skip
+            if instance != near:
+                keep_copy(
+                    geometry, tables, cache, counts, queue, rng, n_site,
+                    near, line, mask, site, counted, now, hits_before,
+                )  # fmt: skip
         elif kind == STORE:
             full = (fulls >> k * width) & part
             n_bytes = np.int64(tables.n_granules[nth(mask & ~full)])
@@ -166,4 +187,6 @@ def replay_shared(
                 now, window, scratch.bytes_,
             )  # fmt: skip
             now += 1
+    if geometry.on_fill:  # nothing stays under way for the launch after this one
+        land(geometry, tables, cache, counts, queue, victims, n_site, now + window)
     return warm_below if drawn > n_warm else queue.used[0]

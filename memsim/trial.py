@@ -157,7 +157,7 @@ def run_trial(
         # Requests of this level that pass while one miss is under way, at the mean rate.
         turns_in_flight = min(below_latency / plan.machine.cycles_per_turn, plan.resident * 64)
         window = max(1, int(turns_in_flight * int(last[-1]) / longest))
-        instance_of = (core_of_queue // level.cores_per_instance)[: len(first)]
+        instance_of = level.partitions_of(core_of_queue)[: len(first)]
         if k > 1:
             instance_of = np.zeros(len(first), np.int64)
         passes = 2 if plan.ordering.warm_l2 else 1
@@ -331,6 +331,7 @@ def _dram_stage(
         size_bytes=size,
         is_read=kind == cache.LOAD,
         batch_offset=batch_offset,
+        generator=generator,
     )
 
 

@@ -15,8 +15,18 @@ from dataclasses import dataclass
 from experiments.hardware.affine import AffineAccess, AffineKernel, Triple
 from experiments.hardware.volumes import Snapshot
 from memsim.machine import Machine
+from memsim.plan import Sampler
 
-SNAPSHOT = Snapshot(waves=14, warmup=8)
+SNAPSHOT = Snapshot(waves=9, warmup=6)
+SAMPLER: Sampler = "gto"
+LOADS_IN_TURN = 1
+"""Assumed: of a unit's wavefronts the oldest whose data are there issues its next load. That the order of
+loads in a thread matters (kernel 3 is kernel 2 with the same loads in another order, and fetches a third less)
+says that wavefronts take turns load by load; that eight rows a thread fetch nothing twice, though the groups
+on the device then cover seven planes, says that the old go first."""
+OTHER_REGISTERS = 12
+"""Assumed: each loaded value and each sum has two registers, and 12 are left for the rest. So m = 16
+does not fit into the 128 that a kernel without launch bounds may have: the notes saw it spill."""
 EVERYWHERE = (-(1 << 30), 1 << 30)
 
 
@@ -105,6 +115,7 @@ def laplacian(variant: Variant) -> AffineKernel:
         group=variant.group,
         tile=(1, m, 1),
         origin=(0, n // 4 if variant.kernel == 7 else 0, 0),
+        registers_per_item=2 * len(accesses) + OTHER_REGISTERS,
     )
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from memsim.cache import ACCESSES, HITS, PENDING
+from memsim.cache import ACCESSES, FAR, HITS, PENDING
 from memsim.dram import sample_latencies
-from memsim.machine import Machine
+from memsim.machine import Level, Machine
 from memsim.plan import make_plan
 from memsim.trace import AccessSite, ArrayExtent, Launch, Trace
-from memsim.trial import run_trial
+from memsim.trial import Workspace, run_trial, unpack_many
 
 ROUNDS = 2
 BASE_BYTES = 1 << 20
@@ -25,7 +25,11 @@ def chase_lines(machine: Machine, buffer_kb: float, seed: int) -> npt.NDArray[np
 
 def chase_latency(machine: Machine, buffer_kb: float, seed: int = 0) -> float:
     """Mean cycles of a step once the buffer has been walked round: hits at their level's latency,
-    what reaches memory alone at that of an idle memory (each address by itself in flight)."""
+    what reaches memory alone at that of an idle memory (each address by itself in flight).
+
+    Where the last cache has partitions, memory behind the near one takes half of what a far hit takes
+    longer less than in the mean, and behind the far one as much more.
+    """
     order = chase_lines(machine, buffer_kb, seed)
     n = len(order) * ROUNDS
     address = np.tile(order, ROUNDS) + BASE_BYTES
@@ -53,7 +57,8 @@ def chase_latency(machine: Machine, buffer_kb: float, seed: int = 0) -> float:
         whole=True,
     )
     plan, _ = make_plan(trace, machine, groups_per_core=1)
-    counts = run_trial(plan, seed, 0).counts[:, 0].astype(np.float64)
+    work = Workspace(plan)
+    counts = run_trial(plan, seed, 0, workspace=work).counts[:, 0].astype(np.float64)
     hits = counts[:, HITS] + counts[:, PENDING]
     cold = len(order)  # the first round misses everywhere, but where a line holds several items
     asked = counts[:, ACCESSES] - cold
@@ -66,6 +71,23 @@ def chase_latency(machine: Machine, buffer_kb: float, seed: int = 0) -> float:
         batch_offset=np.arange(len(order) + 1),
     ).mean_cycles
     latency = idle
-    for level, ratio in zip(reversed(machine.levels), reversed(hit), strict=True):
-        latency = ratio * level.latency_cycles + (1 - ratio) * latency
+    if machine.levels[-1].n_partitions > 1:
+        # Lines that memory was read for in the second round, and where they belong; core 0 is near 0.
+        lines = unpack_many(work.queues[-1].record[len(order) : int(work.queues[-1].used[0])])[0]
+        far = work.caches[-1].home[lines].mean() if len(lines) else 0.5
+        latency += (far - 0.5) * _crossing(machine.levels[-1])
+    for level, ratio, far_hits, served in zip(
+        reversed(machine.levels),
+        reversed(hit),
+        reversed(counts[:, FAR]),
+        reversed(hits),
+        strict=True,
+    ):
+        share = far_hits / served if served else 0.0
+        latency = ratio * (level.latency_cycles + share * _crossing(level)) + (1 - ratio) * latency
     return float(latency)
+
+
+def _crossing(level: Level) -> float:
+    """Cycles that a hit in another partition takes longer."""
+    return max(0.0, level.far_latency_cycles - level.latency_cycles)

@@ -6,6 +6,7 @@ allocation of 640 x 512 x 512 whose first interior element is aligned.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from experiments.hardware.affine import AffineAccess, AffineKernel, Triple, with_sequences
@@ -13,9 +14,13 @@ from experiments.hardware.volumes import Snapshot
 
 RANGE = 4
 ALIGN_ELEMENTS = 32
-REGISTERS = 64
-"""A group of 1024 allows no more, and one group a core is what the measurement's own notebook takes
-(te42kyfo/warpspeed, commit fcdc19f, pystencils-volumes.ipynb: `Blocks per SM: 1`)."""
+CORE_REGISTERS = 65536
+"""One group a core is what the measurement's own notebook takes (te42kyfo/warpspeed, commit fcdc19f,
+pystencils-volumes.ipynb: `Blocks per SM: 1`), so each has all registers: a group of 1024 cannot have more."""
+MOST_IN_Z = 64
+"""CUDA's groups are no deeper (CUDA C++ Programming Guide, compute capability 7.0). The notebook's three
+shapes of 128 were launched as 64, with half of the work-items: it prints their grids, (316, 126, 8) for
+2x4x128, and 504 points in 8 groups are 64 each."""
 LOADS_IN_FLIGHT = 8
 """Assumed: 25 values of 64 bits and their addresses do not fit into 64 registers, so a compiler
 cannot issue all loads at once. How much hangs on it is in the README's table."""
@@ -49,11 +54,16 @@ def offsets() -> list[tuple[str, Triple]]:
     return found
 
 
+def launched(shape: Triple) -> Triple:
+    """The shape of group that a label of the measurements stands for."""
+    return (shape[0], shape[1], min(shape[2], MOST_IN_Z))
+
+
 def star_kernel(
-    group: Triple, grid: Grid | None = None, loads_in_flight: int = LOADS_IN_FLIGHT
+    shape: Triple, grid: Grid | None = None, loads_in_flight: int = LOADS_IN_FLIGHT
 ) -> AffineKernel:
-    """The stencil in groups of that shape."""
-    grid = grid or Grid()
+    """The stencil in groups of that shape, at most 64 deep."""
+    grid, group = grid or Grid(), launched(shape)
     corner = RANGE * (grid.plane + grid.pitch + 1)
     lead = -corner % ALIGN_ELEMENTS
     first = lead + corner
@@ -79,6 +89,6 @@ def star_kernel(
         high=(nx - 1, ny - 1, nz - 1),
         grid=(-(-nx // group[0]), -(-ny // group[1]), -(-nz // group[2])),
         group=group,
-        registers_per_item=REGISTERS,
+        registers_per_item=CORE_REGISTERS // max(256, math.prod(group)),
     )
     return with_sequences(kernel, loads_in_flight)

@@ -9,14 +9,21 @@ from pathlib import Path
 import numpy as np
 
 from experiments.hardware import drawing
-from experiments.hardware.affine import Triple
+from experiments.hardware.affine import Triple, with_sequences
 from experiments.hardware.comparison import errors, half_width
 from experiments.hardware.l1_sweep import free_running, miss_ratios
+from experiments.hardware.laplacian import LOADS_IN_TURN, Variant, laplacian, machine_for
+from experiments.hardware.laplacian import SAMPLER as LAPLACIAN_SAMPLER
 from experiments.hardware.laplacian import SNAPSHOT as LAPLACIAN_SNAPSHOT
-from experiments.hardware.laplacian import Variant, laplacian, machine_for
 from experiments.hardware.measured import rows, source
 from experiments.hardware.pointer_chase import chase_latency
-from experiments.hardware.star_stencil import LOADS_IN_FLIGHT, SNAPSHOT, star_kernel
+from experiments.hardware.record import write_record
+from experiments.hardware.star_stencil import (
+    LOADS_IN_FLIGHT,
+    SNAPSHOT,
+    launched,
+    star_kernel,
+)
 from experiments.hardware.volumes import Snapshot, Volumes, volumes
 from experiments.reproduction import Case, Figure, MakeFigure
 from memsim.machine import Machine, load_machine
@@ -65,6 +72,7 @@ def stencil(out: Path, quick: bool) -> Figure:
     positions = POSITIONS[1:2] if quick else POSITIONS
     cases: list[Case] = []
     hit_errors: dict[str, list[float]] = {"L1": [], "L2": []}
+    record: list[dict[str, object]] = []
     for shape in shapes:
         runs = stencil_volumes(shape, machine, positions)
         for quantity in QUANTITIES:
@@ -78,10 +86,25 @@ def stencil(out: Path, quick: bool) -> Figure:
                     reference=truth[shape][quantity],
                     ours=float(np.mean(ours)),
                     ci95=half_width(ours),
+                    note=_launched_note(shape),
                 )
             )
-        for level, points in _hit_ratio_errors(runs, truth[shape]).items():
+        points_off = _hit_ratio_errors(runs, truth[shape])
+        for level, points in points_off.items():
             hit_errors[level].append(points)
+        record.append(
+            {
+                **dict(zip(("block_x", "block_y", "block_z"), shape, strict=True)),
+                **{q: float(np.mean([getattr(run, q) for run in runs])) for q in QUANTITIES},
+                **{f"{level}_points": points for level, points in points_off.items()},
+            }
+        )
+    write_record(
+        out / "v100_star25_ours.csv",
+        f"Ours beside v100_star25_volumes.csv: bytes per update, mean of {len(positions)} snapshots of"
+        f" {SNAPSHOT.waves} waves, and points of load hit ratio that they are off.",
+        record,
+    )
     findings = [f"{quantity}: {errors(cases, quantity)}" for quantity in QUANTITIES]
     findings += [
         f"load hit ratio of {level}: {np.mean(points):.1f} points off in the mean,"
@@ -105,6 +128,12 @@ def stencil(out: Path, quick: bool) -> Figure:
         findings=findings,
         pictures=pictures,
     )
+
+
+def _launched_note(shape: Triple) -> str:
+    if launched(shape) == shape:
+        return ""
+    return f"launched as {'x'.join(map(str, launched(shape)))}: CUDA's groups are at most 64 deep"
 
 
 def _hit_ratio_errors(runs: Sequence[Volumes], measured: dict[str, float]) -> dict[str, float]:
@@ -179,6 +208,7 @@ def laplacians(out: Path, quick: bool) -> Figure:
     """MI250X, 7-point Laplacian: fetched volume of the variants."""
     machine = load_machine("mi250x")
     cases = []
+    record: list[dict[str, object]] = []
     for row in rows("mi250x_laplacian_fetch.csv"):
         variant = Variant(
             kernel=int(row["kernel"]),
@@ -189,7 +219,12 @@ def laplacians(out: Path, quick: bool) -> Figure:
         )
         if quick and (variant.n, variant.rows) != (512, 1):
             continue
-        run = volumes(laplacian(variant), machine_for(variant, machine), LAPLACIAN_SNAPSHOT)
+        run = volumes(
+            with_sequences(laplacian(variant), LOADS_IN_TURN),
+            machine_for(variant, machine),
+            LAPLACIAN_SNAPSHOT,
+            sampler=LAPLACIAN_SAMPLER,
+        )
         cases.append(
             Case(
                 figure="mi250x-laplacian",
@@ -200,6 +235,22 @@ def laplacians(out: Path, quick: bool) -> Figure:
                 ours=run.dram_load / 8 * (1 - 2 / variant.n) ** 3,
             )
         )
+        fetch, measured = cases[-1].ours or 0.0, float(row["fetch"])
+        missed = 1 - run.load_hit_ratio[machine.levels[-1].name]
+        record.append(
+            {
+                **{key: row[key] for key in ("kernel", "n", "rows", "nontemporal")},
+                "group": "x".join(map(str, variant.group)),
+                "fetch": fetch,
+                "L2_points": 100 * missed * abs(measured / fetch - 1),
+            }
+        )
+    write_record(
+        out / "mi250x_laplacian_ours.csv",
+        "Ours beside mi250x_laplacian_fetch.csv: multiples of n^3 x 8 bytes, and points of load hit ratio"
+        " that they are off.",
+        record,
+    )
     return Figure(
         reference_name="measured",
         name="mi250x-laplacian",
@@ -264,6 +315,10 @@ def l1_curve_errors(cases: Sequence[Case]) -> list[float]:
 PLATEAU_MACHINES = ("v100", "a100", "h100", "mi210", "mi300x")
 
 
+CHASES = (("a100_80", "a100"), ("gh200", "h200"), ("mi210", "mi210"))
+"""GPU of the measurement and our machine; the H200's L2 has the GH200's size."""
+
+
 def latencies(out: Path, quick: bool) -> Figure:
     """Plateaus of a simulated pointer chase against the machine files; V100's curve, measured."""
     cases = []
@@ -271,7 +326,7 @@ def latencies(out: Path, quick: bool) -> Figure:
         machine = load_machine(name)
         above = 0.0
         for level in machine.levels:
-            size_kb = max(level.size_bytes / 1024 * 0.6, above * 1.4)
+            size_kb = max(level.size_bytes / level.n_partitions / 1024 * 0.4, above * 1.4)
             cases.append(_plateau(machine, level.name, size_kb, level.latency_cycles))
             above = level.size_bytes / 1024
         idle = machine.dram.latency_cycles + machine.dram.row_conflict_cycles
@@ -291,18 +346,37 @@ def latencies(out: Path, quick: bool) -> Figure:
                 ours=chase_latency(v100, buffer_kb),
             )
         )
-    picture = drawing.curve(out / "v100-chase.png", curve, "V100: pointer chase", "cycles")
+    pictures = [drawing.curve(out / "v100-chase.png", curve, "V100: pointer chase", "cycles")]
+    findings = [
+        f"plateaus against the machine files: {errors(cases, 'plateau')}",
+        f"V100's curve: {errors(curve, 'v100_chase')}",
+    ]
+    for gpu, name in CHASES:
+        machine = load_machine(name)
+        chased = [row for row in rows("pointer_chases.csv") if row["gpu"] == gpu]
+        made = [
+            Case(
+                figure="latency",
+                case=f"{float(row['buffer_kb']):g} kB",
+                quantity=f"{gpu}_chase",
+                unit="cycles",
+                reference=float(row["cycles"]),
+                ours=chase_latency(machine, float(row["buffer_kb"])),
+            )
+            for row in (chased[3::5] if quick else chased)
+        ]
+        curve += made
+        title = f"{gpu} against machine {name}: pointer chase"
+        pictures.append(drawing.curve(out / f"{name}-chase.png", made, title, "cycles"))
+        findings.append(f"{gpu} against machine {name}: {errors(made, f'{gpu}_chase')}")
     return Figure(
         reference_name="measured",
         name="latency",
         title="Pointer chase: plateaus against machine files, and V100's curve against measured",
-        source=source("v100_pointer_chase.csv"),
+        source=source("v100_pointer_chase.csv") + " " + source("pointer_chases.csv"),
         cases=[*cases, *curve],
-        findings=[
-            f"plateaus against the machine files: {errors(cases, 'plateau')}",
-            f"V100's curve: {errors(curve, 'v100_chase')}",
-        ],
-        pictures=[picture],
+        findings=findings,
+        pictures=pictures,
     )
 
 

@@ -25,17 +25,17 @@ _ALLOCATE = {
 _INDEX: Mapping[str, tuple[tuple[str, ...], str]] = {
     "L": (("modulo",), "modulo"),
     "P": (("ipoly",), "ipoly"),
-    "X": (("xor",), "xor"),
-    "H": (("fermi", "fermi_hash"), "xor"),
+    "X": (("xor_next",), "xor"),
+    "H": (("fermi",), "xor"),
     "C": ((), "modulo"),
 }
 _INDEX_NAMES = {"H": "Fermi's hash (H)", "C": "custom (C)"}
 # -gpgpu_memory_partition_indexing
 _PARTITION: Mapping[int, tuple[str, str]] = {
     0: ("modulo", ""),
-    1: ("xor", ""),
+    1: ("xor_next", ""),
     2: ("ipoly", ""),
-    3: ("xor", "PAE (3)"),
+    3: ("xor_next", "PAE (3)"),
     4: ("ipoly", "random (4)"),
     5: ("modulo", "custom (5)"),
 }
@@ -64,9 +64,8 @@ def policies(cache: CacheLine, option: Option, note: Note) -> Sourced:
         )
     if cache.write_allocate == "W":
         note(option, "a store's fetched line (W) is clean here; that simulator marks it modified")
-    if cache.allocate != "m":
-        what = {"f": "allocation on fill (f)", "s": "streaming (s): allocation on fill"}
-        note(option, f"{what[cache.allocate]}; ours allocates on a miss")
+    if cache.allocate in "fs":
+        _allocate_on_fill(fields, cache, option, note)
     if cache.mshr in "FT":
         note(option, f"FIFO of a texture cache ({cache.mshr}); ours has associative MSHRs")
     note(
@@ -75,6 +74,17 @@ def policies(cache: CacheLine, option: Option, note: Note) -> Sourced:
     if cache.miss_queue:
         note(option, f"miss queue of {cache.miss_queue}; ours has no such bound of its own")
     return fields
+
+
+def _allocate_on_fill(fields: Sourced, cache: CacheLine, option: Option, note: Note) -> None:
+    """That simulator refuses allocation on fill where stores dirty the cache, for it would deadlock, and
+    with F and L; with W ours has none."""
+    if cache.write == "B" or cache.write_allocate in "FL":
+        option.fail("allocate on miss (m) where it writes back, or fetches for stores (F, L)")
+    if fields["write_allocate"][0] != "none":
+        note(option, f"allocation on fill ({cache.allocate}) with W; ours allocates on a miss")
+        return
+    fields["allocate"] = ("on_fill", option.source)
 
 
 def _set_index(letter: str, option: Option, note: Note) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -9,10 +10,11 @@ import numpy as np
 import pytest
 
 import tracegen
-from experiments.hardware.affine import affine_trace, with_sequences
+from experiments.hardware.affine import AffineKernel, affine_trace, with_sequences
 from experiments.hardware.comparison import errors
 from experiments.hardware.l1_sweep import free_running, miss_ratios
 from experiments.hardware.laplacian import Variant, laplacian
+from experiments.hardware.measured import rows
 from experiments.hardware.pointer_chase import chase_latency
 from experiments.hardware.star_stencil import Grid, star_kernel
 from experiments.hardware.studies import (
@@ -27,6 +29,8 @@ from experiments.hardware_validation import main
 from experiments.kernels.stencil import star25
 from experiments.reproduction import Case
 from memsim.machine import load_machine
+from memsim.occupancy import resident_groups
+from memsim.trace import Launch
 
 COLUMNS = (
     *("workgroup", "subgroup_offset", "site", "lanes", "granule_offset", "granule"),
@@ -50,8 +54,8 @@ def test_the_generated_trace_is_that_of_the_kernel() -> None:
 def test_the_laplacian_stores_every_inner_point_once() -> None:
     """And loads no more than its source says: 7 a point, or 5 a row and 2 a column of rows."""
     n = 24
-    for kernel, rows in ((1, 1), (2, 4), (3, 4), (6, 4)):
-        variant = Variant(kernel=kernel, n=n, rows=rows, group=(8, 2, 4))
+    for kernel, m in ((1, 1), (2, 4), (3, 4), (6, 4)):
+        variant = Variant(kernel=kernel, n=n, rows=m, group=(8, 2, 4))
         made = laplacian(variant)
         trace = affine_trace(made, np.arange(made.n_groups), 64)
         stored = [a.direction == "store" for a in made.accesses]
@@ -62,7 +66,7 @@ def test_the_laplacian_stores_every_inner_point_once() -> None:
             assert lanes[~np.array(stored)].sum() == 7 * (n - 2) ** 3
         else:
             # Both boundary rows are loaded too, and the row beyond each column of rows but at the edge.
-            assert lanes[~np.array(stored)].sum() == inner * (5 * n + 2 * (n // rows - 1))
+            assert lanes[~np.array(stored)].sum() == inner * (5 * n + 2 * (n // m - 1))
 
 
 def test_kernel_7_is_a_quarter_of_y() -> None:
@@ -187,3 +191,49 @@ def test_plateaus_of_all_machines(tmp_path: Path) -> None:
 
 def test_quick_shapes_are_measured() -> None:
     assert set(QUICK_SHAPES) <= set(stencil_truth())
+
+
+def affine_launch(kernel: AffineKernel) -> Launch:
+    return affine_trace(kernel, np.zeros(1, np.int64), 32).launch
+
+
+def test_no_group_is_deeper_than_cuda_allows() -> None:
+    """The grids of three labels as the measurement's notebook prints them: blocks of 64 in z."""
+    for label, grid in (
+        ((2, 4, 128), (316, 126, 8)),
+        ((4, 2, 128), (158, 252, 8)),
+        ((8, 1, 128), (79, 504, 8)),
+        ((2, 8, 64), (316, 63, 8)),
+        ((2, 16, 32), (316, 32, 16)),
+    ):
+        kernel = star_kernel(label)
+        assert kernel.grid == grid
+        assert kernel.group[2] <= 64
+        assert resident_groups(load_machine("v100"), affine_launch(kernel)).groups_per_core == 1
+
+
+@pytest.mark.parametrize(
+    ("gpu", "name", "sizes_kb"),
+    [
+        ("a100_80", "a100", (14857.2, 29077.6, 56905.1)),  # near, far, memory
+        ("gh200", "h200", (15071.9, 46144.4)),
+        ("mi210", "mi210", (1673.6, 5792.4, 7419.4)),  # sets that fill unevenly
+    ],
+)
+def test_chases_beyond_the_near_l2(gpu: str, name: str, sizes_kb: tuple[float, ...]) -> None:
+    measured = {
+        float(row["buffer_kb"]): float(row["cycles"])
+        for row in rows("pointer_chases.csv")
+        if row["gpu"] == gpu
+    }
+    machine = load_machine(name)
+    for size_kb in sizes_kb:
+        assert chase_latency(machine, size_kb) == pytest.approx(measured[size_kb], rel=0.08)
+
+
+def test_an_even_index_would_not_give_the_mi210s_chase() -> None:
+    """Of 7.4 MB in an L2 of 8 MB a third misses on hardware; with even sets, next to nothing would."""
+    machine = load_machine("mi210")
+    even = dataclasses.replace(machine.levels[1], set_index="xor")
+    machine = machine.replace(levels=(machine.levels[0], even))
+    assert chase_latency(machine, 7419.4) < 0.75 * 395.2

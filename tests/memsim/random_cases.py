@@ -84,7 +84,22 @@ def levels(draw: st.DrawFn, name: str, n_cores: int, first: bool, middle: bool) 
     sets = draw(st.sampled_from([1, 2, 3, 4]))
     if replacement == "plru":
         ways, sets = (4, sets) if ways == 3 else (ways, sets if ways != -1 else 4)
-    index = st.sampled_from(["modulo", "xor", "ipoly"])
+    index = st.sampled_from(["modulo", "xor", "xor_next", "ipoly"])
+    write_policy = draw(st.sampled_from(["write_through", "write_back", "write_back"]))
+    slices, partitions = draw(st.integers(1, 3)), 1
+    if middle and n_cores % 2 == 0 and draw(st.booleans()):
+        slices, partitions = 2 * slices, 2
+    allocate = draw(
+        st.sampled_from(
+            [
+                *("none", "no_fetch", "fetch_on_write", "update_memory_and_fetch"),
+                *("lazy_fetch_on_read", "lazy_fetch_on_read"),
+            ]
+        )
+    )
+    on_fill = partitions == 1 and draw(st.sampled_from([False, False, True]))
+    if on_fill:
+        write_policy, allocate = "write_through", "none"
     made = level(
         name,
         line=line,
@@ -92,25 +107,26 @@ def levels(draw: st.DrawFn, name: str, n_cores: int, first: bool, middle: bool) 
         fill=fill,
         ways=ways,
         sets=sets,
-        slices=draw(st.integers(1, 3)),
+        slices=slices,
+        n_partitions=partitions,
+        allocate="on_fill" if on_fill else "on_miss",
         replacement=replacement,
         set_index=draw(index),
         slice_index=draw(index),
-        write_policy=draw(st.sampled_from(["write_through", "write_back", "write_back"])),
-        write_allocate=draw(
-            st.sampled_from(
-                [
-                    *("none", "no_fetch", "fetch_on_write", "update_memory_and_fetch"),
-                    *("lazy_fetch_on_read", "lazy_fetch_on_read"),
-                ]
-            )
-        ),
+        write_policy=write_policy,
+        write_allocate=allocate,
         write_hit=draw(st.sampled_from(["update", "update", "evict"])),
         caches_loads=draw(st.sampled_from([True, True, True, False])),
         store_hits_only_written=draw(st.booleans()),
         pending_requests=draw(st.sampled_from([1, 2, 5, 256])),
         latency_cycles=draw(st.sampled_from([1.0, 4.0, 9.5])),
-        cores_per_instance=1 if first else draw(st.integers(1, n_cores)) if middle else n_cores,
+        cores_per_instance=(
+            1
+            if first
+            else n_cores
+            if partitions > 1 or not middle
+            else draw(st.integers(1, n_cores))
+        ),
     )
     if first and replacement != "plru" and draw(st.booleans()):
         way = made.n_sets * made.n_slices * line

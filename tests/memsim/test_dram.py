@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import numpy as np
@@ -93,6 +94,72 @@ def test_a_longer_request_takes_more_bursts() -> None:
         batch_offset=np.array([0, 2], np.int64),
     )
     assert list(sample.latency_cycles) == [BASE + MISS, BASE + MISS + 2 * BURST]
+
+
+class Phases(np.random.Generator):
+    """A generator whose next uniform numbers are given: where each channel stands."""
+
+    def __init__(self, *phase: float) -> None:
+        super().__init__(np.random.PCG64(0))
+        self.phase = phase
+
+    def random(self, size):  # type: ignore[no-untyped-def, override]
+        return np.broadcast_to(np.array(self.phase), size).copy()
+
+
+@pytest.mark.parametrize(
+    ("phase", "expected"),
+    [
+        # 100 cycles in 1000: phase p puts the channel's next refresh at 1000 p - 100.
+        (0.05, [BASE + 50 + MISS, BASE + 50 + MISS + BURST]),  # half done
+        (0.1, [BASE + 100 + MISS, BASE + 100 + MISS + BURST]),  # begins now
+        (0.0, [BASE + MISS, BASE + MISS + BURST]),  # just over
+        # The first request ends as the refresh begins, the second has to wait, and for its row too.
+        (0.1 + (MISS + BURST) / 1000, [BASE + MISS, BASE + MISS + BURST + 100 + MISS]),
+        (0.9, [BASE + MISS, BASE + MISS + BURST]),  # long afterwards
+    ],
+)
+def test_a_refresh_by_hand(phase: float, expected: list[float]) -> None:
+    sample = sample_latencies(
+        memory(refresh_cycles=100.0, refresh_interval_cycles=1000.0),
+        address_bytes=np.array([0, SAME_ROW], np.int64),
+        size_bytes=np.full(2, 64, np.int64),
+        is_read=np.ones(2, np.bool_),
+        batch_offset=np.array([0, 2], np.int64),
+        generator=Phases(phase),
+    )
+    assert list(sample.latency_cycles) == pytest.approx(expected)
+
+
+def test_lone_requests_wait_half_a_refresh_as_often_as_there_is_one() -> None:
+    """Mean wait R^2 / 2I of a random moment, and the row is closed in the share R / I of them."""
+    refresh, interval, n = 200.0, 1000.0, 20_000
+    quiet = memory(row_miss_cycles=0.0, row_conflict_cycles=0.0, bandwidth_bytes_per_cycle=1e9)
+    found = {}
+    for cycles in (refresh, 0.0):
+        found[cycles] = sample_latencies(
+            dataclasses.replace(quiet, refresh_cycles=cycles, refresh_interval_cycles=interval),
+            address_bytes=np.zeros(n, np.int64),
+            size_bytes=np.full(n, 64, np.int64),
+            is_read=np.ones(n, np.bool_),
+            batch_offset=np.arange(n + 1),
+            generator=np.random.default_rng(4),
+        )
+    waits = found[refresh].latency_cycles - BASE
+    exact = refresh**2 / (2 * interval)
+    assert abs(waits.mean() - exact) < 5 * waits.std() / math.sqrt(n)
+    assert (found[0.0].latency_cycles == BASE).all()
+    share = refresh / interval
+    closed = 1 - found[refresh].row_hit_ratio
+    assert abs(closed - share) < 5 * math.sqrt(share * (1 - share) / n)
+
+
+def test_latency_grows_with_the_load() -> None:
+    """The k-th of n requests to one open row waits for k bursts: the mean is (n - 1) / 2 bursts more."""
+    for n in (1, 4, 16):
+        batches = [[0], [64 * (k % 4) for k in range(n)]]
+        late = latencies(batches).latency_cycles[1:]
+        assert late.mean() == pytest.approx(BASE + (n - 1) / 2 * BURST)
 
 
 def test_dominant_latency() -> None:

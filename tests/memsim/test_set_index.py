@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+import math
+
 import numpy as np
 import pytest
 
@@ -19,8 +22,14 @@ def remainder(value: int, polynomial: int) -> int:
     return value
 
 
-@pytest.mark.parametrize("name", sorted(FUNCTIONS))
-@pytest.mark.parametrize("n_bins", BINS)
+ANY_NUMBER = sorted(set(FUNCTIONS) - {"fermi", "scatter"})
+"""Functions of any number of bins that lose none."""
+
+
+@pytest.mark.parametrize(
+    ("name", "n_bins"),
+    [*itertools.product(ANY_NUMBER, BINS), ("fermi", 32), ("fermi", 64)],
+)
 def test_consecutive_lines_never_collide(name: str, n_bins: int) -> None:
     """Every aligned block of n_bins lines falls into all bins, far up in the address space too."""
     for block in (0, 1, 2, 3, 17, 1000, FAR // n_bins):
@@ -39,6 +48,39 @@ def test_xor_by_hand() -> None:
     assert list(FUNCTIONS["xor"](lines, 16)) == [0b1101 ^ 0b0110 ^ 0b1011, 0b1111]
     # Of 3 bins: line 7 is in block 2, place 1; the block's number, folded to two bits, is added.
     assert list(FUNCTIONS["xor"](np.array([7], np.int64), 3)) == [(1 + 2) % 3]
+
+
+def test_xor_next_by_hand() -> None:
+    """Of 16 sets only the next four bits count; of 3, the block's number is added."""
+    lines = np.array([0b1101_0110_1011, 0b1111_0000, 0b1_0000_0101], np.int64)
+    assert list(FUNCTIONS["xor_next"](lines, 16)) == [0b0110 ^ 0b1011, 0b1111, 0b0101]
+    assert list(FUNCTIONS["xor_next"](np.array([7], np.int64), 3)) == [(1 + 2) % 3]
+
+
+def test_scattered_lines_fill_sets_as_poisson_says() -> None:
+    """Of 4096 sets of 16 with 16 lines each in the mean, the share of lines that find no room."""
+    n_sets, ways = 4096, 16
+    lines = np.arange(n_sets * ways, dtype=np.int64) + (FAR >> 7 >> 16 << 16)
+    at = FUNCTIONS["scatter"](lines, n_sets)
+    assert at.min() >= 0
+    assert at.max() < n_sets
+    load = np.bincount(at, minlength=n_sets)
+    lost = np.where(load > ways, load, 0) / ways  # LRU loses the whole set in a sweep
+    exact = 1 - sum(math.exp(-ways) * ways**k / math.factorial(k) for k in range(ways))
+    assert abs(lost.mean() - exact) < 5 * lost.std() / math.sqrt(n_sets)
+    assert abs(load.var() - ways) < 5 * ways * math.sqrt(2 / n_sets)
+    assert (np.bincount(FUNCTIONS["xor"](lines, n_sets)) == ways).all()
+
+
+def test_fermi_by_hand() -> None:
+    """Bits of the byte address, as the paper numbers them: line bits begin at 7."""
+    for n_sets, address, expected in (
+        *((32, 0b1_0110 << 7, 0b1_0110), (32, 1 << 12, 0), (64, 1 << 12, 32)),
+        *((32, 1 << 13, 1), (32, 1 << 14, 2), (32, 1 << 15, 4), (32, 1 << 16, 0)),
+        *((32, 1 << 17, 8), (32, 1 << 18, 0), (64, 1 << 19, 16), (64, 1 << 20, 0)),
+        (64, 1 << 19 | 1 << 17 | 1 << 13 | 1 << 12 | 0b1_1001 << 7, 32),
+    ):
+        assert list(FUNCTIONS["fermi"](np.array([address >> 7], np.int64), n_sets)) == [expected]
 
 
 @pytest.mark.parametrize("bits", range(1, 17))
@@ -61,8 +103,8 @@ def test_a_power_of_two_stride_collides_under_modulo_and_not_under_ipoly(n_bins:
     assert len(set(FUNCTIONS["modulo"](np.arange(n_bins) * n_bins, n_bins))) == 1
 
 
-@pytest.mark.parametrize("set_index", sorted(FUNCTIONS))
-@pytest.mark.parametrize("slice_index", sorted(FUNCTIONS))
+@pytest.mark.parametrize("set_index", ANY_NUMBER)
+@pytest.mark.parametrize("slice_index", ANY_NUMBER)
 @pytest.mark.parametrize(("n_sets", "n_slices"), [(1, 1), (4, 1), (1, 6), (8, 6), (5, 3), (16, 80)])
 def test_sets_of_slices(set_index: str, slice_index: str, n_sets: int, n_slices: int) -> None:
     """A block of n_sets x n_slices lines falls into every set of every slice."""

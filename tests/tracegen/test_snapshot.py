@@ -19,22 +19,22 @@ def test_without_a_machine_everything() -> None:
     assert groups.tolist() == list(range(10))
 
 
-def test_four_waves_from_the_middle_aligned_to_waves() -> None:
+def test_eight_waves_from_the_middle_aligned_to_waves() -> None:
     (groups,) = snapshot.choose(1000, 20)
-    assert len(groups) == 4 * 20
-    assert groups[0] == 460
+    assert len(groups) == 8 * 20
+    assert groups[0] == 420
     assert np.all(np.diff(groups) == 1)
 
 
 def test_small_launch_is_taken_whole() -> None:
-    assert len(snapshot.choose(79, 20)[0]) == 79
-    assert len(snapshot.choose(80, 20)[0]) == 80
-    assert len(snapshot.choose(81, 20)[0]) == 80
+    assert len(snapshot.choose(159, 20)[0]) == 159
+    assert len(snapshot.choose(160, 20)[0]) == 160
+    assert len(snapshot.choose(161, 20)[0]) == 160
 
 
 def test_several_snapshots_spread_over_the_launch() -> None:
     starts = [groups[0] for groups in snapshot.choose(1000, 10, snapshots=3)]
-    assert starts == [240, 480, 720]
+    assert starts == [230, 460, 690]
 
 
 def test_number_of_groups_overrides() -> None:
@@ -58,7 +58,7 @@ def test_on_a_machine(context: Any) -> None:
     )
     wave = machine.n_cores * resident_groups(machine, traces[0].launch).groups_per_core
     for trace in traces:
-        assert trace.n_groups == 4 * wave
+        assert trace.n_groups == 8 * wave
         assert trace.workgroup[0] % wave == 0
         assert not trace.whole
         assert trace.subgroup_size == machine.subgroup_size
