@@ -57,10 +57,11 @@ def calibrate(
     start = time.perf_counter()
     context = timing.find_context(device)
     model = file.model(timing.feature_name(device))
+    on_gpu = timing.is_gpu(context)
     timings: dict[str, timing.Timing] = {}
     table = gather_feature_values(
         model.all_features(),
-        file.kernels(),
+        file.kernels(on_gpu=on_gpu),
         context=EvaluationContext(
             cl_context=context, timing_trials=trials, statistic=statistic, seed=seed
         ),
@@ -81,7 +82,7 @@ def calibrate(
         "rounds": rounds,
         "statistic": statistic,
         "seed": seed,
-        "measure": [list(each.tags) for each in file.measure],
+        "measure": [list(each.chosen(on_gpu)) for each in file.measure],
         "outliers": {name: list(t.outliers) for name, t in timings.items() if t.outliers},
     }
     saved = SavedModel(

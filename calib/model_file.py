@@ -9,8 +9,9 @@ output = "f_cl_wall_time_..."   # optional: the device's wall time unless given
 c_gmem = "p_load * f_mem_access_global_float32_load"
 
 [[measure]]
-tags = ["gmem_pattern", "dtype:float32", "nelements:2097152"]
+tags = ["gmem_pattern", "dtype:float32", "nelements:1048576"]
 match = "superset"              # optional
+gpu = ["nelements:33554432"]    # optional: instead of the tags of these arguments, on a GPU
 """
 
 from __future__ import annotations
@@ -35,16 +36,28 @@ class ModelFileError(MemsimError):
 
 @dataclass(frozen=True, kw_only=True)
 class Measurements:
-    """Tags of measurement kernels, and how they choose generators."""
+    """Tags of measurement kernels, and how they choose generators.
+
+    gpu : tags that take the place of those of the same arguments on a GPU, which a size that a CPU
+        takes a millisecond for would not fill
+    """
 
     tags: tuple[str, ...]
     match: MatchCondition = MatchCondition.SUPERSET
+    gpu: tuple[str, ...] = ()
 
-    def kernels(self) -> list[MeasurementKernel]:
+    def chosen(self, on_gpu: bool) -> tuple[str, ...]:
+        """The tags for a device."""
+        if not on_gpu:
+            return self.tags
+        replaced = {tag.partition(":")[0] for tag in self.gpu}
+        return (*(tag for tag in self.tags if tag.partition(":")[0] not in replaced), *self.gpu)
+
+    def kernels(self, *, on_gpu: bool = False) -> list[MeasurementKernel]:
         from calib.kernels import ALL_GENERATORS
 
         collection = KernelCollection(ALL_GENERATORS, generator_match_cond=self.match)
-        return collection.generate_kernels(self.tags)
+        return collection.generate_kernels(self.chosen(on_gpu))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,9 +76,9 @@ class ModelFile:
         """The model, of the given output where the file names none."""
         return Model(self.output or output, self.expression, costs=self.costs)
 
-    def kernels(self) -> list[MeasurementKernel]:
+    def kernels(self, *, on_gpu: bool = False) -> list[MeasurementKernel]:
         """Every measurement kernel once, in the file's order."""
-        found = {kernel.name: kernel for each in self.measure for kernel in each.kernels()}
+        found = {k.name: k for each in self.measure for k in each.kernels(on_gpu=on_gpu)}
         return list(found.values())
 
 
@@ -95,7 +108,10 @@ def load_model_file(name: str) -> ModelFile:
     except ModelFileError:
         raise
     except MemsimError as error:
-        raise ModelFileError(f"{path}: {error}") from error
+        told = ModelFileError(f"{path}: {error}")
+        for note in getattr(error, "__notes__", ()):  # a caret under what is wrong
+            told.add_note(note)
+        raise told from error
 
 
 def _model_file(data: Mapping[str, Any], path: Path) -> ModelFile:
@@ -123,16 +139,18 @@ def _model_file(data: Mapping[str, Any], path: Path) -> ModelFile:
 
 
 def _measurements(row: Any, path: Path) -> Measurements:
-    if not isinstance(row, dict) or set(row) - {"tags", "match"}:
-        raise ModelFileError(f"{path}: measure is [[measure]] with tags and match")
-    tags = _of(row, "tags", list, path)
-    if not all(isinstance(tag, str) for tag in tags):
+    if not isinstance(row, dict) or set(row) - {"tags", "match", "gpu"}:
+        raise ModelFileError(f"{path}: measure is [[measure]] with tags, match and gpu")
+    tags, gpu = _of(row, "tags", list, path), _of(row, "gpu", list, path, [])
+    if not all(isinstance(tag, str) for tag in (*tags, *gpu)):
         raise ModelFileError(f"{path}: tags must be texts")
     match = _of(row, "match", str, path, MatchCondition.SUPERSET.value)
     conditions = {condition.value: condition for condition in MatchCondition}
     if match not in conditions:
         raise ModelFileError(f"{path}: match must be one of {', '.join(conditions)}, got {match!r}")
-    return Measurements(tags=tuple(tags), match=conditions[match])
+    if not all(tag.partition(":")[1] for tag in gpu):
+        raise ModelFileError(f"{path}: gpu holds ARGUMENT:VALUE tags only, got {gpu}")
+    return Measurements(tags=tuple(tags), match=conditions[match], gpu=tuple(gpu))
 
 
 def _check_features(model: Model) -> None:

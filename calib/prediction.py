@@ -131,6 +131,7 @@ def program_of(
         sizes=sizes,
         name_of=_named_as(traces[0]),
         loads_in_flight=settings.loads_in_flight,
+        ends_with_barrier=_ends_with_barrier(machine, settings.mode),
         launch=_launch(kernel, traces[0]),
     )
     trips = {**turns_from_trace(program, traces[0], settings.trips), **settings.trips}
@@ -282,6 +283,15 @@ def _named_as(trace: Trace) -> Any:
         return found
 
     return name_of
+
+
+def _ends_with_barrier(machine: Machine, mode: Mode) -> bool:
+    """Whether a group's last blocks count as held together.
+
+    A group's room is free when all of it has ended. The paper says so where registers are given to whole
+    groups, up to compute capability 1.3, and not of later devices (section 2.5).
+    """
+    return mode != "paper" or machine.residency.register_allocation == "group"
 
 
 def _launch(kernel: Any, trace: Trace) -> int:

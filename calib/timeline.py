@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from calib.prediction import Prediction
+from calib.round_robin import Events
 from calib.time_model import timeline
 
 MOST_SUBGROUPS = 10
@@ -30,20 +32,20 @@ def draw(found: Prediction, *, rounds: int = 2) -> Figure:
     blocks = inputs.program.blocks
     end = happened.end_cycles
     used: set[int] = set()
+    released = _released(happened, resident.subgroups_per_group)
     for row, subgroup in enumerate(shown):
         mine = happened.subgroup == subgroup
         places = happened.block[mine]
         starts, issued = happened.start_cycles[mine], happened.issued_cycles[mine]
         ready = happened.ready_cycles[mine]
-        following = np.append(starts[1:], ready[-1:])
-        for place, start, done, there, next_ in zip(
-            places, starts, issued, ready, following, strict=True
+        for place, start, done, there, free in zip(
+            places, starts, issued, ready, released[subgroup], strict=True
         ):
             number = order[int(place)]
             used.add(number)
             axes.barh(row, there - done, left=done, height=0.34, color=WAIT)
-            if blocks[number].barrier and next_ > there:
-                axes.barh(row, next_ - there, left=there, height=0.34, color=BARRIER)
+            if blocks[number].barrier and free > there:
+                axes.barh(row, free - there, left=there, height=0.34, color=BARRIER)
             axes.barh(
                 row,
                 max(done - start, 0.002 * end),
@@ -72,12 +74,20 @@ def draw(found: Prediction, *, rounds: int = 2) -> Figure:
     ][:8]
     handles += [
         Patch(color=WAIT, label="waits for its data"),
-        Patch(color=BARRIER, label="waits at a barrier (white: others have the core)"),
+        Patch(color=BARRIER, label="waits for its group (white: others have the core)"),
     ]
     axes.legend(
         handles=handles, loc="upper center", bbox_to_anchor=(0.5, -0.14), ncol=2, fontsize=7
     )
     return figure
+
+
+def _released(happened: Events, tlp: int) -> npt.NDArray[np.float64]:
+    """(n_subgroup, n_step) when the data of the whole group of a sub-group are there, step by step."""
+    order = np.lexsort((happened.start_cycles, happened.subgroup))
+    n = int(happened.subgroup.max()) + 1
+    ready = happened.ready_cycles[order].reshape(n // tlp, tlp, -1)
+    return np.repeat(ready.max(axis=1), tlp, axis=0)
 
 
 def save(found: Prediction, path: Path) -> None:

@@ -168,6 +168,13 @@ def device_title(context: Any) -> str:
     return f"{device.platform.name.strip()}: {device.name.strip()}"
 
 
+def is_gpu(context: Any) -> bool:
+    """Whether a context's device says that it is a GPU."""
+    import pyopencl as cl
+
+    return bool(context.devices[0].type & cl.device_type.GPU)
+
+
 def driver(context: Any) -> str:
     """The platform's version and the driver's, as the device tells them."""
     device = context.devices[0]

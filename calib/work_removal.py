@@ -2,7 +2,7 @@
 
 Seed 000, section 7.1.1 and Algorithm 3. Every instruction with a load to keep becomes
 
-    read_tgt = read_tgt + a[...] + ...
+    read_tgt = read_tgt + a[...]    or    read_tgt = a[...] + b[...] + ... + read_tgt
 
 within the loops, the branches and the grid of the original; arithmetic, local memory and barriers
 go. A global store that is kept stores read_tgt; where none is left behind the last load, each
@@ -206,7 +206,9 @@ class _Removal:
         parts = []
         if found:
             name = self.ids(f"read_{instruction.id}")
-            parts.append(Assignment(target, p.Sum((target, *found)), id=name, **common))
+            # Several loads are added up before the one addition that waits for the last.
+            terms = (target, *found) if len(found) == 1 else (*found, target)
+            parts.append(Assignment(target, p.Sum(terms), id=name, **common))
         if keeps_store:
             parts.append(
                 Assignment(first, target, id=self.ids(f"write_{instruction.id}"), **common)

@@ -13,6 +13,8 @@ import click
 PAPERS = {
     "hardware": "experiments.hardware.studies",
     "history": "experiments.history.studies",
+    "lhf": "experiments.lhf.studies",
+    "perflex": "experiments.perflex.studies",
     "stochastic": "experiments.stochastic",
 }
 """The module of each paper, or of the comparison with measured hardware: its TITLE and FIGURES."""

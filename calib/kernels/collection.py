@@ -124,7 +124,7 @@ class MeasurementKernel(Built):
 class Generator:
     """A kernel creation function with the tags that choose it.
 
-    tags : filter tags; the first word of the builder's docstring line says what it makes
+    tags : filter tags; the builder's docstring says what it makes
     arguments : name -> allowable values; the builder takes all of them as keywords
     """
 
@@ -135,7 +135,7 @@ class Generator:
 
     @property
     def description(self) -> str:
-        return (self.build.__doc__ or "").strip().split("\n")[0]
+        return " ".join((self.build.__doc__ or "").split("\n\n")[0].split())
 
     def generate(self, given: Mapping[str, tuple[str, ...]]) -> list[MeasurementKernel]:
         """One kernel for every combination of the values that `given` leaves."""

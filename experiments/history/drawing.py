@@ -22,7 +22,7 @@ def iterations(path: Path, title: str, greedy: Sequence[float], by_history: Sequ
     axes.plot(number, greedy, "s", color=COLOURS[1], label="greedy (dashed: its mean)")
     axes.plot(number, by_history, "o-", color=COLOURS[0], label="earliest finish by history")
     axes.set(xlabel="iteration", ylabel="GFlop/s", title=f"Tiled LU, {title}")
-    axes.set_ylim(bottom=0)
+    axes.set_ylim(0, 1.08 * max(*greedy, *by_history))
     axes.set_xticks(list(number))
     axes.grid(alpha=0.2)
     figure.legend(loc="outside lower center", ncols=2)

@@ -93,11 +93,19 @@ def test_a_launch_costs_less_than_five_microseconds_more(store: Store, name: str
             launch()
         queue.finish()
 
-    whole = [_us(finished, 1) / LAUNCHES for _ in range(5)]
+    whole, recorded = [], []
+    for _ in range(9):  # in turn, so that what else runs meets both
+        whole.append(_us(finished, 1) / LAUNCHES)
+        recorder = Recorder(store)
+        recorder.start()
+        recorded.append(_us(finished, 1) / LAUNCHES)
+        recorder.stop()
+    longer = statistics.median(r - w for w, r in zip(whole, recorded, strict=True))
     print(
         f"\n{name}: {statistics.median(extra):.2f} us a launch more (quartiles"
         f" {np.quantile(extra, 0.25):.2f} to {np.quantile(extra, 0.75):.2f}); event query and write"
-        f" {statistics.median(query):.1f} us, in the background; a whole launch is {statistics.median(whole):.0f} us"
+        f" {statistics.median(query):.1f} us, in the background; a whole launch is {statistics.median(whole):.0f} us,"
+        f" recorded {longer:.1f} us more by the wall clock, the background's share in it"
     )
     assert statistics.median(extra) < LIMIT_US
 

@@ -75,6 +75,7 @@ def test_sizes_share_one_kernel(name: str) -> None:
 @pytest.mark.parametrize("generator", ALL_GENERATORS, ids=lambda g: g.name)
 def test_every_generator_says_what_it_makes(generator: Generator) -> None:
     assert len(generator.description) > 20
+    assert generator.description.endswith((".", ")"))
     assert all(tag.isidentifier() for tag in generator.tags)
     assert generator.arguments
 

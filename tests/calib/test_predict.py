@@ -133,6 +133,16 @@ def test_reuse_in_caches_is_what_the_paper_leaves_out() -> None:
     assert printed.estimate.mean > 3 * fed.estimate.mean
 
 
+@pytest.mark.parametrize(
+    ("machine", "mode", "held"),
+    [("v100", "simulated", True), ("v100", "paper", False), ("c1060", "paper", True)],
+)
+def test_who_ends_with_a_barrier(machine: str, mode: str, held: bool) -> None:
+    """Section 2.5: an implicit one on compute capability 1.x, none later."""
+    found = predicted(matmul.naive(n=32, tile=8), load_machine(machine), mode=mode, trials=1)
+    assert found.program.blocks[-1].barrier == held
+
+
 def test_a_stream_is_bound_by_dram_and_takes_its_bytes() -> None:
     n = 1 << 22
     found = predicted(stream.triad(n=n), registers=32)

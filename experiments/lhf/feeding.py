@@ -1,0 +1,63 @@
+"""Replays of a kernel known by its addresses, as what feeds its predicted time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from calib.access_costs import AccessCosts, access_costs
+from calib.time_model import Residents, residents
+from experiments.hardware.affine import AffineKernel, affine_trace
+from experiments.hardware.volumes import Snapshot
+from memsim.machine import Machine
+from memsim.occupancy import resident_groups
+from memsim.replayer import replay
+from memsim.trace import Trace
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fed:
+    """What the replays of one kernel give."""
+
+    costs: AccessCosts
+    resident: Residents
+    trace: Trace
+
+
+def feed(
+    kernel: AffineKernel,
+    machine: Machine,
+    positions: Sequence[float],
+    trials: int,
+    snapshot: Snapshot,
+    *,
+    groups_per_core: int | None = None,
+) -> Fed:
+    """Replays of snapshots at several places of the launch, trials taking turns.
+
+    trials : at least one a place
+    """
+    probe = affine_trace(kernel, np.zeros(1, np.int64), machine.subgroup_size)
+    occupancy = resident_groups(machine, probe.launch, groups_per_core=groups_per_core)
+    wave = occupancy.groups_per_core * machine.n_cores
+    waves = max(2, min(snapshot.waves, kernel.n_groups // wave))
+    traces = []
+    for position in positions:
+        start = int(max(kernel.n_groups - waves * wave, 0) * position) // wave * wave
+        ids = np.arange(start, min(start + waves * wave, kernel.n_groups), dtype=np.int64)
+        traces.append(affine_trace(kernel, ids, machine.subgroup_size))
+    result = replay(
+        traces,
+        machine,
+        trials=max(trials, len(traces)),
+        deviation=False,
+        warmup_waves=min(snapshot.warmup, waves - 1),
+        groups_per_core=groups_per_core,
+    )
+    return Fed(
+        costs=access_costs(traces, result, machine),
+        resident=residents(machine, probe.launch, occupancy),
+        trace=traces[0],
+    )

@@ -1,0 +1,69 @@
+"""MI250X (one die): times of the 7-point fp64 Laplacian of amd/amd-lab-notes, predicted from addresses."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+from calib.basic_blocks_trace import blocks_from_trace
+from calib.time_model import Timing, simulated_inputs, time_of
+from experiments.hardware import drawing
+from experiments.hardware.comparison import errors, half_width
+from experiments.hardware.laplacian import SNAPSHOT, Variant, laplacian, machine_for
+from experiments.hardware.measured import rows, source
+from experiments.lhf.feeding import feed
+from experiments.reproduction import Case, Figure
+from memsim.errors import SnapshotWarning
+from memsim.machine import load_machine
+
+POSITION = 0.53
+OPERATIONS = {"fp64_fma": 1.0}
+"""Per loaded value: each is added to a sum once, times a constant."""
+QUICK = 5
+TRIALS = 3
+
+
+def predicted(variant: Variant) -> Timing:
+    """The time of one launch; blocks are the bulk sequences of its loads."""
+    machine = machine_for(variant, load_machine("mi250x"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SnapshotWarning)
+        found = feed(laplacian(variant), machine, [POSITION], TRIALS, SNAPSHOT)
+    program = blocks_from_trace(found.trace, per_load=OPERATIONS)
+    return time_of(simulated_inputs(program, found.costs, machine), found.resident, machine)
+
+
+def laplacian_times(out: Path, quick: bool) -> Figure:
+    """Ours beside the times that the notes' speedups give."""
+    cases = []
+    listed = rows("mi250x_laplacian_times.csv")
+    for row in listed[::QUICK] if quick else listed:
+        variant = Variant(
+            kernel=int(row["kernel"]),
+            rows=int(row["rows"]),
+            nontemporal=row["nontemporal"] == "1",
+        )
+        timing = predicted(variant)
+        cases.append(
+            Case(
+                figure="mi250x-laplacian",
+                case=variant.name,
+                quantity="time",
+                unit="ms",
+                reference=float(row["time_ms"]),
+                ours=1e3 * timing.estimate.mean,
+                ci95=half_width((1e3 * timing.seconds).tolist()),
+                note=f"bound by {timing.binds}",
+            )
+        )
+    return Figure(
+        reference_name="measured",
+        name="mi250x-laplacian",
+        title="MI250X, 7-point fp64 Laplacian at 512^3: times, nothing fitted",
+        source=source("mi250x_laplacian_times.csv"),
+        cases=cases,
+        findings=[f"time: {errors(cases, 'time')}"],
+        pictures=[
+            drawing.scatter(out / "mi250x-times.png", cases, "MI250X, Laplacian at 512^3: ms")
+        ],
+    )

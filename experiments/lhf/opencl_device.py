@@ -1,0 +1,85 @@
+"""The matrix products on the OpenCL device that is there: whether the predicted order is the measured one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from scipy.stats import spearmanr
+
+import tracegen
+from calib.prediction import Settings, predict
+from calib.timing import device_title, find_context, is_gpu, time_kernel
+from experiments.kernels import matmul
+from experiments.kernels.matmul_volkov import volkov
+from experiments.reproduction import Case, Figure
+from memsim.machine import load_machine
+from tracegen.workload import Workload
+
+HOST = "cpu-pocl"
+"""The shipped description of a CPU; there is none of a GPU that happens to be there."""
+TIE = 0.1
+"""Measured times this close have no order."""
+VARIANTS: dict[str, Callable[[int], Workload]] = {
+    "naive 8x8": lambda n: matmul.naive(n=n, tile=8),
+    "naive 16x16": lambda n: matmul.naive(n=n, tile=16),
+    "tiled 8x8": lambda n: matmul.tiled(n=n, tile=8),
+    "tiled 16x16": lambda n: matmul.tiled(n=n, tile=16),
+    "Volkov 16x4": lambda n: volkov(n=n),
+}
+
+
+def measured_s(workload: Workload) -> float:
+    """The fastest of the trials: other programs only ever make a run longer."""
+    timing = time_kernel(workload.kernel, workload.arguments, trials=9)
+    return float(timing.seconds.min())
+
+
+def order(out: Path, quick: bool) -> Figure:
+    """Each product's measured and predicted time, and the pairs whose order is right."""
+    n = 128 if quick else 256
+    context = find_context()
+    machine = load_machine(HOST)
+    cases = []
+    for name, make in VARIANTS.items():
+        workload = make(n)
+        traces = tracegen.trace_snapshots(workload, machine, snapshots=1, context=context)
+        found = predict(workload, traces, machine, Settings(trials=4))
+        cases.append(
+            Case(
+                figure="opencl-device",
+                case=name,
+                quantity="time",
+                unit="ms",
+                reference=1e3 * measured_s(workload),
+                ours=1e3 * found.timing.estimate.mean,
+                note=f"bound by {found.timing.binds}",
+            )
+        )
+    right, pairs = ordered_pairs(cases)
+    rank = float(spearmanr([c.reference for c in cases], [c.ours for c in cases]).statistic)
+    return Figure(
+        reference_name="measured",
+        name="opencl-device",
+        title=f"Matrix products of {n} x {n} on {device_title(context)}",
+        source=f"measured here, the fastest of 9 runs; ours for the machine {HOST}"
+        + (", which is no GPU" if is_gpu(context) else ""),
+        cases=cases,
+        findings=[
+            f"{right} of {pairs} pairs that differ by more than {TIE:.0%} are in the right order;"
+            f" Spearman {rank:.2f}",
+        ],
+    )
+
+
+def ordered_pairs(cases: list[Case]) -> tuple[int, int]:
+    """Pairs whose predicted order is the measured one, of those that differ by more than a tie."""
+    right = pairs = 0
+    times = [(float(case.reference or 0), float(case.ours or 0)) for case in cases]
+    for k, (measured, ours) in enumerate(times):
+        for other, predicted in times[:k]:
+            if abs(measured - other) <= TIE * min(measured, other):
+                continue
+            pairs += 1
+            right += (measured < other) == (ours < predicted)
+    return right, pairs

@@ -1,0 +1,132 @@
+"""The pictures of perflex."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator
+
+from experiments.perflex.evaluation import MODELS, Evaluation
+
+Floats = npt.NDArray[np.float64]
+Mask = npt.NDArray[np.bool_]
+
+
+def variants(path: Path, evaluation: Evaluation) -> str:
+    """Measured and predicted times over the size, a panel a model, a colour a variant."""
+    figure = Figure(figsize=(3.1 * len(MODELS), 3.6), layout="constrained")
+    panels: Any = figure.subplots(1, len(MODELS), sharey=True)
+    labels = list(dict.fromkeys(evaluation.labels))
+    rows = np.array(evaluation.labels)
+    for panel, model in zip(panels, MODELS, strict=True):
+        for index, label in enumerate(labels):
+            mine = rows == label
+            sizes = evaluation.sizes[mine]
+            panel.plot(
+                sizes,
+                1e3 * evaluation.measured[mine],
+                "o-",
+                color=f"C{index}",
+                label=label,
+                markersize=4,
+            )
+            panel.plot(
+                sizes,
+                1e3 * evaluation.predicted[model][mine],
+                "x--",
+                color=f"C{index}",
+                markersize=6,
+            )
+        panel.set_yscale("log")
+        panel.set_xscale("log")
+        ticks = np.unique(evaluation.sizes)
+        panel.set_xticks(ticks, [str(tick) for tick in ticks], fontsize=7)
+        panel.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        panel.yaxis.set_major_formatter("{x:g}")
+        panel.minorticks_off()
+        panel.set_title(f"{model}: {evaluation.mean_error(model):.1%}", fontsize=9)
+        panel.set_xlabel(evaluation.application.size)
+    panels[0].set_ylabel("ms; circles measured, crosses predicted")
+    panels[0].legend(fontsize=7)
+    figure.savefig(path, dpi=130)
+    return path.name
+
+
+def lines(
+    path: Path,
+    x: Sequence[float] | Floats,
+    curves: Mapping[str, Floats],
+    *,
+    title: str,
+    xlabel: str,
+    ylabel: str,
+    logarithmic: bool = False,
+    band: tuple[float, float] | None = None,
+) -> str:
+    """Curves over one axis; those whose name begins with `measured` as circles.
+
+    band : heights between which the axis is shaded
+    """
+    figure = Figure(figsize=(6, 4), layout="constrained")
+    axes = figure.add_subplot()
+    for name, y in curves.items():
+        axes.plot(
+            x,
+            y,
+            "o" if name.startswith("measured") else "-" if len(x) > 20 else ".-",
+            label=name,
+            markersize=5,
+        )
+    if logarithmic:
+        axes.set_yscale("log")
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axes.yaxis.set_major_formatter("{x:g}")
+        axes.minorticks_off()
+    if band is not None:
+        axes.axhspan(*band, color="#dddddd", lw=0, label="paper")
+    axes.set(title=title, xlabel=xlabel, ylabel=ylabel)
+    axes.title.set_fontsize(10)
+    axes.legend(fontsize=8)
+    figure.savefig(path, dpi=150)
+    return path.name
+
+
+def bars(path: Path, groups: Mapping[str, Mapping[str, float]], title: str, ylabel: str) -> str:
+    """A group of bars a name, a bar an entry."""
+    figure = Figure(figsize=(1.5 + 1.3 * len(groups), 4), layout="constrained")
+    axes = figure.add_subplot()
+    entries = list(dict.fromkeys(name for each in groups.values() for name in each))
+    width = 0.8 / len(entries)
+    for index, entry in enumerate(entries):
+        heights = [each.get(entry, np.nan) for each in groups.values()]
+        places = np.arange(len(groups)) + (index - (len(entries) - 1) / 2) * width
+        axes.bar(places, heights, width, label=entry)
+    axes.set_xticks(np.arange(len(groups)), list(groups), fontsize=8)
+    axes.set(title=title, ylabel=ylabel)
+    axes.title.set_fontsize(10)
+    axes.legend(fontsize=8)
+    figure.savefig(path, dpi=150)
+    return path.name
+
+
+def rates(path: Path, values: Mapping[str, float], halves: Mapping[str, float], title: str) -> str:
+    """A bar a parameter on a logarithmic axis, with its interval."""
+    figure = Figure(figsize=(6, 0.8 + 0.3 * len(values)), layout="constrained")
+    axes = figure.add_subplot()
+    rows = np.arange(len(values))
+    lengths = np.array(list(values.values()))
+    reach = np.array([halves.get(name, 0.0) for name in values])
+    low = np.minimum(reach, 0.9 * lengths)  # an interval that holds 0 has no place on this axis
+    axes.barh(rows, lengths, xerr=[low, reach], capsize=2)
+    axes.set_yticks(rows, list(values), fontsize=8)
+    axes.invert_yaxis()
+    axes.set_xscale("log")
+    axes.set(title=title, xlabel="seconds a count, with 95 % interval")
+    axes.title.set_fontsize(10)
+    figure.savefig(path, dpi=150)
+    return path.name

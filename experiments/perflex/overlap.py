@@ -1,0 +1,154 @@
+"""Figures 4 and 5: the step that can be differentiated, and what hides behind one global load."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from calib.feature_values import EvaluationContext
+from calib.fit import Fit, fit_model
+from calib.gather import gather_feature_values
+from calib.model import Model
+from calib.scaling import scale_features_by_output
+from calib.timing import device_title, feature_name, find_context
+from experiments.perflex import drawing
+from experiments.perflex.applications import LINEAR, OVERLAP, kernels
+from experiments.perflex.evaluation import FULL, QUICK
+from experiments.reproduction import Case, Figure
+
+EDGES = (2.0, 8.0, 32.0)
+MOVES = (0, 1, 2, 3, 4, 6, 8, 10, 12, 16, 20)
+COSTS = {  # a move is one local load and one store; the kernel's first stores are no moves
+    "c_gmem": "p_g * f_mem_access_global_float32",
+    "c_onchip": "p_l * f_mem_access_local_float32_load",
+    "c_overhead": "p_launch * f_sync_kernel_launch",
+}
+
+
+def figure_4(out: Path, quick: bool) -> Figure:
+    """s(x) and s~(x), and how far a maximum taken with s~ is from the maximum."""
+    x = np.linspace(-1, 1, 401)
+    model = Model("f_time", "overlap(f_a, f_b, p_edge)")
+    curves = {"step s(x)": (x >= 0).astype(np.float64)}
+    cases = []
+    for edge in EDGES:
+        curves[f"p_edge = {edge:g}"] = (np.tanh(edge * x) + 1) / 2
+        # Costs 1 + x and 1 - x: their difference over their sum is x.
+        told = model.evaluate({"p_edge": edge}, {"f_a": 1 + x, "f_b": 1 - x})
+        cases.append(
+            Case(
+                figure="figure-4",
+                case=f"p_edge = {edge:g}",
+                quantity="largest error",
+                unit="%",
+                reference=None,
+                ours=float(100 * np.max(1 - told / np.maximum(1 + x, 1 - x))),
+                note="of max(c_gmem, c_onchip), too small, at every ratio of the two",
+            )
+        )
+    return Figure(
+        name="figure-4",
+        title="Figure 4: the step function and its differentiable stand-in",
+        source="Stevens and Klöckner, equations (4) to (6); the text lost the figure's p_edge",
+        cases=cases,
+        findings=[
+            "x is the costs' difference over their sum, so that p_edge means the same in calibration"
+            " and in prediction, whatever the size."
+        ],
+        pictures=[
+            drawing.lines(
+                out / "figure-4.png",
+                x,
+                curves,
+                title="s~(x) = (tanh(p_edge x) + 1) / 2",
+                xlabel="x = (c_gmem - c_onchip) / (c_gmem + c_onchip)",
+                ylabel="visible part of c_gmem",
+            )
+        ],
+    )
+
+
+def figure_5(out: Path, quick: bool) -> Figure:
+    """One global load, m moves in local memory, one global store a work-item."""
+    effort = QUICK if quick else FULL
+    context = find_context()
+    moves = MOVES[::2] if quick else MOVES
+    rows = kernels(
+        (("overlap_ratio", "dtype:float32", "n:131072", f"m:{','.join(map(str, moves))}"),)
+    )
+    models = {
+        name: Model(feature_name(), expression, costs=COSTS)
+        for name, expression in (("linear", LINEAR), ("overlap", OVERLAP))
+    }
+    table = gather_feature_values(
+        (feature_name(), *models["overlap"].input_features),
+        rows,
+        context=EvaluationContext(
+            cl_context=context, timing_trials=effort.trials, statistic="minimum"
+        ),
+        rounds=effort.rounds,
+        longest_s=effort.longest_s,
+    )
+    scaled = scale_features_by_output(table)
+    fits = {
+        name: fit_model(model, scaled, nonnegative=True, singular="report")
+        for name, model in models.items()
+    }
+    m = np.array(moves)
+    hidden, slope = _hidden(m, np.asarray(table.outputs))
+    better = min(fits, key=lambda name: fits[name].mean_error)
+    return Figure(
+        name="figure-5",
+        title="Figure 5: local moves behind one global load and one store",
+        source="Stevens and Klöckner, section 7.4",
+        cases=[
+            Case(
+                figure="figure-5",
+                case=device_title(context),
+                quantity="hidden moves",
+                unit="",
+                reference=None,
+                ours=hidden,
+                note="paper: 4 to 12 on Titan V, Titan X, R9 Fury; very little on K40c, C2070."
+                f" (t(0) - t of the line through m >= {moves[len(moves) // 2]} at 0) / its slope,"
+                f" {1e6 * slope:.3g} us a move",
+            ),
+            *(_error(name, fit) for name, fit in fits.items()),
+        ],
+        findings=[f"The {better} model is the nearer one."],
+        pictures=[
+            drawing.lines(
+                out / "figure-5.png",
+                m,
+                {"measured": 1e3 * np.asarray(table.outputs)}
+                | {
+                    f"{name}: {fit.mean_error:.1%}": 1e3 * fit.model.evaluate(fit, table.values)
+                    for name, fit in fits.items()
+                },
+                title=f"Local moves a global load\n{device_title(context)}",
+                xlabel="moves in local memory a global access",
+                ylabel="ms",
+            )
+        ],
+    )
+
+
+def _hidden(moves: drawing.Floats, seconds: drawing.Floats) -> tuple[float, float]:
+    """Moves that take no time behind the load, and seconds a move where the moves are what counts."""
+    many = moves >= moves[len(moves) // 2]
+    slope, offset = np.polyfit(moves[many], seconds[many], 1)
+    return float((seconds[0] - offset) / slope), float(slope)
+
+
+def _error(name: str, fit: Fit) -> Case:
+    return Case(
+        figure="figure-5",
+        case=f"{name} model",
+        quantity="error",
+        unit="%",
+        reference=None,
+        ours=100 * fit.mean_error,
+        note="in calibration, geometric mean"
+        + (f"; held at 0: {', '.join(fit.at_bound)}" if fit.at_bound else ""),
+    )

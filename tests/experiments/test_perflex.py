@@ -1,0 +1,158 @@
+"""The Perflex reproduction: its formulas on made-up data, its tables against the paper's closed forms."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from calib.feature_table import FeatureTable
+from calib.fit import fit_model
+from calib.model import Model
+from experiments.perflex import hiding, overlap, puzzle, studies, tables
+from experiments.perflex.applications import APPLICATIONS, LINEAR, OVERLAP
+from experiments.perflex.evaluation import MODELS, Evaluation
+from experiments.reproduction import reproduce
+from memsim.machine import load_machine
+
+pytestmark = pytest.mark.filterwarnings("ignore::loopy.diagnostic.LoopyWarning")
+
+COSTS = {"c_gmem": "p_g * f_mem", "c_onchip": "p_o * f_op", "c_overhead": "p_l * f_launch"}
+
+
+def made_up(hidden: float) -> Evaluation:
+    """The matrix products, taking 1 s a unit of f_mem and of f_op, of which a part is hidden."""
+    application = APPLICATIONS["matmul"]
+    tests, stripped = application.kernels("test"), application.kernels("stripped")
+    size = np.array([kernel.variant["n"] for kernel in tests], np.float64)
+    plain = np.array([not kernel.variant["prefetch"] for kernel in tests])
+    # Calibration: global memory, on-chip work and a launch, each by itself.
+    memory = np.concatenate([[100.0, 0.0, 0.0], size, size[-2:]])
+    onchip = np.concatenate([[0.0, 100.0, 0.0], np.where(plain, size / 2, size), [0.0, 0.0]])
+    seconds = memory + onchip + 1.0
+    part = np.array(["micro"] * 3 + ["test"] * len(tests) + ["stripped"] * 2)
+    seconds[part == "test"] -= hidden * onchip[part == "test"]
+    model = Model("f_time", LINEAR, costs=COSTS)
+    table = FeatureTable(
+        output="f_time",
+        kernels=tuple(f"k{row}" for row in range(len(part))),
+        values={"f_time": seconds, "f_mem": memory, "f_op": onchip, "f_launch": 0 * memory + 1},
+    )
+    fit = fit_model(model, table.rows(part == "micro"), nonnegative=True)
+    told = model.evaluate(fit, table.rows(part == "test").values)
+    return Evaluation(
+        application=application,
+        device="none",
+        table=table,
+        part=part,
+        tests=tuple(tests),
+        stripped=tuple(stripped),
+        fits={"linear": fit},
+        predicted={"linear": told, "overlap": told},
+    )
+
+
+@pytest.mark.parametrize("share", [0.0, 0.25, 1.0])
+def test_what_is_hidden_is_found(share: float) -> None:
+    found = hiding.of(made_up(share))
+    assert [each.label for each in found] == ["prefetch", "no prefetch"]
+    for each in found:
+        # The launch stands in both times, so that only the on-chip work is left over.
+        assert each.hidden == pytest.approx(share, abs=1e-9)
+    assert found[0].onchip_s == pytest.approx(144)
+    assert found[1].onchip_s == pytest.approx(72)
+
+
+def test_variants_are_ranked_size_by_size() -> None:
+    right = made_up(0.0)
+    assert right.ranked("linear") == (3, 3, 3)
+    assert right.mean_error("linear") < 1e-9
+    told = right.predicted["linear"].copy()
+    at = right.sizes == 112
+    told[at] = told[at][::-1]
+    wrong = dataclasses.replace(right, predicted={"linear": told})
+    assert wrong.ranked("linear") == (2, 2, 3)
+
+
+def test_moves_that_a_load_hides() -> None:
+    moves = np.arange(0, 22, 2)
+    told, slope = overlap._hidden(moves, np.maximum(8.0, 2.0 * moves))
+    assert (told, slope) == (pytest.approx(4), pytest.approx(2))
+    told, _ = overlap._hidden(moves, 8.0 + 2.0 * moves)
+    assert told == pytest.approx(0)
+
+
+def test_the_step_by_its_closed_form(tmp_path: Path) -> None:
+    """max - told = |x| (1 - tanh(p |x|)) of costs 1 + x and 1 - x."""
+    figure = overlap.figure_4(tmp_path, True)
+    x = np.linspace(0, 1, 201)
+    for case, edge in zip(figure.cases, overlap.EDGES, strict=True):
+        exact = np.max(x * (1 - np.tanh(edge * x)) / (1 + x))
+        assert case.ours == pytest.approx(100 * exact, rel=1e-6)
+    assert (tmp_path / "figure-4.png").stat().st_size > 1000
+    assert "overlap" in OVERLAP
+
+
+def test_table_1_is_the_papers(tmp_path: Path) -> None:
+    figure = tables.table_1(tmp_path, True)
+    assert len(figure.cases) == 12
+    for case in figure.cases:
+        assert case.ours == case.reference, case
+
+
+def test_the_access_patterns_are_as_many_as_the_papers(tmp_path: Path) -> None:
+    for case in tables.figure_6(tmp_path, True).cases:
+        assert case.ours == case.reference, case
+
+
+@pytest.mark.parametrize("name", sorted(APPLICATIONS))
+def test_sizes_for_either_device_are_apart(name: str) -> None:
+    """No model is tested at a size that it was fitted to."""
+    application = APPLICATIONS[name]
+    for on_gpu in (False, True):
+        parts: dict[str, list[Any]] = {
+            part: application.kernels(part, on_gpu=on_gpu) for part in ("own", "test", "stripped")
+        }
+        names = {part: {kernel.name for kernel in each} for part, each in parts.items()}
+        assert not names["own"] & names["test"]
+        assert len(parts["test"]) == 3 * len(application.labels)
+        labels = {application.label(kernel) for kernel in parts["stripped"]}
+        assert labels == set(application.labels.values())
+
+
+def test_b_misses_in_an_l2_that_it_overflows_and_a_does_not() -> None:
+    """The effect of 6.1.1 in small: 1 MB matrices, first an L2 of 96 KB, then one of 3 MB."""
+    plain = load_machine("titan_x")
+    first, second = plain.levels
+    second = dataclasses.replace(second, cores_per_instance=2)
+    small = dataclasses.replace(second, size_bytes=second.size_bytes // 32)
+    tight = dataclasses.replace(plain, n_cores=2, levels=(first, small))
+    roomy = dataclasses.replace(plain, n_cores=2, levels=(first, second))
+    a, b = (puzzle.load(array, 512, tight, 1) for array in "ab")
+    assert a.l2_miss_ratio < 0.25 < 0.75 < b.l2_miss_ratio
+    a, b = (puzzle.load(array, 512, roomy, 1) for array in "ab")
+    assert a.l2_miss_ratio < 0.15
+    assert b.l2_miss_ratio < 0.15
+    # Every load asks L2 for each 32-byte sector of 16 lanes' 64 bytes, twice a sub-group.
+    assert a.l2_bytes == b.l2_bytes == 512**3 / 16 * 4
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_finite_differences_are_measured_fitted_and_drawn(tmp_path: Path) -> None:
+    """The command's quick run of one application, on the device that is here."""
+    said: list[str] = []
+    reproduce(
+        studies.TITLE, studies.FIGURES, tmp_path, only="figure-9", quick=True, echo=said.append
+    )
+    cases = json.loads((tmp_path / "summary.json").read_text())
+    errors = {case["case"]: case["ours"] for case in cases}
+    assert set(MODELS) <= set(errors)
+    assert [case["paper"] for case in cases if case["case"] == "linear"] == [6.7]
+    assert all(np.isfinite(error) and error >= 0 for error in errors.values())
+    assert {path.name for path in tmp_path.glob("*.png")} == {"figure-9.png", "figure-9-parts.png"}
+    assert "Figure 9" in said[0]
