@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 
 PAPERS = {
+    "bbml": "experiments.bbml",
     "hardware": "experiments.hardware.studies",
     "history": "experiments.history.studies",
     "lhf": "experiments.lhf.studies",

@@ -23,8 +23,8 @@ from tracegen.block_counts_text import EVERYONE, Access, Block, Cut, cut_text, l
 from tracegen.buffers import Buffers, buffers
 from tracegen.host import Prepared, prepare
 from tracegen.launch import BoundLaunch
+from tracegen.mark_table import MarkTable
 from tracegen.opencl_c.workload import OpenCLWorkload
-from tracegen.probe import marked_code
 from tracegen.record import AnyWorkload, chosen_context
 from tracegen.workload import Workload
 
@@ -87,13 +87,14 @@ class BlockCounter:
         self.context = chosen_context(context)
         self.loopy = isinstance(workload, Workload)
         self.prepared: Prepared = self._prepared(workload)
+        self.table: MarkTable | None = None
         if isinstance(workload, Workload):
-            result, self.table = marked_code(self.prepared.executor.scheduled)
-            self.text = result.device_code()
+            self.text = self.prepared.executor.result.device_code()
+            self.table = self.prepared.instrumented.table
             options = self.prepared.kernel.options.build_options
             self.options = [options] if isinstance(options, str) else list(options)
         else:
-            self.text, self.table = self.prepared.instrumented.plain, None
+            self.text = self.prepared.instrumented.plain
             self.options = list(self.prepared.launch.builds.options)  # type: ignore[attr-defined]
         self.cuts = {cut.function.name: cut for cut in self._cut()}
         self.blocks = tuple(block for cut in self.cuts.values() for block in cut.blocks)

@@ -125,10 +125,17 @@ def hiding(out: Path, quick: bool) -> Figure:
         }
         for each in found
     }
-    slower = [each.label for each in found if each.stripped_s > each.whole_s]
+    slower = [
+        f"{each.application} {each.label}" for each in found if each.stripped_s > each.whole_s
+    ]
     findings = [
-        "The criterion is: more than half hidden, take the overlap model. It names the nearer of the"
-        f" two models for {sum(decided)} of the {len(decided)} variants for which they differ.",
+        "The criterion is: more than half hidden, take the overlap model. "
+        + (
+            f"It names the nearer of the two models for {sum(decided)} of the {len(decided)}"
+            " variants for which they differ."
+            if decided
+            else "The two models agree on every variant here: there is nothing to choose."
+        ),
         *(
             f"{name}: calibration holds the overlap model's edge at 0, which is the linear model; the"
             " measurement kernels show no overlap."

@@ -103,15 +103,18 @@ def test_calibrate_from_the_command(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert saved.date.startswith("20")
     assert saved.settings["trials"] == 3
     assert json.loads(out.read_text())["data"]["kernels"] == list(saved.table.kernels)
-    told = cli.main(
-        ["predict", "uipick:barrier_pattern", "--model", str(out), "--set", "n_groups=32", "--set", "m=8",
-         "--json", "-"]
-    )  # fmt: skip
-    assert told == 0
+    predict = ["predict", "uipick:barrier_pattern", "--model", str(out)]
+    predict += ["--set", "n_groups=32", "--set", "m=8"]
+    assert cli.main([*predict, "--json", "-"]) == 0
     found = json.loads(capsys.readouterr().out)
     fit = saved.fit
     assert found["value"] == pytest.approx(fit["p_l"] + 32 * fit["p_g"] + 8 * fit["p_b"])
     assert found["low"] <= found["value"] <= found["high"]
+    bar = tmp_path / "bar.png"
+    assert cli.main([*predict, "--png", str(bar)]) == 0
+    assert bar.stat().st_size > 5000
+    assert cli.main([*predict, "--png", str(tmp_path / "bar.txt")]) == 2
+    assert "--png must end in .png, .svg or .pdf" in capsys.readouterr().err
 
 
 def test_too_few_kernels_are_refused_by_the_command(

@@ -174,7 +174,9 @@ def test_batches_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_blocks_follow_each_other() -> None:
     """Edges of the graph lead from entry to end, and counts are kept along them."""
     (cut,) = cut_text(NESTED)
-    followers = {BLOCKS[b.number]: [BLOCKS[f] if f >= 0 else "" for f in b.followers] for b in cut.blocks}
+    followers = {
+        BLOCKS[b.number]: [BLOCKS[f] if f >= 0 else "" for f in b.followers] for b in cut.blocks
+    }
     assert followers["entry"] == ["return", "for's head"]
     assert followers["return"] == [""]
     assert followers["for's test"] == ["for's body", "end"]
@@ -199,4 +201,3 @@ def test_what_cannot_be_counted_is_named() -> None:
         count_blocks(products.gemm(8, 8, 8), 0)
     with pytest.raises(KernelError, match="sub-groups were not counted"):
         _ = count_blocks(products.gemm(8, 8, 8), None).by_subgroups
-

@@ -152,6 +152,18 @@ def test_local_arguments(context: Any) -> None:
     refuse(source, "takes a numpy value of 16 bytes, got an array of float32", context, [4, A[:3]])
 
 
+def test_images(context: Any) -> None:
+    source = """
+    __kernel void k(__read_only image2d_t image, __global float *a)
+    {
+      const sampler_t s = CLK_NORMALIZED_COORDS_FALSE | CLK_ADDRESS_CLAMP | CLK_FILTER_NEAREST;
+      a[0] = read_imagef(image, s, (int2)(0, 0)).x;
+    }
+    """
+    match = r"argument image of kernel k \(.*image2d_t\) cannot be traced: it is no number, struct"
+    refuse(source, match, context, [0, A])
+
+
 @pytest.mark.parametrize(
     ("global_size", "local_size", "match"),
     [

@@ -1,0 +1,194 @@
+"""From block counts to cost: requests to memory, and the cycles that each unit of a core is busy.
+
+What one sub-group does in a block is read off the kernel's instructions; times the number of sub-groups
+that run the block it is the launch's. Index arithmetic is not counted, as compilers share most of it;
+a loop's test is an addition and a comparison.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from calib import throughputs
+from calib.iteration_domains import grid, reach
+from calib.kernel_walk import Walk
+from calib.scheduled import Scheduled, as_kernel_error, schedule
+from memsim.errors import KernelError
+from memsim.machine import Machine
+from tracegen.block_counts import BlockCounter
+from tracegen.block_counts_text import Access, Block
+from tracegen.polyhedral.c_expression import Node, Unreadable, parse
+
+UNITS = {
+    "fp16": "FMA",
+    "fp32": "FMA",
+    "fp64": "FP64",
+    "int32": "ALU",
+    "int64": "ALU",
+    "local": "shared memory",
+    "load": "load and store",
+    "barrier": "ALU",
+}
+"""The unit of an operation, by how its name begins; special functions have one of their own."""
+_KINDS = {
+    "madd": "fma",
+    "add": "add",
+    "mul": "mul",
+    "div": "div",
+    "floordiv": "div",
+    "mod": "div",
+    "minmax": "compare",
+    "shift": "shift",
+    "bitwise": "add",
+}
+"""An operation as calib.kernel_walk names it, as calib.throughputs does; others are special."""
+_COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
+
+
+@dataclass(frozen=True)
+class BlockWork:
+    """What a sub-group does each time that it runs a block.
+
+    requests : accesses to memory;  operations : named as calib.throughputs says
+    """
+
+    block: Block
+    requests: tuple[Access, ...]
+    operations: Mapping[str, int]
+
+
+def block_work(counter: BlockCounter) -> tuple[BlockWork, ...]:
+    """Raises KernelError for OpenCL C, whose instructions are not known."""
+    if not counter.loopy:
+        raise KernelError(
+            "operations and requests of blocks are read from Loopy's instructions; this kernel is"
+            " OpenCL C"
+        )
+    with as_kernel_error(str(counter.prepared.kernel.name)):
+        return _all_work(counter)
+
+
+def _all_work(counter: BlockCounter) -> tuple[BlockWork, ...]:
+    scheduled = schedule(counter.prepared.executor.scheduled)
+    found = []
+    for block in counter.blocks:
+        operations: Counter[str] = Counter()
+        for name in counter.instructions(block):
+            operations.update(_arithmetic(scheduled, name))
+        requests = counter.accesses(block)
+        for access in requests:
+            kind = "load" if access.direction == "load" else "store"
+            operations[f"{access.memory}_{kind}"] += 1
+        operations.update(_control(block, counter))
+        found.append(BlockWork(block, requests, dict(operations)))
+    return tuple(found)
+
+
+def _arithmetic(scheduled: Scheduled, name: str) -> Counter[str]:
+    """Of one instruction; a predicate is evaluated where its `if` stands."""
+    found: Counter[str] = Counter()
+    if name not in scheduled.places:  # a barrier
+        return found
+    instruction = scheduled.kernel.id_to_insn[name]
+    walk = Walk(scheduled)
+    shape = grid(scheduled, scheduled.places[name].launch)
+    walk.instruction(instruction, reach(scheduled, instruction, shape))
+    for seen in walk.ops:
+        if not seen.in_index:
+            bits = "".join(c for c in seen.dtype if c.isdigit())
+            real = seen.dtype.startswith("float")
+            kind = _KINDS.get(seen.name, "special")
+            number_type = f"fp{bits}" if real else f"int{64 if bits == '64' else 32}"
+            found[f"{number_type}_{kind}"] += seen.number
+    return found
+
+
+def requests(
+    work: Sequence[BlockWork], by_subgroups: Sequence[float]
+) -> dict[tuple[str, str, str], float]:
+    """(memory, direction, array) -> requests of sub-groups, given each block's count."""
+    total: dict[tuple[str, str, str], float] = {}
+    for each, count in zip(work, by_subgroups, strict=True):
+        for access in each.requests:
+            key = (access.memory, access.direction, access.array)
+            total[key] = total.get(key, 0) + count
+    return total
+
+
+def busy_cycles(
+    work: Sequence[BlockWork], by_subgroups: Sequence[float], machine: Machine
+) -> dict[str, float]:
+    """Unit -> core clocks in which it is issued to, over all cores together.
+
+    Raises calib.throughputs.ThroughputError where the machine lists no throughput of something.
+    """
+    total: dict[str, float] = {}
+    for each, count in zip(work, by_subgroups, strict=True):
+        if not count:
+            continue
+        for operation, times in each.operations.items():
+            for part, number in _parts(machine, operation).items():
+                unit = _unit(part)
+                cycles = throughputs.cycles_of(machine, part)
+                total[unit] = total.get(unit, 0.0) + count * times * number * cycles
+    return total
+
+
+def _parts(machine: Machine, operation: str) -> dict[str, float]:
+    """An operation as those that the machine lists a throughput of."""
+    if machine.throughputs.get(operation):
+        return {operation: 1.0}
+    made_of = throughputs._PARTS.get(operation)
+    if made_of is None:
+        throughputs.cycles_of(machine, operation)  # says what is missing
+        return {operation: 1.0}
+    total: dict[str, float] = {}
+    for name, count in made_of:
+        for part, number in _parts(machine, name).items():
+            total[part] = total.get(part, 0.0) + count * number
+    return total
+
+
+def _unit(operation: str) -> str:
+    if "special" in operation:
+        return "special functions"
+    return next((unit for start, unit in UNITS.items() if operation.startswith(start)), operation)
+
+
+def _control(block: Block, counter: BlockCounter) -> Counter[str]:
+    """Comparisons of an `if` that ends a block, and what a loop's test does."""
+    found: Counter[str] = Counter()
+    if block.kind == "test":
+        found["int32_compare"] += 1
+        found["int32_add"] += 1
+        return found
+    conditions = {
+        other.controls[-1].text
+        for other in counter.blocks
+        if other.kind in ("then", "else")
+        and other.launch == block.launch
+        and other.number in block.followers
+    }
+    for text in conditions:
+        try:
+            found["int32_compare"] += _comparisons(parse(text))
+        except Unreadable:
+            found["int32_compare"] += 1
+    return found
+
+
+def _comparisons(tree: Node) -> int:
+    own = tree.kind == "binary" and tree.text in _COMPARISONS
+    return int(own) + sum(_comparisons(child) for child in tree.children)
+
+
+def total_operations(work: Sequence[BlockWork], by_subgroups: Sequence[Any]) -> Counter[str]:
+    """Operation -> instructions of sub-groups."""
+    total: Counter[str] = Counter()
+    for each, count in zip(work, by_subgroups, strict=True):
+        for operation, times in each.operations.items():
+            total[operation] += int(count) * times
+    return total

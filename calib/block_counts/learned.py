@@ -1,0 +1,250 @@
+"""A learned count: the model that cross-validation prefers, its interval, and whether it was asked beyond.
+
+Intervals come from an ensemble: each member is fitted to samples drawn with replacement, and the
+relative errors of members on the samples that they did not see are added to what they predict. A
+polynomial's members have its terms and coefficients of their own, so that an interval says nothing of
+terms that only show beyond the samples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from calib.block_counts.network import Model, NetworkOptions, fit_network
+from calib.block_counts.regressions import (
+    Polynomial,
+    fit_polynomial,
+    fit_power_law,
+    refit_polynomial,
+)
+from calib.block_counts.samples import FloatArray, SampleError, Samples
+
+Kind = Literal["network", "network (exp)", "power law", "polynomial", "constant"]
+Purpose = Literal["within", "beyond"]
+FOLDS = 4
+MEMBERS = 16
+NETWORK_MEMBERS = 6
+"""Networks take longest; their spread between seeds is seen from a few."""
+LEVEL = 0.95
+NEIGHBOURS = 300
+"""Errors of members that an interval rests on: with 16 members some 50 samples' worth."""
+
+Fit = Callable[[FloatArray, FloatArray], Model]
+Rows = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Constant:
+    """Always the same count."""
+
+    value: float
+
+    def predict(self, inputs: FloatArray) -> FloatArray:
+        return np.full(len(inputs), self.value)
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """Counts with an interval of 95 %, (n,) each.
+
+    outside : (n, n_input) bool, inputs beyond those that were trained on
+    warning : "" or a sentence that names them
+    """
+
+    mean: FloatArray
+    low: FloatArray
+    high: FloatArray
+    outside: npt.NDArray[np.bool_]
+    warning: str
+
+
+@dataclass(frozen=True)
+class LearnedCount:
+    """A block's count, learned.
+
+    errors : of each kind that was tried, the normalised error of cross-validation
+    members : fitted to resampled data
+    unseen : (n, 2) of samples that a member did not see: what it predicted, and the relative error
+    """
+
+    block: str
+    names: tuple[str, ...]
+    kind: Kind
+    model: Model
+    errors: Mapping[Kind, float]
+    members: tuple[Model, ...]
+    unseen: FloatArray
+    least: FloatArray
+    most: FloatArray
+
+    def predict(self, inputs: FloatArray) -> Prediction:
+        """Raises SampleError for inputs of another number of columns, or that are not positive."""
+        inputs = np.atleast_2d(np.asarray(inputs, np.float64))
+        if inputs.shape[1] != len(self.names):
+            raise SampleError(
+                f"{self.block} is predicted from {', '.join(self.names)}: {len(self.names)} inputs,"
+                f" got {inputs.shape[1]}"
+            )
+        if not (inputs > 0).all():
+            raise SampleError(f"inputs of {self.block} must be positive")
+        mean = self.model.predict(inputs)
+        spread = np.array([member.predict(inputs) for member in self.members])
+        low, high = np.empty(len(inputs)), np.empty(len(inputs))
+        tail = (1 - LEVEL) / 2
+        for row in range(len(inputs)):
+            every = spread[:, row, None] * (1 + self._errors_near(mean[row]))
+            low[row], high[row] = np.quantile(every, (tail, 1 - tail))
+        outside = (inputs < self.least) | (inputs > self.most)
+        return Prediction(
+            mean,
+            np.maximum(np.minimum(low, mean), 0),
+            np.maximum(high, mean),
+            outside,
+            self._warning(inputs, outside),
+        )
+
+    def _errors_near(self, count: float) -> FloatArray:
+        """Relative errors at the counts next to this one: large counts err less than small ones."""
+        if len(self.unseen) <= NEIGHBOURS:
+            return self.unseen[:, 1]
+        away = np.abs(np.log(self.unseen[:, 0] / max(count, 1e-9)))
+        near: FloatArray = self.unseen[np.argpartition(away, NEIGHBOURS)[:NEIGHBOURS], 1]
+        return near
+
+    def _warning(self, inputs: FloatArray, outside: npt.NDArray[np.bool_]) -> str:
+        parts = []
+        for k, name in enumerate(self.names):
+            if outside[:, k].any():
+                far = inputs[outside[:, k], k]
+                parts.append(
+                    f"{name} = {far.min():g}..{far.max():g}"
+                    if len(far) > 1
+                    else f"{name} = {far[0]:g}"
+                )
+                parts[-1] += f" (trained on {self.least[k]:g}..{self.most[k]:g})"
+        return f"outside the trained range: {', '.join(parts)}" if parts else ""
+
+
+def fits(
+    kinds: Sequence[Kind] = ("network", "power law", "polynomial"),
+    options: NetworkOptions | None = None,
+) -> dict[Kind, Fit]:
+    """How each kind is fitted."""
+    options = options or NetworkOptions()
+    exponential = NetworkOptions(**{**options.__dict__, "output": "exponential"})
+    known: dict[Kind, Fit] = {
+        "network": lambda x, y: fit_network(x, y, options),
+        "network (exp)": lambda x, y: fit_network(x, y, exponential),
+        "power law": fit_power_law,
+        "polynomial": fit_polynomial,
+    }
+    unknown = [kind for kind in kinds if kind not in known]
+    if unknown:
+        raise SampleError(f"kind must be one of {', '.join(known)}, got {unknown[0]!r}")
+    return {kind: known[kind] for kind in kinds}
+
+
+def learn(
+    given: Samples,
+    column: int,
+    purpose: Purpose = "within",
+    kinds: Mapping[Kind, Fit] | None = None,
+    seed: int = 0,
+    *,
+    ensemble: bool = True,
+) -> LearnedCount:
+    """Learns one block's count.
+
+    purpose : what cross-validation tries: leaving out samples anywhere, or those with the largest
+        inputs, for predictions beyond them
+    ensemble : without it intervals are as wide as nothing, and it takes a fraction of the time
+    Raises SampleError where there are too few samples for every kind.
+    """
+    x, y = given.inputs, given.counts[:, column]
+    least, most = x.min(axis=0), x.max(axis=0)
+    block = given.blocks[column]
+    if np.ptp(y) == 0:
+        constant = Constant(float(y[0]))
+        return LearnedCount(
+            block, given.names, "constant", constant, {"constant": 0.0}, (constant,),
+            np.array([[1.0, 0.0]]), least, most,
+        )  # fmt: skip
+    kinds = kinds or fits()
+    folds = _folds(x, purpose, seed)
+    errors: dict[Kind, float] = {}
+    refused: list[str] = []
+    for kind, fit in kinds.items():
+        try:
+            errors[kind] = _validated(fit, x, y, folds)
+        except SampleError as error:
+            refused.append(str(error))
+    if not errors:
+        raise SampleError(f"{block} cannot be learned: {'; '.join(refused)}")
+    best = min(errors, key=lambda kind: errors[kind])
+    model = kinds[best](x, y)
+    members: tuple[Model, ...] = (model,)
+    unseen = np.array([[1.0, 0.0]])
+    if ensemble:
+        members, unseen = _ensemble(_again(kinds[best], model), best, x, y, seed)
+    return LearnedCount(block, given.names, best, model, errors, members, unseen, least, most)
+
+
+def _folds(x: FloatArray, purpose: Purpose, seed: int) -> list[tuple[Rows, Rows]]:
+    """(trained, left out) rows."""
+    n = len(x)
+    if purpose == "beyond":
+        least = x.min(axis=0)
+        reach = ((x - least) / np.where(np.ptp(x, axis=0) > 0, np.ptp(x, axis=0), 1)).mean(axis=1)
+        order = np.argsort(reach, kind="stable")
+        return [(order[:cut], order[cut:]) for cut in {max(round(s * n), 2) for s in (0.55, 0.7)}]
+    order = np.random.default_rng(seed).permutation(n)
+    parts = np.array_split(order, min(FOLDS, n))
+    return [
+        (np.concatenate([p for k, p in enumerate(parts) if k != left]), parts[left])
+        for left in range(len(parts))
+    ]
+
+
+def _validated(fit: Fit, x: FloatArray, y: FloatArray, folds: Sequence[tuple[Rows, Rows]]) -> float:
+    scale = float(y.max()) or 1.0
+    errors = []
+    for trained, left in folds:
+        predicted = fit(x[trained], y[trained]).predict(x[left])
+        errors.append(float((((predicted - y[left]) / scale) ** 2).mean()))
+    return float(np.mean(errors))
+
+
+def _again(fit: Fit, model: Model) -> Fit:
+    """How an ensemble's members are fitted: a polynomial keeps its terms."""
+    if not isinstance(model, Polynomial):
+        return fit
+    powers = model.powers
+    return lambda x, y: refit_polynomial(powers, x, y)
+
+
+def _ensemble(
+    fit: Fit, kind: Kind, x: FloatArray, y: FloatArray, seed: int
+) -> tuple[tuple[Model, ...], FloatArray]:
+    rng = np.random.default_rng([seed, len(x)])
+    members: list[Model] = []
+    found: list[FloatArray] = [np.array([[1.0, 0.0]])]
+    n = len(x)
+    for _ in range(NETWORK_MEMBERS if kind.startswith("network") else MEMBERS):
+        drawn = rng.integers(0, n, n)
+        try:
+            member = fit(x[drawn], y[drawn])
+        except SampleError:
+            continue
+        members.append(member)
+        unseen = np.setdiff1d(np.arange(n), drawn)
+        predicted = member.predict(x[unseen])
+        keep = predicted > 0
+        found.append(np.column_stack([predicted[keep], y[unseen][keep] / predicted[keep] - 1]))
+    if not members:
+        return (fit(x, y),), np.concatenate(found)
+    return tuple(members), np.concatenate(found)

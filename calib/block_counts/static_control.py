@@ -1,0 +1,256 @@
+"""Points at which a block runs, from the C that Loopy wrote: affine branches and loops as an isl set.
+
+What is no affine form of ids, sizes and loop counters is refused with the reason in words: those blocks
+have to be learned.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import islpy as isl
+
+from calib.isl_forms import DIM, aligned
+from memsim.errors import KernelError
+from tracegen.block_counts_text import Control
+from tracegen.polyhedral.c_expression import Node, Unreadable, parse
+
+_DECLARED = re.compile(r"(?:[A-Za-z_]\w* )*?(\w+) = (.+)")
+_FLOOR = re.compile(r"loopy_floor_div(?:_pos_b)?_\w+")
+_MODULO = re.compile(r"loopy_mod(?:_pos_b)?_\w+")
+_COMPARED: dict[str, Callable[[Any, Any], Any]] = {
+    "<": lambda a, b: a.lt_set(b),
+    "<=": lambda a, b: a.le_set(b),
+    ">": lambda a, b: a.gt_set(b),
+    ">=": lambda a, b: a.ge_set(b),
+    "==": lambda a, b: a.eq_set(b),
+    "!=": lambda a, b: a.ne_set(b),
+}
+
+
+class DataDependent(KernelError):
+    """Control that only values in memory, or something else that is not affine, decide."""
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A launch's work-items as an isl.Set over host loops, group axes and local axes.
+
+    names : of its dims, as the kernel's text says them: `gid(0)`, `lid(0)`, a loop's variable
+    n_host, n_outside : dims of the host's loops, which come first; those and the groups' axes
+    assigned : private variable -> texts that are assigned to it anywhere in the kernel
+    """
+
+    points: Any
+    names: tuple[str, ...]
+    n_host: int
+    n_outside: int
+    local_sizes: tuple[int | None, ...]
+    assigned: Mapping[str, Sequence[str]]
+
+
+def points_under(frame: Frame, controls: Sequence[Control]) -> Any:
+    """The points at which what stands under these branches and loops runs; loops add dims.
+
+    Raises DataDependent, with why.
+    """
+    domain, names = frame.points, frame.names
+    for control in controls:
+        if control.kind == "after":
+            raise DataDependent(
+                f"a jump out of 'if ({control.text})' decides whether it is reached"
+            )
+        if control.kind == "loop":
+            domain, names = _with_loop(domain, names, control.text, frame)
+        else:
+            reader = _Reader(domain, names, frame)
+            holds = reader.condition(_tree(control.text))
+            domain = reader.domain & holds if control.kind == "then" else reader.domain - holds
+    return domain.coalesce()
+
+
+def _with_loop(
+    domain: Any, names: tuple[str, ...], header: str, frame: Frame
+) -> tuple[Any, tuple[str, ...]]:
+    parts = [part.strip() for part in header.split(";")]
+    if len(parts) != 3:
+        raise DataDependent(f"the loop 'while ({header})' has no counter")
+    begin = _DECLARED.fullmatch(parts[0])
+    if begin is None:
+        raise DataDependent(f"the loop 'for ({header})' declares no counter")
+    name, first = begin.group(1), begin.group(2)
+    step = _step(name, parts[2], header)
+    n = domain.dim(DIM.set)
+    wide = domain.add_dims(DIM.set, 1).set_dim_name(DIM.set, n, _dim_name(name, n))
+    reader = _Reader(wide, (*names, name), frame)
+    counter = reader.value(Node("name", name))
+    start = reader.value(_tree(first))
+    inside = reader.condition(_tree(parts[1])) & reader.set_of(counter.ge_set(start))
+    if step > 1:
+        turns = (counter - start).mod_val(isl.Val(step))
+        inside &= reader.set_of(turns.eq_set(turns - turns))
+    return reader.domain & inside, (*names, name)
+
+
+def _step(name: str, text: str, header: str) -> int:
+    if text in (f"++{name}", f"{name}++"):
+        return 1
+    match = re.fullmatch(rf"{name} (?:\+= |= {name} \+ )(\d+)", text)
+    if match is None or int(match.group(1)) < 1:
+        raise DataDependent(f"the loop 'for ({header})' does not count up by a number")
+    return int(match.group(1))
+
+
+def _dim_name(name: str, n: int) -> str:
+    return f"_v{n}_{re.sub(r'[^A-Za-z0-9]', '_', name)}"
+
+
+def _tree(text: str) -> Node:
+    try:
+        return parse(text)
+    except Unreadable as error:
+        raise DataDependent(f"'{text}' cannot be read: {error}") from error
+
+
+class _Reader:
+    """Turns expressions into forms over one set's dims."""
+
+    def __init__(self, domain: Any, names: Sequence[str], frame: Frame) -> None:
+        self.domain, self.names, self.frame = domain, list(names), frame
+        self.space = isl.LocalSpace.from_space(domain.get_space())
+        self.following: list[str] = []
+
+    def set_of(self, found: Any) -> Any:
+        found = isl.Set.from_basic_set(found) if isinstance(found, isl.BasicSet) else found
+        found, self.domain = aligned(found, self.domain)
+        return found
+
+    def condition(self, tree: Node) -> Any:
+        if tree.kind == "binary" and tree.text in ("&&", "||"):
+            left, right = (self.condition(child) for child in tree.children)
+            left, right = aligned(left, right)
+            return left & right if tree.text == "&&" else left | right
+        if tree.kind == "unary" and tree.text == "!":
+            (child,) = tree.children
+            return self.domain - self.condition(child)
+        if tree.kind == "binary" and tree.text in _COMPARED:
+            left, right = (self.value(child) for child in tree.children)
+            return self.set_of(_COMPARED[tree.text](left, right))
+        value = self.value(tree)
+        return self.set_of(value.ne_set(value - value))
+
+    def value(self, tree: Node) -> Any:
+        if tree.kind == "number":
+            return self._constant(int(tree.text.rstrip("uUlL"), 0))
+        if tree.kind == "name":
+            return self._named(tree.text)
+        if tree.kind == "cast" and "float" not in tree.text and "double" not in tree.text:
+            return self.value(tree.children[0])
+        if tree.kind == "unary" and tree.text in "+-":
+            value = self.value(tree.children[0])
+            return value if tree.text == "+" else -value
+        if tree.kind == "binary" and tree.text in ("+", "-"):
+            left, right = (self.value(child) for child in tree.children)
+            return left + right if tree.text == "+" else left - right
+        if tree.kind == "binary" and tree.text == "*":
+            return self._product(*tree.children)
+        if tree.kind == "binary" and tree.text in ("/", "%"):
+            left, right = self.value(tree.children[0]), self._number(tree.children[1])
+            over = self._constant(right)
+            return left.tdiv_q(over) if tree.text == "/" else left.tdiv_r(over)
+        if tree.kind == "call":
+            return self._called(tree)
+        if tree.kind == "condition":
+            return self._either(*tree.children)
+        if tree.kind == "index":
+            raise DataDependent(f"it reads memory: {_text(tree)}")
+        raise DataDependent(f"'{_text(tree)}' is no affine form")
+
+    def _either(self, condition: Node, then: Node, other: Node) -> Any:
+        holds = self.condition(condition)
+        everywhere = isl.Set.universe(holds.get_space())
+        one = self.value(then).intersect_domain(holds)
+        return one.union_add(self.value(other).intersect_domain(everywhere - holds))
+
+    def _called(self, tree: Node) -> Any:
+        words = [_text(child) for child in tree.children]
+        name = f"{tree.text}({', '.join(words)})"
+        if name in self.names:
+            return self._named(name)
+        if tree.text in ("gid", "lid"):
+            return self._constant(0)
+        if tree.text in ("min", "max"):
+            left, right = (self.value(child) for child in tree.children)
+            return left.min(right) if tree.text == "min" else left.max(right)
+        if _FLOOR.fullmatch(tree.text) or _MODULO.fullmatch(tree.text):
+            left, number = self.value(tree.children[0]), self._number(tree.children[1])
+            if number > 0:
+                if _MODULO.fullmatch(tree.text):
+                    return left.mod_val(isl.Val(number))
+                return left.scale_down_val(isl.Val(number)).floor()
+        raise DataDependent(f"'{name}' is no affine form")
+
+    def _product(self, left: Node, right: Node) -> Any:
+        for one, other in ((left, right), (right, left)):
+            try:
+                factor = self._number(one)
+            except DataDependent:
+                continue
+            return self.value(other).scale_val(isl.Val(factor))
+        raise DataDependent(f"'{_text(left)} * {_text(right)}' is a product of what varies")
+
+    def _number(self, tree: Node) -> int:
+        value = self.value(tree)
+        pieces = value.get_pieces()
+        if len(pieces) == 1 and pieces[0][1].is_cst():
+            return int(pieces[0][1].get_constant_val().to_python())
+        raise DataDependent(f"'{_text(tree)}' is no number")
+
+    def _constant(self, value: int) -> Any:
+        aff = isl.Aff.zero_on_domain(self.space).set_constant_val(isl.Val(value))
+        return isl.PwAff.from_aff(aff)
+
+    def _named(self, name: str) -> Any:
+        if name in self.names:
+            at = len(self.names) - 1 - self.names[::-1].index(name)
+            return isl.PwAff.from_aff(isl.Aff.var_on_domain(self.space, DIM.set, at))
+        at = self.domain.find_dim_by_name(DIM.param, name)
+        if at >= 0:
+            return isl.PwAff.from_aff(isl.Aff.var_on_domain(self.space, DIM.param, at))
+        return self._private(name)
+
+    def _private(self, name: str) -> Any:
+        texts = self.frame.assigned.get(name, ())
+        if len(texts) != 1 or name in self.following:
+            times = f"{len(texts)} times" if texts else "nowhere"
+            raise DataDependent(f"{name} is assigned {times} in the kernel")
+        self.following.append(name)
+        try:
+            return self.value(_tree(texts[0]))
+        except DataDependent as error:
+            raise DataDependent(f"{name} = {texts[0]} ({error})") from error
+        finally:
+            self.following.pop()
+
+
+def _text(tree: Node) -> str:
+    """An expression for people."""
+    words = [_text(child) for child in tree.children]
+    if tree.kind == "index":
+        return f"{words[0]}[{words[1]}]"
+    if tree.kind == "call":
+        return f"{tree.text}({', '.join(words)})"
+    if tree.kind == "unary":
+        return f"{tree.text}{words[0]}"
+    if tree.kind == "binary":
+        return f"{words[0]} {tree.text} {words[1]}"
+    if tree.kind == "condition":
+        return f"{words[0]} ? {words[1]} : {words[2]}"
+    if tree.kind == "cast":
+        return f"({tree.text}) {words[0]}"
+    if tree.kind == "list":
+        return ", ".join(words)
+    return tree.text

@@ -1,0 +1,111 @@
+"""`memsim machines measure`: a machine file of the device that is there."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from memsim.errors import MemsimError
+from memsim.options import EXIT_INTERRUPTED, output_path
+from memsim.output import check_outputs
+
+if TYPE_CHECKING:
+    from calib.probes.dram_groups import DramGroups
+
+
+@click.command()
+@output_path("--out", "-o", help="The machine file to write.", required=True)
+@output_path("--html", help="Write curves and detected edges as one self-contained page.")
+@click.option("--name", help="The machine's name; by default after the device.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
+@click.option(
+    "--memory",
+    "memory_mb",
+    type=click.IntRange(min=8, max=1 << 14),
+    default=256,
+    show_default=True,
+    metavar="MB",
+    help="How much memory to walk through; more than the last cache holds, to tell memory's latency.",
+)
+@click.option(
+    "--trace",
+    "trace_path",
+    type=click.Path(path_type=Path),
+    metavar="k.trace",
+    help="Also time the groups of requests that a replay of this trace has in flight to memory.",
+)
+@click.option(
+    "--trace-machine",
+    metavar="MACHINE",
+    help="Whose caches that trace is replayed through first.",
+)
+def measure(
+    out: Path,
+    html: Path | None,
+    name: str | None,
+    seed: int,
+    memory_mb: int,
+    trace_path: Path | None,
+    trace_machine: str | None,
+) -> int:
+    """Measure this machine's OpenCL device: caches, lines, ways, latencies, bandwidth.
+
+    Every number in the file says how it was found and its 95 % interval. What could not be told is
+    assumed, says so, and is listed at the end with the reason. Other programs disturb: let it run
+    alone. It takes one to four minutes; Ctrl-C writes what is found by then.
+
+    \b
+    Examples:
+      memsim machines measure -o my.toml --html my.html
+      MEMSIM_OPENCL=pocl memsim machines measure -o cpu.toml
+      memsim machines measure -o my.toml --trace k.trace --trace-machine v100
+    """
+    from calib.probes.device import OpenCLDevice
+    from calib.probes.measured_machine import comments_of, default_name, machine_of
+    from calib.probes.outcome import Unclear
+    from calib.probes.page import page
+    from calib.probes.survey import survey
+    from memsim.machine_toml import machine_to_toml
+    from memsim.report.files import write_text
+    from tracegen.opencl import choose
+
+    check_outputs({"--out": out, "--html": html}, inputs=(trace_path,) if trace_path else ())
+    if (trace_machine is None) != (trace_path is None):
+        raise MemsimError("--trace and --trace-machine need each other")
+    groups = _groups(trace_path, trace_machine, seed) if trace_path and trace_machine else None
+    say = _progress()
+    device = OpenCLDevice(choose(), memory_mb << 20)
+    found = survey(device, most_bytes=memory_mb << 20, seed=seed, groups=groups, progress=say)
+    if html is not None:
+        write_text(html, page(found))
+        click.echo(f"wrote {html}", err=True)
+    for probe, why in found.book.silent.items():
+        click.echo(f"{probe}: {why}", err=True)
+    try:
+        machine = machine_of(found, name or default_name(found.device))
+    except Unclear as error:
+        if found.interrupted:
+            click.echo(f"{found.device}: {error}", err=True)
+            return EXIT_INTERRUPTED
+        raise MemsimError(f"{found.device}: {error}") from None
+    write_text(out, machine_to_toml(machine, comments_of(found)))
+    click.echo(f"wrote {out}", err=True)
+    return EXIT_INTERRUPTED if found.interrupted else 0
+
+
+def _groups(path: Path, machine: str, seed: int) -> DramGroups:
+    from calib.probes.dram_groups import dram_groups
+    from memsim.formats import read_one
+    from memsim.machine_file import load_machine
+
+    return dram_groups(read_one(path), load_machine(machine), seed)
+
+
+def _progress() -> Callable[[str], None]:
+    """A line a probe on standard error, with the seconds since the beginning."""
+    begun = time.perf_counter()
+    return lambda probe: click.echo(f"{time.perf_counter() - begun:5.0f} s  {probe}", err=True)

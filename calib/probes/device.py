@@ -1,0 +1,167 @@
+"""What the probes run on: something that runs the kernels of `sources` and says how long each took."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from calib.probes import sources
+from memsim.errors import OpenCLError
+
+Words = npt.NDArray[np.uint32]
+
+
+@dataclass(frozen=True)
+class Local:
+    """An argument: so many bytes of local memory for every group."""
+
+    n_bytes: int
+
+
+Argument = int | Words | Local
+OUT_BYTES = 4 << 20
+
+
+class Device(Protocol):
+    """One device with one large buffer of words.
+
+    bytes : of the buffer;  n_units : compute units, as the driver counts them
+    keeps_caches : whether a launch finds in the first level what the last one left there
+    tick_s : no time is finer
+    """
+
+    title: str
+    is_cpu: bool
+    keeps_caches: bool
+    bytes: int
+    n_units: int
+    max_group_items: int
+    tick_s: float
+
+    def run(self, name: str, items: int, group: int, *arguments: Argument) -> float:
+        """Seconds of one launch of a kernel of `sources`, from the device's start to its end of it."""
+        ...
+
+    def host_s(self, name: str, items: int, group: int, *arguments: Argument) -> float:
+        """Seconds of the same from the host's call to its return."""
+        ...
+
+    def result(self, n: int) -> Words:
+        """The first n words that the last launch left."""
+        ...
+
+    def facts(self) -> dict[str, Any]:
+        """What the driver says."""
+        ...
+
+
+class OpenCLDevice:
+    """The device of a pyopencl.Context.
+
+    wanted_bytes : of the buffer; halved until the device grants it
+
+    Raises OpenCLError where it grants not even 1 MB.
+    """
+
+    def __init__(self, context: Any, wanted_bytes: int = 256 << 20) -> None:
+        import pyopencl as cl
+
+        self.cl = cl
+        self.context = context
+        self.device = context.devices[0]
+        self.title = f"{self.device.platform.name.strip()}: {self.device.name.strip()}"
+        self.is_cpu = bool(self.device.type & cl.device_type.CPU)
+        self.keeps_caches = self.is_cpu
+        self.n_units = max(int(self.device.max_compute_units), 1)
+        self.max_group_items = int(self.device.max_work_group_size)
+        self.tick_s = max(int(self.device.profiling_timer_resolution) * 1e-9, 1e-6)
+        self.queue = self._queue()
+        self.bytes, self.data = self._buffer(wanted_bytes)
+        self.out = cl.Buffer(context, cl.mem_flags.READ_WRITE, OUT_BYTES)
+        self._kernels: dict[str, Any] = {}
+
+    def _queue(self) -> Any:
+        cl = self.cl
+        try:
+            profiling = cl.command_queue_properties.PROFILING_ENABLE
+            return cl.CommandQueue(self.context, properties=profiling)
+        except cl.Error:
+            return cl.CommandQueue(self.context)
+
+    def _buffer(self, wanted: int) -> tuple[int, Any]:
+        granted = min(wanted, self.device.max_mem_alloc_size // 2, self.device.global_mem_size // 4)
+        size = 1 << max(int(granted).bit_length() - 1, 20)
+        while True:
+            try:
+                data = self.cl.Buffer(self.context, self.cl.mem_flags.READ_WRITE, size)
+                # Only now is memory really taken.
+                self.cl.enqueue_fill_buffer(self.queue, data, np.uint32(0), 0, size)
+                self.queue.finish()
+                return size, data
+            except (self.cl.Error, MemoryError):
+                if size <= 1 << 20:
+                    raise OpenCLError(f"{self.title} grants no buffer of 1 MB") from None
+                size //= 2
+
+    def _kernel(self, name: str) -> Any:
+        if name not in self._kernels:
+            program = self.cl.Program(self.context, getattr(sources, name.upper())).build()
+            self._kernels[name] = self.cl.Kernel(program, name)
+        return self._kernels[name]
+
+    def _launch(
+        self, name: str, items: int, group: int, arguments: tuple[Argument, ...]
+    ) -> tuple[Any, float]:
+        """The event of a finished launch, and the seconds that the host waited for it."""
+        kernel = self._kernel(name)
+        given = [self._given(value) for value in arguments]
+        kernel.set_args(self.data, *given, self.out)
+        self.queue.finish()
+        begun = time.perf_counter()
+        event = self.cl.enqueue_nd_range_kernel(self.queue, kernel, (items,), (group,))
+        event.wait()
+        return event, time.perf_counter() - begun
+
+    def _given(self, value: Argument) -> Any:
+        if isinstance(value, Local):
+            return self.cl.LocalMemory(value.n_bytes)
+        if isinstance(value, np.ndarray):
+            flags = self.cl.mem_flags.READ_ONLY | self.cl.mem_flags.COPY_HOST_PTR
+            words = np.ascontiguousarray(value, np.uint32)
+            return self.cl.Buffer(self.context, flags, hostbuf=words)
+        return np.uint32(value)
+
+    def run(self, name: str, items: int, group: int, *arguments: Argument) -> float:
+        event, waited = self._launch(name, items, group, arguments)
+        try:
+            spent = float(event.profile.end - event.profile.start) * 1e-9
+        except self.cl.Error:  # no profiling on this queue: the host's clock, around the whole
+            return waited
+        return spent if spent > 0 else waited
+
+    def host_s(self, name: str, items: int, group: int, *arguments: Argument) -> float:
+        return self._launch(name, items, group, arguments)[1]
+
+    def result(self, n: int) -> Words:
+        words = np.empty(n, np.uint32)
+        self.cl.enqueue_copy(self.queue, words, self.out)
+        self.queue.finish()
+        return words
+
+    def facts(self) -> dict[str, Any]:
+        device = self.device
+        return {
+            "compute units": self.n_units,
+            "clock, MHz": int(device.max_clock_frequency),
+            "global memory, bytes": int(device.global_mem_size),
+            "local memory, bytes": int(device.local_mem_size),
+            "work-items of a group, at most": self.max_group_items,
+            "cache, bytes": int(device.global_mem_cache_size),
+            "cache line, bytes": int(device.global_mem_cacheline_size),
+            "driver": str(device.driver_version).strip(),
+            "memory walked through, bytes": self.bytes,
+        }

@@ -1,0 +1,59 @@
+"""The groups of requests that a replay has in flight to memory together (seed 001, section 3.2.3).
+
+The seed loads their addresses into a microbenchmark: a kernel's own memory latency T_m on a device.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from calib.probes.outcome import Unclear
+from memsim import cache
+from memsim.dram import sample_positions
+from memsim.machine import Machine
+from memsim.plan import make_plan
+from memsim.rng import trial_sequence
+from memsim.trace import GRANULE_BYTES, Trace
+from memsim.trial import Workspace, run_trial, unpack_many
+
+
+@dataclass(frozen=True, kw_only=True)
+class DramGroups:
+    """address_bytes : (n,) int64 of all requests, from 0 on; offset : (n_batch + 1,) int64
+
+    kernel, machine : whose they are
+    """
+
+    address_bytes: npt.NDArray[np.int64]
+    offset: npt.NDArray[np.int64]
+    kernel: str
+    machine: str
+
+
+def dram_groups(trace: Trace, machine: Machine, seed: int = 0) -> DramGroups:
+    """Random groups of what a replay of the trace on the machine reads from memory.
+
+    Raises Unclear where nothing reaches memory.
+    """
+    plan, _ = make_plan(trace, machine)
+    work = Workspace(plan)
+    run_trial(plan, seed, 0, workspace=work)
+    queue, geometry = work.queues[-1], work.levels[-1].geometry
+    line, mask, _, _, kind, counted = unpack_many(queue.record[: queue.used[0]])
+    reads = (kind == cache.LOAD) & (counted == 1)
+    if not reads.any():
+        raise Unclear(f"nothing of '{trace.launch.kernel}' is read from memory on {machine.name}")
+    line, mask = line[reads], mask[reads]
+    lowest = np.array([(m & -m).bit_length() - 1 if m else 0 for m in range(256)])[mask]
+    address = plan.space.true_granule(line * geometry.granules_per_line + lowest) * GRANULE_BYTES
+    rng = np.random.default_rng(trial_sequence(seed, 0, 0).spawn(1)[0])
+    position, offset = sample_positions(rng, len(address), machine.n_cores, machine.subgroup_size)
+    return DramGroups(
+        address_bytes=address[position] - address.min(),
+        offset=offset,
+        kernel=trace.launch.kernel,
+        machine=machine.name,
+    )

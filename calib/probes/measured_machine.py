@@ -1,0 +1,285 @@
+"""A machine of what a survey found. What it did not find is taken from the driver, or assumed, and says so."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+from calib.probes.capacity import Level as MeasuredLevel
+from calib.probes.outcome import Unclear
+from calib.probes.survey import Survey
+from memsim.machine import Dram, Level, Machine, Residency
+from memsim.machine_file import NO_SOURCE, keys
+from memsim.machine_rules import SUBGROUP_SIZES
+
+_DEFAULT_LINE = 64
+_MOST_LINE = 256
+_GRANULE_BYTES = 32
+
+
+@dataclass
+class _Sources:
+    of: dict[str, str] = field(default_factory=dict)
+
+    def __call__(self, key: str, value: Any, source: str) -> Any:
+        self.of[key] = source
+        return value
+
+
+def machine_of(survey: Survey, name: str) -> Machine:
+    """The machine; raises Unclear where the pointer chase found nothing to make one of."""
+    if survey.hierarchy is None:
+        raise Unclear("without a pointer chase there is no machine to write")
+    put, book, facts = _Sources(), survey.book, survey.facts
+    clock = book.findings.get("clock_hz")
+    if clock is not None:
+        clock_hz = put("clock_hz", clock.value, clock.source())
+    else:
+        megahertz = facts["clock, MHz"] or 1000
+        clock_hz = put("clock_hz", megahertz * 1e6, "OpenCL: CL_DEVICE_MAX_CLOCK_FREQUENCY")
+    to_cycles = clock_hz * 1e-9
+    units = _cores(survey, put)
+    lanes = 8 if survey.is_cpu else 32
+    assert lanes in SUBGROUP_SIZES
+    levels: list[Level] = []
+    for number, found in enumerate(survey.hierarchy.levels, 1):
+        below = levels[-1].line_bytes if levels else _GRANULE_BYTES
+        level = _level(survey, put, number, found, units, to_cycles, below)
+        if level is not None:
+            levels.append(level)
+    machine = Machine(
+        name=name,
+        title=" ".join(survey.device.split()) + ", as measured",
+        vendor=survey.device.partition(":")[0] or "unknown",
+        n_cores=units,
+        clock_hz=clock_hz,
+        subgroup_size=put(
+            "subgroup_size",
+            lanes,
+            "assumed: eight lanes of a 256-bit vector"
+            if survey.is_cpu
+            else "assumed: 32 lanes; OpenCL 1.2 does not tell",
+        ),
+        coalesce_lanes=put("coalesce_lanes", lanes, "assumed: a whole sub-group"),
+        cycles_per_turn=put(
+            "cycles_per_turn", 1.0 if survey.is_cpu else 4.0, "assumed: not measured"
+        ),
+        levels=tuple(levels),
+        dram=_dram(survey, put, to_cycles),
+        residency=_residency(survey, put, lanes, units),
+    )
+    return machine.replace(sources={key: put.of.get(key, NO_SOURCE) for key in keys(machine)})
+
+
+def comments_of(survey: Survey) -> list[str]:
+    """What stands above the machine: the device, what no field has room for, and what was not told."""
+    lines = [f"Measured by 'memsim machines measure' on {survey.device}, seed {survey.seed}."]
+    known = ("clock_hz", "levels.")
+    for key, finding in survey.book.findings.items():
+        if not key.startswith(known) or key.endswith(".bandwidth"):
+            lines.append(f"{key}: {finding.value:.6g} {finding.unit}; {finding.source()}")
+    lines += [f"{key}: {value} ({how})" for key, (value, how) in survey.book.words.items()]
+    lines += [f"{probe}: {why}" for probe, why in survey.book.silent.items()]
+    return lines
+
+
+def _cores(survey: Survey, put: _Sources) -> int:
+    """What the driver says; whether groups that take all local memory agree is said beside it."""
+    driver = int(survey.facts["compute units"])
+    found = survey.book.findings.get("cores")
+    source = "OpenCL: CL_DEVICE_MAX_COMPUTE_UNITS"
+    if found is not None:
+        agrees = round(found.value) == driver
+        source = (
+            f"{found.source()}; CL_DEVICE_MAX_COMPUTE_UNITS says the same"
+            if agrees
+            else f"{source}; not confirmed: {found.value:.0f} is {found.how}"
+        )
+    return int(put("n_cores", driver, source))
+
+
+def _level(
+    survey: Survey,
+    put: _Sources,
+    number: int,
+    found: MeasuredLevel,
+    units: int,
+    to_cycles: float,
+    above_line: int,
+) -> Level | None:
+    """A level; None where it holds not even a line. above_line : the line of the level above"""
+    name = f"L{number}"
+    prefix = f"levels.{name}."
+    findings = survey.book.findings
+
+    def said(key: str, default: int, source: str) -> int:
+        finding = findings.get(prefix + key)
+        if finding is None:
+            return int(put(prefix + key, default, source))
+        return int(put(prefix + key, int(finding.value), finding.source()))
+
+    default = max(_DEFAULT_LINE, above_line)
+    line = said("line_bytes", default, "assumed: not told by the measurement")
+    line = min(max(line, _GRANULE_BYTES), _MOST_LINE)
+    fill = said("fill_bytes", line, "assumed: a line, not told by the measurement")
+    if fill > line:
+        how = findings[prefix + "fill_bytes"].source()
+        put(prefix + "fill_bytes", line, f"assumed: a line; neighbours come along ({how})")
+    fill = min(max(fill, _GRANULE_BYTES), line)
+    ways = said("ways", 8, "assumed: not told by the measurement")
+    if found.size_bytes is not None:
+        size, source = int(found.size_bytes.value), found.size_bytes.source()
+    else:
+        size = int(found.edge_bytes)
+        source = "assumed: where the latency begins to rise; the rise has no edge"
+    if size < line:
+        return None
+    # A size is a whole number of sets: where the ways do not divide it, they are the ones in doubt.
+    told = ways
+    while size // line % ways:
+        ways -= 1
+    if ways != told:
+        how = f"assumed: the most ways, at most {told}, that divide the size"
+        put(prefix + "ways", ways, how)
+    size = size // (line * ways) * line * ways
+    latency = found.latency_ns
+    speed = findings.get(prefix + "bandwidth")
+    cycles = f"; {latency.value:.4g} ns at {to_cycles:.4g} GHz"
+    allocate, back = _stores(survey, put, prefix, name)
+    chosen = survey.book.words.get(f"{name} replacement")
+    return Level(
+        name=name,
+        size_bytes=put(prefix + "size_bytes", size, source),
+        line_bytes=line,
+        sector_bytes=put(prefix + "sector_bytes", fill, "assumed: what a miss brings in"),
+        fill_bytes=fill,
+        ways=ways,
+        replacement=put(
+            prefix + "replacement",
+            chosen[0] if chosen else "lru",
+            f"measured: {chosen[1]}" if chosen else "assumed: not told by the measurement",
+        ),
+        latency_cycles=put(
+            prefix + "latency_cycles", latency.value * to_cycles, latency.source() + cycles
+        ),
+        bandwidth_bytes_per_cycle=put(
+            prefix + "bandwidth_bytes_per_cycle",
+            (speed.value / (to_cycles * 1e9)) if speed else 32.0,
+            f"{speed.source()}, one core" if speed else "assumed: not measured",
+        ),
+        cores_per_instance=_sharers(survey, put, number, units, latency.value),
+        write_policy=back,
+        write_allocate=allocate,
+    )
+
+
+def _sharers(survey: Survey, put: _Sources, number: int, units: int, latency_ns: float) -> int:
+    """Cores with one instance of a level between them."""
+    assert survey.hierarchy is not None
+    key = f"levels.L{number}.cores_per_instance"
+    outermost = number == len(survey.hierarchy.levels)
+    copies = survey.book.words.get("shared copies")
+    met = survey.book.findings.get("shared_copies_ns")
+    if number == 1:
+        return int(put(key, 1, "assumed: every core has its own"))
+    if copies is not None and copies[0].startswith("none"):
+        return int(put(key, 1, f"measured: no core finds what another loaded; {copies[1]}"))
+    if copies is not None and met is not None and outermost and met.value < 2 * latency_ns:
+        return int(put(key, units, f"measured: a core finds what another loaded; {copies[1]}"))
+    shared = (number > 1 and not survey.is_cpu) or number > 2
+    how = "assumed: common to all cores" if shared else "assumed: every core has its own"
+    return int(put(key, units if shared else 1, how))
+
+
+def _stores(survey: Survey, put: _Sources, prefix: str, name: str) -> tuple[Any, Any]:
+    """(write_allocate, write_policy) of a level, as the machine file has them."""
+    words = survey.book.words
+    policy = words.get(f"{name} write_policy")
+    back = put(
+        prefix + "write_policy",
+        policy[0] if policy else "write_back",
+        f"measured: {policy[1]}" if policy else "assumed: not told by the measurement",
+    )
+    allocate = words.get(f"{name} write_allocate")
+    if allocate is None:
+        return put(
+            prefix + "write_allocate", "fetch_on_write", "assumed: not told by the measurement"
+        ), back
+    value = "none" if allocate[0] == "none" else "fetch_on_write"
+    how = "; whether the line is read first is assumed" if value != "none" else ""
+    return put(prefix + "write_allocate", value, f"measured: {allocate[1]}{how}"), back
+
+
+def _dram(survey: Survey, put: _Sources, to_cycles: float) -> Dram:
+    assert survey.hierarchy is not None
+    latency = survey.hierarchy.memory_ns
+    speed = survey.book.findings.get("memory_bandwidth")
+    assumed = "assumed: not told by the measurement"
+    return Dram(
+        n_channels=put("dram.n_channels", 2 if survey.is_cpu else 8, assumed),
+        n_banks=put("dram.n_banks", 16, assumed),
+        row_bytes=put("dram.row_bytes", 8192 if survey.is_cpu else 2048, assumed),
+        interleave_bytes=put("dram.interleave_bytes", 256, assumed),
+        burst_bytes=put("dram.burst_bytes", 64, assumed),
+        latency_cycles=put(
+            "dram.latency_cycles",
+            latency.value * to_cycles,
+            f"{latency.source()}; {latency.value:.4g} ns at {to_cycles:.4g} GHz, rows and address translation included",
+        ),
+        row_miss_cycles=put("dram.row_miss_cycles", 0.0, "assumed: part of the measured latency"),
+        row_conflict_cycles=put(
+            "dram.row_conflict_cycles", 0.0, "assumed: part of the measured latency"
+        ),
+        bandwidth_bytes_per_cycle=put(
+            "dram.bandwidth_bytes_per_cycle",
+            (speed.value / (to_cycles * 1e9)) if speed else 16.0,
+            speed.source() if speed else "assumed: not measured",
+        ),
+    )
+
+
+def _residency(survey: Survey, put: _Sources, lanes: int, units: int) -> Residency:
+    facts = survey.facts
+    items = int(facts["work-items of a group, at most"])
+    groups, source = 1, "assumed: a core works on one group at a time"
+    found = survey.book.findings.get("groups_at_once")
+    if found is not None and not survey.is_cpu:
+        groups = max(round(found.value / units), 1)
+        source = f"{found.source()}, over the cores"
+    full = survey.book.findings.get("full_groups_at_once")
+    resident, items_source = items, "OpenCL: CL_DEVICE_MAX_WORK_GROUP_SIZE; assumed: one group"
+    if full is not None and not survey.is_cpu:
+        resident = max(round(full.value / units), 1) * items
+        items_source = f"{full.source()}, over the cores"
+    assumed = "assumed: not told by the measurement"
+    local = facts["local memory, bytes"] or 1
+    return Residency(
+        max_items=put(
+            "residency.max_items",
+            resident,
+            items_source,
+        ),
+        max_subgroups=put(
+            "residency.max_subgroups",
+            max(resident // lanes, 1),
+            f"{items_source}; over the lanes",
+        ),
+        max_groups=put("residency.max_groups", groups, source),
+        max_group_items=put(
+            "residency.max_group_items", items, "OpenCL: CL_DEVICE_MAX_WORK_GROUP_SIZE"
+        ),
+        registers=put("residency.registers", 65536 if not survey.is_cpu else 1 << 20, assumed),
+        max_registers_per_item=put("residency.max_registers_per_item", 255, assumed),
+        register_unit=put("residency.register_unit", 8, assumed),
+        local_memory_bytes=put(
+            "residency.local_memory_bytes", local, "OpenCL: CL_DEVICE_LOCAL_MEM_SIZE"
+        ),
+        local_memory_unit_bytes=put("residency.local_memory_unit_bytes", 64, assumed),
+    )
+
+
+def default_name(device: str) -> str:
+    """`pocl-cpu-amd-epyc` of a device's title."""
+    plain = re.sub(r"[^A-Za-z0-9]+", "-", device.partition(":")[2] or device).strip("-").lower()
+    return plain[:48].strip("-") or "measured"

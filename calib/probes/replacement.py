@@ -1,0 +1,179 @@
+"""Which line of a full set has to go: times of rings through one set, against what each policy misses.
+
+A ring's nodes are words, a line has several, so a ring can visit the lines of one set in any order.
+For some orders each policy's misses are counted by the replay's own sets (`memsim.reference_sets`).
+What a miss costs is not known beforehand, so the times less that of a hit are compared up to one
+factor. LRU and FIFO differ on no plain cycle: a line that is visited between all others tells them
+apart.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+
+from calib.probes.bench import WORD_BYTES, Bench
+from calib.probes.outcome import Curve, Floats, Notebook, Unclear
+from memsim.machine import Level, Replacement
+from memsim.reference_sets import Line, empty_set
+from memsim.rng import Stream
+
+POLICIES: tuple[Replacement, ...] = ("lru", "fifo", "plru", "random")
+PASSES = 60
+PASTS = 8
+ROUNDS = 7
+CLEARLY = 2.0
+"""The best policy's residual must be so many times smaller than the next one's."""
+WORST = 0.2
+"""And no larger than this, relative to the times."""
+
+Visits = list[int]
+
+
+def patterns(ways: int, words_of_line: int) -> dict[str, Visits]:
+    """Orders in which a ring visits lines 0, 1, ...: each visit needs a word of its own."""
+    found = {
+        f"{n} lines in a cycle": list(range(n))
+        for n in sorted({ways + 1, ways + 2, ways + max(ways // 2, 2), 2 * ways})
+    }
+    hot = min(ways, words_of_line - 1)
+    between = [v for k in range(1, hot + 2) for v in (0, k)][:-1]
+    found["one line between all others"] = between + list(range(hot + 2, ways + 1))
+    back = list(range(ways + 1))
+    found["to and fro"] = back + back[-2:0:-1]
+    rng = np.random.default_rng(ways)
+    for name, hot_visits in (
+        ("at random", words_of_line // 3),
+        ("at random, some hotter", words_of_line - 1),
+    ):
+        visits = [
+            v for v in range(ways + 2) for _ in range(hot_visits if v < 2 else words_of_line // 3)
+        ]
+        found[name] = [int(v) for v in rng.permutation(visits)]
+    return {
+        name: visits
+        for name, visits in found.items()
+        if max(visits.count(line) for line in set(visits)) < words_of_line
+    }
+
+
+def misses(visits: Visits, ways: int, policy: Replacement, seed: int = 0) -> float:
+    """Misses a visit of a policy, once the set is full. seed : of what happened in it before"""
+    level = dataclasses.replace(_SET, size_bytes=64 * ways, ways=ways, replacement=policy)
+    there = empty_set(level, Stream(seed + 1))
+    n_line = max(visits) + 1
+    lines = [Line(number) for number in range(n_line + 4 * ways)]
+    held: set[int] = set()
+    rng = np.random.default_rng(seed)
+    before: Visits = []
+    if seed:  # a mixture of these lines and others, and then only others
+        mixed = rng.integers(0, len(lines), 6 * ways + seed)
+        before = [*mixed.tolist(), *(n_line + rng.permutation(4 * ways)[: ways + seed]).tolist()]
+    count = n = 0
+    for turn in range(PASSES):
+        counted = turn >= PASSES // 3
+        n += len(visits) * counted
+        for number in before + visits if turn == 0 else visits:
+            if number in held:
+                there.used(lines[number])
+                continue
+            count += counted
+            victim = there.admit(lines[number])
+            held.add(number)
+            if victim is not None:
+                held.remove(victim.number)
+    return count / n
+
+
+def possible(visits: Visits, ways: int, policy: Replacement) -> tuple[float, float]:
+    """(least, most) misses a visit: tree-PLRU goes round in another way after another past."""
+    found = [misses(visits, ways, policy, seed) for seed in range(PASTS)]
+    return min(found), max(found)
+
+
+def replacement(
+    bench: Bench,
+    book: Notebook,
+    name: str,
+    *,
+    size_bytes: float,
+    ways: int,
+    line_bytes: int,
+    hit_ns: float,
+) -> None:
+    """Says which of POLICIES the times of rings through one set fit.
+
+    Raises Unclear where none does, or more than one.
+    """
+    spacing = int(size_bytes)
+    words = line_bytes // WORD_BYTES
+    room = bench.bytes // spacing
+    orders = {key: v for key, v in patterns(ways, words).items() if max(v) < room}
+    if len(orders) < 3:
+        raise Unclear(f"too few lines {spacing} bytes apart fit the buffer")
+    times = np.empty((len(orders), ROUNDS))
+    others = min(4 * spacing, bench.bytes // 2)
+    for r in range(ROUNDS):
+        for k in bench.rng.permutation(len(orders)):
+            visits = list(orders.values())[k]
+            begin = int(
+                bench.rng.integers(0, max((bench.bytes - max(visits) * spacing) // line_bytes, 1))
+            )
+            place = bench.rng.permutation(max(visits) + 1)
+            at = [
+                (begin * line_bytes + int(place[v]) * spacing) // WORD_BYTES + visits[:i].count(v)
+                for i, v in enumerate(visits)
+            ]
+            # What was in the set before decides how some policies go on: only other lines were.
+            bench.walk(bench.ring(bench.lines(others)), others // bench.stride_bytes)
+            times[k, r] = bench.chase_ns(np.array(at)).min()
+    measured = np.median(times, axis=1)
+    extra = np.maximum(measured - hit_ns, 0.0)
+    candidates = [p for p in POLICIES if p != "plru" or ways & (ways - 1) == 0]
+    expected = {p: np.array([possible(v, ways, p) for v in orders.values()]) for p in candidates}
+    residual = {p: _residual(extra, e) for p, e in expected.items()}
+    book.curves.append(
+        Curve(
+            title=f"Orders of visits to one set of {name}: "
+            + "; ".join(f"{k}: {key}" for k, key in enumerate(orders)),
+            x_label="order",
+            y_label="ns a dependent load",
+            x=np.arange(len(orders), dtype=np.float64),
+            y=measured,
+            log_x=False,
+            log_y=False,
+        )
+    )
+    best, second, *_ = sorted(residual, key=lambda p: residual[p])
+    said = "misses do not fit by " + ", ".join(f"{p} {r:.0%}" for p, r in residual.items())
+    if residual[best] > WORST or residual[second] < CLEARLY * residual[best]:
+        raise Unclear(said)
+    book.say(f"{name} replacement", best, f"rings through one set: {said}")
+
+
+def _residual(extra: Floats, expected: Floats) -> float:
+    """Root mean square of what no common cost of a miss explains, relative to the times.
+
+    extra : (n,);  expected : (n, 2) least and most misses
+    """
+    target = expected.mean(axis=1)
+    cost = 0.0
+    for _ in range(20):
+        cost = float(extra @ target / max(float(target @ target), 1e-12))
+        target = np.clip(extra / max(cost, 1e-12), expected[:, 0], expected[:, 1])
+    left = float(np.mean((extra - cost * target) ** 2))
+    return math.sqrt(left / max(float(np.mean(extra**2)), 1e-12))
+
+
+_SET = Level(
+    name="set",
+    size_bytes=512,
+    line_bytes=64,
+    sector_bytes=64,
+    fill_bytes=64,
+    ways=8,
+    latency_cycles=1,
+    bandwidth_bytes_per_cycle=1,
+)

@@ -1,0 +1,273 @@
+"""All probes, one after the other; one that fails says why, and the others go on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar
+
+from calib.probes import geometry, launches, policies, traffic
+from calib.probes.bench import Bench
+from calib.probes.capacity import Hierarchy, Level, hierarchy
+from calib.probes.device import Device
+from calib.probes.dram_groups import DramGroups
+from calib.probes.outcome import Finding, Notebook, attempt
+from calib.probes.replacement import replacement
+
+Progress = Callable[[str], None]
+Result = TypeVar("Result")
+LINE_BYTES = 64
+"""Of a level whose lines no probe told."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Survey:
+    """What was found on a device.
+
+    hierarchy : None where the pointer chase told nothing
+    interrupted : the probe in which Ctrl-C came; what came before it is kept
+    """
+
+    device: str
+    is_cpu: bool
+    facts: dict[str, Any]
+    hierarchy: Hierarchy | None
+    book: Notebook
+    seed: int
+    interrupted: str = ""
+
+
+class _Surveyor:
+    """Runs probes and keeps what they find."""
+
+    def __init__(self, bench: Bench, say: Progress) -> None:
+        self.bench, self.say, self.book = bench, say, Notebook()
+        self.hierarchy: Hierarchy | None = None
+        self.now = ""
+
+    def probe(self, name: str, run: Callable[[], Result]) -> Result | None:
+        self.now = name
+        self.say(name)
+        return attempt(self.book, name, run)
+
+    def number(self, key: str, name: str, run: Callable[[], Finding]) -> Finding | None:
+        found = self.probe(name, run)
+        if found is not None:
+            self.book.note(key, found)
+        return found
+
+    def all(self, most_bytes: int, groups: DramGroups | None) -> None:
+        bench, book = self.bench, self.book
+        self.number("launch_overhead", "launch overhead", partial(launches.launch_overhead, bench))
+        if bench.is_cpu:
+            self.number("clock_hz", "clock", partial(launches.addition_hz, bench))
+        else:
+            book.cannot_tell("clock", "not measured: what an operation takes in cycles is unknown")
+            self.probe("stride of the chase", self.set_stride)
+        found = self.probe("pointer chase", partial(hierarchy, bench, book, most_bytes))
+        self.hierarchy = found
+        if found is not None:
+            self.levels(found)
+        self.memory(found, groups)
+        self.cores()
+
+    def set_stride(self) -> None:
+        """What a miss of the first level brings in: a chase that is denser meets it twice."""
+        bench = self.bench
+        hit_ns = float(bench.chase_ns(bench.lines(2048)).min())
+        region = min(bench.bytes // 2, 16 << 20)
+        told = geometry.fill_bytes(bench, self.book, "all caches", region, hit_ns)
+        bench.stride_bytes = min(max(int(told.value), 32), bench.block_bytes)
+
+    def levels(self, found: Hierarchy) -> None:
+        for k, level in enumerate(found.levels):
+            inner = found.levels[k + 1] if k + 1 < len(found.levels) else None
+            below_ns = inner.latency_ns.value if inner else found.memory_ns.value
+            self.level(f"L{k + 1}", level, below_ns, _between(level, inner, self.bench.bytes))
+        if found.levels and (first := found.levels[0]).size_bytes is not None:
+            second = _second(found)
+            below_ns = (second.latency_ns if second else found.memory_ns).value
+            self.first_level(first, _between(first, second, self.bench.bytes), below_ns)
+
+    def level(self, name: str, level: Level, below_ns: float, region: float) -> None:
+        bench, book, own_ns = self.bench, self.book, level.latency_ns.value
+        prefix = f"levels.{name}."
+        self.number(
+            f"{prefix}fill_bytes",
+            f"{name} fill",
+            partial(geometry.fill_bytes, bench, book, name, region, own_ns),
+        )
+        size = level.size_bytes
+        if size is None:
+            return
+        book.note(f"{prefix}size_bytes", size)
+        # A CPU's outer levels may be shared or not; one core's part is what is asked for.
+        self.number(
+            f"{prefix}bandwidth",
+            f"{name} bandwidth",
+            partial(traffic.bandwidth, bench, name, size.value, groups=1, shared=False),
+        )
+        if not level.sharp:
+            why = "not told: its pages lie anywhere, so no lines are known to share a set"
+            book.cannot_tell(f"{name} line, ways and replacement", why)
+            return
+        line = self.number(
+            f"{prefix}line_bytes",
+            f"{name} line",
+            partial(geometry.line_bytes, bench, book, name, size.value, own_ns, below_ns),
+        )
+        line_bytes = int(line.value) if line else LINE_BYTES
+        ways = self.number(
+            f"{prefix}ways",
+            f"{name} ways",
+            partial(geometry.ways, bench, book, name, size.value, line_bytes, own_ns, below_ns),
+        )
+        if ways is not None:
+            self.probe(
+                f"{name} replacement",
+                partial(
+                    replacement,
+                    bench,
+                    book,
+                    name,
+                    size_bytes=size.value,
+                    ways=int(ways.value),
+                    line_bytes=line_bytes,
+                    hit_ns=own_ns,
+                ),
+            )
+
+    def first_level(self, level: Level, region: float, below_ns: float) -> None:
+        """What only a core's own cache is asked: stores, and copies that others find."""
+        assert level.size_bytes is not None
+        bench, book, size = self.bench, self.book, level.size_bytes.value
+        told = book.findings.get("levels.L1.line_bytes")
+        line = int(told.value) if told else LINE_BYTES
+        own_ns = level.latency_ns.value
+        self.probe(
+            "L1 stores allocate",
+            partial(policies.store_allocates, bench, book, "L1", size, line, own_ns, below_ns),
+        )
+        self.probe(
+            "L1 stores",
+            partial(policies.writes_back, bench, book, "L1", size, region, line, below_ns),
+        )
+        self.probe(
+            "shared copies",
+            partial(policies.shared_copies, bench, book, size, line, own_ns),
+        )
+
+    def memory(self, found: Hierarchy | None, groups: DramGroups | None) -> None:
+        bench, book = self.bench, self.book
+        sizes = (
+            [level.size_bytes.value for level in found.levels if level.size_bytes] if found else []
+        )
+        lines = sizes[0] / LINE_BYTES if sizes else float("inf")
+        self.number(
+            "translation", "address translation", partial(geometry.translation, bench, book, lines)
+        )
+        cached = (
+            max([level.edge_bytes for level in found.levels] + sizes)
+            if sizes and found
+            else 1 << 20
+        )
+        far = min(max(4 * cached, 16 << 20), bench.bytes)
+        longest = max(
+            [int(f.value) for key, f in book.findings.items() if key.endswith(".line_bytes")],
+            default=LINE_BYTES,
+        )
+        self.probe("prefetching", partial(policies.prefetching, bench, book, far, longest))
+        hit_ns = found.levels[0].latency_ns.value if found and found.levels else 0.0
+        self.number(
+            "memory_ns", "batches", partial(traffic.memory_batches, bench, book, cached, hit_ns)
+        )
+        if groups is not None:
+            self.number(
+                "kernel_memory_ns",
+                "batches of a kernel",
+                partial(traffic.kernel_memory, bench, groups, hit_ns),
+            )
+        self.number(
+            "memory_bandwidth",
+            "memory bandwidth",
+            partial(
+                traffic.bandwidth,
+                bench,
+                "main memory",
+                2 * bench.bytes * 0.9,
+                groups=4 * bench.device.n_units,
+                shared=True,
+            ),
+        )
+
+    def cores(self) -> None:
+        bench, book = self.bench, self.book
+        local = int(bench.device.facts().get("local memory, bytes", 0))
+        one = "one work-item each"
+        self.number(
+            "groups_at_once", "groups at once", partial(launches.concurrency, bench, book, one)
+        )
+        if local:
+            self.number(
+                "cores",
+                "cores",
+                partial(
+                    launches.concurrency,
+                    bench,
+                    book,
+                    "each with all local memory",
+                    local_bytes=local,
+                ),
+            )
+        if not bench.is_cpu:
+            items = bench.device.max_group_items
+            self.number(
+                "full_groups_at_once",
+                "full groups at once",
+                partial(launches.concurrency, bench, book, f"{items} work-items each", items=items),
+            )
+
+
+def survey(
+    device: Device,
+    *,
+    most_bytes: int = 256 << 20,
+    seed: int = 0,
+    groups: DramGroups | None = None,
+    progress: Progress | None = None,
+) -> Survey:
+    """Measure a device.
+
+    most_bytes : of memory to walk through; less where the device grants less
+    groups : of a kernel's requests, whose latency in memory is asked for
+    """
+    surveyor = _Surveyor(Bench(device, seed), progress or (lambda _: None))
+    interrupted = ""
+    try:
+        surveyor.all(most_bytes, groups)
+    except KeyboardInterrupt:
+        interrupted = surveyor.now
+        surveyor.book.cannot_tell(interrupted, "not measured: interrupted; nor was what follows it")
+    return Survey(
+        device=device.title,
+        is_cpu=device.is_cpu,
+        facts=device.facts(),
+        hierarchy=surveyor.hierarchy,
+        book=surveyor.book,
+        seed=seed,
+        interrupted=interrupted,
+    )
+
+
+def _second(found: Hierarchy) -> Level | None:
+    return found.levels[1] if len(found.levels) > 1 else None
+
+
+def _between(level: Level, below: Level | None, most: int) -> float:
+    """A working set that a level does not hold, and the next one does."""
+    held = level.size_bytes.value if level.size_bytes else level.edge_bytes
+    if below is None:
+        return float(min(8 * held, most))
+    outer = below.size_bytes.value if below.size_bytes else below.edge_bytes
+    return float(max(min((2 * held * outer) ** 0.5, 4 * held), 2 * held))

@@ -1,0 +1,181 @@
+"""`memsim machines measure`: on a device whose parameters are known, and on the one that is there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from probes.simulated_device import SimulatedDevice
+from probes.test_probe_survey import MB, Refusing, small
+
+from calib.probes import device as device_module
+from calib.probes.bench import Bench
+from calib.probes.device import Local, OpenCLDevice
+from calib.probes.dram_groups import dram_groups
+from calib.probes.traffic import batches_ns
+from memsim.machine import load_machine
+from memsim.trace_file import read_trace
+
+RunMemsim = Callable[..., Any]
+KERNEL = "experiments/kernels/matmul.py:naive"
+
+
+@pytest.fixture
+def simulated(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine, hidden = small()
+    monkeypatch.setattr(
+        device_module, "OpenCLDevice", lambda *_: SimulatedDevice(machine, hidden, MB, 1)
+    )
+
+
+@pytest.mark.usefixtures("simulated")
+def test_its_machine_file_traces_and_replays(tmp_path: Path, run_memsim: RunMemsim) -> None:
+    mine, page, trace = (str(tmp_path / name) for name in ("my.toml", "my.html", "k.trace"))
+    ended = run_memsim("machines", "measure", "-o", mine, "--html", page, "--memory", "8")
+    assert ended.code == 0, ended.err
+    assert "pointer chase" in ended.err
+    assert run_memsim("machines", mine).code == 0
+    assert run_memsim("trace", KERNEL, "--set", "n=64", "--machine", mine, "-o", trace).code == 0
+    ended = run_memsim("replay", trace, "--machine", mine, "--trials", "2")
+    assert ended.code == 0, ended.err
+    assert "<svg" in Path(page).read_text()
+    # The groups that this very replay has in flight, on the same device.
+    again = run_memsim(
+        *("machines", "measure", "-o", mine, "--memory", "8"),
+        *("--trace", trace, "--trace-machine", mine),
+    )
+    assert again.code == 0, again.err
+    assert "# kernel_memory_ns: " in Path(mine).read_text()
+
+
+def test_interrupted_it_writes_what_is_done(
+    tmp_path: Path, run_memsim: RunMemsim, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine, hidden = small()
+    refused: dict[str, BaseException] = {"prepared": KeyboardInterrupt()}
+    monkeypatch.setattr(
+        device_module,
+        "OpenCLDevice",
+        lambda *_: Refusing(machine, hidden, MB, 1, refused=refused),
+    )
+    mine = tmp_path / "my.toml"
+    ended = run_memsim("machines", "measure", "-o", str(mine), "--memory", "8")
+    assert ended.code == 130
+    assert load_machine(mine).levels[0].size_bytes == 16384
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("-o", "no/such/my.toml"), "there is no folder"),
+        (("-o", "my.toml", "--trace", "k.trace"), "--trace and --trace-machine need each other"),
+        (("-o", "my.toml", "--memory", "0"), "--memory"),
+        (("-o", "my.toml", "--trace", "none.trace", "--trace-machine", "v100"), "none.trace"),
+    ],
+)
+def test_bad_input_is_named(
+    arguments: tuple[str, ...],
+    said: str,
+    run_memsim: RunMemsim,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    ended = run_memsim("machines", "measure", *arguments)
+    assert ended.code == 2
+    assert said in ended.err
+
+
+def test_the_kernels_do_what_the_probes_take_them_for(context: Any) -> None:
+    """On the real device, by hand: rings are linked and walked in order, stores and loads land."""
+    device = OpenCLDevice(context, MB)
+    bench = Bench(device, 0)
+    order = bench.rng.permutation(5000)[:997]
+    bench.ring(order)
+    for steps in (8, 16, 1000):
+        assert device.run("chase", 1, 1, int(order[3]), steps) > 0
+        assert device.result(1)[0] == order[(3 + steps) % 997]
+    starts = order[[5, 9]].astype(np.uint32)
+    device.run("walks", 2, 1, starts, 7)
+    assert device.result(2).tolist() == [order[12], order[16]]
+    device.run("prepared", 1, 1, int(order[0]), 10, int(order[1]), 0, 0, 3, 1, starts)
+    assert device.result(1)[0] == order[30] + order[1]  # thirty steps; no step of the small ring
+    device.run("stores", 1, 1, 101, 16, 9)
+    there = np.empty(MB // 4, np.uint32)
+    device.cl.enqueue_copy(device.queue, there, device.data)
+    assert (there[: 101 * 16 : 16] == 8).all()
+    data = there.astype(np.uint64)
+    address, offset = np.arange(0, 40, dtype=np.uint32), np.array([0, 3, 40], np.uint32)
+    device.run("batches", 4, 4, address, offset, 2, Local(16))
+    lanes = [
+        np.bitwise_or.reduce(data[lane:3:4], initial=0)
+        + np.bitwise_or.reduce(data[3 + lane : 40 : 4])
+        for lane in range(4)
+    ]
+    assert device.result(4).tolist() == lanes
+
+
+def test_groups_of_a_replay_are_its_own_addresses(tmp_path: Path, run_memsim: RunMemsim) -> None:
+    trace_path = tmp_path / "k.trace"
+    assert (
+        run_memsim(
+            "trace", KERNEL, "--set", "n=256", "--machine", "v100", "-o", str(trace_path)
+        ).code
+        == 0
+    )
+    trace, machine = read_trace(trace_path), load_machine("v100")
+    groups = dram_groups(trace, machine, seed=1)
+    assert groups.offset[0] == 0
+    assert groups.offset[-1] == len(groups.address_bytes)
+    assert (np.diff(groups.offset) > 0).all()
+    assert int(np.diff(groups.offset).max()) <= machine.n_cores * machine.subgroup_size
+    touched = np.unique(trace.granule // 8)
+    base = touched.min() * 256
+    assert np.isin((groups.address_bytes + base) // 256, touched).mean() > 0.5
+
+
+def test_a_batch_takes_as_long_as_its_slowest_request() -> None:
+    """The simulated device serves them by memsim.dram: alone, each takes the unloaded latency."""
+    machine, hidden = small()
+    bench = Bench(SimulatedDevice(machine, hidden, MB, 1), 1)
+    latency_ns = machine.dram.latency_cycles / machine.clock_hz * 1e9
+    burst_ns = (
+        machine.dram.burst_bytes
+        * machine.dram.n_channels
+        / machine.dram.bandwidth_bytes_per_cycle
+        / machine.clock_hz
+        * 1e9
+    )
+    hit_ns = machine.levels[0].latency_cycles / machine.clock_hz * 1e9
+    far = 256 * machine.dram.n_channels
+    one = batches_ns(bench, far * np.arange(1, 65), np.arange(65), hit_ns=hit_ns).min()
+    four = batches_ns(bench, far * np.arange(1, 65), np.arange(0, 65, 4), hit_ns=hit_ns).min()
+    assert one == pytest.approx(latency_ns, rel=0.1)
+    assert latency_ns < four <= latency_ns + 4 * burst_ns + 0.1 * latency_ns
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_this_cpu_has_the_caches_that_its_kernel_reports(
+    tmp_path: Path, run_memsim: RunMemsim, context: Any
+) -> None:
+    """L1d and L2 capacity, and the line. Other programs disturb; nothing else may run beside it."""
+    caches = {}
+    for index in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*"):
+        kind = (index / "type").read_text().strip()
+        level = (index / "level").read_text().strip()
+        if kind != "Instruction":
+            size = (index / "size").read_text().strip()
+            scale = {"K": 1 << 10, "M": 1 << 20}[size[-1]]
+            line = int((index / "coherency_line_size").read_text())
+            caches[level] = int(size[:-1]) * scale, line
+    if not {"1", "2"} <= caches.keys() or not OpenCLDevice(context, MB).is_cpu:
+        pytest.skip("this is no CPU whose kernel reports its caches")
+    mine = tmp_path / "my.toml"
+    assert run_memsim("machines", "measure", "-o", str(mine)).code == 0
+    first, second, *_ = load_machine(mine).levels
+    assert (first.size_bytes, first.line_bytes) == caches["1"]
+    assert (second.size_bytes, second.line_bytes) == caches["2"]

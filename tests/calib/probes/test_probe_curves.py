@@ -1,0 +1,145 @@
+"""Edges in curves: against brute force, hand-made curves, and the binomial law of random pages."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from calib.probes.capacity import is_sharp
+from calib.probes.change_points import edge, pieces, plateaus
+from calib.probes.outcome import Unclear
+from calib.probes.random_pages import PAGE_BYTES, half_rise, roundest
+from calib.probes.replacement import misses
+
+X = np.geomspace(4096, 64 << 20, 85)
+ROUNDS = 9
+
+
+def noisy(curve: np.ndarray, rng: np.random.Generator, rounds: int = ROUNDS) -> np.ndarray:
+    """Rounds of a curve: noise only ever adds."""
+    return curve[:, None] * (1 + rng.exponential(0.03, (len(curve), rounds)))
+
+
+def steps(x: np.ndarray, *parts: tuple[float, float]) -> np.ndarray:
+    """(end, level) of each; the last one goes on."""
+    curve = np.full(len(x), parts[-1][1])
+    for end, level in reversed(parts[:-1]):
+        curve[x <= end] = level
+    return curve
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_pieces_cost_as_little_as_the_best_of_all_cuts(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    y = np.repeat(rng.normal(size=4), 3) + 0.2 * rng.normal(size=12)
+
+    def cost(cuts: tuple[int, ...]) -> float:
+        ends = [0, *cuts, len(y)]
+        parts = [y[a:b] for a, b in itertools.pairwise(ends)]
+        if any(len(part) < 2 for part in parts):
+            return np.inf
+        return float(sum(((part - part.mean()) ** 2).sum() for part in parts) + 0.3 * len(parts))
+
+    everything = (c for n in range(6) for c in itertools.combinations(range(1, 12), n))
+    found = pieces(y, 0.3)
+    assert found[0][0] == 0
+    assert found[-1][1] == len(y) - 1
+    best = min(cost(c) for c in everything)
+    assert cost(tuple(first for first, _ in found[1:])) == pytest.approx(best)
+
+
+def test_plateaus_of_three_levels() -> None:
+    rng = np.random.default_rng(1)
+    curve = steps(X, (32 << 10, 1.4), (1 << 20, 4.1), (np.inf, 90.0))
+    found = plateaus(X, noisy(curve, rng).min(axis=1))
+    assert [round(p.level, 0) for p in found] == [1, 4, 90]
+    assert X[found[0].last] <= 32 << 10 < X[found[1].first]
+
+
+def test_a_flat_curve_is_one_plateau() -> None:
+    """The negative control: no edge is found where there is none."""
+    rng = np.random.default_rng(2)
+    found = plateaus(X, noisy(np.full(len(X), 3.0), rng).min(axis=1))
+    assert len(found) == 1
+    x = np.linspace(80, 180, 48)
+    assert edge(x, noisy(np.full(48, 3.0), rng), 3.0, 9.0, n_flat=6) is None
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_interval_of_an_edge_holds_it(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    true = rng.uniform(90, 130)
+    x = np.linspace(80, 180, 48)
+    curve = 2.0 + 4.0 * np.clip((x - true) / (true / 8), 0, 1)  # eight ways
+    curve[x <= true] = 2.0
+    found = edge(x, noisy(curve, rng, 12), 2.0, 6.0, n_flat=6)
+    assert found is not None
+    assert is_sharp(found)
+    assert found.low <= true + 2 * (x[1] - x[0])
+    assert found.high >= true
+
+
+def test_a_slow_rise_is_no_sharp_edge() -> None:
+    rng = np.random.default_rng(3)
+    x = np.linspace(80, 180, 48)
+    found = edge(x, noisy(2.0 + 4.0 * np.clip((x - 90) / 80, 0, 1), rng, 12), 2.0, 6.0, n_flat=6)
+    assert found is None or not is_sharp(found)
+
+
+def test_scattered_points_are_no_sharp_edge() -> None:
+    """What a neighbour's traffic makes of a last level: points of both plateaus side by side."""
+    rng = np.random.default_rng(4)
+    x = np.linspace(80, 180, 48)
+    curve = np.where(rng.random(48) < 0.4, 6.0, 2.0)
+    curve[:6] = 2.0
+    found = edge(x, noisy(curve, rng, 12), 2.0, 6.0, n_flat=6)
+    assert found is None or not is_sharp(found)
+
+
+@pytest.mark.parametrize(("ways", "colours"), [(4, 64), (8, 32), (16, 16), (8, 128), (16, 64)])
+def test_capacity_of_random_pages_follows_the_binomial_law(ways: int, colours: int) -> None:
+    rng = np.random.default_rng(ways * colours)
+    capacity = ways * colours * PAGE_BYTES
+    sizes = np.round(np.geomspace(0.3 * capacity, 4 * capacity, 32) / PAGE_BYTES) * PAGE_BYTES
+    pages = sizes / PAGE_BYTES
+    extra = 10.0 * binom.sf(ways - 1, pages - 1, 1 / colours)
+    draws = extra[:, None] + rng.exponential(0.3, (len(sizes), 24))
+    found = half_rise(sizes, draws)
+    assert found.low_bytes <= capacity <= found.high_bytes
+    assert found.roundest_bytes == capacity
+
+
+@pytest.mark.parametrize("shape", ["flat", "slope", "noise"])
+def test_random_pages_without_a_step_tell_nothing(shape: str) -> None:
+    rng = np.random.default_rng(5)
+    sizes = np.geomspace(1e5, 1.4e6, 32)
+    curve = {
+        "flat": np.zeros(32),
+        "slope": 10 * sizes / sizes[-1],
+        "noise": rng.exponential(5.0, 32),
+    }[shape]
+    with pytest.raises(Unclear):
+        half_rise(sizes, curve[:, None] + rng.exponential(0.1, (32, 24)))
+
+
+def test_roundest_by_hand() -> None:
+    assert roundest(30 << 10, 33 << 10, 31 << 10) == 32 << 10
+    assert roundest(47 << 10, 49 << 10, 48 << 10) == 48 << 10
+    assert roundest(760 << 10, 790 << 10, 770 << 10) == 768 << 10
+    assert roundest(1000, 1010, 1005) == 1024  # nothing round inside: the nearest
+
+
+@pytest.mark.parametrize("ways", [2, 4, 8])
+def test_misses_of_cycles_in_closed_form(ways: int) -> None:
+    for policy in ("lru", "fifo", "plru", "random"):
+        assert misses(list(range(ways)), ways, policy) == 0.0
+    for policy in ("lru", "fifo"):
+        assert misses(list(range(ways + 1)), ways, policy) == 1.0
+    # Between every two visits of the first line one other comes by: LRU keeps it, FIFO cannot.
+    between = [v for k in range(1, ways + 1) for v in (0, k)]
+    assert misses(between, ways, "lru") == 0.5
+    assert misses(between, ways, "fifo") > 0.5
+    assert 0 < misses(list(range(ways + 1)), ways, "random") < 1

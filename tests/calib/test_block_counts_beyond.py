@@ -1,0 +1,51 @@
+"""Hit ratios that go on: the line, its interval, and what a cost at a larger size is made of."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from calib.block_counts.beyond import Observed, beyond, trend
+from calib.block_counts.samples import SampleError
+from memsim import load_machine
+
+
+def test_a_line_in_the_logarithm_is_followed_exactly() -> None:
+    sizes = np.array([64.0, 128.0, 256.0, 512.0])
+    found = trend(sizes, 0.1 * np.log2(sizes), 4096.0)
+    assert found.mean == pytest.approx(1.2)
+    assert found.low == pytest.approx(found.high)
+    clipped = trend(sizes, 0.1 * np.log2(sizes), 4096.0, most=1.0)
+    assert clipped.mean == 1.0
+
+
+def test_intervals_cover_new_observations() -> None:
+    """Of 2000 noisy lines, 95 % of the new observations lie in their intervals."""
+    rng = np.random.default_rng(0)
+    sizes = np.array([64.0, 128.0, 256.0, 512.0, 1024.0])
+    inside = 0
+    for _ in range(2000):
+        values = 50 + 3 * np.log(sizes) + rng.normal(0, 1, 5)
+        found = trend(sizes, values, 8192.0)
+        new = 50 + 3 * np.log(8192.0) + rng.normal()
+        inside += found.low <= new <= found.high
+    sigma = np.sqrt(0.95 * 0.05 / 2000)
+    assert abs(inside / 2000 - 0.95) < 5 * sigma
+
+
+def test_costs_by_hand() -> None:
+    machine = load_machine("v100")
+    observed = [
+        Observed(size, {"L1": 0.5, "L2": 0.75}, 64.0, 400.0) for size in (64.0, 128.0, 256.0, 512.0)
+    ]
+    cycles = {"ALU": 8.0e9, "FMA": 1.0e9}
+    found = beyond(observed, 300.0, 1e6, cycles, machine)
+    l1, l2 = (level.latency_cycles for level in machine.levels)
+    assert found.latency_cycles == pytest.approx(0.5 * l1 + 0.5 * (0.75 * l2 + 0.25 * 400))
+    assert found.dram_bytes.mean == pytest.approx(64e6)
+    assert found.issue_s == pytest.approx(8.0e9 / machine.n_cores / machine.clock_hz)
+    assert found.least_s.mean == found.issue_s
+    assert found.warning == ""
+    assert "64..512 gone on to 1024" in beyond(observed, 1024.0, 1.0, {}, machine).warning
+    with pytest.raises(SampleError, match="at least 4 sizes, got 3"):
+        beyond(observed[:3], 300.0, 1e6, cycles, machine)
