@@ -179,12 +179,12 @@ def draw(application: Application, n: int) -> dict[str, Integers]:
         place = np.where(kind < ALL_LOW, 0.7 * place, place)
         place = np.where(kind >= 1 - ALL_HIGH, 0.7 + 0.3 * place, place)
         values = least + np.round(place * (most - least))
+        # Ends of the range are there, so that splits of different draws agree.
+        values[:2] = least, most
         if application.baked is not None and name == application.baked[0]:
             allowed = np.array(application.baked[1])
             values = allowed[np.abs(values[:, None] - allowed).argmin(axis=1)]
         else:
             values = np.maximum(np.round(values / application.step), 1) * application.step
-        # Ends of the range are there, so that splits of different draws agree.
-        values[:2] = least, most
         drawn[name] = values.astype(np.int64)
     return drawn

@@ -75,7 +75,7 @@ def distribution(path: Path, title: str, counts: FloatArray, density: Any, poiss
     axes.plot(counts, np.zeros_like(counts), "|", color="gray", label="samples")
     axes.set(title=title, xlabel="count of the block, sub-groups", ylabel="probability density")
     axes.set_ylim(bottom=0)
-    axes.legend(loc="center right")
+    figure.legend(loc="outside lower center", ncols=2)
     figure.savefig(path, dpi=110)
     return path.name
 

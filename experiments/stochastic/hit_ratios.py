@@ -95,7 +95,10 @@ def _cases(figure: str, distribution: Distribution) -> list[Case]:
             continue
         low, high = estimate.mean - 2 * estimate.sigma, estimate.mean + 2 * estimate.sigma
         within = f"95 % of orderings in [{low:.2f}, {high:.2f}] if normal"
-        found = {quantity: (estimate.mean, "%", estimate.half_width, distribution.application.size)}
+        size = distribution.application.size
+        found: dict[str, tuple[float, str, float | None, str]] = {
+            quantity: (estimate.mean, "%", estimate.half_width, size)
+        }
         if estimate.sigma > 0:
             found[f"{quantity} sigma"] = (estimate.sigma, "points", None, within)
         cases += [
