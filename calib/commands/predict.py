@@ -241,7 +241,9 @@ def _show(found: Prediction, changed: list[tuple[str, Prediction]]) -> None:
     screen.print(Text(headline(found), style="bold"))
     screen.print(Text(residency_line(found)))
     screen.print(rich_table("", floors_table(found)))
-    screen.print(rich_table("loads, latency in cycles", accesses_table(found)))
+    loads = accesses_table(found)
+    if loads[1]:  # the paper's inputs know of no single access
+        screen.print(rich_table("loads, latency in cycles", loads))
     screen.print(rich_table("basic blocks, cycles of one sub-group", blocks_table(found)))
     for text, other in changed:
         screen.print(Text(f"with {text}: {comparison(found, other)}"))
