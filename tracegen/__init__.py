@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tracegen.api import trace, trace_launches, trace_snapshots
+    from tracegen.block_counts import count_blocks
     from tracegen.load import load_kernel
     from tracegen.opencl_c.workload import OpenCLWorkload
     from tracegen.workload import Workload
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "OpenCLWorkload": "tracegen.opencl_c.workload",
     "Workload": "tracegen.workload",
+    "count_blocks": "tracegen.block_counts",
     "load_kernel": "tracegen.load",
     "trace": "tracegen.api",
     "trace_launches": "tracegen.api",
@@ -25,6 +27,7 @@ _HOMES = {
 __all__ = [
     "OpenCLWorkload",
     "Workload",
+    "count_blocks",
     "load_kernel",
     "trace",
     "trace_launches",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from tracegen.block_counts_text import Cut, Insertion
+from tracegen.block_counts_model import Cut, Insertion
 from tracegen.marks import strip
 
 ARGUMENTS = (

@@ -12,101 +12,27 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Literal
 
 from memsim.errors import KernelError
+from tracegen.block_counts_model import (
+    EVERYONE,
+    Block,
+    BlockKind,
+    Control,
+    Cut,
+    Insertion,
+)
 from tracegen.marks import CALL, COMMENT, strip
-from tracegen.structure import Function, assignment_offset, closing, kernel_functions
-
-ControlKind = Literal["then", "else", "loop", "after"]
-BlockKind = Literal["entry", "then", "else", "body", "test", "next"]
-EVERYONE = -1
-"""The event of a kernel's beginning: each work-item's, once."""
+from tracegen.structure import Function, closing, kernel_functions
 
 _BLANK = re.compile(r"(?:\s|/\*.*?\*/|//[^\n]*|^[ \t]*#[^\n]*$)*", re.DOTALL | re.MULTILINE)
 _WORD = re.compile(r"[A-Za-z_]\w*")
-_LOCAL = re.compile(r"__local [\w ]+?(\w+)(?=\[|;)")
-_SUBSCRIPT = re.compile(r"([A-Za-z_]\w*)\[")
 _JUMPS = ("return", "break", "continue")
 _REFUSED = ("switch", "goto", "case", "default", "asm", "__asm")
 LENGTH = 60
 """Characters of a block's text that are kept."""
-
-
-@dataclass(frozen=True)
-class Control:
-    """A branch or a loop around a block.
-
-    text : a branch's condition; a loop's header between its parentheses
-    event : of each time that it is taken: of a loop, of each trip
-    """
-
-    kind: ControlKind
-    text: str
-    event: int
-
-
-@dataclass(frozen=True)
-class Access:
-    """A static access to memory in a block's text."""
-
-    memory: Literal["global", "local"]
-    direction: Literal["load", "store", "atomic"]
-    array: str
-
-
-@dataclass
-class Block:
-    """One basic block.
-
-    number : among all of a workload's kernels; launch : the kernel function
-    line : 1-based, in the text without marks; text : how it begins
-    controls : around it, from the outermost
-    events : those whose numbers add up to the block's count, EVERYONE among them
-    marks : numbers of Loopy's instructions in it; accesses : by the marks of the subscripts
-    followers : numbers of the blocks that may come next, -1 for the kernel's end
-    jumps : a return, break or continue before it decides too whether it runs
-    """
-
-    number: int
-    launch: str
-    kind: BlockKind
-    line: int
-    text: str
-    controls: tuple[Control, ...]
-    events: tuple[int, ...]
-    marks: list[int] = field(default_factory=list)
-    accesses: list[int] = field(default_factory=list)
-    spans: list[tuple[int, int]] = field(default_factory=list)
-    followers: list[int] = field(default_factory=list)
-    jumps: bool = False
-
-    @property
-    def name(self) -> str:
-        return f"{self.launch}:B{self.number}"
-
-
-@dataclass(frozen=True)
-class Insertion:
-    """What counting puts in place of text[start:end]; `{event}` stands for the event's statement."""
-
-    start: int
-    end: int
-    text: str
-
-
-@dataclass(frozen=True)
-class Cut:
-    """A kernel function cut into blocks.
-
-    n_events : numbered in the order in which lanes that diverge are lined up
-    """
-
-    function: Function
-    blocks: tuple[Block, ...]
-    n_events: int
-    insertions: tuple[Insertion, ...]
 
 
 def cut_text(text: str, only: str | None = None) -> list[Cut]:
@@ -119,26 +45,6 @@ def cut_text(text: str, only: str | None = None) -> list[Cut]:
         if only in (None, function.name):
             first_number = sum(len(cut.blocks) for cut in found)
             found.append(_Cutter(text, function, first_number).run())
-    return found
-
-
-def local_accesses(text: str, cut: Cut, block: Block) -> list[Access]:
-    """Accesses to local arrays in a block, by their names."""
-    body = _plain(text[cut.function.body_start : cut.function.body_end])
-    names = set(_LOCAL.findall(body))
-    found = []
-    for start, end in block.spans:
-        plain = _plain(text[start:end])
-        if plain.startswith("__local"):
-            continue
-        whole = plain.endswith(";") and not plain.startswith("for")
-        left = assignment_offset(plain, 0, len(plain) - 1) if whole else None
-        for match in _SUBSCRIPT.finditer(plain):
-            if match.group(1) in names:
-                # What stands first before the `=` is stored to; subscripts within it are read.
-                stored = left is not None and match.start() == 0
-                direction: Literal["load", "store"] = "store" if stored else "load"
-                found.append(Access("local", direction, match.group(1)))
     return found
 
 
@@ -272,7 +178,7 @@ class _Cutter:
         end = closing(text, opening)
         block = self._current(at)
         self._add(block, start, end + 1)
-        condition = _plain(text[opening + 1 : end])
+        condition = plain(text[opening + 1 : end])
         kept = self.controls, self.region
         n_jumps = self._n_jumps()
         behind, after_then = self._branch("then", condition, block, end + 1)
@@ -307,7 +213,7 @@ class _Cutter:
         opening = self._skip(at + len(word))
         end = closing(text, opening)
         first = opening + 1
-        header = _plain(text[first:end])
+        header = plain(text[first:end])
         before = self._current(at)
         if word == "for":
             first, _ = _semicolons(text, opening, end)
@@ -371,7 +277,7 @@ class _Cutter:
             self.insertions.append(Insertion(end, end, f"; {hit(edge)}"))
             return
         _, second = _semicolons(text, opening, end)
-        empty = not _plain(text[second + 1 : end])
+        empty = not plain(text[second + 1 : end])
         self.insertions.append(Insertion(end, end, f"{'' if empty else ', '}{hit(edge)}"))
 
     def _do(self, start: int, at: int) -> int:
@@ -432,10 +338,10 @@ class _Cutter:
 
     def _words(self, at: int) -> str:
         ends = [k for k in (self.text.find(c, at) for c in ";{\n") if k >= 0]
-        return _plain(self.text[at : min(ends, default=len(self.text))])[:LENGTH]
+        return plain(self.text[at : min(ends, default=len(self.text))])[:LENGTH]
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
     return " ".join(re.sub(r"/\*.*?\*/", " ", strip(text), flags=re.DOTALL).split())
 
 

@@ -1,0 +1,5 @@
+"""How often each basic block of a kernel runs: by closed form where control is static, else learned.
+
+`closed_form` and `static_control` make exact counts; `samples`, `network`, `regressions` and `learned` learn
+the rest; `costs` and `beyond` make requests, busy cycles and times of them.
+"""

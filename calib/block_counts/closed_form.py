@@ -26,7 +26,7 @@ from calib.piecewise import Piecewise
 from calib.scheduled import Scheduled, as_kernel_error, schedule
 from memsim.errors import KernelError
 from tracegen.block_counts import BlockCounter
-from tracegen.block_counts_text import EVERYONE, Block, Control
+from tracegen.block_counts_model import EVERYONE, Block, Control
 from tracegen.marks import strip
 
 _ASSIGNED = re.compile(r"(?:^|[;{}\s])([A-Za-z_]\w*) = ([^;]+);")

@@ -19,7 +19,7 @@ from calib.scheduled import Scheduled, as_kernel_error, schedule
 from memsim.errors import KernelError
 from memsim.machine import Machine
 from tracegen.block_counts import BlockCounter
-from tracegen.block_counts_text import Access, Block
+from tracegen.block_counts_model import Access, Block
 from tracegen.polyhedral.c_expression import Node, Unreadable, parse
 
 UNITS = {

@@ -14,7 +14,7 @@ from calib.block_counts.learned import LearnedCount, learn
 from calib.block_counts.samples import SampleError, samples
 from memsim.errors import KernelError
 from tracegen.block_counts import BlockCounter
-from tracegen.block_counts_text import Block
+from tracegen.block_counts_model import Block
 from tracegen.record import AnyWorkload
 
 RUNS_TO_LEARN = 12

@@ -15,7 +15,7 @@ import islpy as isl
 
 from calib.isl_forms import DIM, aligned
 from memsim.errors import KernelError
-from tracegen.block_counts_text import Control
+from tracegen.block_counts_model import Control
 from tracegen.polyhedral.c_expression import Node, Unreadable, parse
 
 _DECLARED = re.compile(r"(?:[A-Za-z_]\w* )*?(\w+) = (.+)")
@@ -77,7 +77,8 @@ def _with_loop(
 ) -> tuple[Any, tuple[str, ...]]:
     parts = [part.strip() for part in header.split(";")]
     if len(parts) != 3:
-        raise DataDependent(f"the loop 'while ({header})' has no counter")
+        loop = f"the loop 'while ({header})'" if header else "a do loop"
+        raise DataDependent(f"{loop} has no counter")
     begin = _DECLARED.fullmatch(parts[0])
     if begin is None:
         raise DataDependent(f"the loop 'for ({header})' declares no counter")

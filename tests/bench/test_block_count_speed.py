@@ -16,7 +16,8 @@ import pytest
 
 from experiments.kernels import graphs
 from experiments.kernels.polybench import products, vectors
-from tracegen.block_counts import BlockCounter, _Run
+from tracegen.block_counts import BlockCounter
+from tracegen.block_counts_run import LaunchRun
 from tracegen.launch import BoundLaunch
 
 pytestmark = pytest.mark.bench
@@ -42,7 +43,11 @@ def test_counting_against_the_plain_launch(name: str, make: Callable[[], Any]) -
             warnings.simplefilter("ignore")
             program = cl.Program(counter.context, counter.prepared.instrumented.plain).build()
         kernel = cl.Kernel(program, launch.name)
-        run = _Run(counter, launch, counter.cuts[launch.name])
+        kernels = {
+            "counting": counter.counting[launch.name],
+            "recording": counter.recording[launch.name],
+        }
+        run = LaunchRun(counter.held, launch, counter.cuts[launch.name], kernels, True)
         run.set_own(kernel)
         shape = launch.group_shape
         items = tuple(a * b for a, b in zip(launch.grid, shape, strict=False))

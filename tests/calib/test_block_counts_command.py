@@ -39,6 +39,8 @@ def test_exact_counts_over_a_range(tmp_path: Path) -> None:
     assert all(block["way"] == "exact" for block in found["blocks"])
     assert found["costs"][-1]["requests"]["global loads"] == 2 * 40 * 2 * 4000 + 40 * 2
     assert all(row["equal"] for row in found["run"])
+    (launch,) = found["launches"]
+    assert launch["by_sub_groups"] == [row["by_sub_groups"] for row in found["run"]]
 
 
 def test_what_data_decide_is_learned_and_flagged() -> None:

@@ -164,8 +164,8 @@ def test_one_build_counts_any_size_and_leaves_results_as_they_were() -> None:
 def test_batches_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     workload = graphs.bfs_level(3000)
     whole = count_blocks(workload, 32)
-    monkeypatch.setattr("tracegen.block_counts.BATCH_BYTES", 1)
-    monkeypatch.setattr("tracegen.block_counts.TOKEN_BATCH_BYTES", 2)
+    monkeypatch.setattr("tracegen.block_counts_run.BATCH_BYTES", 1)
+    monkeypatch.setattr("tracegen.block_counts_run.TOKEN_BATCH_BYTES", 2)
     parts = count_blocks(workload, 32)
     assert whole.by_items.tolist() == parts.by_items.tolist()
     assert whole.by_subgroups.tolist() == parts.by_subgroups.tolist()

@@ -1,0 +1,108 @@
+"""What `memsim blocks` prints."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from memsim.output import console
+
+if TYPE_CHECKING:
+    from calib.block_counts.report import BlockReport
+
+SHOWN_SIZES = 4
+
+
+def show_followed(found: Sequence[Mapping[str, Any]]) -> None:
+    for each in found:
+        ratios = ", ".join(
+            f"{level} {100 * r['mean']:.1f} % ({100 * r['low']:.1f} to {100 * r['high']:.1f})"
+            for level, r in each["hit_ratios"].items()
+        )
+        time = each["least_s"]
+        click.echo(
+            f"{' = '.join(each['with'])} = {each['size']:g}: hit ratios {ratios}; a load waits"
+            f" {each['latency_cycles']:.0f} cycles; DRAM reads {each['dram_bytes']['mean'] / 1e6:,.1f} MB;"
+            f" at least {1e3 * time['mean']:.3g} ms ({1e3 * time['low']:.3g} to {1e3 * time['high']:.3g})"
+        )
+        if each["warning"]:
+            click.echo(f"  warning: {each['warning']}")
+
+
+def show_counts(report: BlockReport, formulas: bool) -> None:
+    from rich.markup import escape
+    from rich.table import Table
+
+    shown = chosen(len(report.sizes))
+    changing = [n for n in report.sizes[0] if len({size.get(n) for size in report.sizes}) > 1]
+    table = Table(title=f"blocks of {report.kernel}: times that sub-groups run them")
+    table.add_column("block")
+    table.add_column("begins with")
+    table.add_column("next")
+    table.add_column("count")
+    for k in shown:
+        title = ", ".join(f"{name}={report.sizes[k][name]}" for name in changing)
+        table.add_column(title or "sub-groups", justify="right")
+    for row in report.rows:
+        counts = [number(row, k) for k in shown]
+        text = "  " * len(row.block.controls) + row.block.text
+        following = ", ".join("end" if f < 0 else f"B{f}" for f in row.block.followers)
+        table.add_row(row.block.name, escape(text), following, row.way, *counts)
+    console().print(table)
+    reasons: dict[str, list[str]] = {}
+    for row in report.rows:
+        reasons.setdefault(f"{row.way}: {row.reason}", []).append(f"B{row.block.number}")
+        if row.warning:
+            reasons.setdefault(f"warning: {row.warning}", []).append(f"B{row.block.number}")
+    for reason, numbers in reasons.items():
+        click.echo(f"{', '.join(numbers)} {reason}")
+    if formulas:
+        for row in report.rows:
+            if row.formula:
+                click.echo(f"{row.block.name} = {row.formula}")
+    if any(row.way == "unknown" for row in report.rows):
+        click.echo(
+            "unknown counts: learn them with --train NAME=LOW:HIGH, or count them with --run"
+        )
+
+
+def chosen(n: int) -> list[int]:
+    if n <= SHOWN_SIZES:
+        return list(range(n))
+    return sorted({round(k * (n - 1) / (SHOWN_SIZES - 1)) for k in range(SHOWN_SIZES)})
+
+
+def number(row: Any, k: int) -> str:
+    count = row.by_subgroups[k]
+    if count is None:
+        return "?"
+    if row.way == "learned":
+        return f"{count:,.0f} ({row.low[k]:,.0f} to {row.high[k]:,.0f})"
+    return f"{count:,.0f}"
+
+
+def show_costs(costs: Sequence[Mapping[str, Any]]) -> None:
+    for cost in costs:
+        size = ", ".join(f"{name}={value}" for name, value in cost["size"].items())
+        asked = ", ".join(f"{n:,.0f} {what}" for what, n in cost["requests"].items())
+        units = ", ".join(f"{u} {c:,.0f}" for u, c in cost["busy_cycles_per_core"].items())
+        click.echo(f"{size}: requests of sub-groups {asked}; busy cycles a core, {units}")
+        if cost["without"]:
+            click.echo(f"  without {', '.join(cost['without'])}, whose counts are not known")
+
+
+def show_run(rows: Sequence[Mapping[str, Any]]) -> None:
+    compared = [row for row in rows if row["equal"] is not None]
+    wrong = [row["block"] for row in compared if not row["equal"]]
+    click.echo(
+        f"a run of the first size: {len(compared) - len(wrong)} of {len(compared)} exact counts equal"
+        + (f"; {', '.join(wrong)} differ" if wrong else "")
+    )
+    for row in rows:
+        if row["equal"] is None:
+            click.echo(
+                f"  {row['block']}: {row['by_work_items']:,} work-items,"
+                f" {row['by_sub_groups']:,} sub-groups"
+            )

@@ -1,0 +1,76 @@
+"""Settings of `memsim blocks` with ranges of sizes in them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from memsim.errors import MemsimError
+
+MOST_SIZES = 64
+
+
+def asked_sizes(settings: Mapping[str, str]) -> list[dict[str, str]]:
+    """A setting for each size: ranges are gone through together, from low to high."""
+    ranges = {name: doubled(name, text) for name, text in settings.items() if is_range(text)}
+    n = max((len(values) for values in ranges.values()), default=1)
+    rows = []
+    for k in range(n):
+        row = dict(settings)
+        for name, values in ranges.items():
+            row[name] = str(values[min(k, len(values) - 1)])
+        rows.append(row)
+    return rows
+
+
+def is_range(text: str) -> bool:
+    low, colon, high = text.partition(":")
+    return bool(colon) and low.isdigit() and high.isdigit()
+
+
+def doubled(name: str, text: str) -> list[int]:
+    _, (low, high) = parsed_range("--set", f"{name}={text}")
+    values = [low]
+    while values[-1] * 2 < high:
+        values.append(values[-1] * 2)
+    if len(values) >= MOST_SIZES:
+        raise MemsimError(f"--set {name}={text} is more than {MOST_SIZES} sizes")
+    return [*values, high] if high > low else values
+
+
+def parsed_range(option: str, text: str) -> tuple[str, tuple[int, int]]:
+    name, equals, value = text.partition("=")
+    low, _, high = value.partition(":")
+    if not (name and equals and low.isdigit() and high.isdigit() and 0 < int(low) <= int(high)):
+        raise MemsimError(f"{option} must be NAME=LOW:HIGH with 0 < LOW <= HIGH, got {text!r}")
+    return name, (int(low), int(high))
+
+
+def small_settings(
+    first: Mapping[str, str], ranges: Mapping[str, tuple[int, int]], hits: str | None
+) -> dict[str, str]:
+    """Settings to read the kernel with: where small sizes are run anyway, the smallest of them."""
+    small = dict(first)
+    for name, (low, _) in ranges.items():
+        small[name] = str(low)
+    if hits is not None:
+        name, (low, _) = parsed_range("--hits", hits)
+        small |= dict.fromkeys(together(first, name), str(low))
+    return small
+
+
+def together(first: Mapping[str, str], name: str) -> list[str]:
+    """The settings that grow with one: those of the same value."""
+    return [k for k, v in first.items() if v == first.get(name)] or [name]
+
+
+def drawn_sizes(ranges: Mapping[str, tuple[int, int]], runs: int) -> list[dict[str, int]]:
+    """Sizes evenly spread on a logarithmic scale, each setting in an order of its own."""
+    import numpy as np
+
+    rng = np.random.default_rng(0)
+    columns = {}
+    for name, (low, high) in ranges.items():
+        spread = np.exp(np.linspace(math.log(low), math.log(high), runs))
+        columns[name] = rng.permutation(np.round(spread).astype(int)).tolist()
+    return [{name: values[k] for name, values in columns.items()} for k in range(runs)]
