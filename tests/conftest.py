@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
 
 from memsim.cli import main
+
+
+# Tests in several processes are told of a terminal that is not theirs; tables would fit themselves to it.
+os.environ.pop("COLUMNS", None)
 
 
 @dataclass(frozen=True)

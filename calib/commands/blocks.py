@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from calib.commands.blocks_costs import costs_of, sizes_asked
 from calib.commands.blocks_output import show_costs, show_counts, show_followed, show_run
 from calib.commands.blocks_settings import (
     asked_sizes,
@@ -27,7 +28,6 @@ from memsim.output import STDOUT, check_outputs, working
 
 if TYPE_CHECKING:
     from calib.block_counts.report import BlockReport
-    from tracegen.block_counts import BlockCounter
 
 
 @click.command()
@@ -108,7 +108,7 @@ def blocks(
     with working("reading the kernel"):
         base = load_kernel(spec, small)
         counter = BlockCounter(base)
-        values = _values(counter, base, small, asked, spec)
+        values = sizes_asked(counter, base, small, asked, spec)
     learned: Mapping[int, Any] = {}
     if ranges:
         drawn = drawn_sizes(ranges, runs)
@@ -140,7 +140,7 @@ def blocks(
             }
             for launch in counts.launches
         ]
-    costs = _costs(counter, report, machine) if machine is not None else []
+    costs = costs_of(counter, report, machine) if machine is not None else []
     record["costs"] = costs
     followed: list[dict[str, Any]] = []
     if hits is not None and machine is not None:
@@ -165,34 +165,6 @@ def blocks(
     return 0
 
 
-def _values(
-    counter: BlockCounter,
-    base: Any,
-    small: Mapping[str, str],
-    asked: Sequence[Mapping[str, str]],
-    spec: str,
-) -> list[dict[str, int]]:
-    """The kernel's integer arguments at each size.
-
-    Settings that are such arguments need nothing else, so no array of those sizes is made; for
-    others the workload is made at each size.
-    """
-    from calib.shapes import sizes_of
-    from tracegen.load import load_kernel
-
-    if not counter.loopy:
-        return [{k: int(v) for k, v in row.items() if v.isdigit()} for row in asked]
-    known = sizes_of(base)
-    found = []
-    for row in asked:
-        changed = [name for name in row if row[name] != small.get(name)]
-        own = known
-        if any(name not in known for name in changed):
-            own = sizes_of(load_kernel(spec, dict(row)))
-        found.append({**own, **{n: int(v) for n, v in row.items() if v.isdigit()}})
-    return found
-
-
 def _compared(report: BlockReport, counts: Any) -> list[dict[str, Any]]:
     rows = []
     for row, items, groups in zip(report.rows, counts.by_items, counts.by_subgroups, strict=True):
@@ -207,35 +179,6 @@ def _compared(report: BlockReport, counts: Any) -> list[dict[str, Any]]:
             }
         )
     return rows
-
-
-def _costs(counter: BlockCounter, report: BlockReport, name: str) -> list[dict[str, Any]]:
-    from calib.block_counts.costs import block_work, busy_cycles, requests
-    from memsim.machine import load_machine
-
-    machine = load_machine(name)
-    work = block_work(counter)
-    found = []
-    for k, size in enumerate(report.sizes):
-        unknown = [row.block.name for row in report.rows if row.by_subgroups[k] is None]
-        counts = [row.by_subgroups[k] or 0.0 for row in report.rows]
-        totals: dict[str, float] = {}
-        for (memory, direction, _), number in requests(work, counts).items():
-            key = f"{memory} {direction}s"
-            totals[key] = totals.get(key, 0.0) + number
-        found.append(
-            {
-                "size": dict(size),
-                "machine": machine.name,
-                "requests": totals,
-                "busy_cycles_per_core": {
-                    unit: cycles / machine.n_cores
-                    for unit, cycles in busy_cycles(work, counts, machine).items()
-                },
-                "without": unknown,
-            }
-        )
-    return found
 
 
 def _followed(

@@ -95,6 +95,12 @@ def _trips(
 @click.option("--groups", type=click.IntRange(min=1), metavar="N", help="Trace so many groups.")
 @click.option("--launch", type=click.IntRange(min=0), metavar="I", help="Which launch, from 0.")
 @click.option(
+    "--follow",
+    metavar="NAME=LOW:HIGH",
+    help="Predict at these sizes, and follow the time to the size asked for, where blocks are counted"
+    " and nothing runs.",
+)
+@click.option(
     "--model",
     type=click.Path(path_type=Path),
     metavar="FILE",
@@ -119,6 +125,7 @@ def predict(
     trips: dict[str, float],
     groups: int | None,
     launch: int | None,
+    follow: str | None,
     model: Path | None,
     html: Path | None,
     png: Path | None,
@@ -134,6 +141,7 @@ def predict(
     Examples:
       memsim predict experiments/kernels/matmul.py:tiled -m v100 --set n=1024 --html tiled.html
       memsim predict my_kernel.py:knl -m a100 --what-if blocks_per_core=4,l1=64KiB,no-barriers
+      memsim predict my_kernel.py:knl -m a100 --set n=65536 --follow n=1024:8192
     """
     if model is not None:
         if machine is not None or what_if or html is not None:
@@ -144,6 +152,12 @@ def predict(
     if machine is None:
         raise MemsimError("--machine NAME is wanted, or --model FILE")
     check_outputs({"--html": html, "--png": png, "--json": json})
+    if follow is not None:
+        for name, value in (("--what-if", what_if), ("--html", html), ("--png", png)):
+            if value:
+                raise MemsimError(
+                    f"{name} does not go with --follow: nothing is traced at that size"
+                )
     if png is not None and png.suffix not in PICTURES:
         raise MemsimError(f"--png must end in {', '.join(PICTURES)}, got {png}")
     from calib.prediction import Settings
@@ -159,6 +173,10 @@ def predict(
         loads_in_flight=loads_in_flight,
         trips=trips,
     )
+    if follow is not None:
+        from calib.commands.predict_followed import predict_followed
+
+        return predict_followed(spec, settings, machine, chosen, follow, json)
     found, changed = _predict(spec, settings, machine, chosen, what_if, groups, launch)
     _write(found, changed, html=html, png=png, json_out=json)
     return 0
