@@ -46,8 +46,11 @@ class Geometry(NamedTuple):
     """The numbers of one cache level; see memsim.machine.Level.
 
     n_sets : of a whole instance, all slices;  stride : int32 words of a slot
-    partitions : where more than one, so many neighbouring instances are partitions of one cache
-    on_fill : a line takes its slot when its data come, not when they are asked for
+    partitions : so many neighbouring instances are partitions of one cache
+    in_partitions : True where they are more than one, else None
+    on_fill : True where a line takes its slot when its data come, None where as they are asked for
+
+    None is a type: loops are compiled without what a machine does not have.
     """
 
     granules_per_line: int
@@ -63,7 +66,8 @@ class Geometry(NamedTuple):
     down_granules: int
     stride: int
     partitions: int
-    on_fill: bool
+    in_partitions: bool | None
+    on_fill: bool | None
 
 
 class Tables(NamedTuple):
@@ -405,12 +409,12 @@ def read(
         if not missing:
             return slot
     else:
-        if not geometry.on_fill:
+        if geometry.on_fill is None:
             slot = _allocate(
                 geometry, tables, cache, counts, queue, rng, n_site, instance, line, bin_, counted
             )
         missing = need
-    if geometry.on_fill:
+    if geometry.on_fill is not None:
         merged = missing & np.int64(cache.aloft[nth(at // 2)])
         counts[nth(row), nth(PENDING)] += tables.n_sectors[nth(merged)]
         missing &= ~merged
@@ -419,7 +423,7 @@ def read(
     fetched = np.int64(tables.fill[nth(missing)])
     counts[nth(row), nth(READ_GRANULES)] += tables.n_granules[nth(fetched)]
     _emit(geometry, queue, line, fetched, 0, site, LOAD, counted)
-    if geometry.on_fill:
+    if geometry.on_fill is not None:
         _take_off(
             geometry, tables, cache, counts, queue, rng, n_site, at // 2, fetched, now + window
         )

@@ -250,7 +250,7 @@ def _turn(
 ):  # fmt: skip
     """One sub-group issues its next bulk sequence (as many as its weight); a barrier ends it."""
     me = s * SUBGROUP_WORDS
-    if geometry.on_fill:
+    if geometry.on_fill is not None:
         land(geometry, tables, cache, counts, queue, rng, n_site, turn)
     p, start = progress.subgroups[nth(me + AT)], progress.subgroups[nth(me + START)]
     limit = start if p < start else progress.subgroups[nth(me + END)]

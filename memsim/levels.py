@@ -148,7 +148,8 @@ def plan_level(
             keeps_bytes=level.write_allocate == "lazy_fetch_on_read",
         ),
         partitions=level.n_partitions,
-        on_fill=level.allocate == "on_fill",
+        in_partitions=True if level.n_partitions > 1 else None,
+        on_fill=True if level.allocate == "on_fill" else None,
     )
     tables = mask_tables(
         granules, level.sector_bytes // GRANULE_BYTES, level.fill_bytes // GRANULE_BYTES
@@ -191,7 +192,8 @@ def passing_level(granules_per_line: int, below: Level | None, n_lines: int) -> 
         down_granules=(below.line_bytes // GRANULE_BYTES) if below else granules_per_line,
         stride=slot_words(granules_per_line, keeps_stores=False, keeps_bytes=False),
         partitions=1,
-        on_fill=False,
+        in_partitions=None,
+        on_fill=None,
     )
     return LevelPlan(
         name="",

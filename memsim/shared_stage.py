@@ -54,14 +54,14 @@ def _serve(
     part = (1 << width) - 1
     taken = partial_at
     near = instance
-    if geometry.on_fill:
+    if geometry.on_fill is not None:
         land(geometry, tables, cache, counts, queue, rng, n_site, now)
     for k in range(pieces):
         line, mask = first * pieces + k, (masks >> k * width) & part
         if mask == 0:
             continue
         hits_before = np.int64(0)
-        if geometry.partitions > 1:
+        if geometry.in_partitions is not None:
             instance = home_of(geometry, cache, near, line)
             if kind != LOAD:
                 drop_copies(geometry, cache, instance, line)
@@ -77,7 +77,7 @@ def _serve(
                 geometry, tables, cache, counts, queue, rng, n_site,
                 instance, line, mask, site, LOAD, counted, now, window,
             )  # fmt: skip
-            if instance != near:
+            if geometry.in_partitions is not None and instance != near:
                 keep_copy(
                     geometry, tables, cache, counts, queue, rng, n_site,
                     near, line, mask, site, counted, now, hits_before,
@@ -187,6 +187,6 @@ def replay_shared(
                 now, window, scratch.bytes_,
             )  # fmt: skip
             now += 1
-    if geometry.on_fill:  # nothing stays under way for the launch after this one
+    if geometry.on_fill is not None:  # nothing stays under way for the launch after this one
         land(geometry, tables, cache, counts, queue, victims, n_site, now + window)
     return warm_below if drawn > n_warm else queue.used[0]

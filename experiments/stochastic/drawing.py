@@ -302,9 +302,11 @@ def snapshot_sizes(path: Path, studies: Sequence[Study]) -> str:
     grid = figure.subplots(len(studies), len(quantities), squeeze=False)
     for study, line in zip(studies, grid, strict=True):
         for quantity, axes in zip(quantities, line, strict=True):
-            warm, cold = study.by_size[quantity], study.cold[quantity]
-            axes.plot(study.sizes, warm, "o-", ms=3, color=LINE_COLOUR, label="warmed")
-            axes.plot(study.sizes, cold, "s--", ms=3, color=DRAM_COLOUR, label="from cold caches")
+            warm, in_step = study.by_size[quantity], study.in_step[quantity]
+            cold = study.cold[quantity]
+            axes.plot(study.sizes, warm, "o-", ms=3, color=LINE_COLOUR, label="default")
+            axes.plot(study.sizes, in_step, "^:", ms=3, color="gray", label="cores in step")
+            axes.plot(study.sizes, cold, "s--", ms=3, color=DRAM_COLOUR, label="in step, cold")
             places = study.by_position[quantity]
             axes.plot(
                 [DEFAULT_WAVES] * len(places),
@@ -318,7 +320,7 @@ def snapshot_sizes(path: Path, studies: Sequence[Study]) -> str:
             axes.set_xticks(study.sizes, [str(size) for size in study.sizes])
             axes.minorticks_off()
             axes.tick_params(labelsize=7)
-            shown = np.array([*warm, *cold, *places])
+            shown = np.array([*warm, *in_step, *cold, *places])
             if np.isfinite(shown).any():
                 middle = (np.nanmin(shown) + np.nanmax(shown)) / 2
                 half = max(0.6 * (np.nanmax(shown) - np.nanmin(shown)), LEAST_SPAN)

@@ -23,6 +23,7 @@ from experiments.stochastic.causes import Cause, causes, with_own_l2
 from experiments.stochastic.convergence import (
     _stop,
     coverage,
+    honest,
     repetition,
     running_sigma,
     small_replay,
@@ -33,6 +34,7 @@ from memsim.machine_file import load_machine
 from memsim.montecarlo import hit_ratio, run_trials
 from memsim.statistics import describe
 from memsim.trial import Workspace
+from tracegen.snapshot import WAVES
 
 
 def test_the_machine_is_that_of_section_2_1() -> None:
@@ -89,6 +91,22 @@ def test_running_sigma_is_that_of_each_beginning() -> None:
     found = running_sigma(values)
     assert np.isnan(found[0])
     np.testing.assert_allclose(found[1:], expected, rtol=1e-6)
+
+
+def test_an_honest_interval_misses_a_mean_that_is_itself_off() -> None:
+    """Against drawn normal values, five standard errors."""
+    assert honest(16, 10**9) == pytest.approx(0.95, abs=1e-6)
+    rng = np.random.default_rng(5)
+    n, truth_trials, draws = 64, 128, 4000
+    values = rng.normal(size=(draws, n))
+    truth = rng.normal(size=(draws, truth_trials)).mean(axis=1)
+    inside = [
+        abs(describe(v).mean - t) <= describe(v).half_width
+        for v, t in zip(values, truth, strict=True)
+    ]
+    expected = honest(n, truth_trials)
+    assert expected < 0.92
+    assert abs(np.mean(inside) - expected) < 5 * (expected * (1 - expected) / draws) ** 0.5
 
 
 def test_the_stopping_path_is_that_of_a_replay() -> None:
@@ -229,17 +247,22 @@ def test_memory_moves_at_least_what_is_read(block_diagonal: dict[str, Any]) -> N
 def test_snapshots_of_a_stream_are_all_alike(tmp_path: Path) -> None:
     """A copy reads and writes every line once, whole: no hits, whatever the size and place."""
     study = snapshots._study(
-        "copy", stream.copy(n=1 << 18), load_machine("c2050"), (1, 2, 4), (0.2, 0.8), 2
+        "copy", stream.copy(n=1 << 18), load_machine("c2050"), (1, 2, WAVES), (0.2, 0.8), 2
     )
     for quantity in QUANTITIES:
-        assert study.by_size[quantity] == study.cold[quantity] == [0, 0, 0]
+        assert (
+            study.by_size[quantity] == study.in_step[quantity] == study.cold[quantity] == [0, 0, 0]
+        )
         assert study.by_position[quantity] == [0, 0]
-    assert study.error("L1 load", 4, cold=True) == 0
+    assert study.cold_start("L1 load", WAVES) == 0
     written(tmp_path, drawing.snapshot_sizes(tmp_path / "snapshots.png", [study]))
     moved = dataclasses.replace(study, cold={q: [5.0, 4.0, 3.0] for q in QUANTITIES})
-    assert moved.error("L2 load", 2, cold=True) == 4
+    assert moved.cold_start("L2 load", 2) == 4
+    assert set(snapshots.SIZES_QUICK) < set(snapshots.SIZES)
+    assert WAVES in snapshots.SIZES_QUICK
+    assert max(snapshots.SIZES) > WAVES
     assert "is enough" in snapshots._findings([moved])[0]
-    assert "up to 3.0 points" in snapshots._findings([moved])[1]
+    assert "up to 3.0 points off" in snapshots._findings([moved])[1]
 
 
 def written(tmp_path: Path, name: str) -> None:

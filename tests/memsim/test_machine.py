@@ -345,7 +345,8 @@ z = 3'''
 
 
 def test_model_error_names_a_level() -> None:
-    text = V100 + '\n[model_error_points]\nL9 = { value = 1.5, source = "x" }\n'
+    plain = V100[: V100.index("[model_error_points]")]
+    text = plain + '\n[model_error_points]\nL9 = { value = 1.5, source = "x" }\n'
     with pytest.raises(MachineError, match=r"must name a level \(L1, L2\), got 'L9'"):
         machine_from_toml(text)
     text = text.replace("L9", "L2").replace("1.5", "0.0")

@@ -136,10 +136,11 @@ def test_shipped_machines_of_64_lanes(name: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 def test_no_index_leaves_its_array(tmp_path: Path) -> None:
     """The hot loops trust their indices: the tests above once more, compiled to check them."""
     checked = {**os.environ, "NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(tmp_path)}
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--timeout", "1500"]
     files = [Path(__file__), Path(__file__).with_name("test_closed_forms.py")]
     ended = subprocess.run(
         [*command, *map(str, files)],
