@@ -10,7 +10,6 @@ import pytest
 
 from memsim.cli import main
 
-
 # Tests in several processes are told of a terminal that is not theirs; tables would fit themselves to it.
 os.environ.pop("COLUMNS", None)
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from experiments.hardware import drawing
 from experiments.hardware.affine import Triple, with_sequences
+from experiments.hardware.captured import captured
 from experiments.hardware.comparison import errors, half_width
 from experiments.hardware.l1_sweep import free_running, miss_ratios
 from experiments.hardware.laplacian import LOADS_IN_TURN, Variant, laplacian, machine_for
@@ -399,5 +400,6 @@ FIGURES: dict[str, MakeFigure] = {
     "mi250x-laplacian": laplacians,
     "v100-l1": l1_curve,
     "latency": latencies,
+    "captured": captured,
 }
 """Every comparison by the name that --only takes."""
