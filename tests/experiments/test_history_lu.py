@@ -202,9 +202,10 @@ def test_both_workers_factorise(two_places, tmp_path):
     n_tiles, tile = 4, 64
     with Store(tmp_path / "h.db") as store:
         with workers(two_places, tile, store) as at:
+            equal = EarliestFinish(known([1.0, 1.0]), 2)
             for policy in (
                 Greedy(known([1.0, 1.0])),
-                EarliestFinish(known([1.0, 1.0]), 2),
+                equal,
                 EarliestFinish(FromHistory(store, lambda kind, n: at[n].key(kind)), 2),
             ):
                 matrix = dominant(n_tiles, tile, seed=3)
@@ -213,7 +214,9 @@ def test_both_workers_factorise(two_places, tmp_path):
                     worker.forget()
                 run = execute(lu_tasks(n_tiles), at, policy, matrix)
                 assert len(run.done) == len(lu_tasks(n_tiles))
-                assert {d.worker for d in run.done} == {0, 1}
+                # The others go by time: a busy machine may leave all tasks to one worker.
+                if policy is equal:
+                    assert {d.worker for d in run.done} == {0, 1}
                 packed = matrix.whole().astype(np.float64)
                 lower = np.tril(packed, -1) + np.eye(len(packed))
                 missed = np.abs(lower @ np.triu(packed) - before).max() / np.abs(before).max()
