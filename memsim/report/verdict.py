@@ -225,8 +225,19 @@ def _caveats(summary: Summary) -> tuple[str, ...]:
 
 
 def assumed_parameters(summary: Summary) -> list[str]:
-    """Dotted keys of the machine's values that nobody measured or published."""
-    return [key for key in machine_file.keys(summary.machine) if summary.machine.is_assumed(key)]
+    """Dotted keys of the machine's values that nobody measured or published.
+
+    What a machine does not have (another partition's latency where there is one) is no assumption.
+    """
+    machine = summary.machine
+    nowhere = {
+        f"levels.{level.name}.far_latency_cycles"
+        for level in machine.levels
+        if level.n_partitions == 1
+    }
+    return [
+        key for key in machine_file.keys(machine) if machine.is_assumed(key) and key not in nowhere
+    ]
 
 
 def occupancy_text(summary: Summary) -> str:

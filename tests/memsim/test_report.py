@@ -437,6 +437,13 @@ def test_the_models_error_stands_beside_every_interval() -> None:
     assert "model ± 4.5" not in unknown
 
 
+def test_what_a_machine_lacks_is_not_assumed_of_it(replay: Replay) -> None:
+    # A V100's caches are in one piece; an A100's L2 is in two, and its far latency is derived.
+    assert not any("far_latency" in line for line in judge(summarise(replay)).caveats)
+    in_two = Replay(fake_dataset(machine=load_machine("a100")))
+    assert any("L2.far_latency" in line for line in judge(summarise(in_two)).caveats)
+
+
 def test_assumed_parameters_are_marked(replay: Replay) -> None:
     content = page(replay)
     row = content[content.index("<code>levels.L1.set_index</code>") :]
