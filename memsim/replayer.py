@@ -80,6 +80,9 @@ def replay(
         raise ReplayError("at least one trace is needed, got none")
     if any(t.sites != traces[0].sites for t in traces):
         raise ReplayError("the snapshots must have the same sites")
+    if not traces[0].sites:
+        kernel = traces[0].launch.kernel
+        raise ReplayError(f"kernel {kernel} accesses no global memory: there is nothing to replay")
     plans, occupancy = [], None
     for one in traces:
         plan, occupancy = make_plan(

@@ -32,6 +32,11 @@ def gather(n: int = 4096, stride: int = 1):
     return Workload(kernel, {"table": np.ones(n, np.float32), "index": index})
 
 
+def empty():
+    kernel = lp.make_kernel("{[i]: 0 <= i < 128}", "", [], name="empty", lang_version=(2018, 2))
+    return Workload(kernel, {})
+
+
 def broken():
     kernel = gather().kernel
     return Workload(kernel, {"table": np.ones(8, np.float32), "index": np.full(256, 8, np.int32)})
@@ -131,6 +136,8 @@ def test_a_trace_must_not_be_overwritten_by_what_is_made_of_it(
         ("gather", ("--set", "n=many"), ("n", "many")),
         ("nothing", (), ("nothing",)),
         ("broken", (), ("table", "8")),
+        ("empty", (), ("empty", "no global memory")),
+        ("empty", ("--tracer", "opencl"), ("empty", "no global memory")),
     ],
 )
 def test_a_wrong_kernel_is_named_in_one_line(

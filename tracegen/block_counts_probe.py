@@ -13,7 +13,7 @@ from tracegen.block_counts_model import Cut, Insertion
 from tracegen.marks import strip
 
 ARGUMENTS = (
-    ", __global uint *_bc_count, __global ushort *_bc_token, __global const long *_bc_offset,"
+    "__global uint *_bc_count, __global ushort *_bc_token, __global const long *_bc_offset,"
     " uint _bc_items, uint _bc_first, uint _bc_g0, uint _bc_g1"
 )
 _GID = re.compile(r"^#define gid\(N\) \(\((\w+)\) get_group_id\(N\)\)$", re.MULTILINE)
@@ -47,7 +47,8 @@ def counting_source(text: str, cuts: list[Cut], *, by_batches: bool) -> str:
     insertions: list[Insertion] = []
     for cut in cuts:
         function = cut.function
-        insertions.append(Insertion(function.arguments_end, function.arguments_end, ARGUMENTS))
+        end = function.arguments_end
+        insertions.append(Insertion(end, end, function.further(ARGUMENTS)))
         insertions.append(
             Insertion(function.body_start, function.body_start, _prologue(cut, by_batches))
         )

@@ -90,7 +90,7 @@ class _Numbering:
             )
         sizes = "".join(f", const long _tg_n{k}" for k in range(len(self.sizes)))
         self.edits += [
-            (function.arguments_end, function.arguments_end, ARGUMENTS + sizes),
+            (function.arguments_end, function.arguments_end, function.further(ARGUMENTS + sizes)),
             (function.body_start, function.body_start, PROLOGUE),
             (function.body_end, function.body_end, EPILOGUE),
         ]

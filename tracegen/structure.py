@@ -34,9 +34,14 @@ class Function:
     """A `__kernel` function: where its arguments end and its body, braces excluded, lies."""
 
     name: str
+    has_arguments: bool
     arguments_end: int
     body_start: int
     body_end: int
+
+    def further(self, arguments: str) -> str:
+        """What declares further arguments where its own end."""
+        return f", {arguments}" if self.has_arguments else arguments
 
 
 def kernel_functions(text: str) -> Iterator[Function]:
@@ -56,7 +61,8 @@ def kernel_functions(text: str) -> Iterator[Function]:
         arguments_end = closing(text, after)
         brace = _skip(text, arguments_end + 1)
         assert text[brace] == "{", "a __kernel without a body"
-        yield Function(word.group(), arguments_end, brace + 1, closing(text, brace))
+        has_arguments = _skip(text, after + 1) < arguments_end
+        yield Function(word.group(), has_arguments, arguments_end, brace + 1, closing(text, brace))
 
 
 def statements(text: str, start: int, end: int) -> list[Statement]:

@@ -22,6 +22,15 @@ def run(*arguments: str) -> str:
     return result.output
 
 
+def test_a_kernel_without_arguments(tmp_path: Path) -> None:
+    (tmp_path / "nothing.py").write_text(
+        "import loopy as lp\n"
+        "k = lp.make_kernel('{[i]: 0 <= i < 128}', '', [], name='k', lang_version=(2018, 2))\n"
+    )
+    text = run(f"{tmp_path / 'nothing.py'}:k", "--run")
+    assert "1 of 1 exact counts equal" in text
+
+
 def test_exact_counts_over_a_range(tmp_path: Path) -> None:
     picture = tmp_path / "graph.png"
     out = tmp_path / "counts.json"
