@@ -20,11 +20,14 @@ STYLE = (
 
 
 def headline(found: Prediction) -> str:
-    """The time with its interval, and what binds it."""
+    """The time with its interval over orderings, and what binds it."""
     estimate, timing = found.timing.estimate, found.timing
     interval = ""
     if estimate.has_interval:
-        interval = f", 95 % interval {seconds(estimate.low)} to {seconds(estimate.high)}"
+        interval = (
+            f" ({seconds(estimate.low)} to {seconds(estimate.high)}: 95 % over orderings,"
+            " the model's own error not in it)"
+        )
     return (
         f"{found.kernel} on {found.machine.name}: {seconds(estimate.mean)}{interval};"
         f" bound by {timing.binds}"

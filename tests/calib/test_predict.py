@@ -100,7 +100,15 @@ def test_the_terminal_says_what_binds(run_memsim: RunMemsim) -> None:
     ended = run_memsim("predict", TILED, "-m", "v100", *SMALL)
     assert ended.code == 0
     assert ended.out.startswith("matmul_tiled on v100: ")
-    for text in ("95 % interval", "bound by", "(TLP)", "(BLP,", "(NBB)", "not hidden"):
+    for text in (
+        "95 % over orderings",
+        "own error not in it",
+        "bound by",
+        "(TLP)",
+        "(BLP,",
+        "(NBB)",
+        "not hidden",
+    ):
         assert text in ended.out
     assert "registers are not known" in ended.out
 
