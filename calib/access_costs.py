@@ -41,6 +41,8 @@ class AccessCosts:
     ways : what each is: loads from a level below the first, stores to it (which go the other way, as
         bandwidths of caches are measured by loads alone), and DRAM, one bus for both
     way_bytes_per_cycle : (n_way,) of one core, where all of them share alike
+    missed_translations : (n_trial, n_site) per execution;  translation_cycles : that one keeps a core's
+        translation busy, None where the machine says nothing of it
     """
 
     sites: tuple[str, ...]
@@ -54,6 +56,8 @@ class AccessCosts:
     way_bytes: Floats
     ways: tuple[str, ...]
     way_bytes_per_cycle: Floats
+    missed_translations: Floats
+    translation_cycles: float | None = None
 
     @property
     def n_trials(self) -> int:
@@ -113,7 +117,15 @@ def access_costs(
     served = _served(dataset, n_trial, len(levels), n_site)
     if not machine.levels:
         expected = np.where(loads, tm[:, None], 0.0)
-    moved = _way_bytes(dataset, machine, sectors, executions, _written_back(first, machine))
+    counted = _counted(dataset, machine, sectors)
+    moved = _way_bytes(
+        dataset, machine, sectors, executions, counted, _written_back(first, machine)
+    )
+    missed = np.zeros((n_trial, n_site))
+    if "missed_translations" in dataset:
+        missed = dataset["missed_translations"].transpose("trial", "site").values / np.where(
+            counted > 0, counted, 1
+        )
     ways = way_names(machine)
     return AccessCosts(
         sites=first.site_names,
@@ -127,6 +139,8 @@ def access_costs(
         way_bytes=moved,
         ways=ways,
         way_bytes_per_cycle=np.array([core_bandwidth(machine, way) for way in ways]),
+        missed_translations=missed,
+        translation_cycles=machine.translation.miss_cycles if machine.translation else None,
     )
 
 
@@ -164,11 +178,22 @@ def _served(dataset: xr.Dataset, n_trial: int, n_level: int, n_site: int) -> Flo
     return served
 
 
+def _counted(dataset: xr.Dataset, machine: Machine, sectors: Floats) -> Floats:
+    """(n_trial, n_site) executions after the warm-up."""
+    if not machine.levels:
+        return np.tile(
+            dataset["site_accesses"].values.astype(np.float64), (dataset.sizes["trial"], 1)
+        )
+    asked = dataset["accesses"].isel(level=0).transpose("trial", "site").values.astype(np.float64)
+    return np.asarray(asked / np.where(sectors > 0, sectors, 1))
+
+
 def _way_bytes(
     dataset: xr.Dataset,
     machine: Machine,
     sectors: Floats,
     executions: Floats,
+    counted: Floats,
     written_back: Floats,
 ) -> Floats:
     order = ("trial", "level", "site")
@@ -181,8 +206,6 @@ def _way_bytes(
         return np.asarray((whole[:, None] * sectors * GRANULE_BYTES)[:, None, :])
     read = dataset["read_bytes"].transpose(*order).values
     written = dataset["write_bytes"].transpose(*order).values.astype(np.float64)
-    asked = dataset["accesses"].isel(level=0).transpose("trial", "site").values.astype(np.float64)
-    counted = asked / np.where(sectors > 0, sectors, 1)  # executions after the warm-up
     each = np.where(counted > 0, counted, 1)
     written[:, -1] = np.maximum(written[:, -1], written_back * each)
     below = [part[:, k] for k in range(len(machine.levels) - 1) for part in (read, written)]

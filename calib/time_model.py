@@ -2,8 +2,10 @@
 
     ILP_i  issue cycles of the block's instructions, and of L1's pipe for its accesses
     La_i   when the data of the accesses that the block waits for are there, from the replay's hit
-           ratios: that of the slowest of them, or the largest of their expected latencies X
-    Bw_i   bytes that each level below L1 moves for the block / its bandwidth per core
+           ratios: that of the slowest of them, or the largest of their expected latencies X. A last
+           block that stores waits for its store, where the machine's groups do
+    Bw_i   bytes that each level below L1 moves for the block / its bandwidth per core; and the
+           translations that it misses, where the machine says how long they take
 
 Two solvers put them together. `events` lets the sub-groups of a few cores take turns
 (calib.round_robin); each level is a way of its own that these cores share, groups follow each other
@@ -35,6 +37,7 @@ from memsim.statistics import Estimate, describe
 from memsim.trace import Launch
 
 Floats = npt.NDArray[np.float64]
+TRANSLATION = "translation"
 Mode = Literal["simulated", "paper"]
 Solver = Literal["events", "equation"]
 Latency = Literal["slowest", "expected"]
@@ -156,7 +159,8 @@ def simulated_inputs(
     index = {name: k for k, name in enumerate(costs.sites)}
     started = _with_start(program)
     scale = _executed(program, costs)
-    n_trial, n_way = costs.n_trials, len(costs.ways)
+    each, ways = _way_cycles(costs)
+    n_trial, n_way = costs.n_trials, len(ways)
     arithmetic, pipe = [0.0], [0.0]
     waits = [np.full(n_trial, machine.group_start_cycles)]
     moved = [np.zeros((n_trial, n_way))]
@@ -167,14 +171,17 @@ def simulated_inputs(
         pipe.append(float((scale * costs.pipe_cycles)[accesses].sum()))
         find = costs.slowest_cycles if latency == "slowest" else costs.mean_cycles
         waits.append(find(waited))
-        moved.append((scale * costs.way_bytes)[:, :, accesses].sum(2) / costs.way_bytes_per_cycle)
+        moved.append((scale * each)[:, :, accesses].sum(2))
+    last = _last_block(program.steps)
+    if any(not costs.loads[index[name]] for name in program.blocks[last].accesses):
+        waits[last + 1] = np.maximum(waits[last + 1], machine.store_wait_cycles)
     return Inputs(
         program=started,
         arithmetic_cycles=np.array(arithmetic),
         pipe_cycles=np.array(pipe),
         latency_cycles=np.stack(waits, axis=1),
         way_cycles=np.stack(moved, axis=1),
-        ways=costs.ways,
+        ways=ways,
         barrier=_barriers(started),
     )
 
@@ -272,6 +279,19 @@ def timeline(
     """
     order, _ = inputs.program.unrolled(turns)
     return _run(inputs, order, resident, _mean(inputs), rounds), order
+
+
+def _way_cycles(costs: AccessCosts) -> tuple[Floats, tuple[str, ...]]:
+    """(n_trial, n_way, n_site) that an execution keeps each way busy, and the ways.
+
+    Translation is one where the machine says how long a miss takes: requests to all levels below the
+    first go through it.
+    """
+    each = costs.way_bytes / costs.way_bytes_per_cycle[:, None]
+    if costs.translation_cycles is None:
+        return each, costs.ways
+    busy = costs.missed_translations * costs.translation_cycles
+    return np.concatenate([each, busy[:, None, :]], axis=1), (*costs.ways, TRANSLATION)
 
 
 def _require(machine: Machine, program: Program, *others: str) -> None:

@@ -108,7 +108,13 @@ def replay_launches(
 
 def _own(sequence: LaunchSequence, launch: int, result: SequenceResult) -> TrialResult:
     one = result.launches[launch]
-    return dataclasses.replace(one, counts=one.counts[:, sequence.sites(launch)])
+    sites = sequence.sites(launch)
+    missed = one.missed_translations
+    return dataclasses.replace(
+        one,
+        counts=one.counts[:, sites],
+        missed_translations=None if missed is None else missed[sites],
+    )
 
 
 def _miss_kinds(workers: Workers, seed: int, actual: SequenceResult) -> npt.NDArray[np.int64]:

@@ -188,6 +188,19 @@ class Dram:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Translation:
+    """A core's buffer of address translations, which requests that its first level misses look up.
+
+    entries : pages that it holds, least recently used out first;  page_bytes : a power of two
+    miss_cycles : how long one that it does not hold keeps it busy
+    """
+
+    entries: int
+    page_bytes: int
+    miss_cycles: float
+
+
+@dataclass(frozen=True, kw_only=True)
 class Residency:
     """What bounds how many groups a core holds at once (occupancy).
 
@@ -227,6 +240,8 @@ class Machine:
     dispatch : how groups come to cores (see memsim.schedule.Dispatch)
     group_start_cycles : from where a group has room on a core to its first instruction's issue, and
         from its last to where its room is free, together; 0 where nobody measured it
+    store_wait_cycles : from a group's last store to its end, where the group waits for it (AMD's do)
+    translation : None where nobody measured it: no translation is then missed
     throughputs : operation name -> operations a core finishes per cycle: `fp32_fma`, `fp64_fma`,
         `int32_add`, `load_store_lanes`, ...; calib.throughputs lists them
     model_error_points : level name -> validated error of the model in points of hit ratio
@@ -249,6 +264,8 @@ class Machine:
     residency: Residency
     dispatch: Dispatching = "round_robin"
     group_start_cycles: float = 0.0
+    store_wait_cycles: float = 0.0
+    translation: Translation | None = None
     throughputs: Mapping[str, float] = field(default_factory=dict)
     model_error_points: Mapping[str, float] = field(default_factory=dict)
     sources: Mapping[str, str] = field(default_factory=dict)

@@ -5,7 +5,7 @@
     vendor = "NVIDIA"
     n_cores = { value = 80, source = "NVIDIA Tesla V100 architecture whitepaper" }
     ...
-    [residency]   [dram]   [throughputs]   [model_error_points]
+    [residency]   [dram]   [translation]   [throughputs]   [model_error_points]
     [[levels]]    # from the core outward, none at all where nothing is cached
     name = "L1"
     size_bytes = { value = 131072, source = "..." }
@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any, NoReturn, get_origin
 
 from memsim.errors import MachineError
-from memsim.machine import ASSUMED, Dram, Level, Machine, Residency
+from memsim.machine import ASSUMED, Dram, Level, Machine, Residency, Translation
 from memsim.machine_rules import RuleError, field_types, shown
 from memsim.toml_lines import KeyPath, index_lines
 
@@ -37,7 +37,8 @@ MAX_FILE_BYTES = 1 << 20
 NO_SOURCE = f"{ASSUMED}: the default, no source given"
 
 _PLAIN = ("name", "title", "vendor")  # texts that need no source
-_TABLES = ("dram", "residency", "throughputs", "model_error_points")
+_RECORDS = {"dram": Dram, "residency": Residency, "translation": Translation}
+_TABLES = (*_RECORDS, "throughputs", "model_error_points")
 
 
 def machine_names() -> list[str]:
@@ -108,7 +109,7 @@ def keys(machine: Machine) -> list[str]:
             found += [f"{name}.{key}" for key in _sourced(type(value))]
         elif isinstance(value, Mapping):
             found += [f"{name}.{key}" for key in value if name != "sources"]
-        elif name not in _PLAIN:
+        elif name not in _PLAIN and value is not None:
             found.append(name)
     return found
 
@@ -136,7 +137,7 @@ def machine_to_json(machine: Machine) -> str:
                 }
         elif name in _PLAIN:
             document[name] = value
-        else:
+        elif value is not None:
             document[name] = _with_source(value, machine.sources, name)
     return json.dumps(document)
 
@@ -186,8 +187,8 @@ def _machine(document: Mapping[str, Any]) -> Machine:
                 raise RuleError("", f"missing table [{name}]")
             if not isinstance(table, dict):
                 raise RuleError(name, f"{name} must be a table, got {shown(table)}")
-            if name in ("dram", "residency"):
-                record = Dram if name == "dram" else Residency
+            if name in _RECORDS:
+                record = _RECORDS[name]
                 fields = _fields(table, record, f"{name}.", f" ({name})", sources)
                 values[name] = record(**fields)
             else:

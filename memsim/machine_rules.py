@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_h
 from memsim.errors import MachineError
 
 if TYPE_CHECKING:
-    from memsim.machine import Level, Machine
+    from memsim.machine import Level, Machine, Translation
 
 MAX_LINE_BYTES = 256
 MIN_SECTOR_BYTES = 32  # the granule of a trace: nothing smaller can be told apart
 LARGEST = 1 << 40
+MAX_ENTRIES = 4096
 SUBGROUP_SIZES = (8, 16, 32, 64)
 _MAY_BE_ZERO = frozenset(
     {
@@ -31,6 +32,7 @@ _MAY_BE_ZERO = frozenset(
         "far_latency_cycles",
         "sustained_bandwidth_bytes_per_cycle",
         "group_start_cycles",
+        "store_wait_cycles",
         "model_error_points",
     }
 )
@@ -84,6 +86,8 @@ def check_machine(machine: Machine) -> None:
     _check_partitions(machine)
     _check_fields(machine.dram, "dram.", " (dram)")
     _check_fields(machine.residency, "residency.", " (residency)")
+    if machine.translation is not None:
+        _check_translation(machine.translation)
     dram = machine.dram
     if dram.refresh_cycles and dram.refresh_interval_cycles <= dram.refresh_cycles:
         raise RuleError(
@@ -223,13 +227,28 @@ def _check_partitions(machine: Machine) -> None:
             )
 
 
+def _check_translation(translation: Translation) -> None:
+    _check_fields(translation, "translation.", " (translation)")
+    page = translation.page_bytes
+    if not _is_power_of_two(page) or page < MAX_LINE_BYTES:
+        raise RuleError(
+            "translation.page_bytes",
+            f"page_bytes must be a power of two, at least {MAX_LINE_BYTES}, got {page} (translation)",
+        )
+    if translation.entries > MAX_ENTRIES:
+        raise RuleError(
+            "translation.entries",
+            f"entries must be at most {MAX_ENTRIES}, got {translation.entries} (translation)",
+        )
+
+
 def _is_power_of_two(value: int) -> bool:
     return value > 0 and value & (value - 1) == 0
 
 
 def _check_fields(record: Any, prefix: str, where: str) -> None:
     for name, kind in field_types(type(record)).items():
-        if dataclasses.is_dataclass(kind) or name in ("levels", "sources"):
+        if dataclasses.is_dataclass(kind) or name in ("levels", "sources", "translation"):
             continue
         if get_origin(kind) is Mapping:
             continue

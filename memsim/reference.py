@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from memsim.cache import N_COUNTS
-from memsim.machine import Level, Machine
+from memsim.machine import Level, Machine, Translation
 from memsim.occupancy import levels_for, resident_groups
 from memsim.reference_cache import PassingBy, ReferenceCache, Request
 from memsim.reference_core import Access, Core, Group, SubGroup
@@ -31,10 +31,12 @@ SAMPLED_TURNS = 64  # bounds how many turns of each resident group a shared leve
 class ReferenceTrial(NamedTuple):
     """counts : (n_level, n_site, N_COUNTS) int64, columns as in memsim.cache
     memory : what reached DRAM, in order, the warm-up's included
+    missed_translations : (n_site,), None where the machine says nothing of translation
     """
 
     counts: npt.NDArray[np.int64]
     memory: list[Request]
+    missed_translations: npt.NDArray[np.int64] | None = None
 
 
 def reference_trial(
@@ -107,6 +109,12 @@ def reference_trial(
         warm.append(running.n_warm)
         longest = max(longest, running.turn)
 
+    missed = None
+    if machine.translation is not None:
+        missed = np.zeros(n_rows, np.int64)
+        for queue in queues:
+            look_up(queue, machine.translation, moved, missed)
+
     for k in range(1, len(levels)):
         draws, victims = (Stream(int(s)) for s in level_seeds[k].generate_state(2, np.uint64))
         n_instances = -(-n_cores // levels[k].cores_per_instance)
@@ -133,7 +141,25 @@ def reference_trial(
                 if now < sum(warm):
                     warm_below = len(below)
         queues, warm = [below], [warm_below]
-    return ReferenceTrial(counts, list(itertools.chain.from_iterable(queues)))
+    return ReferenceTrial(counts, list(itertools.chain.from_iterable(queues)), missed)
+
+
+def look_up(
+    queue: Sequence[Request],
+    translation: Translation,
+    moved: Callable[[int], int],
+    missed: npt.NDArray[np.int64],
+) -> None:
+    """What one core sends on, looked up in its buffer of pages, the latest last."""
+    held: list[int] = []
+    for request in queue:
+        page = moved(request.granules[0]) * GRANULE_BYTES // translation.page_bytes
+        if page in held:
+            held.remove(page)
+        elif request.counted:
+            missed[request.site] += 1
+        held.append(page)
+        del held[: -translation.entries]
 
 
 def partition_of(level: Level, core: int) -> int:

@@ -303,6 +303,10 @@ def dataset(
     }
     if any(level.n_partitions > 1 for level in plan.machine.levels):
         variables["far_hits"] = (per_trial, counts[..., FAR])
+    if plan.machine.translation is not None:
+        looked_up = (result.missed_translations for result in results)
+        missed = np.stack([one for one in looked_up if one is not None])
+        variables["missed_translations"] = (("trial", "site"), missed[:, :n_site])
     for name, values in zip(MISS_KINDS, kinds, strict=True):
         variables[name] = (("level", "site"), values[:, :n_site])
     for name in totals[0]:

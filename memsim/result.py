@@ -17,6 +17,8 @@ Per trial:
                                  write-backs of lines that this site was the last to write)
     far_hits                     (trial, level, site) int64, only where a level has partitions: of hits
                                  and pending, those that another partition served
+    missed_translations          (trial, site) int64, only where the machine says how a core translates
+                                 addresses: requests whose page its buffer did not hold
     dram_latency_cycles          (trial, sample) float32, padded with NaN
     dram_mean_cycles             (trial,) float64: mean over all sampled requests
     dram_dominant_cycles         (trial,) float64: the mode where one latency dominates, else NaN

@@ -32,17 +32,22 @@ from memsim.rng import trial_sequence
 from memsim.schedule import deal, initial_groups, set_starts
 from memsim.shared_stage import BLOCK, Scratch, replay_shared
 from memsim.trace import GRANULE_BYTES
+from memsim.translation import missed_translations
 
 
 @dataclass(frozen=True)
 class TrialResult:
-    """counts : (n_level, n_site, N_COUNTS) int64, columns as in memsim.cache; and what memory saw."""
+    """counts : (n_level, n_site, N_COUNTS) int64, columns as in memsim.cache; and what memory saw.
+
+    missed_translations : (n_site,) int64, None where the machine says nothing of translation
+    """
 
     trial: int
     counts: npt.NDArray[np.int64]
     dram: dram.DramSample
     dram_read_bytes: int
     dram_write_bytes: int
+    missed_translations: npt.NDArray[np.int64] | None = None
 
 
 Change = Callable[[list[LevelPlan]], list[LevelPlan]]
@@ -137,6 +142,17 @@ def run_trial(
     first, warm, last, partial_first, turns = core_stage(
         plan, levels[0], caches[0], counts[0], work.queues[0], core_states, fractions
     )
+    missed = None
+    if plan.machine.translation is not None:
+        missed = missed_translations(
+            plan.machine.translation,
+            work.queues[0].record,
+            first,
+            last,
+            plan.space.chunk if shift is None else plan.space.chunk + shift,
+            max(levels[0].geometry.granules_per_line, levels[0].geometry.down_granules),
+            plan.n_sites,
+        )
     core_of_queue = np.arange(plan.machine.n_cores, dtype=np.int64)
     longest = max(int(turns.max(initial=0)), 1)
     n_replayed = len(levels) if depth is None else depth
@@ -209,6 +225,7 @@ def run_trial(
         dram=sample,
         dram_read_bytes=int(counted[-1, :, cache.READ_GRANULES].sum()) * GRANULE_BYTES,
         dram_write_bytes=int(counted[-1, :, cache.WRITE_GRANULES].sum()) * GRANULE_BYTES,
+        missed_translations=missed,
     )
 
 

@@ -225,6 +225,7 @@ def laplacians(out: Path, quick: bool) -> Figure:
             machine_for(variant, machine),
             LAPLACIAN_SNAPSHOT,
             sampler=LAPLACIAN_SAMPLER,
+            deviation=False,
         )
         cases.append(
             Case(

@@ -34,10 +34,12 @@ def feed(
     snapshot: Snapshot,
     *,
     groups_per_core: int | None = None,
+    deviation: bool | None = None,
 ) -> Fed:
     """Replays of snapshots at several places of the launch, trials taking turns.
 
     trials : at least one a place
+    deviation : random starts; see experiments.hardware.volumes.volumes
     """
     probe = affine_trace(kernel, np.zeros(1, np.int64), machine.subgroup_size)
     occupancy = resident_groups(machine, probe.launch, groups_per_core=groups_per_core)
@@ -52,7 +54,7 @@ def feed(
         traces,
         machine,
         trials=max(trials, len(traces)),
-        deviation=False,
+        deviation=deviation,
         warmup_waves=min(snapshot.warmup, waves - 1),
         groups_per_core=groups_per_core,
     )

@@ -59,7 +59,9 @@ def stream_kernel(name: str, block_size: int) -> AffineKernel:
 def bandwidth_gbs(name: str, machine: Machine, block_size: int, groups_per_core: int) -> float:
     """Predicted bytes a second of the arrays, in 1e9."""
     kernel = stream_kernel(name, block_size)
-    found = feed(kernel, machine, [0.5], 2, SNAPSHOT, groups_per_core=groups_per_core)
+    found = feed(
+        kernel, machine, [0.5], 2, SNAPSHOT, groups_per_core=groups_per_core, deviation=False
+    )
     program = blocks_from_trace(found.trace, per_load={"fp64_fma": 1.0})
     timing = time_of(simulated_inputs(program, found.costs, machine), found.resident, machine)
     moved = sum(KERNELS[name]) * 8 * kernel.n_groups * block_size

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from typing import get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +18,7 @@ from calib.basic_blocks_kernel import blocks_from_kernel, site_name
 from calib.time_model import (
     Inputs,
     Residents,
+    Solver,
     paper_inputs,
     simulated_inputs,
     time_of,
@@ -109,17 +111,21 @@ def corrected_paper(
 
 
 def with_translation(
-    found: Fed, program: Program, machine: Machine, misses: float, cycles: float
-) -> float:
-    """Seconds where each of so many translations a sub-group keeps a way busy for so long."""
-    inputs = simulated_inputs(program, found.costs, machine)
-    share = np.array([len(block.accesses) for block in inputs.program.blocks], np.float64)
-    extra = misses * cycles * share / share.sum()
-    ways = np.concatenate(
-        [inputs.way_cycles, np.tile(extra, (inputs.n_trials, 1))[:, :, None]], axis=2
-    )
-    more = dataclasses.replace(inputs, way_cycles=ways, ways=(*inputs.ways, "translation"))
-    return float(time_of(more, found.resident, machine).seconds.mean())
+    found: Fed, program: Program, machine: Machine, cycles: float | None
+) -> dict[str, float]:
+    """Seconds by solver where each missed translation keeps a core's busy for so long; None for not at all."""
+    costs = dataclasses.replace(found.costs, translation_cycles=cycles)
+    inputs = simulated_inputs(program, costs, machine)
+    return {
+        solver: float(time_of(inputs, found.resident, machine, solver=solver).seconds.mean())
+        for solver in get_args(Solver)
+    }
+
+
+def missed_translations(found: Fed) -> float:
+    """Of one sub-group."""
+    costs = found.costs
+    return float((costs.missed_translations.mean(axis=0) * costs.per_subgroup).sum())
 
 
 def errors_of(

@@ -13,6 +13,9 @@ from memsim.trace import GRANULE_BYTES
 POOR_COALESCING = 1.5  # sectors asked for, over the fewest that could carry the bytes
 MOST = 0.5  # of a level's misses: the kind that decides what to do
 MANY_CONFLICTS = 0.25
+MANY_TRANSLATIONS = (
+    0.25  # missed an access: at 20 cycles each they are as long as a sector of DRAM takes
+)
 
 
 @dataclass(frozen=True)
@@ -71,6 +74,16 @@ def advise(summary: Summary, site: SiteNumbers) -> list[Advice]:
                     f"{percent(ratio, 0)} of its {level.name} misses are conflicts.",
                 )
             )
+    missed = site.missed_translations_per_access
+    if missed is not None and missed >= MANY_TRANSLATIONS:
+        advice.append(
+            Advice(
+                "Touch fewer pages at a time",
+                "a core's work spreads over more pages than its buffer of translations holds: give it"
+                " neighbouring addresses (flatter groups, sorted indices, arrays of structures).",
+                f"{missed:.2g} translations are missed an access.",
+            )
+        )
     if part == DRAM and last is not None and last.misses["cold"] >= MOST * last.n_misses:
         advice.append(
             Advice(

@@ -57,6 +57,7 @@ class SiteNumbers:
     latency_model_error : what the validated errors of the hit ratios can move X by, None where not
         every level that the access reaches was validated
     first_in : part of the trials in which no other access has a larger share
+    missed_translations_per_access : mean, None where the machine says nothing of translation
     """
 
     name: str
@@ -78,6 +79,7 @@ class SiteNumbers:
     latency_model_error_cycles: float | None
     share: Estimate
     first_in: float
+    missed_translations_per_access: float | None = None
 
     @property
     def sectors_per_access(self) -> float:

@@ -109,6 +109,7 @@ def _sites(
                 latency_model_error_cycles=_latency_model_error(dataset, levels),
                 share=describe(shares[:, i]),
                 first_in=float(np.mean(leads[:, i])) if len(shares) else math.nan,
+                missed_translations_per_access=_missed_translations(one),
             )
         )
     return tuple(
@@ -116,6 +117,17 @@ def _sites(
             numbers, key=lambda site: (-zero_if_unknown(site.share.mean), -site.sectors, site.name)
         )
     )
+
+
+def _missed_translations(one: xr.Dataset) -> float | None:
+    """Of an access after the warm-up; the first level's sectors say how many of them there were."""
+    if "missed_translations" not in one:
+        return None
+    per_access = float(one["site_sectors"]) / max(float(one["site_accesses"]), 1.0)
+    counted = float(one["site_accesses"])
+    if one.sizes.get("level", 0) and per_access:
+        counted = float(one["accesses"].isel(level=0).mean()) / per_access
+    return float(one["missed_translations"].mean()) / counted if counted else 0.0
 
 
 def _levels(

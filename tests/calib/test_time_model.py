@@ -198,7 +198,8 @@ def test_time_is_never_below_a_floor_and_never_falls_with_latency() -> None:
 def test_uncertain_hits_make_an_uncertain_time() -> None:
     """Latencies of each trial are solved apart: their interval is the time's where nothing hides."""
     rng = np.random.default_rng(8)
-    waits = rng.normal(400, 30, 24)
+    off = rng.normal(0, 30, 12)
+    waits = 400 + np.concatenate([off, -off])  # no skewness: the interval is Student's
     latency = np.stack([np.zeros(24), waits, np.zeros(24)], axis=1)
     found = time_of(inputs([0, 10, 20], latency, [[0], [0], [0]]), resident(1, 1), V100)
     assert found.seconds.shape == (24,)
@@ -249,6 +250,7 @@ def costs(**changes: Any) -> AccessCosts:
         "way_bytes": np.array([[[64.0, 256.0, 128.0], [0.0, 256.0, 128.0]]]),
         "ways": ("L2", DRAM),
         "way_bytes_per_cycle": np.array([16.0, 8.0]),
+        "missed_translations": np.zeros((1, 3)),
     }
     return AccessCosts(**{**fields, **changes})
 
@@ -278,6 +280,15 @@ def test_inputs_are_what_the_replay_says() -> None:
         "L2": 6 * 32,
         DRAM: 6 * 48,
     }
+
+
+def test_a_group_that_ends_in_a_store_waits_for_it_where_the_machine_does() -> None:
+    waiting = V100.replace(store_wait_cycles=364.0)
+    found = simulated_inputs(known_program(), costs(), waiting)
+    np.testing.assert_allclose(found.latency_cycles, [[368, 432, (28 + 212) / 2, 364]])
+    stored_before = Program(blocks=known_program().blocks, steps=(2, 0, 1))
+    found = simulated_inputs(stored_before, costs(), waiting)
+    np.testing.assert_allclose(found.latency_cycles, [[368, 432, (28 + 212) / 2, 0]])
 
 
 def test_the_slowest_of_several_accesses_is_waited_for() -> None:

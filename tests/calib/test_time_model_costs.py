@@ -11,8 +11,11 @@ import pytest
 from traces import make_trace
 
 from calib.access_costs import DRAM, AccessCosts, access_costs, way_names
+from calib.basic_blocks import Block, Program, Repeat
+from calib.time_model import TRANSLATION, floors_cycles, residents, simulated_inputs
 from memsim.errors import SnapshotWarning
 from memsim.machine import Machine, load_machine
+from memsim.occupancy import resident_groups
 from memsim.replayer import replay
 from memsim.trace import Trace
 
@@ -87,3 +90,24 @@ def test_hits_and_what_serves_them() -> None:
     assert found.expected_cycles[:, 0].max() < 80
     np.testing.assert_array_less(found.way_bytes[:, 0, 0], 0.05 * 128)
     assert found.slowest_cycles([]).tolist() == [0, 0]
+
+
+def test_missed_translations_keep_a_way_busy() -> None:
+    """Every load touches a page that the buffer has lost: 23.5 cycles each, of each core."""
+    page = (1 << 21) // 32
+    groups = [[[(0, [page * (p + 40 * g)]) for p in range(40)]] for g in range(160)]
+    trace = make_trace(groups)
+    found = costs(trace)
+    assert V100.translation is not None
+    assert found.translation_cycles == V100.translation.miss_cycles
+    np.testing.assert_array_equal(found.missed_translations, np.ones((2, 1)))
+    block = Block(accesses=("site0",), waits_for=("site0",))
+    program = Program(blocks=(block,), steps=(Repeat((0,), 40),))
+    fed = simulated_inputs(program, found, V100)
+    assert fed.ways == (*way_names(V100), TRANSLATION)
+    np.testing.assert_allclose(fed.way_cycles[:, 1, -1], 23.5)
+    floors = floors_cycles(fed, residents(V100, trace.launch, resident_groups(V100, trace.launch)))
+    np.testing.assert_allclose(floors[TRANSLATION], 2 * 40 * 23.5)
+    plain = V100.replace(translation=None)
+    without = simulated_inputs(program, costs(trace, plain), plain)
+    assert without.ways == way_names(V100)

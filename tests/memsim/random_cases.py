@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from small_machines import level, machine
 from traces import make_trace
 
-from memsim.machine import Level, Machine
+from memsim.machine import Level, Machine, Translation
 from memsim.trace import BARRIER_SITE, ArrayExtent, Trace
 
 SITES = ("load", "store", "atomic", "load", "store")
@@ -156,7 +156,7 @@ def machines(draw: st.DrawFn, subgroup_size: int) -> Machine:
     made = [
         draw(levels(f"L{k + 1}", n_cores, first=k == 0, middle=k == 1)) for k in range(n_levels)
     ]
-    return machine(
+    made_of_them = machine(
         *made,
         cores=n_cores,
         subgroup=subgroup_size,
@@ -165,6 +165,13 @@ def machines(draw: st.DrawFn, subgroup_size: int) -> Machine:
         miss_turns=draw(st.sampled_from([1.0, 3.0, 20.0])),
         cycles_per_turn=draw(st.sampled_from([1.0, 3.0])),
     )
+    translation = st.builds(
+        Translation,
+        entries=st.integers(1, 5),
+        page_bytes=st.sampled_from([256, 1024, 4096]),
+        miss_cycles=st.just(20.0),
+    )
+    return made_of_them.replace(translation=draw(st.none() | translation))
 
 
 @st.composite

@@ -61,6 +61,7 @@ def compare(trace: Trace, on: Machine, seed: int, trial: int, options: dict[str,
     slow = reference_trial(trace, on, seed, trial, **options)
     np.testing.assert_array_equal(fast.counts, slow.counts)
     assert fast_memory(work) == slow.memory
+    np.testing.assert_array_equal(fast.missed_translations, slow.missed_translations)
     counted = [request for request in slow.memory if request.counted]
     reads = sum(len(r.granules) for r in counted if r.kind == "load")
     assert fast.dram_read_bytes == 32 * reads

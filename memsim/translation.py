@@ -1,0 +1,76 @@
+"""Translations of addresses that a core misses, and for which accesses.
+
+A core's buffer holds the pages of its last requests, least recently used out first. What the first level
+serves is not looked up: it goes by virtual addresses (Jia et al., arXiv 1804.06826, of the V100), so the
+buffer sees the requests that a core sends on, in their order. It is empty when a core begins.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from memsim.cache import unpack
+from memsim.compile import hot
+from memsim.machine import Translation
+from memsim.requests import CHUNK_GRANULES
+from memsim.trace import GRANULE_BYTES
+
+I64 = npt.NDArray[np.int64]
+CHUNK_BYTES = CHUNK_GRANULES * GRANULE_BYTES
+
+
+def pages_of(chunk: I64, page_bytes: int) -> I64:
+    """(n_chunk,) the page of each chunk of 256 bytes: true chunk numbers in, page numbers out."""
+    return np.asarray(chunk * CHUNK_BYTES // page_bytes, np.int64)
+
+
+@hot
+def _misses(record, first, last, page, lines_per_chunk, held, missed):  # type: ignore[no-untyped-def]
+    """Add to missed (n_site,) the requests whose page is not in held (n_entries,), the latest first."""
+    entries = len(held)
+    for core in range(len(first)):
+        held[:] = -1
+        for i in range(first[core], last[core]):
+            line, _, _, site, _, counted = unpack(record[i])
+            wanted = page[line // lines_per_chunk]
+            if held[0] == wanted:
+                continue
+            k = 1
+            while k < entries and held[k] != wanted:
+                k += 1
+            if k == entries:
+                k = entries - 1
+                missed[site] += counted
+            while k > 0:
+                held[k] = held[k - 1]
+                k -= 1
+            held[0] = wanted
+
+
+def missed_translations(
+    translation: Translation,
+    record: npt.NDArray[np.uint64],
+    first: I64,
+    last: I64,
+    chunk: I64,
+    granules_per_line: int,
+    n_sites: int,
+) -> I64:
+    """(n_sites,) counted requests whose page the core's buffer did not hold.
+
+    record : requests, as memsim.cache packs them; core c sent record[first[c]:last[c]]
+    chunk : (n_chunk,) the true chunk of each dense one
+    granules_per_line : of the records' lines
+    """
+    missed = np.zeros(n_sites, np.int64)
+    _misses(
+        record,
+        first,
+        last,
+        pages_of(chunk, translation.page_bytes),
+        CHUNK_GRANULES // granules_per_line,
+        np.empty(translation.entries, np.int64),
+        missed,
+    )
+    return missed
