@@ -20,6 +20,7 @@ GPU_BLOCK_BYTES = 256
 and no edge is left of its capacity; visited one after the other they do not. A CPU would prefetch
 them then, so its lines must be known: 64 bytes."""
 Ring = npt.NDArray[np.integer]
+LEAST_STEPS = 1 << 11
 _LEAST_TICKS = 150
 """A timed run is at least so many ticks long, where the chain may be."""
 _LONGEST_S = 4e-3
@@ -33,10 +34,14 @@ class Bench:
 
     Runs are short, because whatever disturbs one makes it slower: of many short ones, the least is
     near the truth even on a machine that others use as well.
+
+    clock : seconds, by which a curve ends its rounds
     """
 
-    def __init__(self, device: Device, seed: int = 0) -> None:
-        self.device = device
+    def __init__(
+        self, device: Device, seed: int = 0, clock: Callable[[], float] = time.perf_counter
+    ) -> None:
+        self.device, self.clock = device, clock
         self.rng = np.random.default_rng(seed)
         self.is_cpu = device.is_cpu
         self.bytes = device.bytes
@@ -46,8 +51,14 @@ class Bench:
 
     @functools.cached_property
     def overhead_s(self) -> float:
-        """Of a chain of no length, to the tick: the line through chains of 8 and of 1024 steps in L1."""
+        """Of a chain of no length, to the tick: the line through chains of 8 and of 1024 steps in L1.
+
+        Where a launch begins with an empty first level, the first steps of any chain miss: there it is
+        the time of a launch that takes no step.
+        """
         self.ring(np.arange(8))
+        if not self.device.keeps_caches:
+            return min(self._chase(0, 0) for _ in range(25))
         short, long = (min(self._chase(0, steps) for _ in range(25)) for steps in (8, 1032))
         return max(short - (long - short) / 128, 0.0)
 
@@ -59,7 +70,7 @@ class Bench:
         self.device.run("link", -(-n // group) * group, group, order, np.roll(order, -1), n)
         return int(order[0])
 
-    def chase_ns(self, words: Ring, *, repeats: int = 3, least_steps: int = 1 << 11) -> Floats:
+    def chase_ns(self, words: Ring, *, repeats: int = 3, least_steps: int = LEAST_STEPS) -> Floats:
         """(repeats,) nanoseconds a step of the ring through these words, in their order.
 
         Each run goes on where the last one stopped, so a ring that is longer than a run is walked
@@ -69,35 +80,48 @@ class Bench:
         return found
 
     def chases_ns(
-        self, rings: Sequence[Ring], *, repeats: int = 3, least_steps: int = 1 << 11
+        self, rings: Sequence[Ring], *, repeats: int = 3, least_steps: int = LEAST_STEPS
     ) -> Floats:
         """(n_ring, repeats) likewise of several rings, walked in turn: what drifts, drifts for all.
 
         The rings must share no word.
         """
+        spent, before, steps = self._runs(rings, repeats, least_steps)
+        return _ns_a_step(spent, before[:, None], steps[:, None])
+
+    def resolution_ns(self, step_ns: float, n_words: int) -> float:
+        """What a tick makes of a step of that length, in a ring of so many words."""
+        steps = self._steps(step_ns * 1e-9, n_words, LEAST_STEPS)
+        return self.device.tick_s / steps * 1e9
+
+    def _steps(self, step_s: float, n_words: int, least_steps: int) -> int:
+        """Of a timed run."""
+        wanted = max(self.device.tick_s * _LEAST_TICKS / step_s, 2 * n_words)
+        return _eights(int(max(min(wanted, _MOST_STEPS, _LONGEST_S / step_s), least_steps)))
+
+    def _runs(
+        self, rings: Sequence[Ring], repeats: int, least_steps: int
+    ) -> tuple[Floats, Floats, Floats]:
+        """Seconds (n_ring, repeats), of them before the first timed step (n_ring,), steps (n_ring,)."""
         _ = self.overhead_s  # it walks a ring of its own
         starts = [self.ring(words) for words in rings]
         steps = []
         for k, words in enumerate(rings):
             warm = _eights(min(max(2 * len(words), 256), _MOST_WARM_STEPS))
             estimate = max(self._chase(starts[k], warm) / warm, 1e-10)
-            wanted = max(self.device.tick_s * _LEAST_TICKS / estimate, 2 * len(words))
-            wanted = max(min(wanted, _MOST_STEPS, _LONGEST_S / estimate), least_steps)
-            steps.append(_eights(int(wanted)))
+            steps.append(self._steps(estimate, len(words), least_steps))
             starts[k] = self.start
         filled = [(0, self.overhead_s) for _ in rings]
         if not self.device.keeps_caches:
             filled = [self._filling(starts[k], len(words)) for k, words in enumerate(rings)]
-        found = np.empty((len(rings), repeats))
+        spent = np.empty((len(rings), repeats))
         for r in range(repeats):
             for k, words in enumerate(rings):
                 if len(rings) > 1:  # the others drove it out
                     starts[k] = self._on(starts[k], min(len(words), 1 << 14))
-                before, before_s = filled[k]
-                spent = self._chase(starts[k], before + steps[k])
+                spent[k, r] = self._chase(starts[k], filled[k][0] + steps[k])
                 starts[k] = self.start
-                found[k, r] = max(spent - before_s, 0.01 * spent) / steps[k] * 1e9
-        return found
+        return spent, np.array([s for _, s in filled]), np.array(steps, np.float64)
 
     def _filling(self, start: int, n: int) -> tuple[int, float]:
         """(steps, seconds) of a launch that fills a first level which begins empty: those of every
@@ -132,22 +156,40 @@ class Bench:
 
         Rounds are outermost, and x in random order within each, so that a disturbance of seconds
         spoils one round and not one x. After least_rounds none begins later than `seconds`.
+
+        What a launch takes to fill a first level is the least of all rounds: were it each round's own,
+        the least difference would be that of the round whose filling was disturbed most.
         """
-        begun = time.perf_counter()
+        begun = self.clock()
         found: list[Floats] = []
         while len(found) < rounds:
-            if len(found) >= least_rounds and time.perf_counter() - begun > seconds:
+            if len(found) >= least_rounds and self.clock() - begun > seconds:
                 break
-            row = np.empty(len(x))
+            row = np.empty((3, len(x)))
             for i in self.rng.permutation(len(x)):
-                row[i] = self.chase_ns(ring_of(float(x[i]))).min()
+                spent, before, steps = self._runs([ring_of(float(x[i]))], 3, LEAST_STEPS)
+                row[:, i] = spent.min(), before[0], steps[0]
             found.append(row)
-        return np.stack(found, axis=1)
+        spent, before, steps = np.stack(found, axis=2)
+        return _ns_a_step(spent, before.min(axis=1, keepdims=True), steps)
+
+    def _apart(self, n: int) -> npt.NDArray[np.int64]:
+        """0..n - 1 in random order, none of them right after its predecessor where n allows that."""
+        order = self.rng.permutation(n)
+        for _ in range(100 if n > 3 else 0):
+            beside = _neighbours(order)
+            if not len(beside):
+                break
+            others = self.rng.integers(0, n, len(beside))
+            for k, other in zip(beside, others, strict=True):
+                order[k], order[other] = order[other], order[k]
+        return order
 
     def lines(self, size_bytes: float) -> Ring:
         """Words, one every stride of size_bytes that begin at any page of the buffer.
 
-        Blocks come in random order, the words of a block one after the other. Where a region begins
+        Blocks come in random order, but none right after the one that lies before it, which would set off
+        a prefetcher; the words of a block come one after the other. Where a region begins
         matters: a CPU's guess of the way goes by linear addresses, and two pages that look alike to
         it are slow together (Zen 4: 5 ns instead of 1.4).
         """
@@ -155,9 +197,19 @@ class Bench:
         room = max(self.bytes - n * self.stride_bytes, 0) // PAGE_BYTES
         begin = int(self.rng.integers(0, room + 1)) * PAGE_BYTES
         each = max(self.block_bytes // self.stride_bytes, 1)
-        blocks = self.rng.permutation(-(-n // each))
+        blocks = self._apart(-(-n // each))
         order = (blocks[:, None] * each + np.arange(each)).reshape(-1)
         return (begin + order[order < n] * self.stride_bytes) // WORD_BYTES
+
+
+def _neighbours(order: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Places in a ring whose element is the last one's successor."""
+    return np.flatnonzero(order == np.roll(order, 1) + 1)
+
+
+def _ns_a_step(spent_s: Floats, before_s: Floats, steps: Floats) -> Floats:
+    found: Floats = np.maximum(spent_s - before_s, 0.01 * spent_s) / steps * 1e9
+    return found
 
 
 def _eights(steps: int) -> int:

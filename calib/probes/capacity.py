@@ -21,9 +21,10 @@ from calib.probes.outcome import (
     Notebook,
     Unclear,
     interval_of,
-    resampled_least,
+    lower_end,
 )
-from calib.probes.random_pages import extra_latencies, half_rise, roundest
+from calib.probes.random_pages import extra_latencies, half_rise, n_as_round, roundest
+from calib.probes.traffic import missing_part
 
 FIRST_BYTES = 4096
 POINTS_OF_OCTAVE = 6
@@ -118,6 +119,12 @@ def hierarchy(bench: Bench, book: Notebook, most_bytes: int) -> Hierarchy:
             )
             continue
         levels.append(level)
+        if not level.sharp and sizes[found[at].first] > STEEP * level.edge_bytes:
+            book.cannot_tell(
+                f"between L{len(levels)} and what follows",
+                f"not told: the latency takes from {_size(level.edge_bytes)} to"
+                f" {_size(sizes[found[at].first])} to rise, where one more level has room",
+            )
         capacity = level.size_bytes.low if level.size_bytes and not level.sharp else 0.0
         while at < len(found) - 1 and sizes[found[at].last] < capacity:
             book.cannot_tell(
@@ -127,7 +134,8 @@ def hierarchy(bench: Bench, book: Notebook, most_bytes: int) -> Hierarchy:
             )
             at += 1
     last = found[-1]
-    memory = _latency(repeats, last, "pointer chase through working sets that no cache holds")
+    how = "pointer chase through working sets that no cache holds"
+    memory = _latency(bench, sizes, repeats, last, how, levels)
     book.curves.insert(
         0,
         Curve(
@@ -137,6 +145,8 @@ def hierarchy(bench: Bench, book: Notebook, most_bytes: int) -> Hierarchy:
             x=sizes,
             y=repeats.min(axis=1),
             edges=tuple(_mark(k, level) for k, level in enumerate(levels, 1)),
+            reading="Flat stretches are levels of cache, and the last one is memory. A level's flat"
+            " stretch ends where the working set no longer fits it.",
         ),
     )
     return Hierarchy(levels=tuple(levels), memory_ns=memory)
@@ -148,13 +158,31 @@ def _mark(number: int, level: Level) -> tuple[float, str]:
     return level.size_bytes.value, f"L{number}"
 
 
-def _latency(repeats: Floats, plateau: Plateau, how: str) -> Finding:
-    """The median of a plateau's points, each its least repeat."""
-    part = repeats[plateau.first : plateau.last + 1]
-    again = np.median(resampled_least(part), axis=1)
-    low, high = interval_of(again)
-    value = float(np.median(part.min(axis=1)))
-    return Finding(value=value, low=min(low, value), high=max(high, value), unit="ns", how=how)
+def _latency(
+    bench: Bench, sizes: Floats, repeats: Floats, plateau: Plateau, how: str, inner: list[Level]
+) -> Finding:
+    """The median of a plateau's points, each its least repeat.
+
+    Its interval holds what the points differ by (95 % of them): what a level above still serves, what is
+    prefetched, and translation add to no two alike. It is widened by each point's noise and by a tick;
+    and upward by what the level above may serve of the largest set if it replaces at random.
+    """
+    part = slice(plateau.first, plateau.last + 1)
+    ends = np.array([lower_end(times) for times in repeats[part]])
+    least = ends[:, 1]
+    value = float(np.median(least))
+    words = sizes[part] / bench.stride_bytes
+    ticks = [bench.resolution_ns(ns, int(n)) for ns, n in zip(least, words, strict=True)]
+    low, _ = interval_of(ends[:, 0] - ticks)
+    _, high = interval_of(least + ticks)
+    if inner:
+        hit_ns = inner[-1].latency_ns.value
+        missing = missing_part(sizes[plateau.last] / inner[-1].edge_bytes)
+        slowest_ns = float(least[-1] + ticks[-1])
+        high = max(high, hit_ns + (slowest_ns - hit_ns) / max(missing, 0.1))
+    return Finding(
+        value=value, low=max(min(low, value), 0), high=max(high, value), unit="ns", how=how
+    )
 
 
 def _level(
@@ -170,7 +198,7 @@ def _level(
     name = f"L{number}"
     first, last = float(sizes[plateau.first]), float(sizes[plateau.last])
     how = f"pointer chase through {_size(first)} to {_size(last)}"
-    latency = _latency(repeats, plateau, how)
+    latency = _latency(bench, sizes, repeats, plateau, how, inner)
     begins = float(sizes[above.first])
     if begins <= STEEP * last:
         fine = _fine_edge(bench, book, name, last, latency.value, above.level)
@@ -186,7 +214,8 @@ def _level(
             return Level(latency_ns=latency, size_bytes=size, sharp=True, edge_bytes=fine.x)
     spread = None
     if inner and inner[-1].size_bytes is not None and last >= 16 * PAGE_BYTES:
-        spread = _random_pages(bench, book, name, last, inner[-1].size_bytes.value)
+        rise_ns = above.level - latency.value
+        spread = _random_pages(bench, book, name, last, inner[-1].size_bytes.value, rise_ns)
     if spread is None:
         book.cannot_tell(
             f"{name} capacity",
@@ -216,7 +245,8 @@ def _fine_edge(
     sizes = sizes[sizes <= bench.bytes]
     repeats = bench.curve(sizes, lambda at: bench.lines(at), rounds=12, seconds=15.0)
     found = edge(sizes, repeats, low_level, high_level, n_flat=max(n // 8, 2))
-    marks = () if found is None else ((found.x, f"{name} ends"),)
+    sharp = found is not None and is_sharp(found)
+    marks = ((found.x, f"{name} ends"),) if found is not None and sharp else ()
     book.curves.append(
         Curve(
             title=f"The edge of {name}",
@@ -227,20 +257,31 @@ def _fine_edge(
             edges=marks,
             log_x=False,
             log_y=False,
+            reading=f"The rise behind {name} on a fine grid. "
+            + (
+                f"{name} ends at the last point that is as fast as the flat stretch on the left; the"
+                " roundest size within the interval is its capacity."
+                if sharp
+                else "It has no sharp edge, so that no capacity is told by it."
+            ),
         )
     )
     return found
 
 
 def _random_pages(
-    bench: Bench, book: Notebook, name: str, start: float, inner_bytes: float
+    bench: Bench, book: Notebook, name: str, start: float, inner_bytes: float, rise_ns: float
 ) -> Finding | None:
-    """Capacity of a level whose pages lie anywhere; None where the curve tells none."""
+    """Capacity of a level whose pages lie anywhere; None where the curve tells none, or fits two sizes
+    that are as round. rise_ns : to the next level's latency"""
     sizes = np.round(np.geomspace(start, min(14 * start, bench.bytes / 2), 32) / PAGE_BYTES)
     sizes = np.unique(sizes) * PAGE_BYTES
     extra = extra_latencies(bench, sizes, bench.stride_bytes, inner_bytes)
     try:
-        found = half_rise(sizes, extra)
+        found = half_rise(sizes, extra, expected_ns=rise_ns)
+        if n_as_round(found.low_bytes, found.high_bytes, found.roundest_bytes) > 1:
+            interval = f"{_size(found.low_bytes)} to {_size(found.high_bytes)}"
+            raise Unclear(f"it may be anything from {interval}, with more than one power of two")
     except Unclear as error:
         book.cannot_tell(f"{name} capacity by random pages", f"not told: {error}")
         return None
@@ -251,8 +292,12 @@ def _random_pages(
             y_label="ns a dependent load",
             x=sizes,
             y=found.extra_ns,
-            edges=((found.at_bytes, "half of the rise"),),
+            edges=((found.at_bytes, "half of the first rise"),),
             log_y=False,
+            reading="Pages lie anywhere in physical memory, so some sets overflow before the level is"
+            f" full. About half of the lines miss when the pages take its capacity: {name} is as large as"
+            " the set where the curve has risen half of the way to the shelf behind it. What rises"
+            " farther to the right belongs to the next level.",
         )
     )
     return Finding(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 
 from calib.probes.bench import PAGE_BYTES, WORD_BYTES, Bench, Ring
@@ -16,7 +18,10 @@ from calib.probes.outcome import (
 )
 
 DISTANCES_BYTES = (8, 16, 32, 64, 128, 256, 512)
-BLOCK_BYTES = 1024
+PITCH_BYTES = 1280
+"""Of pairs: a whole number of the longest fills, odd, so that the pairs use sets evenly."""
+MOST_SERVED = 1.25
+"""Times what the next level takes, or part of it: a pair beyond it is not served by it."""
 MOST_WAYS = 40
 LINES_BYTES = (32, 64, 128, 256)
 PART_OF_LEVEL = 0.7
@@ -54,6 +59,8 @@ def line_bytes(
             x=tried,
             y=table.min(axis=1),
             log_y=False,
+            reading="Where d is shorter than a line, each word brings in a line that it leaves half unused, and"
+            " they do not all fit. A line is as long as the least d at which they do, and loads are fast.",
         )
     )
     threshold = hit_ns + 0.4 * (miss_ns - hit_ns)
@@ -78,24 +85,34 @@ def line_bytes(
 
 
 def fill_bytes(
-    bench: Bench, book: Notebook, name: str, region_bytes: float, hit_ns: float
+    bench: Bench,
+    book: Notebook,
+    name: str,
+    n_pairs: float,
+    hit_ns: float,
+    inner_ns: float,
+    below_ns: float | None = None,
 ) -> Finding:
-    """What a miss brings in: pairs of loads d apart, the pairs in random order in a region that the
-    level does not hold. Below the fill's length the second load hits, from there on it misses.
+    """What a miss brings in: pairs of loads d apart, so many in random order that the level does not
+    hold their lines. Below the fill's length the second load hits, from there on it misses: it costs
+    more than half of the way from a hit to the next level's latency.
 
-    Raises Unclear where no distance makes the second load miss.
+    inner_ns : of the first level, where the second load hits at the least distance
+    below_ns : of the next level, which must hold all pairs: fewer are tried where it does not. None: what
+        two loads far apart take, half of it
+
+    Raises Unclear where no distance makes the second load miss, or the next level does not hold them.
     """
-    n = max(int(region_bytes) // BLOCK_BYTES, 2)
-
-    def ring(distance: float) -> Ring:
-        blocks = bench.rng.permutation(n) * BLOCK_BYTES
-        begin = int(bench.rng.integers(0, max(bench.bytes // BLOCK_BYTES - n, 0) + 1)) * BLOCK_BYTES
-        pairs = np.stack([blocks, blocks + int(distance)], axis=1).reshape(-1)
-        return (pairs + begin) // WORD_BYTES
-
-    distances = np.array(DISTANCES_BYTES, np.float64)
-    table = bench.curve(distances, ring, rounds=9, seconds=8.0)
-    least = table.min(axis=1)
+    most = min(n_pairs, bench.bytes // PITCH_BYTES)
+    for n in (int(most), int(most) // 2, int(most) // 4):
+        if n < 2:
+            raise Unclear("the buffer is too small")
+        distances, table = _pairs(bench, n)
+        least = table.min(axis=1)
+        # Of a pair at the least distance, one load comes from the next level and one from the first.
+        served = 2 * least[0] / (below_ns + inner_ns) if below_ns is not None else 1.0
+        if served < MOST_SERVED:
+            break
     book.curves.append(
         Curve(
             title=f"Pairs of loads, the first of which misses {name}",
@@ -104,8 +121,15 @@ def fill_bytes(
             x=distances,
             y=least,
             log_y=False,
+            reading="While the second load of a pair comes along with the first, the mean of the two is low;"
+            " it rises at the distance from which on both miss.",
         )
     )
+    if not 1 / MOST_SERVED < served < MOST_SERVED:
+        raise Unclear(
+            f"the first load of a pair takes {max(2 * least[0] - inner_ns, inner_ns):.3g} ns, and not"
+            f" {below_ns:.3g} as from the next level: it lies elsewhere"
+        )
     together, apart = least[0], float(least[-2:].mean())
     if apart < together * 1.15:
         raise Unclear(
@@ -113,11 +137,11 @@ def fill_bytes(
         )
 
     def first_apart(values: Floats) -> int:
-        """The first distance from which on all lie nearer to two misses than to one and a hit."""
-        far = float(values[-2:].mean())
-        beyond = values > 0.5 * (0.5 * (far + hit_ns) + far)
-        inside = np.flatnonzero(~beyond)
-        return int(inside[-1]) + 1
+        """The first distance from which on the second load misses in all."""
+        missing = below_ns if below_ns is not None else float(values[-2:].mean())
+        hit = values[0] + 0.5 * (hit_ns - inner_ns)
+        inside = np.flatnonzero(values <= hit + 0.5 * (missing - hit_ns) / 2)
+        return int(inside[-1]) + 1 if len(inside) else 0
 
     at = first_apart(least)
     if at >= len(DISTANCES_BYTES):
@@ -133,6 +157,19 @@ def fill_bytes(
         unit="bytes",
         how="pairs of loads: the distance from which on the second misses as well",
     )
+
+
+def _pairs(bench: Bench, n: int) -> tuple[Floats, Floats]:
+    """(distances, latencies (n_distance, n_round)) of n pairs, PITCH_BYTES apart, in random order."""
+
+    def ring(distance: float) -> Ring:
+        first = bench.rng.permutation(n) * PITCH_BYTES
+        begin = int(bench.rng.integers(0, max(bench.bytes - n * PITCH_BYTES, 0) // PAGE_BYTES + 1))
+        pairs = np.stack([first, first + int(distance)], axis=1).reshape(-1)
+        return (pairs + begin * PAGE_BYTES) // WORD_BYTES
+
+    distances = np.array(DISTANCES_BYTES, np.float64)
+    return distances, bench.curve(distances, ring, rounds=9, seconds=8.0)
 
 
 def ways(
@@ -169,18 +206,18 @@ def ways(
 
     found = last_fitting(least)
     fits_all = not (least > threshold).any()
-    book.curves.append(
-        Curve(
-            title=f"Lines a capacity of {name} apart",
-            x_label="lines",
-            y_label="ns a dependent load",
-            x=counts.astype(np.float64),
-            y=least,
-            edges=((float(found), "ways"),) if found and not fits_all else (),
-            log_x=False,
-            log_y=False,
-        )
+    curve = Curve(
+        title=f"Lines a capacity of {name} apart",
+        x_label="lines",
+        y_label="ns a dependent load",
+        x=counts.astype(np.float64),
+        y=least,
+        log_x=False,
+        log_y=False,
+        reading="Where sets are chosen by plain addresses, these lines belong to one set: up to the number"
+        " of ways they all fit it.",
     )
+    book.curves.append(curve)
     if fits_all:
         raise Unclear(
             f"{most} lines {spacing} bytes apart all hit: the sets are hashed, or there are more ways"
@@ -207,6 +244,7 @@ def ways(
     low, high = interval_of(
         np.array([last_fitting(values) for values in resampled_least(table)], np.float64)
     )
+    book.curves[-1] = dataclasses.replace(curve, edges=((float(found), "ways"),))
     return Finding(
         value=found,
         low=min(low, found),
@@ -221,54 +259,3 @@ def same_set(bench: Bench, n: int, spacing: int, line: int) -> Ring:
     room = (bench.bytes - (n - 1) * spacing) // line
     begin = int(bench.rng.integers(0, max(room, 1))) * line
     return (begin + bench.rng.permutation(n) * spacing) // WORD_BYTES
-
-
-def translation(bench: Bench, book: Notebook, l1_lines: float) -> Finding:
-    """Pages that address translation holds: one line of each of n pages, in sets of their own.
-
-    l1_lines : what the first level holds; where as many pages still hit, its own edge is met first
-
-    Raises Unclear where the latency has no step before the lines fill the buffer or the first level.
-    """
-    line = 64
-    most = min(bench.bytes // (PAGE_BYTES + line), 2048)
-    counts = np.unique(np.geomspace(8, most, 40).astype(int))
-
-    def ring(n: float) -> Ring:
-        # A page begins where the last one's line ended, so that they spread over all sets.
-        order = bench.rng.permutation(int(n))
-        return (order * PAGE_BYTES + order * line % PAGE_BYTES) // WORD_BYTES
-
-    table = bench.curve(counts.astype(np.float64), ring, rounds=6, seconds=8.0)
-    least = table.min(axis=1)
-    hit = float(np.median(least[:5]))
-    book.curves.append(
-        Curve(
-            title="One line of each page",
-            x_label="pages of 4 KB",
-            y_label="ns a dependent load",
-            x=counts.astype(np.float64),
-            y=least,
-        )
-    )
-
-    def first_beyond(values: Floats) -> int:
-        above = np.flatnonzero(values > 1.25 * hit)
-        return int(above[0]) if len(above) else len(values)
-
-    at = first_beyond(least)
-    if at in (0, len(counts)):
-        raise Unclear("one line a page costs the same for any number of pages")
-    if counts[at] > 0.9 * l1_lines:
-        raise Unclear(
-            f"up to {counts[at - 1]} pages cost the same; beyond, the first level is full"
-        )
-    again = np.array([first_beyond(values) for values in resampled_least(table)], np.float64)
-    low, high = interval_of(again)
-    return Finding(
-        value=int(counts[at - 1]),
-        low=int(counts[max(int(low) - 1, 0)]),
-        high=int(counts[min(int(np.ceil(high)), len(counts) - 1)]),
-        unit="pages of 4 KB",
-        how="one line of each of n pages: the last n before the latency rises by a quarter",
-    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from calib.probes.bench import Bench
 from calib.probes.device import Local
@@ -13,6 +14,7 @@ from calib.probes.outcome import (
     Notebook,
     Unclear,
     interval_of,
+    lower_end,
     resampled_least,
 )
 
@@ -20,7 +22,8 @@ MOST_GROUPS = 4096
 MOST_ITEMS = 1 << 20
 OPERATIONS_OF_EIGHT_STEPS = 17
 STEPS = 1 << 17
-LONGER = 1.4
+MOST_OFF = 0.05
+"""Of the times, how far off a staircase they may lie in the mean."""
 
 
 def launch_overhead(bench: Bench, repeats: int = 200) -> Finding:
@@ -43,12 +46,12 @@ def addition_hz(bench: Bench) -> Finding:
     """Dependent integer operations a second: the clock, where one takes a cycle (as on CPUs)."""
     operations = STEPS // 8 * OPERATIONS_OF_EIGHT_STEPS
     spent = np.array([_additions_s(bench, 1, 1, 64) for _ in range(40)])
-    low, high = interval_of(operations / resampled_least(spent))
-    value = operations / float(spent.min())
+    low_s, least_s = lower_end(spent)
+    tick_s = bench.device.tick_s
     return Finding(
-        value=value,
-        low=min(low, value),
-        high=max(high, value),
+        value=operations / least_s,
+        low=operations / (least_s + tick_s),
+        high=operations / max(low_s - tick_s, 0.1 * least_s),
         unit="Hz",
         how="a chain of dependent integer operations, one a cycle",
     )
@@ -64,47 +67,67 @@ def _additions_s(bench: Bench, groups: int, items: int, local_bytes: int) -> flo
 def concurrency(
     bench: Bench, book: Notebook, what: str, *, items: int = 1, local_bytes: int = 0
 ) -> Finding:
-    """Groups that run at once: the most that take as long as one group does.
+    """Groups that run at once: n of them take the time of ceil(n / c), whose c fits all n best.
 
     items : work-items of a group;  local_bytes : that each group takes; all of it leaves room for one
         group a core, and so counts cores
 
-    Raises Unclear where no number of groups takes longer than one.
+    Raises Unclear where no number of groups takes longer than one, or where the times are no staircase.
     """
-    units = bench.device.n_units
-    near = np.concatenate([np.arange(1, 9), units + np.arange(-2, 3)])
-    counts = np.unique(
-        np.concatenate([near, units * np.array([2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64])])
-    )
-    counts = counts[(counts > 0) & (counts * items <= MOST_ITEMS) & (counts <= MOST_GROUPS)]
+    counts = _counts(bench.device.n_units, items)
     table = np.empty((len(counts), 12))
     for r in range(table.shape[1]):
         for k in bench.rng.permutation(len(counts)):
             table[k, r] = _additions_s(bench, int(counts[k]), items, local_bytes)
     least = table.min(axis=1)
-
-    def at_once(values: Floats) -> float:
-        beyond = np.flatnonzero(values > LONGER * values[0])
-        return float(counts[beyond[0] - 1]) if len(beyond) and beyond[0] else float(counts[-1])
-
-    found = at_once(least)
+    found, last, off = staircase(counts, least)
+    told = found < counts[-1] and off <= MOST_OFF
     book.curves.append(
         Curve(
             title=f"Groups that compute: {what}",
             x_label="groups",
-            y_label="s",
+            y_label="microseconds",
             x=counts.astype(np.float64),
-            y=least,
-            edges=((found, "at once"),) if found < counts[-1] else (),
+            y=least * 1e6,
+            reading="A staircase: groups that run at once take as long as one of them, and each further"
+            " turn as long again.",
+            edges=((float(found), "at once"),) if told else (),
         )
     )
-    if found == counts[-1]:
-        raise Unclear(f"{int(found)} groups take no longer than one")
-    low, high = interval_of(np.array([at_once(values) for values in resampled_least(table)]))
+    if found >= counts[-1]:
+        raise Unclear(f"{counts[-1]} groups take no longer than one")
+    if not told:
+        raise Unclear(
+            f"the times lie {off:.0%} off the nearest staircase, in the mean, that of {found} at once"
+        )
+    again = np.array([staircase(counts, values)[:2] for values in resampled_least(table)])
+    low, _ = interval_of(again[:, 0])
+    _, high = interval_of(again[:, 1])
     return Finding(
         value=found,
         low=min(low, found),
-        high=max(high, found),
+        high=max(high, last),
         unit="",
-        how=f"the most groups ({what}) that take less than {LONGER} times as long as one",
+        how=f"groups ({what}): the c for which n of them take the time of ceil(n / c), {off:.1%} off",
     )
+
+
+def _counts(units: int, items: int) -> npt.NDArray[np.int64]:
+    """Numbers of groups to try: what units hold, and one more, which begins another turn."""
+    full = units * np.array([1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64])
+    counts = np.unique(np.concatenate([np.arange(1, 9), units + np.arange(-2, 3), full, full + 1]))
+    return counts[(counts > 0) & (counts * items <= MOST_ITEMS) & (counts <= MOST_GROUPS)]
+
+
+def staircase(counts: npt.NDArray[np.int64], spent: Floats) -> tuple[int, int, float]:
+    """(first, last, off): the c in first..last whose turns ceil(n / c) fit times best, and how well.
+
+    off : mean |log(time / one turn) - log(turns)|, one turn being the median: a disturbed point weighs
+        no more than any other
+    """
+    c = np.arange(1, int(counts[-1]) + 1)
+    turns = np.log(-(-counts[None, :] // c[:, None]))
+    left = np.log(spent)[None, :] - turns
+    off = np.abs(left - np.median(left, axis=1, keepdims=True)).mean(axis=1)
+    best = np.flatnonzero(off <= off.min() + 1e-12)
+    return int(c[best[0]]), int(c[best[-1]]), float(off.min())

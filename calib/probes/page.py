@@ -1,47 +1,68 @@
-"""A survey as one HTML page: every number with its interval, every curve with its edges."""
+"""A survey as one HTML page: the levels at a glance, every number with its interval, every curve."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
-import numpy as np
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
-from calib.probes.outcome import Curve, Finding, Floats
+from calib.probes.chart import STYLE, chart, size_text
+from calib.probes.outcome import Finding
 from calib.probes.survey import Survey
 
-WIDTH, HEIGHT = 640, 300
-_LEFT, _RIGHT, _TOP, _BOTTOM = 64, 16, 16, 48
 _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 60em; margin: 2em auto; padding: 0 1em;
   color: #1b1b24; background: #fff }
 table { border-collapse: collapse; width: 100% } td, th { text-align: left; padding: .3em .6em;
   border-bottom: 1px solid #d7dade; vertical-align: top } td.n { text-align: right; white-space: nowrap }
-svg { max-width: 100%; height: auto } .axis { stroke: #888; fill: none } .tick { font-size: 11px;
-  fill: #666 } .curve { stroke: #1f6fb4; fill: none; stroke-width: 1.5 } .dot { fill: #1f6fb4 }
-.edge { stroke: #d4621d; stroke-dasharray: 4 3 } .mark { font-size: 12px; fill: #b34e12 }
-.soft { color: #666 }
+td.w { white-space: nowrap } .soft { color: #666 } h3 { margin: 2em 0 0 }
+p.reading { margin: .2em 0 .6em }
 @media (prefers-color-scheme: dark) { body { background: #16181d; color: #e4e6ea }
-  td, th { border-color: #3a3f47 } .tick { fill: #aaa } .soft { color: #aaa } }
+  td, th { border-color: #3a3f47 } .soft { color: #aaa } }
 """
+
+NAMES = {
+    "launch_overhead": "launch of an empty kernel",
+    "clock_hz": "clock",
+    "memory.latency": "main memory: latency",
+    "memory_ns": "main memory: one random address at a time",
+    "kernel_memory_ns": "main memory: a group of the traced kernel's requests",
+    "memory_bandwidth": "main memory: bandwidth, all cores",
+    "translation": "pages whose addresses are translated at once",
+    "shared_copies_ns": "a line that another core has loaded",
+    "groups_at_once": "groups of one work-item at once",
+    "full_groups_at_once": "groups of all work-items at once",
+    "cores": "cores (groups with all local memory at once)",
+    "size_bytes": "capacity",
+    "line_bytes": "line",
+    "fill_bytes": "what a miss brings in",
+    "latency": "latency",
+    "bandwidth": "bandwidth, one core",
+    "ways": "ways",
+    "L1 write_allocate": "L1: stores bring their line in",
+    "L1 write_policy": "L1: stores",
+    "shared copies": "copies of other cores' lines",
+    "prefetching": "prefetching",
+}
+"""Keys of findings, and of a level's, in plain words."""
+_COLUMNS = ("size_bytes", "line_bytes", "fill_bytes", "ways", "latency", "bandwidth")
 
 
 def page(survey: Survey) -> str:
     """The whole page; it loads nothing from anywhere."""
     book = survey.book
-    numbers = [
-        (key, f"{_value(f.value)} {f.unit}", f"{_value(f.low)} to {_value(f.high)}", f.how)
-        for key, f in sorted({**_latencies(survey), **book.findings}.items())
-    ]
+    findings = {**_latencies(survey), **book.findings}
+    numbers = [(_name(key), *quantity(f), f.how) for key, f in findings.items()]
     rows = Markup("").join(
         Markup('<tr><td>{}</td><td class="n">{}</td><td class="n">{}</td><td>{}</td></tr>').format(
             *row
         )
-        for row in numbers
+        for row in sorted(numbers, key=lambda row: (not row[0].startswith("L"), row[0]))
     )
     rows += Markup("").join(
-        Markup("<tr><td>{}</td><td colspan=2>{}</td><td>{}</td></tr>").format(key, value, how)
+        Markup("<tr><td>{}</td><td colspan=2>{}</td><td>{}</td></tr>").format(
+            _name(key), value, how
+        )
         for key, (value, how) in book.words.items()
     )
     silent = Markup("").join(
@@ -53,27 +74,71 @@ def page(survey: Survey) -> str:
         for key, value in survey.facts.items()
     )
     charts = Markup("").join(
-        Markup("<h3>{}</h3>{}").format(curve.title, chart(curve)) for curve in book.curves
+        Markup("<h3>{}</h3><p class='soft reading'>{}</p>{}").format(
+            curve.title, curve.reading, chart(curve)
+        )
+        for curve in book.curves
     )
     return str(
         Markup(
             "<!DOCTYPE html><html lang=en><meta charset=utf-8><title>{0}, measured</title>"
             "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"
-            "<style>{1}</style><h1>{0}</h1>"
-            "<p class=soft>Every latency is the least of many repeats of a chain of dependent loads;"
-            " intervals are 95 %, from drawing the repeats again, or the grid's cell where that is"
-            " wider.</p><h2>Found</h2><table><tr><th>what</th><th>value</th><th>95 %</th><th>how</th></tr>{2}"
-            "</table><h2>Not told</h2><table>{3}</table><h2>Curves</h2>{4}"
+            "<style>{1}</style><h1>{0}</h1>{6}"
+            "<p class=soft>Small kernels were run on the device and timed. A latency is that of a chain of"
+            " loads, each of which gives the address of the next; whatever else runs makes a chain slower,"
+            " so the least of many repeats counts. The true value lies within the interval in 95 of 100"
+            " cases, as far as repeats, the clock's tick and the grid of sizes tell.</p>"
+            "<h2>Caches at a glance</h2>{7}"
+            "<h2>Every number</h2><table><tr><th>what</th><th>value</th><th>95 %</th><th>how it was found</th></tr>{2}"
+            "</table><h2>What could not be told, and why</h2><p class=soft>A machine file needs a value for some of"
+            " these all the same: there it says <i>assumed</i>.</p><table>{3}</table><h2>Curves</h2>{4}"
             "<h2>What the driver says</h2><table>{5}</table></html>"
         ).format(
             survey.device,
-            Markup(_STYLE),
+            Markup(_STYLE + STYLE),
             rows,
             silent or Markup("<tr><td>nothing</td></tr>"),
             charts,
             facts,
+            _interrupted(survey),
+            _glance(survey),
         )
     )
+
+
+def _interrupted(survey: Survey) -> Markup:
+    if not survey.interrupted:
+        return Markup("")
+    return Markup("<p><b>Interrupted in '{}'</b>: nothing after it was measured.</p>").format(
+        survey.interrupted
+    )
+
+
+def _glance(survey: Survey) -> Markup:
+    """One row a level and one for memory; a dash is what was not told."""
+    found = survey.hierarchy
+    if found is None:
+        return Markup("<p>No pointer chase could be measured, so no level is known.</p>")
+    findings = {**_latencies(survey), **survey.book.findings}
+    rows = Markup("")
+    for number in range(1, len(found.levels) + 1):
+        cells = [findings.get(f"levels.L{number}.{key}") for key in _COLUMNS]
+        policy = survey.book.words.get(f"L{number} replacement")
+        texts = [quantity(cell)[0] if cell else "-" for cell in cells]
+        rows += _row([f"L{number}", *texts, policy[0] if policy else "-"])
+    bandwidth = findings.get("memory_bandwidth")
+    speed = quantity(bandwidth)[0] if bandwidth else "-"
+    latency = quantity(findings["memory.latency"])[0]
+    rows += _row(["main memory", "", "", "", "", latency, f"{speed}, all cores", ""])
+    head = ("", *(NAMES[key] for key in _COLUMNS), "replacement")
+    return Markup("<table><tr>{}</tr>{}</table>").format(
+        Markup("").join(Markup("<th>{}</th>").format(title) for title in head), rows
+    )
+
+
+def _row(texts: list[str]) -> Markup:
+    cells = Markup("").join(Markup("<td class=w>{}</td>").format(text) for text in texts)
+    return Markup("<tr>{}</tr>").format(cells)
 
 
 def _latencies(survey: Survey) -> dict[str, Finding]:
@@ -86,103 +151,35 @@ def _latencies(survey: Survey) -> dict[str, Finding]:
     return {**found, "memory.latency": survey.hierarchy.memory_ns}
 
 
-def chart(curve: Curve) -> Markup:
-    """One curve with its edges, as SVG."""
-    keep = np.isfinite(curve.x) & np.isfinite(curve.y)
-    x, y = curve.x[keep], curve.y[keep]
-    if not len(x):
-        return Markup("<p class=soft>no points</p>")
-    log_y = curve.log_y and bool((y > 0).all())
-    across = _scale(x, curve.log_x, _LEFT, WIDTH - _RIGHT)
-    up = _scale(np.append(y, [] if log_y else [0.0]), log_y, HEIGHT - _BOTTOM, _TOP)
-    points = [(across(a), up(b)) for a, b in zip(x, y, strict=True)]
-    marks = [
-        Markup('<polyline class="curve" points="{}"/>').format(
-            " ".join(f"{a:.1f},{b:.1f}" for a, b in points)
-        )
-    ]
-    marks += [
-        Markup(
-            '<circle class="dot" cx="{:.1f}" cy="{:.1f}" r="2.2"><title>{}: {}</title></circle>'
-        ).format(a, b, _value(u), _value(v))
-        for (a, b), u, v in zip(points, x, y, strict=True)
-    ]
-    for at, what in curve.edges:
-        left = across(at)
-        late = left > 0.7 * WIDTH
-        marks.append(
-            Markup(
-                '<line class="edge" x1="{0:.1f}" x2="{0:.1f}" y1="{1}" y2="{2}"/>'
-                '<text class="mark" x="{3:.1f}" y="{4}" text-anchor="{5}">{6}: {7}</text>'
-            ).format(
-                left,
-                _TOP,
-                HEIGHT - _BOTTOM,
-                left + (-4 if late else 4),
-                _TOP + 12,
-                "end" if late else "start",
-                what,
-                _value(at),
-            )
-        )
-    in_bytes = curve.log_x and curve.x_label.endswith("bytes")
-    for value in _powers(x) if in_bytes else _ticks(x, curve.log_x):
-        marks.append(
-            Markup('<text class="tick" x="{:.1f}" y="{}" text-anchor="middle">{}</text>').format(
-                across(value), HEIGHT - _BOTTOM + 16, _value(value)
-            )
-        )
-    for value in _ticks(y if log_y else np.append(y, 0.0), log_y):
-        marks.append(
-            Markup('<text class="tick" x="{}" y="{:.1f}" text-anchor="end">{}</text>').format(
-                _LEFT - 6, up(value) + 4, _value(value)
-            )
-        )
-    frame = Markup('<path class="axis" d="M{0} {1} V{2} H{3}"/>').format(
-        _LEFT, _TOP, HEIGHT - _BOTTOM, WIDTH - _RIGHT
-    )
-    labels = Markup(
-        '<text class="tick" x="{}" y="{}" text-anchor="middle">{}</text>'
-        '<text class="tick" x="14" y="{}" transform="rotate(-90 14 {})" text-anchor="middle">{}</text>'
-    ).format(WIDTH // 2, HEIGHT - 8, curve.x_label, HEIGHT // 2, HEIGHT // 2, curve.y_label)
-    return Markup('<svg viewBox="0 0 {} {}" role="img" aria-label="{}">{}{}{}</svg>').format(
-        WIDTH, HEIGHT, escape(curve.title), frame, Markup("").join(marks), labels
-    )
+def _name(key: str) -> str:
+    """`levels.L1.size_bytes` -> L1: capacity"""
+    if not key.startswith("levels."):
+        return NAMES.get(key, key)
+    _, level, rest = key.split(".", 2)
+    return f"{level}: {NAMES.get(rest, rest)}"
 
 
-def _scale(values: Floats, log: bool, low: float, high: float) -> Callable[[float], float]:
-    ends = (np.log(values.min()), np.log(values.max())) if log else (values.min(), values.max())
-    wide = ends[1] - ends[0] or 1.0
-
-    def place(value: float) -> float:
-        plain = math.log(max(value, 1e-300)) if log else value
-        return float(low + (plain - ends[0]) / wide * (high - low))
-
-    return place
+_SCALES = {
+    "s": ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns")),
+    "Hz": ((1e9, "GHz"), (1e6, "MHz")),
+    "bytes/s": ((1e12, "TB/s"), (1e9, "GB/s"), (1e6, "MB/s")),
+}
 
 
-def _ticks(values: Floats, log: bool) -> list[float]:
-    low, high = float(values.min()), float(values.max())
-    found = np.geomspace(low, high, 6) if log and low > 0 else np.linspace(low, high, 5)
-    return [float(value) for value in found]
+def quantity(finding: Finding) -> tuple[str, str]:
+    """(value, interval) as a page has room for, both in one unit: 1.361 ns, 1.35 to 1.38 ns."""
+    value, low, high, unit = finding.value, finding.low, finding.high, finding.unit
+    if unit == "bytes":
+        if low == high == value:
+            return size_text(value), "no other"
+        return size_text(value), f"{size_text(low)} to {size_text(high)}"
+    scales = _SCALES.get(unit, ((1.0, unit),))
+    scale, name = next((s for s in scales if abs(value) >= s[0]), scales[-1])
+    name = f" {name}" if name else ""
+    if low == high == value:
+        return f"{value / scale:.4g}{name}", "no other"
+    return f"{value / scale:.4g}{name}", f"{_plain(low / scale)} to {_plain(high / scale)}{name}"
 
 
-def _powers(values: Floats) -> list[float]:
-    """Powers of two within the values, six at most."""
-    first, last = math.ceil(math.log2(values.min())), math.floor(math.log2(values.max()))
-    step = max(-(-(last - first + 1) // 6), 1)
-    return [2.0**k for k in range(first, last + 1, step)] or _ticks(values, True)
-
-
-def _value(value: float) -> str:
-    """A number as a page has room for: 32 Ki, 1.5 M, 4.13."""
-    if not math.isfinite(value):
-        return "unknown"
-    if value >= 1024 and float(value).is_integer() and value % 1024 == 0:
-        for unit, scale in (("Gi", float(1 << 30)), ("Mi", float(1 << 20)), ("Ki", 1024.0)):
-            if value >= scale:
-                return f"{value / scale:.4g} {unit}"
-    for unit, scale in (("G", 1e9), ("M", 1e6), ("k", 1e4)):
-        if abs(value) >= scale:
-            return f"{value / (1e3 if unit == 'k' else scale):.4g} {unit}"
-    return f"{value:.4g}"
+def _plain(value: float) -> str:
+    return f"{value:.4g}" if math.isfinite(value) else "unknown"

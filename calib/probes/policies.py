@@ -48,6 +48,7 @@ def prefetching(bench: Bench, book: Notebook, region_bytes: float, line_bytes: i
             x=x[1:],
             y=gains,
             log_y=False,
+            reading="1 means that order does not matter. Far above it, something fetches ahead.",
         )
     )
     helped = [stride for stride, gain in zip(STRIDES_LINES, gains, strict=True) if gain > HELPED]

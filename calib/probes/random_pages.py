@@ -18,7 +18,6 @@ subtracted. Caches have round sizes: the roundest one in the interval is taken.
 from __future__ import annotations
 
 import math
-import time
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,6 +29,7 @@ LATEST, EARLIEST = 1.4, 0.8
 """Of the capacity, where half of the lines may miss."""
 MOST_SLOPE = 0.15
 """Of the height, what the curve may rise where it should be flat."""
+LIKE_EXPECTED = math.log(2)
 _DRAWS = 100
 
 
@@ -67,10 +67,10 @@ def extra_latencies(
     """
     lines = PAGE_BYTES // line_bytes
     n_all = bench.bytes // PAGE_BYTES
-    begun = time.perf_counter()
+    begun = bench.clock()
     found: list[Floats] = []
     while len(found) < draws:  # outermost, so that a disturbance spoils one draw of each size
-        if len(found) >= 4 and time.perf_counter() - begun > seconds:
+        if len(found) >= 4 and bench.clock() - begun > seconds:
             break
         row = np.empty(len(sizes))
         for i in bench.rng.permutation(len(sizes)):
@@ -90,20 +90,25 @@ def extra_latencies(
     return np.stack(found, axis=1)
 
 
-def half_rise(sizes: Floats, extra_ns: Floats, seed: int = 0) -> HalfRise:
+def half_rise(
+    sizes: Floats, extra_ns: Floats, seed: int = 0, expected_ns: float | None = None
+) -> HalfRise:
     """Where (n_size, n_draw) extra latencies have risen half of the way to their plateau.
+
+    expected_ns : about how high it lies, where that is known: another level's rise may follow
 
     Raises Unclear where they do not rise to one within the sizes.
     """
     curve = _quiet(extra_ns)
-    at, height = _crossing(sizes, curve)
+    at, height = _crossing(sizes, curve, expected_ns)
     if not math.isfinite(at):
         raise Unclear("the latency of random pages does not rise to a plateau")
     rng = np.random.default_rng(seed)
     again = []
     for _ in range(_DRAWS):
         draw = rng.integers(0, extra_ns.shape[1], extra_ns.shape)
-        again.append(_crossing(sizes, _quiet(np.take_along_axis(extra_ns, draw, axis=1)))[0])
+        drawn = _quiet(np.take_along_axis(extra_ns, draw, axis=1))
+        again.append(_crossing(sizes, drawn, expected_ns)[0])
     finite = np.array(again)[np.isfinite(again)]
     if len(finite) < _DRAWS / 2:
         raise Unclear("where the latency of random pages rises depends on the draw")
@@ -133,16 +138,23 @@ def roundest(low: float, high: float, near: float, unit: int = 1024) -> int:
     return int(best[np.argmin(np.abs(np.log(best * unit / near)))]) * unit
 
 
+def n_as_round(low: float, high: float, size: int) -> int:
+    """How many powers of two lie in [low, high], where `size` is one; else 1."""
+    if size & (size - 1):
+        return 1
+    return math.floor(math.log2(high)) - math.ceil(math.log2(low)) + 1
+
+
 def _quiet(extra_ns: Floats) -> Floats:
     """(n_size,) lowest tenth of the draws: what disturbs a ring mostly makes it slower."""
     return np.asarray(np.quantile(extra_ns, 0.1, axis=1))
 
 
-def _crossing(sizes: Floats, curve: Floats) -> tuple[float, float]:
+def _crossing(sizes: Floats, curve: Floats, expected_ns: float | None) -> tuple[float, float]:
     """(size where half the height is reached, height): height is what 1.7 to 2.5 times that size cost.
 
     On a straight slope any size may be its own answer: of all that are, the one behind which the curve
-    is flattest. NaN where none is flat.
+    is flattest, if its height is within LIKE_EXPECTED of the one expected. NaN where none is flat.
     """
     best = math.nan, math.nan
     flattest = MOST_SLOPE
@@ -151,7 +163,8 @@ def _crossing(sizes: Floats, curve: Floats) -> tuple[float, float]:
     for at in tried:
         found, height, slope = _half_of(sizes, curve, float(at))
         off = math.log(found / at) if found > 0 else math.nan
-        if before > 0 >= off and slope < flattest:
+        like = expected_ns is None or abs(math.log(max(height, 1e-9) / expected_ns)) < LIKE_EXPECTED
+        if before > 0 >= off and slope < flattest and like:
             best, flattest = (found, height), slope
         before = off
     return best

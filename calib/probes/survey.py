@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -14,6 +15,7 @@ from calib.probes.device import Device
 from calib.probes.dram_groups import DramGroups
 from calib.probes.outcome import Finding, Notebook, attempt
 from calib.probes.replacement import replacement
+from calib.probes.translation import translation
 
 Progress = Callable[[str], None]
 Result = TypeVar("Result")
@@ -76,8 +78,8 @@ class _Surveyor:
         """What a miss of the first level brings in: a chase that is denser meets it twice."""
         bench = self.bench
         hit_ns = float(bench.chase_ns(bench.lines(2048)).min())
-        region = min(bench.bytes // 2, 16 << 20)
-        told = geometry.fill_bytes(bench, self.book, "all caches", region, hit_ns)
+        n_pairs = min(bench.bytes // 2, 16 << 20) // geometry.PITCH_BYTES
+        told = geometry.fill_bytes(bench, self.book, "all caches", n_pairs, hit_ns, hit_ns)
         bench.stride_bytes = min(max(int(told.value), 32), bench.block_bytes)
 
     def levels(self, found: Hierarchy) -> None:
@@ -93,31 +95,51 @@ class _Surveyor:
     def level(self, name: str, level: Level, below_ns: float, region: float) -> None:
         bench, book, own_ns = self.bench, self.book, level.latency_ns.value
         prefix = f"levels.{name}."
+        assert self.hierarchy is not None
+        size = level.size_bytes
+        line_bytes = LINE_BYTES
+        if size is not None and level.sharp:
+            line = self.number(
+                f"{prefix}line_bytes",
+                f"{name} line",
+                partial(geometry.line_bytes, bench, book, name, size.value, own_ns, below_ns),
+            )
+            line_bytes = int(line.value) if line else LINE_BYTES
         self.number(
             f"{prefix}fill_bytes",
             f"{name} fill",
-            partial(geometry.fill_bytes, bench, book, name, region, own_ns),
+            partial(
+                geometry.fill_bytes,
+                bench,
+                book,
+                name,
+                region / (2 * line_bytes),
+                own_ns,
+                self.hierarchy.levels[0].latency_ns.value,
+                below_ns,
+            ),
         )
-        size = level.size_bytes
         if size is None:
             return
         book.note(f"{prefix}size_bytes", size)
-        # A CPU's outer levels may be shared or not; one core's part is what is asked for.
+        # A CPU's outer levels may be shared or not; one core's part is what is asked for. Pages that
+        # lie anywhere fill some sets twice where they take half of a level, and none where a quarter.
         self.number(
             f"{prefix}bandwidth",
             f"{name} bandwidth",
-            partial(traffic.bandwidth, bench, name, size.value, groups=1, shared=False),
+            partial(
+                traffic.bandwidth,
+                bench,
+                name,
+                size.value / (2 if level.sharp else 4),
+                groups=1,
+                above=self.held_above(name),
+            ),
         )
         if not level.sharp:
             why = "not told: its pages lie anywhere, so no lines are known to share a set"
             book.cannot_tell(f"{name} line, ways and replacement", why)
             return
-        line = self.number(
-            f"{prefix}line_bytes",
-            f"{name} line",
-            partial(geometry.line_bytes, bench, book, name, size.value, own_ns, below_ns),
-        )
-        line_bytes = int(line.value) if line else LINE_BYTES
         ways = self.number(
             f"{prefix}ways",
             f"{name} ways",
@@ -137,6 +159,17 @@ class _Surveyor:
                     hit_ns=own_ns,
                 ),
             )
+
+    def held_above(self, name: str) -> tuple[float, bool]:
+        """Bytes that the level above holds, and whether data that come round are surely forgotten there."""
+        number = int(name[1:]) - 1
+        if number == 0:
+            return 0.0, True
+        assert self.hierarchy is not None
+        level = self.hierarchy.levels[number - 1]
+        policy = self.book.words.get(f"L{number} replacement", ("unknown", ""))[0]
+        held = level.size_bytes.value if level.size_bytes else level.edge_bytes
+        return held, policy in ("lru", "fifo")
 
     def first_level(self, level: Level, region: float, below_ns: float) -> None:
         """What only a core's own cache is asked: stores, and copies that others find."""
@@ -163,9 +196,13 @@ class _Surveyor:
         sizes = (
             [level.size_bytes.value for level in found.levels if level.size_bytes] if found else []
         )
-        lines = sizes[0] / LINE_BYTES if sizes else float("inf")
+        first = found.levels[0].edge_bytes if found and found.levels else float("inf")
+        told = book.findings.get("levels.L1.line_bytes")
+        line = int(told.value) if told else bench.block_bytes
         self.number(
-            "translation", "address translation", partial(geometry.translation, bench, book, lines)
+            "translation",
+            "address translation",
+            partial(translation, bench, book, first / line, line),
         )
         cached = (
             max([level.edge_bytes for level in found.levels] + sizes)
@@ -178,15 +215,15 @@ class _Surveyor:
             default=LINE_BYTES,
         )
         self.probe("prefetching", partial(policies.prefetching, bench, book, far, longest))
-        hit_ns = found.levels[0].latency_ns.value if found and found.levels else 0.0
+        hit = found.levels[0].latency_ns if found and found.levels else None
         self.number(
-            "memory_ns", "batches", partial(traffic.memory_batches, bench, book, cached, hit_ns)
+            "memory_ns", "batches", partial(traffic.memory_batches, bench, book, cached, hit)
         )
         if groups is not None:
             self.number(
                 "kernel_memory_ns",
                 "batches of a kernel",
-                partial(traffic.kernel_memory, bench, groups, hit_ns),
+                partial(traffic.kernel_memory, bench, groups, hit.value if hit else 0.0),
             )
         self.number(
             "memory_bandwidth",
@@ -195,9 +232,8 @@ class _Surveyor:
                 traffic.bandwidth,
                 bench,
                 "main memory",
-                2 * bench.bytes * 0.9,
+                bench.bytes * 0.9,
                 groups=4 * bench.device.n_units,
-                shared=True,
             ),
         )
 
@@ -236,13 +272,15 @@ def survey(
     seed: int = 0,
     groups: DramGroups | None = None,
     progress: Progress | None = None,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> Survey:
     """Measure a device.
 
     most_bytes : of memory to walk through; less where the device grants less
     groups : of a kernel's requests, whose latency in memory is asked for
+    clock : seconds, by which long curves end
     """
-    surveyor = _Surveyor(Bench(device, seed), progress or (lambda _: None))
+    surveyor = _Surveyor(Bench(device, seed, clock), progress or (lambda _: None))
     interrupted = ""
     try:
         surveyor.all(most_bytes, groups)

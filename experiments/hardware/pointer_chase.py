@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import numpy.typing as npt
 
@@ -60,7 +62,13 @@ def chase_latency(machine: Machine, buffer_kb: float, seed: int = 0) -> float:
     work = Workspace(plan)
     counts = run_trial(plan, seed, 0, workspace=work).counts[:, 0].astype(np.float64)
     hits = counts[:, HITS] + counts[:, PENDING]
-    cold = len(order)  # the first round misses everywhere, but where a line holds several items
+    # The first round misses everywhere, but where a line holds several items. What a level brings in may be
+    # several lines of the next one, which is asked for each of them.
+    lines_asked = [
+        max(upper.fill_bytes // level.line_bytes, 1)
+        for upper, level in itertools.pairwise(machine.levels)
+    ]
+    cold = len(order) * np.cumprod([1, *lines_asked])
     asked = counts[:, ACCESSES] - cold
     hit = np.divide(hits, asked, out=np.zeros_like(hits), where=asked > 0)
     idle = sample_latencies(

@@ -21,10 +21,12 @@ from experiments.hardware.record import recorded_points
 from experiments.hardware.star_stencil import Grid, star_kernel
 from experiments.hardware.studies import (
     FIGURES,
+    POSITIONS,
     QUANTITIES,
     QUICK_SHAPES,
     l1_curve_errors,
     stencil_truth,
+    stencil_volumes,
 )
 from experiments.hardware.volumes import Snapshot, volumes
 from experiments.hardware_validation import main
@@ -188,7 +190,10 @@ def test_v100_stencil_on_all_shapes_as_recorded() -> None:
     assert load.spearman >= 0.95
     assert errors(cases, "l2_store").geometric_mean < 0.10
     assert errors(cases, "dram_store").geometric_mean < 0.10
-    assert errors(cases, "dram_load").geometric_mean < 0.07
+    assert errors(cases, "dram_load").geometric_mean < 0.05
+    loads = [case for case in cases if case.quantity == "dram_load"]
+    far = [case.case for case in loads if abs((case.ours or 0) / (case.reference or 1) - 1) > 0.20]
+    assert far == ["2x4x128"]
     assert errors(cases, "dram_load").spearman >= 0.95
     wide = [case for case in cases if not case.case.startswith("2x")]
     assert len(wide) == 37 * len(QUANTITIES)
@@ -229,6 +234,22 @@ def test_the_records_are_what_comes_out(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
+def test_three_shapes_are_what_the_record_says() -> None:
+    """What the remaking of the whole record would take half an hour for: a wide, a square and a narrow shape."""
+    machine = load_machine("v100")
+    kept = {
+        tuple(int(row[f"block_{axis}"]) for axis in "xyz"): row
+        for row in rows("v100_star25_ours.csv")
+    }
+    for shape in ((64, 16, 1), (8, 8, 16), (2, 16, 32)):
+        runs = stencil_volumes(shape, machine, POSITIONS)
+        for quantity in QUANTITIES:
+            mean = float(np.mean([getattr(run, quantity) for run in runs]))
+            assert mean == pytest.approx(float(kept[shape][quantity]), rel=1e-4), (shape, quantity)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
 def test_v100_l1_curve(tmp_path: Path) -> None:
     cases = FIGURES["v100-l1"](tmp_path, False).cases
     assert max(l1_curve_errors(cases)) < 5
@@ -239,6 +260,15 @@ def test_v100_l1_curve(tmp_path: Path) -> None:
 def test_plateaus_of_all_machines(tmp_path: Path) -> None:
     cases = FIGURES["latency"](tmp_path, False).cases
     assert abs(errors(cases, "plateau").worst) < 0.05
+
+
+def test_a_level_whose_lines_are_shorter_is_asked_for_several() -> None:
+    """MI300X: a line of its L2 is two of its L3, and the second round finds both there."""
+    machine = load_machine("mi300x")
+    *inner, outer = machine.levels
+    small = dataclasses.replace(outer, size_bytes=16 << 20)
+    machine = machine.replace(levels=(*inner, small))
+    assert chase_latency(machine, 8 << 10) == pytest.approx(outer.latency_cycles)
 
 
 def test_quick_shapes_are_measured() -> None:

@@ -1,13 +1,10 @@
-"""Machines drawn at random for the simulated device, and what a survey says of them against the truth."""
+"""Machines drawn at random for the simulated device."""
 
 from __future__ import annotations
-
-from collections.abc import Iterator
 
 import numpy as np
 from probes.simulated_device import Hidden
 
-from calib.probes.survey import Survey
 from memsim.machine import Dram, Level, Machine, Residency
 
 KB, MB = 1024, 1 << 20
@@ -135,56 +132,3 @@ def _machine(
             local_memory_unit_bytes=64,
         ),
     )
-
-
-RIGHT, WRONG, SILENT = "right", "wrong", "silent"
-
-
-def verdicts(survey: Survey, machine: Machine, hidden: Hidden) -> dict[str, str]:
-    """What is asked -> right, wrong, or silent where the survey did not tell."""
-    return dict(_verdicts(survey, machine, hidden))
-
-
-def _verdicts(survey: Survey, machine: Machine, hidden: Hidden) -> Iterator[tuple[str, str]]:
-    book = survey.book
-    found = survey.hierarchy
-    levels = found.levels if found else ()
-    yield "number of levels", RIGHT if len(levels) == len(machine.levels) else WRONG
-    ns = 1e9 / machine.clock_hz
-    for k, (told, true) in enumerate(zip(levels, machine.levels, strict=False), 1):
-        name = f"L{k}"
-        size = told.size_bytes
-        yield f"{name} size", SILENT if size is None else _is(size.value == true.size_bytes)
-        near = abs(told.latency_ns.value / (true.latency_cycles * ns) - 1) < 0.1
-        yield f"{name} latency", _is(near)
-        for key in ("line_bytes", "fill_bytes", "ways"):
-            finding = book.findings.get(f"levels.{name}.{key}")
-            same = finding is not None and finding.value == getattr(true, key)
-            yield f"{name} {key}", SILENT if finding is None else _is(same)
-        word = book.words.get(f"{name} replacement")
-        yield f"{name} replacement", SILENT if word is None else _is(word[0] == true.replacement)
-    if found is not None:
-        true_ns = machine.dram.latency_cycles * ns + hidden.translation_ns
-        yield "memory latency", _is(abs(found.memory_ns.value / true_ns - 1) < 0.1)
-    first = machine.levels[0]
-    word = book.words.get("L1 write_allocate")
-    expected = "none" if first.write_allocate == "none" else "allocates"
-    yield "L1 write_allocate", SILENT if word is None else _is(word[0] == expected)
-    word = book.words.get("L1 write_policy")
-    yield "L1 write_policy", SILENT if word is None else _is(word[0] == first.write_policy)
-    word = book.words.get("prefetching")
-    yes = word is not None and word[0].startswith("yes")
-    yield "prefetching", SILENT if word is None else _is(yes == (hidden.prefetch_lines > 0))
-    shared = machine.levels[-1].cores_per_instance > 1
-    word = book.words.get("shared copies")
-    kept = word is not None and word[0].startswith("kept")
-    yield "shared copies", SILENT if word is None else _is(kept == shared)
-    cores = book.findings.get("cores")
-    yield "cores", SILENT if cores is None else _is(cores.value == machine.n_cores)
-    at_once = book.findings.get("groups_at_once")
-    true_groups = machine.n_cores * machine.residency.max_groups
-    yield "groups at once", SILENT if at_once is None else _is(at_once.value == true_groups)
-
-
-def _is(right: bool) -> str:
-    return RIGHT if right else WRONG

@@ -26,6 +26,7 @@ from memsim.trial import clear
 CHUNK_BYTES = 256
 PAGE_BYTES = 4096
 _QUEUE = 4096
+ACCESS_S = 2e-7
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -172,6 +173,13 @@ def _touch(stages, n_level, sharers, ns, rng, core, at, kind, bytes_):  # type: 
     return total
 
 
+@hot
+def _depths(stages, n_level, sharers, rng, core, at, bytes_, found):  # type: ignore[no-untyped-def]
+    """Adds to found (4,) how many of these words' loads end in each level, memory after the last."""
+    for word in at:
+        found[_access(stages, n_level, sharers, rng, core, np.int64(word), LOAD, 0, bytes_)] += 1
+
+
 class SimulatedDevice:
     """See calib.probes.device.Device. machine : two or three levels, lines no shorter below"""
 
@@ -220,9 +228,14 @@ class SimulatedDevice:
         self.ns = np.array(latencies) * to_ns
         self.sharers = np.array([level.cores_per_instance for level in machine.levels] + [1, 1])
         self.rng = np.array([seed + 1], np.uint64)
+        self.n_accesses = 0
         self.page_slot = np.full(n_bytes // PAGE_BYTES, -1, np.int64)
         self.slot_page = np.full(min(hidden.translation_pages, 1 << 16), -1, np.int64)
         self.bytes_ = np.zeros(8, np.uint32)
+
+    def clock(self) -> float:
+        """Seconds that go by what was simulated: a survey takes the same rounds on any machine."""
+        return self.n_accesses * ACCESS_S
 
     def run(self, name: str, items: int, group: int, *arguments: Argument) -> float:
         if not self.keeps_caches:
@@ -251,6 +264,7 @@ class SimulatedDevice:
         return float(np.ceil(seconds * factor / self.tick_s) * self.tick_s)
 
     def _walk(self, core: int, start: int, steps: int) -> tuple[int, float]:
+        self.n_accesses += steps
         p, ns = _chase(
             tuple(self.stages), len(self.plans), self.sharers, self.ns, self.rng, core, self.words,
             start, steps, self.page_slot, self.slot_page, self.hidden.translation_ns,
@@ -267,6 +281,7 @@ class SimulatedDevice:
         )  # fmt: skip
 
     def _link(self, items: int, group: int, order: Words, after: Words, n: int) -> float:
+        self.n_accesses += n
         self.words[order[:n]] = after[:n]
         return float(n)
 
@@ -300,22 +315,32 @@ class SimulatedDevice:
         return self._touched(0, at, STORE)
 
     def _reads(self, items: int, group: int, n_each: int, rounds: int) -> float:
-        """A level's lines at its bandwidth."""
+        """Every instance of a level passes on its lines at its bandwidth; the slowest one counts.
+
+        Groups take turns round by round. Rounds after the second are like it.
+        """
         line = self.machine.levels[0].line_bytes
-        per_line = np.array(
-            [line / level.bandwidth_bytes_per_cycle for level in self.machine.levels]
-            + [line / self.machine.dram.bandwidth_bytes_per_cycle] * 3
-        )
-        per_line *= 1e9 / self.machine.clock_hz
-        latencies, self.ns = self.ns, 4 * per_line[:4]
-        times = np.zeros(self.n_units)
-        for k in range(items // group):
-            at = (k * n_each * 16 + np.arange(0, n_each * 16, line)) // 4
-            core = k % self.n_units
-            for _ in range(min(rounds, 4)):  # what is cold is one of four at most
-                times[core] += self._touched(core, at, LOAD) * rounds / min(rounds, 4)
-        self.ns = latencies
-        return float(times.max())
+        widths = [level.bandwidth_bytes_per_cycle for level in self.machine.levels]
+        widths.append(self.machine.dram.bandwidth_bytes_per_cycle)
+        line_ns = line / np.array(widths) / self.machine.clock_hz * 1e9
+        sharers = [level.cores_per_instance for level in self.machine.levels] + [self.n_units]
+        spent = []
+        for _ in range(min(rounds, 2)):
+            lines = np.zeros((self.n_units, 4), np.int64)
+            for k in range(items // group):
+                at = (k * n_each * 16 + np.arange(0, n_each * 16, line)) // 4
+                core = k % self.n_units
+                _depths(
+                    tuple(self.stages), len(self.plans), self.sharers, self.rng, core,
+                    at.astype(np.int64), self.bytes_, lines[core],
+                )  # fmt: skip
+            reaching = lines[:, ::-1].cumsum(axis=1)[:, ::-1]
+            each = [
+                np.add.reduceat(reaching[:, d], np.arange(0, self.n_units, sharers[d])).max()
+                for d in range(len(widths))
+            ]
+            spent.append(float((np.array(each) * line_ns).max()))
+        return spent[0] + (rounds - 1) * spent[-1]
 
     def _batches(
         self, items: int, group: int, address: Words, offset: Words, n_batches: int, part: Local

@@ -16,6 +16,7 @@ from calib.probes.bench import Bench
 from calib.probes.device import Local, OpenCLDevice
 from calib.probes.dram_groups import dram_groups
 from calib.probes.traffic import batches_ns
+from memsim.errors import OpenCLError
 from memsim.machine import load_machine
 from memsim.trace_file import read_trace
 
@@ -116,6 +117,30 @@ def test_the_kernels_do_what_the_probes_take_them_for(context: Any) -> None:
         for lane in range(4)
     ]
     assert device.result(4).tolist() == lanes
+
+
+@pytest.mark.parametrize("granted", [4 * MB, 0])
+def test_a_buffer_that_is_refused_is_asked_for_smaller(
+    granted: int, context: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A device out of memory: the buffer is halved until it is there; without 1 MB there is an error."""
+    import pyopencl as cl
+
+    real = cl.Buffer
+
+    def refusing(context: Any, flags: int, size: int = 0, hostbuf: Any = None) -> Any:
+        if size > granted:
+            raise MemoryError
+        return real(context, flags, size, hostbuf)
+
+    monkeypatch.setattr(cl, "Buffer", refusing)
+    if not granted:
+        with pytest.raises(OpenCLError, match="grants no buffer of 1 MB"):
+            OpenCLDevice(context, 16 * MB)
+        return
+    device = OpenCLDevice(context, 16 * MB)
+    assert device.bytes == granted
+    assert Bench(device, 0).chase_ns(np.arange(64)).min() > 0
 
 
 def test_groups_of_a_replay_are_its_own_addresses(tmp_path: Path, run_memsim: RunMemsim) -> None:

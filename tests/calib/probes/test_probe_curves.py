@@ -6,13 +6,19 @@ import itertools
 
 import numpy as np
 import pytest
+from probes.random_machines import cpu
+from probes.simulated_device import SimulatedDevice
 from scipy.stats import binom
 
+from calib.probes.bench import WORD_BYTES, Bench
 from calib.probes.capacity import is_sharp
 from calib.probes.change_points import edge, pieces, plateaus
-from calib.probes.outcome import Unclear
-from calib.probes.random_pages import PAGE_BYTES, half_rise, roundest
+from calib.probes.chart import chart
+from calib.probes.launches import MOST_OFF, staircase
+from calib.probes.outcome import Curve, Unclear, lower_end, resampled_least
+from calib.probes.random_pages import PAGE_BYTES, half_rise, n_as_round, roundest
 from calib.probes.replacement import misses
+from calib.probes.traffic import missing_part
 
 X = np.geomspace(4096, 64 << 20, 85)
 ROUNDS = 9
@@ -125,6 +131,25 @@ def test_random_pages_without_a_step_tell_nothing(shape: str) -> None:
         half_rise(sizes, curve[:, None] + rng.exponential(0.1, (32, 24)))
 
 
+def test_of_two_rises_the_expected_one_counts() -> None:
+    """A level's rise to 14 ns, and then the next one's to 95, behind which the curve is flatter."""
+    rng = np.random.default_rng(6)
+    sizes = np.round(np.geomspace(0.6, 8.0, 32) * 128) * PAGE_BYTES
+    pages = sizes / PAGE_BYTES
+    first = 14.0 * binom.sf(7, pages - 1, 1 / 16)
+    extra = first + 81.0 * binom.sf(15, pages - 1, 1 / 32)
+    draws = extra[:, None] + rng.exponential(0.1, (len(sizes), 24))
+    found = half_rise(sizes, draws, expected_ns=14.0)
+    assert found.roundest_bytes == 512 << 10
+    assert half_rise(sizes, draws, expected_ns=95.0).at_bytes > 1.5 * found.at_bytes
+
+
+def test_sizes_as_round_by_hand() -> None:
+    assert n_as_round(600e3, 1400e3, 1 << 20) == 1
+    assert n_as_round(400e3, 2.5e6, 1 << 20) == 3
+    assert n_as_round(760 << 10, 790 << 10, 768 << 10) == 1
+
+
 def test_roundest_by_hand() -> None:
     assert roundest(30 << 10, 33 << 10, 31 << 10) == 32 << 10
     assert roundest(47 << 10, 49 << 10, 48 << 10) == 48 << 10
@@ -143,3 +168,89 @@ def test_misses_of_cycles_in_closed_form(ways: int) -> None:
     assert misses(between, ways, "lru") == 0.5
     assert misses(between, ways, "fifo") > 0.5
     assert 0 < misses(list(range(ways + 1)), ways, "random") < 1
+
+
+@pytest.mark.parametrize("n", [4, 9, 12, 25])
+def test_the_lower_end_of_noisy_times_is_covered_as_often_as_said(n: int) -> None:
+    """Exact for exponential noise; and the negative control: resampled least times cover it never."""
+    rng = np.random.default_rng(n)
+    n_draw = 4000
+    times = 5.0 + rng.exponential(0.1, (n_draw, n))
+    ends = np.array([lower_end(row) for row in times])
+    held = int(np.sum((ends[:, 0] <= 5.0) & (ends[:, 1] >= 5.0)))
+    assert binom.ppf(1e-4, n_draw, 0.95) <= held <= binom.isf(1e-4, n_draw, 0.95)
+    assert (resampled_least(times[:50]) > 5.0).all()
+
+
+def test_equal_times_have_no_lower_end_but_themselves() -> None:
+    assert lower_end(np.full(9, 3.0)) == (3.0, 3.0)
+
+
+COUNTS = np.array(
+    [1, 2, 3, 4, 5, 6, 7, 8, 12, 13, 16, 17, 24, 25, 32, 33, 48, 49, 64, 65, 128, 129]
+)
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 7, 16, 48])
+def test_a_staircase_tells_how_many_run_at_once(at_once: int) -> None:
+    """Noisy, with a point that took twice as long: the first step alone would mislead."""
+    rng = np.random.default_rng(at_once)
+    spent = -(-COUNTS // at_once) * 1e-4 * (1 + rng.exponential(0.01, len(COUNTS)))
+    spent[1] *= 2
+    first, last, off = staircase(COUNTS, spent)
+    assert first <= at_once <= last
+    assert last - first <= at_once // 8
+    assert off < MOST_OFF
+
+
+def test_times_that_rise_slowly_are_no_staircase() -> None:
+    """The negative control: units that are full long before no more groups fit."""
+    spent = 1e-4 * np.sqrt(COUNTS)
+    assert staircase(COUNTS, spent)[2] > MOST_OFF
+
+
+@pytest.mark.parametrize("times_held", [2, 3, 4])
+def test_what_misses_at_random_agrees_with_a_set_that_replaces_at_random(times_held: int) -> None:
+    ways = 256
+    rate = misses(list(range(times_held * ways)), ways, "random")
+    assert missing_part(times_held) == pytest.approx(rate, abs=0.01)
+
+
+@pytest.mark.parametrize("n", [4, 5, 9, 100, 4096])
+def test_no_line_follows_the_one_before_it(n: int) -> None:
+    bench = Bench(SimulatedDevice(*cpu(0), 1 << 20, 0), n)
+    ring = bench.lines(64 * n) * WORD_BYTES // 64
+    ring = ring - ring.min()
+    assert sorted(ring) == list(range(n))
+    assert not (ring == np.roll(ring, 1) + 1).any()
+
+
+@pytest.mark.parametrize(
+    ("x", "y"),
+    [
+        ([], []),
+        ([4096.0], [1.0]),
+        ([1.0, 2.0], [3.0, 3.0]),
+        ([1.0, 2.0, 3.0], [0.0, np.nan, 5.0]),
+        ([0.0, 1e9], [1e-9, 1e9]),
+        ([4096.0, 1 << 28], [1.0, 300.0]),
+    ],
+)
+@pytest.mark.parametrize("label", ["bytes", "lines"])
+def test_any_curve_can_be_drawn(x: list[float], y: list[float], label: str) -> None:
+    edges = ((x[0], "<edge>"),) if x else ()
+    for log in (True, False):
+        curve = Curve(
+            title="<t>",
+            x_label=label,
+            y_label="ns",
+            x=np.array(x),
+            y=np.array(y),
+            edges=edges,
+            log_x=log,
+            log_y=log,
+        )
+        drawn = str(chart(curve))
+        assert "nan" not in drawn
+        assert "<edge>" not in drawn
+        assert drawn.count("<circle") == int(np.isfinite(y).sum())

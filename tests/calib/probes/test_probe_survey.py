@@ -6,25 +6,29 @@ The truth is a machine drawn at random; every access of a probe's kernel goes th
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import pytest
-from probes.random_machines import RIGHT, SILENT, WRONG, cpu, gpu, verdicts
+from markupsafe import escape
+from probes.planted import RIGHT, WRONG, Answer, answers, verdicts
+from probes.random_machines import cpu, gpu
 from probes.simulated_device import Hidden, SimulatedDevice
+from scipy.stats import binom
 
-from calib.probes import capacity
 from calib.probes.bench import Bench
 from calib.probes.device import Argument
 from calib.probes.measured_machine import comments_of, machine_of
 from calib.probes.outcome import Notebook, Unclear
-from calib.probes.page import page
+from calib.probes.page import NAMES, page, quantity
 from calib.probes.replacement import replacement
 from calib.probes.survey import Survey, survey
 from memsim.machine import Machine, load_machine
 from memsim.machine_toml import machine_to_toml
 
 MB = 1 << 20
+SEEDS = (30, 31, 32, 33)
+"""Of machines that no rule of a probe was made or changed for."""
 
 
 class Refusing(SimulatedDevice):
@@ -53,14 +57,15 @@ def small() -> tuple[Machine, Hidden]:
 @pytest.fixture(scope="module")
 def surveyed() -> Survey:
     machine, hidden = small()
-    return survey(SimulatedDevice(machine, hidden, MB, 1), most_bytes=MB, seed=1)
+    device = SimulatedDevice(machine, hidden, MB, 1)
+    return survey(device, most_bytes=MB, seed=1, clock=device.clock)
 
 
 def test_a_small_machine_is_found(surveyed: Survey) -> None:
     machine, hidden = small()
     found = verdicts(surveyed, machine, hidden)
     assert [key for key, verdict in found.items() if verdict == WRONG] == []
-    for key in ("L1 size", "L1 ways", "L1 line_bytes", "L1 latency", "L2 size", "memory latency"):
+    for key in ("L1 size", "L1 ways", "L1 line", "L1 latency", "L2 size", "memory latency"):
         assert found[key] == RIGHT, key
 
 
@@ -75,7 +80,7 @@ def test_a_small_gpu_is_found() -> None:
     told = survey(device, most_bytes=MB, seed=1)
     found = verdicts(told, machine, hidden)
     assert [key for key, verdict in found.items() if verdict == WRONG] == []
-    for key in ("L1 size", "L1 line_bytes", "L1 fill_bytes", "L1 ways", "L2 size", "cores"):
+    for key in ("L1 size", "L1 line", "L1 fill", "L1 ways", "L2 size", "cores"):
         assert found[key] == RIGHT, (key, told.book.silent)
 
 
@@ -114,8 +119,13 @@ def test_the_page_holds_every_number_and_curve_and_nothing_from_outside(surveyed
     for curve in surveyed.book.curves:
         assert text.count("<svg") == len(surveyed.book.curves)
         assert curve.title.split(";")[0].split("'")[0][:20] in text
-    for key in surveyed.book.findings:
-        assert key in text
+    for key, finding in surveyed.book.findings.items():
+        plain = key.split(".")[-1]
+        assert f"{NAMES[plain]}</td>" in text, key
+        assert str(escape(finding.how)) in text
+        assert quantity(finding)[1] in text
+    for why in surveyed.book.silent.values():
+        assert str(escape(why)) in text
 
 
 def test_a_refused_kernel_is_not_measured_and_the_others_go_on() -> None:
@@ -151,13 +161,20 @@ def test_interrupted_it_keeps_what_is_done() -> None:
 
 
 def test_noise_without_caches_tells_no_level() -> None:
-    """A second negative control: every load takes as long as any other."""
+    """A second negative control: every load takes as long as any other, and launches are noisy."""
     machine, hidden = small()
     flat = tuple(dataclasses.replace(level, latency_cycles=300.0) for level in machine.levels)
     noisy = dataclasses.replace(hidden, noise=0.1, spikes=0.3)
     device = SimulatedDevice(machine.replace(levels=flat), noisy, MB, 1)
-    found = capacity.hierarchy(Bench(device, 1), Notebook(), MB)
-    assert found.levels == ()
+    found = survey(device, most_bytes=MB, seed=1, clock=device.clock)
+    assert found.hierarchy is not None
+    assert found.hierarchy.levels == ()
+    book = found.book
+    assert [key for key in book.findings if key.startswith("levels.")] == []
+    assert [key for key in book.words if key.startswith("L")] == []
+    assert book.words["prefetching"][0] == "none seen"
+    assert "address translation" in book.silent
+    assert found.hierarchy.memory_ns.low <= 100 <= found.hierarchy.memory_ns.high
 
 
 @pytest.mark.parametrize("policy", ["lru", "fifo", "plru", "random"])
@@ -177,22 +194,31 @@ def test_the_policy_of_a_set_is_told(policy: str) -> None:
     assert book.words["L1 replacement"][0] == policy
 
 
+def surveyed_answers(kind: Callable[[int], tuple[Machine, Hidden]], seed: int) -> list[Answer]:
+    machine, hidden = kind(seed)
+    device = SimulatedDevice(machine, hidden, 8 * MB, seed)
+    told = survey(device, most_bytes=8 * MB, seed=seed, clock=device.clock)
+    return answers(told, machine, hidden)
+
+
 @pytest.mark.slow
-@pytest.mark.timeout(3600)
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("kind", [cpu, gpu])
-def test_of_many_random_machines_hardly_anything_is_told_wrong(kind: object) -> None:
-    assert callable(kind)
-    told: list[str] = []
-    wrong: list[str] = []
-    for seed in range(6):
-        machine, hidden = kind(seed)
-        found = survey(SimulatedDevice(machine, hidden, 8 * MB, seed), most_bytes=8 * MB, seed=seed)
-        for key, verdict in verdicts(found, machine, hidden).items():
-            if verdict != SILENT:
-                told.append(key)
-            if verdict == WRONG:
-                wrong.append(f"{machine.name}: {key}")
-    sizes = [key for key in wrong if "size" in key or "latency" in key or "levels" in key]
-    assert sizes == []
-    assert len(wrong) <= 0.05 * len(told), wrong
-    assert np.sum([key == "L1 size" for key in told]) >= 5
+@pytest.mark.parametrize("seeds", [SEEDS[:2], SEEDS[2:]], ids=["first", "second"])
+def test_of_random_machines_hardly_anything_is_told_wrong(
+    kind: Callable[[int], tuple[Machine, Hidden]], seeds: tuple[int, ...]
+) -> None:
+    """What was planted is found, or said to be unknown.
+
+    Of n intervals of 95 % no more may miss what was planted than of Binomial(n, 0.05) in all but one
+    of a thousand draws; what has no interval must be right.
+    """
+    told = [(seed, answer) for seed in seeds for answer in surveyed_answers(kind, seed)]
+    wrong = [(seed, a) for seed, a in told if a.verdict == WRONG]
+    assert [(seed, a.name, a.planted, a.told) for seed, a in wrong if not a.has_interval] == []
+    n = sum(a.told is not None and a.has_interval for _, a in told)
+    assert n >= 20
+    assert len(wrong) <= binom.isf(1e-3, n, 0.05), wrong
+    found = [a.name for _, a in told if a.verdict == RIGHT]
+    for name in ("L1 size", "L1 latency", "memory latency", "memory bandwidth"):
+        assert name in found

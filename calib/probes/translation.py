@@ -1,0 +1,75 @@
+"""Address translation: how many pages cost nothing extra."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from calib.probes.bench import PAGE_BYTES, WORD_BYTES, Bench, Ring
+from calib.probes.outcome import (
+    Curve,
+    Finding,
+    Floats,
+    Notebook,
+    Unclear,
+    interval_of,
+    resampled_least,
+)
+
+LEAST_RISE, SLIGHT_RISE = 0.25, 0.04
+"""Of the latency, what a page that translation does not hold adds surely, and perhaps."""
+
+
+def translation(bench: Bench, book: Notebook, l1_lines: float, line: int) -> Finding:
+    """Pages that address translation holds: one line of each of n pages, in sets of their own.
+
+    l1_lines : what the first level holds. Where half as many pages still cost the same, nothing is told:
+        a rise beyond may be the beginning of its own edge
+
+    Raises Unclear where the latency has no step before the lines fill the buffer or the first level.
+    """
+    most = min(bench.bytes // (PAGE_BYTES + line), 2048)
+    counts = np.unique(np.geomspace(8, most, 40).astype(int))
+
+    def ring(n: float) -> Ring:
+        # A page begins where the last one's line ended, so that they spread over all sets.
+        order = bench.rng.permutation(int(n))
+        return (order * PAGE_BYTES + order * line % PAGE_BYTES) // WORD_BYTES
+
+    table = bench.curve(counts.astype(np.float64), ring, rounds=6, seconds=8.0)
+    least = table.min(axis=1)
+    hit = float(np.median(least[:5]))
+    book.curves.append(
+        Curve(
+            title="One line of each page",
+            x_label="pages of 4 KB",
+            y_label="ns a dependent load",
+            x=counts.astype(np.float64),
+            y=least,
+            reading="One line of a page takes hardly any cache. What rises is the cost of finding where the"
+            " page lies, once there are more pages than the translation buffer holds.",
+        )
+    )
+
+    def first_beyond(values: Floats, rise: float) -> int:
+        """From which point on all lie so much above the plateau."""
+        inside = np.flatnonzero(values <= (1 + rise) * hit)
+        return int(inside[-1]) + 1 if len(inside) else 0
+
+    at = first_beyond(least, LEAST_RISE)
+    if at in (0, len(counts)):
+        raise Unclear("one line a page costs the same for any number of pages")
+    if counts[at] > 0.5 * l1_lines:
+        raise Unclear(
+            f"up to {counts[at - 1]} pages cost the same; beyond, the first level may be full"
+        )
+    again = resampled_least(table)
+    # Where pages are replaced at random, a few too many cost hardly more than the clock tells.
+    low, _ = interval_of(np.array([first_beyond(v, SLIGHT_RISE) for v in again], np.float64))
+    _, high = interval_of(np.array([first_beyond(v, LEAST_RISE) for v in again], np.float64))
+    return Finding(
+        value=int(counts[at - 1]),
+        low=int(counts[max(int(low) - 2, 0)]),
+        high=int(counts[min(int(np.ceil(high)), len(counts) - 1)]),
+        unit="pages of 4 KB",
+        how=f"one line of each of n pages: the last n before the latency rises by {LEAST_RISE:.0%}",
+    )
