@@ -21,17 +21,21 @@ class Calibration:
     """A fitted model and what fitting it took.
 
     timings : kernel name -> its trials
-    seconds : of the whole; timed_s : of them, in timed and warming runs of kernels
+    seconds : of the whole
     """
 
     saved: SavedModel
     timings: dict[str, timing.Timing]
     seconds: float
-    timed_s: float
+
+    @property
+    def timed_s(self) -> float:
+        """Seconds in timed launches; warming runs and what the host does between are not in it."""
+        return sum(each.timed_s for each in self.timings.values())
 
     @property
     def overhead(self) -> float:
-        """What everything but running kernels took, as a part of running them."""
+        """What everything but timed launches took, as a part of these."""
         return self.seconds / self.timed_s - 1
 
 
@@ -43,6 +47,7 @@ def calibrate(
     statistic: timing.Statistic = "median",
     rounds: int = 1,
     longest_s: float | None = None,
+    trial_s: float = timing.TRIAL_S,
     seed: int = 0,
     progress: Callable[[int, int], None] | None = None,
 ) -> Calibration:
@@ -50,11 +55,13 @@ def calibrate(
 
     device : `platform` or `platform:device`, parts of their names; the one that passes its trial
         where empty
-    rounds, longest_s : see `calib.gather_feature_values`
+    rounds, longest_s : see `calib.gather_feature_values`; trial_s : see `calib.timing.time_kernel`
 
     Raises what counting, timing and fitting raise: FitError where the kernels leave parameters open.
     """
     start = time.perf_counter()
+    timing.look_ahead(device)
+    file.kernels()  # a GPU's are the same, of other sizes, made again in no time
     context = timing.find_context(device)
     model = file.model(timing.feature_name(device))
     on_gpu = timing.is_gpu(context)
@@ -63,7 +70,11 @@ def calibrate(
         model.all_features(),
         file.kernels(on_gpu=on_gpu),
         context=EvaluationContext(
-            cl_context=context, timing_trials=trials, statistic=statistic, seed=seed
+            cl_context=context,
+            timing_trials=trials,
+            trial_s=trial_s,
+            statistic=statistic,
+            seed=seed,
         ),
         rounds=rounds,
         longest_s=longest_s,
@@ -79,6 +90,7 @@ def calibrate(
     )
     settings: dict[str, Any] = {
         "trials": trials,
+        "trial_s": trial_s,
         "rounds": rounds,
         "statistic": statistic,
         "seed": seed,
@@ -98,5 +110,4 @@ def calibrate(
         saved=saved,
         timings=timings,
         seconds=time.perf_counter() - start,
-        timed_s=sum(each.spent_s for each in timings.values()),
     )

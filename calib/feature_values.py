@@ -37,7 +37,7 @@ class EvaluationContext:
     machine, seed, replay_trials : of simulated features
     snapshot_groups : work-groups that these trace, None for as many as the tracer takes
     cl_context : the pyopencl.Context for tracing, and for wall times whose feature names no device
-    timing_trials, statistic : of wall times
+    timing_trials, trial_s, statistic : of wall times; trial_s : see timing.time_kernel
     history : a calib.history.Store: a wall time is the mean that it holds where that is calibrated,
         repeats and is at most `history_age_s` old; else the trials feed it and their mean is taken
     """
@@ -52,6 +52,7 @@ class EvaluationContext:
     snapshot_groups: int | None = None
     cl_context: Any = None
     timing_trials: int = TIMING_TRIALS
+    trial_s: float = 0.0
     statistic: Literal["median", "minimum", "mean"] = "median"
     history: Any = None
     history_age_s: float = HISTORY_AGE_S
@@ -166,6 +167,10 @@ def _wall_time(
             trials=context.timing_trials,
         )
     result = timing.time_kernel(
-        workload.kernel, workload.arguments, trials=context.timing_trials, context=where
+        workload.kernel,
+        workload.arguments,
+        trials=context.timing_trials,
+        trial_s=context.trial_s,
+        context=where,
     )
     return result.value(context.statistic)

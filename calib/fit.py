@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 from scipy.optimize import least_squares, nnls
-from scipy.stats import t as student_t
+from scipy.special import stdtrit
 
 from calib.feature_table import FeatureTable
 from calib.identifiability import covariance, indistinct, null_space
@@ -113,7 +113,7 @@ class Fit(Mapping[str, float]):
     def _quantile(self, confidence: float) -> float:
         if self.degrees_of_freedom == 0:
             return float("inf")
-        return float(student_t.ppf(0.5 + confidence / 2, self.degrees_of_freedom))
+        return float(stdtrit(self.degrees_of_freedom, 0.5 + confidence / 2))
 
 
 def fit_model(

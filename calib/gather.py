@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ import numpy.typing as npt
 
 from calib import timing
 from calib.feature_table import FeatureTable
+from calib.launching import built_beside
 from memsim.errors import MemsimError
 
 if TYPE_CHECKING:
@@ -49,10 +51,14 @@ def gather_feature_values(
     timed = [name for name in features if is_timing(name)]
     others = [name for name in features if name not in timed]
     values = {name: np.empty(len(rows)) for name in features}
-    _refuse_unknown_tags(others, rows)
-    for row, kernel in enumerate(rows):
-        for name, value in feature_arrays(others, kernel, kernel.env, context=context).items():
-            values[name][row] = value
+    with contextlib.ExitStack() as building:
+        for name in timed:
+            where = _context_of(name, context)
+            building.enter_context(built_beside((kernel.kernel for kernel in rows), where))
+        _refuse_unknown_tags(others, rows)
+        for row, kernel in enumerate(rows):
+            for name, value in feature_arrays(others, kernel, kernel.env, context=context).items():
+                values[name][row] = value
     spread = np.zeros(len(rows))
     for name in timed:
         found = time_measurements(
@@ -83,7 +89,7 @@ def time_measurements(
 
     They run on the context's device, or, where it has none, on the one that the feature names.
     """
-    on = None if context is None else context.cl_context
+    where = _context_of(feature, context)
     trials = timing.TRIALS if context is None else context.timing_trials
     if rounds < 1:
         raise MemsimError(f"rounds must be at least 1, got {rounds}")
@@ -94,8 +100,11 @@ def time_measurements(
                 kernel.kernel,
                 kernel.arguments(),
                 trials=-(-trials // rounds),
+                warmup=1 if turn else timing.WARMUP,
                 longest_s=longest_s,
-                context=on if on is not None else timing.feature_context(feature),
+                least=-(-timing.LEAST // rounds),
+                trial_s=0.0 if context is None else context.trial_s,
+                context=where,
             )
             found[row].append(one)
             if progress is not None:
@@ -119,6 +128,12 @@ def feature_arrays(
     """
     shape = np.broadcast_shapes(*(np.shape(value) for value in env.values()), ())
     return {name: _value(name, kernel, env, shape, context) for name in features}
+
+
+def _context_of(feature: str, context: EvaluationContext | None) -> Any:
+    """Where a wall time is taken."""
+    given = None if context is None else context.cl_context
+    return timing.feature_context(feature) if given is None else given
 
 
 def is_timing(feature: str) -> bool:

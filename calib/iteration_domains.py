@@ -17,7 +17,7 @@ from loopy.symbolic import aff_to_expr, condition_to_set
 from calib.isl_forms import DIM, aff_form
 from calib.scheduled import Place, Scheduled
 from memsim.errors import KernelError
-from tracegen.sites import readable
+from tracegen.readable import readable
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from pymbolic.mapper import Mapper
 from calib.iteration_domains import Reach
 from calib.scheduled import Scheduled
 from memsim.errors import KernelError
-from tracegen.sites import readable
+from tracegen.readable import readable
 
 Memory = Literal["global", "local"]
 Direction = Literal["load", "store", "atomic"]

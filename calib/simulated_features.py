@@ -122,6 +122,16 @@ def _of_launch(trace: Trace, machine: Machine, context: EvaluationContext) -> Si
         raise FeatureError(
             f"machine {machine.name} has no caches: a replay tells nothing by access"
         )
+    if not trace.sites:  # no access to global memory, hence nothing to replay and all is 0
+        nothing: dict[str, dict[Key, float]] = {name: {} for name in machine.level_names}
+        return Simulated(
+            sectors=nothing,
+            miss_sectors=nothing,
+            read_bytes={},
+            write_bytes={},
+            latency_cycles={},
+            clock_hz=machine.clock_hz,
+        )
     replay = replayed(trials=context.replay_trials)
     data = replay.dataset
     counted = _site_level(data["accesses"])

@@ -6,19 +6,22 @@ and from the host excluded.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
+import math
 import re
+import threading
 import time
-import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from memsim.errors import KernelError, MemsimError, OpenCLError
+from calib.launching import as_kernel_error, prepared
+from memsim.errors import MemsimError, OpenCLError
 
 Floats = npt.NDArray[np.float64]
 Statistic = Literal["median", "mean", "minimum"]
@@ -27,10 +30,20 @@ TRIALS = 60
 WARMUP = 3
 """Untimed runs: the first builds the kernel and touches its memory for the first time."""
 
+LEAST = 5
+"""Trials that are run however long they take."""
+
+TRIAL_S = 0.05
+"""A calibration's trials. Launches of 0.1 ms, one a trial, are over before a disturbance is."""
+MOST_LAUNCHES = 64
+"""In a trial: of kernels that take no longer than their launch does, more would time the host."""
+
 OUTLIER_DEVIATIONS = 5.0
 """A trial this many (scaled) median absolute deviations from the median is an outlier."""
 
 FEATURE_PREFIX = "f_cl_wall_time"
+_FINDING = threading.Lock()
+"""Held while a device is looked for: whoever asks meanwhile waits for what is found."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +54,7 @@ class Timing:
     clock : "event", the device's own start and end of the launch, or "host", around the call of a
         kernel with several launches
     device : platform and device
-    spent_s : of the host's time, in timed and untimed runs, builds and transfers left out
+    launches : in a row that one trial is the median of; timed_s : the sum of all of them
 
     Raises MemsimError where a trial is not positive.
     """
@@ -49,7 +62,8 @@ class Timing:
     seconds: Floats
     clock: Literal["event", "host"]
     device: str
-    spent_s: float = 0.0
+    launches: int = 1
+    timed_s: float = 0.0
 
     def __post_init__(self) -> None:
         wrong = ~(self.seconds > 0)
@@ -105,7 +119,7 @@ def joined(timings: Sequence[Timing]) -> Timing:
     return dataclasses.replace(
         timings[0],
         seconds=np.concatenate([each.seconds for each in timings]),
-        spent_s=sum(each.spent_s for each in timings),
+        timed_s=sum(each.timed_s for each in timings),
     )
 
 
@@ -117,24 +131,29 @@ def time_kernel(
     warmup: int = WARMUP,
     context: Any = None,
     longest_s: float | None = None,
+    least: int = LEAST,
+    trial_s: float = 0.0,
 ) -> Timing:
     """Runs a kernel `trials` times on a device.
 
     kernel : loopy.TranslationUnit; arguments : name -> numpy array or number, copied to the device
         once; outputs may be left out
     context : the pyopencl.Context; chosen by test build where None
-    longest_s : end early, after at least 5 trials, once they took so long together
+    longest_s : end early, after at least `least` trials, once they took so long together
+    trial_s : a trial is as many launches in a row as take about so long, up to MOST_LAUNCHES, and its
+        time is their median; 0 for one launch a trial
 
     Raises KernelError where the kernel does not build or run, MemsimError where a clock gives 0.
     """
     if trials < 1:
         raise MemsimError(f"trials must be at least 1, got {trials}")
-    return _Run(kernel, arguments, context).timing(trials, warmup, longest_s)
+    return _Run(kernel, arguments, context).timing(trials, warmup, longest_s, least, trial_s)
 
 
 def feature_name(device: str = "") -> str:
     """`f_cl_wall_time_<platform>_<device>` of a device that `find_context` understands."""
-    candidate = _candidate(device)
+    with _FINDING:
+        candidate = _candidate(device)
     return f"{FEATURE_PREFIX}_{_word(candidate.platform)}_{_word(candidate.device)}"
 
 
@@ -158,8 +177,21 @@ def find_context(wanted: str = "") -> Any:
 
     A device may go by a part of its name, letters and digits only counting, or by its number.
     """
-    candidate = _candidate(wanted)
-    return _context(candidate.key)
+    with _FINDING:
+        return _context(_candidate(wanted).key)
+
+
+def look_ahead(wanted: str = "") -> None:
+    """Begins `find_context`, whose trial runs in a process of its own, while the caller goes on.
+
+    What it finds is kept for the one who asks later; an error is left for that one to meet.
+    """
+
+    def look() -> None:
+        with contextlib.suppress(MemsimError):
+            find_context(wanted)
+
+    threading.Thread(target=look, daemon=True).start()
 
 
 def device_title(context: Any) -> str:
@@ -239,80 +271,64 @@ class _Run:
         self.queue = cl.CommandQueue(
             self.context, properties=cl.command_queue_properties.PROFILING_ENABLE
         )
-        self.call, self.name, self.n_launch = _executor(kernel, self.context)
+        self.kernel = prepared(kernel, self.context)
+        self.one_launch = False
         self.arguments = {
             name: self._on_device(value) if isinstance(value, np.ndarray) else value
             for name, value in arguments.items()
         }
 
-    def timing(self, trials: int, warmup: int, longest_s: float | None) -> Timing:
-        import pyopencl as cl
-
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                self._keep_outputs()
-                start = time.perf_counter()
-                for _ in range(max(warmup - 1, 0)):
-                    self._once()
-                seconds: list[float] = []
-                while len(seconds) < trials:
-                    seconds.append(self._once())
-                    enough = longest_s is not None and sum(seconds) > longest_s
-                    if enough and len(seconds) >= min(5, trials):
-                        break
-        except cl.Error as error:
-            raise KernelError(f"kernel {self.name} cannot be run: {error}") from error
-        spent_s = time.perf_counter() - start
+    def timing(
+        self, trials: int, warmup: int, longest_s: float | None, least: int, trial_s: float
+    ) -> Timing:
+        with as_kernel_error(self.kernel.name):
+            self._first()
+            untimed = max(warmup - 1, 1 if trial_s else 0)
+            warm = [self._launched(1)[0] for _ in range(untimed)]
+            launches = 1
+            if trial_s:
+                launches = min(math.ceil(trial_s / max(min(warm), 1e-9)), MOST_LAUNCHES)
+            seconds: list[float] = []
+            timed_s = 0.0
+            while len(seconds) < trials:
+                each = self._launched(launches)
+                seconds.append(float(np.median(each)))
+                timed_s += sum(each)
+                enough = longest_s is not None and timed_s > longest_s
+                if enough and len(seconds) >= min(least, trials):
+                    break
         return Timing(
-            spent_s=spent_s,
             seconds=np.array(seconds),
-            clock="event" if self.n_launch == 1 else "host",
+            clock="event" if self.one_launch else "host",
             device=device_title(self.context),
+            launches=launches,
+            timed_s=timed_s,
         )
 
-    def _keep_outputs(self) -> None:
-        """The first run, whose outputs Loopy allocates; later ones write there again."""
-        _, outputs = self.call(self.queue, **self.arguments)
+    def _first(self) -> None:
+        """The run that builds; its outputs, which Loopy allocates, are kept to be written again."""
+        _, outputs = self.kernel.run(self.queue, self.arguments)
         self.queue.finish()
+        self.one_launch = self.kernel.one_launch(self.arguments)
         for name, value in outputs.items():
             self.arguments.setdefault(name, value)
 
-    def _once(self) -> float:
-        if self.n_launch == 1:
-            event, _ = self.call(self.queue, **self.arguments)
-            event.wait()
-            return float(event.profile.end - event.profile.start) * 1e-9
-        self.queue.finish()
-        start = time.perf_counter()
-        self.call(self.queue, **self.arguments)
-        self.queue.finish()
-        return time.perf_counter() - start
+    def _launched(self, count: int) -> list[float]:
+        """Seconds of each of several launches in a row."""
+        if self.one_launch:
+            events = [self.kernel.run(self.queue, self.arguments)[0] for _ in range(count)]
+            events[-1].wait()
+            return [float(e.profile.end - e.profile.start) * 1e-9 for e in events]
+        seconds = []
+        for _ in range(count):
+            self.queue.finish()
+            start = time.perf_counter()
+            self.kernel.run(self.queue, self.arguments)
+            self.queue.finish()
+            seconds.append(time.perf_counter() - start)
+        return seconds
 
     def _on_device(self, array: npt.NDArray[Any]) -> Any:
         import pyopencl.array as cl_array
 
         return cl_array.to_device(self.queue, array)
-
-
-@functools.lru_cache(maxsize=64)
-def _executor(kernel: Any, context: Any) -> tuple[Callable[..., Any], str, int]:
-    """A kernel's executor, its name and its number of launches; kept, so that sizes share a build."""
-    import loopy as lp
-    from loopy.diagnostic import LoopyError
-    from loopy.schedule import CallKernel
-
-    (name,) = kernel.entrypoints
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            kernel = lp.set_options(kernel, return_dict=True, no_numpy=True)
-            executor = kernel.executor(context)
-            scheduled = lp.get_one_linearized_kernel(
-                lp.preprocess_program(lp.infer_unknown_types(kernel))[name],
-                kernel.callables_table,
-            )
-    except LoopyError as error:
-        raise KernelError(f"kernel {name}: {' '.join(str(error).split())}") from error
-    launches = sum(isinstance(item, CallKernel) for item in scheduled.linearization)
-    return executor, str(name), launches

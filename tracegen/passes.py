@@ -24,7 +24,8 @@ from tracegen import snapshot
 from tracegen.buffers import Buffers, buffers
 from tracegen.host import Prepared
 from tracegen.launch import BoundLaunch, TokenEncoding, element_bytes
-from tracegen.sites import SiteMap, allocate, readable, site_map, tables
+from tracegen.readable import readable
+from tracegen.sites import SiteMap, allocate, site_map, tables
 from tracegen.subgroup import ProbeTables, merge
 from tracegen.workload import Workload
 

@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from loopy.symbolic import IdentityMapper
-from pymbolic import primitives as p
 
 from memsim.trace import AccessSite, ArrayExtent, SourceLocation
 from tracegen import sequences
 from tracegen.fortran import LINE_ID
 from tracegen.mark_table import Mark, MarkTable
 from tracegen.program import Probe, Program
+from tracegen.readable import readable
 from tracegen.subgroup import KINDS, ProbeTables
 
 FIRST_BASE_BYTES = 1 << 20
@@ -156,12 +155,6 @@ def _most_granules(size: int, stride: int) -> int:
     return -(-size // 32) if aligned else (size + 62) // 32
 
 
-def readable(expression: Any) -> str:
-    """A subscript as its author wrote it: without tags, halves of a split iname joined."""
-    text = str(_Readable()(expression))
-    return re.sub(r" \+ -(?=\d)", " - ", re.sub(r" \+ \(-1\)\*", " - ", text))
-
-
 def user_line(source: str, instruction: str, text: str) -> int | None:
     """The 1-based line of the user's file with this instruction id, or the only one with the text."""
     if not source:
@@ -205,36 +198,3 @@ def _part(kernel: Any, mark: Mark, element: int) -> tuple[int, int]:
         part, offset = dtype.fields[mark.field_name][:2]
         return int(offset), int(part.itemsize)
     return 0, element
-
-
-class _Readable(IdentityMapper):  # type: ignore[misc]
-    def map_tagged_variable(self, expr: Any, *args: Any) -> Any:
-        return p.Variable(expr.name)
-
-    def map_sum(self, expr: Any, *args: Any) -> Any:
-        children = list(_flat([self.rec(child) for child in expr.children]))
-        while (pair := _halves(children)) is not None:
-            inner, outer, whole = pair
-            children = [
-                whole if k == inner else child for k, child in enumerate(children) if k != outer
-            ]
-        return children[0] if len(children) == 1 else p.Sum(tuple(children))
-
-
-def _flat(children: Sequence[Any]) -> Sequence[Any]:
-    flat: list[Any] = []
-    for child in children:
-        flat += _flat(child.children) if isinstance(child, p.Sum) else [child]
-    return flat
-
-
-def _halves(children: Sequence[Any]) -> tuple[int, int, Any] | None:
-    for k, inner in enumerate(children):
-        if not (isinstance(inner, p.Variable) and inner.name.endswith("_inner")):
-            continue
-        whole = inner.name.removesuffix("_inner")
-        for m, outer in enumerate(children):
-            factors = outer.children if isinstance(outer, p.Product) else ()
-            if any(isinstance(f, p.Variable) and f.name == f"{whole}_outer" for f in factors):
-                return k, m, p.Variable(whole)
-    return None

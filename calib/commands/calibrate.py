@@ -50,6 +50,15 @@ if TYPE_CHECKING:
     metavar="SECONDS",
     help="End a kernel's trials, after five, once they took so long together.",
 )
+@click.option(
+    "--trial",
+    "trial_s",
+    type=click.FloatRange(min=0),
+    default=0.05,
+    show_default=True,
+    metavar="SECONDS",
+    help="A trial is as many launches in a row as take so long, up to 64, and its time their median.",
+)
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
 @output_path("--output", "-o", required=True, help="The fitted model, for 'memsim predict'.")
 def calibrate(
@@ -59,6 +68,7 @@ def calibrate(
     statistic: Any,
     rounds: int,
     longest_s: float | None,
+    trial_s: float,
     seed: int,
     output: Path,
 ) -> int:
@@ -71,11 +81,14 @@ def calibrate(
       memsim calibrate general -o fitted.json
       memsim calibrate my_model.toml --device pocl --trials 20 -o fitted.json
     """
+    from calib import timing
+
+    check_outputs({"--output": output})
+    timing.look_ahead(device)  # while much is imported
     from calib.calibration import calibrate as run
     from calib.model_file import load_model_file
     from calib.saved_model import save_model
 
-    check_outputs({"--output": output})
     file = load_model_file(model)
     with progress_bar("measuring") as progress:
         done = run(
@@ -85,6 +98,7 @@ def calibrate(
             statistic=statistic,
             rounds=rounds,
             longest_s=longest_s,
+            trial_s=trial_s,
             seed=seed,
             progress=progress,
         )
@@ -115,5 +129,5 @@ def _show(done: Calibration) -> None:
         f"{len(saved.table)} kernels, geometric mean error {fit.mean_error:.1%}, largest"
         f" {max(abs(fit.errors)):.0%}; residual {fit.residual_norm:.3g}\n"
         f"{outliers} of {trials} trials are outliers"
-        f" ({done.seconds:.0f} s, of them {done.timed_s:.0f} s running kernels)"
+        f" ({done.seconds:.1f} s, of them {done.timed_s:.1f} s in timed launches)"
     )

@@ -28,7 +28,8 @@ DEPTH = 8
 many moves before: with 4 elements a CPU waits for the store just made, and a move costs nearly twice as much."""
 TO, FROM = 1, 1 + DEPTH // 2
 
-MOVE = f"tile[(k + {TO}) % {DEPTH}, l1, l0] = tile[(k + {FROM}) % {DEPTH}, l1, l0]"
+MOVE = f"tile[(k + {TO}) & {DEPTH - 1}, l1, l0] = tile[(k + {FROM}) & {DEPTH - 1}, l1, l0]"
+"""A mask: `% 8` of a signed integer is ten instructions, and made a move on a CPU cost 1.8 times as much."""
 
 
 def lmem_move(*, n_groups: int, m: int, dtype: str, lsize_0: int, lsize_1: int) -> Built:

@@ -12,6 +12,7 @@ import memsim
 import tracegen
 from calib import EvaluationContext, FeatureError
 from calib.features import evaluate
+from calib.kernels import ALL_GENERATORS, KernelCollection
 from calib.simulated_features import simulation
 from experiments.kernels import matmul, stream
 
@@ -28,6 +29,14 @@ def test_every_byte_of_a_copy_is_read_once(context: Any) -> None:
     assert value("f_sim_l1_sectors_load", copy, context) == 4 * n / 32
     assert value("f_sim_l1_miss_sectors_load", copy, context) == 4 * n / 32
     assert value("f_sim_dram_read_bytes_store", copy, context) == 0
+
+
+@pytest.mark.parametrize("quantity", ["dram_bytes", "l1_sectors", "l2_miss_sectors", "latency"])
+def test_a_kernel_without_global_accesses_has_none_of_it(quantity: str, context: Any) -> None:
+    """Such measurement kernels tell what a launch costs: their row is 0, and the table is whole."""
+    (empty,) = KernelCollection(ALL_GENERATORS).generate_kernels(["empty_kernel", "n_groups:4"])
+    on = EvaluationContext(machine="v100", replay_trials=2, cl_context=context)
+    assert evaluate(f"f_sim_{quantity}", empty, empty.env, context=on) == 0
 
 
 def test_reuse_stays_in_the_caches(context: Any) -> None:

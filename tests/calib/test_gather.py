@@ -65,7 +65,7 @@ def test_the_papers_example_from_end_to_end() -> None:
     """Section 2.2: model, kernels, features, fit, prediction, with real timings of this device."""
     name = feature_name()
     model = calib.Model(name, "p_f32madd * f_op_float32_madd")
-    context = calib.EvaluationContext(timing_trials=5, statistic="minimum")
+    context = calib.EvaluationContext(timing_trials=30, statistic="minimum")
     table = calib.gather_feature_values(
         model.all_features(), matmuls(64, 128, 192), context=context
     )

@@ -91,6 +91,41 @@ def test_an_early_end_keeps_five_trials() -> None:
     assert len(timed.seconds) == 5
 
 
+def test_a_trial_is_as_many_launches_as_take_so_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of made-up times, 3 ms and every fourth launch 30 ms: seven fill 20 ms, and their median is 3 ms."""
+    given = iter(np.where(np.arange(1, 10_000) % 4, 0.003, 0.030).tolist())
+    asked = []
+
+    def launched(self: object, count: int) -> list[float]:
+        asked.append(count)
+        return [next(given) for _ in range(count)]
+
+    monkeypatch.setattr(timing._Run, "_launched", launched)
+    (kernel,) = kernels("axpy", "dtype:float32", "n:65536", "groups_fit:True")
+    timed = time_kernel(kernel.kernel, kernel.arguments(), trials=10, trial_s=0.02)
+    assert asked == [1, 1] + [7] * 10
+    assert timed.launches == 7
+    assert set(timed.seconds) == {0.003}
+    assert timed.timed_s == pytest.approx(70 * 0.003 + 18 * 0.027)  # launches 3 to 72
+
+
+def test_the_commands_trials_are_the_librarys() -> None:
+    """Its default stands there once more, for help must load nothing."""
+    from calib.commands.calibrate import calibrate
+
+    (option,) = (each for each in calibrate.params if each.name == "trial_s")
+    assert option.default == timing.TRIAL_S
+    assert f"up to {timing.MOST_LAUNCHES}," in option.help
+
+
+def test_a_trial_of_short_launches_is_no_more_than_so_many() -> None:
+    (kernel,) = kernels("empty_kernel", "n_groups:1")
+    timed = time_kernel(kernel.kernel, kernel.arguments(), trials=2, trial_s=10.0)
+    assert timed.launches == timing.MOST_LAUNCHES
+    assert len(timed.seconds) == 2
+    assert timed.timed_s >= timing.MOST_LAUNCHES * timed.seconds.min() / 2
+
+
 def test_a_kernel_of_two_launches_is_timed_by_the_host() -> None:
     import loopy as lp
 
