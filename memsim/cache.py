@@ -3,8 +3,8 @@
 Arrays and scalars in, arrays out; the readable twin is memsim/reference.py.
 
 Addresses are dense: the 256-byte chunks that a trace touches are numbered in address order, so a
-line is an index and `slot_of[line]` finds it in a cache of any associativity with one load. Within
-a line a uint8 mask has one bit per 32-byte granule.
+line is an index, and a table says in which slot it was put last: if it is not there any more, it is
+nowhere. So a cache of any associativity is looked up with two loads. Within a line a uint8 mask has one bit per 32-byte granule.
 
 A request on its way down is one uint64 record; see `pack`. Bytes of partly written granules travel
 beside it in `partial`, in the same order.
@@ -83,7 +83,8 @@ class Cache(NamedTuple):
     """The state of all instances of one level, laid out so that a request meets few of this CPU's
     own cache lines.
 
-    lines : (n_instance * n_lines * 2,) int32: where a line is (a slot, -1 where absent), its set
+    lines : (n_instance * n_lines * 2,) int32: the slot that a line was put into last, which another may
+        have taken since (see `where`), and its set. So an eviction need not find the old line's entry
     slots : (n_instance * n_sets * ways * stride,) int32; a slot is the index of its first word.
         Words: LINE (-1 empty), META (granule masks: valid | dirty << 8 | partly written << 16 |
         brought in by a write << 24), PREV and NEXT in the set's recency ring, then per granule the
@@ -191,9 +192,15 @@ def _promote(cache, slot, bin_):
 
 
 @inner
-def drop(geometry, cache, instance, slot, bin_):
+def where(cache, line, at):
+    """The slot that a line is in, -1 where it is absent; at : index of its entry in `lines`."""
+    slot = np.int64(cache.lines[nth(at)])
+    return slot if cache.slots[nth(slot + LINE)] == line else np.int64(-1)
+
+
+@inner
+def drop(geometry, cache, slot, bin_):
     """Invalidate a slot: it is the next to be filled."""
-    cache.lines[nth(2 * (instance * geometry.n_lines + cache.slots[nth(slot + LINE)]))] = -1
     cache.slots[nth(slot + LINE)] = -1
     cache.slots[nth(slot + META)] = 0
     if geometry.replacement <= FIFO:
@@ -289,7 +296,6 @@ def _allocate(geometry, tables, cache, counts, queue, rng, n_site, instance, lin
     old = np.int64(cache.slots[nth(slot + LINE)])
     if old >= 0:
         _write_back(geometry, tables, cache, counts, queue, n_site, slot, counted)
-        cache.lines[nth(2 * (instance * geometry.n_lines + old))] = -1
     cache.slots[nth(slot + LINE)] = line
     cache.slots[nth(slot + META)] = 0
     cache.lines[nth(2 * (instance * geometry.n_lines + line))] = slot
@@ -326,10 +332,10 @@ def _land_first(geometry, tables, cache, counts, queue, rng, n_site):
     index, mask = which & ((1 << 40) - 1), which >> 40
     cache.aloft[nth(index)] &= np.uint8(~mask & 0xFF)
     instance = index // geometry.n_lines
-    slot = np.int64(cache.lines[nth(2 * index)])
+    line = index - instance * geometry.n_lines
+    slot = where(cache, line, 2 * index)
     if slot < 0:
         bin_ = instance * geometry.n_sets + cache.lines[nth(2 * index + 1)]
-        line = index - instance * geometry.n_lines
         slot = _allocate(
             geometry, tables, cache, counts, queue, rng, n_site, instance, line, bin_, 0
         )
@@ -394,10 +400,7 @@ def read(
         _emit(geometry, queue, line, mask, 0, site, LOAD, counted)
         return np.int64(-1)
     at = 2 * (instance * geometry.n_lines + line)
-    slot, bin_ = (
-        np.int64(cache.lines[nth(at)]),
-        instance * geometry.n_sets + cache.lines[nth(at + 1)],
-    )
+    slot, bin_ = where(cache, line, at), instance * geometry.n_sets + cache.lines[nth(at + 1)]
     if slot >= 0:
         hit = need & np.int64(cache.slots[nth(slot + META)])
         touch(geometry, cache, slot, bin_)
@@ -477,10 +480,7 @@ def write(
     need = np.int64(tables.sectors[nth(mask)])
     counts[nth(row), nth(ACCESSES)] += tables.n_sectors[nth(need)]
     at = 2 * (instance * geometry.n_lines + line)
-    slot, bin_ = (
-        np.int64(cache.lines[nth(at)]),
-        instance * geometry.n_sets + cache.lines[nth(at + 1)],
-    )
+    slot, bin_ = where(cache, line, at), instance * geometry.n_sets + cache.lines[nth(at + 1)]
     present = 0
     if slot >= 0:
         meta = np.int64(cache.slots[nth(slot + META)])
@@ -489,7 +489,7 @@ def write(
         counts[nth(row), nth(HITS)] += tables.n_sectors[nth(counted_hits)]
         if present and geometry.evict_on_write:
             _write_back(geometry, tables, cache, counts, queue, n_site, slot, counted)
-            drop(geometry, cache, instance, slot, bin_)
+            drop(geometry, cache, slot, bin_)
             slot, present = np.int64(-1), 0
         elif present:
             touch(geometry, cache, slot, bin_)
@@ -546,12 +546,9 @@ def update(
         row = site + (0 if counted else n_site)
         counts[nth(row), nth(ACCESSES)] += tables.n_sectors[nth(mask)]
         at = 2 * (instance * geometry.n_lines + line)
-        slot, bin_ = (
-            np.int64(cache.lines[nth(at)]),
-            instance * geometry.n_sets + cache.lines[nth(at + 1)],
-        )
+        slot, bin_ = where(cache, line, at), instance * geometry.n_sets + cache.lines[nth(at + 1)]
         if slot >= 0:
-            drop(geometry, cache, instance, slot, bin_)
+            drop(geometry, cache, slot, bin_)
         _pass_store(geometry, tables, counts, queue, row, line, mask, 0, site, ATOMIC, counted, bytes_, 0)  # fmt: skip
         return
     slot = read(

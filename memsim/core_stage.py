@@ -39,6 +39,7 @@ from memsim.cache import (
     read,
     touch,
     update,
+    where,
     write,
 )
 from memsim.compile import hot, inner, nth, prefetch
@@ -209,7 +210,7 @@ def _issue(
         r += 1
         line, mask = request & 0xFFFFFFFF, (request >> 32) & 0xFF
         if quick:
-            slot = np.int64(cache.lines[nth(2 * line)])
+            slot = where(cache, line, 2 * line)
             need = np.int64(tables.sectors[nth(mask)])
             if slot >= 0 and need & ~np.int64(cache.slots[nth(slot + META)]) == 0:
                 touch(geometry, cache, slot, np.int64(cache.lines[nth(2 * line + 1)]))
@@ -378,11 +379,10 @@ def discard(geometry, cache, first_line, n_line):
     """Drop lines from all instances, dirty or not: the host wrote what they hold anew."""
     for bin_ in range(len(cache.sets) // 2):
         words = geometry.ways * geometry.stride
-        instance = bin_ // geometry.n_sets
         for slot in range(bin_ * words, (bin_ + 1) * words, geometry.stride):
             line = cache.slots[nth(slot + LINE)]
             if line >= 0 and first_line <= line < first_line + n_line:
-                drop(geometry, cache, instance, slot, bin_)
+                drop(geometry, cache, slot, bin_)
 
 
 @hot
@@ -392,11 +392,7 @@ def clear(geometry, cache):
     words = geometry.ways * geometry.stride
     for bin_ in range(n_bin):
         base = bin_ * words
-        first_line = bin_ // geometry.n_sets * geometry.n_lines
         for slot in range(base, base + words, geometry.stride):
-            line = cache.slots[nth(slot + LINE)]
-            if line >= 0:
-                cache.lines[nth(2 * (first_line + line))] = -1
             cache.slots[nth(slot + LINE)] = -1
             cache.slots[nth(slot + META)] = 0
             for g in range(geometry.granules_per_line):

@@ -49,7 +49,9 @@ class LevelPlan:
         """Fresh state of all instances."""
         g = self.geometry
         n_bin = self.n_instances * g.n_sets
-        lines = np.full((self.n_instances, g.n_lines, 2), -1, np.int32)
+        lines = np.empty((self.n_instances, g.n_lines, 2), np.int32)
+        # Any slot of its own instance says that a line is absent, as long as nothing put it there.
+        lines[:, :, 0] = np.arange(self.n_instances)[:, None] * g.n_sets * g.ways * g.stride
         lines[:, :, 1] = self.set_of % g.n_sets
         most = self.n_instances * self.pending_requests if g.on_fill else 0
         slots = np.zeros((n_bin * g.ways, g.stride), np.int32)

@@ -159,7 +159,7 @@ _REPLAY_OPTIONS: tuple[Callable[[Command], Command], ...] = (
         "--trials",
         type=click.IntRange(min=1),
         help="Random orderings to replay; with --ci, at most so many. By default as many as --ci"
-        f" {DEFAULT_HALF_WIDTH} needs, from 16 to {DEFAULT_TRIALS}.",
+        f" {DEFAULT_HALF_WIDTH} needs, from 32 to {DEFAULT_TRIALS}.",
     ),
     click.option(
         "--seed",

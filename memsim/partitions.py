@@ -25,6 +25,7 @@ from memsim.cache import (
     drop,
     pending,
     touch,
+    where,
 )
 from memsim.compile import inner, nth
 
@@ -41,10 +42,10 @@ def drop_copies(geometry, cache, home, line):
     first = home // geometry.partitions * geometry.partitions
     for instance in range(first, first + geometry.partitions):
         at = 2 * (instance * geometry.n_lines + line)
-        slot = np.int64(cache.lines[nth(at)])
+        slot = where(cache, line, at)
         if instance != home and slot >= 0:
             bin_ = instance * geometry.n_sets + cache.lines[nth(at + 1)]
-            drop(geometry, cache, instance, slot, bin_)
+            drop(geometry, cache, slot, bin_)
 
 
 @inner
@@ -52,7 +53,7 @@ def read_copy(geometry, tables, cache, counts, n_site, near, line, mask, site, c
     """What a copy serves of a load; returns the sectors that the home has to."""
     need = np.int64(tables.sectors[nth(mask)])
     at = 2 * (near * geometry.n_lines + line)
-    slot = np.int64(cache.lines[nth(at)])
+    slot = where(cache, line, at)
     if slot < 0:
         return need
     touch(geometry, cache, slot, near * geometry.n_sets + cache.lines[nth(at + 1)])
@@ -82,7 +83,7 @@ def keep_copy(
     row = site + (0 if counted else n_site)
     counts[nth(row), nth(FAR)] += served_by(counts, n_site, site, counted) - hits_before
     at = 2 * (near * geometry.n_lines + line)
-    slot = np.int64(cache.lines[nth(at)])
+    slot = where(cache, line, at)
     if slot < 0:
         bin_ = near * geometry.n_sets + cache.lines[nth(at + 1)]
         slot = _allocate(

@@ -101,7 +101,9 @@ def _serve(
 
 BLOCK = 64
 """Requests drawn ahead of being served, so that what they will touch can be fetched meanwhile."""
-RECORDS_AHEAD = 16
+RECORDS_AHEAD, SLOTS_AHEAD = 16, 8
+"""How far ahead of use a queue's records and a cache's slots are fetched. A slot further ahead would often
+be another one by the time it is used, the next victim of a set that was filled meanwhile."""
 
 
 class Scratch(NamedTuple):
@@ -173,17 +175,20 @@ def replay_shared(
                 partial_head[nth(q)] += tables.n_granules[nth(mask & ~full)]
             n += 1
             drawn += 1
-        for i in range(n):
-            first_bin = scratch.instance[nth(i)] * geometry.n_sets
-            for k in range(scratch.at[nth(i)], scratch.at[nth(i)] + 2 * pieces, 2):
-                slot = cache.lines[nth(k)]
-                if slot < 0:
-                    slot = cache.sets[nth(2 * (first_bin + cache.lines[nth(k + 1)]))]
-                prefetch(cache.slots, slot)
-        for i in range(n):
+        for i in range(n + SLOTS_AHEAD):
+            if i < n:  # where the line was last, and what would have to go
+                first_bin = scratch.instance[nth(i)] * geometry.n_sets
+                for k in range(scratch.at[nth(i)], scratch.at[nth(i)] + 2 * pieces, 2):
+                    prefetch(cache.slots, cache.lines[nth(k)])
+                    prefetch(
+                        cache.slots, cache.sets[nth(2 * (first_bin + cache.lines[nth(k + 1)]))]
+                    )
+            if i < SLOTS_AHEAD:
+                continue
+            j = i - SLOTS_AHEAD
             _serve(
                 geometry, tables, cache, counts, queue, victims, n_site, source, pieces,
-                scratch.records[nth(i)], scratch.partial_at[nth(i)], scratch.instance[nth(i)],
+                scratch.records[nth(j)], scratch.partial_at[nth(j)], scratch.instance[nth(j)],
                 now, window, scratch.bytes_,
             )  # fmt: skip
             now += 1

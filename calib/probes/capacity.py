@@ -23,7 +23,7 @@ from calib.probes.outcome import (
     interval_of,
     lower_end,
 )
-from calib.probes.random_pages import extra_latencies, half_rise, n_as_round, roundest
+from calib.probes.random_pages import extra_latencies, half_rise, roundest
 from calib.probes.traffic import missing_part
 
 FIRST_BYTES = 4096
@@ -38,6 +38,8 @@ SHARP = 1.35
 STEEP = 2.0
 """No sharp edge is looked for where the sweep takes longer than this to come to the next plateau."""
 MOST_ASTRAY = 0.1
+MOST_AGREE = 0.8
+"""Of the redraws of random pages, how many must tell the same size."""
 """Of the points around a sharp edge, how many may lie on the wrong side."""
 UNPROVEN_RISE = 2.0
 """A rise without an edge is a level's end from this factor on; below, translation's or sharing's."""
@@ -279,9 +281,11 @@ def _random_pages(
     extra = extra_latencies(bench, sizes, bench.stride_bytes, inner_bytes)
     try:
         found = half_rise(sizes, extra, expected_ns=rise_ns)
-        if n_as_round(found.low_bytes, found.high_bytes, found.roundest_bytes) > 1:
+        if found.agreeing < MOST_AGREE:
             interval = f"{_size(found.low_bytes)} to {_size(found.high_bytes)}"
-            raise Unclear(f"it may be anything from {interval}, with more than one power of two")
+            raise Unclear(
+                f"it may be anything from {interval}, and which round size it is depends on the pages"
+            )
     except Unclear as error:
         book.cannot_tell(f"{name} capacity by random pages", f"not told: {error}")
         return None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import mmap
 import time
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -24,6 +26,8 @@ class Local:
 
 Argument = int | Words | Local
 OUT_BYTES = 4 << 20
+LARGE_PAGE_BYTES = 2 << 20
+PRIVATE = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
 
 
 class Device(Protocol):
@@ -97,7 +101,7 @@ class OpenCLDevice:
         size = 1 << max(int(granted).bit_length() - 1, 20)
         while True:
             try:
-                data = self.cl.Buffer(self.context, self.cl.mem_flags.READ_WRITE, size)
+                data = self._memory(size)
                 # Only now is memory really taken.
                 self.cl.enqueue_fill_buffer(self.queue, data, np.uint32(0), 0, size)
                 self.queue.finish()
@@ -106,6 +110,20 @@ class OpenCLDevice:
                 if size <= 1 << 20:
                     raise OpenCLError(f"{self.title} grants no buffer of 1 MB") from None
                 size //= 2
+
+    def _memory(self, size: int) -> Any:
+        """On a CPU memory of ours, in large pages where the system has them: a cache indexed by physical
+        addresses then ends where its capacity does."""
+        flags = self.cl.mem_flags
+        if not self.is_cpu:
+            return self.cl.Buffer(self.context, flags.READ_WRITE, size)
+        whole = mmap.mmap(-1, size + LARGE_PAGE_BYTES, flags=PRIVATE)
+        with contextlib.suppress(AttributeError, OSError):  # no Linux, or none of its large pages
+            whole.madvise(mmap.MADV_HUGEPAGE)
+        memory = np.frombuffer(whole, np.uint8)
+        begin = -memory.ctypes.data % LARGE_PAGE_BYTES
+        host = memory[begin : begin + size]
+        return self.cl.Buffer(self.context, flags.READ_WRITE | flags.USE_HOST_PTR, hostbuf=host)
 
     def _kernel(self, name: str) -> Any:
         if name not in self._kernels:

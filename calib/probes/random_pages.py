@@ -27,9 +27,9 @@ from calib.probes.outcome import Floats, Unclear, interval_of
 
 LATEST, EARLIEST = 1.4, 0.8
 """Of the capacity, where half of the lines may miss."""
-MOST_SLOPE = 0.15
-"""Of the height, what the curve may rise where it should be flat."""
-LIKE_EXPECTED = math.log(2)
+MOST_SLOPE, HIDDEN_SLOPE = 0.15, 0.3
+"""Of the height, what the curve may rise where it should be flat; where a hidden level follows."""
+LIKE_EXPECTED, NEAR = math.log(2), math.log(1.5)
 _DRAWS = 100
 
 
@@ -38,6 +38,7 @@ class HalfRise:
     """at_bytes : where half of the rise is reached, with its 95 % interval; low, high of the capacity
 
     sizes, extra_ns : the curve, (n_size,) each; height_ns : of the plateau behind the rise
+    agreeing : part of the draws of pages, drawn again, that tell the same round size
     """
 
     at_bytes: float
@@ -46,10 +47,11 @@ class HalfRise:
     height_ns: float
     sizes: Floats
     extra_ns: Floats
+    agreeing: float
 
     @property
     def roundest_bytes(self) -> int:
-        return roundest(self.low_bytes, self.high_bytes, self.at_bytes)
+        return _roundest_of(self.at_bytes)
 
 
 def extra_latencies(
@@ -95,12 +97,19 @@ def half_rise(
 ) -> HalfRise:
     """Where (n_size, n_draw) extra latencies have risen half of the way to their plateau.
 
-    expected_ns : about how high it lies, where that is known: another level's rise may follow
+    expected_ns : about how high it lies, where that is known: another level's rise may follow before
+        the curve is flat
 
     Raises Unclear where they do not rise to one within the sizes.
     """
     curve = _quiet(extra_ns)
+    most_slope = MOST_SLOPE
     at, height = _crossing(sizes, curve, expected_ns)
+    if not math.isfinite(at) and expected_ns is not None:
+        # Nothing is so high: a level that the chase did not tell apart lies in between, whose own rise
+        # begins before this one's ends.
+        expected_ns, most_slope = None, HIDDEN_SLOPE
+        at, height = _crossing(sizes, curve, expected_ns, most_slope)
     if not math.isfinite(at):
         raise Unclear("the latency of random pages does not rise to a plateau")
     rng = np.random.default_rng(seed)
@@ -108,12 +117,14 @@ def half_rise(
     for _ in range(_DRAWS):
         draw = rng.integers(0, extra_ns.shape[1], extra_ns.shape)
         drawn = _quiet(np.take_along_axis(extra_ns, draw, axis=1))
-        again.append(_crossing(sizes, drawn, expected_ns)[0])
+        again.append(_crossing(sizes, drawn, expected_ns, most_slope)[0])
     finite = np.array(again)[np.isfinite(again)]
     if len(finite) < _DRAWS / 2:
         raise Unclear("where the latency of random pages rises depends on the draw")
     low, high = interval_of(finite)
+    told = [_roundest_of(one) for one in (at, *finite)]
     return HalfRise(
+        agreeing=float(np.mean(np.array(told[1:]) == told[0])),
         at_bytes=at,
         low_bytes=low / LATEST,
         high_bytes=high / EARLIEST,
@@ -121,6 +132,10 @@ def half_rise(
         sizes=sizes,
         extra_ns=curve,
     )
+
+
+def _roundest_of(at: float) -> int:
+    return roundest(at / LATEST, at / EARLIEST, at)
 
 
 def roundest(low: float, high: float, near: float, unit: int = 1024) -> int:
@@ -138,30 +153,31 @@ def roundest(low: float, high: float, near: float, unit: int = 1024) -> int:
     return int(best[np.argmin(np.abs(np.log(best * unit / near)))]) * unit
 
 
-def n_as_round(low: float, high: float, size: int) -> int:
-    """How many powers of two lie in [low, high], where `size` is one; else 1."""
-    if size & (size - 1):
-        return 1
-    return math.floor(math.log2(high)) - math.ceil(math.log2(low)) + 1
-
-
 def _quiet(extra_ns: Floats) -> Floats:
     """(n_size,) lowest tenth of the draws: what disturbs a ring mostly makes it slower."""
     return np.asarray(np.quantile(extra_ns, 0.1, axis=1))
 
 
-def _crossing(sizes: Floats, curve: Floats, expected_ns: float | None) -> tuple[float, float]:
-    """(size where half the height is reached, height): height is what 1.7 to 2.5 times that size cost.
+def _crossing(
+    sizes: Floats, curve: Floats, expected_ns: float | None, most_slope: float = MOST_SLOPE
+) -> tuple[float, float]:
+    """(size where half the height is reached, height): height is what 1.7 to 2.5 times that size cost, or
+    the one expected, if what they cost comes near it.
 
     On a straight slope any size may be its own answer: of all that are, the one behind which the curve
     is flattest, if its height is within LIKE_EXPECTED of the one expected. NaN where none is flat.
     """
+    if expected_ns is not None:
+        at = _reaches(sizes, curve, expected_ns / 2)
+        behind = curve[(sizes >= 1.7 * at) & (sizes <= 2.5 * at)]
+        if len(behind) >= 3 and abs(math.log(max(np.median(behind), 1e-9) / expected_ns)) < NEAR:
+            return at, expected_ns
     best = math.nan, math.nan
-    flattest = MOST_SLOPE
+    flattest = most_slope
     tried = np.geomspace(sizes[0], sizes[-1] / 1.7, 60)
     before = 0.0
     for at in tried:
-        found, height, slope = _half_of(sizes, curve, float(at))
+        found, height, slope = _half_of(sizes, curve, float(at), most_slope > MOST_SLOPE)
         off = math.log(found / at) if found > 0 else math.nan
         like = expected_ns is None or abs(math.log(max(height, 1e-9) / expected_ns)) < LIKE_EXPECTED
         if before > 0 >= off and slope < flattest and like:
@@ -170,7 +186,7 @@ def _crossing(sizes: Floats, curve: Floats, expected_ns: float | None) -> tuple[
     return best
 
 
-def _half_of(sizes: Floats, curve: Floats, at: float) -> tuple[float, float, float]:
+def _half_of(sizes: Floats, curve: Floats, at: float, hidden: bool) -> tuple[float, float, float]:
     """(size where the curve comes to half its height behind `at`, height, how much it rises there)."""
     window = curve[(sizes >= 1.7 * at) & (sizes <= 2.5 * at)]
     if len(window) < 3:
@@ -178,15 +194,24 @@ def _half_of(sizes: Floats, curve: Floats, at: float) -> tuple[float, float, flo
     height = float(np.median(window))
     half = len(window) // 2
     slope = abs(float(np.median(window[-half:]) - np.median(window[:half])))
-    above = curve >= height / 2
-    # The crossing behind which most points lie above, and before which most lie below.
+    if hidden:  # the shelf slopes, and ends where the next rise begins
+        height = float(np.median(window[-half:]))
+    found = _reaches(sizes, curve, height / 2) if height > 0 else math.nan
+    if not math.isfinite(found):
+        return math.nan, math.nan, math.inf
+    return found, height, slope / height
+
+
+def _reaches(sizes: Floats, curve: Floats, wanted: float) -> float:
+    """The size where the curve comes to what is wanted: behind it most points lie above, before it most
+    below; NaN where it does not."""
+    above = curve >= wanted
     score = np.concatenate([[0], np.cumsum(~above)]) + np.concatenate(
         [np.cumsum(above[::-1])[::-1], [0]]
     )
     k = int(np.argmax(score))
-    if height <= 0 or not 0 < k < len(sizes):
-        return math.nan, math.nan, math.inf
+    if not 0 < k < len(sizes):
+        return math.nan
     low, high = float(curve[k - 1]), float(curve[k])
-    part = (height / 2 - low) / (high - low) if high > low else 0.5
-    found = float(sizes[k - 1] * (sizes[k] / sizes[k - 1]) ** min(max(part, 0.0), 1.0))
-    return found, height, slope / height
+    part = (wanted - low) / (high - low) if high > low else 0.5
+    return float(sizes[k - 1] * (sizes[k] / sizes[k - 1]) ** min(max(part, 0.0), 1.0))

@@ -21,6 +21,7 @@ from experiments.stochastic.applications import APPLICATIONS, MERGE_WIDTHS, Appl
 from experiments.stochastic.case_study import Gain, _array_of, _bars, _measured, _order, gain
 from experiments.stochastic.causes import Cause, causes, with_own_l2
 from experiments.stochastic.convergence import (
+    _scaled,
     _stop,
     coverage,
     honest,
@@ -112,16 +113,16 @@ def test_an_honest_interval_misses_a_mean_that_is_itself_off() -> None:
 def test_the_stopping_path_is_that_of_a_replay() -> None:
     """A repetition's trials, and where it stops, are those of `memsim replay --ci`."""
     plan, _ = small_replay()
-    counts = repetition(plan, Workspace(plan), 3, 48)
-    results, _ = run_trials([plan], seed=3, trials=48, ci=0.02)
-    assert 16 < len(results) < 48
+    counts = repetition(plan, Workspace(plan), 3, 80)
+    results, _ = run_trials([plan], seed=3, trials=80, ci=0.02)
+    assert 32 < len(results) < 80
     assert _stop(counts, 0.02) == len(results)
     for ours, theirs in zip(counts, results, strict=False):
         np.testing.assert_array_equal(ours, theirs.counts)
 
 
 def test_coverage_of_a_few_repetitions_and_of_dishonest_intervals() -> None:
-    """Within five standard errors of 95 %; intervals half as wide are caught with the same numbers."""
+    """Within five standard errors of 95 %; intervals a quarter as wide are caught with the same numbers."""
     plan, sites = small_replay()
     repetitions = 25
     covered = coverage(plan, sites, most=16, repetitions=repetitions, truth_trials=128)
@@ -247,7 +248,7 @@ def test_memory_moves_at_least_what_is_read(block_diagonal: dict[str, Any]) -> N
 def test_snapshots_of_a_stream_are_all_alike(tmp_path: Path) -> None:
     """A copy reads and writes every line once, whole: no hits, whatever the size and place."""
     study = snapshots._study(
-        "copy", stream.copy(n=1 << 18), load_machine("c2050"), (1, 2, WAVES), (0.2, 0.8), 2
+        "copy", stream.copy(n=1 << 18), load_machine("c2050"), (1, 2, WAVES), (0.2, 0.8), (2, 3)
     )
     for quantity in QUANTITIES:
         assert (
@@ -261,8 +262,29 @@ def test_snapshots_of_a_stream_are_all_alike(tmp_path: Path) -> None:
     assert set(snapshots.SIZES_QUICK) < set(snapshots.SIZES)
     assert WAVES in snapshots.SIZES_QUICK
     assert max(snapshots.SIZES) > WAVES
-    assert "is enough" in snapshots._findings([moved])[0]
+    assert "is enough for all" in snapshots._findings([moved])[0]
     assert "up to 3.0 points off" in snapshots._findings([moved])[1]
+    unsure = describe([0.5, 1.5, 3.0])  # two points are within its interval
+    found = snapshots._findings(
+        [dataclasses.replace(study, errors=study.errors | {"L1 load": unsure})]
+    )
+    assert "for 2 of 3 hit ratios, but not shown to be for copy, L1 load (1.7 ±" in found[0]
+
+
+def test_a_difference_between_sizes_gets_orderings_until_it_is_precise() -> None:
+    """On two cores with a small L2, x is read through random indices: every ordering is another."""
+    machine = _scaled(load_machine("c2050"))
+    workload = spmv_of(matrices.uniform_random(1 << 16, 4), 128)
+    study = snapshots._study("SpMV", workload, machine, (WAVES // 4, WAVES, 2 * WAVES), (), (2, 3))
+    error, means = study.errors["L2 load"], study.by_size["L2 load"]
+    assert error.n_trials == 3
+    assert error.mean == pytest.approx(means[1] - means[2])
+    assert error.half_width > 0  # after two orderings it was above snapshots.PRECISE
+    # A store hits nothing: two orderings would do, but all quantities come from the same ones.
+    assert study.errors["L2 write"].half_width == 0
+    study = snapshots._study("SpMV", workload, machine, (1, WAVES), (), (2, 3))
+    assert study.errors["L2 load"].n_trials == 2  # the default is the longest one here
+    assert study.errors["L2 load"].ci95 == (0, 0)
 
 
 def written(tmp_path: Path, name: str) -> None:

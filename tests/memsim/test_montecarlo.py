@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy import stats
 from small_machines import level, machine
 from traces import make_trace
 
@@ -19,6 +18,7 @@ from memsim.machine import Machine, load_machine
 from memsim.montecarlo import MIN_TRIALS_TO_STOP, Stopping, hit_ratio, run_trials
 from memsim.plan import Plan, load_plan, make_plan, save_plan
 from memsim.replayer import replay
+from memsim.statistics import describe
 from memsim.trace import Trace
 from memsim.trial import TrialResult, run_trial
 
@@ -89,17 +89,18 @@ def test_hit_ratio_counts_pending_sectors_and_is_undefined_without_accesses() ->
     np.testing.assert_array_equal(hit_ratio(result(50, 0, -1).counts), [[0.5, 0.0, np.nan]])
 
 
-def test_never_stops_before_16_trials() -> None:
+def test_never_stops_before_32_trials() -> None:
     stopping = Stopping(0.01)
-    enough = [stopping.enough(result(50)) for _ in range(20)]
-    assert enough == [False] * 15 + [True] * 5
-    assert MIN_TRIALS_TO_STOP == 16
+    enough = [stopping.enough(result(50)) for _ in range(36)]
+    assert enough == [False] * 31 + [True] * 5
+    assert MIN_TRIALS_TO_STOP == 32
 
 
 def test_stops_when_every_interval_is_narrow_enough() -> None:
     rng = np.random.default_rng(1)
-    ratios = rng.integers(30, 70, size=(200, 3))
+    ratios = rng.integers(30, 70, size=(300, 4))
     ratios[::3, 2] = -1  # undefined in every third trial
+    ratios[:, 3] = 30 * (rng.random(300) < 0.1)  # skewed
     half_width = 0.02
     stopping = Stopping(half_width)
     for i, row in enumerate(ratios):
@@ -108,8 +109,8 @@ def test_stops_when_every_interval_is_narrow_enough() -> None:
         for site in ratios[: i + 1].T:
             values = site[site >= 0] / 100
             if len(values) > 1:
-                widths.append(stats.t.ppf(0.975, len(values) - 1) * stats.sem(values))
-        assert enough == (i >= 15 and max(widths) <= half_width)
+                widths.append(describe(values).half_width)
+        assert enough == (i >= 31 and max(widths) <= half_width)
     assert enough  # both outcomes were seen
 
 
@@ -122,7 +123,7 @@ def test_trials_are_numbered_and_stop_in_order(plan: Plan, expected: list[TrialR
     assert not interrupted
     check_equal(found, expected)
     steady = make_plan(make_trace([[[(0, [1])]]]), on())[0]
-    assert len(run_trials([steady], seed=0, trials=40, ci=0.1)[0]) == 16
+    assert len(run_trials([steady], seed=0, trials=40, ci=0.1)[0]) == 32
     assert len(run_trials([steady], seed=0, trials=7, ci=0.1)[0]) == 7
 
 

@@ -16,7 +16,7 @@ from calib.probes.change_points import edge, pieces, plateaus
 from calib.probes.chart import chart
 from calib.probes.launches import MOST_OFF, staircase
 from calib.probes.outcome import Curve, Unclear, lower_end, resampled_least
-from calib.probes.random_pages import PAGE_BYTES, half_rise, n_as_round, roundest
+from calib.probes.random_pages import PAGE_BYTES, half_rise, roundest
 from calib.probes.replacement import misses
 from calib.probes.traffic import missing_part
 
@@ -144,10 +144,27 @@ def test_of_two_rises_the_expected_one_counts() -> None:
     assert half_rise(sizes, draws, expected_ns=95.0).at_bytes > 1.5 * found.at_bytes
 
 
-def test_sizes_as_round_by_hand() -> None:
-    assert n_as_round(600e3, 1400e3, 1 << 20) == 1
-    assert n_as_round(400e3, 2.5e6, 1 << 20) == 3
-    assert n_as_round(760 << 10, 790 << 10, 768 << 10) == 1
+def test_which_round_size_it_is_can_depend_on_the_pages() -> None:
+    """A level of 8 ways and 1 MB: quiet draws agree; of very noisy ones some would have another size."""
+    rng = np.random.default_rng(7)
+    sizes = np.round(np.geomspace(0.3, 5.0, 32) * 256) * PAGE_BYTES
+    risen = 10.0 * binom.sf(7, sizes / PAGE_BYTES - 1, 1 / 32)[:, None]
+    quiet = half_rise(sizes, risen + rng.exponential(0.1, (len(sizes), 24)), expected_ns=10.0)
+    assert quiet.roundest_bytes == 1 << 20
+    assert quiet.agreeing > 0.95
+    shifted = [np.interp(sizes * scale, sizes, risen[:, 0]) for scale in np.geomspace(0.5, 2.2, 24)]
+    unsure = half_rise(sizes, np.stack(shifted, axis=1), expected_ns=10.0)
+    assert unsure.agreeing < quiet.agreeing
+
+
+def test_a_hidden_level_ends_the_shelf() -> None:
+    """The chase told memory's 150 ns alone: the shelf at 10 ns, which slopes into the next rise, counts."""
+    rng = np.random.default_rng(8)
+    sizes = np.round(np.geomspace(0.3, 5.0, 32) * 256) * PAGE_BYTES
+    pages = sizes / PAGE_BYTES
+    extra = 10.0 * binom.sf(7, pages - 1, 1 / 32) + 140.0 * binom.sf(15, pages - 1, 1 / 72)
+    draws = extra[:, None] + rng.exponential(0.2, (len(sizes), 24))
+    assert half_rise(sizes, draws, expected_ns=150.0).roundest_bytes == 1 << 20
 
 
 def test_roundest_by_hand() -> None:
