@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,13 @@ row("", "", "", "", *[unit for unit, _ in counters.values()])
 row("0", function + "(const float *, const float *, float *)", "(256, 1, 1)", "(256, 1, 1)",
     *[value for _, value in counters.values()])
 """
+
+
+@pytest.fixture(autouse=True)
+def no_cupy_afterwards() -> Iterator[None]:
+    """Other tests' libraries ask whether there is one."""
+    yield
+    sys.modules.pop("cupy", None)
 
 
 @pytest.fixture

@@ -217,7 +217,7 @@ def test_of_random_machines_hardly_anything_is_told_wrong(
     wrong = [(seed, a) for seed, a in told if a.verdict == WRONG]
     assert [(seed, a.name, a.planted, a.told) for seed, a in wrong if not a.has_interval] == []
     n = sum(a.told is not None and a.has_interval for _, a in told)
-    assert n >= 20
+    assert n >= 8 * len(seeds)  # a GPU through one work-item tells fewer than a CPU
     assert len(wrong) <= binom.isf(1e-3, n, 0.05), wrong
     found = [a.name for _, a in told if a.verdict == RIGHT]
     for name in ("L1 size", "L1 latency", "memory latency", "memory bandwidth"):
