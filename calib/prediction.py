@@ -13,6 +13,7 @@ from calib.access_costs import AccessCosts, access_costs
 from calib.basic_blocks import BlockError, Program
 from calib.basic_blocks_trace import blocks_from_trace
 from calib.time_model import (
+    TRANSLATION,
     Latency,
     Mode,
     Residents,
@@ -28,6 +29,9 @@ from memsim.machine import Machine
 from memsim.occupancy import Occupancy, resident_groups
 from memsim.result import Replay
 from memsim.trace import Trace
+
+MUCH = 0.1
+"""Of a time: what is assumed and takes so much of it is said."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -213,6 +217,13 @@ def _predicted(
     if not machine.group_start_cycles and settings.mode != "paper":
         notes.append(f"{machine.name} has no group_start_cycles: groups start at once")
     timing = time_of(inputs, resident, machine, mode=settings.mode, solver=settings.solver)
+    if TRANSLATION in timing.floors_s and machine.is_assumed("translation.miss_cycles"):
+        part = float(timing.floors_s[TRANSLATION].mean() / timing.seconds.mean())
+        if part > MUCH:
+            notes.append(
+                f"missed translations alone take {part:.0%} of the time, and how long one takes is"
+                f" assumed ('memsim machines {machine.name}' says why)"
+            )
     return Prediction(
         kernel=launch.kernel,
         machine=machine,

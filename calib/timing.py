@@ -147,6 +147,8 @@ def time_kernel(
     """
     if trials < 1:
         raise MemsimError(f"trials must be at least 1, got {trials}")
+    if not 0 <= trial_s < math.inf:
+        raise MemsimError(f"trial_s must be finite and not negative, got {trial_s}")
     return _Run(kernel, arguments, context).timing(trials, warmup, longest_s, least, trial_s)
 
 

@@ -145,6 +145,18 @@ def _parse_settings(
     return settings
 
 
+class FiniteRange(click.FloatRange):
+    """A click.FloatRange that takes neither nan, which lies in every range, nor inf."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        number = float(super().convert(value, param, ctx))
+        if not math.isfinite(number):
+            self.fail(f"{value} is not a finite number", param, ctx)
+        return number
+
+
 def _parse_half_width(
     ctx: click.Context, parameter: click.Parameter, value: float | None
 ) -> float | None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from memsim.options import output_path
+from memsim.options import FiniteRange, output_path
 from memsim.output import check_outputs, console, progress_bar
 
 if TYPE_CHECKING:
@@ -46,14 +46,14 @@ if TYPE_CHECKING:
 @click.option(
     "--longest",
     "longest_s",
-    type=click.FloatRange(min=0),
+    type=FiniteRange(min=0),
     metavar="SECONDS",
     help="End a kernel's trials, after five, once they took so long together.",
 )
 @click.option(
     "--trial",
     "trial_s",
-    type=click.FloatRange(min=0),
+    type=FiniteRange(min=0),
     default=0.05,
     show_default=True,
     metavar="SECONDS",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from memsim.errors import MemsimError
-from memsim.options import setting_option
+from memsim.options import FiniteRange, setting_option
 from memsim.output import check_outputs, console
 
 if TYPE_CHECKING:
@@ -372,9 +372,7 @@ def import_command(
     "--kernel", metavar="NAME", help="Only this kernel: its name, or the beginning of it."
 )
 @device_option
-@click.option(
-    "--older-days", type=click.FloatRange(min=0), help="Only what was last run before that."
-)
+@click.option("--older-days", type=FiniteRange(min=0), help="Only what was last run before that.")
 @click.option(
     "--below", type=click.IntRange(min=1), metavar="N", help="Only layouts with fewer samples."
 )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -131,3 +133,16 @@ def test_too_few_kernels_are_refused_by_the_command(
     error = capsys.readouterr().err
     assert "2 kernels cannot give 3 parameters: p_l, p_g, p_b" in error
     assert not (tmp_path / "x.json").exists()
+
+
+@pytest.mark.parametrize("option", ["--trial", "--longest"])
+@pytest.mark.parametrize("seconds", ["nan", "inf"])
+def test_seconds_are_finite(
+    option: str, seconds: str, tmp_path: Path, run_memsim: Callable[..., Any]
+) -> None:
+    """nan lies in every range."""
+    fitted = tmp_path / "f.json"
+    ended = run_memsim("calibrate", "matmul", option, seconds, "-o", str(fitted))
+    assert ended.code == 2
+    assert f"Invalid value for '{option}': {seconds} is not a finite number" in ended.err
+    assert not fitted.exists()

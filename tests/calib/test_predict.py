@@ -16,7 +16,7 @@ from calib.prediction import Settings, predict, predict_changed
 from calib.what_if import parse
 from experiments.kernels import matmul, stencil, stream
 from memsim.errors import ReplayError
-from memsim.machine import load_machine
+from memsim.machine import Translation, load_machine
 
 RunMemsim = Callable[..., Any]
 KERNELS = Path(matmul.__file__).parent
@@ -66,6 +66,23 @@ def test_the_parts_make_the_whole(document: Any) -> None:
         assert row["runs"] == 4
         assert 0 <= row["not_hidden"] <= 1
         assert row["visible_cycles"] == pytest.approx(4 * row["latency_cycles"] * row["not_hidden"])
+
+
+def test_an_assumed_translation_that_takes_much_is_said() -> None:
+    """Pages of 256 bytes and one entry: nearly every request misses."""
+    slow = Translation(entries=1, page_bytes=256, miss_cycles=500.0)
+    workload = stream.triad(n=1 << 16)
+    key = "translation.miss_cycles"
+
+    def said(machine: Any) -> bool:
+        return any(
+            "missed translations alone take" in note for note in predicted(workload, machine).notes
+        )
+
+    assert said(V100.replace(translation=slow))
+    known = {**V100.sources, key: "measured"}
+    assert not said(V100.replace(translation=slow, sources=known))
+    assert not said(V100)
 
 
 def test_what_if_goes_the_right_way(document: Any) -> None:

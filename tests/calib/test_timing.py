@@ -166,3 +166,9 @@ def test_a_device_that_is_not_there_is_refused() -> None:
 def test_trials_must_be_some() -> None:
     with pytest.raises(MemsimError, match="at least 1"):
         time_kernel(None, {}, trials=0)
+
+
+@pytest.mark.parametrize("trial_s", [-1.0, float("nan"), float("inf")])
+def test_a_trial_takes_a_finite_time(trial_s: float) -> None:
+    with pytest.raises(MemsimError, match="trial_s must be finite and not negative"):
+        time_kernel(None, {}, trial_s=trial_s)
