@@ -173,7 +173,7 @@ def _bytes(geometry, slot):
 
 
 @inner
-def _promote(cache, slot, bin_):
+def promote(cache, slot, bin_):
     """Make a slot the most recent of its set."""
     slots = cache.slots
     tail = np.int64(cache.sets[nth(2 * bin_)])
@@ -204,7 +204,7 @@ def drop(geometry, cache, slot, bin_):
     cache.slots[nth(slot + LINE)] = -1
     cache.slots[nth(slot + META)] = 0
     if geometry.replacement <= FIFO:
-        _promote(cache, slot, bin_)
+        promote(cache, slot, bin_)
         cache.sets[nth(2 * bin_)] = slot
     else:
         cache.slots[nth(slot + NEXT)] = cache.sets[nth(2 * bin_)]
@@ -227,7 +227,7 @@ def _tree_touch(geometry, cache, way, bin_):
 def touch(geometry, cache, slot, bin_):
     """A hit, as the replacement policy sees it."""
     if geometry.replacement == LRU:
-        _promote(cache, slot, bin_)
+        promote(cache, slot, bin_)
     elif geometry.replacement == PLRU:
         _tree_touch(geometry, cache, slot // geometry.stride - bin_ * geometry.ways, bin_)
 
@@ -260,7 +260,7 @@ def _victim(geometry, cache, rng, bin_):
 
 
 @inner
-def _write_back(geometry, tables, cache, counts, queue, n_site, slot, counted):
+def write_back(geometry, tables, cache, counts, queue, n_site, slot, counted):
     """Send a slot's dirty sectors down, on behalf of the site that wrote last."""
     meta = np.int64(cache.slots[nth(slot + META)])
     dirty = (meta >> 8) & 0xFF
@@ -295,7 +295,7 @@ def _allocate(geometry, tables, cache, counts, queue, rng, n_site, instance, lin
     slot = _victim(geometry, cache, rng, bin_)
     old = np.int64(cache.slots[nth(slot + LINE)])
     if old >= 0:
-        _write_back(geometry, tables, cache, counts, queue, n_site, slot, counted)
+        write_back(geometry, tables, cache, counts, queue, n_site, slot, counted)
     cache.slots[nth(slot + LINE)] = line
     cache.slots[nth(slot + META)] = 0
     cache.lines[nth(2 * (instance * geometry.n_lines + line))] = slot
@@ -488,7 +488,7 @@ def write(
         counted_hits = present & meta >> 24 if geometry.written_hits_only else present
         counts[nth(row), nth(HITS)] += tables.n_sectors[nth(counted_hits)]
         if present and geometry.evict_on_write:
-            _write_back(geometry, tables, cache, counts, queue, n_site, slot, counted)
+            write_back(geometry, tables, cache, counts, queue, n_site, slot, counted)
             drop(geometry, cache, slot, bin_)
             slot, present = np.int64(-1), 0
         elif present:

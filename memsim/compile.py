@@ -14,7 +14,16 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 _INLINED_SOURCES = (
-    *("rng", "cache", "core_stage", "partitions", "shared_stage", "compile", "coalesce"),
+    *(
+        "rng",
+        "cache",
+        "core_stage",
+        "partitions",
+        "narrow_lines",
+        "shared_stage",
+        "compile",
+        "coalesce",
+    ),
     *("formats/digits", "formats/accel_sim_tables", "formats/accel_sim_instruction"),
 )
 

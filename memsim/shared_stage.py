@@ -13,6 +13,7 @@ import numpy as np
 
 from memsim.cache import I32, I64, LOAD, STORE, U32, U64, land, read, unpack, update, write
 from memsim.compile import hot, inner, nth, prefetch
+from memsim.narrow_lines import has_narrow_lines, read_narrow
 from memsim.partitions import drop_copies, home_of, keep_copy, read_copy, served_by
 from memsim.rng import below
 
@@ -50,6 +51,12 @@ def _serve(
 ):  # fmt: skip
     """One record, which spans `pieces` lines."""
     first, masks, fulls, site, kind, counted = unpack(record)
+    if kind == LOAD and has_narrow_lines(geometry):
+        read_narrow(
+            geometry, tables, cache, counts, queue, n_site,
+            instance, first * pieces, masks, pieces, site, counted, now, window,
+        )  # fmt: skip
+        return
     width = geometry.granules_per_line
     part = (1 << width) - 1
     taken = partial_at
@@ -102,8 +109,9 @@ def _serve(
 BLOCK = 64
 """Requests drawn ahead of being served, so that what they will touch can be fetched meanwhile."""
 RECORDS_AHEAD, SLOTS_AHEAD = 16, 8
-"""How far ahead of use a queue's records and a cache's slots are fetched. A slot further ahead would often
-be another one by the time it is used, the next victim of a set that was filled meanwhile."""
+"""How far ahead of use a queue's records and a cache's slots are fetched, in records and in lines. A slot
+further ahead would often be another one by the time it is used, the next victim of a set that was
+filled meanwhile."""
 
 
 class Scratch(NamedTuple):
@@ -146,6 +154,7 @@ def replay_shared(
     drawn = np.int64(0)
     now = np.int64(0)
     warm_below = queue.used[0]
+    ahead = max(1, SLOTS_AHEAD // pieces)
     while drawn < n_warm or n_active > 0:
         if drawn == n_warm:
             warm_below = queue.used[0]
@@ -175,7 +184,7 @@ def replay_shared(
                 partial_head[nth(q)] += tables.n_granules[nth(mask & ~full)]
             n += 1
             drawn += 1
-        for i in range(n + SLOTS_AHEAD):
+        for i in range(n + ahead):
             if i < n:  # where the line was last, and what would have to go
                 first_bin = scratch.instance[nth(i)] * geometry.n_sets
                 for k in range(scratch.at[nth(i)], scratch.at[nth(i)] + 2 * pieces, 2):
@@ -183,9 +192,9 @@ def replay_shared(
                     prefetch(
                         cache.slots, cache.sets[nth(2 * (first_bin + cache.lines[nth(k + 1)]))]
                     )
-            if i < SLOTS_AHEAD:
+            if i < ahead:
                 continue
-            j = i - SLOTS_AHEAD
+            j = i - ahead
             _serve(
                 geometry, tables, cache, counts, queue, victims, n_site, source, pieces,
                 scratch.records[nth(j)], scratch.partial_at[nth(j)], scratch.instance[nth(j)],
