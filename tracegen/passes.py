@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyopencl as cl
 
-from memsim.columns import GrowingColumns
+from memsim.columns import Columns, GrowingColumns
 from memsim.errors import KernelError
 from memsim.machine import Machine
 from memsim.occupancy import resident_groups
@@ -156,26 +156,28 @@ class LaunchRun:
         self, groups: snapshot.Groups, wave: int | None
     ) -> tuple[snapshot.Groups, dict[str, Any]]:
         """The groups of a snapshot that keep to the budget, and the columns of their trace."""
-        width, reduced = self.options.width, self.options.reduced
         columns = GrowingColumns(
             memory_bytes=self.options.memory_bytes // 2, keep_hits=self.keep_hits
         )
-        n_items = self.launch.group_items
-        per_group = -(-n_items // width)
         traced = []
         with self.recorded(groups, wave) as batches:
-            for batch, tokens, offset in batches:
-                n_subgroup = len(batch) * per_group
-                out = self.held.room(
-                    n_subgroup, len(tokens), len(tokens) * self.tables.most_granules
-                )
-                shift = self.encoding.position_shift
-                n_access, n_granule = merge(
-                    tokens, offset, n_items, width, shift, reduced, self.tables, out
-                )
-                columns.append(out, n_subgroup, n_access, n_granule)
-                traced.append(batch)
+            for batch in batches:
+                columns.append(*self._merged(*batch))
+                traced.append(batch[0])
         return np.concatenate(traced), columns.finish()
+
+    def _merged(
+        self, batch: snapshot.Groups, tokens: Any, offset: Any
+    ) -> tuple[Columns, int, int, int]:
+        """The rows of a batch's accesses; valid until the next; how many sub-groups, accesses, granules."""
+        width, n_items = self.options.width, self.launch.group_items
+        n_subgroup = len(batch) * -(-n_items // width)
+        out = self.held.room(n_subgroup, len(tokens), len(tokens) * self.tables.most_granules)
+        shift, reduced = self.encoding.position_shift, self.options.reduced
+        n_access, n_granule = merge(
+            tokens, offset, n_items, width, shift, reduced, self.tables, out
+        )
+        return out, n_subgroup, n_access, n_granule
 
     @contextmanager
     def recorded(
@@ -186,8 +188,19 @@ class LaunchRun:
         counts = self._count(groups)
         self._restore()
         n_items = self.launch.group_items
-        per_group = counts.reshape(-1, n_items).sum(axis=1, dtype=np.int64)
-        kept = snapshot.within_budget(groups, per_group, wave)
+        by_group = counts.reshape(-1, n_items)
+        per_group = by_group.sum(axis=1, dtype=np.int64)
+
+        def granules_of(sample: npt.NDArray[np.int64]) -> int:
+            own = by_group[sample].reshape(-1)
+            n = sum(
+                self._merged(*batch)[3]
+                for batch in self._batches(groups[sample], per_group[sample], own)
+            )
+            self._restore()
+            return n
+
+        kept = snapshot.within_budget(groups, per_group, wave, granules_of)
         yield self._batches(kept, per_group[: len(kept)], counts)
         self.ran_all = len(kept) == self.launch.n_groups
 

@@ -34,7 +34,7 @@ ENOUGH = 2.0
 """Points of hit ratio within which a default snapshot must agree with the longest one."""
 PRECISE = 0.5
 """Half-width, in points, to which that difference is found out, as far as TRIALS go."""
-TRIALS, TRIALS_QUICK = (4, 16, 64), (4, 16)
+TRIALS, TRIALS_QUICK = (4, 16, 64, 256), (4, 16)
 """So many orderings, and for the default against the longest snapshot more, until it is precise."""
 
 
@@ -46,8 +46,9 @@ class Study:
     in_step, cold : the same with all cores starting together; warmed as well, and counted from empty
         caches. Random starts warm caches too: without them, the cold-start error is the difference
     by_position : (n_position,) at the default size
-    errors : the default size less the longest one, orderings compared by pairs of the same seed, in which
-        cores start alike
+    default_waves : of the snapshot that is traced by default; below WAVES where the budget cuts it
+    errors : the default snapshot less the longest one, orderings compared by pairs of the same seed, in
+        which cores start alike
     """
 
     kernel: str
@@ -56,6 +57,7 @@ class Study:
     in_step: dict[str, list[float]]
     cold: dict[str, list[float]]
     by_position: dict[str, list[float]]
+    default_waves: float
     errors: dict[str, Estimate]
 
     def cold_start(self, quantity: str, size: int) -> float:
@@ -69,9 +71,9 @@ def snapshot_study(out: Path, quick: bool) -> Figure:
     machine = load_machine("c2050")
     sizes = SIZES_QUICK if quick else SIZES
     kernels: dict[str, Any] = {
-        "SpMV": lambda: spmv_rows(400_000, 16),
+        "SpMV": lambda: spmv_rows(800_000, 16),
         "DMM": lambda: tiled(1024, 16),
-        "LBM": lambda: d3q19(120, 120, 16, 120),
+        "LBM": lambda: d3q19(120, 120, 32, 120),
         "merge sort, global": lambda: merge_sort.global_pass(1 << 22, 1 << 14),
         "3-D stencil": lambda: stencil7(512, 512, 16),
     }
@@ -124,29 +126,27 @@ def _study(
     def columns(rows: Sequence[dict[str, Ratios]]) -> dict[str, list[float]]:
         return {q: [describe(row[q]).mean for row in rows] for q in QUANTITIES}
 
-    warm, in_step, cold = {}, [], []
-    compared: dict[int, Trace] = {}
+    warm, in_step, cold = [], [], []
     for size in sizes:
         trace = traced(size, 0.5)
-        if size in (WAVES, sizes[-1]):
-            compared[size] = trace
         # One wave has no half to warm with but the random starts.
-        warm[size] = found(trace)
+        warm.append(found(trace))
         in_step.append(found(trace, deviation=False))
         cold.append(found(trace, warmup_waves=0, deviation=False))
-    for n in trials[1:]:
-        errors = _errors(warm[WAVES], warm[sizes[-1]])
+    default, longest = tracegen.trace(workload, machine), trace
+    for n in trials:
+        errors = _errors(found(default, n), found(longest, n))
         if all(e.half_width <= PRECISE for e in errors.values() if e.is_defined):
             break
-        warm |= {size: found(trace, n) for size, trace in compared.items()}
     return Study(
         kernel=kernel,
         sizes=sizes,
-        by_size=columns([warm[size] for size in sizes]),
+        by_size=columns(warm),
         in_step=columns(in_step),
         cold=columns(cold),
         by_position=columns([found(traced(WAVES, position)) for position in positions]),
-        errors=_errors(warm[WAVES], warm[sizes[-1]]),
+        default_waves=default.n_groups / wave,
+        errors=errors,
     )
 
 
@@ -162,7 +162,10 @@ def _cases(study: Study) -> list[Case]:
         error = study.errors[quantity]
         spread = float(np.ptp(study.by_position[quantity]))
         found: dict[str, tuple[float, float | None]] = {
-            f"default against {study.sizes[-1]} waves": (error.mean, error.half_width),
+            f"default of {study.default_waves:.3g} against {study.sizes[-1]} waves": (
+                error.mean,
+                error.half_width,
+            ),
             "cold-start error": (study.cold_start(quantity, WAVES), None),
             "between positions": (spread, None),
         }
@@ -194,8 +197,11 @@ def _findings(studies: Sequence[Study]) -> list[str]:
         else f"is enough for {len(off) - len(beyond)} of {len(off)} hit ratios, but not shown to be for "
         + "; ".join(f"{name} ({_said(off[name])})" for name in beyond)
     )
+    cut = "; ".join(f"{s.kernel} {s.default_waves:.2g}" for s in studies if s.default_waves < WAVES)
+    fewer = f" (fewer by the budget: {cut})" if cut else ""
     return [
-        f"The default of {WAVES} waves, half of them warming, {enough}: 95 % intervals of its difference"
+        f"The default of {WAVES} waves{fewer}, half of"
+        f" them warming, {enough}: 95 % intervals of its difference"
         f" from the longest snapshot within {ENOUGH:.0f} points. The largest difference is"
         f" {_said(off[worst])} ({worst}).",
         f"Counted from empty caches instead, it is up to {cold:.1f} points off ({cold_case}), cores"

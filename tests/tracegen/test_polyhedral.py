@@ -175,9 +175,9 @@ def test_snapshots(context: Any, name: str) -> None:
 
 
 def test_the_budget_cuts_at_the_same_group(context: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An item of `copy` writes two tokens, so that 1500 groups of 256 fit: more than two waves of
-    640 groups, fewer than four."""
-    monkeypatch.setattr("tracegen.snapshot.BUDGET_ACCESSES", 1500 * 512 + 100)
+    """A group of `copy` asks for 64 granules, so that 1500 groups fit: more than two waves of 640
+    groups, fewer than four."""
+    monkeypatch.setattr("tracegen.snapshot.BUDGET_GRANULES", 1500 * 64 + 10)
     machine = load_machine("v100")
     walked = tracegen.trace(stream.copy(1_000_000), machine, tracer="polyhedral")
     assert walked.n_groups == 1500

@@ -53,7 +53,12 @@ class PolyhedralRun(LaunchRun):
     ) -> tuple[snapshot.Groups, dict[str, Any]]:
         walker = _Walker(self)
         if wave is not None:
-            groups = snapshot.within_budget(groups, walker.count(groups), wave)
+            groups = snapshot.within_budget(
+                groups,
+                walker.count(groups),
+                wave,
+                lambda sample: len(walker.record(groups[sample])["granule"]),
+            )
         return groups, walker.record(groups)
 
     def _write_access(
