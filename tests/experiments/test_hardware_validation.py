@@ -209,12 +209,12 @@ def test_the_v100_says_how_far_off_it_was() -> None:
 
 
 def test_mi250x_laplacian_as_recorded() -> None:
-    """20 variants, 11 % off; what fetches much is told from what fetches little, 1024^3 in order."""
+    """20 variants, 10.5 % off; what fetches much is told from what fetches little, 1024^3 in order."""
     measured = [float(row["fetch"]) for row in rows("mi250x_laplacian_fetch.csv")]
     ours = [float(row["fetch"]) for row in rows("mi250x_laplacian_ours.csv")]
     n = [int(row["n"]) for row in rows("mi250x_laplacian_ours.csv")]
     assert len(ours) == len(measured) == 20
-    assert np.exp(np.abs(np.log(np.array(ours) / measured)).mean()) - 1 < 0.12
+    assert np.exp(np.abs(np.log(np.array(ours) / measured)).mean()) - 1 < 0.11
     assert max(abs(o / m - 1) for o, m in zip(ours, measured, strict=True)) < 0.20
     assert all((o > 1.45) == (m > 1.45) for o, m in zip(ours, measured, strict=True))
     large = [k for k in range(20) if n[k] == 1024]
