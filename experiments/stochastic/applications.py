@@ -57,13 +57,13 @@ OF_THE_PAPERS_TIME = (
     Application(name="LBM", size="120 x 120 x 16", build=lambda: [d3q19(120, 120, 16, 120)]),
     Application(
         name="merge sort, global",
-        size="1,048,576 keys, three passes",
-        build=lambda: _merge_sort(1 << 20, local=False),
+        size="4,194,304 keys, three passes",
+        build=lambda: _merge_sort(1 << 22, local=False),
     ),
     Application(
         name="merge sort, local",
-        size="1,048,576 keys, three passes",
-        build=lambda: _merge_sort(1 << 20, local=True),
+        size="4,194,304 keys, three passes",
+        build=lambda: _merge_sort(1 << 22, local=True),
     ),
     Application(
         name="3-D stencil", size="512 x 512 x 16, 7 points", build=lambda: [stencil7(512, 512, 16)]

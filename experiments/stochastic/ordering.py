@@ -71,11 +71,11 @@ def orderings(out: Path, quick: bool) -> Figure:
     trials = 4 if quick else 12
     machine = load_machine("c2050")
     kernels: dict[str, Any] = {
-        "SpMV": lambda: spmv_rows(200_000, 16),
+        "SpMV": lambda: spmv_rows(400_000, 16),
         "DMM, tiled": lambda: tiled(512, 16),
         "DMM, naive": lambda: naive(512, 16),
-        "LBM": lambda: d3q19(120, 120, 8, 120),
-        "merge sort, global": lambda: merge_sort.global_pass(1 << 20, 1 << 14),
+        "LBM": lambda: d3q19(120, 120, 16, 120),
+        "merge sort, global": lambda: merge_sort.global_pass(1 << 22, 1 << 14),
     }
     accesses: list[Access] = []
     for kernel, build in kernels.items():
