@@ -8,19 +8,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-HUGE_PAGE_BYTES = 1 << 21
+CACHE_LINE_BYTES, HUGE_PAGE_BYTES = 64, 1 << 21
+MUCH_BYTES = HUGE_PAGE_BYTES // 4
+"""From here on a huge page is worth its zeroing, small pages of so much being many."""
 
 
-def aligned_zeros(shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-    """Zeros that begin a huge page of this CPU, so that records of 32 or 64 bytes lie in one of its
-    cache lines each, and few translations cover all.
+def aligned(shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+    """An array, uninitialised, that begins one of this CPU's cache lines, so that records of 32 or 64
+    bytes lie in one each; and if it is large, a huge page, so that few translations cover it.
 
     numpy begins 16 bytes after a cache line, and asks for huge pages from 4 MiB on only.
     """
     n_bytes = math.prod(shape) * np.dtype(dtype).itemsize
-    pages = max(1, -(-n_bytes // HUGE_PAGE_BYTES))
-    raw = np.empty((pages + 1) * HUGE_PAGE_BYTES, np.uint8)
-    begin = -raw.ctypes.data % HUGE_PAGE_BYTES
-    out = raw[begin : begin + n_bytes].view(dtype).reshape(shape)
-    out[...] = 0
-    return out
+    unit = HUGE_PAGE_BYTES if n_bytes >= MUCH_BYTES else CACHE_LINE_BYTES
+    raw = np.empty(-(-n_bytes // unit) * unit + unit, np.uint8)
+    begin = -raw.ctypes.data % unit
+    return raw[begin : begin + n_bytes].view(dtype).reshape(shape)

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from memsim import cache
-from memsim.buffers import aligned_zeros
+from memsim.buffers import aligned
 from memsim.cache import Cache, Geometry, Tables
 from memsim.errors import MachineError
 from memsim.machine import Level
@@ -50,12 +50,13 @@ class LevelPlan:
         """Fresh state of all instances."""
         g = self.geometry
         n_bin = self.n_instances * g.n_sets
-        lines = aligned_zeros((self.n_instances, g.n_lines, 2), np.int32)
+        lines = aligned((self.n_instances, g.n_lines, 2), np.int32)
         # Any slot of its own instance says that a line is absent, as long as nothing put it there.
         lines[:, :, 0] = np.arange(self.n_instances)[:, None] * g.n_sets * g.ways * g.stride
         lines[:, :, 1] = self.set_of % g.n_sets
         most = self.n_instances * self.pending_requests if g.on_fill else 0
-        slots = aligned_zeros((n_bin * g.ways, g.stride), np.int32)
+        slots = aligned((n_bin * g.ways, g.stride), np.int32)
+        slots[:] = 0
         slots[:, cache.LINE] = -1
         return Cache(
             lines=lines.reshape(-1),

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from memsim import cache, dram
-from memsim.buffers import aligned_zeros
+from memsim.buffers import aligned
 from memsim.cache import N_COUNTS, Cache, Queue
 from memsim.core_stage import (
     AT,
@@ -253,7 +253,8 @@ def core_stage(
     n_subgroup, n_group = len(requests.group), len(requests.first_subgroup) - 1
     widest = int(np.diff(requests.first_subgroup).max(initial=0))
     begin = requests.subgroup_offset[:-1]
-    words = aligned_zeros((n_subgroup, SUBGROUP_WORDS), np.int64)
+    words = aligned((n_subgroup, SUBGROUP_WORDS), np.int64)
+    words[:] = 0
     words[:, AT] = words[:, START] = begin
     words[:, END] = requests.subgroup_offset[1:]
     words[:, REQUEST] = requests.first_request
