@@ -19,8 +19,9 @@ class Edits:
         self.made[(end, 0, -start, -rank), end] = suffix
 
     def insert(self, offset: int, text: str) -> None:
-        """Text behind what ends at the offset and before what begins there."""
-        self.made[(offset, 0, 1, 0), offset] = text
+        """Text behind what ends at the offset and before what begins there, in the order of the calls."""
+        at = (offset, 0, 1, 0), offset
+        self.made[at] = self.made.get(at, "") + text
 
     def replace(self, start: int, end: int, text: str) -> None:
         """In place of text[start:end], within which nothing else may be changed."""

@@ -1,0 +1,13 @@
+"""Changes of a source text, applied at once."""
+
+from __future__ import annotations
+
+from tracegen.opencl_c.edits import Edits
+
+
+def test_insertions_at_one_place_stand_in_the_order_of_the_calls() -> None:
+    """A kernel whose body is `{}` begins and ends at one place."""
+    edits = Edits()
+    edits.insert(1, " begin;")
+    edits.insert(1, " end;")
+    assert edits.applied("{}") == "{ begin; end;}"
