@@ -11,3 +11,12 @@ def test_insertions_at_one_place_stand_in_the_order_of_the_calls() -> None:
     edits.insert(1, " begin;")
     edits.insert(1, " end;")
     assert edits.applied("{}") == "{ begin; end;}"
+
+
+def test_an_insertion_made_again_stands_once() -> None:
+    """A helper function that is called twice is walked twice."""
+    edits = Edits()
+    for _ in range(2):
+        edits.insert(2, "_tg, ")
+        edits.insert(2, "_tg_b, ")
+    assert edits.applied("f(x)") == "f(_tg, _tg_b, x)"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import count
 
 _Key = tuple[int, int, int, int]
 
@@ -19,9 +20,13 @@ class Edits:
         self.made[(end, 0, -start, -rank), end] = suffix
 
     def insert(self, offset: int, text: str) -> None:
-        """Text behind what ends at the offset and before what begins there, in the order of the calls."""
-        at = (offset, 0, 1, 0), offset
-        self.made[at] = self.made.get(at, "") + text
+        """Text behind what ends at the offset and before what begins there, in the order of the calls.
+
+        The same text once only: a function's body is walked at each of its calls.
+        """
+        for nth in count():
+            if self.made.setdefault(((offset, 0, 1, nth), offset), text) == text:
+                return
 
     def replace(self, start: int, end: int, text: str) -> None:
         """In place of text[start:end], within which nothing else may be changed."""
