@@ -49,6 +49,8 @@ class Geometry(NamedTuple):
     partitions : so many neighbouring instances are partitions of one cache
     in_partitions : True where they are more than one, else None
     on_fill : True where a line takes its slot when its data come, None where as they are asked for
+    completes : True where sectors written in part are completed early, None where they wait for their
+        eviction; completes_of_65536 : how many of as many are
 
     None is a type: loops are compiled without what a machine does not have.
     """
@@ -68,6 +70,8 @@ class Geometry(NamedTuple):
     partitions: int
     in_partitions: bool | None
     on_fill: bool | None
+    completes: bool | None
+    completes_of_65536: int
 
 
 class Tables(NamedTuple):
@@ -88,7 +92,7 @@ class Cache(NamedTuple):
     slots : (n_instance * n_sets * ways * stride,) int32; a slot is the index of its first word.
         Words: LINE (-1 empty), META (granule masks: valid | dirty << 8 | partly written << 16 |
         brought in by a write << 24), PREV and NEXT in the set's recency ring, then per granule the
-        turn of its fill; where stores are kept, the site that wrote last; and where they are kept
+        turn of its fill, or the core that wrote its sector in part; where stores are kept, the site that wrote last; and where they are kept
         under a mask, per granule the bytes written
     sets : (n_instance * n_sets * 2,) int32: the back of the recency ring and nothing, for LRU and
         FIFO; else the first empty slot, which others follow through NEXT, and how many are filled
@@ -260,12 +264,56 @@ def _victim(geometry, cache, rng, bin_):
 
 
 @inner
+def _complete(geometry, tables, cache, counts, queue, n_site, slot, partly, counted):
+    """Read the rest of sectors that were written in part, and write them back: valid from now on."""
+    site = np.int64(cache.slots[nth(_writer(geometry, slot))])
+    line = np.int64(cache.slots[nth(slot + LINE)])
+    row = site + (0 if counted else n_site)
+    n = tables.n_granules[nth(partly)]
+    counts[nth(row), nth(READ_GRANULES)] += n
+    counts[nth(row), nth(WRITE_GRANULES)] += n
+    _emit(geometry, queue, line, partly, 0, site, LOAD, counted)
+    _emit(geometry, queue, line, partly, partly, site, STORE, counted)
+    meta = np.int64(cache.slots[nth(slot + META)])
+    cache.slots[nth(slot + META)] = (meta | partly) & ~(partly << 16 | partly << 8)
+    for g in range(geometry.granules_per_line):
+        if partly >> g & 1:
+            cache.slots[nth(slot + TURNS + g)] = LONG_AGO
+
+
+@inner
+def complete_early(geometry, tables, cache, counts, queue, rng, n_site, slot, need, counted, core):
+    """What has become of sectors in need that another core wrote in part: chance says which were
+    completed meanwhile. The others are this core's from now on."""
+    meta = np.int64(cache.slots[nth(slot + META)])
+    partly = (meta >> 16) & need & ~meta
+    if not partly:
+        return
+    for g in range(geometry.granules_per_line):
+        sector = np.int64(tables.sectors[nth(1 << g)])
+        if partly & sector & -sector != 1 << g:  # a sector's first granule has its turn
+            continue
+        if cache.slots[nth(slot + TURNS + g)] != core:
+            cache.slots[nth(slot + TURNS + g)] = core
+            if below(rng, 1 << 16) < geometry.completes_of_65536:
+                _complete(geometry, tables, cache, counts, queue, n_site, slot, sector, counted)
+
+
+@inner
 def write_back(geometry, tables, cache, counts, queue, n_site, slot, counted):
     """Send a slot's dirty sectors down, on behalf of the site that wrote last."""
     meta = np.int64(cache.slots[nth(slot + META)])
     dirty = (meta >> 8) & 0xFF
     if not dirty:
         return
+    if geometry.completes is not None:
+        partly = (meta >> 16) & 0xFF & ~meta
+        if partly:
+            _complete(geometry, tables, cache, counts, queue, n_site, slot, partly, counted)
+            meta = np.int64(cache.slots[nth(slot + META)])
+            dirty = (meta >> 8) & 0xFF
+            if not dirty:
+                return
     site = np.int64(cache.slots[nth(_writer(geometry, slot))])
     partly = (meta >> 16) & 0xFF & ~meta
     full = dirty & ~partly
@@ -446,7 +494,7 @@ def _pass_store(geometry, tables, counts, queue, row, line, mask, full, site, ki
 
 
 @inner
-def _merge_bytes(geometry, tables, cache, slot, need, mask, full, bytes_):
+def _merge_bytes(geometry, tables, cache, slot, need, mask, full, bytes_, core):
     """Lay partly written granules over a slot; a sector whose bytes are all written is valid."""
     bytes_at = _bytes(geometry, slot)
     meta = np.int64(cache.slots[nth(slot + META)])
@@ -466,6 +514,12 @@ def _merge_bytes(geometry, tables, cache, slot, need, mask, full, bytes_):
             complete |= 1 << g
     incomplete = np.int64(tables.sectors[nth(need & ~complete)]) & ~meta
     whole = need & ~incomplete
+    if geometry.completes is not None:
+        for g in range(geometry.granules_per_line):
+            if (incomplete & ~(meta >> 16)) >> g & 1:
+                cache.slots[nth(slot + TURNS + g)] = core
+            elif (whole & meta >> 16) >> g & 1:
+                cache.slots[nth(slot + TURNS + g)] = LONG_AGO
     meta = (meta | whole) & ~(whole << 16)
     cache.slots[nth(slot + META)] = meta | incomplete << 16
 
@@ -473,7 +527,7 @@ def _merge_bytes(geometry, tables, cache, slot, need, mask, full, bytes_):
 @inner
 def write(
     geometry, tables, cache, counts, queue, rng, n_site,
-    instance, line, mask, full, site, counted, now, bytes_, n_bytes,
+    instance, line, mask, full, site, counted, now, core, bytes_, n_bytes,
 ):  # fmt: skip
     """A store; `bytes_` holds the byte masks of the granules in mask that are not in full."""
     row = site + (0 if counted else n_site)
@@ -483,6 +537,8 @@ def write(
     slot, bin_ = where(cache, line, at), instance * geometry.n_sets + cache.lines[nth(at + 1)]
     present = 0
     if slot >= 0:
+        if geometry.completes is not None:
+            complete_early(geometry, tables, cache, counts, queue, rng, n_site, slot, need, counted, core)  # fmt: skip
         meta = np.int64(cache.slots[nth(slot + META)])
         present = need & (meta | meta >> 16)
         counted_hits = present & meta >> 24 if geometry.written_hits_only else present
@@ -522,7 +578,7 @@ def write(
         cache.slots[nth(slot + META)] |= np.int32(present << 8 | need << 24)
         return
     if geometry.write_allocate == LAZY_FETCH:
-        _merge_bytes(geometry, tables, cache, slot, need, mask, full, bytes_)
+        _merge_bytes(geometry, tables, cache, slot, need, mask, full, bytes_, core)
     elif missing:
         if geometry.write_allocate == FETCH_ON_WRITE:
             wanted = missing & np.int64(tables.sectors[nth(missing & ~full)])

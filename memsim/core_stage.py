@@ -226,7 +226,7 @@ def _issue(
             progress.subgroups[nth(me + PARTIAL)] = taken + n_bytes
             write(
                 geometry, tables, cache, counts, queue, rng, n_site,
-                0, line, mask, full, site, counted, turn, bytes_, n_bytes,
+                0, line, mask, full, site, counted, turn, 0, bytes_, n_bytes,
             )  # fmt: skip
         elif kind == ATOMIC:
             update(

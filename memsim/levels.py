@@ -80,7 +80,8 @@ class LevelPlan:
         return (self.set_of // self.geometry.n_sets).astype(np.uint8)
 
     def forget_pending(self, state: Cache) -> None:
-        """Everything asked for so far has long arrived: time begins anew."""
+        """Everything asked for so far has long arrived, and no core is still writing a sector: time
+        begins anew."""
         words = state.slots.reshape(-1, self.geometry.stride)
         words[:, cache.TURNS : cache.TURNS + self.geometry.granules_per_line] = cache.LONG_AGO
 
@@ -154,6 +155,8 @@ def plan_level(
         partitions=level.n_partitions,
         in_partitions=True if level.n_partitions > 1 else None,
         on_fill=True if level.allocate == "on_fill" else None,
+        completes=True if level.partial_write_back_percent else None,
+        completes_of_65536=round(level.partial_write_back_percent / 100 * 65536),
     )
     tables = mask_tables(
         granules, level.sector_bytes // GRANULE_BYTES, level.fill_bytes // GRANULE_BYTES
@@ -198,6 +201,8 @@ def passing_level(granules_per_line: int, below: Level | None, n_lines: int) -> 
         partitions=1,
         in_partitions=None,
         on_fill=None,
+        completes=None,
+        completes_of_65536=0,
     )
     return LevelPlan(
         name="",

@@ -61,6 +61,10 @@ class Level:
     allocate : when a missing line takes its slot: `on_miss` (what it displaces goes at once) or
         `on_fill` (when its data come; until then the old line serves hits). The latter, and
         GPGPU-Sim's streaming caches, keep no stores
+    partial_write_back_percent : of `lazy_fetch_on_read` where cores share: of the sectors that a store of
+        one core has written in part when one of another core comes to them, so many were completed
+        from below and written back meanwhile (of the second level, which alone knows who asks); all
+        that are evicted incomplete are completed. 0: none are, and what goes, goes under its mask
     n_partitions : parts of an instance, each attached to as many of its cores. A line has its home in
         one, by its slice; the others keep copies (see memsim.partitions). A100 and H100 have two
     far_latency_cycles : of a hit at home in another partition, 0 where there is none
@@ -93,6 +97,7 @@ class Level:
     caches_loads: bool = True
     store_hits_only_written: bool = False
     allocate: Literal["on_miss", "on_fill"] = "on_miss"
+    partial_write_back_percent: float = 0.0
     n_partitions: int = 1
     far_latency_cycles: float = 0.0
     pending_requests: int = 256
@@ -193,11 +198,14 @@ class Translation:
 
     entries : pages that it holds, least recently used out first;  page_bytes : a power of two
     miss_cycles : how long one that it does not hold keeps it busy
+    placement : where pages lie in memory, as the sets of the levels that cores share see it:
+        `contiguous`, or `random`, drawn anew in every trial
     """
 
     entries: int
     page_bytes: int
     miss_cycles: float
+    placement: Literal["contiguous", "random"] = "contiguous"
 
 
 @dataclass(frozen=True, kw_only=True)

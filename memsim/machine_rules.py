@@ -30,6 +30,7 @@ _MAY_BE_ZERO = frozenset(
         "refresh_interval_cycles",
         "refresh_cycles",
         "far_latency_cycles",
+        "partial_write_back_percent",
         "sustained_bandwidth_bytes_per_cycle",
         "group_start_cycles",
         "store_wait_cycles",
@@ -83,7 +84,7 @@ def check_machine(machine: Machine) -> None:
                 f"level names must be unique, got {shown(level.name)} more than once",
             )
         _check_level(level, machine.n_cores)
-    _check_partitions(machine)
+    _check_positions(machine)
     _check_fields(machine.dram, "dram.", " (dram)")
     _check_fields(machine.residency, "residency.", " (residency)")
     if machine.translation is not None:
@@ -150,6 +151,14 @@ def _check_level(level: Level, n_cores: int) -> None:
         f"be at most n_cores ({n_cores})",
     )
     _check_fermi(level, demand)
+    if level.partial_write_back_percent:
+        percent = "partial_write_back_percent"
+        demand(level.partial_write_back_percent <= 100.0, percent, "be at most 100")
+        demand(
+            level.write_policy == "write_back" and level.write_allocate == "lazy_fetch_on_read",
+            percent,
+            "be given only with write_back and lazy_fetch_on_read",
+        )
     if level.allocate == "on_fill":
         demand(
             level.write_policy == "write_through" and level.write_allocate == "none",
@@ -203,12 +212,18 @@ def _check_fermi(level: Level, demand: Callable[..., None]) -> None:
         )
 
 
-def _check_partitions(machine: Machine) -> None:
-    """Only the caches that the cores' queues meet know which core asks."""
+def _check_positions(machine: Machine) -> None:
+    """The first level is a core's own; only the second knows which core asks."""
     for position, level in enumerate(machine.levels):
+        prefix, where = f"levels.{level.name}.", f" (level {shown(level.name)})"
+        if level.partial_write_back_percent and position == 0:
+            raise RuleError(
+                f"{prefix}partial_write_back_percent",
+                "partial_write_back_percent must be 0 in the first level, which a core has to itself,"
+                f" got {level.partial_write_back_percent}{where}",
+            )
         if level.n_partitions == 1:
             continue
-        prefix, where = f"levels.{level.name}.", f" (level {shown(level.name)})"
         if position != 1:
             raise RuleError(
                 f"{prefix}n_partitions",

@@ -17,6 +17,7 @@ _UNITS = (
     ("_cycles", "cycles"),
     ("cycles_per_turn", "cycles"),
     ("_hz", "Hz"),
+    ("_percent", "%"),
 )
 _UNITS_OF_TABLES = {"throughputs": "operations/cycle", "model_error_points": "points"}
 

@@ -36,6 +36,7 @@ def has_narrow_lines(geometry):
         and geometry.caches_loads
         and geometry.on_fill is None
         and geometry.in_partitions is None
+        and geometry.completes is None
     )
 
 

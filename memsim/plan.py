@@ -87,8 +87,15 @@ class Plan:
     weight: npt.NDArray[np.int32]
     first_site: int = 0
 
-    def level_plans(self, shift: npt.NDArray[np.int64] | None = None) -> list[LevelPlan]:
-        """Every level from the core outward; one that passes everything where there is none."""
+    def level_plans(
+        self,
+        shift: npt.NDArray[np.int64] | None = None,
+        places: npt.NDArray[np.int64] | None = None,
+    ) -> list[LevelPlan]:
+        """Every level from the core outward; one that passes everything where there is none.
+
+        shift : (n_chunk,) added to each true chunk;  places : likewise, for what cores share
+        """
         levels = self.machine.levels
         if not levels:
             granules = first_line_granules(self.machine)
@@ -98,8 +105,10 @@ class Plan:
         cores = (1, *[self.machine.n_cores] * (len(levels) - 1))
         below = (*levels[1:], None)
         return [
-            plan_level(level, next_, self.space, n_cores, shift_chunks=shift)
-            for level, next_, n_cores in zip(levels, below, cores, strict=True)
+            plan_level(level, next_, self.space, n_cores, shift_chunks=moved)
+            for level, next_, n_cores, moved in zip(
+                levels, below, cores, (shift, *[places] * (len(levels) - 1)), strict=True
+            )
         ]
 
 

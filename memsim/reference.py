@@ -21,6 +21,7 @@ from memsim.reference_cache import PassingBy, ReferenceCache, Request
 from memsim.reference_core import Access, Core, Group, SubGroup
 from memsim.rng import Stream, trial_sequence
 from memsim.trace import BARRIER_SITE, GRANULE_BYTES, Direction, Trace
+from memsim.translation import N_FRAMES, placement_key
 
 BASE_STEP_GRANULES = 8  # random bases are multiples of 256 bytes ...
 BASE_STEPS = 4096  # ... within 1 MiB
@@ -86,6 +87,17 @@ def reference_trial(
             return granule
         return granule + BASE_STEP_GRANULES * int(steps[array_of(trace, granule)])
 
+    key = placement_key(seed, trial)
+
+    def placed(granule: int) -> int:
+        """Where it lies in memory, as the levels that cores share see it."""
+        at = moved(granule)
+        if machine.translation is None or machine.translation.placement == "contiguous":
+            return at
+        page, within = divmod(at * GRANULE_BYTES, machine.translation.page_bytes)
+        frame = Stream(page + key).below(N_FRAMES)
+        return (frame * machine.translation.page_bytes + within) // GRANULE_BYTES
+
     waves = max(len(core) for core in cores)
     waves = -(-waves // resident)
     if warmup_waves is None:
@@ -118,12 +130,12 @@ def reference_trial(
     for k in range(1, len(levels)):
         draws, victims = (Stream(int(s)) for s in level_seeds[k].generate_state(2, np.uint64))
         n_instances = -(-n_cores // levels[k].cores_per_instance)
-        cache = ReferenceCache(levels[k], counts[k], victims, moved, n_instances)
+        cache = ReferenceCache(levels[k], counts[k], victims, placed, n_instances)
         if kept is not None:
             if len(kept) < k:
                 kept.append(cache)
             cache = kept[k - 1]
-            cache.take_over(victims, moved)
+            cache.take_over(victims, placed)
         # The requests that pass while one miss is under way, at the mean rate.
         in_flight = min(misses_take[k] / machine.cycles_per_turn, resident * SAMPLED_TURNS)
         window = max(1, int(in_flight * sum(map(len, queues)) / longest))
@@ -137,7 +149,7 @@ def reference_trial(
                 # Behind the first shared level there is one queue, and one instance.
                 instance = partition_of(levels[k], q) if k == 1 else 0
                 cache.land(now)
-                below += cache.serve(request, instance, now, window)
+                below += cache.serve(request, instance, now, window, q)
                 if now < sum(warm):
                     warm_below = len(below)
         queues, warm = [below], [warm_below]

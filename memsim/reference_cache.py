@@ -23,6 +23,7 @@ from memsim.trace import GRANULE_BYTES, Direction
 
 ALL_BYTES = 0xFFFFFFFF
 LONG_AGO = -(2**62)
+NO_CORE = -1
 
 
 @dataclass(frozen=True)
@@ -90,16 +91,20 @@ class ReferenceCache:
         self.sets: dict[tuple[int, int], RecencySet | SlotSet] = {}
         self.index: dict[int, int] = {}
         self.below: list[Request] = []
+        self.core = 0
         self.flights: list[Flight] = []
         self.aloft: dict[tuple[int, int], set[int]] = {}
         self.most_aloft = n_instances * level.pending_requests
 
-    def serve(self, request: Request, instance: int, now: int, window: int) -> list[Request]:
-        """Serve what a request asks of each line; returns what goes down, in order.
+    def serve(
+        self, request: Request, instance: int, now: int, window: int, core: int = 0
+    ) -> list[Request]:
+        """Serve what a core's request asks of each line; returns what goes down, in order.
 
         A sector that was asked for less than `window` ago is pending.
         """
         self.below = []
+        self.core = core
         for number, granules in itertools.groupby(request.granules, lambda g: g // self.line):
             asked = tuple(granules)
             part = Request(
@@ -220,11 +225,12 @@ class ReferenceCache:
                     there.drop(line)
 
     def forget_pending(self) -> None:
-        """Everything asked for so far has long arrived."""
+        """Everything asked for so far has long arrived, and no core is still writing a sector."""
         self._land_all()
         for there in self.sets.values():
             for line in there.lines:
                 line.asked_at.clear()
+                line.part_of = dict.fromkeys(line.part_of, NO_CORE)
 
     def _index(self, number: int) -> int:
         """The set of a line, counted over all slices."""
@@ -297,6 +303,8 @@ class ReferenceCache:
         line = self._find(number, instance)
         present: set[int] = set()
         if line is not None:
+            if level.partial_write_back_percent:
+                self._complete_early(part, line, need)
             present = need & (line.valid | line.partial.keys())
             hit = present & line.stored if level.store_hits_only_written else present
             self._count(part, HITS, self._n_sectors(hit))
@@ -366,7 +374,7 @@ class ReferenceCache:
         self.below.append(Request(tuple(sorted(fetched)), "load", part.site, part.counted))
         for g in fetched - line.valid:
             line.asked_at[g] = now
-            line.partial.pop(g, None)
+            self._is_whole(line, g // self.sector)
         line.valid |= fetched
 
     def _keep_bytes(self, part: Request, line: Line, need: set[int]) -> None:
@@ -375,9 +383,38 @@ class ReferenceCache:
             line.partial[g] = line.partial.get(g, 0) | part.written.get(g, 0)
         for sector in {g // self.sector for g in need - line.valid}:
             granules = widened([sector * self.sector], self.sector)
+            line.part_of.setdefault(sector, self.core)
             if all(line.partial[g] == ALL_BYTES for g in granules):
-                for g in granules:
-                    del line.partial[g]
+                self._is_whole(line, sector)
+
+    def _is_whole(self, line: Line, sector: int) -> None:
+        for g in widened([sector * self.sector], self.sector):
+            line.partial.pop(g, None)
+        line.part_of.pop(sector, None)
+
+    def _complete_early(self, part: Request, line: Line, need: set[int]) -> None:
+        """Sectors that another core wrote in part: chance says which were completed meanwhile; the
+        others are this core's from now on."""
+        completed = round(self.level.partial_write_back_percent / 100 * (1 << 16))
+        for sector in sorted({g // self.sector for g in need & line.partial.keys()}):
+            if line.part_of[sector] != self.core:
+                line.part_of[sector] = self.core
+                if self.stream.below(1 << 16) < completed:
+                    self._complete(part, line, [sector])
+
+    def _complete(self, part: Request, line: Line, sectors: list[int]) -> None:
+        """The rest of partly written sectors is read, and they are written back."""
+        granules = widened([sector * self.sector for sector in sectors], self.sector)
+        whole = tuple(sorted(granules))
+        read = Request(whole, "load", line.writer, part.counted)
+        written = dataclasses.replace(read, kind="store", written=dict.fromkeys(whole, ALL_BYTES))
+        self._count(read, READ_GRANULES, len(whole))
+        self._count(written, WRITE_GRANULES, len(whole))
+        self.below += [read, written]
+        for sector in sectors:
+            self._is_whole(line, sector)
+        line.valid |= granules
+        line.dirty -= granules
 
     def _pass(self, part: Request) -> None:
         """Send a store or an atomic on as it came."""
@@ -386,6 +423,8 @@ class ReferenceCache:
 
     def _write_back(self, part: Request, line: Line) -> None:
         """Send dirty sectors down for the site that wrote last; whole sectors move."""
+        if self.level.partial_write_back_percent and line.partial:
+            self._complete(part, line, sorted({g // self.sector for g in line.partial}))
         written = {g: line.partial.get(g, ALL_BYTES) for g in sorted(line.dirty)}
         written = {g: bytes_ for g, bytes_ in written.items() if bytes_}
         if written:

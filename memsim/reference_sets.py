@@ -17,6 +17,7 @@ class Line:
     stored : of sectors that a store has written to
     partial : granule -> bytes written so far, of sectors that stores have written in part
         (lazy_fetch_on_read); present, but no load can be served from them
+    part_of : sector -> the core that wrote it in part last
     asked_at : when each granule was asked for from below; absent where a store made it valid
     writer : the site that stored last
     """
@@ -26,6 +27,7 @@ class Line:
     dirty: set[int] = field(default_factory=set)
     stored: set[int] = field(default_factory=set)
     partial: dict[int, int] = field(default_factory=dict)
+    part_of: dict[int, int] = field(default_factory=dict)
     asked_at: dict[int, int] = field(default_factory=dict)
     writer: int = 0
 

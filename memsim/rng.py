@@ -7,6 +7,7 @@ each other and of the number of workers.
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from memsim.compile import inner
 
@@ -24,6 +25,15 @@ def below(state, n):
     z = (z ^ (z >> np.uint64(27))) * _MIX2
     z = z ^ (z >> np.uint64(31))
     return np.int64(((z >> np.uint64(32)) * np.uint64(n)) >> np.uint64(32))
+
+
+def drawn(state: npt.NDArray[np.uint64], n: int) -> npt.NDArray[np.int64]:
+    """What `below` would draw from each of many streams (n_stream,): a hash of their states."""
+    z = state + _GAMMA
+    z = (z ^ (z >> np.uint64(30))) * _MIX1
+    z = (z ^ (z >> np.uint64(27))) * _MIX2
+    z = z ^ (z >> np.uint64(31))
+    return (((z >> np.uint64(32)) * np.uint64(n)) >> np.uint64(32)).astype(np.int64)
 
 
 class Stream:

@@ -6,6 +6,7 @@ Each function maps addresses (n,) int64 to (n,) int32. All but `scatter` are rot
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 
 import numpy as np
@@ -105,15 +106,25 @@ def _fold(value: Lines, bits: int) -> Lines:
 
 
 def _remainder(value: Lines, bits: int) -> Lines:
-    polynomial = (1 << bits) | _POLYNOMIALS[min(bits, max(_POLYNOMIALS))]
     remainder = np.zeros_like(value)
+    for position, table in enumerate(_remainders(bits)):
+        remainder ^= table[(value >> (8 * position)) & 0xFF]
+    return remainder
+
+
+@functools.cache
+def _remainders(bits: int) -> npt.NDArray[np.int64]:
+    """(n_byte, 256): what every value of each byte of an address leaves. Remainders of a sum are sums."""
+    polynomial = (1 << bits) | _POLYNOMIALS[min(bits, max(_POLYNOMIALS))]
+    tables = np.zeros((_ADDRESS_BITS // 8, 256), np.int64)
     power = 1
     for position in range(_ADDRESS_BITS):
-        remainder = remainder ^ np.where((value >> position) & 1, power, 0)
+        has_bit = np.arange(256) >> position % 8 & 1
+        tables[position // 8] ^= has_bit * power
         power <<= 1
         if power >> bits:
             power ^= polynomial
-    return remainder
+    return tables
 
 
 FUNCTIONS: dict[str, Callable[[Lines, int], Bins]] = {

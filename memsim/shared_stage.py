@@ -47,7 +47,7 @@ def _shuffled_interleave(rng, head, stop, order):
 @inner
 def _serve(
     geometry, tables, cache, counts, queue, rng, n_site, source, pieces, record, partial_at,
-    instance, now, window, bytes_,
+    instance, core, now, window, bytes_,
 ):  # fmt: skip
     """One record, which spans `pieces` lines."""
     first, masks, fulls, site, kind, counted = unpack(record)
@@ -97,7 +97,7 @@ def _serve(
             taken += n_bytes
             write(
                 geometry, tables, cache, counts, queue, rng, n_site,
-                instance, line, mask, full, site, counted, now, bytes_, n_bytes,
+                instance, line, mask, full, site, counted, now, core, bytes_, n_bytes,
             )  # fmt: skip
         else:
             update(
@@ -116,7 +116,7 @@ filled meanwhile."""
 
 class Scratch(NamedTuple):
     """order (n_warm,) int32; active (n_queue,) int64; bytes_ (8,) uint32; and of a block: records
-    (BLOCK,) uint64, at (index of the line), partial_at and instance (BLOCK,) int64."""
+    (BLOCK,) uint64, at (index of the line), partial_at, instance and core (BLOCK,) int64."""
 
     order: I32
     active: I64
@@ -125,6 +125,7 @@ class Scratch(NamedTuple):
     at: I64
     partial_at: I64
     instance: I64
+    core: I64
 
 
 @hot
@@ -180,6 +181,7 @@ def replay_shared(
             scratch.at[nth(n)] = at
             scratch.partial_at[nth(n)] = partial_head[nth(q)]
             scratch.instance[nth(n)] = instance_of[nth(q)]
+            scratch.core[nth(n)] = q
             if kind == STORE:
                 partial_head[nth(q)] += tables.n_granules[nth(mask & ~full)]
             n += 1
@@ -198,7 +200,7 @@ def replay_shared(
             _serve(
                 geometry, tables, cache, counts, queue, victims, n_site, source, pieces,
                 scratch.records[nth(j)], scratch.partial_at[nth(j)], scratch.instance[nth(j)],
-                now, window, scratch.bytes_,
+                scratch.core[nth(j)], now, window, scratch.bytes_,
             )  # fmt: skip
             now += 1
     if geometry.on_fill is not None:  # nothing stays under way for the launch after this one

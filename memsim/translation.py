@@ -1,4 +1,4 @@
-"""Translations of addresses that a core misses, and for which accesses.
+"""Translation of addresses: where pages lie, and the translations that a core misses.
 
 A core's buffer holds the pages of its last requests, least recently used out first. What the first level
 serves is not looked up: it goes by virtual addresses (Jia et al., arXiv 1804.06826, of the V100), so the
@@ -14,7 +14,11 @@ from memsim.cache import unpack
 from memsim.compile import hot
 from memsim.machine import Translation
 from memsim.requests import CHUNK_GRANULES
+from memsim.rng import drawn
 from memsim.trace import GRANULE_BYTES
+
+N_FRAMES = 1 << 18
+"""Places that a page can have in memory; half a terabyte of pages of 2 MB."""
 
 I64 = npt.NDArray[np.int64]
 CHUNK_BYTES = CHUNK_GRANULES * GRANULE_BYTES
@@ -23,6 +27,18 @@ CHUNK_BYTES = CHUNK_GRANULES * GRANULE_BYTES
 def pages_of(chunk: I64, page_bytes: int) -> I64:
     """(n_chunk,) the page of each chunk of 256 bytes: true chunk numbers in, page numbers out."""
     return np.asarray(chunk * CHUNK_BYTES // page_bytes, np.int64)
+
+
+def placement_key(seed: int, trial: int) -> int:
+    """What the places of pages hang on: the trial, not the launch."""
+    return int(np.random.SeedSequence([seed, trial, N_FRAMES]).generate_state(1, np.uint64)[0])
+
+
+def displaced(chunk: I64, page_bytes: int, key: int) -> I64:
+    """(n_chunk,) by how many chunks each chunk's place in memory is off its address, at random by page."""
+    page = pages_of(chunk, page_bytes)
+    frame = drawn(page.astype(np.uint64) + np.uint64(key), N_FRAMES)
+    return (frame - page) * (page_bytes // CHUNK_BYTES)
 
 
 @hot

@@ -33,7 +33,7 @@ from memsim.rng import trial_sequence
 from memsim.schedule import deal, initial_groups, set_starts
 from memsim.shared_stage import BLOCK, Scratch, replay_shared
 from memsim.trace import GRANULE_BYTES
-from memsim.translation import missed_translations
+from memsim.translation import displaced, missed_translations, placement_key
 
 
 @dataclass(frozen=True)
@@ -76,9 +76,11 @@ class Workspace:
         for level in self.levels:
             g = level.geometry
             pieces, above = pieces_of(above, level), level
-            # A level that keeps stores can send an eviction, a store and a fill for one request.
+            # A level that keeps stores can send an eviction, a store and a fill for one request,
+            # and what completes the sectors that it writes in part.
             keeps = g.write_back or g.write_allocate != cache.PASS
-            n_record = n_record * pieces * (3 if keeps else 1) + 1
+            most = 1 + 2 * keeps + 2 * (g.completes is not None)
+            n_record = n_record * pieces * most + 1
             n_partial += 8
             # Untouched pages cost nothing: the bound is address space, not memory.
             self.queues.append(
@@ -123,20 +125,16 @@ def run_trial(
         drawn = deal(n_group, n_cores, plan.resident, dispatch="random", generator=generator)
         plan = dataclasses.replace(plan, deal=drawn)
     levels, caches = work.levels, work.caches
-    shift = None
-    if plan.ordering.random_bases:
-        n_arrays = int(plan.array_of_chunk.max(initial=0)) + 1
-        # Of the trial, not of the launch: arrays stay where they are from launch to launch.
-        bases = np.random.default_rng([seed, trial])
-        shift = bases.integers(0, 4096, size=n_arrays)[plan.array_of_chunk]
-        levels = plan.level_plans(shift)
+    shift, places = moves(plan, seed, trial)
+    if places is not None:
+        levels = plan.level_plans(shift, places)
         caches = [level.rehashed(state) for state, level in zip(caches, levels, strict=True)]
     if change is not None:
         levels = change(levels)
         caches = [level.empty_cache() for level in levels]
     if kept is not None:
         caches = [caches[0], *kept[1:]]
-        if shift is not None:
+        if places is not None:
             caches = [level.rehashed(state) for state, level in zip(caches, levels, strict=True)]
     counts = np.zeros((len(levels), 2 * plan.n_sites, N_COUNTS), np.int64)
     core_states = _states(core_seed, plan.machine.n_cores)
@@ -210,6 +208,7 @@ def run_trial(
                     at=np.empty(BLOCK, np.int64),
                     partial_at=np.empty(BLOCK, np.int64),
                     instance=np.empty(BLOCK, np.int64),
+                    core=np.empty(BLOCK, np.int64),
                 ),
             )
         first = np.zeros(1, np.int64)
@@ -218,7 +217,7 @@ def run_trial(
         partial_first = np.zeros(1, np.int64)
     sample = dram.DramSample(np.zeros(0, np.float32), float("nan"))
     if n_replayed == len(levels):
-        sample = _dram_stage(plan, levels[-1], work.queues[-1], warm, last, dram_seed, shift)
+        sample = _dram_stage(plan, levels[-1], work.queues[-1], warm, last, dram_seed, places)
     counted = counts[:, : plan.n_sites]
     return TrialResult(
         trial=trial,
@@ -228,6 +227,25 @@ def run_trial(
         dram_write_bytes=int(counted[-1, :, cache.WRITE_GRANULES].sum()) * GRANULE_BYTES,
         missed_translations=missed,
     )
+
+
+def moves(
+    plan: Plan, seed: int, trial: int
+) -> tuple[npt.NDArray[np.int64] | None, npt.NDArray[np.int64] | None]:
+    """By how many chunks each dense chunk is off its true one, None where none is: its address, as a
+    core sees it, and its place in memory. Both are the trial's, not the launch's: arrays stay
+    where they are from launch to launch."""
+    shift = None
+    if plan.ordering.random_bases:
+        n_arrays = int(plan.array_of_chunk.max(initial=0)) + 1
+        bases = np.random.default_rng([seed, trial])
+        shift = bases.integers(0, 4096, size=n_arrays)[plan.array_of_chunk]
+    translation = plan.machine.translation
+    if translation is None or translation.placement == "contiguous":
+        return shift, shift
+    chunk = plan.space.chunk if shift is None else plan.space.chunk + shift
+    off = displaced(chunk, translation.page_bytes, placement_key(seed, trial))
+    return shift, off if shift is None else off + shift
 
 
 def _states(sequence: np.random.SeedSequence, n: int) -> npt.NDArray[np.uint64]:
@@ -321,9 +339,9 @@ def _dram_stage(
     warm: npt.NDArray[np.int64],
     last: npt.NDArray[np.int64],
     seed: np.random.SeedSequence,
-    shift: npt.NDArray[np.int64] | None,
+    places: npt.NDArray[np.int64] | None,
 ) -> dram.DramSample:
-    """Sample latencies of what reached memory after the warm-up; see plan_level for shift."""
+    """Sample latencies of what reached memory after the warm-up; see `moves` for places."""
     waiting = last - warm
     n = int(waiting.sum())
     if n <= 0:
@@ -341,8 +359,8 @@ def _dram_stage(
     lowest = np.array([(m & -m).bit_length() - 1 if m else 0 for m in range(256)])[mask]
     dense = line * granules + lowest
     address = plan.space.true_granule(dense) * GRANULE_BYTES
-    if shift is not None:  # channels and banks depend on where an array begins, as sets do
-        address = address + shift[dense // CHUNK_GRANULES] * CHUNK_GRANULES * GRANULE_BYTES
+    if places is not None:  # channels and banks depend on where a page lies, as sets do
+        address = address + places[dense // CHUNK_GRANULES] * CHUNK_GRANULES * GRANULE_BYTES
     size = level.tables.n_granules[mask].astype(np.int64) * GRANULE_BYTES
     return dram.sample_latencies(
         plan.machine.dram,

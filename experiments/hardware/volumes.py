@@ -30,7 +30,11 @@ class Snapshot:
 
 @dataclass(frozen=True, kw_only=True)
 class Volumes:
-    """Bytes per update, between L1 and L2 and between L2 and memory; load hit ratios by level."""
+    """Bytes per update, between L1 and L2 and between L2 and memory; load hit ratios by level.
+
+    l2_store : sectors written in the L2: what cores store, and what is read to complete sectors that they
+        wrote in part (V100's counter has about as many more than the cores sent as memory has)
+    """
 
     l2_load: float
     dram_load: float
@@ -82,6 +86,7 @@ def volumes(
     updates = int(trace.lanes[counted][is_store[trace.site[counted]]].sum(dtype=np.int64))
     first_level, last_level = result.counts[0], result.counts[-1]
     per_update = GRANULE_BYTES / updates
+    completed = result.counts[1][is_store, READ_GRANULES].sum()
     ratios = {}
     for level, counts in zip(machine.levels, result.counts, strict=True):
         loads = counts[~is_store].sum(axis=0)
@@ -89,7 +94,7 @@ def volumes(
     return Volumes(
         l2_load=float(first_level[:, READ_GRANULES].sum() * per_update),
         dram_load=float(last_level[:, READ_GRANULES].sum() * per_update),
-        l2_store=float(first_level[:, WRITE_GRANULES].sum() * per_update),
+        l2_store=float((first_level[:, WRITE_GRANULES].sum() + completed) * per_update),
         dram_store=float(last_level[:, WRITE_GRANULES].sum() * per_update),
         load_hit_ratio=ratios,
     )

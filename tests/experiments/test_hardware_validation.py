@@ -21,9 +21,9 @@ from experiments.hardware.record import recorded_points
 from experiments.hardware.star_stencil import Grid, star_kernel
 from experiments.hardware.studies import (
     FIGURES,
-    POSITIONS,
     QUANTITIES,
     QUICK_SHAPES,
+    STENCIL_POSITIONS,
     l1_curve_errors,
     stencil_truth,
     stencil_volumes,
@@ -181,25 +181,28 @@ def recorded_stencil() -> list[Case]:
 
 
 def test_v100_stencil_on_all_shapes_as_recorded() -> None:
-    """What was asked for holds at L2, and for what is stored; at memory but for groups 2 wide."""
+    """Of every quantity, over all shapes and over those without sectors that two groups fill."""
     cases = recorded_stencil()
     assert len(cases) == 43 * len(QUANTITIES)
-    load = errors(cases, "l2_load")
-    assert load.geometric_mean < 0.07
-    assert abs(load.worst) < 0.20
-    assert load.spearman >= 0.95
-    assert errors(cases, "l2_store").geometric_mean < 0.10
-    assert errors(cases, "dram_store").geometric_mean < 0.10
-    assert errors(cases, "dram_load").geometric_mean < 0.05
-    loads = [case for case in cases if case.quantity == "dram_load"]
-    far = [case.case for case in loads if abs((case.ours or 0) / (case.reference or 1) - 1) > 0.20]
-    assert far == ["2x4x128"]
-    assert errors(cases, "dram_load").spearman >= 0.95
     wide = [case for case in cases if not case.case.startswith("2x")]
     assert len(wide) == 37 * len(QUANTITIES)
-    for quantity in QUANTITIES:
+    bounds = {"l2_load": 0.07, "dram_load": 0.05, "l2_store": 0.10, "dram_store": 0.10}
+    assert bounds.keys() == set(QUANTITIES)
+    for quantity, bound in bounds.items():
+        found = errors(cases, quantity)
+        assert found.geometric_mean < bound
+        assert abs(found.worst) < 0.20
         assert errors(wide, quantity).geometric_mean < 0.05
-        assert abs(errors(wide, quantity).worst) < 0.20
+    assert errors(cases, "l2_load").spearman >= 0.95
+    assert errors(cases, "dram_load").spearman >= 0.95
+
+
+def test_what_two_groups_fill_is_stored_and_loaded_more() -> None:
+    """The six shapes of width 2: a model without it would be off by 2.9 bytes and more of 11."""
+    for case in recorded_stencil():
+        if case.case.startswith("2x") and case.quantity == "dram_store":
+            assert case.ours == pytest.approx(case.reference, rel=0.05)
+            assert abs(8.0 / (case.reference or 1) - 1) > 0.26
 
 
 def test_the_v100_says_how_far_off_it_was() -> None:
@@ -242,7 +245,7 @@ def test_three_shapes_are_what_the_record_says() -> None:
         for row in rows("v100_star25_ours.csv")
     }
     for shape in ((64, 16, 1), (8, 8, 16), (2, 16, 32)):
-        runs = stencil_volumes(shape, machine, POSITIONS)
+        runs = stencil_volumes(shape, machine, STENCIL_POSITIONS)
         for quantity in QUANTITIES:
             mean = float(np.mean([getattr(run, quantity) for run in runs]))
             assert mean == pytest.approx(float(kept[shape][quantity]), rel=1e-4), (shape, quantity)

@@ -115,6 +115,11 @@ def levels(draw: st.DrawFn, name: str, n_cores: int, first: bool, middle: bool) 
         slice_index=draw(index),
         write_policy=write_policy,
         write_allocate=allocate,
+        partial_write_back_percent=(
+            draw(st.sampled_from([0.0, 30.0, 100.0]))
+            if not first and (write_policy, allocate) == ("write_back", "lazy_fetch_on_read")
+            else 0.0
+        ),
         write_hit=draw(st.sampled_from(["update", "update", "evict"])),
         caches_loads=draw(st.sampled_from([True, True, True, False])),
         store_hits_only_written=draw(st.booleans()),
@@ -170,6 +175,7 @@ def machines(draw: st.DrawFn, subgroup_size: int) -> Machine:
         entries=st.integers(1, 5),
         page_bytes=st.sampled_from([256, 1024, 4096]),
         miss_cycles=st.just(20.0),
+        placement=st.sampled_from(["contiguous", "random"]),
     )
     return made_of_them.replace(translation=draw(st.none() | translation))
 
