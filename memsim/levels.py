@@ -122,19 +122,13 @@ def plan_level(
     below: Level | None,
     space: DenseMap,
     n_cores: int,
-    *,
-    shift_chunks: npt.NDArray[np.int64] | None = None,
 ) -> LevelPlan:
-    """A level for the dense lines of a trace.
-
-    shift_chunks : (n_chunk,) added to the true chunk of each dense one (randomised bases)
-    """
+    """A level for the dense lines of a trace."""
     granules = level.line_bytes // GRANULE_BYTES
     if level.replacement == "plru" and level.n_ways & (level.n_ways - 1):
         raise MachineError(
             f"plru needs a power of two ways, got {level.n_ways} (level '{level.name}')"
         )
-    moved = space if shift_chunks is None else DenseMap(space.chunk + shift_chunks)
     geometry = Geometry(
         granules_per_line=granules,
         n_sets=level.n_sets * level.n_slices // level.n_partitions,
@@ -165,15 +159,20 @@ def plan_level(
         name=level.name,
         geometry=geometry,
         tables=tables,
-        set_of=set_and_slice(
-            moved.true_lines(granules),
-            n_sets=level.n_sets,
-            n_slices=level.n_slices,
-            set_index=level.set_index,
-            slice_index=level.slice_index,
-        ),
+        set_of=sets_of(level, space),
         n_instances=-(-n_cores // level.cores_per_instance) * level.n_partitions,
         pending_requests=level.pending_requests,
+    )
+
+
+def sets_of(level: Level, space: DenseMap) -> npt.NDArray[np.int32]:
+    """(n_lines,) the set of each dense line, counted over all slices."""
+    return set_and_slice(
+        space.true_lines(level.line_bytes // GRANULE_BYTES),
+        n_sets=level.n_sets,
+        n_slices=level.n_slices,
+        set_index=level.set_index,
+        slice_index=level.slice_index,
     )
 
 

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from memsim import cache
 from memsim.core_stage import Requests
 from memsim.errors import ReplayError
-from memsim.levels import LevelPlan, passing_level, plan_level
+from memsim.levels import LevelPlan, passing_level, plan_level, sets_of
 from memsim.machine import Machine
 from memsim.machine_file import machine_from_json, machine_to_json
 from memsim.occupancy import Occupancy, levels_for, resident_groups
@@ -87,15 +87,8 @@ class Plan:
     weight: npt.NDArray[np.int32]
     first_site: int = 0
 
-    def level_plans(
-        self,
-        shift: npt.NDArray[np.int64] | None = None,
-        places: npt.NDArray[np.int64] | None = None,
-    ) -> list[LevelPlan]:
-        """Every level from the core outward; one that passes everything where there is none.
-
-        shift : (n_chunk,) added to each true chunk;  places : likewise, for what cores share
-        """
+    def level_plans(self) -> list[LevelPlan]:
+        """Every level from the core outward; one that passes everything where there is none."""
         levels = self.machine.levels
         if not levels:
             granules = first_line_granules(self.machine)
@@ -105,11 +98,28 @@ class Plan:
         cores = (1, *[self.machine.n_cores] * (len(levels) - 1))
         below = (*levels[1:], None)
         return [
-            plan_level(level, next_, self.space, n_cores, shift_chunks=moved)
-            for level, next_, n_cores, moved in zip(
-                levels, below, cores, (shift, *[places] * (len(levels) - 1)), strict=True
-            )
+            plan_level(level, next_, self.space, n_cores)
+            for level, next_, n_cores in zip(levels, below, cores, strict=True)
         ]
+
+    def moved(
+        self,
+        planned: list[LevelPlan],
+        shift: npt.NDArray[np.int64] | None,
+        places: npt.NDArray[np.int64] | None,
+    ) -> list[LevelPlan]:
+        """The levels with the sets of other addresses.
+
+        shift : (n_chunk,) added to each true chunk, None where nothing is;  places : likewise, for
+            the levels that cores share
+        """
+        moved = list(planned)
+        for k, level in enumerate(self.machine.levels):
+            off = places if k else shift
+            if off is not None:
+                sets = sets_of(level, DenseMap(self.space.chunk + off))
+                moved[k] = dataclasses.replace(planned[k], set_of=sets)
+        return moved
 
 
 def first_line_granules(machine: Machine) -> int:

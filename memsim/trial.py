@@ -127,7 +127,7 @@ def run_trial(
     levels, caches = work.levels, work.caches
     shift, places = moves(plan, seed, trial)
     if places is not None:
-        levels = plan.level_plans(shift, places)
+        levels = plan.moved(work.levels, shift, places)
         caches = [level.rehashed(state) for state, level in zip(caches, levels, strict=True)]
     if change is not None:
         levels = change(levels)

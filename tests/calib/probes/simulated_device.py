@@ -66,7 +66,7 @@ def _enter(stage, rng, instance, line, mask, full, kind, now, bytes_, n_bytes): 
     else:
         cache.write(
             geometry, tables, state, counts, queue, rng, 1,
-            instance, line, mask, full, 0, 1, now, bytes_, n_bytes,
+            instance, line, mask, full, 0, 1, now, 0, bytes_, n_bytes,
         )  # fmt: skip
 
 
@@ -198,14 +198,13 @@ class SimulatedDevice:
         pages = np.random.default_rng([seed, 2]).permutation(n_bytes // PAGE_BYTES)
         each = PAGE_BYTES // CHUNK_BYTES
         moved = (pages[:, None] * each + np.arange(each)).reshape(-1)
-        shift = moved - space.chunk if hidden.scattered else None
+        shared = DenseMap(moved) if hidden.scattered else space
         self.plans: list[LevelPlan] = [
             plan_level(
                 level,
                 machine.levels[k + 1] if k + 1 < len(machine.levels) else None,
-                space,
+                shared if k else space,
                 machine.n_cores,
-                shift_chunks=shift if k else None,
             )
             for k, level in enumerate(machine.levels)
         ]
