@@ -43,6 +43,8 @@ class Ordering:
     """What is random in a trial, and what is counted.
 
     deviation : one random start per core (seed 001, 3.2.1)
+    staggered : with deviation, that start is of each core's newest group; the others are further along,
+        evenly, the oldest the furthest: as where a core takes a group in whenever one ends
     warmup_waves : groups of the first so many rounds of resident groups are not counted
     warm_l2 : the whole trace is sent through the shared levels once beforehand, uncounted
     random_bases : arrays begin at a random multiple of 256 bytes within 1 MiB of their place
@@ -51,6 +53,7 @@ class Ordering:
     sampler: Sampler = "wrr"
     dispatch: Dispatch = "round_robin"
     deviation: bool = True
+    staggered: bool = False
     warmup_waves: int = 0
     warm_l2: bool = False
     random_bases: bool = False
@@ -135,6 +138,7 @@ def make_plan(
     sampler: Sampler = "wrr",
     dispatch: Dispatch | None = None,
     deviation: bool | None = None,
+    staggered: bool = False,
     warmup_waves: int | None = None,
     warm_l2: bool = False,
     random_bases: bool = False,
@@ -147,6 +151,7 @@ def make_plan(
     dispatch : that of the machine by default
     deviation and warmup_waves: by default a snapshot from inside a launch gets random starts, and
     the first half of its waves warms the caches; a whole launch begins at its beginning.
+    staggered : see Ordering
     weights : (n_subgroup,) bulk sequences that each sub-group issues in one turn, 1 by default
     common : where the trace is one of several launches that share what is cached
 
@@ -183,6 +188,7 @@ def make_plan(
         sampler=sampler,
         dispatch=dispatch,
         deviation=(not trace.whole) if deviation is None else deviation,
+        staggered=staggered,
         warmup_waves=_warmup(trace, dealt) if warmup_waves is None else warmup_waves,
         warm_l2=warm_l2,
         random_bases=random_bases,

@@ -49,6 +49,7 @@ def reference_trial(
     sampler: str = "wrr",
     dispatch: str | None = None,
     deviation: bool | None = None,
+    staggered: bool = False,
     warmup_waves: int | None = None,
     warm_l2: bool = False,
     random_bases: bool = False,
@@ -106,8 +107,9 @@ def reference_trial(
         for i, group in enumerate(core):
             group.counted = i // resident >= warmup_waves
         if deviation if deviation is not None else not trace.whole:
-            for group in core[:resident]:
-                set_starts(group, fraction)
+            begun = core[:resident]
+            for i, group in enumerate(begun):
+                set_starts(group, 1 - (i + fraction) / len(begun) if staggered else fraction)
 
     queues: list[list[Request]] = []
     warm: list[int] = []

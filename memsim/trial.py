@@ -292,8 +292,12 @@ def core_stage(
     if plan.ordering.deviation:
         for core in range(machine.n_cores):
             groups = initial_groups(plan.deal, core, plan.resident)
-            if len(groups):
+            if not plan.ordering.staggered and len(groups):
                 set_starts(requests, groups, fractions[core], progress.subgroups)
+            elif plan.ordering.staggered:
+                for i in range(len(groups)):
+                    fraction = 1 - (i + fractions[core]) / len(groups)
+                    set_starts(requests, groups[i : i + 1], fraction, progress.subgroups)
     below_latency = (
         machine.levels[1].latency_cycles if len(machine.levels) > 1 else machine.dram.latency_cycles
     )

@@ -25,6 +25,7 @@ class AffineAccess:
     """One access of each work-item: element first + strides . coordinates of its array.
 
     rows : it happens where the work-item's y + row lies in low..high; a loop over y was unrolled
+    idle_turns : turns that a sub-group lets pass before it, beside those that its sequences take
     """
 
     name: str
@@ -34,6 +35,7 @@ class AffineAccess:
     row: int = 0
     rows: tuple[int, int] = (-(1 << 30), 1 << 30)
     starts_sequence: bool = False
+    idle_turns: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -179,6 +181,17 @@ def affine_trace(kernel: AffineKernel, groups: Groups, subgroup_size: int) -> Tr
     )
     starts = np.array([access.starts_sequence for access in kernel.accesses])[site]
     starts[subgroup_offset[:-1][subgroup_offset[:-1] < a]] = True
+    idle = np.array([access.idle_turns for access in kernel.accesses])
+    if idle.any():
+        # An access that asks for nothing takes a turn.
+        copies = 1 + idle[site]
+        at = np.repeat(np.arange(a), copies)
+        is_idle = np.ones(len(at), np.bool_)
+        is_idle[np.cumsum(copies) - 1] = False
+        subgroup_offset = np.concatenate([[0], np.cumsum(copies)])[subgroup_offset]
+        granule_offset = np.append(granule_offset[at], granule_offset[-1])
+        site, starts = site[at], starts[at] | is_idle
+        lanes = np.where(is_idle, 0, lanes[at]).astype(np.uint8)
     return Trace(
         sites=tuple(
             AccessSite(
@@ -206,7 +219,7 @@ def affine_trace(kernel: AffineKernel, groups: Groups, subgroup_size: int) -> Tr
         subgroup_offset=subgroup_offset,
         site=site,
         starts_sequence=starts,
-        waits=np.full(a, -1, np.int32),
+        waits=np.full(len(site), -1, np.int32),
         lanes=lanes,
         granule_offset=granule_offset,
         granule=granule,

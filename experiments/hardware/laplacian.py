@@ -15,18 +15,27 @@ from dataclasses import dataclass
 from experiments.hardware.affine import AffineAccess, AffineKernel, Triple
 from experiments.hardware.volumes import Snapshot
 from memsim.machine import Machine
-from memsim.plan import Sampler
 
 SNAPSHOT = Snapshot(waves=9, warmup=6)
-SAMPLER: Sampler = "gto"
-LOADS_IN_TURN = 1
-"""Assumed: of a unit's wavefronts the oldest whose data are there issues its next load. That the order of
-loads in a thread matters (kernel 3 is kernel 2 with the same loads in another order, and fetches a third less)
-says that wavefronts take turns load by load; that eight rows a thread fetch nothing twice, though the groups
-on the device then cover seven planes, says that the old go first."""
-OTHER_REGISTERS = 12
-"""Assumed: each loaded value and each sum has two registers, and 12 are left for the rest. So m = 16
-does not fit into the 128 that a kernel without launch bounds may have: the notes saw it spill."""
+REGISTERS = {
+    (1, 1): 24,
+    (3, 1): 18,
+    (3, 2): 28,
+    (3, 4): 54,
+    (3, 8): 90,
+    (4, 1): 18,
+    (4, 2): 28,
+    (4, 4): 54,
+    (4, 8): 94,
+    (4, 16): 170,
+}
+"""Vector registers of (kernel, rows): the notes' part 3, two tables of the compiler's own counts. Assumed:
+kernel 2 has kernel 3's, 5 to 7 have kernel 4's, whose loads and bounds are theirs."""
+BLOCKS = (("z_minus",), ("y_minus",), ("x_minus", "centre", "x_plus"), ("y_plus",), ("z_plus",))
+"""Loads of kernels 3 to 7 by the basic block that they stand in: whether y - 1 and y + 1 are loaded hangs on
+a condition of its own (`j > 0 ? u[pos - nx] * invhy2 : 0`), and no load is moved across it. Each block ends
+where its loads are added up: the wavefront waits for them. Kernels 1 and 2 load without conditions, all in
+one block."""
 EVERYWHERE = (-(1 << 30), 1 << 30)
 
 
@@ -52,9 +61,11 @@ def laplacian(variant: Variant) -> AffineKernel:
     n, m = variant.n, variant.rows
     row, plane = n, n * n
     accesses: list[AffineAccess] = []
+    blocks: set[int] = set()
 
     def add(name: str, first: int, at: int, rows: tuple[int, int] = EVERYWHERE) -> None:
         array = "f" if name == "f" else "u"
+        block = _block(variant, name)
         accesses.append(
             AffineAccess(
                 name=f"{name}[{at}]",
@@ -63,9 +74,10 @@ def laplacian(variant: Variant) -> AffineKernel:
                 first=first,
                 row=at,
                 rows=rows,
-                starts_sequence=array == "f" and at == 0,
+                starts_sequence=block not in blocks,
             )
         )
+        blocks.add(block)
 
     inside = (1, n - 2)
     if variant.kernel == 1:
@@ -115,8 +127,41 @@ def laplacian(variant: Variant) -> AffineKernel:
         group=variant.group,
         tile=(1, m, 1),
         origin=(0, n // 4 if variant.kernel == 7 else 0, 0),
-        registers_per_item=2 * len(accesses) + OTHER_REGISTERS,
+        registers_per_item=_registers(variant),
     )
+
+
+def _block(variant: Variant, name: str) -> int:
+    """The number of the basic block of an access."""
+    if name == "f":
+        return len(BLOCKS)
+    if variant.kernel <= 2:
+        return 0
+    return next(k for k, names in enumerate(BLOCKS) if name in names)
+
+
+def _registers(variant: Variant) -> int:
+    like = {2: 3}.get(variant.kernel, min(variant.kernel, 4))
+    return REGISTERS[like, variant.rows]
+
+
+def waiting(kernel: AffineKernel, machine: Machine) -> AffineKernel:
+    """The kernel whose wavefronts wait for memory before they store, as long as the machine says.
+
+    A turn is what a block takes whose loads the L2 serves, as all but the last: its latency. The last
+    block's loads come from memory, and behind the store the group waits for its end, and its room for
+    the next group's start: so many turns more than the two that the last block and the store take.
+    """
+    dram = machine.dram
+    cycles = dram.latency_cycles + dram.row_conflict_cycles
+    cycles += machine.store_wait_cycles + machine.group_start_cycles
+    turns = max(0, round(cycles / machine.levels[1].latency_cycles) - 2)
+    stored = [access.name for access in kernel.accesses if access.direction == "store"]
+    accesses = [
+        dataclasses.replace(access, idle_turns=turns) if access.name == stored[0] else access
+        for access in kernel.accesses
+    ]
+    return dataclasses.replace(kernel, accesses=tuple(accesses))
 
 
 def machine_for(variant: Variant, machine: Machine) -> Machine:

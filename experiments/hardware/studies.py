@@ -9,13 +9,12 @@ from pathlib import Path
 import numpy as np
 
 from experiments.hardware import drawing
-from experiments.hardware.affine import Triple, with_sequences
+from experiments.hardware.affine import Triple
 from experiments.hardware.captured import captured
 from experiments.hardware.comparison import errors, half_width
 from experiments.hardware.l1_sweep import free_running, miss_ratios
-from experiments.hardware.laplacian import LOADS_IN_TURN, Variant, laplacian, machine_for
-from experiments.hardware.laplacian import SAMPLER as LAPLACIAN_SAMPLER
 from experiments.hardware.laplacian import SNAPSHOT as LAPLACIAN_SNAPSHOT
+from experiments.hardware.laplacian import Variant, laplacian, machine_for, waiting
 from experiments.hardware.measured import rows, source
 from experiments.hardware.pointer_chase import chase_latency
 from experiments.hardware.record import write_record
@@ -225,12 +224,11 @@ def laplacians(out: Path, quick: bool) -> Figure:
         # Its sets are drawn, so that where a snapshot lies moves it by some points, by chance.
         runs = [
             volumes(
-                with_sequences(laplacian(variant), LOADS_IN_TURN),
+                waiting(laplacian(variant), machine),
                 machine_for(variant, machine),
                 dataclasses.replace(LAPLACIAN_SNAPSHOT, position=position),
                 seed=k,
-                sampler=LAPLACIAN_SAMPLER,
-                deviation=False,
+                staggered=True,
             )
             for k, position in enumerate(POSITIONS[1:2] if quick else POSITIONS)
         ]

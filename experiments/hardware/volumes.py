@@ -51,15 +51,15 @@ def volumes(
     seed: int = 0,
     groups_per_core: int | None = None,
     sampler: Sampler = "wrr",
-    deviation: bool | None = None,
+    staggered: bool = False,
 ) -> Volumes:
     """Replay one ordering of a snapshot; an update is a store of one work-item.
 
-    deviation : random starts, as every snapshot has by default. Where a core holds one group, as of the
-        V100 stencil, groups are then as far apart as on hardware, where each core begins its next one
-        at a moment of its own. A start that is random for all groups of a core puts those that run side
-        by side up to a wave apart: on the MI250X, with eight groups a core, fetched volume of kernel 5
-        is 105 % too high so, without 4 %
+    staggered : starts are random, as every snapshot's. Where a core holds one group, as of the V100
+        stencil, groups are then as far apart as on hardware, where each core begins its next one at a
+        moment of its own. Where it holds several, one start for them all puts groups that run side by
+        side up to a wave apart (on the MI250X fetched volume of kernel 5 is 105 % too high so); staggered
+        they follow one another, as they came
     """
     n_groups = kernel.n_groups
     probe = affine_trace(kernel, np.zeros(1, np.int64), machine.subgroup_size)
@@ -76,7 +76,7 @@ def volumes(
         machine,
         warmup_waves=warmup,
         groups_per_core=groups_per_core,
-        deviation=deviation,
+        staggered=staggered,
         sampler=sampler,
     )
     result = run_trial(plan, seed, 0)

@@ -35,11 +35,12 @@ def feed(
     *,
     groups_per_core: int | None = None,
     deviation: bool | None = None,
+    staggered: bool = False,
 ) -> Fed:
     """Replays of snapshots at several places of the launch, trials taking turns.
 
     trials : at least one a place
-    deviation : random starts; see experiments.hardware.volumes.volumes
+    deviation, staggered : random starts; see experiments.hardware.volumes.volumes
     """
     probe = affine_trace(kernel, np.zeros(1, np.int64), machine.subgroup_size)
     occupancy = resident_groups(machine, probe.launch, groups_per_core=groups_per_core)
@@ -55,6 +56,7 @@ def feed(
         machine,
         trials=max(trials, len(traces)),
         deviation=deviation,
+        staggered=staggered,
         warmup_waves=min(snapshot.warmup, waves - 1),
         groups_per_core=groups_per_core,
     )

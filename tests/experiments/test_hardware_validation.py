@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 from importlib import resources
 from pathlib import Path
@@ -14,7 +15,7 @@ import tracegen
 from experiments.hardware.affine import AffineKernel, affine_trace, with_sequences
 from experiments.hardware.comparison import errors
 from experiments.hardware.l1_sweep import free_running, miss_ratios
-from experiments.hardware.laplacian import Variant, laplacian
+from experiments.hardware.laplacian import Variant, laplacian, waiting
 from experiments.hardware.measured import rows
 from experiments.hardware.pointer_chase import chase_latency
 from experiments.hardware.record import recorded_points
@@ -212,16 +213,61 @@ def test_the_v100_says_how_far_off_it_was() -> None:
 
 
 def test_mi250x_laplacian_as_recorded() -> None:
-    """20 variants, 10.5 % off; what fetches much is told from what fetches little, 1024^3 in order."""
-    measured = [float(row["fetch"]) for row in rows("mi250x_laplacian_fetch.csv")]
-    ours = [float(row["fetch"]) for row in rows("mi250x_laplacian_ours.csv")]
-    n = [int(row["n"]) for row in rows("mi250x_laplacian_ours.csv")]
+    """20 variants, 5 % off, in the order of what was measured wherever that differs by a tenth; kernel 4 with
+    16 rows, 30 % off, is left out of the order."""
+    measured = np.array([float(row["fetch"]) for row in rows("mi250x_laplacian_fetch.csv")])
+    recorded = rows("mi250x_laplacian_ours.csv")
+    ours = np.array([float(row["fetch"]) for row in recorded])
+    n = [int(row["n"]) for row in recorded]
     assert len(ours) == len(measured) == 20
-    assert np.exp(np.abs(np.log(np.array(ours) / measured)).mean()) - 1 < 0.11
-    assert max(abs(o / m - 1) for o, m in zip(ours, measured, strict=True)) < 0.20
-    assert all((o > 1.45) == (m > 1.45) for o, m in zip(ours, measured, strict=True))
-    large = [k for k in range(20) if n[k] == 1024]
-    assert sorted(large, key=lambda k: ours[k]) == sorted(large, key=lambda k: measured[k])
+    off = np.log(ours / measured)
+    assert np.exp(np.abs(off).mean()) - 1 < 0.06
+    far = [(row["kernel"], row["rows"]) for row, e in zip(recorded, off, strict=True) if e > 0.15]
+    assert far == [("4", "16")]
+    assert off.min() > -0.10
+    pairs = [
+        (i, j)
+        for i, j in itertools.permutations(range(20), 2)
+        if n[i] == n[j] and measured[i] > 1.1 * measured[j]
+    ]
+    wrong = [(i, j) for i, j in pairs if ours[i] <= ours[j]]
+    assert len(pairs) == 86
+    assert len(wrong) == 3
+    assert all((recorded[j]["kernel"], recorded[j]["rows"]) == ("4", "16") for _, j in wrong)
+
+
+def sequence_lengths(variant: Variant) -> list[int]:
+    """Accesses in each bulk sequence."""
+    starts = [access.starts_sequence for access in laplacian(variant).accesses]
+    begins = [k for k, start in enumerate(starts) if start]
+    return [b - a for a, b in itertools.pairwise([*begins, len(starts)])]
+
+
+def test_loads_of_the_laplacian_wait_by_basic_block() -> None:
+    """Kernels 1 and 2 load without conditions; from kernel 3 on y - 1 and y + 1 stand alone."""
+    assert sequence_lengths(Variant(kernel=1)) == [7, 1]
+    assert sequence_lengths(Variant(kernel=2, rows=4)) == [5 * 4 + 2, 4]
+    assert sequence_lengths(Variant(kernel=3)) == [1, 1, 3, 1, 1, 1]
+    assert sequence_lengths(Variant(kernel=5, rows=8)) == [8, 1, 24, 1, 8, 8]
+
+
+def test_a_wavefront_waits_before_it_stores() -> None:
+    """(584.6 + 47.9 + 364 + 352) / 251.4 latencies of the L2 are 5, of which two are turns anyway; what is
+    asked for stays as it is."""
+    machine = load_machine("mi250x")
+    kernel = laplacian(Variant(kernel=3))
+    slow = waiting(kernel, machine)
+    assert [access.idle_turns for access in slow.accesses] == [0, 0, 0, 0, 0, 0, 0, 3]
+    groups = np.arange(5000, 5004)
+    plain, idle = (affine_trace(one, groups, 64) for one in (kernel, slow))
+    stores = int((plain.site == len(kernel.accesses) - 1).sum())
+    assert stores > 0
+    assert len(idle.site) == len(plain.site) + 3 * stores
+    asked = np.diff(idle.granule_offset) > 0
+    assert idle.starts_sequence[~asked].all()
+    np.testing.assert_array_equal(idle.site[asked], plain.site)
+    np.testing.assert_array_equal(idle.granule, plain.granule)
+    assert int(idle.lanes.sum()) == int(plain.lanes.sum())
 
 
 @pytest.mark.slow

@@ -192,6 +192,7 @@ def cases(draw: st.DrawFn) -> tuple[Trace, Machine, dict[str, Any], int]:
         "sampler": draw(st.sampled_from(["wrr", "lrr", "gto", "uniform"])),
         "dispatch": draw(st.sampled_from([None, "round_robin", "dynamic", "random"])),
         "deviation": draw(st.sampled_from([None, True, False])),
+        "staggered": draw(st.booleans()),
         "warmup_waves": draw(st.sampled_from([None, 0])),
         "warm_l2": draw(st.booleans()),
         "random_bases": draw(st.booleans()),

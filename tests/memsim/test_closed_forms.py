@@ -596,6 +596,25 @@ def test_a_subgroup_that_returned_holds_up_no_start() -> None:
     assert seen == {4, 2, 1}
 
 
+def test_staggered_groups_follow_one_another() -> None:
+    """Four groups of 100 loads begin a quarter of their length apart, wherever the newest does: 150 to 250
+    loads are left of them. One start for all leaves none, or all."""
+    trace = make_trace([[[(0, [0])] * 100]] * 4, whole=False)
+    on = machine(level(), max_groups=4)
+
+    def left(*, staggered: bool) -> list[int]:
+        options = {"warmup_waves": 0, "staggered": staggered}
+        return [
+            int(replayed(trace, on, trial, **options).counts[0, 0, ACCESSES]) for trial in range(60)
+        ]
+
+    apart, together = left(staggered=True), left(staggered=False)
+    assert 150 <= min(apart) < 165
+    assert 235 < max(apart) <= 254
+    assert min(together) < 40
+    assert max(together) > 360
+
+
 # What holds for every trace and machine
 
 
