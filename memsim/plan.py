@@ -43,8 +43,9 @@ class Ordering:
     """What is random in a trial, and what is counted.
 
     deviation : one random start per core (seed 001, 3.2.1)
-    staggered : with deviation, that start is of each core's newest group; the others are further along,
-        evenly, the oldest the furthest: as where a core takes a group in whenever one ends
+    staggered : with deviation, starts follow one another instead: of the groups that the machine holds at
+        first the oldest is the furthest along, evenly down to the newest, as where a group begins
+        whenever one ends; where the newest begins is random
     warmup_waves : groups of the first so many rounds of resident groups are not counted
     warm_l2 : the whole trace is sent through the shared levels once beforehand, uncounted
     random_bases : arrays begin at a random multiple of 256 bytes within 1 MiB of their place

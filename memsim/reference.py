@@ -107,9 +107,10 @@ def reference_trial(
         for i, group in enumerate(core):
             group.counted = i // resident >= warmup_waves
         if deviation if deviation is not None else not trace.whole:
-            begun = core[:resident]
-            for i, group in enumerate(begun):
-                set_starts(group, 1 - (i + fraction) / len(begun) if staggered else fraction)
+            n_begun = min(len(groups), n_cores * resident)
+            for group in core[:resident]:
+                in_turn = 1 - (group.number + fractions[0]) / n_begun
+                set_starts(group, in_turn if staggered else fraction)
 
     queues: list[list[Request]] = []
     warm: list[int] = []

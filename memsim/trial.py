@@ -295,8 +295,9 @@ def core_stage(
             if not plan.ordering.staggered and len(groups):
                 set_starts(requests, groups, fractions[core], progress.subgroups)
             elif plan.ordering.staggered:
+                n_begun = min(n_group, machine.n_cores * plan.resident)
                 for i in range(len(groups)):
-                    fraction = 1 - (i + fractions[core]) / len(groups)
+                    fraction = 1 - (groups[i] + fractions[0]) / n_begun
                     set_starts(requests, groups[i : i + 1], fraction, progress.subgroups)
     below_latency = (
         machine.levels[1].latency_cycles if len(machine.levels) > 1 else machine.dram.latency_cycles
