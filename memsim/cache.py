@@ -92,8 +92,8 @@ class Cache(NamedTuple):
     slots : (n_instance * n_sets * ways * stride,) int32; a slot is the index of its first word.
         Words: LINE (-1 empty), META (granule masks: valid | dirty << 8 | partly written << 16 |
         brought in by a write << 24), PREV and NEXT in the set's recency ring, then per granule the
-        turn of its fill, or the core that wrote its sector in part; where stores are kept, the site that wrote last; and where they are kept
-        under a mask, per granule the bytes written
+        turn of its fill, or the core that wrote its sector in part; where stores are kept, the site
+        that wrote last; and where they are kept under a mask, per granule the bytes written
     sets : (n_instance * n_sets * 2,) int32: the back of the recency ring and nothing, for LRU and
         FIFO; else the first empty slot, which others follow through NEXT, and how many are filled
     tree : (n_instance * n_sets * ways,) uint8, nodes of tree-PLRU, or (1,)

@@ -96,10 +96,11 @@ def count_turns(requests, turns):  # type: ignore[no-untyped-def]
 def set_starts(requests, groups, fraction, subgroups):  # type: ignore[no-untyped-def]
     """Set where counting begins in each sub-group of a core's initial groups (schedule deviation).
 
-    The fraction counts barrier epochs where a group has barriers, else each sub-group's bulk
-    sequences: every sub-group of a group begins in the same epoch.
+    fraction : (n_group,) of each group. It counts barrier epochs where a group has barriers, else each
+        sub-group's bulk sequences: every sub-group of a group begins in the same epoch
     """
-    for g in groups:
+    for i in range(len(groups)):
+        g = groups[i]
         n_epochs = np.int64(1)
         for s in range(requests.first_subgroup[g], requests.first_subgroup[g + 1]):
             n = np.int64(1)
@@ -110,12 +111,12 @@ def set_starts(requests, groups, fraction, subgroups):  # type: ignore[no-untype
         for s in range(requests.first_subgroup[g], requests.first_subgroup[g + 1]):
             begin, end = requests.subgroup_offset[s], requests.subgroup_offset[s + 1]
             if n_epochs > 1:
-                wanted, bit = np.int64(fraction * n_epochs), BARRIER
+                wanted, bit = np.int64(fraction[i] * n_epochs), BARRIER
             else:
                 n = np.int64(0)
                 for p in range(begin, end):
                     n += np.int64(requests.access[p]) & STARTS_SEQUENCE
-                wanted, bit = np.int64(fraction * n), STARTS_SEQUENCE
+                wanted, bit = np.int64(fraction[i] * n), STARTS_SEQUENCE
             subgroups[s * SUBGROUP_WORDS + START] = _nth(requests.access, begin, end, wanted, bit)
 
 

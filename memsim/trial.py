@@ -290,15 +290,13 @@ def core_stage(
         ends=np.zeros(2, np.int64),
     )
     if plan.ordering.deviation:
+        n_begun = min(n_group, machine.n_cores * plan.resident)
         for core in range(machine.n_cores):
             groups = initial_groups(plan.deal, core, plan.resident)
-            if not plan.ordering.staggered and len(groups):
-                set_starts(requests, groups, fractions[core], progress.subgroups)
-            elif plan.ordering.staggered:
-                n_begun = min(n_group, machine.n_cores * plan.resident)
-                for i in range(len(groups)):
-                    fraction = 1 - (groups[i] + fractions[0]) / n_begun
-                    set_starts(requests, groups[i : i + 1], fraction, progress.subgroups)
+            fraction = np.full(len(groups), fractions[core])
+            if plan.ordering.staggered:
+                fraction = 1 - (groups + fractions[0]) / n_begun
+            set_starts(requests, groups, fraction, progress.subgroups)
     below_latency = (
         machine.levels[1].latency_cycles if len(machine.levels) > 1 else machine.dram.latency_cycles
     )

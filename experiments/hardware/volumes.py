@@ -10,7 +10,7 @@ from experiments.hardware.affine import AffineKernel, affine_trace
 from memsim.cache import ACCESSES, HITS, PENDING, READ_GRANULES, WRITE_GRANULES
 from memsim.machine import Machine
 from memsim.occupancy import resident_groups
-from memsim.plan import Sampler, make_plan
+from memsim.plan import make_plan
 from memsim.trace import GRANULE_BYTES
 from memsim.trial import run_trial
 
@@ -50,7 +50,6 @@ def volumes(
     *,
     seed: int = 0,
     groups_per_core: int | None = None,
-    sampler: Sampler = "wrr",
     staggered: bool = False,
 ) -> Volumes:
     """Replay one ordering of a snapshot; an update is a store of one work-item.
@@ -77,7 +76,6 @@ def volumes(
         warmup_waves=warmup,
         groups_per_core=groups_per_core,
         staggered=staggered,
-        sampler=sampler,
     )
     result = run_trial(plan, seed, 0)
     is_store = np.array([access.direction == "store" for access in kernel.accesses])
