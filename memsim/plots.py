@@ -80,7 +80,9 @@ class Plots:
         axis.invert_yaxis()
         axis.set_xlabel("expected latency, cycles (label: share of the load latency)")
         if loads:
-            axis.legend(frameon=False)
+            figure.legend(
+                frameon=False, loc="outside upper center", ncols=len(summary.level_names) + 1
+            )
         return figure
 
     def convergence(self, site: str | None = None) -> Figure:

@@ -7,11 +7,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from memsim.cli import main
 
 # Tests in several processes are told of a terminal that is not theirs; tables would fit themselves to it.
 os.environ.pop("COLUMNS", None)
+
+# A busy machine is no failure: no test depends on how long something took.
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("untimed")
 
 
 @dataclass(frozen=True)

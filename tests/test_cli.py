@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -55,19 +54,15 @@ def test_every_help_shows_an_example(run_memsim: RunMemsim, command: str) -> Non
     assert "Example" in ended.out
 
 
-def test_help_is_instant_because_it_imports_nothing_heavy() -> None:
+def test_help_imports_nothing_heavy() -> None:
     program = (
         "import sys; from memsim.cli import main; main(['--help']);"
         f"print([name for name in {HEAVY!r} if name in sys.modules], file=sys.stderr)"
     )
-    started = time.perf_counter()
     ended = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
-    elapsed = time.perf_counter() - started
     assert ended.stderr.strip() == "[]"
-    # The promise is 0.5 s on an idle machine; beside other tests leave it some air.
-    assert elapsed < 2.0
 
 
 def test_version_is_the_distributions(run_memsim: RunMemsim) -> None:

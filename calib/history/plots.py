@@ -94,7 +94,7 @@ def plot_sizes(
     )
     plain_ticks(axes.yaxis)
     axes.grid(which="both", alpha=0.2)
-    axes.legend(fontsize=8)
+    axes.legend(fontsize=8, loc="upper left")
     _save(figure, path)
     return said
 
@@ -170,7 +170,7 @@ def plot_layout(kernel: str, layout: int, times_s: Mapping[str, F64], path: Path
         axes.set_xscale("log")
         plain_ticks(axes.xaxis)
     axes.grid(alpha=0.2)
-    axes.legend(fontsize=8)
+    figure.legend(fontsize=8, loc="outside lower center")
     _save(figure, path)
     return said
 

@@ -7,8 +7,12 @@ from pathlib import Path
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.ticker import FormatStrFormatter, LogLocator, NullLocator
 
 from experiments.reproduction import Case
+
+NAMED = 4
+"""Points that a picture names: those furthest off."""
 
 
 def scatter(path: Path, cases: Sequence[Case], title: str) -> str:
@@ -19,14 +23,30 @@ def scatter(path: Path, cases: Sequence[Case], title: str) -> str:
     axes = figure.add_subplot()
     low, high = 0.9 * min(measured.min(), ours.min()), 1.1 * max(measured.max(), ours.max())
     ends = np.array([low, high])
-    axes.loglog(ends, ends, color="gray", linewidth=1)
-    for factor in (0.8, 1.2):
-        axes.loglog(ends, factor * ends, color="lightgray", linewidth=0.8, linestyle="--")
+    axes.loglog(ends, ends, color="gray", linewidth=1, label="equal")
+    for factor, label in ((0.8, "20 % off"), (1.2, None)):
+        line = {"color": "silver", "linewidth": 0.8, "linestyle": "--"}
+        axes.loglog(ends, factor * ends, label=label, **line)
     axes.loglog(measured, ours, "o", markersize=4)
-    for case, x, y in zip(cases, measured, ours, strict=True):
-        if abs(y / x - 1) > 0.15:
-            axes.annotate(case.case, (x, y), fontsize=6, xytext=(3, 3), textcoords="offset points")
-    axes.set(title=title, xlabel="measured", ylabel="ours", xlim=ends, ylim=ends)
+    off = np.abs(ours / measured - 1)
+    for k in np.argsort(-off)[:NAMED]:
+        text = f"{cases[k].case} {100 * (ours[k] / measured[k] - 1):+.0f} %"
+        left = measured[k] < np.sqrt(low * high)
+        axes.annotate(
+            text,
+            (measured[k], ours[k]),
+            fontsize=6,
+            xytext=(5, -2) if left else (-5, -2),
+            textcoords="offset points",
+            ha="left" if left else "right",
+        )
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_locator(LogLocator(subs=(1, 1.5, 2, 3, 5, 7)))
+        axis.set_major_formatter(FormatStrFormatter("%g"))
+        axis.set_minor_locator(NullLocator())
+    unit = cases[0].unit
+    axes.set(title=title, xlabel=f"measured, {unit}", ylabel=f"ours, {unit}", xlim=ends, ylim=ends)
+    axes.legend(fontsize=7, loc="upper left")
     axes.title.set_fontsize(9)
     figure.savefig(path, dpi=150)
     return path.name
@@ -39,7 +59,7 @@ def curve(path: Path, cases: Sequence[Case], title: str, unit: str) -> str:
     axes = figure.add_subplot()
     axes.semilogx(size, [case.reference or 0.0 for case in cases], "o-", markersize=3)
     axes.semilogx(size, [case.ours for case in cases], "s--", markersize=3)
-    axes.legend(["measured", "ours"])
+    axes.legend(["measured", "ours"], loc="upper left")
     axes.set(title=title, xlabel="buffer, kB", ylabel=unit)
     figure.savefig(path, dpi=150)
     return path.name

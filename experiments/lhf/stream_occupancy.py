@@ -147,7 +147,7 @@ def stream_occupancy(out: Path, quick: bool) -> Figure:
                 f" {len(listed)} occupancies; knee {abs(at - mine)} steps apart, lines' meeting {apart:.1f}"
             )
         axes.set(xlabel="occupancy, %", ylabel="GB/s", title=f"{gpu}: bandwidth against occupancy")
-        axes.legend(fontsize=7)
+        axes.legend(fontsize=7, loc="lower right")
         path = out / f"stream-{gpu}.png"
         picture.savefig(path, dpi=150)
         pictures.append(path.name)

@@ -324,7 +324,7 @@ def _draw(path: Path, curves: dict[tuple[str, str], list[tuple[int, float]]], ti
     from matplotlib.figure import Figure as Picture
     from matplotlib.ticker import LogFormatter
 
-    picture = Picture(figsize=(7, 4.2), layout="constrained")
+    picture = Picture(figsize=(9, 4.2), layout="constrained")
     axes = picture.add_subplot()
     styles = {"paper print": ":", "paper": "--", "simulated": "-"}
     names: Sequence[str] = list(dict.fromkeys(name for name, _ in curves))
@@ -341,7 +341,7 @@ def _draw(path: Path, curves: dict[tuple[str, str], list[tuple[int, float]]], ti
     for ticks in (axes.yaxis.set_major_formatter, axes.yaxis.set_minor_formatter):
         ticks(LogFormatter(labelOnlyBase=False, minor_thresholds=(2, 1)))
     axes.set_title(title, fontsize=10)
-    axes.legend(fontsize=7, handlelength=4)
+    picture.legend(fontsize=7, handlelength=4, loc="outside right center")
     axes.grid(alpha=0.3)
     picture.savefig(path, dpi=150)
     return path.name

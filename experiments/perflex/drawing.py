@@ -52,7 +52,7 @@ def variants(path: Path, evaluation: Evaluation) -> str:
         panel.set_title(f"{model}: {evaluation.mean_error(model):.1%}", fontsize=9)
         panel.set_xlabel(evaluation.application.size)
     panels[0].set_ylabel("ms; circles measured, crosses predicted")
-    panels[0].legend(fontsize=7)
+    panels[0].legend(fontsize=7, loc="upper left")
     figure.savefig(path, dpi=130)
     return path.name
 
@@ -91,7 +91,7 @@ def lines(
         axes.axhspan(*band, color="#dddddd", lw=0, label="paper")
     axes.set(title=title, xlabel=xlabel, ylabel=ylabel)
     axes.title.set_fontsize(10)
-    axes.legend(fontsize=8)
+    figure.legend(fontsize=8, loc="outside lower center", ncols=2)
     figure.savefig(path, dpi=150)
     return path.name
 
@@ -109,7 +109,7 @@ def bars(path: Path, groups: Mapping[str, Mapping[str, float]], title: str, ylab
     axes.set_xticks(np.arange(len(groups)), list(groups), fontsize=8)
     axes.set(title=title, ylabel=ylabel)
     axes.title.set_fontsize(10)
-    axes.legend(fontsize=8)
+    figure.legend(fontsize=8, loc="outside lower center", ncols=2)
     figure.savefig(path, dpi=150)
     return path.name
 

@@ -83,7 +83,7 @@ def convergence(path: Path, sigma: Floats, settled: int, barely: int) -> str:
                 said, (n, 0.02), xycoords=("data", "axes fraction"), fontsize=7, rotation=90
             )
     axes.set(xlabel="trials", ylabel="sigma of the L2 load hit ratio, points", ylim=(0, None))
-    axes.legend(frameon=False, fontsize=8)
+    figure.legend(frameon=False, fontsize=8, loc="outside upper center", ncols=3)
     figure.savefig(path, dpi=150)
     return path.name
 
@@ -218,7 +218,7 @@ def latency_densities(path: Path, samples: Mapping[str, Mapping[str, Floats]]) -
             axes.axvline(values.mean(), color=colour, lw=1)
         axes.set(xlabel="main-memory latency, ns", ylabel="part of the requests")
         axes.set_title(machine, fontsize=9)
-        axes.legend(frameon=False, fontsize=8)
+        axes.legend(frameon=False, fontsize=8, loc="upper right")
     figure.savefig(path, dpi=150)
     return path.name
 
@@ -329,6 +329,7 @@ def snapshot_sizes(path: Path, studies: Sequence[Study]) -> str:
         line[0].set_ylabel(study.kernel, fontsize=8)
     for axes in grid[-1]:
         axes.set_xlabel("waves of resident groups", fontsize=8)
-    grid[0][0].legend(frameon=False, fontsize=7)
+    drawn = grid[0][0].get_legend_handles_labels()
+    figure.legend(*drawn, frameon=False, fontsize=8, loc="outside upper center", ncols=4)
     figure.savefig(path, dpi=130)
     return path.name

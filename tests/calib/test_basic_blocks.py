@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import tracegen
@@ -161,7 +161,6 @@ def steps_of(depth: int) -> st.SearchStrategy[list[Any]]:
 BLOCKS = tuple(Block(operations={"fp32_fma": k + 1.0}) for k in range(4))
 
 
-@settings(deadline=None)
 @given(steps=steps_of(2))
 def test_pairs_are_those_of_the_list(steps: list[Any]) -> None:
     found = Program(blocks=BLOCKS, steps=tuple(steps))
@@ -172,13 +171,11 @@ def test_pairs_are_those_of_the_list(steps: list[Any]) -> None:
     assert found.occurrences() == dict(Counter(order))
 
 
-@settings(deadline=None)
 @given(steps=steps_of(2))
 def test_folding_keeps_the_order(steps: list[Any]) -> None:
     assert listed(make_program(list(BLOCKS), steps).steps) == listed(steps)
 
 
-@settings(deadline=None)
 @given(steps=steps_of(2))
 def test_finding_loops_in_a_list_keeps_how_often_each_block_runs(steps: list[Any]) -> None:
     """Turns that differ in how often a loop inside them runs become one turn with the mean."""
@@ -192,7 +189,6 @@ def test_loops_are_found_in_a_list() -> None:
     assert fold([0, 0, 0, 1, 0, 0, 1]) == [Repeat((Repeat((0,), 2.5), 1), 2)]
 
 
-@settings(deadline=None)
 @given(steps=steps_of(2), most=st.integers(1, 5))
 def test_what_unrolling_cuts_is_what_is_missing(steps: list[Any], most: int) -> None:
     order, cut = Program(blocks=BLOCKS, steps=tuple(steps)).unrolled(most)

@@ -89,7 +89,7 @@ def sets(draw: Any) -> str:
     return f"[n] -> {{ [{', '.join(dims)}] : {' and '.join(parts)} }}"
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(sets())
 def test_any_set_is_counted_right_or_refused(text: str) -> None:
     try:
@@ -118,7 +118,7 @@ def test_unbounded_and_too_hard_sets_are_refused() -> None:
         counted("[n] -> { [i, j] : 0 <= i, j < n and exists k : 7k <= 5i + 3j <= 7k + 1 }")
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(st.integers(-9, 9), st.integers(-9, 9), st.integers(1, 12), st.integers(-50, 50))
 def test_floors_are_normalised_without_changing_their_value(
     slope: int, shift: int, denominator: int, n: int

@@ -122,7 +122,7 @@ def test_a_bend_takes_the_first_arguments_side() -> None:
 
 
 @given(st.floats(1e-3, 1e3), st.floats(1e-3, 1e3), st.floats(0, 50))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_overlap_lies_between_mean_and_maximum(a: float, b: float, edge: float) -> None:
     value = float(
         ex.evaluate(ex.parse("overlap(f_a, f_b, f_e)"), {"f_a": a, "f_b": b, "f_e": edge})

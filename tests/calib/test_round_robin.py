@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from calib.latency_hiding import cyclic
@@ -34,7 +34,6 @@ def programs(draw: st.DrawFn) -> dict[str, Any]:
     }
 
 
-@settings(deadline=None)
 @given(program=programs(), cores=st.integers(1, 3))
 def test_the_compiled_run_is_the_readable_one(program: dict[str, Any], cores: int) -> None:
     one, other = events(**program, cores=cores), readable(**program, cores=cores)
@@ -106,7 +105,6 @@ def test_bandwidth_binds() -> None:
     assert found == pytest.approx(16 * 30, abs=100 / rounds + 1)
 
 
-@settings(deadline=None)
 @given(program=programs())
 def test_what_holds_of_every_run(program: dict[str, Any]) -> None:
     found = run(program)
@@ -139,7 +137,6 @@ def test_what_holds_of_every_run(program: dict[str, Any]) -> None:
     assert found.end_cycles >= total * ways.sum(axis=0).max() - 1e-9
 
 
-@settings(deadline=None)
 @given(program=programs())
 def test_the_core_idles_only_when_nobody_can_go_on(program: dict[str, Any]) -> None:
     program = {**program, "barrier": [False] * len(np.array(program["barrier"]))}

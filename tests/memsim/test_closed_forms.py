@@ -196,7 +196,7 @@ def stack_distances(lines: Sequence[int]) -> list[int | None]:
     return found
 
 
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=40, derandomize=True)
 @given(st.lists(st.integers(0, 12), min_size=1, max_size=60))
 def test_fully_associative_lru_is_stack_distance(lines: list[int]) -> None:
     distances = stack_distances(lines)
@@ -620,7 +620,6 @@ def test_staggered_groups_follow_one_another() -> None:
 
 @settings(
     max_examples=150,
-    deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
@@ -655,7 +654,7 @@ def test_bytes_are_conserved(case: tuple[Trace, Machine, dict[str, Any], int]) -
             assert result.dram_read_bytes % cache.sector_bytes == 0
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60, derandomize=True)
 @given(cases(), st.integers(0, 5))
 def test_a_trial_depends_on_seed_and_number_alone(
     case: tuple[Trace, Machine, dict[str, Any], int], before: int

@@ -50,7 +50,6 @@ def sequences(draw: st.DrawFn) -> tuple[Launches, Machine, dict[str, Any], int]:
 
 @settings(
     max_examples=150,
-    deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )

@@ -303,7 +303,7 @@ def test_no_machine_at_all(text: str, message: str) -> None:
     n_removed=st.integers(0, 30),
     inserted=st.text("0123456789.-[]{}=\"'\\\n abcnilvxyz_", max_size=6),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_any_damage_is_told_in_one_line(position: int, n_removed: int, inserted: str) -> None:
     text = V100[:position] + inserted + V100[position + n_removed :]
     message = None

@@ -111,7 +111,7 @@ def small_trace(**changes: Any) -> Trace:
 
 
 @given(trace=traces())
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 def test_round_trip(trace: Trace, tmp_path_factory: pytest.TempPathFactory) -> None:
     path = tmp_path_factory.getbasetemp() / "round.trace"
     write_trace(trace, path)
@@ -147,7 +147,7 @@ def test_columns_are_read_only_views_of_the_map(tmp_path: Path) -> None:
 
 
 @given(data=st.data())
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 def test_damage_is_found_or_harmless(
     data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -77,7 +77,6 @@ def compare(trace: Trace, on: Machine, seed: int, trial: int, options: dict[str,
 
 @settings(
     max_examples=400,
-    deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )

@@ -32,7 +32,7 @@ def agree(rng: Random, oclgrind: Oclgrind) -> None:
         np.testing.assert_array_equal(values, run.outputs[name], err_msg=workload.source)
 
 
-@settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=6, suppress_health_check=list(HealthCheck))
 @given(rng=st.randoms(use_true_random=False))
 def test_random_kernel(rng: Random, oclgrind: Oclgrind) -> None:
     agree(rng, oclgrind)

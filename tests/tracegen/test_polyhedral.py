@@ -184,7 +184,7 @@ def test_the_budget_cuts_at_the_same_group(context: Any, monkeypatch: pytest.Mon
     assert_equal(walked, tracegen.trace(stream.copy(1_000_000), machine, context=context))
 
 
-@settings(max_examples=3, deadline=None)
+@settings(max_examples=3)
 @given(seed=st.integers(0, 2**32))
 def test_random_kernels(context: Any, seed: int) -> None:
     check_random(context, seed)
@@ -192,7 +192,7 @@ def test_random_kernels(context: Any, seed: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=250)
 @given(seed=st.integers(0, 2**32))
 def test_many_random_kernels(context: Any, seed: int) -> None:
     check_random(context, seed)

@@ -188,7 +188,6 @@ def test_what_is_nobodys_trace(tmp_path: Path) -> None:
 
 FUZZED = settings(
     max_examples=150,
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 EDITS = st.lists(

@@ -105,9 +105,7 @@ def lane_traces(draw: st.DrawFn) -> Trace:
 _folders = itertools.count()
 
 
-@settings(
-    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(trace=lane_traces())
 def test_any_lanes_come_back(tmp_path: Path, trace: Trace) -> None:
     found = assert_round_trip(trace, tmp_path / str(next(_folders)))

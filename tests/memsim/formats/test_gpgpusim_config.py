@@ -281,7 +281,6 @@ def test_the_last_of_two_counts() -> None:
 
 @settings(
     max_examples=150,
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(

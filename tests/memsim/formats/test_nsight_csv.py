@@ -148,7 +148,6 @@ def test_many_columns_and_counters_are_refused(tmp_path: Path) -> None:
 
 FUZZED = settings(
     max_examples=80,
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 EDITS = st.lists(

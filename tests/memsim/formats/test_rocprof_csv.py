@@ -82,7 +82,6 @@ def test_the_culprit_is_named(tmp_path: Path, good: str, old: str, new: str, mes
 @pytest.mark.parametrize("good", [V1, V2, V3])
 @settings(
     max_examples=80,
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(
