@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from calib.probes.bench import PAGE_BYTES, Bench
-from calib.probes.change_points import Edge, Plateau, edge, plateaus
+from calib.probes.change_points import LEAST_RISE, Edge, Plateau, edge, plateaus, with_shelves
 from calib.probes.outcome import (
     Curve,
     Finding,
@@ -23,7 +23,7 @@ from calib.probes.outcome import (
     interval_of,
     lower_end,
 )
-from calib.probes.random_pages import extra_latencies, half_rise, roundest
+from calib.probes.random_pages import half_rise, page_latencies, roundest
 from calib.probes.traffic import missing_part
 
 FIRST_BYTES = 4096
@@ -38,9 +38,9 @@ SHARP = 1.35
 STEEP = 2.0
 """No sharp edge is looked for where the sweep takes longer than this to come to the next plateau."""
 MOST_ASTRAY = 0.1
-MOST_AGREE = 0.8
-"""Of the redraws of random pages, how many must tell the same size."""
 """Of the points around a sharp edge, how many may lie on the wrong side."""
+LEAST_AGREE = 0.9
+"""Of the redraws of random pages, how many must tell the same size."""
 UNPROVEN_RISE = 2.0
 """A rise without an edge is a level's end from this factor on; below, translation's or sharing's."""
 
@@ -101,8 +101,7 @@ def hierarchy(bench: Bench, book: Notebook, most_bytes: int) -> Hierarchy:
     Raises Unclear where the latency has no plateau.
     """
     sizes, repeats = sweep(bench, most_bytes)
-    least = np.minimum.accumulate(repeats.min(axis=1)[::-1])[::-1]  # larger sets are never faster
-    found = plateaus(sizes, least)
+    found = _plateaus(sizes, repeats.min(axis=1))
     if not found:
         raise Unclear("the latency has no plateau")
     levels: list[Level] = []
@@ -152,6 +151,21 @@ def hierarchy(bench: Bench, book: Notebook, most_bytes: int) -> Hierarchy:
         ),
     )
     return Hierarchy(levels=tuple(levels), memory_ns=memory)
+
+
+def _plateaus(sizes: Floats, own: Floats) -> list[Plateau]:
+    """Plateaus and shelves of a sweep whose points' least repeats are `own`.
+
+    Larger sets are never faster, so a point counts as its least or that of a larger set. Where one
+    large set was fast for once, those before it only look like a plateau: most of a plateau's points
+    must have been as fast themselves.
+    """
+    least = np.minimum.accumulate(own[::-1])[::-1]
+    return [
+        each
+        for each in with_shelves(sizes, least, plateaus(sizes, least))
+        if np.median(own[each.first : each.last + 1]) <= LEAST_RISE * each.level
+    ]
 
 
 def _mark(number: int, level: Level) -> tuple[float, str]:
@@ -278,10 +292,10 @@ def _random_pages(
     that are as round. rise_ns : to the next level's latency"""
     sizes = np.round(np.geomspace(start, min(14 * start, bench.bytes / 2), 32) / PAGE_BYTES)
     sizes = np.unique(sizes) * PAGE_BYTES
-    extra = extra_latencies(bench, sizes, bench.stride_bytes, inner_bytes)
+    latency_ns = page_latencies(bench, sizes, bench.stride_bytes, inner_bytes)
     try:
-        found = half_rise(sizes, extra, expected_ns=rise_ns)
-        if found.agreeing < MOST_AGREE:
+        found = half_rise(sizes, latency_ns, expected_ns=rise_ns)
+        if found.agreeing < LEAST_AGREE:
             interval = f"{_size(found.low_bytes)} to {_size(found.high_bytes)}"
             raise Unclear(
                 f"it may be anything from {interval}, and which round size it is depends on the pages"

@@ -12,6 +12,7 @@ widened to the cell of the grid.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,6 +24,11 @@ LEAST_RISE = 1.25
 FIVE_SIGMA = 5.0
 LEAST_STEP = 0.04
 """What a point must lie above its plateau, of that: what clocks and neighbours make of it."""
+SHELF_OCTAVES = 1.0
+MOST_SHELF_SLOPE = 0.35
+"""Of log latency against log size, over SHELF_OCTAVES."""
+STEEPER = 2.0
+"""Before a shelf and behind it the curve is so many times as steep."""
 PART_OF_RISE = 0.1
 """A point is off its plateau where it lies this part of the rise to the next one above it."""
 
@@ -96,10 +102,50 @@ def plateaus(x: Floats, y: Floats, least_octaves: float = 0.75) -> list[Plateau]
     return found
 
 
+def with_shelves(x: Floats, y: Floats, found: list[Plateau]) -> list[Plateau]:
+    """The plateaus, and between two of them the shelf, if there is one, where the curve rises least.
+
+    A level that scattered pages fill unevenly, or that others use as well, has no flat stretch: the end
+    of the level above runs into its own. It shows as a slope that is half of those beside it.
+    """
+    log_x, log_y = np.log2(x), np.log2(y)
+    filled = found[:1]
+    for below, above in itertools.pairwise(found):
+        shelf = _shelf(log_x, log_y, below, above)
+        filled += [above] if shelf is None else [shelf, above]
+    return filled
+
+
+def _shelf(log_x: Floats, log_y: Floats, below: Plateau, above: Plateau) -> Plateau | None:
+    low, high = np.log2(below.level * LEAST_RISE), np.log2(above.level / LEAST_RISE)
+    slopes, shelves = [], []
+    for first in range(below.last, above.first):
+        last = int(np.searchsorted(log_x, log_x[first] + SHELF_OCTAVES, side="right")) - 1
+        if last >= above.first:
+            break
+        part = slice(first, last + 1)
+        slope = float(np.polyfit(log_x[part], log_y[part], 1)[0])
+        slopes.append(slope)
+        level = float(np.median(log_y[part]))
+        if low <= level <= high:
+            shelves.append((slope, first, last, level))
+    if not shelves:
+        return None
+    slope, first, last, level = min(shelves)
+    before = max(slopes[: first - below.last + 1])
+    behind = float(log_y[above.first] - log_y[last]) / float(log_x[above.first] - log_x[last])
+    if slope > MOST_SHELF_SLOPE or min(before, behind) < max(STEEPER * slope, MOST_SHELF_SLOPE):
+        return None
+    near = np.flatnonzero(np.abs(log_y - level) <= 0.5 * np.log2(LEAST_RISE))
+    near = near[(near > below.last) & (near < above.first)]
+    return Plateau(first=int(near[0]), last=int(near[-1]), level=float(2**level))
+
+
 def edge(
     x: Floats, repeats: Floats, low_level: float, high_level: float, n_flat: int = 0
 ) -> Edge | None:
-    """Where (n_x, n_repeat) latencies leave low_level on the way to high_level; None where never.
+    """Where (n_x, n_repeat) latencies leave low_level on the way to high_level; None where never, or
+    where the first points are not on low_level or too noisy to tell.
 
     n_flat : so many first points lie on the plateau: their median is its level there, and their
         spread says how far off it a point must be; 0: PART_OF_RISE
@@ -112,7 +158,8 @@ def edge(
         middle_of_flat = float(np.median(flat))
         spread = 1.48 * float(np.median(np.abs(flat - middle_of_flat)))
         threshold = middle_of_flat + max(FIVE_SIGMA * spread, LEAST_STEP * middle_of_flat)
-        if threshold >= upper:
+        # Where others use the level as well, the first points are off their plateau already.
+        if middle_of_flat > LEAST_RISE * low_level or threshold > 0.5 * (low_level + high_level):
             return None
 
     def last_within(least: Floats) -> int:

@@ -180,11 +180,15 @@ def ways(
     line: int,
     hit_ns: float,
     miss_ns: float,
+    above_ns: float = 0.0,
 ) -> Finding:
     """Lines of one set that fit: n lines, a capacity apart, lie in one set of any cache whose index is
     linear; the last n that all hit is the number of ways. A way apart they must do the same.
 
-    Raises Unclear where they do not (the index is hashed), or where the buffer is too small.
+    above_ns : latency of the level above, 0 for the first. Lines of one set here are of one set there, too
+
+    Raises Unclear where they do not (the index is hashed), where the buffer is too small, or where the
+    level above holds as many.
     """
     spacing = int(size_bytes)
     most = min(MOST_WAYS, bench.bytes // spacing)
@@ -227,6 +231,11 @@ def ways(
     if found * line >= spacing:
         raise Unclear(
             f"{found} lines a capacity apart fit, all that it holds: fully associative, or hashed"
+        )
+    if least[found - 1] < 0.5 * (above_ns + hit_ns):
+        raise Unclear(
+            f"{found} lines {spacing} bytes apart all hit the level above: {name} has no more ways than"
+            " that, and what it has is hidden"
         )
     each_time = np.median([last_fitting(table[:, r]) for r in range(table.shape[1])])
     if abs(each_time - found) > 0.1 * found:

@@ -27,8 +27,8 @@ from calib.probes.outcome import Floats, Unclear, interval_of
 
 LATEST, EARLIEST = 1.4, 0.8
 """Of the capacity, where half of the lines may miss."""
-MOST_SLOPE, HIDDEN_SLOPE = 0.15, 0.3
-"""Of the height, what the curve may rise where it should be flat; where a hidden level follows."""
+MOST_SLOPE = 0.15
+"""Of the height, what the curve may rise where it should be flat."""
 LIKE_EXPECTED, NEAR = math.log(2), math.log(1.5)
 _DRAWS = 100
 
@@ -54,7 +54,7 @@ class HalfRise:
         return _roundest_of(self.at_bytes)
 
 
-def extra_latencies(
+def page_latencies(
     bench: Bench,
     sizes: Floats,
     line_bytes: int,
@@ -62,7 +62,7 @@ def extra_latencies(
     draws: int = 24,
     seconds: float = 30.0,
 ) -> Floats:
-    """(n_size, n_draw) ns that full pages cost beyond sparse ones; a draw is a choice of pages.
+    """(2, n_size, n_draw) ns a step through full pages and through sparse ones; a draw chooses pages.
 
     above_bytes : capacity of the cache above, which the sparse ring overruns four times
     After four draws none begins later than `seconds`.
@@ -74,7 +74,7 @@ def extra_latencies(
     while len(found) < draws:  # outermost, so that a disturbance spoils one draw of each size
         if len(found) >= 4 and bench.clock() - begun > seconds:
             break
-        row = np.empty(len(sizes))
+        row = np.empty((2, len(sizes)))
         for i in bench.rng.permutation(len(sizes)):
             size = sizes[i]
             pages = bench.rng.choice(n_all, int(size) // PAGE_BYTES, replace=False)
@@ -86,38 +86,33 @@ def extra_latencies(
                 bench.rng.permutation(ring.reshape(-1)) // WORD_BYTES + word
                 for word, ring in enumerate((full, sparse))
             ]
-            one, other = bench.chases_ns(rings, repeats=3).min(axis=1)
-            row[i] = one - other
+            row[:, i] = bench.chases_ns(rings, repeats=3).min(axis=1)
         found.append(row)
-    return np.stack(found, axis=1)
+    return np.stack(found, axis=2)
 
 
 def half_rise(
-    sizes: Floats, extra_ns: Floats, seed: int = 0, expected_ns: float | None = None
+    sizes: Floats, latency_ns: Floats, seed: int = 0, expected_ns: float | None = None
 ) -> HalfRise:
-    """Where (n_size, n_draw) extra latencies have risen half of the way to their plateau.
+    """Where what full pages cost beyond sparse ones has risen half of the way to its plateau.
+
+    latency_ns : (2, n_size, n_draw) of full and of sparse pages
 
     expected_ns : about how high it lies, where that is known: another level's rise may follow before
         the curve is flat
 
     Raises Unclear where they do not rise to one within the sizes.
     """
-    curve = _quiet(extra_ns)
-    most_slope = MOST_SLOPE
+    curve = _extra(latency_ns)
     at, height = _crossing(sizes, curve, expected_ns)
-    if not math.isfinite(at) and expected_ns is not None:
-        # Nothing is so high: a level that the chase did not tell apart lies in between, whose own rise
-        # begins before this one's ends.
-        expected_ns, most_slope = None, HIDDEN_SLOPE
-        at, height = _crossing(sizes, curve, expected_ns, most_slope)
     if not math.isfinite(at):
         raise Unclear("the latency of random pages does not rise to a plateau")
     rng = np.random.default_rng(seed)
     again = []
     for _ in range(_DRAWS):
-        draw = rng.integers(0, extra_ns.shape[1], extra_ns.shape)
-        drawn = _quiet(np.take_along_axis(extra_ns, draw, axis=1))
-        again.append(_crossing(sizes, drawn, expected_ns, most_slope)[0])
+        draw = rng.integers(0, latency_ns.shape[2], latency_ns.shape)
+        drawn = _extra(np.take_along_axis(latency_ns, draw, axis=2))
+        again.append(_crossing(sizes, drawn, expected_ns)[0])
     finite = np.array(again)[np.isfinite(again)]
     if len(finite) < _DRAWS / 2:
         raise Unclear("where the latency of random pages rises depends on the draw")
@@ -153,14 +148,17 @@ def roundest(low: float, high: float, near: float, unit: int = 1024) -> int:
     return int(best[np.argmin(np.abs(np.log(best * unit / near)))]) * unit
 
 
-def _quiet(extra_ns: Floats) -> Floats:
-    """(n_size,) lowest tenth of the draws: what disturbs a ring mostly makes it slower."""
-    return np.asarray(np.quantile(extra_ns, 0.1, axis=1))
+def _extra(latency_ns: Floats) -> Floats:
+    """(n_size,) what full pages cost beyond sparse ones, of each the lowest tenth of its draws.
+
+    What disturbs a ring makes it slower. The least differences would be those of disturbed sparse
+    rings.
+    """
+    full, sparse = np.quantile(latency_ns, 0.1, axis=2)
+    return np.asarray(full - sparse)
 
 
-def _crossing(
-    sizes: Floats, curve: Floats, expected_ns: float | None, most_slope: float = MOST_SLOPE
-) -> tuple[float, float]:
+def _crossing(sizes: Floats, curve: Floats, expected_ns: float | None) -> tuple[float, float]:
     """(size where half the height is reached, height): height is what 1.7 to 2.5 times that size cost, or
     the one expected, if what they cost comes near it.
 
@@ -173,11 +171,11 @@ def _crossing(
         if len(behind) >= 3 and abs(math.log(max(np.median(behind), 1e-9) / expected_ns)) < NEAR:
             return at, expected_ns
     best = math.nan, math.nan
-    flattest = most_slope
+    flattest = MOST_SLOPE
     tried = np.geomspace(sizes[0], sizes[-1] / 1.7, 60)
     before = 0.0
     for at in tried:
-        found, height, slope = _half_of(sizes, curve, float(at), most_slope > MOST_SLOPE)
+        found, height, slope = _half_of(sizes, curve, float(at))
         off = math.log(found / at) if found > 0 else math.nan
         like = expected_ns is None or abs(math.log(max(height, 1e-9) / expected_ns)) < LIKE_EXPECTED
         if before > 0 >= off and slope < flattest and like:
@@ -186,7 +184,7 @@ def _crossing(
     return best
 
 
-def _half_of(sizes: Floats, curve: Floats, at: float, hidden: bool) -> tuple[float, float, float]:
+def _half_of(sizes: Floats, curve: Floats, at: float) -> tuple[float, float, float]:
     """(size where the curve comes to half its height behind `at`, height, how much it rises there)."""
     window = curve[(sizes >= 1.7 * at) & (sizes <= 2.5 * at)]
     if len(window) < 3:
@@ -194,8 +192,6 @@ def _half_of(sizes: Floats, curve: Floats, at: float, hidden: bool) -> tuple[flo
     height = float(np.median(window))
     half = len(window) // 2
     slope = abs(float(np.median(window[-half:]) - np.median(window[:half])))
-    if hidden:  # the shelf slopes, and ends where the next rise begins
-        height = float(np.median(window[-half:]))
     found = _reaches(sizes, curve, height / 2) if height > 0 else math.nan
     if not math.isfinite(found):
         return math.nan, math.nan, math.inf

@@ -143,7 +143,17 @@ class _Surveyor:
         ways = self.number(
             f"{prefix}ways",
             f"{name} ways",
-            partial(geometry.ways, bench, book, name, size.value, line_bytes, own_ns, below_ns),
+            partial(
+                geometry.ways,
+                bench,
+                book,
+                name,
+                size.value,
+                line_bytes,
+                own_ns,
+                below_ns,
+                self.latency_above(name),
+            ),
         )
         if ways is not None:
             self.probe(
@@ -160,15 +170,24 @@ class _Surveyor:
                 ),
             )
 
+    def latency_above(self, name: str) -> float:
+        """Nanoseconds; 0 where nothing is."""
+        number = int(name[1:]) - 1
+        assert self.hierarchy is not None
+        return self.hierarchy.levels[number - 1].latency_ns.value if number else 0.0
+
     def held_above(self, name: str) -> tuple[float, bool]:
-        """Bytes that the level above holds, and whether data that come round are surely forgotten there."""
+        """Bytes that the level above holds at most, and whether data that come round are surely forgotten.
+
+        A level that replaces at random has no edge, and its latency begins to rise before it is full.
+        """
         number = int(name[1:]) - 1
         if number == 0:
             return 0.0, True
         assert self.hierarchy is not None
         level = self.hierarchy.levels[number - 1]
         policy = self.book.words.get(f"L{number} replacement", ("unknown", ""))[0]
-        held = level.size_bytes.value if level.size_bytes else level.edge_bytes
+        held = level.size_bytes.value if level.size_bytes else 2 * level.edge_bytes
         return held, policy in ("lru", "fifo")
 
     def first_level(self, level: Level, region: float, below_ns: float) -> None:

@@ -12,7 +12,7 @@ from scipy.stats import binom
 
 from calib.probes.bench import WORD_BYTES, Bench
 from calib.probes.capacity import is_sharp
-from calib.probes.change_points import edge, pieces, plateaus
+from calib.probes.change_points import edge, pieces, plateaus, with_shelves
 from calib.probes.chart import chart
 from calib.probes.launches import MOST_OFF, staircase
 from calib.probes.outcome import Curve, Unclear, lower_end, resampled_least
@@ -27,6 +27,11 @@ ROUNDS = 9
 def noisy(curve: np.ndarray, rng: np.random.Generator, rounds: int = ROUNDS) -> np.ndarray:
     """Rounds of a curve: noise only ever adds."""
     return curve[:, None] * (1 + rng.exponential(0.03, (len(curve), rounds)))
+
+
+def alone(full: np.ndarray) -> np.ndarray:
+    """Latencies of full pages, beside sparse ones that cost nothing."""
+    return np.stack([full, np.zeros_like(full)])
 
 
 def steps(x: np.ndarray, *parts: tuple[float, float]) -> np.ndarray:
@@ -105,6 +110,48 @@ def test_scattered_points_are_no_sharp_edge() -> None:
     assert found is None or not is_sharp(found)
 
 
+def test_a_level_that_others_fill_has_no_sharp_edge() -> None:
+    """Latencies anywhere between two plateaus, 14 and 130 ns, before all are slow: no end of a level."""
+    rng = np.random.default_rng(12)
+    x = np.linspace(80, 180, 48)
+    repeats = rng.uniform(115, 140, (48, 12))
+    repeats[x < 120] = rng.uniform(18, 130, (int(np.sum(x < 120)), 12))
+    assert edge(x, repeats, 14.0, 130.0, n_flat=6) is None
+
+
+def tall(x: np.ndarray, ends: tuple[float, float, float]) -> np.ndarray:
+    """Latency of three levels and memory, whose ends lie so many octaves behind their capacities."""
+    sizes, levels = (32 << 10, 512 << 10, 6 << 20), (1.4, 4.1, 14.0, 140.0)
+    log = np.full(len(x), np.log(levels[0]))
+    for size, width, low, high in zip(sizes, ends, levels, levels[1:], strict=False):
+        part = np.clip(np.log2(x / size) / width, 0, 1) if width else x > size
+        log += part * np.log(high / low)
+    return np.exp(log)
+
+
+def test_a_shelf_is_a_level_without_a_flat_stretch() -> None:
+    """The second level ends over three octaves, and the third begins to before it is reached."""
+    rng = np.random.default_rng(13)
+    curve = tall(X, (0.0, 2.5, 0.6)) * (X / X[0]) ** 0.03
+    least = noisy(curve, rng).min(axis=1)
+    flat = plateaus(X, least, least_octaves=2.0)
+    filled = with_shelves(X, least, flat)
+    assert [round(p.level) for p in flat if 8 < p.level < 30] == []
+    (shelf,) = [p for p in filled if p not in flat]
+    assert 11 < shelf.level < 19
+    assert 2 << 20 < X[shelf.first] < X[shelf.last] < 9 << 20
+
+
+@pytest.mark.parametrize("slope", [0.3, 0.9, 2.0])
+def test_a_straight_rise_has_no_shelf(slope: float) -> None:
+    """The negative control."""
+    rng = np.random.default_rng(14)
+    rise = np.clip(np.log2(X / (32 << 10)) * slope, 0, np.log2(100))
+    least = noisy(1.4 * 2**rise, rng).min(axis=1)
+    found = plateaus(X, least)
+    assert with_shelves(X, least, found) == found
+
+
 @pytest.mark.parametrize(("ways", "colours"), [(4, 64), (8, 32), (16, 16), (8, 128), (16, 64)])
 def test_capacity_of_random_pages_follows_the_binomial_law(ways: int, colours: int) -> None:
     rng = np.random.default_rng(ways * colours)
@@ -113,7 +160,7 @@ def test_capacity_of_random_pages_follows_the_binomial_law(ways: int, colours: i
     pages = sizes / PAGE_BYTES
     extra = 10.0 * binom.sf(ways - 1, pages - 1, 1 / colours)
     draws = extra[:, None] + rng.exponential(0.3, (len(sizes), 24))
-    found = half_rise(sizes, draws)
+    found = half_rise(sizes, alone(draws))
     assert found.low_bytes <= capacity <= found.high_bytes
     assert found.roundest_bytes == capacity
 
@@ -128,7 +175,7 @@ def test_random_pages_without_a_step_tell_nothing(shape: str) -> None:
         "noise": rng.exponential(5.0, 32),
     }[shape]
     with pytest.raises(Unclear):
-        half_rise(sizes, curve[:, None] + rng.exponential(0.1, (32, 24)))
+        half_rise(sizes, alone(curve[:, None] + rng.exponential(0.1, (32, 24))))
 
 
 def test_of_two_rises_the_expected_one_counts() -> None:
@@ -139,9 +186,9 @@ def test_of_two_rises_the_expected_one_counts() -> None:
     first = 14.0 * binom.sf(7, pages - 1, 1 / 16)
     extra = first + 81.0 * binom.sf(15, pages - 1, 1 / 32)
     draws = extra[:, None] + rng.exponential(0.1, (len(sizes), 24))
-    found = half_rise(sizes, draws, expected_ns=14.0)
+    found = half_rise(sizes, alone(draws), expected_ns=14.0)
     assert found.roundest_bytes == 512 << 10
-    assert half_rise(sizes, draws, expected_ns=95.0).at_bytes > 1.5 * found.at_bytes
+    assert half_rise(sizes, alone(draws), expected_ns=95.0).at_bytes > 1.5 * found.at_bytes
 
 
 def test_which_round_size_it_is_can_depend_on_the_pages() -> None:
@@ -149,22 +196,14 @@ def test_which_round_size_it_is_can_depend_on_the_pages() -> None:
     rng = np.random.default_rng(7)
     sizes = np.round(np.geomspace(0.3, 5.0, 32) * 256) * PAGE_BYTES
     risen = 10.0 * binom.sf(7, sizes / PAGE_BYTES - 1, 1 / 32)[:, None]
-    quiet = half_rise(sizes, risen + rng.exponential(0.1, (len(sizes), 24)), expected_ns=10.0)
+    quiet = half_rise(
+        sizes, alone(risen + rng.exponential(0.1, (len(sizes), 24))), expected_ns=10.0
+    )
     assert quiet.roundest_bytes == 1 << 20
     assert quiet.agreeing > 0.95
     shifted = [np.interp(sizes * scale, sizes, risen[:, 0]) for scale in np.geomspace(0.5, 2.2, 24)]
-    unsure = half_rise(sizes, np.stack(shifted, axis=1), expected_ns=10.0)
+    unsure = half_rise(sizes, alone(np.stack(shifted, axis=1)), expected_ns=10.0)
     assert unsure.agreeing < quiet.agreeing
-
-
-def test_a_hidden_level_ends_the_shelf() -> None:
-    """The chase told memory's 150 ns alone: the shelf at 10 ns, which slopes into the next rise, counts."""
-    rng = np.random.default_rng(8)
-    sizes = np.round(np.geomspace(0.3, 5.0, 32) * 256) * PAGE_BYTES
-    pages = sizes / PAGE_BYTES
-    extra = 10.0 * binom.sf(7, pages - 1, 1 / 32) + 140.0 * binom.sf(15, pages - 1, 1 / 72)
-    draws = extra[:, None] + rng.exponential(0.2, (len(sizes), 24))
-    assert half_rise(sizes, draws, expected_ns=150.0).roundest_bytes == 1 << 20
 
 
 def test_roundest_by_hand() -> None:
