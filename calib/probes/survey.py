@@ -155,7 +155,10 @@ class _Surveyor:
                 self.latency_above(name),
             ),
         )
-        if ways is not None:
+        if name != "L1":
+            why = "not told: the level above serves some visits of any order of visits to one set"
+            book.cannot_tell(f"{name} replacement", why)
+        elif ways is not None:
             self.probe(
                 f"{name} replacement",
                 partial(
