@@ -215,7 +215,9 @@ class Workers:
         if self._in_process:
             yield (task(self.plans[k], self._workspace(k), *rest) for k, rest in arguments)
             return
-        results = self._parallel(
+        # Each run has a Parallel of its own: one whose results were dropped keeps tasks that it had looked
+        # ahead at, and would run them first the next time (joblib 1.6).
+        results = self._parallel()(
             joblib.delayed(_in_folder)(task, str(self._folder / str(k)), self.handling, rest)
             for k, rest in arguments
         )
@@ -234,10 +236,14 @@ class Workers:
 
 
 @contextlib.contextmanager
-def _parallel(backend: Backend, scheduler: str | None, jobs: int) -> Iterator[Any]:
+def _parallel(
+    backend: Backend, scheduler: str | None, jobs: int
+) -> Iterator[Callable[[], joblib.Parallel]]:
+    """What makes a joblib.Parallel whose results come one by one, in order."""
+    made = functools.partial(joblib.Parallel, return_as="generator")
     if backend == "local":
         with joblib.parallel_config(backend="loky"):
-            yield joblib.Parallel(n_jobs=jobs, return_as="generator", pre_dispatch="2*n_jobs")
+            yield functools.partial(made, n_jobs=jobs, pre_dispatch="2*n_jobs")
         return
     try:
         from distributed import Client
@@ -248,7 +254,7 @@ def _parallel(backend: Backend, scheduler: str | None, jobs: int) -> Iterator[An
     except (OSError, ValueError) as error:
         raise ReplayError(f"scheduler {scheduler} does not answer: {error}") from error
     with client, joblib.parallel_config(backend="dask", client=client):
-        yield joblib.Parallel(n_jobs=-1, return_as="generator", pre_dispatch="all")
+        yield functools.partial(made, n_jobs=-1, pre_dispatch="all")
 
 
 @functools.lru_cache(maxsize=4)

@@ -15,7 +15,14 @@ from memsim.cache import ACCESSES, HITS, N_COUNTS, PENDING
 from memsim.dram import DramSample
 from memsim.errors import ReplayError
 from memsim.machine import Machine, load_machine
-from memsim.montecarlo import MIN_TRIALS_TO_STOP, Stopping, hit_ratio, run_trials
+from memsim.montecarlo import (
+    MIN_TRIALS_TO_STOP,
+    Stopping,
+    Workers,
+    hit_ratio,
+    run_trials,
+    trials_on,
+)
 from memsim.plan import Plan, load_plan, make_plan, save_plan
 from memsim.replayer import replay
 from memsim.statistics import describe
@@ -188,6 +195,21 @@ def test_ctrl_c_keeps_what_is_done(plan: Plan, expected: list[TrialResult], jobs
     )
     assert interrupted
     check_equal(found, expected[:3])
+
+
+@pytest.mark.parametrize("n", range(1, 7))
+def test_nothing_is_left_over_of_a_run_that_stopped(
+    plan: Plan, expected: list[TrialResult], n: int
+) -> None:
+    """The same workers go on with other tasks, wherever the first ones stopped."""
+    pressed = stopped_after(n)
+    with Workers([plan], jobs=2) as workers:
+        _, interrupted = trials_on(
+            workers, seed=1, trials=40, progress=lambda done, of: next(pressed)
+        )
+        assert interrupted
+        found, _ = trials_on(workers, seed=5, trials=6)
+    check_equal(found, expected)
 
 
 def test_ctrl_c_marks_the_replay() -> None:
