@@ -91,15 +91,11 @@ def page_latencies(
     return np.stack(found, axis=2)
 
 
-def half_rise(
-    sizes: Floats, latency_ns: Floats, seed: int = 0, expected_ns: float | None = None
-) -> HalfRise:
+def half_rise(sizes: Floats, latency_ns: Floats, *, expected_ns: float, seed: int = 0) -> HalfRise:
     """Where what full pages cost beyond sparse ones has risen half of the way to its plateau.
 
     latency_ns : (2, n_size, n_draw) of full and of sparse pages
-
-    expected_ns : about how high it lies, where that is known: another level's rise may follow before
-        the curve is flat
+    expected_ns : about how high it lies: another level's rise may follow before the curve is flat
 
     Raises Unclear where they do not rise to one within the sizes.
     """
@@ -158,18 +154,17 @@ def _extra(latency_ns: Floats) -> Floats:
     return np.asarray(full - sparse)
 
 
-def _crossing(sizes: Floats, curve: Floats, expected_ns: float | None) -> tuple[float, float]:
+def _crossing(sizes: Floats, curve: Floats, expected_ns: float) -> tuple[float, float]:
     """(size where half the height is reached, height): height is what 1.7 to 2.5 times that size cost, or
     the one expected, if what they cost comes near it.
 
     On a straight slope any size may be its own answer: of all that are, the one behind which the curve
     is flattest, if its height is within LIKE_EXPECTED of the one expected. NaN where none is flat.
     """
-    if expected_ns is not None:
-        at = _reaches(sizes, curve, expected_ns / 2)
-        behind = curve[(sizes >= 1.7 * at) & (sizes <= 2.5 * at)]
-        if len(behind) >= 3 and abs(math.log(max(np.median(behind), 1e-9) / expected_ns)) < NEAR:
-            return at, expected_ns
+    at = _reaches(sizes, curve, expected_ns / 2)
+    behind = curve[(sizes >= 1.7 * at) & (sizes <= 2.5 * at)]
+    if len(behind) >= 3 and abs(math.log(max(np.median(behind), 1e-9) / expected_ns)) < NEAR:
+        return at, expected_ns
     best = math.nan, math.nan
     flattest = MOST_SLOPE
     tried = np.geomspace(sizes[0], sizes[-1] / 1.7, 60)
@@ -177,7 +172,7 @@ def _crossing(sizes: Floats, curve: Floats, expected_ns: float | None) -> tuple[
     for at in tried:
         found, height, slope = _half_of(sizes, curve, float(at))
         off = math.log(found / at) if found > 0 else math.nan
-        like = expected_ns is None or abs(math.log(max(height, 1e-9) / expected_ns)) < LIKE_EXPECTED
+        like = abs(math.log(max(height, 1e-9) / expected_ns)) < LIKE_EXPECTED
         if before > 0 >= off and slope < flattest and like:
             best, flattest = (found, height), slope
         before = off

@@ -160,13 +160,14 @@ def test_capacity_of_random_pages_follows_the_binomial_law(ways: int, colours: i
     pages = sizes / PAGE_BYTES
     extra = 10.0 * binom.sf(ways - 1, pages - 1, 1 / colours)
     draws = extra[:, None] + rng.exponential(0.3, (len(sizes), 24))
-    found = half_rise(sizes, alone(draws))
+    found = half_rise(sizes, alone(draws), expected_ns=10.0)
     assert found.low_bytes <= capacity <= found.high_bytes
     assert found.roundest_bytes == capacity
 
 
 @pytest.mark.parametrize("shape", ["flat", "slope", "noise"])
-def test_random_pages_without_a_step_tell_nothing(shape: str) -> None:
+@pytest.mark.parametrize("expected_ns", [10.0, 150.0])
+def test_random_pages_without_a_step_tell_nothing(shape: str, expected_ns: float) -> None:
     rng = np.random.default_rng(5)
     sizes = np.geomspace(1e5, 1.4e6, 32)
     curve = {
@@ -175,7 +176,9 @@ def test_random_pages_without_a_step_tell_nothing(shape: str) -> None:
         "noise": rng.exponential(5.0, 32),
     }[shape]
     with pytest.raises(Unclear):
-        half_rise(sizes, alone(curve[:, None] + rng.exponential(0.1, (32, 24))))
+        half_rise(
+            sizes, alone(curve[:, None] + rng.exponential(0.1, (32, 24))), expected_ns=expected_ns
+        )
 
 
 def test_of_two_rises_the_expected_one_counts() -> None:
