@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
-
-def compiled(function: Any) -> Any:
-    """Machine code, kept on disk between runs; no bounds checks, no interpreter lock."""
-    return njit(cache=True, nogil=True, boundscheck=False)(function)
+from memsim.compile import compiled
 
 
 @compiled

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
+import ast
+import functools
 import hashlib
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,32 +15,53 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
-_INLINED_SOURCES = (
-    *(
-        "rng",
-        "cache",
-        "core_stage",
-        "partitions",
-        "narrow_lines",
-        "shared_stage",
-        "compile",
-        "coalesce",
-    ),
-    *("formats/digits", "formats/accel_sim_tables", "formats/accel_sim_instruction"),
-)
+
+@functools.cache
+def _imported(module: str) -> tuple[str, ...]:
+    """The modules that a module imports when it is loaded, itself first.
+
+    Imports inside functions and under TYPE_CHECKING do not count: what they bring cannot be
+    inlined, and whether they have run depends on the process.
+    """
+    names = []
+    for node in ast.parse(_source(module)).body:
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module is not None:
+            names.append(node.module)
+            names += [f"{node.module}.{alias.name}" for alias in node.names]
+    return module, *(name for name in names if name in sys.modules)
 
 
-def _fingerprint() -> str:
-    """Of the sources that hot loops are inlined from."""
-    folder = Path(__file__).parent
+@functools.cache
+def _source(module: str) -> bytes:
+    path = sys.modules[module].__file__
+    if path is None:
+        raise OSError(f"module {module} has no source file, so its hot loops cannot be compiled")
+    return Path(path).read_bytes()
+
+
+def fingerprint(module: str) -> str:
+    """Eight hexadecimal digits that change with any source that a module's hot loops may inline.
+
+    These are the module itself and all modules of its own package and of memsim that it imports,
+    directly or through others; a hot loop inlines from no other package. Raises OSError where a
+    source cannot be read.
+    """
+    packages = {module.partition(".")[0], __name__.partition(".")[0]}
+    reached: set[str] = set()
+    waiting = [module, __name__]
+    while waiting:
+        name = waiting.pop()
+        if name not in reached and name.partition(".")[0] in packages:
+            reached.add(name)
+            waiting += _imported(name)
     digest = hashlib.sha256()
-    for name in _INLINED_SOURCES:
-        with contextlib.suppress(OSError):
-            digest.update((folder / f"{name}.py").read_bytes())
+    for name in sorted(reached):
+        digest.update(f"{name}\n".encode())
+        digest.update(hashlib.sha256(_source(name)).digest())
     return digest.hexdigest()[:8]
 
-
-_FINGERPRINT = _fingerprint()
 
 _OPTIONS: dict[str, Any] = {
     "cache": True,  # compiled once per installation
@@ -61,15 +84,21 @@ def hot(function: Any) -> Any:
     return nb.njit(**_OPTIONS)(_marked(function))
 
 
+def compiled(function: Any) -> Any:
+    """As `hot`, for what may allocate arrays and compares as Python does."""
+    return nb.njit(cache=True, nogil=True, boundscheck=False)(_marked(function))
+
+
 def inner(function: Any) -> Any:
     """As `hot`, for what a hot loop calls: inlined by force."""
     return nb.njit(forceinline=True, **_OPTIONS)(_marked(function))
 
 
 def _marked(function: Any) -> Any:
-    """Compiled code is kept under the function's name, and numba looks at the age of its own file
-    only, not of those that it was inlined from: so their fingerprint becomes part of the name."""
-    function.__qualname__ += f"_{_FINGERPRINT}"
+    """Numba keeps machine code by the function's name and looks at the age of the function's own
+    file only, not of the files that it was inlined from: so the fingerprint of all of them becomes
+    part of the name."""
+    function.__qualname__ += f"_{fingerprint(function.__module__)}"
     return function
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from memsim.coalesce import compiled
+from memsim.compile import compiled
 
 _DONE = 1 << 30
 

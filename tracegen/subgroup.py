@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from memsim.coalesce import coalesce, compiled
+from memsim.coalesce import coalesce
 from memsim.columns import Columns
+from memsim.compile import compiled
 from memsim.trace import BARRIER_SITE
 
 LOAD, STORE, ATOMIC, EDGE, BARRIER = range(5)

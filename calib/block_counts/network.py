@@ -12,11 +12,11 @@ import warnings
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
-import numba as nb
 import numpy as np
 import numpy.typing as npt
 
 from calib.block_counts.samples import FloatArray, SampleError
+from memsim.compile import compiled
 
 Output = Literal["identity", "exponential"]
 LEAST_MEAN = 1e-2
@@ -143,7 +143,7 @@ def _parts(weights: FloatArray, n_input: int, hidden: int) -> tuple[Any, Any, An
     )
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _gradient(
     inputs: Any, target: Any, weights: Any, hidden: int, rows: Any, gradient: Any
 ) -> float:
@@ -179,7 +179,7 @@ def _gradient(
     return loss / len(rows)
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _train(
     inputs: Any, target: Any, weights: Any, order: Any, hidden: int, batch: int, rate: float
 ) -> None:

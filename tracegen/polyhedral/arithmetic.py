@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from memsim.compile import inner
 from tracegen.polyhedral import code as c
 from tracegen.polyhedral.code import Code, Forms
-from tracegen.polyhedral.compile import inner
 
 _MULTIPLY, _DIVIDE, _REMAINDER, _FLOOR_DIVIDE, _MODULO, _LEAST = range(6)
 assert (_MULTIPLY, _MODULO, _LEAST) == (c.MULTIPLY, c.MODULO, c.LEAST)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tracegen.polyhedral.compile import inner
+from memsim.compile import inner
 from tracegen.subgroup import ProbeTables
 
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from memsim.coalesce import coalesce
 from memsim.columns import Columns
-from tracegen.polyhedral.compile import hot, inner
+from memsim.compile import hot, inner
 
 N_PATTERN = 1 << 12
 PATTERN_ROOM = 1 << 17

@@ -13,10 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from memsim.columns import Columns
+from memsim.compile import hot, inner
 from tracegen.polyhedral import code as c
 from tracegen.polyhedral.arithmetic import count_bits, operate, value_of_lane, value_shared
 from tracegen.polyhedral.code import Code
-from tracegen.polyhedral.compile import hot, inner
 from tracegen.polyhedral.knowledge import Known, forget, known_hits, make_known
 from tracegen.polyhedral.patterns import Patterns, append_lanes, append_pattern
 from tracegen.subgroup import BARRIER, EDGE, LOAD, ProbeTables

@@ -1,0 +1,62 @@
+"""The name under which compiled loops are kept: it changes with every source that they inline."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import memsim
+
+_SHOW = "import {0}; from memsim.compile import fingerprint; print(fingerprint('{0}'))"
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    """A copy of memsim's sources, to be damaged."""
+    source = Path(memsim.__file__).parent
+    shutil.copytree(source, tmp_path / "memsim", ignore=shutil.ignore_patterns("__pycache__"))
+    return tmp_path
+
+
+def _fingerprint(folder: Path, module: str = "memsim.core_stage") -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", _SHOW.format(module)],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout.strip()
+
+
+def _replace(path: Path, old: str, new: str) -> None:
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+
+
+def test_a_renamed_module_changes_the_fingerprint(package: Path) -> None:
+    before = _fingerprint(package)
+    folder = package / "memsim"
+    (folder / "rng.py").rename(folder / "random_numbers.py")
+    for path in folder.rglob("*.py"):
+        path.write_text(path.read_text().replace("memsim.rng", "memsim.random_numbers"))
+    assert _fingerprint(package) != before
+
+
+def test_a_change_in_any_imported_source_changes_the_fingerprint(package: Path) -> None:
+    before = _fingerprint(package)
+    assert _fingerprint(package) == before
+    # memsim.cache imports rng, and core_stage imports memsim.cache.
+    _replace(package / "memsim" / "rng.py", "import numpy as np", "import numpy as np  # changed")
+    assert _fingerprint(package) != before
+
+
+def test_other_sources_do_not(package: Path) -> None:
+    before = _fingerprint(package)
+    (package / "memsim" / "output.py").write_text("raise AssertionError")
+    assert _fingerprint(package) == before
