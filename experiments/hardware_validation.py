@@ -20,8 +20,8 @@ from experiments.hardware.capture import FOLDER, capture, launch_once
 from experiments.hardware.captured import captured
 from experiments.hardware.studies import FIGURES, TITLE
 from experiments.reproduction import MakeFigure, reproduce
+from memsim.commands.options import EXIT_INTERRUPTED
 from memsim.errors import MemsimError
-from memsim.options import EXIT_INTERRUPTED
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

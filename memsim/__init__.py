@@ -12,30 +12,30 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from memsim.errors import MemsimError
-    from memsim.launch_replayer import replay_launches
-    from memsim.launches import Launches
-    from memsim.machine import Machine
-    from memsim.machine_file import load_machine, machine_names
-    from memsim.replayer import replay
-    from memsim.result import Replay
-    from memsim.trace import Trace
-    from memsim.trace_file import read_launches, read_trace, write_trace
+    from memsim.machine.file import load_machine, machine_names
+    from memsim.machine.model import Machine
+    from memsim.montecarlo.launch_by_launch import replay_launches
+    from memsim.montecarlo.one_launch import replay
+    from memsim.montecarlo.result import Replay
+    from memsim.trace.file import read_launches, read_trace, write_trace
+    from memsim.trace.launches import Launches
+    from memsim.trace.model import Trace
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "MemsimError": "memsim.errors",
-    "Machine": "memsim.machine",
-    "load_machine": "memsim.machine_file",
-    "machine_names": "memsim.machine_file",
-    "replay": "memsim.replayer",
-    "replay_launches": "memsim.launch_replayer",
-    "Launches": "memsim.launches",
-    "read_launches": "memsim.trace_file",
-    "Replay": "memsim.result",
-    "Trace": "memsim.trace",
-    "read_trace": "memsim.trace_file",
-    "write_trace": "memsim.trace_file",
+    "Machine": "memsim.machine.model",
+    "load_machine": "memsim.machine.file",
+    "machine_names": "memsim.machine.file",
+    "replay": "memsim.montecarlo.one_launch",
+    "replay_launches": "memsim.montecarlo.launch_by_launch",
+    "Launches": "memsim.trace.launches",
+    "read_launches": "memsim.trace.file",
+    "Replay": "memsim.montecarlo.result",
+    "Trace": "memsim.trace.model",
+    "read_trace": "memsim.trace.file",
+    "write_trace": "memsim.trace.file",
 }
 
 __all__ = [

@@ -36,8 +36,8 @@ import numpy.typing as npt
 import xarray as xr
 
 from memsim.errors import MachineError, ResultError
-from memsim.machine import Machine
-from memsim.machine_file import machine_from_json
+from memsim.machine.file import machine_from_json
+from memsim.machine.model import Machine
 
 LatencyMode = Literal["hit", "pending"]
 DRAM = "DRAM"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pytest
 from hypothesis import HealthCheck, settings
 
-from memsim.cli import main
+from memsim.commands.cli import main
 
 # Tests in several processes are told of a terminal that is not theirs; tables would fit themselves to it.
 os.environ.pop("COLUMNS", None)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from memsim.cli import memsim
+from memsim.commands.cli import memsim
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tracegen.api import trace, trace_launches, trace_snapshots
-    from tracegen.block_counts import count_blocks
-    from tracegen.load import load_kernel
-    from tracegen.opencl_c.workload import OpenCLWorkload
-    from tracegen.workload import Workload
+    from tracegen.blocks.counter import count_blocks
+    from tracegen.workloads.load import load_kernel
+    from tracegen.workloads.opencl import OpenCLWorkload
+    from tracegen.workloads.workload import Workload
 
 _HOMES = {
-    "OpenCLWorkload": "tracegen.opencl_c.workload",
-    "Workload": "tracegen.workload",
-    "count_blocks": "tracegen.block_counts",
-    "load_kernel": "tracegen.load",
+    "OpenCLWorkload": "tracegen.workloads.opencl",
+    "Workload": "tracegen.workloads.workload",
+    "count_blocks": "tracegen.blocks.counter",
+    "load_kernel": "tracegen.workloads.load",
     "trace": "tracegen.api",
     "trace_launches": "tracegen.api",
     "trace_snapshots": "tracegen.api",

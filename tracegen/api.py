@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from memsim.machine import Machine
-from memsim.trace import Trace
-from tracegen.opencl_c.workload import OpenCLWorkload
-from tracegen.passes import MEMORY_BYTES, Options
+from memsim.machine.model import Machine
+from memsim.trace.model import Trace
+from tracegen.recording.passes import MEMORY_BYTES, Options
 from tracegen.tracer import Tracer, traces_of_all, traces_of_one
-from tracegen.workload import Workload
+from tracegen.workloads.opencl import OpenCLWorkload
+from tracegen.workloads.workload import Workload
 
 
 def trace(

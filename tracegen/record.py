@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from memsim.errors import KernelError
-from memsim.trace import Trace
-from tracegen import snapshot
-from tracegen.host import Prepared, prepare
-from tracegen.launch import BoundLaunch
-from tracegen.opencl_c.workload import OpenCLWorkload
-from tracegen.passes import MEMORY_BYTES, LaneAccess, LaunchRun, Options
-from tracegen.reference import lane_tokens_kept
-from tracegen.workload import Workload
+from memsim.trace.model import Trace
+from tracegen.instrumented.host import Prepared, prepare
+from tracegen.instrumented.launch import BoundLaunch
+from tracegen.recording import snapshot
+from tracegen.recording.passes import MEMORY_BYTES, LaneAccess, LaunchRun, Options
+from tracegen.recording.reference import lane_tokens_kept
+from tracegen.workloads.opencl import OpenCLWorkload
+from tracegen.workloads.workload import Workload
 
 AnyWorkload = Workload | OpenCLWorkload
 
@@ -135,7 +135,7 @@ def chosen_context(context: Any) -> Any:
     """The given OpenCL context, or the one that this machine's platforms pass their trial with."""
     if context is not None:
         return context
-    from tracegen.opencl import choose
+    from tracegen.devices.choice import choose
 
     return choose()
 

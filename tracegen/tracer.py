@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from memsim.errors import KernelError
-from memsim.trace import Trace
-from tracegen.host import Prepared, prepare
-from tracegen.opencl_c.workload import OpenCLWorkload
-from tracegen.passes import LaunchRun, Options
+from memsim.trace.model import Trace
+from tracegen.instrumented.host import Prepared, prepare
 from tracegen.polyhedral.conditions import NotStatic
 from tracegen.polyhedral.host import static
 from tracegen.polyhedral.run import PolyhedralRun
 from tracegen.record import AnyWorkload, chosen_context, instrumented, trace_all, trace_one
+from tracegen.recording.passes import LaunchRun, Options
+from tracegen.workloads.opencl import OpenCLWorkload
 
 Tracer = Literal["auto", "polyhedral", "opencl"]
 TRACERS: tuple[Tracer, ...] = ("auto", "polyhedral", "opencl")

@@ -18,16 +18,16 @@ import numpy as np
 import numpy.typing as npt
 
 from calib.block_counts.static_control import DataDependent, Frame, points_under
-from calib.counts import PerSize, Solved, solve
-from calib.granularity import points
-from calib.isl_forms import DIM, fix, parameters_of
-from calib.iteration_domains import grid, loop_domain, with_axis
-from calib.piecewise import Piecewise
-from calib.scheduled import Scheduled, as_kernel_error, schedule
+from calib.counting.counts import PerSize, Solved, solve
+from calib.counting.granularity import points
+from calib.counting.iteration_domains import grid, loop_domain, with_axis
+from calib.counting.scheduled import Scheduled, as_kernel_error, schedule
+from calib.polynomials.isl_forms import DIM, fix, parameters_of
+from calib.polynomials.piecewise import Piecewise
 from memsim.errors import KernelError
-from tracegen.block_counts import BlockCounter
-from tracegen.block_counts_model import EVERYONE, Block, Control
-from tracegen.marks import strip
+from tracegen.blocks.counter import BlockCounter
+from tracegen.blocks.model import EVERYONE, Block, Control
+from tracegen.instrumented.marks import strip
 
 _ASSIGNED = re.compile(r"(?:^|[;{}\s])([A-Za-z_]\w*) = ([^;]+);")
 STEP = "_step"

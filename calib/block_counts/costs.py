@@ -12,14 +12,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from calib import throughputs
-from calib.iteration_domains import grid, reach
-from calib.kernel_walk import Walk
-from calib.scheduled import Scheduled, as_kernel_error, schedule
+from calib.counting.iteration_domains import grid, reach
+from calib.counting.kernel_walk import Walk
+from calib.counting.scheduled import Scheduled, as_kernel_error, schedule
+from calib.prediction import throughputs
 from memsim.errors import KernelError
-from memsim.machine import Machine
-from tracegen.block_counts import BlockCounter
-from tracegen.block_counts_model import Access, Block
+from memsim.machine.model import Machine
+from tracegen.blocks.counter import BlockCounter
+from tracegen.blocks.model import Access, Block
 from tracegen.polyhedral.c_expression import Node, Unreadable, parse
 
 UNITS = {
@@ -44,7 +44,7 @@ _KINDS = {
     "shift": "shift",
     "bitwise": "add",
 }
-"""An operation as calib.kernel_walk names it, as calib.throughputs does; others are special."""
+"""An operation as calib.counting.kernel_walk names it, as calib.prediction.throughputs does; others are special."""
 _COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
 
 
@@ -52,7 +52,7 @@ _COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
 class BlockWork:
     """What a sub-group does each time that it runs a block.
 
-    requests : accesses to memory;  operations : named as calib.throughputs says
+    requests : accesses to memory;  operations : named as calib.prediction.throughputs says
     """
 
     block: Block
@@ -123,7 +123,7 @@ def busy_cycles(
 ) -> dict[str, float]:
     """Unit -> core clocks in which it is issued to, over all cores together.
 
-    Raises calib.throughputs.ThroughputError where the machine lists no throughput of something.
+    Raises calib.prediction.throughputs.ThroughputError where the machine lists no throughput of something.
     """
     total: dict[str, float] = {}
     for each, count in zip(work, by_subgroups, strict=True):

@@ -13,8 +13,8 @@ from calib.block_counts.closed_form import BlockForm, block_forms
 from calib.block_counts.learned import LearnedCount, learn
 from calib.block_counts.samples import SampleError, samples
 from memsim.errors import KernelError
-from tracegen.block_counts import BlockCounter
-from tracegen.block_counts_model import Block
+from tracegen.blocks.counter import BlockCounter
+from tracegen.blocks.model import Block
 from tracegen.record import AnyWorkload
 
 RUNS_TO_LEARN = 12

@@ -13,9 +13,9 @@ from typing import Any
 
 import islpy as isl
 
-from calib.isl_forms import DIM, aligned
+from calib.polynomials.isl_forms import DIM, aligned
 from memsim.errors import KernelError
-from tracegen.block_counts_model import Control
+from tracegen.blocks.model import Control
 from tracegen.polyhedral.c_expression import Node, Unreadable, parse
 
 _DECLARED = re.compile(r"(?:[A-Za-z_]\w* )*?(\w+) = (.+)")

@@ -22,9 +22,9 @@ from calib.commands.blocks_settings import (
     small_settings,
     together,
 )
+from memsim.commands.options import output_path, setting_option
+from memsim.commands.output import STDOUT, check_outputs, working
 from memsim.errors import MemsimError
-from memsim.options import output_path, setting_option
-from memsim.output import STDOUT, check_outputs, working
 
 if TYPE_CHECKING:
     from calib.block_counts.report import BlockReport
@@ -97,8 +97,8 @@ def blocks(
     """
     check_outputs({"--plot": plot_out, "--json": json_out})
     from calib.block_counts.report import exact_report, learn_from_runs, plot
-    from tracegen.block_counts import BlockCounter
-    from tracegen.load import load_kernel
+    from tracegen.blocks.counter import BlockCounter
+    from tracegen.workloads.load import load_kernel
 
     if hits is not None and machine is None:
         raise MemsimError("--hits needs a machine: give --machine")
@@ -192,8 +192,8 @@ def _followed(
     from dataclasses import asdict
 
     from calib.block_counts.beyond import beyond, observe
-    from memsim.machine import load_machine
-    from tracegen.load import load_kernel
+    from memsim.machine.model import load_machine
+    from tracegen.workloads.load import load_kernel
 
     machine = load_machine(name)
     setting, (low, high) = parsed_range("--hits", hits)

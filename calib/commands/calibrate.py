@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from memsim.options import FiniteRange, output_path
-from memsim.output import check_outputs, console, progress_bar
+from memsim.commands.options import FiniteRange, output_path
+from memsim.commands.output import check_outputs, console, progress_bar
 
 if TYPE_CHECKING:
-    from calib.calibration import Calibration
+    from calib.fitting.calibration import Calibration
 
 
 @click.command()
@@ -81,13 +81,13 @@ def calibrate(
       memsim calibrate general -o fitted.json
       memsim calibrate my_model.toml --device pocl --trials 20 -o fitted.json
     """
-    from calib import timing
+    from calib.timing import trials as timing
 
     check_outputs({"--output": output})
     timing.look_ahead(device)  # while much is imported
-    from calib.calibration import calibrate as run
-    from calib.model_file import load_model_file
-    from calib.saved_model import save_model
+    from calib.fitting.calibration import calibrate as run
+    from calib.fitting.model_file import load_model_file
+    from calib.fitting.saved_model import save_model
 
     file = load_model_file(model)
     with progress_bar("measuring") as progress:

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from memsim.commands.options import output_path, setting_option
+from memsim.commands.output import STDOUT, check_outputs, working
 from memsim.errors import MemsimError
-from memsim.options import output_path, setting_option
-from memsim.output import STDOUT, check_outputs, working
 
 if TYPE_CHECKING:
-    from calib.counts import Count
+    from calib.counting.counts import Count
 
 GENERATOR = "uipick:"
 UNITS = ("work-item", "sub-group", "work-group", "kernel")
@@ -84,7 +84,7 @@ def count(
     check_outputs({"--json": json_out})
     if measure and (trips or both_branches):
         raise MemsimError("--measure finds what --trips and --both-branches give: take one")
-    from calib.counting import CountOptions, kernel_counts
+    from calib.counting.counter import CountOptions, kernel_counts
 
     kernel, sizes = _kernel(spec, settings)
     options: dict[str, Any] = {
@@ -92,7 +92,7 @@ def count(
         "taken": "both" if both_branches else {},
     }
     if measure:
-        from calib.measured import measure_control_flow
+        from calib.counting.measured_control_flow import measure_control_flow
 
         with working("tracing"):
             options = measure_control_flow(kernel, sizes, subgroup_size=subgroup_size)
@@ -105,7 +105,7 @@ def count(
     counts = kernel_counts(kernel)
     found = {text: counts.count(text, chosen) for text in features or ()}
     if check:
-        from calib.count_check import counting_check
+        from calib.counting.check import counting_check
 
         with working("tracing"):
             compared = counting_check(kernel, sizes, subgroup_size=subgroup_size)
@@ -145,7 +145,7 @@ def _list(counts: Any, sizes: Mapping[str, int]) -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    from memsim.output import console
+    from memsim.commands.output import console
 
     table = Table(title=f"memory accesses of {counts.inventory.name}")
     for column in ("access", "memory", "type", "lid strides", "gid strides", "once per"):
@@ -192,8 +192,8 @@ def _kernel(spec: str, settings: Mapping[str, str]) -> tuple[Any, dict[str, int]
                 f"{spec} is {len(found)} kernels ({names}, ...): --set what tells them apart"
             )
         return found[0], dict(found[0].env)
-    from calib.shapes import sizes_of
-    from tracegen.load import load_kernel
+    from calib.counting.shapes import sizes_of
+    from tracegen.workloads.load import load_kernel
 
     workload = load_kernel(spec, settings)
     return workload, sizes_of(workload)

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from memsim.commands.options import FiniteRange, setting_option
+from memsim.commands.output import check_outputs, console
 from memsim.errors import MemsimError
-from memsim.options import FiniteRange, setting_option
-from memsim.output import check_outputs, console
 
 if TYPE_CHECKING:
     from calib.history.records import Record
@@ -216,12 +216,12 @@ def ask(
     import json
 
     import tracegen
+    from calib.fitting.saved_model import load_model
     from calib.history.place import default_path
     from calib.history.store import Store
     from calib.history.workloads import ask_workload
-    from calib.saved_model import load_model
-    from calib.timing import find_context
-    from memsim.machine_file import load_machine
+    from calib.timing.trials import find_context
+    from memsim.machine.file import load_machine
 
     saved = None if model is None else load_model(model)
     target = None if machine is None else load_machine(machine)

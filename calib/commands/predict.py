@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
+from memsim.commands.options import output_path, setting_option, usable_cores
+from memsim.commands.output import STDOUT, check_outputs, console, whole_file, working
 from memsim.errors import MemsimError
-from memsim.options import output_path, setting_option, usable_cores
-from memsim.output import STDOUT, check_outputs, console, whole_file, working
 
 if TYPE_CHECKING:
-    from calib.prediction import Prediction, Settings
-    from memsim.trace import Trace
+    from calib.prediction.predict import Prediction, Settings
+    from memsim.trace.model import Trace
 
 PICTURES = (".png", ".svg", ".pdf")
 
@@ -160,7 +160,7 @@ def predict(
                 )
     if png is not None and png.suffix not in PICTURES:
         raise MemsimError(f"--png must end in {', '.join(PICTURES)}, got {png}")
-    from calib.prediction import Settings
+    from calib.prediction.predict import Settings
 
     chosen = Settings(
         mode=mode,
@@ -192,10 +192,10 @@ def _predict(
     launch: int | None,
 ) -> tuple[Prediction, list[tuple[str, Prediction]]]:
     import tracegen
-    from calib.prediction import predict as predicted
-    from calib.prediction import predict_changed
-    from calib.what_if import parse
-    from memsim.machine_file import load_machine
+    from calib.prediction.predict import predict as predicted
+    from calib.prediction.predict import predict_changed
+    from calib.prediction.what_if import parse
+    from memsim.machine.file import load_machine
 
     machine = load_machine(name)
     changes = [parse(text, machine) for text in what_if]
@@ -218,7 +218,7 @@ def _write(
     png: Path | None,
     json_out: Path | None,
 ) -> None:
-    from calib.prediction import as_json
+    from calib.prediction.predict import as_json
 
     document: dict[str, Any] = as_json(found)
     document["what_if"] = [{"changes": text, **as_json(other)} for text, other in changed]
@@ -231,12 +231,12 @@ def _write(
             with whole_file(json_out) as path:
                 path.write_text(text + "\n", encoding="utf-8")
     if html is not None:
-        from calib.prediction_report import page
+        from calib.prediction.report import page
 
         with whole_file(html) as path:
             path.write_text(page(found, changed), encoding="utf-8")
     if png is not None:
-        from calib.timeline import draw
+        from calib.prediction.timeline import draw
 
         with whole_file(png) as path:
             draw(found).savefig(path, dpi=150, format=png.suffix[1:])
@@ -245,7 +245,7 @@ def _write(
 def _show(found: Prediction, changed: list[tuple[str, Prediction]]) -> None:
     from rich.text import Text
 
-    from calib.prediction_report import (
+    from calib.prediction.report import (
         accesses_table,
         blocks_table,
         comparison,

@@ -10,12 +10,12 @@ import click
 
 from calib.commands.blocks_costs import costs_of, sizes_asked
 from calib.commands.blocks_settings import doubled, parsed_range, together
+from memsim.commands.output import STDOUT, console, whole_file, working
 from memsim.errors import MemsimError
-from memsim.output import STDOUT, console, whole_file, working
 
 if TYPE_CHECKING:
-    from calib.followed_time import FollowedTime, SmallSize
-    from calib.prediction import Settings
+    from calib.block_counts.followed_time import FollowedTime, SmallSize
+    from calib.prediction.predict import Settings
 
 
 def predict_followed(
@@ -31,13 +31,13 @@ def predict_followed(
     Sizes whose launch has fewer groups than the machine holds at once are left out.
     """
     from calib.block_counts.beyond import LEAST_SIZES
+    from calib.block_counts.followed_time import SmallSize, followed_time
     from calib.block_counts.report import exact_report
-    from calib.followed_time import SmallSize, followed_time
-    from calib.prediction import predict
-    from calib.prediction_report import seconds
-    from memsim.machine_file import load_machine
+    from calib.prediction.predict import predict
+    from calib.prediction.report import seconds
+    from memsim.machine.file import load_machine
     from tracegen import load_kernel, trace_snapshots
-    from tracegen.block_counts import BlockCounter
+    from tracegen.blocks.counter import BlockCounter
 
     setting, (low, high) = parsed_range("--follow", follow)
     if not settings.get(setting, "").isdigit():

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from memsim.commands.output import STDOUT, check_outputs, console
 from memsim.errors import MemsimError
-from memsim.output import STDOUT, check_outputs, console
 
 if TYPE_CHECKING:
-    from calib.breakdown import Breakdown
-    from calib.saved_model import SavedModel
+    from calib.fitting.breakdown import Breakdown
+    from calib.fitting.saved_model import SavedModel
 
 GENERATOR = "uipick:"
 
@@ -35,9 +35,9 @@ def predict_with_model(
     spec : FILE.py:NAME, PACKAGE.MODULE:NAME, or `uipick:GENERATOR`, whose settings are tags
     plot : a stacked bar, by its suffix .png, .svg or .pdf; json_out : the same numbers
     """
-    from calib.breakdown import break_down, draw, uncovered
-    from calib.gather import feature_arrays
-    from calib.saved_model import load_model
+    from calib.features.gather import feature_arrays
+    from calib.fitting.breakdown import break_down, draw, uncovered
+    from calib.fitting.saved_model import load_model
 
     check_outputs({"--png": plot, "--json": json_out}, inputs=(model_path,))
     if plot is not None and plot.suffix not in (".png", ".svg", ".pdf"):
@@ -80,8 +80,8 @@ def _kernel(spec: str, settings: Mapping[str, str]) -> tuple[Any, Mapping[str, i
                 f"{spec} is {len(found)} kernels ({names}, ...): --set what tells them apart"
             )
         return found[0], found[0].env, found[0].name
-    from calib.shapes import sizes_of
-    from tracegen.load import load_kernel
+    from calib.counting.shapes import sizes_of
+    from tracegen.workloads.load import load_kernel
 
     workload = load_kernel(spec, settings)
     title = " ".join([spec.rpartition(":")[2], *(f"{k}={v}" for k, v in settings.items())])

@@ -14,8 +14,8 @@ from calib.history.key import Key
 from calib.history.regression import Question
 
 if TYPE_CHECKING:
-    from calib.saved_model import SavedModel
-    from memsim.machine import Machine
+    from calib.fitting.saved_model import SavedModel
+    from memsim.machine.model import Machine
 
 UNCALIBRATED_DEVIATION = math.log(2.0)
 """Assumed of the uncalibrated model: two times of three within a factor of two. Say what is known."""
@@ -28,8 +28,8 @@ def calibrated(saved: SavedModel, workload: Any) -> AskPrior:
     """
 
     def ask(key: Key, question: Question) -> Prior | None:
-        from calib.gather import feature_arrays
-        from calib.shapes import sizes_of
+        from calib.counting.shapes import sizes_of
+        from calib.features.gather import feature_arrays
 
         if saved.device and not key.device.startswith(saved.device):
             return None
@@ -55,7 +55,7 @@ def uncalibrated(
 
     def ask(key: Key, question: Question) -> Prior | None:
         import tracegen
-        from calib.prediction import predict
+        from calib.prediction.predict import predict
 
         traces = tracegen.trace_snapshots(workload, machine, snapshots=1)
         time_s = float(predict(workload, traces, machine).timing.estimate.mean)

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from calib.history import launches
+from calib.history import hooks as launches
 from calib.history.errors import HistoryError, HistoryWarning
 from calib.history.key import Key, layout_hash, total_bytes
 from calib.history.names import device_title, kernel_fingerprint

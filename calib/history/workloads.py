@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from calib.history.answers import Answer, AskPrior, answer, fresh_time
+from calib.history.dry_run import launch_of
 from calib.history.errors import HistoryError
 from calib.history.priors import calibrated, first_of, uncalibrated
 from calib.history.store import Store
-from calib.history.unrun import launch_of
 
 if TYPE_CHECKING:
-    from calib.saved_model import SavedModel
-    from memsim.machine import Machine
+    from calib.fitting.saved_model import SavedModel
+    from memsim.machine.model import Machine
 
 FRESH_S = 30 * 86_400.0
 """How old the last sample of a key may be for its mean to serve as a measurement."""
@@ -33,7 +33,7 @@ def ask_workload(
     model : calibrated on this device;  machine : for the uncalibrated model, where the other is silent
     Raises HistoryError where nothing is known of it.
     """
-    from calib.timing import find_context
+    from calib.timing.trials import find_context
 
     launch = launch_of(workload, context or find_context())
     models: list[AskPrior] = []
@@ -58,7 +58,7 @@ def wall_time(
     now gives the same statistic of its trials. A kernel with several launches is always timed.
     """
     from calib.history.recorder import record
-    from calib.timing import find_context, time_kernel
+    from calib.timing.trials import find_context, time_kernel
 
     context = context or find_context()
     try:

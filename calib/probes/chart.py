@@ -9,7 +9,7 @@ import numpy as np
 from markupsafe import Markup, escape
 
 from calib.probes.outcome import Curve, Floats
-from memsim import machine_table
+from memsim.machine import table as machine_table
 
 WIDTH, HEIGHT = 640, 320
 _LEFT, _RIGHT, _TOP, _BOTTOM = 72, 32, 48, 48

@@ -11,13 +11,13 @@ import numpy as np
 import numpy.typing as npt
 
 from calib.probes.outcome import Unclear
-from memsim import cache
-from memsim.dram import sample_positions
-from memsim.machine import Machine
-from memsim.plan import make_plan
-from memsim.rng import trial_sequence
-from memsim.trace import GRANULE_BYTES, Trace
-from memsim.trial import Workspace, run_trial, unpack_many
+from memsim.hierarchy import cache
+from memsim.hierarchy.dram import sample_positions
+from memsim.hierarchy.rng import trial_sequence
+from memsim.machine.model import Machine
+from memsim.montecarlo.plan import make_plan
+from memsim.montecarlo.trial import Workspace, run_trial, unpack_many
+from memsim.trace.model import GRANULE_BYTES, Trace
 
 
 @dataclass(frozen=True, kw_only=True)

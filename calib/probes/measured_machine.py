@@ -9,9 +9,9 @@ from typing import Any
 from calib.probes.capacity import Level as MeasuredLevel
 from calib.probes.outcome import Unclear
 from calib.probes.survey import Survey
-from memsim.machine import Dram, Level, Machine, Residency
-from memsim.machine_file import NO_SOURCE, keys
-from memsim.machine_rules import SUBGROUP_SIZES
+from memsim.machine.file import NO_SOURCE, keys
+from memsim.machine.model import Dram, Level, Machine, Residency
+from memsim.machine.rules import SUBGROUP_SIZES
 
 _DEFAULT_LINE = 64
 _MOST_LINE = 256

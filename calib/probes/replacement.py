@@ -1,7 +1,7 @@
 """Which line of a full set has to go: times of rings through one set, against what each policy misses.
 
 A ring's nodes are words, a line has several, so a ring can visit the lines of one set in any order.
-For some orders each policy's misses are counted by the replay's own sets (`memsim.reference_sets`).
+For some orders each policy's misses are counted by the replay's own sets (`memsim.reference.sets`).
 What a miss costs is not known beforehand, so the times less that of a hit are compared up to one
 factor. LRU and FIFO differ on no plain cycle: a line that is visited between all others tells them
 apart.
@@ -16,9 +16,9 @@ import numpy as np
 
 from calib.probes.bench import WORD_BYTES, Bench
 from calib.probes.outcome import Curve, Floats, Notebook, Unclear
-from memsim.machine import Level, Replacement
-from memsim.reference_sets import Line, empty_set
-from memsim.rng import Stream
+from memsim.hierarchy.rng import Stream
+from memsim.machine.model import Level, Replacement
+from memsim.reference.sets import Line, empty_set
 
 POLICIES: tuple[Replacement, ...] = ("lru", "fifo", "plru", "random")
 PASSES = 60

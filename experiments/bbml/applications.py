@@ -16,7 +16,7 @@ from calib.block_counts.closed_form import BlockForm, block_forms
 from calib.block_counts.samples import Samples, samples
 from experiments.kernels.polybench import factorisations, moments, products, vectors
 from experiments.kernels.rodinia import elimination, paths
-from tracegen.block_counts import BlockCounter
+from tracegen.blocks.counter import BlockCounter
 
 TABLES = Path(__file__).parents[1] / "data" / "bbml_tables.csv"
 MOST_SAMPLES = 500

@@ -12,11 +12,11 @@ import tracegen
 from calib.block_counts.costs import BlockWork, block_work, busy_cycles, requests
 from calib.block_counts.learned import learn
 from calib.block_counts.samples import FloatArray, samples
-from calib.shapes import sizes_of
+from calib.counting.shapes import sizes_of
 from experiments.bbml import drawing
 from experiments.bbml.applications import APPLICATIONS, Application, counter, draw, forms
 from experiments.reproduction import Case, Figure
-from tracegen.workload import Workload
+from tracegen.workloads.workload import Workload
 
 MACHINE = "v100"
 PAPER = {

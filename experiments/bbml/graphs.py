@@ -14,7 +14,7 @@ from calib.block_counts.samples import Samples, normalised_error, samples, split
 from experiments.bbml import drawing
 from experiments.kernels import graphs
 from experiments.reproduction import Case, Figure
-from tracegen.block_counts import BlockCounter
+from tracegen.blocks.counter import BlockCounter
 
 RUNS = 90
 QUICK_RUNS = 60

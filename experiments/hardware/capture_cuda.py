@@ -16,10 +16,10 @@ from loopy.diagnostic import LoopyError
 from loopy.schedule.tools import get_subkernel_arg_info
 from pymbolic import evaluate
 
-from calib.shapes import sizes_of
-from calib.timing import Timing
+from calib.counting.shapes import sizes_of
+from calib.timing.trials import Timing
 from memsim.errors import KernelError, MemsimError
-from tracegen.workload import Workload
+from tracegen.workloads.workload import Workload
 
 INSTALL = "pip install memsim[cuda]"
 
@@ -122,7 +122,7 @@ class CudaRun:
             return float(self.cupy.cuda.get_elapsed_time(start, end)) * 1e-3
 
     def timing(self, trials: int, warmup: int, device: str) -> Timing:
-        """As calib.timing.time_kernel."""
+        """As calib.timing.trials.time_kernel."""
         for _ in range(warmup):
             self.once()
         seconds = np.array([self.once() for _ in range(trials)])

@@ -14,10 +14,10 @@ from typing import Any
 
 from experiments.hardware.capture_kernels import BENCHMARKS, check_sizes
 from memsim.errors import MemsimError
-from memsim.formats.measured import LARGEST
-from memsim.machine_file import machine_names
-from memsim.report.counter_definitions import known
-from memsim.whole_file import whole_file
+from memsim.files import whole_file
+from memsim.formats.profilers.read import LARGEST
+from memsim.machine.file import machine_names
+from memsim.report.counters.definitions import known
 
 SCHEMA = "memsim-capture"
 VERSION = 1

@@ -8,7 +8,7 @@ from typing import Any
 
 from experiments.kernels import histogram, matmul, spmv, stencil, stream, transpose
 from memsim.errors import MemsimError
-from tracegen.workload import Workload
+from tracegen.workloads.workload import Workload
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,12 +7,12 @@ import itertools
 import numpy as np
 import numpy.typing as npt
 
-from memsim.cache import ACCESSES, FAR, HITS, PENDING
-from memsim.dram import sample_latencies
-from memsim.machine import Level, Machine
-from memsim.plan import make_plan
-from memsim.trace import AccessSite, ArrayExtent, Launch, Trace
-from memsim.trial import Workspace, run_trial, unpack_many
+from memsim.hierarchy.cache import ACCESSES, FAR, HITS, PENDING
+from memsim.hierarchy.dram import sample_latencies
+from memsim.machine.model import Level, Machine
+from memsim.montecarlo.plan import make_plan
+from memsim.montecarlo.trial import Workspace, run_trial, unpack_many
+from memsim.trace.model import AccessSite, ArrayExtent, Launch, Trace
 
 ROUNDS = 2
 BASE_BYTES = 1 << 20

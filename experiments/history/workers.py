@@ -19,7 +19,7 @@ from calib.history import Key, RecordingQueue, Store, layout_hash
 from experiments.history import lu_kernels
 from experiments.history.task_graph import Task, Tile
 from memsim.errors import OpenCLError
-from tracegen import opencl
+from tracegen.devices import choice as opencl
 
 SIMULATORS = ("Oclgrind",)
 """Platforms that are no devices to schedule on."""

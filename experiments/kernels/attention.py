@@ -19,7 +19,7 @@ from experiments.kernels.parameters import (
     require_positive,
 )
 from memsim.errors import KernelError
-from tracegen.workload import Workload
+from tracegen.workloads.workload import Workload
 
 
 def attention(

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from calib.access_costs import AccessCosts, access_costs
-from calib.time_model import Residents, residents
+from calib.prediction.access_costs import AccessCosts, access_costs
+from calib.prediction.time_model import Residents, residents
 from experiments.hardware.affine import AffineKernel, affine_trace
 from experiments.hardware.volumes import Snapshot
-from memsim.machine import Machine
-from memsim.occupancy import resident_groups
-from memsim.replayer import replay
-from memsim.trace import Trace
+from memsim.machine.model import Machine
+from memsim.montecarlo.occupancy import resident_groups
+from memsim.montecarlo.one_launch import replay
+from memsim.trace.model import Trace
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,19 +17,19 @@ import numpy as np
 from loopy.kernel.data import ArrayArg
 
 import tracegen
-from calib.access_costs import AccessCosts, access_costs
-from calib.basic_blocks import Program
-from calib.basic_blocks_kernel import blocks_from_kernel
-from calib.time_model import paper_inputs, residents, simulated_inputs, time_of
+from calib.prediction.access_costs import AccessCosts, access_costs
+from calib.prediction.basic_blocks import Program
+from calib.prediction.basic_blocks_kernel import blocks_from_kernel
+from calib.prediction.time_model import paper_inputs, residents, simulated_inputs, time_of
 from experiments.kernels import matmul
 from experiments.kernels.matmul_volkov import volkov
 from experiments.reproduction import Case, Figure
-from memsim.machine import Machine, load_machine
-from memsim.occupancy import resident_groups
-from memsim.replayer import replay
-from memsim.trace import Launch
-from tracegen.host import prepare
-from tracegen.workload import Workload
+from memsim.machine.model import Machine, load_machine
+from memsim.montecarlo.occupancy import resident_groups
+from memsim.montecarlo.one_launch import replay
+from memsim.trace.model import Launch
+from tracegen.instrumented.host import prepare
+from tracegen.workloads.workload import Workload
 
 SOURCE = (
     "Yuan et al., A GPU Computational Model Based on Latency Hidden Factor, Journal of Software 21"

@@ -13,9 +13,9 @@ from typing import get_args
 import numpy as np
 import numpy.typing as npt
 
-from calib.basic_blocks import Program
-from calib.basic_blocks_kernel import blocks_from_kernel, site_name
-from calib.time_model import (
+from calib.prediction.basic_blocks import Program
+from calib.prediction.basic_blocks_kernel import blocks_from_kernel, site_name
+from calib.prediction.time_model import (
     Inputs,
     Residents,
     Solver,
@@ -29,8 +29,8 @@ from experiments.hardware.star_stencil import LOADS_IN_FLIGHT, SNAPSHOT, Grid, s
 from experiments.hardware.studies import stencil_truth
 from experiments.kernels.stencil import star25
 from experiments.lhf.feeding import Fed, feed
-from memsim.machine import Machine
-from tracegen.host import prepare
+from memsim.machine.model import Machine
+from tracegen.instrumented.host import prepare
 
 UPDATES = 632 * 504 * 504
 L2_BYTES_PER_S, DRAM_BYTES_PER_S = 2.3e12, 790e9

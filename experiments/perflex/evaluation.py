@@ -9,15 +9,15 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from calib.feature_table import FeatureTable
-from calib.feature_values import EvaluationContext
-from calib.fit import Fit, fit_model, geometric_mean
-from calib.gather import gather_feature_values
+from calib.features.gather import gather_feature_values
+from calib.features.scaling import scale_features_by_output
+from calib.features.table import FeatureTable
+from calib.features.values import EvaluationContext
+from calib.fitting.fit import Fit, fit_model, geometric_mean
+from calib.fitting.model import Model
+from calib.fitting.model_file import load_model_file
 from calib.kernels.collection import MeasurementKernel
-from calib.model import Model
-from calib.model_file import load_model_file
-from calib.scaling import scale_features_by_output
-from calib.timing import device_title, feature_name, find_context, is_gpu
+from calib.timing.trials import device_title, feature_name, find_context, is_gpu
 from experiments.perflex.applications import (
     APPLICATIONS,
     LINEAR,

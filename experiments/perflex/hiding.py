@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from calib import expression as ex
+from calib.fitting import expression as ex
 from experiments.perflex import drawing
 from experiments.perflex.applications import APPLICATIONS
 from experiments.perflex.evaluation import Evaluation, evaluate

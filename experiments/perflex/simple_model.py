@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from calib.fit import Fit, fit_model, geometric_mean
-from calib.model import Model
-from calib.scaling import scale_features_by_output
+from calib.features.scaling import scale_features_by_output
+from calib.fitting.fit import Fit, fit_model, geometric_mean
+from calib.fitting.model import Model
 from experiments.perflex import drawing
 from experiments.perflex.evaluation import Evaluation, evaluate
 from experiments.reproduction import Case, Figure

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from pymbolic.primitives import Subscript
 
-from calib.counting import CountOptions, KernelCounts, kernel_counts
-from calib.fit import Fit
-from calib.inventory import AccessRecord
-from calib.scheduled import schedule
-from calib.strides import axis_strides
+from calib.counting.counter import CountOptions, KernelCounts, kernel_counts
+from calib.counting.inventory import AccessRecord
+from calib.counting.scheduled import schedule
+from calib.counting.strides import axis_strides
+from calib.fitting.fit import Fit
 from experiments.perflex import drawing
 from experiments.perflex.applications import APPLICATIONS, Application, kernels
 from experiments.perflex.evaluation import evaluate

@@ -19,13 +19,13 @@ from experiments.reproduction import Case, Figure
 from experiments.stochastic import drawing
 from experiments.stochastic.applications import spmv_rows
 from experiments.stochastic.replays import QUANTITIES, SEED, ratios, replays_of, traces_of
-from memsim.machine import Machine
-from memsim.machine_file import load_machine
-from memsim.montecarlo import MIN_TRIALS_TO_STOP, Stopping, Workers, hit_ratio
-from memsim.options import usable_cores
-from memsim.plan import Plan, make_plan
+from memsim.commands.options import usable_cores
+from memsim.machine.file import load_machine
+from memsim.machine.model import Machine
+from memsim.montecarlo.plan import Plan, make_plan
+from memsim.montecarlo.trial import Workspace, run_trial
+from memsim.montecarlo.workers import MIN_TRIALS_TO_STOP, Stopping, Workers, hit_ratio
 from memsim.statistics import describe, student_t
-from memsim.trial import Workspace, run_trial
 
 PAPER_SIGMA = 0.02
 """Of the SpMV kernel's L2 load hit ratio, the largest in the paper (section 5.3)."""

@@ -10,7 +10,8 @@ import numpy as np
 import pyopencl as cl
 import pyopencl.array
 
-from tracegen import OpenCLWorkload, opencl
+from tracegen import OpenCLWorkload
+from tracegen.devices import choice as opencl
 
 RUNS = 25
 

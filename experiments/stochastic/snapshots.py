@@ -18,12 +18,12 @@ from experiments.reproduction import Case, Figure
 from experiments.stochastic import drawing
 from experiments.stochastic.applications import spmv_rows
 from experiments.stochastic.replays import QUANTITIES, Ratios, ratios, replays_of
-from memsim.machine import Machine
-from memsim.machine_file import load_machine
-from memsim.occupancy import resident_groups
+from memsim.machine.file import load_machine
+from memsim.machine.model import Machine
+from memsim.montecarlo.occupancy import resident_groups
 from memsim.statistics import Estimate, describe
-from memsim.trace import Trace
-from tracegen.snapshot import WAVES
+from memsim.trace.model import Trace
+from tracegen.recording.snapshot import WAVES
 
 SIZES_QUICK = (WAVES // 4, WAVES, 2 * WAVES)
 SIZES = (1, WAVES // 4, WAVES // 2, WAVES, 2 * WAVES)

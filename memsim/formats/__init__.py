@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from memsim.errors import TraceError
 
 if TYPE_CHECKING:
-    from memsim.launches import Launches
-    from memsim.trace import Trace
+    from memsim.trace.launches import Launches
+    from memsim.trace.model import Trace
 
 __all__ = ["launch_names", "read_any", "read_one"]
 
@@ -33,9 +33,10 @@ def read_any(path: str | os.PathLike[str], *, launch: int | None = None) -> Laun
 
     Raises TraceError where it is none of these, or damaged, or has no such launch.
     """
-    from memsim.formats import accel_sim, csv_trace, ppt_gpu
-    from memsim.launches import Launches
-    from memsim.trace_file import read_launches
+    from memsim.formats import csv_trace, ppt_gpu
+    from memsim.formats.accel_sim import reading as accel_sim
+    from memsim.trace.file import read_launches
+    from memsim.trace.launches import Launches
 
     target = Path(path)
     kind = _folder_kind(target) if target.is_dir() else _file_kind(target)
@@ -55,8 +56,9 @@ def read_any(path: str | os.PathLike[str], *, launch: int | None = None) -> Laun
 
 def launch_names(path: str | os.PathLike[str]) -> list[str]:
     """The kernel of every launch at a path, without reading more of them than their heads."""
-    from memsim.formats import accel_sim, ppt_gpu
-    from memsim.trace_file import read_launches
+    from memsim.formats import ppt_gpu
+    from memsim.formats.accel_sim import reading as accel_sim
+    from memsim.trace.file import read_launches
 
     target = Path(path)
     kind = _folder_kind(target) if target.is_dir() else _file_kind(target)

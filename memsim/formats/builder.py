@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from memsim.coalesce import coalesce
-from memsim.columns import Columns, GrowingColumns, room
 from memsim.errors import TraceError
-from memsim.formats.order import in_order
-from memsim.trace import BARRIER_SITE, AccessSite, ArrayExtent, Direction, Launch, Trace
+from memsim.formats.accel_sim.order import in_order
+from memsim.trace.coalesce import coalesce
+from memsim.trace.columns import Columns, GrowingColumns, room
+from memsim.trace.model import BARRIER_SITE, AccessSite, ArrayExtent, Direction, Launch, Trace
 
 MAX_SITES = 32766
 MAX_ADDRESS = 1 << 57

@@ -26,11 +26,11 @@ import numpy.typing as npt
 
 from memsim.errors import ResultError
 from memsim.latency import load_latency_cycles
-from memsim.report.counter_counts import Counts
+from memsim.report.counters.counts import Counts
 from memsim.report.files import write_text
 
 if TYPE_CHECKING:
-    from memsim.result import Replay
+    from memsim.montecarlo.result import Replay
 
 
 def write(replay: Replay, path: str | os.PathLike[str]) -> list[Path]:

@@ -33,7 +33,7 @@ from memsim.errors import TraceError
 from memsim.formats.builder import MAX_LANE_BYTES, TraceBuilder
 from memsim.formats.extents import address_map
 from memsim.formats.text import Text
-from memsim.trace import DIRECTIONS, Launch, Trace
+from memsim.trace.model import DIRECTIONS, Launch, Trace
 
 COLUMNS = ("group", "subgroup", "site", "direction", "bytes", "mask", "addresses")
 _SETTINGS = ("subgroup_size", "n_groups", "group_items", "local_memory_bytes", "registers_per_item")

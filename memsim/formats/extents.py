@@ -7,8 +7,8 @@ import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from memsim.launches import Copy
-from memsim.trace import ArrayExtent
+from memsim.trace.launches import Copy
+from memsim.trace.model import ArrayExtent
 
 
 @dataclass(frozen=True)

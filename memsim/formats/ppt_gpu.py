@@ -16,13 +16,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from memsim.errors import TraceError
-from memsim.formats import accel_sim_tables as tables
-from memsim.formats.accel_sim_opcodes import decode
+from memsim.formats.accel_sim import tables
+from memsim.formats.accel_sim.opcodes import decode
 from memsim.formats.builder import TraceBuilder
 from memsim.formats.extents import address_map
 from memsim.formats.text import Text
-from memsim.launches import Launches
-from memsim.trace import Direction, Launch, Trace
+from memsim.trace.launches import Launches
+from memsim.trace.model import Direction, Launch, Trace
 
 _NAME = re.compile(r"kernel_(\d{1,9})_block_(\d{1,9})\.mem(\.gz|\.xz|\.zst)?")
 _LOCAL: dict[str, Direction] = {"LDL": "load", "STL": "store"}

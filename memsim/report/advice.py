@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from memsim.latency import DRAM
 from memsim.report.numbers import SiteNumbers, Summary
 from memsim.report.text import byte_size, percent
-from memsim.trace import GRANULE_BYTES
+from memsim.trace.model import GRANULE_BYTES
 
 POOR_COALESCING = 1.5  # sectors asked for, over the fewest that could carry the bytes
 MOST = 0.5  # of a level's misses: the kind that decides what to do

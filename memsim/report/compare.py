@@ -23,7 +23,7 @@ from memsim.statistics import CONFIDENCE, Estimate, WelchTest, welch
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from memsim.result import Replay
+    from memsim.montecarlo.result import Replay
 
 ALPHA = 1 - CONFIDENCE
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from memsim.errors import ResultError
-from memsim.whole_file import whole_file
+from memsim.files import whole_file
 
 
 def write_whole(path: str | os.PathLike[str], write: Callable[[Path], object]) -> Path:

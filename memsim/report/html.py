@@ -19,9 +19,9 @@ import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from memsim import machine_file
 from memsim.latency import DRAM, expected_latency_cycles, load_latency_cycles
-from memsim.machine import Machine
+from memsim.machine import file as machine_file
+from memsim.machine.model import Machine
 from memsim.report import source_view, svg, text
 from memsim.report.advice import is_poorly_coalesced
 from memsim.report.numbers import Summary
@@ -29,7 +29,7 @@ from memsim.report.summary import summarise
 from memsim.report.verdict import judge, latency_split
 
 if TYPE_CHECKING:
-    from memsim.result import Replay
+    from memsim.montecarlo.result import Replay
 
 
 @dataclass(frozen=True, kw_only=True)

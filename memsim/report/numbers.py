@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from memsim import latency
-from memsim.machine import Level, Machine
+from memsim.machine.model import Level, Machine
 from memsim.statistics import Estimate
-from memsim.trace import GRANULE_BYTES
+from memsim.trace.model import GRANULE_BYTES
 
 ORDER_SENSITIVE_SIGMA = 0.02
 """An access is order-sensitive where a hit ratio's sigma over orderings exceeds 2 points ..."""
@@ -137,7 +137,7 @@ class DramNumbers:
 class Summary:
     """A whole replay. sites are ordered by share of the load latency, then by sectors.
 
-    counters : how hits are counted, see memsim.report.counters
+    counters : how hits are counted, see memsim.report.counters.semantics
     totals : (level, `load` / `read` / `write` / `atomic`) -> all accesses of that kind together; in
         the first level loads only, below it reads (loads), writes (stores) and atomics. Counted as
         a profiler counts, also `all` of them

@@ -11,7 +11,7 @@ import numpy as np
 import xarray as xr
 
 from memsim import latency
-from memsim.report.counters import semantics_of
+from memsim.report.counters.semantics import semantics_of
 from memsim.report.numbers import (
     DramNumbers,
     LevelNumbers,
@@ -23,7 +23,7 @@ from memsim.report.numbers import (
 from memsim.statistics import describe
 
 if TYPE_CHECKING:
-    from memsim.result import Replay
+    from memsim.montecarlo.result import Replay
 
 MISS_KINDS = ("cold", "capacity", "conflict")
 

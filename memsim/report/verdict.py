@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from memsim import machine_file
 from memsim.latency import DRAM
+from memsim.machine import file as machine_file
 from memsim.report.advice import Advice, advise, dominant, is_poorly_coalesced
 from memsim.report.numbers import LevelNumbers, SiteNumbers, Summary
 from memsim.report.text import fixed, model_cycles, percent, plus_minus

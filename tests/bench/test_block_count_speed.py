@@ -16,9 +16,9 @@ import pytest
 
 from experiments.kernels import graphs
 from experiments.kernels.polybench import products, vectors
-from tracegen.block_counts import BlockCounter
-from tracegen.block_counts_run import LaunchRun
-from tracegen.launch import BoundLaunch
+from tracegen.blocks.counter import BlockCounter
+from tracegen.blocks.run import LaunchRun
+from tracegen.instrumented.launch import BoundLaunch
 
 pytestmark = pytest.mark.bench
 

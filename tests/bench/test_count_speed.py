@@ -19,9 +19,9 @@ import numpy as np
 import pytest
 
 import calib
+from calib.fitting.model_file import load_model_file, model_names
 from calib.kernels import ALL_GENERATORS, KernelCollection
-from calib.model_file import load_model_file, model_names
-from calib.timing import find_context
+from calib.timing.trials import find_context
 
 pytestmark = [
     pytest.mark.bench,
@@ -42,7 +42,7 @@ kernels = [
 start = time.process_time()
 patterns = set()
 for kernel in kernels:
-    from calib.counting import kernel_counts
+    from calib.counting.counter import kernel_counts
     for access in kernel_counts(kernel).inventory.accesses:
         if access.memory == "global":
             strides = ";".join(f"{a}:{s}" for a, s in enumerate(access.local_strides))
@@ -129,7 +129,7 @@ def test_a_model_at_ten_thousand_sizes() -> None:
 LAUNCHES = """
 import atexit, sys, time
 from calib import timing
-from memsim.cli import main
+from memsim.commands.cli import main
 
 spent, plain = 0.0, timing._Run._launched
 

@@ -19,8 +19,8 @@ import numpy as np
 import pytest
 
 from memsim.formats import read_any
-from memsim.formats.accel_sim_write import write
-from memsim.launches import Launches
+from memsim.formats.accel_sim.writing import write
+from memsim.trace.launches import Launches
 
 BYTES_PER_SECOND = 50e6
 VARIABLE = "MEMSIM_BENCH_GB"

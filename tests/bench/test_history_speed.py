@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from calib.history import Key, Sample, Store, answer, launches
+from calib.history import Key, Sample, Store, answer
+from calib.history import hooks as launches
 from calib.history.recorder import Recorder
-from tracegen import opencl
+from tracegen.devices import choice as opencl
 
 pytestmark = pytest.mark.bench
 

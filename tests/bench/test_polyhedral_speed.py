@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 from experiments.kernels import matmul, stencil, transpose
-from tracegen.host import prepare
-from tracegen.passes import Options
+from tracegen.instrumented.host import prepare
 from tracegen.polyhedral.host import static
 from tracegen.polyhedral.run import PolyhedralRun
-from tracegen.workload import Workload
+from tracegen.recording.passes import Options
+from tracegen.workloads.workload import Workload
 
 pytestmark = pytest.mark.bench
 

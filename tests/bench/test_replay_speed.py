@@ -21,12 +21,12 @@ import pytest
 import memsim
 import tracegen
 from experiments.kernels import matmul, spmv, stencil
-from memsim.cache import N_COUNTS
-from memsim.machine import Machine
-from memsim.montecarlo import Workers, run_trials, trials_on
-from memsim.plan import Plan, make_plan
-from memsim.trace import Trace
-from memsim.trial import Workspace, core_stage, run_trial, unpack_many
+from memsim.hierarchy.cache import N_COUNTS
+from memsim.machine.model import Machine
+from memsim.montecarlo.plan import Plan, make_plan
+from memsim.montecarlo.trial import Workspace, core_stage, run_trial, unpack_many
+from memsim.montecarlo.workers import Workers, run_trials, trials_on
+from memsim.trace.model import Trace
 
 pytestmark = pytest.mark.bench
 

@@ -16,12 +16,12 @@ import pyopencl as cl
 import pyopencl.array
 import pytest
 
-from memsim.trace import Trace
-from tracegen.host import prepare
-from tracegen.launch import BoundLaunch
-from tracegen.opencl import choose
-from tracegen.passes import LaunchRun, Options
-from tracegen.workload import Workload
+from memsim.trace.model import Trace
+from tracegen.devices.choice import choose
+from tracegen.instrumented.host import prepare
+from tracegen.instrumented.launch import BoundLaunch
+from tracegen.recording.passes import LaunchRun, Options
+from tracegen.workloads.workload import Workload
 
 pytestmark = pytest.mark.bench
 

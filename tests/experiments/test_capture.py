@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from calib.timing import device_title, find_context
+from calib.timing.trials import device_title, find_context
 from experiments.hardware import capture as capturing
 from experiments.hardware import capture_kernels
 from experiments.hardware import captured as comparing
@@ -23,7 +23,7 @@ from experiments.hardware.capture_file import read_capture
 from experiments.hardware.captured import captured
 from experiments.hardware_validation import main
 from memsim.errors import KernelError, MemsimError
-from memsim.report.counter_definitions import known
+from memsim.report.counters.definitions import known
 
 FAKES = Path(__file__).parent / "fake_cupy"
 N = 1 << 16

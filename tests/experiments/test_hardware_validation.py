@@ -33,9 +33,9 @@ from experiments.hardware.volumes import Snapshot, volumes
 from experiments.hardware_validation import main
 from experiments.kernels.stencil import star25
 from experiments.reproduction import Case
-from memsim.machine import load_machine
-from memsim.occupancy import resident_groups
-from memsim.trace import Launch
+from memsim.machine.model import load_machine
+from memsim.montecarlo.occupancy import resident_groups
+from memsim.trace.model import Launch
 
 COLUMNS = (
     *("workgroup", "subgroup_offset", "site", "lanes", "granule_offset", "granule"),

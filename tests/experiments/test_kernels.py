@@ -15,8 +15,8 @@ import pytest
 
 from experiments.kernels import histogram, matmul, spmv, stencil, stream, transpose
 from memsim.errors import KernelError
-from tracegen import opencl
-from tracegen.workload import Workload
+from tracegen.devices import choice as opencl
+from tracegen.workloads.workload import Workload
 
 # islpy's own deprecation, raised inside Loopy where a loop's last tile is not full.
 pytestmark = pytest.mark.filterwarnings("ignore:Aff.is_equal with implicit:DeprecationWarning")

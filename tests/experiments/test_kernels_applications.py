@@ -27,9 +27,10 @@ from experiments.kernels import (
     spmv_vectorised,
 )
 from memsim.errors import KernelError
-from tracegen import OpenCLWorkload, opencl
+from tracegen import OpenCLWorkload
+from tracegen.devices import choice as opencl
 from tracegen.record import run_traced
-from tracegen.workload import Workload
+from tracegen.workloads.workload import Workload
 
 Case = tuple[Callable[..., Workload], dict[str, Any]]
 

@@ -14,11 +14,11 @@ from experiments.kernels.polybench import factorisations, moments, products, vec
 from experiments.kernels.polybench.building import near
 from experiments.kernels.rodinia import elimination, paths
 from memsim.errors import KernelError
-from tracegen import opencl
-from tracegen.host import prepare
-from tracegen.launch import BoundLaunch
-from tracegen.passes import LaunchRun, Options
+from tracegen.devices import choice as opencl
+from tracegen.instrumented.host import prepare
+from tracegen.instrumented.launch import BoundLaunch
 from tracegen.record import run_traced
+from tracegen.recording.passes import LaunchRun, Options
 
 CASES: list[tuple[Callable[..., Any], dict[str, Any], int]] = [
     (products.two_mm, {"ni": 20, "nj": 37, "nk": 17, "nl": 40}, 2, "d"),

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from calib.feature_table import FeatureTable
-from calib.fit import fit_model
-from calib.model import Model
+from calib.features.table import FeatureTable
+from calib.fitting.fit import fit_model
+from calib.fitting.model import Model
 from experiments.perflex import hiding, overlap, puzzle, studies, tables
 from experiments.perflex.applications import APPLICATIONS, LINEAR, OVERLAP
 from experiments.perflex.evaluation import MODELS, Evaluation
 from experiments.reproduction import reproduce
-from memsim.machine import load_machine
+from memsim.machine.model import load_machine
 
 pytestmark = pytest.mark.filterwarnings("ignore::loopy.diagnostic.LoopyWarning")
 

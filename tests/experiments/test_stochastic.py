@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from traces import make_trace
 
 import memsim
 from experiments import matrices
@@ -31,11 +30,12 @@ from experiments.stochastic.convergence import (
 )
 from experiments.stochastic.device_time import fastest_s
 from experiments.stochastic.replays import QUANTITIES, ratios, replays_of, traces_of
-from memsim.machine_file import load_machine
-from memsim.montecarlo import hit_ratio, run_trials
+from memsim.machine.file import load_machine
+from memsim.montecarlo.trial import Workspace
+from memsim.montecarlo.workers import hit_ratio, run_trials
 from memsim.statistics import describe
-from memsim.trial import Workspace
-from tracegen.snapshot import WAVES
+from tests.support.traces import make_trace
+from tracegen.recording.snapshot import WAVES
 
 
 def test_the_machine_is_that_of_section_2_1() -> None:

@@ -22,7 +22,7 @@ def package(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def _fingerprint(folder: Path, module: str = "memsim.core_stage") -> str:
+def _fingerprint(folder: Path, module: str = "memsim.hierarchy.core_stage") -> str:
     done = subprocess.run(
         [sys.executable, "-c", _SHOW.format(module)],
         cwd=folder,
@@ -42,21 +42,25 @@ def _replace(path: Path, old: str, new: str) -> None:
 def test_a_renamed_module_changes_the_fingerprint(package: Path) -> None:
     before = _fingerprint(package)
     folder = package / "memsim"
-    (folder / "rng.py").rename(folder / "random_numbers.py")
+    (folder / "hierarchy" / "rng.py").rename(folder / "hierarchy" / "random_numbers.py")
     for path in folder.rglob("*.py"):
-        path.write_text(path.read_text().replace("memsim.rng", "memsim.random_numbers"))
+        path.write_text(path.read_text().replace("memsim.hierarchy.rng", "memsim.random_numbers"))
     assert _fingerprint(package) != before
 
 
 def test_a_change_in_any_imported_source_changes_the_fingerprint(package: Path) -> None:
     before = _fingerprint(package)
     assert _fingerprint(package) == before
-    # memsim.cache imports rng, and core_stage imports memsim.cache.
-    _replace(package / "memsim" / "rng.py", "import numpy as np", "import numpy as np  # changed")
+    # memsim.hierarchy.cache imports rng, and core_stage imports memsim.hierarchy.cache.
+    _replace(
+        package / "memsim" / "hierarchy" / "rng.py",
+        "import numpy as np",
+        "import numpy as np  # changed",
+    )
     assert _fingerprint(package) != before
 
 
 def test_other_sources_do_not(package: Path) -> None:
     before = _fingerprint(package)
-    (package / "memsim" / "output.py").write_text("raise AssertionError")
+    (package / "memsim" / "commands" / "output.py").write_text("raise AssertionError")
     assert _fingerprint(package) == before

@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 import xarray as xr
-from fake_replay import fake_dataset
 
 from memsim.errors import ResultError
 from memsim.latency import (
@@ -20,8 +19,9 @@ from memsim.latency import (
     latency_parts,
     latency_shares,
 )
-from memsim.machine import Machine
-from memsim.machine_file import load_machine, machine_to_json
+from memsim.machine.file import load_machine, machine_to_json
+from memsim.machine.model import Machine
+from tests.support.fake_replay import fake_dataset
 
 
 def machine_with(*latencies: float) -> Machine:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tracegen.opencl import choose
+from tracegen.devices.choice import choose
 
 
 @pytest.fixture(scope="session")

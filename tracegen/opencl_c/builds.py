@@ -9,7 +9,7 @@ from typing import Any
 import pyopencl as cl
 
 from memsim.errors import KernelError
-from tracegen.launch import TokenEncoding
+from tracegen.instrumented.launch import TokenEncoding
 
 
 class Builds:

@@ -6,7 +6,8 @@ from abc import ABC, abstractmethod
 from itertools import count
 from typing import Any
 
-from tracegen.flow import Need, union
+from tracegen.instrumented.flow import Need, union
+from tracegen.instrumented.program import Probe
 from tracegen.opencl_c import builtins
 from tracegen.opencl_c.cursors import (
     ADDRESS,
@@ -23,7 +24,6 @@ from tracegen.opencl_c.cursors import (
 from tracegen.opencl_c.numbers import FENCED, LOAD
 from tracegen.opencl_c.pointers import Pointers
 from tracegen.opencl_c.recorder import NOTHING, Access, Frame, Recorder, Value
-from tracegen.program import Probe
 
 
 class Calls(ABC):

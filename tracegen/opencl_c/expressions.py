@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tracegen.flow import Need, union
+from tracegen.instrumented.flow import Need, union
 from tracegen.opencl_c.calls import Calls
 from tracegen.opencl_c.cursors import (
     ADDRESS,

@@ -9,8 +9,8 @@ import numpy as np
 import pyopencl as cl
 
 from memsim.errors import KernelError
-from memsim.trace import ArrayExtent
-from tracegen.launch import BoundLaunch, TokenEncoding
+from memsim.trace.model import ArrayExtent
+from tracegen.instrumented.launch import BoundLaunch, TokenEncoding
 from tracegen.opencl_c.arguments import Argument
 from tracegen.opencl_c.builds import Builds
 from tracegen.opencl_c.instrument import Probed

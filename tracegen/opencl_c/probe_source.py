@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-# As in `tracegen.probe_source`: one build counts tokens, the other records them. A probe is given an
+# As in `tracegen.instrumented.probe_source`: one build counts tokens, the other records them. A probe is given an
 # address and returns one that may be accessed: the same, or that of a scratch place where it lies
 # in none of the arrays that it may reach. After that, loops of that work-item end soon: what is read
 # from the scratch place must not keep one going for ever.

@@ -12,11 +12,11 @@ import numpy as np
 import pyopencl as cl
 
 from memsim.errors import KernelError
-from tracegen.buffers import buffers
-from tracegen.host import Prepared
-from tracegen.instrument import Instrumented
-from tracegen.launch import BoundLaunch, TokenEncoding
-from tracegen.mark_table import MarkTable
+from tracegen.devices.buffers import buffers
+from tracegen.instrumented.host import Prepared
+from tracegen.instrumented.instrument import Instrumented
+from tracegen.instrumented.launch import BoundLaunch, TokenEncoding
+from tracegen.instrumented.mark_table import MarkTable
 from tracegen.opencl_c.arguments import bound
 from tracegen.opencl_c.builds import Builds
 from tracegen.opencl_c.instrument import instrument
@@ -24,10 +24,10 @@ from tracegen.opencl_c.launch import LARGEST_ACCESS_BYTES, SourceLaunch
 from tracegen.opencl_c.parse import parse
 from tracegen.opencl_c.preprocess import Text, preprocess
 from tracegen.opencl_c.sites import site_map
-from tracegen.opencl_c.workload import OpenCLWorkload
-from tracegen.passes import LaneAccess, LaunchRun, Options
-from tracegen.sites import SiteMap, allocate, tables
-from tracegen.workload import Workload
+from tracegen.recording.passes import LaneAccess, LaunchRun, Options
+from tracegen.recording.sites import SiteMap, allocate, tables
+from tracegen.workloads.opencl import OpenCLWorkload
+from tracegen.workloads.workload import Workload
 
 MOST_ARRAYS = 60
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from memsim.trace import AccessSite, SourceLocation
+from memsim.trace.model import AccessSite, SourceLocation
 from tracegen.opencl_c.instrument import Probed
 from tracegen.opencl_c.preprocess import Text
-from tracegen.sites import SiteMap, unique
+from tracegen.recording.sites import SiteMap, unique
 
 
 def site_map(probed: Probed, text: Text) -> SiteMap:

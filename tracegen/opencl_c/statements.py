@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from memsim.errors import KernelError
-from tracegen.flow import Need
+from tracegen.instrumented.flow import Need
+from tracegen.instrumented.program import Probe
+from tracegen.instrumented.structure import closing
 from tracegen.opencl_c.cursors import (
     ASSIGN,
     STEPS,
@@ -22,8 +24,6 @@ from tracegen.opencl_c.cursors import (
 from tracegen.opencl_c.expressions import Expressions
 from tracegen.opencl_c.pointers import initializer
 from tracegen.opencl_c.recorder import NOTHING
-from tracegen.program import Probe
-from tracegen.structure import closing
 
 _REFUSED = {
     Kind.GOTO_STMT: "goto",

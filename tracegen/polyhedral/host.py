@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from tracegen.host import Kernels, Prepared, WrapperGenerator, as_kernel_error
-from tracegen.launch import BoundLaunch
+from tracegen.instrumented.host import Kernels, Prepared, WrapperGenerator, as_kernel_error
+from tracegen.instrumented.launch import BoundLaunch
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from memsim.compile import inner
-from tracegen.subgroup import ProbeTables
+from tracegen.recording.subgroup import ProbeTables
 
 
 class Known(NamedTuple):

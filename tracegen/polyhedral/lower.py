@@ -1,6 +1,6 @@
 """From a launch's schedule, as Loopy writes it in C, to a program of affine forms.
 
-What is read is the probed text of `tracegen.instrument`, in which every access, back-edge and
+What is read is the probed text of `tracegen.instrumented.instrument`, in which every access, back-edge and
 barrier carries its position; sizes and integer arguments are numbers by now. Integers that follow
 from loop counters, ids and arguments stay affine forms; values from memory, real numbers and
 integers changed in loops are unknown, and may be anything but an address, a loop bound or the
@@ -16,20 +16,20 @@ from typing import Any
 import numpy as np
 from loopy.kernel.data import ValueArg
 
-from tracegen.marks import assigned_in
-from tracegen.polyhedral import code as c
-from tracegen.polyhedral.c_expression import Node, Unreadable, first_position, is_truth, parse
-from tracegen.polyhedral.code import CodeWriter
-from tracegen.polyhedral.conditions import Lowering, NotStatic, WriteAccess
-from tracegen.polyhedral.forms import Affine, Unknown, Value, symbol
-from tracegen.probe_source import EPILOGUE, PROLOGUE
-from tracegen.program import Program
-from tracegen.structure import (
+from tracegen.instrumented.marks import assigned_in
+from tracegen.instrumented.probe_source import EPILOGUE, PROLOGUE
+from tracegen.instrumented.program import Program
+from tracegen.instrumented.structure import (
     Statement,
     assignment_offset,
     kernel_functions,
     statements,
 )
+from tracegen.polyhedral import code as c
+from tracegen.polyhedral.c_expression import Node, Unreadable, first_position, is_truth, parse
+from tracegen.polyhedral.code import CodeWriter
+from tracegen.polyhedral.conditions import Lowering, NotStatic, WriteAccess
+from tracegen.polyhedral.forms import Affine, Unknown, Value, symbol
 
 _HEADER = re.compile(r"\s*\w+\s+(\w+)\s*=(.*?);(.*?);\s*\+\+(\w+)\s*(?:,(.*))?$", re.DOTALL)
 _PROBE = re.compile(r"\b_tg_(?:probe|event)\(")

@@ -2,7 +2,7 @@
 
 Lanes whose addresses differ by fixed amounts touch the same granules, apart from where they begin:
 the pattern depends on the shape (lane part, stride and size), the sub-group, the lanes asking and
-the byte of a granule where it begins. Patterns are made by `memsim.coalesce` and kept.
+the byte of a granule where it begins. Patterns are made by `memsim.trace.coalesce` and kept.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from memsim.coalesce import coalesce
-from memsim.columns import Columns
 from memsim.compile import hot, inner
+from memsim.trace.coalesce import coalesce
+from memsim.trace.columns import Columns
 
 N_PATTERN = 1 << 12
 PATTERN_ROOM = 1 << 17

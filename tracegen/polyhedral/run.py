@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from memsim.columns import GRANULE, Columns, GrowingColumns
-from tracegen import snapshot
-from tracegen.launch import BoundLaunch
-from tracegen.passes import GRANULE_ROW_BYTES, LaunchRun
+from memsim.trace.columns import GRANULE, Columns, GrowingColumns
+from tracegen.instrumented.launch import BoundLaunch
 from tracegen.polyhedral import code as c
 from tracegen.polyhedral import knowledge, patterns
 from tracegen.polyhedral.code import CodeWriter
 from tracegen.polyhedral.forms import Affine
 from tracegen.polyhedral.lower import lower
 from tracegen.polyhedral.walk import Place, scratch, walk
+from tracegen.recording import snapshot
+from tracegen.recording.passes import GRANULE_ROW_BYTES, LaunchRun
 
 ACCESS_ROW_BYTES = 18
 

@@ -1,6 +1,6 @@
 """Walks a launch's program once a sub-group, all lanes at once, and writes the accesses of a trace.
 
-The state beside the masks is that of `tracegen.subgroup.merge`, and so is its meaning: which
+The state beside the masks is that of `tracegen.recording.subgroup.merge`, and so is its meaning: which
 addresses a lane already knows, the latest access of each site, where the current bulk sequence
 began. Lanes that left a loop or skipped a branch are out of the mask until it ends.
 """
@@ -12,14 +12,14 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from memsim.columns import Columns
 from memsim.compile import hot, inner
+from memsim.trace.columns import Columns
 from tracegen.polyhedral import code as c
 from tracegen.polyhedral.arithmetic import count_bits, operate, value_of_lane, value_shared
 from tracegen.polyhedral.code import Code
 from tracegen.polyhedral.knowledge import Known, forget, known_hits, make_known
 from tracegen.polyhedral.patterns import Patterns, append_lanes, append_pattern
-from tracegen.subgroup import BARRIER, EDGE, LOAD, ProbeTables
+from tracegen.recording.subgroup import BARRIER, EDGE, LOAD, ProbeTables
 
 _END, _JUMP, _JUMP_IF_EMPTY, _COMPARE, _MINUS, _JOIN = range(6)
 _ZERO, _NEXT, _COMPUTE, _SELECT, _WITHIN, _ACCESS, _EVENT = range(6, 13)

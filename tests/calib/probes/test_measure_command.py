@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from probes.simulated_device import SimulatedDevice
-from probes.test_probe_survey import MB, Refusing, small
 
 from calib.probes import device as device_module
 from calib.probes.bench import Bench
@@ -17,8 +15,10 @@ from calib.probes.device import Local, OpenCLDevice
 from calib.probes.dram_groups import dram_groups
 from calib.probes.traffic import batches_ns
 from memsim.errors import OpenCLError
-from memsim.machine import load_machine
-from memsim.trace_file import read_trace
+from memsim.machine.model import load_machine
+from memsim.trace.file import read_trace
+from tests.calib.probes.test_probe_survey import MB, Refusing, small
+from tests.support.simulated_device import SimulatedDevice
 
 RunMemsim = Callable[..., Any]
 KERNEL = "experiments/kernels/matmul.py:naive"
@@ -163,7 +163,7 @@ def test_groups_of_a_replay_are_its_own_addresses(tmp_path: Path, run_memsim: Ru
 
 
 def test_a_batch_takes_as_long_as_its_slowest_request() -> None:
-    """The simulated device serves them by memsim.dram: alone, each takes the unloaded latency."""
+    """The simulated device serves them by memsim.hierarchy.dram: alone, each takes the unloaded latency."""
     machine, hidden = small()
     bench = Bench(SimulatedDevice(machine, hidden, MB, 1), 1)
     latency_ns = machine.dram.latency_cycles / machine.clock_hz * 1e9

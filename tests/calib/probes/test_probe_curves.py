@@ -6,8 +6,6 @@ import itertools
 
 import numpy as np
 import pytest
-from probes.random_machines import cpu
-from probes.simulated_device import SimulatedDevice
 from scipy.stats import binom
 
 from calib.probes.bench import WORD_BYTES, Bench
@@ -19,6 +17,8 @@ from calib.probes.outcome import Curve, Unclear, lower_end, resampled_least
 from calib.probes.random_pages import PAGE_BYTES, half_rise, roundest
 from calib.probes.replacement import misses
 from calib.probes.traffic import missing_part
+from tests.support.random_machines import cpu
+from tests.support.simulated_device import SimulatedDevice
 
 X = np.geomspace(4096, 64 << 20, 85)
 ROUNDS = 9

@@ -11,9 +11,6 @@ from pathlib import Path
 
 import pytest
 from markupsafe import escape
-from probes.planted import RIGHT, WRONG, Answer, answers, verdicts
-from probes.random_machines import cpu, gpu
-from probes.simulated_device import Hidden, SimulatedDevice
 from scipy.stats import binom
 
 from calib.probes.bench import Bench
@@ -24,8 +21,11 @@ from calib.probes.outcome import Notebook, Unclear
 from calib.probes.page import NAMES, page, quantity
 from calib.probes.replacement import replacement
 from calib.probes.survey import Survey, survey
-from memsim.machine import Machine, load_machine
-from memsim.machine_toml import machine_to_toml
+from memsim.machine.model import Machine, load_machine
+from memsim.machine.to_toml import machine_to_toml
+from tests.support.planted import RIGHT, WRONG, Answer, answers, verdicts
+from tests.support.random_machines import cpu, gpu
+from tests.support.simulated_device import Hidden, SimulatedDevice
 
 MB = 1 << 20
 SEEDS = (220, 221, 222, 223)

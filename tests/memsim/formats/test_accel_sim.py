@@ -14,8 +14,8 @@ import pytest
 import memsim
 from memsim.errors import TraceError
 from memsim.formats import launch_names, read_any, read_one
-from memsim.launches import Copy
-from memsim.trace import BARRIER_SITE, Launch, Trace
+from memsim.trace.launches import Copy
+from memsim.trace.model import BARRIER_SITE, Launch, Trace
 
 HEAD = """\
 -kernel name = {name}
@@ -368,14 +368,14 @@ def test_zstd_without_its_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 def test_columns_beyond_memory_go_to_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """More batches than one, each moved to disk: the same trace."""
-    from memsim.formats import accel_sim
+    from memsim.formats.accel_sim import reading as accel_sim
 
     lines = [
         f"{16 * (k % 7):04x} ffffffff 1 R4 LDG.E 1 R2 4 1 0x{A + 36 * k:x} 128" for k in range(9000)
     ]
     path = tmp_path / "k.traceg"
     path.write_text(head(grid="(2,1,1)") + block(warp(0, *lines)) + block(warp(0), at="1,0,0"))
-    monkeypatch.setattr("memsim.formats.accel_sim._LEAST_BYTES", 1000)
+    monkeypatch.setattr("memsim.formats.accel_sim.reading._LEAST_BYTES", 1000)
     small = accel_sim.read(path, memory_bytes=1000).launches[0]
     large = read_one(path)
     assert isinstance(small.granule, np.memmap) or isinstance(small.granule.base, np.memmap)

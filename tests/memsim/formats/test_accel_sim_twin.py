@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from random import Random
 
-import accel_sim_twin
 import pytest
 
 from memsim.formats import read_one
+from tests.support import accel_sim_twin
 
 SHARED, LOCAL, GLOBAL = 0x7F0000000000, 0x7F0002000000, 0x7FB000000000
 OPCODES = (

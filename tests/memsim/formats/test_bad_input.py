@@ -10,14 +10,14 @@ import sys
 from pathlib import Path
 
 import pytest
-from foreign_files import ACCEL_SIM as GOOD
-from foreign_files import CSV
-from foreign_files import PPT_GPU as MEM
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from memsim.errors import TraceError
 from memsim.formats import read_any
+from tests.support.foreign_files import ACCEL_SIM as GOOD
+from tests.support.foreign_files import CSV
+from tests.support.foreign_files import PPT_GPU as MEM
 
 WRONG = [
     ("-kernel name = k\n", "", r"the head must say '-kernel name"),

@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from traces import make_trace
 
-from memsim.coalesce import coalesce
 from memsim.errors import TraceError
 from memsim.formats import read_any
-from memsim.formats.accel_sim_write import write
-from memsim.launches import Copy, Fill, Launches
-from memsim.trace import AccessSite, ArrayExtent, Direction, Launch, Trace
+from memsim.formats.accel_sim.writing import write
+from memsim.trace.coalesce import coalesce
+from memsim.trace.launches import Copy, Fill, Launches
+from memsim.trace.model import AccessSite, ArrayExtent, Direction, Launch, Trace
+from tests.support.traces import make_trace
 
 DIRECTIONS: tuple[Direction, ...] = ("load", "store", "atomic")
 COLUMNS = ("workgroup", "subgroup_offset", "lanes", "granule_offset", "granule", "byte_mask")
@@ -204,7 +204,7 @@ def test_what_cannot_be_written(tmp_path: Path) -> None:
 
 def test_a_long_subgroup_is_written_in_pieces(tmp_path: Path, monkeypatch: Any) -> None:
     """The number of its instructions is filled in behind it, in the file itself."""
-    monkeypatch.setattr("memsim.formats.accel_sim_write._TEXT_BYTES", (1 << 21) + 5000)
+    monkeypatch.setattr("memsim.formats.accel_sim.writing._TEXT_BYTES", (1 << 21) + 5000)
     trace = gather(3000)
     assert_round_trip(trace, tmp_path / "a")
 
@@ -213,7 +213,7 @@ RunMemsim = Callable[..., Any]
 
 
 def test_the_command(run_memsim: RunMemsim, tmp_path: Path) -> None:
-    from memsim.trace_file import write_trace
+    from memsim.trace.file import write_trace
 
     source = str(tmp_path / "k.trace")
     write_trace(gather(8), source)

@@ -1,6 +1,6 @@
 """Thousands of damaged files for every reader, compiled and interpreted, in bounded memory.
 
-An hour of atheris over the same readers: `tests/memsim/fuzzed_readers.py`.
+An hour of atheris over the same readers: `tests/support/fuzzed_readers.py`.
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ import sys
 from pathlib import Path
 from random import Random
 
-import fuzzed_readers
 import pytest
+
+from tests.support import fuzzed_readers
 
 CHILD = """
 import collections, random, resource, sys
 sys.path.insert(0, sys.argv[1])
-import fuzzed_readers
+from tests.support import fuzzed_readers
 first, last = int(sys.argv[2]), int(sys.argv[3])
 found = collections.Counter()
 with fuzzed_readers.working_folder() as folder:
@@ -56,7 +57,7 @@ def test_many_damaged_files(compiled: bool, first: int, last: int) -> None:
     done = subprocess.run(
         [
             *(sys.executable, "-W", "ignore", "-c", CHILD),
-            *(str(Path(fuzzed_readers.__file__).parent), str(first), str(last)),
+            *(str(Path(fuzzed_readers.__file__).parents[2]), str(first), str(last)),
         ],
         env=os.environ | {"NUMBA_DISABLE_JIT": str(int(not compiled))},
         capture_output=True,

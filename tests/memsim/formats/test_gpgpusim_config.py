@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from traces import csr_like
 
 import memsim
 from memsim.errors import MachineError
-from memsim.formats.gpgpusim_config import Option, parse_cache, parse_options
-from memsim.formats.gpgpusim_machine import Imported, import_config
-from memsim.machine import Level, Machine, load_machine
-from memsim.machine_file import machine_from_toml
-from memsim.machine_toml import machine_to_toml
+from memsim.formats.gpgpusim.config import Option, parse_cache, parse_options
+from memsim.formats.gpgpusim.machine import Imported, import_config
+from memsim.machine.file import machine_from_toml
+from memsim.machine.model import Level, Machine, load_machine
+from memsim.machine.to_toml import machine_to_toml
+from tests.support.traces import csr_like
 
 # Written for this test, in the form of that simulator's files; the values are those of our
 # machines/v100-accelsim.toml.

@@ -6,15 +6,15 @@ import gzip
 from pathlib import Path
 
 import pytest
-from foreign_files import NSIGHT_DETAILS as DETAILS
-from foreign_files import NSIGHT_LEAD as LEAD
-from foreign_files import NSIGHT_RAW as RAW
-from foreign_files import NSIGHT_SOURCE as SOURCE
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from memsim.errors import TraceError
-from memsim.formats.measured import CounterFile, read_counters
+from memsim.formats.profilers.read import CounterFile, read_counters
+from tests.support.foreign_files import NSIGHT_DETAILS as DETAILS
+from tests.support.foreign_files import NSIGHT_LEAD as LEAD
+from tests.support.foreign_files import NSIGHT_RAW as RAW
+from tests.support.foreign_files import NSIGHT_SOURCE as SOURCE
 
 
 def written(path: Path, text: str) -> CounterFile:

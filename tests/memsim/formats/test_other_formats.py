@@ -8,7 +8,7 @@ import pytest
 
 from memsim.errors import TraceError
 from memsim.formats import launch_names, read_any, read_one
-from memsim.trace import BARRIER_SITE
+from memsim.trace.model import BARRIER_SITE
 
 
 def test_csv(tmp_path: Path) -> None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from foreign_files import ROCPROF_1 as V1
-from foreign_files import ROCPROF_2 as V2
-from foreign_files import ROCPROF_3 as V3
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from memsim.errors import TraceError
-from memsim.formats.measured import CounterFile, read_counters
+from memsim.formats.profilers.read import CounterFile, read_counters
+from tests.support.foreign_files import ROCPROF_1 as V1
+from tests.support.foreign_files import ROCPROF_2 as V2
+from tests.support.foreign_files import ROCPROF_3 as V3
 
 
 def written(path: Path, text: str) -> CounterFile:

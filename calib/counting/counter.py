@@ -1,0 +1,410 @@
+"""`count`: how often a kernel does something, as a quasi-polynomial of its sizes.
+
+Count = sum over instructions of |its points| x what it does at each (seed 000, Algorithm 1). The
+points are those at which it really runs: each branch of an `if` where its condition holds, tails of
+tiles as far as they reach, functions inlined into the kernel whose grid they run on. What the
+text alone cannot tell (a loop bounded by memory, a condition on a value) is refused unless the
+caller, or a trace (`measured.py`), says how often.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+import islpy as isl
+
+from calib.counting import cache as count_cache
+from calib.counting import inventory_json
+from calib.counting.control_flow import Taken, TripCounts, check, share_of, trips_of
+from calib.counting.counts import Count, Guard, PerSize, Solved, Term, solve
+from calib.counting.granularity import GRANULARITIES, Granularity, points
+from calib.counting.inventory import AccessRecord, DomainRecord, take_inventory
+from calib.counting.language import (
+    BarrierFeature,
+    CountedFeature,
+    Feature,
+    FeatureError,
+    GroupsFeature,
+    LaunchFeature,
+    MemAccessFeature,
+    OpFeature,
+    near,
+    parse_feature,
+)
+from calib.counting.scheduled import schedule, translation_unit
+from calib.polynomials.isl_forms import aligned
+from calib.polynomials.piecewise import Piecewise
+from calib.polynomials.quasi_polynomial import QuasiPolynomial
+from memsim.errors import KernelError
+
+SUBGROUP_SIZE = 32
+ZERO = QuasiPolynomial.number(0)
+
+
+@dataclass(frozen=True)
+class CountOptions:
+    """How to count.
+
+    subgroup_size : lanes of a sub-group
+    granularity : None for what each thing is counted by (accesses by work-item, or by sub-group
+        where uniform; on-chip work by sub-group; barriers by work-item), else the same for all
+    index_arithmetic : count operations inside subscripts too
+    trip_counts, taken : how often loops and conditions go on that values from memory decide; see
+        control_flow.py
+    """
+
+    subgroup_size: int = SUBGROUP_SIZE
+    granularity: Granularity | None = None
+    index_arithmetic: bool = False
+    trip_counts: TripCounts = field(default_factory=dict)
+    taken: Taken = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.subgroup_size < 1:
+            raise KernelError(f"subgroup_size must be at least 1, got {self.subgroup_size}")
+        if self.granularity is not None and self.granularity not in GRANULARITIES:
+            raise KernelError(
+                f"granularity must be one of {', '.join(GRANULARITIES)}, got {self.granularity!r}"
+            )
+        check(self.trip_counts, self.taken)
+
+    @property
+    def key(self) -> Any:
+        taken = self.taken if isinstance(self.taken, str) else tuple(sorted(self.taken.items()))
+        return (
+            self.subgroup_size,
+            self.granularity,
+            self.index_arithmetic,
+            tuple(sorted(self.trip_counts.items())),
+            taken,
+        )
+
+
+def count(kernel: Any, feature: str | Feature, **options: Any) -> Count:
+    """How often a kernel does what a feature names.
+
+    kernel : loopy.TranslationUnit or tracegen.Workload
+    feature : one of the counted features: f_op_..., f_mem_access_..., f_sync_..., f_thread_groups
+    options : the fields of CountOptions
+
+        count(matmul, "f_op_float32_madd").at(n=1024)
+
+    Raises FeatureError for a text that is no such feature or names a tag that the kernel has not,
+    KernelError for a kernel that cannot be counted.
+    """
+    try:
+        chosen = CountOptions(**options)
+    except TypeError:
+        names = ", ".join(CountOptions.__dataclass_fields__)
+        wrong = ", ".join(set(options) - CountOptions.__dataclass_fields__.keys())
+        raise KernelError(f"count has no option {wrong}; it has {names}") from None
+    return kernel_counts(kernel).count(feature, chosen)
+
+
+class KernelCounts:
+    """A kernel's inventory, and the counts made so far; they are kept on disk too."""
+
+    def __init__(self, t_unit: Any, key: str) -> None:
+        self.key = key
+        self.solved: dict[str, Solved] = {}
+        self.counts: dict[Any, Count] = {}
+        self.from_disk = self._load()
+        if not self.from_disk:
+            self.inventory = take_inventory(schedule(t_unit))
+            self._save()
+        self.assumptions = isl.Set(self.inventory.assumptions)
+
+    def count(self, feature: str | Feature, options: CountOptions) -> Count:
+        key = (feature, options.key)
+        if key not in self.counts:
+            before = len(self.solved)
+            self.counts[key] = self._count(feature, options)
+            if len(self.solved) > before:
+                self._save()
+        return self.counts[key]
+
+    def _count(self, text: str | Feature, options: CountOptions) -> Count:
+        feature = parse_feature(text) if isinstance(text, str) else text
+        found: tuple[list[Term], str]
+        if isinstance(feature, OpFeature):
+            found = self._ops(feature, options)
+        elif isinstance(feature, MemAccessFeature):
+            found = self._accesses(feature, options)
+        elif isinstance(feature, BarrierFeature):
+            found = self._barriers(options)
+        elif isinstance(feature, LaunchFeature):
+            found = [self._term(each.times, "work-item", options) for each in self._launches()], ""
+        elif isinstance(feature, GroupsFeature):
+            found = [self._term(each.groups, "work-item", options) for each in self._launches()], ""
+        else:
+            raise FeatureError(
+                f"{feature} is not counted from a kernel's text; calib.counting.language.evaluate gives it"
+            )
+        terms, unit = found
+        return Count(tuple(terms), self.inventory.allowed, self.inventory.name, str(feature), unit)
+
+    def _launches(self) -> Any:
+        return self.inventory.launches
+
+    def _ops(self, feature: OpFeature, options: CountOptions) -> tuple[list[Term], str]:
+        unit = options.granularity or "sub-group"
+        return [
+            self._term(op.domain, unit, options, op.number)
+            for op in self.inventory.ops
+            if (op.name, op.dtype) == (feature.operation, feature.dtype)
+            and (options.index_arithmetic or not op.in_index)
+        ], unit
+
+    def _accesses(self, feature: MemAccessFeature, options: CountOptions) -> tuple[list[Term], str]:
+        terms, units = [], []
+        for access in self.selected(feature):
+            guards = self._guards(feature, access, options)
+            if guards is None:
+                continue
+            unit = options.granularity or access.granularity
+            units.append(unit)
+            terms.append(self._term(access.domain, unit, options, 1, guards))
+        return terms, " or ".join(sorted(set(units))) or "work-item"
+
+    def selected(self, feature: MemAccessFeature) -> list[AccessRecord]:
+        """The accesses that meet a feature's fields, its constraints left aside.
+
+        Raises FeatureError for a tag that the kernel has not.
+        """
+        if feature.tag is not None and feature.tag not in self.inventory.tags:
+            tags = self.inventory.tags
+            there = near(feature.tag, tags) if tags else "; it has no tags"
+            raise FeatureError(
+                f"kernel {self.inventory.name} has no access tagged {feature.tag}{there}"
+            )
+        wanted = (feature.tag, feature.memory, feature.dtype, feature.direction)
+        return [
+            access
+            for access in self.inventory.accesses
+            if all(
+                want in (None, have)
+                for want, have in zip(
+                    wanted,
+                    (access.tag, access.memory, access.dtype, access.direction),
+                    strict=True,
+                )
+            )
+        ]
+
+    def matching(
+        self, feature: MemAccessFeature, options: CountOptions, sizes: Mapping[str, int]
+    ) -> list[AccessRecord]:
+        """The accesses that meet a feature's fields and constraints at one size."""
+        found = []
+        for access in self.selected(feature):
+            guards = self._guards(feature, access, options)
+            if guards is not None and all(guard.holds(sizes) for guard in guards):
+                found.append(access)
+        return found
+
+    def _guards(
+        self, feature: MemAccessFeature, access: AccessRecord, options: CountOptions
+    ) -> tuple[Guard, ...] | None:
+        """What the sizes still decide; None where a constraint fails at every size."""
+        guards: list[Guard] = []
+        for constraints, strides in (
+            (feature.local_strides, access.local_strides),
+            (feature.group_strides, access.group_strides),
+        ):
+            for axis, constraint in constraints:
+                if axis < len(strides):
+                    stride = strides[axis]
+                    if stride is None:
+                        return None
+                else:
+                    stride = ZERO
+                guards.append(Guard(constraint, stride=stride))
+        if feature.afr is not None:
+            accesses, footprint = self.access_footprint(access, options)
+            guards.append(Guard(feature.afr, accesses=accesses, footprint=footprint))
+        for guard in guards:
+            if not guard.parameters and not guard.holds({}):
+                return None
+        return tuple(guard for guard in guards if guard.parameters)
+
+    def access_footprint(
+        self, access: AccessRecord, options: CountOptions
+    ) -> tuple[Solved, Solved]:
+        """Accesses by work-items to one pattern's elements, and how many elements they are.
+
+        The pattern's accesses are all that share array, type, direction, tag and strides: the
+        footprint is the union of theirs (seed 000, Algorithm 2). Raises KernelError where an index
+        is not affine.
+        """
+        same = [other for other in self.inventory.accesses if other.pattern == access.pattern]
+        united = None
+        for other in same:
+            if other.footprint is None:
+                raise KernelError(
+                    f"the footprint of {other.text} in {self.inventory.name} is unknown: its index"
+                    " is no affine form of loops and sizes (lp.fix_parameters makes products of"
+                    " sizes numbers)"
+                )
+            own = isl.Set(other.footprint)
+            united = own if united is None else _union(united, own)
+        assert united is not None
+        footprint = self._solved(f"footprint {united}", lambda: united)
+        terms = [self._term(other.domain, "work-item", options) for other in same]
+        parts = [(term.value, term.factor) for term in terms]
+        if all(isinstance(value, Piecewise) for value, _ in parts):
+            return Piecewise.total(parts), footprint  # type: ignore[arg-type]
+        return _Sum(tuple(parts)), footprint
+
+    def _barriers(self, options: CountOptions) -> tuple[list[Term], str]:
+        unit = options.granularity or "work-item"
+        terms = []
+        for barrier in self.inventory.barriers:
+            if barrier.kind != "local":
+                continue
+            term = self._term(barrier.domain, "work-item", options)
+            if unit != "work-item":
+                raise KernelError(
+                    "barriers are counted as one work-item meets them; multiply by f_thread_groups"
+                )
+            terms.append(term)
+        return terms, unit
+
+    def _term(
+        self,
+        number: int,
+        unit: Granularity,
+        options: CountOptions,
+        times: int = 1,
+        guards: tuple[Guard, ...] = (),
+    ) -> Term:
+        value = self._points(number, unit, options.subgroup_size)
+        factor = Fraction(times) * self._factor(self.inventory.domains[number], unit, options)
+        return Term(value, factor, guards)
+
+    def _points(self, number: int, unit: Granularity, subgroup_size: int) -> Solved:
+        record = self.inventory.domains[number]
+
+        def made() -> Any:
+            domain = isl.Set(record.points)
+            return points(domain, record.n_group, record.local_sizes, unit, subgroup_size)
+
+        width = f" {subgroup_size}" if unit == "sub-group" else ""
+        return self._solved(f"{number} {unit}{width}", made)
+
+    def points_at(
+        self, number: int, unit: Granularity, subgroup_size: int, sizes: Mapping[str, int]
+    ) -> Fraction:
+        """The points of one of the inventory's domains at one size, data left aside."""
+        return self._points(number, unit, subgroup_size).at(sizes)
+
+    def domain_count(
+        self, number: int, unit: Granularity, options: CountOptions, sizes: Mapping[str, int]
+    ) -> Fraction:
+        """The points of one of the inventory's domains at one size."""
+        term = self._term(number, unit, options)
+        return term.value.at(sizes) * term.factor
+
+    def _factor(self, record: DomainRecord, unit: Granularity, options: CountOptions) -> Fraction:
+        """What loops and conditions on memory multiply a count with."""
+        name = self.inventory.name
+        factor = Fraction(1)
+        for loop in record.trips:
+            factor *= trips_of(loop, name, options.trip_counts, unit)
+        for condition, holds in record.taken:
+            factor *= share_of(condition, holds, name, options.taken, unit)
+        return factor
+
+    def _solved(self, key: str, made: Callable[[], Any]) -> Solved:
+        if key not in self.solved:
+            self.solved[key] = solve(made(), self.assumptions)
+        return self.solved[key]
+
+    def _load(self) -> bool:
+        data = count_cache.load(self.key)
+        if data is None:
+            return False
+        try:
+            self.inventory = inventory_json.from_json(data["inventory"])
+            self.solved = {str(key): _solved_from_json(v) for key, v in data["solved"].items()}
+        except (ValueError, TypeError, KeyError, IndexError, ZeroDivisionError):
+            self.solved = {}
+            return False
+        return True
+
+    def _save(self) -> None:
+        solved = {key: _solved_to_json(value) for key, value in self.solved.items()}
+        content = {"inventory": inventory_json.to_json(self.inventory), "solved": solved}
+        count_cache.save(self.key, content)
+
+
+@dataclass(frozen=True)
+class _Sum:
+    """Several counts, each times a factor, of which one has no closed form."""
+
+    parts: tuple[tuple[Solved, Fraction], ...]
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        return tuple(sorted({name for value, _ in self.parts for name in value.parameters}))
+
+    def at(self, values: Mapping[str, int]) -> Fraction:
+        return sum((value.at(values) * factor for value, factor in self.parts), Fraction(0))
+
+    def at_many(self, values: Any) -> Any:
+        return sum(value.at_many(values) * factor for value, factor in self.parts)
+
+
+_BY_OBJECT: dict[int, tuple[Any, KernelCounts]] = {}
+"""By id of the kernel object, with a reference that tells whether it is still that object."""
+_BY_FINGERPRINT: weakref.WeakValueDictionary[str, KernelCounts] = weakref.WeakValueDictionary()
+
+
+def kernel_counts(kernel: Any) -> KernelCounts:
+    """The counts of a kernel; those of one object, and of equal kernels, are made once."""
+    number = id(kernel)
+    held = _BY_OBJECT.get(number)
+    if held is not None and held[0]() is kernel:
+        return held[1]
+    t_unit = translation_unit(kernel)
+    key = count_cache.fingerprint(t_unit)
+    found = _BY_FINGERPRINT.get(key)
+    if found is None:
+        found = _BY_FINGERPRINT[key] = KernelCounts(t_unit, key)
+    _BY_OBJECT[number] = (weakref.ref(kernel, lambda _: _BY_OBJECT.pop(number, None)), found)
+    return found
+
+
+def needs_recount(kernel: Any, feature: str | Feature, **options: Any) -> frozenset[str]:
+    """The sizes whose change can change which accesses a feature counts.
+
+    Empty where the symbolic count holds for every size; `lstrides:{0:<n}` and `afr:>1` name some.
+    """
+    return frozenset(count(kernel, feature, **options).recounted_with)
+
+
+def _union(left: Any, right: Any) -> Any:
+    left, right = aligned(left, right)
+    return (left | right).coalesce()
+
+
+def _solved_to_json(value: Solved) -> Any:
+    if isinstance(value, PerSize):
+        return {"per size": value.points}
+    assert isinstance(value, Piecewise)
+    return value.to_json()
+
+
+def _solved_from_json(data: Any) -> Solved:
+    if isinstance(data, dict):
+        return PerSize(str(data["per size"]))
+    return Piecewise.from_json(data)
+
+
+def counted(features: Iterable[str]) -> list[CountedFeature]:
+    """Those of some features that are counted from a kernel's text."""
+    kinds = (OpFeature, MemAccessFeature, BarrierFeature, LaunchFeature, GroupsFeature)
+    return [each for each in map(parse_feature, features) if isinstance(each, kinds)]

@@ -1,0 +1,141 @@
+"""Points per work-item, sub-group, work-group or kernel, from the points per work-item.
+
+What runs once per sub-group runs wherever one lane of it is active: the sub-groups are the distinct
+values of (group, linear local id // width, trip of each loop). Trips are told apart by their
+ordinal, for lanes that start a loop at different values still go through it together.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import islpy as isl
+
+from calib.polynomials.isl_forms import DIM
+from memsim.errors import KernelError
+
+Granularity = Literal["work-item", "sub-group", "work-group", "kernel"]
+GRANULARITIES: tuple[Granularity, ...] = ("work-item", "sub-group", "work-group", "kernel")
+
+
+def points(
+    domain: Any,
+    n_group: int,
+    local_sizes: tuple[int | None, ...],
+    granularity: Granularity,
+    subgroup_size: int,
+) -> Any:
+    """The set whose points are to be counted.
+
+    domain : dims are the groups' axes, the local axes, then loops
+    local_sizes : work-items along each local axis, None where it depends on a parameter
+    Raises KernelError where sub-groups cannot be formed.
+    """
+    n_local = len(local_sizes)
+    if granularity == "work-item":
+        return domain
+    if granularity == "sub-group":
+        domain = _by_ordinals(domain, n_group, n_local)
+        return _subgroups(domain, n_group, local_sizes, subgroup_size).coalesce()
+    if granularity == "work-group":
+        domain = _by_ordinals(domain, n_group, n_local)
+        return domain.project_out(DIM.set, n_group, n_local).coalesce()
+    domain = _by_ordinals(domain, 0, n_group + n_local)
+    return domain.project_out(DIM.set, 0, n_group + n_local).coalesce()
+
+
+def _subgroups(domain: Any, n_group: int, local_sizes: tuple[int | None, ...], width: int) -> Any:
+    """With the sub-group's number in place of the local ids."""
+    sizes = []
+    for size in local_sizes:
+        if size is None:
+            raise KernelError(
+                "sub-groups need work-group sizes that are numbers; this kernel's depend on a"
+                " parameter"
+            )
+        sizes.append(size)
+    # Axes that fit a sub-group whole drop out; the first that does not is cut into strips.
+    first, lanes = n_group, 1
+    while sizes and width % (lanes * sizes[0]) == 0:
+        lanes *= sizes.pop(0)
+        domain = domain.project_out(DIM.set, first, 1)
+    if not sizes:
+        return domain
+    strip = width // lanes
+    if width % lanes == 0 and (sizes[0] % strip == 0 or len(sizes) == 1):
+        return _strips(domain, [(first, 1)], strip)
+    strides, stride = [], 1
+    for k, size in enumerate(sizes):
+        strides.append((first + k, stride))
+        stride *= size
+    return _strips(domain, strides, strip)
+
+
+def _strips(domain: Any, strides: list[tuple[int, int]], strip: int) -> Any:
+    """floor(sum of stride * dim, over strip) in place of adjacent dims."""
+    first, count = strides[0][0], len(strides)
+    wide = domain.insert_dims(DIM.set, first, 1)
+    local = isl.LocalSpace.from_space(wide.get_space())
+    low = isl.Constraint.alloc_inequality(local).set_coefficient_val(
+        DIM.set, first, isl.Val(-strip)
+    )
+    high = isl.Constraint.alloc_inequality(local).set_coefficient_val(
+        DIM.set, first, isl.Val(strip)
+    )
+    high = high.set_constant_val(isl.Val(strip - 1))
+    for dim, stride in strides:
+        low = low.set_coefficient_val(DIM.set, dim + 1, isl.Val(stride))
+        high = high.set_coefficient_val(DIM.set, dim + 1, isl.Val(-stride))
+    wide = wide.add_constraint(low).add_constraint(high)
+    return wide.project_out(DIM.set, first + 1, count)
+
+
+def _by_ordinals(domain: Any, first: int, count: int) -> Any:
+    """With x - (its least value for the same axes and outer loops) for each loop that starts at a
+    value which the `count` dims from `first` on decide."""
+    n = domain.dim(DIM.set)
+    for dim in range(first + count, n):
+        outer = domain.project_out(DIM.set, dim + 1, n - dim - 1)
+        line = outer.move_dims(DIM.param, outer.dim(DIM.param), DIM.set, 0, dim)
+        least = line.dim_min(0)
+        n_param = domain.dim(DIM.param)
+        if not any(
+            least.involves_dims(DIM.param, n_param + k, 1) for k in range(first, first + count)
+        ):
+            continue
+        domain = _shifted(domain, dim, outer)
+    return domain
+
+
+def _shifted(domain: Any, dim: int, outer: Any) -> Any:
+    # least : {[outer dims] -> [min of this one]}, as a map from what comes before it
+    n = domain.dim(DIM.set)
+    space = domain.get_space()
+    relation = isl.Map.from_range(outer).move_dims(DIM.in_, 0, DIM.out, 0, dim).lexmin()
+    # pairs (point, point') that agree but for this dim, where point' has x - least
+    both = domain.insert_dims(DIM.set, n, 2)  # least, ordinal
+    wide = relation.wrap().flatten()
+    wide = wide.insert_dims(DIM.set, dim, n - dim)
+    wide = wide.insert_dims(DIM.set, n + 1, 1)
+    # wide : [outer dims, (free) dim.., least, ordinal]
+    both = both & _renamed_like(wide, both)
+    local = isl.LocalSpace.from_space(both.get_space())
+    equality = isl.Constraint.alloc_equality(local)
+    equality = equality.set_coefficient_val(DIM.set, dim, isl.Val(1))
+    equality = equality.set_coefficient_val(DIM.set, n, isl.Val(-1))
+    equality = equality.set_coefficient_val(DIM.set, n + 1, isl.Val(-1))
+    both = both.add_constraint(equality)
+    both = both.project_out(DIM.set, n, 1)
+    both = both.project_out(DIM.set, dim, 1)
+    both = both.move_dims(DIM.param, both.dim(DIM.param), DIM.set, n - 1, 1)
+    both = both.move_dims(DIM.set, dim, DIM.param, both.dim(DIM.param) - 1, 1)
+    for k in range(n):
+        both = both.set_dim_name(DIM.set, k, space.get_dim_name(DIM.set, k))
+    return both.coalesce()
+
+
+def _renamed_like(domain: Any, other: Any) -> Any:
+    for k in range(domain.dim(DIM.set)):
+        name = other.get_dim_name(DIM.set, k)
+        domain = domain.set_dim_name(DIM.set, k, name if name is not None else f"_w{k}")
+    return domain

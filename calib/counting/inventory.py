@@ -1,0 +1,312 @@
+"""Everything in a kernel that can be counted, as plain data: the sets are text, so it can be kept."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import islpy as isl
+from loopy.symbolic import get_access_map
+
+from calib.counting.granularity import Granularity
+from calib.counting.iteration_domains import (
+    Grid,
+    Reach,
+    grid,
+    is_vector,
+    loop_domain,
+    reach,
+    reordered,
+    with_axis,
+)
+from calib.counting.kernel_walk import SeenAccess, SeenOp, Walk
+from calib.counting.scheduled import Scheduled, as_kernel_error
+from calib.counting.strides import axis_strides, by_trips
+from calib.polynomials.isl_forms import DIM, Conjunction, conditions
+from calib.polynomials.quasi_polynomial import QuasiPolynomial
+from memsim.errors import MemsimError
+
+
+@dataclass(frozen=True)
+class DomainRecord:
+    """Points at which something runs: text of an isl.Set over group axes, local axes, loops.
+
+    trips : loops bounded by values from memory; taken : conditions on such values, and whether
+        they hold
+    """
+
+    points: str
+    n_group: int
+    local_sizes: tuple[int | None, ...]
+    trips: tuple[str, ...] = ()
+    taken: tuple[tuple[str, bool], ...] = ()
+
+
+@dataclass(frozen=True)
+class AccessRecord:
+    """One static memory access.
+
+    local_strides, group_strides : by axis, in elements; None where unknown
+    domain : number of its DomainRecord
+    footprint : text of the isl.Set of the elements that it touches, None where isl cannot say
+    guard : stands in a predicate
+    """
+
+    launch: int
+    instruction: str
+    text: str
+    memory: Literal["global", "local"]
+    array: str
+    dtype: str
+    direction: Literal["load", "store", "atomic"]
+    tag: str | None
+    local_strides: tuple[QuasiPolynomial | None, ...]
+    group_strides: tuple[QuasiPolynomial | None, ...]
+    domain: int
+    footprint: str | None
+    guard: bool = False
+
+    @property
+    def uniform(self) -> bool:
+        """Whether all lanes of a row ask for one element: the stride of lid(0) is 0."""
+        if not self.local_strides:
+            return True
+        first = self.local_strides[0]
+        return first is not None and not first.terms
+
+    @property
+    def granularity(self) -> Granularity:
+        """On-chip and uniform global accesses once a sub-group, others once a work-item."""
+        if self.memory == "local" or (self.uniform and self.direction != "atomic"):
+            return "sub-group"
+        return "work-item"
+
+    @property
+    def pattern(self) -> tuple[Any, ...]:
+        """What accesses of one pattern share: their footprints are joined."""
+        return (
+            self.memory,
+            self.array,
+            self.dtype,
+            self.direction,
+            self.tag,
+            self.local_strides,
+            self.group_strides,
+        )
+
+
+@dataclass(frozen=True)
+class OpRecord:
+    """Operations of one kind in one instruction."""
+
+    launch: int
+    instruction: str
+    name: str
+    dtype: str
+    number: int
+    domain: int
+    in_index: bool
+
+
+@dataclass(frozen=True)
+class BarrierRecord:
+    """A barrier, met at each point of its domain by every work-item of its group."""
+
+    launch: int
+    kind: str
+    domain: int
+
+
+@dataclass(frozen=True)
+class LaunchRecord:
+    """A kernel function: the domain of its groups, and of the host's loops around it."""
+
+    name: str
+    groups: int
+    times: int
+
+
+@dataclass(frozen=True)
+class Inventory:
+    """A kernel's countable things, and the sizes that its own assumptions allow.
+
+    parameters : integer arguments; assumptions : what holds of them, as a conjunction's list
+    """
+
+    name: str
+    parameters: tuple[str, ...]
+    assumptions: str
+    domains: tuple[DomainRecord, ...]
+    launches: tuple[LaunchRecord, ...]
+    accesses: tuple[AccessRecord, ...]
+    ops: tuple[OpRecord, ...]
+    barriers: tuple[BarrierRecord, ...]
+
+    @cached_property
+    def allowed(self) -> tuple[Conjunction, ...]:
+        return conditions(isl.Set(self.assumptions))
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        return tuple(sorted({access.tag for access in self.accesses if access.tag}))
+
+
+def take_inventory(scheduled: Scheduled) -> Inventory:
+    """Raises KernelError for what cannot be counted."""
+    with as_kernel_error(scheduled.kernel.name):
+        return _Builder(scheduled).run()
+
+
+class _Builder:
+    def __init__(self, scheduled: Scheduled) -> None:
+        self.scheduled = scheduled
+        self.domains: dict[DomainRecord, int] = {}
+        self.accesses: list[AccessRecord] = []
+        self.ops: list[OpRecord] = []
+        self.known_guards: tuple[Any, ...] = ()
+
+    def run(self) -> Inventory:
+        scheduled = self.scheduled
+        launches, barriers = [], []
+        for launch, name in enumerate(scheduled.names):
+            shape = grid(scheduled, launch)
+            self._instructions(launch, shape)
+            launches.append(self._launch(launch, name, shape))
+        for place, kind in scheduled.barriers:
+            loops = (*place.host_loops, *place.loops)
+            domain, trips = loop_domain(scheduled, loops, f"a {kind} barrier")
+            record = DomainRecord(_text(domain), 0, (), tuple(trips))
+            barriers.append(BarrierRecord(place.launch, kind, self._number(record)))
+        assumptions = scheduled.kernel.assumptions
+        return Inventory(
+            name=scheduled.kernel.name,
+            parameters=scheduled.parameters,
+            assumptions=str(isl.Set.from_basic_set(assumptions).params()),
+            domains=tuple(self.domains),
+            launches=tuple(launches),
+            accesses=tuple(self.accesses),
+            ops=tuple(self.ops),
+            barriers=tuple(barriers),
+        )
+
+    def _launch(self, launch: int, name: str, shape: Grid) -> LaunchRecord:
+        loops = self.scheduled.launch_loops[launch]
+        times, trips = loop_domain(self.scheduled, loops, f"the launch of {name}")
+        box = _box(shape.groups, times)
+        n = len(shape.groups)
+        return LaunchRecord(
+            name,
+            self._number(DomainRecord(_text(box), n, (), tuple(trips))),
+            self._number(DomainRecord(_text(times), 0, (), tuple(trips))),
+        )
+
+    def _instructions(self, launch: int, shape: Grid) -> None:
+        guards: tuple[Any, ...] = ()
+        place_before = None
+        for name, place in self.scheduled.places.items():
+            if place.launch != launch:
+                continue
+            instruction = self.scheduled.kernel.id_to_insn[name]
+            where = reach(self.scheduled, instruction, shape)
+            predicates = sorted(instruction.predicates, key=str)
+            shared = guards if place == place_before else ()
+            for predicate in predicates:
+                walk = Walk(self.scheduled)
+                walk.condition(predicate, where)
+                if predicate not in shared:  # neighbours under one condition test it once
+                    self._add(launch, name, shape, walk, guard=True)
+                where = where.under(predicate, True)
+            guards, place_before = tuple(predicates), place
+            walk = Walk(self.scheduled)
+            walk.instruction(instruction, where)
+            self._add(launch, name, shape, walk, guard=False)
+
+    def _add(self, launch: int, name: str, shape: Grid, walk: Walk, *, guard: bool) -> None:
+        for access in walk.accesses:
+            self.accesses.append(self._access(launch, name, shape, access, guard))
+        for op in walk.ops:
+            self.ops.append(self._op(launch, name, shape, op))
+
+    def _access(
+        self, launch: int, name: str, shape: Grid, seen: SeenAccess, guard: bool
+    ) -> AccessRecord:
+        kernel, where = self.scheduled.kernel, seen.reach
+        axes = where.inames[: where.n_group + where.n_local]
+        index = by_trips(seen.index, where.starts)
+        strides = axis_strides(kernel, seen.array, index, axes, self.scheduled.parameters)
+        if seen.memory == "global":
+            where = _vector_once(kernel, seen, where)
+        return AccessRecord(
+            launch=launch,
+            instruction=name,
+            text=seen.text,
+            memory=seen.memory,
+            array=seen.array.name,
+            dtype=seen.dtype,
+            direction=seen.direction,
+            tag=seen.tag,
+            local_strides=strides[where.n_group :],
+            group_strides=strides[: where.n_group],
+            domain=self._domain(where, shape),
+            footprint=_footprint(kernel, seen),
+            guard=guard,
+        )
+
+    def _op(self, launch: int, name: str, shape: Grid, seen: SeenOp) -> OpRecord:
+        number = self._domain(seen.reach, shape)
+        return OpRecord(launch, name, seen.name, seen.dtype, seen.number, number, seen.in_index)
+
+    def _domain(self, where: Reach, shape: Grid) -> int:
+        return self._number(
+            DomainRecord(
+                _text(where.domain), where.n_group, shape.local_sizes, where.trips, where.taken
+            )
+        )
+
+    def _number(self, record: DomainRecord) -> int:
+        return self.domains.setdefault(record, len(self.domains))
+
+
+def _vector_once(kernel: Any, seen: SeenAccess, where: Reach) -> Reach:
+    """One access for all components of a vector."""
+    for name in where.inames:
+        if is_vector(kernel, name) and seen.array.vector_length() > 1:
+            at = where.domain.find_dim_by_name(DIM.set, name)
+            inames = tuple(each for each in where.inames if each != name)
+            domain = where.domain.project_out(DIM.set, at, 1)
+            where = dataclasses.replace(where, domain=domain, inames=inames)
+    return where
+
+
+def _footprint(kernel: Any, seen: SeenAccess) -> str | None:
+    if not seen.index or seen.reach.trips or seen.reach.taken:
+        return None
+    try:
+        image = get_access_map(seen.reach.domain, seen.index).range()
+    except (isl.Error, MemsimError, TypeError, ValueError, NotImplementedError):
+        return None
+    except Exception as error:
+        if type(error).__module__.startswith("loopy"):
+            return None
+        raise
+    return _text(image.coalesce())
+
+
+def _text(domain: Any) -> str:
+    """An isl.Set as text, its dims renamed by their places: an iname may be one of isl's words."""
+    for k in range(domain.dim(DIM.set)):
+        domain = domain.set_dim_name(DIM.set, k, f"i{k}_")
+    return str(domain)
+
+
+def _box(sizes: Sequence[Any], times: Any) -> Any:
+    """0 <= x < size for each size, times the points of a set."""
+    domain = times
+    for axis, size in enumerate(sizes):
+        domain = with_axis(domain, f"_g{axis}", size)
+    n = times.dim(DIM.set)
+    names = [domain.get_dim_name(DIM.set, k) for k in range(domain.dim(DIM.set))]
+    return reordered(domain, [*names[n:], *names[:n]])

@@ -1,0 +1,322 @@
+"""What an instruction does each time it runs: its memory accesses and operations, in its own words.
+
+Follows the expressions as Loopy prints them. Of an `if` each branch counts where its condition
+holds; an affine condition narrows the points (`Reach.under`), one on values from memory is kept as
+a name for which the user, or a trace, has to say how often it holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from loopy.kernel.data import AddressSpace, ArrayArg, TemporaryVariable
+from loopy.kernel.instruction import AtomicUpdate, CInstruction, MultiAssignmentBase
+from loopy.symbolic import ResolvedFunction, TaggedVariable, get_dependencies
+from loopy.type_inference import TypeReader
+from pymbolic import primitives as p
+from pymbolic.mapper import Mapper
+
+from calib.counting.iteration_domains import Reach
+from calib.counting.scheduled import Scheduled
+from memsim.errors import KernelError
+from tracegen.instrumented.readable import readable
+
+Memory = Literal["global", "local"]
+Direction = Literal["load", "store", "atomic"]
+
+
+@dataclass(frozen=True)
+class SeenAccess:
+    """One access in an instruction's text."""
+
+    reach: Reach
+    memory: Memory
+    array: Any
+    dtype: str
+    direction: Direction
+    tag: str | None
+    index: tuple[Any, ...]
+    text: str
+
+
+@dataclass(frozen=True)
+class SeenOp:
+    """Operations in an instruction's text: `number` of one kind."""
+
+    reach: Reach
+    name: str
+    dtype: str
+    number: int
+    in_index: bool
+
+
+class Walk(Mapper):  # type: ignore[misc]
+    """Collects what one instruction does; call `instruction` once."""
+
+    def __init__(self, scheduled: Scheduled) -> None:
+        super().__init__()
+        self.kernel, self.callables = scheduled.kernel, scheduled.callables
+        self.types = TypeReader(self.kernel, self.callables)
+        self.accesses: list[SeenAccess] = []
+        self.ops: list[SeenOp] = []
+        self.in_index = 0
+
+    def instruction(self, instruction: Any, reach: Reach) -> None:
+        if isinstance(instruction, CInstruction) or not isinstance(
+            instruction, MultiAssignmentBase
+        ):
+            raise KernelError(
+                f"instruction {instruction.id} is no assignment ({type(instruction).__name__}):"
+                " what it does cannot be counted"
+            )
+        self.updated = {update.var_name for update in instruction.atomicity}
+        self.swapped = {
+            update.var_name for update in instruction.atomicity if isinstance(update, AtomicUpdate)
+        }
+        self.left = [each for each in instruction.assignees if _name(each) in self.updated]
+        self.rec(instruction.expression, reach)
+        for assignee in instruction.assignees:
+            direction: Direction = "atomic" if _name(assignee) in self.updated else "store"
+            self._access(assignee, direction, reach)
+
+    def condition(self, expression: Any, reach: Reach) -> None:
+        """The accesses and operations of a predicate."""
+        self.updated, self.swapped, self.left = set(), set(), []
+        self.rec(expression, reach)
+
+    # What reads memory
+
+    def map_variable(self, expr: Any, reach: Reach) -> None:
+        self._access(expr, "load", reach)
+
+    map_tagged_variable = map_variable
+    map_subscript = map_variable
+    map_linear_subscript = map_variable
+    map_lookup = map_variable
+
+    def _access(self, expr: Any, direction: Direction, reach: Reach) -> None:
+        if direction == "load" and any(expr == each for each in self.left):
+            return  # the old value comes with the atomic update
+        node, field = expr, None
+        while isinstance(node, p.Lookup):
+            field, node = node.name, node.aggregate
+        index: tuple[Any, ...] = ()
+        if not isinstance(node, p.Variable):
+            index = node.index_tuple if isinstance(node, p.Subscript) else (node.index,)
+            # Loopy's compare-and-swap reads the old value first: its index is written twice.
+            times = 2 if direction == "atomic" and _name(node) in self.swapped else 1
+            self.in_index += 1
+            for part in index * times:
+                self.rec(part, reach)
+            self.in_index -= 1
+        array = self._array(_name(node))
+        memory = None if array is None else _memory(array)
+        if memory is None:
+            return
+        dtype = self._dtype(expr) if field is not None else _dtype_name(array.dtype)
+        text = readable(node) + (f".{field}" if field else "")
+        self.accesses.append(
+            SeenAccess(reach, memory, array, dtype, direction, _tag(node), index, text)
+        )
+
+    def map_sub_array_ref(self, expr: Any, reach: Reach) -> None:
+        raise KernelError(
+            f"{expr} is passed to a function that Loopy has not inlined: what it reads there"
+            " cannot be counted"
+        )
+
+    # What computes
+
+    def map_constant(self, expr: Any, reach: Reach) -> None:
+        pass
+
+    map_nan = map_constant
+
+    def map_sum(self, expr: Any, reach: Reach) -> None:
+        children = list(expr.children)
+        dtype = self._dtype(expr)
+        adds = len(children) - 1
+        fused = 0
+        for child in children:
+            product = len(_factors(child)) >= 2 and fused < adds and _fusable(dtype)
+            if product and self._dtype(child) == dtype:
+                fused += 1
+                self._multiply(child, reach, fused=True)
+            else:
+                self.rec(child, reach)
+        self._op("madd", dtype, fused, reach)
+        self._op("add", dtype, adds - fused, reach)
+
+    def map_product(self, expr: Any, reach: Reach) -> None:
+        self._multiply(expr, reach, fused=False)
+
+    def _multiply(self, expr: Any, reach: Reach, *, fused: bool) -> None:
+        factors = _factors(expr)
+        for factor in factors:
+            self.rec(factor, reach)
+        self._op("mul", self._dtype(expr), max(len(factors) - 1, 0) - fused, reach)
+
+    def map_quotient(self, expr: Any, reach: Reach) -> None:
+        self._operation("div", expr, (expr.numerator, expr.denominator), reach)
+
+    def map_floor_div(self, expr: Any, reach: Reach) -> None:
+        self._operation("floordiv", expr, (expr.numerator, expr.denominator), reach)
+
+    def map_remainder(self, expr: Any, reach: Reach) -> None:
+        self._operation("mod", expr, (expr.numerator, expr.denominator), reach)
+
+    def map_power(self, expr: Any, reach: Reach) -> None:
+        # Loopy prints x**2 as x*x, all of x twice, and x**1 as x.
+        if p.is_constant(expr.exponent) and expr.exponent in (0, 1, 2):
+            for _ in range(int(expr.exponent)):
+                self.rec(expr.base, reach)
+            self._op("mul", self._dtype(expr), int(expr.exponent == 2), reach)
+            return
+        self._operation("pow", expr, (expr.base, expr.exponent), reach)
+
+    def map_left_shift(self, expr: Any, reach: Reach) -> None:
+        self._operation("shift", expr, (expr.shiftee, expr.shift), reach)
+
+    map_right_shift = map_left_shift
+
+    def map_bitwise_not(self, expr: Any, reach: Reach) -> None:
+        self._operation("bitwise", expr, (expr.child,), reach)
+
+    def map_bitwise_or(self, expr: Any, reach: Reach) -> None:
+        self._several("bitwise", expr, reach)
+
+    map_bitwise_xor = map_bitwise_or
+    map_bitwise_and = map_bitwise_or
+
+    def map_min(self, expr: Any, reach: Reach) -> None:
+        self._several("minmax", expr, reach)
+
+    map_max = map_min
+
+    def map_comparison(self, expr: Any, reach: Reach) -> None:
+        self.rec(expr.left, reach)
+        self.rec(expr.right, reach)
+
+    def map_logical_not(self, expr: Any, reach: Reach) -> None:
+        self.rec(expr.child, reach)
+
+    def map_logical_and(self, expr: Any, reach: Reach) -> None:
+        for child in expr.children:  # C goes on only where all before held
+            self.rec(child, reach)
+            reach = self._after(child, True, expr.children[-1], reach)
+
+    def map_logical_or(self, expr: Any, reach: Reach) -> None:
+        for child in expr.children:
+            self.rec(child, reach)
+            reach = self._after(child, False, expr.children[-1], reach)
+
+    def _after(self, child: Any, holds: bool, last: Any, reach: Reach) -> Reach:
+        return reach if child is last else reach.under(child, holds)
+
+    def map_if(self, expr: Any, reach: Reach) -> None:
+        self.rec(expr.condition, reach)
+        self.rec(expr.then, reach.under(expr.condition, True))
+        self.rec(expr.else_, reach.under(expr.condition, False))
+
+    def map_call(self, expr: Any, reach: Reach) -> None:
+        name = expr.function.name
+        if isinstance(expr.function, ResolvedFunction):
+            name = getattr(self.callables[name], "name", name)
+        for parameter in expr.parameters:
+            self.rec(parameter, reach)
+        names = {"fma": "madd", "mad": "madd", "min": "minmax", "max": "minmax"}
+        name = names.get(str(name), str(name))
+        self._op(str(name), self._dtype(expr), 1, reach)
+
+    def map_call_with_kwargs(self, expr: Any, reach: Reach) -> None:
+        raise KernelError(f"{expr} has keyword arguments: it cannot be counted")
+
+    def map_type_cast(self, expr: Any, reach: Reach) -> None:
+        self.rec(expr.child, reach)
+
+    def map_type_annotation(self, expr: Any, reach: Reach) -> None:
+        self.rec(expr.child, reach)
+
+    def map_group_hw_index(self, expr: Any, reach: Reach) -> None:
+        pass
+
+    map_local_hw_index = map_group_hw_index
+
+    def handle_unsupported_expression(self, expr: Any, *args: Any, **kwargs: Any) -> None:
+        raise KernelError(f"{expr} ({type(expr).__name__}) cannot be counted")
+
+    def _operation(self, name: str, expr: Any, operands: Iterable[Any], reach: Reach) -> None:
+        for operand in operands:
+            self.rec(operand, reach)
+        self._op(name, self._dtype(expr), 1, reach)
+
+    def _several(self, name: str, expr: Any, reach: Reach) -> None:
+        for child in expr.children:
+            self.rec(child, reach)
+        self._op(name, self._dtype(expr), len(expr.children) - 1, reach)
+
+    def rec(self, expr: Any, reach: Reach) -> None:
+        if isinstance(expr, p.ExpressionNode) and not get_dependencies(expr):
+            return  # compilers fold constants
+        super().rec(expr, reach)
+
+    def _op(self, name: str, dtype: str, number: int, reach: Reach) -> None:
+        if number > 0:
+            self.ops.append(SeenOp(reach, name, dtype, number, self.in_index > 0))
+
+    def _dtype(self, expr: Any) -> str:
+        return _dtype_name(self.types(expr))
+
+    def _array(self, name: str) -> Any:
+        if name in self.kernel.arg_dict:
+            return self.kernel.arg_dict[name]
+        return self.kernel.temporary_variables.get(name)
+
+
+def _name(node: Any) -> str:
+    while not isinstance(node, p.Variable):
+        node = node.aggregate
+    return str(node.name)
+
+
+def _tag(node: Any) -> str | None:
+    aggregate = getattr(node, "aggregate", node)
+    if not isinstance(aggregate, TaggedVariable):
+        return None
+    return ",".join(sorted(str(getattr(tag, "value", tag)) for tag in aggregate.tags))
+
+
+def _memory(array: Any) -> Memory | None:
+    if isinstance(array, TemporaryVariable):
+        if array.address_space == AddressSpace.LOCAL:
+            return "local"
+        constant = array.initializer is not None
+        return "global" if array.address_space == AddressSpace.GLOBAL and not constant else None
+    if isinstance(array, ArrayArg) and array.address_space == AddressSpace.GLOBAL:
+        return "global"
+    return None
+
+
+def _dtype_name(dtype: Any) -> str:
+    if isinstance(dtype, (list, tuple)):
+        dtype = dtype[0]
+    return str(dtype.numpy_dtype.name)
+
+
+def _factors(expr: Any) -> list[Any]:
+    """Factors of a product, and of products in it; -1 is left out, for a sign is free."""
+    if not isinstance(expr, p.Product):
+        return []
+    found: list[Any] = []
+    for child in expr.children:
+        if isinstance(child, p.Product):
+            found += _factors(child)
+        elif not (p.is_constant(child) and child == -1):
+            found.append(child)
+    return found
+
+
+def _fusable(dtype: str) -> bool:
+    return dtype.startswith("float")

@@ -1,0 +1,461 @@
+"""The feature language: texts such as `f_op_float32_madd` as values, one class a kind.
+
+    f_op_<type>_<operation>
+    f_mem_access[_tag:<tag>][_global|_local][_<type>][_load|_store|_atomic]
+        [_lstrides:{<axis>:<constraint>;...}][_gstrides:{...}][_afr:<constraint>]
+    f_sync_barrier_local   f_sync_kernel_launch   f_thread_groups
+    f_cl_wall_time_<platform>_<device>
+    f_sim_<quantity>[_tag:... and the other fields of f_mem_access]
+    f_<name> of a function that `register_feature` was given
+
+A constraint is =, !=, <, <=, > or >= (= may be left out) and an integer expression, which may name
+size parameters: `0:1`, `1:>15`, `1:16*n`. Fields keep this order and may be left out (seed 000, 6.1).
+A tag ends before the first field that follows it, so no tag may hold `_load` or the like.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
+
+from calib.polynomials.quasi_polynomial import QuasiPolynomial
+from memsim.errors import MemsimError
+
+if TYPE_CHECKING:
+    from calib.features.values import EvaluationContext
+
+Comparison = Literal["=", "!=", "<", "<=", ">", ">="]
+_COMPARE: dict[str, Callable[[Any, Any], bool]] = {
+    "=": lambda a, b: bool(a == b),
+    "!=": lambda a, b: bool(a != b),
+    "<": lambda a, b: bool(a < b),
+    "<=": lambda a, b: bool(a <= b),
+    ">": lambda a, b: bool(a > b),
+    ">=": lambda a, b: bool(a >= b),
+}
+
+TYPES = tuple(
+    [f"float{n}" for n in (16, 32, 64)]
+    + [f"{sign}int{n}" for sign in ("", "u") for n in (8, 16, 32, 64)]
+    + ["complex64", "complex128"]
+)
+# fmt: off
+OPERATIONS = (
+    "add", "mul", "madd", "div", "pow", "floordiv", "mod", "shift", "bitwise", "minmax",
+    "exp", "exp2", "exp10", "expm1", "log", "log2", "log10", "log1p", "sqrt", "rsqrt", "cbrt",
+    "sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "tanh", "asinh", "acosh",
+    "atanh", "erf", "erfc", "fabs", "abs", "floor", "ceil", "round", "trunc", "fmin", "fmax",
+    "fmod", "hypot", "isnan", "real", "imag", "conj",
+)
+# fmt: on
+SIMULATED = {
+    "dram_bytes": "bytes that DRAM moves, reads and writes",
+    "dram_read_bytes": "bytes read from DRAM",
+    "dram_write_bytes": "bytes written to DRAM",
+    "l1_sectors": "sectors asked of the first level",
+    "l1_miss_sectors": "sectors that miss in the first level",
+    "l2_sectors": "sectors asked of the second level",
+    "l2_miss_sectors": "sectors that miss in the second level",
+    "latency_cycles": "expected cycles of latency, summed over sub-group loads",
+    "latency": "expected seconds of latency, summed over sub-group loads",
+}
+"""What `f_sim_...` may be followed by."""
+
+
+class FeatureError(MemsimError):
+    """A feature's text is wrong, or names what the kernel has not."""
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """`value <comparison> limit`, where the limit may name size parameters."""
+
+    comparison: Comparison
+    limit: QuasiPolynomial
+
+    def holds(self, value: Any, limit: Any) -> bool:
+        return _COMPARE[self.comparison](value, limit)
+
+    def __str__(self) -> str:
+        sign = "" if self.comparison == "=" else self.comparison
+        return f"{sign}{str(self.limit).replace(' ', '')}"
+
+
+AxisConstraints = tuple[tuple[int, Constraint], ...]
+
+
+@dataclass(frozen=True)
+class OpFeature:
+    """f_op_<dtype>_<operation>: operations, once a sub-group."""
+
+    dtype: str
+    operation: str
+
+    def __str__(self) -> str:
+        return f"f_op_{self.dtype}_{self.operation}"
+
+
+@dataclass(frozen=True)
+class MemAccessFeature:
+    """f_mem_access_...: accesses that meet every field given."""
+
+    tag: str | None = None
+    memory: str | None = None
+    dtype: str | None = None
+    direction: str | None = None
+    local_strides: AxisConstraints = ()
+    group_strides: AxisConstraints = ()
+    afr: Constraint | None = None
+
+    def __str__(self) -> str:
+        return f"f_mem_access{fields_text(self)}"
+
+
+@dataclass(frozen=True)
+class BarrierFeature:
+    """f_sync_barrier_local: barriers that one work-item meets."""
+
+    def __str__(self) -> str:
+        return "f_sync_barrier_local"
+
+
+@dataclass(frozen=True)
+class LaunchFeature:
+    """f_sync_kernel_launch: kernel functions that the host launches."""
+
+    def __str__(self) -> str:
+        return "f_sync_kernel_launch"
+
+
+@dataclass(frozen=True)
+class GroupsFeature:
+    """f_thread_groups: work-groups of all launches."""
+
+    def __str__(self) -> str:
+        return "f_thread_groups"
+
+
+@dataclass(frozen=True)
+class WallTimeFeature:
+    """f_cl_wall_time_<platform>_<device>: seconds, measured; without names, on the chosen device."""
+
+    platform: str = ""
+    device: str = ""
+
+    def __str__(self) -> str:
+        return f"f_cl_wall_time_{self.platform}_{self.device}".rstrip("_")
+
+
+@dataclass(frozen=True)
+class SimulatedFeature:
+    """f_sim_<quantity>_...: what a replay says of the accesses that meet the fields."""
+
+    quantity: str
+    accesses: MemAccessFeature
+
+    def __str__(self) -> str:
+        return f"f_sim_{self.quantity}{fields_text(self.accesses)}"
+
+
+@dataclass(frozen=True)
+class UserFeature:
+    """f_<name>: what a registered function returns."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return f"f_{self.name}"
+
+
+Feature = (
+    OpFeature
+    | MemAccessFeature
+    | BarrierFeature
+    | LaunchFeature
+    | GroupsFeature
+    | WallTimeFeature
+    | SimulatedFeature
+    | UserFeature
+)
+CountedFeature = OpFeature | MemAccessFeature | BarrierFeature | LaunchFeature | GroupsFeature
+
+_REGISTERED: dict[str, Callable[..., float]] = {}
+_EXACT: dict[str, Feature] = {
+    str(each): each
+    for each in (BarrierFeature(), LaunchFeature(), GroupsFeature(), WallTimeFeature())
+}
+_PREFIXES = ("f_op_", "f_mem_access", "f_sync_", "f_thread_groups", "f_cl_wall_time_", "f_sim_")
+
+
+def register_feature(name: str, function: Callable[..., float]) -> None:
+    """Makes `f_<name>` a feature: function(kernel, sizes, context) returns its value.
+
+    name may begin with `f_`. Raises FeatureError where it is no identifier, or one of the
+    built-in features' prefixes.
+    """
+    name = name.removeprefix("f_")
+    if not re.fullmatch(r"[A-Za-z]\w*", name):
+        raise FeatureError(f"a feature's name must be letters, digits and _, got {name!r}")
+    if any(f"f_{name}".startswith(prefix) for prefix in _PREFIXES):
+        raise FeatureError(f"f_{name} begins like a built-in feature")
+    _REGISTERED[name] = function
+
+
+def registered(name: str) -> Callable[..., float]:
+    """The function of a user's feature."""
+    return _REGISTERED[name]
+
+
+def parse_feature(text: str) -> Feature:
+    """The feature that a text names.
+
+    Raises FeatureError, with the text and a caret under the wrong character as a note.
+    """
+    if text in _EXACT:
+        return _EXACT[text]
+    for prefix, kind in (
+        ("f_op_", _operation),
+        ("f_mem_access", _mem_access),
+        ("f_cl_wall_time_", _wall_time),
+        ("f_sim_", _simulated),
+    ):
+        if text.startswith(prefix):
+            return kind(_Reader(text, len(prefix)))
+    name = text.removeprefix("f_")
+    if text.startswith("f_") and name in _REGISTERED:
+        return UserFeature(name)
+    known = [*_EXACT, "f_op_", "f_mem_access", "f_sim_", *(f"f_{n}" for n in _REGISTERED)]
+    reader = _Reader(text, _common(text, known))
+    reader.fail(f"unknown feature{near(text, known)}")
+
+
+def near(wrong: str, known: list[str] | tuple[str, ...]) -> str:
+    """`; did you mean ...?`, or what there is, or nothing."""
+    found = difflib.get_close_matches(wrong, known, n=3, cutoff=0.5)
+    if found:
+        return f"; did you mean {' or '.join(found)}?"
+    return f"; there is {', '.join(known)}" if 0 < len(known) <= 12 else ""
+
+
+def fields_text(access: MemAccessFeature) -> str:
+    """The fields of a memory access as they stand in a feature's text."""
+    parts = [] if access.tag is None else [f"tag:{access.tag}"]
+    parts += [part for part in (access.memory, access.dtype, access.direction) if part]
+    for name, strides in (("lstrides", access.local_strides), ("gstrides", access.group_strides)):
+        if strides:
+            inner = ";".join(f"{axis}:{constraint}" for axis, constraint in strides)
+            parts.append(f"{name}:{{{inner}}}")
+    if access.afr is not None:
+        parts.append(f"afr:{access.afr}")
+    return "".join(f"_{part}" for part in parts)
+
+
+class _Reader:
+    """A text and how far it is read."""
+
+    def __init__(self, text: str, at: int) -> None:
+        self.text, self.at = text, at
+
+    @property
+    def rest(self) -> str:
+        return self.text[self.at :]
+
+    def take(self, pattern: str) -> str | None:
+        match = re.compile(pattern).match(self.text, self.at)
+        if match is None:
+            return None
+        self.at = match.end()
+        return match.group()
+
+    def fail(self, message: str, at: int | None = None) -> NoReturn:
+        error = FeatureError(f"feature {self.text!r}: {message}")
+        error.add_note(f"  {self.text}\n  {' ' * (self.at if at is None else at)}^")
+        raise error
+
+
+def _operation(reader: _Reader) -> OpFeature:
+    dtype = _word(reader, TYPES, "a type")
+    if reader.take("_") is None:
+        reader.fail("an operation must follow, as in f_op_float32_madd")
+    operation = _word(reader, OPERATIONS, "an operation")
+    if reader.rest:
+        reader.fail("nothing may follow the operation")
+    return OpFeature(dtype, operation)
+
+
+def _mem_access(reader: _Reader) -> MemAccessFeature:
+    return _fields(reader)
+
+
+def _simulated(reader: _Reader) -> SimulatedFeature:
+    for quantity in sorted(SIMULATED, key=len, reverse=True):
+        if re.match(rf"{quantity}(?![A-Za-z0-9])", reader.rest):
+            reader.at += len(quantity)
+            return SimulatedFeature(quantity, _fields(reader))
+    word = re.match(r"[a-z0-9_]*", reader.rest)
+    assert word is not None
+    reader.fail(f"unknown quantity{near(word.group(), tuple(SIMULATED))}")
+
+
+def _wall_time(reader: _Reader) -> WallTimeFeature:
+    platform = reader.take(r"[A-Za-z0-9.]+")
+    if platform is None:
+        reader.fail("a platform and a device must follow, as in f_cl_wall_time_nvidia_geforce")
+    if reader.take("_") is None or not reader.rest:
+        reader.fail("_ and a device must follow the platform")
+    device = reader.take(r"[A-Za-z0-9_.]+")
+    if device is None or reader.rest:
+        reader.fail("a device is letters, digits, _ and .")
+    return WallTimeFeature(platform, device)
+
+
+_WORDS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("memory", ("global", "local")),
+    ("dtype", TYPES),
+    ("direction", ("load", "store", "atomic")),
+)
+_NAMED = ("lstrides", "gstrides", "afr")
+_FIELD = re.compile(
+    r"_(?:(?:global|local|load|store|atomic|" + "|".join(TYPES) + r")(?![A-Za-z0-9])"
+    r"|(?:lstrides|gstrides|afr|tag):)"
+)
+_ORDER = ("tag", "memory", "dtype", "direction", *_NAMED)
+
+
+def _fields(reader: _Reader) -> MemAccessFeature:
+    found: dict[str, Any] = {}
+    while reader.rest:
+        if reader.take("_") is None:
+            reader.fail("a field begins with _")
+        start = reader.at
+        name, value = _field(reader)
+        if name in found:
+            reader.fail(f"the field {name} came before", start)
+        later = [each for each in found if _ORDER.index(each) > _ORDER.index(name)]
+        if later:
+            reader.fail(f"{name} must come before {later[0]}", start)
+        found[name] = value
+    return MemAccessFeature(
+        tag=found.get("tag"),
+        memory=found.get("memory"),
+        dtype=found.get("dtype"),
+        direction=found.get("direction"),
+        local_strides=found.get("lstrides", ()),
+        group_strides=found.get("gstrides", ()),
+        afr=found.get("afr"),
+    )
+
+
+def _field(reader: _Reader) -> tuple[str, Any]:
+    start = reader.at
+    if reader.take("tag:") is not None:
+        end = _FIELD.search(reader.text, reader.at)
+        tag = reader.text[reader.at : end.start() if end else len(reader.text)]
+        match = re.match(r"[A-Za-z0-9_.,-]+", tag)
+        if match is None or len(match.group()) < len(tag):
+            reader.fail(
+                "a tag is letters, digits, _ . , and -", reader.at + (match.end() if match else 0)
+            )
+        reader.at += len(tag)
+        return "tag", tag
+    for name in ("lstrides", "gstrides"):
+        if reader.take(f"{name}:") is not None:
+            return name, _strides(reader)
+    if reader.take("afr:") is not None:
+        return "afr", _constraint(reader, fractions=True)
+    word = reader.take(r"[A-Za-z][A-Za-z0-9]*") or ""
+    for name, words in _WORDS:
+        if word in words:
+            return name, word
+    known = [each for _, group in _WORDS for each in group]
+    close = near(word, [*known, "tag:", *(f"{each}:" for each in _NAMED)])
+    reader.fail(f"unknown field {word!r}{close}" if word else "a field must follow _", start)
+
+
+def _strides(reader: _Reader) -> AxisConstraints:
+    if reader.take(r"\{") is None:
+        reader.fail("{ must follow, as in lstrides:{0:1;1:>15}")
+    found: dict[int, Constraint] = {}
+    while True:
+        start = reader.at
+        axis = reader.take(r"\d")
+        if axis is None:
+            reader.fail("an axis (0, 1 or 2) must stand here")
+        if int(axis) in found:
+            reader.fail(f"axis {axis} came before", start)
+        if reader.take(":") is None:
+            reader.fail(": must follow the axis")
+        found[int(axis)] = _constraint(reader, fractions=False)
+        if reader.take(r"\}") is not None:
+            return tuple(sorted(found.items()))
+        if reader.take(";") is None:
+            reader.fail("; or } must follow a constraint")
+
+
+def _constraint(reader: _Reader, *, fractions: bool) -> Constraint:
+    sign = reader.take("!=|<=|>=|=|<|>") or "="
+    limit = _sum(reader, fractions)
+    return Constraint(sign, limit)  # type: ignore[arg-type]
+
+
+def _sum(reader: _Reader, fractions: bool) -> QuasiPolynomial:
+    total = _product(reader, fractions)
+    while (sign := reader.take(r"[+-]")) is not None:
+        term = _product(reader, fractions)
+        total = total + (term if sign == "+" else term * -1)
+    return total
+
+
+def _product(reader: _Reader, fractions: bool) -> QuasiPolynomial:
+    value = _factor(reader, fractions)
+    while reader.take(r"\*") is not None:
+        value = value * _factor(reader, fractions)
+    return value
+
+
+def _factor(reader: _Reader, fractions: bool) -> QuasiPolynomial:
+    if reader.take("-") is not None:
+        return _factor(reader, fractions) * -1
+    number = reader.take(r"\d+(?:\.\d+)?" if fractions else r"\d+")
+    if number is not None:
+        return QuasiPolynomial.number(Fraction(number))
+    name = reader.take(r"[A-Za-z]\w*")
+    if name is not None:
+        return QuasiPolynomial.atom(name)
+    reader.fail("a number or a size parameter must stand here")
+
+
+def _word(reader: _Reader, known: tuple[str, ...], what: str) -> str:
+    start = reader.at
+    word = reader.take(r"[A-Za-z0-9]+") or ""
+    if word not in known:
+        reader.fail(f"{word!r} is not {what}{near(word, known)}", start)
+    return word
+
+
+def _common(text: str, known: list[str]) -> int:
+    """How many characters begin like one of the known texts."""
+    best = 0
+    for each in known:
+        same = 0
+        while same < min(len(text), len(each)) and text[same] == each[same]:
+            same += 1
+        best = max(best, same)
+    return best
+
+
+def evaluate(
+    feature: str | Feature,
+    kernel: Any,
+    env: Mapping[str, int],
+    *,
+    context: EvaluationContext | None = None,
+) -> float:
+    """The value of a feature of a kernel at one size; see `feature_values.evaluate`."""
+    from calib.features import values as feature_values
+
+    return feature_values.evaluate(feature, kernel, env, context=context)

@@ -1,0 +1,119 @@
+"""What a trace tells of a kernel's control flow: average trips of loops, shares of conditions.
+
+A loop bounded by memory is measured by an access in it that runs at each trip: its accesses, over
+those that one trip each would make, are the average trips; by lanes and by sub-groups. Conditions
+likewise, by an access under them.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any
+
+from calib.counting.control_flow import Share, Trips
+from calib.counting.counter import CountOptions, KernelCounts, kernel_counts
+from calib.counting.full_traces import Key, Traced, access_key, trace_whole
+from calib.counting.inventory import AccessRecord, DomainRecord
+from memsim.errors import KernelError
+
+Unknown = tuple[str, bool | None]
+"""A loop's iname and None, or a condition's text and whether it holds."""
+Pair = tuple[Fraction, Fraction]
+"""By work-items, by sub-groups."""
+
+
+def measure_control_flow(
+    kernel: Any,
+    sizes: Mapping[str, int] | None = None,
+    *,
+    subgroup_size: int = 32,
+    context: Any = None,
+) -> dict[str, Any]:
+    """Options for `calib.count`: trip_counts and taken, as a trace of the whole launch shows them.
+
+        count(kernel, feature, **measure_control_flow(kernel))
+
+    Raises KernelError for a loop or a branch without any global access, which no trace shows.
+    """
+    traced = trace_whole(kernel, sizes, subgroup_size, context)
+    return {**control_flow(kernel_counts(kernel), traced), "subgroup_size": subgroup_size}
+
+
+def control_flow(counts: KernelCounts, traced: Traced) -> dict[str, Any]:
+    """trip_counts and taken, from full traces of every launch."""
+    inventory = counts.inventory
+    like: dict[Key, list[AccessRecord]] = defaultdict(list)
+    for access in inventory.accesses:
+        if access.memory == "global":
+            like[access_key(access)].append(access)
+    known: dict[Unknown, Pair] = {}
+    progress = True
+    while progress:
+        progress = False
+        for key, members in like.items():
+            found = _measured(counts, traced, key, members, known)
+            if found is not None:
+                known[found[0]] = found[1]
+                progress = True
+    for record in inventory.domains:
+        for unknown in _unknowns(record):
+            other = (unknown[0], None if unknown[1] is None else not unknown[1])
+            if unknown not in known and (unknown[1] is None or other not in known):
+                raise KernelError(
+                    f"{inventory.name}: no global access of its own shows how often {unknown[0]}"
+                    f" {'goes on' if unknown[1] is None else 'holds'}; give it with"
+                    f" {'trip_counts' if unknown[1] is None else 'taken'}="
+                )
+    trips = {name: Trips(*pair) for (name, holds), pair in known.items() if holds is None}
+    conditions = {name for name, holds in known if holds is not None}
+    return {"trip_counts": trips, "taken": {name: _share(name, known) for name in conditions}}
+
+
+def _share(name: str, known: Mapping[Unknown, Pair]) -> Share:
+    holds, fails = known.get((name, True)), known.get((name, False))
+    if holds is None:
+        assert fails is not None
+        # Nothing is counted where it holds but operations, whose lanes may be anywhere.
+        return Share(1 - fails[0], 1 - fails[0] if fails[0] in (0, 1) else 1, fails[1])
+    return Share(holds[0], holds[1], None if fails is None else fails[1])
+
+
+def _measured(
+    counts: KernelCounts,
+    traced: Traced,
+    key: Key,
+    members: list[AccessRecord],
+    known: Mapping[Unknown, Pair],
+) -> tuple[Unknown, Pair] | None:
+    """What one text's accesses tell, where it is the only thing not known of them."""
+    rest = [Fraction(traced.lanes[key]), Fraction(traced.subgroups[key])]
+    base = [Fraction(0), Fraction(0)]
+    wanted: Unknown | None = None
+    for access in members:
+        record = counts.inventory.domains[access.domain]
+        open_ = [unknown for unknown in _unknowns(record) if unknown not in known]
+        if len(open_) > 1 or (open_ and wanted not in (None, open_[0])):
+            return None
+        for k, unit in enumerate(("work-item", "sub-group")):
+            value = counts.points_at(access.domain, unit, traced.subgroup_size, traced.sizes)  # type: ignore[arg-type]
+            for unknown in _unknowns(record):
+                if unknown in known:
+                    value *= known[unknown][k]
+            if open_:
+                base[k] += value
+            else:
+                rest[k] -= value
+        wanted = open_[0] if open_ else wanted
+    if wanted is None:
+        return None
+    share = [r / b if b else Fraction(0) for r, b in zip(rest, base, strict=True)]
+    return wanted, (share[0], share[1])
+
+
+def _unknowns(record: DomainRecord) -> tuple[Unknown, ...]:
+    return (*((name, None) for name in record.trips), *record.taken)
+
+
+__all__ = ["CountOptions", "control_flow", "measure_control_flow"]

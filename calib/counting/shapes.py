@@ -1,0 +1,51 @@
+"""Sizes that a workload's arrays imply."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import loopy as lp
+import numpy as np
+from loopy.symbolic import get_dependencies
+from pymbolic import evaluate, primitives, substitute
+
+from memsim.errors import KernelError
+from tracegen.workloads.workload import Workload
+
+
+def sizes_of(workload: Any) -> dict[str, int]:
+    """The integer arguments of a workload: those given, and those that an array's shape tells.
+
+    An extent such as `n` or `4*n + 1` tells n where n is its one unknown and it is linear in it.
+    Raises KernelError where the kernel is not Loopy's.
+    """
+    if not isinstance(workload, Workload):
+        raise KernelError(f"only Loopy kernels can be counted, got a {type(workload).__name__}")
+    kernel = workload.kernel.default_entrypoint
+    scalars = {a.name for a in kernel.args if isinstance(a, lp.ValueArg)}
+    found = {
+        name: int(value)
+        for name, value in workload.arguments.items()
+        if name in scalars and isinstance(value, (int, np.integer))
+    }
+    for _ in range(len(scalars)):
+        for argument in kernel.args:
+            value = workload.arguments.get(argument.name)
+            shape = getattr(argument, "shape", None)
+            if isinstance(value, np.ndarray) and isinstance(shape, tuple):
+                for extent, size in zip(shape, value.shape, strict=False):
+                    _solve(extent, int(size), scalars, found)
+    return found
+
+
+def _solve(extent: Any, size: int, scalars: set[str], found: dict[str, int]) -> None:
+    if not isinstance(extent, primitives.ExpressionNode):
+        return
+    unknown = get_dependencies(extent) - found.keys()
+    if len(unknown) != 1 or not unknown <= scalars:
+        return
+    (name,) = unknown
+    at: list[int] = [int(evaluate(substitute(extent, found), {name: x})) for x in (0, 1, 2)]
+    slope = at[1] - at[0]
+    if slope and at[2] - at[1] == slope and (size - at[0]) % slope == 0:
+        found[name] = (size - at[0]) // slope

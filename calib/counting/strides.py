@@ -1,0 +1,136 @@
+"""Strides of an access along the axes of the grid: the index's coefficients of gid and lid.
+
+In array[gs0*gid(0) + gs1*gid(1) + ... + ls0*lid(0) + ...], in elements (seed 000, 6.1.1). A stride
+is a polynomial of the size parameters, 0 where the axis does not occur, and None where the index is
+not affine in it or comes from memory. A loop that work-items start at different values is followed
+trip by trip: x[j] with j from lid(0) on has stride 1, though lid(0) is not in its index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+from loopy.diagnostic import ExpressionNotAffineError
+from loopy.kernel.array import FixedStrideArrayDimTag
+from loopy.symbolic import (
+    CoefficientCollector,
+    SubstitutionMapper,
+    get_dependencies,
+    simplify_using_aff,
+)
+from pymbolic import primitives as p
+from pymbolic.mapper.substitutor import make_subst_func
+
+from calib.polynomials.quasi_polynomial import QuasiPolynomial, floor_of
+
+Stride = QuasiPolynomial | None
+
+
+class NotPolynomial(Exception):
+    """An expression is no polynomial of the parameters."""
+
+
+def axis_strides(
+    kernel: Any,
+    array: Any,
+    index: Sequence[Any],
+    inames: Sequence[str],
+    parameters: Sequence[str],
+) -> tuple[Stride, ...]:
+    """The stride of each of some axes, which `inames` stand for."""
+    known = kernel.all_inames() | set(parameters)
+    total: list[Stride] = [QuasiPolynomial.number(0)] * len(inames)
+    for part, scale in zip(index, _axis_scales(array, index), strict=True):
+        found = _coefficients(kernel, part, inames, known)
+        for k, name in enumerate(inames):
+            own, so_far = found.get(name), total[k]
+            if so_far is None or own is None or (scale is None and own.terms):
+                total[k] = None
+            elif own.terms:
+                assert scale is not None
+                total[k] = so_far + own * scale
+    return tuple(total)
+
+
+def by_trips(index: Sequence[Any], starts: Sequence[tuple[str, Any]]) -> tuple[Any, ...]:
+    """An index with each loop's first value plus its trip in place of the loop's variable.
+
+    starts : see iteration_domains.Reach
+    """
+    found = tuple(index)
+    for name, first in starts:
+        start = p.Variable("<data>") if first is None else first
+        change = SubstitutionMapper(make_subst_func({name: p.Variable(name) + start}))
+        found = tuple(change(part) for part in found)
+    return found
+
+
+def polynomial(
+    expression: Any, parameters: Mapping[str, QuasiPolynomial] | None = None
+) -> QuasiPolynomial:
+    """An integer expression of names as a quasi-polynomial; raises NotPolynomial."""
+    if isinstance(expression, int):
+        return QuasiPolynomial.number(expression)
+    if isinstance(expression, p.Variable):
+        return (parameters or {}).get(expression.name) or QuasiPolynomial.atom(expression.name)
+    if isinstance(expression, p.Sum):
+        total = QuasiPolynomial.number(0)
+        for child in expression.children:
+            total = total + polynomial(child, parameters)
+        return total
+    if isinstance(expression, p.Product):
+        total = QuasiPolynomial.number(1)
+        for child in expression.children:
+            total = total * polynomial(child, parameters)
+        return total
+    if isinstance(expression, p.Power) and expression.exponent in (0, 1, 2, 3):
+        power: QuasiPolynomial = polynomial(expression.base, parameters) ** expression.exponent
+        return power
+    if isinstance(expression, p.FloorDiv) and isinstance(expression.denominator, int):
+        inner = polynomial(expression.numerator, parameters)
+        degree = max((sum(e for _, e in monomial) for monomial, _ in inner.terms), default=0)
+        if degree <= 1 and expression.denominator > 0:
+            return floor_of(inner, expression.denominator)
+    try:
+        return QuasiPolynomial.number(Fraction(int(expression)))
+    except (TypeError, ValueError):
+        raise NotPolynomial(str(expression)) from None
+
+
+def _axis_scales(array: Any, index: Sequence[Any]) -> list[Stride]:
+    """Elements from one index of each array axis to the next, None where it is not known."""
+    tags = array.dim_tags if array.dim_tags is not None else (None,) * len(index)
+    scales: list[Stride] = []
+    for tag in tags:
+        if tag is None:
+            scales.append(QuasiPolynomial.number(1))
+        elif isinstance(tag, FixedStrideArrayDimTag):
+            try:
+                scales.append(polynomial(tag.stride))
+            except NotPolynomial:
+                scales.append(None)
+        else:  # the parts of a vector, or arrays of their own
+            scales.append(QuasiPolynomial.number(0))
+    return scales
+
+
+def _coefficients(
+    kernel: Any, part: Any, inames: Sequence[str], known: set[str]
+) -> dict[str, Stride]:
+    """Coefficients of the inames in one index; None where the index hides them."""
+    names = get_dependencies(part)
+    if not names <= known:
+        return dict.fromkeys(inames)
+    try:
+        collected = CoefficientCollector(list(inames))(simplify_using_aff(kernel, part))
+    except (ExpressionNotAffineError, TypeError, ValueError, NotImplementedError):
+        return {name: None if name in names else QuasiPolynomial.number(0) for name in inames}
+    found: dict[str, Stride] = {}
+    for name in inames:
+        try:
+            found[name] = polynomial(collected.get(p.Variable(name), 0))
+        except NotPolynomial:
+            found[name] = None
+    return found

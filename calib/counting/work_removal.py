@@ -1,0 +1,439 @@
+"""`remove_work`: a kernel with nothing left but chosen global accesses, in the loops they stood in.
+
+Seed 000, section 7.1.1 and Algorithm 3. Every instruction with a load to keep becomes
+
+    read_tgt = read_tgt + a[...]    or    read_tgt = a[...] + b[...] + ... + read_tgt
+
+within the loops, the branches and the grid of the original; arithmetic, local memory and barriers
+go. A global store that is kept stores read_tgt; where none is left behind the last load, each
+work-item stores read_tgt into read_tgt_dest, stride 1, so that no compiler drops the loads. What a
+kept access's address, loops or conditions are computed from stays as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import islpy as isl
+import loopy as lp
+import numpy as np
+from constantdict import constantdict
+from loopy.kernel import KernelState
+from loopy.kernel.data import AddressSpace, ArrayArg, GroupInameTag, Iname, LocalInameTag
+from loopy.kernel.instruction import Assignment, MultiAssignmentBase
+from loopy.symbolic import CombineMapper, TaggedVariable, pw_aff_to_expr
+from pymbolic import primitives as p
+
+from calib.counting.iteration_domains import grid, is_vector, with_axis
+from calib.counting.language import near
+from calib.counting.loop_domains import separated
+from calib.counting.scheduled import Scheduled, as_kernel_error, schedule, translation_unit
+from calib.polynomials.isl_forms import DIM
+from memsim.errors import KernelError
+
+TARGET, SINK = "read_tgt", "read_tgt_dest"
+
+
+def remove_work(
+    kernel: Any,
+    remove_vars: Collection[str] = (),
+    *,
+    keep_tags: Collection[str] | None = None,
+    remove_tags: Collection[str] = (),
+) -> Any:
+    """A loopy.TranslationUnit with a kernel's chosen global accesses alone.
+
+    kernel : loopy.TranslationUnit, tracegen.Workload or measurement kernel, with one launch
+    remove_vars : global arrays whose accesses go; with none given, all on-chip work goes
+    keep_tags : access tags to keep; all else goes
+    remove_tags : access tags to remove
+
+    Raises KernelError for names that the kernel has not, where nothing is left, and where the
+    address of what is kept comes from what is removed.
+    """
+    t_unit = translation_unit(kernel)
+    scheduled = schedule(t_unit)
+    choice = _Choice(
+        frozenset(remove_vars),
+        None if keep_tags is None else frozenset(keep_tags),
+        frozenset(remove_tags),
+    )
+    with as_kernel_error(scheduled.kernel.name):
+        return _Removal(scheduled, choice).run()
+
+
+@dataclass(frozen=True)
+class _Choice:
+    variables: frozenset[str]
+    keep_tags: frozenset[str] | None
+    remove_tags: frozenset[str]
+
+    def keeps(self, node: Any) -> bool:
+        tags = _tags(node)
+        return (
+            name_of(node) not in self.variables
+            and not tags & self.remove_tags
+            and (self.keep_tags is None or bool(tags & self.keep_tags))
+        )
+
+    def removes(self, node: Any) -> bool:
+        """Whether the caller named it; what keep_tags leaves out goes only where nobody needs it."""
+        return name_of(node) in self.variables or bool(_tags(node) & self.remove_tags)
+
+
+class _Removal:
+    def __init__(self, scheduled: Scheduled, choice: _Choice) -> None:
+        self.kernel, self.scheduled, self.choice = scheduled.kernel, scheduled, choice
+        if len(scheduled.names) != 1:
+            raise KernelError(
+                f"kernel {self.kernel.name} has {len(scheduled.names)} launches; work is removed"
+                " from kernels with one"
+            )
+        self.instructions = [self.kernel.id_to_insn[name] for name in scheduled.places]
+        self.arrays = {
+            argument.name
+            for argument in self.kernel.args
+            if isinstance(argument, ArrayArg) and argument.address_space == AddressSpace.GLOBAL
+        } | {
+            name
+            for name, variable in self.kernel.temporary_variables.items()
+            if variable.address_space == AddressSpace.GLOBAL
+        }
+        self.types: dict[str, list[Any]] = {}
+        self._check_names()
+        names = self.kernel.get_var_name_generator()
+        self.target, self.sink = names(TARGET), names(SINK)
+        self.ids = self.kernel.get_instruction_id_generator()
+
+    def run(self) -> Any:
+        parts = {each.id: self._replaced(each) for each in self.instructions}
+        whole = self._needed(parts)
+        new = [
+            part
+            for each in self.instructions
+            for part in ([each] if each.id in whole else parts[each.id])
+        ]
+        loads = [k for k, each in enumerate(new) if self.target in written(each)]
+        stores = [k for k, each in enumerate(new) if written(each) & self.arrays]
+        if not loads and not stores:
+            raise KernelError(f"no global access of {self.kernel.name} is left to keep")
+        types = [dtype for name in parts if name not in whole for dtype in self.types.get(name, ())]
+        dtype = np.result_type(*types) if types else np.dtype(np.float32)
+        domain, tags, index, shape = self._grid()
+        within = frozenset(tags)
+        zero = Assignment(
+            p.Variable(self.target),
+            dtype.type(0),
+            id=self.ids(f"init_{TARGET}"),
+            within_inames=within,
+            within_inames_is_final=True,
+        )
+        args = []
+        last = []
+        if loads and (not stores or loads[-1] > stores[-1]):
+            left = p.Variable(self.sink)
+            sink = Assignment(
+                left[index] if index else left,
+                p.Variable(self.target),
+                id=self.ids("sink"),
+                within_inames=within,
+                within_inames_is_final=True,
+            )
+            last.append(sink)
+            args.append(
+                lp.GlobalArg(
+                    self.sink, dtype, shape=shape, order="C", is_input=False, is_output=True
+                )
+            )
+        ordered = _in_order([zero, *new, *last])
+        domains = [*separated(self.kernel, ordered), domain]
+        return self._rebuilt(ordered, domains, tags, args, dtype)
+
+    def _check_names(self) -> None:
+        known = sorted(self.arrays)
+        for name in sorted(self.choice.variables - self.arrays):
+            raise KernelError(
+                f"kernel {self.kernel.name} has no global array {name}{near(name, known)}"
+            )
+        nodes = [node for each in self.instructions for node in self._accesses(each)]
+        found = sorted({tag for node in nodes for tag in _tags(node)})
+        for tag in sorted((self.choice.keep_tags or frozenset()) | self.choice.remove_tags):
+            if tag not in found:
+                there = near(tag, found) if found else "; it has no tags"
+                raise KernelError(f"kernel {self.kernel.name} has no access tagged {tag}{there}")
+
+    def _accesses(self, instruction: Any) -> list[Any]:
+        """The global accesses of an instruction, its predicates' among them."""
+        if not isinstance(instruction, MultiAssignmentBase):
+            return []
+        find = _Accesses(self.arrays)
+        parts = [instruction.expression, *instruction.assignees, *instruction.predicates]
+        return [node for part in parts for node in find(part)]
+
+    def _replaced(self, instruction: Any) -> list[Any]:
+        """What takes the place of an instruction of which nobody needs the result."""
+        if not isinstance(instruction, MultiAssignmentBase):
+            return []
+        summands = _Summands(self.arrays, self.choice)
+        (first, *others) = instruction.assignees
+        keeps_store = any(
+            name_of(each) in self.arrays and self.choice.keeps(each)
+            for each in instruction.assignees
+        )
+        updated = {update.var_name for update in instruction.atomicity}
+        found = [each for each in summands(instruction.expression) if name_of(each) not in updated]
+        if not keeps_store:
+            for assignee in instruction.assignees:
+                found += summands.of_index(assignee)
+        if keeps_store and (updated or others):
+            raise KernelError(
+                f"instruction {instruction.id} updates {name_of(first)} atomically, or has several"
+                " results: name it in remove_vars"
+            )
+        if (found or keeps_store) and any(
+            is_vector(self.kernel, iname) for iname in instruction.within_inames
+        ):
+            raise KernelError(f"instruction {instruction.id} works on vectors: its work stays")
+        self._see_types(instruction.id, [*found, first] if keeps_store else found)
+        target = p.Variable(self.target)
+        common = {
+            "within_inames": instruction.within_inames,
+            "within_inames_is_final": True,
+            "predicates": instruction.predicates,
+        }
+        parts = []
+        if found:
+            name = self.ids(f"read_{instruction.id}")
+            # Several loads are added up before the one addition that waits for the last.
+            terms = (target, *found) if len(found) == 1 else (*found, target)
+            parts.append(Assignment(target, p.Sum(terms), id=name, **common))
+        if keeps_store:
+            parts.append(
+                Assignment(first, target, id=self.ids(f"write_{instruction.id}"), **common)
+            )
+        return parts
+
+    def _see_types(self, name: str, summands: Iterable[Any]) -> None:
+        """Keeps the types of what one instruction adds or stores."""
+        types = self.types.setdefault(name, [])
+        for summand in summands:
+            outer = summand
+            while isinstance(outer, p.If):
+                outer = outer.then if self._accesses_in(outer.then) else outer.else_
+            for node in self._accesses_in(outer)[:1]:
+                dtype = self.kernel.get_var_descriptor(name_of(node)).dtype.numpy_dtype
+                if dtype.kind in "iufc":
+                    types.append(dtype)
+
+    def _accesses_in(self, expression: Any) -> list[Any]:
+        return list(_Accesses(self.arrays)(expression))
+
+    def _needed(self, parts: Mapping[str, list[Any]]) -> set[str]:
+        """Instructions whose results decide addresses, trips or conditions of what is kept."""
+        wanted: set[str] = set()
+        nodes: list[Any] = []
+        for part in (part for several in parts.values() for part in several):
+            wanted |= part.dependency_names() | self._bounds(part)
+            nodes += self._accesses(part)
+        temporaries = set(self.kernel.temporary_variables)
+        kept: set[str] = set()
+        grown = True
+        while grown:
+            grown = False
+            for each in self.instructions:
+                if each.id not in kept and written(each) & wanted & temporaries:
+                    kept.add(each.id)
+                    wanted |= each.dependency_names() | self._bounds(each)
+                    nodes += self._accesses(each)
+                    grown = True
+        for node in nodes:
+            if self.choice.removes(node):
+                raise KernelError(
+                    f"{name_of(node)} cannot be removed from {self.kernel.name}: an address, a"
+                    " condition or a loop's bound of what is kept comes from it"
+                )
+        return kept
+
+    def _bounds(self, instruction: Any) -> set[str]:
+        """The parameters that bound an instruction's loops."""
+        if not instruction.within_inames:
+            return set()
+        domain = self.kernel.get_inames_domain(instruction.within_inames)
+        return {domain.get_dim_name(DIM.param, k) for k in range(domain.dim(DIM.param))}
+
+    def _grid(self) -> tuple[Any, dict[str, Any], tuple[Any, ...], tuple[Any, ...]]:
+        """New inames for all axes of the launch; the index and shape of one element a work-item."""
+        sizes = grid(self.scheduled, 0)
+        names = self.kernel.get_var_name_generator()
+        domain = isl.Set("{ [] : }")
+        tags: dict[str, Any] = {}
+        made: dict[str, list[tuple[str, Any]]] = {"g": [], "l": []}
+        for letter, extents, tag in (
+            ("g", sizes.groups, GroupInameTag),
+            ("l", sizes.locals, LocalInameTag),
+        ):
+            for axis, size in enumerate(extents):
+                name = names(f"{TARGET}_{letter}{axis}")
+                domain = with_axis(domain, name, size)
+                tags[name] = tag(axis)
+                made[letter].append((name, pw_aff_to_expr(size)))
+        index, shape = [], []
+        for axis in reversed(range(max(len(made["g"]), len(made["l"])))):
+            at: Any = 0
+            extent: Any = 1
+            if axis < len(made["l"]):
+                at, extent = p.Variable(made["l"][axis][0]), made["l"][axis][1]
+            if axis < len(made["g"]):
+                at = at + p.Variable(made["g"][axis][0]) * extent
+                extent = extent * made["g"][axis][1]
+            index.append(at)
+            shape.append(extent)
+        (basic,) = domain.get_basic_sets() or [isl.BasicSet("{ [] : }")]
+        return basic, tags, tuple(index), tuple(shape)
+
+    def _rebuilt(
+        self, instructions: list[Any], domains: list[Any], tags: Any, args: list[Any], dtype: Any
+    ) -> Any:
+        used: set[str] = set()
+        for each in instructions:
+            used |= each.dependency_names() | written(each)
+        temporaries = {
+            name: variable
+            for name, variable in self.kernel.temporary_variables.items()
+            if name in used
+        }
+        temporaries[self.target] = lp.TemporaryVariable(
+            self.target, dtype, shape=(), address_space=AddressSpace.PRIVATE
+        )
+        arguments = [
+            argument
+            for argument in self.kernel.args
+            if not isinstance(argument, ArrayArg) or argument.name in used
+        ]
+        looped = frozenset(iname for each in instructions for iname in each.within_inames)
+        priorities = [
+            tuple(iname for iname in order if iname in looped)
+            for order in self.kernel.loop_priority
+        ]
+        inames = dict(self.kernel.inames)
+        for name, tag in tags.items():
+            inames[name] = Iname(name, frozenset([tag]))
+        kernel = self.kernel.copy(
+            instructions=instructions,
+            domains=domains,
+            args=[*arguments, *args],
+            temporary_variables=temporaries,
+            inames=constantdict(inames),
+            loop_priority=frozenset(order for order in priorities if len(order) > 1),
+            linearization=None,
+            state=KernelState.INITIAL,
+        )
+        return lp.remove_unused_inames(self.scheduled.t_unit.with_kernel(kernel))
+
+
+class _Accesses(CombineMapper):  # type: ignore[misc]
+    """Every access of the given arrays in an expression, index accesses after what they index."""
+
+    def __init__(self, arrays: Collection[str]) -> None:
+        super().__init__()
+        self.arrays = arrays
+
+    def combine(self, values: Iterable[list[Any]]) -> list[Any]:
+        return [each for several in values for each in several]
+
+    def map_constant(self, expr: Any) -> list[Any]:
+        return []
+
+    def map_variable(self, expr: Any) -> list[Any]:
+        return [expr] if expr.name in self.arrays else []
+
+    map_tagged_variable = map_variable
+
+    def map_subscript(self, expr: Any) -> list[Any]:
+        own = [expr] if name_of(expr) in self.arrays else []
+        return [*own, *self.combine(self.rec(part) for part in expr.index_tuple)]
+
+    def map_linear_subscript(self, expr: Any) -> list[Any]:
+        own = [expr] if name_of(expr) in self.arrays else []
+        return [*own, *self.rec(expr.index)]
+
+    def map_lookup(self, expr: Any) -> list[Any]:
+        return list(self.rec(expr.aggregate))
+
+    def map_call(self, expr: Any) -> list[Any]:
+        return self.combine(self.rec(each) for each in expr.parameters)
+
+    def map_type_cast(self, expr: Any) -> list[Any]:
+        return list(self.rec(expr.child))
+
+
+class _Summands(_Accesses):
+    """The outermost accesses to keep, under the conditions that they stand under."""
+
+    def __init__(self, arrays: Collection[str], choice: _Choice) -> None:
+        super().__init__(arrays)
+        self.choice = choice
+
+    def of_index(self, expr: Any) -> list[Any]:
+        """Those in the index of an access that itself goes."""
+        while isinstance(expr, p.Lookup):
+            expr = expr.aggregate
+        if isinstance(expr, p.Variable):
+            return []
+        parts = expr.index_tuple if isinstance(expr, p.Subscript) else (expr.index,)
+        return self.combine(self.rec(part) for part in parts)
+
+    def _access(self, expr: Any) -> list[Any]:
+        if name_of(expr) in self.arrays and self.choice.keeps(expr):
+            return [expr]
+        return self.of_index(expr)
+
+    map_variable = _access
+    map_tagged_variable = _access
+    map_subscript = _access
+    map_linear_subscript = _access
+    map_lookup = _access
+
+    def map_if(self, expr: Any) -> list[Any]:
+        then, other = self.rec(expr.then), self.rec(expr.else_)
+        if not then and not other:
+            return list(self.rec(expr.condition))
+        return [p.If(expr.condition, _sum(then), _sum(other))]
+
+
+def _sum(summands: list[Any]) -> Any:
+    if len(summands) > 1:
+        return p.Sum(tuple(summands))
+    return summands[0] if summands else 0
+
+
+def _in_order(instructions: list[Any]) -> list[Any]:
+    """Each after the one before it, as in the kernel that they come from."""
+    found: list[Any] = []
+    for each in instructions:
+        before = frozenset([found[-1].id]) if found else frozenset()
+        found.append(each.copy(depends_on=before, depends_on_is_final=True))
+    return found
+
+
+def written(instruction: Any) -> frozenset[str]:
+    """The variables that an instruction assigns."""
+    return frozenset(instruction.assignee_var_names())
+
+
+def name_of(node: Any) -> str:
+    """The variable of an access; "" for anything else."""
+    while isinstance(node, (p.Lookup, p.Subscript)) or hasattr(node, "aggregate"):
+        node = node.aggregate
+    return str(node.name) if isinstance(node, p.Variable) else ""
+
+
+def _tags(node: Any) -> frozenset[str]:
+    while isinstance(node, p.Lookup):
+        node = node.aggregate
+    aggregate = getattr(node, "aggregate", node)
+    if not isinstance(aggregate, TaggedVariable):
+        return frozenset()
+    return frozenset(str(getattr(tag, "value", tag)) for tag in aggregate.tags)

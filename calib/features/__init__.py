@@ -1,0 +1,1 @@
+"""Feature values of kernels: counted, simulated or timed, gathered into tables."""

@@ -1,0 +1,207 @@
+"""Feature values of kernels: counted, measured, or simulated, row by row."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from calib.features.table import FeatureTable
+from calib.timing import trials as timing
+from calib.timing.launching import built_beside
+from memsim.errors import MemsimError
+
+if TYPE_CHECKING:
+    from calib.features.values import EvaluationContext
+    from calib.kernels.collection import MeasurementKernel
+
+Floats = npt.NDArray[np.float64]
+
+
+def gather_feature_values(
+    features: Sequence[str],
+    kernels: Iterable[MeasurementKernel],
+    *,
+    context: EvaluationContext | None = None,
+    rounds: int = 1,
+    longest_s: float | None = None,
+    timings: dict[str, timing.Timing] | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> FeatureTable:
+    """The values of every feature for every kernel; the first feature is the table's output.
+
+    context : how to count, time and simulate
+    rounds : share each kernel's trials among so many passes over all kernels, so that a while in
+        which others use the device falls on a few trials of each and not on all of one
+    longest_s : end a kernel's trials of one pass early; see `calib.timing.trials.time_kernel`
+    timings : filled with every kernel's trials, kernel name -> Timing
+    progress : called with (kernels done, of how many)
+
+    Kernels that differ in size only are counted once. Raises what counting and timing raise, and
+    FeatureError where a feature's tag is in no kernel.
+    """
+    rows = list(kernels)
+    if not rows:
+        raise MemsimError("there is no kernel to gather features of")
+    if not features:
+        raise MemsimError("there is no feature to gather")
+    timed = [name for name in features if is_timing(name)]
+    others = [name for name in features if name not in timed]
+    values = {name: np.empty(len(rows)) for name in features}
+    with contextlib.ExitStack() as building:
+        for name in timed:
+            where = _context_of(name, context)
+            building.enter_context(built_beside((kernel.kernel for kernel in rows), where))
+        _refuse_unknown_tags(others, rows)
+        for row, kernel in enumerate(rows):
+            for name, value in feature_arrays(others, kernel, kernel.env, context=context).items():
+                values[name][row] = value
+    spread = np.zeros(len(rows))
+    for name in timed:
+        found = time_measurements(
+            name, rows, context=context, rounds=rounds, longest_s=longest_s, progress=progress
+        )
+        values[name][:] = [each.value(_statistic(context)) for each in found]
+        spread[:] = [each.half_width_s for each in found]
+        if timings is not None:
+            timings |= {kernel.name: each for kernel, each in zip(rows, found, strict=True)}
+    return FeatureTable(
+        output=features[0],
+        kernels=tuple(kernel.name for kernel in rows),
+        values=values,
+        spread=spread if is_timing(features[0]) else None,
+    )
+
+
+def time_measurements(
+    feature: str,
+    kernels: Sequence[MeasurementKernel],
+    *,
+    context: EvaluationContext | None = None,
+    rounds: int = 1,
+    longest_s: float | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> list[timing.Timing]:
+    """Trials of measurement kernels, in `rounds` passes over all of them.
+
+    They run on the context's device, or, where it has none, on the one that the feature names.
+    """
+    where = _context_of(feature, context)
+    trials = timing.TRIALS if context is None else context.timing_trials
+    if rounds < 1:
+        raise MemsimError(f"rounds must be at least 1, got {rounds}")
+    found: list[list[timing.Timing]] = [[] for _ in kernels]
+    for turn in range(rounds):
+        for row, kernel in enumerate(kernels):
+            one = timing.time_kernel(
+                kernel.kernel,
+                kernel.arguments(),
+                trials=-(-trials // rounds),
+                warmup=1 if turn else timing.WARMUP,
+                longest_s=longest_s,
+                least=-(-timing.LEAST // rounds),
+                trial_s=0.0 if context is None else context.trial_s,
+                context=where,
+            )
+            found[row].append(one)
+            if progress is not None:
+                progress(turn * len(kernels) + row + 1, rounds * len(kernels))
+    return [timing.joined(each) for each in found]
+
+
+def feature_arrays(
+    features: Iterable[str],
+    kernel: Any,
+    env: Mapping[str, Any],
+    *,
+    context: EvaluationContext | None = None,
+) -> dict[str, Floats]:
+    """Feature -> value of one kernel; arrays in env, which broadcast, give arrays.
+
+    A feature of a tag that the kernel has not is 0.
+
+    kernel : loopy.TranslationUnit, a tracegen.Workload or a measurement kernel
+    env : the kernel's sizes, name -> integer or array of them
+    """
+    shape = np.broadcast_shapes(*(np.shape(value) for value in env.values()), ())
+    return {name: _value(name, kernel, env, shape, context) for name in features}
+
+
+def _context_of(feature: str, context: EvaluationContext | None) -> Any:
+    """Where a wall time is taken."""
+    given = None if context is None else context.cl_context
+    return timing.feature_context(feature) if given is None else given
+
+
+def is_timing(feature: str) -> bool:
+    return feature.startswith(timing.FEATURE_PREFIX)
+
+
+def _statistic(context: EvaluationContext | None) -> timing.Statistic:
+    return "median" if context is None else context.statistic
+
+
+def _value(
+    name: str,
+    kernel: Any,
+    env: Mapping[str, Any],
+    shape: tuple[int, ...],
+    context: EvaluationContext | None,
+) -> Floats:
+    from calib.counting.counter import kernel_counts
+    from calib.counting.language import (
+        SimulatedFeature,
+        UserFeature,
+        WallTimeFeature,
+        parse_feature,
+    )
+    from calib.features.values import EvaluationContext, evaluate
+
+    feature = parse_feature(name)
+    if _lacks(kernel, feature):
+        return np.zeros(shape)
+    if not isinstance(feature, (SimulatedFeature, UserFeature, WallTimeFeature)):
+        options = (context or EvaluationContext()).count_options(kernel)
+        counted = kernel_counts(getattr(kernel, "kernel", kernel)).count(feature, options)
+        if shape == ():
+            return np.asarray(float(counted.value(env)))
+        return np.broadcast_to(counted.at_many(**env), shape)
+    columns = {key: np.broadcast_to(value, shape).ravel() for key, value in env.items()}
+    rows = [
+        evaluate(
+            feature,
+            kernel,
+            {key: int(column[row]) for key, column in columns.items()},
+            context=context,
+        )
+        for row in range(int(np.prod(shape, dtype=np.int64)))
+    ]
+    return np.array(rows, np.float64).reshape(shape)
+
+
+def _lacks(kernel: Any, feature: Any) -> bool:
+    """Whether a feature counts a tag that this kernel has not, hence nothing.
+
+    A set of measurement kernels counts each kernel's own accesses and, of the others', none.
+    """
+    from calib.counting.counter import kernel_counts
+
+    tag = getattr(getattr(feature, "accesses", feature), "tag", None)
+    if tag is None:
+        return False
+    return tag not in kernel_counts(getattr(kernel, "kernel", kernel)).inventory.tags
+
+
+def _refuse_unknown_tags(features: Iterable[str], kernels: Sequence[MeasurementKernel]) -> None:
+    """Raises FeatureError where a feature's tag is in none of the kernels."""
+    from calib.counting.counter import kernel_counts
+    from calib.counting.language import FeatureError, near, parse_feature
+
+    tags = sorted({t for k in kernels for t in kernel_counts(k.kernel).inventory.tags})
+    for name in features:
+        if all(_lacks(kernel, parse_feature(name)) for kernel in kernels):
+            tag = name.partition("tag:")[2]
+            raise FeatureError(f"no kernel has the accesses of {name}{near(tag, tags)}")

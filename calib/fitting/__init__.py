@@ -1,0 +1,1 @@
+"""Models of time as expressions of features, and their calibration."""

@@ -1,0 +1,113 @@
+"""Calibrates a model file on a device: kernels, features, timings, fit, provenance."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from calib.features.gather import gather_feature_values
+from calib.features.scaling import scale_features_by_output
+from calib.features.values import EvaluationContext
+from calib.fitting.fit import fit_model
+from calib.fitting.model_file import ModelFile
+from calib.fitting.saved_model import SavedModel, now
+from calib.timing import trials as timing
+
+
+@dataclass(frozen=True, kw_only=True)
+class Calibration:
+    """A fitted model and what fitting it took.
+
+    timings : kernel name -> its trials
+    seconds : of the whole
+    """
+
+    saved: SavedModel
+    timings: dict[str, timing.Timing]
+    seconds: float
+
+    @property
+    def timed_s(self) -> float:
+        """Seconds in timed launches; warming runs and what the host does between are not in it."""
+        return sum(each.timed_s for each in self.timings.values())
+
+    @property
+    def overhead(self) -> float:
+        """What everything but timed launches took, as a part of these."""
+        return self.seconds / self.timed_s - 1
+
+
+def calibrate(
+    file: ModelFile,
+    *,
+    device: str = "",
+    trials: int = timing.TRIALS,
+    statistic: timing.Statistic = "median",
+    rounds: int = 1,
+    longest_s: float | None = None,
+    trial_s: float = timing.TRIAL_S,
+    seed: int = 0,
+    progress: Callable[[int, int], None] | None = None,
+) -> Calibration:
+    """Times and counts a file's measurement kernels on a device and fits its model to them.
+
+    device : `platform` or `platform:device`, parts of their names; the one that passes its trial
+        where empty
+    rounds, longest_s : see `calib.gather_feature_values`; trial_s : see `calib.timing.trials.time_kernel`
+
+    Raises what counting, timing and fitting raise: FitError where the kernels leave parameters open.
+    """
+    start = time.perf_counter()
+    timing.look_ahead(device)
+    file.kernels()  # a GPU's are the same, of other sizes, made again in no time
+    context = timing.find_context(device)
+    model = file.model(timing.feature_name(device))
+    on_gpu = timing.is_gpu(context)
+    timings: dict[str, timing.Timing] = {}
+    table = gather_feature_values(
+        model.all_features(),
+        file.kernels(on_gpu=on_gpu),
+        context=EvaluationContext(
+            cl_context=context,
+            timing_trials=trials,
+            trial_s=trial_s,
+            statistic=statistic,
+            seed=seed,
+        ),
+        rounds=rounds,
+        longest_s=longest_s,
+        timings=timings,
+        progress=progress,
+    )
+    fit = fit_model(
+        model,
+        scale_features_by_output(table),
+        nonnegative=file.nonnegative,
+        singular="refuse",
+        seed=seed,
+    )
+    settings: dict[str, Any] = {
+        "trials": trials,
+        "trial_s": trial_s,
+        "rounds": rounds,
+        "statistic": statistic,
+        "seed": seed,
+        "measure": [list(each.chosen(on_gpu)) for each in file.measure],
+        "outliers": {name: list(t.outliers) for name, t in timings.items() if t.outliers},
+    }
+    saved = SavedModel(
+        fit=fit,
+        table=table,
+        name=file.name,
+        device=timing.device_title(context),
+        driver=timing.driver(context),
+        date=now(),
+        settings=settings,
+    )
+    return Calibration(
+        saved=saved,
+        timings=timings,
+        seconds=time.perf_counter() - start,
+    )

@@ -1,0 +1,269 @@
+"""Fits a model's parameters to measured kernels.
+
+Seed 000, section 7.2: min_p ||r(p)||_2 with r_i = (g(features_i, p) - t_i) / s_i, where s is t for a
+table scaled by its output and 1 for one that is not; J_ij = dr_i/dp_j from the symbolic derivative;
+Levenberg-Marquardt through SciPy from several starts (`starts.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import least_squares, nnls
+from scipy.special import stdtrit
+
+from calib.features.table import FeatureTable
+from calib.fitting.identifiability import covariance, indistinct, null_space
+from calib.fitting.model import Model
+from calib.fitting.starts import natural_sizes, starts
+from memsim.errors import MemsimError
+
+Floats = npt.NDArray[np.float64]
+
+
+class FitError(MemsimError):
+    """A model cannot be fitted to these kernels."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prediction:
+    """A value with the interval that a new measurement falls into.
+
+    value, low, high : scalars, or arrays of one shape; the interval is infinite where the fit does not
+        determine the value
+    """
+
+    value: Floats
+    low: Floats
+    high: Floats
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fit(Mapping[str, float]):
+    """Parameter values, as a mapping, and how well they are known.
+
+    parameters : name -> value
+    covariance : (n_parameter, n_parameter); infinite on the diagonal where the data leave a parameter
+        open, 0 for one held at its bound
+    residual_norm : ||r||_2 at the solution
+    degrees_of_freedom : kernels less parameters determined
+    relative : whether residuals are parts of the output
+    at_bound : parameters that a non-negative fit holds at 0
+    indistinct : groups of parameters that the data cannot tell apart
+    errors : (n_kernel,) g / t - 1
+    """
+
+    model: Model
+    parameters: Mapping[str, float]
+    covariance: Floats
+    residual_norm: float
+    degrees_of_freedom: int
+    relative: bool
+    at_bound: tuple[str, ...]
+    indistinct: tuple[tuple[str, ...], ...]
+    errors: Floats
+
+    def __getitem__(self, name: str) -> float:
+        return self.parameters[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.parameters)
+
+    def __len__(self) -> int:
+        return len(self.parameters)
+
+    @property
+    def mean_error(self) -> float:
+        """Geometric mean of |g/t - 1| over the measurements."""
+        return geometric_mean(np.abs(self.errors))
+
+    def half_widths(self, confidence: float = 0.95) -> dict[str, float]:
+        """Half-width of each parameter's interval; nan for one at its bound, inf for an open one."""
+        deviation = np.sqrt(np.diag(self.covariance))
+        if self.degrees_of_freedom:  # else every free one is infinite already
+            deviation = deviation * self._quantile(confidence)
+        return {
+            name: float("nan") if name in self.at_bound else float(deviation[j])
+            for j, name in enumerate(self.model.parameters)
+        }
+
+    def predict(self, features: Mapping[str, Any], confidence: float = 0.95) -> Prediction:
+        """The model's value and where a measurement of it falls: parameters' doubt and scatter."""
+        value = self.model.evaluate(self, features)
+        slope = self.model.gradient(self, features)
+        known = np.nan_to_num(self.covariance, posinf=0.0)
+        variance = np.einsum("...i,ij,...j", slope, known, slope)
+        open_ = np.isinf(np.diag(self.covariance))
+        variance = np.where(np.any(slope[..., open_] != 0, axis=-1), np.inf, variance)
+        scatter = self._deviation * (np.abs(value) if self.relative else 1.0)
+        half = self._quantile(confidence) * np.sqrt(np.maximum(variance, 0) + scatter**2)
+        return Prediction(value=value, low=np.maximum(value - half, 0), high=value + half)
+
+    @property
+    def _deviation(self) -> float:
+        """Standard deviation of a residual."""
+        if self.degrees_of_freedom == 0:
+            return float("inf")
+        return self.residual_norm / float(np.sqrt(self.degrees_of_freedom))
+
+    def _quantile(self, confidence: float) -> float:
+        if self.degrees_of_freedom == 0:
+            return float("inf")
+        return float(stdtrit(self.degrees_of_freedom, 0.5 + confidence / 2))
+
+
+def fit_model(
+    model: Model,
+    table: FeatureTable,
+    *,
+    nonnegative: bool = False,
+    singular: Literal["refuse", "report"] = "refuse",
+    n_starts: int = 8,
+    seed: int = 0,
+) -> Fit:
+    """The parameters that fit the table best, relative errors counted where it is scaled.
+
+    nonnegative : hold every parameter at 0 or above, as costs are
+    singular : what to do where the data leave parameters open: raise FitError with their names, or
+        say so in `Fit.indistinct` and take, of the equally good ones, what the search ended at
+    n_starts : of Levenberg-Marquardt, for a model that is not linear; the best end wins
+    """
+    if table.output != model.output:
+        raise FitError(f"the table's output is {table.output}, the model's {model.output}")
+    n_kernel, n_parameter = len(table), len(model.parameters)
+    if n_kernel < n_parameter:
+        raise FitError(
+            f"{n_kernel} kernels cannot give {n_parameter} parameters: {', '.join(model.parameters)}"
+        )
+    plain = table.unscaled()
+    weight = 1.0 / (table.scale if table.scale is not None else np.ones(n_kernel))
+    problem = _Problem(model, plain, weight, nonnegative)
+    scaled = problem.linear() if model.is_linear else problem.search(n_starts, seed)
+    jacobian = problem.jacobian(scaled)
+    residual = problem.residual(scaled)
+    if not (np.isfinite(jacobian).all() and np.isfinite(residual).all()):
+        raise FitError(
+            "the model has no finite value at any start: look at its quotients and roots"
+        )
+    groups = indistinct(jacobian, model.parameters)
+    if groups and singular == "refuse":
+        raise FitError(_why_singular(model, plain, groups))
+    held = (scaled <= 1e-12) if nonnegative else np.zeros(n_parameter, bool)
+    free = np.flatnonzero(~held)
+    rank = len(free) - null_space(jacobian[:, free]).shape[1]
+    freedom = n_kernel - rank
+    variance = float(residual @ residual) / freedom if freedom else float("inf")
+    wide = np.zeros((n_parameter, n_parameter))
+    if free.size and not freedom:
+        wide[free, free] = np.inf
+    elif free.size:
+        units = problem.sizes[free]
+        wide[np.ix_(free, free)] = covariance(jacobian[:, free], variance) * np.outer(units, units)
+    parameters = problem.named(scaled)
+    return Fit(
+        model=model,
+        parameters=parameters,
+        covariance=wide,
+        residual_norm=float(np.linalg.norm(residual)),
+        degrees_of_freedom=freedom,
+        relative=table.scale is not None,
+        at_bound=tuple(n for n, at in zip(model.parameters, held, strict=True) if at),
+        indistinct=groups,
+        errors=model.evaluate(parameters, plain.values) / plain.outputs - 1,
+    )
+
+
+def geometric_mean(values: Any) -> float:
+    """exp(mean(log)); values of 0 count as 1e-12, the last digits of a float64 sum."""
+    return float(np.exp(np.mean(np.log(np.maximum(np.asarray(values, np.float64), 1e-12)))))
+
+
+class _Problem:
+    """The residual and its Jacobian over parameters in units of `sizes`."""
+
+    def __init__(
+        self, model: Model, table: FeatureTable, weight: Floats, nonnegative: bool
+    ) -> None:
+        self.model, self.table, self.weight = model, table, weight
+        self.nonnegative = nonnegative
+        self.sizes = natural_sizes(model, table)
+        # Residuals of absolute times are near 1e-3; tolerances are meant for numbers near 1.
+        self.unit = 1.0 / float(np.median(np.abs(table.outputs * weight)))
+
+    def named(self, scaled: Floats) -> dict[str, float]:
+        values = (scaled * self.sizes).tolist()
+        return dict(zip(self.model.parameters, values, strict=True))
+
+    def residual(self, scaled: Floats) -> Floats:
+        value = self.model.evaluate(self.named(scaled), self.table.values)
+        return (value - self.table.outputs) * self.weight
+
+    def jacobian(self, scaled: Floats) -> Floats:
+        gradient = self.model.gradient(self.named(scaled), self.table.values)
+        shape = (len(self.table), len(self.sizes))
+        return np.broadcast_to(gradient, shape) * self.weight[:, None] * self.sizes
+
+    def linear(self) -> Floats:
+        """The exact minimum of a linear model."""
+        matrix = self.jacobian(np.zeros(len(self.sizes)))
+        wanted = self.table.outputs * self.weight
+        if self.nonnegative:
+            return np.asarray(nnls(matrix, wanted)[0], np.float64)
+        return np.asarray(np.linalg.lstsq(matrix, wanted, rcond=None)[0], np.float64)
+
+    def search(self, n_starts: int, seed: int) -> Floats:
+        """The best end of several searches."""
+        best, least = None, np.inf
+        for start in starts(self.model, self.table, self.sizes, n_starts, seed):
+            end = self._from(start)
+            if end is not None:
+                square = float(np.sum(self.residual(end) ** 2))
+                if square < least:
+                    best, least = end, square
+        if best is None:
+            raise FitError(
+                "the model has no finite value at any start: look at its quotients and roots"
+            )
+        return best
+
+    def _from(self, start: Floats) -> Floats | None:
+        if not (
+            np.isfinite(self.residual(start)).all() and np.isfinite(self.jacobian(start)).all()
+        ):
+            return None
+        try:
+            found = least_squares(
+                lambda x: self.residual(x) * self.unit,
+                start,
+                jac=lambda x: self.jacobian(x) * self.unit,
+                method="trf" if self.nonnegative else "lm",
+                bounds=(0.0, np.inf) if self.nonnegative else (-np.inf, np.inf),
+                x_scale="jac",
+                max_nfev=400,
+            )
+        except ValueError:  # a step into where the model has no value
+            return None
+        end = np.asarray(found.x, np.float64)
+        if self.nonnegative:  # an interior method only comes near to the bound
+            cleared = np.where(end < 1e-6, 0.0, end)
+            if np.sum(self.residual(cleared) ** 2) <= np.sum(self.residual(end) ** 2) * (1 + 1e-6):
+                return cleared
+        return end
+
+
+def _why_singular(model: Model, table: FeatureTable, groups: tuple[tuple[str, ...], ...]) -> str:
+    reasons = []
+    for group in groups:
+        named = [f"{name} ({' '.join(model.features_of(name)) or 'no feature'})" for name in group]
+        if len(group) == 1:
+            features = model.features_of(group[0])
+            absent = features and all(np.all(table.values[f] == 0) for f in features)
+            why = "its features are 0 in every kernel" if absent else "it changes no kernel's value"
+            reasons.append(f"{named[0]}: {why}")
+        else:
+            reasons.append(f"{', '.join(named)}: only their sum of costs is seen, not each")
+    return f"these kernels do not determine every parameter: {'; '.join(reasons)}"

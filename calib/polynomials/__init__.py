@@ -1,0 +1,1 @@
+"""Piecewise quasi-polynomials, and the exact number of integer points of a parametric set."""

@@ -1,0 +1,95 @@
+"""isl's affine forms and conditions as quasi-polynomials: what a counted set is read into."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import islpy as isl
+
+from calib.polynomials.quasi_polynomial import QuasiPolynomial, floor_of
+
+DIM = isl.dim_type
+
+
+@dataclass(frozen=True)
+class Condition:
+    """An affine form that must be at least 0, or equal to 0."""
+
+    form: QuasiPolynomial
+    equality: bool
+
+    def __str__(self) -> str:
+        return f"{self.form} {'=' if self.equality else '>='} 0"
+
+
+Conjunction = tuple[Condition, ...]
+
+
+def aff_form(aff: Any) -> QuasiPolynomial:
+    """An isl.Aff over named dims as a quasi-polynomial."""
+    return _form(aff, aff.get_constant_val(), DIM.in_)
+
+
+def conditions(domain: Any) -> tuple[Conjunction, ...]:
+    """An isl.Set as a disjunction of conjunctions; dims are told apart by their names."""
+    found = []
+    for basic in domain.compute_divs().get_basic_sets():
+        conjunction = []
+        for constraint in basic.get_constraints():
+            form = _form(constraint.get_aff(), constraint.get_constant_val(), DIM.in_)
+            if form.constant is None:
+                conjunction.append(Condition(form, bool(constraint.is_equality())))
+        found.append(tuple(conjunction))
+    return tuple(found)
+
+
+def _form(aff: Any, constant: Any, dims: Any) -> QuasiPolynomial:
+    total = QuasiPolynomial.number(_fraction(constant))
+    for kind in (DIM.param, dims):
+        for k in range(aff.dim(kind)):
+            value = _fraction(aff.get_coefficient_val(kind, k))
+            if value:
+                total = total + QuasiPolynomial.atom(aff.get_dim_name(kind, k)) * value
+    for k in range(aff.dim(DIM.div)):
+        value = _fraction(aff.get_coefficient_val(DIM.div, k))
+        if value:
+            total = total + floor_of(aff_form(aff.get_div(k))) * value
+    return total
+
+
+def _fraction(value: Any) -> Fraction:
+    return Fraction(int(value.get_num_si()), int(value.get_den_val().to_python()))
+
+
+def named(domain: Any, prefix: str = "_d") -> Any:
+    """The set with a name for each of its dims, so that forms can tell them apart."""
+    for k in range(domain.dim(DIM.set)):
+        domain = domain.set_dim_name(DIM.set, k, f"{prefix}{k}")
+    return domain
+
+
+def parameters_of(domain: Any) -> tuple[str, ...]:
+    """The parameters that a set really depends on."""
+    return tuple(
+        domain.get_dim_name(DIM.param, k)
+        for k in range(domain.dim(DIM.param))
+        if domain.involves_dims(DIM.param, k, 1)
+    )
+
+
+def fix(domain: Any, values: dict[str, int]) -> Any:
+    """The set with numbers in place of parameters; those that it has not are ignored."""
+    for k in reversed(range(domain.dim(DIM.param))):
+        name = domain.get_dim_name(DIM.param, k)
+        if name in values:
+            domain = domain.fix_val(DIM.param, k, isl.Val(values[name]))
+            domain = domain.project_out(DIM.param, k, 1)
+    return domain
+
+
+def aligned(one: Any, other: Any) -> tuple[Any, Any]:
+    """Two sets with the same parameters in the same order; their dims stay."""
+    one = one.align_params(other.get_space())
+    return one, other.align_params(one.get_space())

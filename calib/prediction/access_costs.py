@@ -1,0 +1,323 @@
+"""What one sub-group's execution of each access costs on a machine: from its trace and its replay.
+
+The trace says how many lines, sectors and cycles of L1 an access takes; the replay how far down its
+sectors go, how late they are and what each level moves for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import xarray as xr
+
+from memsim.latency import dram_latency_cycles, expected_latency_cycles, level_latencies_cycles
+from memsim.machine.model import Level, Machine
+from memsim.montecarlo.result import Replay
+from memsim.trace.model import BARRIER_SITE, GRANULE_BYTES, Trace
+
+Floats = npt.NDArray[np.float64]
+BANK_BYTES = 4
+DRAM = "DRAM"
+STORES = " stores"
+MAX_GRANULES = 1 << 22
+"""Of a trace that are looked at: costs are means, a few million granules are plenty."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AccessCosts:
+    """Means over the executions of each site by a sub-group.
+
+    sites : names;  loads : (n_site,) bool, whether something can wait for it
+    per_subgroup : (n_site,) executions by one sub-group
+    lines : (n_site,) distinct lines, one look-up of L1 each
+    pipe_cycles : (n_site,) cycles of L1 and the load/store unit: the most of look-ups, banks, lanes
+    expected_cycles : (n_trial, n_site) X, the expected latency; 0 for stores
+    served : (n_trial, n_level, n_site) part of the sectors that come from a level or one above it
+    latency_cycles : (n_trial, n_level + 1) of a hit in each level, then of DRAM
+    way_bytes : (n_trial, n_way, n_site) moved on each way, per execution
+    ways : what each is: loads from a level below the first, stores to it (which go the other way, as
+        bandwidths of caches are measured by loads alone), and DRAM, one bus for both
+    way_bytes_per_cycle : (n_way,) of one core, where all of them share alike
+    missed_translations : (n_trial, n_site) per execution;  translation_cycles : that one keeps a core's
+        translation busy, None where the machine says nothing of it
+    """
+
+    sites: tuple[str, ...]
+    loads: npt.NDArray[np.bool_]
+    per_subgroup: Floats
+    lines: Floats
+    pipe_cycles: Floats
+    expected_cycles: Floats
+    served: Floats
+    latency_cycles: Floats
+    way_bytes: Floats
+    ways: tuple[str, ...]
+    way_bytes_per_cycle: Floats
+    missed_translations: Floats
+    translation_cycles: float | None = None
+
+    @property
+    def n_trials(self) -> int:
+        return len(self.latency_cycles)
+
+    def index(self, site: str) -> int:
+        return self.sites.index(site)
+
+    def slowest_cycles(self, sites: Sequence[int]) -> Floats:
+        """(n_trial,) expected latency of the slowest of these accesses, 0 where there is none.
+
+        A level serves all of them where it, or one above, has every line that they ask for; lines are
+        taken to hit independently of each other.
+        """
+        if not sites:
+            return np.zeros(self.n_trials)
+        chosen = list(sites)
+        reached = np.prod(self.served[:, :, chosen] ** self.lines[chosen], axis=2)
+        part = np.diff(reached, axis=1, prepend=0.0, append=1.0)
+        return np.asarray((part * self.latency_cycles).sum(axis=1))
+
+    def mean_cycles(self, sites: Sequence[int]) -> Floats:
+        """(n_trial,) the largest X of these accesses: what the wait would be if each were alone."""
+        if not sites:
+            return np.zeros(self.n_trials)
+        return np.asarray(self.expected_cycles[:, list(sites)].max(axis=1))
+
+
+def access_costs(
+    traces: Trace | Sequence[Trace],
+    replay: Replay,
+    machine: Machine,
+    *,
+    pipe_machine: Machine | None = None,
+) -> AccessCosts:
+    """Costs of every site of a replayed kernel.
+
+    machine : the one that it was replayed on
+    pipe_machine : whose L1 pipe to take, where a level of `machine` was resized and has lost the array
+        that it shares with local memory
+    """
+    listed = [traces] if isinstance(traces, Trace) else list(traces)
+    first = listed[0]
+    n_site = len(first.sites)
+    lines, sectors, pipe = _from_trace(first, pipe_machine or machine)
+    dataset = replay.dataset
+    executions = dataset["site_accesses"].values.astype(np.float64)
+    n_subgroup = sum(trace.n_subgroup for trace in listed)
+    loads = np.array([site.direction != "store" for site in first.sites])
+    expected = expected_latency_cycles(dataset).transpose("trial", "site").values
+    tm = dram_latency_cycles(dataset).values.astype(np.float64)
+    idle = machine.dram.latency_cycles
+    tm = np.where(np.isfinite(tm), tm, idle)
+    n_trial = len(tm)
+    levels = level_latencies_cycles(dataset) if machine.levels else np.zeros(0)
+    latency = np.concatenate([np.tile(levels, (n_trial, 1)), tm[:, None]], axis=1)
+    served = _served(dataset, n_trial, len(levels), n_site)
+    if not machine.levels:
+        expected = np.where(loads, tm[:, None], 0.0)
+    counted = _counted(dataset, machine, sectors)
+    moved = _way_bytes(
+        dataset, machine, sectors, executions, counted, _written_back(first, machine)
+    )
+    missed = np.zeros((n_trial, n_site))
+    if "missed_translations" in dataset:
+        missed = dataset["missed_translations"].transpose("trial", "site").values / np.where(
+            counted > 0, counted, 1
+        )
+    ways = way_names(machine)
+    return AccessCosts(
+        sites=first.site_names,
+        loads=loads,
+        per_subgroup=executions / max(n_subgroup, 1),
+        lines=lines,
+        pipe_cycles=pipe,
+        expected_cycles=np.where(np.isfinite(expected), expected, 0.0),
+        served=served,
+        latency_cycles=latency,
+        way_bytes=moved,
+        ways=ways,
+        way_bytes_per_cycle=np.array([core_bandwidth(machine, way) for way in ways]),
+        missed_translations=missed,
+        translation_cycles=machine.translation.miss_cycles if machine.translation else None,
+    )
+
+
+def way_names(machine: Machine) -> tuple[str, ...]:
+    """The ways of AccessCosts."""
+    below = [level.name for level in machine.levels[1:]]
+    return (*(name + kind for name in below for kind in ("", STORES)), DRAM)
+
+
+def core_bandwidth(machine: Machine, way: str) -> float:
+    """Bytes a cycle that a core gets of a level, or of DRAM, when all cores share it alike.
+
+    Of stores to a level as of loads from it: networks on chip are as wide both ways.
+    """
+    if way == DRAM:
+        return machine.dram.usable_bandwidth_bytes_per_cycle / machine.n_cores
+    name = way.removesuffix(STORES)
+    level = next(level for level in machine.levels if level.name == name)
+    return level.bandwidth_bytes_per_cycle / min(level.cores_per_instance, machine.n_cores)
+
+
+def _served(dataset: xr.Dataset, n_trial: int, n_level: int, n_site: int) -> Floats:
+    """(n_trial, n_level, n_site) cumulated hit ratio; a level that is never asked adds nothing."""
+    served = np.zeros((n_trial, n_level, n_site))
+    if not n_level:
+        return served
+    order = ("trial", "level", "site")
+    asked = dataset["accesses"].transpose(*order).values.astype(np.float64)
+    got = (dataset["hits"] + dataset["pending"]).transpose(*order).values.astype(np.float64)
+    missed = np.ones((n_trial, n_site))
+    for k in range(n_level):
+        missed = missed * (1 - got[:, k] / np.where(asked[:, k] > 0, asked[:, k], 1))
+        missed = np.where((asked[:, k] == 0) & (k == 0), 0.0, missed)
+        served[:, k] = 1 - missed
+    return served
+
+
+def _counted(dataset: xr.Dataset, machine: Machine, sectors: Floats) -> Floats:
+    """(n_trial, n_site) executions after the warm-up."""
+    if not machine.levels:
+        return np.tile(
+            dataset["site_accesses"].values.astype(np.float64), (dataset.sizes["trial"], 1)
+        )
+    asked = dataset["accesses"].isel(level=0).transpose("trial", "site").values.astype(np.float64)
+    return np.asarray(asked / np.where(sectors > 0, sectors, 1))
+
+
+def _way_bytes(
+    dataset: xr.Dataset,
+    machine: Machine,
+    sectors: Floats,
+    executions: Floats,
+    counted: Floats,
+    written_back: Floats,
+) -> Floats:
+    order = ("trial", "level", "site")
+    if not machine.levels:
+        total = (dataset["dram_read_bytes"] + dataset["dram_write_bytes"]).values
+        # Without caches every sector that is asked for moves; the total says in what bursts.
+        asked = sectors * executions
+        scale = total / max(float(asked.sum()) * GRANULE_BYTES, 1.0)
+        whole = np.where(scale > 0.9, np.maximum(scale, 1.0), 1.0)
+        return np.asarray((whole[:, None] * sectors * GRANULE_BYTES)[:, None, :])
+    read = dataset["read_bytes"].transpose(*order).values
+    written = dataset["write_bytes"].transpose(*order).values.astype(np.float64)
+    each = np.where(counted > 0, counted, 1)
+    written[:, -1] = np.maximum(written[:, -1], written_back * each)
+    below = [part[:, k] for k in range(len(machine.levels) - 1) for part in (read, written)]
+    moved = np.stack([*below, read[:, -1] + written[:, -1]], axis=1)
+    per_execution = moved / each[:, None, :]
+    return np.asarray(np.where((counted > 0)[:, None, :], per_execution, 0.0))
+
+
+def _looked_at(trace: Trace) -> int:
+    """The accesses, from the first on, that hold no more than MAX_GRANULES."""
+    last = int(np.searchsorted(trace.granule_offset, MAX_GRANULES, side="right")) - 1
+    return min(trace.n_access, max(last, 1))
+
+
+def _written_back(trace: Trace, machine: Machine) -> Floats:
+    """(n_site,) bytes that an execution of a store makes the last level write to DRAM, at least.
+
+    A snapshot ends with stored sectors in the last level that it has not written yet, and a short one
+    writes hardly any. Over the launch all but what that level can hold at the end goes to DRAM.
+    """
+    found = np.zeros(len(trace.sites))
+    if not machine.levels or not trace.n_access:
+        return found
+    n_access = _looked_at(trace)
+    end = int(trace.granule_offset[n_access])
+    site = np.repeat(trace.site[:n_access], np.diff(trace.granule_offset[: n_access + 1]))
+    share = n_access / trace.n_access
+    groups = max(len(np.unique(trace.workgroup)) * share, 1.0)
+    touched = len(np.unique(trace.granule[:end])) * GRANULE_BYTES
+    total = touched * max(trace.launch.n_groups / groups, 1.0)
+    kept = min(1.0, machine.levels[-1].size_bytes / total)
+    for k, known in enumerate(trace.sites):
+        if known.direction != "load":
+            times = max(int((trace.site[:n_access] == k).sum()), 1)
+            stored = len(np.unique(trace.granule[:end][site == k])) * GRANULE_BYTES
+            found[k] = (1 - kept) * stored / times
+    return found
+
+
+def _from_trace(trace: Trace, machine: Machine) -> tuple[Floats, Floats, Floats]:
+    """(n_site,) each: lines, first-level sectors and pipe cycles of an execution."""
+    level = machine.levels[0] if machine.levels else None
+    line = level.line_bytes if level else machine.dram.burst_bytes
+    sector = level.sector_bytes if level else GRANULE_BYTES
+    n_access = _looked_at(trace)
+    end = int(trace.granule_offset[n_access])
+    of = np.repeat(np.arange(n_access), np.diff(trace.granule_offset[: n_access + 1]))
+    granule, mask = trace.granule[:end], trace.byte_mask[:end]
+    lanes = trace.lane_groups[:end]
+    lines, sectors = np.zeros(n_access), np.zeros(n_access)
+    window = machine.coalesce_lanes // 8
+    for start in range(0, -(-trace.subgroup_size // 8), window):
+        bits = ((1 << window) - 1) << start
+        mine = (lanes & bits) != 0
+        for unit, counts in ((line, lines), (sector, sectors)):
+            block = granule[mine] // (unit // GRANULE_BYTES)
+            at = of[mine]
+            new = np.ones(len(block), np.bool_)
+            new[1:] = (block[1:] != block[:-1]) | (at[1:] != at[:-1])
+            counts += np.bincount(at[new], minlength=n_access)
+    site = trace.site[:n_access]
+    pipe = _pipe_cycles(machine, level, of, granule, mask, lines, sectors * sector, n_access)
+    counted = site != BARRIER_SITE
+    n_site = len(trace.sites)
+    times = np.bincount(site[counted], minlength=n_site)
+    means = [
+        np.bincount(site[counted], weights=values[counted], minlength=n_site) / np.maximum(times, 1)
+        for values in (lines, sectors, pipe)
+    ]
+    return means[0], means[1], means[2]
+
+
+def _pipe_cycles(
+    machine: Machine,
+    level: Level | None,
+    of: npt.NDArray[np.int64],
+    granule: npt.NDArray[np.int64],
+    mask: npt.NDArray[np.uint32],
+    lines: Floats,
+    sector_bytes: Floats,
+    n_access: int,
+) -> Floats:
+    """(n_access,) cycles that the load/store unit and L1 spend on an access."""
+    rate = machine.throughputs.get("load_store_lanes")
+    cycles = np.full(n_access, machine.subgroup_size / rate if rate else 0.0)
+    if level is None:
+        return cycles
+    cycles = np.maximum(cycles, lines / level.tags_per_cycle)
+    if level.storage_bytes:
+        return np.asarray(np.maximum(cycles, _bank_cycles(level, of, granule, mask, n_access)))
+    return np.asarray(np.maximum(cycles, sector_bytes / level.bandwidth_bytes_per_cycle))
+
+
+def _bank_cycles(
+    level: Level,
+    of: npt.NDArray[np.int64],
+    granule: npt.NDArray[np.int64],
+    mask: npt.NDArray[np.uint32],
+    n_access: int,
+) -> Floats:
+    """Cycles where L1 lies in the array of local memory: as many as the most wanted bank has words.
+
+    The array is as wide as its bandwidth, in banks of 4 bytes: rows that begin at the same place of
+    their lines are read one after the other.
+    """
+    n_bank = max(int(level.bandwidth_bytes_per_cycle) // BANK_BYTES, GRANULE_BYTES // BANK_BYTES)
+    words = GRANULE_BYTES // BANK_BYTES
+    per_row = n_bank // words
+    most = np.zeros(n_access)
+    row = of * per_row + granule % per_row
+    for word in range(words):
+        wanted = (mask >> np.uint32(word * BANK_BYTES)) & np.uint32(0xF) != 0
+        found = np.bincount(row[wanted], minlength=n_access * per_row)
+        most = np.maximum(most, found.reshape(n_access, per_row).max(axis=1, initial=0))
+    return most

@@ -1,0 +1,391 @@
+"""Cuts the linearised schedule of a Loopy kernel into basic blocks, loops left folded.
+
+A sub-group waits where it first uses a loaded value, and at barriers. Between loops and barriers code is
+straight: there, loads are issued as soon as their addresses are known and nothing before them stores to
+their array, as compilers do; then what needs no loaded value; the first instruction that needs
+one ends the block. Nothing moves over a loop's back-edge or a barrier, which is what a bulk
+sequence of a trace is made of too.
+
+A loop's turns differ only until what is open at its head repeats (a block that began in the turn before):
+from then on all are alike.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import islpy as isl
+from loopy.kernel.data import IlpBaseTag, UnrollTag, VectorizeTag
+from loopy.schedule import Barrier, EnterLoop, LeaveLoop, RunInstruction
+
+from calib.prediction.basic_blocks import Block, BlockError, Count, Program, Repeat, make_program
+from calib.prediction.instruction_operations import InstructionReader, Touch, Work
+from calib.prediction.trip_counts import trip_count
+from memsim.machine.model import Machine
+
+SETTLES_WITHIN = 8
+"""Turns after which what is open at a loop's head must repeat."""
+NameOf = Callable[[str, Touch], str]
+"""The site of an instruction's access."""
+
+
+@dataclass(frozen=True)
+class Loop:
+    """A loop of the schedule; reads: private variables in its bounds."""
+
+    iname: str
+    count: Count
+    items: tuple[Item, ...]
+    reads: frozenset[str] = frozenset()
+
+
+Item = Work | Loop | None
+"""Work of an instruction, a loop, or None for a barrier of the group."""
+
+
+@dataclass
+class Open:
+    """The block that is being filled, and the private variables whose loads are under way."""
+
+    operations: Counter[str]
+    accesses: list[str]
+    waits_for: list[str]
+    bytes_per_item: float
+    outstanding: frozenset[str]
+
+    @classmethod
+    def empty(cls) -> Open:
+        return cls(Counter(), [], [], 0.0, frozenset())
+
+    @property
+    def key(self) -> Any:
+        return (
+            tuple(sorted(self.operations.items())),
+            *(tuple(self.accesses), tuple(self.waits_for), self.bytes_per_item, self.outstanding),
+        )
+
+    def copy(self) -> Open:
+        return Open(
+            Counter(self.operations),
+            *(list(self.accesses), list(self.waits_for), self.bytes_per_item, self.outstanding),
+        )
+
+
+class Cutter:
+    """Walks a schedule's items and gathers blocks.
+
+    loads_in_flight : values that a work-item can have under way, where registers bound them
+    """
+
+    def __init__(self, name_of: NameOf, loads_in_flight: int | None = None) -> None:
+        self.name_of = name_of
+        self.most = loads_in_flight or 1 << 30
+        self.blocks: list[Block] = []
+
+    def program(self, items: Sequence[Item], *, ends_with_barrier: bool) -> Program:
+        open_ = Open.empty()
+        steps = self.walk(items, open_)
+        if open_.operations or open_.accesses or ends_with_barrier or not steps:
+            steps.append(self.close(open_, barrier=ends_with_barrier))
+        return make_program(self.blocks, steps)
+
+    def walk(self, items: Sequence[Item], open_: Open) -> list[Any]:
+        """Steps that end within the items; what is left open stays in open_."""
+        steps: list[Any] = []
+        run: list[Work] = []
+        for item in items:
+            if isinstance(item, Work):
+                run.append(item)
+                continue
+            steps += self.straight(run, open_)
+            run = []
+            if item is None:
+                steps.append(self.close(open_, barrier=True))
+            else:
+                steps += self.loop(item, open_)
+        return steps + self.straight(run, open_)
+
+    def loop(self, loop: Loop, open_: Open) -> list[Any]:
+        steps: list[Any] = []
+        if loop.reads & open_.outstanding:
+            steps.append(self.close(open_))
+        if isinstance(loop.count, float) and loop.count == 0:
+            return steps
+        for turn in range(1, SETTLES_WITHIN + 1):
+            before = open_.copy()
+            made = self.walk(loop.items, open_)
+            if not made:  # it never waits: the same again for every turn
+                self._again(before, open_, loop.count)
+                return steps
+            if isinstance(loop.count, float) and turn >= loop.count:
+                return steps + made
+            if before.key == open_.key:
+                return [*steps, Repeat(tuple(made), loop.count + -(turn - 1))]
+            steps += made
+        raise BlockError(
+            f"the blocks of loop {loop.iname} differ from turn to turn, even after {SETTLES_WITHIN}"
+        )
+
+    @staticmethod
+    def _again(before: Open, open_: Open, count: Count) -> None:
+        for name, total in open_.operations.items():
+            step = total - before.operations[name]
+            if step:
+                open_.operations[name] = before.operations[name] + count * step
+        more = len(open_.accesses) - len(before.accesses)
+        if more:
+            if not isinstance(count, float):
+                raise BlockError("a loop that stores and never waits needs its sizes: give them")
+            turn = open_.accesses[len(before.accesses) :]
+            open_.accesses += turn * (round(count) - 1)
+            moved = open_.bytes_per_item - before.bytes_per_item
+            open_.bytes_per_item = before.bytes_per_item + count * moved
+
+    def straight(self, run: list[Work], open_: Open) -> list[int]:
+        """Steps of code without loops and barriers."""
+        steps: list[int] = []
+        parts = [part for work in run for part in self._parts(work)]
+        issued: set[int] = set()  # parts whose loads are under way
+        in_flight: set[int] = set()  # those that nobody waited for yet
+        done: set[int] = set()
+        while len(done) < len(parts):
+            before = len(issued) + len(done)
+            self._issue(parts, done, issued, in_flight, open_)
+            self._run(parts, done, issued, in_flight, open_)
+            if len(issued) + len(done) == before:  # nothing left to do but wait
+                steps.append(self.close(open_))
+                in_flight.clear()
+        return steps
+
+    def _run(
+        self, parts: list[Work], done: set[int], issued: set[int], in_flight: set[int], open_: Open
+    ) -> None:
+        """Execute in order, up to the first part that needs a value which is not there."""
+        for k, work in enumerate(parts):
+            if k in done:
+                continue
+            if work.only_loads and k in issued:
+                open_.outstanding |= work.writes
+            elif (
+                k in in_flight or (work.loads and k not in issued) or work.reads & open_.outstanding
+            ):
+                return
+            else:
+                self._execute(work, open_)
+            done.add(k)
+
+    def _issue(
+        self, parts: list[Work], done: set[int], issued: set[int], in_flight: set[int], open_: Open
+    ) -> None:
+        """Issue every load of a straight run whose address is known."""
+        stored: set[str] = set()
+        assigned: set[str] = set()
+        pending: set[Any] = set()  # loaded values that have not come yet
+        for k, work in enumerate(parts):
+            if k in done:
+                continue
+            if k not in issued and work.loads:
+                names = frozenset().union(*(load.index_names for load in work.loads))
+                blocked = (
+                    names & (open_.outstanding | assigned)
+                    or any(
+                        load.array in stored or load.index_loads & pending for load in work.loads
+                    )
+                    or len(open_.waits_for) + len(work.loads) > self.most > 0 < len(open_.waits_for)
+                )
+                if not blocked:
+                    self._access(work, work.loads, open_)
+                    issued.add(k)
+                    in_flight.add(k)
+            stored |= {store.array for store in work.stores}
+            assigned |= work.writes
+            pending |= {load.subscript for load in work.loads}
+
+    def _parts(self, work: Work) -> list[Work]:
+        """An instruction's loads in groups that can be under way at once, its operations spread.
+
+        What an index loads comes before what it indexes.
+        """
+        first = [load for load in work.loads if not load.index_loads]
+        later = [load for load in work.loads if load.index_loads]
+        feeding = frozenset().union(*(load.index_loads for load in later)) if later else frozenset()
+        needed = [load for load in first if load.subscript in feeding]
+        groups: list[list[Touch]] = []
+        if later:
+            groups.append(first if len(first) <= self.most else needed)
+            rest = later if len(first) <= self.most else [*later, *_without(first, needed)]
+        else:
+            rest = first
+        for k in range(0, len(rest), self.most):
+            groups.append(rest[k : k + self.most])
+        if len(groups) <= 1:
+            return [work]
+        counts = _spread(work.operations, [0, *(len(group) for group in groups)])
+        parts = []
+        for k, group in enumerate(groups):
+            parts.append(
+                dataclasses.replace(
+                    work,
+                    # What came with the group before is used now.
+                    operations=Counter(),
+                    loads=tuple(group),
+                    stores=(),
+                    reads=frozenset() if k == 0 else work.reads,
+                    writes=frozenset(),
+                )
+            )
+        result: list[Work] = []
+        for k, part in enumerate(parts):
+            result.append(part)
+            last = k == len(parts) - 1
+            if not last:
+                result[-1] = dataclasses.replace(part, operations=counts[k + 1])
+            else:
+                result[-1] = dataclasses.replace(
+                    part, operations=counts[k + 1], stores=work.stores, writes=work.writes
+                )
+        return result
+
+    def _execute(self, work: Work, open_: Open) -> None:
+        open_.operations.update(work.operations)
+        open_.outstanding -= work.writes
+        self._access(work, work.stores, open_)
+
+    def _access(self, work: Work, touches: Sequence[Touch], open_: Open) -> None:
+        for touch in touches:
+            name = self.name_of(work.instruction, touch)
+            open_.accesses.append(name)
+            open_.bytes_per_item += touch.itemsize_bytes
+            if touch.direction == "load":
+                open_.waits_for.append(name)
+
+    def close(self, open_: Open, *, barrier: bool = False) -> int:
+        """The number of a block with what is open, which is then empty."""
+        operations = Counter(open_.operations)
+        if barrier:
+            operations["barrier"] += 1
+        self.blocks.append(
+            Block(
+                operations=dict(operations),
+                accesses=tuple(open_.accesses),
+                waits_for=() if barrier else tuple(open_.waits_for),
+                bytes_per_item=open_.bytes_per_item,
+                barrier=barrier,
+            )
+        )
+        kept = open_.waits_for if barrier and open_.outstanding else []
+        open_.operations, open_.accesses, open_.waits_for = Counter(), [], list(kept)
+        open_.bytes_per_item = 0.0
+        if not barrier:
+            open_.outstanding = frozenset()
+        return len(self.blocks) - 1
+
+
+def schedule_items(
+    kernel: Any, callables: Any, machine: Machine | None, sizes: Mapping[str, int], launch: int
+) -> tuple[Item, ...]:
+    """The work, loops and barriers of one launch of a scheduled, typed kernel."""
+    from calib.prediction.throughputs import takes_local_operand
+
+    local = machine is not None and takes_local_operand(machine, "fp32_fma")
+    reader = InstructionReader(kernel, callables, local)
+    work = {i.id: reader.read(i) for i in kernel.instructions}
+    stack: list[tuple[str, list[Any]]] = [("", [])]
+    launches: list[list[Any]] = []
+    for item in kernel.linearization:
+        if isinstance(item, EnterLoop):
+            stack.append((item.iname, []))
+        elif isinstance(item, LeaveLoop):
+            iname, items = stack.pop()
+            outer = frozenset(name for name, _ in stack if name)
+            count = trip_count(kernel, iname, outer, sizes)
+            if kernel.iname_tags_of_type(iname, UnrollTag) and isinstance(count, float):
+                stack[-1][1].extend(items * round(count))
+            else:
+                bounds = kernel.get_inames_domain(frozenset({iname})).get_var_names_not_none(
+                    isl.dim_type.param
+                )
+                reads = frozenset(bounds) & frozenset(kernel.temporary_variables)
+                stack[-1][1].append(Loop(iname, count, tuple(items), reads))
+        elif isinstance(item, RunInstruction):
+            times = _copies(kernel, item.insn_id, sizes)
+            stack[-1][1].extend([work[item.insn_id]] * times)
+        elif isinstance(item, Barrier):
+            if item.synchronization_kind == "local":
+                stack[-1][1].append(None)
+        elif type(item).__name__ == "ReturnFromKernel":
+            launches.append(stack[0][1])
+            stack = [("", [])]
+    if not 0 <= launch < len(launches):
+        raise BlockError(f"launch must be below {len(launches)}, got {launch}")
+    return tuple(launches[launch])
+
+
+def blocks_from_kernel(
+    kernel: Any,
+    callables: Any = None,
+    *,
+    machine: Machine | None = None,
+    sizes: Mapping[str, int] | None = None,
+    name_of: NameOf | None = None,
+    loads_in_flight: int | None = None,
+    ends_with_barrier: bool = True,
+    launch: int = 0,
+) -> Program:
+    """The program of a sub-group of a scheduled, typed Loopy kernel (`tracegen.instrumented.host.prepare`).
+
+    machine : says whether arithmetic reads local memory directly
+    sizes : values of size arguments; counts of loops are formulas in those that are missing
+    name_of : names the accesses, by default as their author wrote them
+    loads_in_flight : as Cutter
+    ends_with_barrier : a group's room is free when all its sub-groups have ended
+    launch : which of the kernel's launches
+
+    Raises BlockError where the schedule cannot be cut.
+    """
+    items = schedule_items(kernel, callables or {}, machine, sizes or {}, launch)
+    cutter = Cutter(name_of or site_name, loads_in_flight)
+    return cutter.program(items, ends_with_barrier=ends_with_barrier)
+
+
+def site_name(instruction: str, touch: Touch) -> str:
+    """As tracegen names an access that stands once in the kernel."""
+    from tracegen.instrumented.readable import readable
+
+    prefix = {"load": "", "store": "store ", "atomic": "atomic "}[touch.direction]
+    tags = getattr(getattr(touch.subscript, "aggregate", touch.subscript), "tags", ())
+    names = sorted(str(getattr(tag, "value", tag)) for tag in tags)
+    return names[0] if names else prefix + readable(touch.subscript)
+
+
+def _copies(kernel: Any, instruction: str, sizes: Mapping[str, int]) -> int:
+    """Times that an instruction is written out: its inames for vectors and interleaving."""
+    total = 1
+    for iname in kernel.id_to_insn[instruction].within_inames:
+        if kernel.iname_tags_of_type(iname, (IlpBaseTag, VectorizeTag)):
+            count = trip_count(kernel, iname, frozenset(), sizes)
+            total *= round(count) if isinstance(count, float) else 1
+    return total
+
+
+def _without(loads: Sequence[Touch], taken: Sequence[Touch]) -> list[Touch]:
+    return [load for load in loads if load not in taken]
+
+
+def _spread(operations: Counter[str], weights: Sequence[int]) -> list[Counter[str]]:
+    """Operations shared out by weight, whole ones, first come first served."""
+    total = sum(weights)
+    shares = [Counter[str]() for _ in weights]
+    for name, count in operations.items():
+        given, seen = 0, 0
+        for k, weight in enumerate(weights):
+            seen += weight
+            upto = count if k == len(weights) - 1 else count * seen // max(total, 1)
+            if upto > given:
+                shares[k][name] = upto - given
+            given = upto
+    return shares

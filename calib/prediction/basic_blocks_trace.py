@@ -1,0 +1,196 @@
+"""Basic blocks from a trace alone: a block is a bulk sequence that holds loads, with the stores before it.
+
+A trace says which loads go together (`starts_sequence`) and where barriers stand; of arithmetic it knows
+nothing, unless it carries issue cycles, so operations per loaded value may be given.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from calib.prediction.basic_blocks import Block, BlockError, Program, Repeat, Step, make_program
+from memsim.trace.model import BARRIER_SITE, Trace
+
+SUBGROUPS = 256
+"""Programs that are looked at, evenly spread over the trace's sub-groups."""
+LONGEST_PERIOD = 64
+"""Blocks of a loop's turn that folding looks for."""
+
+
+def blocks_from_trace(
+    trace: Trace,
+    *,
+    per_load: Mapping[str, float] | None = None,
+    ends_with_barrier: bool = True,
+    subgroups: int = SUBGROUPS,
+) -> Program:
+    """The program that most of a trace's sub-groups have in common.
+
+    Loops are found as repeats. Where sub-groups differ in how often they repeat (a row's length, a
+    particle's neighbours), counts are the means over those whose programs are otherwise alike.
+
+    per_load : operations that each loaded value feeds, counted in the block behind its load
+    ends_with_barrier : a group's room is free when all its sub-groups have ended
+
+    Raises BlockError where the trace has no access.
+    """
+    if not trace.n_access:
+        raise BlockError(f"the trace of {trace.launch.kernel} has no access to cut into blocks")
+    kinds: dict[Any, int] = {}
+    blocks: list[Block] = []
+    programs: Counter[Any] = Counter()
+    alike: dict[Any, list[Sequence[Step]]] = {}
+    chosen = np.unique(np.linspace(0, trace.n_subgroup - 1, subgroups).astype(np.int64))
+    folded: list[list[Step]] = []
+    for subgroup in chosen:
+        order = []
+        for block in _blocks_of(trace, int(subgroup), per_load or {}, ends_with_barrier):
+            if block.key not in kinds:
+                kinds[block.key] = len(blocks)
+                blocks.append(block)
+            order.append(kinds[block.key])
+        folded.append(fold(order))
+    repeated = {step.steps[0] for steps in folded for step in _repeats(steps) if _is_single(step)}
+    for steps in folded:
+        shaped = _with_single_turns(steps, repeated)
+        shape = _shape(shaped)
+        programs[shape] += 1
+        alike.setdefault(shape, []).append(shaped)
+    shape, _ = programs.most_common(1)[0]
+    same = alike[shape]
+    return make_program(blocks, list(_mean(same, [1.0] * len(same))))
+
+
+def fold(order: Sequence[int]) -> list[Step]:
+    """A list of blocks with what stands several times in a row as a Repeat, shortest turns first."""
+    steps: list[Step] = list(order)
+    for period in range(1, LONGEST_PERIOD + 1):
+        if 2 * period > len(steps):
+            break
+        made: list[Step] = []
+        k = 0
+        while k < len(steps):
+            turn = steps[k : k + period]
+            times = 1
+            while len(turn) == period and _alike(
+                steps[k + times * period : k + (times + 1) * period], turn
+            ):
+                times += 1
+            if times > 1:
+                turns = [steps[k + t * period : k + (t + 1) * period] for t in range(times)]
+                made.append(Repeat(_mean(turns, [1.0] * times), times))
+                k += times * period
+            else:
+                made.append(steps[k])
+                k += 1
+        steps = made
+    return steps
+
+
+def _blocks_of(
+    trace: Trace, subgroup: int, per_load: Mapping[str, float], ends_with_barrier: bool
+) -> list[Block]:
+    begin, end = (int(trace.subgroup_offset[subgroup + k]) for k in (0, 1))
+    found: list[Block] = []
+    accesses: list[str] = []
+    loads: list[str] = []
+    came = 0  # values that the block before loaded
+    first = 0  # the block's first access, counted from the sub-group's
+
+    def close(barrier: bool) -> None:
+        nonlocal accesses, loads, came
+        operations = {name: count * came for name, count in per_load.items() if came}
+        if barrier:
+            operations["barrier"] = 1
+        size = sum(sizes[name] for name in accesses)
+        found.append(
+            Block(
+                operations=operations,
+                accesses=tuple(accesses),
+                waits_for=tuple(loads),
+                bytes_per_item=size,
+                barrier=barrier,
+            )
+        )
+        came = len(loads)
+        accesses, loads = [], []
+
+    sizes = {site.name: float(site.itemsize_bytes) for site in trace.sites}
+    for k in range(begin, end):
+        number = int(trace.site[k])
+        if number == BARRIER_SITE:
+            if loads:  # their values go to local memory before the barrier
+                close(barrier=False)
+            close(barrier=True)
+            continue
+        if not (accesses or loads):
+            first = k - begin
+        if loads and (trace.starts_sequence[k] or trace.waits[k] >= first):
+            close(barrier=False)
+            first = k - begin
+        site = trace.sites[number]
+        accesses.append(site.name)
+        if site.direction == "load":
+            loads.append(site.name)
+    if loads:  # what was loaded last is used before the end
+        close(barrier=False)
+    if accesses or ends_with_barrier or not found:
+        close(barrier=ends_with_barrier)
+    return found
+
+
+def _alike(left: Sequence[Step], right: Sequence[Step]) -> bool:
+    return len(left) == len(right) and _shape(left) == _shape(right)
+
+
+def _shape(steps: Sequence[Step]) -> Any:
+    """Steps without their counts."""
+    return tuple(_shape(step.steps) if isinstance(step, Repeat) else step for step in steps)
+
+
+def _mean(alike: Sequence[Sequence[Step]], weights: Sequence[float]) -> tuple[Step, ...]:
+    """Lists of one shape as one list that runs each block as often in the mean.
+
+    An inner loop's turns are weighted by how often the loop around it runs.
+    """
+    steps: list[Step] = []
+    for column in zip(*alike, strict=True):
+        repeats = [step for step in column if isinstance(step, Repeat)]
+        if not repeats:
+            steps.append(column[0])
+            continue
+        turns = [weight * step.count for weight, step in zip(weights, repeats, strict=True)]
+        inner = _mean([step.steps for step in repeats], turns)
+        steps.append(Repeat(inner, sum(turns) / sum(weights)))
+    return tuple(steps)
+
+
+def _repeats(steps: Sequence[Step]) -> list[Repeat]:
+    found: list[Repeat] = []
+    for step in steps:
+        if isinstance(step, Repeat):
+            found += [step, *_repeats(step.steps)]
+    return found
+
+
+def _is_single(step: Repeat) -> bool:
+    return len(step.steps) == 1 and not isinstance(step.steps[0], Repeat)
+
+
+def _with_single_turns(steps: Sequence[Step], repeated: set[Any]) -> list[Step]:
+    """Blocks that repeat elsewhere stand here as a Repeat of one turn."""
+    made: list[Step] = []
+    for step in steps:
+        if isinstance(step, Repeat):
+            made.append(
+                step
+                if _is_single(step)
+                else Repeat(tuple(_with_single_turns(step.steps, repeated)), step.count)
+            )
+        else:
+            made.append(Repeat((step,), 1) if step in repeated else step)
+    return made

@@ -1,0 +1,130 @@
+"""Issue cycles of a block of instructions: sum over instructions of a sub-group's width / throughput.
+
+Yuan et al. 2010, section 2.2: ILP_i = sum_j Throughput(ComputeInstruction_j) + sum_k
+Throughput(MemAccInstruction_k), in cycles a sub-group. A machine file's [throughputs] gives operations
+(lanes) that a core finishes a cycle, so an instruction takes subgroup_size / that.
+
+Operations are named by type and kind: fp32, fp64, fp16 or int32, int64; then add, mul, fma, div,
+special (exp, sin, sqrt, ...), shift, compare. `_local` behind one says that an operand comes straight
+from local memory, which only machines that list such a throughput can do: elsewhere it is a
+local_load and the plain operation. Besides these: global_load, global_store, local_load,
+local_store, barrier.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from memsim.errors import MemsimError
+from memsim.machine.model import Machine
+
+Operations = Mapping[str, float]
+
+_PARTS: dict[str, tuple[tuple[str, float], ...]] = {
+    **{
+        f"{real}_{kind}": ((f"{real}_fma", 1.0),)
+        for real in ("fp16", "fp32", "fp64")
+        for kind in ("add", "mul")
+    },
+    "fp16_fma": (("fp32_fma", 1.0),),
+    **{f"{real}_compare": ((f"{real}_fma", 1.0),) for real in ("fp32", "fp64")},
+    "fp16_compare": (("fp32_compare", 1.0),),
+    "fp16_special": (("fp32_special", 1.0),),
+    "fp64_special": (("fp32_special", 1.0), ("fp64_fma", 8.0)),
+    "fp16_div": (("fp32_div", 1.0),),
+    # A reciprocal estimate and Newton steps with the rounding that IEEE wants.
+    "fp32_div": (("fp32_special", 1.0), ("fp32_fma", 8.0)),
+    "fp64_div": (("fp32_special", 1.0), ("fp64_fma", 8.0)),
+    "int32_fma": (("int32_mul", 1.0),),
+    "int32_compare": (("int32_add", 1.0),),
+    "int32_shift": (("int32_add", 1.0),),
+    # By multiplication with an approximate reciprocal.
+    "int32_div": (("int32_mul", 2.0), ("int32_add", 4.0), ("fp32_special", 1.0)),
+    "int64_add": (("int32_add", 2.0),),
+    "int64_compare": (("int32_add", 2.0),),
+    "int64_shift": (("int32_shift", 2.0),),
+    "int64_mul": (("int32_mul", 3.0), ("int32_add", 2.0)),
+    "int64_fma": (("int64_mul", 1.0),),
+    "int64_div": (("int32_div", 4.0),),
+    "global_load": (("load_store_lanes", 1.0),),
+    "global_store": (("load_store_lanes", 1.0),),
+    "local_load": (("local_lanes", 1.0),),
+    "local_store": (("local_lanes", 1.0),),
+    "local_lanes": (("load_store_lanes", 1.0),),
+    "barrier": (("barrier_lanes", 1.0),),
+    "barrier_lanes": (("int32_add", 1.0),),
+}
+"""What an operation is made of where a machine lists no throughput of its own for it. Counts of divisions
+and 64-bit operations are those of usual code, not of one compiler."""
+
+LOCAL = "_local"
+
+
+class ThroughputError(MemsimError):
+    """An operation that a machine does not list."""
+
+
+def cycles_of(machine: Machine, operation: str) -> float:
+    """Core clocks of one instruction of a sub-group. Raises ThroughputError where nothing tells it."""
+    found = _cycles(machine, operation)
+    if found is None:
+        raise ThroughputError(_complaint(machine, [operation]))
+    return found
+
+
+def issue_cycles(machine: Machine, operations: Operations) -> float:
+    """ILP_i: the sum over a block's instructions.
+
+    Raises ThroughputError that names every operation without a throughput.
+    """
+    lacking = missing(machine, operations)
+    if lacking:
+        raise ThroughputError(_complaint(machine, lacking))
+    return sum(count * cycles_of(machine, name) for name, count in operations.items())
+
+
+def missing(machine: Machine, operations: Iterable[str]) -> list[str]:
+    """Throughputs to add to a machine file before these operations have an issue time, sorted."""
+    return sorted(
+        {lack for name in operations for lack in _lacking(machine, name)},
+    )
+
+
+def takes_local_operand(machine: Machine, operation: str) -> bool:
+    """Whether an instruction can read one operand from local memory (compute capability 1.x)."""
+    return operation + LOCAL in machine.throughputs
+
+
+def _cycles(machine: Machine, operation: str) -> float | None:
+    rate = machine.throughputs.get(operation)
+    if rate:
+        return machine.subgroup_size / rate
+    if operation.endswith(LOCAL):
+        parts = (("local_load", 1.0), (operation.removesuffix(LOCAL), 1.0))
+    else:
+        parts = _PARTS.get(operation, ())  # type: ignore[assignment]
+    total = 0.0
+    for name, count in parts:
+        cycles = _cycles(machine, name)
+        if cycles is None:
+            return None
+        total += count * cycles
+    return total if parts else None
+
+
+def _lacking(machine: Machine, operation: str) -> list[str]:
+    if machine.throughputs.get(operation):
+        return []
+    plain = operation.removesuffix(LOCAL)
+    parts = (("local_load", 1.0), (plain, 1.0)) if plain != operation else _PARTS.get(operation)
+    if parts is None:
+        return [operation]
+    return [lack for name, _ in parts for lack in _lacking(machine, name)]
+
+
+def _complaint(machine: Machine, lacking: Iterable[str]) -> str:
+    names = ", ".join(sorted({lack for name in lacking for lack in _lacking(machine, name)}))
+    return (
+        f"machine {machine.name} lists no throughput of {names}: add it to the [throughputs] of its"
+        " file, in operations a core finishes per cycle"
+    )

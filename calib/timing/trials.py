@@ -1,0 +1,336 @@
+"""How long a kernel takes on an OpenCL device: many trials, their outliers named and not hidden.
+
+Seed 000, section 6.1.4: `f_cl_wall_time_<platform>_<device>`, the average of 60 trials, transfers to
+and from the host excluded.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import math
+import re
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from calib.timing.launching import as_kernel_error, prepared
+from memsim.errors import MemsimError, OpenCLError
+
+Floats = npt.NDArray[np.float64]
+Statistic = Literal["median", "mean", "minimum"]
+
+TRIALS = 60
+WARMUP = 3
+"""Untimed runs: the first builds the kernel and touches its memory for the first time."""
+
+LEAST = 5
+"""Trials that are run however long they take."""
+
+TRIAL_S = 0.05
+"""A calibration's trials. Launches of 0.1 ms, one a trial, are over before a disturbance is."""
+MOST_LAUNCHES = 64
+"""In a trial: of kernels that take no longer than their launch does, more would time the host."""
+
+OUTLIER_DEVIATIONS = 5.0
+"""A trial this many (scaled) median absolute deviations from the median is an outlier."""
+
+FEATURE_PREFIX = "f_cl_wall_time"
+_FINDING = threading.Lock()
+"""Held while a device is looked for: whoever asks meanwhile waits for what is found."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Timing:
+    """The trials of one kernel.
+
+    seconds : (n_trial,), in the order in which they ran
+    clock : "event", the device's own start and end of the launch, or "host", around the call of a
+        kernel with several launches
+    device : platform and device
+    launches : in a row that one trial is the median of; timed_s : the sum of all of them
+
+    Raises MemsimError where a trial is not positive.
+    """
+
+    seconds: Floats
+    clock: Literal["event", "host"]
+    device: str
+    launches: int = 1
+    timed_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        wrong = ~(self.seconds > 0)
+        if self.seconds.size == 0 or wrong.any():
+            trial = int(np.argmax(wrong)) if self.seconds.size else 0
+            got = self.seconds[trial] if self.seconds.size else "none"
+            raise MemsimError(f"a timing must be positive, got {got} s in trial {trial}")
+
+    @property
+    def median_s(self) -> float:
+        return float(np.median(self.seconds))
+
+    @property
+    def outliers(self) -> tuple[int, ...]:
+        """The trials that lie OUTLIER_DEVIATIONS scaled median absolute deviations off the median."""
+        off = np.abs(self.seconds - self.median_s)
+        # 1.4826 makes the median absolute deviation of a normal sample its standard deviation.
+        deviation = max(1.4826 * float(np.median(off)), 1e-3 * self.median_s)
+        return tuple(int(i) for i in np.flatnonzero(off > OUTLIER_DEVIATIONS * deviation))
+
+    def value(self, statistic: Statistic = "median") -> float:
+        """Seconds: the median or the minimum of all trials, or the mean without outliers."""
+        if statistic == "minimum":
+            return float(self.seconds.min())
+        if statistic == "mean":
+            return float(np.delete(self.seconds, self.outliers).mean())
+        return self.median_s
+
+    @property
+    def half_width_s(self) -> float:
+        """Half of the median's 95 % interval, from the trials' order statistics.
+
+        The ranks are n/2 -+ 0.98 sqrt(n): a binomial count of trials below the median.
+        """
+        n = len(self.seconds)
+        sorted_s = np.sort(self.seconds)
+        reach = 0.98 * np.sqrt(n)
+        low = max(int(np.floor(n / 2 - reach)), 0)
+        high = min(int(np.ceil(n / 2 + reach)), n - 1)
+        return float(sorted_s[high] - sorted_s[low]) / 2
+
+    def __str__(self) -> str:
+        text = f"{self.median_s:.4g} s median of {len(self.seconds)} ({self.clock} clock)"
+        if self.outliers:
+            named = ", ".join(f"{i}: {self.seconds[i]:.3g} s" for i in self.outliers[:8])
+            more = ", ..." if len(self.outliers) > 8 else ""
+            text += f"; {len(self.outliers)} outliers (trial {named}{more})"
+        return text
+
+
+def joined(timings: Sequence[Timing]) -> Timing:
+    """The trials of several passes over one kernel, as one."""
+    return dataclasses.replace(
+        timings[0],
+        seconds=np.concatenate([each.seconds for each in timings]),
+        timed_s=sum(each.timed_s for each in timings),
+    )
+
+
+def time_kernel(
+    kernel: Any,
+    arguments: Mapping[str, Any],
+    *,
+    trials: int = TRIALS,
+    warmup: int = WARMUP,
+    context: Any = None,
+    longest_s: float | None = None,
+    least: int = LEAST,
+    trial_s: float = 0.0,
+) -> Timing:
+    """Runs a kernel `trials` times on a device.
+
+    kernel : loopy.TranslationUnit; arguments : name -> numpy array or number, copied to the device
+        once; outputs may be left out
+    context : the pyopencl.Context; chosen by test build where None
+    longest_s : end early, after at least `least` trials, once they took so long together
+    trial_s : a trial is as many launches in a row as take about so long, up to MOST_LAUNCHES, and its
+        time is their median; 0 for one launch a trial
+
+    Raises KernelError where the kernel does not build or run, MemsimError where a clock gives 0.
+    """
+    if trials < 1:
+        raise MemsimError(f"trials must be at least 1, got {trials}")
+    if not 0 <= trial_s < math.inf:
+        raise MemsimError(f"trial_s must be finite and not negative, got {trial_s}")
+    return _Run(kernel, arguments, context).timing(trials, warmup, longest_s, least, trial_s)
+
+
+def feature_name(device: str = "") -> str:
+    """`f_cl_wall_time_<platform>_<device>` of a device that `find_context` understands."""
+    with _FINDING:
+        candidate = _candidate(device)
+    return f"{FEATURE_PREFIX}_{_word(candidate.platform)}_{_word(candidate.device)}"
+
+
+def feature_context(feature: str) -> Any:
+    """The context that a wall-time feature names; `f_cl_wall_time` alone is the chosen device.
+
+    Its words are looked for in platforms' and devices' names. Raises OpenCLError where no device
+    has them.
+    """
+    if feature != FEATURE_PREFIX and not feature.startswith(FEATURE_PREFIX + "_"):
+        raise MemsimError(f"a wall time is {FEATURE_PREFIX}_<platform>_<device>, got {feature}")
+    words = feature.removeprefix(FEATURE_PREFIX).strip("_")
+    if not words:
+        return find_context("")
+    platform, _, device = words.partition("_")
+    return find_context(f"{platform}:{device}" if device else platform)
+
+
+def find_context(wanted: str = "") -> Any:
+    """The context of the device `platform`, `platform:device` or "" (the one that passes its trial).
+
+    A device may go by a part of its name, letters and digits only counting, or by its number.
+    """
+    with _FINDING:
+        return _context(_candidate(wanted).key)
+
+
+def look_ahead(wanted: str = "") -> None:
+    """Begins `find_context`, whose trial runs in a process of its own, while the caller goes on.
+
+    What it finds is kept for the one who asks later; an error is left for that one to meet.
+    """
+
+    def look() -> None:
+        with contextlib.suppress(MemsimError):
+            find_context(wanted)
+
+    threading.Thread(target=look, daemon=True).start()
+
+
+def device_title(context: Any) -> str:
+    """Platform and device of a context, as a person reads them."""
+    device = context.devices[0]
+    return f"{device.platform.name.strip()}: {device.name.strip()}"
+
+
+def is_gpu(context: Any) -> bool:
+    """Whether a context's device says that it is a GPU."""
+    import pyopencl as cl
+
+    return bool(context.devices[0].type & cl.device_type.GPU)
+
+
+def driver(context: Any) -> str:
+    """The platform's version and the driver's, as the device tells them."""
+    device = context.devices[0]
+    return f"{device.platform.version.strip()}, driver {device.driver_version.strip()}"
+
+
+def made_up_arguments(kernel: Any, env: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments for a kernel of which only the sizes are known, as the tracer makes them up."""
+    from tracegen.workloads.made_up import arguments
+
+    return dict(arguments(kernel, {name: str(value) for name, value in env.items()}))
+
+
+@functools.cache
+def _context(key: tuple[int, int]) -> Any:
+    import pyopencl as cl
+
+    from tracegen.devices import choice as opencl
+
+    if opencl.chosen().key == key:
+        return opencl.choose()
+    return cl.Context([cl.get_platforms()[key[0]].get_devices()[key[1]]])
+
+
+@functools.cache
+def _candidate(wanted: str) -> Any:
+    from tracegen.devices import choice as opencl
+
+    if not wanted:
+        return opencl.chosen()
+    if _names(wanted, opencl.chosen()):  # no need to try them all
+        return opencl.chosen()
+    there = opencl.survey()
+    found = [candidate for candidate in there if _names(wanted, candidate)]
+    working = [candidate for candidate in found if candidate.ok]
+    if working:
+        return working[0]
+    if found:
+        raise OpenCLError(f"{found[0].title} does not work: {found[0].reason}")
+    names = ", ".join(dict.fromkeys(c.title for c in there))
+    raise OpenCLError(f"no OpenCL device is named {wanted}: there are {names or 'none'}")
+
+
+def _names(wanted: str, candidate: Any) -> bool:
+    platform, _, part = (_word(text) for text in wanted.partition(":"))
+    title = _word(f"{candidate.platform} {candidate.platform_version}")
+    device = _word(candidate.device)
+    return platform in title and (part in device or part == str(candidate.device_index))
+
+
+def _word(text: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", text.lower())
+
+
+class _Run:
+    """A kernel built for a device with its arguments there."""
+
+    def __init__(self, kernel: Any, arguments: Mapping[str, Any], context: Any) -> None:
+        import pyopencl as cl
+
+        self.context = context if context is not None else find_context()
+        self.queue = cl.CommandQueue(
+            self.context, properties=cl.command_queue_properties.PROFILING_ENABLE
+        )
+        self.kernel = prepared(kernel, self.context)
+        self.one_launch = False
+        self.arguments = {
+            name: self._on_device(value) if isinstance(value, np.ndarray) else value
+            for name, value in arguments.items()
+        }
+
+    def timing(
+        self, trials: int, warmup: int, longest_s: float | None, least: int, trial_s: float
+    ) -> Timing:
+        with as_kernel_error(self.kernel.name):
+            self._first()
+            untimed = max(warmup - 1, 1 if trial_s else 0)
+            warm = [self._launched(1)[0] for _ in range(untimed)]
+            launches = 1
+            if trial_s:
+                launches = min(math.ceil(trial_s / max(min(warm), 1e-9)), MOST_LAUNCHES)
+            seconds: list[float] = []
+            timed_s = 0.0
+            while len(seconds) < trials:
+                each = self._launched(launches)
+                seconds.append(float(np.median(each)))
+                timed_s += sum(each)
+                enough = longest_s is not None and timed_s > longest_s
+                if enough and len(seconds) >= min(least, trials):
+                    break
+        return Timing(
+            seconds=np.array(seconds),
+            clock="event" if self.one_launch else "host",
+            device=device_title(self.context),
+            launches=launches,
+            timed_s=timed_s,
+        )
+
+    def _first(self) -> None:
+        """The run that builds; its outputs, which Loopy allocates, are kept to be written again."""
+        _, outputs = self.kernel.run(self.queue, self.arguments)
+        self.queue.finish()
+        self.one_launch = self.kernel.one_launch(self.arguments)
+        for name, value in outputs.items():
+            self.arguments.setdefault(name, value)
+
+    def _launched(self, count: int) -> list[float]:
+        """Seconds of each of several launches in a row."""
+        if self.one_launch:
+            events = [self.kernel.run(self.queue, self.arguments)[0] for _ in range(count)]
+            events[-1].wait()
+            return [float(e.profile.end - e.profile.start) * 1e-9 for e in events]
+        seconds = []
+        for _ in range(count):
+            self.queue.finish()
+            start = time.perf_counter()
+            self.kernel.run(self.queue, self.arguments)
+            self.queue.finish()
+            seconds.append(time.perf_counter() - start)
+        return seconds
+
+    def _on_device(self, array: npt.NDArray[Any]) -> Any:
+        import pyopencl.array as cl_array
+
+        return cl_array.to_device(self.queue, array)

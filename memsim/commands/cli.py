@@ -1,0 +1,186 @@
+"""The command `memsim`: collects its subcommands from the entry points of the group GROUP.
+
+Names are listed without importing anything; a command is imported when it is called, or for its one
+line in the help. A module of commands must therefore be cheap to import.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib.metadata
+import os
+import sys
+import warnings
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import click
+
+from memsim.commands.options import EXIT_INTERRUPTED
+from memsim.errors import MemsimError
+
+GROUP = "memsim.commands"
+DEBUG_VARIABLE = "MEMSIM_DEBUG"
+"""Set to anything but nothing, errors show where they arose."""
+
+EXIT_USER_ERROR = 2
+EXIT_BROKEN_PIPE = 141
+
+
+@functools.cache
+def _entry_points(group: str = GROUP) -> dict[str, importlib.metadata.EntryPoint]:
+    found: dict[str, importlib.metadata.EntryPoint] = {}
+    for entry in importlib.metadata.entry_points(group=group):
+        ours = entry.dist is not None and entry.dist.name == "memsim"
+        if ours or entry.name not in found:  # nobody takes over a name of ours
+            found[entry.name] = entry
+    return found
+
+
+def entry_points_of(group: str) -> dict[str, importlib.metadata.EntryPoint]:
+    """Name -> entry point of another group of commands; nobody takes over a name of ours."""
+    return _entry_points(group)
+
+
+class EntryPointGroup(click.Group):
+    """A click group whose commands are entry points, each loaded when it is first needed."""
+
+    def entries(self) -> dict[str, importlib.metadata.EntryPoint]:
+        """The entry points of this group of commands."""
+        return _entry_points()
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(self.entries())
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        entry = self.entries().get(cmd_name)
+        if entry is None:
+            return None
+        try:
+            command = entry.load()
+        except Exception as error:  # whatever another's module raises must not take the help down
+            return _broken(entry, f"{type(error).__name__}: {_first_line(error)}")
+        if not isinstance(command, click.Command):
+            return _broken(entry, f"not a click command but a {type(command).__name__}")
+        return command
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:  # here, because click would print an empty line first
+            raise _Interrupted from None
+        except BrokenPipeError:
+            raise _PipeClosed from None
+
+
+class _Interrupted(Exception):
+    pass
+
+
+class _PipeClosed(Exception):
+    pass
+
+
+def _broken(entry: importlib.metadata.EntryPoint, why: str) -> click.Command:
+    """A command that stands in for one that cannot be loaded, and says so when it is called."""
+    package = entry.dist.name if entry.dist is not None else entry.module
+
+    def complain(**_: Any) -> None:
+        raise MemsimError(f"command {entry.name} of {package} cannot be loaded: {why}")
+
+    return click.Command(
+        entry.name,
+        callback=complain,
+        params=[click.Argument(["arguments"], nargs=-1, type=click.UNPROCESSED)],
+        context_settings={"ignore_unknown_options": True},
+        help=f"{entry.name} of {package} cannot be loaded: {why}",
+        short_help=f"(of {package}: cannot be loaded)",
+    )
+
+
+@click.group(
+    cls=EntryPointGroup,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(package_name="memsim", prog_name="memsim", message="%(prog)s %(version)s")
+@click.pass_context
+def memsim(ctx: click.Context) -> None:
+    """Profile every memory access of a GPU kernel, with no GPU and no hardware counters.
+
+    \b
+    Example:
+      memsim profile experiments/kernels/spmv.py:spmv --machine v100 --set matrix=fem
+    """
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one command line and returns its exit code: 2 with one line for what a user can mend.
+
+    A second line and those behind it, where an error has them (a build log), follow as they are.
+    """
+    if os.environ.get(DEBUG_VARIABLE):
+        return _run(arguments)
+    try:
+        with _warnings_in_one_line():
+            return _run(arguments)
+    except click.ClickException as error:
+        return _fail(_usage(error), error.exit_code)
+    except MemsimError as error:
+        return _fail("\n".join([str(error), *getattr(error, "__notes__", ())]), EXIT_USER_ERROR)
+    except (_Interrupted, KeyboardInterrupt, click.Abort):
+        return _fail("interrupted", EXIT_INTERRUPTED)
+    except (_PipeClosed, BrokenPipeError):
+        return _close_stdout()
+    except OSError as error:  # a full disk, a file that went away
+        return _fail(f"{error.filename or 'system'}: {error.strerror or error}", EXIT_USER_ERROR)
+
+
+def _run(arguments: Sequence[str] | None) -> int:
+    args = None if arguments is None else list(arguments)
+    # Outside standalone mode click returns what a command gave to ctx.exit, or what it returned.
+    code = memsim.main(args=args, prog_name="memsim", standalone_mode=False)
+    sys.stdout.flush()
+    return code if isinstance(code, int) else 0
+
+
+def _usage(error: click.ClickException) -> str:
+    message = _first_line(error.format_message())
+    ctx = getattr(error, "ctx", None)
+    if not isinstance(error, click.UsageError) or ctx is None:
+        return message
+    return f"{message.rstrip('.')}; see '{ctx.command_path} --help'"
+
+
+def _first_line(error: object) -> str:
+    return " ".join(line.strip() for line in str(error).splitlines() if line.strip())
+
+
+def _fail(message: str, code: int) -> int:
+    with contextlib.suppress(OSError):
+        click.echo(f"memsim: {message}", err=True)
+    return code
+
+
+def _close_stdout() -> int:
+    """Nobody reads on: leave quietly, and let the interpreter's last flush go nowhere."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return EXIT_BROKEN_PIPE
+
+
+@contextlib.contextmanager
+def _warnings_in_one_line() -> Iterator[None]:
+    def show(message: Warning | str, *_: Any, **__: Any) -> None:
+        _fail(f"warning: {_first_line(message)}", 0)
+
+    with warnings.catch_warnings():
+        warnings.showwarning = show
+        yield
+
+
+if __name__ == "__main__":
+    sys.exit(main())

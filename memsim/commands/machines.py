@@ -1,0 +1,127 @@
+"""`memsim machines`: the list, one machine in full, and commands that make machine files.
+
+The latter are entry points of the group `memsim.machines.commands`, so that a package above this one
+(measuring needs OpenCL) adds its own.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+from pathlib import Path
+
+import click
+
+from memsim.commands.cli import EntryPointGroup, entry_points_of
+from memsim.commands.output import check_outputs, console
+
+GROUP = "memsim.machines.commands"
+_SHOW = "show"
+
+
+class MachinesGroup(EntryPointGroup):
+    """A group whose first argument, where it is none of its commands, is a machine's name."""
+
+    def entries(self) -> dict[str, importlib.metadata.EntryPoint]:
+        return entry_points_of(GROUP)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        return show if cmd_name == _SHOW else super().get_command(ctx, cmd_name)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] not in self.list_commands(ctx):
+            return _SHOW, show, args
+        return super().resolve_command(ctx, args)
+
+
+@click.command(
+    cls=MachinesGroup, invoke_without_command=True, subcommand_metavar="[NAME | COMMAND [ARGS]...]"
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_context
+def machines(ctx: click.Context, as_json: bool) -> int:
+    """List the machines, show every value of one with its source, or make a machine file.
+
+    NAME is one of the list, or the path of a .toml file.
+
+    \b
+    Examples:
+      memsim machines
+      memsim machines v100
+      memsim machines ./my.toml --json
+      memsim machines import gpgpusim.config -o my.toml
+    """
+    if ctx.invoked_subcommand is not None:
+        ctx.obj = as_json
+        return 0
+    import json
+
+    from memsim.machine.file import load_machine, machine_names
+    from memsim.machine.table import machines_table
+
+    if as_json:
+        click.echo(json.dumps(machine_names(), indent=2))
+    else:
+        console().print(machines_table([load_machine(name) for name in machine_names()]))
+    return 0
+
+
+@click.command()
+@click.argument("name")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_context
+def show(ctx: click.Context, name: str, as_json: bool) -> int:
+    """Every value of a machine with its source.
+
+    \b
+    Example:
+      memsim machines v100
+    """
+    import json
+
+    from memsim.machine.file import load_machine, machine_to_json
+    from memsim.machine.table import machine_table
+
+    machine = load_machine(name)
+    if as_json or ctx.obj:
+        click.echo(json.dumps(json.loads(machine_to_json(machine)), indent=2))
+    else:
+        console().print(machine_table(machine))
+    return 0
+
+
+@click.command("import")
+@click.argument("config", metavar="FILE", type=click.Path(path_type=Path))
+@click.option("--name", help="The machine's name; by default that of the file's folder.")
+@click.option(
+    "--out",
+    "-o",
+    type=click.Path(path_type=Path),
+    required=True,
+    metavar="my.toml",
+    help="The machine file to write.",
+)
+def import_machine(config: Path, name: str | None, out: Path) -> int:
+    """Make a machine file of a gpgpusim.config of GPGPU-Sim or Accel-Sim.
+
+    Every number says which option it comes from. What the model cannot express is said on standard
+    error, an option a line.
+
+    \b
+    Examples:
+      memsim machines import SM7_QV100/gpgpusim.config -o qv100.toml
+      memsim replay k.trace --machine qv100.toml
+    """
+    from memsim.formats.gpgpusim.machine import import_config
+    from memsim.machine.to_toml import machine_to_toml
+    from memsim.report.files import write_text
+
+    check_outputs({"--out": out}, inputs=(config,))
+    imported = import_config(config, name)
+    comments = [f"Settings of a simulator, from {config.name}; not measurements.", *imported.notes]
+    write_text(out, machine_to_toml(imported.machine, comments))
+    for note in imported.notes:
+        click.echo(note, err=True)
+    click.echo(f"wrote {out}", err=True)
+    return 0

@@ -1,0 +1,157 @@
+"""Where commands write: files that are checked before the work and appear whole, tables, progress.
+
+Imports nothing heavy: the group's help loads it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+import click
+
+from memsim.errors import MemsimError
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+    from memsim.montecarlo.result import Replay
+
+STDOUT = Path("-")
+PIPE_COLUMNS = 160
+"""Width of a table that goes into a file or a pipe: wide enough that no column is cut."""
+
+Progress = Callable[[int, int], None]
+"""Called with (done, total) as work goes on."""
+
+
+class Report(Protocol):
+    """The faces of a replay that commands show; what writes files writes them whole or not at all."""
+
+    def table(self) -> RenderableType: ...
+    def to_html(self, path: Path) -> object: ...
+    def to_json(self, path: Path | None = None) -> str: ...
+    def save(self, path: Path) -> object: ...
+
+
+def check_outputs(outputs: Mapping[str, Path | None], inputs: tuple[Path, ...] = ()) -> None:
+    """Raises MemsimError, naming option and path, where an output could not be written later.
+
+    outputs : option -> path, None where not asked for; only `--json` may be STDOUT
+    inputs : files that no output may replace
+    """
+    taken: dict[Path, str] = {path.resolve(): "the input" for path in inputs}
+    for option, path in outputs.items():
+        if path is None:
+            continue
+        if path == STDOUT:
+            if option != "--json":
+                raise MemsimError(f"{option} must be a file: only --json writes to standard output")
+            continue
+        target = path.resolve()
+        if target in taken:
+            raise MemsimError(f"{option} must not be {path}: that is {taken[target]}")
+        taken[target] = f"what {option} writes"
+        _check_writable(option, path)
+
+
+def _check_writable(option: str, path: Path) -> None:
+    folder = path.parent
+    if path.is_dir():
+        raise MemsimError(f"{option} must be a file, got the folder {path}")
+    if path.exists() and not path.is_file():  # a pipe or a terminal
+        return
+    if not folder.is_dir():
+        raise MemsimError(f"{option} {path} cannot be written: there is no folder {folder}")
+    if path.exists() and not os.access(path, os.W_OK):
+        raise MemsimError(f"{option} {path} cannot be written: it is read-only")
+    try:  # permissions, a read-only mount, a full disk: only trying tells
+        with tempfile.NamedTemporaryFile(dir=folder, prefix=f".{path.name}-"):
+            pass
+    except OSError as error:
+        raise MemsimError(f"{option} {path} cannot be written: {error.strerror}") from error
+
+
+@contextlib.contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """A path to write to; it becomes `path` at the end, or vanishes where an error comes first."""
+    # The suffix stays: writers choose the format by it.
+    temporary = path.with_name(f".{path.stem}-{os.getpid()}{path.suffix}")
+    try:
+        yield temporary
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_report(
+    report: Report, *, html: Path | None, json: Path | None, save: Path | None
+) -> None:
+    """Prints the table, unless JSON goes to standard output, and writes the files asked for."""
+    if json == STDOUT:
+        click.echo(report.to_json())
+    else:
+        console().print(report.table())
+    writers = ((json, report.to_json), (save, report.save), (html, report.to_html))
+    for path, write in writers:
+        if path is not None and path != STDOUT:
+            write(path)
+            click.echo(f"wrote {path}", err=True)
+
+
+def write_launches_report(replays: Sequence[Replay], json: Path | None) -> None:
+    """Prints a row a launch, unless JSON of them all goes to standard output, and writes that."""
+    from memsim.report.files import write_text
+    from memsim.report.launch_table import launch_table, launches_json
+    from memsim.report.summary import summarise
+
+    summaries = [summarise(replay) for replay in replays]
+    if json == STDOUT:
+        click.echo(launches_json(summaries))
+        return
+    console().print(launch_table(summaries))
+    if json is not None:
+        write_text(json, launches_json(summaries) + "\n")
+        click.echo(f"wrote {json}", err=True)
+
+
+def console(*, stderr: bool = False) -> Console:
+    """A console that cuts no column where nobody's terminal sets the width."""
+    from rich.console import Console
+
+    plain = Console(stderr=stderr)
+    if plain.is_terminal or "COLUMNS" in os.environ:
+        return plain
+    return Console(stderr=stderr, width=PIPE_COLUMNS)
+
+
+@contextlib.contextmanager
+def working(what: str) -> Iterator[None]:
+    """A turning sign on standard error while something of unknown length goes on."""
+    screen = console(stderr=True)
+    if not screen.is_terminal:
+        yield
+        return
+    with screen.status(what):
+        yield
+
+
+@contextlib.contextmanager
+def progress_bar(what: str) -> Iterator[Progress]:
+    """A bar on standard error that disappears when done; silent where that is no terminal."""
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
+
+    screen = console(stderr=True)
+    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Bar(*columns, console=screen, transient=True, disable=not screen.is_terminal) as bar:
+        task = bar.add_task(what, total=None)
+
+        def advance(done: int, total: int) -> None:
+            bar.update(task, completed=done, total=total)
+
+        yield advance

@@ -1,0 +1,185 @@
+"""The commands of this package. Cheap to import: each loads what it needs when it runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import click
+
+from memsim.commands.options import (
+    COUNTERS,
+    ReplayOptions,
+    carry_option,
+    check_launch_outputs,
+    machine_option,
+    output_path,
+    replay_options,
+    run_launches,
+    run_replay,
+)
+from memsim.commands.output import check_outputs, console
+from memsim.errors import MemsimError
+
+if TYPE_CHECKING:
+    from memsim.report.compare import Comparison
+
+
+@click.command()
+@click.argument("trace_file", metavar="TRACE", type=click.Path(path_type=Path))
+@machine_option
+@click.option(
+    "--launch",
+    type=click.IntRange(min=0),
+    metavar="I",
+    help="Which launch, from 0, of a file that holds several.",
+)
+@carry_option
+@replay_options
+def replay(
+    trace_file: Path, machine: str, launch: int | None, carry_l2: bool, options: ReplayOptions
+) -> int:
+    """Replay a trace through a machine's caches, under random orderings.
+
+    TRACE is what 'memsim trace' or 'memsim profile --trace-out' wrote, or another tool's: a folder
+    or .traceg of Accel-Sim (NVBit), a folder or .mem of PPT-GPU, a .csv; gzip, xz and zstd are
+    unpacked. The machine must have the sub-group width that the trace was taken with.
+
+    \b
+    Examples:
+      memsim replay k.trace --machine h100 --ci 0.005
+      memsim replay k.trace --machine v100 --trials 64 --seed 1 --html k.html --save k.nc
+      memsim replay traces/ --machine v100 --launch 3
+      memsim replay traces/ --machine v100 --carry-l2
+    """
+    from memsim.formats import read_any, read_one
+    from memsim.machine.file import load_machine
+
+    check_outputs(options.outputs(), inputs=(trace_file,))
+    target = load_machine(machine)
+    if carry_l2:
+        if launch is None:
+            check_launch_outputs(options)
+        return run_launches(read_any(trace_file), target, options, launch)
+    return run_replay(read_one(trace_file, launch), target, options)
+
+
+@click.command()
+@click.argument("source", metavar="INPUT", type=click.Path(path_type=Path))
+@click.option(
+    "--format",
+    "to",
+    type=click.Choice(["accel-sim", "cachegrind", "csv", "json"]),
+    default="accel-sim",
+    show_default=True,
+    help="Whose format.",
+)
+@click.option(
+    "--out",
+    "-o",
+    type=click.Path(path_type=Path),
+    required=True,
+    metavar="PATH",
+    help="accel-sim: a new or empty folder; else a file.",
+)
+def export(source: Path, to: str, out: Path) -> int:
+    """Write a trace, or a saved replay, in another tool's format.
+
+    accel-sim: INPUT is a trace as 'memsim replay' takes it; kernelslist.g and a .traceg for each
+    launch. The others: INPUT is what --save wrote. cachegrind: counts by source line, for
+    cg_annotate and KCachegrind. csv: a row an access. json: as --json of 'memsim replay'.
+
+    \b
+    Examples:
+      memsim export k.trace --format accel-sim -o k-accel-sim
+      memsim export k.nc --format cachegrind -o cachegrind.out.k
+      memsim export k.nc --format csv -o k.csv
+    """
+    if to == "accel-sim":
+        from memsim.formats import read_any
+        from memsim.formats.accel_sim.writing import write as write_traces
+
+        files = write_traces(read_any(source), out)
+        click.echo(f"wrote {files[0]} and {len(files) - 1} kernels", err=True)
+        return 0
+    from memsim.montecarlo.result import Replay
+
+    check_outputs({"--out": out}, inputs=(source,))
+    replay = Replay.load(source)
+    if to == "cachegrind":
+        from memsim.formats.cachegrind import write
+
+        files = write(replay, out)
+    elif to == "csv":
+        from memsim.report.site_csv import write_site_csv
+        from memsim.report.summary import summarise
+
+        files = [write_site_csv(summarise(replay), out)]
+    else:
+        replay.to_json(out)
+        files = [out]
+    for file in files:
+        click.echo(f"wrote {file}", err=True)
+    return 0
+
+
+@click.command()
+@click.argument("a", type=click.Path(path_type=Path))
+@click.argument("b", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option(
+    "--counters",
+    type=click.Choice(COUNTERS),
+    default="sector",
+    help="Count hits in both as Nsight Compute's or rocprof's counters do.",
+)
+@click.option("--kernel", metavar="NAME", help="Which kernel of the counters, by its name.")
+@output_path("--html", help="Write the comparison as one self-contained page.")
+def compare(
+    a: Path,
+    b: tuple[Path, ...],
+    counters: Literal["sector", "nsight", "rocprof"],
+    kernel: str | None,
+    html: Path | None,
+) -> int:
+    """Put a saved replay beside another one, or beside counters measured on hardware.
+
+    A is what --save wrote. B is another such file: two variants of a kernel, or one kernel on two
+    machines, access by access. Or B are .csv files: Nsight Compute's (ncu --csv, pages raw, details
+    and source) or rocprof's, and our counts stand beside the measured ones, per level and line.
+
+    \b
+    Examples:
+      memsim compare naive.nc tiled.nc --html change.html
+      memsim compare k.nc raw.csv source.csv
+      memsim compare k.nc results.csv --kernel spmv
+    """
+    from memsim.montecarlo.result import Replay
+
+    check_outputs({"--html": html}, inputs=(a, *b))
+    if _is_csv(b[0]):
+        from memsim.formats.profilers.read import read_counters
+        from memsim.report.counters.compare import Measurement, against
+
+        if counters != "sector":
+            raise MemsimError("--counters goes with two replays: a .csv says itself how it counts")
+        files = [read_counters(path) for path in b]
+        comparison: Comparison | Measurement = against(Replay.load(a), files, kernel=kernel)
+    else:
+        from memsim.report.compare import compare as side_by_side
+        from memsim.report.counters.semantics import recount
+
+        if len(b) > 1 or kernel is not None:
+            what = "--kernel" if kernel is not None else "more than one B"
+            raise MemsimError(f"{what} goes with counters in .csv files, got {b[0]}")
+        left, right = (recount(Replay.load(path), counters) for path in (a, b[0]))
+        comparison = side_by_side(left, right)
+    console().print(comparison.table())
+    if html is not None:
+        comparison.to_html(html)
+        click.echo(f"wrote {html}", err=True)
+    return 0
+
+
+def _is_csv(path: Path) -> bool:
+    packed = path.suffix in (".gz", ".xz", ".zst")
+    return (path.with_suffix("") if packed else path).suffix == ".csv"

@@ -1,0 +1,1 @@
+"""Accel-Sim's traces of CUDA programs: reading and writing."""

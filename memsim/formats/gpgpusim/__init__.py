@@ -1,0 +1,1 @@
+"""GPGPU-Sim's configuration files, read as machines."""

@@ -1,0 +1,285 @@
+"""The machine that a gpgpusim.config describes, each number with the option that it comes from.
+
+What our model cannot say is told by name (`Imported.notes`); options of pipelines, functional
+simulation and statistics, which say nothing of caches or memory, are listed in the last note.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from memsim.errors import MachineError
+from memsim.formats.gpgpusim.config import Option, read_options
+from memsim.formats.gpgpusim.levels import (
+    Sourced,
+    first_level,
+    partition_index,
+    second_level,
+)
+from memsim.formats.gpgpusim.reading import Reading
+from memsim.machine.model import Dram, Level, Machine, Residency
+from memsim.machine.rules import RuleError
+
+_TIMING_USED = ("nbk", "RCD", "RP", "CL")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Imported:
+    """notes : what the machine does not say as the file does, one line each."""
+
+    machine: Machine
+    notes: tuple[str, ...]
+
+
+def import_config(path: str | os.PathLike[str], name: str | None = None) -> Imported:
+    """The machine of a gpgpusim.config.
+
+    name : of the machine; by default of the folder that the file lies in
+
+    Raises MachineError, one line with file and line, where an option is missing or malformed, or
+    where the machine breaks a rule of ours.
+    """
+    target = Path(path)
+    options = read_options(target)
+    reader = _Reader(target, options)
+    folder = target.absolute().parent.name
+    plain = re.sub(r"[^A-Za-z0-9_-]+", "-", name or folder or target.stem).strip("-").lower()
+    try:
+        machine = reader.machine(plain or "imported", name or folder or target.stem)
+    except RuleError as error:
+        option = reader.options_of.get(error.key)
+        where = f"{option.file}:{option.line}: -{option.name}: " if option else f"{target}: "
+        raise MachineError(f"{where}{error}") from None
+    return Imported(machine=machine, notes=reader.all_notes())
+
+
+@dataclass
+class _Reader(Reading):
+    """sources : dotted key -> where its value comes from; options_of : the option that set a key"""
+
+    sources_of: dict[str, str] = field(default_factory=dict)
+    options_of: dict[str, Option] = field(default_factory=dict)
+
+    def machine(self, name: str, title: str) -> Machine:
+        core_mhz, l2_mhz, dram_mhz = self._clocks()
+        n_cores = self._n_cores()
+        levels = []
+        l1 = first_level(self)
+        if l1 is not None:
+            levels.append(self._level("L1", l1))
+        l2 = second_level(
+            self, n_cores, l2_mhz / core_mhz, hit_cycles=l1["latency_cycles"][0] if l1 else 0.0
+        )
+        if l2 is not None:
+            levels.append(self._level("L2", l2))
+        below = l2["latency_cycles"][0] if l2 else 0.0
+        pipeline = self.need("gpgpu_shader_core_pipeline")
+        items, lanes = pipeline.numbers(":", 2)[:2]
+        whole: Sourced = {
+            "n_cores": (n_cores, self.sources("gpgpu_n_clusters", "gpgpu_n_cores_per_cluster")),
+            "clock_hz": (core_mhz * 1e6, self.need("gpgpu_clock_domains").source),
+            "subgroup_size": (int(lanes), pipeline.source),
+            "coalesce_lanes": self._coalescing(int(lanes)),
+            "cycles_per_turn": (
+                4.0, "assumed: a load or store of 32 lanes in four cycles of the load/store unit",
+            ),
+        }  # fmt: skip
+        throughputs = self._throughputs(int(lanes))
+        for key, (_, source) in (
+            *whole.items(),
+            *((f"throughputs.{k}", v) for k, v in throughputs.items()),
+        ):
+            self.sources_of[key] = source
+        machine = Machine(
+            name=name,
+            title=f"{title}, as GPGPU-Sim configures it",
+            vendor="NVIDIA",
+            levels=tuple(levels),
+            dram=Dram(**self._record("dram", self._dram(below, dram_mhz / core_mhz))),
+            residency=Residency(
+                **self._record("residency", self._residency(int(items), int(lanes)))
+            ),
+            throughputs={key: value for key, (value, _) in throughputs.items()},
+            **{key: value for key, (value, _) in whole.items()},
+        )
+        # Defaults of ours that no option speaks of say so.
+        from memsim.machine.file import NO_SOURCE, keys
+
+        return machine.replace(
+            sources={key: self.sources_of.get(key, NO_SOURCE) for key in keys(machine)}
+        )
+
+    def _n_cores(self) -> int:
+        clusters = self.need("gpgpu_n_clusters").integer(1, 1 << 20)
+        return clusters * self.integer("gpgpu_n_cores_per_cluster", 3, 1, 1 << 10)
+
+    def _clocks(self) -> tuple[float, float, float]:
+        option = self.need("gpgpu_clock_domains")
+        core, _, l2, dram = option.numbers(":", 4)[:4]
+        if min(core, l2, dram) <= 0:
+            option.fail("be four positive frequencies in MHz")
+        return core, l2, dram
+
+    def _coalescing(self, lanes: int) -> tuple[int, str]:
+        option = self.get("gpgpu_coalesce_arch")
+        parts = self.get("gpgpu_shmem_warp_parts")
+        if option is not None and option.integer() < 20 and lanes == 32:
+            return 16, f"{option.source}: half-warps are coalesced"
+        if option is None and parts is not None and parts.integer(1, 32) == 2 and lanes == 32:
+            return 16, f"{parts.source}: half-warps are coalesced"
+        if option is None:
+            return lanes, "GPGPU-Sim's default: whole warps are coalesced"
+        return lanes, f"{option.source}: whole warps are coalesced"
+
+    def _dram(self, below_cycles: float, dram_clock_ratio: float) -> Sourced:
+        to_core = 1 / dram_clock_ratio
+        n_mem = self.need("gpgpu_n_mem")
+        chips = self.integer("gpgpu_n_mem_per_ctrlr", 1, 1, 64)
+        bus = self.integer("gpgpu_dram_buswidth", 4, 1, 1 << 10)
+        burst = self.integer("gpgpu_dram_burst_length", 4, 1, 1 << 10)
+        rate = self.integer("dram_data_command_freq_ratio", 2, 1, 64)
+        timing, timing_option = self._timing()
+        mapping = self.need("gpgpu_mem_addr_mapping")
+        interleave, row_bytes = _mapping(mapping)
+        organised = self.sources(
+            "gpgpu_n_mem_per_ctrlr",
+            "gpgpu_dram_buswidth",
+            "gpgpu_dram_burst_length",
+            "dram_data_command_freq_ratio",
+        )
+        latency = self.get("dram_latency")
+        queue = 30.0 if latency is None else float(latency.integer(0, 1 << 20))
+        access = (timing.get("CL", 0) + burst / rate) * to_core
+        source = timing_option.source
+        return {
+            "n_channels": (n_mem.integer(1), n_mem.source),
+            "n_banks": (timing["nbk"], source),
+            "row_bytes": (row_bytes, f"{mapping.source}: column and burst bits"),
+            "interleave_bytes": (interleave, mapping.source),
+            "burst_bytes": (bus * burst * chips, organised),
+            "latency_cycles": (
+                below_cycles + queue + access,
+                f"assumed: L2 latency, -dram_latency {queue:g}, and CL and a burst at the DRAM's clock"
+                f" ({self.path.name}), the queues empty",
+            ),
+            "row_miss_cycles": (timing["RCD"] * to_core, f"{source}: RCD"),
+            "row_conflict_cycles": (
+                (timing["RP"] + timing["RCD"]) * to_core,
+                f"{source}: RP + RCD",
+            ),
+            "bandwidth_bytes_per_cycle": (
+                n_mem.integer(1) * chips * bus * rate * dram_clock_ratio,
+                f"{organised}, -gpgpu_n_mem {n_mem.value}, -gpgpu_clock_domains",
+            ),
+            "channel_index": partition_index(
+                self.get("gpgpu_memory_partition_indexing"), self.note
+            ),
+        }
+
+    def _timing(self) -> tuple[dict[str, int], Option]:
+        option = self.need("gpgpu_dram_timing_opt")
+        timing: dict[str, int] = {}
+        for part in filter(None, re.sub(r"\s", "", option.value).split(":")):
+            found = re.fullmatch(r"([A-Za-z]{1,10})=([0-9]{1,6})", part)
+            if found is None:
+                option.fail("be NAME=CYCLES with ':' between")
+            timing[found[1]] = int(found[2])
+        for name in ("nbk", "RCD", "RP"):
+            if name not in timing:
+                option.fail(f"say {name}")
+        unused = [f"{name}={value}" for name, value in timing.items() if name not in _TIMING_USED]
+        if unused:
+            self.note(option, f"{':'.join(unused)}; of a bank's timing only RCD, RP and CL are")
+        return timing, option
+
+    def _residency(self, items: int, lanes: int) -> Sourced:
+        pipeline = self.need("gpgpu_shader_core_pipeline")
+        groups = self.need("gpgpu_shader_cta")
+        registers = self.need("gpgpu_shader_registers")
+        local = self.get("gpgpu_shmem_size")
+        arch = self.integer("gpgpu_occupancy_sm_number", 20)
+        most_items = 512 if arch < 20 else 1024
+        known = "NVIDIA CUDA Occupancy Calculator, compute capability"
+        capability = f"{known} {arch // 10}.{arch % 10}"
+        per_item = 124 if arch < 20 else 63 if arch < 32 else 255
+        rounding = "GPGPU-Sim: registers of an item are rounded up to four"
+        return {
+            "max_items": (items, pipeline.source),
+            "max_subgroups": (max(items // lanes, 1), pipeline.source),
+            "max_groups": (groups.integer(1), groups.source),
+            "max_group_items": (min(items, most_items), capability),
+            "registers": (registers.integer(1), registers.source),
+            "max_registers_per_item": (per_item, capability),
+            "register_unit": (4 * lanes, rounding),
+            "register_allocation": ("subgroup", rounding),
+            "local_memory_bytes": (
+                (local.integer(1), local.source)
+                if local
+                else (16384, "assumed: GPGPU-Sim's default")
+            ),
+            "local_memory_unit_bytes": (1, "GPGPU-Sim: local memory is not rounded up"),
+        }
+
+    def _throughputs(self, lanes: int) -> Sourced:
+        """Lanes a cycle: units times lanes over the initiation interval of an operation."""
+        found: Sourced = {}
+        for name, units_of, interval_of, position in (
+            ("fp32_fma", "gpgpu_num_sp_units", "ptx_opcode_initiation_fp", 3),
+            ("fp64_fma", "gpgpu_num_dp_units", "ptx_opcode_initiation_dp", 3),
+            ("int32_add", "gpgpu_num_int_units", "ptx_opcode_initiation_int", 0),
+        ):
+            if units_of not in self.options:
+                units_of = "gpgpu_num_sp_units"
+            units, intervals = self.get(units_of), self.get(interval_of)
+            if units is None or intervals is None:
+                continue
+            values = intervals.numbers(",", position + 1)
+            count = units.integer(0, 1 << 10)
+            if count and values[position] > 0:
+                found[name] = (
+                    count * lanes / values[position],
+                    self.sources(units_of, interval_of),
+                )
+        found["load_store_lanes"] = (
+            float(lanes),
+            "GPGPU-Sim: one memory instruction of a warp a cycle",
+        )
+        return found
+
+    def _record(self, table: str, fields: Sourced) -> dict[str, Any]:
+        for name, (_, source) in fields.items():
+            self._remember(f"{table}.{name}", source)
+        return {name: value for name, (value, _) in fields.items()}
+
+    def _level(self, name: str, fields: Sourced) -> Level:
+        option = self.options["gpgpu_cache:dl1" if name == "L1" else "gpgpu_cache:dl2"]
+        for key, (_, source) in fields.items():
+            self._remember(f"levels.{name}.{key}", source, option)
+        return Level(name=name, **{key: value for key, (value, _) in fields.items()})
+
+    def _remember(self, key: str, source: str, option: Option | None = None) -> None:
+        self.sources_of[key] = source
+        if option is None:
+            named = re.search(r"-([A-Za-z_][\w:]*) ", source)
+            option = self.options.get(named[1]) if named else None
+        if option is not None:
+            self.options_of[key] = option
+
+
+def _mapping(option: Option) -> tuple[int, int]:
+    """(bytes that lie in one channel together, bytes of a row) of `dramid@8;...RRBBCCSS`."""
+    found = re.fullmatch(
+        r"dramid@([0-9]{1,2});([0DdRrBbCcSs.]*)", re.sub(r"\s|\|", "", option.value)
+    )
+    bits = found[2].replace(".", "") if found else ""
+    if found is None or len(bits) != 64:
+        option.fail("be dramid@BIT; and 64 letters of 0, D, R, B, C and S")
+    low = int(found[1])
+    columns = sum(letter in "CcSs" for letter in bits)
+    if not 5 <= low <= 32 or not 5 <= columns <= 30:
+        option.fail("have its channel's bits from bit 5 to 32, and 5 to 30 column and burst bits")
+    return 1 << low, 1 << columns

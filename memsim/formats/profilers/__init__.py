@@ -1,0 +1,1 @@
+"""Counters that Nsight Compute or rocprof measured, read from their CSV files."""

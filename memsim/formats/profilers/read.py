@@ -1,0 +1,225 @@
+"""What a profiler measured, whoever wrote it: counters by launch, and by source line.
+
+The readers (`nsight_csv`, `rocprof_csv`) give a `CounterFile` in base units (bytes, sectors,
+requests; percentages stay per cent). They hold what they understand of a file and bound the rest:
+a file, a row or a number of launches beyond the limits below is a TraceError with file and line.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from memsim.errors import TraceError
+from memsim.formats.text import Text
+
+Tool = Literal["nsight", "rocprof"]
+MOST_LAUNCHES = 100_000
+MOST_LINES = 200_000
+MOST_COLUMNS = 20_000
+MOST_CELLS = 2_000_000
+"""Numbers that are kept of one file."""
+LARGEST = 1e24
+_MOST_NAME = 1 << 12
+
+
+@dataclass(frozen=True, kw_only=True)
+class Launch:
+    """Counters of one launch of a kernel.
+
+    id : the profiler's number of the launch
+    n_groups : of the launch, None where the file does not say
+    counters : the profiler's name -> value in base units
+    """
+
+    id: str
+    kernel: str
+    n_groups: int | None
+    counters: Mapping[str, float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Line:
+    """Counters of one line of source, the mean over the kernel's launches in the file."""
+
+    kernel: str
+    file: str
+    line: int
+    source: str
+    counters: Mapping[str, float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CounterFile:
+    """A profiler's file.
+
+    notes : what the reader could not use, in words
+    """
+
+    path: Path
+    tool: Tool
+    launches: tuple[Launch, ...] = ()
+    lines: tuple[Line, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def kernels(self) -> tuple[str, ...]:
+        """Names of the kernels, in the order of the file."""
+        return tuple(
+            dict.fromkeys(
+                [*(one.kernel for one in self.launches), *(one.kernel for one in self.lines)]
+            )
+        )
+
+
+@dataclass
+class Gathered:
+    """Counters under way: how many numbers are held is bounded."""
+
+    values: dict[tuple[str, ...], dict[str, float]] = field(default_factory=dict)
+    n_cells: int = 0
+
+    def add(self, key: tuple[str, ...], name: str, value: float, most: int, what: str) -> None:
+        """Sums what is said twice: a counter may stand once an instance of its unit."""
+        row = self.values.get(key)
+        if row is None:
+            if len(self.values) >= most:
+                raise TraceError(f"there must be at most {most} {what}")
+            row = self.values[key] = {}
+        if name not in row:
+            self.n_cells += 1
+            if self.n_cells > MOST_CELLS:
+                raise TraceError(f"there must be at most {MOST_CELLS} counters")
+        row[name] = row.get(name, 0.0) + value
+
+
+class Rows:
+    """Rows of a file, quoted as CSV is; the chatter of profilers (`==PROF==`) is left out.
+
+    begun : set once the row of columns is found: before it, lines need be no CSV
+
+    Raises TraceError for what is no CSV, and for a row of more than MOST_COLUMNS cells.
+    """
+
+    def __init__(self, text: Text) -> None:
+        self.begun = False
+        self._text = text
+        self._reader = csv.reader(self._lines())
+
+    def __iter__(self) -> Iterator[list[str]]:
+        return self
+
+    def __next__(self) -> list[str]:
+        row = next(self._reader)
+        if len(row) > MOST_COLUMNS:
+            raise TraceError(f"a row must have at most {MOST_COLUMNS} columns, got {len(row)}")
+        return row
+
+    def _lines(self) -> Iterator[str]:
+        while (line := self._text.line()) is not None:
+            if line.startswith(b"=="):
+                continue
+            if b"\0" in line:
+                raise TraceError("must hold no zero bytes")
+            try:
+                decoded = line.decode("utf-8-sig" if self._text.number == 1 else "utf-8")
+            except UnicodeDecodeError:
+                raise TraceError("must be UTF-8") from None
+            if decoded.count('"') % 2:
+                # A quoted line break, which no profiler writes, would join the rest into one cell.
+                if self.begun:
+                    raise TraceError("not CSV: a quoted cell must end on its line")
+                continue
+            yield decoded
+
+
+def name_of(what: str, cell: str) -> str:
+    """A name from a file, which must be of a sane length."""
+    if len(cell) > _MOST_NAME:
+        raise TraceError(f"{what} must be at most {_MOST_NAME} letters long")
+    return cell.strip()
+
+
+def count(name: str, cell: str, *, european: bool = False, least: float = 0.0) -> float | None:
+    """The number in a cell; None where it says that there is none.
+
+    european : `.` groups thousands and `,` stands before decimals
+    """
+    plain = cell.strip()
+    if plain.lower() in ("", "-", "n/a", "nan", "(null)", "none"):
+        return None
+    if not re.fullmatch(r"[-+]?[0-9.,]{1,64}([eE][-+]?[0-9]{1,4})?", plain):
+        raise TraceError(f"{name} must be a number, got {_shown(cell)}")
+    digits = plain.replace(".", "").replace(",", ".") if european else plain.replace(",", "")
+    try:
+        value = float(digits)
+    except ValueError:
+        raise TraceError(f"{name} must be a number, got {_shown(cell)}") from None
+    if not least <= value <= LARGEST or not math.isfinite(value):
+        raise TraceError(f"{name} must be {least:g} to {LARGEST:g}, got {_shown(cell)}")
+    return value
+
+
+def is_european(cell: str) -> bool:
+    """Whether a number can only have been written with `,` before its decimals."""
+    plain = cell.strip()
+    if not re.fullmatch(r"[0-9][0-9.,]{0,63}", plain):
+        return False
+    if plain.count(".") > 1:
+        return True
+    comma, dot = plain.rfind(","), plain.rfind(".")
+    if comma < 0:
+        return False
+    # 65,77 and 1.234,5: behind a comma that groups thousands there are three digits, then a dot.
+    return dot < comma and (dot >= 0 or not re.fullmatch(r"[0-9]{1,3}(,[0-9]{3})+", plain))
+
+
+def n_groups(text: str) -> int | None:
+    """Groups of a launch from `(128, 1, 1)`; None where it is no such shape."""
+    parts = re.fullmatch(r"\s*\(?\s*(\d{1,10})\s*,\s*(\d{1,10})\s*,\s*(\d{1,10})\s*\)?\s*", text)
+    if parts is None:
+        return None
+    x, y, z = (int(part) for part in parts.groups())
+    return x * y * z or None
+
+
+def read_counters(path: str | os.PathLike[str]) -> CounterFile:
+    """The counters in a profiler's CSV, plain or packed; the tool is told by its first row.
+
+    Raises TraceError, with file and line, where it is neither Nsight Compute's nor rocprof's.
+    """
+    from memsim.formats.profilers import nsight as nsight_csv
+    from memsim.formats.profilers import rocprof as rocprof_csv
+
+    target = Path(path)
+    with Text(target) as text:
+        try:
+            rows = Rows(text)
+            for row in rows:
+                for begins, read in (
+                    (nsight_csv.begins, nsight_csv.read),
+                    (rocprof_csv.begins, rocprof_csv.read),
+                ):
+                    if begins(row):
+                        rows.begun = True
+                        return read(target, row, rows)
+        except TraceError as error:
+            if str(error).startswith(str(target)):
+                raise
+            raise text.fail(str(error), max(text.number, 1)) from None
+        except csv.Error as error:
+            raise text.fail(f"not CSV: {error}", max(text.number, 1)) from None
+    raise TraceError(
+        f"{target}: holds no counters: there must be a row of columns as Nsight Compute (--csv) or"
+        " rocprof write it"
+    )
+
+
+def _shown(cell: str) -> str:
+    return repr(cell if len(cell) <= 60 else cell[:57] + "...")

@@ -1,0 +1,1 @@
+"""The hot loops of the memory hierarchy: caches, partitions, address translation, DRAM."""

@@ -1,0 +1,414 @@
+"""Step 3 of a trial: the sub-groups of one core take turns, and their requests meet its first cache.
+
+A core is independent of the others up to its queue for the next level: its groups are dealt out
+beforehand, and nothing that happens below reaches back. So cores are replayed one by one, each with
+a cache small enough to stay in this CPU's own.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from memsim.compile import hot, inner, nth, prefetch
+from memsim.hierarchy.cache import (
+    ACCESSES,
+    ATOMIC,
+    FIFO,
+    GREEDY_OLDEST,
+    HITS,
+    I32,
+    I64,
+    LINE,
+    LOAD,
+    LONG_AGO,
+    LOOSE_ROUND_ROBIN,
+    META,
+    NEXT,
+    PENDING,
+    PREV,
+    STORE,
+    TURNS,
+    U8,
+    U32,
+    U64,
+    UNIFORM,
+    drop,
+    land,
+    pending,
+    read,
+    touch,
+    update,
+    where,
+    write,
+)
+from memsim.hierarchy.rng import below
+
+
+class Requests(NamedTuple):
+    """A trace in one machine's lines: a request is the part of an access that falls into one line.
+
+    per sub-group: subgroup_offset (n + 1,) int64 into the accesses; first_request and first_partial
+        (n,) int64 into the requests and partial masks; group (n,) int32
+    per access: access uint32, see `pack_access`
+    per request: request uint64: line | granules asked for << 32 | granules fully written << 40
+    partial : uint32, byte masks of the granules of stores that are not fully written, in order
+    per group: first_subgroup (n_group + 1,) int32
+    """
+
+    subgroup_offset: I64
+    first_request: I64
+    first_partial: I64
+    group: I32
+    access: U32
+    request: U64
+    partial: U32
+    first_subgroup: I32
+
+
+STARTS_SEQUENCE, BARRIER = 1, 2
+KIND_SHIFT, COUNT_SHIFT, SITE_SHIFT = 2, 4, 17
+MAX_REQUESTS_OF_ACCESS = (1 << (SITE_SHIFT - COUNT_SHIFT)) - 1
+
+
+@inner
+def pack_access(flags, kind, count, site):
+    """An access: flags 2 bits (STARTS_SEQUENCE, BARRIER), kind 2, number of requests 13, site 15."""
+    return np.uint32(flags | kind << KIND_SHIFT | count << COUNT_SHIFT | site << SITE_SHIFT)
+
+
+class Progress(NamedTuple):
+    """Where the sub-groups and groups of a launch stand.
+
+    subgroups : (n_subgroup * SUBGROUP_WORDS,) int64: the next access AT, where counting STARTs, END,
+        the next REQUEST and PARTIAL mask, READY (turn from which it no longer waits for data),
+        WEIGHT (bulk sequences in one turn) and its GROUP
+    held, parked : (n_subgroup,) uint8;  alive, waiting : (n_group,) int32;  counted : (n_group,) uint8
+    ring : (a power of two,) int32 and ends (2,) int64: the sub-groups ready for a turn, [head, length]
+    """
+
+    subgroups: I64
+    held: U8
+    parked: U8
+    alive: I32
+    waiting: I32
+    counted: U8
+    ring: I32
+    ends: I64
+
+
+AT, START, END, REQUEST, PARTIAL, READY, WEIGHT, GROUP = range(8)
+SUBGROUP_WORDS = 8
+"""Words of a sub-group: 64 bytes, one of this CPU's cache lines."""
+
+
+@inner
+def _push(progress, s):
+    wrap = len(progress.ring) - 1
+    progress.ring[nth((progress.ends[0] + progress.ends[1]) & wrap)] = s
+    progress.ends[1] += 1
+
+
+@inner
+def _take(progress, k):
+    """Remove and return the k-th ready sub-group; those before it keep their order."""
+    wrap, head = len(progress.ring) - 1, progress.ends[0]
+    s = progress.ring[nth((head + k) & wrap)]
+    for i in range(k, 0, -1):
+        progress.ring[nth((head + i) & wrap)] = progress.ring[nth((head + i - 1) & wrap)]
+    progress.ends[0] = (head + 1) & wrap
+    progress.ends[1] -= 1
+    return np.int64(s)
+
+
+@inner
+def _pick(progress, sampler, rng, turn, last):
+    """Which ready sub-group has the turn."""
+    n = progress.ends[1]
+    if sampler == UNIFORM:
+        return _take(progress, below(rng, n))
+    if sampler < LOOSE_ROUND_ROBIN:
+        return _take(progress, 0)
+    wrap, head = len(progress.ring) - 1, progress.ends[0]
+    best, best_turn, oldest = 0, np.int64(2**62), np.int64(2**62)
+    for k in range(n):
+        s = np.int64(progress.ring[nth((head + k) & wrap)])
+        ready = max(progress.subgroups[nth(s * SUBGROUP_WORDS + READY)], turn)
+        if sampler == GREEDY_OLDEST:
+            if s == last and ready <= turn:
+                return _take(progress, k)
+            if ready < best_turn or (ready == best_turn and s < oldest):
+                best, best_turn, oldest = k, ready, s
+        elif ready < best_turn:
+            best, best_turn = k, ready
+            if ready <= turn:
+                break
+    return _take(progress, best)
+
+
+@inner
+def _place(requests, progress, warming, s):
+    """A sub-group after its turn: retired, held at a barrier, parked at its start, or ready."""
+    me = s * SUBGROUP_WORDS
+    p = progress.subgroups[nth(me + AT)]
+    if p == progress.subgroups[nth(me + END)]:
+        progress.alive[nth(progress.subgroups[nth(me + GROUP)])] -= 1
+    elif warming and p >= progress.subgroups[nth(me + START)]:
+        progress.parked[nth(s)] = 1
+    elif requests.access[nth(p)] & np.uint32(BARRIER):
+        progress.subgroups[nth(me + AT)] = p + 1
+        progress.held[nth(s)] = 1
+        progress.waiting[nth(progress.subgroups[nth(me + GROUP)])] += 1
+    else:
+        _push(progress, s)
+
+
+@inner
+def _settle(requests, progress, warming, g):
+    """Release a group's barrier, and the next one, while all that are alive wait at it."""
+    while progress.waiting[nth(g)] > 0 and progress.waiting[nth(g)] == progress.alive[nth(g)]:
+        progress.waiting[nth(g)] = 0
+        for s in range(requests.first_subgroup[nth(g)], requests.first_subgroup[nth(g + 1)]):
+            if progress.held[nth(s)]:
+                progress.held[nth(s)] = 0
+                _place(requests, progress, warming, s)
+
+
+@inner
+def _start(requests, progress, groups, next_group):
+    """Bring in the next group that has anything to do; returns the index after it."""
+    while next_group < len(groups):
+        g = groups[nth(next_group)]
+        next_group += 1
+        first, last = requests.first_subgroup[nth(g)], requests.first_subgroup[nth(g + 1)]
+        progress.alive[nth(g)] = last - first
+        for s in range(first, last):
+            _place(requests, progress, False, s)
+        _settle(requests, progress, False, g)
+        if progress.alive[nth(g)] > 0:
+            break
+    return next_group
+
+
+@inner
+def _issue(
+    geometry, tables, cache, counts, queue, rng, n_site, requests, progress,
+    me, word, counted, turn, window, bytes_,
+):  # fmt: skip
+    """All requests of one access."""
+    kind = (word >> KIND_SHIFT) & 3
+    site = word >> SITE_SHIFT
+    r = progress.subgroups[nth(me + REQUEST)]
+    stop = r + ((word >> COUNT_SHIFT) & MAX_REQUESTS_OF_ACCESS)
+    progress.subgroups[nth(me + REQUEST)] = stop
+    # A load whose sectors are all there is most of the work on kernels that reuse their data.
+    quick = kind == LOAD and geometry.caches_loads
+    asked, young_hits = np.int64(0), np.int64(0)
+    while r < stop:
+        request = np.int64(requests.request[nth(r)])
+        r += 1
+        line, mask = request & 0xFFFFFFFF, (request >> 32) & 0xFF
+        if quick:
+            slot = where(cache, line, 2 * line)
+            need = np.int64(tables.sectors[nth(mask)])
+            if slot >= 0 and need & ~np.int64(cache.slots[nth(slot + META)]) == 0:
+                touch(geometry, cache, slot, np.int64(cache.lines[nth(2 * line + 1)]))
+                asked += tables.n_sectors[nth(need)]
+                young_hits += pending(geometry, tables, cache, slot, need, turn, window)
+                continue
+        if kind == STORE:
+            full = request >> 40
+            n_bytes = np.int64(tables.n_granules[nth(mask & ~full)])
+            taken = progress.subgroups[nth(me + PARTIAL)]
+            for k in range(n_bytes):
+                bytes_[nth(k)] = requests.partial[nth(taken + k)]
+            progress.subgroups[nth(me + PARTIAL)] = taken + n_bytes
+            write(
+                geometry, tables, cache, counts, queue, rng, n_site,
+                0, line, mask, full, site, counted, turn, 0, bytes_, n_bytes,
+            )  # fmt: skip
+        elif kind == ATOMIC:
+            update(
+                geometry, tables, cache, counts, queue, rng, n_site,
+                0, line, mask, site, counted, turn, window, bytes_,
+            )  # fmt: skip
+        else:
+            read(
+                geometry, tables, cache, counts, queue, rng, n_site,
+                0, line, mask, site, kind, counted, turn, window,
+            )  # fmt: skip
+    row = site + (0 if counted else n_site)
+    counts[nth(row), nth(ACCESSES)] += asked
+    counts[nth(row), nth(HITS)] += asked - young_hits
+    counts[nth(row), nth(PENDING)] += young_hits
+
+
+@inner
+def _turn(
+    geometry, tables, cache, counts, queue, rng, n_site, requests, progress,
+    s, counted, turn, window, bytes_,
+):  # fmt: skip
+    """One sub-group issues its next bulk sequence (as many as its weight); a barrier ends it."""
+    me = s * SUBGROUP_WORDS
+    if geometry.on_fill is not None:
+        land(geometry, tables, cache, counts, queue, rng, n_site, turn)
+    p, start = progress.subgroups[nth(me + AT)], progress.subgroups[nth(me + START)]
+    limit = start if p < start else progress.subgroups[nth(me + END)]
+    before = queue.used[0]
+    left = progress.subgroups[nth(me + WEIGHT)]
+    first = True
+    while p < limit:
+        word = np.int64(requests.access[nth(p)])
+        if word & BARRIER:
+            break
+        if word & STARTS_SEQUENCE and not first:
+            left -= 1
+            if left == 0:
+                break
+        _issue(
+            geometry, tables, cache, counts, queue, rng, n_site, requests, progress,
+            me, word, counted, turn, window, bytes_,
+        )  # fmt: skip
+        p += 1
+        first = False
+    progress.subgroups[nth(me + AT)] = p
+    progress.subgroups[nth(me + READY)] = turn + window if queue.used[0] > before else turn
+    # Its next turn is a round away: time enough to have what it will read.
+    prefetch(requests.access, p)
+    prefetch(requests.request, progress.subgroups[nth(me + REQUEST)] + 4)
+    return left == 0
+
+
+@inner
+def _rotate(progress, rng):
+    """Which ready sub-group is first is chance."""
+    n = progress.ends[1]
+    if n > 1:
+        for _ in range(below(rng, n)):
+            _push(progress, _take(progress, 0))
+
+
+@hot
+def replay_core(
+    geometry, tables, cache, counts, queue, rng, n_site, requests, progress,
+    groups, resident, sampler, latency_turns, bytes_,
+):  # fmt: skip
+    """Replay one core's groups; returns (turns, records queued before counting began).
+
+    groups : (n,) int32, the core's groups in order, `resident` at a time
+    latency_turns : turns that a miss takes; a sector younger than that, or than one round of the
+        resident sub-groups (none issues again before its data are there), is pending
+    bytes_ : (8,) uint32, scratch
+
+    The initial groups first run up to their start (schedule deviation); what they do before it
+    warms the cache and is not counted.
+    """
+    progress.ends[0] = progress.ends[1] = 0
+    turn = np.int64(0)
+    last = np.int64(-1)
+    n_first = min(resident, len(groups))
+    n_resident = 0
+    for i in range(n_first):
+        g = groups[nth(i)]
+        first, stop = requests.first_subgroup[nth(g)], requests.first_subgroup[nth(g + 1)]
+        progress.alive[nth(g)] = stop - first
+        n_resident += stop - first
+        for s in range(first, stop):
+            _place(requests, progress, True, s)
+        _settle(requests, progress, True, g)
+    window = max(min(latency_turns, n_resident), 1)
+    warm = queue.used[0]
+    next_group = n_first
+    # One loop for both phases: the warm-up (phase 0) ends when every initial sub-group is parked.
+    for phase in range(2):
+        warming = phase == 0
+        if not warming:
+            warm = queue.used[0]
+            for i in range(n_first):
+                g = groups[nth(i)]
+                for s in range(
+                    requests.first_subgroup[nth(g)], requests.first_subgroup[nth(g + 1)]
+                ):
+                    if progress.parked[nth(s)]:
+                        progress.parked[nth(s)] = 0
+                        _place(requests, progress, False, s)
+                _settle(requests, progress, False, g)
+        _rotate(progress, rng)
+        if not warming:
+            for i in range(n_first):
+                if progress.alive[nth(groups[nth(i)])] == 0:
+                    next_group = _start(requests, progress, groups, next_group)
+        ring, wrap = progress.ring, len(progress.ring) - 1
+        head, length = progress.ends[0], progress.ends[1]
+        while length > 0:
+            if sampler < LOOSE_ROUND_ROBIN:
+                s = np.int64(ring[nth(head & wrap)])
+                head += 1
+                length -= 1
+                follower = np.int64(ring[nth(head & wrap)]) * SUBGROUP_WORDS
+                prefetch(requests.access, progress.subgroups[nth(follower + AT)])
+                prefetch(requests.request, progress.subgroups[nth(follower + REQUEST)])
+            else:
+                progress.ends[0], progress.ends[1] = head, length
+                s = _pick(progress, sampler, rng, turn, last)
+                head, length = progress.ends[0], progress.ends[1]
+            g = progress.subgroups[nth(s * SUBGROUP_WORDS + GROUP)]
+            counted = 0 if warming else np.int64(progress.counted[nth(g)])
+            more = _turn(
+                geometry, tables, cache, counts, queue, rng, n_site, requests, progress,
+                s, counted, turn, window, bytes_,
+            )  # fmt: skip
+            turn += 1
+            last = s
+            if more:
+                ring[nth((head + length) & wrap)] = s
+                length += 1
+                continue
+            progress.ends[0], progress.ends[1] = head, length
+            _place(requests, progress, warming, s)
+            _settle(requests, progress, warming, g)
+            if not warming and progress.alive[nth(g)] == 0:
+                next_group = _start(requests, progress, groups, next_group)
+            head, length = progress.ends[0], progress.ends[1]
+    return turn, warm
+
+
+@hot
+def discard(geometry, cache, first_line, n_line):
+    """Drop lines from all instances, dirty or not: the host wrote what they hold anew."""
+    for bin_ in range(len(cache.sets) // 2):
+        words = geometry.ways * geometry.stride
+        for slot in range(bin_ * words, (bin_ + 1) * words, geometry.stride):
+            line = cache.slots[nth(slot + LINE)]
+            if line >= 0 and first_line <= line < first_line + n_line:
+                drop(geometry, cache, slot, bin_)
+
+
+@hot
+def clear(geometry, cache):
+    """Empty a level: all instances, all sets."""
+    n_bin = len(cache.sets) // 2
+    words = geometry.ways * geometry.stride
+    for bin_ in range(n_bin):
+        base = bin_ * words
+        for slot in range(base, base + words, geometry.stride):
+            cache.slots[nth(slot + LINE)] = -1
+            cache.slots[nth(slot + META)] = 0
+            for g in range(geometry.granules_per_line):
+                cache.slots[nth(slot + TURNS + g)] = LONG_AGO
+            cache.slots[nth(slot + NEXT)] = slot + geometry.stride
+            cache.slots[nth(slot + PREV)] = slot - geometry.stride
+        cache.slots[nth(base + words - geometry.stride + NEXT)] = base
+        cache.slots[nth(base + PREV)] = base + words - geometry.stride
+        # The next victim of a ring is its back; empty slots of other policies fill from the first.
+        last = base + words - geometry.stride
+        cache.sets[nth(2 * bin_)] = last if geometry.replacement <= FIFO else base
+        cache.sets[nth(2 * bin_ + 1)] = 0
+    for i in range(len(cache.tree)):
+        cache.tree[nth(i)] = 0
+    while cache.flights[1] > 0:
+        first = cache.flights[0]
+        cache.aloft[nth(cache.flights[nth(2 + 2 * first)] & ((1 << 40) - 1))] = 0
+        cache.flights[0] = first + 1 if 2 * first + 4 < len(cache.flights) else 0
+        cache.flights[1] -= 1

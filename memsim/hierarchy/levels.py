@@ -1,0 +1,213 @@
+"""A machine's cache levels as the hot loops take them: numbers, mask tables, empty state."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from memsim.errors import MachineError
+from memsim.hierarchy import cache
+from memsim.hierarchy.buffers import aligned
+from memsim.hierarchy.cache import Cache, Geometry, Tables
+from memsim.hierarchy.requests import CHUNK_GRANULES, DenseMap
+from memsim.hierarchy.set_index import set_and_slice
+from memsim.machine.model import Level
+from memsim.trace.model import GRANULE_BYTES
+
+_REPLACEMENT = {
+    "lru": cache.LRU,
+    "fifo": cache.FIFO,
+    "random": cache.RANDOM,
+    "plru": cache.PLRU,
+}
+_ALLOCATE = {
+    "none": cache.PASS,
+    "no_fetch": cache.NO_FETCH,
+    "fetch_on_write": cache.FETCH_ON_WRITE,
+    "lazy_fetch_on_read": cache.LAZY_FETCH,
+    "update_memory_and_fetch": cache.UPDATE_AND_FETCH,
+}
+
+
+@dataclass(frozen=True)
+class LevelPlan:
+    """One level ready to replay: geometry, tables, and the set of every dense line.
+
+    set_of : (n_lines,) counted over all partitions of an instance;  n_instances : each partition is one
+    """
+
+    name: str
+    geometry: Geometry
+    tables: Tables
+    set_of: npt.NDArray[np.int32]
+    n_instances: int
+    pending_requests: int
+
+    def empty_cache(self) -> Cache:
+        """Fresh state of all instances."""
+        g = self.geometry
+        n_bin = self.n_instances * g.n_sets
+        lines = aligned((self.n_instances, g.n_lines, 2), np.int32)
+        # Any slot of its own instance says that a line is absent, as long as nothing put it there.
+        lines[:, :, 0] = np.arange(self.n_instances)[:, None] * g.n_sets * g.ways * g.stride
+        lines[:, :, 1] = self.set_of % g.n_sets
+        most = self.n_instances * self.pending_requests if g.on_fill else 0
+        slots = aligned((n_bin * g.ways, g.stride), np.int32)
+        slots[:] = 0
+        slots[:, cache.LINE] = -1
+        return Cache(
+            lines=lines.reshape(-1),
+            slots=slots.reshape(-1),
+            sets=np.zeros(n_bin * 2, np.int32),
+            tree=np.zeros(n_bin * g.ways if g.replacement == cache.PLRU else 1, np.uint8),
+            home=self._homes(),
+            aloft=np.zeros(self.n_instances * g.n_lines if g.on_fill else 1, np.uint8),
+            flights=np.zeros(2 + 2 * most, np.int64),
+        )
+
+    def rehashed(self, state: Cache) -> Cache:
+        """The state with this plan's sets (randomised bases move them)."""
+        state.lines.reshape(self.n_instances, -1, 2)[:, :, 1] = self.set_of % self.geometry.n_sets
+        state.home[:] = self._homes()
+        return state
+
+    def _homes(self) -> npt.NDArray[np.uint8]:
+        if self.geometry.partitions == 1:
+            return np.zeros(1, np.uint8)
+        return (self.set_of // self.geometry.n_sets).astype(np.uint8)
+
+    def forget_pending(self, state: Cache) -> None:
+        """Everything asked for so far has long arrived, and no core is still writing a sector: time
+        begins anew."""
+        words = state.slots.reshape(-1, self.geometry.stride)
+        words[:, cache.TURNS : cache.TURNS + self.geometry.granules_per_line] = cache.LONG_AGO
+
+    def fully_associative(self, n_slots: int) -> LevelPlan:
+        """The same level as one LRU set of n_slots lines: what Hill's three kinds of miss need."""
+        geometry = self.geometry._replace(n_sets=1, ways=max(1, n_slots), replacement=cache.LRU)
+        home = self._homes().astype(np.int32)
+        set_of = home if len(home) == len(self.set_of) else np.zeros(len(self.set_of), np.int32)
+        return dataclasses.replace(self, geometry=geometry, set_of=set_of)
+
+    @property
+    def n_slots(self) -> int:
+        """Lines that one instance holds."""
+        return self.geometry.n_sets * self.geometry.ways
+
+
+def mask_tables(granules_per_line: int, sector_granules: int, fill_granules: int) -> Tables:
+    """The 256-entry tables of a line of granules_per_line granules."""
+
+    def widened(mask: int, unit: int) -> int:
+        out = 0
+        for low in range(0, granules_per_line, unit):
+            part = ((1 << unit) - 1) << low
+            if mask & part:
+                out |= part
+        return out
+
+    line_mask = (1 << granules_per_line) - 1
+    sectors = np.array([widened(m & line_mask, sector_granules) for m in range(256)], np.uint8)
+    fill = np.array([widened(m & line_mask, fill_granules) for m in range(256)], np.uint8)
+    popcount = np.array([m.bit_count() for m in range(256)], np.uint8)
+    n_sectors = (popcount[sectors] // sector_granules).astype(np.uint8)
+    return Tables(sectors=sectors, n_sectors=n_sectors, fill=fill, n_granules=popcount)
+
+
+def plan_level(
+    level: Level,
+    below: Level | None,
+    space: DenseMap,
+    n_cores: int,
+) -> LevelPlan:
+    """A level for the dense lines of a trace."""
+    granules = level.line_bytes // GRANULE_BYTES
+    if level.replacement == "plru" and level.n_ways & (level.n_ways - 1):
+        raise MachineError(
+            f"plru needs a power of two ways, got {level.n_ways} (level '{level.name}')"
+        )
+    geometry = Geometry(
+        granules_per_line=granules,
+        n_sets=level.n_sets * level.n_slices // level.n_partitions,
+        ways=level.n_ways,
+        n_lines=len(space.chunk) * (CHUNK_GRANULES // granules),
+        replacement=_REPLACEMENT[level.replacement],
+        write_back=level.write_policy == "write_back",
+        write_allocate=_ALLOCATE[level.write_allocate],
+        evict_on_write=level.write_hit == "evict",
+        caches_loads=level.caches_loads,
+        written_hits_only=level.store_hits_only_written,
+        down_granules=(below.line_bytes // GRANULE_BYTES) if below else granules,
+        stride=slot_words(
+            granules,
+            keeps_stores=level.write_policy == "write_back" or level.write_allocate != "none",
+            keeps_bytes=level.write_allocate == "lazy_fetch_on_read",
+        ),
+        partitions=level.n_partitions,
+        in_partitions=True if level.n_partitions > 1 else None,
+        on_fill=True if level.allocate == "on_fill" else None,
+        completes=True if level.partial_write_back_percent else None,
+        completes_of_65536=round(level.partial_write_back_percent / 100 * 65536),
+    )
+    tables = mask_tables(
+        granules, level.sector_bytes // GRANULE_BYTES, level.fill_bytes // GRANULE_BYTES
+    )
+    return LevelPlan(
+        name=level.name,
+        geometry=geometry,
+        tables=tables,
+        set_of=sets_of(level, space),
+        n_instances=-(-n_cores // level.cores_per_instance) * level.n_partitions,
+        pending_requests=level.pending_requests,
+    )
+
+
+def sets_of(level: Level, space: DenseMap) -> npt.NDArray[np.int32]:
+    """(n_lines,) the set of each dense line, counted over all slices."""
+    return set_and_slice(
+        space.true_lines(level.line_bytes // GRANULE_BYTES),
+        n_sets=level.n_sets,
+        n_slices=level.n_slices,
+        set_index=level.set_index,
+        slice_index=level.slice_index,
+    )
+
+
+def slot_words(granules_per_line: int, *, keeps_stores: bool, keeps_bytes: bool) -> int:
+    """Words of a slot, rounded up to 8 so that few straddle this CPU's cache lines."""
+    words = cache.TURNS + granules_per_line * (2 if keeps_bytes else 1) + keeps_stores
+    return -(-words // 8) * 8
+
+
+def passing_level(granules_per_line: int, below: Level | None, n_lines: int) -> LevelPlan:
+    """A level that caches nothing: what a core without caches queues its requests through."""
+    geometry = Geometry(
+        granules_per_line=granules_per_line,
+        n_sets=1,
+        ways=1,
+        n_lines=n_lines,
+        replacement=cache.LRU,
+        write_back=False,
+        write_allocate=cache.PASS,
+        evict_on_write=False,
+        caches_loads=False,
+        written_hits_only=False,
+        down_granules=(below.line_bytes // GRANULE_BYTES) if below else granules_per_line,
+        stride=slot_words(granules_per_line, keeps_stores=False, keeps_bytes=False),
+        partitions=1,
+        in_partitions=None,
+        on_fill=None,
+        completes=None,
+        completes_of_65536=0,
+    )
+    return LevelPlan(
+        name="",
+        geometry=geometry,
+        tables=mask_tables(granules_per_line, 1, 1),
+        set_of=np.zeros(n_lines, np.int32),
+        n_instances=1,
+        pending_requests=1 << 30,
+    )

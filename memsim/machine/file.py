@@ -1,0 +1,325 @@
+"""Machine files: TOML in which every value stands beside its source.
+
+    name = "v100"
+    title = "NVIDIA Tesla V100 SXM2"
+    vendor = "NVIDIA"
+    n_cores = { value = 80, source = "NVIDIA Tesla V100 architecture whitepaper" }
+    ...
+    [residency]   [dram]   [translation]   [throughputs]   [model_error_points]
+    [[levels]]    # from the core outward, none at all where nothing is cached
+    name = "L1"
+    size_bytes = { value = 131072, source = "..." }
+
+The keys are the fields of `memsim.machine.model`'s dataclasses. One that has a default may be left out.
+JSON has the same shape, and `schema` beside it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import json
+import os
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from importlib import resources
+from pathlib import Path
+from typing import Any, NoReturn, get_origin
+
+from memsim.errors import MachineError
+from memsim.machine.model import ASSUMED, Dram, Level, Machine, Residency, Translation
+from memsim.machine.rules import RuleError, field_types, shown
+from memsim.machine.toml_lines import KeyPath, index_lines
+
+SCHEMA = 1
+MAX_FILE_BYTES = 1 << 20
+NO_SOURCE = f"{ASSUMED}: the default, no source given"
+
+_PLAIN = ("name", "title", "vendor")  # texts that need no source
+_RECORDS = {"dram": Dram, "residency": Residency, "translation": Translation}
+_TABLES = (*_RECORDS, "throughputs", "model_error_points")
+
+
+def machine_names() -> list[str]:
+    """Names of the machines that come with this package, sorted."""
+    folder = resources.files("memsim.machine").joinpath("shipped")
+    return sorted(
+        entry.name.removesuffix(".toml")
+        for entry in folder.iterdir()
+        if entry.name.endswith(".toml")
+    )
+
+
+def load_machine(name_or_path: str | os.PathLike[str]) -> Machine:
+    """The machine of a shipped name (`v100`), or of a file (`my.toml`, `./mine`).
+
+    Raises MachineError, one line that names file, line, culprit and rule.
+    """
+    text = os.fspath(name_or_path)
+    if text in machine_names():
+        entry = resources.files("memsim.machine").joinpath("shipped", f"{text}.toml")
+        return machine_from_toml(entry.read_text("utf-8"), f"machines/{text}.toml")
+    path = Path(text)
+    if not (text.endswith(".toml") or path.name != text or path.is_file()):
+        hint = _near(text, machine_names())
+        raise MachineError(
+            f"unknown machine {shown(text)}{hint}; there are {', '.join(machine_names())},"
+            " or give the path of a .toml file"
+        )
+    try:
+        with path.open("rb") as file:
+            content = file.read(MAX_FILE_BYTES + 1)
+    except OSError as error:
+        raise MachineError(f"{text}: cannot be read: {error.strerror}") from None
+    if len(content) > MAX_FILE_BYTES:
+        raise MachineError(f"{text}: a machine file must be at most {MAX_FILE_BYTES} bytes")
+    try:
+        return machine_from_toml(content.decode("utf-8"), text)
+    except UnicodeDecodeError:
+        raise MachineError(f"{text}: a machine file must be UTF-8 text") from None
+
+
+def machine_from_toml(text: str, file_name: str = "<text>") -> Machine:
+    """The machine that TOML text describes; MachineError names file_name and the line."""
+    try:
+        document = tomllib.loads(text)
+    except RecursionError:
+        raise MachineError(f"{file_name}: not TOML: nested too deeply") from None
+    except ValueError as error:  # TOMLDecodeError, and integers of thousands of digits
+        found = re.search(r" \(at (?:line (\d+), column \d+|end of document)\)$", str(error))
+        line = (found and found.group(1)) or str(1 + text.rstrip("\n").count("\n"))
+        reason = str(error)[: found.start()] if found else str(error)
+        raise MachineError(f"{file_name}:{line}: not TOML: {reason}") from None
+    try:
+        return _machine(document)
+    except RuleError as error:
+        line = str(_line_of(error.key, document, index_lines(text)))
+        raise MachineError(f"{file_name}:{line}: {error}") from None
+
+
+def keys(machine: Machine) -> list[str]:
+    """The dotted key of every value that has a source, in the order of the file."""
+    found: list[str] = []
+    for name in field_types(Machine):
+        value = getattr(machine, name)
+        if name == "levels":
+            found += [f"levels.{level.name}.{key}" for level in value for key in _sourced(Level)]
+        elif dataclasses.is_dataclass(value):
+            found += [f"{name}.{key}" for key in _sourced(type(value))]
+        elif isinstance(value, Mapping):
+            found += [f"{name}.{key}" for key in value if name != "sources"]
+        elif name not in _PLAIN and value is not None:
+            found.append(name)
+    return found
+
+
+def _sourced(record: type[Any]) -> list[str]:
+    return [name for name in field_types(record) if name != "name"]
+
+
+def machine_to_json(machine: Machine) -> str:
+    """Every parameter of a machine with its source, as JSON text."""
+    document: dict[str, Any] = {"schema": SCHEMA}
+    for name in field_types(Machine):
+        value = getattr(machine, name)
+        if name == "levels":
+            document[name] = [
+                _record_document(level, machine.sources, f"levels.{level.name}.") for level in value
+            ]
+        elif dataclasses.is_dataclass(value):
+            document[name] = _record_document(value, machine.sources, f"{name}.")
+        elif isinstance(value, Mapping):
+            if name != "sources":
+                document[name] = {
+                    key: _with_source(item, machine.sources, f"{name}.{key}")
+                    for key, item in value.items()
+                }
+        elif name in _PLAIN:
+            document[name] = value
+        elif value is not None:
+            document[name] = _with_source(value, machine.sources, name)
+    return json.dumps(document)
+
+
+def machine_from_json(text: str) -> Machine:
+    """The machine of `machine_to_json`; raises MachineError."""
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise MachineError(f"machine is not JSON: {error}") from None
+    if not isinstance(document, dict):
+        raise MachineError("machine must be a JSON object")
+    if document.pop("schema", None) != SCHEMA:
+        raise MachineError(f"schema of a machine must be {SCHEMA}")
+    return _machine(document)
+
+
+def _with_source(value: object, sources: Mapping[str, str], key: str) -> dict[str, object]:
+    plain = list(value) if isinstance(value, tuple) else value
+    return {"value": plain, "source": sources.get(key, NO_SOURCE)}
+
+
+def _record_document(record: Any, sources: Mapping[str, str], prefix: str) -> dict[str, Any]:
+    document: dict[str, Any] = {}
+    for name in field_types(type(record)):
+        value = getattr(record, name)
+        document[name] = (
+            value if name == "name" else _with_source(value, sources, f"{prefix}{name}")
+        )
+    return document
+
+
+def _machine(document: Mapping[str, Any]) -> Machine:
+    """Raises RuleError, its key pointing into the document."""
+    sources: dict[str, str] = {}
+    types = field_types(Machine)
+    _check_keys(document, [name for name in types if name != "sources"], "", "")
+    values: dict[str, Any] = {}
+    for name in types:
+        if name not in document and name not in ("levels", "dram", "residency"):
+            continue
+        if name == "levels":
+            values[name] = _levels(document, sources)
+        elif name in _TABLES:
+            table = document.get(name)
+            if table is None:
+                raise RuleError("", f"missing table [{name}]")
+            if not isinstance(table, dict):
+                raise RuleError(name, f"{name} must be a table, got {shown(table)}")
+            if name in _RECORDS:
+                record = _RECORDS[name]
+                fields = _fields(table, record, f"{name}.", f" ({name})", sources)
+                values[name] = record(**fields)
+            else:
+                values[name] = {
+                    key: _value(entry, f"{name}.{key}", key, float, f" ({name})", sources)
+                    for key, entry in table.items()
+                }
+        elif name in _PLAIN:
+            values[name] = document[name]
+        else:
+            values[name] = _value(document[name], name, name, types[name], "", sources)
+    _check_missing(document, Machine, "", "", given=("levels", "dram", "residency"))
+    machine = Machine(**values)
+    return machine.replace(sources={key: sources.get(key, NO_SOURCE) for key in keys(machine)})
+
+
+def _levels(document: Mapping[str, Any], sources: dict[str, str]) -> tuple[Level, ...]:
+    """An absent list is an empty one."""
+    tables = document.get("levels", [])
+    if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
+        raise RuleError("levels", "levels must be an array of tables, [[levels]]")
+    levels = []
+    for position, table in enumerate(tables):
+        name = table.get("name")
+        if not isinstance(name, str):
+            raise RuleError(
+                f"levels.#{position}.name", f"name of level {position + 1} must be a text"
+            )
+        fields = _fields(table, Level, f"levels.{name}.", f" (level {shown(name)})", sources)
+        levels.append(Level(**fields))
+    return tuple(levels)
+
+
+def _fields(
+    table: Mapping[str, Any], record: type[Any], prefix: str, where: str, sources: dict[str, str]
+) -> dict[str, Any]:
+    types = field_types(record)
+    _check_keys(table, list(types), prefix, where)
+    _check_missing(table, record, prefix, where)
+    return {
+        name: entry
+        if name == "name"
+        else _value(entry, prefix + name, name, types[name], where, sources)
+        for name, entry in table.items()
+    }
+
+
+def _check_keys(table: Mapping[str, Any], known: list[str], prefix: str, where: str) -> None:
+    for key in table:
+        if key in known:
+            continue
+        with_unit = [name for name in known if name.startswith(f"{key}_")]
+        hint = (
+            f"; a key carries its unit: {' or '.join(with_unit)}"
+            if with_unit
+            else _near(key, known)
+        )
+        raise RuleError(prefix + key, f"unknown key {shown(key)}{hint}{where}")
+
+
+def _check_missing(
+    table: Mapping[str, Any],
+    record: type[Any],
+    prefix: str,
+    where: str,
+    given: tuple[str, ...] = (),
+) -> None:
+    for field in dataclasses.fields(record):
+        optional = (
+            field.default is not dataclasses.MISSING
+            or field.default_factory is not dataclasses.MISSING
+        )
+        if field.name not in table and field.name not in given and not optional:
+            raise RuleError(prefix, f"missing key '{field.name}'{where}")
+
+
+def _value(
+    entry: object, key: str, name: str, kind: Any, where: str, sources: dict[str, str]
+) -> Any:
+    """The value of `{ value = ..., source = ... }`, its source noted."""
+
+    def fail(message: str) -> NoReturn:
+        raise RuleError(key, f"{message}{where}")
+
+    if not isinstance(entry, dict):
+        fail(f'{name} must be {{ value = ..., source = "..." }}, got {shown(entry)}')
+    for inner in entry:
+        if inner not in ("value", "source"):
+            fail(f"unknown key {shown(inner)} in {name}{_near(inner, ('value', 'source'))}")
+    if "value" not in entry:
+        fail(f"missing value of {name}")
+    source = entry.get("source")
+    if source is None:
+        fail(f"missing source of {name}; write 'assumed' where nobody measured it")
+    if not isinstance(source, str) or not source.strip():
+        fail(f"source of {name} must be a text, got {shown(source)}")
+    sources[key] = source
+    value = entry["value"]
+    if get_origin(kind) is tuple and isinstance(value, list):
+        return tuple(value)
+    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value) if abs(value) < 1 << 1000 else value
+    return value
+
+
+def _near(word: str, known: Iterable[str]) -> str:
+    found = difflib.get_close_matches(word, known, n=1)
+    return f"; did you mean '{found[0]}'?" if found else ""
+
+
+def _line_of(key: str, document: Mapping[str, Any], lines: Mapping[KeyPath, int]) -> int:
+    """Line of a dotted key, or of the innermost table that would hold it."""
+    path: list[str | int] = list(key.split("."))
+    if path[0] == "levels" and len(path) > 1:
+        position, rest = _level_of(key.removeprefix("levels."), document["levels"])
+        path = ["levels", position, rest]
+    while path and tuple(path) not in lines:
+        path.pop()
+    return lines.get(tuple(path), 1)
+
+
+def _level_of(key: str, levels: list[dict[str, Any]]) -> tuple[int, str]:
+    """Position of the level that a key `NAME.rest` or `#POSITION.rest` means, and the rest.
+
+    Of two levels of one name it is the later, which is the one in error.
+    """
+    if key.startswith("#"):
+        number, _, rest = key[1:].partition(".")
+        return int(number), rest
+    for position in reversed(range(len(levels))):
+        prefix = f"{levels[position].get('name')}."
+        if key.startswith(prefix):
+            return position, key.removeprefix(prefix)
+    return 0, ""

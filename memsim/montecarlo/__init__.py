@@ -1,0 +1,1 @@
+"""The stochastic replay: one plan, many random orderings, and the result with its intervals."""

@@ -1,0 +1,341 @@
+"""Replay a trace on a machine under many random orderings, and gather what they say."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import platform
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numba
+import numpy as np
+import numpy.typing as npt
+import xarray as xr
+
+from memsim.errors import ReplayError, SnapshotWarning
+from memsim.hierarchy.cache import (
+    ACCESSES,
+    FAR,
+    HITS,
+    PENDING,
+    READ_GRANULES,
+    WRITE_GRANULES,
+)
+from memsim.machine.file import load_machine, machine_to_json
+from memsim.machine.model import Machine
+from memsim.montecarlo.occupancy import Occupancy
+from memsim.montecarlo.plan import Plan, Sampler, changes_for_occupancy, make_plan
+from memsim.montecarlo.result import MISS_KINDS, Replay
+from memsim.montecarlo.schedule import Dispatch
+from memsim.montecarlo.site_totals import site_totals
+from memsim.montecarlo.trial import TrialResult, miss_kinds, misses_of, misses_with, run_trial
+from memsim.montecarlo.workers import Backend, Progress, Workers, hit_ratio, trials_on
+from memsim.trace.model import GRANULE_BYTES, Trace
+
+SCHEMA = 1
+MAX_SAMPLES = 2048
+"""DRAM latencies kept of each trial, evenly spaced over those sampled."""
+MAX_OCCUPANCIES = 4
+
+
+def replay(
+    trace: Trace | Sequence[Trace],
+    machine: Machine | str,
+    *,
+    trials: int = 64,
+    seed: int = 0,
+    jobs: int = 1,
+    ci: float | None = None,
+    sampler: Sampler = "wrr",
+    dispatch: Dispatch | None = None,
+    deviation: bool | None = None,
+    staggered: bool = False,
+    warmup_waves: int | None = None,
+    warm_l2: bool = False,
+    random_bases: bool = False,
+    groups_per_core: int | None = None,
+    weights: npt.ArrayLike | None = None,
+    backend: Backend = "local",
+    scheduler: str | None = None,
+    scratch: Path | None = None,
+    progress: Progress | None = None,
+) -> Replay:
+    """Replay a trace, or several snapshots of one kernel, on a machine.
+
+    trace : several snapshots must have the same sites; trial i takes snapshot i modulo their number
+    trials : random orderings; with `ci`, at most so many
+    ci : stop when every hit ratio's 95 % interval is this narrow (half-width, as a fraction)
+    jobs : worker processes; the numbers do not depend on it
+    other options : see memsim.montecarlo.plan.make_plan and memsim.montecarlo.workers.run_trials
+
+    Ctrl-C returns the trials done so far, marked `interrupted`. Raises ReplayError where trace,
+    machine and options do not fit; warns (SnapshotWarning) where a snapshot is below two waves.
+    """
+    check_numbers(trials=trials, jobs=jobs, seed=seed, ci=ci)
+    machine = load_machine(machine) if isinstance(machine, str) else machine
+    traces = (trace,) if isinstance(trace, Trace) else tuple(trace)
+    if not traces:
+        raise ReplayError("at least one trace is needed, got none")
+    if any(t.sites != traces[0].sites for t in traces):
+        raise ReplayError("the snapshots must have the same sites")
+    if not traces[0].sites:
+        kernel = traces[0].launch.kernel
+        raise ReplayError(f"kernel {kernel} accesses no global memory: there is nothing to replay")
+    plans, occupancy = [], None
+    for one in traces:
+        plan, occupancy = make_plan(
+            one,
+            machine,
+            sampler=sampler,
+            dispatch=dispatch,
+            deviation=deviation,
+            staggered=staggered,
+            warmup_waves=warmup_waves,
+            warm_l2=warm_l2,
+            random_bases=random_bases,
+            groups_per_core=groups_per_core,
+            weights=weights,
+        )
+        warn_if_short(one, plan)
+        plans.append(plan)
+    assert occupancy is not None
+    kinds: npt.NDArray[np.int64] | None = None
+    over: list[dict[str, Any]] = []
+    with Workers(
+        plans, jobs=min(jobs, trials), backend=backend, scheduler=scheduler, scratch=scratch
+    ) as workers:
+        results, interrupted = trials_on(
+            workers, seed=seed, trials=trials, ci=ci, progress=progress
+        )
+        try:
+            if not interrupted:
+                kinds = _miss_kinds(workers, seed, results[0])
+                over = _over_occupancies(workers, traces[0], machine, occupancy, seed, results[0])
+        except KeyboardInterrupt:
+            interrupted = True
+    if kinds is None:
+        kinds = np.zeros((3, *results[0].counts.shape[:2]), np.int64)
+    about = attributes(
+        traces,
+        plans[0],
+        {**occupancy.to_json(), "over_feasible": over},
+        seed=seed,
+        options=options_used(plans[0], trials, ci, len(traces)),
+        interrupted=interrupted,
+    )
+    return Replay(dataset(traces, plans[0], results, kinds, about))
+
+
+def check_numbers(*, trials: int, jobs: int, seed: int, ci: float | None) -> None:
+    """Raises ReplayError naming the first of them that is out of bounds."""
+    if trials < 1:
+        raise ReplayError(f"trials must be at least 1, got {trials}")
+    if jobs < 1:
+        raise ReplayError(f"jobs must be at least 1, got {jobs}")
+    if seed < 0:
+        raise ReplayError(f"seed must not be negative, got {seed}")
+    if ci is not None and not 0 < ci < 1:
+        raise ReplayError(f"ci must be a half-width between 0 and 1, got {ci}")
+
+
+def attributes(
+    traces: Sequence[Trace],
+    plan: Plan,
+    occupancy: dict[str, Any],
+    *,
+    seed: int,
+    options: dict[str, Any],
+    interrupted: bool,
+) -> dict[str, Any]:
+    """The attributes of a Replay's dataset."""
+    machine = plan.machine
+    return {
+        "schema": SCHEMA,
+        "kernel": traces[0].launch.kernel,
+        "machine": machine.name,
+        "machine_json": machine_to_json(machine),
+        "seed": seed,
+        "options_json": json.dumps(options),
+        "interrupted": int(interrupted),
+        "traced_groups": sum(t.n_groups for t in traces),
+        "of_groups": traces[0].launch.n_groups,
+        "granules": sum(t.n_granule for t in traces),
+        "occupancy_json": json.dumps(occupancy),
+        "generated_source": traces[0].generated_source,
+        "user_source": traces[0].user_source,
+        "model_error_json": json.dumps(
+            {level.name: machine.model_error_points.get(level.name) for level in machine.levels}
+        ),
+        "provenance_json": json.dumps(_provenance(traces[0])),
+    }
+
+
+def warn_if_short(trace: Trace, plan: Plan) -> None:
+    two_waves = 2 * plan.resident * plan.machine.n_cores
+    if not trace.whole and trace.n_groups < min(two_waves, trace.launch.n_groups):
+        warnings.warn(
+            f"the snapshot has {trace.n_groups} groups; two waves of the resident groups of"
+            f" {plan.machine.name} are {two_waves}: its caches may be seen too cold",
+            SnapshotWarning,
+            stacklevel=3,
+        )
+
+
+def options_used(plan: Plan, trials: int, ci: float | None, n_snapshots: int) -> dict[str, Any]:
+    """The options of a replay, as they are kept with it."""
+    ordering = plan.ordering
+    return {
+        "trials": trials,
+        "ci": ci,
+        "snapshots": n_snapshots,
+        "sampler": ordering.sampler,
+        "dispatch": ordering.dispatch,
+        "schedule_deviation": ordering.deviation,
+        "staggered": ordering.staggered,
+        "warmup_waves": ordering.warmup_waves,
+        "waves": plan.deal.n_waves,
+        "warm_l2": ordering.warm_l2,
+        "random_bases": ordering.random_bases,
+    }
+
+
+def _provenance(trace: Trace) -> dict[str, Any]:
+    from memsim import __version__
+
+    return {
+        "trace": dict(trace.provenance),
+        "replay": {
+            "memsim": __version__,
+            "python": platform.python_version(),
+            "numpy": np.__version__,
+            "numba": numba.__version__,
+            "platform": platform.platform(),
+        },
+    }
+
+
+def _miss_kinds(workers: Workers, seed: int, actual: TrialResult) -> npt.NDArray[np.int64]:
+    """(3, n_level, n_site): cold, capacity and conflict misses of the first trial's ordering."""
+    n_level = actual.counts.shape[0]
+    if not n_level:  # a machine without caches
+        return np.zeros((3, 0, actual.counts.shape[1]), np.int64)
+    tasks = [
+        (0, (seed, actual.trial, k, kind))
+        for k in range(n_level)
+        for kind in ("unbounded", "associative")
+    ]
+    with workers.run(misses_with, tasks) as found:
+        misses = np.array(list(found), np.int64).reshape(n_level, 2, -1)
+    return miss_kinds(misses_of(actual.counts), misses[:, 0], misses[:, 1])
+
+
+def _counts_with(
+    plan: Plan, workspace: object, changes: dict[str, Any], seed: int
+) -> npt.NDArray[np.int64]:
+    return run_trial(dataclasses.replace(plan, **changes), seed, 0).counts
+
+
+def _over_occupancies(
+    workers: Workers,
+    trace: Trace,
+    machine: Machine,
+    occupancy: Occupancy,
+    seed: int,
+    actual: TrialResult,
+) -> list[dict[str, Any]]:
+    """Load hit ratios at feasible occupancies, where registers are unknown and leave it open."""
+    if len(occupancy.feasible) < 2:
+        return []
+    plan = workers.plans[0]
+    picks = np.linspace(0, len(occupancy.feasible) - 1, MAX_OCCUPANCIES).round().astype(int)
+    others = sorted({occupancy.feasible[i] for i in picks} - {plan.resident})
+    tasks = [(0, (changes_for_occupancy(plan, trace, machine, n), seed)) for n in others]
+    with workers.run(_counts_with, tasks) as found:
+        counts = dict(zip(others, found, strict=True))
+    counts[plan.resident] = actual.counts
+    loads = np.array([site.direction == "load" for site in trace.sites])
+    return [
+        {
+            "groups_per_core": int(groups),
+            "load_hit_ratio": {
+                level.name: None if np.isnan(ratio) else float(ratio)
+                for level, ratio in zip(
+                    machine.levels,
+                    hit_ratio(counts[groups][:, : len(loads)][:, loads].sum(axis=1)),
+                    strict=True,
+                )
+            },
+        }
+        for groups in sorted(counts)
+    ]
+
+
+def dataset(
+    traces: Sequence[Trace],
+    plan: Plan,
+    results: list[TrialResult],
+    kinds: npt.NDArray[np.int64],
+    attributes: dict[str, Any],
+) -> xr.Dataset:
+    """What a Replay holds; kinds as of memsim.montecarlo.trial.miss_kinds, of the first trial."""
+    sites = traces[0].sites
+    n_site = len(sites)
+    counts = np.stack([result.counts for result in results])[:, :, :n_site]
+    samples = [_thinned(result.dram.latency_cycles) for result in results]
+    longest = max((len(sample) for sample in samples), default=0)
+    latency = np.full((len(results), longest), np.nan, np.float32)
+    for row, sample in zip(latency, samples, strict=True):
+        row[: len(sample)] = sample
+    per_trial = ("trial", "level", "site")
+    totals = [site_totals(trace) for trace in traces]
+    variables: dict[str, Any] = {
+        "accesses": (per_trial, counts[..., ACCESSES]),
+        "hits": (per_trial, counts[..., HITS]),
+        "pending": (per_trial, counts[..., PENDING]),
+        "read_bytes": (per_trial, counts[..., READ_GRANULES] * GRANULE_BYTES),
+        "write_bytes": (per_trial, counts[..., WRITE_GRANULES] * GRANULE_BYTES),
+        "dram_latency_cycles": (("trial", "sample"), latency),
+        "dram_mean_cycles": ("trial", [result.dram.mean_cycles for result in results]),
+        "dram_dominant_cycles": ("trial", [result.dram.dominant_cycles for result in results]),
+        "dram_read_bytes": ("trial", [result.dram_read_bytes for result in results]),
+        "dram_write_bytes": ("trial", [result.dram_write_bytes for result in results]),
+        "dram_row_hit_ratio": ("trial", [result.dram.row_hit_ratio for result in results]),
+    }
+    if any(level.n_partitions > 1 for level in plan.machine.levels):
+        variables["far_hits"] = (per_trial, counts[..., FAR])
+    if plan.machine.translation is not None:
+        looked_up = (result.missed_translations for result in results)
+        missed = np.stack([one for one in looked_up if one is not None])
+        variables["missed_translations"] = (("trial", "site"), missed[:, :n_site])
+    for name, values in zip(MISS_KINDS, kinds, strict=True):
+        variables[name] = (("level", "site"), values[:, :n_site])
+    for name in totals[0]:
+        variables[name] = ("site", np.sum([total[name] for total in totals], axis=0))
+    coordinates = {
+        "trial": np.arange(len(results)),
+        "level": np.array([level.name for level in plan.machine.levels], dtype=object),
+        "site": np.array([site.name for site in sites], dtype=object),
+        "array": ("site", np.array([site.array for site in sites], dtype=object)),
+        "direction": ("site", np.array([site.direction for site in sites], dtype=object)),
+        "source_line": ("site", [_line(site.source.generated_line) for site in sites]),
+        "user_file": (
+            "site",
+            np.array([site.source.user_file or "" for site in sites], dtype=object),
+        ),
+        "user_line": ("site", [_line(site.source.user_line) for site in sites]),
+        "itemsize_bytes": ("site", [site.itemsize_bytes for site in sites]),
+    }
+    return xr.Dataset(variables, coords=coordinates, attrs=attributes)
+
+
+def _line(line: int | None) -> int:
+    return -1 if line is None else line
+
+
+def _thinned(sample: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    if len(sample) <= MAX_SAMPLES:
+        return sample
+    return sample[np.linspace(0, len(sample) - 1, MAX_SAMPLES).astype(np.int64)]

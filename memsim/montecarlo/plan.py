@@ -1,0 +1,312 @@
+"""The plan of a replay: everything that its trials share, in memory or in a folder of flat files.
+
+A folder holds one `.npy` file an array and `plan.json`; workers map the arrays, so a trace is in
+memory once however many workers there are, and nothing of it is pickled.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from memsim.errors import ReplayError
+from memsim.hierarchy import cache
+from memsim.hierarchy.core_stage import Requests
+from memsim.hierarchy.levels import LevelPlan, passing_level, plan_level, sets_of
+from memsim.hierarchy.requests import CHUNK_GRANULES, DenseMap, DenseTable, form_requests
+from memsim.machine.file import machine_from_json, machine_to_json
+from memsim.machine.model import Machine
+from memsim.montecarlo.occupancy import Occupancy, levels_for, resident_groups
+from memsim.montecarlo.schedule import Deal, Dispatch, count_turns, deal
+from memsim.trace.model import GRANULE_BYTES, ArrayExtent, Trace
+
+Sampler = Literal["wrr", "lrr", "gto", "uniform"]
+SAMPLERS: dict[str, int] = {
+    "wrr": cache.ROUND_ROBIN,
+    "lrr": cache.LOOSE_ROUND_ROBIN,
+    "gto": cache.GREEDY_OLDEST,
+    "uniform": cache.UNIFORM,
+}
+"""Who has the turn: weighted round robin, loose round robin (skips who waits for data), greedy
+then oldest (stays until it must wait), uniform over the ready."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ordering:
+    """What is random in a trial, and what is counted.
+
+    deviation : one random start per core (seed 001, 3.2.1)
+    staggered : with deviation, starts follow one another instead: of the groups that the machine holds at
+        first the oldest is the furthest along, evenly down to the newest, as where a group begins
+        whenever one ends; where the newest begins is random
+    warmup_waves : groups of the first so many rounds of resident groups are not counted
+    warm_l2 : the whole trace is sent through the shared levels once beforehand, uncounted
+    random_bases : arrays begin at a random multiple of 256 bytes within 1 MiB of their place
+    """
+
+    sampler: Sampler = "wrr"
+    dispatch: Dispatch = "round_robin"
+    deviation: bool = True
+    staggered: bool = False
+    warmup_waves: int = 0
+    warm_l2: bool = False
+    random_bases: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Common:
+    """What launches share that are replayed one after another: addresses, arrays, rows of counts."""
+
+    dense: DenseTable
+    arrays: Sequence[ArrayExtent]
+    n_sites: int
+    first_site: int
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All that trials share: requests, their address map, the machine, the deal of groups.
+
+    machine : with the levels that the launch's local memory leaves
+    array_of_chunk : (n_chunk,) int32, which array a dense chunk lies in
+    weight : (n_subgroup,) int32, bulk sequences issued in one turn
+    n_sites, first_site : sites that counts have a row for, and the launch's first among them
+    """
+
+    requests: Requests
+    space: DenseMap
+    machine: Machine
+    deal: Deal
+    resident: int
+    n_sites: int
+    ordering: Ordering
+    array_of_chunk: npt.NDArray[np.int32]
+    weight: npt.NDArray[np.int32]
+    first_site: int = 0
+
+    def level_plans(self) -> list[LevelPlan]:
+        """Every level from the core outward; one that passes everything where there is none."""
+        levels = self.machine.levels
+        if not levels:
+            granules = first_line_granules(self.machine)
+            n_lines = len(self.space.chunk) * (CHUNK_GRANULES // granules)
+            return [passing_level(granules, None, n_lines)]
+        # Cores are replayed one by one, so one instance of the first level serves them all.
+        cores = (1, *[self.machine.n_cores] * (len(levels) - 1))
+        below = (*levels[1:], None)
+        return [
+            plan_level(level, next_, self.space, n_cores)
+            for level, next_, n_cores in zip(levels, below, cores, strict=True)
+        ]
+
+    def moved(
+        self,
+        planned: list[LevelPlan],
+        shift: npt.NDArray[np.int64] | None,
+        places: npt.NDArray[np.int64] | None,
+    ) -> list[LevelPlan]:
+        """The levels with the sets of other addresses.
+
+        shift : (n_chunk,) added to each true chunk, None where nothing is;  places : likewise, for
+            the levels that cores share
+        """
+        moved = list(planned)
+        for k, level in enumerate(self.machine.levels):
+            off = places if k else shift
+            if off is not None:
+                sets = sets_of(level, DenseMap(self.space.chunk + off))
+                moved[k] = dataclasses.replace(planned[k], set_of=sets)
+        return moved
+
+
+def first_line_granules(machine: Machine) -> int:
+    """Granules in a line of what a core's requests meet first."""
+    unit = machine.levels[0].line_bytes if machine.levels else machine.dram.burst_bytes
+    return min(CHUNK_GRANULES, max(1, unit // GRANULE_BYTES))
+
+
+def make_plan(
+    trace: Trace,
+    machine: Machine,
+    *,
+    sampler: Sampler = "wrr",
+    dispatch: Dispatch | None = None,
+    deviation: bool | None = None,
+    staggered: bool = False,
+    warmup_waves: int | None = None,
+    warm_l2: bool = False,
+    random_bases: bool = False,
+    groups_per_core: int | None = None,
+    weights: npt.ArrayLike | None = None,
+    common: Common | None = None,
+) -> tuple[Plan, Occupancy]:
+    """Fit a trace to a machine.
+
+    dispatch : that of the machine by default
+    deviation and warmup_waves: by default a snapshot from inside a launch gets random starts, and
+    the first half of its waves warms the caches; a whole launch begins at its beginning.
+    staggered : see Ordering
+    weights : (n_subgroup,) bulk sequences that each sub-group issues in one turn, 1 by default
+    common : where the trace is one of several launches that share what is cached
+
+    Raises ReplayError where trace and machine do not fit, MachineError where the machine's levels
+    cannot be replayed.
+    """
+    if sampler not in SAMPLERS:
+        raise ReplayError(f"sampler must be one of {', '.join(SAMPLERS)}, got {sampler}")
+    if trace.subgroup_size != machine.subgroup_size:
+        raise ReplayError(
+            f"the trace has sub-groups of {trace.subgroup_size} and machine {machine.name} of"
+            f" {machine.subgroup_size}: trace again for this machine"
+        )
+    if trace.n_groups == 0:
+        raise ReplayError(
+            f"a trace must have at least one group, that of {trace.launch.kernel} has none"
+        )
+    dispatch = dispatch or machine.dispatch
+    occupancy = resident_groups(machine, trace.launch, groups_per_core=groups_per_core)
+    resident = occupancy.groups_per_core
+    machine = machine.replace(levels=levels_for(machine, trace.launch, resident))
+    requests, space = form_requests(
+        trace,
+        granules_per_line=first_line_granules(machine),
+        coalesce_lanes=machine.coalesce_lanes,
+        dense=common.dense if common else None,
+        first_site=common.first_site if common else 0,
+    )
+    turns = np.zeros(trace.n_groups, np.int64)
+    if dispatch == "dynamic":
+        count_turns(requests, turns)
+    dealt = deal(trace.n_groups, machine.n_cores, resident, dispatch=dispatch, turns=turns)
+    ordering = Ordering(
+        sampler=sampler,
+        dispatch=dispatch,
+        deviation=(not trace.whole) if deviation is None else deviation,
+        staggered=staggered,
+        warmup_waves=_warmup(trace, dealt) if warmup_waves is None else warmup_waves,
+        warm_l2=warm_l2,
+        random_bases=random_bases,
+    )
+    if ordering.warmup_waves >= dealt.n_waves:
+        raise ReplayError(
+            f"warmup_waves must be below the snapshot's {dealt.n_waves} waves,"
+            f" got {ordering.warmup_waves}"
+        )
+    plan = Plan(
+        requests=requests,
+        space=space,
+        machine=machine,
+        deal=dealt,
+        resident=resident,
+        n_sites=max(1, common.n_sites if common else len(trace.sites)),
+        ordering=ordering,
+        array_of_chunk=_array_of_chunk(common.arrays if common else trace.arrays, space),
+        weight=_weights(trace, weights),
+        first_site=common.first_site if common else 0,
+    )
+    return plan, occupancy
+
+
+def changes_for_occupancy(
+    plan: Plan, trace: Trace, machine: Machine, groups_per_core: int
+) -> dict[str, Any]:
+    """Fields of the plan that another number of resident groups changes, the carve-out included.
+
+    machine : as it is before any carve-out
+    """
+    ordering = plan.ordering
+    dealt = deal(trace.n_groups, machine.n_cores, groups_per_core)
+    warmup = ordering.warmup_waves and _warmup(trace, dealt)
+    return {
+        "machine": machine.replace(levels=levels_for(machine, trace.launch, groups_per_core)),
+        "resident": groups_per_core,
+        "deal": dealt,
+        "ordering": dataclasses.replace(
+            ordering,
+            warmup_waves=warmup,
+            dispatch="random" if ordering.dispatch == "random" else "round_robin",
+        ),
+    }
+
+
+def _warmup(trace: Trace, dealt: Deal) -> int:
+    return 0 if trace.whole else dealt.n_waves // 2
+
+
+def _weights(trace: Trace, weights: npt.ArrayLike | None) -> npt.NDArray[np.int32]:
+    if weights is None:
+        return np.ones(trace.n_subgroup, np.int32)
+    given = np.array(weights, np.int32)
+    if given.shape != (trace.n_subgroup,) or (given < 1).any():
+        raise ReplayError(
+            f"weights must be {trace.n_subgroup} positive integers, one a sub-group,"
+            f" got shape {given.shape}"
+        )
+    return given
+
+
+def _array_of_chunk(arrays: Sequence[ArrayExtent], space: DenseMap) -> npt.NDArray[np.int32]:
+    if not arrays:
+        return np.zeros(len(space.chunk), np.int32)
+    base = np.array([array.base_bytes for array in arrays], np.int64)
+    order = np.argsort(base, kind="stable")
+    found = np.searchsorted(base[order], space.chunk * 256 + 255, side="right") - 1
+    return order[np.maximum(found, 0)].astype(np.int32)
+
+
+def save_plan(plan: Plan, folder: Path) -> None:
+    """Write a plan as flat files into an existing folder."""
+    for name, array in _arrays(plan).items():
+        np.save(folder / f"{name}.npy", array, allow_pickle=False)
+    about = {
+        "machine": machine_to_json(plan.machine),
+        "resident": plan.resident,
+        "n_sites": plan.n_sites,
+        "first_site": plan.first_site,
+        "ordering": dataclasses.asdict(plan.ordering),
+    }
+    (folder / "plan.json").write_text(json.dumps(about), encoding="utf-8")
+
+
+def load_plan(folder: Path) -> Plan:
+    """A plan whose arrays are mapped from what save_plan wrote."""
+
+    def column(name: str) -> Any:
+        # Mapped copy-on-write: never written to, and of the same type for the compiler as an
+        # array in memory, so that workers compile nothing anew.
+        path = folder / f"{name}.npy"
+        mapped = np.load(path, mmap_mode="c", allow_pickle=False)
+        return np.asarray(mapped)
+
+    about = json.loads((folder / "plan.json").read_text(encoding="utf-8"))
+    return Plan(
+        requests=Requests(**{name: column(name) for name in Requests._fields}),
+        space=DenseMap(column("chunk")),
+        machine=machine_from_json(about["machine"]),
+        deal=Deal(column("deal_group"), column("deal_core_offset"), column("deal_wave")),
+        resident=int(about["resident"]),
+        n_sites=int(about["n_sites"]),
+        first_site=int(about["first_site"]),
+        ordering=Ordering(**about["ordering"]),
+        array_of_chunk=column("array_of_chunk"),
+        weight=column("weight"),
+    )
+
+
+def _arrays(plan: Plan) -> dict[str, npt.NDArray[Any]]:
+    return {
+        **plan.requests._asdict(),
+        "chunk": plan.space.chunk,
+        "deal_group": plan.deal.group,
+        "deal_core_offset": plan.deal.core_offset,
+        "deal_wave": plan.deal.wave,
+        "array_of_chunk": plan.array_of_chunk,
+        "weight": plan.weight,
+    }

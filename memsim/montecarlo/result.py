@@ -1,0 +1,200 @@
+"""A replay's result: one xarray Dataset from which everything a person reads is derived.
+
+The unit at each level is one of that level's sectors, requested by one sub-group instruction after
+its lanes were coalesced. For every trial, level and site
+
+    accesses = hits + pending + misses,    misses = accesses - hits - pending
+
+and a load's hit ratio is (hits + pending) / accesses.
+
+Dimensions: trial, level (`L1`, `L2`, ...: the machine's caches from the core outward), site (the
+trace's static accesses), sample (DRAM requests whose latency was sampled).
+
+Per trial:
+    accesses, hits, pending      (trial, level, site) int64: sectors
+    read_bytes, write_bytes      (trial, level, site) int64: moved between this level and the next
+                                 one down on behalf of this site (fills; stores passed on, and the
+                                 write-backs of lines that this site was the last to write)
+    far_hits                     (trial, level, site) int64, only where a level has partitions: of hits
+                                 and pending, those that another partition served
+    missed_translations          (trial, site) int64, only where the machine says how a core translates
+                                 addresses: requests whose page its buffer did not hold
+    dram_latency_cycles          (trial, sample) float32, padded with NaN
+    dram_mean_cycles             (trial,) float64: mean over all sampled requests
+    dram_dominant_cycles         (trial,) float64: the mode where one latency dominates, else NaN
+    dram_read_bytes, dram_write_bytes   (trial,) int64
+    dram_row_hit_ratio           (trial,) float64
+Per level and site, from one replay with the same ordering (trial 0):
+    cold_misses, capacity_misses, conflict_misses   (level, site) int64
+Per site, from the trace:
+    site_accesses   sub-group accesses;        site_lanes     lane accesses
+    site_sectors    32-byte sectors asked for; site_useful_bytes   distinct bytes asked for
+    site_ideal_sectors   fewest sectors that could carry those bytes, access by access (float64)
+Coordinates of site: site (name), array, direction, source_line (generated, -1 unknown), user_file,
+    user_line (-1 unknown), itemsize_bytes
+Attributes: see ATTRIBUTES.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import xarray as xr
+
+from memsim import latency
+from memsim.errors import ResultError
+from memsim.latency import LatencyMode
+from memsim.statistics import Estimate, estimate
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from memsim.report.plots import Plots
+
+PER_SITE = ("accesses", "hits", "pending", "read_bytes", "write_bytes")
+MISS_KINDS = ("cold_misses", "capacity_misses", "conflict_misses")
+ATTRIBUTES: Mapping[str, str] = {
+    "schema": "int, version of this layout",
+    "kernel": "str, the kernel's name",
+    "machine": "str, the machine's name",
+    "machine_json": "str, every parameter of the machine with its source",
+    "seed": "int",
+    "options_json": "str, the replay's options",
+    "interrupted": "int, 1 where the trials asked for were not all done",
+    "traced_groups": "int",
+    "of_groups": "int, groups of the launch",
+    "granules": "int, of the snapshot",
+    "occupancy_json": "str, groups per core and what limits them",
+    "generated_source": "str, the OpenCL that was traced",
+    "user_source": "str, the user's own file where it is known",
+    "model_error_json": "str, level -> the machine's validated error in points of hit ratio, or null",
+    "provenance_json": "str, versions, platform, host of the trace and of the replay",
+}
+
+
+@dataclass(frozen=True)
+class Replay:
+    """A Dataset laid out as this module says, with the ways people want to look at it."""
+
+    dataset: xr.Dataset
+
+    @property
+    def n_trials(self) -> int:
+        return int(self.dataset.sizes["trial"])
+
+    @property
+    def attrs(self) -> dict[str, Any]:
+        return dict(self.dataset.attrs)
+
+    @property
+    def level_names(self) -> tuple[str, ...]:
+        """The caches, from the core outward."""
+        return tuple(str(name) for name in self.dataset["level"].values)
+
+    @property
+    def site_names(self) -> tuple[str, ...]:
+        """The static accesses, in the trace's order."""
+        return tuple(str(name) for name in self.dataset["site"].values)
+
+    def hit_ratio(self, site: str, level: str) -> xr.DataArray:
+        """(hits + pending) / accesses of one access at one level, (trial,); NaN where undefined.
+
+        Raises ResultError where the replay has no such site or level.
+        """
+        self._check_site(site)
+        self._check_level(level)
+        return latency.hit_ratios(self.dataset).sel(site=site, level=level)
+
+    def load_hit_ratio(self, level: str) -> xr.DataArray:
+        """(hits + pending) / accesses of all loads together at one level, (trial,)."""
+        self._check_level(level)
+        loads = self.dataset["direction"].values.astype(str) == "load"
+        sums = self.dataset[["accesses", "hits", "pending"]].isel(site=loads).sum("site")
+        return latency.hit_ratios(sums).sel(level=level)
+
+    def latency_cycles(self, mode: LatencyMode = "hit") -> xr.DataArray:
+        """Expected latency of each access in each trial, (trial, site); see memsim.latency."""
+        return latency.expected_latency_cycles(self.dataset, mode)
+
+    def latency_share(self, mode: LatencyMode = "hit") -> xr.DataArray:
+        """Each access's share of the kernel's load latency, (trial, site)."""
+        return latency.latency_shares(self.dataset, mode)
+
+    def estimate(self, site: str, quantity: str = "latency_cycles") -> Estimate:
+        """Mean, 95 % interval and sigma of one access's `latency_cycles`, `share` or level.
+
+        A level's name (`L1`) asks for the hit ratio there. Raises ResultError for an unknown site
+        or quantity, and TooFewTrialsError, with the estimate attached, below two trials.
+        """
+        self._check_site(site)
+        if quantity == "latency_cycles":
+            return estimate(self.latency_cycles().sel(site=site).values)
+        if quantity == "share":
+            return estimate(self.latency_share().sel(site=site).values)
+        if quantity not in self.level_names:
+            names = ", ".join(("latency_cycles", "share", *self.level_names))
+            raise ResultError(f"quantity must be one of {names}, got {quantity}")
+        return estimate(self.hit_ratio(site, quantity).values)
+
+    def table(self) -> Table:
+        """The accesses as a rich table, slowest share first; it fits any console."""
+        from memsim.report.summary import summarise
+        from memsim.report.table import access_table
+
+        return access_table(summarise(self))
+
+    @property
+    def plot(self) -> Plots:
+        """Figures: `.histogram()`, `.latency()`, `.convergence()`, `.dram_latency()`."""
+        from memsim.report.plots import Plots
+
+        return Plots(self)
+
+    def to_html(self, path: str | os.PathLike[str]) -> Path:
+        """Write the report as one self-contained page. Raises ResultError where it cannot."""
+        from memsim.report.files import write_text
+        from memsim.report.html import page
+
+        return write_text(path, page(self))
+
+    def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
+        """The JSON of memsim.report.json_contract, written to `path` where one is given."""
+        from memsim.report.files import write_text
+        from memsim.report.json_contract import to_text
+        from memsim.report.summary import summarise
+
+        content = to_text(summarise(self))
+        if path is not None:
+            write_text(path, content + "\n")
+        return content
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the Dataset as netCDF. Raises ResultError where it cannot."""
+        from memsim.report import netcdf
+
+        return netcdf.save(self.dataset, path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Replay:
+        """Read what save wrote. Raises ResultError for any other file."""
+        from memsim.report import netcdf
+
+        return cls(netcdf.load(path))
+
+    def _repr_html_(self) -> str:
+        from memsim.report.html import fragment
+
+        return fragment(self)
+
+    def _check_site(self, site: str) -> None:
+        if site not in self.site_names:
+            names = ", ".join(self.site_names)
+            raise ResultError(f"site must be one of {names}, got {site}")
+
+    def _check_level(self, level: str) -> None:
+        if level not in self.level_names:
+            raise ResultError(f"level must be one of {', '.join(self.level_names)}, got {level}")

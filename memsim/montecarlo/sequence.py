@@ -1,0 +1,187 @@
+"""Launches one after another: the shared levels keep what they hold from each to the next.
+
+The first level begins every launch empty, as GPUs invalidate it. What the host writes between two
+launches is dropped from the caches where it covers whole lines: later loads fetch it anew.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from memsim.errors import ReplayError
+from memsim.hierarchy.cache import Cache
+from memsim.hierarchy.core_stage import clear, discard
+from memsim.hierarchy.requests import CHUNK_GRANULES, DenseMap, common_map
+from memsim.machine.model import Machine
+from memsim.montecarlo.occupancy import Occupancy
+from memsim.montecarlo.plan import Common, Plan, load_plan, make_plan, save_plan
+from memsim.montecarlo.trial import (
+    MissCache,
+    TrialResult,
+    Workspace,
+    misses_of,
+    run_trial,
+    with_miss_cache,
+)
+from memsim.trace.launches import Event, Launches
+
+CHUNK_BYTES = 32 * CHUNK_GRANULES
+
+
+@dataclass(frozen=True)
+class LaunchSequence:
+    """Plans in order, which share addresses and rows of counts.
+
+    written : per launch (n, 2) int64, ranges [first, last) of dense chunks that the host writes
+        before it
+    """
+
+    plans: tuple[Plan, ...]
+    written: tuple[npt.NDArray[np.int64], ...]
+
+    def sites(self, launch: int) -> slice:
+        """The rows of counts that are a launch's own."""
+        first = self.plans[launch].first_site
+        later = [plan.first_site for plan in self.plans[launch + 1 :]]
+        return slice(first, later[0] if later else self.plans[launch].n_sites)
+
+
+@dataclass(frozen=True)
+class SequenceResult:
+    """counts : (n_level, n_site, N_COUNTS), those of all launches, a row a site of each"""
+
+    trial: int
+    launches: tuple[TrialResult, ...]
+
+    @property
+    def counts(self) -> npt.NDArray[np.int64]:
+        total: npt.NDArray[np.int64] = np.sum([one.counts for one in self.launches], axis=0)
+        return total
+
+
+class SequenceWorkspace:
+    """Buffers that trials of one sequence reuse."""
+
+    def __init__(self, sequence: LaunchSequence) -> None:
+        self.launches: list[Workspace] = []
+        # The largest first: the others fit into its queues.
+        size = [len(plan.requests.request) + len(plan.requests.partial) for plan in sequence.plans]
+        largest = Workspace(sequence.plans[int(np.argmax(size))])
+        for plan in sequence.plans:
+            self.launches.append(Workspace(plan, largest))
+
+
+def make_sequence(
+    launches: Launches, machine: Machine, **options: Any
+) -> tuple[LaunchSequence, list[Occupancy]]:
+    """Fit launches to a machine; options as for memsim.montecarlo.plan.make_plan.
+
+    Raises ReplayError where a launch does not fit, or where options contradict what is carried over.
+    """
+    if options.get("warm_l2"):
+        raise ReplayError("warm_l2 goes with one launch: here the earlier ones leave what L2 holds")
+    dense = common_map(launches.launches)
+    arrays = tuple(launches.arrays.values())
+    n_sites = sum(len(trace.sites) for trace in launches.launches)
+    plans, occupancies, first = [], [], 0
+    for trace in launches.launches:
+        common = Common(dense=dense, arrays=arrays, n_sites=n_sites, first_site=first)
+        plan, occupancy = make_plan(trace, machine, common=common, **options)
+        plans.append(plan)
+        occupancies.append(occupancy)
+        first += len(trace.sites)
+    written = [np.zeros((0, 2), np.int64)]
+    written += [_written(events, launches, dense[0]) for events in launches.between]
+    return LaunchSequence(tuple(plans), tuple(written)), occupancies
+
+
+def _written(events: Sequence[Event], launches: Launches, space: DenseMap) -> npt.NDArray[np.int64]:
+    ranges = []
+    for event in events:
+        base = launches.arrays[event.array].base_bytes
+        # Chunks that are written as a whole.
+        first, last = -(-base // CHUNK_BYTES), (base + event.size_bytes) // CHUNK_BYTES
+        ranges.append(np.searchsorted(space.chunk, [first, max(first, last)]))
+    return np.array(ranges, np.int64).reshape(-1, 2)
+
+
+def run_sequence(
+    sequence: LaunchSequence,
+    workspace: SequenceWorkspace | None,
+    seed: int,
+    trial: int,
+    *,
+    level: int | None = None,
+    miss_cache: MissCache = "unbounded",
+) -> SequenceResult:
+    """One ordering of every launch, in order; launch k's depends on (seed, trial, k) alone.
+
+    level : with it, only the levels down to this one are replayed, and it is as miss_cache says
+    """
+    work = workspace or SequenceWorkspace(sequence)
+    levels = work.launches[0].levels
+    change = None if level is None else with_miss_cache(level, miss_cache)
+    kept: list[Cache] = work.launches[0].caches
+    if change is not None:
+        levels = change(levels)
+        kept = [one.empty_cache() for one in levels]
+    for one, state in zip(levels[1:], kept[1:], strict=True):
+        clear(one.geometry, state)
+    results = []
+    for k, plan in enumerate(sequence.plans):
+        for first, last in sequence.written[k]:
+            for one, state in zip(levels[1:], kept[1:], strict=True):
+                per_chunk = CHUNK_GRANULES // one.geometry.granules_per_line
+                discard(one.geometry, state, first * per_chunk, (last - first) * per_chunk)
+        depth = None if level is None else level + 1
+        results.append(
+            run_trial(
+                plan,
+                seed,
+                trial,
+                workspace=work.launches[k],
+                change=change,
+                depth=depth,
+                launch=k,
+                kept=kept,
+            )
+        )
+    return SequenceResult(trial, tuple(results))
+
+
+def sequence_misses(
+    sequence: LaunchSequence,
+    workspace: SequenceWorkspace,
+    seed: int,
+    trial: int,
+    level: int,
+    miss_cache: MissCache,
+) -> npt.NDArray[np.int64]:
+    """(n_site,) misses of a level that is unbounded, or fully associative LRU of its size."""
+    result = run_sequence(sequence, workspace, seed, trial, level=level, miss_cache=miss_cache)
+    return misses_of(result.counts[level])
+
+
+def save_sequence(sequence: LaunchSequence, folder: Path) -> None:
+    """Write a sequence as flat files into an existing folder."""
+    for k, plan in enumerate(sequence.plans):
+        (folder / str(k)).mkdir()
+        save_plan(plan, folder / str(k))
+    written = [ranges.tolist() for ranges in sequence.written]
+    (folder / "sequence.json").write_text(json.dumps(written), encoding="utf-8")
+
+
+def load_sequence(folder: Path) -> LaunchSequence:
+    """A sequence whose arrays are mapped from what save_sequence wrote."""
+    written = json.loads((folder / "sequence.json").read_text(encoding="utf-8"))
+    return LaunchSequence(
+        tuple(load_plan(folder / str(k)) for k in range(len(written))),
+        tuple(np.array(ranges, np.int64).reshape(-1, 2) for ranges in written),
+    )

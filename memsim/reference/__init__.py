@@ -1,0 +1,1 @@
+"""The readable twin of a trial: the same replay in plain Python, as its specification."""

@@ -1,0 +1,433 @@
+"""The readable twin of memsim/hierarchy/cache.py: what one level of cache does, in sets and dicts.
+
+Granules are true addresses // 32. A sector, a fill and a line are runs of granules; where this file
+says `widened(granules, n)`, it means every granule of each aligned run of n that is touched.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from memsim.hierarchy.cache import ACCESSES, FAR, HITS, PENDING, READ_GRANULES, WRITE_GRANULES
+from memsim.hierarchy.rng import Stream
+from memsim.hierarchy.set_index import set_and_slice
+from memsim.machine.model import Level
+from memsim.reference.sets import Line, RecencySet, SlotSet, empty_set
+from memsim.trace.model import GRANULE_BYTES, Direction
+
+ALL_BYTES = 0xFFFFFFFF
+LONG_AGO = -(2**62)
+NO_CORE = -1
+
+
+@dataclass(frozen=True)
+class Request:
+    """What one level asks of the next: granules of one of its lines, ascending.
+
+    written : of a store, the bytes that each granule gets (bit b: byte b)
+    counted : False where it is a part of the warm-up
+    bypasses : of a load, the level that it meets first neither serves nor keeps it
+    """
+
+    granules: tuple[int, ...]
+    kind: Direction
+    site: int
+    counted: bool
+    written: Mapping[int, int] = field(default_factory=dict)
+    bypasses: bool = False
+
+
+def widened(granules: Iterable[int], n: int) -> set[int]:
+    """Every granule of each aligned run of n that is touched."""
+    return {run * n + i for run in {g // n for g in granules} for i in range(n)}
+
+
+@dataclass(frozen=True)
+class Flight:
+    """Granules of a line that were asked for and are not there before `there_at` (on_fill)."""
+
+    number: int
+    instance: int
+    granules: frozenset[int]
+    there_at: int
+
+
+class PassingBy:
+    """What stands in for the first level of a machine without caches."""
+
+    def land(self, now: int) -> None:
+        """Nothing is kept."""
+
+    def serve(self, request: Request, instance: int, now: int, window: int) -> list[Request]:
+        return [dataclasses.replace(request, bypasses=False)]
+
+
+class ReferenceCache:
+    """All instances of one level.
+
+    counts : (n_site, N_COUNTS), added to
+    moved : a granule's address in this trial, where its array's base is randomised: sets depend on
+        it, and nothing else does
+    """
+
+    def __init__(
+        self,
+        level: Level,
+        counts: npt.NDArray[np.int64],
+        stream: Stream,
+        moved: Callable[[int], int],
+        n_instances: int = 1,
+    ) -> None:
+        self.level, self.counts, self.stream, self.moved = level, counts, stream, moved
+        self.line = level.line_bytes // GRANULE_BYTES
+        self.sector = level.sector_bytes // GRANULE_BYTES
+        self.fill = level.fill_bytes // GRANULE_BYTES
+        self.sets: dict[tuple[int, int], RecencySet | SlotSet] = {}
+        self.index: dict[int, int] = {}
+        self.below: list[Request] = []
+        self.core = 0
+        self.flights: list[Flight] = []
+        self.aloft: dict[tuple[int, int], set[int]] = {}
+        self.most_aloft = n_instances * level.pending_requests
+
+    def serve(
+        self, request: Request, instance: int, now: int, window: int, core: int = 0
+    ) -> list[Request]:
+        """Serve what a core's request asks of each line; returns what goes down, in order.
+
+        A sector that was asked for less than `window` ago is pending.
+        """
+        self.below = []
+        self.core = core
+        for number, granules in itertools.groupby(request.granules, lambda g: g // self.line):
+            asked = tuple(granules)
+            part = Request(
+                granules=asked,
+                kind=request.kind,
+                site=request.site,
+                counted=request.counted,
+                written={g: request.written[g] for g in asked} if request.written else {},
+                bypasses=request.bypasses,
+            )
+            if self.level.n_partitions > 1:
+                self._in_partitions(part, number, instance, now, window)
+            elif part.kind == "load":
+                self._load(part, number, instance, now, window)
+            elif part.kind == "store":
+                self._store(part, number, instance, now)
+            else:
+                self._atomic(part, number, instance, now, window)
+        return self.below
+
+    def _in_partitions(self, part: Request, number: int, near: int, now: int, window: int) -> None:
+        """A line is served at home; of a load, what a copy near the core has is served there, and what
+        the home serves is kept as a copy. Stores and atomics drop the copies."""
+        home = self._home_of(number, near)
+        if part.kind != "load":
+            first = near // self.level.n_partitions * self.level.n_partitions
+            for other in range(first, first + self.level.n_partitions):
+                copy = self._find(number, other) if other != home else None
+                if copy is not None:
+                    self._set_of(number, other).drop(copy)
+            if part.kind == "store":
+                self._store(part, number, home, now)
+            else:
+                self._atomic(part, number, home, now, window)
+            return
+        if home == near:
+            self._load(part, number, home, now, window)
+            return
+        need = widened(part.granules, self.sector)
+        copy = self._find(number, near)
+        hit: set[int] = set()
+        if copy is not None:
+            self._set_of(number, near).used(copy)
+            hit = need & copy.valid
+            self._count(part, ACCESSES, self._n_sectors(hit))
+            self._count_hits(part, copy, hit, now, window)
+        if need == hit:
+            return
+        rest = dataclasses.replace(part, granules=tuple(sorted(need - hit)))
+        before = self._served(part)
+        self._load(rest, number, home, now, window)
+        self._count(part, FAR, self._served(part) - before)
+        copy = self._find(number, near)
+        if copy is None:
+            copy = self._allocate(part, number, near)
+        for g in need - hit - copy.valid:
+            copy.asked_at[g] = now
+        copy.valid |= need - hit
+
+    def _home_of(self, number: int, near: int) -> int:
+        """The instance among the partitions of one cache whose slices have the line's."""
+        n = self.level.n_partitions
+        sets = self.level.n_sets * self.level.n_slices // n
+        return near // n * n + self._index(number) // sets
+
+    def _served(self, part: Request) -> int:
+        return int(self.counts[part.site, HITS] + self.counts[part.site, PENDING])
+
+    def land(self, now: int) -> None:
+        """What is there by now takes its slots, in the order in which it was asked for."""
+        while self.flights and self.flights[0].there_at <= now:
+            self._land_first()
+
+    def _land_first(self) -> None:
+        flight = self.flights.pop(0)
+        self.aloft[flight.number, flight.instance] -= flight.granules
+        line = self._find(flight.number, flight.instance)
+        if line is None:
+            nobody = Request((), "load", 0, False)
+            line = self._allocate(nobody, flight.number, flight.instance)
+        line.valid |= flight.granules
+
+    def _land_all(self) -> None:
+        while self.flights:
+            self._land_first()
+
+    def _ask(
+        self, part: Request, number: int, instance: int, missing: set[int], now: int, window: int
+    ) -> None:
+        """On fill: what is under way already is waited for, the rest asked for; no slot is taken."""
+        aloft = self.aloft.setdefault((number, instance), set())
+        self._count(part, PENDING, self._n_sectors(missing & aloft))
+        if not missing - aloft:
+            return
+        fetched = widened(missing - aloft, self.fill)
+        self._count(part, READ_GRANULES, len(fetched))
+        self.below.append(Request(tuple(sorted(fetched)), "load", part.site, part.counted))
+        if len(self.flights) == self.most_aloft:  # the first of them is waited for
+            self._land_first()
+        self.flights.append(Flight(number, instance, frozenset(fetched), now + window))
+        self.aloft[number, instance] |= fetched
+
+    def take_over(self, stream: Stream, moved: Callable[[int], int]) -> None:
+        """Another launch begins, with random numbers of its own."""
+        self._land_all()
+        self.stream, self.moved = stream, moved
+        for there in self.sets.values():
+            if isinstance(there, SlotSet):
+                there.stream = stream
+
+    def discard(self, first: int, last: int) -> None:
+        """Drop the lines that lie within granules [first, last), dirty or not."""
+        self._land_all()
+        for there in self.sets.values():
+            for line in there.by_way():
+                begin = line.number * self.line
+                if first <= begin and begin + self.line <= last:
+                    there.drop(line)
+
+    def forget_pending(self) -> None:
+        """Everything asked for so far has long arrived, and no core is still writing a sector."""
+        self._land_all()
+        for there in self.sets.values():
+            for line in there.lines:
+                line.asked_at.clear()
+                line.part_of = dict.fromkeys(line.part_of, NO_CORE)
+
+    def _index(self, number: int) -> int:
+        """The set of a line, counted over all slices."""
+        if number not in self.index:
+            address = self.moved(number * self.line) // self.line
+            at = set_and_slice(
+                np.array([address], np.int64),
+                n_sets=self.level.n_sets,
+                n_slices=self.level.n_slices,
+                set_index=self.level.set_index,
+                slice_index=self.level.slice_index,
+            )
+            self.index[number] = int(at[0])
+        return self.index[number]
+
+    def _set_of(self, number: int, instance: int) -> RecencySet | SlotSet:
+        per_partition = self.level.n_sets * self.level.n_slices // self.level.n_partitions
+        key = instance, self._index(number) % per_partition
+        if key not in self.sets:
+            self.sets[key] = empty_set(self.level, self.stream)
+        return self.sets[key]
+
+    def _find(self, number: int, instance: int) -> Line | None:
+        lines = self._set_of(number, instance).lines
+        return next((line for line in lines if line.number == number), None)
+
+    def _count(self, part: Request, column: int, n: int) -> None:
+        if part.counted:
+            self.counts[part.site, column] += n
+
+    def _n_sectors(self, granules: Iterable[int]) -> int:
+        return len({g // self.sector for g in granules})
+
+    def _load(
+        self, part: Request, number: int, instance: int, now: int, window: int
+    ) -> Line | None:
+        """A load, or the read half of an atomic; None where the level is passed by."""
+        need = widened(part.granules, self.sector)
+        self._count(part, ACCESSES, self._n_sectors(need))
+        if part.bypasses or (part.kind == "load" and not self.level.caches_loads):
+            self._count(part, READ_GRANULES, len(part.granules))
+            self.below.append(dataclasses.replace(part, bypasses=False))
+            return None
+        line = self._find(number, instance)
+        on_fill = self.level.allocate == "on_fill"
+        if line is not None:
+            self._set_of(number, instance).used(line)
+        elif not on_fill:
+            line = self._allocate(part, number, instance)
+        hit = need & line.valid if line is not None else set()
+        if line is not None:
+            self._count_hits(part, line, hit, now, window)
+        if need - hit and on_fill:
+            self._ask(part, number, instance, need - hit, now, window)
+        elif need - hit:
+            assert line is not None
+            self._fetch(part, line, need - hit, now)
+        return line
+
+    def _count_hits(self, part: Request, line: Line, hit: set[int], now: int, window: int) -> None:
+        young = {g for g in hit if now - line.asked_at.get(g, LONG_AGO) < window}
+        self._count(part, HITS, self._n_sectors(hit - young))
+        self._count(part, PENDING, self._n_sectors(young))
+
+    def _store(self, part: Request, number: int, instance: int, now: int) -> None:
+        level = self.level
+        keeps = level.write_policy == "write_back"
+        need = widened(part.granules, self.sector)
+        self._count(part, ACCESSES, self._n_sectors(need))
+        line = self._find(number, instance)
+        present: set[int] = set()
+        if line is not None:
+            if level.partial_write_back_percent:
+                self._complete_early(part, line, need)
+            present = need & (line.valid | line.partial.keys())
+            hit = present & line.stored if level.store_hits_only_written else present
+            self._count(part, HITS, self._n_sectors(hit))
+        if line is not None and present:
+            if level.write_hit == "evict":
+                self._write_back(part, line)
+                self._set_of(number, instance).drop(line)
+                line, present = None, set()
+            else:
+                self._set_of(number, instance).used(line)
+        missing = need - present
+        # What is absent goes by where it is not allocated; a store that straddles goes down whole.
+        if not keeps or (missing and level.write_allocate == "none"):
+            self._pass(part)
+        if level.write_allocate == "none" and (missing or not keeps):
+            return
+        if line is None:
+            line = self._allocate(part, number, instance)
+        elif not present:
+            self._set_of(number, instance).used(line)
+        line.writer = part.site
+        line.stored |= need
+        if missing and level.write_allocate == "update_memory_and_fetch":
+            if keeps:
+                self._pass(part)
+                line.dirty |= present
+            self._fetch(part, line, missing, now)
+            return
+        if level.write_allocate == "lazy_fetch_on_read":
+            self._keep_bytes(part, line, need)
+        elif level.write_allocate == "fetch_on_write":
+            covered = {g for g in part.granules if part.written[g] == ALL_BYTES}
+            wanted = widened(missing - covered, self.sector)
+            if wanted:
+                self._fetch(part, line, wanted, now)
+        line.valid |= need - line.partial.keys()
+        if keeps:
+            line.dirty |= need
+
+    def _atomic(self, part: Request, number: int, instance: int, now: int, window: int) -> None:
+        """Performed where stores are kept; a write-through level drops the line and is passed by."""
+        need = widened(part.granules, self.sector)
+        if self.level.write_policy == "write_back":
+            line = self._load(part, number, instance, now, window)
+            assert line is not None
+            line.writer = part.site
+            line.dirty |= need
+            line.stored |= need
+            return
+        self._count(part, ACCESSES, self._n_sectors(need))
+        line = self._find(number, instance)
+        if line is not None:
+            self._set_of(number, instance).drop(line)
+        self._pass(part)
+
+    def _allocate(self, part: Request, number: int, instance: int) -> Line:
+        line = Line(number)
+        victim = self._set_of(number, instance).admit(line)
+        if victim is not None:
+            self._write_back(part, victim)
+        return line
+
+    def _fetch(self, part: Request, line: Line, missing: set[int], now: int) -> None:
+        """Ask for missing sectors, in whole fills; what was valid already stays so."""
+        fetched = widened(missing, self.fill)
+        self._count(part, READ_GRANULES, len(fetched))
+        self.below.append(Request(tuple(sorted(fetched)), "load", part.site, part.counted))
+        for g in fetched - line.valid:
+            line.asked_at[g] = now
+            self._is_whole(line, g // self.sector)
+        line.valid |= fetched
+
+    def _keep_bytes(self, part: Request, line: Line, need: set[int]) -> None:
+        """Lay a store's bytes under the mask; a sector whose bytes are all written is valid."""
+        for g in need - line.valid:
+            line.partial[g] = line.partial.get(g, 0) | part.written.get(g, 0)
+        for sector in {g // self.sector for g in need - line.valid}:
+            granules = widened([sector * self.sector], self.sector)
+            line.part_of.setdefault(sector, self.core)
+            if all(line.partial[g] == ALL_BYTES for g in granules):
+                self._is_whole(line, sector)
+
+    def _is_whole(self, line: Line, sector: int) -> None:
+        for g in widened([sector * self.sector], self.sector):
+            line.partial.pop(g, None)
+        line.part_of.pop(sector, None)
+
+    def _complete_early(self, part: Request, line: Line, need: set[int]) -> None:
+        """Sectors that another core wrote in part: chance says which were completed meanwhile; the
+        others are this core's from now on."""
+        completed = round(self.level.partial_write_back_percent / 100 * (1 << 16))
+        for sector in sorted({g // self.sector for g in need & line.partial.keys()}):
+            if line.part_of[sector] != self.core:
+                line.part_of[sector] = self.core
+                if self.stream.below(1 << 16) < completed:
+                    self._complete(part, line, [sector])
+
+    def _complete(self, part: Request, line: Line, sectors: list[int]) -> None:
+        """The rest of partly written sectors is read, and they are written back."""
+        granules = widened([sector * self.sector for sector in sectors], self.sector)
+        whole = tuple(sorted(granules))
+        read = Request(whole, "load", line.writer, part.counted)
+        written = dataclasses.replace(read, kind="store", written=dict.fromkeys(whole, ALL_BYTES))
+        self._count(read, READ_GRANULES, len(whole))
+        self._count(written, WRITE_GRANULES, len(whole))
+        self.below += [read, written]
+        for sector in sectors:
+            self._is_whole(line, sector)
+        line.valid |= granules
+        line.dirty -= granules
+
+    def _pass(self, part: Request) -> None:
+        """Send a store or an atomic on as it came."""
+        self._count(part, WRITE_GRANULES, len(part.granules))
+        self.below.append(part)
+
+    def _write_back(self, part: Request, line: Line) -> None:
+        """Send dirty sectors down for the site that wrote last; whole sectors move."""
+        if self.level.partial_write_back_percent and line.partial:
+            self._complete(part, line, sorted({g // self.sector for g in line.partial}))
+        written = {g: line.partial.get(g, ALL_BYTES) for g in sorted(line.dirty)}
+        written = {g: bytes_ for g, bytes_ in written.items() if bytes_}
+        if written:
+            evicted = Request(tuple(written), "store", line.writer, part.counted, written)
+            self._count(evicted, WRITE_GRANULES, len(widened(written, self.sector)))
+            self.below.append(evicted)

@@ -1,0 +1,182 @@
+"""The readable twin of memsim/hierarchy/core_stage.py: the sub-groups of one core take turns."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from dataclasses import dataclass, field
+from typing import Literal
+
+from memsim.hierarchy.rng import Stream
+from memsim.reference.cache import PassingBy, ReferenceCache, Request
+from memsim.trace.model import Direction
+
+
+@dataclass(frozen=True)
+class Access:
+    """One dynamic access of a sub-group: its requests are issued together."""
+
+    site: int
+    kind: Direction
+    is_barrier: bool
+    starts_sequence: bool
+    requests: tuple[Request, ...]
+
+
+State = Literal["ready", "held", "parked", "retired"]
+
+
+@dataclass(eq=False)
+class SubGroup:
+    """Where a sub-group stands: the next access, and the one where counting begins.
+
+    held : waits at a barrier;  parked : has reached its start, the warm-up goes on elsewhere
+    data_at : the turn when what it asked for last will be there
+    """
+
+    number: int
+    accesses: list[Access]
+    weight: int
+    position: int = 0
+    start: int = 0
+    data_at: int = 0
+    state: State = "ready"
+
+
+@dataclass(eq=False)
+class Group:
+    """counted : False in the waves that only warm the caches."""
+
+    number: int
+    subgroups: list[SubGroup] = field(default_factory=list)
+    counted: bool = True
+
+    @property
+    def alive(self) -> list[SubGroup]:
+        return [s for s in self.subgroups if s.state != "retired"]
+
+
+class Core:
+    """Step 3: the sub-groups of one core take turns, and their requests meet its first cache.
+
+    queue : what goes down, in order; the first n_warm of it from before counting began
+    """
+
+    def __init__(
+        self,
+        groups: list[Group],
+        resident: int,
+        cache: ReferenceCache | PassingBy,
+        sampler: str,
+        stream: Stream,
+        latency_turns: int,
+    ) -> None:
+        self.groups, self.waiting = groups[:resident], groups[resident:]
+        self.cache, self.sampler, self.stream = cache, sampler, stream
+        # No sub-group issues again before its data are there, so a round of all of them takes at
+        # least a miss's time, however few turns it has.
+        n_resident = sum(len(group.subgroups) for group in self.groups)
+        self.window = max(1, min(latency_turns, n_resident))
+        self.queue: list[Request] = []
+        self.n_warm = 0
+        self.turn = 0
+        self.ready: list[tuple[SubGroup, Group]] = []
+        self.last: SubGroup | None = None
+
+    def run(self) -> None:
+        """The initial groups first run up to their start, uncounted; then everything runs."""
+        for group in self.groups:
+            self.enter(group, warming=True)
+        self.take_turns(warming=True)
+        self.n_warm = len(self.queue)
+        for group in self.groups:
+            for subgroup in group.subgroups:
+                if subgroup.state == "parked":
+                    self.place(subgroup, group, warming=False)
+            self.settle(group, warming=False)
+        self.take_turns(warming=False)
+
+    def take_turns(self, *, warming: bool) -> None:
+        if len(self.ready) > 1:  # which sub-group is first is chance
+            first = self.stream.below(len(self.ready))
+            self.ready = self.ready[first:] + self.ready[:first]
+        if not warming:
+            for group in self.groups:
+                if not group.alive:
+                    self.bring_in_next()
+        while self.ready:
+            subgroup, group = self.ready.pop(self.pick())
+            self.issue(subgroup, counted=group.counted and not warming)
+            self.turn += 1
+            self.last = subgroup
+            self.place(subgroup, group, warming=warming)
+            self.settle(group, warming=warming)
+            if not warming and not group.alive:
+                self.bring_in_next()
+
+    def bring_in_next(self) -> None:
+        """Back-to-back scheduling: the next group that has anything to do."""
+        while self.waiting:
+            group = self.waiting.pop(0)
+            self.enter(group, warming=False)
+            if group.alive:
+                return
+
+    def enter(self, group: Group, *, warming: bool) -> None:
+        for subgroup in group.subgroups:
+            self.place(subgroup, group, warming=warming)
+        self.settle(group, warming=warming)
+
+    def place(self, subgroup: SubGroup, group: Group, *, warming: bool) -> None:
+        """What becomes of a sub-group that stands before its next access."""
+        if subgroup.position == len(subgroup.accesses):
+            subgroup.state = "retired"
+        elif warming and subgroup.position >= subgroup.start:
+            subgroup.state = "parked"
+        elif subgroup.accesses[subgroup.position].is_barrier:
+            subgroup.position += 1
+            subgroup.state = "held"
+        else:
+            subgroup.state = "ready"
+            self.ready.append((subgroup, group))
+
+    def settle(self, group: Group, *, warming: bool) -> None:
+        """A barrier opens when every sub-group that is alive waits at it."""
+        while group.alive and all(s.state == "held" for s in group.alive):
+            for subgroup in group.alive:
+                self.place(subgroup, group, warming=warming)
+
+    def pick(self) -> int:
+        """Which of the ready has the turn."""
+        if self.sampler == "uniform":
+            return self.stream.below(len(self.ready))
+        if self.sampler == "wrr":
+            return 0
+        wait = [max(0, subgroup.data_at - self.turn) for subgroup, _ in self.ready]
+        if self.sampler == "lrr":  # the first whose data are there, else whose come first
+            return wait.index(min(wait))
+        for k, (subgroup, _) in enumerate(self.ready):  # gto: stay until it must wait
+            if subgroup is self.last and wait[k] == 0:
+                return k
+        return min(range(len(wait)), key=lambda k: (wait[k], self.ready[k][0].number))
+
+    def issue(self, subgroup: SubGroup, *, counted: bool) -> None:
+        """A turn: as many bulk sequences as the weight says; a barrier, or the start, ends it."""
+        self.cache.land(self.turn)
+        before = len(self.queue)
+        end = len(subgroup.accesses)
+        if subgroup.position < subgroup.start:
+            end = subgroup.start
+        for _ in range(subgroup.weight):
+            for k in itertools.count():
+                if subgroup.position == end:
+                    break
+                access = subgroup.accesses[subgroup.position]
+                if access.is_barrier or (k > 0 and access.starts_sequence):
+                    break
+                for r in access.requests:
+                    request = dataclasses.replace(r, counted=counted)
+                    self.queue += self.cache.serve(request, 0, self.turn, self.window)
+                subgroup.position += 1
+        sent = len(self.queue) > before
+        subgroup.data_at = self.turn + self.window if sent else self.turn

@@ -1,0 +1,1 @@
+"""A replay counted as the vendors' profilers count, and beside what they measured."""

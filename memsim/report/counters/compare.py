@@ -1,0 +1,282 @@
+"""A replay beside what a profiler counted on hardware: per level and, where there are lines, per line.
+
+Every counter has three numbers: ours as we count (`ours`), ours as that counter counts (`counted`), and
+what was measured. counted - ours is what the counter's definition explains, measured - counted is
+the model's error (and the snapshot's). Launches of one kernel are averaged.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from memsim.errors import ResultError
+from memsim.formats.profilers.read import CounterFile, Launch, Line
+from memsim.latency import DRAM as MEMORY
+from memsim.report.counters.counts import Counts, Floats
+from memsim.report.counters.definitions import DRAM, L2, LINE_COLUMNS, Counter, known
+from memsim.report.counters.semantics import check, semantics_of
+from memsim.statistics import Estimate, describe
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from memsim.montecarlo.result import Replay
+
+_MOST_NAMED = 12
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One counter. measured : mean over n_launches; low, high : the least and the most of them"""
+
+    name: str
+    level: str
+    what: str
+    unit: str
+    ours: Estimate
+    counted: Estimate
+    measured: float
+    low: float
+    high: float
+    n_launches: int
+    note: str
+
+    @property
+    def by_definition(self) -> float:
+        """What the counter's definition explains: counted - ours."""
+        return self.counted.mean - self.ours.mean
+
+    @property
+    def left(self) -> float:
+        """What it does not: ours as counted, less what was measured."""
+        return self.counted.mean - self.measured
+
+    @property
+    def error(self) -> float:
+        """The same as a part of what was measured; in points where the unit is per cent."""
+        if self.unit == "%":
+            return self.left
+        return self.left / self.measured if self.measured else math.nan
+
+
+@dataclass(frozen=True, kw_only=True)
+class LineRow:
+    """One line of source; values : (what, ours, measured), ours NaN where we know no such line."""
+
+    file: str
+    line: int
+    source: str
+    sites: tuple[str, ...]
+    values: tuple[tuple[str, float, float], ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measurement:
+    """A replay and a profiler's counters of the same kernel."""
+
+    kernel: str
+    machine: str
+    tool: str
+    measured_kernel: str
+    n_groups: int
+    rows: tuple[Row, ...]
+    lines: tuple[LineRow, ...]
+    notes: tuple[str, ...]
+
+    def table(self) -> Table:
+        """Counter by counter, then line by line."""
+        from memsim.report.counters.table import measurement_table
+
+        return measurement_table(self)
+
+    def to_html(self, path: str | os.PathLike[str]) -> Path:
+        """Write the comparison as one self-contained page. Raises ResultError where it cannot."""
+        from memsim.report.counters import table as counter_table
+        from memsim.report.files import write_text
+        from memsim.report.html import render
+
+        page = render(
+            "counters.html.j2",
+            m=self,
+            legend=counter_table.LEGEND,
+            tools=counter_table.TOOLS,
+            none_value=math.nan,
+            shown=counter_table.shown,
+            value=counter_table.value,
+            signed_value=counter_table.signed_value,
+            signed_error=counter_table.signed_error,
+        )
+        return write_text(path, page)
+
+
+def against(
+    replay: Replay, files: Sequence[CounterFile], *, kernel: str | None = None
+) -> Measurement:
+    """Set a replay beside counters of its kernel.
+
+    kernel : the measured kernel's name or a part of it; by default the one named like ours, or the
+        only one
+
+    Raises ResultError where the kernel is not there, the files are of two tools, or the replay's
+    machine is none that the tool could measure.
+    """
+    if semantics_of(replay.dataset) != "sector":
+        raise ResultError("the replay must be counted by sectors to be set beside counters")
+    tool = files[0].tool
+    if any(file.tool != tool for file in files):
+        raise ResultError(
+            "the counters must be of one profiler, got Nsight Compute's and rocprof's"
+        )
+    names = tuple(dict.fromkeys(name for file in files for name in file.kernels))
+    chosen = _chosen(names, str(replay.attrs["kernel"]), kernel, files[0].path)
+    launches = [one for file in files for one in file.launches if one.kernel in chosen]
+    lines = [one for file in files for one in file.lines if one.kernel in chosen]
+    groups = {one.n_groups for one in launches if one.n_groups}
+    if len(groups) > 1:
+        raise ResultError(
+            f"the launches of {chosen[0]} must have one size, got {_listed(sorted(groups))} groups:"
+            " keep those of one in the file"
+        )
+    of_groups = int(replay.attrs["of_groups"])
+    n_groups = groups.pop() if groups else of_groups
+    counts = Counts(replay.dataset, n_groups)
+    check(counts.machine, tool)
+    notes = [note for file in files for note in file.notes]
+    if n_groups != of_groups:
+        notes.append(
+            f"the measured launch has {n_groups} groups, the traced one {of_groups}: ours is scaled"
+        )
+    if not counts.is_exact and launches:
+        notes.append("our counts are scaled from the snapshot by its waves, which is an estimate")
+    rows, ignored = _rows(counts, launches, tool)
+    if ignored:
+        notes.append(f"without a counterpart here: {_listed(ignored)}")
+    return Measurement(
+        kernel=str(replay.attrs["kernel"]),
+        machine=counts.machine.title,
+        tool=tool,
+        measured_kernel=chosen[0] if chosen else "",
+        n_groups=n_groups,
+        rows=rows,
+        lines=_line_rows(counts, lines),
+        notes=tuple(dict.fromkeys(notes)),
+    )
+
+
+def _chosen(names: tuple[str, ...], ours: str, asked: str | None, path: Path) -> tuple[str, ...]:
+    """The measured kernels that are meant: variants of one signature count as one."""
+    if not names:
+        return ()
+    if asked is not None:
+        found = tuple(name for name in names if asked == name or asked == base_name(name))
+        found = found or tuple(name for name in names if asked in name)
+    else:
+        found = tuple(name for name in names if base_name(name) == base_name(ours))
+        if not found and len(names) == 1:
+            found = names
+    if not found:
+        said = f"no kernel named {asked or ours}"
+        raise ResultError(f"{path} has {said}: choose one by --kernel: {_listed(names)}")
+    if len({base_name(name) for name in found}) > 1:
+        raise ResultError(f"{path}: --kernel {asked} means several kernels: {_listed(found)}")
+    return found
+
+
+def base_name(kernel: str) -> str:
+    """`spmv` of `void ns::spmv<double>(int const*, double*)`."""
+    plain = re.split(r"[<(]", kernel.strip(), maxsplit=1)[0].strip()
+    return re.split(r"::|\s", plain)[-1] or kernel.strip()
+
+
+def _rows(
+    counts: Counts, launches: Sequence[Launch], tool: str
+) -> tuple[tuple[Row, ...], list[str]]:
+    rows, used = [], set()
+    for counter in known(tool):
+        if max(counter.level, 0) >= counts.n_levels:
+            continue
+        if counter.level == DRAM and "FETCH_SIZE" in counter.names and counts.n_levels <= L2:
+            continue
+        for name in counter.names:
+            values = [one.counters[name] for one in launches if name in one.counters]
+            if values:
+                used.add(name)
+                rows.append(_row(counts, counter, name, np.array(values) * counter.factor))
+    ignored = sorted({name for one in launches for name in one.counters} - used)
+    return tuple(rows), ignored
+
+
+def _row(counts: Counts, counter: Counter, name: str, values: Floats) -> Row:
+    level = MEMORY if counter.level == DRAM else str(counts.dataset["level"].values[counter.level])
+    return Row(
+        name=name,
+        level=level,
+        what=counter.what,
+        unit=counter.unit,
+        ours=describe(counter.plain(counts)),
+        counted=describe(counter.counted(counts)),
+        measured=float(values.mean()),
+        low=float(values.min()),
+        high=float(values.max()),
+        n_launches=len(values),
+        note=counter.note,
+    )
+
+
+def _line_rows(counts: Counts, lines: Sequence[Line]) -> tuple[LineRow, ...]:
+    """Lines that either side knows, by file and line."""
+    data = counts.dataset
+    ours: dict[tuple[str, int], list[int]] = {}
+    for i in range(data.sizes["site"]):
+        key = _file_name(str(data["user_file"].values[i])), int(data["user_line"].values[i])
+        if key[1] > 0:
+            ours.setdefault(key, []).append(i)
+    measured: dict[tuple[str, int], list[Line]] = {}
+    for line in lines:
+        if any(line.counters.get(name) for name in LINE_COLUMNS):
+            measured.setdefault((_file_name(line.file), line.line), []).append(line)
+    if not measured:
+        return ()
+    rows = []
+    for key in sorted({*ours, *measured}):
+        sites = np.array(ours.get(key, []), np.int64)
+        values = []
+        for column, (what, variable) in LINE_COLUMNS.items():
+            there = [
+                one.counters[column] for one in measured.get(key, ()) if column in one.counters
+            ]
+            total = float(counts.dataset[variable].values[sites].sum()) * counts.group_factor
+            values.append(
+                (
+                    what,
+                    total if len(sites) else math.nan,
+                    math.fsum(there) if there else math.nan,
+                )
+            )
+        rows.append(
+            LineRow(
+                file=key[0],
+                line=key[1],
+                source=next((one.source for one in measured.get(key, ())), ""),
+                sites=tuple(str(data["site"].values[i]) for i in sites),
+                values=tuple(values),
+            )
+        )
+    return tuple(rows)
+
+
+def _file_name(path: str) -> str:
+    return re.split(r"[/\\]", path)[-1]
+
+
+def _listed(names: Sequence[object]) -> str:
+    more = ", ..." if len(names) > _MOST_NAMED else ""
+    return ", ".join(str(name)[:80] for name in names[:_MOST_NAMED]) + more

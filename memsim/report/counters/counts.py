@@ -1,0 +1,132 @@
+"""A replay's counts at the size of the launch that a profiler measured.
+
+A replay counts a part of a snapshot: what lies before a core's random start only warms the caches.
+Static counts (accesses, sectors asked for) are of the whole snapshot and grow by
+
+    groups measured / groups traced
+
+Counts of a trial grow by that over the share of the snapshot that the trial counted:
+
+    share = first-level sectors counted / sectors that the snapshot asks for
+
+which is exact where the first level counts 32-byte sectors of whole sub-groups. Elsewhere it is
+what the replay's options say on average: 1 - warm-up / waves, or, without warm-up, 1 - 1/2 / waves
+where starts are random.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import xarray as xr
+
+from memsim.latency import machine_of
+from memsim.machine.model import Machine
+
+Floats = npt.NDArray[np.float64]
+GRANULE_BYTES = 32
+EVERY = ("load", "store", "atomic")
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Counts of a dataset, per trial, grown to `n_groups` groups of the launch."""
+
+    dataset: xr.Dataset
+    n_groups: int
+
+    @cached_property
+    def machine(self) -> Machine:
+        return machine_of(self.dataset)
+
+    @property
+    def n_levels(self) -> int:
+        return int(self.dataset.sizes["level"])
+
+    @cached_property
+    def group_factor(self) -> float:
+        """Measured groups for each traced one."""
+        return self.n_groups / max(int(self.dataset.attrs["traced_groups"]), 1)
+
+    @cached_property
+    def is_exact(self) -> bool:
+        """Whether the share of the snapshot that a trial counted is known, not estimated."""
+        machine = self.machine
+        return bool(
+            machine.levels
+            and machine.levels[0].sector_bytes == GRANULE_BYTES
+            and machine.coalesce_lanes == machine.subgroup_size
+        )
+
+    @cached_property
+    def share(self) -> Floats:
+        """(trial,) part of the snapshot that each trial counted."""
+        if not self.n_levels:
+            return np.ones(self.dataset.sizes["trial"])
+        counted = self._values("accesses")[:, 0].astype(np.float64)
+        seen = counted.any(axis=0)
+        if self.is_exact:
+            asked = float(self.dataset["site_sectors"].values[seen].sum())
+        else:
+            asked = float(counted.sum(axis=1).mean()) / self._mean_share()
+        share = counted.sum(axis=1) / asked if asked else np.ones(len(counted))
+        return np.where(share > 0, share, 1.0)
+
+    def sites(self, kinds: Sequence[str]) -> npt.NDArray[np.bool_]:
+        """(site,) those of some directions."""
+        return np.isin(self.dataset["direction"].values.astype(str), list(kinds))
+
+    def accesses(self, level: int, kinds: Sequence[str] = EVERY) -> Floats:
+        """(trial,) a level's sectors asked for."""
+        return self._grown("accesses", level, kinds)
+
+    def served(self, level: int, kinds: Sequence[str] = EVERY) -> Floats:
+        """(trial,) hits and pending sectors."""
+        return self._grown("hits", level, kinds) + self._grown("pending", level, kinds)
+
+    def read_bytes(self, level: int, kinds: Sequence[str] = EVERY) -> Floats:
+        """(trial,) that a level fetched from below."""
+        return self._grown("read_bytes", level, kinds)
+
+    def write_bytes(self, level: int, kinds: Sequence[str] = EVERY) -> Floats:
+        """(trial,) that a level sent down."""
+        return self._grown("write_bytes", level, kinds)
+
+    def dram(self, name: str) -> Floats:
+        """(trial,) `dram_read_bytes` or `dram_write_bytes`."""
+        return np.asarray(
+            self.dataset[name].values * self.group_factor / self.share, dtype=np.float64
+        )
+
+    def static(self, name: str, sites: npt.NDArray[np.bool_]) -> Floats:
+        """(trial,) a count of the trace, the same in every trial."""
+        total = float(self.dataset[name].values[sites].sum()) * self.group_factor
+        return np.full(self.dataset.sizes["trial"], total)
+
+    def _grown(self, name: str, level: int, kinds: Sequence[str]) -> Floats:
+        total = self._values(name)[:, level, self.sites(kinds)].sum(axis=1)
+        return np.asarray(total * self.group_factor / self.share, dtype=np.float64)
+
+    def _values(self, name: str) -> npt.NDArray[np.int64]:
+        return np.asarray(self.dataset[name].transpose("trial", "level", "site").values)
+
+    def _mean_share(self) -> float:
+        options: Any = json.loads(self.dataset.attrs.get("options_json", "{}"))
+        options = options if isinstance(options, dict) else {}
+        waves = options.get("waves")
+        warmup = options.get("warmup_waves", 0)
+        if not isinstance(waves, int | float) or waves < 1 or not isinstance(warmup, int | float):
+            return 1.0
+        random_start = 0.5 if options.get("schedule_deviation") else 0.0
+        return float(max(1 - max(warmup, random_start) / waves, 0.05))
+
+
+def ratio(part: Floats, whole: Floats) -> Floats:
+    """(trial,) per cent, NaN where nothing was asked for."""
+    return np.where(whole > 0, 100 * part / np.where(whole > 0, whole, 1), np.nan)

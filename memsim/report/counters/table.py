@@ -1,0 +1,146 @@
+"""The terminal's table of a replay beside measured counters."""
+
+from __future__ import annotations
+
+import math
+
+from rich.table import Table
+from rich.text import Text
+
+from memsim.report import text
+from memsim.report.counters.compare import LineRow, Measurement, Row
+from memsim.report.table import FittingTable, frame
+from memsim.statistics import Estimate
+
+_COLUMNS = 120
+LEGEND = (
+    "ours as we count it, then as the counter does; what lies between is the definition's, what is left"
+    " to the measurement is the model's error and the snapshot's. ± is the mean's 95 % over random"
+    " orderings."
+)
+
+
+def measurement_table(measurement: Measurement) -> Table:
+    """Counters by level, then the lines; a narrow console gets fewer columns."""
+    heading = Text(
+        f"{measurement.kernel} on {measurement.machine}, {measurement.n_groups} groups, beside"
+        f" {measurement.measured_kernel or 'nothing'} as {TOOLS[measurement.tool]} counted it",
+        style="bold",
+    )
+    caption = Text("\n".join([*_notes(measurement), *measurement.notes, LEGEND]), style="dim")
+    return FittingTable(
+        lambda table: _fill(table, measurement, narrow=False),
+        lambda table: _fill(table, measurement, narrow=True),
+        _COLUMNS,
+        frame(heading, caption),
+    )
+
+
+TOOLS = {"nsight": "Nsight Compute", "rocprof": "rocprof"}
+
+
+def _fill(table: Table, measurement: Measurement, *, narrow: bool) -> None:
+    table.add_column("counter", overflow="fold", min_width=20)
+    if not narrow:
+        table.add_column("ours", justify="right", no_wrap=True)
+        table.add_column("by definition", justify="right", no_wrap=True)
+    table.add_column("ours, counted so", justify="right", no_wrap=True)
+    table.add_column("measured", justify="right", no_wrap=True)
+    table.add_column("error", justify="right", no_wrap=True)
+    for number, row in enumerate(measurement.rows):
+        cells = [_name(row, _note_number(measurement, number))]
+        if not narrow:
+            cells.append(Text(shown(row.ours, row.unit)))
+            moved = row.by_definition
+            differs = math.isfinite(moved) and moved != 0
+            cells.append(Text(signed_value(moved, row.unit) if differs else "same", style="dim"))
+        cells += [
+            Text(shown(row.counted, row.unit)),
+            _measured(row),
+            Text(signed_error(row.error, row.unit), style="bold"),
+        ]
+        table.add_row(*cells)
+    for line in measurement.lines:
+        table.add_row(*_line_cells(line, narrow=narrow))
+
+
+def _name(row: Row, note: int | None) -> Text:
+    cell = Text(f"{row.level} {row.what}", style="bold")
+    if note is not None:
+        cell.append(f" ({note})", style="not bold")
+    cell.append(f"\n{row.name}", style="not bold dim")
+    return cell
+
+
+def _measured(row: Row) -> Text:
+    cell = Text(value(row.measured, row.unit))
+    if row.n_launches > 1:
+        cell.append(
+            f"\n{value(row.low, row.unit)} to {value(row.high, row.unit)}\n{row.n_launches} launches",
+            style="dim",
+        )
+    return cell
+
+
+def _line_cells(line: LineRow, *, narrow: bool) -> list[Text]:
+    name = Text(f"{line.file}:{line.line}", style="bold")
+    name.append(f"\n{', '.join(line.sites) or 'no access of ours'}", style="not bold dim")
+    if line.source:
+        name.append(f"\n{line.source[:80]}", style="not bold dim")
+    ours = "\n".join(f"{what} {text.count(a)}" for what, a, _ in line.values)
+    there = "\n".join(text.count(b) for _, _, b in line.values)
+    errors = "\n".join(signed_error((a - b) / b if b else math.nan, "") for _, a, b in line.values)
+    return [
+        name,
+        *([] if narrow else [Text(""), Text("")]),
+        Text(ours),
+        Text(there),
+        Text(errors, style="bold"),
+    ]
+
+
+def _note_number(measurement: Measurement, position: int) -> int | None:
+    note = measurement.rows[position].note
+    return _distinct_notes(measurement).index(note) + 1 if note else None
+
+
+def _distinct_notes(measurement: Measurement) -> list[str]:
+    return list(dict.fromkeys(row.note for row in measurement.rows if row.note))
+
+
+def _notes(measurement: Measurement) -> list[str]:
+    return [f"({i}) {note}" for i, note in enumerate(_distinct_notes(measurement), 1)]
+
+
+def value(number: float, unit: str) -> str:
+    """A count, a size or a percentage."""
+    if unit == "%":
+        return text.percent(number / 100)
+    return text.byte_size(number) if unit == "bytes" else text.count(number)
+
+
+def shown(estimate: Estimate, unit: str) -> str:
+    """Likewise with the interval over orderings."""
+    mean, half = estimate.mean, estimate.half_width
+    if not math.isfinite(mean):
+        return text.UNKNOWN
+    if unit == "%":
+        return f"{text.plus_minus(estimate)} %"
+    if not math.isfinite(half) or half == 0 or not mean:
+        return value(mean, unit)
+    return f"{value(mean, unit)} ± {text.small(100 * half / abs(mean), 1)} %"
+
+
+def signed_value(number: float, unit: str) -> str:
+    """A difference in the counter's own unit."""
+    sign = "-" if number < 0 else "+"
+    if unit == "%":
+        return f"{number:+.1f} points"
+    return sign + value(abs(number), unit)
+
+
+def signed_error(error: float, unit: str) -> str:
+    """An error in per cent of the measurement, or in points of a ratio."""
+    if not math.isfinite(error):
+        return text.UNKNOWN
+    return f"{error:+.1f} points" if unit == "%" else f"{100 * error:+.1f} %"

@@ -1,0 +1,137 @@
+"""Figures of a replay, for a person at a notebook or a paper: `replay.plot.histogram()`, ...
+
+Each method makes a matplotlib Figure of its own and touches no global state: show it in a notebook,
+or `figure.savefig(path)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from memsim.latency import DRAM
+from memsim.report import text
+from memsim.report.summary import summarise
+from memsim.statistics import bins, describe, running
+
+if TYPE_CHECKING:
+    from memsim.montecarlo.result import Replay
+
+# Okabe and Ito's palette: told apart with any colour vision, near memory light to far memory dark
+PART_COLOURS = ("#56B4E9", "#E69F00", "#009E73", "#CC79A7")
+DRAM_COLOUR = "#D55E00"
+LINE_COLOUR = "#0072B2"
+
+
+def part_colour(part: str, level_names: Sequence[str]) -> str:
+    """A level's colour, by its distance from the core."""
+    if part == DRAM:
+        return DRAM_COLOUR
+    return PART_COLOURS[list(level_names).index(part) % len(PART_COLOURS)]
+
+
+class Plots:
+    """The figures of one replay."""
+
+    def __init__(self, replay: Replay) -> None:
+        self._replay = replay
+
+    def histogram(self, site: str | None = None) -> Figure:
+        """Hit ratios over trials, level by level: of the kernel's loads, or of one access."""
+        levels = self._replay.level_names
+        figure = Figure(figsize=(4.2 * len(levels), 3.0), layout="constrained")
+        axes = figure.subplots(1, len(levels), squeeze=False)[0]
+        for axis, level in zip(axes, levels, strict=True):
+            ratios = (
+                self._replay.load_hit_ratio(level)
+                if site is None
+                else self._replay.hit_ratio(site, level)
+            )
+            _histogram(axis, 100 * ratios.values)
+            axis.set_xlabel(f"{level} hit ratio, %")
+            axis.set_ylabel("part of the trials")
+        figure.suptitle(f"{site or 'all loads'}: {self._replay.n_trials} random orderings")
+        return figure
+
+    def latency(self) -> Figure:
+        """Expected latency of each load, split by who serves it, with its 95 % interval."""
+        summary = summarise(self._replay)
+        loads = summary.loads
+        figure = Figure(figsize=(7.0, 1.2 + 0.4 * max(len(loads), 1)), layout="constrained")
+        axis = figure.subplots()
+        position = np.arange(len(loads))
+        left = np.zeros(len(loads))
+        for part in (*summary.level_names, DRAM):
+            cycles = np.array([site.latency_parts[part] for site in loads])
+            colour = part_colour(part, summary.level_names)
+            axis.barh(position, cycles, left=left, color=colour, label=part, height=0.65)
+            left += cycles
+        half_widths = np.nan_to_num([site.latency_cycles.half_width for site in loads])
+        axis.errorbar(left, position, xerr=half_widths, fmt="none", ecolor="black", capsize=3)
+        axis.set_yticks(
+            position,
+            [f"{_plain(site.name)}  {text.percent(site.share.mean, 0)}" for site in loads],
+        )
+        axis.invert_yaxis()
+        axis.set_xlabel("expected latency, cycles (label: share of the load latency)")
+        if loads:
+            figure.legend(
+                frameon=False, loc="outside upper center", ncols=len(summary.level_names) + 1
+            )
+        return figure
+
+    def convergence(self, site: str | None = None) -> Figure:
+        """Running mean and 95 % interval against trials: load hit ratios, or one access's."""
+        levels = self._replay.level_names
+        figure = Figure(figsize=(6.5, 2.2 * len(levels)), layout="constrained")
+        axes = figure.subplots(len(levels), 1, squeeze=False, sharex=True)[:, 0]
+        for axis, level in zip(axes, levels, strict=True):
+            ratios = (
+                self._replay.load_hit_ratio(level)
+                if site is None
+                else self._replay.hit_ratio(site, level)
+            )
+            mean, half_width = running(100 * ratios.values)
+            trials = np.arange(1, len(mean) + 1)
+            axis.plot(trials, mean, color=LINE_COLOUR)
+            axis.fill_between(
+                trials, mean - half_width, mean + half_width, color=LINE_COLOUR, alpha=0.25, lw=0
+            )
+            axis.set_ylabel(f"{level} hit ratio, %")
+        axes[-1].set_xlabel("trials")
+        figure.suptitle(f"{site or 'all loads'}: running mean and 95 % interval")
+        return figure
+
+    def dram_latency(self) -> Figure:
+        """Distribution of main-memory latency over the sampled requests of all trials."""
+        samples = self._replay.dataset["dram_latency_cycles"].values.ravel()
+        figure = Figure(figsize=(5.5, 3.0), layout="constrained")
+        axis = figure.subplots()
+        _histogram(axis, samples[np.isfinite(samples)])
+        axis.set_xlabel("main-memory latency, cycles")
+        axis.set_ylabel("part of the requests")
+        return figure
+
+
+def _histogram(axis: Axes, values: npt.ArrayLike) -> None:
+    array = np.asarray(values, dtype=np.float64)
+    array = array[np.isfinite(array)]
+    if not array.size:
+        axis.text(0.5, 0.5, "never asked for", transform=axis.transAxes, ha="center")
+        return
+    weights = np.full(array.size, 1 / array.size)
+    axis.hist(array, bins=list(bins(array)), weights=weights, color=LINE_COLOUR)
+    estimate = describe(array)
+    axis.axvline(estimate.mean, color="black", lw=1)
+    if estimate.has_interval:
+        axis.axvspan(estimate.low, estimate.high, color="black", alpha=0.15, lw=0)
+
+
+def _plain(name: str) -> str:
+    """A name that matplotlib does not take for mathematics."""
+    return name.replace("$", r"\$")

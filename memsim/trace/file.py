@@ -1,0 +1,301 @@
+"""Trace files: an Arrow IPC file that any tool can open, mapped into memory when it is read.
+
+Layout, version 1. One row; column `i.name` (a large list) is the array `name` of launch i, flat.
+The schema's metadata holds `memsim`, a JSON object, and `memsim.crc32`, its checksum:
+
+    {"format": "memsim-trace", "version": 1,
+     "launches": [{"sites": [...], "arrays": [...], "launch": {...}, "subgroup_size": 32,
+                   "whole": true, "generated_source": "", "user_source": "", "provenance": {},
+                   "granule_bytes": 32,
+                   "columns": [{"name": "workgroup", "shape": [64], "crc32": 123}, ...]}, ...],
+     "between": [[{"kind": "copy", "array": "x", "size_bytes": 64, "source": null}, ...], ...]}
+
+starts_sequence is stored as uint8; all else has the element type that `memsim.trace.model` says.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import types
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, Union, get_args, get_origin
+
+import numpy as np
+import numpy.typing as npt
+
+from memsim.errors import TraceError
+from memsim.files import whole_file
+from memsim.machine.rules import field_types, shown
+from memsim.trace.arrow import Bytes, as_column, read_columns, write_columns
+from memsim.trace.launches import Copy, Event, Fill, Launches
+from memsim.trace.model import COLUMN_DTYPES, Trace
+
+FORMAT = "memsim-trace"
+VERSION = 1
+_KEY, _CRC_KEY = "memsim", "memsim.crc32"
+_MAX_HEADER_BYTES = 1 << 26
+_MAX_INTEGER = 1 << 62
+_CHUNK_BYTES = 1 << 24
+_FIELDS = tuple(name for name in field_types(Trace) if name not in COLUMN_DTYPES)
+_EVENTS: dict[str, type[Copy] | type[Fill]] = {"copy": Copy, "fill": Fill}
+
+
+def write_trace(trace: Trace, path: str | os.PathLike[str]) -> None:
+    """Writes a trace; see `write_launches`."""
+    write_launches(Launches(launches=(trace,)), path)
+
+
+def read_trace(path: str | os.PathLike[str], *, verify: bool = True) -> Trace:
+    """The trace of a file that holds one; see `read_launches`."""
+    launches = read_launches(path, verify=verify).launches
+    if len(launches) > 1:
+        raise TraceError(
+            f"{os.fspath(path)}: holds {len(launches)} launches where one is wanted:"
+            " read it with read_launches"
+        )
+    return launches[0]
+
+
+def write_launches(launches: Launches, path: str | os.PathLike[str]) -> None:
+    """Writes launches to a file that appears whole or not at all.
+
+    Columns go straight from their own memory, so they may be maps of files larger than it.
+    Raises TraceError where the file cannot be written, or provenance is not JSON.
+    """
+    target = Path(path)
+    if not target.name or target.is_dir():
+        raise TraceError(f"{target}: cannot be written: it is a folder")
+    columns: dict[str, npt.NDArray[Any]] = {}
+    described = []
+    for i, trace in enumerate(launches.launches):
+        own = _columns(trace)
+        columns |= {f"{i}.{name}": column for name, column in own.items()}
+        described.append(_description(trace, own))
+    events = [[_event_json(event) for event in events] for events in launches.between]
+    document = {"format": FORMAT, "version": VERSION, "launches": described, "between": events}
+    try:
+        header = json.dumps(document)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise TraceError(f"{target}: provenance of a trace must be JSON: {error}") from None
+    if len(header) > _MAX_HEADER_BYTES:
+        raise TraceError(
+            f"{target}: all but the columns must be at most {_MAX_HEADER_BYTES} bytes of JSON,"
+            f" got {len(header)}"
+        )
+    metadata = {_KEY: header, _CRC_KEY: str(zlib.crc32(header.encode()))}
+    try:
+        with whole_file(target) as temporary:
+            write_columns(temporary, columns, metadata)
+    except OSError as error:
+        raise TraceError(f"{target}: cannot be written: {error.strerror or error}") from None
+
+
+def read_launches(path: str | os.PathLike[str], *, verify: bool = True) -> Launches:
+    """The launches of a file; their arrays are read-only views of its memory map.
+
+    verify : compare every column with its checksum (one pass over the file)
+
+    Raises TraceError where the file cannot be read, is no trace file, of another version, or
+    damaged.
+    """
+    name = os.fspath(path)
+    try:
+        metadata, columns = read_columns(path)
+    except OSError as error:
+        raise TraceError(f"{name}: cannot be read: {error.strerror or error}") from None
+    except ValueError as error:
+        raise TraceError(f"{name}: not a trace file: {error}") from None
+    try:
+        return _launches(_header(metadata), columns, verify)
+    except TraceError as error:
+        raise TraceError(f"{name}: {error}") from None
+
+
+def _columns(trace: Trace) -> dict[str, npt.NDArray[Any]]:
+    """The arrays of a trace that are there, flat, as they are stored."""
+    found = {}
+    for name in COLUMN_DTYPES:
+        column = getattr(trace, name)
+        if column is not None:
+            found[name] = column.view(np.uint8) if column.dtype == np.bool_ else column
+    return found
+
+
+def _description(trace: Trace, columns: Mapping[str, npt.NDArray[Any]]) -> dict[str, Any]:
+    described = {name: _plain(getattr(trace, name)) for name in _FIELDS}
+    described["columns"] = [
+        {"name": name, "shape": list(column.shape), "crc32": _crc32(column.reshape(-1).view("u1"))}
+        for name, column in columns.items()
+    ]
+    return described
+
+
+def _plain(value: Any) -> Any:
+    """A dataclass, or a tuple of them, as what JSON knows."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {
+            field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)
+        }
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    return dict(value) if isinstance(value, Mapping) else value
+
+
+def _event_json(event: Event) -> dict[str, Any]:
+    kind = next(kind for kind, record in _EVENTS.items() if isinstance(event, record))
+    return {"kind": kind, **_plain(event)}
+
+
+def _crc32(data: Bytes) -> int:
+    crc = 0
+    for start in range(0, len(data), _CHUNK_BYTES):
+        crc = zlib.crc32(data[start : start + _CHUNK_BYTES].data, crc)
+    return crc
+
+
+def _header(metadata: Mapping[str, str]) -> dict[str, Any]:
+    text = metadata.get(_KEY)
+    if text is None:
+        raise TraceError("not a trace file: its metadata has no 'memsim'")
+    if len(text) > _MAX_HEADER_BYTES:
+        raise TraceError(f"its header must be at most {_MAX_HEADER_BYTES} bytes, got {len(text)}")
+    if metadata.get(_CRC_KEY) != str(zlib.crc32(text.encode())):
+        raise TraceError("damaged: the checksum of its header does not match")
+    try:
+        header = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise TraceError(f"its header must be JSON: {error}") from None
+    if not isinstance(header, dict) or header.get("format") != FORMAT:
+        raise TraceError(f"not a trace file: the format of its header must be '{FORMAT}'")
+    if header.get("version") != VERSION:
+        raise TraceError(
+            f"version of a trace file must be {VERSION}, got {shown(header.get('version'))}"
+        )
+    return header
+
+
+def _launches(header: Mapping[str, Any], columns: list[Bytes], verify: bool) -> Launches:
+    described = header.get("launches")
+    if not isinstance(described, list) or not all(isinstance(entry, dict) for entry in described):
+        raise TraceError(f"launches must be a list of objects, got {shown(described)}")
+    remaining = iter(columns)
+    traces = [_trace(i, entry, remaining, verify) for i, entry in enumerate(described)]
+    if next(remaining, None) is not None:
+        raise TraceError("it must hold only the columns that its header names")
+    between = header.get("between")
+    if not isinstance(between, list) or not all(isinstance(events, list) for events in between):
+        raise TraceError(f"between must be a list of lists, got {shown(between)}")
+    return Launches(
+        launches=tuple(traces),
+        between=tuple(tuple(_event(entry) for entry in events) for events in between),
+    )
+
+
+def _event(entry: Any) -> Event:
+    kind = entry.get("kind") if isinstance(entry, dict) else None
+    if not isinstance(kind, str) or kind not in _EVENTS:
+        raise TraceError(f"kind of an event must be one of {', '.join(_EVENTS)}, got {shown(kind)}")
+    values = {key: value for key, value in entry.items() if key != "kind"}
+    event: Event = _decoded(values, _EVENTS[kind], kind)
+    return event
+
+
+def _trace(launch: int, entry: dict[str, Any], remaining: Any, verify: bool) -> Trace:
+    types_of = field_types(Trace)
+    values: dict[str, Any] = {}
+    for name in _FIELDS:
+        if name not in entry:
+            raise TraceError(f"launch {launch} has no {name}")
+        values[name] = _decoded(entry[name], types_of[name], name)
+    listed = entry.get("columns")
+    if not isinstance(listed, list):
+        raise TraceError(f"columns must be a list, got {shown(listed)}")
+    for column in listed:
+        name, shape, crc = _column_entry(column)
+        if name in values:
+            raise TraceError(f"column {name} must be there once")
+        data = next(remaining, None)
+        if data is None:
+            raise TraceError(f"column {name} of launch {launch} is missing")
+        if verify and _crc32(data) != crc:
+            raise TraceError(f"damaged: the checksum of column {name} does not match")
+        dtype = COLUMN_DTYPES[name]
+        try:
+            if dtype is np.bool_:
+                _check_booleans(data)
+            values[name] = as_column(data, dtype, shape)
+        except (ValueError, OverflowError) as error:
+            raise TraceError(f"column {name} of launch {launch}: {error}") from None
+    for name in COLUMN_DTYPES:
+        optional = types_of[name] != _required(types_of[name])
+        if name not in values and not optional:
+            raise TraceError(f"column {name} of launch {launch} is missing")
+    return Trace(**values)
+
+
+def _column_entry(entry: Any) -> tuple[str, tuple[int, ...], int]:
+    if not isinstance(entry, dict):
+        raise TraceError(f"a column must be an object, got {shown(entry)}")
+    name = entry.get("name")
+    if not isinstance(name, str) or name not in COLUMN_DTYPES:
+        raise TraceError(f"name of a column must be an array of a trace, got {shown(name)}")
+    shape: tuple[int, ...] = _decoded(entry.get("shape"), tuple[int, ...], "shape")
+    n_axes = 2 if name == "block_counts" else 1
+    if len(shape) != n_axes or min(shape) < 0:
+        raise TraceError(f"shape of column {name} must be {n_axes} sizes, got {shown(shape)}")
+    return name, shape, _decoded(entry.get("crc32"), int, "crc32")
+
+
+def _check_booleans(data: Bytes) -> None:
+    for start in range(0, len(data), _CHUNK_BYTES):
+        if int(data[start : start + _CHUNK_BYTES].max()) > 1:
+            raise ValueError("must hold 0 and 1 only")
+
+
+def _required(kind: Any) -> Any:
+    """The type without None."""
+    if get_origin(kind) in (Union, types.UnionType):
+        return next(part for part in get_args(kind) if part is not type(None))
+    return kind
+
+
+def _with_default(kind: Any) -> set[str]:
+    """Fields that an older file may lack."""
+    return {f.name for f in dataclasses.fields(kind) if f.default is not dataclasses.MISSING}
+
+
+def _decoded(value: Any, kind: Any, name: str) -> Any:
+    """A JSON value as the type of a field; raises TraceError where it is something else."""
+
+    def fail(rule: str) -> TraceError:
+        return TraceError(f"{name} must be {rule}, got {shown(value)}")
+
+    if _required(kind) != kind:
+        return None if value is None else _decoded(value, _required(kind), name)
+    if dataclasses.is_dataclass(kind):
+        if not isinstance(value, dict):
+            raise fail("an object")
+        inner = field_types(kind)  # type: ignore[arg-type]
+        if not set(inner) - _with_default(kind) <= set(value) <= set(inner):
+            raise fail(f"an object of {', '.join(inner)}")
+        return kind(**{key: _decoded(value[key], inner[key], key) for key in value})  # type: ignore[operator]
+    origin = get_origin(kind)
+    if origin is tuple:
+        if not isinstance(value, list):
+            raise fail("a list")
+        return tuple(_decoded(item, get_args(kind)[0], name) for item in value)
+    if origin is Literal:
+        if value not in get_args(kind):
+            raise fail(f"one of {', '.join(get_args(kind))}")
+    elif origin is Mapping:
+        if not isinstance(value, dict):
+            raise fail("an object")
+    elif type(value) is not kind:
+        raise fail({str: "a text", int: "an integer", bool: "true or false"}[kind])
+    elif kind is int and abs(value) > _MAX_INTEGER:
+        raise fail(f"at most {_MAX_INTEGER}")
+    return value

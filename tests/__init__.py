@@ -1,0 +1,1 @@
+"""The tests of all packages, in folders that mirror them."""

@@ -1,0 +1,138 @@
+"""Times followed to sizes that never ran: by hand, and beside the prediction made at that size."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from calib.block_counts.followed_time import SmallSize, followed_time
+from memsim.errors import MemsimError
+
+RunMemsim = Callable[..., Any]
+KERNEL = """
+import loopy as lp
+import numpy as np
+from tracegen import Workload
+
+
+def doubled(n: int = 262144):
+    kernel = lp.make_kernel(
+        "{[i]: 0 <= i < n}", "out[i] = 2*a[i]", [lp.GlobalArg("out, a", np.float32, shape="n"), ...],
+        name="doubled", assumptions="n % 128 = 0 and n > 0", lang_version=(2018, 2)
+    )
+    kernel = lp.split_iname(kernel, "i", 128, outer_tag="g.0", inner_tag="l.0")
+    return Workload(kernel, {"a": np.ones(n, np.float32), "n": n})
+
+
+def gather(n: int = 262144):
+    kernel = lp.make_kernel(
+        ["{[i]: 0 <= i < n}", "{[j]: 0 <= j < top}"],
+        "<> top = m[i]\\n out[i] = sum(j, a[j])",
+        [lp.GlobalArg("a", np.float32, shape="n"), ...], name="gather", lang_version=(2018, 2)
+    )
+    kernel = lp.split_iname(kernel, "i", 128, outer_tag="g.0", inner_tag="l.0")
+    return Workload(kernel, {"a": np.ones(n, np.float32), "m": np.ones(n, np.int32)})
+"""
+OPTIONS = ("-m", "v100", "--trials", "4", "--jobs", "1")
+
+
+def small(cycle_s: list[float], half_width_s: float = 0.0) -> list[SmallSize]:
+    return [
+        SmallSize(size=2.0**k, seconds=t * 10, half_width_s=half_width_s, busy_cycles=10.0)
+        for k, t in enumerate(cycle_s, 5)
+    ]
+
+
+def test_a_line_goes_on_and_has_no_width() -> None:
+    found = followed_time(small([1.0, 1.25, 1.5, 1.75]), 2.0**10, 100.0)
+    assert found.seconds == pytest.approx(225.0)
+    assert (found.low_s, found.high_s) == pytest.approx((225.0, 225.0))
+    assert "was not replayed" in found.warning
+    assert followed_time(small([1.0, 1.25, 1.5, 1.75]), 2.0**6, 100.0).warning == ""
+
+
+def test_the_interval_is_students_and_the_orderings_together() -> None:
+    times = [1.0, 1.1, 0.9, 1.05, 0.95]
+    found = followed_time(small(times, half_width_s=3.0), 2.0**10, 1.0)
+    x = np.arange(5, 10.0)
+    line = stats.linregress(x, times)
+    left = np.array(times) - (line.intercept + line.slope * x)
+    spread = np.sqrt((left**2).sum() / 3 * (1 + 1 / 5 + (10 - 7) ** 2 / 10.0))
+    assert found.seconds == pytest.approx(line.intercept + 10 * line.slope)
+    half = np.hypot(stats.t.ppf(0.975, 3) * spread, 0.3)
+    assert found.high_s - found.seconds == pytest.approx(half)
+
+
+def test_three_sizes_are_too_few() -> None:
+    with pytest.raises(MemsimError, match="at least 4 sizes, got 3"):
+        followed_time(small([1.0, 1.0, 1.0]), 2.0**10, 1.0)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "kernels.py"
+    path.write_text(KERNEL)
+    return path
+
+
+def test_followed_is_what_is_predicted_there(run_memsim: RunMemsim, file: Path) -> None:
+    # Beyond 2 MiB entries all data are larger than L2, so that nothing breaks in between.
+    size = ("--set", "n=33554432")
+    follow = ("--follow", "n=2097152:16777216")
+    ended = run_memsim("predict", f"{file}:doubled", *OPTIONS, *size, *follow, "--json", "-")
+    assert ended.code == 0, ended.err
+    document = json.loads(ended.out)
+    assert [one["size"] for one in document["small"]] == [2**k for k in (21, 22, 23, 24)]
+    there = run_memsim("predict", f"{file}:doubled", *OPTIONS, *size, "--json", "-")
+    seconds = json.loads(there.out)["time_s"]["mean"]
+    followed = document["followed"]
+    assert followed["low_s"] <= seconds <= followed["high_s"]
+    assert followed["seconds"] == pytest.approx(seconds, rel=0.1)
+
+
+def test_sizes_that_do_not_fill_the_machine_are_left_out(run_memsim: RunMemsim, file: Path) -> None:
+    # 1024 groups do not fill 80 cores that hold 16 each.
+    arguments = ("--set", "n=4194304", "--follow", "n=131072:2097152")
+    ended = run_memsim("predict", f"{file}:doubled", *OPTIONS, *arguments)
+    assert ended.code == 0, ended.err
+    assert "do not fill the machine: 131072\n" in ended.out
+    assert "n=131072:" not in ended.out
+    assert "n=262144:" in ended.out
+
+
+@pytest.mark.parametrize(
+    ("kernel", "arguments", "culprit"),
+    [
+        ("doubled", ("--follow", "n=131072:2097152"), "give it one with --set"),
+        ("doubled", ("--set", "n=16777216", "--follow", "n=2"), "NAME=LOW:HIGH"),
+        ("doubled", ("--set", "n=16777216", "--follow", "n=131072:262144"), "it takes 4"),
+        ("doubled", ("--set", "n=16777216", "--follow", "n=1024:8192"), "take larger ones"),
+        (
+            "doubled",
+            ("--set", "n=16777216", "--follow", "n=131072:2097152", "--html", "x.html"),
+            "--html does not go with --follow",
+        ),
+        ("gather", ("--set", "n=16777216", "--follow", "n=131072:1048576"), "has no closed form"),
+    ],
+)
+def test_what_cannot_be_followed(
+    run_memsim: RunMemsim,
+    file: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    kernel: str,
+    arguments: tuple[str, ...],
+    culprit: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    ended = run_memsim("predict", f"{file}:{kernel}", *OPTIONS, *arguments)
+    assert ended.code == 2
+    assert ended.err.count("\n") == 1
+    assert culprit in ended.err
+    assert {path.name for path in tmp_path.iterdir()} <= {file.name, "__pycache__"}

@@ -1,0 +1,157 @@
+"""Counts kept on disk."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import calib
+from calib.counting import cache as count_cache
+from calib.counting import counter as counting
+from calib.counting import inventory_json
+from calib.counting.counter import KernelCounts, kernel_counts
+from calib.counting.scheduled import translation_unit
+from tests.support import counted_kernels as own
+
+MADD = "f_op_float32_madd"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("MEMSIM_CACHE_DIR", str(tmp_path))
+    return tmp_path / "counts"
+
+
+def fresh(kernel: Any) -> KernelCounts:
+    t_unit = translation_unit(kernel)
+    return KernelCounts(t_unit, count_cache.fingerprint(t_unit))
+
+
+def madds(counts: KernelCounts) -> int:
+    return counts.count(MADD, counting.CountOptions()).at(n=64)
+
+
+def test_what_was_counted_is_not_counted_again(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kernel = own.paper_matmul()
+    first = fresh(kernel)
+    assert not first.from_disk
+    assert madds(first) == 64**3 // 32
+    assert len(list(folder.iterdir())) == 1
+
+    def never(*_: Any) -> Any:
+        raise AssertionError("counted again")
+
+    monkeypatch.setattr(counting, "take_inventory", never)
+    monkeypatch.setattr(counting, "solve", never)
+    again = fresh(kernel)
+    assert again.from_disk
+    assert again.inventory == first.inventory
+    assert madds(again) == 64**3 // 32
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda text: "",
+        lambda text: text[: len(text) // 2],
+        lambda text: "[]",
+        lambda text: json.dumps({"fingerprint": "x", "sha256": "y", "content": {}}),
+        lambda text: text.replace("a_dim", "b_dim"),
+        lambda text: "[" * 100_000,
+    ],
+    ids=["empty", "half", "list", "foreign", "changed", "deep"],
+)
+def test_a_spoiled_file_is_ignored_and_written_anew(folder: Path, spoil: Any) -> None:
+    kernel = own.paper_matmul()
+    madds(fresh(kernel))
+    (path,) = folder.iterdir()
+    whole = path.read_text()
+    path.write_text(spoil(whole))
+    again = fresh(kernel)
+    assert not again.from_disk
+    assert madds(again) == 64**3 // 32
+    assert json.loads(path.read_text()) == json.loads(whole)
+
+
+def test_content_of_another_form_is_ignored(folder: Path) -> None:
+    """A file that is whole, but of an inventory that points nowhere."""
+    kernel = own.paper_matmul()
+    counts = fresh(kernel)
+    content = {"inventory": inventory_json.to_json(counts.inventory), "solved": {}}
+    content["inventory"]["domains"] = content["inventory"]["domains"][:1]
+    count_cache.save(counts.key, content)
+    assert not fresh(kernel).from_disk
+
+
+def test_a_folder_that_cannot_be_written_is_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("no folder")
+    monkeypatch.setenv("MEMSIM_CACHE_DIR", str(tmp_path / "file"))
+    assert madds(fresh(own.paper_matmul())) == 64**3 // 32
+
+
+def test_nothing_is_kept_where_that_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MEMSIM_CACHE_DIR", "")
+    assert count_cache.folder() is None
+    assert madds(fresh(own.paper_matmul())) == 64**3 // 32
+
+
+def test_the_usual_folders(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MEMSIM_CACHE_DIR")
+    monkeypatch.setenv("XDG_CACHE_HOME", "/somewhere")
+    assert count_cache.folder() == Path("/somewhere/memsim/counts")
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    assert count_cache.folder() == Path.home() / ".cache" / "memsim" / "counts"
+
+
+def test_other_kernels_have_other_fingerprints() -> None:
+    import loopy as lp
+
+    kernel = own.triangle()
+    keys = {
+        count_cache.fingerprint(each)
+        for each in (
+            kernel,
+            lp.assume(kernel, "n >= 3"),
+            lp.tag_inames(kernel, {"i": "g.0"}),
+            lp.fix_parameters(kernel, n=8),
+            own.rising(),
+        )
+    }
+    assert len(keys) == 5
+
+
+def test_the_fingerprint_is_the_same_in_another_process() -> None:
+    program = (
+        "from tests.support import counted_kernels as own; from calib.counting.cache import fingerprint;"
+        "print(fingerprint(own.paper_matmul()))"
+    )
+    here = count_cache.fingerprint(own.paper_matmul())
+    root = Path(__file__).resolve().parents[3]
+    for seed in ("1", "2"):
+        found = subprocess.run(
+            [sys.executable, "-c", program],
+            capture_output=True,
+            text=True,
+            check=True,
+            env={
+                **os.environ,
+                "PYTHONHASHSEED": seed,
+                "PYTHONPATH": str(root),
+            },
+        )
+        assert found.stdout.strip() == here
+
+
+def test_equal_kernels_share_their_counts() -> None:
+    assert kernel_counts(own.rising()) is kernel_counts(own.rising())
+    assert calib.count(own.rising(), "f_thread_groups").at(n=33) == 2

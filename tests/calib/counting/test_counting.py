@@ -1,0 +1,323 @@
+"""Counts against formulas found by hand."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+import calib
+from calib.counting.control_flow import Share, Trips
+from calib.counting.counter import CountOptions, kernel_counts, needs_recount
+from experiments.kernels import matmul, stencil
+from memsim.errors import KernelError
+from tests.support import counted_kernels as own
+from tests.support import loopy_kernels as kernels
+
+LOAD = "f_mem_access_global_float32_load"
+
+
+@pytest.fixture(scope="module")
+def paper() -> Any:
+    return own.paper_matmul()
+
+
+@pytest.mark.parametrize(
+    ("feature", "formula", "unit"),
+    [
+        ("f_op_float32_madd", "n^3/32", "sub-group"),
+        ("f_op_float32_mul", "0", "sub-group"),
+        ("f_mem_access_tag:aLD", "n^3/16", "work-item"),
+        ("f_mem_access_tag:bLD", "n^3/16", "work-item"),
+        (LOAD, "n^3/8", "work-item"),
+        ("f_mem_access_global_float32_store", "n^2", "work-item"),
+        # 2 loads of local memory a multiplication, 2 stores a tile and item
+        ("f_mem_access_local_float32", "17*n^3/256", "sub-group"),
+        ("f_sync_barrier_local", "n/8", "work-item"),
+        ("f_thread_groups", "n^2/256", ""),
+        ("f_sync_kernel_launch", "1", ""),
+    ],
+)
+def test_tiled_matmul_of_the_paper(paper: Any, feature: str, formula: str, unit: str) -> None:
+    count = calib.count(paper, feature)
+    assert str(count) == f"{formula}\n   (n mod 16 = 0 and n >= 1)"
+    if formula != "0":
+        assert count.unit == unit
+    assert count.symbolic
+
+
+def test_strides_of_the_papers_table_1(paper: Any) -> None:
+    found = {
+        access.tag: tuple(
+            [str(stride) for stride in strides]
+            for strides in (access.local_strides, access.group_strides)
+        )
+        for access in kernel_counts(paper).inventory.accesses
+        if access.tag
+    }
+    assert found == {"aLD": (["1", "n"], ["0", "16*n"]), "bLD": (["1", "n"], ["16", "0"])}
+
+
+def test_access_to_footprint_ratio_of_the_papers_table_1(paper: Any) -> None:
+    """n/16 for a and for b."""
+    counts = kernel_counts(paper)
+    for access in counts.inventory.accesses:
+        if access.tag:
+            accesses, footprint = counts.access_footprint(access, CountOptions())
+            for n in (16, 64, 4096):
+                assert accesses.at({"n": n}) / footprint.at({"n": n}) == n // 16
+
+
+@pytest.mark.parametrize(
+    ("constraints", "counted_at_64"),
+    [
+        ("lstrides:{0:1;1:>15}_gstrides:{0:16}_afr:>1", 64**3 // 16),
+        ("lstrides:{0:1;1:>15}_gstrides:{0:0}_afr:>1", 64**3 // 16),
+        ("lstrides:{0:1;1:n}_gstrides:{1:16*n}", 64**3 // 16),
+        ("lstrides:{1:>64}", 0),
+        ("lstrides:{1:>=64}", 64**3 // 8),
+        ("lstrides:{0:2}", 0),
+        ("gstrides:{2:0}", 64**3 // 8),
+        ("afr:4", 64**3 // 8),
+        ("afr:>4", 0),
+        ("afr:!=1", 64**3 // 8),
+    ],
+)
+def test_constraints(paper: Any, constraints: str, counted_at_64: int) -> None:
+    assert calib.count(paper, f"{LOAD}_{constraints}").at(n=64) == counted_at_64
+
+
+def test_a_constraint_on_a_size_is_decided_anew_at_each_size(paper: Any) -> None:
+    small = calib.count(paper, f"{LOAD}_lstrides:{{1:<100}}")
+    assert small.at(n=96) == 96**3 // 8
+    assert small.at(n=112) == 0
+    assert needs_recount(paper, f"{LOAD}_lstrides:{{1:<100}}") == {"n"}
+    assert needs_recount(paper, f"{LOAD}_afr:>1") == {"n"}
+    assert needs_recount(paper, f"{LOAD}_lstrides:{{0:1}}") == frozenset()
+    assert small.at_many(n=np.array([16, 96, 112])).tolist() == [512, 96**3 / 8, 0]
+
+
+def test_uniform_loads_are_counted_once_a_subgroup() -> None:
+    """a[i, k]: all 16 columns of a row ask for one element; a sub-group of 32 holds two rows."""
+    naive = matmul.naive(64)
+    uniform = calib.count(naive, f"{LOAD}_lstrides:{{0:0}}")
+    other = calib.count(naive, f"{LOAD}_lstrides:{{0:1}}")
+    assert (uniform.unit, other.unit) == ("sub-group", "work-item")
+    assert (uniform.at(n=64), other.at(n=64)) == (64**3 // 32, 64**3)
+    assert calib.count(naive, LOAD).at(n=64) == 64**3 // 32 + 64**3
+
+
+@pytest.mark.parametrize(
+    ("granularity", "formula"),
+    [
+        ("work-item", "n^3"),
+        ("sub-group", "n^3/32"),
+        ("work-group", "n^3/256"),
+        ("kernel", "n"),
+    ],
+)
+def test_granularities(paper: Any, granularity: Any, formula: str) -> None:
+    count = calib.count(paper, "f_op_float32_madd", granularity=granularity)
+    assert str(count).splitlines()[0] == formula
+
+
+def test_a_triangle_is_no_square() -> None:
+    """Without barvinok the library makes 10000 of n = 100."""
+    count = calib.count(own.triangle(), "f_op_float32_add")
+    assert count.at(n=100) == 5050
+    assert str(count) == "n^2/2 + n/2  where n >= 1"
+
+
+def test_branches_count_where_they_are_taken() -> None:
+    kernel = own.branches()
+    load = calib.count(kernel, LOAD)
+    for n, m in ((100, 30), (100, 0), (64, 64), (10, 99)):
+        first = min(n, m)
+        assert load.at(n=n, m=m) == first + 2 * (n - first)
+        adds = calib.count(kernel, "f_op_float32_add", granularity="work-item")
+        assert adds.at(n=n, m=m) == n - first
+    # Sub-group 0 has lanes on both sides, so it runs both branches.
+    both = calib.count(kernel, f"{LOAD}", granularity="sub-group")
+    assert both.at(n=64, m=16) == 1 + 2 * 2
+
+
+def test_predicates_narrow_the_points() -> None:
+    kernel = own.guarded()
+    assert calib.count(kernel, LOAD).at(n=100, m=30) == 100 + 2 * 70
+    assert calib.count(kernel, "f_op_float32_add").at(n=128, m=64) == 2
+
+
+def test_conditions_on_values_are_refused_or_said() -> None:
+    either = kernels.either(64)
+    with pytest.raises(KernelError, match=r"asks whether x\[i\] > 0.5, which depends on memory"):
+        calib.count(either, LOAD)
+    share = calib.count(either, LOAD, taken={"x[i] > 0.5": 0.25})
+    assert share.at(n=64) == 64 + 16 + 48
+    assert calib.count(either, LOAD, taken="both").at(n=64) == 3 * 64
+    by_subgroup = calib.count(
+        either, LOAD, taken={"x[i] > 0.5": Share(0.25, 1, 1)}, granularity="sub-group"
+    )
+    assert by_subgroup.at(n=64) == 2 + 2 + 2
+
+
+def test_loops_over_data_are_refused_or_said() -> None:
+    ragged = kernels.ragged([3, 1, 2, 2] * 8)
+    with pytest.raises(
+        KernelError, match="loop j of loopy_kernel is bounded by values from memory"
+    ):
+        calib.count(ragged, "f_op_float32_madd")
+    average = calib.count(ragged, "f_op_float32_madd", trip_counts={"j": 2})
+    assert average.at(n=32) == 2
+    longest = calib.count(ragged, "f_op_float32_madd", trip_counts={"j": Trips(2, 3)})
+    assert longest.at(n=32) == 3
+    third = calib.count(ragged, f"{LOAD}", trip_counts={"j": Fraction(1, 3)})
+    with pytest.raises(KernelError, match="no whole number"):
+        third.at(n=32)
+    assert third.value({"n": 32}) == Fraction(64, 3)
+
+
+def test_subgroups_across_a_call() -> None:
+    """The library counts a callee's operations as if its grid had one work-item."""
+    kernel = own.called(256)
+    assert calib.count(kernel, "f_op_float32_madd").at() == 4 * 256 // 32
+    assert calib.count(kernel, "f_op_float32_madd", granularity="work-group").at() == 4 * 4
+    assert calib.count(kernel, LOAD).at() == 4 * 256
+
+
+def test_products_and_sums_that_meet() -> None:
+    """a*b + c*d: one fused, one product left; a sign is free; two sums of a product do not fuse."""
+    kernel = own.ops()
+
+    def at_32(operation: str) -> int:
+        return calib.count(kernel, f"f_op_float32_{operation}").at(n=32)
+
+    assert at_32("madd") == 1 + 1 + 1
+    assert at_32("mul") == 1 + 1 + 0 + 1
+    assert at_32("add") == 0 + 0 + 0 + 2
+    assert at_32("div") == 1
+    assert at_32("exp") == 1
+
+
+def test_index_arithmetic_is_optional() -> None:
+    kernel = own.flat()
+    assert calib.count(kernel, "f_op_int32_mul").at(n=32) == 0
+    assert calib.count(kernel, "f_op_int32_mul", index_arithmetic=True).at(n=32) > 0
+
+
+def test_a_flat_index_has_polynomial_strides_and_no_footprint() -> None:
+    kernel = own.flat()
+    (load,) = [a for a in kernel_counts(kernel).inventory.accesses if a.direction == "load"]
+    assert [str(s) for s in load.local_strides] == ["n", "1"]
+    assert [str(s) for s in load.group_strides] == ["8*n", "4"]
+    with pytest.raises(KernelError, match=r"footprint of x\[n\*j \+ i\] in flat is unknown"):
+        calib.count(kernel, f"{LOAD}_afr:>1")
+
+
+def test_an_index_that_is_not_affine_has_no_stride_but_a_footprint() -> None:
+    kernel = own.halved()
+    half = kernel_counts(kernel).inventory.accesses[0]
+    assert half.local_strides == (None,)
+    assert half.granularity == "work-item"
+    assert calib.count(kernel, f"{LOAD}_lstrides:{{0:1}}").at(n=64) == 0
+    counts = kernel_counts(kernel)
+    both, footprint = counts.access_footprint(half, CountOptions())
+    # x[i // 2] and x[i % 4] are of one pattern: 2 n accesses to n / 2 elements
+    assert (both.at({"n": 64}), footprint.at({"n": 64})) == (128, 32)
+
+
+def test_tails_of_tiles() -> None:
+    """n = 50 in tiles of 8: a sub-group holds 4 rows of 8, the last tile has 2 rows of 2."""
+    madds = calib.count(matmul.naive(50, 8), "f_op_float32_madd")
+    rows = 6 * 2 + 1
+    assert madds.at(n=50) == rows * 7 * 50
+    assert calib.count(matmul.naive(50, 8), "f_thread_groups").at(n=50) == 49
+
+
+def test_atomics_load_nothing_of_their_own() -> None:
+    histogram = kernels.histogram(64)
+    assert calib.count(histogram, "f_mem_access_global_int32_atomic").at(n=64) == 64
+    # data[i], once to read the old value and once to swap
+    assert calib.count(histogram, "f_mem_access_global_int32_load").at(n=64) == 128
+
+
+def test_launches_and_what_the_host_repeats() -> None:
+    twice = kernels.two_launches(64)
+    assert calib.count(twice, "f_sync_kernel_launch").at() == 2
+    assert calib.count(twice, "f_thread_groups").at(n=70) == 6
+    loop = kernels.loop_of_launches()
+    assert calib.count(loop, "f_sync_kernel_launch").at() == 6
+    assert calib.count(loop, LOAD).at() == 2 * 3 * 64
+
+
+def test_vectors_are_accessed_whole() -> None:
+    vectors = kernels.vectors(64)
+    assert calib.count(vectors, LOAD).at(n=64) == 64
+    assert calib.count(vectors, "f_op_float32_mul", granularity="work-item").at(n=64) == 256
+
+
+def test_sizes_that_a_kernel_does_not_allow(paper: Any) -> None:
+    count = calib.count(paper, "f_op_float32_madd")
+    with pytest.raises(
+        KernelError, match=r"paper_matmul assumes n mod 16 = 0 and n >= 1, got n = 17"
+    ):
+        count.at(n=17)
+    with pytest.raises(KernelError, match="n = 17"):
+        count.at_many(n=np.array([16, 17]))
+    with pytest.raises(KernelError, match="f_op_float32_madd of paper_matmul needs n"):
+        count.at(m=17)
+    with pytest.raises(KernelError, match="n must be an integer"):
+        count.at(n=16.5)  # type: ignore[arg-type]
+
+
+def test_options_that_do_not_exist(paper: Any) -> None:
+    with pytest.raises(KernelError, match="count has no option width"):
+        calib.count(paper, LOAD, width=3)
+    with pytest.raises(KernelError, match="granularity must be one of"):
+        calib.count(paper, LOAD, granularity="warp")
+    with pytest.raises(KernelError, match="subgroup_size must be at least 1"):
+        calib.count(paper, LOAD, subgroup_size=0)
+    with pytest.raises(KernelError, match=r"taken\['x'\] must lie in 0..1"):
+        calib.count(paper, LOAD, taken={"x": 2})
+    with pytest.raises(KernelError, match=r"trip_counts\['j'\] must not be negative"):
+        calib.count(paper, LOAD, trip_counts={"j": -1})
+
+
+def test_what_is_no_kernel() -> None:
+    with pytest.raises(KernelError, match=r"a kernel is a loopy.TranslationUnit"):
+        calib.count("matmul", LOAD)
+
+
+@pytest.mark.parametrize("subgroup_size", [16, 32, 64])
+def test_stencil_in_three_dimensions(subgroup_size: int) -> None:
+    seven = stencil.stencil7(33, 7, 5, block_z=2)
+    count = calib.count(seven, "f_op_float32_add", subgroup_size=subgroup_size)
+    # rows of 32 work-items, of which the second holds one point
+    columns, rows, planes = (2, 7, 5)
+    per_row = -(-32 // subgroup_size)
+    if subgroup_size == 16:
+        expected = (per_row + 1) * rows * planes
+    else:
+        rows_at_once = subgroup_size // 32
+        pairs = {1: 7, 2: 4}[rows_at_once]
+        expected = columns * pairs * planes
+    assert count.at(nx=33, ny=7, nz=5) == 5 * expected
+
+
+def test_loops_that_lanes_start_apart_are_followed_trip_by_trip() -> None:
+    """x[j] with j from i on: neighbours ask for neighbours at each trip; from 0 on, for the same."""
+    apart, together = own.rising(), own.triangle(tags=True)
+    assert calib.count(apart, f"{LOAD}_lstrides:{{0:1}}").at(n=64) == 64 * 65 // 2
+    uniform = calib.count(together, f"{LOAD}_lstrides:{{0:0}}")
+    assert uniform.unit == "sub-group"
+    # a sub-group goes on for its longest lane: 32 trips, then 64
+    assert uniform.at(n=64) == 96
+
+
+def test_rows_that_begin_anywhere_are_not_uniform() -> None:
+    """a[j] with j from memory: the library takes the missing lid(0) for a stride of 0."""
+    ragged = kernels.ragged([2] * 32)
+    (a,) = [x for x in kernel_counts(ragged).inventory.accesses if x.array == "a"]
+    assert a.local_strides == (None,)
+    assert a.granularity == "work-item"

@@ -1,0 +1,207 @@
+"""The feature language: texts to values and back, errors under the character, values of all kinds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import calib
+from calib import EvaluationContext, FeatureError, parse_feature
+from calib.counting.language import (
+    BarrierFeature,
+    Constraint,
+    GroupsFeature,
+    LaunchFeature,
+    MemAccessFeature,
+    OpFeature,
+    SimulatedFeature,
+    WallTimeFeature,
+    evaluate,
+)
+from calib.features.values import evaluate_all
+from calib.polynomials.quasi_polynomial import QuasiPolynomial
+from experiments.kernels import matmul, stream
+from memsim.errors import KernelError
+from tests.support import counted_kernels as own
+from tests.support import loopy_kernels as kernels
+
+
+def number(value: int, comparison: Any = "=") -> Constraint:
+    return Constraint(comparison, QuasiPolynomial.number(value))
+
+
+PAPER = "f_mem_access_global_float32_load_lstrides:{0:1;1:>15}_gstrides:{0:16}_afr:>1"
+
+
+@pytest.mark.parametrize(
+    ("text", "feature"),
+    [
+        ("f_op_float32_madd", OpFeature("float32", "madd")),
+        ("f_op_float64_exp", OpFeature("float64", "exp")),
+        ("f_mem_access", MemAccessFeature()),
+        ("f_mem_access_tag:aLD", MemAccessFeature(tag="aLD")),
+        ("f_mem_access_tag:a_LD_global", MemAccessFeature(tag="a_LD", memory="global")),
+        ("f_mem_access_local_float32", MemAccessFeature(memory="local", dtype="float32")),
+        ("f_mem_access_int32_atomic", MemAccessFeature(dtype="int32", direction="atomic")),
+        (
+            PAPER,
+            MemAccessFeature(
+                memory="global",
+                dtype="float32",
+                direction="load",
+                local_strides=((0, number(1)), (1, number(15, ">"))),
+                group_strides=((0, number(16)),),
+                afr=number(1, ">"),
+            ),
+        ),
+        ("f_sync_barrier_local", BarrierFeature()),
+        ("f_sync_kernel_launch", LaunchFeature()),
+        ("f_thread_groups", GroupsFeature()),
+        ("f_cl_wall_time_nvidia_geforce", WallTimeFeature("nvidia", "geforce")),
+        ("f_cl_wall_time", WallTimeFeature()),
+        (
+            "f_sim_dram_bytes_tag:aLD",
+            SimulatedFeature("dram_bytes", MemAccessFeature(tag="aLD")),
+        ),
+        (
+            "f_sim_l1_miss_sectors_global_float32_load",
+            SimulatedFeature(
+                "l1_miss_sectors", MemAccessFeature(None, "global", "float32", "load")
+            ),
+        ),
+        ("f_sim_latency_tag:x", SimulatedFeature("latency", MemAccessFeature(tag="x"))),
+        ("f_sim_latency_cycles", SimulatedFeature("latency_cycles", MemAccessFeature())),
+    ],
+)
+def test_texts_and_values(text: str, feature: Any) -> None:
+    assert parse_feature(text) == feature
+    assert str(feature) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "limit"),
+    [
+        ("1:n", "n"),
+        ("1:16*n", "16*n"),
+        ("1:>=n+2*nunit_nodes", "n + 2*nunit_nodes"),
+        ("0:-1", "-1"),
+        ("0:!=n*m", "m*n"),
+    ],
+)
+def test_limits_may_name_sizes(text: str, limit: str) -> None:
+    feature = parse_feature(f"f_mem_access_lstrides:{{{text}}}")
+    assert isinstance(feature, MemAccessFeature)
+    ((_, constraint),) = feature.local_strides
+    assert str(constraint.limit) == limit
+    assert parse_feature(str(feature)) == feature
+
+
+@pytest.mark.parametrize(
+    ("text", "column", "message"),
+    [
+        ("f_op_float32_mad", 13, "'mad' is not an operation; did you mean madd"),
+        ("f_op_float3_add", 5, "'float3' is not a type; did you mean float32"),
+        ("f_op_float32", 12, "an operation must follow"),
+        ("f_op_float32_add_tag:x", 16, "nothing may follow"),
+        ("f_mem_access_glob_load", 13, "unknown field 'glob'; did you mean global"),
+        ("f_mem_access_load_global", 18, "memory must come before direction"),
+        ("f_mem_access_load_load", 18, "the field direction came before"),
+        ("f_mem_access_lstrides:0:1", 22, "{ must follow"),
+        ("f_mem_access_lstrides:{0:1;}", 27, "an axis (0, 1 or 2) must stand here"),
+        ("f_mem_access_lstrides:{0:1;0:2}", 27, "axis 0 came before"),
+        ("f_mem_access_lstrides:{0 1}", 24, ": must follow the axis"),
+        ("f_mem_access_lstrides:{0:>}", 26, "a number or a size parameter"),
+        ("f_mem_access_lstrides:{0:1.5}", 26, "; or } must follow"),
+        ("f_mem_access_gstrides:{0:1}_lstrides:{0:1}", 28, "lstrides must come before gstrides"),
+        ("f_mem_access_tag:a+b", 18, "a tag is letters"),
+        ("f_mem_access_afr:", 17, "a number or a size parameter"),
+        ("f_mem_accesses", 12, "a field begins with _"),
+        ("f_sync_barrier_locl", 18, "did you mean f_sync_barrier_local"),
+        ("f_sim_dram_byte_tag:x", 6, "unknown quantity; did you mean dram_bytes"),
+        ("f_cl_wall_time_nvidia", 21, "a device must follow"),
+        ("madds", 0, "unknown feature"),
+        ("", 0, "unknown feature"),
+    ],
+)
+def test_the_caret_stands_under_what_is_wrong(text: str, column: int, message: str) -> None:
+    with pytest.raises(FeatureError) as caught:
+        parse_feature(text)
+    assert message in str(caught.value)
+    (note,) = caught.value.__notes__
+    shown, caret = note.split("\n")
+    assert shown == f"  {text}"
+    assert caret == " " * (column + 2) + "^"
+
+
+def test_unknown_tags_list_the_near_ones() -> None:
+    with pytest.raises(FeatureError, match=r"has no access tagged aLd; did you mean aLD\?"):
+        calib.count(own.paper_matmul(), "f_mem_access_tag:aLd")
+    with pytest.raises(FeatureError, match="has no access tagged x; it has no tags"):
+        calib.count(own.triangle(), "f_mem_access_tag:x")
+
+
+def test_counted_values() -> None:
+    kernel = own.paper_matmul()
+    found = evaluate_all(["f_op_float32_madd", PAPER, "f_thread_groups"], kernel, {"n": 64})
+    assert found == {
+        "f_op_float32_madd": 64**3 / 32,
+        PAPER: 64**3 / 16,
+        "f_thread_groups": 16.0,
+    }
+    wide = EvaluationContext(subgroup_size=64)
+    assert evaluate("f_op_float32_madd", kernel, {"n": 64}, context=wide) == 64**3 / 64
+
+
+def test_average_trips_come_from_the_context() -> None:
+    ragged = kernels.ragged([2] * 32)
+    context = EvaluationContext(trip_counts={"j": 2.5})
+    assert evaluate("f_op_float32_madd", ragged, {"n": 32}, context=context) == 2.5
+
+
+def test_a_users_feature(monkeypatch: pytest.MonkeyPatch) -> None:
+    from calib.counting import language as features
+
+    monkeypatch.setattr(features, "_REGISTERED", {})
+    with pytest.raises(FeatureError, match="unknown feature"):
+        evaluate("f_cells", own.triangle(), {"n": 4})
+    calib.register_feature("f_cells", lambda kernel, sizes, context: sizes["n"] ** 2 / 2)
+    assert evaluate("f_cells", own.triangle(), {"n": 4}) == 8
+    with pytest.raises(FeatureError, match="did you mean f_cells"):
+        parse_feature("f_cels")
+
+
+@pytest.mark.parametrize("name", ["op_mine", "sim_x", "two words", "", "1st", "f_thread_groups"])
+def test_names_that_are_taken_or_no_names(name: str) -> None:
+    with pytest.raises(FeatureError, match=r"begins like a built-in|must be letters"):
+        calib.register_feature(name, lambda *_: 0.0)
+
+
+def test_wall_time_is_measured(context: Any) -> None:
+    small, large = stream.copy(n=1024), stream.copy(n=1 << 22)
+    on = EvaluationContext(cl_context=context, timing_trials=9, statistic="minimum")
+    times = [evaluate("f_cl_wall_time", each, {}, context=on) for each in (small, large)]
+    assert 0 < times[0] < times[1] < 10
+
+
+def test_simulated_features_need_a_machine() -> None:
+    with pytest.raises(FeatureError, match="needs a machine"):
+        evaluate("f_sim_dram_bytes", matmul.naive(64), {"n": 64})
+
+
+def test_arguments_of_another_size_are_refused() -> None:
+    context = EvaluationContext(machine="v100")
+    with pytest.raises(KernelError, match="own arguments are for n = 64, not 32"):
+        evaluate("f_sim_dram_bytes", matmul.naive(64), {"n": 32}, context=context)
+
+
+def test_a_feature_that_is_not_counted_is_refused_by_count() -> None:
+    with pytest.raises(FeatureError, match="not counted from a kernel's text"):
+        calib.count(own.triangle(), "f_cl_wall_time")
+
+
+def test_ten_thousand_sizes_at_once() -> None:
+    count = calib.count(own.paper_matmul(), "f_op_float32_madd")
+    n = 16 * np.arange(1, 10_001)
+    assert count.at_many(n=n).tolist() == (n.astype(float) ** 3 / 32).tolist()

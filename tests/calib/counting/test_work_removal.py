@@ -1,0 +1,190 @@
+"""Work removed: what is kept asks for the same addresses in the same order, and nothing else is left."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import loopy as lp
+import numpy as np
+import pytest
+
+import calib
+import tracegen
+from calib.counting.shapes import sizes_of
+from calib.kernels import ALL_GENERATORS, KernelCollection
+from experiments.kernels import matmul, spmv, stencil, transpose
+from memsim.errors import KernelError
+from memsim.trace.model import BARRIER_SITE, Trace
+from tests.support import counted_kernels as own
+from tests.support import loopy_kernels as kernels
+from tracegen.workloads.workload import Workload
+
+pytestmark = pytest.mark.filterwarnings("ignore::loopy.diagnostic.LoopyWarning")
+
+
+def stream(trace: Trace, array: str) -> list[list[tuple[Any, ...]]]:
+    """Per sub-group, the granules, bytes and lanes of each access to an array, in order."""
+    sites = {k for k, site in enumerate(trace.sites) if site.array == array}
+    base = next(each.base_bytes for each in trace.arrays if each.name == array) // 32
+    found = []
+    for subgroup in range(trace.n_subgroup):
+        own_accesses = []
+        for access in range(*trace.subgroup_offset[subgroup : subgroup + 2]):
+            if int(trace.site[access]) in sites:
+                rows = slice(*trace.granule_offset[access : access + 2])
+                own_accesses.append(
+                    (
+                        (trace.granule[rows] - base).tolist(),
+                        trace.byte_mask[rows].tolist(),
+                        int(trace.lanes[access]),
+                    )
+                )
+        found.append(own_accesses)
+    return found
+
+
+def traced(workload: Workload, context: Any) -> Trace:
+    return tracegen.trace(workload, reduced=False, context=context)
+
+
+def removed(workload: Workload, **choice: Any) -> Workload:
+    """The kernel with its work removed, and those of its arguments that it still takes."""
+    kernel = calib.remove_work(workload, **choice)
+    names = {argument.name for argument in kernel.default_entrypoint.args}
+    arguments = {**sizes_of(workload), **workload.arguments}
+    return Workload(kernel, {k: v for k, v in arguments.items() if k in names})
+
+
+def code(kernel: Any) -> str:
+    text = str(lp.generate_code_v2(kernel).device_code())
+    return text[text.index("{") :]
+
+
+def dg(variant: str) -> Workload:
+    (kernel,) = KernelCollection(ALL_GENERATORS).generate_kernels(
+        ["dg_diff", f"variant:{variant}", "dtype:float32", "nelements:32", "nunit_nodes:64"]
+    )
+    return Workload(kernel.kernel, {**kernel.arguments(), **kernel.env})
+
+
+CASES: dict[str, tuple[Any, dict[str, Any], tuple[str, ...]]] = {
+    "tiled, b": (lambda: matmul.tiled(64), {"remove_vars": ["a", "c"]}, ("b",)),
+    "tiled, a": (lambda: matmul.tiled(64), {"remove_vars": ["b", "c"]}, ("a",)),
+    # The tails of both tiles end a loop of one bound: see loop_domains.py.
+    "tiled, tails": (lambda: matmul.tiled(50, 8), {"remove_vars": ["c"]}, ("a", "b")),
+    "naive, with its store": (lambda: matmul.naive(50, 8), {"remove_vars": ["b"]}, ("a", "c")),
+    "naive, all": (lambda: matmul.naive(48, 8), {}, ("a", "b", "c")),
+    "stencil": (
+        lambda: stencil.stencil7(33, 7, 5, block_z=2),
+        {"remove_vars": ["laplacian"]},
+        ("u",),
+    ),
+    "transpose": (lambda: transpose.tiled(50, 8), {"remove_vars": ["b"]}, ("a",)),
+    "spmv": (
+        lambda: spmv.spmv(matrix="fem", n=300),
+        {"remove_vars": ["y", "values"]},
+        ("x", "indices", "row_start"),
+    ),
+    "branch": (lambda: kernels.either(70), {"remove_vars": ["y"]}, ("x", "z")),
+    "nested": (lambda: kernels.nested(70), {"remove_vars": ["out"]}, ("w", "bonus")),
+    "unrolled": (lambda: kernels.unrolled(40), {"remove_vars": ["y", "w"]}, ("a",)),
+    "no grid": (lambda: kernels.total(40), {"remove_vars": ["s"]}, ("x",)),
+    "dg, none": (lambda: dg("noPF"), {"remove_vars": ["u", "res"]}, ("diff_mat",)),
+    "dg, u": (lambda: dg("uPF"), {"keep_tags": ["dguPFu"]}, ("u",)),
+    "dg, d": (lambda: dg("dPF"), {"remove_vars": ["res"]}, ("diff_mat", "u")),
+    "dg, turned": (lambda: dg("dPFT"), {"remove_tags": ["dgdPFTd"]}, ("u", "res")),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_is_kept_asks_for_the_same_addresses(name: str, context: Any) -> None:
+    make, choice, arrays = CASES[name]
+    workload = make()
+    rest = removed(workload, **choice)
+    before, after = traced(workload, context), traced(rest, context)
+    for array in arrays:
+        wanted = stream(before, array)
+        assert sum(map(len, wanted)) > 0
+        assert stream(after, array) == wanted, array
+    kept = {site.array for site in after.sites}
+    assert kept & set(choice.get("remove_vars", ())) == set()
+    # Arithmetic and local memory are gone: one addition for each load, at most.
+    counts = calib.count(rest, "f_mem_access_local")
+    assert counts.value({**sizes_of(rest)}) == 0
+    assert not np.any(after.site == BARRIER_SITE)
+
+
+def test_a_changed_address_would_be_seen(context: Any) -> None:
+    """The streams of a and b differ, and so do those of two sizes."""
+    trace = traced(matmul.tiled(64), context)
+    assert stream(trace, "a") != stream(trace, "b")
+    assert stream(trace, "a") != stream(traced(matmul.tiled(80), context), "a")
+
+
+def test_what_is_left_is_the_papers_listing() -> None:
+    kernel = calib.remove_work(own.paper_matmul(), remove_vars=["a", "c"])
+    lines = [line.strip() for line in code(kernel).splitlines()]
+    assert lines[1:8] == [
+        "float read_tgt;",
+        "",
+        "read_tgt = 0.0f;",
+        "for (int k_outer = 0; k_outer <= (-16 + n) / 16; ++k_outer)",
+        "read_tgt = read_tgt + b[n * (16 * k_outer + lid(1)) + 16 * gid(0) + lid(0)];",
+        "read_tgt_dest[16 * (n / 16) * (16 * gid(1) + lid(1)) + 16 * gid(0) + lid(0)] = read_tgt;",
+        "}",
+    ]
+
+
+def test_tags_and_names_choose_the_same() -> None:
+    kernel = own.paper_matmul()
+    by_name = calib.remove_work(kernel, remove_vars=["a", "c"])
+    by_tag = calib.remove_work(kernel, keep_tags=["bLD"])
+    without = calib.remove_work(kernel, remove_vars=["c"], remove_tags=["aLD"])
+    assert code(by_name) == code(by_tag) == code(without)
+    assert calib.count(by_tag, "f_mem_access_tag:bLD").at(n=64) == 64**3 // 16
+
+
+def test_the_result_is_the_sum_of_what_was_loaded(context: Any) -> None:
+    """Nothing is optimised away: the store holds what the loads gave."""
+    import pyopencl as cl
+
+    workload = removed(matmul.tiled(32), remove_vars=["a", "c"])
+    kernel = lp.set_options(workload.kernel, return_dict=True)
+    _, outputs = kernel.executor(context)(cl.CommandQueue(context), **workload.arguments)
+    b = workload.arguments["b"]
+    # work-item (lid1, lid0) of group (g1, g0) adds up rows lid1, lid1 + 16 of its column
+    expected = np.tile(b[:16] + b[16:], (2, 1))
+    np.testing.assert_allclose(outputs["read_tgt_dest"], expected, rtol=1e-6)
+
+
+def test_the_counts_of_what_is_left_are_those_of_a_trace(context: Any) -> None:
+    for name in ("tiled, tails", "spmv", "branch"):
+        make, choice, _ = CASES[name]
+        calib.counting_check(removed(make(), **choice), context=context)
+
+
+@pytest.mark.parametrize(
+    ("make", "choice", "message"),
+    [
+        (lambda: matmul.tiled(64), {"remove_vars": ["d"]}, "has no global array d"),
+        (lambda: matmul.tiled(64), {"keep_tags": ["x"]}, "has no access tagged x; it has no tags"),
+        (own.paper_matmul, {"remove_tags": ["aLd"]}, r"tagged aLd; did you mean aLD\?"),
+        (lambda: matmul.tiled(64), {"remove_vars": ["a", "b", "c"]}, "no global access of"),
+        (
+            lambda: spmv.spmv(matrix="fem", n=300),
+            {"remove_vars": ["indices"]},
+            "indices cannot be removed from spmv",
+        ),
+        (
+            lambda: spmv.spmv(matrix="fem", n=300),
+            {"remove_vars": ["row_start", "y"]},
+            "row_start cannot be removed from spmv",
+        ),
+        (lambda: kernels.histogram(40), {}, "updates bins atomically"),
+        (lambda: kernels.vectors(40), {}, "works on vectors"),
+        (lambda: kernels.two_launches(64), {}, "has 2 launches"),
+    ],
+)
+def test_what_cannot_be_removed(make: Any, choice: dict[str, Any], message: str) -> None:
+    with pytest.raises(KernelError, match=message):
+        calib.remove_work(make(), **choice)

@@ -1,0 +1,197 @@
+"""memsim history list, show, plot, export, import, prune."""
+
+import json
+import math
+import time
+
+import numpy as np
+import pytest
+
+from calib.history.key import Key
+from calib.history.place import default_path
+from calib.history.records import Sample
+from calib.history.starpu_file import read
+from calib.history.store import Store
+
+DAY_S = 86_400
+
+
+@pytest.fixture
+def place(tmp_path):
+    rng = np.random.default_rng(0)
+    path = tmp_path / "h.db"
+    with Store(path, keep_samples=True) as store:
+        for device, speed in (("cpu", 1.0), ("gpu", 0.1)):
+            for size in 4096 * 4 ** np.arange(6):
+                key = Key(kernel="gemm-1234", device=device, driver="1", layout=int(size))
+                store.add_many(
+                    Sample(
+                        key=key,
+                        time_s=speed * (2e-10 * size**1.2 + 3e-5) * math.exp(0.02 * noise),
+                        size_bytes=int(size),
+                    )
+                    for noise in rng.standard_normal(40)
+                )
+        old = Key(kernel="trsm-99", device="cpu", driver="1", layout=1)
+        store.add_many(
+            Sample(key=old, time_s=1e-3 * hill, at=time.time() - 100 * DAY_S)
+            for hill in rng.choice([1.0, 1.6], 60)
+        )
+    return path
+
+
+def test_list(run_memsim, place):
+    ended = run_memsim("history", "list", "--store", str(place))
+    assert ended.code == 0
+    assert "gemm-1234" in ended.out
+    rows = json.loads(run_memsim("history", "list", "--store", str(place), "--json").out)
+    assert [(r["kernel"], r["device"], r["layouts"], r["samples"]) for r in rows] == [
+        ("gemm-1234", "cpu", 6, 240),
+        ("gemm-1234", "gpu", 6, 240),
+        ("trsm-99", "cpu", 1, 60),
+    ]
+
+
+def test_show_says_which_kind_fits(run_memsim, place):
+    ended = run_memsim("history", "show", "gemm", "--device", "cpu", "--store", str(place))
+    assert ended.code == 0
+    assert "power law with offset: fits" in ended.out
+    assert "power law: does not fit" in ended.out
+    assert "linear regression: not calibrated; needs terms" in ended.out
+    assert "00001000" in ended.out
+    assert "gpu" not in ended.out
+
+
+def test_plot_sizes(run_memsim, place, tmp_path):
+    out = tmp_path / "gemm.png"
+    ended = run_memsim("history", "plot", "gemm", "--store", str(place), "-o", str(out))
+    assert ended.code == 0
+    assert out.read_bytes().startswith(b"\x89PNG")
+
+
+def test_plot_of_a_layout_hints_at_two_hills(run_memsim, place, tmp_path):
+    out = tmp_path / "trsm.png"
+    arguments = ("--store", str(place), "-o", str(out))
+    ended = run_memsim("history", "plot", "trsm", "--layout", "1", *arguments)
+    assert ended.code == 0
+    assert "cpu: two hills" in ended.out
+    assert out.stat().st_size > 1000
+    ended = run_memsim("history", "plot", "gemm", "--layout", "1000", *arguments)
+    assert "gpu: one hill" in ended.out
+
+
+def test_export_and_import(run_memsim, place, tmp_path):
+    out, other = tmp_path / "gemm.host", tmp_path / "other.db"
+    export = ("history", "export", "gemm", "--cpu", "cpu", "--store", str(place), "-o", str(out))
+    assert run_memsim(*export).code == 0
+    assert [c.name for c in read(out).combinations] == ["cpu0", "opencl0"]
+    before = out.read_bytes()
+    again = run_memsim(*export)
+    assert (again.code, "not overwritten" in again.err) == (2, True)
+    assert out.read_bytes() == before
+
+    bring = ("history", "import", str(out), "--store", str(other))
+    assert run_memsim(*bring).code == 0
+    assert "already in" in run_memsim(*bring).err
+    with Store(place) as ours, Store(other) as theirs:
+        mine = {(r.key.device, r.key.layout): r.accepted for r in ours.records(kernel="gemm-1234")}
+        got = {
+            ("cpu" if "cpu0" in r.key.device else "gpu", r.key.layout): r.accepted
+            for r in theirs.records(kernel="gemm")
+        }
+    assert set(mine) == set(got)
+    for key, state in mine.items():
+        assert got[key].n == state.n
+        assert got[key].mean == pytest.approx(state.mean, rel=1e-12)
+        assert got[key].deviation == pytest.approx(state.deviation, rel=1e-9)
+
+
+def test_prune_says_first_and_does_when_told(run_memsim, place):
+    prune = ("history", "prune", "--older-days", "90", "--store", str(place))
+    assert "would remove 1 layouts with 60 samples" in run_memsim(*prune).out
+    assert "removed 1 layouts" in run_memsim(*prune, "--yes").out
+    rows = json.loads(run_memsim("history", "list", "--store", str(place), "--json").out)
+    assert {r["kernel"] for r in rows} == {"gemm-1234"}
+    below = ("history", "prune", "--below", "40", "--store", str(place))
+    assert "would remove 0 layouts" in run_memsim(*below).out
+    below = ("history", "prune", "--below", "41", "--store", str(place))
+    assert "would remove 12 layouts" in run_memsim(*below).out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("show", "nothing"), "no kernel 'nothing' in .*: gemm-1234, trsm-99"),
+        (("show", ""), "beginning of several kernels"),
+        (("show", "gemm", "--device", "tpu"), "no device with 'tpu' in its name: cpu, gpu"),
+        (("plot", "gemm", "-o", "x.txt"), "--out must end in"),
+        (("plot", "gemm", "--layout", "xyz", "-o", "x.png"), "hexadecimal digits"),
+        (("plot", "gemm", "--layout", "2", "-o", "x.png"), "no layout 2 of gemm-1234: 00001000"),
+        (("plot", "trsm", "-o", "x.png"), "no sizes are known"),
+        (("export", "gemm", "--cpu", "tpu", "-o", "x.host"), "was not run on tpu"),
+        (("prune",), "name what to prune"),
+    ],
+)
+def test_what_a_user_can_mend_is_one_line(
+    run_memsim, place, tmp_path, monkeypatch, arguments, said
+):
+    import re
+
+    monkeypatch.chdir(tmp_path)
+    ended = run_memsim("history", *arguments, "--store", str(place))
+    assert ended.code == 2
+    assert re.search(said, ended.err)
+    assert len(ended.err.splitlines()) == 1
+
+
+def test_no_history_and_bad_files(run_memsim, tmp_path):
+    ended = run_memsim("history", "list", "--store", str(tmp_path / "none.db"))
+    assert (ended.code, "no history" in ended.err) == (2, True)
+    assert not (tmp_path / "none.db").exists()
+    model = tmp_path / "gemm.host"
+    model.write_text("# Performance Model Version\n44\n")
+    ended = run_memsim("history", "import", str(model), "--store", str(tmp_path / "h.db"))
+    assert (ended.code, "version 44" in ended.err) == (2, True)
+
+
+def test_where_the_history_lies(monkeypatch, tmp_path):
+    monkeypatch.setenv("MEMSIM_HISTORY", str(tmp_path / "x.db"))
+    assert default_path() == tmp_path / "x.db"
+    monkeypatch.delenv("MEMSIM_HISTORY")
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    assert default_path() == tmp_path / "memsim" / "history.db"
+
+
+def test_ask_names_the_model_then_the_history(run_memsim, tmp_path):
+    spec = ("history", "ask", "experiments/kernels/matmul.py:naive", "--set", "n=64")
+    store = ("--store", str(tmp_path / "h.db"))
+    nothing = run_memsim(*spec, *store)
+    assert nothing.code == 2
+    assert "nothing is known of matmul_naive" in nothing.err
+    by_model = run_memsim(*spec, *store, "--machine", "v100", "--json")
+    assert by_model.code == 0
+    told = json.loads(by_model.out)
+    assert (told["kind"], told["n_samples"]) == ("uncalibrated model of v100", 0)
+
+    from calib.history.dry_run import launch_of
+    from calib.timing.trials import find_context
+    from tracegen import load_kernel
+
+    launch = launch_of(
+        load_kernel("experiments/kernels/matmul.py:naive", {"n": "64"}), find_context()
+    )
+    with Store(tmp_path / "h.db") as held:
+        for _ in range(12):
+            held.add(launch.key, 2e-3, size_bytes=launch.size_bytes)
+    assert "2000 us [2000, 2000] by history on 12 samples" in run_memsim(*spec, *store).out
+
+
+def test_ask_of_no_kernel_or_model(run_memsim, tmp_path):
+    store = ("--store", str(tmp_path / "h.db"))
+    assert run_memsim("history", "ask", "nowhere.py:k", *store).code == 2
+    spec = "experiments/kernels/matmul.py:naive"
+    assert run_memsim("history", "ask", spec, "--model", "none.json", *store).code == 2
+    assert run_memsim("history", "ask", spec, "--machine", "nosuch", *store).code == 2
+    ended = run_memsim("history", "ask", spec, "--device", "nosuch", *store)
+    assert ended.code == 2
+    assert "nosuch" in ended.err

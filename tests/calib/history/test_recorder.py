@@ -1,0 +1,269 @@
+"""Recording: programs that know nothing of it are timed, and PyOpenCL is left as it was."""
+
+import contextlib
+import threading
+
+import numpy as np
+import pytest
+
+from calib.history import HistoryError, HistoryWarning, RecordingQueue, Store, record
+from calib.history import hooks as launches
+from calib.history.key import layout_hash
+from calib.history.recorder import WAITING, Recorder
+from tracegen.devices import choice as opencl
+
+cl = pytest.importorskip("pyopencl")
+
+SOURCE = """
+kernel void scale(global float *a, int n, float by)
+{ int i = get_global_id(0); if (i < n) a[i] *= by; }
+kernel void add(global float *a, global const float *b)
+{ int i = get_global_id(0); a[i] += b[i]; }
+"""
+
+
+@pytest.fixture(scope="module")
+def context():
+    return opencl.choose()
+
+
+@pytest.fixture(scope="module")
+def program(context):
+    return cl.Program(context, SOURCE).build()
+
+
+@pytest.fixture
+def store(tmp_path):
+    with Store(tmp_path / "h.db", keep_samples=True) as store:
+        yield store
+
+
+def buffer(context, n):
+    return cl.Buffer(context, cl.mem_flags.READ_WRITE, 4 * n)
+
+
+def by_kernel(store):
+    found = {}
+    for r in store.records():
+        found.setdefault(r.key.kernel.partition("-")[0], []).append(r)
+    return found
+
+
+def test_every_launch_is_timed_by_its_own_profile(context, program, store):
+    a, events = buffer(context, 1024), []
+    with record(store) as recorder:
+        queue = cl.CommandQueue(context)
+        kernel = cl.Kernel(program, "scale")
+        for _ in range(15):
+            events.append(kernel(queue, (1024,), None, a, np.int32(1024), np.float32(2)))
+    counts = recorder.counts()
+    assert (counts.launched, counts.stored) == (15, 15)
+    (entry,) = store.records()
+    want = [(e.profile.end - e.profile.start) * 1e-9 for e in events]
+    assert sorted(store.samples(entry.key)) == pytest.approx(sorted(want), rel=1e-12)
+    assert entry.size_bytes == 4096
+    assert entry.key.driver == context.devices[0].driver_version
+    assert context.devices[0].name in entry.key.device
+
+
+def test_arguments_tell_layouts_apart(context, program, store):
+    small, large = buffer(context, 1024), buffer(context, 2048)
+    with record(store):
+        queue = cl.CommandQueue(context)
+        kernel = cl.Kernel(program, "scale")
+        for args in (
+            (small, np.int32(1024), np.float32(2)),
+            (small, np.int32(1024), np.float32(3)),  # content: the same key
+            (small, np.int32(512), np.float32(2)),  # a bound
+            (large, np.int32(1024), np.float32(2)),  # a size
+        ):
+            kernel(queue, (1024,), None, *args)
+        kernel(queue, (512,), None, small, np.int32(512), np.float32(2))  # a grid
+        kernel(queue, (512,), (64,), small, np.int32(512), np.float32(2))  # a group
+        cl.Kernel(program, "add")(queue, (1024,), None, small, large)
+    counts = sorted(r.seen for r in by_kernel(store)["scale"])
+    assert counts == [1, 1, 1, 1, 2]
+    assert [r.size_bytes for r in by_kernel(store)["add"]] == [3 * 4096]
+
+
+def test_all_ways_to_launch_are_one_kind(context, program, store):
+    a = buffer(context, 1024)
+    with record(store):
+        queue = cl.CommandQueue(context)
+        kernel = cl.Kernel(program, "scale")
+        kernel(queue, (1024,), None, a, np.int32(1024), np.float32(2))
+        kernel.set_args(a, np.int32(1024), np.float32(2))
+        cl.enqueue_nd_range_kernel(queue, kernel, (1024,), None)
+        for index, value in enumerate((a, np.int32(1024), np.float32(2))):
+            kernel.set_arg(index, value)
+        cl.enqueue_nd_range_kernel(queue, kernel, (1024,), None)
+        typed = cl.Kernel(program, "scale")
+        typed.set_arg_types([None, np.int32, np.float32])
+        typed(queue, [1024], None, a, 1024, 2.0)
+    (entry,) = store.records()
+    assert entry.seen == 4
+
+
+def test_loopy_programs_are_recorded(context, store):
+    import loopy as lp
+
+    knl = lp.make_kernel(
+        "{[i]: 0 <= i < n}",
+        "y[i] = 2 * x[i]",
+        [lp.GlobalArg("x,y", np.float32, shape=lp.auto), "..."],
+        target=lp.PyOpenCLTarget(),
+        lang_version=(2018, 2),
+        name="twice",
+    )
+    executor = knl.executor(context)
+    with record(store):
+        queue = cl.CommandQueue(context)
+        for n in (100, 100, 200):
+            executor(queue, x=np.ones(n, np.float32))
+    assert sorted(r.seen for r in by_kernel(store)["twice"]) == [1, 2]
+
+
+def test_pyopencl_is_left_as_it_was(context, program, store):
+    before = (
+        cl.enqueue_nd_range_kernel,
+        cl.CommandQueue,
+        cl.Kernel.set_arg,
+        cl.Kernel._set_arg_multi,
+        cl._cl.enqueue_nd_range_kernel,
+    )
+    with contextlib.suppress(ZeroDivisionError), record(store), record(store):
+        assert cl.CommandQueue is not before[1]
+        assert isinstance(cl.CommandQueue(context), cl.CommandQueue)
+        _ = 1 / 0
+    after = (
+        cl.enqueue_nd_range_kernel,
+        cl.CommandQueue,
+        cl.Kernel.set_arg,
+        cl.Kernel._set_arg_multi,
+        cl._cl.enqueue_nd_range_kernel,
+    )
+    assert all(a is b for a, b in zip(before, after, strict=True))
+
+
+def test_a_queue_without_profiling_is_counted_and_said(context, program, store):
+    queue = cl.CommandQueue(context)
+    recorder = Recorder(store)
+    recorder.start()
+    cl.Kernel(program, "add")(queue, (1024,), None, buffer(context, 1024), buffer(context, 1024))
+    queue.finish()
+    with pytest.warns(HistoryWarning, match="1 launches were on queues without profiling"):
+        recorder.stop()
+    assert store.records() == []
+
+
+def test_a_recording_queue_records_itself_alone(context, program, store):
+    a = buffer(context, 1024)
+    profile = cl.command_queue_properties.PROFILING_ENABLE
+    other = cl.CommandQueue(context, properties=profile)
+    with RecordingQueue(context, store=store, device_name=lambda q: "worker 0") as queue:
+        assert isinstance(queue, cl.CommandQueue)
+        for where in (queue, other, queue):
+            cl.Kernel(program, "scale")(where, (1024,), None, a, np.int32(1024), np.float32(2))
+    (entry,) = store.records()
+    assert (entry.seen, entry.key.device) == (2, "worker 0")
+
+
+def test_a_recording_may_be_ended_before_its_queue_is_left(context, program, store):
+    a = buffer(context, 64)
+    with RecordingQueue(context, store=store) as queue:
+        kernel = cl.Kernel(program, "add")
+        kernel(queue, (64,), None, a, a)
+        assert queue.recorder.stop().stored == 1
+        kernel(queue, (64,), None, a, a)
+    assert queue.recorder.counts().launched == 1
+
+
+def test_what_is_laid_out_by_hand(context, program, store):
+    matrix = np.zeros((32, 32), np.float32)
+    a = buffer(context, 1024)
+    with record(store, kernel_name=lambda k: k.function_name) as recorder:
+        queue = cl.CommandQueue(context)
+        with recorder.laid_out(matrix, terms={"rows": 32}):
+            cl.Kernel(program, "scale")(queue, (1024,), None, a, np.int32(1024), np.float32(2))
+    (entry,) = store.records()
+    assert entry.key.layout == layout_hash([matrix])
+    assert (entry.key.kernel, entry.size_bytes, entry.terms) == ("scale", 4096, {"rows": 32})
+
+
+def test_flush_makes_safe(context, program, store):
+    with record(store) as recorder:
+        queue = cl.CommandQueue(context)
+        for n in range(1, 4):
+            cl.Kernel(program, "scale")(
+                queue, (1024,), None, buffer(context, 1024), np.int32(1024), np.float32(2)
+            )
+            recorder.flush()
+            assert sum(r.seen for r in store.records()) == n
+
+
+def test_threads_launch_at_once(context, program, store):
+    with record(store) as recorder:
+
+        def work():
+            queue = cl.CommandQueue(context)
+            kernel, a = cl.Kernel(program, "scale"), buffer(context, 1024)
+            for _ in range(50):
+                kernel(queue, (1024,), None, a, np.int32(1024), np.float32(2))
+            queue.finish()
+
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert sum(r.seen for r in store.records()) == recorder.counts().stored
+    # `launched` is counted without a lock: it may miss, the samples may not.
+    assert recorder.counts().stored + recorder.counts().failed == 200
+
+
+def test_launches_that_wait_forever_are_given_up_and_said(context, program, store):
+    recorder = Recorder(store)
+    recorder.start()
+    queue = cl.CommandQueue(context)
+    gate = cl.UserEvent(context)
+    event = cl.Kernel(program, "scale")(
+        queue, (1024,), None, buffer(context, 1024), np.int32(1024), np.float32(2), wait_for=[gate]
+    )
+    recorder.flush(longest_s=0.05)
+    assert recorder.counts().lost == 1
+    gate.set_status(cl.command_execution_status.COMPLETE)
+    event.wait()
+    with pytest.warns(HistoryWarning, match="1 were not done at the end"):
+        recorder.stop()
+    assert store.records() == []
+
+
+def test_memory_is_bounded(context, program, store, monkeypatch):
+    monkeypatch.setattr("calib.history.recorder.WAITING", 3)
+    assert WAITING > 3
+    recorder = Recorder(store)
+    launches.listen(recorder)  # no thread: nothing leaves the ring
+    try:
+        queue = cl.CommandQueue(context)
+        for _ in range(5):
+            cl.Kernel(program, "scale")(
+                queue, (1024,), None, buffer(context, 1024), np.int32(1024), np.float32(2)
+            )
+    finally:
+        launches.unlisten(recorder)
+    recorder.flush()
+    assert (recorder.counts().stored, recorder.counts().lost) == (3, 2)
+
+
+def test_a_store_that_refuses_is_said_in_the_programs_thread(context, program, tmp_path):
+    store = Store(tmp_path / "h.db")
+    recorder = Recorder(store)
+    recorder.start()
+    queue = cl.CommandQueue(context)
+    store.close()
+    cl.Kernel(program, "scale")(
+        queue, (1024,), None, buffer(context, 1024), np.int32(1024), np.float32(2)
+    )
+    with pytest.raises(HistoryError, match="is closed"):
+        recorder.stop()
+    assert recorder.counts().lost == 1

@@ -1,0 +1,225 @@
+"""Workloads asked of a history: their keys, fresh wall times, and the other models beside it."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from calib.history import HistoryError, Key, Prior, Store, answer, record
+from calib.history import hooks as launches
+from calib.history.dry_run import launch_of
+from calib.history.priors import first_of
+from calib.history.regression import Question
+from calib.history.workloads import ask_workload, wall_time
+from calib.timing.trials import device_title, time_kernel
+from memsim.errors import KernelError
+from tracegen.devices import choice as opencl
+from tracegen.workloads.workload import Workload
+
+cl = pytest.importorskip("pyopencl")
+lp = pytest.importorskip("loopy")
+
+
+def twice(n=4096):
+    kernel = lp.make_kernel(
+        "{[i]: 0 <= i < n}",
+        "y[i] = 2 * x[i]",
+        [lp.GlobalArg("x,y", np.float32, shape=lp.auto), "..."],
+        target=lp.PyOpenCLTarget(),
+        lang_version=(2018, 2),
+        name="twice",
+    )
+    kernel = lp.split_iname(kernel, "i", 64, outer_tag="g.0", inner_tag="l.0")
+    return Workload(kernel, {"x": np.ones(n, np.float32)})
+
+
+@pytest.fixture(scope="module")
+def context():
+    return opencl.choose()
+
+
+@pytest.fixture
+def store(tmp_path):
+    with Store(tmp_path / "h.db") as store:
+        yield store
+
+
+def saved_model(device, time_s=1e-5, scatter=0.05):
+    """A model of one parameter, fitted to times that scatter about proportionality to the loads."""
+    from calib.counting.shapes import sizes_of
+    from calib.features.gather import feature_arrays
+    from calib.features.scaling import scale_features_by_output
+    from calib.features.table import FeatureTable
+    from calib.fitting.fit import fit_model
+    from calib.fitting.model import Model
+    from calib.fitting.saved_model import SavedModel
+
+    feature = "f_mem_access_global_float32_load"
+    workload = twice()
+    count = float(feature_arrays([feature], workload, sizes_of(workload))[feature])
+    counts = count * 2.0 ** np.arange(-4, 4)
+    noise = 1 + scatter * np.array([1, -1, 1, -1, 1, -1, 1, -1])
+    model = Model("f_cl_wall_time", f"p_load * {feature}")
+    table = FeatureTable(
+        output=model.output,
+        kernels=tuple(map(str, range(8))),
+        values={model.output: time_s * counts / count * noise, feature: counts},
+    )
+    scaled = scale_features_by_output(table)
+    return SavedModel(fit=fit_model(model, scaled), table=table, name="one-load", device=device)
+
+
+def test_the_key_is_the_one_that_a_recording_gives(context, store):
+    for n in (4096, 8192):
+        workload = twice(n)
+        told = launch_of(workload, context)
+        assert store.get(told.key) is None
+        with record(store):
+            time_kernel(workload.kernel, workload.arguments, trials=5, context=context)
+        known = store.get(told.key)
+        assert known.seen == 5 + 3  # with the warm-up
+        assert known.size_bytes == told.size_bytes == 2 * 4 * n
+    assert len(store.records()) == 2
+
+
+def test_pretended_launches_are_not_carried_out_nor_recorded(context, store):
+    source = "kernel void one(global float *a) { a[0] = 1; }"
+    kernel = cl.Kernel(cl.Program(context, source).build(), "one")
+    before = cl._cl.enqueue_nd_range_kernel
+    host = np.zeros(1, np.float32)
+    with record(store) as recorder:
+        queue = cl.CommandQueue(context)
+        a = cl.Buffer(context, cl.mem_flags.COPY_HOST_PTR, hostbuf=host)
+        with launches.pretending() as noted:
+            kernel(queue, (1,), None, a).wait()
+        cl.enqueue_copy(queue, host, a)
+        assert host[0] == 0.0
+        kernel(queue, (1,), None, a)
+        cl.enqueue_copy(queue, host, a)
+        assert host[0] == 1.0
+    assert len(noted) == 1
+    assert recorder.counts().launched == 1
+    assert cl._cl.enqueue_nd_range_kernel is before
+
+
+def test_wall_time_comes_from_the_store_once_it_is_known(context, store, monkeypatch):
+    workload = twice()
+    first = wall_time(store, workload, context=context, trials=20)
+    key = launch_of(workload, context).key
+    assert store.get(key).seen >= 20
+    assert first > 0
+    # From here on nothing may be timed.
+    monkeypatch.setattr("calib.timing.trials.time_kernel", None)
+    steady = Key(kernel=key.kernel, device=key.device, driver=key.driver, layout=key.layout)
+    store.prune(keys=[key])
+    for _ in range(10):
+        store.add(steady, 3e-5)
+    assert wall_time(store, workload, context=context) == pytest.approx(3e-5)
+    with pytest.raises(TypeError):  # too old: it would be timed
+        wall_time(store, workload, context=context, max_age_s=-1.0)
+
+
+def test_several_launches_have_no_key_together(context, store):
+    kernel = lp.make_kernel(
+        "{[i,j]: 0 <= i,j < n}",
+        ["y[i] = 2 * x[i] {id=a}", "... gbarrier {id=b,dep=a}", "z[j] = y[n - 1 - j] {dep=b}"],
+        [lp.GlobalArg("x,y,z", np.float32, shape="n"), lp.ValueArg("n", np.int32)],
+        target=lp.PyOpenCLTarget(),
+        lang_version=(2018, 2),
+        name="two",
+    )
+    kernel = lp.tag_inames(kernel, {"i": "g.0", "j": "g.0"})
+    ones = np.ones(64, np.float32)
+    workload = Workload(kernel, {"x": ones, "y": ones})
+    with pytest.raises(HistoryError, match="makes 2 launches"):
+        launch_of(workload, context)
+    assert wall_time(store, workload, context=context, trials=3) > 0
+
+
+def test_what_cannot_be_launched_says_so(context):
+    with pytest.raises(KernelError, match=r"kernel twice: .*missing required array"):
+        launch_of(Workload(twice().kernel, {}), context)
+    with pytest.raises(KernelError, match="only a Loopy kernel"):
+        launch_of(Workload("kernel void k() {}", {}), context)
+
+
+def test_an_unseen_workload_is_answered_by_the_calibrated_model(context, store):
+    model = saved_model(device_title(context))
+    found = ask_workload(store, twice(), context=context, model=model)
+    assert found.kind == "calibrated model one-load"
+    assert found.n_samples == 0
+    assert found.time_s == pytest.approx(1e-5, rel=0.1)
+    # The model's own interval, the 5 % that its measurements scatter by.
+    assert 1.05 < found.high_s / found.time_s < 1.25
+
+
+def test_with_samples_it_shifts_over_to_them(context, store):
+    model = saved_model(device_title(context))
+    launch = launch_of(twice(), context)
+    times, weights = [], []
+    for n in range(13):
+        found = ask_workload(store, twice(), context=context, model=model)
+        times.append(found.time_s)
+        if 0 < n < 10:
+            assert found.kind == "blend"
+            assert "calibrated model one-load says" in found.note
+            weights.append(float(found.note.split("weigh ")[1].split(";")[0]))
+        store.add(launch.key, 2e-5, size_bytes=launch.size_bytes)
+    assert times == sorted(times)
+    assert weights == sorted(weights)
+    assert found.kind == "history"
+    assert found.time_s == pytest.approx(2e-5)
+
+
+def test_a_model_of_another_device_is_passed_over(context, store):
+    other = saved_model("NVIDIA CUDA: Tesla V100")
+    with pytest.raises(HistoryError, match="nothing is known"):
+        ask_workload(store, twice(), context=context, model=other)
+    from memsim.machine.file import load_machine
+
+    machine = load_machine("v100")
+    found = ask_workload(store, twice(), context=context, model=other, machine=machine)
+    assert found.kind == "uncalibrated model of v100"
+    assert not found.calibrated
+    # The assumed deviation, a factor of two: 95 % is 2^1.96.
+    assert found.high_s / found.time_s == pytest.approx(2**1.959964, rel=1e-5)
+    from calib.prediction.predict import predict
+    from tracegen import trace_snapshots
+
+    traces = trace_snapshots(twice(), machine, snapshots=1)
+    assert found.time_s == pytest.approx(predict(twice(), traces, machine).timing.estimate.mean)
+
+
+def test_models_are_asked_only_where_the_history_lacks_samples(store):
+    def never(key, question):
+        raise AssertionError("asked")
+
+    key = Key(kernel="k", device="d", layout=1)
+    for _ in range(10):
+        store.add(key, 1e-3)
+    assert answer(store, key, prior=never).kind == "history"
+
+
+def test_the_first_model_that_has_an_answer():
+    given = Prior(time_s=1.0, deviation=0.1, kind="calibrated model")
+    ask = first_of(lambda *_: None, lambda *_: given, lambda *_: pytest.fail("asked"))
+    assert ask(Key(kernel="k", device="d", layout=1), Question()) is given
+    assert first_of()(Key(kernel="k", device="d", layout=1), Question()) is None
+
+
+def test_the_wall_time_feature_comes_from_the_store(context, store, monkeypatch):
+    from calib.features.values import EvaluationContext, evaluate
+
+    on = EvaluationContext(cl_context=context, history=store, timing_trials=12)
+    measured = evaluate("f_cl_wall_time", twice(), {}, context=on)
+    key = launch_of(twice(), context).key
+    assert store.get(key).seen == 12 + 3
+    assert measured > 0
+    store.prune(keys=[key])
+    for _ in range(10):
+        store.add(key, 3e-5)
+    monkeypatch.setattr("calib.timing.trials.time_kernel", None)
+    assert evaluate("f_cl_wall_time", twice(), {}, context=on) == pytest.approx(3e-5)
+    stale = dataclasses.replace(on, history_age_s=-1.0)
+    with pytest.raises(TypeError):  # it would be timed
+        evaluate("f_cl_wall_time", twice(), {}, context=stale)

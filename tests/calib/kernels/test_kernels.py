@@ -1,0 +1,210 @@
+"""Measurement kernels: tags choose what the paper says they do, and every kernel computes what it says."""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from typing import Any
+
+import loopy as lp
+import numpy as np
+import pyopencl as cl
+import pytest
+
+import calib
+from calib.kernels import ALL_GENERATORS, KernelCollection, MatchCondition
+from calib.kernels.collection import Built, Choice, Generator, MeasurementKernel, Number, TagError
+from tests.support.small_kernels import BY_NAME, REMOVED, SMALL, small
+from tracegen.devices import choice as opencl
+
+pytestmark = pytest.mark.filterwarnings("ignore::loopy.diagnostic.LoopyWarning")
+
+COLLECTION = KernelCollection(ALL_GENERATORS)
+
+
+def run(kernel: MeasurementKernel) -> dict[str, Any]:
+    context = opencl.choose()
+    unit = lp.set_options(kernel.kernel, return_dict=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        executor = unit.executor(context)
+        _, outputs = executor(cl.CommandQueue(context), out_host=True, **kernel.arguments())
+    return dict(outputs)
+
+
+def test_every_kind_of_the_paper_is_there() -> None:
+    assert set(SMALL) | set(REMOVED) == set(BY_NAME)
+    assert len(BY_NAME) >= 20
+
+
+@pytest.mark.parametrize("name", sorted(SMALL))
+def test_every_variant_computes_what_it_says(name: str) -> None:
+    kernels = small(name)
+    assert kernels
+    for kernel in kernels:
+        outputs = run(kernel)
+        if name == "empty":
+            assert outputs == {}
+            continue
+        assert kernel.check is not None
+        kernel.check(outputs)
+        (array,) = outputs.values()
+        where = tuple(extent // 2 for extent in array.shape)
+        if "lid_stride_0" in kernel.variant and kernel.variant["lid_stride_0"] == 2:
+            where = (array.shape[0] // 2 & ~1,)
+        array[where] += 1
+        with pytest.raises(AssertionError):
+            kernel.check(outputs)
+
+
+@pytest.mark.parametrize("name", sorted(SMALL))
+def test_sizes_share_one_kernel(name: str) -> None:
+    """So that counts and builds are made once: `env` alone differs."""
+    generator = BY_NAME[name]
+    sizes = [key for key, value in generator.arguments.items() if isinstance(value, Number)]
+    size = "nelements" if "nelements" in sizes else sizes[0]
+    if size in ("lsize_0", "lsize_1"):
+        pytest.skip("has no size")
+    base = {tag.partition(":")[0]: (tag.partition(":")[2].split(",")[0],) for tag in SMALL[name]}
+    doubled = {**base, size: (str(2 * int(base[size][0])),)}
+    for a, b in zip(generator.generate(base), generator.generate(doubled), strict=True):
+        assert a.kernel is b.kernel
+        assert a.env != b.env
+
+
+@pytest.mark.parametrize("generator", ALL_GENERATORS, ids=lambda g: g.name)
+def test_every_generator_says_what_it_makes(generator: Generator) -> None:
+    assert len(generator.description) > 20
+    assert generator.description.endswith((".", ")"))
+    assert all(tag.isidentifier() for tag in generator.tags)
+    assert generator.arguments
+
+
+def generator(name: str, *tags: str) -> Generator:
+    def build(*, n: int, fast: bool) -> Built:
+        return Built(kernel=name, env={"n": n}, arguments=dict)
+
+    return Generator(
+        name=name,
+        tags=frozenset(tags),
+        arguments={"n": Number((1, 2)), "fast": Choice((True, False))},
+        build=build,
+    )
+
+
+FOUR = (
+    generator("one", "matmul"),
+    generator("two", "matmul", "square"),
+    generator("three", "stencil"),
+    generator("four", "matmul", "square", "tiled"),
+)
+
+
+@pytest.mark.parametrize(
+    ("condition", "tags", "expected"),
+    [
+        (MatchCondition.IDENTICAL, ["matmul"], {"one"}),
+        (MatchCondition.IDENTICAL, ["matmul", "square"], {"two"}),
+        (MatchCondition.SUBSET, ["matmul", "square"], {"one", "two"}),
+        (MatchCondition.SUPERSET, ["matmul"], {"one", "two", "four"}),
+        (MatchCondition.SUPERSET, ["matmul", "square"], {"two", "four"}),
+        (MatchCondition.INTERSECT, ["square", "stencil"], {"two", "three", "four"}),
+    ],
+)
+def test_match_conditions(condition: MatchCondition, tags: list[str], expected: set[str]) -> None:
+    collection = KernelCollection(FOUR, generator_match_cond=condition)
+    assert {g.name for g in collection.matching(tags)[0]} == expected
+    # And by the definition, from every set of tags that the four know:
+    known = ["matmul", "square", "stencil", "tiled"]
+    holds = {
+        MatchCondition.IDENTICAL: lambda g, u: g == u,
+        MatchCondition.SUBSET: lambda g, u: g - u == set(),
+        MatchCondition.SUPERSET: lambda g, u: u - g == set(),
+        MatchCondition.INTERSECT: lambda g, u: len(g & u) > 0,
+    }[condition]
+    for count in range(1, 5):
+        for user in itertools.combinations(known, count):
+            wanted = {g.name for g in FOUR if holds(set(g.tags), set(user))}
+            if wanted:
+                assert {g.name for g in collection.matching(user)[0]} == wanted
+            else:
+                with pytest.raises(TagError, match="no generator's tags"):
+                    collection.matching(user)
+
+
+def test_superset_is_the_default() -> None:
+    assert {g.name for g in KernelCollection(FOUR).matching(["square"])[0]} == {"two", "four"}
+
+
+def test_variants_are_the_product_of_what_tags_leave() -> None:
+    collection = KernelCollection(FOUR)
+    assert len(collection.generate_kernels(["stencil"])) == 4
+    kernels = collection.generate_kernels(["stencil", "fast:true", "n:5,7,9"])
+    assert [(k.variant["n"], k.variant["fast"]) for k in kernels] == [
+        (5, True),
+        (7, True),
+        (9, True),
+    ]
+    assert len({kernel.name for kernel in kernels}) == 3
+
+
+def test_the_papers_example_gives_four_kernels_and_eight_without_prefetch() -> None:
+    tags = ["matmul_sq", "dtype:float32", "lsize_0:16", "lsize_1:16", "groups_fit:True"]
+    sizes = "n:2048,2560,3072,3584"
+    kernels = COLLECTION.generate_kernels([*tags, "prefetch:True", sizes])
+    assert [kernel.env for kernel in kernels] == [{"n": n} for n in (2048, 2560, 3072, 3584)]
+    assert len(COLLECTION.generate_kernels([*tags, sizes])) == 8
+    madd = ["flops_madd_pattern", "dtype:float32", "lsize_0:16", "lsize_1:16", "groups_fit:True"]
+    madd += ["lid_stride_0:1", "lid_stride_1:2048", "nelements:524288,786432,1048576,1310720"]
+    assert len(COLLECTION.generate_kernels([*madd, "m:1024,1152,1280,1408"])) == 16
+
+
+@pytest.mark.parametrize(
+    ("tags", "words"),
+    [
+        (["matmull_sq"], "near: matmul_sq"),
+        (["matmul_sq", "prefech:True"], "near: prefetch"),
+        (["matmul_sq", "prefetch:maybe"], "must be one of True, False, got 'maybe'"),
+        (["matmul_sq", "n:many"], "must be an integer of at least 1, got 'many'"),
+        (["matmul_sq", "n:0"], "at least 1"),
+        (["matmul_sq", "n:64", "n:128"], "given twice"),
+        (["matmul_sq", "n:"], "WORD or ARGUMENT:VALUE"),
+        (["matmul_sq", "n:100", "groups_fit:True"], "n must be a multiple of 16 here, got 100"),
+        (["matmul_sq", "n:64", "lsize_0:64", "lsize_1:64"], "at most 1024 items"),
+        (["gmem_pattern", "lid_stride_0:3"], "multiple of the other"),
+        (["finite_diff", "n:100"], "multiple of 14"),
+    ],
+)
+def test_wrong_tags_are_refused_in_words(tags: list[str], words: str) -> None:
+    with pytest.raises(TagError, match=words):
+        COLLECTION.generate_kernels(tags)
+
+
+def test_one_text_is_not_a_list_of_tags() -> None:
+    with pytest.raises(TagError, match="list of texts"):
+        COLLECTION.generate_kernels("matmul_sq")
+
+
+def test_prefetched_loads_keep_their_tags() -> None:
+    (kernel,) = COLLECTION.generate_kernels(
+        ["matmul_sq", "prefetch:True", "dtype:float32", "groups_fit:True", "n:64"]
+    )
+    for tag in ("mmPFa", "mmPFb"):
+        assert calib.count(kernel.kernel, f"f_mem_access_tag:{tag}").at(n=64) == 64**3 // 16
+
+
+def test_a_transposed_layout_is_the_other_way_round() -> None:
+    (kernel,) = COLLECTION.generate_kernels(
+        [
+            "gmem_pattern",
+            "dtype:float32",
+            "n_arrays:1",
+            "nelements:65536",
+            "lid_stride_0:256",
+            "lid_stride_1:1",
+        ]
+    )
+    outputs = run(kernel)
+    assert kernel.check is not None
+    kernel.check(outputs)
+    assert np.array_equal(outputs["out"], kernel.arguments()["in0"])

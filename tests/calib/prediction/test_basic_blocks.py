@@ -1,0 +1,227 @@
+"""Blocks of known kernels against counts by hand; folded programs against their plain lists."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse
+from hypothesis import given
+from hypothesis import strategies as st
+
+import tracegen
+from calib.prediction.basic_blocks import Block, BlockError, Program, Repeat, make_program
+from calib.prediction.basic_blocks_kernel import blocks_from_kernel
+from calib.prediction.basic_blocks_trace import blocks_from_trace, fold
+from calib.prediction.predict import Settings, program_of, turns_from_trace
+from experiments.kernels import matmul, spmv, stencil, transpose
+from experiments.kernels.matmul_volkov import volkov
+from memsim.machine.model import Machine, load_machine
+from tracegen.instrumented.host import prepare
+from tracegen.workloads.workload import Workload
+
+
+def program(workload: Workload, machine: str = "v100", **options: Any) -> Program:
+    return blocks_from_kernel(
+        prepare(workload, None).kernel, machine=load_machine(machine), **options
+    )
+
+
+def band() -> Workload:
+    """SpMV of 64 rows of 5 entries, 3 or 4 at the corners."""
+    n = 64
+    diagonals = scipy.sparse.diags_array([np.ones(n)] * 5, offsets=(-2, -1, 0, 1, 2), shape=(n, n))
+    matrix = scipy.sparse.csr_array(diagonals)
+    matrix.indptr, matrix.indices = (a.astype(np.int32) for a in (matrix.indptr, matrix.indices))
+    return spmv.spmv_of(matrix, 32)
+
+
+def listed(steps: Any) -> list[int]:
+    """The blocks of a closed program one by one."""
+    found: list[int] = []
+    for step in steps:
+        if isinstance(step, Repeat):
+            found += listed(step.steps) * round(float(step.count))
+        else:
+            found.append(step)
+    return found
+
+
+def test_naive_matmul() -> None:
+    """Two loads a turn; each turn's fma waits for them, and issues with the next turn's loads."""
+    found = program(matmul.naive(n=64))
+    assert str(found.n_blocks) == "n + 1"
+    head, turn, last = (found.blocks[k] for k in listed(found.at(n=2).steps))
+    loads = ("a[i, k]", "b[k, j]")
+    assert (head.operations, head.accesses, head.waits_for) == ({}, loads, loads)
+    assert (turn.operations, turn.accesses, turn.waits_for) == ({"fp32_fma": 1}, loads, loads)
+    assert (last.operations, last.accesses) == ({"fp32_fma": 1, "barrier": 1}, ("store c[i, j]",))
+    assert not last.waits_for
+    assert [block.barrier for block in (head, turn, last)] == [False, False, True]
+    assert [block.bytes_per_item for block in (head, turn, last)] == [8, 8, 4]
+
+
+@pytest.mark.parametrize(
+    ("machine", "operations"),
+    [
+        # Compute capability 1.3 multiplies with an operand in local memory: one load a term less.
+        ("c1060", {"fp32_fma_local": 8, "local_load": 8, "barrier": 1}),
+        ("v100", {"fp32_fma": 8, "local_load": 16, "barrier": 1}),
+    ],
+)
+def test_tiled_matmul(machine: str, operations: dict[str, float]) -> None:
+    """A tile of 8: loads, then local stores to a barrier, then 8 terms to a barrier; table 3's NBB."""
+    found = program(matmul.tiled(n=64, tile=8), machine)
+    assert str(found.n_blocks) == "3*n/8 + 1"
+    order = [found.blocks[k] for k in listed(found.at(n=16).steps)]
+    assert [block.barrier for block in order] == [True, False, True, True, False, True, True]
+    fetch, store, work = order[1:4]
+    assert len(fetch.waits_for) == 2
+    assert store.operations == {"local_store": 2, "barrier": 1}
+    assert work.operations == operations
+    assert order[-1].accesses == ("store c[i, j]",)
+
+
+def test_volkovs_matmul() -> None:
+    """A turn of ko: four loads of B, their local stores, and 16 turns that load A for 16 terms."""
+    found = program(volkov(n=64), "c1060")
+    assert str(found.n_blocks) == "19*n/16 + 1"
+    counted: Counter[str] = Counter()
+    accesses: Counter[str] = Counter()
+    for number, times in found.at(n=64).occurrences().items():
+        block = found.blocks[number]
+        for name, count in block.operations.items():
+            counted[name] += round(times * count)
+        accesses.update({name: round(times) for name in block.accesses})
+        if len(block.accesses) == 16:
+            assert set(block.accesses) == {"store c[16*bj + j2, 64*bi + 16*y + x]"}
+    assert counted == {"fp32_fma_local": 64 * 16, "local_store": 64 // 4, "barrier": 2 * 4 + 1}
+    assert accesses["a[16*ko + ki, 64*bi + 16*y + x]"] == 64
+
+
+def test_a_stencil_waits_once_or_as_often_as_registers_ask() -> None:
+    seven = program(stencil.stencil7(nx=32, ny=8, nz=4))
+    assert [len(block.waits_for) for block in seven.blocks] == [7, 0]
+    # -6 u + u + u + u + u + u + u: one product that an addition takes along, five more additions.
+    assert seven.blocks[1].operations == {"fp32_fma": 1, "fp32_add": 5, "barrier": 1}
+    star = program(stencil.star25(nx=64, ny=16, nz=4), loads_in_flight=8)
+    assert [len(block.waits_for) for block in star.blocks] == [8, 8, 8, 1, 0]
+    assert sum(block.operations.get("fp64_add", 0) for block in star.blocks) == 24
+    assert sum(block.operations.get("fp64_mul", 0) for block in star.blocks) == 1
+
+
+def test_transpose_waits_for_its_load_then_for_its_group() -> None:
+    found = program(transpose.tiled(n=64))
+    assert [len(block.waits_for) for block in found.blocks] == [1, 0, 0]
+    assert [block.barrier for block in found.blocks] == [False, True, True]
+    assert found.blocks[2].operations == {"local_load": 1, "barrier": 1}
+
+
+def test_what_an_index_loads_is_waited_for_before_what_it_indexes() -> None:
+    found = program(band())
+    row, pair, vector, again, last = found.blocks
+    assert row.waits_for == ("row_start[i]", "row_start[i + 1]")
+    assert pair.waits_for == ("values[j]", "indices[j]")
+    assert vector.waits_for == ("x[indices[j]]",)
+    assert (again.operations, again.waits_for) == ({"fp32_fma": 1}, pair.waits_for)
+    assert last.accesses == ("store y[i]",)
+
+
+def test_a_loop_that_memory_bounds_is_asked_for_by_name() -> None:
+    found = program(band())
+    with pytest.raises(BlockError, match="how often a loop runs depends on j: give it a value"):
+        found.at()
+    assert found.at(j=5).n_blocks == 2 * 5 + 2
+
+
+def test_its_turns_come_from_the_trace(context: Any) -> None:
+    """A sub-group turns as often as its longest row has entries."""
+    workload = band()
+    trace = tracegen.trace(workload, load_machine("v100"), context=context)
+    assert turns_from_trace(program(workload), trace, {}) == {"j": 5}
+    found, notes = program_of(workload, [trace], load_machine("v100"), Settings())
+    assert found.n_blocks == 12
+    assert notes == ["loop j runs 5 times, as in the trace"]
+    given, notes = program_of(workload, [trace], load_machine("v100"), Settings(trips={"j": 7}))
+    assert (given.n_blocks, notes) == (16, [])
+
+
+def steps_of(depth: int) -> st.SearchStrategy[list[Any]]:
+    """Lists of block numbers and repeats, to a depth."""
+    number = st.integers(0, 3)
+    if not depth:
+        return st.lists(number, min_size=1, max_size=4)
+    inner = steps_of(depth - 1).map(tuple)
+    repeat = st.builds(Repeat, inner, st.integers(0, 12))
+    return st.lists(st.one_of(number, repeat), min_size=1, max_size=4)
+
+
+BLOCKS = tuple(Block(operations={"fp32_fma": k + 1.0}) for k in range(4))
+
+
+@given(steps=steps_of(2))
+def test_pairs_are_those_of_the_list(steps: list[Any]) -> None:
+    found = Program(blocks=BLOCKS, steps=tuple(steps))
+    order = listed(steps)
+    expected = Counter(zip(order, [*order[1:], *order[:1]], strict=True))
+    assert found.pairs() == dict(expected)
+    assert found.n_blocks == len(order)
+    assert found.occurrences() == dict(Counter(order))
+
+
+@given(steps=steps_of(2))
+def test_folding_keeps_the_order(steps: list[Any]) -> None:
+    assert listed(make_program(list(BLOCKS), steps).steps) == listed(steps)
+
+
+@given(steps=steps_of(2))
+def test_finding_loops_in_a_list_keeps_how_often_each_block_runs(steps: list[Any]) -> None:
+    """Turns that differ in how often a loop inside them runs become one turn with the mean."""
+    order = listed(steps)
+    found = Program(blocks=BLOCKS, steps=tuple(fold(order))).occurrences()
+    assert found == pytest.approx(dict(Counter(order)))
+
+
+def test_loops_are_found_in_a_list() -> None:
+    assert fold([0, 1, 2, 1, 2, 1, 2, 3]) == [0, Repeat((1, 2), 3), 3]
+    assert fold([0, 0, 0, 1, 0, 0, 1]) == [Repeat((Repeat((0,), 2.5), 1), 2)]
+
+
+@given(steps=steps_of(2), most=st.integers(1, 5))
+def test_what_unrolling_cuts_is_what_is_missing(steps: list[Any], most: int) -> None:
+    order, cut = Program(blocks=BLOCKS, steps=tuple(steps)).unrolled(most)
+    total: Counter[int] = Counter(order)
+    for turn, missing in cut:
+        for number in turn:
+            total[number] += missing  # type: ignore[assignment]
+    assert {k: v for k, v in total.items() if v} == dict(Counter(listed(steps)))
+
+
+def test_a_negative_count_is_refused() -> None:
+    found = program(matmul.naive(n=64))
+    with pytest.raises(BlockError, match="these sizes are too small"):
+        found.at(n=0)
+
+
+@pytest.mark.parametrize(
+    "workload",
+    [
+        *(matmul.naive(n=64, tile=8), matmul.tiled(n=64, tile=16)),
+        stencil.stencil7(nx=64, ny=8, nz=4),
+    ],
+    ids=["naive", "tiled", "stencil"],
+)
+def test_a_trace_says_the_same_of_its_accesses(workload: Workload, context: Any) -> None:
+    """Each program's loads, in groups that are waited for together, are those of the kernel."""
+    machine: Machine = load_machine("v100")
+    trace = tracegen.trace(workload, machine, context=context)
+    alone = blocks_from_trace(trace)
+    known, _ = program_of(workload, [trace], machine, Settings())
+
+    def waits(found: Program) -> list[tuple[str, ...]]:
+        order = [found.blocks[k].waits_for for k in listed(found.steps)]
+        return [tuple(sorted(names)) for names in order if names]
+
+    assert waits(alone) == waits(known)

@@ -1,0 +1,265 @@
+"""memsim predict: its numbers hang together, its pictures and pages are whole, mistakes are one line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tracegen
+from calib.prediction.basic_blocks import BlockError
+from calib.prediction.predict import Settings, predict, predict_changed
+from calib.prediction.what_if import parse
+from experiments.kernels import matmul, stencil, stream
+from memsim.errors import ReplayError
+from memsim.machine.model import Translation, load_machine
+
+RunMemsim = Callable[..., Any]
+KERNELS = Path(matmul.__file__).parent
+TILED = f"{KERNELS / 'matmul.py'}:tiled"
+SMALL = ("--set", "n=64", "--trials", "4", "--jobs", "1")
+V100 = load_machine("v100")
+
+
+def predicted(workload: Any, machine: Any = V100, **settings: Any) -> Any:
+    traces = tracegen.trace_snapshots(workload, machine, snapshots=1)
+    return predict(workload, traces, machine, Settings(**{"trials": 4, **settings}))
+
+
+@pytest.fixture(scope="module")
+def document(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """One prediction of the tiled product with everything that can be written."""
+    from memsim.commands.cli import main
+
+    folder = tmp_path_factory.mktemp("predict")
+    out = {name: folder / f"p.{name}" for name in ("json", "html", "png")}
+    code = main(
+        [
+            *("predict", TILED, "-m", "v100", *SMALL),
+            *("--what-if", "blocks_per_core=1,l1=64KiB,no-barriers", "--what-if", "no-latency"),
+            *(word for name, path in out.items() for word in (f"--{name}", str(path))),
+        ]
+    )
+    assert code == 0
+    return {"folder": folder, **json.loads(out["json"].read_text())}
+
+
+def test_the_parts_make_the_whole(document: Any) -> None:
+    time = document["time_s"]
+    low, high = time["ci95"]
+    assert low < time["mean"] < high
+    assert document["nbb"] == 3 * 64 / 16 + 1
+    assert sum(block["runs"] for block in document["blocks"]) == document["nbb"] + 1  # the start
+    for floor in document["floors_s"].values():
+        assert 0 < floor <= time["mean"]
+    residency = document["residency"]
+    assert (residency["tlp"], residency["blp"], residency["nb"]) == (8, 1, 16)
+    assert {row["site"] for row in document["accesses"]} == {
+        "a[a_dim_0 + 16*i_outer, a_dim_1 + 16*k_outer]",
+        "b[b_dim_0 + 16*k_outer, b_dim_1 + 16*j_outer]",
+    }
+    for row in document["accesses"]:
+        assert row["runs"] == 4
+        assert 0 <= row["not_hidden"] <= 1
+        assert row["visible_cycles"] == pytest.approx(4 * row["latency_cycles"] * row["not_hidden"])
+
+
+def test_an_assumed_translation_that_takes_much_is_said() -> None:
+    """Pages of 256 bytes and one entry: nearly every request misses."""
+    slow = Translation(entries=1, page_bytes=256, miss_cycles=500.0)
+    workload = stream.triad(n=1 << 16)
+    key = "translation.miss_cycles"
+
+    def said(machine: Any) -> bool:
+        return any(
+            "missed translations alone take" in note for note in predicted(workload, machine).notes
+        )
+
+    assert said(V100.replace(translation=slow))
+    known = {**V100.sources, key: "measured"}
+    assert not said(V100.replace(translation=slow, sources=known))
+    assert not said(V100)
+
+
+def test_what_if_goes_the_right_way(document: Any) -> None:
+    first, second = document["what_if"]
+    assert first["changes"] == "blocks_per_core=1,l1=64KiB,no-barriers"
+    assert first["time_s"]["mean"] < document["time_s"]["mean"]  # barriers cost something
+    saved = document["time_s"]["mean"] - second["time_s"]["mean"]
+    assert saved == pytest.approx(document["saved_without_s"]["latency"])
+
+
+def test_the_page_stands_alone(document: Any) -> None:
+    page = (document["folder"] / "p.html").read_text()
+    assert "<svg" in page
+    assert "matmul_tiled on v100" in page
+    for outside in ("http://", "https://", "src="):
+        assert outside not in page.replace("http://www.w3.org", "").replace(
+            "http://purl.org", ""
+        ).replace("http://creativecommons.org", "").replace("https://matplotlib.org", "")
+    assert (document["folder"] / "p.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_name_from_a_kernel_is_no_markup() -> None:
+    import dataclasses
+
+    from calib.prediction.report import page
+
+    found = predicted(stencil.stencil7(nx=32, ny=4, nz=2))
+    assert "<script>" not in page(dataclasses.replace(found, kernel="<script>x</script>"))
+
+
+def test_the_terminal_says_what_binds(run_memsim: RunMemsim) -> None:
+    ended = run_memsim("predict", TILED, "-m", "v100", *SMALL)
+    assert ended.code == 0
+    assert ended.out.startswith("matmul_tiled on v100: ")
+    for text in (
+        "95 % over orderings",
+        "own error not in it",
+        "bound by",
+        "(TLP)",
+        "(BLP,",
+        "(NBB)",
+        "not hidden",
+    ):
+        assert text in ended.out
+    assert "registers are not known" in ended.out
+
+
+@pytest.mark.parametrize(
+    ("options", "interval"),
+    [(("--mode", "paper"), False), (("--trials", "1"), False), (("--solver", "equation"), True)],
+)
+def test_other_ways_to_predict(
+    run_memsim: RunMemsim, options: tuple[str, ...], interval: bool
+) -> None:
+    ended = run_memsim("predict", TILED, "-m", "v100", *SMALL, *options, "--json", "-")
+    assert ended.code == 0
+    found = json.loads(ended.out)
+    assert (found["time_s"]["ci95"] is not None) == interval
+    assert found["time_s"]["mean"] > 0
+
+
+def test_it_is_the_same_again_and_another_with_another_seed() -> None:
+    workload = matmul.tiled(n=64)
+    one, two, other = (predicted(workload, seed=seed) for seed in (1, 1, 2))
+    np.testing.assert_array_equal(one.timing.seconds, two.timing.seconds)
+    assert (one.timing.seconds != other.timing.seconds).any()
+
+
+def test_reuse_in_caches_is_what_the_paper_leaves_out() -> None:
+    """A naive product reads each row and column again and again: caches serve nearly all of it."""
+    workload = matmul.naive(n=256)
+    fed, printed = (predicted(workload, mode=mode).timing for mode in ("simulated", "paper"))
+    assert printed.estimate.mean > 3 * fed.estimate.mean
+
+
+@pytest.mark.parametrize(
+    ("machine", "mode", "held"),
+    [("v100", "simulated", True), ("v100", "paper", False), ("c1060", "paper", True)],
+)
+def test_who_ends_with_a_barrier(machine: str, mode: str, held: bool) -> None:
+    """Section 2.5: an implicit one on compute capability 1.x, none later."""
+    found = predicted(matmul.naive(n=32, tile=8), load_machine(machine), mode=mode, trials=1)
+    assert found.program.blocks[-1].barrier == held
+
+
+def test_a_stream_is_bound_by_dram_and_takes_its_bytes() -> None:
+    n = 1 << 22
+    found = predicted(stream.triad(n=n), registers=32)
+    assert found.timing.binds == "DRAM"
+    bandwidth = V100.dram.usable_bandwidth_bytes_per_cycle * V100.clock_hz
+    assert float(found.timing.floors_s["DRAM"].mean()) == pytest.approx(
+        3 * 4 * n / bandwidth, rel=0.05
+    )
+
+
+def test_a_change_of_registers_changes_who_is_resident() -> None:
+    workload = matmul.tiled(n=256)
+    traces = tracegen.trace_snapshots(workload, V100, snapshots=1)
+    settings = Settings(trials=2, registers=32)
+    found = predict(workload, traces, V100, settings)
+    changed = predict_changed(found, traces, settings, parse("registers=128", V100))
+    assert (found.timing.residents.groups_per_core, found.occupancy.limited_by) == (4, "items")
+    assert changed.occupancy.groups_per_core == 2
+    assert changed.occupancy.limited_by == "registers"
+
+
+def test_a_group_that_fits_nowhere_says_by_how_much() -> None:
+    with pytest.raises(ReplayError, match="81920, there are 65536, 16384 too few"):
+        predicted(matmul.tiled(n=64, tile=32), registers=80)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "culprit"),
+    [
+        ((TILED,), "--machine NAME is wanted, or --model FILE"),
+        ((TILED, "-m", "v101"), "v101"),
+        (("no-such.py:k", "-m", "v100"), "no-such.py"),
+        ((TILED, "-m", "v100", "--solver", "magic"), "--solver"),
+        ((TILED, "-m", "v100", "--trips", "k"), "LOOP=NUMBER, got 'k'"),
+        ((TILED, "-m", "v100", "--trips", "k=-1"), "must not be negative, got 'k=-1'"),
+        ((TILED, "-m", "v100", "--png", "x.jpg"), "--png must end in .png, .svg, .pdf, got x.jpg"),
+        ((TILED, "-m", "v100", "--what-if", "l9=1KiB"), "does not know 'l9=1KiB' on v100"),
+        ((TILED, "-m", "v100", *SMALL, "--what-if", "blocks_per_core=99"), "between 1 and 8"),
+        ((TILED, "-m", "c1060", *SMALL, "--set", "tile=32"), "exceeds the 512 that c1060 allows"),
+        ((TILED, "-m", "v100", "--model", "m.json"), "--model goes without --machine"),
+    ],
+)
+def test_a_mistake_is_one_line(
+    run_memsim: RunMemsim,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    arguments: tuple[str, ...],
+    culprit: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    ended = run_memsim("predict", *arguments)
+    assert ended.code == 2
+    assert ended.err.startswith("memsim: ")
+    assert ended.err.count("\n") == 1, ended.err
+    assert culprit in ended.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_machine_without_throughputs_says_which(run_memsim: RunMemsim, tmp_path: Path) -> None:
+    from importlib.resources import files
+
+    text = (files("memsim.machine") / "shipped" / "v100.toml").read_text()
+    head, _, tail = text.partition("[throughputs]")
+    kept = [line for line in tail.splitlines() if not line.startswith(("fp32_fma", "local_lanes"))]
+    kept = [line for line in kept if not line.startswith("load_store_lanes")]
+    machine = tmp_path / "poor.toml"
+    machine.write_text(head + "[throughputs]\n" + "\n".join(kept))
+    ended = run_memsim("predict", TILED, "-m", str(machine), *SMALL)
+    assert ended.code == 2
+    assert "lists no throughput of" in ended.err
+    for name in ("fp32_fma", "load_store_lanes"):
+        assert name in ended.err
+
+
+def test_a_loop_that_nothing_tells_is_asked_for() -> None:
+    """Both loops read the same entries: the trace cannot say which of them ran how often."""
+    from calib.polynomials.quasi_polynomial import QuasiPolynomial
+    from calib.prediction.basic_blocks import Block, Program, Repeat
+    from calib.prediction.predict import turns_from_trace
+
+    program = Program(
+        blocks=(Block(operations={"fp32_fma": 1.0}),),
+        steps=(Repeat((0,), QuasiPolynomial.atom("j")),),
+    )
+    trace = tracegen.trace(stencil.stencil7(nx=32, ny=4, nz=1), V100)
+    with pytest.raises(BlockError, match="say it with --trips j=N"):
+        turns_from_trace(program, trace, {})
+    assert turns_from_trace(program, trace, {"j": 3}) == {}
+
+
+def test_help_has_an_example(run_memsim: RunMemsim) -> None:
+    ended = run_memsim("predict", "--help")
+    assert ended.code == 0
+    assert "Example" in ended.out
+    assert "  memsim predict" in ended.out

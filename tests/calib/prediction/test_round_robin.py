@@ -1,0 +1,154 @@
+"""Sub-groups in turn: times by hand, and what may never happen on a core."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from calib.prediction.latency_hiding import cyclic
+from calib.prediction.round_robin import Events, events, readable, simulate
+
+CYCLES = st.integers(0, 60).map(float)
+
+
+@st.composite
+def programs(draw: st.DrawFn) -> dict[str, Any]:
+    n = draw(st.integers(1, 5))
+    n_way = draw(st.integers(1, 3))
+
+    def cycles(count: int) -> list[float]:
+        return draw(st.lists(CYCLES, min_size=count, max_size=count))
+
+    return {
+        "issue_cycles": cycles(n),
+        "latency_cycles": cycles(n),
+        "way_cycles": np.array(cycles(n * n_way)).reshape(n, n_way),
+        "barrier": draw(st.lists(st.booleans(), min_size=n, max_size=n)),
+        "tlp": draw(st.integers(1, 4)),
+        "blp": draw(st.integers(1, 3)),
+        "rounds": draw(st.integers(1, 3)),
+    }
+
+
+@given(program=programs(), cores=st.integers(1, 3))
+def test_the_compiled_run_is_the_readable_one(program: dict[str, Any], cores: int) -> None:
+    one, other = events(**program, cores=cores), readable(**program, cores=cores)
+    for name, values in vars(one).items():
+        np.testing.assert_array_equal(values, getattr(other, name), err_msg=name)
+
+
+def run(program: dict[str, Any]) -> Events:
+    return events(**program)
+
+
+def test_one_sub_group_waits_for_everything() -> None:
+    found = events([4, 6], [100, 10], [[20], [0]], [False, False], tlp=1, blp=1)
+    np.testing.assert_array_equal(found.start_cycles, [0, 4 + 100 + 20])
+    np.testing.assert_array_equal(found.ready_cycles, [124, 124 + 6 + 10])
+    assert found.end_cycles == 140
+
+
+def test_two_sub_groups_cover_each_other() -> None:
+    """10 issued, 15 waited for: the second issues meanwhile, and the core idles for 5."""
+    found = events([10, 10], [15, 0], [[0], [0]], [False, False], tlp=1, blp=2)
+    np.testing.assert_array_equal(found.subgroup, [0, 1, 0, 1])
+    np.testing.assert_array_equal(found.start_cycles, [0, 10, 25, 35])
+    assert found.end_cycles == 45
+
+
+def test_a_way_serves_one_after_the_other() -> None:
+    """Three ask at 1, 2 and 3; the first byte comes after 50, each takes 30."""
+    found = events([1], [50], [[30]], [False], tlp=3, blp=1)
+    np.testing.assert_array_equal(found.ready_cycles, [81, 111, 141])
+
+
+def test_cores_share_a_way() -> None:
+    """Two cores have twice the way of one: alone, each request is served in half the time."""
+    found = events([1], [50], [[30]], [False], tlp=1, blp=1, cores=2)
+    np.testing.assert_array_equal(found.core, [0, 1])
+    np.testing.assert_array_equal(found.start_cycles, [0, 0])
+    np.testing.assert_array_equal(found.ready_cycles, [66, 81])
+
+
+def test_a_busy_core_may_take_what_others_leave() -> None:
+    """Both ask at once for 30 each, then nothing: together they are done when the shares would be."""
+    found = events([1], [0], [[30]], [False], tlp=4, blp=2, cores=4)
+    assert found.end_cycles == 1 + 8 * 30
+
+
+def test_ways_are_apart() -> None:
+    """Two ways work side by side: what is waited for is the longer."""
+    found = events([1], [0], [[30, 50]], [False], tlp=2, blp=1)
+    np.testing.assert_array_equal(found.ready_cycles, [51, 101])
+
+
+def test_a_barrier_holds_a_group_and_nobody_else() -> None:
+    """The group of 0 and 1 goes on when both have their data, at 20 + 100; 2 and 3 likewise."""
+    found = events([10, 1], [100, 0], [[0], [0]], [True, False], tlp=2, blp=2)
+    second = found.block == 1
+    starts = dict(zip(found.subgroup[second].tolist(), found.start_cycles[second], strict=True))
+    assert starts == {0: 120, 1: 121, 2: 140, 3: 141}
+
+
+def test_issue_binds() -> None:
+    assert simulate(cyclic([10, 5], [40, 0], [0, 0]), 4, 4, rounds=4) == 16 * 15
+
+
+def test_bandwidth_binds() -> None:
+    """The way never stands idle once its first byte has come."""
+    rounds = 200
+    found = simulate(cyclic([1, 1], [70, 0], [30, 0]), 4, 4, rounds=rounds)
+    assert found == pytest.approx(16 * 30, abs=100 / rounds + 1)
+
+
+@given(program=programs())
+def test_what_holds_of_every_run(program: dict[str, Any]) -> None:
+    found = run(program)
+    issue, latency = np.array(program["issue_cycles"]), np.array(program["latency_cycles"])
+    ways = np.asarray(program["way_cycles"])
+    barrier = np.array(program["barrier"])
+    tlp, blp, rounds = (int(str(program[name])) for name in ("tlp", "blp", "rounds"))
+    n = len(issue)
+    assert len(found.block) == n * rounds * tlp * blp
+    # One block has the core at a time, for as long as it issues.
+    assert (found.start_cycles[1:] >= found.issued_cycles[:-1]).all()
+    np.testing.assert_allclose(found.issued_cycles - found.start_cycles, issue[found.block])
+    # Data come no sooner than latency and every way's own part.
+    least = latency + ways.max(axis=1)
+    assert (found.ready_cycles >= found.issued_cycles + least[found.block] - 1e-9).all()
+    for s in range(tlp * blp):
+        mine = found.subgroup == s
+        np.testing.assert_array_equal(found.block[mine], np.tile(np.arange(n), rounds))
+        assert (found.start_cycles[mine][1:] >= found.ready_cycles[mine][:-1]).all()
+    for group in range(blp):
+        members = [found.subgroup == s for s in range(group * tlp, (group + 1) * tlp)]
+        ready = np.array([found.ready_cycles[m] for m in members])
+        start = np.array([found.start_cycles[m] for m in members])
+        for step in range(n * rounds - 1):
+            if barrier[step % n]:
+                assert start[:, step + 1].min() >= ready[:, step].max()
+    # No order of things beats what the core and each way must do.
+    total = rounds * tlp * blp
+    assert found.end_cycles >= total * issue.sum() - 1e-9
+    assert found.end_cycles >= total * ways.sum(axis=0).max() - 1e-9
+
+
+@given(program=programs())
+def test_the_core_idles_only_when_nobody_can_go_on(program: dict[str, Any]) -> None:
+    program = {**program, "barrier": [False] * len(np.array(program["barrier"]))}
+    found = run(program)
+    free = np.zeros(int(str(program["tlp"])) * int(str(program["blp"])))
+    left = np.full(len(free), len(found.block) // len(free))
+    now = 0.0
+    for s, start, issued, ready in zip(
+        found.subgroup, found.start_cycles, found.issued_cycles, found.ready_cycles, strict=True
+    ):
+        if start > now:
+            assert free[left > 0].min() == start
+        assert free[s] <= start
+        free[s], now = ready, issued
+        left[s] -= 1

@@ -1,0 +1,370 @@
+"""Times of programs whose cycles are set by hand, and of small kernels through a replay."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from calib.prediction.access_costs import DRAM, AccessCosts, core_bandwidth
+from calib.prediction.basic_blocks import Block, Program, Repeat
+from calib.prediction.latency_hiding import LatencyHidingError
+from calib.prediction.throughputs import (
+    ThroughputError,
+    cycles_of,
+    issue_cycles,
+    missing,
+    takes_local_operand,
+)
+from calib.prediction.time_model import (
+    Inputs,
+    Residents,
+    blocks_of,
+    floors_cycles,
+    paper_inputs,
+    residents,
+    simulated_inputs,
+    time_of,
+    timeline,
+)
+from memsim.machine.model import Machine, load_machine
+from memsim.montecarlo.occupancy import resident_groups
+from memsim.trace.model import Launch
+
+V100 = load_machine("v100")
+
+
+def inputs(
+    issue: list[float],
+    latency: Any,
+    ways: Any,
+    *,
+    steps: tuple[Any, ...] | None = None,
+    barrier: tuple[bool, ...] = (),
+) -> Inputs:
+    """Blocks 0 (the start of a group) to n; latency (n,) or (n_trial, n), ways (n, n_way) likewise."""
+    n = len(issue)
+    latencies = np.atleast_2d(np.asarray(latency, np.float64))
+    moved = np.asarray(ways, np.float64).reshape(-1, n, np.shape(ways)[-1])
+    held = barrier or (False,) * (n - 1) + (True,)
+    return Inputs(
+        program=Program(
+            blocks=tuple(Block(barrier=b, operations={"k": float(k)}) for k, b in enumerate(held)),
+            steps=steps or tuple(range(n)),
+        ),
+        arithmetic_cycles=np.array(issue, np.float64),
+        pipe_cycles=np.zeros(n),
+        latency_cycles=latencies,
+        way_cycles=np.broadcast_to(moved, (len(latencies), *moved.shape[1:])).copy(),
+        ways=("L2", DRAM)[: moved.shape[2]],
+        barrier=np.array(held),
+    )
+
+
+def resident(tlp: int, blp: int, rounds: float = 1.0, cores: int = 80) -> Residents:
+    return Residents(
+        subgroups_per_group=tlp,
+        groups_per_core=blp,
+        n_groups=round(rounds * blp * cores),
+        n_cores=cores,
+    )
+
+
+def launch(n_groups: int, items: int) -> Launch:
+    return Launch(kernel="k", n_groups=n_groups, group_items=items, registers_per_item=32)
+
+
+@pytest.mark.parametrize(
+    ("n_groups", "items", "tlp", "blp", "rounds"),
+    [
+        (1600, 256, 8, 8, 2.5),
+        (640, 256, 8, 8, 1.0),
+        (100, 256, 8, 2, 1.0),  # 100 groups on 80 cores: two at most on one of them
+        (40, 33, 2, 1, 1.0),
+    ],
+)
+def test_residents(n_groups: int, items: int, tlp: int, blp: int, rounds: float) -> None:
+    shape = launch(n_groups, items)
+    found = residents(V100, shape, resident_groups(V100, shape))
+    assert (found.subgroups_per_group, found.groups_per_core) == (tlp, blp)
+    assert found.rounds == rounds
+
+
+@pytest.mark.parametrize("solver", ["events", "equation"])
+@pytest.mark.parametrize(
+    ("issue", "latency", "way", "cycles", "binds"),
+    [
+        # 8 sub-groups that issue 30 each: the wait of 100 is covered by the other seven.
+        ([0, 10, 20], [0, 60, 0], [0, 0, 0], 8 * 30, "issue"),
+        # A way of 40 a sub-group and next to no issue.
+        ([0, 1, 1], [0, 5, 0], [0, 20, 20], 8 * 40, "L2"),
+    ],
+)
+def test_floors_are_met_where_they_bind(
+    issue: list[float],
+    latency: list[float],
+    way: list[float],
+    cycles: float,
+    binds: str,
+    solver: Any,
+) -> None:
+    """The event simulation repeats the program: in a steady state nothing is lost at its ends."""
+    found = time_of(
+        inputs(issue, latency, [[w] for w in way], barrier=(False,) * 3),
+        resident(1, 8, rounds=3),
+        V100,
+        solver=solver,
+    )
+    assert found.estimate.mean * V100.clock_hz / 3 == pytest.approx(cycles, rel=0.03)
+    assert found.binds == binds
+
+
+def test_latency_binds() -> None:
+    """One sub-group alone: 30 issued, 500 waited for."""
+    found = time_of(
+        inputs([0, 10, 20], [0, 500, 0], [[0], [0], [0]]), resident(1, 1, rounds=2), V100
+    )
+    assert found.estimate.mean * V100.clock_hz == pytest.approx(2 * 530)
+    assert found.binds == "latency"
+    assert found.parts_s["latency"] * V100.clock_hz == pytest.approx(2 * 500)
+    np.testing.assert_allclose(found.exposed, [0, 1, 0])
+
+
+def test_barriers_bind() -> None:
+    """Two sub-groups with data after 100 and 190 cycles: a barrier makes both wait for the later.
+
+    Without it one issues while the other waits.
+    """
+    given = inputs([0, 100, 100], [0, 100, 0], [[0], [0], [0]], barrier=(False, True, True))
+    found = time_of(given, resident(2, 1, rounds=1), V100)
+    without = time_of(
+        dataclasses.replace(given, barrier=np.array([False, False, True])), resident(2, 1), V100
+    )
+    saved = found.estimate.mean - without.estimate.mean
+    assert saved > 0
+    assert found.parts_s["barriers"] == pytest.approx(saved)
+
+
+def test_the_group_start_is_named() -> None:
+    found = time_of(inputs([0, 10], [300, 0], [[0], [0]]), resident(1, 1), V100)
+    assert found.parts_s["group start"] * V100.clock_hz == pytest.approx(300)
+    assert found.binds == "group start"
+
+
+@pytest.mark.parametrize("solver", ["events", "equation"])
+@pytest.mark.parametrize("count", [40, 400])
+def test_a_loop_that_is_cut_lasts_as_long_as_the_whole(count: int, solver: Any) -> None:
+    """The event simulation runs six turns of it and adds the others; here all of them are run."""
+    given = inputs([0, 5, 7, 3], [10, 90, 40, 0], [[0], [6], [0], [0]])
+    folded = dataclasses.replace(
+        given, program=Program(blocks=given.program.blocks, steps=(0, Repeat((1, 2), count), 3))
+    )
+    whole = dataclasses.replace(
+        given, program=Program(blocks=given.program.blocks, steps=(0, *(1, 2) * count, 3))
+    )
+    times = [time_of(each, resident(2, 2), V100, solver=solver) for each in (folded, whole)]
+    assert times[0].estimate.mean == pytest.approx(times[1].estimate.mean, rel=0.02)
+    for name, floor in times[0].floors_s.items():
+        np.testing.assert_allclose(floor, times[1].floors_s[name])
+
+
+def test_a_million_blocks_are_no_more_than_their_kinds() -> None:
+    given = inputs([0, 5, 7], [10, 90, 0], [[0], [6], [0]])
+    many = dataclasses.replace(
+        given, program=Program(blocks=given.program.blocks, steps=(0, Repeat((1,), 10**6), 2))
+    )
+    blocks, pairs = blocks_of(many)
+    assert len(pairs) == 4
+    assert blocks.count.sum() == 10**6 + 2
+    found = time_of(many, resident(4, 2), V100)
+    # 8 sub-groups: 40 issued and 48 moved a turn. One waits for 5 + 90, and for 6 of its core's share of
+    # a way that four cores have together.
+    assert found.estimate.mean * V100.clock_hz == pytest.approx((5 + 90 + 6 / 4) * 10**6, rel=1e-3)
+
+
+def test_time_is_never_below_a_floor_and_never_falls_with_latency() -> None:
+    rng = np.random.default_rng(5)
+    for _ in range(20):
+        n = int(rng.integers(2, 6))
+        issue = [0.0, *rng.uniform(1, 40, n - 1)]
+        latency = np.array([0.0, *rng.uniform(0, 600, n - 1)])
+        ways = rng.uniform(0, 60, (n, 2))
+        where = resident(int(rng.integers(1, 5)), int(rng.integers(1, 5)))
+        for solver in ("events", "equation"):
+            found = time_of(inputs(issue, latency, ways), where, V100, solver=solver)  # type: ignore[arg-type]
+            for floor in found.floors_s.values():
+                assert (found.seconds >= floor * (1 - 1e-12)).all()
+        longer = time_of(inputs(issue, 2 * latency, ways), where, V100, solver="equation")
+        assert longer.seconds[0] >= found.seconds[0]
+
+
+def test_uncertain_hits_make_an_uncertain_time() -> None:
+    """Latencies of each trial are solved apart: their interval is the time's where nothing hides."""
+    rng = np.random.default_rng(8)
+    off = rng.normal(0, 30, 12)
+    waits = 400 + np.concatenate([off, -off])  # no skewness: the interval is Student's
+    latency = np.stack([np.zeros(24), waits, np.zeros(24)], axis=1)
+    found = time_of(inputs([0, 10, 20], latency, [[0], [0], [0]]), resident(1, 1), V100)
+    assert found.seconds.shape == (24,)
+    cycles = found.seconds * V100.clock_hz
+    np.testing.assert_allclose(cycles, 30 + waits)
+    assert found.estimate.high - found.estimate.mean == pytest.approx(
+        2.0687 * waits.std(ddof=1) / math.sqrt(24) / V100.clock_hz, rel=1e-3
+    )  # Student's t at 23 degrees of freedom
+    hidden = time_of(inputs([0, 10, 20], latency, [[0], [0], [0]]), resident(1, 64), V100)
+    assert np.ptp(hidden.seconds) == pytest.approx(0, abs=1e-12)
+
+
+def test_the_paper_counts_as_it_prints() -> None:
+    given = inputs([0, 10], [0, 1000], [[0], [0]], barrier=(False, False))
+    found = time_of(given, resident(4, 2), V100, mode="paper")
+    # Block 0 issues nothing and waits for nothing; the 8 waits of 1000 are covered for 70 cycles each,
+    # for those behind, in block 1, and none in front, where block 0 follows.
+    waits = sum(1000 - 10 * (8 - j) for j in range(1, 9))
+    assert found.estimate.mean * V100.clock_hz == pytest.approx(80 + waits)
+    assert (found.mode, found.solver) == ("paper", "equation")
+
+
+def test_unknown_ways_are_refused() -> None:
+    given = inputs([0, 10], [0, 1000], [[0], [0]])
+    with pytest.raises(LatencyHidingError, match="no mode 'simulated' with solver 'guess'"):
+        time_of(given, resident(1, 1), V100, solver="guess")  # type: ignore[arg-type]
+
+
+def test_the_timeline_is_of_the_mean_trial() -> None:
+    latency = np.array([[0, 100, 0], [0, 300, 0]])
+    found, order = timeline(inputs([0, 10, 20], latency, [[0], [0], [0]]), resident(1, 1), rounds=1)
+    assert order == [0, 1, 2]
+    np.testing.assert_array_equal(found.start_cycles, [0, 0, 210])
+    assert found.end_cycles == 230
+
+
+def costs(**changes: Any) -> AccessCosts:
+    """Two loads and a store; half of `x` hits L1, the rest L2; `y` goes to DRAM."""
+    fields: dict[str, Any] = {
+        "sites": ("x", "y", "store z"),
+        "loads": np.array([True, True, False]),
+        "per_subgroup": np.array([2.0, 1.0, 1.0]),
+        "lines": np.array([1.0, 2.0, 1.0]),
+        "pipe_cycles": np.array([2.0, 4.0, 1.0]),
+        "expected_cycles": np.array([[120.0, 432.0, 0.0]]),
+        "served": np.array([[[0.5, 0.0, 0.0], [1.0, 0.0, 0.0]]]),
+        "latency_cycles": np.array([[28.0, 212.0, 432.0]]),
+        "way_bytes": np.array([[[64.0, 256.0, 128.0], [0.0, 256.0, 128.0]]]),
+        "ways": ("L2", DRAM),
+        "way_bytes_per_cycle": np.array([16.0, 8.0]),
+        "missed_translations": np.zeros((1, 3)),
+    }
+    return AccessCosts(**{**fields, **changes})
+
+
+def known_program() -> Program:
+    """x and y are loaded together, then x again, then z is stored."""
+    blocks = (
+        Block(accesses=("x", "y"), waits_for=("x", "y"), bytes_per_item=16.0),
+        Block(operations={"fp64_fma": 4}, accesses=("x",), waits_for=("x",), bytes_per_item=8.0),
+        Block(operations={"fp64_add": 1}, accesses=("store z",), barrier=True, bytes_per_item=8.0),
+    )
+    return Program(blocks=blocks, steps=(0, 1, 2))
+
+
+def test_inputs_are_what_the_replay_says() -> None:
+    found = simulated_inputs(known_program(), costs(), V100)
+    # 32 lanes / 32 fp64 a cycle: one cycle an instruction; L1's pipe beside it.
+    np.testing.assert_allclose(found.issue_cycles, [0, 2 + 4, 4 + 2, 1 + 1])
+    # y never hits, so block 1 waits for DRAM; x alone is half in L1 and half in L2.
+    np.testing.assert_allclose(found.latency_cycles, [[368, 432, (28 + 212) / 2, 0]])
+    # L2: (64 + 256) / 16, 64 / 16, 128 / 16; DRAM: 256 / 8, 0, 128 / 8.
+    np.testing.assert_allclose(found.way_cycles[0], [[0, 0], [20, 32], [4, 0], [8, 16]])
+    floors = floors_cycles(found, resident(2, 3))
+    assert {name: float(value[0]) for name, value in floors.items()} == {
+        "arithmetic": 6 * 5,
+        "L1": 6 * 9,
+        "L2": 6 * 32,
+        DRAM: 6 * 48,
+    }
+
+
+def test_a_group_that_ends_in_a_store_waits_for_it_where_the_machine_does() -> None:
+    waiting = V100.replace(store_wait_cycles=364.0)
+    found = simulated_inputs(known_program(), costs(), waiting)
+    np.testing.assert_allclose(found.latency_cycles, [[368, 432, (28 + 212) / 2, 364]])
+    stored_before = Program(blocks=known_program().blocks, steps=(2, 0, 1))
+    found = simulated_inputs(stored_before, costs(), waiting)
+    np.testing.assert_allclose(found.latency_cycles, [[368, 432, (28 + 212) / 2, 0]])
+
+
+def test_the_slowest_of_several_accesses_is_waited_for() -> None:
+    """Of x (one line, half in L1) and y' (two lines, each 3 times in 4 in L1, all in L2):
+    all three lines are in L1 with 0.5 x 0.75^2."""
+    served = np.array([[[0.5, 0.75, 0.0], [1.0, 1.0, 0.0]]])
+    found = simulated_inputs(known_program(), costs(served=served), V100)
+    inside = 0.5 * 0.75**2
+    assert found.latency_cycles[0, 1] == pytest.approx(28 * inside + 212 * (1 - inside))
+    alone = simulated_inputs(known_program(), costs(served=served), V100, latency="expected")
+    assert alone.latency_cycles[0, 1] == 432  # the larger X of the two, as the replay told it
+
+
+def test_accesses_that_were_left_out_cost_as_much_less() -> None:
+    """The program says x twice; the trace met it once a sub-group: half of everything it moves."""
+    rarer = costs(per_subgroup=np.array([1.0, 1.0, 1.0]))
+    found = simulated_inputs(known_program(), rarer, V100)
+    np.testing.assert_allclose(found.way_cycles[0, :, 0], [0, (32 + 256) / 16, 32 / 16, 8])
+    np.testing.assert_allclose(found.pipe_cycles, [0, 1 + 4, 1, 1])
+
+
+def test_the_papers_inputs_ignore_hits() -> None:
+    found = paper_inputs(known_program(), V100)
+    latency = V100.dram.latency_cycles + V100.dram.row_conflict_cycles
+    np.testing.assert_allclose(found.latency_cycles, [[0, latency, latency, latency]])
+    share = V100.dram.bandwidth_bytes_per_cycle / 80
+    np.testing.assert_allclose(found.way_cycles[0, :, 0], np.array([0, 16, 8, 8]) * 32 / share)
+
+
+def test_bandwidth_of_a_core() -> None:
+    assert core_bandwidth(V100, "L2") == pytest.approx(1666.667 / 80)
+    assert core_bandwidth(V100, DRAM) == pytest.approx(572.464 / 80)
+
+
+@pytest.mark.parametrize(
+    ("machine", "operation", "cycles"),
+    [
+        # Table 2 of the paper, cycles a warp.
+        *(("c1060", "fp32_fma", 4), ("c1060", "fp32_mul", 4), ("c1060", "fp32_add", 4)),
+        *(("c1060", "fp32_fma_local", 6), ("c1060", "fp32_mul_local", 6)),
+        *(("c1060", "fp32_add_local", 6), ("c1060", "global_load", 4), ("c1060", "local_load", 4)),
+        *(("c1060", "barrier", 4), ("v100", "fp32_fma", 0.5), ("v100", "fp64_add", 1)),
+        # No local operand on the V100: a load of 32 lanes and the instruction itself.
+        ("v100", "fp32_fma_local", 1 + 0.5),
+        ("v100", "int64_add", 2 * 0.5),
+    ],
+)
+def test_throughputs(machine: str, operation: str, cycles: float) -> None:
+    assert cycles_of(load_machine(machine), operation) == pytest.approx(cycles)
+
+
+def test_who_takes_an_operand_from_local_memory() -> None:
+    assert takes_local_operand(load_machine("c1060"), "fp32_fma")
+    assert not takes_local_operand(V100, "fp32_fma")
+
+
+def without_throughputs(*names: str) -> Machine:
+    left = {name: value for name, value in V100.throughputs.items() if name not in names}
+    return V100.replace(throughputs=left)
+
+
+def test_all_that_is_missing_is_named_at_once() -> None:
+    poor = without_throughputs("fp64_fma", "fp32_special")
+    operations = {"fp64_add": 3.0, "fp64_div": 1.0, "fp32_add": 1.0}
+    assert missing(poor, operations) == ["fp32_special", "fp64_fma"]
+    with pytest.raises(
+        ThroughputError,
+        match=r"machine v100 lists no throughput of fp32_special, fp64_fma: add it to the",
+    ):
+        issue_cycles(poor, operations)
+    with pytest.raises(ThroughputError, match="no throughput of fp64_fma"):
+        simulated_inputs(known_program(), costs(), poor)
+    assert issue_cycles(V100, {"fp64_add": 3.0, "fp32_add": 2.0}) == 3 + 1

@@ -1,0 +1,113 @@
+"""What an access costs: L1's pipe by hand, bytes on each way against what was asked."""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+
+from calib.prediction.access_costs import DRAM, AccessCosts, access_costs, way_names
+from calib.prediction.basic_blocks import Block, Program, Repeat
+from calib.prediction.time_model import TRANSLATION, floors_cycles, residents, simulated_inputs
+from memsim.errors import SnapshotWarning
+from memsim.machine.model import Machine, load_machine
+from memsim.montecarlo.occupancy import resident_groups
+from memsim.montecarlo.one_launch import replay
+from memsim.trace.model import Trace
+from tests.support.traces import make_trace
+
+V100 = load_machine("v100")
+WORD = 0xF
+"""The first four bytes of a granule."""
+
+
+def costs(trace: Trace, machine: Machine = V100, **options: Any) -> AccessCosts:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SnapshotWarning)
+        found = replay(trace, machine, trials=2, warmup_waves=0, **options)
+    return access_costs(trace, found, machine)
+
+
+@pytest.mark.parametrize(
+    ("granules", "masks", "lines", "cycles"),
+    [
+        # A row of 32 floats: one line, 32 banks once, 32 lanes a cycle.
+        (range(4), None, 1, 1),
+        # A row of 32 doubles: two lines, each bank twice.
+        (range(8), None, 2, 2),
+        # One word each of 32 lines: all in the first bank; look-ups alone would take 32 / 4.
+        (range(0, 128, 4), [WORD] * 32, 32, 32),
+        # One word each of 8 lines, two in each quarter of the banks.
+        ([4 * k + k % 4 for k in range(8)], [WORD] * 8, 8, 2),
+    ],
+)
+def test_cycles_of_l1s_pipe(granules: Any, masks: Any, lines: int, cycles: float) -> None:
+    access = (0, list(granules), True, masks) if masks else (0, list(granules), True)
+    found = costs(make_trace([[[access]]] * 160))
+    assert found.lines[0] == lines
+    assert found.pipe_cycles[0] == cycles
+    assert found.per_subgroup[0] == 1
+
+
+def test_every_byte_of_a_stream_moves_once_on_each_way() -> None:
+    """Each group loads a line and stores another of its own: 128 bytes down, 128 bytes up."""
+    n = 4096
+    far = 4 * n
+    groups = [
+        [[(0, range(4 * g, 4 * g + 4)), (1, range(far + 4 * g, far + 4 * g + 4))]] for g in range(n)
+    ]
+    found = costs(make_trace(groups, ("load", "store")))
+    assert found.ways == way_names(V100) == ("L2", "L2 stores", DRAM)
+    assert list(found.loads) == [True, False]
+    np.testing.assert_allclose(found.way_bytes[:, 0], [[128, 0]] * 2)
+    np.testing.assert_allclose(found.way_bytes[:, 1], [[0, 128]] * 2)
+    np.testing.assert_allclose(found.way_bytes[:, 2, 0], 128)
+    # The L2 of 6 MB holds all 0.5 MB that were stored when the launch of 1 MB ends.
+    np.testing.assert_allclose(found.way_bytes[:, 2, 1], 0)
+
+
+def test_what_a_short_snapshot_leaves_in_the_last_level_is_written_in_the_end() -> None:
+    """The same groups out of a launch a hundred times as long, of which the L2 holds 6 of 100 MiB."""
+    n = 4096
+    far = 4 * n
+    groups = [
+        [[(0, range(4 * g, 4 * g + 4)), (1, range(far + 4 * g, far + 4 * g + 4))]] for g in range(n)
+    ]
+    trace = make_trace(groups, ("load", "store"))
+    trace = trace.replace(launch=dataclasses.replace(trace.launch, n_groups=100 * n), whole=False)
+    kept = 6 * 2**20 / (100 * n * 256)
+    np.testing.assert_allclose(costs(trace).way_bytes[:, 2, 1], 128 * (1 - kept))
+
+
+def test_hits_and_what_serves_them() -> None:
+    """Every sub-group loads one line again and again: L1 serves all but the first load of a core."""
+    again = [[[(0, range(4))] * 64]] * 160
+    found = costs(make_trace(again))
+    assert (found.served[:, 0, 0] > 0.9).all()
+    assert found.expected_cycles[:, 0].max() < 80
+    np.testing.assert_array_less(found.way_bytes[:, 0, 0], 0.05 * 128)
+    assert found.slowest_cycles([]).tolist() == [0, 0]
+
+
+def test_missed_translations_keep_a_way_busy() -> None:
+    """Every load touches a page that the buffer has lost: 23.5 cycles each, of each core."""
+    page = (1 << 21) // 32
+    groups = [[[(0, [page * (p + 40 * g)]) for p in range(40)]] for g in range(160)]
+    trace = make_trace(groups)
+    found = costs(trace)
+    assert V100.translation is not None
+    assert found.translation_cycles == V100.translation.miss_cycles
+    np.testing.assert_array_equal(found.missed_translations, np.ones((2, 1)))
+    block = Block(accesses=("site0",), waits_for=("site0",))
+    program = Program(blocks=(block,), steps=(Repeat((0,), 40),))
+    fed = simulated_inputs(program, found, V100)
+    assert fed.ways == (*way_names(V100), TRANSLATION)
+    np.testing.assert_allclose(fed.way_cycles[:, 1, -1], 23.5)
+    floors = floors_cycles(fed, residents(V100, trace.launch, resident_groups(V100, trace.launch)))
+    np.testing.assert_allclose(floors[TRANSLATION], 2 * 40 * 23.5)
+    plain = V100.replace(translation=None)
+    without = simulated_inputs(program, costs(trace, plain), plain)
+    assert without.ways == way_names(V100)

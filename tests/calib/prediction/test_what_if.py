@@ -1,0 +1,91 @@
+"""What-if changes: what each makes of a machine and of a program, and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from calib.prediction.basic_blocks import Block, Program, Repeat
+from calib.prediction.what_if import WhatIfError, parse, without_barriers
+from memsim.machine.model import load_machine
+
+V100 = load_machine("v100")
+KIB = 1024
+
+
+def test_several_changes_at_once() -> None:
+    found = parse("blocks_per_core=4, l1=64KiB,no-barriers", V100)
+    assert (found.groups_per_core, found.barriers, found.latency) == (4, False, True)
+    assert found.machine.levels[0].size_bytes == 64 * KIB
+    assert found.machine.levels[1:] == V100.levels[1:]
+    assert found.needs_replay
+
+
+def test_what_leaves_the_replay_as_it_was() -> None:
+    for text in ("no-barriers", "no-latency", "dram=2x", "fp64_fma=0.5x", "l2=3x"):
+        assert not parse(text, V100).needs_replay
+
+
+def test_bandwidths_and_throughputs() -> None:
+    found = parse("dram=2x,l2=1.5x,fp64_fma=0.5x", V100).machine
+    assert found.dram.bandwidth_bytes_per_cycle == 2 * V100.dram.bandwidth_bytes_per_cycle
+    assert (
+        found.dram.usable_bandwidth_bytes_per_cycle
+        == 2 * V100.dram.usable_bandwidth_bytes_per_cycle
+    )
+    before = V100.levels[1].bandwidth_bytes_per_cycle
+    assert found.levels[1].bandwidth_bytes_per_cycle == pytest.approx(1.5 * before)
+    assert found.throughputs["fp64_fma"] == 16
+    assert found.throughputs["fp32_fma"] == V100.throughputs["fp32_fma"]
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [("l2=12MiB", 12 * KIB * KIB), ("L2=768KiB", 768 * KIB), ("l1=65536B", 65536)]
+)
+def test_sizes(text: str, size: int) -> None:
+    found = parse(text, V100).machine
+    assert size in [level.size_bytes for level in found.levels]
+
+
+def test_registers_and_no_latency() -> None:
+    found = parse("registers=40,no-latency", V100)
+    assert (found.registers, found.latency, found.needs_replay) == (40, False, True)
+    assert found.machine is V100
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("l3=64KiB", "does not know 'l3=64KiB' on v100; it takes blocks_per_core=4"),
+        ("", "does not know ''"),
+        ("no-barrier", "does not know 'no-barrier'"),
+        ("l1=64", "does not know 'l1=64'"),
+        ("fp128_fma=2x", "does not know 'fp128_fma=2x'"),
+        ("dram=0x", "does not know 'dram=0x'"),
+        ("blocks_per_core=0", "blocks_per_core=0: a positive whole number is wanted, got '0'"),
+        ("blocks_per_core", "a positive whole number is wanted, got ''"),
+        ("registers=-3", "a positive whole number is wanted, got '-3'"),
+        ("l1=100B", "--what-if l1=100B: "),
+    ],
+)
+def test_what_is_refused(text: str, message: str) -> None:
+    with pytest.raises(WhatIfError) as error:
+        parse(text, V100)
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_a_program_without_barriers_still_ends_as_a_group() -> None:
+    barrier = {"barrier": 1.0}
+    program = Program(
+        blocks=(
+            Block(waits_for=("x",), accesses=("x",)),
+            Block(operations={"local_store": 2.0, **barrier}, barrier=True),
+            Block(operations={"fp32_fma": 8.0, **barrier}, barrier=True),
+        ),
+        steps=(Repeat((0, 1), 4), 2),
+    )
+    found = without_barriers(program)
+    assert found.steps == program.steps
+    assert [block.barrier for block in found.blocks] == [False, False, True]
+    assert found.blocks[0] == program.blocks[0]
+    assert found.blocks[1].operations == {"local_store": 2.0}

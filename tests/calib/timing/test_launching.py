@@ -1,0 +1,107 @@
+"""Kernels built beside: when it is done, how often, and what becomes of one that does not build."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import loopy as lp
+import numpy as np
+import pytest
+
+from calib.timing import launching
+from calib.timing.launching import built_beside, prepared
+from calib.timing.trials import time_kernel
+from memsim.errors import KernelError
+
+pytestmark = pytest.mark.filterwarnings("ignore::loopy.diagnostic.LoopyWarning")
+
+
+def doubled(name: str, **options: Any) -> Any:
+    kernel = lp.make_kernel(
+        "{[i]: 0 <= i < 64}",
+        "b[i] = 2 * a[i]",
+        [
+            lp.GlobalArg("a", np.float32, shape=(64,)),
+            lp.GlobalArg("b", np.float32, shape=(64,), is_input=False),
+        ],
+        name=name,
+        lang_version=(2018, 2),
+    )
+    kernel = lp.tag_inames(kernel, {"i": "l.0"})
+    return lp.set_options(kernel, **options) if options else kernel
+
+
+def test_nothing_builds_when_the_block_is_left(
+    context: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two kernels in three measurements: two builds, in a thread, over before a kernel is timed."""
+    import threading
+
+    threads = []
+    build = launching._built
+
+    def noted(*given: Any) -> Any:
+        threads.append(threading.current_thread())
+        return build(*given)
+
+    monkeypatch.setattr(launching, "_built", noted)
+    one, other = doubled("built_once"), doubled("built_too")
+    with built_beside([one, other, one], context):
+        pass
+    for kernel in (one, other):
+        program = prepared(kernel, context).program
+        assert program is not None
+        assert program.done()
+    assert len(threads) == 2
+    assert threading.main_thread() not in threads
+    timed = time_kernel(one, {"a": np.ones(64, np.float32)}, trials=2, context=context)
+    assert timed.clock == "event"
+    assert len(threads) == 2
+
+
+def test_what_does_not_build_is_told_when_it_is_run(context: Any) -> None:
+    wrong = doubled("unbuildable", build_options=["-Dfloat=nonsense"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with built_beside([wrong], context):
+            pass
+    with pytest.raises(KernelError, match="unbuildable cannot be run"):
+        time_kernel(wrong, {"a": np.ones(64, np.float32)}, context=context)
+
+
+def test_types_that_only_a_run_tells(context: Any) -> None:
+    kernel = lp.make_kernel(
+        "{[i]: 0 <= i < 64}",
+        "b[i] = 2 * a[i]",
+        [lp.GlobalArg("a", shape=(64,)), lp.GlobalArg("b", shape=(64,), is_input=False)],
+        name="untyped",
+        lang_version=(2018, 2),
+    )
+    kernel = lp.tag_inames(kernel, {"i": "l.0"})
+    with built_beside([kernel], context):
+        pass
+    for dtype in (np.float32, np.float64):
+        given = {"a": np.ones(64, dtype)}
+        assert time_kernel(kernel, given, trials=2, context=context).clock == "event"
+
+
+def test_a_launch_that_the_host_repeats_is_not_one(context: Any) -> None:
+    """The last event would be one launch of eight."""
+    kernel = lp.make_kernel(
+        "{[t, i]: 0 <= t < 8 and 0 <= i < 64}",
+        """
+        for t
+            ... gbarrier {id=before}
+            a[i] = a[i] + t {id=add, dep=before}
+            ... gbarrier {id=wait, dep=add}
+        end
+        """,
+        [lp.GlobalArg("a", np.float32, shape=(64,))],
+        name="repeated",
+        lang_version=(2018, 2),
+        seq_dependencies=True,
+    )
+    kernel = lp.tag_inames(kernel, {"i": "l.0"})
+    timed = time_kernel(kernel, {"a": np.zeros(64, np.float32)}, trials=2, context=context)
+    assert timed.clock == "host"

@@ -1,0 +1,174 @@
+"""Timings: what counts as an outlier, what a statistic is, and that a device's clock tells more work."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from calib.kernels import ALL_GENERATORS, KernelCollection
+from calib.timing import trials as timing
+from calib.timing.trials import Timing, time_kernel
+from memsim.errors import MemsimError, OpenCLError
+
+pytestmark = pytest.mark.filterwarnings("ignore::loopy.diagnostic.LoopyWarning")
+
+
+def trials(*seconds: float) -> Timing:
+    return Timing(seconds=np.array(seconds), clock="host", device="none")
+
+
+def test_an_outlier_is_named_and_stays() -> None:
+    timed = trials(1.0, 1.01, 0.99, 1.02, 0.98, 10.0, 1.0)
+    assert timed.outliers == (5,)
+    assert len(timed.seconds) == 7
+    assert "trial 5: 10 s" in str(timed)
+    assert timed.value("mean") == pytest.approx(1.0)
+    assert timed.value("median") == 1.0
+    assert timed.value("minimum") == 0.98
+
+
+def test_both_sides_of_the_outliers_bound() -> None:
+    spread = [1.0 + 0.01 * k for k in range(-5, 6)]  # median 1, median deviation 0.03
+    bound = 5 * 1.4826 * 0.03
+    assert trials(*spread, 1 - bound * 0.99, 1 + bound * 0.99).outliers == ()
+    assert trials(*spread, 1 - bound * 1.5, 1 + bound * 1.5).outliers == (11, 12)
+
+
+def test_trials_that_agree_to_a_thousandth_have_no_outliers() -> None:
+    assert trials(1.0, 1.0, 1.0, 1.004).outliers == ()
+    assert trials(1.0, 1.0, 1.0, 1.006).outliers == (3,)
+
+
+def test_the_medians_interval_holds_it_as_often_as_it_says() -> None:
+    rng = np.random.default_rng(0)
+    inside, rounds, n = 0, 400, 60
+    for _ in range(rounds):
+        seconds = np.sort(1 + rng.exponential(0.1, n))
+        low = int(np.floor(n / 2 - 0.98 * np.sqrt(n)))
+        high = int(np.ceil(n / 2 + 0.98 * np.sqrt(n)))
+        timed = trials(*seconds)
+        assert timed.half_width_s == pytest.approx((seconds[high] - seconds[low]) / 2)
+        inside += seconds[low] <= 1 + 0.1 * np.log(2) <= seconds[high]
+    # The ranks are whole numbers, so the interval is 95 % or a little more.
+    assert inside / rounds > 0.95 - 5 * np.sqrt(0.95 * 0.05 / rounds)
+    assert inside / rounds < 0.995
+
+
+@pytest.mark.parametrize("seconds", [(1.0, 0.0), (1.0, -1.0), (float("nan"),), ()])
+def test_impossible_times_are_refused(seconds: tuple[float, ...]) -> None:
+    with pytest.raises(MemsimError, match="a timing must be positive"):
+        trials(*seconds)
+
+
+def kernels(*tags: str) -> list:
+    return KernelCollection(ALL_GENERATORS).generate_kernels(tags)
+
+
+def test_eight_times_the_work_takes_longer() -> None:
+    """On a busy machine, too: the least of ever more trials comes down to the undisturbed time."""
+    pair = kernels("flops_madd_pattern", "dtype:float32", "nelements:8192", "m:32,256")
+    least = [np.inf, np.inf]
+    for _ in range(30):
+        for k, kernel in enumerate(pair):
+            timed = time_kernel(kernel.kernel, kernel.arguments(), trials=5)
+            least[k] = min(least[k], timed.value("minimum"))
+        if 4 < least[1] / least[0] < 16:  # 8 but for overheads
+            return
+    pytest.fail(f"8 times the work took {least[1] / least[0]:.1f} times as long")
+
+
+def test_a_kernel_of_one_launch_is_timed_by_the_device() -> None:
+    (kernel,) = kernels("axpy", "dtype:float32", "n:65536", "groups_fit:True")
+    timed = time_kernel(kernel.kernel, kernel.arguments(), trials=5, warmup=1)
+    assert timed.clock == "event"
+    assert len(timed.seconds) == 5
+    assert timed.device
+
+
+def test_an_early_end_keeps_five_trials() -> None:
+    (kernel,) = kernels("axpy", "dtype:float32", "n:65536", "groups_fit:True")
+    timed = time_kernel(kernel.kernel, kernel.arguments(), trials=60, longest_s=1e-9)
+    assert len(timed.seconds) == 5
+
+
+def test_a_trial_is_as_many_launches_as_take_so_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of made-up times, 3 ms and every fourth launch 30 ms: seven fill 20 ms, and their median is 3 ms."""
+    given = iter(np.where(np.arange(1, 10_000) % 4, 0.003, 0.030).tolist())
+    asked = []
+
+    def launched(self: object, count: int) -> list[float]:
+        asked.append(count)
+        return [next(given) for _ in range(count)]
+
+    monkeypatch.setattr(timing._Run, "_launched", launched)
+    (kernel,) = kernels("axpy", "dtype:float32", "n:65536", "groups_fit:True")
+    timed = time_kernel(kernel.kernel, kernel.arguments(), trials=10, trial_s=0.02)
+    assert asked == [1, 1] + [7] * 10
+    assert timed.launches == 7
+    assert set(timed.seconds) == {0.003}
+    assert timed.timed_s == pytest.approx(70 * 0.003 + 18 * 0.027)  # launches 3 to 72
+
+
+def test_the_commands_trials_are_the_librarys() -> None:
+    """Its default stands there once more, for help must load nothing."""
+    from calib.commands.calibrate import calibrate
+
+    (option,) = (each for each in calibrate.params if each.name == "trial_s")
+    assert option.default == timing.TRIAL_S
+    assert f"up to {timing.MOST_LAUNCHES}," in option.help
+
+
+def test_a_trial_of_short_launches_is_no_more_than_so_many() -> None:
+    (kernel,) = kernels("empty_kernel", "n_groups:1")
+    timed = time_kernel(kernel.kernel, kernel.arguments(), trials=2, trial_s=10.0)
+    assert timed.launches == timing.MOST_LAUNCHES
+    assert len(timed.seconds) == 2
+    assert timed.timed_s >= timing.MOST_LAUNCHES * timed.seconds.min() / 2
+
+
+def test_a_kernel_of_two_launches_is_timed_by_the_host() -> None:
+    import loopy as lp
+
+    unit = lp.make_kernel(
+        "{[i, j]: 0 <= i, j < 4096}",
+        """
+        a[i] = b[i] + 1 {id=first}
+        ... gbarrier {id=wait, dep=first}
+        c[j] = 2 * a[4095 - j] {dep=wait}
+        """,
+        [
+            lp.GlobalArg("a, c", np.float32, shape=(4096,), is_input=False),
+            lp.GlobalArg("b", np.float32, shape=(4096,)),
+        ],
+        name="two_launches",
+        lang_version=(2018, 2),
+    )
+    unit = lp.split_iname(unit, "i", 64, outer_tag="g.0", inner_tag="l.0")
+    unit = lp.split_iname(unit, "j", 64, outer_tag="g.0", inner_tag="l.0")
+    timed = time_kernel(unit, {"b": np.ones(4096, np.float32)}, trials=3)
+    assert timed.clock == "host"
+
+
+def test_the_feature_of_a_device_leads_back_to_it() -> None:
+    name = timing.feature_name()
+    assert name.startswith("f_cl_wall_time_")
+    chosen = timing.find_context()
+    assert timing.feature_context(name).devices == chosen.devices
+
+
+def test_a_device_that_is_not_there_is_refused() -> None:
+    with pytest.raises(OpenCLError, match="no OpenCL device is named nosuch:thing"):
+        timing.find_context("nosuch:thing")
+    with pytest.raises(MemsimError, match="f_cl_wall_time_"):
+        timing.feature_context("f_op_float32_add")
+
+
+def test_trials_must_be_some() -> None:
+    with pytest.raises(MemsimError, match="at least 1"):
+        time_kernel(None, {}, trials=0)
+
+
+@pytest.mark.parametrize("trial_s", [-1.0, float("nan"), float("inf")])
+def test_a_trial_takes_a_finite_time(trial_s: float) -> None:
+    with pytest.raises(MemsimError, match="trial_s must be finite and not negative"):
+        time_kernel(None, {}, trial_s=trial_s)

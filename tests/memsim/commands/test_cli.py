@@ -1,0 +1,321 @@
+"""The command line's promises: help is instant and complete, errors are one line with exit code 2."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import signal
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from memsim.commands import cli
+from memsim.errors import KernelError, MemsimError
+
+RunMemsim = Callable[..., Any]
+"""The fixture of conftest.py: arguments -> an object with code, out and err."""
+
+COMMANDS = ("compare", "doctor", "machines", "profile", "replay", "trace")
+HEAVY = ("loopy", "pyopencl", "islpy", "numba", "numpy", "scipy", "xarray", "matplotlib", "rich")
+
+
+def one_line(text: str) -> str:
+    assert text.endswith("\n")
+    assert text.count("\n") == 1, text
+    return text.rstrip("\n")
+
+
+def test_help_lists_every_command_with_its_line(run_memsim: RunMemsim) -> None:
+    ended = run_memsim("--help")
+    assert ended.code == 0
+    for name in COMMANDS:
+        line = next(line for line in ended.out.splitlines() if line.startswith(f"  {name} "))
+        assert len(line.split()) > 3
+        assert "cannot be loaded" not in line
+
+
+def test_without_a_command_there_is_help(run_memsim: RunMemsim) -> None:
+    ended = run_memsim()
+    assert ended.code == 0
+    assert ended.out == run_memsim("--help").out
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_help_shows_an_example(run_memsim: RunMemsim, command: str) -> None:
+    ended = run_memsim(command, "--help")
+    assert ended.code == 0
+    assert f"  memsim {command}" in ended.out
+    assert "Example" in ended.out
+
+
+def test_help_imports_nothing_heavy() -> None:
+    program = (
+        "import sys; from memsim.commands.cli import main; main(['--help']);"
+        f"print([name for name in {HEAVY!r} if name in sys.modules], file=sys.stderr)"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert ended.stderr.strip() == "[]"
+
+
+def test_version_is_the_distributions(run_memsim: RunMemsim) -> None:
+    ended = run_memsim("--version")
+    assert ended.code == 0
+    assert ended.out == f"memsim {importlib.metadata.version('memsim')}\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "culprit"),
+    [
+        (("--nonsense",), "--nonsense"),
+        (("nonsense",), "nonsense"),
+        (("profile",), "KERNEL"),
+        (("profile", "k.py:k"), "--machine"),
+        (("profile", "k.py:k", "-m", "v100", "--trials", "0"), "--trials"),
+        (("profile", "k.py:k", "-m", "v100", "--trials", "many"), "--trials"),
+        (("profile", "k.py:k", "-m", "v100", "--groups", "0"), "--groups"),
+        (("profile", "k.py:k", "-m", "v100", "--jobs", "0"), "--jobs"),
+        (("profile", "k.py:k", "-m", "v100", "--ci", "nan"), "--ci"),
+        (("profile", "k.py:k", "-m", "v100", "--ci", "0"), "--ci"),
+        (("profile", "k.py:k", "-m", "v100", "--ci", "1"), "--ci"),
+        (("profile", "k.py:k", "-m", "v100", "--sampler", "best"), "--sampler"),
+        (("profile", "k.py:k", "-m", "v100", "--set", "n"), "NAME=VALUE"),
+        (("profile", "k.py:k", "-m", "v100", "--set", "=4"), "NAME=VALUE"),
+        (("profile", "k.py:k", "-m", "v100", "--set", "n=1", "--set", "n=2"), "'n' is set twice"),
+        (("profile", "k.py:k", "-m", "v100", "--backend", "dask"), "--scheduler"),
+        (("profile", "k.py:k", "-m", "v100", "--scheduler", "tcp://h:1"), "--backend dask"),
+        (("trace", "k.py:k", "-m", "v100"), "--output"),
+        (("trace", "k.py:k", "-m", "no-such-machine", "-o", "k.trace"), "no-such-machine"),
+        (("profile", "no-such-file.py:k", "-m", "v100"), "no-such-file.py"),
+    ],
+)
+def test_a_users_mistake_is_one_line_and_exit_code_2(
+    run_memsim: RunMemsim,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    arguments: tuple[str, ...],
+    culprit: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    ended = run_memsim(*arguments)
+    assert ended.code == 2
+    line = one_line(ended.err)
+    assert line.startswith("memsim: ")
+    assert culprit in line
+    assert ended.out == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_usage_error_points_to_the_help_of_its_command(run_memsim: RunMemsim) -> None:
+    assert one_line(run_memsim("trace", "--nonsense").err).endswith("see 'memsim trace --help'")
+
+
+@pytest.mark.parametrize("option", ["--html", "--json", "--save", "--trace-out"])
+@pytest.mark.parametrize(
+    ("place", "rule"),
+    [("missing/out", "there is no folder"), (".", "must be a file"), ("kept", "read-only")],
+)
+def test_outputs_are_checked_before_the_work(
+    run_memsim: RunMemsim, tmp_path: Path, option: str, place: str, rule: str
+) -> None:
+    kept = tmp_path / "kept"
+    kept.write_text("mine")
+    kept.chmod(0o444)
+    if place == "kept" and os.access(kept, os.W_OK):
+        pytest.skip("this user may write read-only files")
+    # The kernel does not exist either: only a check made first can name the output.
+    ended = run_memsim("profile", "none.py:k", "-m", "v100", option, str(tmp_path / place))
+    assert ended.code == 2
+    assert option in one_line(ended.err)
+    assert rule in ended.err
+    assert kept.read_text() == "mine"
+    assert list(tmp_path.iterdir()) == [kept]
+
+
+def test_two_outputs_must_not_share_a_file(run_memsim: RunMemsim, tmp_path: Path) -> None:
+    out = str(tmp_path / "out")
+    ended = run_memsim("profile", "none.py:k", "-m", "v100", "--html", out, "--json", out)
+    assert ended.code == 2
+    assert "--html" in one_line(ended.err)
+    assert "--json" in ended.err
+
+
+def test_only_json_goes_to_standard_output(run_memsim: RunMemsim) -> None:
+    ended = run_memsim("profile", "none.py:k", "-m", "v100", "--html", "-")
+    assert ended.code == 2
+    assert "--html must be a file" in one_line(ended.err)
+
+
+class FakeEntry:
+    """An entry point of somebody else's distribution."""
+
+    dist = None
+    module = "elsewhere"
+
+    def __init__(self, name: str, load: Callable[[], Any]) -> None:
+        self.name = name
+        self.load = load
+
+
+@pytest.fixture
+def add_command(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Callable[[], Any]], None]:
+    def add(name: str, load: Callable[[], Any]) -> None:
+        entries = {**cli._entry_points(), name: FakeEntry(name, load)}
+        monkeypatch.setattr(cli, "_entry_points", lambda: entries)
+
+    return add
+
+
+def command_that(action: Callable[[], Any]) -> Callable[[], click.Command]:
+    return lambda: click.Command("theirs", callback=action)
+
+
+def raises(error: BaseException) -> Callable[[], Any]:
+    def action() -> Any:
+        raise error
+
+    return action
+
+
+@pytest.mark.parametrize(
+    ("load", "why"),
+    [
+        (raises(ImportError("no module named 'gone'")), "ImportError: no module named 'gone'"),
+        (raises(RuntimeError("two\nlines")), "RuntimeError: two lines"),
+        (lambda: 42, "not a click command but a int"),
+    ],
+)
+def test_a_broken_command_of_a_third_party_breaks_only_itself(
+    run_memsim: RunMemsim, add_command: Callable[..., None], load: Callable[[], Any], why: str
+) -> None:
+    add_command("theirs", load)
+    shown = run_memsim("--help")
+    assert shown.code == 0
+    assert "theirs" in shown.out
+    assert "doctor" in shown.out
+    ended = run_memsim("theirs", "--with", "arguments")
+    assert ended.code == 2
+    assert why in one_line(ended.err)
+
+
+def test_commands_of_third_parties_are_found(
+    run_memsim: RunMemsim, add_command: Callable[..., None]
+) -> None:
+    add_command("theirs", command_that(lambda: click.echo("done")))
+    assert run_memsim("theirs").out == "done\n"
+
+
+def test_nobody_takes_over_a_name_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    ours = next(e for e in importlib.metadata.entry_points(group=cli.GROUP) if e.name == "doctor")
+    theirs = importlib.metadata.EntryPoint("doctor", "elsewhere:doctor", cli.GROUP)
+    monkeypatch.setattr(
+        cli.importlib.metadata, "entry_points", lambda group: [theirs, ours, theirs]
+    )
+    assert cli._entry_points.__wrapped__() == {"doctor": ours}
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "line"),
+    [
+        (MemsimError("n must be positive, got 0"), 2, "memsim: n must be positive, got 0"),
+        (OSError(28, "No space left on device", "out"), 2, "memsim: out: No space left on device"),
+        (KeyboardInterrupt(), 130, "memsim: interrupted"),
+    ],
+)
+def test_exit_codes(
+    run_memsim: RunMemsim,
+    add_command: Callable[..., None],
+    error: BaseException,
+    code: int,
+    line: str,
+) -> None:
+    add_command("theirs", command_that(raises(error)))
+    ended = run_memsim("theirs")
+    assert ended.code == code
+    assert one_line(ended.err) == line
+
+
+def test_a_build_log_follows_its_line(
+    run_memsim: RunMemsim, add_command: Callable[..., None]
+) -> None:
+    error = KernelError("kernel k does not build\n<source>:3:1: error: expected ';'")
+    error.add_note("log of PoCL")
+    add_command("theirs", command_that(raises(error)))
+    assert run_memsim("theirs").err.splitlines() == [
+        "memsim: kernel k does not build",
+        "<source>:3:1: error: expected ';'",
+        "log of PoCL",
+    ]
+
+
+def test_a_bug_of_ours_is_not_hidden(
+    run_memsim: RunMemsim, add_command: Callable[..., None]
+) -> None:
+    add_command("theirs", command_that(raises(ZeroDivisionError("ours"))))
+    with pytest.raises(ZeroDivisionError, match="ours"):
+        run_memsim("theirs")
+
+
+def test_the_debug_variable_shows_where_an_error_arose(
+    run_memsim: RunMemsim, add_command: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(cli.DEBUG_VARIABLE, "1")
+    add_command("theirs", command_that(raises(MemsimError("bad"))))
+    with pytest.raises(MemsimError, match="bad"):
+        run_memsim("theirs")
+
+
+def test_a_warning_is_one_line(run_memsim: RunMemsim, add_command: Callable[..., None]) -> None:
+    def warn() -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("default")
+            warnings.warn("the snapshot\nis small", UserWarning, stacklevel=1)
+
+    add_command("theirs", command_that(warn))
+    ended = run_memsim("theirs")
+    assert ended.code == 0
+    assert one_line(ended.err) == "memsim: warning: the snapshot is small"
+
+
+def test_a_reader_that_leaves_early_is_no_error() -> None:
+    program = (
+        "import sys, click; from memsim import cli;"
+        "cli._entry_points = lambda: {};"
+        "cli.memsim.callback = lambda: [click.echo('x' * 1000) for _ in range(1000)];"
+        "sys.exit(cli.main([]))"
+    )
+    child = subprocess.Popen(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert child.stdout is not None
+    assert child.stderr is not None
+    child.stdout.read(10)
+    child.stdout.close()
+    errors = child.stderr.read()
+    child.stderr.close()
+    assert child.wait() == cli.EXIT_BROKEN_PIPE
+    assert errors == b""
+
+
+def test_ctrl_c_ends_with_one_line_and_130() -> None:
+    program = (
+        "import sys, time, click; from memsim import cli;"
+        "cli.memsim.callback = lambda: (click.echo('ready'), time.sleep(60));"
+        "sys.exit(cli.main([]))"
+    )
+    child = subprocess.Popen(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert child.stdout is not None
+    assert child.stdout.readline() == b"ready\n"
+    child.send_signal(signal.SIGINT)
+    _, errors = child.communicate(timeout=30)
+    assert child.returncode == cli.EXIT_INTERRUPTED
+    assert errors == b"memsim: interrupted\n"

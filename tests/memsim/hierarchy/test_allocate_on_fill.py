@@ -1,0 +1,67 @@
+"""Lines that take their slot when their data come, against counts by hand."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from memsim.errors import MachineError
+from memsim.hierarchy.cache import ACCESSES, HITS, PENDING
+from memsim.machine.model import Level
+from tests.memsim.hierarchy.test_closed_forms import replayed
+from tests.support.small_machines import level, machine
+from tests.support.traces import make_trace
+
+A, B, C, D = range(4)
+
+
+def counted(bursts: list[list[int]], first: Level) -> tuple[int, int, int]:
+    """(hits, pending, misses) of one sub-group that loads a list of lines a turn."""
+    accesses = [(0, [line], k == 0) for burst in bursts for k, line in enumerate(burst)]
+    counts = replayed(make_trace([[accesses]]), machine(first)).counts[0, 0]
+    missed = counts[ACCESSES] - counts[HITS] - counts[PENDING]
+    return int(counts[HITS]), int(counts[PENDING]), int(missed)
+
+
+@pytest.mark.parametrize(
+    ("bursts", "on_miss", "on_fill"),
+    [
+        # Two lines. Within a turn nothing comes: a third line displaces the first only on a miss.
+        ([[A, B, C, A]], (0, 0, 4), (0, 1, 3)),
+        # A and B are there by the second turn, and stay for as long as C and D are under way.
+        ([[A, B], [C, A, D, A]], (0, 1, 5), (2, 0, 4)),
+        # In the third they are gone: D came last, C before it.
+        ([[A, B], [C, D], [C, D, A]], (2, 0, 5), (2, 0, 5)),
+        # The same line asked for twice is fetched once.
+        ([[A, A], [A]], (1, 1, 1), (1, 1, 1)),
+    ],
+)
+def test_by_hand(
+    bursts: list[list[int]], on_miss: tuple[int, int, int], on_fill: tuple[int, int, int]
+) -> None:
+    first = level(ways=2)
+    assert counted(bursts, first) == on_miss
+    assert counted(bursts, dataclasses.replace(first, allocate="on_fill")) == on_fill
+
+
+@pytest.mark.parametrize("replacement", ["lru", "fifo", "random", "plru"])
+def test_no_more_is_under_way_than_there_are_mshrs(replacement: str) -> None:
+    """With one, each miss waits for the one before it, whose line then has its slot."""
+    first = level(ways=4, allocate="on_fill", pending_requests=1, replacement=replacement)
+    assert counted([[A, B, C, D, A, B, C]], first) == (3, 0, 4)
+    many = dataclasses.replace(first, pending_requests=4)
+    assert counted([[A, B, C, D, A, B, C]], many) == (0, 3, 4)
+
+
+def test_lines_come_in_the_order_in_which_they_were_asked_for() -> None:
+    """Of three lines asked for in one turn the last two stay."""
+    first = level(ways=2, allocate="on_fill")
+    assert counted([[A, B, C], [C, B]], first) == (2, 0, 3)
+    assert counted([[A, B, C], [A]], first) == (0, 0, 4)
+
+
+def test_stores_are_not_kept_there() -> None:
+    for changes in ({"write_policy": "write_back"}, {"write_allocate": "no_fetch"}):
+        with pytest.raises(MachineError, match="allocate must be on_miss where stores are kept"):
+            machine(level(allocate="on_fill", **changes))

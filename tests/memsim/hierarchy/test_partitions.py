@@ -1,0 +1,142 @@
+"""A cache in two partitions: what is near, what is far, and what memory is read for."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+import memsim
+from memsim.errors import MachineError
+from memsim.hierarchy.cache import ACCESSES, FAR, HITS, PENDING, READ_GRANULES, WRITE_GRANULES
+from memsim.latency import level_latencies_cycles
+from memsim.machine.file import machine_from_toml
+from memsim.machine.model import Machine
+from memsim.machine.to_toml import machine_to_toml
+from tests.memsim.hierarchy.test_closed_forms import loads, replayed
+from tests.support.small_machines import level, machine
+from tests.support.traces import make_trace
+
+LINES = 8
+"""Of each partition: one fully associative slice."""
+
+
+def halved(cores: int = 2, **fields: Any) -> Machine:
+    """An L1 that no load meets, and an L2 of two partitions: even lines belong to the first."""
+    first = level("L1", caches_loads=False)
+    plain: dict[str, Any] = {
+        "ways": -1,
+        "sets": LINES,
+        "slices": 2,
+        "n_partitions": 2,
+        "cores_per_instance": cores,
+        "write_policy": "write_back",
+        "write_allocate": "lazy_fetch_on_read",
+    }
+    return machine(first, level("L2", **{**plain, **fields}), cores=cores)
+
+
+ROUNDS = 5
+
+
+@pytest.mark.parametrize(
+    ("n", "near", "far"),
+    [
+        (LINES, LINES, 0),  # its own partition holds all, as copies the half that belongs elsewhere
+        (LINES + 2, 0, LINES // 2 + 1),  # LRU loses all of it; the far half is still at home
+        (2 * LINES, 0, LINES),
+        (2 * LINES + 2, 0, 0),  # the home has no room for its half either
+    ],
+)
+def test_one_core_sweeps(n: int, near: int, far: int) -> None:
+    """As an A100's chase: near up to 20 MB, far to 40, memory beyond; the near half is lost before."""
+    counts = replayed(loads(list(range(n)) * ROUNDS), halved(2)).counts[1, 0]
+    hits = (near + far) * (ROUNDS - 1)
+    assert counts[ACCESSES] == n * ROUNDS
+    assert counts[HITS] + counts[PENDING] == hits
+    assert counts[FAR] == far * (ROUNDS - 1)
+    assert counts[READ_GRANULES] == n * ROUNDS - hits
+
+
+def test_memory_is_read_once_for_both_sides() -> None:
+    """Each of two cores loads every line in every round: one miss a line, all else is served."""
+    sweep = [(0, [g]) for g in list(range(LINES)) * ROUNDS]
+    for trial in range(8):
+        result = replayed(make_trace([[sweep], [sweep]]), halved(2), trial)
+        counts = result.counts[1, 0]
+        assert counts[ACCESSES] == 2 * LINES * ROUNDS
+        assert counts[HITS] + counts[PENDING] == 2 * LINES * ROUNDS - LINES
+        assert result.dram_read_bytes == 32 * LINES
+        # Far is the first meeting of a core with a line of the other side, unless it came first.
+        assert 0 <= counts[FAR] <= LINES
+    separate = halved(2, n_partitions=1, slices=1, cores_per_instance=1)
+    assert replayed(make_trace([[sweep], [sweep]]), separate).dram_read_bytes == 2 * 32 * LINES
+
+
+def test_a_store_drops_the_copies() -> None:
+    """Core 0 copies line 1, which belongs to the other side, stores to it, and has to go there again."""
+    accesses = [(0, [1]), (0, [1]), (1, [1]), (0, [1]), (0, [1])]
+    result = replayed(make_trace([[accesses]], ("load", "store")), halved(2))
+    load, store = result.counts[1]
+    assert list(load[[ACCESSES, HITS, FAR, READ_GRANULES]]) == [4, 3, 1, 1]
+    assert list(store[[ACCESSES, HITS, WRITE_GRANULES]]) == [1, 1, 0]
+
+
+def test_one_side_is_as_no_partitions() -> None:
+    """Lines that all belong to the core's own side are served as by a cache of that side's size."""
+    rng = np.random.default_rng(5)
+    even = (2 * rng.integers(0, 2 * LINES, size=400)).tolist()
+    plain = halved(1, n_partitions=1, slices=1, cores_per_instance=1)
+    one, other = (replayed(loads(even), on).counts[1, 0] for on in (halved(2), plain))
+    assert list(one) == list(other)
+    assert one[FAR] == 0
+
+
+def test_a_far_hit_takes_longer() -> None:
+    """Eight cores load one line: the other side's copy comes from the home, or from memory where that
+    side asks first; all other hits are near."""
+    on = halved(8, latency_cycles=200.0, far_latency_cycles=400.0)
+    trace = make_trace([[[(0, [0])] * 3] for _ in range(8)])
+    replay = memsim.replay(trace, on, trials=16, seed=1)
+    far = replay.dataset["far_hits"].sel(level="L2").values[:, 0]
+    hits = (replay.dataset["hits"] + replay.dataset["pending"]).sel(level="L2").values[:, 0]
+    assert set(far) == {0, 1}
+    assert (hits == 23).all()
+    latency = replay.latency_cycles().values[:, 0]
+    tm = replay.dataset["dram_mean_cycles"].values
+    assert latency == pytest.approx(((23 - far) * 200 + far * 400 + tm) / 24)
+    assert list(level_latencies_cycles(replay.dataset)) == [1.0, 200.0]
+    without = memsim.replay(trace, halved(8, n_partitions=1), trials=2, seed=1)
+    assert "far_hits" not in without.dataset
+
+
+@pytest.mark.parametrize(
+    ("position", "changes", "message"),
+    [
+        (1, {"n_slices": 3, "size_bytes": 3 * 32 * LINES}, "n_slices must be a multiple of n_part"),
+        (1, {"cores_per_instance": 1}, "cores_per_instance must be a multiple of n_partitions (2)"),
+        (0, {"n_partitions": 2}, "n_partitions must be 1 but for the second level, got 2"),
+        (1, {"n_partitions": 0}, "n_partitions must be positive, got 0"),
+        (
+            1,
+            {"allocate": "on_fill", "write_policy": "write_through", "write_allocate": "none"},
+            "allocate must be on_miss where n_partitions is more",
+        ),
+    ],
+)
+def test_rules(position: int, changes: dict[str, Any], message: str) -> None:
+    on = halved(2)
+    levels = list(on.levels)
+    levels[position] = dataclasses.replace(levels[position], **changes)
+    with pytest.raises(MachineError, match=re.escape(message)):
+        on.replace(levels=tuple(levels))
+
+
+def test_a_machine_file_says_it() -> None:
+    on = halved(2, far_latency_cycles=400.0)
+    assert machine_from_toml(machine_to_toml(on)) == on.replace(
+        sources=machine_from_toml(machine_to_toml(on)).sources
+    )

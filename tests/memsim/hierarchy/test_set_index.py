@@ -1,0 +1,126 @@
+"""Index functions: they spread lines as arithmetic over GF(2) says, and lose none."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from memsim.hierarchy.set_index import FUNCTIONS, set_and_slice
+
+BINS = [1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 24, 32, 40, 48, 64, 80, 96, 128, 192, 256, 1024]
+FAR = 0x7FFF_1234_5678  # of an address space of 47 bits
+
+
+def remainder(value: int, polynomial: int) -> int:
+    """value mod polynomial, both over GF(2), by long division."""
+    degree = polynomial.bit_length() - 1
+    while value.bit_length() > degree:
+        value ^= polynomial << (value.bit_length() - 1 - degree)
+    return value
+
+
+ANY_NUMBER = sorted(set(FUNCTIONS) - {"fermi", "scatter"})
+"""Functions of any number of bins that lose none."""
+
+
+@pytest.mark.parametrize(
+    ("name", "n_bins"),
+    [*itertools.product(ANY_NUMBER, BINS), ("fermi", 32), ("fermi", 64)],
+)
+def test_consecutive_lines_never_collide(name: str, n_bins: int) -> None:
+    """Every aligned block of n_bins lines falls into all bins, far up in the address space too."""
+    for block in (0, 1, 2, 3, 17, 1000, FAR // n_bins):
+        lines = np.arange(block * n_bins, (block + 1) * n_bins, dtype=np.int64)
+        assert sorted(FUNCTIONS[name](lines, n_bins)) == list(range(n_bins))
+
+
+@pytest.mark.parametrize("n_bins", BINS)
+def test_modulo(n_bins: int) -> None:
+    lines = np.array([0, 1, n_bins - 1, n_bins, 12345, FAR], np.int64)
+    assert list(FUNCTIONS["modulo"](lines, n_bins)) == [line % n_bins for line in lines.tolist()]
+
+
+def test_xor_by_hand() -> None:
+    lines = np.array([0b1101_0110_1011, 0b1111_0000], np.int64)
+    assert list(FUNCTIONS["xor"](lines, 16)) == [0b1101 ^ 0b0110 ^ 0b1011, 0b1111]
+    # Of 3 bins: line 7 is in block 2, place 1; the block's number, folded to two bits, is added.
+    assert list(FUNCTIONS["xor"](np.array([7], np.int64), 3)) == [(1 + 2) % 3]
+
+
+def test_xor_next_by_hand() -> None:
+    """Of 16 sets only the next four bits count; of 3, the block's number is added."""
+    lines = np.array([0b1101_0110_1011, 0b1111_0000, 0b1_0000_0101], np.int64)
+    assert list(FUNCTIONS["xor_next"](lines, 16)) == [0b0110 ^ 0b1011, 0b1111, 0b0101]
+    assert list(FUNCTIONS["xor_next"](np.array([7], np.int64), 3)) == [(1 + 2) % 3]
+
+
+def test_scattered_lines_fill_sets_as_poisson_says() -> None:
+    """Of 4096 sets of 16 with 16 lines each in the mean, the share of lines that find no room."""
+    n_sets, ways = 4096, 16
+    lines = np.arange(n_sets * ways, dtype=np.int64) + (FAR >> 7 >> 16 << 16)
+    at = FUNCTIONS["scatter"](lines, n_sets)
+    assert at.min() >= 0
+    assert at.max() < n_sets
+    load = np.bincount(at, minlength=n_sets)
+    lost = np.where(load > ways, load, 0) / ways  # LRU loses the whole set in a sweep
+    exact = 1 - sum(math.exp(-ways) * ways**k / math.factorial(k) for k in range(ways))
+    assert abs(lost.mean() - exact) < 5 * lost.std() / math.sqrt(n_sets)
+    assert abs(load.var() - ways) < 5 * ways * math.sqrt(2 / n_sets)
+    assert (np.bincount(FUNCTIONS["xor"](lines, n_sets)) == ways).all()
+
+
+def test_fermi_by_hand() -> None:
+    """Bits of the byte address, as the paper numbers them: line bits begin at 7."""
+    for n_sets, address, expected in (
+        *((32, 0b1_0110 << 7, 0b1_0110), (32, 1 << 12, 0), (64, 1 << 12, 32)),
+        *((32, 1 << 13, 1), (32, 1 << 14, 2), (32, 1 << 15, 4), (32, 1 << 16, 0)),
+        *((32, 1 << 17, 8), (32, 1 << 18, 0), (64, 1 << 19, 16), (64, 1 << 20, 0)),
+        (64, 1 << 19 | 1 << 17 | 1 << 13 | 1 << 12 | 0b1_1001 << 7, 32),
+    ):
+        assert list(FUNCTIONS["fermi"](np.array([address >> 7], np.int64), n_sets)) == [expected]
+
+
+@pytest.mark.parametrize("bits", range(1, 17))
+def test_ipoly_is_a_remainder_of_an_irreducible_polynomial(bits: int) -> None:
+    index = FUNCTIONS["ipoly"]
+    # x**bits leaves the polynomial without its leading term.
+    polynomial = 1 << bits | int(index(np.array([1 << bits], np.int64), 1 << bits)[0])
+    for divisor in range(2, 1 << (bits // 2 + 1)):
+        assert remainder(polynomial, divisor) or divisor == polynomial
+    lines = np.random.default_rng(bits).integers(0, 1 << 47, size=200)
+    found = index(lines, 1 << bits)
+    assert list(found) == [remainder(line, polynomial) for line in lines.tolist()]
+
+
+@pytest.mark.parametrize("n_bins", [16, 32, 64])
+def test_a_power_of_two_stride_collides_under_modulo_and_not_under_ipoly(n_bins: int) -> None:
+    for stride in (1, 2, n_bins, 4 * n_bins, 1 << 20):
+        lines = np.arange(n_bins, dtype=np.int64) * stride
+        assert len(set(FUNCTIONS["ipoly"](lines, n_bins))) == n_bins
+    assert len(set(FUNCTIONS["modulo"](np.arange(n_bins) * n_bins, n_bins))) == 1
+
+
+@pytest.mark.parametrize("set_index", ANY_NUMBER)
+@pytest.mark.parametrize("slice_index", ANY_NUMBER)
+@pytest.mark.parametrize(("n_sets", "n_slices"), [(1, 1), (4, 1), (1, 6), (8, 6), (5, 3), (16, 80)])
+def test_sets_of_slices(set_index: str, slice_index: str, n_sets: int, n_slices: int) -> None:
+    """A block of n_sets x n_slices lines falls into every set of every slice."""
+    n = n_sets * n_slices
+    for block in (0, 7):
+        lines = np.arange(block * n, (block + 1) * n, dtype=np.int64)
+        found = set_and_slice(
+            lines, n_sets=n_sets, n_slices=n_slices, set_index=set_index, slice_index=slice_index
+        )
+        assert found.dtype == np.int32
+        assert sorted(found) == list(range(n))
+
+
+def test_slice_and_set_by_hand() -> None:
+    """Line 29 of 6 slices of 4 sets: slice 29 % 6 = 5, line 4 of the slice: its set 0."""
+    at = set_and_slice(
+        np.array([29], np.int64), n_sets=4, n_slices=6, set_index="modulo", slice_index="modulo"
+    )
+    assert list(at) == [5 * 4 + 0]

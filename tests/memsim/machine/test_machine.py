@@ -1,0 +1,461 @@
+"""Machine files: those that come with the package, and what is said about broken ones."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import click.testing
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memsim.commands.machines import machines as machines_command
+from memsim.errors import MachineError
+from memsim.machine.file import keys, machine_from_json, machine_from_toml, machine_to_json
+from memsim.machine.model import load_machine, machine_names
+from memsim.machine.table import unit_of, value_of
+from memsim.machine.toml_lines import index_lines
+
+SHIPPED = [
+    *("a100", "c1060", "c2050", "cpu-pocl", "h100", "h200", "k40c", "mi210", "mi250x", "mi300x"),
+    *("r9_fury", "titan_v", "titan_x", "v100", "v100-accelsim"),
+]
+FOLDER = Path(__file__).parents[3] / "memsim" / "machine" / "shipped"
+V100 = (FOLDER / "v100.toml").read_text()
+
+
+def test_names() -> None:
+    assert machine_names() == SHIPPED
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_shipped_machines(name: str) -> None:
+    machine = load_machine(name)
+    assert machine.name == name
+    assert machine_from_json(machine_to_json(machine)) == machine
+    assert set(machine.sources) == set(keys(machine))
+    latencies = [level.latency_cycles for level in machine.levels]
+    latencies.append(machine.dram.latency_cycles)
+    assert latencies == sorted(latencies)
+    for level in machine.levels:
+        covered = level.n_sets * level.n_ways * level.n_slices * level.line_bytes
+        assert covered == level.size_bytes
+        for carveout in level.local_carveouts_bytes:
+            level.resized(level.storage_bytes - carveout)
+    residency = machine.residency
+    assert residency.max_items == residency.max_subgroups * machine.subgroup_size
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_every_number_carries_its_unit(name: str) -> None:
+    """A number without a unit is a count, and says so: bytes, cycles and hertz stand in names."""
+    machine = load_machine(name)
+    for key in keys(machine):
+        value = value_of(machine, key)
+        if isinstance(value, float):
+            assert unit_of(key), key
+
+
+def test_geometry_by_hand() -> None:
+    c2050 = load_machine("c2050")
+    l1, l2 = c2050.levels
+    assert (l1.n_sets, l1.n_ways) == (2, 64)  # 16 KiB / 128 B / 64
+    assert (l2.n_sets, l2.n_ways, l2.n_slices) == (64, 64, 6)  # 768 KiB / 32 B / 64 / 6
+    assert l1.latency_cycles == pytest.approx(90e-9 * c2050.clock_hz, rel=0.01)
+    assert l2.latency_cycles == pytest.approx(250e-9 * c2050.clock_hz, rel=0.01)
+    assert load_machine("c1060").levels == ()
+    assert [level.name for level in load_machine("mi300x").levels] == ["L1", "L2", "L3"]
+    assert not load_machine("k40c").levels[0].caches_loads
+    assert not load_machine("titan_x").levels[0].caches_loads
+
+
+def test_fully_associative_and_resized() -> None:
+    level = load_machine("v100-accelsim").levels[0]
+    assert (level.n_sets, level.n_ways) == (4, 256)
+    half = level.resized(65536)
+    assert (half.n_sets, half.n_ways) == (4, 128)
+    full = dataclasses.replace(level, ways=-1, storage_bytes=0, local_carveouts_bytes=())
+    assert (full.n_sets, full.n_ways) == (1, 1024)
+    assert full.resized(65536).n_ways == 512
+    with pytest.raises(MachineError, match="multiple of one way, 512 bytes, got 65537"):
+        level.resized(65537)
+    with pytest.raises(MachineError, match="got 0"):
+        level.resized(0)
+    level = load_machine("v100").levels[0]
+    half = level.resized(65536)
+    assert (half.n_sets, half.n_ways) == (128, 4)
+    with pytest.raises(MachineError, match="one set of each slice, 512 bytes, got 65537"):
+        level.resized(65537)
+
+
+def line_of(text: str, pattern: str, after: str = "") -> int:
+    """1-based line of the first match of a pattern that begins a line, from `after` on."""
+    start = text.index(after)
+    found = re.compile(f"^{pattern}", re.MULTILINE).search(text, start)
+    assert found
+    return 1 + text.count("\n", 0, found.start())
+
+
+def replaced(key: str, value: str, after: str = "") -> str:
+    """The V100's text with the value of a key, the first from `after` on, replaced."""
+    start = V100.index(after)
+    pattern = rf"^{key} = \{{ value = .*?, source"
+    changed, n = re.subn(
+        pattern, f"{key} = {{ value = {value}, source", V100[start:], count=1, flags=re.MULTILINE
+    )
+    assert n == 1
+    return V100[:start] + changed
+
+
+L1, L2 = 'name = "L1"', 'name = "L2"'
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "after", "message"),
+    [
+        ("n_cores", "0", "", "n_cores must be positive, got 0"),
+        ("n_cores", "80.5", "", "n_cores must be an integer, got 80.5"),
+        ("n_cores", "true", "", "n_cores must be an integer, got True"),
+        ("n_cores", "99999999999999999999", "", "n_cores must be at most"),
+        ("clock_hz", "nan", "", "clock_hz must be finite, got nan"),
+        ("clock_hz", "inf", "", "clock_hz must be finite, got inf"),
+        ("clock_hz", "-1.0", "", "clock_hz must be positive, got -1.0"),
+        ("clock_hz", '"fast"', "", "clock_hz must be a number, got 'fast'"),
+        ("clock_hz", "1" + "0" * 400, "", "clock_hz must be at most 1099511627776"),
+        ("clock_hz", "0x" + "F" * 9000, "", "clock_hz must be at most 1099511627776, got a huge"),
+        ("subgroup_size", "24", "", "subgroup_size must be one of 8, 16, 32, 64, got 24"),
+        ("coalesce_lanes", "24", "", "coalesce_lanes must be a multiple of 8 that divides"),
+        ("line_bytes", "96", L1, "line_bytes must be a power of two, got 96 (level 'L1')"),
+        ("line_bytes", "512", L1, "line_bytes must be at most 256, got 512 (level 'L1')"),
+        ("line_bytes", "[128]", L1, "line_bytes must be an integer, got [128] (level 'L1')"),
+        ("sector_bytes", "256", L1, "sector_bytes must be at most line_bytes (128), got 256"),
+        ("sector_bytes", "48", L2, "sector_bytes must be a power of two, got 48 (level 'L2')"),
+        ("sector_bytes", "16", L2, "sector_bytes must be at least 32, the granule of a trace"),
+        ("fill_bytes", "48", L2, "fill_bytes must be a multiple of sector_bytes (32), got 48"),
+        ("fill_bytes", "96", L2, "fill_bytes must divide line_bytes (128), got 96"),
+        ("fill_bytes", "256", L2, "fill_bytes must be at most line_bytes (128), got 256"),
+        (
+            "size_bytes",
+            "6291457",
+            L2,
+            "size_bytes must be a multiple of line_bytes x ways x n_slices (131072), got 6291457",
+        ),
+        ("size_bytes", "65536", L1, "size_bytes must be what the smallest carve-out leaves"),
+        ("ways", "0", L2, "ways must be positive, got 0 (level 'L2')"),
+        ("ways", "-2", L2, "ways must be positive, got -2 (level 'L2')"),
+        ("cores_per_instance", "81", L2, "cores_per_instance must be at most n_cores (80), got 81"),
+        (
+            "replacement",
+            '"mru"',
+            L2,
+            "replacement must be one of lru, fifo, plru, random, got 'mru'",
+        ),
+        (
+            "set_index",
+            "3",
+            L2,
+            "set_index must be one of modulo, xor, xor_next, ipoly, fermi, scatter, got 3",
+        ),
+        (
+            "set_index",
+            '"fermi"',
+            L1,
+            "set_index must have 32 or 64 sets of 128-byte lines in one slice",
+        ),
+        (
+            "slice_index",
+            '"fermi"',
+            L2,
+            "slice_index must be one of modulo, xor, xor_next, ipoly, scatter, got",
+        ),
+        ("latency_cycles", "0", L2, "latency_cycles must be positive, got 0.0"),
+        ("storage_bytes", "0", L1, "local_carveouts_bytes must be given with storage_bytes"),
+        ("storage_bytes", "-1", L1, "storage_bytes must not be negative, got -1"),
+        ("local_carveouts_bytes", "[0, 16384, 8192]", L1, "local_carveouts_bytes must ascend"),
+        ("local_carveouts_bytes", "[0, 8193]", L1, "must leave a multiple of one set of"),
+        ("local_carveouts_bytes", "[0, 131072]", L1, "must leave a multiple of one set"),
+        ("local_carveouts_bytes", "[0, 1.5]", L1, "must be an integer, got 1.5"),
+        ("local_carveouts_bytes", "8192", L1, "must be a list of integers, got 8192"),
+        ("n_channels", "0", "[dram]", "n_channels must be positive, got 0 (dram)"),
+        ("row_miss_cycles", "-0.5", "[dram]", "row_miss_cycles must not be negative, got -0.5"),
+        ("registers", "1.5", "[residency]", "registers must be an integer, got 1.5 (residency)"),
+        ("fp32_fma", "-1", "[throughputs]", "fp32_fma must be positive, got -1.0 (throughputs)"),
+    ],
+)
+def test_broken_values(key: str, value: str, after: str, message: str) -> None:
+    text = replaced(key, value, after)
+    with pytest.raises(MachineError, match=re.escape(message)) as caught:
+        machine_from_toml(text, "my.toml")
+    assert "\n" not in str(caught.value)
+    culprit = "ways" if "plru" in value else message.split()[0]
+    if key == "storage_bytes" and value == "0":
+        culprit = "local_carveouts_bytes"
+    expected = line_of(text, key if culprit not in text else culprit, after)
+    if culprit in ("must",):
+        expected = line_of(text, key, after)
+    assert str(caught.value).startswith(f"my.toml:{expected}: ")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message", "line"),
+    [
+        ("n_cores =", "n_coers =", "unknown key 'n_coers'; did you mean 'n_cores'?", "n_coers"),
+        ("clock_hz =", "clock =", "unknown key 'clock'; a key carries its unit: clock_hz", "clock"),
+        (
+            "size_bytes =",
+            "size =",
+            "unknown key 'size'; a key carries its unit: size_bytes (level 'L1')",
+            "size",
+        ),
+        ("[dram]\n", '[dram]\n"a\\nb" = 1\n', r"unknown key 'a\nb' (dram)", r"\[dram"),
+        ("[dram]\n", "[dram]\nzzz = 1\n", "unknown key 'zzz' (dram)", "zzz"),
+        ('name = "L1"\n', 'name = "L1"\n"a.b" = 1\n', "unknown key 'a.b'", r"\[\[levels"),
+        ("[dram]", "[darm]", "unknown key 'darm'; did you mean 'dram'?", r"\[darm"),
+        (
+            "n_cores = { value = 80, source",
+            "n_cores = { value = 80, sorce",
+            "unknown key 'sorce' in n_cores; did you mean 'source'?",
+            "n_cores",
+        ),
+        (
+            re.search("n_cores = .*", V100).group(),  # type: ignore[union-attr]
+            "n_cores = { value = 80 }",
+            "missing source of n_cores; write 'assumed' where nobody measured it",
+            "n_cores",
+        ),
+        (
+            re.search("n_cores = .*", V100).group(),  # type: ignore[union-attr]
+            'n_cores = { value = 80, source = " " }',
+            "source of n_cores must be a text, got ' '",
+            "n_cores",
+        ),
+        (
+            re.search("n_cores = .*", V100).group(),  # type: ignore[union-attr]
+            'n_cores = { source = "x" }',
+            "missing value of n_cores",
+            "n_cores",
+        ),
+        (
+            re.search("n_cores = .*", V100).group(),  # type: ignore[union-attr]
+            "n_cores = 80",
+            'n_cores must be { value = ..., source = "..." }, got 80',
+            "n_cores",
+        ),
+        (re.search("n_cores = .*", V100).group(), "", "missing key 'n_cores'", None),  # type: ignore[union-attr]
+        ('title = "', 'title = 3 # "', "title must be a text, got 3", "title"),
+        (
+            re.search("ways = .*", V100).group(),  # type: ignore[union-attr]
+            "",
+            "missing key 'ways' (level 'L1')",
+            r"\[\[levels",
+        ),
+        ('name = "L2"', 'name = "L1"', "level names must be unique, got 'L1' more", 'name = "L1"'),
+        ('name = "L2"', 'name = "L-2"', "name must be letters, digits and _, got 'L-2'", "name"),
+        ('name = "L1"', "name = 1", "name of level 1 must be a text", "name = 1"),
+        ('name = "L1"\n', "", "name of level 1 must be a text", r"\[\[levels"),
+        ("[[levels]]\nname = \"L1\"", "[x]\n[[levels]]\nname = \"L1\"", "unknown key 'x'", r"\[x"),
+    ],
+)  # fmt: skip
+def test_broken_structure(old: str, new: str, message: str, line: str | None) -> None:
+    assert old in V100
+    text = V100.replace(old, new, 1)
+    with pytest.raises(MachineError, match=re.escape(message)) as caught:
+        machine_from_toml(text, "my.toml")
+    assert "\n" not in str(caught.value)
+    found = int(str(caught.value).split(":")[1])
+    if line is None:
+        assert found == 1
+    elif line == 'name = "L1"':  # the later of the two
+        assert found == line_of(text, line, "write_hit")
+    elif line == "name":
+        assert found == line_of(text, 'name = "L-2"')
+    else:
+        assert found == line_of(text, line)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "my.toml:1: missing table [dram]"),
+        ("name = ", "my.toml:1: not TOML: Invalid value"),
+        ("name = 'a'\nname = 'b'", "my.toml:2: not TOML: Cannot overwrite a value"),
+        ("a = " + "[" * 100_000, "my.toml: not TOML: nested too deeply"),
+        ("a = " + "9" * 10_000, "my.toml:1: not TOML: "),
+        ("\n\n[dram\n", "my.toml:3: not TOML: "),
+        ("levels = 3", "my.toml:1: levels must be an array of tables, [[levels]]"),
+        ("levels = [3]", "my.toml:1: levels must be an array of tables"),
+        ("dram = 3", "my.toml:1: dram must be a table, got 3"),
+    ],
+)
+def test_no_machine_at_all(text: str, message: str) -> None:
+    with pytest.raises(MachineError, match=re.escape(message)) as caught:
+        machine_from_toml(text, "my.toml")
+    assert "\n" not in str(caught.value)
+
+
+@given(
+    position=st.integers(0, len(V100) - 1),
+    n_removed=st.integers(0, 30),
+    inserted=st.text("0123456789.-[]{}=\"'\\\n abcnilvxyz_", max_size=6),
+)
+@settings(max_examples=150)
+def test_any_damage_is_told_in_one_line(position: int, n_removed: int, inserted: str) -> None:
+    text = V100[:position] + inserted + V100[position + n_removed :]
+    message = None
+    try:
+        machine_from_toml(text, "my.toml")
+    except MachineError as error:
+        message = str(error)
+    assert message is None or re.fullmatch(r"my\.toml:\d+: .+", message)
+
+
+def test_lines_of_keys() -> None:
+    text = '''
+a = 1
+b.c = """
+d = 2
+"""
+[t]
+"q" = 1
+[[l]]
+x = 1
+[[l]]
+x = { y = 2 }
+[l.m]
+z = 3'''
+    assert index_lines(text) == {
+        ("a",): 2,
+        ("b",): 3,
+        ("b", "c"): 3,
+        ("t",): 6,
+        ("t", "q"): 7,
+        ("l",): 8,
+        ("l", 0): 8,
+        ("l", 0, "x"): 9,
+        ("l", 1): 10,
+        ("l", 1, "x"): 11,
+        ("l", 1, "m"): 12,
+        ("l", 1, "m", "z"): 13,
+    }
+
+
+def test_model_error_names_a_level() -> None:
+    plain = V100[: V100.index("[model_error_points]")]
+    text = plain + '\n[model_error_points]\nL9 = { value = 1.5, source = "x" }\n'
+    with pytest.raises(MachineError, match=r"must name a level \(L1, L2\), got 'L9'"):
+        machine_from_toml(text)
+    text = text.replace("L9", "L2").replace("1.5", "0.0")
+    assert machine_from_toml(text).model_error_points == {"L2": 0.0}
+
+
+def test_rules_hold_for_machines_made_in_python() -> None:
+    machine = load_machine("v100")
+    with pytest.raises(MachineError, match="n_cores must be positive"):
+        machine.replace(n_cores=0)
+    with pytest.raises(MachineError, match="line_bytes must be a power of two, got 96"):
+        machine.replace(levels=(dataclasses.replace(machine.levels[0], line_bytes=96),))
+
+
+@pytest.mark.parametrize("name", ["v10", "V100", "nonsense"])
+def test_unknown_names(name: str) -> None:
+    with pytest.raises(MachineError, match=f"unknown machine '{name}'.*v100-accelsim") as caught:
+        load_machine(name)
+    assert ("did you mean 'v100'?" in str(caught.value)) == (name != "nonsense")
+
+
+def test_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "my.toml"
+    path.write_text(V100)
+    assert load_machine(path) == load_machine("v100") == load_machine(str(path))
+    monkeypatch.chdir(tmp_path)
+    assert load_machine("my.toml").name == "v100"
+    with pytest.raises(MachineError, match=r"gone\.toml: cannot be read: No such file"):
+        load_machine("gone.toml")
+    with pytest.raises(MachineError, match="cannot be read: Is a directory"):
+        load_machine(f"{tmp_path}/.")
+    path.write_bytes(b"\xff\xfe")
+    with pytest.raises(MachineError, match="must be UTF-8 text"):
+        load_machine(path)
+    path.write_bytes(b"#" * (1 << 20) + b"#")
+    with pytest.raises(MachineError, match="must be at most 1048576 bytes"):
+        load_machine(path)
+    path.write_text(V100.replace("value = 80,", "value = -80,", 1))
+    with pytest.raises(MachineError, match=r"my\.toml:\d+: n_cores must be positive, got -80"):
+        load_machine("my.toml")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("nonsense", "machine is not JSON"),
+        ("[]", "machine must be a JSON object"),
+        ("{}", "schema of a machine must be 1"),
+        ('{"schema": 1}', "missing table"),
+        ("[" * 100_000, "machine is not JSON"),
+    ],
+)
+def test_broken_json(text: str, message: str) -> None:
+    with pytest.raises(MachineError, match=message):
+        machine_from_json(text)
+
+
+def test_json_keeps_the_rules() -> None:
+    document = json.loads(machine_to_json(load_machine("v100")))
+    document["levels"][0]["line_bytes"]["value"] = 96
+    with pytest.raises(MachineError, match="line_bytes must be a power of two, got 96"):
+        machine_from_json(json.dumps(document))
+
+
+def invoke(*arguments: str) -> str:
+    result = click.testing.CliRunner().invoke(machines_command, arguments, env={"COLUMNS": "200"})
+    assert result.exception is None, result.output
+    return result.output
+
+
+def test_command_lists_all() -> None:
+    output = invoke()
+    for name in SHIPPED:
+        assert re.search(rf"^{re.escape(name)} ", output, re.MULTILINE)
+    assert "L2 8 x 4 MiB" in output
+    assert json.loads(invoke("--json")) == SHIPPED
+
+
+def test_command_shows_every_number_with_its_source() -> None:
+    machine = load_machine("v100")
+    output = invoke("v100")
+    for key in keys(machine):
+        row = next(line for line in output.splitlines() if line.startswith(f"{key} "))
+        assert ("assumed" in row) == machine.is_assumed(key)
+    assert re.search(r"levels\.L1\.size_bytes +131072 +bytes +NVIDIA Tesla V100 GPU", output)
+    assert machine_from_json(invoke("v100", "--json")) == machine
+
+
+def test_command_raises_for_the_group_to_show() -> None:
+    result = click.testing.CliRunner().invoke(machines_command, ["v10"])
+    assert isinstance(result.exception, MachineError)
+
+
+def test_sources_are_not_read_as_markup(tmp_path: Path) -> None:
+    path = tmp_path / "my.toml"
+    source = "[bold]brackets[/nonsense] stay"
+    path.write_text(
+        V100.replace(
+            'n_cores = { value = 80, source = "', f'n_cores = {{ value = 80, source = "{source} '
+        )
+    )
+    assert source in invoke(str(path))
+
+
+def test_commands_import_nothing_heavy() -> None:
+    code = (
+        "import sys, click; before = set(sys.modules); import memsim.commands;"
+        "print(*(m for m in set(sys.modules) - before if m.split('.')[0] in"
+        " ('numpy', 'rich', 'pyarrow', 'numba', 'xarray', 'tomllib')))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == ""

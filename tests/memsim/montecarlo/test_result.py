@@ -1,0 +1,232 @@
+"""memsim.montecarlo.result: ways of looking at a replay, and its file."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from memsim.errors import ResultError
+from memsim.latency import expected_latency_cycles
+from memsim.montecarlo.result import Replay
+from memsim.report.netcdf import check
+from memsim.statistics import TooFewTrialsError, estimate
+from tests.support.fake_replay import fake_dataset
+
+
+@pytest.fixture(scope="module")
+def replay() -> Replay:
+    return Replay(fake_dataset(n_trials=8))
+
+
+def test_hit_ratios_are_those_of_the_counts(replay: Replay) -> None:
+    data = replay.dataset
+    one = data.sel(site="val[jj]", level="L1")
+    expected = (one["hits"] + one["pending"]) / one["accesses"]
+    assert replay.hit_ratio("val[jj]", "L1").values == pytest.approx(expected.values)
+    loads = data.sel(level="L1").isel(site=slice(0, 5))
+    together = (loads["hits"] + loads["pending"]).sum("site") / loads["accesses"].sum("site")
+    assert replay.load_hit_ratio("L1").values == pytest.approx(together.values)
+
+
+def test_estimates_by_name(replay: Replay) -> None:
+    expected = estimate(expected_latency_cycles(replay.dataset).sel(site="val[jj]").values)
+    assert replay.estimate("val[jj]") == expected
+    assert replay.estimate("val[jj]", "L2") == estimate(replay.hit_ratio("val[jj]", "L2").values)
+    shares = [replay.estimate(site, "share").mean for site in replay.site_names]
+    assert sum(shares) == pytest.approx(1)
+
+
+def test_what_is_unknown_is_named_with_what_there_is(replay: Replay) -> None:
+    with pytest.raises(ResultError, match=r"site must be one of rowptr\[i\], .*, got nope"):
+        replay.hit_ratio("nope", "L1")
+    with pytest.raises(ResultError, match="level must be one of L1, L2, got L7"):
+        replay.load_hit_ratio("L7")
+    with pytest.raises(ResultError, match="quantity must be one of latency_cycles, share, L1, L2"):
+        replay.estimate("val[jj]", "speed")
+
+
+def test_one_trial_is_no_estimate() -> None:
+    with pytest.raises(TooFewTrialsError) as caught:
+        Replay(fake_dataset(n_trials=1)).estimate("val[jj]", "L1")
+    assert 0.5 < caught.value.estimate.mean < 0.6
+
+
+def test_round_trip(replay: Replay, tmp_path: Path) -> None:
+    path = replay.save(tmp_path / "a.nc")
+    assert os.listdir(tmp_path) == ["a.nc"]
+    again = Replay.load(path)
+    xr.testing.assert_identical(again.dataset, replay.dataset)
+    assert again.attrs == replay.attrs
+    for name in replay.dataset.data_vars:
+        assert again.dataset[name].dtype == replay.dataset[name].dtype
+    assert again.to_json() == replay.to_json()
+
+
+def test_round_trip_of_a_long_source_and_odd_names(tmp_path: Path) -> None:
+    data = fake_dataset(n_trials=2, generated_source="é" * 200_000, user_source="")
+    names = data["site"].values.astype(object)
+    names[0] = "日本<script>\N{SNOWMAN}"
+    data = data.assign_coords(site=names)
+    again = Replay.load(Replay(data).save(tmp_path / "a.nc"))
+    assert again.attrs["generated_source"] == "é" * 200_000
+    assert again.site_names[0] == names[0]
+
+
+def test_round_trip_without_samples(tmp_path: Path) -> None:
+    data = fake_dataset(n_trials=2).isel(sample=slice(0, 0))
+    again = Replay.load(Replay(data).save(tmp_path / "a.nc"))
+    assert again.dataset.sizes["sample"] == 0
+    assert again.plot.dram_latency() is not None
+
+
+def test_saving_replaces_whole_files_only(replay: Replay, tmp_path: Path) -> None:
+    path = tmp_path / "a.nc"
+    path.write_text("old")
+    broken = Replay(replay.dataset.assign(odd=("site", [object()] * 6)))
+    with pytest.raises(Exception, match=r".") as caught:
+        broken.save(path)
+    assert not isinstance(caught.value, AssertionError)
+    assert path.read_text() == "old"
+    assert os.listdir(tmp_path) == ["a.nc"]
+    replay.save(path)
+    assert Replay.load(path).n_trials == 8
+
+
+@pytest.mark.parametrize("write", [Replay.save, Replay.to_html, Replay.to_json])
+def test_unwritable_outputs_are_one_line(
+    write: Callable[[Replay, Path], object], replay: Replay, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("")
+    for path, reason in [
+        (tmp_path / "none" / "a", "there is no folder"),
+        (tmp_path / "file" / "a", "there is no folder"),
+        (tmp_path, "it is a folder"),
+    ]:
+        with pytest.raises(ResultError, match=reason) as caught:
+            write(replay, path)
+        assert "\n" not in str(caught.value)
+    assert os.listdir(tmp_path) == ["file"]
+
+
+def test_writing_keeps_a_link_a_link(replay: Replay, tmp_path: Path) -> None:
+    (tmp_path / "link.json").symlink_to(tmp_path / "real.json")
+    replay.to_json(tmp_path / "link.json")
+    assert (tmp_path / "link.json").is_symlink()
+    assert json.loads((tmp_path / "real.json").read_text())["schema"] == 1
+
+
+def test_writing_to_what_is_no_regular_file_does_not_replace_it(replay: Replay) -> None:
+    replay.to_json(os.devnull)
+    assert not Path(os.devnull).is_file()
+
+
+def _corrupt(path: Path, how: str) -> None:
+    content = path.read_bytes()
+    if how == "empty":
+        path.write_bytes(b"")
+    elif how == "foreign":
+        path.write_bytes(b"PK\x03\x04" + bytes(1000))
+    elif how == "text":
+        path.write_text("hello\nworld\n" * 100)
+    elif how == "half":
+        path.write_bytes(content[: len(content) // 2])
+    elif how == "tail cut":
+        path.write_bytes(content[:-1])
+    else:
+        start = {"head": 8, "middle": len(content) // 2, "end": len(content) - 2000}[how]
+        path.write_bytes(content[:start] + b"\xff" * 500 + content[start + 500 :])
+
+
+@pytest.mark.parametrize("how", ["empty", "foreign", "text", "half", "tail cut", "head"])
+def test_damaged_and_foreign_files_are_refused_in_one_line(
+    how: str, replay: Replay, tmp_path: Path
+) -> None:
+    path = replay.save(tmp_path / "a.nc")
+    _corrupt(path, how)
+    with pytest.raises(ResultError, match=r"a\.nc") as caught:
+        Replay.load(path)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("how", ["middle", "end"])
+def test_damage_inside_is_refused_or_does_no_harm(how: str, replay: Replay, tmp_path: Path) -> None:
+    path = replay.save(tmp_path / "a.nc")
+    _corrupt(path, how)
+    try:
+        Replay.load(path).to_json()
+    except ResultError as error:
+        assert "\n" not in str(error)  # noqa: PT017 (either outcome will do)
+
+
+def test_files_that_are_not_there(tmp_path: Path) -> None:
+    with pytest.raises(ResultError, match="No such file"):
+        Replay.load(tmp_path / "none.nc")
+    with pytest.raises(ResultError, match="directory"):
+        Replay.load(tmp_path)
+
+
+def test_another_programs_netcdf_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "other.nc"
+    xr.Dataset({"t": ("x", np.arange(3))}).to_netcdf(path, engine="h5netcdf")
+    with pytest.raises(ResultError, match="must have the attribute schema"):
+        Replay.load(path)
+
+
+@pytest.mark.parametrize(
+    ("change", "rule"),
+    [
+        (lambda d: d.drop_vars("hits"), "must have the variable hits"),
+        (lambda d: d.assign(hits=d["hits"].astype(float)), "hits must be integers over"),
+        (lambda d: d.assign(hits=d["hits"].transpose()), "hits must be integers over"),
+        (lambda d: d.assign(hits=d["hits"] - 10**9), "hits must not be negative"),
+        (lambda d: d.assign(hits=d["hits"] + 10**9), r"hits \+ pending must not exceed"),
+        (lambda d: d.drop_vars("array"), "must have the coordinate array"),
+        (lambda d: d.assign_coords(site=["a"] * 6), "site names must be unique"),
+        (lambda d: d.assign_coords(direction=("site", ["push"] * 6)), "got 'push'"),
+        (lambda d: d.assign_attrs(schema=2), "schema must be 1, got 2"),
+        (lambda d: d.assign_attrs(seed="x"), "attribute seed must be an integer"),
+        (lambda d: d.assign_attrs(kernel=3), "attribute kernel must be a text"),
+        (lambda d: d.assign_attrs(options_json="{"), "options_json must be JSON"),
+        (lambda d: d.assign_attrs(machine_json="{}"), "machine_json of the result"),
+    ],
+)
+def test_broken_layouts_are_refused(
+    change: Callable[[xr.Dataset], xr.Dataset], rule: str, replay: Replay
+) -> None:
+    check(replay.dataset)
+    with pytest.raises(ResultError, match=rule):
+        check(change(replay.dataset))
+
+
+@pytest.mark.parametrize("n_trials", [1, 2, 8])
+def test_plots_touch_no_global_state(n_trials: int) -> None:
+    import sys
+
+    plot = Replay(fake_dataset(n_trials=n_trials)).plot
+    figures = [
+        plot.histogram(),
+        plot.histogram("y[i]"),
+        plot.latency(),
+        plot.convergence(),
+        plot.convergence("val[jj]"),
+        plot.dram_latency(),
+    ]
+    for figure in figures:
+        figure.canvas.draw()
+    if "matplotlib.pyplot" in sys.modules:
+        assert sys.modules["matplotlib.pyplot"].get_fignums() == []
+    with pytest.raises(ResultError, match="site must be one of"):
+        plot.histogram("nope")
+
+
+def test_latency_plot_stacks_to_the_expected_latency(replay: Replay) -> None:
+    axis = replay.plot.latency().axes[0]
+    ends = sorted(patch.get_x() + patch.get_width() for patch in axis.patches)
+    slowest = max(replay.estimate(name).mean for name in replay.site_names[:5])
+    assert ends[-1] == pytest.approx(slowest)

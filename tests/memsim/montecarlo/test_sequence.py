@@ -1,0 +1,167 @@
+"""Launches one after another: what the shared levels keep, against the twin and by hand."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import memsim
+from memsim.errors import ReplayError
+from memsim.hierarchy.cache import ACCESSES, HITS, N_COUNTS
+from memsim.machine.model import Machine
+from memsim.montecarlo.sequence import SequenceWorkspace, make_sequence, run_sequence
+from memsim.reference.cache import ReferenceCache
+from memsim.reference.trial import reference_trial
+from memsim.trace.launches import Copy, Event, Fill, Launches
+from memsim.trace.model import ArrayExtent, Trace
+from tests.support.random_cases import SECOND_ARRAY, SITES, machines, traces
+from tests.support.small_machines import level, machine
+from tests.support.traces import make_trace
+
+
+@st.composite
+def sequences(draw: st.DrawFn) -> tuple[Launches, Machine, dict[str, Any], int]:
+    subgroup_size = draw(st.sampled_from([32, 64]))
+    made = draw(machines(subgroup_size))
+    found = []
+    for trace in draw(st.lists(traces(subgroup_size), min_size=1, max_size=3)):
+        launch = dataclasses.replace(trace.launch, local_memory_bytes=0)
+        found.append(trace.replace(launch=launch))
+    events: list[tuple[Event, ...]] = []
+    for _ in found[1:]:
+        size = draw(st.integers(0, 2048))
+        event = draw(st.sampled_from([Copy, Fill]))(
+            array=draw(st.sampled_from(["a", "b"])), size_bytes=size
+        )
+        events.append(draw(st.sampled_from([(), (event,)])))
+    options = {
+        "sampler": draw(st.sampled_from(["wrr", "uniform"])),
+        "dispatch": draw(st.sampled_from([None, "dynamic", "random"])),
+        "random_bases": draw(st.booleans()),
+    }
+    launches = Launches(launches=tuple(found), between=tuple(events))
+    return launches, made, options, draw(st.integers(0, 1000))
+
+
+@settings(
+    max_examples=150,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+@given(sequences())
+def test_sequence_equals_its_twin(
+    case: tuple[Launches, Machine, dict[str, Any], int],
+) -> None:
+    launches, on, options, seed = case
+    sequence, _ = make_sequence(launches, on, **options)
+    work = SequenceWorkspace(sequence)
+    fast = run_sequence(sequence, work, seed, 1)
+    kept: list[ReferenceCache] = []
+    n_rows, first = len(SITES) * len(launches.launches), 0
+    for k, trace in enumerate(launches.launches):
+        if k:
+            for event in launches.between[k - 1]:
+                base = 0 if event.array == "a" else SECOND_ARRAY * 32
+                begin, end = -(-base // 256) * 8, (base + event.size_bytes) // 256 * 8
+                for cache in kept:
+                    cache.discard(begin, end)
+        slow = reference_trial(
+            trace, on, seed, 1, launch=k, kept=kept, rows=(first, n_rows), **options
+        )
+        np.testing.assert_array_equal(fast.launches[k].counts, slow.counts)
+        first += len(trace.sites)
+    again = run_sequence(sequence, work, seed, 1)
+    np.testing.assert_array_equal(again.counts, fast.counts)
+
+
+L1, L2 = level("L1", ways=4), level("L2", ways=8)
+
+
+def sweep(lines: range) -> Trace:
+    """One sub-group that loads each line once; all launches share one array."""
+    trace = make_trace([[[(0, [line]) for line in lines]]])
+    return trace.replace(arrays=(ArrayExtent(name="a", base_bytes=0, size_bytes=1 << 16),))
+
+
+def counts_of(launches: Launches, on: Machine) -> Any:
+    sequence, _ = make_sequence(launches, on)
+    return run_sequence(sequence, None, 0, 0)
+
+
+def test_what_fits_into_l2_is_there_in_the_next_launch() -> None:
+    """Four lines fit both levels: the second launch misses all of L1, and none of L2."""
+    result = counts_of(Launches(launches=(sweep(range(4)), sweep(range(4)))), machine(L1, L2))
+    assert list(result.launches[0].counts[:, 0, HITS]) == [0, 0]
+    assert list(result.launches[1].counts[:, 1, ACCESSES]) == [4, 4]
+    assert list(result.launches[1].counts[:, 1, HITS]) == [0, 4]
+    assert result.launches[1].dram_read_bytes == 0
+
+
+def test_what_does_not_fit_is_not() -> None:
+    """Nine lines swept through eight LRU ways: nothing is left when it is asked for again."""
+    result = counts_of(Launches(launches=(sweep(range(9)), sweep(range(9)))), machine(L1, L2))
+    assert list(result.launches[1].counts[1, 1, [ACCESSES, HITS]]) == [9, 0]
+
+
+def test_what_the_host_wrote_is_fetched_anew() -> None:
+    """Of the 16 granules held, a fill covers the first 256 bytes: eight."""
+    first = sweep(range(16))
+    wide = machine(L1, level("L2", ways=32))
+    fill = (Fill(array="a", size_bytes=256 + 31),)
+    result = counts_of(Launches(launches=(first, first), between=(fill,)), wide)
+    assert list(result.launches[1].counts[1, 1, [ACCESSES, HITS]]) == [16, 8]
+
+
+def test_an_earlier_launchs_dirty_line_is_written_back_by_the_later_one() -> None:
+    """Its row, not the later launch's, has the bytes; both are in what memory saw."""
+    keeps = level("L2", ways=1, write_policy="write_back", write_allocate="no_fetch")
+    store = make_trace([[[(0, [0])]]], ["store"])
+    arrays = (ArrayExtent(name="a", base_bytes=0, size_bytes=1 << 16),)
+    launches = Launches(launches=(store.replace(arrays=arrays), sweep(range(1, 2))))
+    result = counts_of(launches, machine(L1, keeps))
+    assert [one.dram_write_bytes for one in result.launches] == [0, 32]
+    replays = memsim.replay_launches(launches, machine(L1, keeps), trials=2)
+    assert int(replays[1].dataset["write_bytes"].sum()) == 0
+    assert replays[1].dataset["dram_write_bytes"].values.tolist() == [32, 32]
+
+
+def test_one_launch_is_a_plain_replay() -> None:
+    trace = make_trace([[[(0, range(4 * s, 4 * s + 6)), (0, [0, 9])] for s in range(6)]] * 9)
+    on = machine(L1, L2, cores=2)
+    (alone,) = memsim.replay_launches(Launches(launches=(trace,)), on, trials=5, seed=3)
+    plain = memsim.replay(trace, on, trials=5, seed=3)
+    for name in plain.dataset.data_vars:
+        np.testing.assert_array_equal(alone.dataset[name], plain.dataset[name])
+
+
+def test_workers_give_the_same_numbers() -> None:
+    launches = Launches(launches=(sweep(range(7)), sweep(range(3, 12)), sweep(range(5))))
+    on = machine(L1, L2, cores=2)
+    one = memsim.replay_launches(launches, on, trials=4, seed=1)
+    two = memsim.replay_launches(launches, on, trials=4, seed=1, jobs=2)
+    for a, b in zip(one, two, strict=True):
+        np.testing.assert_array_equal(a.dataset["hits"], b.dataset["hits"])
+        np.testing.assert_array_equal(a.dataset["cold_misses"], b.dataset["cold_misses"])
+
+
+def test_a_miss_is_cold_once_in_a_sequence() -> None:
+    launches = Launches(launches=(sweep(range(4)), sweep(range(5))))
+    _, second = memsim.replay_launches(launches, machine(L1, level("L2", ways=2)), trials=1)
+    assert second.dataset["cold_misses"].values[:, 0].tolist() == [5, 1]
+
+
+def test_counts_have_a_row_a_site_of_every_launch() -> None:
+    launches = Launches(launches=(sweep(range(4)), sweep(range(5)), sweep(range(6))))
+    sequence, _ = make_sequence(launches, machine(L1, L2))
+    assert [sequence.sites(k) for k in range(3)] == [slice(0, 1), slice(1, 2), slice(2, 3)]
+    assert run_sequence(sequence, None, 0, 0).counts.shape == (2, 3, N_COUNTS)
+
+
+def test_warm_l2_contradicts_a_sequence() -> None:
+    with pytest.raises(ReplayError, match="warm_l2 goes with one launch"):
+        make_sequence(Launches(launches=(sweep(range(4)),)), machine(L1, L2), warm_l2=True)

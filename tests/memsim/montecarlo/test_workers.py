@@ -1,0 +1,283 @@
+"""Many trials: when they stop, what Ctrl-C leaves, and that nothing depends on who runs them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from memsim.errors import ReplayError
+from memsim.hierarchy.cache import ACCESSES, HITS, N_COUNTS, PENDING
+from memsim.hierarchy.dram import DramSample
+from memsim.machine.model import Machine, load_machine
+from memsim.montecarlo.one_launch import replay
+from memsim.montecarlo.plan import Plan, load_plan, make_plan, save_plan
+from memsim.montecarlo.trial import TrialResult, run_trial
+from memsim.montecarlo.workers import (
+    MIN_TRIALS_TO_STOP,
+    Stopping,
+    Workers,
+    hit_ratio,
+    run_trials,
+    trials_on,
+)
+from memsim.statistics import describe
+from memsim.trace.model import Trace
+from tests.support.small_machines import level, machine
+from tests.support.traces import make_trace
+
+
+def trace(n_groups: int = 12) -> Trace:
+    """Loads and stores of few lines by many groups: hits depend on the order."""
+    rng = np.random.default_rng(0)
+    return make_trace(
+        [
+            [
+                [(int(rng.integers(0, 2)), rng.choice(40, 3, replace=False)) for _ in range(6)]
+                for _ in range(2)
+            ]
+            for _ in range(n_groups)
+        ],
+        ("load", "store"),
+        whole=False,
+    )
+
+
+def on() -> Machine:
+    return machine(
+        level("L1", ways=4, sets=2, replacement="random"),
+        level(
+            "L2",
+            ways=4,
+            sets=4,
+            cores_per_instance=3,
+            write_policy="write_back",
+            write_allocate="lazy_fetch_on_read",
+        ),
+        cores=3,
+        max_groups=2,
+        miss_turns=3,
+    )
+
+
+@pytest.fixture(scope="module")
+def plan() -> Plan:
+    return make_plan(trace(), on())[0]
+
+
+@pytest.fixture(scope="module")
+def expected(plan: Plan) -> list[TrialResult]:
+    return [run_trial(plan, 5, i) for i in range(6)]
+
+
+def check_equal(found: list[TrialResult], expected: list[TrialResult]) -> None:
+    assert [result.trial for result in found] == [result.trial for result in expected]
+    for mine, theirs in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(mine.counts, theirs.counts)
+        np.testing.assert_array_equal(mine.dram.latency_cycles, theirs.dram.latency_cycles)
+        assert mine.dram.row_hit_ratio == theirs.dram.row_hit_ratio
+        assert mine.dram_read_bytes == theirs.dram_read_bytes
+        assert mine.dram_write_bytes == theirs.dram_write_bytes
+
+
+def result(*hits: int, of: int = 100) -> TrialResult:
+    """A trial of one level in which site i hit so many times; -1 has no accesses."""
+    counts = np.zeros((1, len(hits), N_COUNTS), np.int64)
+    counts[0, :, ACCESSES] = [0 if n < 0 else of for n in hits]
+    counts[0, :, HITS] = [max(0, n - 1) for n in hits]
+    counts[0, :, PENDING] = [min(1, max(0, n)) for n in hits]
+    return TrialResult(0, counts, DramSample(np.zeros(0, np.float32), 0.0), 0, 0)
+
+
+def test_hit_ratio_counts_pending_sectors_and_is_undefined_without_accesses() -> None:
+    np.testing.assert_array_equal(hit_ratio(result(50, 0, -1).counts), [[0.5, 0.0, np.nan]])
+
+
+def test_never_stops_before_32_trials() -> None:
+    stopping = Stopping(0.01)
+    enough = [stopping.enough(result(50)) for _ in range(36)]
+    assert enough == [False] * 31 + [True] * 5
+    assert MIN_TRIALS_TO_STOP == 32
+
+
+def test_stops_when_every_interval_is_narrow_enough() -> None:
+    rng = np.random.default_rng(1)
+    ratios = rng.integers(30, 70, size=(300, 4))
+    ratios[::3, 2] = -1  # undefined in every third trial
+    ratios[:, 3] = 30 * (rng.random(300) < 0.1)  # skewed
+    half_width = 0.02
+    stopping = Stopping(half_width)
+    for i, row in enumerate(ratios):
+        enough = stopping.enough(result(*row))
+        widths = []
+        for site in ratios[: i + 1].T:
+            values = site[site >= 0] / 100
+            if len(values) > 1:
+                widths.append(describe(values).half_width)
+        assert enough == (i >= 31 and max(widths) <= half_width)
+    assert enough  # both outcomes were seen
+
+
+def test_without_a_half_width_all_trials_run() -> None:
+    assert not any(Stopping(None).enough(result(50)) for _ in range(40))
+
+
+def test_trials_are_numbered_and_stop_in_order(plan: Plan, expected: list[TrialResult]) -> None:
+    found, interrupted = run_trials([plan], seed=5, trials=6)
+    assert not interrupted
+    check_equal(found, expected)
+    steady = make_plan(make_trace([[[(0, [1])]]]), on())[0]
+    assert len(run_trials([steady], seed=0, trials=40, ci=0.1)[0]) == 32
+    assert len(run_trials([steady], seed=0, trials=7, ci=0.1)[0]) == 7
+
+
+def test_snapshots_take_turns(plan: Plan) -> None:
+    other = make_plan(trace(6), on())[0]
+    found, _ = run_trials([plan, other], seed=5, trials=4)
+    check_equal(found, [run_trial((plan, other)[i % 2], 5, i) for i in range(4)])
+
+
+def test_a_plan_in_files_is_the_same_plan(
+    plan: Plan, expected: list[TrialResult], tmp_path: Path
+) -> None:
+    save_plan(plan, tmp_path)
+    opened = load_plan(tmp_path)
+    assert (opened.machine.levels, opened.machine.dram) == (plan.machine.levels, plan.machine.dram)
+    assert opened.ordering == plan.ordering
+    check_equal([run_trial(opened, 5, i) for i in range(6)], expected)
+
+
+def test_a_plan_in_files_keeps_its_carve_out(tmp_path: Path) -> None:
+    few = trace(2)
+    few = few.replace(launch=dataclasses.replace(few.launch, local_memory_bytes=20 * 1024))
+    plan = make_plan(few, load_machine("v100"))[0]
+    assert plan.machine.levels[0].size_bytes < load_machine("v100").levels[0].size_bytes
+    save_plan(plan, tmp_path)
+    assert load_plan(tmp_path).machine == plan.machine
+
+
+def test_two_workers_give_the_numbers_of_one(
+    plan: Plan, expected: list[TrialResult], tmp_path: Path
+) -> None:
+    seen: list[int] = []
+    found, interrupted = run_trials(
+        [plan],
+        seed=5,
+        trials=6,
+        jobs=2,
+        scratch=tmp_path,
+        progress=lambda done, of: seen.append(done),
+    )
+    assert not interrupted
+    check_equal(found, expected)
+    assert seen == [1, 2, 3, 4, 5, 6]
+    assert not list(tmp_path.iterdir())
+    one, two = (run_trials([plan], seed=2, trials=60, jobs=jobs, ci=0.03)[0] for jobs in (1, 2))
+    assert 16 <= len(one) < 60
+    check_equal(two, one)
+
+
+def stopped_after(n: int) -> Iterator[None]:
+    """A progress bar during which Ctrl-C is pressed."""
+    for _ in range(n - 1):
+        yield
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_ctrl_c_keeps_what_is_done(plan: Plan, expected: list[TrialResult], jobs: int) -> None:
+    pressed = stopped_after(3)
+    found, interrupted = run_trials(
+        [plan], seed=5, trials=6, jobs=jobs, progress=lambda done, of: next(pressed)
+    )
+    assert interrupted
+    check_equal(found, expected[:3])
+
+
+@pytest.mark.parametrize("n", range(1, 7))
+def test_nothing_is_left_over_of_a_run_that_stopped(
+    plan: Plan, expected: list[TrialResult], n: int
+) -> None:
+    """The same workers go on with other tasks, wherever the first ones stopped."""
+    pressed = stopped_after(n)
+    with Workers([plan], jobs=2) as workers:
+        _, interrupted = trials_on(
+            workers, seed=1, trials=40, progress=lambda done, of: next(pressed)
+        )
+        assert interrupted
+        found, _ = trials_on(workers, seed=5, trials=6)
+    check_equal(found, expected)
+
+
+def test_ctrl_c_marks_the_replay() -> None:
+    pressed = stopped_after(3)
+    cut = replay(trace(), on(), trials=6, seed=5, progress=lambda done, of: next(pressed))
+    assert cut.n_trials == 3
+    assert cut.attrs["interrupted"] == 1
+    assert replay(trace(), on(), trials=3, seed=5).attrs["interrupted"] == 0
+
+
+def test_ctrl_c_before_the_first_trial_is_not_swallowed(
+    plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def pressed(*_: object, **__: object) -> TrialResult:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("memsim.montecarlo.workers.run_trial", pressed)
+    with pytest.raises(KeyboardInterrupt):
+        run_trials([plan], seed=5, trials=6)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"trials": 0}, "trials must be at least 1, got 0"),
+        ({"seed": -1}, "seed must not be negative, got -1"),
+        ({"jobs": 0}, "jobs must be at least 1, got 0"),
+        ({"ci": 0.0}, "ci must be a half-width between 0 and 1, got 0.0"),
+        ({"ci": float("nan")}, "ci must be a half-width between 0 and 1, got nan"),
+        ({"sampler": "dice"}, "sampler must be one of wrr, lrr, gto, uniform, got dice"),
+        ({"warmup_waves": 2}, "warmup_waves must be below the snapshot's 2 waves, got 2"),
+        ({"weights": [1, 2]}, "weights must be 24 positive integers"),
+    ],
+)
+def test_refused(options: dict[str, object], message: str) -> None:
+    with pytest.raises(ReplayError, match=message.replace("(", "\\(")):
+        replay(trace(), on(), **{"trials": 2, **options})  # type: ignore[arg-type]
+
+
+def test_other_widths_and_empty_traces_are_refused() -> None:
+    with pytest.raises(ReplayError, match="sub-groups of 64 and machine made of 32"):
+        replay(make_trace([[[(0, [1])]]], subgroup_size=64), on(), trials=2)
+    with pytest.raises(ReplayError, match="at least one group"):
+        replay(make_trace([]), on(), trials=2)
+
+
+def test_a_dask_cluster_gives_the_same_numbers(
+    plan: Plan, expected: list[TrialResult], tmp_path: Path
+) -> None:
+    distributed = pytest.importorskip("distributed")
+    with distributed.LocalCluster(
+        n_workers=2, processes=True, threads_per_worker=1, dashboard_address=None
+    ) as cluster:
+        found, interrupted = run_trials(
+            [plan],
+            seed=5,
+            trials=6,
+            backend="dask",
+            scheduler=cluster.scheduler_address,
+            scratch=tmp_path,
+        )
+    assert not interrupted
+    check_equal(found, expected)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.slow
+def test_a_scheduler_that_does_not_answer_is_named() -> None:
+    pytest.importorskip("distributed")
+    with pytest.raises(ReplayError, match=r"tcp://127\.0\.0\.1:9 does not answer"):
+        replay(trace(), on(), trials=2, backend="dask", scheduler="tcp://127.0.0.1:9")

@@ -1,0 +1,153 @@
+"""The fast trial against its readable twin, over random small traces on random small machines."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from memsim.hierarchy.cache import READ_GRANULES, WRITE_GRANULES
+from memsim.machine.model import Machine, load_machine
+from memsim.montecarlo.plan import make_plan
+from memsim.montecarlo.trial import Workspace, run_trial, unpack_many
+from memsim.reference.cache import Request
+from memsim.reference.trial import reference_trial
+from memsim.trace.model import BARRIER_SITE, Trace
+from tests.support.random_cases import SITES, cases
+from tests.support.traces import make_trace
+
+KINDS = ("load", "store", "atomic")
+
+
+def fast_memory(work: Workspace) -> list[Request]:
+    """What the fast trial just sent to memory, decoded."""
+    queue, plan = work.queues[-1], work.plan
+    granules_per_line = work.levels[-1].geometry.granules_per_line
+    line, mask, full, site, kind, counted = unpack_many(queue.record[: queue.used[0]])
+    out, at = [], 0
+    for i in range(len(line)):
+        granules = [
+            int(plan.space.true_granule(line[i] * granules_per_line + g))
+            for g in range(granules_per_line)
+            if mask[i] >> g & 1
+        ]
+        written = {}
+        if kind[i] == KINDS.index("store"):
+            for g in range(granules_per_line):
+                if mask[i] >> g & 1:
+                    true = int(plan.space.true_granule(line[i] * granules_per_line + g))
+                    written[true] = 0xFFFFFFFF
+                    if not full[i] >> g & 1:
+                        written[true] = int(queue.partial[at])
+                        at += 1
+        out.append(
+            Request(tuple(granules), KINDS[kind[i]], int(site[i]), bool(counted[i]), written)
+        )
+    assert at == queue.used[1]
+    return out
+
+
+def compare(trace: Trace, on: Machine, seed: int, trial: int, options: dict[str, Any]) -> None:
+    plan, _ = make_plan(trace, on, **options)
+    work = Workspace(plan)
+    fast = run_trial(plan, seed, trial, workspace=work)
+    slow = reference_trial(trace, on, seed, trial, **options)
+    np.testing.assert_array_equal(fast.counts, slow.counts)
+    assert fast_memory(work) == slow.memory
+    np.testing.assert_array_equal(fast.missed_translations, slow.missed_translations)
+    counted = [request for request in slow.memory if request.counted]
+    reads = sum(len(r.granules) for r in counted if r.kind == "load")
+    assert fast.dram_read_bytes == 32 * reads
+    if on.levels:
+        assert fast.dram_read_bytes == 32 * slow.counts[-1, :, READ_GRANULES].sum()
+        assert fast.dram_write_bytes == 32 * slow.counts[-1, :, WRITE_GRANULES].sum()
+    else:
+        writes = sum(len(r.granules) for r in counted if r.kind != "load")
+        assert fast.dram_write_bytes == 32 * writes
+    again = run_trial(plan, seed, trial, workspace=work)
+    np.testing.assert_array_equal(fast.counts, again.counts)
+
+
+@settings(
+    max_examples=400,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+@given(cases())
+def test_fast_trial_equals_its_twin(case: tuple[Trace, Machine, dict[str, Any], int]) -> None:
+    trace, on, options, seed = case
+    compare(trace, on, seed, seed % 3, options)
+
+
+def many_groups(subgroup_size: int, seed: int) -> Trace:
+    """A few thousand requests: gathers, sweeps and stores in groups with a barrier."""
+    rng = np.random.default_rng(seed)
+    groups = []
+    for g in range(24):
+        subgroups = []
+        for s in range(2):
+            accesses: list[tuple[Any, ...]] = []
+            for i in range(12):
+                near = sorted({int(x) for x in rng.zipf(1.3, size=8).clip(max=4000)})
+                swept = range(64 * g + 4 * i, 64 * g + 4 * i + 4)
+                accesses.append((0, swept))
+                accesses.append((3, near, False))
+                if i == 6:
+                    accesses.append((BARRIER_SITE, []))
+                if i % 3 == s:
+                    accesses.append((1 + i % 2, near, True, [0xFF] * len(near)))
+            subgroups.append(accesses)
+        groups.append(subgroups)
+    return make_trace(groups, SITES, subgroup_size=subgroup_size, whole=False)
+
+
+@pytest.mark.parametrize("name", ["c1060", "c2050", "titan_x", "v100", "v100-accelsim"])
+@pytest.mark.parametrize("sampler", ["wrr", "gto"])
+def test_shipped_machines(name: str, sampler: str) -> None:
+    """With a few cores and an eighth of the L1, so that something is evicted."""
+    shipped = load_machine(name)
+    levels = tuple(
+        dataclasses.replace(
+            cache,
+            cores_per_instance=min(cache.cores_per_instance, 3),
+            size_bytes=cache.size_bytes // 8,
+            ways=cache.ways if cache.ways == -1 else max(1, cache.ways // 8),
+            storage_bytes=0,
+            local_carveouts_bytes=(),
+        )
+        for cache in shipped.levels
+    )
+    on = shipped.replace(n_cores=3, levels=levels)
+    options = {"sampler": sampler, "groups_per_core": 3, "warm_l2": sampler == "gto"}
+    compare(many_groups(32, 1), on, 2, 3, options)
+    compare(many_groups(32, 4), on, 5, 6, {**options, "dispatch": "dynamic"})
+
+
+@pytest.mark.parametrize("name", ["mi210", "mi300x"])
+def test_shipped_machines_of_64_lanes(name: str) -> None:
+    compare(many_groups(64, 1), load_machine(name), 2, 3, {"groups_per_core": 2})
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_no_index_leaves_its_array(tmp_path: Path) -> None:
+    """The hot loops trust their indices: the tests above once more, compiled to check them."""
+    checked = {**os.environ, "NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(tmp_path)}
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--timeout", "1500"]
+    files = [Path(__file__), Path(__file__).parents[1] / "hierarchy" / "test_closed_forms.py"]
+    ended = subprocess.run(
+        [*command, *map(str, files)],
+        cwd=Path(__file__).parents[3],
+        env=checked,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stdout[-3000:]

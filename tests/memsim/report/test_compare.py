@@ -1,0 +1,157 @@
+"""Two replays side by side."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from rich.console import Console
+from scipy import stats
+
+from memsim.commands.replay import compare as compare_command
+from memsim.errors import MemsimError, ResultError
+from memsim.machine.file import load_machine
+from memsim.montecarlo.result import Replay
+from memsim.report.compare import compare, signed
+from tests.memsim.report.test_report import HOSTILE, Outline, hostile_replay
+from tests.support.fake_replay import SITES, fake_dataset
+
+
+@pytest.fixture(scope="module")
+def before() -> Replay:
+    return Replay(fake_dataset(seed=1))
+
+
+def rendered(replays: tuple[Replay, Replay], width: int) -> str:
+    file = io.StringIO()
+    Console(file=file, width=width).print(compare(*replays).table())
+    return file.getvalue()
+
+
+def test_a_change_is_found_and_tested(before: Replay) -> None:
+    after = Replay(fake_dataset(seed=2, l1_shift=0.1))
+    found = compare(before, after)
+    site = next(site for site in found.sites if site.name == "val[jj]")
+    a, b = (r.hit_ratio("val[jj]", "L1").values for r in (before, after))
+    pair = site.levels["L1"]
+    assert pair.test.difference == pytest.approx(b.mean() - a.mean())
+    assert pair.test.p_value == pytest.approx(stats.ttest_ind(a, b, equal_var=False).pvalue)
+    assert found.differs(pair)
+    assert not pair.intervals_overlap
+    assert not found.differs(site.levels["L2"])
+    assert found.headline().startswith("In B a group's loads wait")
+    assert "less than in A: more than random orderings explain" in found.headline()
+
+
+def test_nothing_is_found_between_two_seeds(before: Replay) -> None:
+    """Bonferroni: of all tests of equals, one shows something in at most 5 % of comparisons."""
+    alarms = 0
+    for seed in range(2, 12):
+        found = compare(before, Replay(fake_dataset(seed=seed)))
+        alarms += any(found.differs(pair) for site in found.sites for pair in site.pairs())
+    assert alarms <= 3
+
+
+def test_a_replay_equals_itself(before: Replay) -> None:
+    found = compare(before, before)
+    assert [site.name for site in found.sites] == [s.name for s in found.a.sites]
+    assert all(pair.test.difference == 0 for site in found.sites[:5] for pair in site.pairs())
+    assert "is the same in both" in found.headline()
+
+
+def test_unmatched_accesses_are_listed(before: Replay, tmp_path: Path) -> None:
+    renamed = (*SITES[:4], ("x4[i]", *SITES[4][1:]), SITES[5])
+    after = Replay(fake_dataset(seed=2, sites=renamed))
+    found = compare(before, after)
+    assert [site.name for site in found.only_a] == ["x[ind[jj]]"]
+    assert [site.name for site in found.only_b] == ["x4[i]"]
+    content = rendered((before, after), 120)
+    assert "only in A: x[ind[jj]]" in content
+    assert "only in B: x4[i]" in content
+    page = found.to_html(tmp_path / "c.html").read_text()
+    assert "Only in A" in page
+
+
+def test_other_clocks_are_compared_in_nanoseconds(before: Replay) -> None:
+    machine = load_machine("v100")
+    faster = Replay(fake_dataset(machine=machine.replace(clock_hz=2 * machine.clock_hz)))
+    found = compare(before, faster)
+    assert found.latency_unit == "ns"
+    assert found.load_latency.relative == pytest.approx(-0.5)
+    assert compare(before, before).latency_unit == "cycles"
+
+
+def test_kernel_totals_are_per_group(before: Replay) -> None:
+    twice = Replay(before.dataset.assign_attrs(traced_groups=2 * 640))
+    found = compare(before, twice)
+    assert found.group_latency.relative == pytest.approx(-0.5)
+    assert found.dram_read_bytes.relative == pytest.approx(-0.5)
+    assert found.load_latency.relative == 0
+
+
+def test_one_trial_cannot_tell(before: Replay) -> None:
+    one = Replay(fake_dataset(n_trials=1))
+    found = compare(before, one)
+    assert found.differs(found.load_latency) is None
+    assert "one trial does not tell" in found.headline()
+    assert "?" in rendered((before, one), 120)
+
+
+def test_levels_that_one_machine_lacks_are_left_out(before: Replay) -> None:
+    l1_only = Replay(before.dataset.isel(level=[0]))
+    found = compare(before, l1_only)
+    assert found.level_names == ("L1",)
+    assert rendered((before, l1_only), 120)
+
+
+@pytest.mark.parametrize("width", [60, 80, 96, 97, 130])
+def test_the_table_fits_any_console(width: int, before: Replay) -> None:
+    content = rendered((before, Replay(fake_dataset(seed=2, l1_shift=0.05))), width)
+    assert max(map(len, content.splitlines())) <= width
+    assert "…" not in content
+    for name in before.site_names:
+        assert name in content
+
+
+def test_the_page_escapes_and_loads_nothing(before: Replay, tmp_path: Path) -> None:
+    tame = Outline(compare(before, before).to_html(tmp_path / "a.html").read_text())
+    hostile = hostile_replay()
+    content = compare(hostile, before).to_html(tmp_path / "b.html").read_text()
+    outline = Outline(content)
+    assert {tag for tag, _ in outline.tags} <= {*(tag for tag, _ in tame.tags), "p", "code"}
+    assert "".join(outline.scripts) == "".join(tame.scripts)
+    assert not any(name.startswith("on") for _, found in outline.tags for name in found)
+    assert f"0{HOSTILE}" in "".join(outline.text)
+
+
+def test_differences_have_signs() -> None:
+    assert [signed(value, 1) for value in (0.04, -0.04, 0.06, -12.3)] == [
+        "0.0",
+        "0.0",
+        "+0.1",
+        "-12.3",
+    ]
+
+
+def test_the_command(before: Replay, tmp_path: Path) -> None:
+    after = Replay(fake_dataset(seed=2, l1_shift=0.1))
+    a, b = (str(r.save(tmp_path / name)) for r, name in ((before, "a.nc"), (after, "b.nc")))
+    page = tmp_path / "c.html"
+    result = CliRunner().invoke(compare_command, [a, b, "--html", str(page)])
+    assert result.exit_code == 0
+    assert "val[jj]" in result.output
+    assert page.read_text().startswith("<!DOCTYPE html>")
+
+
+def test_the_command_refuses_what_is_no_result(before: Replay, tmp_path: Path) -> None:
+    a = str(before.save(tmp_path / "a.nc"))
+    (tmp_path / "b.nc").write_text("no")
+    page = tmp_path / "c.html"
+    result = CliRunner().invoke(compare_command, [a, str(tmp_path / "b.nc"), "--html", str(page)])
+    assert isinstance(result.exception, ResultError)
+    assert not page.exists()
+    result = CliRunner().invoke(compare_command, [a, a, "--html", a])
+    assert isinstance(result.exception, MemsimError)
+    assert Replay.load(a).n_trials == 64

@@ -1,0 +1,424 @@
+"""Counting as profilers count, by hand; and a replay beside measured counters."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from rich.console import Console
+
+import memsim
+from memsim.commands.replay import compare as compare_command
+from memsim.errors import MemsimError, ResultError
+from memsim.formats.profilers.read import CounterFile, Launch, Line, read_counters
+from memsim.machine.model import Machine, load_machine
+from memsim.montecarlo.result import Replay
+from memsim.report.compare import compare
+from memsim.report.counters.compare import against, base_name
+from memsim.report.counters.counts import Counts
+from memsim.report.counters.definitions import NSIGHT, ROCPROF
+from memsim.report.counters.semantics import recount
+from memsim.report.json_contract import json_schema, to_data
+from memsim.report.numbers import Summary
+from memsim.report.summary import summarise
+from tests.memsim.report.test_report import HOSTILE, Outline
+from tests.support.fake_replay import fake_dataset
+from tests.support.small_machines import level, machine
+from tests.support.traces import make_trace
+
+
+def nvidia_like() -> Machine:
+    """Two levels of 32-byte sectors; what was asked for stays pending for long."""
+    return machine(
+        level("L1", line=128, sector=32, ways=4),
+        level("L2", line=128, sector=32, ways=8, write_policy="write_back", write_allocate="no_fetch"),
+        miss_turns=1000.0,
+    )  # fmt: skip
+
+
+def amd_like() -> Machine:
+    return machine(
+        level("L1", line=64, ways=4),
+        level("L2", line=128, sector=64, ways=8, write_policy="write_back", write_allocate="no_fetch"),
+        miss_turns=1000.0,
+    )  # fmt: skip
+
+
+def replayed(on: Machine, accesses: list[tuple[Any, ...]]) -> Replay:
+    trace = make_trace([[accesses, LATECOMER]], ("load", "store", "atomic"))
+    return memsim.replay(trace, on, trials=2, deviation=False)
+
+
+ACCESSES: list[tuple[Any, ...]] = [
+    (0, [0, 1]),  # two sectors, both missed in both levels
+    (1, [0]),  # hits in L1, for its sector is there; goes on to L2, where it is there too
+    (1, [8]),  # in neither level
+    (1, [9]),  # L2 has its line, but not its sector
+    (2, [16]),  # an atomic: nowhere
+]
+LATECOMER: list[tuple[Any, ...]] = [(0, [0, 1])]
+"""Another sub-group: whichever of the two loads second finds both."""
+
+
+def ratios(replay: Replay) -> dict[tuple[str, str], float]:
+    return {
+        key: numbers.hit_ratio.mean
+        for key, numbers in summarise(replay).totals.items()
+        if numbers.hit_ratio.is_defined
+    }
+
+
+def test_nsight_by_hand() -> None:
+    replay = replayed(nvidia_like(), ACCESSES)
+    assert ratios(replay) == pytest.approx(
+        {
+            ("L1", "load"): 2 / 4,
+            ("L2", "read"): 0.0,
+            ("L2", "write"): 1 / 3,
+            ("L2", "atomic"): 0.0,
+        }
+    )
+    counted = recount(replay, "nsight")
+    assert ratios(counted) == pytest.approx(
+        {
+            ("L1", "load"): 2 / 4,
+            ("L2", "read"): 0.0,
+            ("L2", "write"): 3 / 3,
+            ("L2", "atomic"): 0.0,
+            # 4 of loads, 3 of stores, 1 atomic; hits: 2 pending, and the store of sector 0
+            ("L1", "all"): 3 / 8,
+            # 2 reads missed, 3 writes that hit, 1 atomic missed
+            ("L2", "all"): 3 / 6,
+        }
+    )
+    loads = [replay.latency_cycles().values, counted.latency_cycles().values]
+    assert np.array_equal(loads[0], loads[1], equal_nan=True)
+
+
+def test_what_is_on_its_way_is_a_hit() -> None:
+    replay = Replay(fake_dataset())
+    counted = recount(replay, "nsight")
+    assert int(replay.dataset["pending"].sum()) > 0
+    assert int(counted.dataset["pending"].sum()) == 0
+    for name in ("val[jj]", "x[ind[jj]]"):
+        for at in ("L1", "L2"):
+            assert (counted.hit_ratio(name, at) == replay.hit_ratio(name, at)).all()
+
+
+def test_rocprof_by_hand() -> None:
+    replay = replayed(amd_like(), ACCESSES)
+    counted = recount(replay, "rocprof")
+    found = ratios(counted)
+    # Lines of 64 bytes: {0, 1} one line, missed, then on its way; stores to 0 (there), 8, 9 (not).
+    assert found["L1", "all"] == pytest.approx(2 / 6)
+    # Requests of 64 bytes: the line missed; writes: there, not, there by then; the atomic not.
+    assert found["L2", "all"] == pytest.approx(2 / 5)
+    assert found["L2", "write"] == ratios(replay)["L2", "write"] == pytest.approx(2 / 3)
+
+
+def test_what_cannot_be_counted_so_is_said() -> None:
+    nvidia, amd = replayed(nvidia_like(), ACCESSES), replayed(amd_like(), ACCESSES)
+    with pytest.raises(ResultError, match="whole lines of the L1: made's L1 has sectors of 32"):
+        recount(nvidia, "rocprof")
+    with pytest.raises(ResultError, match="sectors of 32 bytes: those of made's L1 have 64"):
+        recount(amd, "nsight")
+    counted = recount(nvidia, "nsight")
+    assert recount(counted, "nsight") is counted
+    with pytest.raises(ResultError, match="counted as nsight already"):
+        recount(counted, "sector")
+
+
+def test_the_contract_says_how_hits_are_counted() -> None:
+    replay = Replay(fake_dataset())
+    for semantics in ("sector", "nsight"):
+        data = to_data(summarise(recount(replay, semantics)))
+        jsonschema.validate(data, json_schema())
+        assert data["counters"] == semantics
+        assert ("all" in data["levels"]["L1"]) == (semantics == "nsight")
+
+
+def test_every_report_of_a_counted_replay_can_be_made(tmp_path: Path) -> None:
+    counted = recount(Replay(fake_dataset()), "nsight")
+    assert "all kinds" in counted.to_html(tmp_path / "a.html").read_text()
+    file = io.StringIO()
+    Console(file=file, width=160).print(counted.table())
+    assert "counted as nsight" in file.getvalue()
+    assert "L2 all hits" in file.getvalue()
+    assert "all kinds" in compare(counted, counted).to_html(tmp_path / "b.html").read_text()
+
+
+# Beside measured counters
+
+
+def launch(n_groups: int | None = None, kernel: str = "spmv", **counters: float) -> CounterFile:
+    named = {name.replace("__dot__", "."): value for name, value in counters.items()}
+    one = Launch(id="0", kernel=kernel, n_groups=n_groups, counters=named)
+    return CounterFile(path=Path("k.csv"), tool="nsight", launches=(one,))
+
+
+def counters(**values: float) -> CounterFile:
+    return launch(**values)
+
+
+def row(replay: Replay, name: str, measured: float) -> Any:
+    file = CounterFile(
+        path=Path("k.csv"),
+        tool="nsight",
+        launches=(Launch(id="0", kernel="made", n_groups=None, counters={name: measured}),),
+    )
+    (found,) = against(replay, [file]).rows
+    return found
+
+
+@pytest.mark.parametrize(
+    ("name", "ours", "counted"),
+    [
+        ("l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum", 2, 2),
+        ("l1tex__t_requests_pipe_lsu_mem_global_op_st.sum", 3, 3),
+        ("l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum", 4, 4),
+        ("l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_hit.sum", 2, 2),
+        ("l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_miss.sum", 2, 2),
+        ("l1tex__t_sector_pipe_lsu_mem_global_op_ld_hit_rate.pct", 50, 50),
+        ("l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum", 3, 3),
+        ("l1tex__t_sectors_pipe_lsu_mem_global_op_st_lookup_hit.sum", 1, 1),
+        ("l1tex__t_sectors.sum", 8, 8),
+        ("l1tex__t_sector_hit_rate.pct", 50, 100 * 3 / 8),
+        ("L1/TEX Hit Rate", 50, 100 * 3 / 8),
+        ("l1tex__m_xbar2l1tex_read_sectors.sum", 2, 2),
+        ("lts__t_sectors_op_read.sum", 2, 2),
+        ("lts__t_sectors_srcunit_tex_op_read.sum", 2, 2),
+        ("lts__t_sectors.sum", 6, 6),
+        ("lts__t_sectors_op_read_lookup_hit.sum", 0, 0),
+        ("lts__t_sectors_op_read_lookup_miss.sum", 2, 2),
+        ("lts__t_sector_op_read_hit_rate.pct", 0, 0),
+        ("lts__t_sectors_op_write.sum", 3, 3),
+        ("lts__t_sectors_op_write_lookup_hit.sum", 1, 3),
+        ("lts__t_sector_op_write_hit_rate.pct", 100 / 3, 100),
+        ("lts__t_sectors_op_atom.sum", 1, 1),
+        ("lts__t_sectors_srcunit_tex.sum", 6, 6),
+        ("lts__t_sectors_srcunit_tex_lookup_hit.sum", 1, 3),
+        ("lts__t_sectors_srcunit_tex_lookup_miss.sum", 5, 3),
+        ("lts__t_sector_hit_rate.pct", 0, 50),
+        ("L2 Hit Rate", 0, 50),
+        ("dram__bytes_read.sum", 96, 96),  # two sectors of the load, one of the atomic
+        ("dram__sectors_read.sum", 3, 3),
+        ("dram__bytes_write.sum", 0, 0),
+        ("dram__sectors_write.sum", 0, 0),
+    ],
+)
+def test_every_counter_by_hand(name: str, ours: float, counted: float) -> None:
+    found = row(replayed(nvidia_like(), ACCESSES), name, 7.0)
+    assert found.ours.mean == pytest.approx(ours)
+    assert found.counted.mean == pytest.approx(counted)
+    assert found.by_definition == pytest.approx(counted - ours)
+    assert found.left == pytest.approx(counted - 7)
+
+
+@pytest.mark.parametrize(
+    ("name", "ours", "counted"),
+    [
+        ("SQ_INSTS_VMEM_RD", 2, 2),
+        ("SQ_INSTS_VMEM_WR", 3, 3),
+        ("TCP_TOTAL_CACHE_ACCESSES_sum", 2, 6),
+        ("TCP_TCC_READ_REQ_sum", 1, 1),
+        ("TCP_TCC_WRITE_REQ_sum", 3, 3),
+        ("TCC_REQ_sum", 5, 5),
+        ("TCC_READ_sum", 1, 1),
+        ("TCC_WRITE_sum", 3, 3),
+        ("TCC_ATOMIC_sum", 1, 1),
+        ("TCC_HIT_sum", 0, 2),
+        ("TCC_MISS_sum", 1, 3),
+        ("L2CacheHit", 0, 40),
+        ("TCC_EA_RDREQ_sum", 2, 2),
+        ("TCC_EA_WRREQ_sum", 0, 0),
+        ("FETCH_SIZE", 128, 128),
+        ("WRITE_SIZE", 0, 0),
+    ],
+)
+def test_every_counter_of_rocprof_by_hand(name: str, ours: float, counted: float) -> None:
+    measured = Launch(id="0", kernel="made", n_groups=1, counters={name: 2.0})
+    file = CounterFile(path=Path("k.csv"), tool="rocprof", launches=(measured,))
+    (found,) = against(replayed(amd_like(), ACCESSES), [file]).rows
+    assert found.ours.mean == pytest.approx(ours)
+    assert found.counted.mean == pytest.approx(counted)
+    kilobytes = name in ("FETCH_SIZE", "WRITE_SIZE")
+    assert found.measured == (2048 if kilobytes else 2)
+
+
+def test_every_counter_has_a_test() -> None:
+    ours = Path(__file__).read_text(encoding="utf-8")
+    untested = [
+        c.names for c in (*NSIGHT, *ROCPROF) if not any(f'("{n}",' in ours for n in c.names)
+    ]
+    assert untested == []
+
+
+def test_counts_grow_to_the_measured_launch() -> None:
+    replay = replayed(nvidia_like(), ACCESSES)
+    file = CounterFile(
+        path=Path("k.csv"),
+        tool="nsight",
+        launches=tuple(
+            Launch(
+                id=str(i), kernel="made", n_groups=10, counters={"lts__t_sectors_op_read.sum": v}
+            )
+            for i, v in enumerate((18.0, 24.0))
+        ),
+    )
+    found = against(replay, [file])
+    (one,) = found.rows
+    assert one.counted.mean == 20
+    assert (one.measured, one.low, one.high, one.n_launches) == (21, 18, 24, 2)
+    assert one.error == pytest.approx(-1 / 21)
+    assert "the measured launch has 10 groups, the traced one 1" in " ".join(found.notes)
+
+
+@pytest.mark.filterwarnings("ignore::memsim.errors.SnapshotWarning")
+@pytest.mark.parametrize(("warmup", "expected"), [(0, 1 - 0.5 / 4), (1, 3 / 4), (2, 2 / 4)])
+def test_what_a_trial_leaves_uncounted_is_made_up_for(warmup: int, expected: float) -> None:
+    """Where the first level tells, the share is exact; the estimate from waves is near it."""
+    groups = [[[(0, [64 * g + k]) for k in range(32)]] for g in range(64)]
+    trace = make_trace(groups, ("load",), whole=False)
+    on = machine(level("L1", ways=64), cores=4, max_groups=4)  # four waves of four groups a core
+    replay = memsim.replay(trace, on, trials=64, deviation=True, warmup_waves=warmup)
+    counts = Counts(replay.dataset, 64)
+    assert counts.is_exact
+    counted = replay.dataset["accesses"].values[:, 0].sum(axis=1)
+    assert counts.share == pytest.approx(counted / (64 * 32))
+    assert counts.accesses(0) == pytest.approx(np.full(64, 64 * 32))
+    assert counts._mean_share() == expected
+    error = counts.share.std(ddof=1) / np.sqrt(64)
+    assert abs(expected - counts.share.mean()) <= 5 * error
+
+
+def test_lines_are_set_beside_ours() -> None:
+    replay = Replay(fake_dataset())
+    lines = (
+        Line(
+            kernel="spmv",
+            file="/elsewhere/spmv.py",
+            line=11,
+            source="lo = rowptr[i]",
+            counters={"L2 Theoretical Sectors Global": 100.0, "L1 Tag Requests Global": 5.0},
+        ),
+        Line(kernel="spmv", file="x/spmv.py", line=99, source="?", counters={"L1 Tag Requests Global": 1}),
+        Line(kernel="spmv", file="x/spmv.py", line=98, source="}", counters={"L1 Tag Requests Global": 0}),
+    )  # fmt: skip
+    found = against(replay, [CounterFile(path=Path("s.csv"), tool="nsight", lines=lines)])
+    by_line = {line.line: line for line in found.lines}
+    assert sorted(by_line) == [11, 12, 13, 99]
+    what = {name: (ours, there) for name, ours, there in by_line[11].values}
+    # 8192 groups were measured, as the replay says, of which it traced 640.
+    data = replay.dataset.sel(site="rowptr[i]")
+    assert what["sectors"] == (pytest.approx(float(data["site_sectors"]) * 8192 / 640), 100)
+    assert what["requests"] == (pytest.approx(float(data["site_accesses"]) * 8192 / 640), 5)
+    assert by_line[11].sites == ("rowptr[i]",)
+    assert by_line[99].sites == ()
+    assert np.isnan(by_line[99].values[0][1])
+
+
+def test_the_kernel_is_chosen_by_name() -> None:
+    assert base_name("void ns::spmv<double, (int)4>(int const*, double*)") == "spmv"
+    replay = Replay(fake_dataset())
+    files = [launch(kernel=name, lts__t_sectors_op_read__dot__sum=1.0) for name in ("a", "b")]
+    with pytest.raises(ResultError, match=r"no kernel named spmv: choose one by --kernel: a, b"):
+        against(replay, files)
+    assert against(replay, files, kernel="b").measured_kernel == "b"
+    only = against(replay, files[:1])
+    assert only.measured_kernel == "a"
+    both = [launch(kernel=name, lts__t_sectors_op_read__dot__sum=1.0) for name in ("xa", "xb")]
+    with pytest.raises(ResultError, match="--kernel x means several kernels: xa, xb"):
+        against(replay, both, kernel="x")
+
+
+def test_what_does_not_fit_together() -> None:
+    replay = Replay(fake_dataset())
+    other = CounterFile(path=Path("r.csv"), tool="rocprof", launches=())
+    with pytest.raises(ResultError, match="must be of one profiler"):
+        against(replay, [launch(), other])
+    with pytest.raises(ResultError, match="whole lines of the L1"):
+        against(replay, [other])
+    sizes = [launch(n, lts__t_sectors_op_read__dot__sum=1.0) for n in (1, 2)]
+    with pytest.raises(ResultError, match=r"must have one size, got 1, 2 groups"):
+        against(replay, sizes)
+
+
+def shown(measurement: Any, width: int) -> str:
+    file = io.StringIO()
+    Console(file=file, width=width).print(measurement.table())
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("width", [70, 100, 120, 160])
+def test_the_table_fits(width: int) -> None:
+    replay = Replay(fake_dataset())
+    files = [
+        launch(
+            lts__t_sector_hit_rate__dot__pct=55.0,
+            dram__bytes_read__dot__sum=1e9,
+            lts__t_sectors_op_read__dot__sum=5e6,
+            lts__what=3.0,
+        )
+    ]
+    found = against(replay, files)
+    text = shown(found, width)
+    assert max(map(len, text.splitlines())) <= width
+    text = " ".join(text.split())
+    assert "a write always hits" in text
+    assert "without a counterpart here: lts__what" in text
+
+
+def test_the_page_escapes_what_it_shows(tmp_path: Path) -> None:
+    replay = Replay(fake_dataset())
+    line = Line(
+        kernel=HOSTILE, file=f"{HOSTILE}.py", line=3, source=HOSTILE,
+        counters={"L1 Tag Requests Global": 1.0},
+    )  # fmt: skip
+    hostile = CounterFile(
+        path=Path("k.csv"),
+        tool="nsight",
+        launches=(Launch(id="0", kernel=HOSTILE, n_groups=None, counters={"lts__t_sectors.sum": 1.0}),),
+        lines=(line,),
+    )  # fmt: skip
+    page = Outline(against(replay, [hostile]).to_html(tmp_path / "a.html").read_text())
+    tame = Outline(
+        against(replay, [launch(lts__t_sectors__dot__sum=1.0)])
+        .to_html(tmp_path / "b.html")
+        .read_text()
+    )
+    assert "".join(page.scripts) == "".join(tame.scripts)
+    assert not any(name.startswith("on") for _, found in page.tags for name in found)
+
+
+def test_the_command(tmp_path: Path) -> None:
+    saved = str(Replay(fake_dataset()).save(tmp_path / "a.nc"))
+    raw = tmp_path / "raw.csv"
+    raw.write_text(
+        '"ID","Kernel Name","Grid Size","lts__t_sector_hit_rate.pct"\n"","","","%"\n'
+        '"0","spmv(int*)","(8192,1,1)","55.5"\n'
+    )
+    page = tmp_path / "c.html"
+    ended = CliRunner().invoke(compare_command, [saved, str(raw), "--html", str(page)])
+    assert ended.exit_code == 0, ended.exception
+    assert "lts__t_sector_hit_rate.pct" in ended.output
+    assert "55.5 %" in page.read_text()
+    ended = CliRunner().invoke(compare_command, [saved, str(raw), "--counters", "nsight"])
+    assert isinstance(ended.exception, MemsimError)
+    ended = CliRunner().invoke(compare_command, [saved, saved, saved])
+    assert isinstance(ended.exception, MemsimError)
+    ended = CliRunner().invoke(compare_command, [saved, saved, "--counters", "nsight"])
+    assert ended.exit_code == 0
+    assert read_counters(raw).launches[0].n_groups == 8192
+
+
+def test_a_summary_without_counters_is_by_sectors() -> None:
+    summary: Summary = summarise(Replay(fake_dataset()))
+    assert summary.counters == "sector"
+    assert json.loads(json.dumps(to_data(summary)))["counters"] == "sector"
+    assert load_machine("v100").levels[0].sector_bytes == 32

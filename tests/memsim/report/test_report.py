@@ -1,0 +1,508 @@
+"""What a person or a program reads of a replay: verdict, table, page, JSON."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import hashlib
+import io
+import json
+import re
+from html.parser import HTMLParser
+from typing import Any
+
+import jsonschema
+import numpy as np
+import pytest
+import xarray as xr
+from rich.console import Console
+
+from memsim.latency import latency_shares
+from memsim.machine.file import load_machine, machine_to_json
+from memsim.montecarlo.result import Replay
+from memsim.report import text
+from memsim.report.html import page
+from memsim.report.json_contract import json_schema
+from memsim.report.summary import summarise
+from memsim.report.verdict import judge
+from memsim.statistics import Estimate, describe
+from tests.support.fake_replay import GENERATED_SOURCE, SITES, fake_dataset
+
+HOSTILE = (
+    "</td></script><script>alert(1)</script><img src=x onerror=alert(2)>\"'&lt;{{7*7}}[red]$x$"
+)
+
+
+@pytest.fixture(scope="module")
+def replay() -> Replay:
+    return Replay(fake_dataset())
+
+
+def hostile_replay() -> Replay:
+    """Whatever a trace or a machine brings along tries to be markup."""
+    data = fake_dataset(
+        n_trials=3,
+        kernel=HOSTILE,
+        machine=load_machine("v100").replace(
+            title=HOSTILE, vendor=HOSTILE, sources={"n_cores": HOSTILE}
+        ),
+        generated_source=GENERATED_SOURCE.replace("acc_jj", f"/*{HOSTILE}*/"),
+        user_source=f"{HOSTILE}\n'''{HOSTILE}\n" * 9,
+        provenance_json=json.dumps({HOSTILE: {"x": [HOSTILE, {"y": HOSTILE}]}}),
+        options_json=json.dumps({HOSTILE: HOSTILE}),
+        occupancy_json=json.dumps({HOSTILE: None}),
+    )
+    data.attrs["machine"] = HOSTILE
+    n_site = data.sizes["site"]
+    return Replay(
+        data.assign_coords(
+            site=[f"{i}{HOSTILE}" for i in range(n_site)],
+            array=("site", [HOSTILE] * n_site),
+            user_file=("site", [f"javascript:{HOSTILE}"] * n_site),
+        )
+    )
+
+
+class Outline(HTMLParser):
+    """Tags with their attributes, what scripts hold, and the text outside of them."""
+
+    def __init__(self, content: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.scripts: list[str] = []
+        self.text: list[str] = []
+        self._inside: list[str] = []
+        self.feed(content)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in ("meta", "link", "br", "line", "rect", "polyline", "polygon"):
+            self._inside.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in self._inside:
+            assert self._inside.pop() == tag, "tags must nest"
+
+    def handle_data(self, data: str) -> None:
+        if self._inside and self._inside[-1] == "script":
+            self.scripts.append(data)
+        elif not self._inside or self._inside[-1] != "style":
+            self.text.append(data)
+
+
+def rendered(replay: Replay, width: int) -> str:
+    file = io.StringIO()
+    Console(file=file, width=width).print(replay.table())
+    return file.getvalue()
+
+
+# JSON
+
+
+def test_json_obeys_its_schema(replay: Replay) -> None:
+    schema = json_schema()
+    jsonschema.Draft202012Validator.check_schema(schema)
+    for one in (replay, Replay(fake_dataset(n_trials=1)), hostile_replay()):
+        jsonschema.validate(json.loads(one.to_json()), schema)
+
+
+@pytest.mark.parametrize(
+    "path", [("sites", 0, "share"), ("levels", "DRAM", "latency_cycles"), ("seed",), ("snapshot",)]
+)
+def test_the_schema_demands_what_the_contract_promises(
+    path: tuple[str | int, ...], replay: Replay
+) -> None:
+    data = json.loads(replay.to_json())
+    holder: Any = data
+    for key in path[:-1]:
+        holder = holder[key]
+    del holder[path[-1]]
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(data, json_schema())
+
+
+def test_every_key_is_written_down(replay: Replay) -> None:
+    schema = json_schema()
+    free = {"L1", "L2", "DRAM"}  # level names are keys, too
+
+    def keys(value: Any) -> set[str]:
+        if isinstance(value, dict):
+            return set(value) | {k for item in value.values() for k in keys(item)}
+        return {k for item in value for k in keys(item)} if isinstance(value, list) else set()
+
+    data = json.loads(replay.to_json())
+    del data["provenance"], data["occupancy"]
+    written = {"provenance", "occupancy", *keys(data)} - free
+    known = set(re.findall(r'"(\w+)": \{', json.dumps(schema)))
+    assert written <= known
+
+
+def test_json_says_what_the_dataset_says(replay: Replay) -> None:
+    data = json.loads(replay.to_json())
+    assert {key: data[key] for key in ("schema", "kernel", "machine", "seed", "trials")} == {
+        "schema": 1,
+        "kernel": "spmv",
+        "machine": "v100",
+        "seed": 1,
+        "trials": 64,
+    }
+    granules = int(replay.dataset["site_sectors"].sum())
+    assert data["snapshot"] == {"groups": 640, "of_groups": 8192, "granules": granules}
+    names = [site["site"] for site in data["sites"]]
+    assert names[:3] == ["val[jj]", "ind[jj]", "x[ind[jj]]"]
+    shares = [site["share"] for site in data["sites"]]
+    assert shares == sorted(shares, reverse=True)
+    first, store = data["sites"][0], data["sites"][-1]
+    expected = replay.estimate("val[jj]", "L1")
+    assert first["levels"]["L1"]["hit_ratio"] == {
+        "mean": expected.mean,
+        "ci95": list(expected.ci95),
+        "sigma": expected.sigma,
+    }
+    assert first["sectors_per_access"] == pytest.approx(27.4)
+    useful = int(replay.dataset["site_useful_bytes"].sel(site="val[jj]"))
+    assert first["useful_byte_ratio"] == pytest.approx(useful / (32 * first["sectors"]))
+    assert sum(first["latency_parts_cycles"].values()) == pytest.approx(
+        first["latency_cycles"]["mean"]
+    )
+    assert (store["source_line"], store["share"]) == (21, 0)
+    assert store["latency_cycles"] == {"mean": None, "ci95": [None, None], "sigma": None}
+    assert store["levels"]["L1"]["hit_ratio"]["mean"] is None
+    loads = replay.load_hit_ratio("L1").values
+    assert data["levels"]["L1"]["load"]["hit_ratio"]["mean"] == pytest.approx(loads.mean())
+    assert set(data["levels"]) == {"L1", "L2", "DRAM"}
+    assert set(data["levels"]["L2"]) == {"read", "write"}
+    read = replay.dataset["dram_read_bytes"].values
+    assert data["levels"]["DRAM"]["read_bytes"]["mean"] == pytest.approx(read.mean())
+
+
+def test_json_has_no_interval_of_one_trial() -> None:
+    data = json.loads(Replay(fake_dataset(n_trials=1)).to_json())
+    latency = data["sites"][0]["latency_cycles"]
+    assert latency["mean"] > 0
+    assert latency["ci95"] == [None, None]
+
+
+def test_atomics_stand_apart() -> None:
+    site = ("h[b]", "h", "atomic", 21, 1, 4, 0.0, 0.0, 0.8, 8.0, 8.0)
+    data = json.loads(Replay(fake_dataset(n_trials=4, sites=(*SITES[:2], site))).to_json())
+    assert data["levels"]["L2"]["atomic"]["hit_ratio"]["mean"] == pytest.approx(0.8, abs=0.02)
+    atomic = next(site for site in data["sites"] if site["direction"] == "atomic")
+    assert atomic["latency_cycles"]["mean"] > 0
+    assert data["levels"]["L1"]["load"]["hit_ratio"]["mean"] == pytest.approx(0.5, abs=0.2)
+
+
+# Summary and verdict
+
+
+def test_parts_and_shares(replay: Replay) -> None:
+    summary = summarise(replay)
+    shares = latency_shares(replay.dataset).mean("trial")
+    for site in summary.loads:
+        assert sum(site.latency_parts.values()) == pytest.approx(site.latency_cycles.mean)
+        assert sum(site.served.values()) == pytest.approx(1)
+        assert site.share.mean == pytest.approx(float(shares.sel(site=site.name)))
+    assert summary.sites[0].first_in == 1.0
+
+
+def test_order_sensitivity_is_sigma_above_two_points() -> None:
+    calm, wild = (
+        summarise(Replay(fake_dataset(spread=spread))).sites[0].level("L1")
+        for spread in (0.012, 0.03)
+    )
+    assert calm is not None
+    assert wild is not None
+    assert calm.hit_ratio.sigma < 0.02 < wild.hit_ratio.sigma
+    assert not calm.is_order_sensitive
+    assert wild.is_order_sensitive
+    barely_reached = dataclasses.replace(wild, reach=0.009)
+    assert not barely_reached.is_order_sensitive
+
+
+def test_the_models_error_moves_the_latency_by_the_chain_rule() -> None:
+    errors = json.dumps({"L1": 2.0, "L2": 5.0})
+    data = fake_dataset(n_trials=4, spread=0.0, model_error_json=errors)
+    site = summarise(Replay(data)).sites[0]
+    h1, h2 = (level.hit_ratio.mean for level in site.levels)
+    t1, t2 = (level.latency_cycles for level in load_machine("v100").levels)
+    tm = float(data["dram_mean_cycles"].mean())
+    below = h2 * t2 + (1 - h2) * tm
+    expected = (below - t1) * 0.02 + (1 - h1) * (tm - t2) * 0.05
+    assert site.latency_model_error_cycles == pytest.approx(expected, rel=1e-6)
+    without = summarise(Replay(fake_dataset(n_trials=4))).sites[0]
+    assert without.latency_model_error_cycles is None
+
+
+def load(name: str, **changes: float) -> tuple[Any, ...]:
+    """A site of the fake: h1, h2, sectors and ideal sectors an access as told."""
+    values = {"h1": 0.0, "p1": 0.0, "h2": 0.0, "sectors": 4.0, "ideal": 4.0, **changes}
+    return (name, name, "load", 20, 13, 8, *values.values())
+
+
+def said(data: xr.Dataset) -> str:
+    verdict = judge(summarise(Replay(data)))
+    lines = [verdict.headline, *verdict.caveats]
+    for finding in verdict.findings:
+        lines += [finding.headline, *finding.reasons, *finding.certainty]
+        lines += [f"{advice.name}: {advice.how} {advice.gain}" for advice in finding.advice]
+    return "\n".join(lines)
+
+
+def test_a_poorly_coalesced_stream() -> None:
+    words = said(fake_dataset(sites=(load("a", sectors=32.0, ideal=8.0),)))
+    assert "The one load makes all of the load latency" in words
+    assert "100 % of all load latency is spent on main memory" in words
+    assert "asks for 32.0 sectors where 8.0 could carry its bytes" in words
+    assert "Coalesce:" in words
+    assert "75 % fewer sectors" in words
+
+
+def test_a_coalesced_stream_is_not_told_to_coalesce() -> None:
+    words = said(fake_dataset(sites=(load("a"),)))
+    assert "Coalescing is ideal" in words
+    assert "Coalesce:" not in words
+    assert "L2 misses are 93 % cold" in words
+    assert "Move fewer bytes" in words
+
+
+def test_capacity_and_conflict_misses_have_their_advice() -> None:
+    data = fake_dataset(sites=(load("a", h1=0.2, h2=0.9),))
+    assert "Bring reuse closer: work in tiles that fit L1 (128 KiB)" in said(data)
+    assert "Change the pitch" not in said(data)
+    misses = data["capacity_misses"] + data["conflict_misses"]
+    data["conflict_misses"], data["capacity_misses"] = misses, misses * 0
+    assert "Change the pitch: pad the leading dimension" in said(data)
+    assert "Bring reuse closer" not in said(data)
+
+
+def test_what_l1_serves_can_only_be_asked_less_often() -> None:
+    words = said(fake_dataset(sites=(load("a", h1=1.0),), spread=0.0))
+    assert "100 % of all load latency is spent on L1" in words
+    assert "Access less often" in words
+
+
+def test_ties_are_not_called_clear() -> None:
+    words = said(fake_dataset(sites=(load("a", h1=0.5, h2=0.5), load("b", h1=0.5, h2=0.5))))
+    assert re.search(r"It is as slow as [ab]: their shares are nearly the same", words)
+    near = (load("a", h1=0.40, h2=0.5), load("b", h1=0.5, h2=0.5))
+    assert "not clearly the slowest" in said(fake_dataset(sites=near, spread=0.1))
+    apart = said(fake_dataset(sites=(load("a", h1=0.2, h2=0.5), load("b", h1=0.7, h2=0.5))))
+    assert "clearly the slowest: first in 64 of 64 orderings" in apart
+
+
+def test_pending_sectors_are_mentioned_where_they_matter() -> None:
+    waits = said(fake_dataset(sites=(load("a", h1=0.1, p1=0.6, h2=0.1),)))
+    assert "Sectors found on their way are charged as hits" in waits
+    assert "found on their way" not in said(fake_dataset(sites=(load("a", h1=0.7, h2=0.1),)))
+
+
+def test_caveats() -> None:
+    words = said(fake_dataset(n_trials=4, interrupted=1))
+    assert "Interrupted: only 4 trials were done" in words
+    assert "intervals are reliable from 16 on" in words
+    assert "not validated on this machine for L2" in words
+    assert "of the machine's parameters are assumed" in words
+    one = said(fake_dataset(n_trials=1))
+    assert "One trial gives no interval" in one
+    assert "Unknown: one ordering gives no interval" in one
+
+
+def test_open_occupancy_is_told_over_its_range() -> None:
+    over = [
+        {"groups_per_core": 4, "load_hit_ratio": {"L1": 0.71, "L2": None}},
+        {"groups_per_core": 16, "load_hit_ratio": {"L1": 0.52, "L2": 0.3}},
+    ]
+    words = said(fake_dataset(occupancy_json=json.dumps({"over_feasible": over})))
+    assert "at 4 to 16 groups a core loads hit L1 52.0 % to 71.0 %, L2 30.0 % to 30.0 %" in words
+
+
+def test_a_kernel_that_only_stores() -> None:
+    replay = Replay(fake_dataset(sites=SITES[5:]))
+    assert "No load of this kernel reached global memory" in said(replay.dataset)
+    assert "no load" in page(replay).lower()
+    assert "y[i]" in rendered(replay, 130)
+
+
+# Table
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 127, 128, 200])
+def test_the_table_fits_any_console(width: int, replay: Replay) -> None:
+    lines = rendered(replay, width).splitlines()
+    assert max(map(len, lines)) <= width
+    content = "\n".join(lines)
+    for name in replay.site_names:
+        assert name in content
+    for words in ("27.4", "50.", "± 0.1", "not validated", "72 %", "model ± 2.1"):
+        assert words in content
+    assert "…" not in content, "nothing may be cut"
+
+
+def test_the_table_is_ordered_by_share(replay: Replay) -> None:
+    content = rendered(replay, 140)
+    order = [content.index(name) for name in ("val[jj]", "ind[jj]", "rowptr[i] ", "y[i]")]
+    assert order == sorted(order)
+
+
+def test_the_table_prints_hostile_names_as_they_are() -> None:
+    content = rendered(hostile_replay(), 600)
+    assert f"0{HOSTILE}" in content
+    assert "INTERRUPTED" not in content
+    assert "INTERRUPTED" in rendered(Replay(fake_dataset(n_trials=2, interrupted=1)), 140)
+
+
+# Page
+
+
+def test_the_page_is_one_file_that_loads_nothing(replay: Replay) -> None:
+    content = page(replay)
+    outline = Outline(content)
+    for tag, attributes in outline.tags:
+        assert tag not in ("iframe", "object", "embed", "base", "form", "img")
+        assert "src" not in attributes
+        href = attributes.get("href") or ""
+        assert href == "data:," or href.startswith("#") or not href
+    assert not re.search(r"@import|url\(|https?://(?!www\.w3\.org)", content)
+    policy = next(
+        attributes["content"] or ""
+        for tag, attributes in outline.tags
+        if attributes.get("http-equiv") == "Content-Security-Policy"
+    )
+    digest = base64.b64encode(hashlib.sha256("".join(outline.scripts).encode()).digest())
+    assert f"script-src 'sha256-{digest.decode()}'" in policy
+    assert "default-src 'none'" in policy
+
+
+def test_the_page_escapes_all_that_comes_from_outside() -> None:
+    tame, hostile = Outline(page(Replay(fake_dataset(n_trials=3)))), hostile_replay()
+    for content in (page(hostile), hostile._repr_html_()):
+        outline = Outline(content)
+        assert {tag for tag, _ in outline.tags} <= {tag for tag, _ in tame.tags}
+        for _, attributes in outline.tags:
+            assert not any(name.startswith("on") for name in attributes)
+            assert not (attributes.get("href") or "").startswith("javascript")
+        assert "".join(outline.scripts) in ("", "".join(tame.scripts))
+        assert f"0{HOSTILE}" in "".join(outline.text), "and shows it as it is"
+
+
+def test_the_listing_has_every_line_and_its_accesses(replay: Replay) -> None:
+    content = page(replay)
+    lines = GENERATED_SOURCE.rstrip("\n").split("\n")
+    for number, line in enumerate(lines, start=1):
+        row = content[content.index(f'<tr id="g{number}"') :]
+        row = row[: row.index("</tr>")]
+        assert "".join(Outline(row).text).strip().endswith(line.strip())
+        assert ("hot" in row) == (number in (16, 17, 20, 21))
+    assert f'id="g{len(lines) + 1}"' not in content
+
+
+def test_blank_lines_do_not_shift_the_listing() -> None:
+    source = "\n\n\r\n" + GENERATED_SOURCE
+    content = page(Replay(fake_dataset(n_trials=2, generated_source=source)))
+    row = content[content.index('<tr id="g10"') :]
+    assert "__kernel" in row[: row.index("</tr>")]
+
+
+def test_accesses_without_a_line_are_listed() -> None:
+    data = fake_dataset(n_trials=2)
+    data["source_line"][:] = [-1, 17, 20, 20, 999, 21]
+    content = page(Replay(data))
+    tail = content[content.index("Not placed on a line") :]
+    tail = tail[: tail.index("</p>")]
+    assert "rowptr[i]" in tail
+    assert "x[ind[jj]]" in tail
+    assert "val[jj]" not in tail
+
+
+def test_the_page_without_sources_says_so() -> None:
+    content = page(Replay(fake_dataset(n_trials=2, generated_source="", user_source="")))
+    assert "The trace carries no source." in content
+
+
+@pytest.mark.parametrize(("interrupted", "n_trials"), [(0, 64), (1, 5), (1, 1)])
+def test_interrupted_results_say_so(interrupted: int, n_trials: int) -> None:
+    content = page(Replay(fake_dataset(n_trials=n_trials, interrupted=interrupted)))
+    assert ("<strong>Interrupted.</strong>" in content) == bool(interrupted)
+
+
+def test_the_models_error_stands_beside_every_interval() -> None:
+    errors = json.dumps({"L1": 2.1, "L2": 4.5})
+    known = page(Replay(fake_dataset(n_trials=4, model_error_json=errors)))
+    machine_section = known.index('id="machine"')
+    assert "not validated" not in known[:machine_section]
+    assert "model ± 4.5" in known
+    unknown = page(Replay(fake_dataset(n_trials=4, model_error_json="{}")))
+    assert text.NOT_VALIDATED in unknown
+    assert "model ± 4.5" not in unknown
+
+
+def test_what_a_machine_lacks_is_not_assumed_of_it(replay: Replay) -> None:
+    # A V100's caches are in one piece; an A100's L2 is in two, and its far latency is derived.
+    assert not any("far_latency" in line for line in judge(summarise(replay)).caveats)
+    in_two = Replay(fake_dataset(machine=load_machine("a100")))
+    assert any("L2.far_latency" in line for line in judge(summarise(in_two)).caveats)
+
+
+def test_assumed_parameters_are_marked(replay: Replay) -> None:
+    content = page(replay)
+    row = content[content.index("<code>levels.L1.set_index</code>") :]
+    assert "assumed</span>" in row[: row.index("</tr>")]
+    row = content[content.index("<code>n_cores</code>") :]
+    assert "assumed" not in row[: row.index("</tr>")]
+
+
+def test_a_page_of_three_levels_and_one_of_none() -> None:
+    machine = load_machine("v100")
+    third = dataclasses.replace(machine.levels[1], name="L3", latency_cycles=300.0)
+    deep = fake_dataset(n_trials=3)
+    extra = deep.isel(level=[1]).assign_coords(level=["L3"])
+    deep = xr.concat([deep, extra], dim="level", data_vars="minimal", join="outer")
+    deep.attrs["machine_json"] = machine_to_json(machine.replace(levels=(*machine.levels, third)))
+    assert "L3 hit ratio" in page(Replay(deep))
+    assert "L3 hits" in rendered(Replay(deep), 80)
+    bare = fake_dataset(n_trials=3).isel(level=slice(0, 0))
+    bare.attrs["machine_json"] = machine_to_json(machine.replace(levels=(), model_error_points={}))
+    assert "spent on main memory" in page(Replay(bare))
+    assert rendered(Replay(bare), 80)
+    assert json.loads(Replay(bare).to_json())["levels"].keys() == {"DRAM"}
+
+
+def test_a_replay_that_never_reaches_main_memory() -> None:
+    data = fake_dataset(n_trials=3, sites=(load("a", h1=1.0),), spread=0.0)
+    for name in ("dram_latency_cycles", "dram_mean_cycles", "dram_row_hit_ratio"):
+        data[name] = data[name] * np.nan
+    replay = Replay(data)
+    assert "No request reached main memory." in page(replay)
+    assert "NaN" not in replay.to_json()
+    assert "nan" not in rendered(replay, 140)
+
+
+def test_charts_do_not_depend_on_units(replay: Replay) -> None:
+    content = page(replay)
+    assert content.count('<svg class="chart"') >= 8
+    assert not re.search(r'[xy12hw]="?(nan|inf)', content)
+
+
+# Numbers in words
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [(0, "0 B"), (1023, "1023 B"), (1024, "1.0 KiB"), (1 << 20, "1.0 MiB"), (150 << 30, "150 GiB")],
+)
+def test_byte_sizes(value: int, words: str) -> None:
+    assert text.byte_size(value) == words
+
+
+def test_estimates_in_words() -> None:
+    estimate = Estimate(mean=0.4132, half_width=0.0041, sigma=0.01, n_trials=64)
+    assert text.percent_estimate(estimate) == "41.3 ± 0.4 %"
+    tight = dataclasses.replace(estimate, half_width=0.0001)
+    assert text.percent_estimate(tight) == "41.3 ± <0.1 %"
+    exact = dataclasses.replace(estimate, half_width=0.0)
+    assert text.percent_estimate(exact) == "41.3 ± 0.0 %"
+    assert text.percent_estimate(describe([0.5])) == "50.0 %"
+    assert text.percent_estimate(describe([])) == text.UNKNOWN
+    assert text.count(12_345_678) == "12.3 M"
+    assert text.count(9_999_999) == "9,999,999"

@@ -1,0 +1,164 @@
+"""Kernels whose counts are known by hand, or hard to get right."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import loopy as lp
+import numpy as np
+
+from tracegen.workloads.workload import Workload
+
+
+def make(domains: Any, instructions: str, data: Any, **options: Any) -> Any:
+    return lp.make_kernel(domains, instructions, data, lang_version=(2018, 2), **options)
+
+
+def real(names: str, shape: Any, dtype: Any = np.float32) -> Any:
+    return lp.GlobalArg(names, dtype, shape=shape)
+
+
+def result(name: str, shape: Any, dtype: Any = np.float32) -> Any:
+    return lp.GlobalArg(name, dtype, shape=shape, is_input=False, is_output=True)
+
+
+SIZE = lp.ValueArg("n", np.int32)
+
+
+def triangle(tags: bool = False) -> Any:
+    """y[i] = sum of the first i + 1 of x: n (n + 1) / 2 additions."""
+    kernel = make(
+        "{[i, j]: 0 <= i < n and 0 <= j <= i}",
+        "y[i] = sum(j, x[j])",
+        [real("x", "n"), result("y", "n"), SIZE],
+        name="triangle",
+    )
+    return lp.split_iname(kernel, "i", 32, inner_tag="l.0", outer_tag="g.0") if tags else kernel
+
+
+def rising(group: int = 32) -> Any:
+    """As triangle, from i on: neighbours start at different trips and go on together."""
+    kernel = make(
+        "{[i, j]: 0 <= i < n and i <= j < n}",
+        "y[i] = sum(j, x[j])",
+        [real("x", "n"), result("y", "n"), SIZE],
+        name="rising",
+    )
+    return lp.split_iname(kernel, "i", group, inner_tag="l.0", outer_tag="g.0")
+
+
+def paper_matmul() -> Any:
+    """The tiled product of seed 000, section 2.1, with its tags."""
+    kernel = make(
+        "{[i, j, k]: 0 <= i, j, k < n}",
+        "c[i, j] = sum(k, a$aLD[i, k] * b$bLD[k, j])",
+        [real("a, b", "n, n"), result("c", "n, n"), SIZE],
+        name="paper_matmul",
+        assumptions="n >= 1 and n mod 16 = 0",
+    )
+    kernel = lp.split_iname(kernel, "i", 16, inner_tag="l.1", outer_tag="g.1")
+    kernel = lp.split_iname(kernel, "j", 16, inner_tag="l.0", outer_tag="g.0")
+    kernel = lp.split_iname(kernel, "k", 16)
+    outer = frozenset({"i_outer", "j_outer", "k_outer"})
+    for array, inames in (("a", ["i_inner", "k_inner"]), ("b", ["k_inner", "j_inner"])):
+        kernel = lp.add_prefetch(
+            kernel, array, inames, fetch_outer_inames=outer, default_tag="l.auto"
+        )
+    from calib.kernels.building import tag_loads
+
+    return tag_loads(kernel, {"a": "aLD", "b": "bLD"})
+
+
+def branches(tile: int = 32) -> Any:
+    """One of two loads, by place: below m the element, above it the mean of two."""
+    kernel = make(
+        "{[i]: 0 <= i < n}",
+        "y[i] = x[i] if i < m else 0.5 * (x[i] + z[i])",
+        [real("x, z", "n"), result("y", "n"), SIZE, lp.ValueArg("m", np.int32)],
+        name="branches",
+    )
+    return lp.split_iname(kernel, "i", tile, inner_tag="l.0", outer_tag="g.0")
+
+
+def guarded() -> Any:
+    """An instruction under a predicate on the place."""
+    kernel = make(
+        "{[i]: 0 <= i < n}",
+        """
+        y[i] = 2 * x[i] {id=all}
+        y[i] = y[i] + z[i] {id=some, dep=all, if=i >= m}
+        """,
+        [
+            real("x, z", "n"),
+            lp.GlobalArg("y", np.float32, shape="n", is_input=False, is_output=True),
+            SIZE,
+            lp.ValueArg("m", np.int32),
+        ],
+        name="guarded",
+    )
+    return lp.split_iname(kernel, "i", 32, inner_tag="l.0", outer_tag="g.0")
+
+
+def called(n: int) -> Any:
+    """The grid is the caller's, the operations are the callee's."""
+    function = lp.make_function(
+        "{[k]: 0 <= k < 4}", "o[k] = 2*u[k] + 1", name="twice", lang_version=(2018, 2)
+    )
+    kernel = make(
+        f"{{[i, k]: 0 <= i < {n} and 0 <= k < 4}}",
+        "[k]: b[i, k] = twice([k]: a[i, k])",
+        [real("a, b", (n, 4))],
+        name="called",
+    )
+    kernel = lp.split_iname(kernel, "i", 64, inner_tag="l.0", outer_tag="g.0")
+    return lp.merge([kernel, function])
+
+
+def ops() -> Any:
+    """Every way in which products and sums can meet."""
+    kernel = make(
+        "{[i]: 0 <= i < n}",
+        """
+        p[i] = a[i]*b[i] + c[i]*d[i]
+        q[i] = a[i] - b[i]*c[i]*d[i]
+        r[i] = -a[i] / b[i] + exp(c[i]) * 2
+        s[i] = (a[i] + b[i]) * (c[i] + d[i])
+        """,
+        [
+            real("a, b, c, d", "n"),
+            *(result(name, "n") for name in "pqrs"),
+            SIZE,
+        ],
+        name="ops",
+    )
+    return lp.split_iname(kernel, "i", 32, inner_tag="l.0", outer_tag="g.0")
+
+
+def flat() -> Any:
+    """A two-dimensional array by hand: the index is a product of sizes and loops."""
+    kernel = make(
+        "{[i, j]: 0 <= i, j < n}",
+        "y[n*i + j] = x[n*j + i]",
+        [real("x", "n*n"), result("y", "n*n"), SIZE],
+        name="flat",
+    )
+    kernel = lp.split_iname(kernel, "i", 4, inner_tag="l.1", outer_tag="g.1")
+    return lp.split_iname(kernel, "j", 8, inner_tag="l.0", outer_tag="g.0")
+
+
+def halved() -> Any:
+    """Neighbours share elements: the index is not affine in the work-item."""
+    kernel = make(
+        "{[i]: 0 <= i < n}",
+        "y[i] = x[i // 2] * x[i % 4]",
+        [real("x", "n + 4"), result("y", "n"), SIZE],
+        name="halved",
+    )
+    return lp.split_iname(kernel, "i", 32, inner_tag="l.0", outer_tag="g.0")
+
+
+def with_sizes(kernel: Any, **sizes: int) -> Workload:
+    """A kernel with made-up arrays, of so many elements."""
+    from tracegen.workloads.made_up import arguments
+
+    return Workload(kernel, arguments(kernel, {k: str(v) for k, v in sizes.items()}))

@@ -1,0 +1,1 @@
+"""Oclgrind as an independent witness of global memory accesses."""

@@ -1,0 +1,206 @@
+"""What a survey says of a simulated device, beside what was planted in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from calib.probes.bench import PAGE_BYTES
+from calib.probes.capacity import Level as ToldLevel
+from calib.probes.outcome import Finding
+from calib.probes.survey import Survey
+from memsim.machine.model import Level, Machine
+from tests.support.simulated_device import Hidden, SimulatedDevice
+
+RIGHT, WRONG, SILENT = "right", "wrong", "silent"
+MB = 1 << 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """One thing asked of a device.
+
+    parameter : of any device ("size");  where : of this one ("L2")
+    told : None where the survey did not tell
+    low, high : the 95 % interval told; None of words and counts, which have none
+    verdict : WRONG where what was told is not what was planted, or its interval does not hold it
+    """
+
+    parameter: str
+    where: str
+    planted: object
+    told: object
+    low: float | None
+    high: float | None
+    verdict: str
+
+    @property
+    def has_interval(self) -> bool:
+        """Of more than one number."""
+        return self.low is not None and self.high is not None and self.low < self.high
+
+    @property
+    def name(self) -> str:
+        return f"{self.where} {self.parameter}".strip()
+
+
+def answers(survey: Survey, machine: Machine, hidden: Hidden) -> list[Answer]:
+    """All that is asked of a device of this kind."""
+    return [
+        *_levels(survey, machine, hidden),
+        *_words(survey, machine, hidden),
+        *_rest(survey, machine, hidden),
+    ]
+
+
+def verdicts(survey: Survey, machine: Machine, hidden: Hidden) -> dict[str, str]:
+    """What is asked -> right, wrong, or silent where the survey did not tell."""
+    return {answer.name: answer.verdict for answer in answers(survey, machine, hidden)}
+
+
+def _number(
+    parameter: str,
+    where: str,
+    planted: float,
+    told: Finding | None,
+    *,
+    exact: bool = False,
+    up_to: float = 0.0,
+) -> Answer:
+    """exact : the value must be the planted one; else its interval must hold it
+
+    up_to : what is planted may be met as anything from `planted` to this
+    """
+    if told is None:
+        verdict = SILENT
+    else:
+        held = told.low <= max(planted, up_to) and planted <= told.high
+        verdict = RIGHT if held and (told.value == planted or not exact) else WRONG
+    return Answer(
+        parameter=parameter,
+        where=where,
+        planted=planted,
+        told=told.value if told else None,
+        low=told.low if told else None,
+        high=told.high if told else None,
+        verdict=verdict,
+    )
+
+
+def _word(parameter: str, where: str, planted: object, told: object) -> Answer:
+    verdict = SILENT if told is None else RIGHT if told == planted else WRONG
+    return Answer(
+        parameter=parameter, where=where, planted=planted, told=told, low=None, high=None,
+        verdict=verdict,
+    )  # fmt: skip
+
+
+def _levels(survey: Survey, machine: Machine, hidden: Hidden) -> Iterator[Answer]:
+    told = survey.hierarchy.levels if survey.hierarchy else ()
+    # Where a plateau is left out, or a rise has room for one, how many there are is not claimed.
+    doubted = any(probe.startswith(("plateau", "between")) for probe in survey.book.silent)
+    fewer = len(told) < len(machine.levels)
+    n_told = None if doubted and fewer else len(told)
+    yield _word("number of levels", "", len(machine.levels), n_told)
+    for k, level in enumerate(machine.levels):
+        found = _told_of(level, machine, told)
+        yield from _level(survey, machine, hidden, k, found)
+
+
+def _told_of(
+    level: Level, machine: Machine, told: tuple[ToldLevel, ...]
+) -> tuple[str, ToldLevel] | None:
+    """(name, what was told) of a level: the one whose latency is nearer to its than to another's."""
+    latencies = [each.latency_cycles * 1e9 / machine.clock_hz for each in machine.levels]
+    for number, found in enumerate(told, 1):
+        off = [abs(np.log(found.latency_ns.value / ns)) for ns in latencies]
+        if machine.levels[int(np.argmin(off))] is level:
+            return f"L{number}", found
+    return None
+
+
+def _level(
+    survey: Survey, machine: Machine, hidden: Hidden, k: int, found: tuple[str, ToldLevel] | None
+) -> Iterator[Answer]:
+    level, where = machine.levels[k], f"L{k + 1}"
+    name, told = found if found else ("nothing", None)
+    findings, words = survey.book.findings, survey.book.words
+    size = told.size_bytes if told else None
+    yield _number("size", where, level.size_bytes, size, exact=True)
+    ns = level.latency_cycles * 1e9 / machine.clock_hz
+    # Translation adds to some of a chase's steps, where the level holds more pages than it does.
+    reached = level.size_bytes > hidden.translation_pages * PAGE_BYTES
+    late = ns + hidden.translation_ns * reached
+    yield _number("latency", where, ns, told.latency_ns if told else None, up_to=late)
+    for key, plain in (("line_bytes", "line"), ("fill_bytes", "fill"), ("ways", "ways")):
+        finding = findings.get(f"levels.{name}.{key}")
+        yield _number(plain, where, getattr(level, key), finding, exact=True)
+    # One core reads no faster than the levels above let it.
+    widths = [each.bandwidth_bytes_per_cycle for each in machine.levels[: k + 1]]
+    speed = min(widths) * machine.clock_hz
+    yield _number("bandwidth", where, speed, findings.get(f"levels.{name}.bandwidth"))
+    word = words.get(f"{name} replacement")
+    yield _word("replacement", where, level.replacement, word[0] if word else None)
+
+
+def _words(survey: Survey, machine: Machine, hidden: Hidden) -> Iterator[Answer]:
+    def said(key: str) -> str | None:
+        word = survey.book.words.get(key)
+        return word[0] if word else None
+
+    first = machine.levels[0]
+    allocates = "none" if first.write_allocate == "none" else "allocates"
+    yield _word("stores allocate", "L1", allocates, said("L1 write_allocate"))
+    yield _word("write policy", "L1", first.write_policy, said("L1 write_policy"))
+    fetched = said("prefetching")
+    yield _word(
+        "prefetching", "", hidden.prefetch_lines > 0, None if fetched is None else fetched[:3] == "yes"
+    )  # fmt: skip
+    copies = said("shared copies")
+    kept = None if copies is None else copies.startswith("kept")
+    yield _word("shared level keeps copies", "", machine.levels[-1].cores_per_instance > 1, kept)
+
+
+def _rest(survey: Survey, machine: Machine, hidden: Hidden) -> Iterator[Answer]:
+    findings = survey.book.findings
+    memory_ns = machine.dram.latency_cycles * 1e9 / machine.clock_hz
+    late = memory_ns + hidden.translation_ns
+    chased = survey.hierarchy.memory_ns if survey.hierarchy else None
+    yield _number("latency", "memory", memory_ns, chased, up_to=late)
+    yield _number("latency of batches", "memory", memory_ns, findings.get("memory_ns"))
+    speed = machine.dram.bandwidth_bytes_per_cycle * machine.clock_hz
+    yield _number("bandwidth", "memory", speed, findings.get("memory_bandwidth"))
+    pages = findings.get("translation")
+    if hidden.translation_ns:
+        yield _number("translation", "", hidden.translation_pages, pages)
+    else:
+        verdict = RIGHT if pages is None else WRONG
+        yield Answer(
+            parameter="translation",
+            where="",
+            planted="none",
+            told=pages.value if pages else "none",
+            low=None,
+            high=None,
+            verdict=verdict,
+        )
+    if hidden.is_cpu:
+        yield _number("clock", "", machine.clock_hz, findings.get("clock_hz"))
+    limits = machine.residency
+    at_once = machine.n_cores * limits.max_groups
+    full = machine.n_cores * min(limits.max_groups, limits.max_items // limits.max_group_items)
+    yield _number("cores", "", machine.n_cores, findings.get("cores"), exact=True)
+    yield _number("groups at once", "", at_once, findings.get("groups_at_once"), exact=True)
+    if not hidden.is_cpu:
+        found = findings.get("full_groups_at_once")
+        yield _number("full groups at once", "", full, found, exact=True)
+    launch_s = _median_launch_s(machine, hidden)
+    yield _number("launch overhead", "", launch_s, findings.get("launch_overhead"))
+
+
+def _median_launch_s(machine: Machine, hidden: Hidden) -> float:
+    """Of the distribution that the device draws its launches from."""
+    device = SimulatedDevice(machine, hidden, MB, 12345)
+    return float(np.median([device.host_s("nothing", 1, 1) for _ in range(20_001)]))

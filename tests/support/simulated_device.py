@@ -1,0 +1,371 @@
+"""A device whose parameters are known: it runs the probes' kernels through memsim's own caches.
+
+Every load and store of a kernel goes, one after the other, through the levels of a machine as
+`memsim.hierarchy.cache` replays them; what a launch takes is the sum of what its accesses take, and then noise
+that makes it longer, and the tick of its clock. The probes see none of this but the times.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from calib.probes.device import OUT_BYTES, Argument, Local, Words
+from memsim.compile import hot, inner
+from memsim.hierarchy import cache
+from memsim.hierarchy.cache import LOAD, STORE, Cache, Geometry, Queue, Tables
+from memsim.hierarchy.dram import sample_latencies
+from memsim.hierarchy.levels import LevelPlan, plan_level
+from memsim.hierarchy.requests import DenseMap
+from memsim.machine.model import Machine
+from memsim.montecarlo.trial import clear
+
+CHUNK_BYTES = 256
+PAGE_BYTES = 4096
+_QUEUE = 4096
+ACCESS_S = 2e-7
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hidden:
+    """What of a device is no part of its machine.
+
+    scattered : pages lie anywhere physically, and levels behind the first go by physical addresses
+    translation_pages, translation_ns : pages that translation holds, and what any other costs
+    prefetch_lines : brought in beside a miss that follows its predecessor's line
+    noise : of a launch's time, the mean of what is added;  spikes : how often a launch takes up to
+        ten times as long
+    """
+
+    is_cpu: bool = True
+    scattered: bool = False
+    translation_pages: int = 1 << 20
+    translation_ns: float = 0.0
+    prefetch_lines: int = 0
+    noise: float = 0.01
+    spikes: float = 0.05
+    launch_s: float = 20e-6
+    tick_s: float = 1e-8
+
+
+Stage = tuple[Geometry, Tables, Cache, Queue, npt.NDArray[np.int64]]
+
+
+@inner
+def _enter(stage, rng, instance, line, mask, full, kind, now, bytes_, n_bytes):  # type: ignore[no-untyped-def]
+    """One request to one level, whose queue takes what goes on down."""
+    geometry, tables, state, queue, counts = stage
+    if kind == LOAD:
+        cache.read(
+            geometry, tables, state, counts, queue, rng, 1,
+            instance, line, mask, 0, LOAD, 1, now, 0,
+        )  # fmt: skip
+    else:
+        cache.write(
+            geometry, tables, state, counts, queue, rng, 1,
+            instance, line, mask, full, 0, 1, now, 0, bytes_, n_bytes,
+        )  # fmt: skip
+
+
+@inner
+def _loads(queue):  # type: ignore[no-untyped-def]
+    found = False
+    for k in range(queue.used[0]):
+        found |= cache.unpack(queue.record[k])[4] == LOAD
+    return found
+
+
+@inner
+def _pass_down(upper, stage, rng, instance, now, bytes_):  # type: ignore[no-untyped-def]
+    """Serve what the level above has queued."""
+    stage[3].used[0] = 0
+    stage[3].used[1] = 0
+    taken = 0
+    for k in range(upper.used[0]):
+        line, mask, full, _, kind, _ = cache.unpack(upper.record[k])
+        n_bytes = 0
+        if kind == STORE:
+            for g in range(8):
+                if (mask & ~full) >> g & 1:
+                    bytes_[n_bytes] = upper.partial[taken]
+                    n_bytes += 1
+                    taken += 1
+        _enter(stage, rng, instance, line, mask, full, kind, now, bytes_, n_bytes)
+
+
+@inner
+def _access(stages, n_level, sharers, rng, core, word, kind, now, bytes_):  # type: ignore[no-untyped-def]
+    """How deep a word's access goes: 0 the first level, n_level memory. Stores reach where they end."""
+    granule = word // 8
+    first = stages[0]
+    per_line = first[0].granules_per_line
+    first[3].used[0] = 0
+    first[3].used[1] = 0
+    bytes_[0] = np.uint32(0xF) << np.uint32(4 * (word % 8))
+    _enter(
+        first, rng, core, granule // per_line, np.int64(1) << (granule % per_line), 0, kind, now,
+        bytes_, 1,
+    )  # fmt: skip
+    depth = 0
+    if first[3].used[0] == 0:
+        return depth
+    if kind == STORE or _loads(first[3]):
+        depth = 1
+    if n_level == 1:
+        return depth
+    _pass_down(first[3], stages[1], rng, core // sharers[1], now, bytes_)
+    if stages[1][3].used[0] == 0:
+        return depth
+    if depth and _loads(stages[1][3]):
+        depth = 2
+    if n_level == 2:
+        return depth
+    _pass_down(stages[1][3], stages[2], rng, core // sharers[2], now, bytes_)
+    if depth == 2 and _loads(stages[2][3]):
+        depth = 3
+    return depth
+
+
+@inner
+def _translate(pages, slots, rng, word, missing_ns):  # type: ignore[no-untyped-def]
+    """What translation adds; pages : slot of each, slots : page of each; replaced at random."""
+    page = word // 1024
+    if pages[page] >= 0:
+        return 0.0
+    slot = cache.below(rng, len(slots))
+    if slots[slot] >= 0:
+        pages[slots[slot]] = -1
+    slots[slot] = page
+    pages[page] = slot
+    return missing_ns
+
+
+@hot
+def _chase(stages, n_level, sharers, ns, rng, core, words, start, steps, pages, slots, missing_ns, ahead, bytes_):  # type: ignore[no-untyped-def]  # fmt: skip
+    """(word, ns): a walk of so many steps from a word on."""
+    p = np.int64(start)
+    total = 0.0
+    last = np.int64(-9)
+    for _ in range(steps):
+        total += _translate(pages, slots, rng, p, missing_ns)
+        depth = _access(stages, n_level, sharers, rng, core, p, LOAD, 0, bytes_)
+        total += ns[depth]
+        line = p // 16
+        if ahead and depth and line == last + 1:
+            for k in range(1, ahead + 1):
+                if (line + k + 1) * 16 <= len(words):
+                    _access(stages, n_level, sharers, rng, core, (line + k) * 16, LOAD, 0, bytes_)
+        last = line
+        p = np.int64(words[p])
+    return p, total
+
+
+@hot
+def _touch(stages, n_level, sharers, ns, rng, core, at, kind, bytes_):  # type: ignore[no-untyped-def]
+    """ns of accesses to words that do not depend on each other: a quarter of their latencies."""
+    total = 0.0
+    for word in at:
+        depth = _access(stages, n_level, sharers, rng, core, np.int64(word), kind, 0, bytes_)
+        total += 0.25 * ns[depth]
+    return total
+
+
+@hot
+def _depths(stages, n_level, sharers, rng, core, at, bytes_, found):  # type: ignore[no-untyped-def]
+    """Adds to found (4,) how many of these words' loads end in each level, memory after the last."""
+    for word in at:
+        found[_access(stages, n_level, sharers, rng, core, np.int64(word), LOAD, 0, bytes_)] += 1
+
+
+class SimulatedDevice:
+    """See calib.probes.device.Device. machine : two or three levels, lines no shorter below"""
+
+    def __init__(self, machine: Machine, hidden: Hidden, n_bytes: int, seed: int) -> None:
+        assert 1 <= len(machine.levels) <= 3
+        self.machine, self.hidden = machine, hidden
+        self.title = f"Simulated: {machine.name}"
+        self.is_cpu = self.keeps_caches = hidden.is_cpu
+        self.bytes, self.n_units = n_bytes, machine.n_cores
+        self.max_group_items = machine.residency.max_group_items
+        self.tick_s = hidden.tick_s
+        self.noise = np.random.default_rng([seed, 1])
+        self.words = np.zeros(n_bytes // 4, np.uint32)
+        self.out = np.zeros(OUT_BYTES // 4, np.uint32)
+        space = DenseMap(np.arange(n_bytes // CHUNK_BYTES))
+        pages = np.random.default_rng([seed, 2]).permutation(n_bytes // PAGE_BYTES)
+        each = PAGE_BYTES // CHUNK_BYTES
+        moved = (pages[:, None] * each + np.arange(each)).reshape(-1)
+        shared = DenseMap(moved) if hidden.scattered else space
+        self.plans: list[LevelPlan] = [
+            plan_level(
+                level,
+                machine.levels[k + 1] if k + 1 < len(machine.levels) else None,
+                shared if k else space,
+                machine.n_cores,
+            )
+            for k, level in enumerate(machine.levels)
+        ]
+        self.stages: list[Stage] = []
+        for plan in self.plans:
+            state = plan.empty_cache()
+            clear(plan.geometry, state)
+            queue = Queue(
+                record=np.zeros(_QUEUE, np.uint64),
+                partial=np.zeros(_QUEUE, np.uint32),
+                used=np.zeros(2, np.int64),
+            )
+            counts = np.zeros((2, cache.N_COUNTS), np.int64)
+            self.stages.append((plan.geometry, plan.tables, state, queue, counts))
+        while len(self.stages) < 3:
+            self.stages.append(self.stages[-1])
+        to_ns = 1e9 / machine.clock_hz
+        latencies = [level.latency_cycles for level in machine.levels]
+        latencies += [machine.dram.latency_cycles] * (4 - len(latencies))
+        self.ns = np.array(latencies) * to_ns
+        self.sharers = np.array([level.cores_per_instance for level in machine.levels] + [1, 1])
+        self.rng = np.array([seed + 1], np.uint64)
+        self.n_accesses = 0
+        self.page_slot = np.full(n_bytes // PAGE_BYTES, -1, np.int64)
+        self.slot_page = np.full(min(hidden.translation_pages, 1 << 16), -1, np.int64)
+        self.bytes_ = np.zeros(8, np.uint32)
+
+    def clock(self) -> float:
+        """Seconds that go by what was simulated: a survey takes the same rounds on any machine."""
+        return self.n_accesses * ACCESS_S
+
+    def run(self, name: str, items: int, group: int, *arguments: Argument) -> float:
+        if not self.keeps_caches:
+            clear(self.plans[0].geometry, self.stages[0][2])
+        ns = getattr(self, f"_{name}")(items, group, *arguments)
+        return self._timed(ns * 1e-9 + 1e-6)
+
+    def host_s(self, name: str, items: int, group: int, *arguments: Argument) -> float:
+        return self._timed(self.run(name, items, group, *arguments) + self.hidden.launch_s)
+
+    def result(self, n: int) -> Words:
+        return self.out[:n].copy()
+
+    def facts(self) -> dict[str, Any]:
+        return {
+            "compute units": self.n_units,
+            "clock, MHz": round(self.machine.clock_hz / 1e6),
+            "local memory, bytes": self.machine.residency.local_memory_bytes,
+            "work-items of a group, at most": self.max_group_items,
+        }
+
+    def _timed(self, seconds: float) -> float:
+        factor = 1 + self.noise.exponential(self.hidden.noise)
+        if self.noise.random() < self.hidden.spikes:
+            factor *= 1 + 9 * self.noise.random()
+        return float(np.ceil(seconds * factor / self.tick_s) * self.tick_s)
+
+    def _walk(self, core: int, start: int, steps: int) -> tuple[int, float]:
+        self.n_accesses += steps
+        p, ns = _chase(
+            tuple(self.stages), len(self.plans), self.sharers, self.ns, self.rng, core, self.words,
+            start, steps, self.page_slot, self.slot_page, self.hidden.translation_ns,
+            self.hidden.prefetch_lines, self.bytes_,
+        )  # fmt: skip
+        return int(p), float(ns)
+
+    def _touched(self, core: int, at: npt.NDArray[np.integer], kind: int) -> float:
+        return float(
+            _touch(
+                tuple(self.stages), len(self.plans), self.sharers, self.ns, self.rng, core,
+                np.ascontiguousarray(at, np.int64), kind, self.bytes_,
+            )
+        )  # fmt: skip
+
+    def _link(self, items: int, group: int, order: Words, after: Words, n: int) -> float:
+        self.n_accesses += n
+        self.words[order[:n]] = after[:n]
+        return float(n)
+
+    def _chase(self, items: int, group: int, start: int, steps: int) -> float:
+        self.out[0], ns = self._walk(0, start, -(-steps // 8) * 8)
+        return ns
+
+    def _walks(self, items: int, group: int, start: Words, steps: int) -> float:
+        times = [self._walk(k % self.n_units, int(at), steps)[1] for k, at in enumerate(start)]
+        return max(times)
+
+    def _prepared(
+        self, items: int, group: int, large: int, n_large: int, small: int, n_small: int,
+        mode: int, rounds: int, passes: int, order: Words,
+    ) -> float:  # fmt: skip
+        p, s, total = large, small, 0.0
+        for _ in range(rounds):
+            p, ns = self._walk(0, p, n_large)
+            total += ns
+            if mode:
+                total += self._touched(0, order.astype(np.int64) + 1, LOAD if mode == 1 else STORE)
+                if mode == 2:
+                    self.words[order + 1] = 0
+            s, ns = self._walk(0, s, passes * n_small)
+            total += ns
+        self.out[0] = p
+        return total
+
+    def _stores(self, items: int, group: int, n: int, line_words: int, rounds: int) -> float:
+        at = np.arange(n * rounds) % n * line_words
+        return self._touched(0, at, STORE)
+
+    def _reads(self, items: int, group: int, n_each: int, rounds: int) -> float:
+        """Every instance of a level passes on its lines at its bandwidth; the slowest one counts.
+
+        Groups take turns round by round. Rounds after the second are like it.
+        """
+        line = self.machine.levels[0].line_bytes
+        widths = [level.bandwidth_bytes_per_cycle for level in self.machine.levels]
+        widths.append(self.machine.dram.bandwidth_bytes_per_cycle)
+        line_ns = line / np.array(widths) / self.machine.clock_hz * 1e9
+        sharers = [level.cores_per_instance for level in self.machine.levels] + [self.n_units]
+        spent = []
+        for _ in range(min(rounds, 2)):
+            lines = np.zeros((self.n_units, 4), np.int64)
+            for k in range(items // group):
+                at = (k * n_each * 16 + np.arange(0, n_each * 16, line)) // 4
+                core = k % self.n_units
+                _depths(
+                    tuple(self.stages), len(self.plans), self.sharers, self.rng, core,
+                    at.astype(np.int64), self.bytes_, lines[core],
+                )  # fmt: skip
+            reaching = lines[:, ::-1].cumsum(axis=1)[:, ::-1]
+            each = [
+                np.add.reduceat(reaching[:, d], np.arange(0, self.n_units, sharers[d])).max()
+                for d in range(len(widths))
+            ]
+            spent.append(float((np.array(each) * line_ns).max()))
+        return spent[0] + (rounds - 1) * spent[-1]
+
+    def _batches(
+        self, items: int, group: int, address: Words, offset: Words, n_batches: int, part: Local
+    ) -> float:
+        """Batches on their way to memory together; the next waits for the last of each."""
+        if not address.any():
+            return float(self.ns[0]) * n_batches
+        sample = sample_latencies(
+            self.machine.dram,
+            address_bytes=address.astype(np.int64) * 4,
+            size_bytes=np.full(len(address), self.machine.dram.burst_bytes),
+            is_read=np.ones(len(address), np.bool_),
+            batch_offset=offset.astype(np.int64),
+        )
+        slowest = np.maximum.reduceat(sample.latency_cycles, offset[:-1].astype(np.int64))
+        return float(slowest[:n_batches].sum()) * 1e9 / self.machine.clock_hz
+
+    def _additions(self, items: int, group: int, start: int, steps: int, room: Local) -> float:
+        limits = self.machine.residency
+        fitting = min(
+            limits.max_groups,
+            limits.max_items // group,
+            limits.local_memory_bytes // max(room.n_bytes, 1),
+        )
+        turns = -(-(items // group) // (self.n_units * fitting))
+        return turns * (steps / 8) * 17 * 1e9 / self.machine.clock_hz
+
+    def _nothing(self, items: int, group: int) -> float:
+        return 0.0

@@ -1,0 +1,244 @@
+"""profile, trace and replay from end to end, on a kernel small enough to be quick."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+import memsim
+from memsim.report.json_contract import json_schema
+
+RunMemsim = Callable[..., Any]
+"""The fixture of conftest.py: arguments -> an object with code, out and err."""
+
+KERNEL = '''
+import loopy as lp
+import numpy as np
+from tracegen import Workload
+
+
+def gather(n: int = 4096, stride: int = 1):
+    """out[i] = table[index[i]], its index a stride."""
+    kernel = lp.make_kernel(
+        "{[i]: 0 <= i < n}", "out[i] = table[index[i]]", name="gather", lang_version=(2018, 2)
+    )
+    kernel = lp.split_iname(kernel, "i", 128, outer_tag="g.0", inner_tag="l.0")
+    index = (np.arange(n, dtype=np.int32) * stride) % n
+    return Workload(kernel, {"table": np.ones(n, np.float32), "index": index})
+
+
+def empty():
+    kernel = lp.make_kernel("{[i]: 0 <= i < 128}", "", [], name="empty", lang_version=(2018, 2))
+    return Workload(kernel, {})
+
+
+def broken():
+    kernel = gather().kernel
+    return Workload(kernel, {"table": np.ones(8, np.float32), "index": np.full(256, 8, np.int32)})
+'''
+
+
+@pytest.fixture
+def spec(tmp_path: Path) -> str:
+    path = tmp_path / "my_kernel.py"
+    path.write_text(KERNEL)
+    return f"{path}:gather"
+
+
+def test_profile_writes_everything_asked_for(
+    run_memsim: RunMemsim, spec: str, tmp_path: Path
+) -> None:
+    files = {option: tmp_path / f"out.{option}" for option in ("html", "json", "save", "trace-out")}
+    outputs = [text for option, path in files.items() for text in (f"--{option}", str(path))]
+    ended = run_memsim(
+        *("profile", spec, "-m", "v100", "--set", "n=8192", "--set", "stride=8"),
+        *("--trials", "16", "--seed", "3", "--jobs", "1", *outputs),
+    )
+    assert ended.code == 0, ended.err
+    assert "table[index[i]]" in ended.out
+    assert all(str(path) in ended.err for path in files.values())
+    data = json.loads(files["json"].read_text())
+    jsonschema.validate(data, json_schema())
+    assert (data["machine"], data["seed"], data["trials"]) == ("v100", 3, 16)
+    assert data["snapshot"]["of_groups"] == 64
+    # 32 lanes, each in a 32-byte sector of its own.
+    gather = next(site for site in data["sites"] if site["array"] == "table")
+    assert gather["sectors_per_access"] == 32
+    assert memsim.Replay.load(files["save"]).n_trials == 16
+    assert memsim.read_trace(files["trace-out"]).n_groups == 64
+    assert "<html" in files["html"].read_text(encoding="utf-8")
+    assert sorted(tmp_path.glob("out*")) == sorted(files.values())
+
+
+def test_trace_and_replay_give_what_profile_gives(
+    run_memsim: RunMemsim, spec: str, tmp_path: Path
+) -> None:
+    trace_file = tmp_path / "k.trace"
+    options = ("-m", "v100", "--trials", "4", "--jobs", "1", "--json", "-")
+    assert run_memsim("trace", spec, "-m", "v100", "-o", str(trace_file)).code == 0
+    replayed = run_memsim("replay", str(trace_file), *options)
+    profiled = run_memsim("profile", spec, *options)
+    assert replayed.code == profiled.code == 0
+    one, other = json.loads(replayed.out), json.loads(profiled.out)
+    assert one["sites"] == other["sites"]
+    assert one["levels"] == other["levels"]
+
+
+def test_compare_puts_two_saved_replays_side_by_side(
+    run_memsim: RunMemsim, spec: str, tmp_path: Path
+) -> None:
+    saved = {stride: tmp_path / f"stride{stride}.nc" for stride in (1, 8)}
+    for stride, path in saved.items():
+        options = ("--trials", "4", "--jobs", "1", "--set", f"stride={stride}")
+        assert run_memsim("profile", spec, "-m", "v100", *options, "--save", str(path)).code == 0
+    page = tmp_path / "change.html"
+    ended = run_memsim("compare", *map(str, saved.values()), "--html", str(page))
+    assert ended.code == 0, ended.err
+    assert "table[index[i]]" in ended.out
+    assert "table[index[i]]" in page.read_text(encoding="utf-8")
+    ended = run_memsim("compare", str(page), str(saved[1]))
+    assert ended.code == 2
+    assert str(page) in ended.err
+    assert ended.err.count("\n") == 1
+
+
+@pytest.mark.filterwarnings("default::memsim.errors.SnapshotWarning")
+def test_groups_and_registers_reach_the_replay(run_memsim: RunMemsim, spec: str) -> None:
+    options = ("-m", "v100", "--trials", "2", "--jobs", "1", "--json", "-")
+    ended = run_memsim("profile", spec, *options, "--groups", "8", "--registers", "32")
+    assert ended.code == 0, ended.err
+    data = json.loads(ended.out)
+    assert data["snapshot"]["groups"] == 8
+    assert data["snapshot"]["of_groups"] == 32
+    assert "memsim: warning: the snapshot has 8 groups" in ended.err
+
+
+def test_a_trace_must_not_be_overwritten_by_what_is_made_of_it(
+    run_memsim: RunMemsim, spec: str, tmp_path: Path
+) -> None:
+    trace_file = tmp_path / "k.trace"
+    trace_file.write_bytes(b"mine")
+    ended = run_memsim("replay", str(trace_file), "-m", "v100", "--save", str(trace_file))
+    assert ended.code == 2
+    assert "--save must not be" in ended.err
+    assert trace_file.read_bytes() == b"mine"
+
+
+@pytest.mark.parametrize(
+    ("change", "arguments", "culprits"),
+    [
+        ("gather", ("--set", "m=4"), ("m", "n", "stride")),
+        ("gather", ("--set", "n=many"), ("n", "many")),
+        ("nothing", (), ("nothing",)),
+        ("broken", (), ("table", "8")),
+        ("empty", (), ("empty", "no global memory")),
+        ("empty", ("--tracer", "opencl"), ("empty", "no global memory")),
+    ],
+)
+def test_a_wrong_kernel_is_named_in_one_line(
+    run_memsim: RunMemsim,
+    spec: str,
+    change: str,
+    arguments: tuple[str, ...],
+    culprits: tuple[str, ...],
+) -> None:
+    ended = run_memsim("profile", spec.replace(":gather", f":{change}"), "-m", "v100", *arguments)
+    assert ended.code == 2
+    assert ended.err.startswith("memsim: ")
+    assert ended.err.count("\n") == 1, ended.err
+    assert all(culprit in ended.err for culprit in culprits)
+
+
+@pytest.mark.parametrize("content", [b"", b"hello", b"ARROW1\0\0" + bytes(64)])
+def test_a_foreign_trace_file_is_refused(
+    run_memsim: RunMemsim, tmp_path: Path, content: bytes
+) -> None:
+    trace_file = tmp_path / "k.trace"
+    trace_file.write_bytes(content)
+    ended = run_memsim("replay", str(trace_file), "-m", "v100")
+    assert ended.code == 2
+    assert ended.err.startswith(f"memsim: {trace_file}: not a trace file")
+    assert ended.err.count("\n") == 1
+
+
+def test_an_interrupted_replay_is_shown_and_written(
+    run_memsim: RunMemsim, spec: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = memsim.replay
+
+    def interrupted(trace: Any, machine: Any, **options: Any) -> memsim.Replay:
+        done = whole(trace, machine, **{**options, "trials": 3})
+        return memsim.Replay(done.dataset.assign_attrs(interrupted=1))
+
+    monkeypatch.setattr(memsim, "replay", interrupted, raising=False)
+    out = tmp_path / "out.json"
+    ended = run_memsim("profile", spec, "-m", "v100", "--jobs", "1", "--json", str(out))
+    assert ended.code == 130
+    assert "memsim: interrupted after 3 of 64 trials" in ended.err.splitlines()
+    assert json.loads(out.read_text())["interrupted"] is True
+
+
+def test_a_dask_cluster_gives_the_same_report(
+    run_memsim: RunMemsim, spec: str, tmp_path: Path
+) -> None:
+    distributed = pytest.importorskip("distributed")
+    trace_file = tmp_path / "k.trace"
+    assert run_memsim("trace", spec, "-m", "v100", "-o", str(trace_file)).code == 0
+    options = ("-m", "v100", "--trials", "4", "--jobs", "2", "--json", "-")
+    here = run_memsim("replay", str(trace_file), *options)
+    with distributed.LocalCluster(
+        n_workers=2, processes=True, threads_per_worker=1, dashboard_address=None
+    ) as cluster:
+        there = run_memsim(
+            "replay",
+            str(trace_file),
+            *options,
+            *("--backend", "dask", "--scheduler", cluster.scheduler_address),
+        )
+    assert there.code == here.code == 0, there.err
+    one, other = json.loads(here.out), json.loads(there.out)
+    assert one["sites"] == other["sites"]
+    assert one["levels"] == other["levels"]
+
+
+def test_doctor_says_that_this_machine_is_ready(run_memsim: RunMemsim) -> None:
+    ended = run_memsim("doctor")
+    assert ended.code == 0, ended.out
+    assert ended.out.splitlines()[-1] == "Ready."
+    assert "chosen: " in ended.out
+
+
+def test_doctor_in_json(run_memsim: RunMemsim) -> None:
+    ended = run_memsim("doctor", "--json")
+    data = json.loads(ended.out)
+    assert ended.code == 0
+    assert data["schema"] == 1
+    assert data["healthy"] is True
+    assert {check["status"] for check in data["checks"]} <= {"ok", "note", "missing"}
+    names = {check["name"] for check in data["checks"]}
+    assert {"Python", "memsim", "numpy", "loopy", "OpenCL", "barvinok", "numba cache"} <= names
+
+
+def test_doctor_says_how_to_mend_what_is_missing(
+    run_memsim: RunMemsim, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MEMSIM_OPENCL", "no-such-platform")
+    monkeypatch.setattr(
+        "tracegen.devices.doctor.importlib.metadata.requires",
+        lambda name: ["numpy>=99", "no-such-package>=1", "unasked; extra == 'more'"],
+    )
+    ended = run_memsim("doctor")
+    assert ended.code == 1
+    lines = ended.out.splitlines()
+    missing = [line.split()[1] for line in lines if line.startswith("MISSING")]
+    assert missing == ["numpy", "no-such-package", "OpenCL"]
+    assert "-> pip install 'numpy>=99'" in ended.out
+    assert "-> pip install 'no-such-package>=1'" in ended.out
+    assert "MEMSIM_OPENCL=no-such-platform names none" in ended.out
+    assert "unasked" not in ended.out
+    assert lines[-1].startswith("Not ready")

@@ -1,0 +1,263 @@
+"""A device is chosen by a trial, whatever broken platforms do beside it."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memsim.errors import OpenCLError
+from tracegen.devices import choice as opencl
+from tracegen.devices import trial as opencl_trial
+
+
+@pytest.fixture(autouse=True)
+def _forget_choices(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.delenv(opencl.VARIABLE, raising=False)
+    opencl._choice.cache_clear()
+    opencl._context.cache_clear()
+    yield
+    opencl._choice.cache_clear()
+    opencl._context.cache_clear()
+
+
+def device(platform: str, index: int, *types: str, name: str = "device 0") -> dict[str, Any]:
+    return {
+        "platform_index": index,
+        "device_index": 0,
+        "platform": platform,
+        "platform_version": f"OpenCL 3.0 {platform}",
+        "device": name,
+        "driver_version": "1",
+        "types": list(types),
+    }
+
+
+GPU = device("NVIDIA CUDA", 4, "gpu", name="H200")
+POCL = device("Portable Computing Language", 3, "cpu", name="pthread")
+INTEL = device("Intel(R) OpenCL", 2, "cpu", name="Xeon")
+OTHER = device("Clover", 1, "cpu")
+OCLGRIND = device("Oclgrind", 0, "cpu", "gpu", name="Oclgrind Simulator")
+
+
+@pytest.fixture
+def machine_with(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Path]:
+    """Replaces the child by one that lists given devices, of which some misbehave when tried.
+
+    The answer is a file that gets a line for every trial.
+    """
+
+    def pretend(devices: list[dict[str, Any]], **ends: str) -> Path:
+        child, log = tmp_path / "child.py", tmp_path / "log"
+        log.touch()
+        child.write_text(
+            f"""
+import json, os, signal, sys, time
+sys.path.insert(0, {str(Path(opencl_trial.__file__).parent)!r})
+import trial as opencl_trial
+ends = {ends!r}
+opencl_trial.list_devices = lambda: {devices!r}
+names = {{d["platform_index"]: d["platform"].split()[0].lower() for d in {devices!r}}}
+def try_device(platform_index, device_index):
+    name = names[platform_index]
+    with open({str(log)!r}, "a") as file:
+        file.write(name + "\\n")
+    end = ends.get(name, "")
+    if end == "abort":
+        print("terminate called", file=sys.stderr, flush=True)
+        os.abort()
+    if end == "hang":
+        time.sleep(60)
+    if end == "exit":
+        os._exit(3)
+    if end == "raise":
+        raise ValueError("odd")
+    return end
+opencl_trial.try_device = try_device
+print("a driver's noise")
+opencl_trial.main(json.loads(sys.argv[1]))
+"""
+        )
+        monkeypatch.setattr(opencl, "_TRIAL_FILE", child)
+        return log
+
+    return pretend
+
+
+def test_this_machine_has_a_device_that_computes() -> None:
+    import numpy as np
+    import pyopencl as cl
+
+    context = opencl.choose()
+    queue = cl.CommandQueue(context)
+    values = np.arange(10, dtype=np.float32)
+    buffer = cl.Buffer(context, cl.mem_flags.COPY_HOST_PTR, hostbuf=values)
+    program = cl.Program(
+        context, "__kernel void twice(__global float *a) { a[get_global_id(0)] *= 2; }"
+    ).build()
+    program.twice(queue, values.shape, None, buffer)
+    result = np.empty_like(values)
+    cl.enqueue_copy(queue, result, buffer)
+    assert np.array_equal(result, 2 * values)
+
+
+def test_the_context_is_made_once_and_is_of_the_chosen_device() -> None:
+    context = opencl.choose()
+    assert opencl.choose() is context
+    chosen = opencl.chosen()
+    assert chosen.ok
+    assert context.devices[0].name.strip() == chosen.device
+    assert context.devices[0].platform.name.strip() == chosen.platform
+
+
+def test_the_survey_tries_every_device_and_agrees_with_the_choice() -> None:
+    candidates = opencl.survey()
+    assert all(candidate.ok is not None for candidate in candidates)
+    assert all(bool(candidate.reason) != candidate.ok for candidate in candidates)
+    assert next(c for c in candidates if c.ok).key == opencl.chosen().key
+
+
+def test_order_of_preference() -> None:
+    devices = [OCLGRIND, OTHER, INTEL, POCL, GPU]
+    names = [device["platform"] for device in sorted(devices, key=opencl_trial.rank)]
+    assert names == [d["platform"] for d in (GPU, POCL, INTEL, OTHER, OCLGRIND)]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "matched"),
+    [
+        ("", True),
+        ("portable", True),
+        ("PORTABLE COMPUTING", True),
+        ("3.0", True),  # a platform's version names it too: two PoCLs differ in nothing else
+        ("nvidia", False),
+        ("portable:pthread", True),
+        ("portable:0", True),
+        (":pthread", True),
+        ("portable:1", False),
+        ("portable:xeon", False),
+    ],
+)
+def test_what_the_variable_names(wanted: str, matched: bool) -> None:
+    assert opencl_trial.matches(POCL, wanted) is matched
+
+
+def test_the_first_that_works_is_taken_and_no_more_are_tried(
+    machine_with: Callable[..., Path],
+) -> None:
+    log = machine_with([OCLGRIND, INTEL, POCL, GPU], nvidia="no such target")
+    assert opencl.chosen().platform == POCL["platform"]
+    assert opencl.chosen().platform == POCL["platform"]
+    assert log.read_text().split() == ["nvidia", "portable"]
+
+
+@pytest.mark.parametrize("end", ["abort", "exit", "raise", "build failed"])
+def test_a_platform_that_breaks_is_passed_over(machine_with: Callable[..., Path], end: str) -> None:
+    log = machine_with([INTEL, POCL, GPU], nvidia=end, portable=end)
+    assert opencl.chosen().platform == INTEL["platform"]
+    assert log.read_text().split() == ["nvidia", "portable", "intel(r)"]
+
+
+def test_a_platform_that_hangs_is_passed_over(
+    machine_with: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(opencl, "TRIAL_SECONDS", 1)
+    machine_with([POCL, GPU], nvidia="hang")
+    assert opencl.chosen().platform == POCL["platform"]
+
+
+def test_the_survey_says_how_each_ended(
+    machine_with: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(opencl, "TRIAL_SECONDS", 1)
+    ends = {"nvidia": "abort", "portable": "build failed", "clover": "hang", "oclgrind": "exit"}
+    machine_with([OCLGRIND, OTHER, INTEL, POCL, GPU], **ends)
+    assert [(c.platform.split()[0], c.ok, c.reason) for c in opencl.survey()] == [
+        ("NVIDIA", False, f"crashed ({signal.SIGABRT.name}): terminate called"),
+        ("Portable", False, "build failed"),
+        ("Intel(R)", True, ""),
+        ("Clover", False, "did not finish within 1 s"),
+        ("Oclgrind", False, "ended with exit code 3"),
+    ]
+
+
+def test_the_variable_overrides_the_order(
+    machine_with: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = machine_with([OCLGRIND, POCL, GPU])
+    monkeypatch.setenv(opencl.VARIABLE, "oclgrind")
+    assert opencl.chosen().platform == "Oclgrind"
+    monkeypatch.setenv(opencl.VARIABLE, "portable:pthread")
+    assert opencl.chosen().platform == POCL["platform"]
+    assert log.read_text().split() == ["oclgrind", "portable"]
+
+
+def test_a_name_that_no_device_has(
+    machine_with: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine_with([POCL, GPU])
+    monkeypatch.setenv(opencl.VARIABLE, "rocm")
+    with pytest.raises(OpenCLError, match=r"MEMSIM_OPENCL=rocm names none.*H200.*pthread"):
+        opencl.choose()
+
+
+def test_a_named_device_that_fails_is_not_replaced_by_another(
+    machine_with: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine_with([POCL, GPU], portable="abort")
+    monkeypatch.setenv(opencl.VARIABLE, "portable")
+    with pytest.raises(OpenCLError, match=r"MEMSIM_OPENCL=portable names.*crashed \(SIGABRT\)"):
+        opencl.choose()
+
+
+def test_where_nothing_works_it_says_what_to_install(machine_with: Callable[..., Path]) -> None:
+    machine_with([POCL], portable="unknown CPU")
+    with pytest.raises(
+        OpenCLError, match=r"unknown CPU.*apt-get install pocl-opencl-icd"
+    ) as caught:
+        opencl.choose()
+    assert "\n" not in str(caught.value)
+
+
+def test_where_nothing_is_installed_it_says_what_to_install(
+    machine_with: Callable[..., Path],
+) -> None:
+    machine_with([])
+    with pytest.raises(OpenCLError, match=f"no OpenCL platform is installed.*{opencl.INSTALL}"):
+        opencl.choose()
+
+
+def test_a_crash_while_listing_is_an_error_and_not_ours(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    child = tmp_path / "child.py"
+    child.write_text("import os; os.abort()")
+    monkeypatch.setattr(opencl, "_TRIAL_FILE", child)
+    with pytest.raises(OpenCLError, match=r"listing the OpenCL devices crashed \(SIGABRT\)"):
+        opencl.choose()
+
+
+def test_an_import_that_fails_is_told(
+    monkeypatch: pytest.MonkeyPatch, machine_with: Callable[..., Path]
+) -> None:
+    machine_with([POCL])
+    child = opencl._TRIAL_FILE
+    broken = "def list_devices():\n    raise ImportError('no pyopencl')\n"
+    text = child.read_text().replace(
+        "names = ", f"{broken}opencl_trial.list_devices = list_devices\nnames = "
+    )
+    child.write_text(text)
+    with pytest.raises(
+        OpenCLError, match="cannot be asked for its devices: ImportError: no pyopencl"
+    ):
+        opencl.choose()
+
+
+def test_long_messages_of_drivers_become_one_line() -> None:
+    message = "build failed\n\nnoise\n  3:1: error: unknown type\n" + "error: again\n" * 100
+    line = opencl_trial.first_lines(message)
+    assert line.startswith("build failed; 3:1: error: unknown type; error: again")
+    assert len(line) <= 240

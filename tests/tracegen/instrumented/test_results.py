@@ -1,0 +1,132 @@
+"""Tracing changes nothing: same results, same code, one trace a launch, same trace every time."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyopencl as cl
+import pytest
+
+import tracegen
+from memsim.errors import KernelError
+from memsim.trace.model import COLUMN_DTYPES, Trace
+from tests.support import loopy_kernels as kernels
+from tracegen.record import lane_accesses, run_traced
+from tracegen.recording.passes import Options
+from tracegen.workloads.workload import Workload
+
+WORKLOADS: dict[str, Callable[[], Workload]] = {
+    "copy": lambda: kernels.copy(100, group=48),
+    "ragged": lambda: kernels.ragged(np.random.default_rng(5).integers(0, 9, 90), group=40),
+    "nested": lambda: kernels.nested(70),
+    "tiled_matmul": lambda: kernels.tiled_matmul(16),
+    "two_launches": lambda: kernels.two_launches(70),
+    "accumulate": lambda: kernels.accumulate(40),
+    "histogram": lambda: kernels.histogram(50),
+    "gather": lambda: kernels.gather(40, np.arange(40)[::-1]),
+    "vectors": lambda: kernels.vectors(40),
+    "read_twice": lambda: kernels.read_twice(40),
+    "unrolled": lambda: kernels.unrolled(40),
+    "called": lambda: kernels.called(40),
+    "loop_of_launches": kernels.loop_of_launches,
+    "either": lambda: kernels.either(40),
+    "total": lambda: kernels.total(9),
+    "complex_product": lambda: kernels.complex_product(40),
+}
+
+
+def plain(workload: Workload, context: Any) -> dict[str, Any]:
+    arguments = {
+        name: value.copy() if isinstance(value, np.ndarray) else value
+        for name, value in workload.arguments.items()
+    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        kernel = workload.kernel
+        _, outputs = kernel(cl.CommandQueue(context), out_host=True, **arguments)
+    names = [a.name for a in kernel.default_entrypoint.args if a.is_output]
+    return dict(zip(names, outputs, strict=True))
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+@pytest.mark.parametrize("options", [Options(), Options(groups=1)], ids=["whole", "one group"])
+def test_outputs_are_those_of_the_plain_kernel(context: Any, name: str, options: Options) -> None:
+    expected = plain(WORKLOADS[name](), context)
+    _, outputs = run_traced(WORKLOADS[name](), options, context)
+    assert outputs.keys() == expected.keys()
+    for key, value in expected.items():
+        np.testing.assert_array_equal(outputs[key], value)
+
+
+def test_arguments_are_left_alone(context: Any) -> None:
+    workload = kernels.accumulate(64)
+    tracegen.trace(workload, context=context)
+    assert np.all(workload.arguments["y"] == 10)
+
+
+def equal(first: Trace, second: Trace) -> bool:
+    return all(
+        np.array_equal(getattr(first, name), getattr(second, name))
+        for name in COLUMN_DTYPES
+        if getattr(first, name) is not None
+    )
+
+
+@pytest.mark.parametrize("name", ["ragged", "tiled_matmul", "histogram"])
+def test_small_batches_and_disk_give_the_same_trace(context: Any, name: str) -> None:
+    whole = tracegen.trace(WORKLOADS[name](), context=context)
+    pieces = tracegen.trace(WORKLOADS[name](), memory_bytes=64, context=context)
+    assert isinstance(pieces.granule.base, np.memmap)
+    assert equal(whole, pieces)
+    assert equal(whole, tracegen.trace(WORKLOADS[name](), context=context))
+
+
+def test_snapshot_is_a_part_of_the_whole(context: Any) -> None:
+    whole = tracegen.trace(WORKLOADS["ragged"](), context=context)
+    part = tracegen.trace(WORKLOADS["ragged"](), groups=[2, 1], context=context)
+    assert part.workgroup.tolist() == [1, 1, 2, 2]
+    assert not part.whole
+    begin, end = whole.subgroup_offset[[2, 6]]
+    assert np.array_equal(part.site, whole.site[begin:end])
+    granules = slice(*whole.granule_offset[[begin, end]])
+    assert np.array_equal(part.granule, whole.granule[granules])
+
+
+def test_several_launches(context: Any) -> None:
+    traces = tracegen.trace_launches(kernels.two_launches(70), context=context)
+    assert [[site.array for site in trace.sites] for trace in traces] == [
+        ["a", "middle"],
+        ["middle", "b"],
+    ]
+    assert traces[0].arrays == traces[1].arrays
+    assert [extent.name for extent in traces[0].arrays] == ["a", "b", "middle"]
+    second = tracegen.trace(kernels.two_launches(70), launch=1, context=context)
+    assert equal(second, traces[1])
+    with pytest.raises(KernelError, match=r"has several launches: 0 \(.*\), 1 \("):
+        tracegen.trace(kernels.two_launches(70), context=context)
+    with pytest.raises(KernelError, match="has no launch 2; it has 0"):
+        tracegen.trace(kernels.two_launches(70), launch=2, context=context)
+
+
+def test_launches_in_a_loop_of_the_host(context: Any) -> None:
+    traces = tracegen.trace_launches(kernels.loop_of_launches(), context=context)
+    assert [trace.sites[0].name for trace in traces] == ["a[i]", "b[63 - i]"] * 3
+
+
+def test_lane_accesses(context: Any) -> None:
+    found = lane_accesses(kernels.gather(33, np.arange(33)[::-1]), context=context)
+    assert len(found) == 64
+    assert found[0, 1, 0] == [("load", "ind", 128, 4), ("load", "x", 0, 4), ("store", "y", 128, 4)]
+    assert found[0, 1, 1] == []
+
+
+def test_provenance(context: Any) -> None:
+    first, second = (
+        tracegen.trace(kernels.copy(64, group=group), context=context).provenance
+        for group in (32, 64)
+    )
+    assert {"loopy", "pyopencl", "numba", "python", "platform", "device"} <= first.keys()
+    assert first["kernel_sha256"] != second["kernel_sha256"]

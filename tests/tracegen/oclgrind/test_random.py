@@ -1,0 +1,37 @@
+"""Full traces of random kernels against Oclgrind's, access for access and in order.
+
+Reduced traces are not compared here: on branching code like this, compilers differ in what they
+keep of a load that is redundant on some paths only.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.oclgrind.harness import Oclgrind
+from tests.support.oclgrind.random_kernels import random_workload
+from tracegen.record import lane_accesses
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:Aff.is_equal with implicit:DeprecationWarning"),
+    # PoCL's compiler finds such expressions odd.
+    pytest.mark.filterwarnings("ignore:Non-empty compiler output"),
+]
+
+
+def agree(seed: int, oclgrind: Oclgrind) -> None:
+    workload = random_workload(seed)
+    expected = oclgrind.run(workload, optimised=False).accesses
+    traced = lane_accesses(workload, reduced=False)
+    assert {item: own for item, own in traced.items() if own} == expected, f"seed {seed}"
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_random_kernel(seed: int, oclgrind: Oclgrind) -> None:
+    agree(seed, oclgrind)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(100, 200))
+def test_another_random_kernel(seed: int, oclgrind: Oclgrind) -> None:
+    agree(seed, oclgrind)

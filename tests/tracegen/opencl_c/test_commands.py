@@ -1,0 +1,188 @@
+"""`memsim trace` and `memsim profile` on kernels in OpenCL C and in Fortran, from their files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tracegen
+from memsim.commands.cli import main
+from memsim.errors import KernelError
+from memsim.trace.file import read_trace
+from tracegen import OpenCLWorkload
+from tracegen.record import run_traced
+
+KERNEL = """\
+__kernel void scaled(__global const float *restrict x, __global float *restrict y, float by)
+{
+  int i = get_global_id(0);
+  y[i] = by * x[i];
+}
+__kernel void filled(__global float *y)
+{
+  y[get_global_id(0)] = 1;
+}
+"""
+ARGS = """\
+import numpy as np
+import tracegen
+
+
+def scaled(n: int = 1024, by: float = 2) -> tracegen.OpenCLWorkload:
+    x = np.ones(n, np.float32)
+    arguments = {"x": x, "y": np.zeros_like(x), "by": by}
+    return tracegen.OpenCLWorkload(arguments=arguments, global_size=n, local_size=64)
+
+
+def filled():
+    arguments = [np.zeros(64, np.float32)]
+    return tracegen.OpenCLWorkload(
+        kernel="filled", arguments=arguments, global_size=64, local_size=64
+    )
+
+
+def number():
+    return 3
+
+
+
+
+def fortran(n: int):
+    return {"n": n, "a": np.ones(n), "out": np.zeros(n), "k": 1}
+"""
+FORTRAN = """\
+! sums neighbours
+subroutine neighbours(out, a, n, k)
+  implicit none
+  real*8 a(n), out(n)
+  integer n, i, k
+
+!$loopy begin
+!
+! GROUP = 64
+!
+!$loopy end
+
+  do i = 2, n
+    out(i) = 2 * a(i) &
+      + a(i - 1)
+    out(i) = out(i) + k
+  end do
+end
+
+!$loopy begin
+!
+! neighbours = lp.parse_fortran(SOURCE, FILENAME)
+! neighbours = lp.split_iname(neighbours, "i", GROUP, outer_tag="g.0", inner_tag="l.0")
+! RESULT = [neighbours]
+!
+!$loopy end
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name, text in {"k.cl": KERNEL, "args.py": ARGS, "f.floopy": FORTRAN}.items():
+        (tmp_path / name).write_text(text)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def run(*words: str) -> int:
+    return main(list(words))
+
+
+def test_trace_of_a_cl_file(folder: Path) -> None:
+    words = ["trace", "k.cl:scaled", "--args", "args.py:scaled", "-m", "v100", "-o", "k.trace"]
+    assert run(*words, "--set", "n=2048") == 0
+    trace = read_trace(folder / "k.trace")
+    assert [site.name for site in trace.sites] == ["x[i]", "store y[i]"]
+    assert [site.source.user_line for site in trace.sites] == [4, 4]
+    assert trace.launch.n_groups == 32
+    assert trace.user_source == KERNEL
+
+
+def test_profile_of_a_cl_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["profile", "k.cl:filled", "--args", "args.py:filled", "-m", "v100", "--trials", "16"]
+    assert run(*words, "--json", "-") == 0
+    (site,) = json.loads(capsys.readouterr().out)["sites"]
+    assert (site["site"], site["user_line"]) == ("store y[get_global_id(0)]", 8)
+    assert Path(site["user_file"]).name == "k.cl"
+
+
+def test_profile_of_fortran(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["profile", "f.floopy:neighbours", "-m", "v100", "--set", "n=1000", "--trials", "16"]
+    assert run(*words, "--set", "k=3", "--json", "-") == 0
+    sites = json.loads(capsys.readouterr().out)["sites"]
+    lines = {(site["array"], site["direction"], site["user_line"]) for site in sites}
+    # 14 begins the first assignment, 16 is the second.
+    assert lines == {
+        ("a", "load", 14),
+        ("out", "store", 14),
+        ("out", "load", 16),
+        ("out", "store", 16),
+    }
+
+
+def test_fortran_computes_what_it_says(folder: Path) -> None:
+    workload = tracegen.load_kernel("f.floopy:neighbours", {"n": "100"}, "args.py:fortran")
+    _, outputs = run_traced(workload)
+    np.testing.assert_array_equal(outputs["out"][1:], 4)
+
+
+@pytest.mark.parametrize(
+    ("spec", "args", "match"),
+    [
+        ("k.cl:scaled", None, r"k\.cl says nothing of its launch: --args FILE\.py:NAME names"),
+        ("k.cl:scale", "args.py:scaled", r"k\.cl has no kernel scale; it has scaled, filled"),
+        ("k.cl", "args.py:scaled", r"k\.cl has several kernels; name one of them: scaled, filled"),
+        ("k.cl:scaled", "args.py:filled", r"args\.py:filled is for kernel filled, not for scaled"),
+        ("k.cl:scaled", "args.py:number", r"must return a tracegen\.OpenCLWorkload, got a int"),
+        ("k.cl:scaled", "args.py:nothing", r"args\.py has no nothing; it has scaled, filled"),
+        ("k.cl:scaled", "args.py", r"--args is FILE\.py:NAME or PACKAGE\.MODULE:NAME, got"),
+        ("none.cl:scaled", "args.py:scaled", r"no such kernel file: none\.cl"),
+        ("args.py:filled", "args.py:filled", r"brings its own arguments: --args is for kernels in"),
+        ("f.floopy:other", None, r"f\.floopy has no subroutine other; it has neighbours"),
+        ("f.floopy:neighbours", None, r"needs a value for n: --set n=VALUE"),
+        ("f.floopy:neighbours", "args.py:number", "must return a mapping from argument to value"),
+        ("none.floopy:neighbours", None, r"no such kernel file: none\.floopy"),
+    ],
+)
+def test_wrong_names(folder: Path, spec: str, args: str | None, match: str) -> None:
+    with pytest.raises(KernelError, match=match) as caught:
+        tracegen.trace(tracegen.load_kernel(spec, {}, args))
+    assert "\n" not in str(caught.value)
+
+
+def test_commands_say_so_in_one_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "k.cl").write_text(KERNEL.replace("by * x[i]", "by * z[i]"))
+    words = ["trace", "k.cl:scaled", "--args", "args.py:scaled", "-m", "v100", "-o", "k.trace"]
+    assert run(*words) == 2
+    error = capsys.readouterr().err
+    assert "k.cl:4: use of undeclared identifier 'z'" in error
+    assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["subroutine broken(\n", "", "!$loopy begin\n! RESULT = 3\n!$loopy end\n", FORTRAN[:200]],
+)
+def test_broken_fortran(folder: Path, text: str) -> None:
+    (folder / "b.floopy").write_text(text)
+    with pytest.raises(KernelError) as caught:
+        tracegen.load_kernel("b.floopy:broken")
+    assert "\n" not in str(caught.value)
+
+
+def test_workload_from_a_python_file(folder: Path) -> None:
+    (folder / "whole.py").write_text(
+        "import args, dataclasses\n"
+        "def made():\n"
+        "    return dataclasses.replace(args.filled(), path='k.cl')\n"
+    )
+    workload = tracegen.load_kernel("whole.py:made")
+    assert isinstance(workload, OpenCLWorkload)
+    assert tracegen.trace(workload).sites[0].source.user_file == "k.cl"

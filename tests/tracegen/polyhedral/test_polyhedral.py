@@ -1,0 +1,409 @@
+"""The tracer that runs nothing against the one that runs an instrumented copy: equal, array for array."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import loopy as lp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tracegen
+from experiments.kernels import (
+    attention,
+    black_scholes,
+    fft,
+    lattice_boltzmann,
+    matmul,
+    stencil,
+    stream,
+    transpose,
+)
+from memsim.errors import KernelError
+from memsim.machine.file import load_machine
+from memsim.trace.file import read_trace
+from memsim.trace.model import COLUMN_DTYPES, Trace
+from tests.support import loopy_kernels as kernels
+from tests.support import random_affine
+from tests.support.oclgrind import compared_kernels
+from tracegen.devices import choice as opencl
+from tracegen.instrumented.host import prepare
+from tracegen.polyhedral.conditions import NotStatic
+from tracegen.polyhedral.host import static
+from tracegen.polyhedral.run import PolyhedralRun
+from tracegen.record import trace_all
+from tracegen.recording.passes import Options
+from tracegen.workloads.workload import Workload
+
+Make = Callable[[], Workload]
+
+STATIC: dict[str, Make] = {
+    "matmul naive": lambda: matmul.naive(32),
+    "matmul naive, ragged": lambda: matmul.naive(41, 16, "float64"),
+    "matmul tiled": lambda: matmul.tiled(32),
+    "matmul tiled, ragged": lambda: matmul.tiled(41),
+    "stencil7": lambda: stencil.stencil7(70, 9, 4),
+    "star25": lambda: stencil.star25(40, 12, 8),
+    "transpose naive": lambda: transpose.naive(48),
+    "transpose naive, ragged": lambda: transpose.naive(41, 16, "float64"),
+    "transpose tiled": lambda: transpose.tiled(48),
+    "transpose tiled, ragged": lambda: transpose.tiled(41, pad=False),
+    "stream copy": lambda: stream.copy(1000, 3),
+    "stream triad": lambda: stream.triad(1000, dtype="float64"),
+    "fft": lambda: fft.fft(64),
+    "black_scholes": lambda: black_scholes.black_scholes(1000),
+    "d3q19": lambda: lattice_boltzmann.d3q19(nx=20, ny=6, nz=5, layout="aos"),
+    "attention": lambda: attention.attention(queries=64, keys=64),
+    "copy": lambda: kernels.copy(100, group=96, stride=2),
+    "tiled_matmul": lambda: kernels.tiled_matmul(24),
+    "two_launches": lambda: kernels.two_launches(70),
+    "accumulate": lambda: kernels.accumulate(70),
+    "vectors": lambda: kernels.vectors(40),
+    "read_twice": lambda: kernels.read_twice(40),
+    "unrolled": lambda: kernels.unrolled(70),
+    "called": lambda: kernels.called(8),
+    "loop_of_launches": kernels.loop_of_launches,
+    "total": lambda: kernels.total(9),
+    "complex_product": lambda: kernels.complex_product(70),
+    **{
+        f"compared {name}": getattr(compared_kernels, name)
+        for name in (
+            *("two_launches", "update_in_place", "sub_word", "vectors", "global_temporary"),
+            *("triangle", "complex_numbers", "invariant_in_open_loop", "stored_twice"),
+        )
+    },
+}
+REFUSED: dict[str, tuple[Make, str]] = {
+    "ragged": (
+        lambda: kernels.ragged([1, 2, 3]),
+        r"access a\[j\] .* runs in a loop over j whose start depends on the value of start\[i\]",
+    ),
+    "nested": (
+        lambda: kernels.nested(8),
+        r"access n_columns\[\(i \+ j\) % n\] .* over j whose end depends on the value of n_rows\[i\]",
+    ),
+    "gather": (
+        lambda: kernels.gather(40, np.zeros(40)),
+        r"access x\[ind\[i\]\] .* has an index that depends on the value of ind\[i\]",
+    ),
+    "either": (
+        lambda: kernels.either(40),
+        r"access z\[i\] .* is made under a condition that depends on the value of x\[i\]",
+    ),
+    "histogram": (
+        lambda: kernels.histogram(40),
+        r"access atomic bins\[data\[i\]\] .* depends on the value of data\[i\]",
+    ),
+    "predicated": (
+        compared_kernels.predicated,
+        r"access a\[i\] .* runs under a condition that depends on the value of flag\[i\]",
+    ),
+}
+
+
+def differences(one: Trace, other: Trace) -> list[str]:
+    """The fields that two traces disagree on, provenance apart."""
+    columns = [(name, getattr(one, name), getattr(other, name)) for name in COLUMN_DTYPES]
+    found = [
+        name
+        for name, a, b in columns
+        if (a is None) != (b is None) or not (a is None or np.array_equal(a, b))
+    ]
+    plain = ("sites", "arrays", "launch", "subgroup_size", "whole", "generated_source")
+    return found + [
+        name for name in (*plain, "user_source") if getattr(one, name) != getattr(other, name)
+    ]
+
+
+def assert_equal(one: Trace, other: Trace) -> None:
+    assert differences(one, other) == []
+
+
+def assert_tracers_agree(workload: Workload, context: Any, choices: Sequence[Options]) -> None:
+    """Every launch, both ways, from one code generation."""
+    prepared = prepare(workload, context)
+    for options in choices:
+        walked = trace_all(static(prepared), options, PolyhedralRun)
+        ran = trace_all(prepared, options)
+        assert len(walked) == len(ran) > 0
+        for (one,), (other,) in zip(walked, ran, strict=True):
+            assert_equal(one, other)
+            assert one.provenance["tracer"] == "polyhedral"
+            assert other.provenance["tracer"] == "instrumented run"
+
+
+@pytest.mark.parametrize("name", STATIC)
+def test_every_launch_of_every_static_kernel(context: Any, name: str) -> None:
+    choices = [Options(subgroup_size=size) for size in (32, 64)]
+    choices.append(Options(subgroup_size=32, reduced=False))
+    assert_tracers_agree(STATIC[name](), context, choices)
+
+
+def test_a_difference_would_be_seen(context: Any) -> None:
+    walked = tracegen.trace(kernels.copy(64), tracer="polyhedral")
+    for name in ("granule", "waits", "byte_mask", "lanes"):
+        column = getattr(walked, name).copy()
+        column[-1] ^= 1
+        assert differences(walked, walked.replace(**{name: column})) == [name]
+    other = tracegen.trace(kernels.copy(64, stride=2), context=context)
+    assert {"granule", "sites"} <= set(differences(walked, other))
+
+
+@pytest.mark.parametrize("name", ["matmul tiled, ragged", "stencil7", "transpose naive, ragged"])
+def test_snapshots(context: Any, name: str) -> None:
+    machine = load_machine("v100")
+    small = {"stencil7": lambda: stencil.stencil7(330, 250, 66)}
+    make = small.get(name, STATIC[name])
+    walked = tracegen.trace_snapshots(make(), machine, snapshots=2, tracer="polyhedral")
+    ran = tracegen.trace_snapshots(make(), machine, snapshots=2, context=context)
+    assert [trace.whole for trace in ran] == [name != "stencil7"] * 2
+    for one, other in zip(walked, ran, strict=True):
+        assert_equal(one, other)
+    for groups in (3, [5, 2, 7]):
+        assert_equal(
+            tracegen.trace(make(), machine, groups=groups, tracer="polyhedral"),
+            tracegen.trace(make(), machine, groups=groups, context=context),
+        )
+
+
+def test_the_budget_cuts_at_the_same_group(context: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A group of `copy` asks for 64 granules, so that 1500 groups fit: more than two waves of 640
+    groups, fewer than four."""
+    monkeypatch.setattr("tracegen.recording.snapshot.BUDGET_GRANULES", 1500 * 64 + 10)
+    machine = load_machine("v100")
+    walked = tracegen.trace(stream.copy(1_000_000), machine, tracer="polyhedral")
+    assert walked.n_groups == 1500
+    assert_equal(walked, tracegen.trace(stream.copy(1_000_000), machine, context=context))
+
+
+@settings(max_examples=3)
+@given(seed=st.integers(0, 2**32))
+def test_random_kernels(context: Any, seed: int) -> None:
+    check_random(context, seed)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@settings(max_examples=250)
+@given(seed=st.integers(0, 2**32))
+def test_many_random_kernels(context: Any, seed: int) -> None:
+    check_random(context, seed)
+
+
+def check_random(context: Any, seed: int) -> None:
+    choices = [Options(subgroup_size=size) for size in (8, 32, 64)]
+    choices.append(Options(subgroup_size=16, reduced=False))
+    assert_tracers_agree(random_affine.workload(seed), context, choices)
+
+
+@pytest.mark.parametrize("memory_bytes", [64, 5000, 40_000])
+def test_in_pieces(memory_bytes: int) -> None:
+    for name in ("matmul tiled, ragged", "triangle"):
+        make = STATIC.get(name, compared_kernels.triangle)
+        whole = tracegen.trace(make(), tracer="polyhedral")
+        pieces = tracegen.trace(make(), tracer="polyhedral", memory_bytes=memory_bytes)
+        assert_equal(whole, pieces)
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused(name: str) -> None:
+    make, match = REFUSED[name]
+    with pytest.raises(NotStatic, match=match) as caught:
+        tracegen.trace(make(), tracer="polyhedral")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["gather", "ragged"])
+def test_auto_runs_what_needs_a_run(context: Any, name: str) -> None:
+    make, _ = REFUSED[name]
+    chosen = tracegen.trace(make())
+    assert chosen.provenance["tracer"] == "instrumented run"
+    assert_equal(chosen, tracegen.trace(make(), context=context))
+
+
+def test_auto_runs_nothing_else(context: Any) -> None:
+    assert tracegen.trace(kernels.copy(64)).provenance["tracer"] == "polyhedral"
+    forced = tracegen.trace(kernels.copy(64), tracer="opencl")
+    assert forced.provenance["tracer"] == "instrumented run"
+    given_context = tracegen.trace(kernels.copy(64), context=context)
+    assert given_context.provenance["tracer"] == "instrumented run"
+    with pytest.raises(
+        KernelError, match="tracer must be one of auto, polyhedral, opencl, got 'x'"
+    ):
+        tracegen.trace(kernels.copy(64), tracer="x")  # type: ignore[arg-type]
+
+
+def mixed_launches() -> Workload:
+    """A static launch, then one that gathers."""
+    kernel = kernels.make(
+        "{[i, j]: 0 <= i, j < 64}",
+        """
+        middle[i] = 3 * a[i] {id=scale}
+        ... gbarrier {id=meet, dep=scale}
+        b[j] = middle[ind[j]] {dep=meet}
+        """,
+        [
+            lp.GlobalArg("a, middle, b", np.float32, shape=(64,)),
+            lp.GlobalArg("ind", np.int32, shape=(64,)),
+        ],
+    )
+    kernel = kernels.groups_of(kernels.groups_of(kernel, 32), 32, "j")
+    zeros = np.zeros(64, np.float32)
+    return Workload(kernel, {"a": zeros, "ind": np.arange(64, dtype=np.int32), "middle": zeros})
+
+
+def test_one_launch_of_several(context: Any) -> None:
+    first = tracegen.trace(mixed_launches(), launch=0)
+    assert first.provenance["tracer"] == "polyhedral"
+    assert_equal(first, tracegen.trace(mixed_launches(), launch=0, context=context))
+    assert tracegen.trace(mixed_launches(), launch=1).provenance["tracer"] == "instrumented run"
+    assert [t.provenance["tracer"] for t in tracegen.trace_launches(mixed_launches())] == [
+        "instrumented run"
+    ] * 2
+    with pytest.raises(NotStatic, match=r"access middle\[ind\[j\]\]"):
+        tracegen.trace_launches(mixed_launches(), tracer="polyhedral")
+    with pytest.raises(KernelError, match="has several launches"):
+        tracegen.trace(mixed_launches(), tracer="polyhedral")
+    with pytest.raises(KernelError, match="has no launch 2"):
+        tracegen.trace(mixed_launches(), tracer="polyhedral", launch=2)
+
+
+def shifted(shift: int, columns: int = 0) -> Workload:
+    """y[i] = x[at], or x[i, at], where at is an integer variable that Loopy's check cannot see."""
+    shape, index = ("n", "at") if not columns else (f"n, {columns}", "i, at")
+    value = "i" if not columns else "i % 3"
+    kernel = kernels.make(
+        "{[i]: 0 <= i < n}",
+        f"""
+        <int32> at = {value} + {shift}
+        y[i] = x[{index}]
+        """,
+        [
+            lp.GlobalArg("x", np.float32, shape=shape),
+            lp.GlobalArg("y", np.float32, shape="n", is_input=False),
+            lp.ValueArg("n", np.int32),
+        ],
+    )
+    x = np.zeros((40, columns) if columns else 40, np.float32)
+    return Workload(kernels.groups_of(kernel, 64), {"x": x})
+
+
+@pytest.mark.parametrize(
+    ("workload", "match"),
+    [
+        (shifted(1), r"x\[at\] is out of bounds: index 40 in array x of shape \(40,\)"),
+        (shifted(-1), r"x\[at\] is out of bounds: index -1 in array x of shape \(40,\)"),
+        (shifted(1, 3), r"x\[i, at\] is out of bounds: index 3 of axis 1 in array x of shape"),
+        (shifted(-1, 3), r"x\[i, at\] is out of bounds: index -1 of axis 1 in array x of shape"),
+    ],
+)
+def test_out_of_bounds(context: Any, workload: Workload, match: str) -> None:
+    messages = []
+    for options in ({"tracer": "polyhedral"}, {"context": context}):
+        with pytest.raises(KernelError, match=match) as caught:
+            tracegen.trace(workload, **options)  # type: ignore[arg-type]
+        messages.append(str(caught.value))
+    assert messages[0] == messages[1]
+
+
+@pytest.mark.parametrize("columns", [0, 3])
+def test_just_inside(context: Any, columns: int) -> None:
+    walked = tracegen.trace(shifted(0, columns), tracer="polyhedral")
+    assert_equal(walked, tracegen.trace(shifted(0, columns), context=context))
+
+
+def test_arguments_that_loopy_refuses(context: Any) -> None:
+    good = kernels.copy(64)
+    wrong = [
+        Workload(good.kernel, {"n": 64}),
+        Workload(good.kernel, {**good.arguments, "x": np.zeros(63, np.float32)}),
+        Workload(good.kernel, {**good.arguments, "x": np.zeros(128, np.float32)[::2]}),
+        Workload(good.kernel, {**good.arguments, "z": 1}),
+        kernels.copy(0),
+    ]
+    for workload in wrong:
+        with pytest.raises(KernelError) as ran:
+            tracegen.trace(workload, context=context)
+        with pytest.raises(KernelError) as walked:
+            tracegen.trace(workload, tracer="polyhedral")
+        assert str(walked.value) == str(ran.value)
+
+
+WITHOUT_OPENCL = """
+import json, sys
+import numpy as np
+import pyopencl as cl
+
+def refuse(*_, **__):
+    raise AssertionError("OpenCL was asked for something")
+
+for name in ("get_platforms", "create_some_context", "Context", "CommandQueue", "Program", "Buffer"):
+    setattr(cl, name, refuse)
+
+import tracegen
+from memsim.errors import OpenCLError
+from memsim.machine.file import load_machine
+
+spec = sys.argv[1]
+static = tracegen.trace(tracegen.load_kernel(spec + "transpose.py:tiled", {"n": "80"}),
+                        load_machine("v100"))
+try:
+    tracegen.trace(tracegen.load_kernel(spec + "histogram.py:histogram", {"n": "4096"}),
+                   load_machine("v100"))
+    needed = False
+except OpenCLError:
+    needed = True
+print(json.dumps({"granule": static.granule.tolist(), "tracer": static.provenance["tracer"],
+                  "needed": needed}))
+"""
+
+
+def test_without_opencl(tmp_path: Path, context: Any) -> None:
+    """No platform, and every way to one blocked; a kernel that needs a run then says so."""
+    folder = str(Path(transpose.__file__).parent) + "/"
+    environment = {
+        **os.environ,
+        "OCL_ICD_VENDORS": str(tmp_path),
+        "OCL_ICD_FILENAMES": "",
+        opencl.VARIABLE: "a platform that is not there",
+    }
+    child = subprocess.run(
+        [sys.executable, "-c", WITHOUT_OPENCL, folder],
+        capture_output=True,
+        text=True,
+        env=environment,
+        check=False,
+    )
+    assert child.returncode == 0, child.stderr
+    found = json.loads(child.stdout)
+    assert found["tracer"] == "polyhedral"
+    assert found["needed"]
+    ran = tracegen.trace(transpose.tiled(80), load_machine("v100"), context=context)
+    assert found["granule"] == ran.granule.tolist()
+
+
+def test_command(tmp_path: Path, run_memsim: Callable[..., Any]) -> None:
+    folder, out = Path(transpose.__file__).parent, tmp_path / "k.trace"
+    common = ["--machine", "v100", "-o", str(out)]
+    for tracer, name in (("polyhedral", "polyhedral"), ("opencl", "instrumented run")):
+        ended = run_memsim(
+            *("trace", f"{folder}/transpose.py:naive", "--set", "n=64"),
+            *("--tracer", tracer, *common),
+        )
+        assert ended.code == 0, ended.err
+        assert read_trace(out).provenance["tracer"] == name
+    refused = run_memsim("trace", f"{folder}/spmv.py:spmv", "--tracer", "polyhedral", *common)
+    assert refused.code == 2
+    assert "access values[j] of kernel spmv cannot be traced without running it" in refused.err
+    assert refused.err.count("\n") == 1
+    guessed = run_memsim("trace", "x.py:y", "--tracer", "guess", *common)
+    assert guessed.code == 2
+    assert "guess" in guessed.err

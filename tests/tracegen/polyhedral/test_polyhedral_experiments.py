@@ -1,0 +1,84 @@
+"""Every workload of experiments: traced the same with a run and without, or told why it needs one."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import experiments.kernels
+from memsim.trace.model import COLUMN_DTYPES
+from tracegen.instrumented.host import prepare
+from tracegen.polyhedral.conditions import NotStatic
+from tracegen.polyhedral.host import static
+from tracegen.polyhedral.run import PolyhedralRun
+from tracegen.record import trace_all
+from tracegen.recording.passes import Options
+from tracegen.workloads.workload import Workload
+
+FEW_LAUNCHES = {
+    **{name: {"n": 20} for name in ("lu", "gramschmidt", "gaussian")},
+    **{name: {"n": 64} for name in ("lud", "nw")},
+    "doitgen": {"nr": 3, "nq": 40, "np_": 50},
+}
+"""Sizes of kernels that are launched once a step."""
+
+
+def builders() -> Iterator[Callable[..., Workload]]:
+    """What returns a Workload and can be called without arguments."""
+    for module in pkgutil.walk_packages(experiments.kernels.__path__, "experiments.kernels."):
+        for _, function in inspect.getmembers(importlib.import_module(module.name)):
+            if inspect.isfunction(function) and function.__module__ == module.name:
+                signature = inspect.signature(function)
+                needed = [p for p in signature.parameters.values() if p.default is p.empty]
+                if signature.return_annotation == "Workload" and not needed:
+                    yield function
+
+
+BUILDERS = {f"{made.__module__.split('.', 2)[2]}.{made.__name__}": made for made in builders()}
+
+
+def reads_data(workload: Workload) -> bool:
+    """Whether an address, a loop or a condition may depend on data."""
+    arrays = [value for value in workload.arguments.values() if isinstance(value, np.ndarray)]
+    instructions = workload.kernel.default_entrypoint.instructions
+    return any(np.issubdtype(array.dtype, np.integer) for array in arrays) or any(
+        instruction.predicates for instruction in instructions
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("name", BUILDERS)
+def test_equal_or_refused(context: Any, name: str) -> None:
+    make = BUILDERS[name]
+    workload = make(**FEW_LAUNCHES.get(make.__name__, {}))
+    prepared = prepare(workload, context)
+    options = Options(groups=3)
+    try:
+        walked = trace_all(static(prepared), options, PolyhedralRun)
+    except NotStatic as refused:
+        found = re.match(
+            r"access (.+) of kernel \w+ cannot be traced without running it: it \w+", str(refused)
+        )
+        assert found
+        assert reads_data(workload)
+        return
+    assert sum(one.n_access for (one,) in walked) > 0
+    for (one,), (other,) in zip(walked, trace_all(prepared, options), strict=True):
+        for column in COLUMN_DTYPES:
+            np.testing.assert_array_equal(getattr(one, column), getattr(other, column), column)
+        assert (one.sites, one.arrays, one.launch) == (other.sites, other.arrays, other.launch)
+
+
+def test_every_kernel_is_here() -> None:
+    """Loopy kernels by name: the list above is made by looking, so that it may not look past one."""
+    expected = {"attention.attention", "fft.fft", "matmul_volkov.volkov", "spmv.spmv"}
+    assert expected <= BUILDERS.keys()
+    assert len(BUILDERS) >= 17

@@ -1,0 +1,117 @@
+"""Lanes that diverge line up as on a machine in lockstep; the fast merge equals its readable twin."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tracegen
+from memsim.trace.model import BARRIER_SITE, Trace
+from tests.support import loopy_kernels as kernels
+from tracegen.instrumented.host import prepare
+from tracegen.instrumented.launch import BoundLaunch
+from tracegen.recording import snapshot
+from tracegen.recording.passes import LaunchRun, Options
+from tracegen.recording.reference import Step, lockstep
+from tracegen.workloads.workload import Workload
+
+WORKLOADS: dict[str, Callable[[], Workload]] = {
+    "copy": lambda: kernels.copy(100, group=48),
+    "ragged": lambda: kernels.ragged(np.random.default_rng(5).integers(0, 9, 90), group=40),
+    "nested": lambda: kernels.nested(70),
+    "tiled_matmul": lambda: kernels.tiled_matmul(16),
+    "histogram": lambda: kernels.histogram(50),
+    "read_twice": lambda: kernels.read_twice(40),
+    "vectors": lambda: kernels.vectors(40),
+    "accumulate": lambda: kernels.accumulate(40),
+}
+
+
+def test_rows_of_different_length(context: Any) -> None:
+    """Turn t of the loop has the lanes whose rows are longer than t, and one access a site."""
+    lengths = np.array([0, 3, 1, 5, 2, 2, 0, 4] * 4)
+    trace = tracegen.trace(kernels.ragged(lengths), context=context)
+    names = [trace.sites[site].name for site in trace.site]
+    turns = [int(np.count_nonzero(lengths > turn)) for turn in range(5)]
+    assert names[:2] == ["start[i]", "start[i + 1]"]
+    assert names[2:-1] == ["a[j]", "ind[j]", "x[ind[j]]"] * 5
+    assert names[-1] == "store y[i]"
+    assert trace.lanes.tolist() == [32, 32, *np.repeat(turns, 3).tolist(), 32]
+    loop = trace.starts_sequence[2:-1].reshape(5, 3)
+    assert loop.tolist() == [[True, False, True]] * 5
+    assert trace.starts_sequence[-1]
+    # The bounds feed a and ind, an index its gather, both factors the sum.
+    assert trace.waits[2:5].tolist() == [1, 1, 3]
+    assert trace.waits[-2:].tolist() == [15, 16]
+
+
+@pytest.mark.parametrize("reduced", [False, True])
+@pytest.mark.parametrize("size", [8, 32, 64])
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_merge_equals_twin(context: Any, name: str, size: int, reduced: bool) -> None:
+    workload = WORKLOADS[name]()
+    trace = tracegen.trace(workload, subgroup_size=size, reduced=reduced, context=context)
+    expected = list(twin(workload, size, reduced, context))
+    assert trace.n_subgroup == len(expected)
+    for subgroup, (run, steps) in enumerate(expected):
+        own = range(*trace.subgroup_offset[subgroup : subgroup + 2])
+        assert [describe(trace, access) for access in own] == [written(run, step) for step in steps]
+
+
+def twin(workload: Workload, size: int, reduced: bool, context: Any) -> list[Any]:
+    found: list[Any] = []
+    prepared = prepare(workload, context)
+
+    def observer(launch: BoundLaunch) -> None:
+        run = LaunchRun(prepared, launch, Options())
+        every = snapshot.choose(launch.n_groups, None)[0]
+        with run.recorded(every) as batches:
+            for _, tokens, offset in batches:
+                items = [
+                    [run.encoding.split(token) for token in tokens[begin:end].tolist()]
+                    for begin, end in itertools.pairwise(offset)
+                ]
+                for group in range(0, len(items), launch.group_items):
+                    own = items[group : group + launch.group_items]
+                    for first in range(0, launch.group_items, size):
+                        lanes = own[first : first + size]
+                        found.append((run, lockstep(lanes, launch.program.probes, reduced)))
+
+    prepared.run(observer)
+    return found
+
+
+def describe(trace: Trace, access: int) -> Any:
+    rows = slice(*trace.granule_offset[access : access + 2])
+    columns = (trace.granule[rows], trace.byte_mask[rows], trace.lane_groups[rows])
+    return (
+        int(trace.site[access]),
+        bool(trace.starts_sequence[access]),
+        int(trace.waits[access]),
+        int(trace.lanes[access]),
+        list(zip(*(column.tolist() for column in columns), strict=True)),
+    )
+
+
+def written(run: LaunchRun, step: Step) -> Any:
+    if step.lanes is None:
+        return (BARRIER_SITE, step.starts_sequence, step.waits, 0, [])
+    granules: dict[int, list[int]] = {}
+    table = run.tables
+    for lane, index in step.lanes.items():
+        first = int(table.base[step.position] + index * table.stride[step.position])
+        for byte in range(first, first + int(table.size[step.position])):
+            entry = granules.setdefault(byte // 32, [0, 0])
+            entry[0] |= 1 << byte % 32
+            entry[1] |= 1 << lane // 8
+    return (
+        int(table.site[step.position]),
+        step.starts_sequence,
+        step.waits,
+        len(step.lanes),
+        [(number, *granules[number]) for number in sorted(granules)],
+    )

@@ -1,0 +1,97 @@
+"""Which groups are traced."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tracegen
+from memsim.machine.file import load_machine
+from memsim.montecarlo.occupancy import resident_groups
+from tests.support import loopy_kernels as kernels
+from tracegen.recording import snapshot
+
+
+def test_without_a_machine_everything() -> None:
+    (groups,) = snapshot.choose(10, None)
+    assert groups.tolist() == list(range(10))
+
+
+def test_twelve_waves_from_the_middle_aligned_to_waves() -> None:
+    (groups,) = snapshot.choose(1000, 20)
+    assert len(groups) == 12 * 20
+    assert groups[0] == 380
+    assert np.all(np.diff(groups) == 1)
+
+
+def test_small_launch_is_taken_whole() -> None:
+    assert len(snapshot.choose(239, 20)[0]) == 239
+    assert len(snapshot.choose(240, 20)[0]) == 240
+    assert len(snapshot.choose(241, 20)[0]) == 240
+
+
+def test_several_snapshots_spread_over_the_launch() -> None:
+    starts = [groups[0] for groups in snapshot.choose(1000, 10, snapshots=3)]
+    assert starts == [220, 440, 660]
+
+
+def test_number_of_groups_overrides() -> None:
+    assert len(snapshot.choose(1000, 20, 7)[0]) == 7
+    assert len(snapshot.choose(5, 20, 7)[0]) == 5
+
+
+def test_budget_keeps_two_waves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """10 accesses a group, and 4 requests: 20 of one or 50 of the other are what is affordable."""
+    groups = np.arange(100, 180)
+    accesses = np.full(80, 10)
+    asked = []
+
+    def granules_of(sample: Any) -> int:
+        asked.append(sample.tolist())
+        return 4 * len(sample)
+
+    def kept(wave: int | None) -> int:
+        return len(snapshot.within_budget(groups, accesses, wave, granules_of))
+
+    monkeypatch.setattr(snapshot, "BUDGET_ACCESSES", 505)
+    assert kept(20) == 50
+    assert kept(30) == 60
+    monkeypatch.setattr(snapshot, "BUDGET_GRANULES", 180)
+    assert kept(20) == 45
+    assert kept(None) == 80
+    assert asked[0] == [0, 11, 22, 33, 45, 56, 67, 79]
+    monkeypatch.setattr(snapshot, "BUDGET_ACCESSES", 10**9)
+    monkeypatch.setattr(snapshot, "BUDGET_GRANULES", 800)
+    asked.clear()
+    assert kept(20) == 80
+    assert not asked  # more requests than accesses there are not
+
+
+def test_what_is_in_one_line_for_all_lanes_gets_more_groups(
+    context: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A copy of floats asks for one request in eight lane-accesses, of doubles for one in four."""
+    machine = load_machine("v100")
+    monkeypatch.setattr(snapshot, "BUDGET_GRANULES", 1 << 17)
+    n_access = {}
+    for dtype in (np.float32, np.float64):
+        trace = tracegen.trace(kernels.copy(1 << 23, dtype=dtype), machine, context=context)
+        n_access[dtype] = 2 * trace.n_groups * trace.launch.group_items
+        assert trace.n_granule == 1 << 17
+    assert n_access[np.float32] == 2 * n_access[np.float64]
+
+
+def test_on_a_machine(context: Any) -> None:
+    machine = load_machine("v100")
+    traces = tracegen.trace_snapshots(
+        kernels.copy(1 << 23, group=64), machine, snapshots=2, context=context
+    )
+    wave = machine.n_cores * resident_groups(machine, traces[0].launch).groups_per_core
+    for trace in traces:
+        assert trace.n_groups == snapshot.WAVES * wave
+        assert trace.workgroup[0] % wave == 0
+        assert not trace.whole
+        assert trace.subgroup_size == machine.subgroup_size
+    assert traces[0].workgroup[0] < traces[1].workgroup[0]

@@ -1,0 +1,222 @@
+"""Counts how often each basic block of a workload runs, by running a copy that counts.
+
+Per work-item and per sub-group, as hardware issues a block for all lanes that are in it. Memory is bounded:
+groups are counted in batches, whose numbers are added up.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyopencl as cl
+
+from memsim.errors import KernelError
+from tracegen.blocks.local_accesses import local_accesses
+from tracegen.blocks.model import EVERYONE, Access, Block, Cut
+from tracegen.blocks.probe import counting_source
+from tracegen.blocks.run import Counts, LaunchRun
+from tracegen.blocks.text import cut_text
+from tracegen.devices.buffers import Buffers, buffers
+from tracegen.instrumented.host import Prepared, prepare
+from tracegen.instrumented.launch import BoundLaunch
+from tracegen.instrumented.mark_table import MarkTable
+from tracegen.record import AnyWorkload, chosen_context
+from tracegen.workloads.opencl import OpenCLWorkload
+from tracegen.workloads.workload import Workload
+
+MOST_EVENTS = 1 << 16
+
+
+@dataclass(frozen=True)
+class LaunchCounts:
+    """One launch.
+
+    settings : values of its integer arguments, the host's loops among them
+    by_items, by_subgroups : (n_block,) int64 over all blocks of the workload, 0 for other kernels';
+        by_subgroups is None where they were not counted
+    """
+
+    index: int
+    kernel: str
+    settings: Mapping[str, int]
+    n_items: int
+    by_items: Counts
+    by_subgroups: Counts | None
+
+
+@dataclass(frozen=True)
+class BlockCounts:
+    """What `count_blocks` finds; totals are over launches.
+
+    launches : each of them, in order
+    """
+
+    blocks: tuple[Block, ...]
+    launches: tuple[LaunchCounts, ...]
+    subgroup_size: int | None
+
+    @property
+    def by_items(self) -> Counts:
+        return _sum(len(self.blocks), [launch.by_items for launch in self.launches])
+
+    @property
+    def by_subgroups(self) -> Counts:
+        found = [each.by_subgroups for each in self.launches if each.by_subgroups is not None]
+        if len(found) < len(self.launches):
+            raise KernelError("sub-groups were not counted: give subgroup_size")
+        return _sum(len(self.blocks), found)
+
+
+class BlockCounter:
+    """A workload's kernels with counters, built once for any number of sizes.
+
+    text : what was cut into blocks; blocks : of all kernels, numbered through
+    """
+
+    def __init__(self, workload: AnyWorkload, context: Any = None) -> None:
+        self.context = chosen_context(context)
+        self.loopy = isinstance(workload, Workload)
+        self.prepared: Prepared = self._prepared(workload)
+        self.table: MarkTable | None = None
+        if isinstance(workload, Workload):
+            self.text = self.prepared.executor.result.device_code()
+            self.table = self.prepared.instrumented.table
+            options = self.prepared.kernel.options.build_options
+            self.options = [options] if isinstance(options, str) else list(options)
+        else:
+            self.text = self.prepared.instrumented.plain
+            self.options = list(self.prepared.launch.builds.options)  # type: ignore[attr-defined]
+        self.cuts = {cut.function.name: cut for cut in self._cut()}
+        self.blocks = tuple(block for cut in self.cuts.values() for block in cut.blocks)
+        source = counting_source(self.text, list(self.cuts.values()), by_batches=self.loopy)
+        self.counting = self._built(source, [])
+        self.source = source
+        self._recording: Any = None
+        self.held: Buffers = buffers(self.context)
+
+    @property
+    def recording(self) -> Any:
+        if self._recording is None:
+            self._recording = self._built(self.source, ["-DBC_RECORD"])
+        return self._recording
+
+    def accesses(self, block: Block) -> tuple[Access, ...]:
+        """The static accesses to arrays in a block; of OpenCL C none are known."""
+        if self.table is None:
+            return ()
+        found = [
+            Access("global", mark.kind, mark.array)  # type: ignore[arg-type]
+            for mark in (self.table.marks[number] for number in block.accesses)
+        ]
+        return (*found, *local_accesses(self.text, self.cuts[block.launch], block))
+
+    def instructions(self, block: Block) -> tuple[str, ...]:
+        """Ids of the Loopy instructions in a block."""
+        if self.table is None:
+            return ()
+        return tuple(self.table.instructions[number] for number in block.marks)
+
+    def count(
+        self, workload: AnyWorkload | None = None, subgroup_size: int | None = None
+    ) -> tuple[BlockCounts, dict[str, Any]]:
+        """Counts of a workload of the same kernel, and the outputs that it computed.
+
+        workload : the one that the counter was made of, where None
+        subgroup_size : counts sub-groups of so many lanes too, by a second run
+        """
+        if subgroup_size is not None and not 1 <= subgroup_size <= 1024:
+            raise KernelError(f"subgroup_size must be 1 to 1024, got {subgroup_size}")
+        prepared = self._with(workload)
+        found: list[LaunchCounts] = []
+
+        def observer(launch: BoundLaunch) -> None:
+            found.append(self._launch(launch, subgroup_size))
+
+        outputs = prepared.run(observer)
+        return BlockCounts(self.blocks, tuple(found), subgroup_size), outputs
+
+    def _with(self, workload: AnyWorkload | None) -> Prepared:
+        if workload is None:
+            return self.prepared
+        if self.loopy:
+            assert isinstance(workload, Workload)
+            return dataclasses.replace(self.prepared, workload=workload)
+        return self._prepared(workload)
+
+    def _prepared(self, workload: AnyWorkload) -> Prepared:
+        if isinstance(workload, OpenCLWorkload):
+            from tracegen.opencl_c import run
+
+            return run.prepare(workload, self.context)
+        return prepare(workload, self.context)
+
+    def _cut(self) -> list[Cut]:
+        cuts = cut_text(self.text, None if self.loopy else self.prepared.kernel.name)
+        for cut in cuts:
+            if cut.n_events >= MOST_EVENTS:
+                raise KernelError(
+                    f"kernel {cut.function.name} has {cut.n_events} branches and loops; at most"
+                    f" {MOST_EVENTS} can be counted"
+                )
+        return cuts
+
+    def _built(self, source: str, options: list[str]) -> Any:
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                program = cl.Program(self.context, source).build(options=[*self.options, *options])
+                return {name: cl.Kernel(program, name) for name in self.cuts}
+        except cl.Error as error:
+            text = " ".join(str(error).split())
+            raise KernelError(f"counting kernels do not build: {text}") from error
+
+    def _launch(self, launch: BoundLaunch, subgroup_size: int | None) -> LaunchCounts:
+        cut = self.cuts[launch.name]
+        kernels = {
+            "counting": self.counting[launch.name],
+            # Built when first needed.
+            "recording": None if subgroup_size is None else self.recording[launch.name],
+        }
+        run = LaunchRun(self.held, launch, cut, kernels, self.loopy)
+        items, subgroups = run.counted(subgroup_size)
+        n_items = launch.n_groups * launch.group_items
+        n_subgroups = launch.n_groups * -(-launch.group_items // (subgroup_size or 1))
+        by_items = self._by_block(cut, items, n_items)
+        by_subgroups = None
+        if subgroups is not None:
+            by_subgroups = self._by_block(cut, subgroups, n_subgroups)
+        settings = launch.values if self.loopy else {}
+        return LaunchCounts(
+            launch.index, launch.name, settings | run.scalars, n_items, by_items, by_subgroups
+        )
+
+    def _by_block(self, cut: Cut, events: Counts, everyone: int) -> Counts:
+        counts = np.zeros(len(self.blocks), np.int64)
+        for block in cut.blocks:
+            counts[block.number] = sum(
+                everyone if event == EVERYONE else int(events[event]) for event in block.events
+            )
+        return counts
+
+
+def count_blocks(
+    workload: AnyWorkload, subgroup_size: int | None = 32, context: Any = None
+) -> BlockCounts:
+    """How often each basic block of a workload runs.
+
+    subgroup_size : lanes of a sub-group; None counts work-items only, which takes one run
+    Raises KernelError where the kernel does not build or cannot be cut into blocks.
+    """
+    return BlockCounter(workload, context).count(subgroup_size=subgroup_size)[0]
+
+
+def _sum(n: int, parts: list[Counts]) -> Counts:
+    total = np.zeros(n, np.int64)
+    for part in parts:
+        total += part
+    return total

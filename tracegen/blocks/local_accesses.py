@@ -1,0 +1,33 @@
+"""Accesses to local arrays in a block's text, which no mark shows: by the arrays' names."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+from tracegen.blocks.model import Access, Block, Cut
+from tracegen.blocks.text import plain as plain_text
+from tracegen.instrumented.structure import assignment_offset
+
+_LOCAL = re.compile(r"__local [\w ]+?(\w+)(?=\[|;)")
+_SUBSCRIPT = re.compile(r"([A-Za-z_]\w*)\[")
+
+
+def local_accesses(text: str, cut: Cut, block: Block) -> list[Access]:
+    """Accesses to local arrays in a block, by their names."""
+    body = plain_text(text[cut.function.body_start : cut.function.body_end])
+    names = set(_LOCAL.findall(body))
+    found = []
+    for start, end in block.spans:
+        plain = plain_text(text[start:end])
+        if plain.startswith("__local"):
+            continue
+        whole = plain.endswith(";") and not plain.startswith("for")
+        left = assignment_offset(plain, 0, len(plain) - 1) if whole else None
+        for match in _SUBSCRIPT.finditer(plain):
+            if match.group(1) in names:
+                # What stands first before the `=` is stored to; subscripts within it are read.
+                stored = left is not None and match.start() == 0
+                direction: Literal["load", "store"] = "store" if stored else "load"
+                found.append(Access("local", direction, match.group(1)))
+    return found

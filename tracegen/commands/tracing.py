@@ -1,0 +1,277 @@
+"""The commands around tracing: doctor, trace, profile.
+
+Imports nothing heavy: the group's help loads it.
+"""
+
+from __future__ import annotations
+
+import json as json_module
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from memsim.commands.options import (
+    ReplayOptions,
+    carry_option,
+    check_launch_outputs,
+    machine_option,
+    output_path,
+    replay_options,
+    run_launches,
+    run_replay,
+    setting_option,
+)
+from memsim.commands.output import check_outputs, working
+from memsim.errors import MemsimError
+
+if TYPE_CHECKING:
+    from memsim.machine.model import Machine
+    from memsim.trace.launches import Launches
+    from memsim.trace.model import Trace
+    from tracegen.tracer import Tracer
+
+EXIT_UNHEALTHY = 1
+
+
+def part_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds what says which part of a kernel's run is traced: --groups and --launch."""
+    launch = click.option(
+        "--launch",
+        type=click.IntRange(min=0),
+        metavar="I",
+        help="Which launch, from 0, of a kernel that has several.",
+    )
+    groups = click.option(
+        "--groups",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Trace so many work-groups. [default: a few waves of what the machine holds at once]",
+    )
+    return groups(launch(command))
+
+
+def args_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds --args."""
+    return click.option(
+        "--args",
+        "arguments",
+        metavar="FILE.py:NAME",
+        help="What a kernel in OpenCL C or Fortran is launched with: a callable that takes what"
+        " --set gives and returns a tracegen.OpenCLWorkload, for Fortran a mapping from argument to"
+        " value.",
+    )(command)
+
+
+def tracer_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds --tracer."""
+    return click.option(
+        "--tracer",
+        type=click.Choice(["auto", "polyhedral", "opencl"]),
+        default="auto",
+        show_default=True,
+        help="Run an instrumented copy on OpenCL, or derive addresses from the schedule and run"
+        " nothing; auto takes the second where every access allows it. The traces are equal.",
+    )(command)
+
+
+@click.command()
+@click.argument("spec", metavar="KERNEL")
+@machine_option
+@setting_option
+@args_option
+@part_options
+@tracer_option
+@click.option(
+    "--snapshots",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    metavar="K",
+    help="Trace at so many places of the launch; trials take turns.",
+)
+@carry_option
+@replay_options
+@output_path("--trace-out", help="Keep the trace, for 'memsim replay'.")
+def profile(
+    spec: str,
+    machine: str,
+    settings: dict[str, str],
+    arguments: str | None,
+    groups: int | None,
+    launch: int | None,
+    tracer: Tracer,
+    snapshots: int,
+    carry_l2: bool,
+    trace_out: Path | None,
+    options: ReplayOptions,
+) -> int:
+    """Say where a kernel's memory accesses are served, and what they cost.
+
+    KERNEL is FILE.py:NAME or PACKAGE.MODULE:NAME; NAME is a loopy TranslationUnit, or a callable
+    that returns a tracegen.Workload and takes what --set gives. Or FILE.cl:KERNEL, in OpenCL C,
+    with --args; or FILE.floopy:SUBROUTINE, in Fortran: Python code in its '!$loopy' blocks is run.
+
+    \b
+    Examples:
+      memsim profile experiments/kernels/spmv.py:spmv -m v100 --set matrix=fem --html spmv.html
+      memsim profile my_kernel.py:knl -m a100 --set n=4096 --trials 64 --seed 1 --json out.json
+      memsim profile kernel.cl:name -m v100 --args args.py:make
+      memsim profile my_kernel.py:lu -m v100 --carry-l2
+    """
+    check_outputs({"--trace-out": trace_out, **options.outputs()})
+    if trace_out is not None and snapshots > 1:
+        raise MemsimError("--trace-out keeps one snapshot: leave out --snapshots")
+    if carry_l2 and snapshots > 1:
+        raise MemsimError("--carry-l2 takes one snapshot a launch: leave out --snapshots")
+    target = _load_machine(machine)
+    if carry_l2:
+        if launch is None:
+            check_launch_outputs(options)
+        launches = _trace_launches(spec, settings, arguments, target, groups, tracer)
+        if trace_out is not None:
+            _write_launches(launches, trace_out)
+        return run_launches(launches, target, options, launch)
+    traces = _trace(spec, settings, arguments, target, groups, launch, snapshots, tracer)
+    if trace_out is not None:
+        _write_trace(traces[0], trace_out)
+    return run_replay(traces if snapshots > 1 else traces[0], target, options)
+
+
+@click.command()
+@click.argument("spec", metavar="KERNEL")
+@machine_option
+@setting_option
+@args_option
+@part_options
+@tracer_option
+@click.option("--all-launches", is_flag=True, help="Trace every launch, for replay --carry-l2.")
+@output_path("--output", "-o", required=True, help="The trace file.")
+def trace(
+    spec: str,
+    machine: str,
+    settings: dict[str, str],
+    arguments: str | None,
+    groups: int | None,
+    launch: int | None,
+    tracer: Tracer,
+    all_launches: bool,
+    output: Path,
+) -> int:
+    """Trace a kernel once, to replay it on many machines.
+
+    A trace serves every machine with the same sub-group width; the one named here says how many
+    groups to trace.
+
+    \b
+    Example:
+      memsim trace my_kernel.py:knl --machine a100 -o k.trace
+      memsim replay k.trace --machine h100 --ci 0.005
+    """
+    check_outputs({"--output": output})
+    if all_launches:
+        if launch is not None:
+            raise MemsimError("--all-launches traces every launch: leave out --launch")
+        target = _load_machine(machine)
+        launches = _trace_launches(spec, settings, arguments, target, groups, tracer)
+        _write_launches(launches, output)
+        return 0
+    traces = _trace(spec, settings, arguments, _load_machine(machine), groups, launch, 1, tracer)
+    _write_trace(traces[0], output)
+    return 0
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
+def doctor(as_json: bool) -> int:
+    """Say what is there, what is missing, and how to mend it.
+
+    The exit code is 0 where the main job can run, 1 where it cannot.
+
+    \b
+    Examples:
+      memsim doctor
+      memsim doctor --json
+    """
+    from tracegen.devices import doctor as examination
+
+    checks = examination.examine()
+    healthy = examination.is_healthy(checks)
+    if as_json:
+        click.echo(json_module.dumps(examination.as_json(checks), indent=2))
+        return 0 if healthy else EXIT_UNHEALTHY
+    marks = {"ok": "ok", "note": "note", "missing": "MISSING"}
+    width = max(len(check.name) for check in checks)
+    for check in checks:
+        click.echo(f"{marks[check.status]:<8}{check.name:<{width}}  {check.found}")
+        if check.mend:
+            click.echo(f"{'':<8}{'':<{width}}  -> {check.mend}")
+    click.echo("Ready." if healthy else "Not ready: mend what is MISSING.")
+    return 0 if healthy else EXIT_UNHEALTHY
+
+
+def _load_machine(name: str) -> Machine:
+    from memsim.machine.file import load_machine
+
+    return load_machine(name)
+
+
+def _trace(
+    spec: str,
+    settings: dict[str, str],
+    arguments: str | None,
+    machine: Machine,
+    groups: int | None,
+    launch: int | None,
+    snapshots: int,
+    tracer: Tracer,
+) -> list[Trace]:
+    import tracegen
+
+    with working("tracing"):
+        return tracegen.trace_snapshots(
+            tracegen.load_kernel(spec, settings, arguments),
+            machine,
+            snapshots=snapshots,
+            groups=groups,
+            launch=launch,
+            tracer=tracer,
+        )
+
+
+def _trace_launches(
+    spec: str,
+    settings: dict[str, str],
+    arguments: str | None,
+    machine: Machine,
+    groups: int | None,
+    tracer: Tracer,
+) -> Launches:
+    import tracegen
+    from memsim.trace.launches import Launches
+
+    with working("tracing"):
+        traces = tracegen.trace_launches(
+            tracegen.load_kernel(spec, settings, arguments), machine, groups=groups, tracer=tracer
+        )
+    return Launches(launches=tuple(traces))
+
+
+def _write_launches(launches: Launches, path: Path) -> None:
+    from memsim.trace.file import write_launches
+
+    write_launches(launches, path)
+    n_granule = sum(trace.n_granule for trace in launches.launches)
+    click.echo(f"wrote {path}: {len(launches.launches)} launches, {n_granule} granules", err=True)
+
+
+def _write_trace(trace: Trace, path: Path) -> None:
+    from memsim.trace.file import write_trace
+
+    write_trace(trace, path)
+    click.echo(
+        f"wrote {path}: {trace.n_groups} of {trace.launch.n_groups} groups,"
+        f" {trace.n_access} accesses, {trace.n_granule} granules",
+        err=True,
+    )

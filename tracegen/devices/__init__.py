@@ -1,0 +1,1 @@
+"""OpenCL devices: which one traces are recorded on, and its buffers."""

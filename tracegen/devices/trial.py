@@ -1,0 +1,177 @@
+"""Lists OpenCL devices and tries one: builds a small kernel, runs it, compares the numbers.
+
+It runs as a program of its own (`python -P opencl_trial.py REQUEST`), because a broken platform may
+abort or hang instead of reporting an error; `tracegen.devices.choice` starts it and reads its lines. A line
+that is ours begins with MARK and goes on in JSON; whatever else drivers print is ignored.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import warnings
+from typing import Any
+
+MARK = "memsim-opencl "
+
+# Everything that an instrumented kernel leans on: local memory, a barrier, a data-dependent loop,
+# 64-bit integers, a global atomic. With 64 items the result is known in closed form.
+SOURCE = """
+__kernel void memsim_trial(__global int *total, __global const int *in, __global long *wide)
+{
+  __local int tile[32];
+  int const lane = get_local_id(0);
+  int const item = get_global_id(0);
+  tile[lane] = in[item];
+  barrier(CLK_LOCAL_MEM_FENCE);
+  int sum = 0;
+  for (int j = 0; j < tile[lane]; ++j)
+    sum += tile[(lane + j) % 32];
+  atomic_add(total, sum);
+  wide[item] = ((long) sum << 32) | (long) item;
+}
+"""
+
+
+def rank(device: dict[str, Any]) -> tuple[int, int, int]:
+    """Sort key of a device: vendor GPU, PoCL, Intel's CPU, anything else, Oclgrind (slow) last."""
+    name = f"{device['platform']} {device['platform_version']}".lower()
+    types = device["types"]
+    if "oclgrind" in name:
+        place = 4
+    elif "pocl" in name or "portable computing language" in name:
+        place = 1
+    elif "gpu" in types:
+        place = 0
+    elif "intel" in name and "cpu" in types:
+        place = 2
+    else:
+        place = 3
+    return (place, device["platform_index"], device["device_index"])
+
+
+def matches(device: dict[str, Any], wanted: str) -> bool:
+    """Whether `platform` or `platform:device` names this device; a device may go by its number."""
+    platform, _, part = wanted.lower().partition(":")
+    if platform not in f"{device['platform']} {device['platform_version']}".lower():
+        return False
+    part = part.strip()
+    return part in device["device"].lower() or part == str(device["device_index"])
+
+
+def list_devices() -> list[dict[str, Any]]:
+    """Every device of every platform, in the loader's order, as plain values."""
+    import pyopencl as cl
+
+    found: list[dict[str, Any]] = []
+    try:
+        platforms = cl.get_platforms()
+    except cl.Error:  # the loader's way to say that there is none
+        return found
+    kinds = {"cpu": cl.device_type.CPU, "gpu": cl.device_type.GPU}
+    for platform_index, platform in enumerate(platforms):
+        try:
+            devices = platform.get_devices()
+        except cl.Error:  # a platform without a device
+            continue
+        for device_index, device in enumerate(devices):
+            found.append(
+                {
+                    "platform_index": platform_index,
+                    "device_index": device_index,
+                    "platform": platform.name.strip(),
+                    "platform_version": platform.version.strip(),
+                    "device": device.name.strip(),
+                    "driver_version": device.driver_version.strip(),
+                    "types": [kind for kind, bit in kinds.items() if device.type & bit],
+                }
+            )
+    return found
+
+
+def try_device(platform_index: int, device_index: int) -> str:
+    """Why the device cannot be used; empty where the trial's numbers came out right."""
+    import numpy as np
+    import pyopencl as cl
+
+    n_item, n_lane = 64, 32
+    values = np.arange(n_item, dtype=np.int32) % 7
+    tiles = values.reshape(-1, n_lane)
+    sums = np.array(
+        [
+            sum(int(tile[(i + j) % n_lane]) for j in range(tile[i]))
+            for tile in tiles
+            for i in range(n_lane)
+        ]
+    )
+    try:
+        device = cl.get_platforms()[platform_index].get_devices()[device_index]
+        context = cl.Context([device])
+        queue = cl.CommandQueue(context)
+        program = cl.Program(context, SOURCE).build(cache_dir=False)
+        read, write, copy = (
+            cl.mem_flags.READ_ONLY,
+            cl.mem_flags.READ_WRITE,
+            cl.mem_flags.COPY_HOST_PTR,
+        )
+        total, wide = np.zeros(1, np.int32), np.zeros(n_item, np.int64)
+        buffers = [
+            cl.Buffer(context, flag | copy, hostbuf=host)
+            for flag, host in ((write, total), (read, values), (write, wide))
+        ]
+        program.memsim_trial(queue, (n_item,), (n_lane,), *buffers)
+        cl.enqueue_copy(queue, total, buffers[0])
+        cl.enqueue_copy(queue, wide, buffers[2])
+        queue.finish()
+    except cl.Error as error:
+        return first_lines(str(error))
+    if int(total[0]) != int(sums.sum()) or np.any(wide != (sums << 32) + np.arange(n_item)):
+        return "the trial kernel ran but its numbers are wrong"
+    return ""
+
+
+def first_lines(text: str, limit: int = 240) -> str:
+    """The telling lines of a driver's message, joined into one of bounded length."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    telling = lines[:1] + [line for line in lines[1:] if "error" in line.lower()]
+    joined = "; ".join(telling)
+    return joined if len(joined) <= limit else joined[: limit - 3] + "..."
+
+
+def say(**record: Any) -> None:
+    sys.stdout.write(f"\n{MARK}{json.dumps(record)}\n")
+    sys.stdout.flush()
+
+
+def main(request: dict[str, Any]) -> None:
+    """Lists; then tries, in order of rank, what `only` names, or what `wanted` matches and `skip`
+    does not name, until one works."""
+    warnings.simplefilter("ignore")
+    try:
+        devices = sorted(list_devices(), key=rank)
+    except (
+        Exception
+    ) as error:  # an import that fails, a loader that breaks: say so, never trace back
+        say(error=first_lines(f"{type(error).__name__}: {error}"))
+        return
+    say(devices=devices)
+    for device in devices:
+        key = [device["platform_index"], device["device_index"]]
+        if request["only"] is not None:
+            tried = key in request["only"]
+        else:
+            tried = matches(device, request["wanted"]) and key not in request["skip"]
+        if not tried:
+            continue
+        say(trying=key)
+        try:
+            reason = try_device(*key)
+        except Exception as error:
+            reason = first_lines(f"{type(error).__name__}: {error}")
+        say(tried=key, reason=reason)
+        if not reason and request["only"] is None:
+            return
+
+
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]))

@@ -1,0 +1,1 @@
+"""The instrumented tracer: Loopy kernels whose global accesses are probed."""

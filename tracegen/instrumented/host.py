@@ -1,0 +1,237 @@
+"""Runs a kernel through Loopy's own host code, with the probed kernels in place of the plain ones.
+
+Loopy's invoker finds sizes, allocates outputs and enqueues each launch through `Kernels`, which
+hands every launch, arguments bound, to an observer instead of running it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import loopy as lp
+import numpy as np
+import pyopencl as cl
+from loopy.diagnostic import LoopyError
+from loopy.target.pyopencl_execution import (
+    PyOpenCLExecutionWrapperGenerator,
+    PyOpenCLExecutor,
+    _KernelInfo,
+)
+
+from memsim.errors import KernelError, MemsimError
+from tracegen.instrumented.instrument import Instrumented, instrument
+from tracegen.instrumented.launch import BoundLaunch, Proxy, TokenEncoding
+from tracegen.instrumented.probe import marked_code, refuse_unseen
+from tracegen.workloads.workload import Workload
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A workload whose kernel is typed, scheduled and instrumented for one context.
+
+    kernel : the scheduled loopy kernel; its linearization says what each launch runs
+    """
+
+    workload: Workload
+    kernel: Any
+    instrumented: Instrumented
+    executor: Any
+    context: Any
+
+    @property
+    def launch_names(self) -> tuple[str, ...]:
+        return tuple(program.name for program in self.instrumented.programs)
+
+    def on(self, context: Any) -> Prepared:
+        """The same, to run on a context."""
+        self.executor.context = self.executor.kernels.builds.context = context
+        return Prepared(self.workload, self.kernel, self.instrumented, self.executor, context)
+
+    def run(self, observer: Callable[[BoundLaunch], None]) -> dict[str, Any]:
+        """Calls observer with every launch in order; returns the outputs, name -> array."""
+        queue = cl.CommandQueue(self.context)
+        arguments = {}
+        for name, value in self.workload.arguments.items():
+            written = name in self.kernel.arg_dict and self.kernel.arg_dict[name].is_output
+            copied = written and isinstance(value, np.ndarray)
+            arguments[name] = value.copy() if copied else value
+        self.executor.observer = observer
+        with as_kernel_error(self.kernel.name):
+            _, outputs = self.executor(queue, out_host=True, **arguments)
+        queue.finish()
+        return dict(outputs)
+
+
+def prepare(workload: Workload, context: Any) -> Prepared:
+    """Schedules and instruments a workload's kernel; context may be None where nothing is to run.
+
+    Raises KernelError where Loopy refuses it or something of it cannot be traced.
+    """
+    t_unit = workload.kernel
+    if not isinstance(t_unit, lp.TranslationUnit):
+        raise KernelError(
+            f"a workload's kernel must be a loopy.TranslationUnit, got {type(t_unit).__name__}"
+        )
+    names = sorted(t_unit.entrypoints)
+    if len(names) != 1:
+        raise KernelError(
+            f"a workload's kernel must have one entrypoint, got {len(names)}:"
+            f" {', '.join(names) or 'none'}; select one with TranslationUnit.with_entrypoints"
+        )
+    name = names[0]
+    with as_kernel_error(name):
+        t_unit = _inlined(t_unit)
+        refuse_unseen(t_unit[name])
+        t_unit = lp.set_options(t_unit, return_dict=True)
+        executor = _Executor(context, t_unit, entrypoint=name)
+        dtypes = executor.arg_to_dtype(
+            {
+                key: value if hasattr(value, "dtype") else np.asarray(value)
+                for key, value in _known_arguments(t_unit[name], workload).items()
+            }
+        )
+        executor.prepare(dtypes)
+    return Prepared(workload, executor.kernel, executor.instrumented, executor, context)
+
+
+def _known_arguments(kernel: Any, workload: Workload) -> Mapping[str, Any]:
+    for name in workload.arguments:
+        if name not in kernel.arg_dict:
+            raise KernelError(
+                f"kernel {kernel.name} has no argument {name}; it has {', '.join(kernel.arg_dict)}"
+            )
+    return {name: value for name, value in workload.arguments.items() if value is not None}
+
+
+def _inlined(t_unit: Any) -> Any:
+    from loopy.kernel.function_interface import CallableKernel
+
+    while True:
+        callees = [
+            name
+            for name, callee in t_unit.callables_table.items()
+            if isinstance(callee, CallableKernel) and name not in t_unit.entrypoints
+        ]
+        if not callees:
+            return t_unit
+        before = len(callees)
+        for name in callees:
+            if name in t_unit.callables_table:
+                t_unit = lp.inline_callable_kernel(t_unit, str(name))
+        if len(t_unit.callables_table) >= before + len(t_unit.entrypoints):
+            t_unit = t_unit.with_entrypoints(t_unit.entrypoints)
+            callees = [c for c in callees if c in t_unit.callables_table]
+            if len(callees) == before:
+                return t_unit
+
+
+@contextlib.contextmanager
+def as_kernel_error(name: str) -> Iterator[None]:
+    """Turns what Loopy and OpenCL raise into KernelError, and keeps Loopy from printing."""
+    printed = io.StringIO()
+    try:
+        with warnings.catch_warnings(), contextlib.redirect_stdout(printed):
+            warnings.simplefilter("ignore")
+            yield
+    except MemsimError:
+        raise
+    except LoopyError as error:
+        raise KernelError(f"kernel {name}: {_one_line(error)}") from error
+    except (cl.Error, TypeError, ValueError, RuntimeError, NotImplementedError) as error:
+        raise KernelError(f"kernel {name} cannot be run: {_one_line(error)}") from error
+
+
+def _one_line(error: BaseException) -> str:
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+class WrapperGenerator(PyOpenCLExecutionWrapperGenerator):  # type: ignore[misc]
+    def generate_invocation(
+        self, gen: Any, kernel: Any, kai: Any, host_program_name: str, args: Any
+    ) -> None:
+        names = ", ".join(f"{name!r}: {name}" for name in kai.passed_arg_names)
+        gen(f"_lpy_cl_kernels.bind({{{names}}})")
+        super().generate_invocation(gen, kernel, kai, host_program_name, args)
+
+
+class _Executor(PyOpenCLExecutor):  # type: ignore[misc]
+    observer: Callable[[BoundLaunch], None]
+
+    def prepare(self, dtypes: Any) -> None:
+        t_unit = self.get_typed_and_scheduled_translation_unit(dtypes)
+        self.scheduled, self.kernel = t_unit, t_unit[self.entrypoint]
+        result, table = marked_code(t_unit)
+        self.result = result
+        self.instrumented = instrument(result.device_code(), table)
+        with lp.CacheMode(False):
+            plain = lp.generate_code_v2(t_unit).device_code()
+            self.invoker = WrapperGenerator()(t_unit, self.entrypoint, result)
+        assert plain == self.instrumented.plain, "marks changed the code that Loopy generates"
+        options = t_unit[self.entrypoint].options.build_options
+        self.kernels = Kernels(self, _Builds(self.context, self.instrumented, options))
+
+    def translation_unit_info(self, arg_to_dtype: Any = None) -> Any:
+        return _KernelInfo(cl_kernels=self.kernels, invoker=self.invoker)
+
+
+class _Builds:
+    """The two builds of the probed code, each made when first needed."""
+
+    def __init__(self, context: Any, instrumented: Instrumented, options: Any) -> None:
+        self.context, self.instrumented = context, instrumented
+        self.options = [options] if isinstance(options, str) else list(options)
+        self.recordings: dict[TokenEncoding, Any] = {}
+
+    @cached_property
+    def counting(self) -> Any:
+        return self._build([])
+
+    def recording(self, encoding: TokenEncoding) -> Any:
+        if encoding not in self.recordings:
+            name = "uint" if encoding.bytes == 4 else "ulong"
+            options = [f"-DTG_TOKEN={name}", f"-DTG_SHIFT={encoding.position_shift}"]
+            options += ["-DTG_TRUSTED"] if encoding.trusted else []
+            self.recordings[encoding] = self._build(["-DTG_RECORD", *options])
+        return self.recordings[encoding]
+
+    def _build(self, options: list[str]) -> Any:
+        program = cl.Program(self.context, self.instrumented.probed)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                return program.build(options=[*self.options, *options])
+        except cl.Error as error:
+            names = ", ".join(program.name for program in self.instrumented.programs)
+            raise KernelError(f"kernel {names} does not build: {_one_line(error)}") from error
+
+
+class Kernels:
+    """What Loopy's host code takes for its compiled kernels and for the pyopencl module."""
+
+    def __init__(self, executor: _Executor, builds: _Builds) -> None:
+        self.executor, self.builds = executor, builds
+        self.values: Mapping[str, Any] = {}
+
+    def __getattr__(self, name: str) -> Proxy:
+        return Proxy(self, name)
+
+    def bind(self, values: Mapping[str, Any]) -> None:
+        self.values = values
+        self.n_launched = 0
+
+    def enqueue_nd_range_kernel(
+        self, queue: Any, proxy: Proxy, gsize: Any, lsize: Any, *_: Any
+    ) -> Any:
+        grid = tuple(int(extent) for extent in gsize)
+        shape = tuple(int(extent) for extent in lsize)
+        launch = BoundLaunch(proxy, queue, self.n_launched, grid, shape)
+        self.n_launched += 1
+        self.executor.observer(launch)
+        return cl.enqueue_marker(queue)

@@ -1,0 +1,47 @@
+"""The marks in marked code: what they look like, and the text without them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from tracegen.instrumented.structure import closing
+
+CALL = re.compile(r"\b_tg_(?:load|store|atomic|clamp)_(\d+)\(")
+COMMENT = re.compile(r"/\*@tg ([a-z])(\d*)\*/")
+COMMENT_LINE = re.compile(r"^[ \t]*(?:/\*@tg [a-z]\d*\*/)+\n", re.MULTILINE)
+Edit = tuple[int, int, str]
+"""text[start:end] becomes this."""
+
+
+def strip(marked: str) -> str:
+    """The plain code: marked code without its marks."""
+    return COMMENT.sub("", strip_calls(COMMENT_LINE.sub("", marked)))
+
+
+def strip_calls(text: str) -> str:
+    edits: list[Edit] = []
+    for match in CALL.finditer(text):
+        end = closing(text, match.end() - 1)
+        edits += [(match.start(), match.end(), ""), (end, end + 1, "")]
+    return edited(text, edits)
+
+
+def edited(text: str, edits: Iterable[Edit], start: int = 0, end: int | None = None) -> str:
+    """text[start:end] with the edits made, all of which lie inside."""
+    pieces, position = [], start
+    for first, last, replacement in sorted(edits):
+        pieces += [text[position:first], replacement]
+        position = last
+    return "".join([*pieces, text[position:end]])
+
+
+def calls(text: str, start: int, end: int) -> list[tuple[re.Match[str], int]]:
+    found = [(match, closing(text, match.end() - 1)) for match in CALL.finditer(text, start, end)]
+    return sorted(found, key=lambda call: call[1])
+
+
+def assigned_in(body: str) -> frozenset[str]:
+    plain = strip(body)
+    names = re.findall(r"(?:^|[;{}\s])([A-Za-z_]\w*)(?:\[[^;=]*\])?(?:\.\w+)? = ", plain)
+    return frozenset([*names, *re.findall(r"\+\+(\w+)", plain)])

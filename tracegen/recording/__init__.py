@@ -1,0 +1,1 @@
+"""From what probed work-items recorded to the accesses of sub-groups."""

@@ -1,0 +1,332 @@
+"""The two passes over one launch, counting and recording, and the traces made of their tokens."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyopencl as cl
+
+from memsim.errors import KernelError
+from memsim.machine.model import Machine
+from memsim.montecarlo.occupancy import resident_groups
+from memsim.trace.columns import Columns, GrowingColumns
+from memsim.trace.model import Launch, Trace
+from tracegen.devices.buffers import Buffers, buffers
+from tracegen.instrumented.host import Prepared
+from tracegen.instrumented.launch import BoundLaunch, TokenEncoding, element_bytes
+from tracegen.instrumented.readable import readable
+from tracegen.recording import snapshot
+from tracegen.recording.sites import SiteMap, allocate, site_map, tables
+from tracegen.recording.subgroup import ProbeTables, merge
+from tracegen.workloads.workload import Workload
+
+MEMORY_BYTES = 1 << 30
+DEFAULT_SUBGROUP_SIZE = 32
+GRANULE_ROW_BYTES = 14
+"""Of a granule in all its columns: what a lane-access comes to where nothing coalesces."""
+
+LaneAccess = tuple[str, str, int, int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What to trace, and how; see `tracegen.trace`."""
+
+    machine: Machine | None = None
+    subgroup_size: int | None = None
+    groups: int | Sequence[int] | None = None
+    snapshots: int = 1
+    reduced: bool = True
+    launch: int | None = None
+    memory_bytes: int = MEMORY_BYTES
+
+    @property
+    def width(self) -> int:
+        if self.subgroup_size is not None:
+            return self.subgroup_size
+        return DEFAULT_SUBGROUP_SIZE if self.machine is None else self.machine.subgroup_size
+
+
+class LaunchRun:
+    """One bound launch: which groups, both passes, and their traces."""
+
+    tracer = "instrumented run"
+    libraries: tuple[str, ...] = ("loopy", "pyopencl", "numba", "numpy")
+
+    def __init__(self, prepared: Prepared, launch: BoundLaunch, options: Options) -> None:
+        self.prepared, self.launch, self.options = prepared, launch, options
+        self.held: Buffers = buffers(prepared.context)
+        self.queue = launch.queue
+        table = prepared.instrumented.table
+        self.elements = {name: element_bytes(launch.kernel, name) for name in launch.array_names}
+        self.extents = allocate({name: launch.array_bytes(name) for name in launch.array_names})
+        self.user_source = _user_source(prepared.workload)
+        self.sites: SiteMap = site_map(
+            launch.program,
+            table,
+            launch.kernel,
+            self.elements,
+            self.user_source,
+            prepared.workload.source_file,
+        )
+        bases = {extent.name: extent.base_bytes for extent in self.extents}
+        self.tables: ProbeTables = tables(launch.program.probes, self.sites, bases, self.elements)
+        self.sizes = [
+            launch.array_bytes(name) // self.elements[name]
+            if axis is None
+            else launch.array_shape(name)[axis]
+            for name, axis in launch.program.sizes
+        ]
+        n_positions = len(launch.program.probes)
+        self.encoding = TokenEncoding.smallest(
+            n_positions, max(self.sizes, default=0), launch.repeatable
+        )
+        self.saved: list[tuple[Any, Any]] = []
+        self.ran_all = False
+
+    def whole(self) -> None:
+        """Runs every group without a trace, for what later launches read."""
+        self._count(np.arange(self.launch.n_groups, dtype=np.int64))
+
+    def complete(self) -> None:
+        """Leaves behind what the plain launch would have."""
+        if not self.ran_all:
+            self._restore()
+            self.whole()
+
+    def traces(self) -> list[Trace]:
+        """One trace a snapshot."""
+        launch, options = self.launch, self.options
+        shape = Launch(
+            kernel=launch.name,
+            n_groups=launch.n_groups,
+            group_items=launch.group_items,
+            grid=launch.grid,
+            group_shape=launch.group_shape,
+            local_memory_bytes=launch.local_memory_bytes,
+            registers_per_item=self.prepared.workload.registers_per_item,
+        )
+        if launch.n_groups == 0:
+            raise KernelError(
+                f"launch {launch.index} ({launch.name}) has no groups: its grid is {launch.grid}"
+            )
+        wave = None
+        if options.machine is not None:
+            held = resident_groups(options.machine, shape).groups_per_core
+            wave = max(held, 1) * options.machine.n_cores
+        chosen = snapshot.choose(launch.n_groups, wave, options.groups, options.snapshots)
+        return [
+            self._trace(groups, shape, None if options.groups is not None else wave)
+            for groups in chosen
+        ]
+
+    def _trace(self, groups: snapshot.Groups, shape: Launch, wave: int | None) -> Trace:
+        width = self.options.width
+        if width not in (8, 16, 32, 64):
+            raise KernelError(f"subgroup_size must be 8, 16, 32 or 64, got {width}")
+        ids, columns = self.columns(groups, wave)
+        return Trace(
+            sites=self.sites.sites,
+            arrays=self.extents,
+            launch=shape,
+            subgroup_size=width,
+            workgroup=np.repeat(ids, -(-shape.group_items // width)).astype(np.int32),
+            whole=len(ids) == shape.n_groups,
+            generated_source=self.prepared.instrumented.plain,
+            user_source=self.user_source,
+            provenance=self._provenance(),
+            **columns,
+        )
+
+    @property
+    def keep_hits(self) -> bool:
+        """Whether a trace says how many lanes asked for each granule."""
+        return any(site.direction == "atomic" for site in self.sites.sites)
+
+    def columns(
+        self, groups: snapshot.Groups, wave: int | None
+    ) -> tuple[snapshot.Groups, dict[str, Any]]:
+        """The groups of a snapshot that keep to the budget, and the columns of their trace."""
+        columns = GrowingColumns(
+            memory_bytes=self.options.memory_bytes // 2, keep_hits=self.keep_hits
+        )
+        traced = []
+        with self.recorded(groups, wave) as batches:
+            for batch in batches:
+                columns.append(*self._merged(*batch))
+                traced.append(batch[0])
+        return np.concatenate(traced), columns.finish()
+
+    def _merged(
+        self, batch: snapshot.Groups, tokens: Any, offset: Any
+    ) -> tuple[Columns, int, int, int]:
+        """The rows of a batch's accesses; valid until the next; how many sub-groups, accesses, granules."""
+        width, n_items = self.options.width, self.launch.group_items
+        n_subgroup = len(batch) * -(-n_items // width)
+        out = self.held.room(n_subgroup, len(tokens), len(tokens) * self.tables.most_granules)
+        shift, reduced = self.encoding.position_shift, self.options.reduced
+        n_access, n_granule = merge(
+            tokens, offset, n_items, width, shift, reduced, self.tables, out
+        )
+        return out, n_subgroup, n_access, n_granule
+
+    @contextmanager
+    def recorded(
+        self, groups: snapshot.Groups, wave: int | None = None
+    ) -> Iterator[Iterator[tuple[snapshot.Groups, Any, Any]]]:
+        """Batches of (groups, tokens, offset of each work-item's tokens), valid in their turn."""
+        self._save()
+        counts = self._count(groups)
+        self._restore()
+        n_items = self.launch.group_items
+        by_group = counts.reshape(-1, n_items)
+        per_group = by_group.sum(axis=1, dtype=np.int64)
+
+        def granules_of(sample: npt.NDArray[np.int64]) -> int:
+            own = by_group[sample].reshape(-1)
+            n = sum(
+                self._merged(*batch)[3]
+                for batch in self._batches(groups[sample], per_group[sample], own)
+            )
+            self._restore()
+            return n
+
+        kept = snapshot.within_budget(groups, per_group, wave, granules_of)
+        yield self._batches(kept, per_group[: len(kept)], counts)
+        self.ran_all = len(kept) == self.launch.n_groups
+
+    def _batches(
+        self, groups: snapshot.Groups, per_group: npt.NDArray[np.int64], counts: Any
+    ) -> Iterator[tuple[snapshot.Groups, Any, Any]]:
+        token_bytes = self.encoding.bytes + GRANULE_ROW_BYTES * self.tables.most_granules
+        limit = max(self.options.memory_bytes // 4 // token_bytes, 1)
+        n_items = self.launch.group_items
+        ends = np.cumsum(per_group)
+        first = 0
+        while first < len(groups):
+            before = int(ends[first - 1]) if first else 0
+            last = max(int(np.searchsorted(ends, before + limit, side="right")), first + 1)
+            own = counts[first * n_items : last * n_items]
+            offset = np.zeros(len(own) + 1, np.int64)
+            np.cumsum(own, out=offset[1:])
+            n_token = int(offset[-1])
+            self.held.get("tokens", (n_token + 1) * self.encoding.bytes)
+            self._run(groups[first:last], offset)
+            with self.held.mapped(self.queue, "counts", len(own), np.uint32) as again:
+                if not np.array_equal(again, own):
+                    raise KernelError(
+                        f"launch {self.launch.index} ({self.launch.name}) took other paths when it"
+                        " was run again: it has a data race"
+                    )
+            with self.held.mapped(self.queue, "tokens", n_token + 1, self.encoding.dtype) as tokens:
+                yield groups[first:last], tokens, offset
+            first = last
+
+    def _count(self, groups: snapshot.Groups) -> npt.NDArray[np.uint32]:
+        self._run(groups, None)
+        n_item = len(groups) * self.launch.group_items
+        with self.held.mapped(self.queue, "counts", n_item, np.uint32) as counts:
+            copied: npt.NDArray[np.uint32] = counts.copy()
+        if len(groups) == self.launch.n_groups:
+            self.ran_all = True
+        return copied
+
+    def _run(self, groups: snapshot.Groups, offset: npt.NDArray[np.int64] | None) -> None:
+        if len(groups) == 0:
+            return
+        held, queue = self.held, self.queue
+        n_item = len(groups) * self.launch.group_items
+        first = np.zeros(1, np.int64) if offset is None else offset
+        arguments = [
+            held.get("tokens", 64),
+            held.put(queue, "offsets", first),
+            held.get("counts", n_item * 4),
+            held.put(queue, "groups", groups.astype(np.uint32)),
+            held.put(queue, "fault", np.zeros(8, np.int64)),
+        ]
+        self.launch.enqueue(
+            recording=None if offset is None else self.encoding,
+            n_groups=len(groups),
+            buffers=arguments,
+            sizes=self.sizes,
+        )
+        with held.mapped(queue, "fault", 5, np.int64) as fault:
+            if fault[0]:
+                raise self.out_of_bounds(*(int(number) for number in fault[1:]))
+
+    def out_of_bounds(self, position: int, index: int, axis: int, at: int) -> KernelError:
+        probe = self.launch.program.probes[position]
+        mark = self.prepared.instrumented.table.marks[probe.mark]
+        shape = self.launch.array_shape(probe.array)
+        where = f"index {index}" if axis < 0 else f"index {at} of axis {axis}"
+        return KernelError(
+            f"access {self.sites.sites[self.sites.site_of[position]].name} is out of bounds:"
+            f" {where} in array {probe.array} of shape {shape}"
+            f" ({mark.kind} {readable(mark.expression)} in instruction {probe.instruction})"
+        )
+
+    def _save(self) -> None:
+        for buffer, copy in self.saved:
+            del buffer, copy
+        self.saved = []
+        for k, buffer in enumerate(self.launch.written_and_read()):
+            copy = self.held.get(f"saved {k}", buffer.size)
+            cl.enqueue_copy(self.queue, copy, buffer, byte_count=buffer.size)
+            self.saved.append((buffer, copy))
+
+    def _restore(self) -> None:
+        for buffer, copy in self.saved:
+            cl.enqueue_copy(self.queue, buffer, copy, byte_count=buffer.size)
+
+    def lane_access(self, position: int, index: int) -> LaneAccess:
+        probe = self.launch.program.probes[position]
+        offset = index * self.elements[probe.array] + self.sites.offset_bytes[position]
+        return probe.kind, probe.array, offset, self.sites.size_bytes[position]
+
+    def _provenance(self) -> Mapping[str, Any]:
+        source = self.prepared.instrumented.plain
+        return {
+            "tracer": self.tracer,
+            "memsim": _version("memsim"),
+            "python": platform.python_version(),
+            **{name: _version(name) for name in self.libraries},
+            **self._device(),
+            "kernel_sha256": hashlib.sha256(source.encode()).hexdigest(),
+            "launch": self.launch.index,
+            "machine": None if self.options.machine is None else self.options.machine.name,
+            "reduced": self.options.reduced,
+        }
+
+    def _device(self) -> Mapping[str, Any]:
+        """What the launch ran on."""
+        device = self.prepared.context.devices[0]
+        return {
+            "platform": device.platform.name.strip(),
+            "platform_version": device.platform.version.strip(),
+            "device": device.name.strip(),
+        }
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "unknown"
+
+
+def _user_source(workload: Workload) -> str:
+    if workload.source_file is None:
+        return ""
+    try:
+        return Path(workload.source_file).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return ""

@@ -1,0 +1,58 @@
+"""What a compiler would drop: which accesses name one address twice, and what makes them forget.
+
+Two loads of one array by the same C text are one, where the address is the same and no store to
+that array, no barrier and no back-edge that could change the text's value came between. A store
+also makes its own value known. Local optimisers do this; nothing more clever is assumed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from tracegen.instrumented.flow import names_in
+from tracegen.instrumented.program import Probe
+
+Key = tuple[str, str, str]
+
+
+def keys(probes: Sequence[Probe]) -> list[int]:
+    """The key of each position; -1 for what is never dropped nor known."""
+    numbers: dict[Key, int] = {}
+    result = []
+    for probe in probes:
+        if probe.kind in ("load", "store"):
+            result.append(numbers.setdefault((probe.array, probe.index, probe.part), len(numbers)))
+        else:
+            result.append(-1)
+    return result
+
+
+def kills(probes: Sequence[Probe]) -> list[list[int]]:
+    """The keys that each position makes unknown to the lanes that pass it."""
+    first: dict[int, Probe] = {}
+    for key, probe in zip(keys(probes), probes, strict=True):
+        if key >= 0:
+            first.setdefault(key, probe)
+    result = []
+    for probe in probes:
+        if probe.kind == "edge":
+            changed = probe.assigned | {probe.index}
+            result.append([k for k, p in first.items() if p.gathers or names_in(p.index) & changed])
+        elif probe.kind in ("store", "atomic"):
+            changed = probe.aliases | {probe.array}
+            result.append([k for k, p in first.items() if p.array in changed])
+        else:
+            result.append([])
+    return result
+
+
+def ragged(
+    rows: Sequence[Sequence[int]],
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
+    """Offsets and flat values."""
+    offset = np.zeros(len(rows) + 1, np.int64)
+    np.cumsum([len(row) for row in rows], out=offset[1:])
+    return offset, np.array([value for row in rows for value in row], np.int32)

@@ -1,0 +1,1 @@
+"""Kernels with their arguments: how they are described, found and loaded."""
