@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import scipy.stats
 
-from calib.block_counts.samples import FloatArray, SampleError
+from calib.block_counts.sampling import FloatArray, SampleError
 from memsim.errors import MemsimError
 from memsim.machine.model import Machine
 

@@ -22,7 +22,7 @@ from calib.block_counts.regressions import (
     fit_power_law,
     refit_polynomial,
 )
-from calib.block_counts.samples import FloatArray, SampleError, Samples
+from calib.block_counts.sampling import FloatArray, SampleError, Samples
 
 Kind = Literal["network", "network (exp)", "power law", "polynomial", "constant"]
 Purpose = Literal["within", "beyond"]

@@ -15,7 +15,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from calib.block_counts.samples import FloatArray, SampleError
+from calib.block_counts.sampling import FloatArray, SampleError
 from memsim.compile import compiled
 
 Output = Literal["identity", "exponential"]

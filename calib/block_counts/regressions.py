@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from calib.block_counts.samples import FloatArray, SampleError
+from calib.block_counts.sampling import FloatArray, SampleError
 
 HIGHEST_DEGREE = 4
 MOST_TERMS = 8

@@ -11,7 +11,7 @@ import numpy as np
 
 from calib.block_counts.closed_form import BlockForm, block_forms
 from calib.block_counts.learned import LearnedCount, learn
-from calib.block_counts.samples import SampleError, samples
+from calib.block_counts.sampling import SampleError, samples
 from memsim.errors import KernelError
 from tracegen.blocks.counter import BlockCounter
 from tracegen.blocks.model import Block

@@ -16,7 +16,7 @@ from memsim.commands.output import STDOUT, check_outputs, console, whole_file, w
 from memsim.errors import MemsimError
 
 if TYPE_CHECKING:
-    from calib.prediction.predict import Prediction, Settings
+    from calib.prediction.prediction import Prediction, Settings
     from memsim.trace.model import Trace
 
 PICTURES = (".png", ".svg", ".pdf")
@@ -160,7 +160,7 @@ def predict(
                 )
     if png is not None and png.suffix not in PICTURES:
         raise MemsimError(f"--png must end in {', '.join(PICTURES)}, got {png}")
-    from calib.prediction.predict import Settings
+    from calib.prediction.prediction import Settings
 
     chosen = Settings(
         mode=mode,
@@ -192,8 +192,8 @@ def _predict(
     launch: int | None,
 ) -> tuple[Prediction, list[tuple[str, Prediction]]]:
     import tracegen
-    from calib.prediction.predict import predict as predicted
-    from calib.prediction.predict import predict_changed
+    from calib.prediction.prediction import predict as predicted
+    from calib.prediction.prediction import predict_changed
     from calib.prediction.what_if import parse
     from memsim.machine.file import load_machine
 
@@ -218,7 +218,7 @@ def _write(
     png: Path | None,
     json_out: Path | None,
 ) -> None:
-    from calib.prediction.predict import as_json
+    from calib.prediction.prediction import as_json
 
     document: dict[str, Any] = as_json(found)
     document["what_if"] = [{"changes": text, **as_json(other)} for text, other in changed]

@@ -15,7 +15,7 @@ from memsim.errors import MemsimError
 
 if TYPE_CHECKING:
     from calib.block_counts.followed_time import FollowedTime, SmallSize
-    from calib.prediction.predict import Settings
+    from calib.prediction.prediction import Settings
 
 
 def predict_followed(
@@ -33,7 +33,7 @@ def predict_followed(
     from calib.block_counts.beyond import LEAST_SIZES
     from calib.block_counts.followed_time import SmallSize, followed_time
     from calib.block_counts.report import exact_report
-    from calib.prediction.predict import predict
+    from calib.prediction.prediction import predict
     from calib.prediction.report import seconds
     from memsim.machine.file import load_machine
     from tracegen import load_kernel, trace_snapshots

@@ -15,7 +15,7 @@ from typing import Any
 import tracegen
 from calib.counting.inventory import AccessRecord
 from calib.counting.shapes import sizes_of
-from memsim.montecarlo.site_totals import site_totals
+from memsim.montecarlo.totals import site_totals
 from memsim.trace.model import AccessSite, Trace
 
 Key = tuple[str, str, str, str]

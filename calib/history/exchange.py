@@ -16,7 +16,7 @@ import numpy as np
 
 from calib.history.errors import HistoryError
 from calib.history.key import Key
-from calib.history.power_law import LogSums, solve_power_law
+from calib.history.power_laws import LogSums, solve_power_law
 from calib.history.records import Record
 from calib.history.regression import linear, power_law_with_offset
 from calib.history.starpu_file import Combination, Device, Entry, Implementation, Model

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from calib.history.errors import HistoryError
-from calib.history.power_law import power_law
+from calib.history.power_laws import power_law
 from calib.history.records import Record
 from calib.history.regression import (
     FIT_LIMIT,

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calib.history.errors import HistoryError
-from calib.history.power_law import power_law
+from calib.history.power_laws import power_law
 from calib.history.records import Record
 from calib.history.regression import Fitted, Question, power_law_with_offset
 from calib.history.statistics import far_apart, two_hills

@@ -55,7 +55,7 @@ def uncalibrated(
 
     def ask(key: Key, question: Question) -> Prior | None:
         import tracegen
-        from calib.prediction.predict import predict
+        from calib.prediction.prediction import predict
 
         traces = tracegen.trace_snapshots(workload, machine, snapshots=1)
         time_s = float(predict(workload, traces, machine).timing.estimate.mean)

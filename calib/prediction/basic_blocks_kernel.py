@@ -354,7 +354,7 @@ def blocks_from_kernel(
 
 def site_name(instruction: str, touch: Touch) -> str:
     """As tracegen names an access that stands once in the kernel."""
-    from tracegen.instrumented.readable import readable
+    from tracegen.instrumented.subscripts import readable
 
     prefix = {"load": "", "store": "store ", "atomic": "atomic "}[touch.direction]
     tags = getattr(getattr(touch.subscript, "aggregate", touch.subscript), "tags", ())

@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.table import Table
 
-from calib.prediction.predict import Prediction, access_rows, block_rows
+from calib.prediction.prediction import Prediction, access_rows, block_rows
 
 MOST_BLOCKS = 16
 MOST_NAMES = 3

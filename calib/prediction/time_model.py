@@ -26,7 +26,7 @@ from typing import Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from calib.prediction.access_costs import DRAM, AccessCosts
+from calib.prediction.costs import DRAM, AccessCosts
 from calib.prediction.basic_blocks import Block, Program, Repeat
 from calib.prediction.latency_hiding import Blocks, LatencyHidingError, hidden_factor, round_cycles
 from calib.prediction.round_robin import Events, events

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from calib.prediction.predict import Prediction
+from calib.prediction.prediction import Prediction
 from calib.prediction.round_robin import Events
 from calib.prediction.time_model import timeline
 

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calib.block_counts.closed_form import BlockForm, block_forms
-from calib.block_counts.samples import Samples, samples
+from calib.block_counts.sampling import Samples, samples
 from experiments.kernels.polybench import factorisations, moments, products, vectors
 from experiments.kernels.rodinia import elimination, paths
 from tracegen.blocks.counter import BlockCounter

@@ -11,7 +11,7 @@ import memsim
 import tracegen
 from calib.block_counts.costs import BlockWork, block_work, busy_cycles, requests
 from calib.block_counts.learned import learn
-from calib.block_counts.samples import FloatArray, samples
+from calib.block_counts.sampling import FloatArray, samples
 from calib.counting.shapes import sizes_of
 from experiments.bbml import drawing
 from experiments.bbml.applications import APPLICATIONS, Application, counter, draw, forms

@@ -11,7 +11,7 @@ import scipy.stats
 
 from calib.block_counts.learned import Kind, Purpose, learn
 from calib.block_counts.network import fit_network
-from calib.block_counts.samples import FloatArray, Samples, Split, normalised_error, split
+from calib.block_counts.sampling import FloatArray, Samples, Split, normalised_error, split
 from experiments.bbml.applications import counted
 
 How = Literal["network", "chosen"]

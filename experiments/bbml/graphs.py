@@ -10,7 +10,7 @@ import numpy as np
 
 from calib.block_counts.closed_form import block_forms
 from calib.block_counts.learned import learn
-from calib.block_counts.samples import Samples, normalised_error, samples, split
+from calib.block_counts.sampling import Samples, normalised_error, samples, split
 from experiments.bbml import drawing
 from experiments.kernels import graphs
 from experiments.reproduction import Case, Figure

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 import tracegen
-from calib.prediction.predict import Prediction, Settings, predict
+from calib.prediction.prediction import Prediction, Settings, predict
 from experiments.hardware import drawing
 from experiments.hardware.capture import FOLDER, machine_of
 from experiments.hardware.capture_file import Capture, CapturedKernel, read_capture

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from calib.history import plots
-from calib.history.power_law import power_law
+from calib.history.power_laws import power_law
 from calib.history.regression import Fitted, power_law_with_offset
 from experiments.history import granularity, lu_kernels
 from experiments.history.findings import SOURCE

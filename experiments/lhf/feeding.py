@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from calib.prediction.access_costs import AccessCosts, access_costs
+from calib.prediction.costs import AccessCosts, access_costs
 from calib.prediction.time_model import Residents, residents
 from experiments.hardware.affine import AffineKernel, affine_trace
 from experiments.hardware.volumes import Snapshot

@@ -8,7 +8,7 @@ from pathlib import Path
 from scipy.stats import spearmanr
 
 import tracegen
-from calib.prediction.predict import Settings, predict
+from calib.prediction.prediction import Settings, predict
 from calib.timing.trials import device_title, find_context, is_gpu, time_kernel
 from experiments.kernels import matmul
 from experiments.kernels.matmul_volkov import volkov

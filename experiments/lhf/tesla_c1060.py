@@ -17,7 +17,7 @@ import numpy as np
 from loopy.kernel.data import ArrayArg
 
 import tracegen
-from calib.prediction.access_costs import AccessCosts, access_costs
+from calib.prediction.costs import AccessCosts, access_costs
 from calib.prediction.basic_blocks import Program
 from calib.prediction.basic_blocks_kernel import blocks_from_kernel
 from calib.prediction.time_model import paper_inputs, residents, simulated_inputs, time_of

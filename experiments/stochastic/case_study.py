@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 import tracegen
-from calib.prediction.predict import Settings, predict
+from calib.prediction.prediction import Settings, predict
 from experiments import matrices
 from experiments.kernels.spmv import spmv_of
 from experiments.kernels.spmv_vectorised import spmv_vectorised_of

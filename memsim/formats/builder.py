@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from memsim.errors import TraceError
 from memsim.formats.accel_sim.order import in_order
-from memsim.trace.coalesce import coalesce
+from memsim.trace.coalescing import coalesce
 from memsim.trace.columns import Columns, GrowingColumns, room
 from memsim.trace.model import BARRIER_SITE, AccessSite, ArrayExtent, Direction, Launch, Trace
 

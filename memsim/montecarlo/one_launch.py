@@ -30,7 +30,7 @@ from memsim.montecarlo.occupancy import Occupancy
 from memsim.montecarlo.plan import Plan, Sampler, changes_for_occupancy, make_plan
 from memsim.montecarlo.result import MISS_KINDS, Replay
 from memsim.montecarlo.schedule import Dispatch
-from memsim.montecarlo.site_totals import site_totals
+from memsim.montecarlo.totals import site_totals
 from memsim.montecarlo.trial import TrialResult, miss_kinds, misses_of, misses_with, run_trial
 from memsim.montecarlo.workers import Backend, Progress, Workers, hit_ratio, trials_on
 from memsim.trace.model import GRANULE_BYTES, Trace

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from calib.block_counts.samples import samples, split
+from calib.block_counts.sampling import samples, split
 from calib.counting.shapes import sizes_of
 from experiments.bbml import FIGURES, TITLE
 from experiments.bbml.applications import APPLICATIONS, counted, counter, draw, forms, paper

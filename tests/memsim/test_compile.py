@@ -44,7 +44,7 @@ def test_a_renamed_module_changes_the_fingerprint(package: Path) -> None:
     folder = package / "memsim"
     (folder / "hierarchy" / "rng.py").rename(folder / "hierarchy" / "random_numbers.py")
     for path in folder.rglob("*.py"):
-        path.write_text(path.read_text().replace("memsim.hierarchy.rng", "memsim.random_numbers"))
+        path.write_text(path.read_text().replace("memsim.hierarchy.rng", "memsim.hierarchy.random_numbers"))
     assert _fingerprint(package) != before
 
 

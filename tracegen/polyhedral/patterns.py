@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from memsim.compile import hot, inner
-from memsim.trace.coalesce import coalesce
+from memsim.trace.coalescing import coalesce
 from memsim.trace.columns import Columns
 
 N_PATTERN = 1 << 12

@@ -23,7 +23,7 @@ from memsim.trace.model import Launch, Trace
 from tracegen.devices.buffers import Buffers, buffers
 from tracegen.instrumented.host import Prepared
 from tracegen.instrumented.launch import BoundLaunch, TokenEncoding, element_bytes
-from tracegen.instrumented.readable import readable
+from tracegen.instrumented.subscripts import readable
 from tracegen.recording import snapshot
 from tracegen.recording.sites import SiteMap, allocate, site_map, tables
 from tracegen.recording.subgroup import ProbeTables, merge

@@ -12,7 +12,7 @@ import numpy as np
 from memsim.trace.model import AccessSite, ArrayExtent, SourceLocation
 from tracegen.instrumented.mark_table import Mark, MarkTable
 from tracegen.instrumented.program import Probe, Program
-from tracegen.instrumented.readable import readable
+from tracegen.instrumented.subscripts import readable
 from tracegen.recording import sequences
 from tracegen.recording.subgroup import KINDS, ProbeTables
 from tracegen.workloads.fortran import LINE_ID

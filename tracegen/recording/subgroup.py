@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from memsim.compile import compiled
-from memsim.trace.coalesce import coalesce
+from memsim.trace.coalescing import coalesce
 from memsim.trace.columns import Columns
 from memsim.trace.model import BARRIER_SITE
 

@@ -43,7 +43,7 @@ from memsim.formats.accel_sim.tables import (
     find_opcode,
     find_site,
 )
-from memsim.trace.coalesce import coalesce
+from memsim.trace.coalescing import coalesce
 
 
 @inner

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from calib.block_counts.beyond import Observed, beyond, trend
-from calib.block_counts.samples import SampleError
+from calib.block_counts.sampling import SampleError
 from memsim import load_machine
 
 

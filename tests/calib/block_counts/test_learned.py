@@ -14,7 +14,7 @@ from calib.block_counts.network import (
     loss_and_gradient,
 )
 from calib.block_counts.regressions import fit_polynomial, fit_power_law
-from calib.block_counts.samples import SampleError, normalised_error, samples, split
+from calib.block_counts.sampling import SampleError, normalised_error, samples, split
 
 
 def test_the_gradient_is_the_losss_slope() -> None:

@@ -11,7 +11,7 @@ from calib.history.answers import Prior, answer, blend, fresh_time
 from calib.history.errors import HistoryError
 from calib.history.key import Key
 from calib.history.model_kinds import Common, PerDevice, relative_speed_ups, verdicts
-from calib.history.power_law import LogSums, power_law, solve_power_law
+from calib.history.power_laws import LogSums, power_law, solve_power_law
 from calib.history.records import Sample
 from calib.history.regression import Question, linear, power_law_with_offset
 from calib.history.store import Store

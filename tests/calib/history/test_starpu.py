@@ -14,7 +14,7 @@ import pytest
 from calib.history.errors import HistoryError
 from calib.history.exchange import from_starpu, symbol_and_host, to_starpu
 from calib.history.key import Key
-from calib.history.power_law import LogSums, power_law, solve_power_law
+from calib.history.power_laws import LogSums, power_law, solve_power_law
 from calib.history.records import Sample
 from calib.history.regression import power_law_with_offset
 from calib.history.starpu_file import (

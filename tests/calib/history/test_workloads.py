@@ -183,7 +183,7 @@ def test_a_model_of_another_device_is_passed_over(context, store):
     assert not found.calibrated
     # The assumed deviation, a factor of two: 95 % is 2^1.96.
     assert found.high_s / found.time_s == pytest.approx(2**1.959964, rel=1e-5)
-    from calib.prediction.predict import predict
+    from calib.prediction.prediction import predict
     from tracegen import trace_snapshots
 
     traces = trace_snapshots(twice(), machine, snapshots=1)

@@ -15,7 +15,7 @@ import tracegen
 from calib.prediction.basic_blocks import Block, BlockError, Program, Repeat, make_program
 from calib.prediction.basic_blocks_kernel import blocks_from_kernel
 from calib.prediction.basic_blocks_trace import blocks_from_trace, fold
-from calib.prediction.predict import Settings, program_of, turns_from_trace
+from calib.prediction.prediction import Settings, program_of, turns_from_trace
 from experiments.kernels import matmul, spmv, stencil, transpose
 from experiments.kernels.matmul_volkov import volkov
 from memsim.machine.model import Machine, load_machine

@@ -12,7 +12,7 @@ import pytest
 
 import tracegen
 from calib.prediction.basic_blocks import BlockError
-from calib.prediction.predict import Settings, predict, predict_changed
+from calib.prediction.prediction import Settings, predict, predict_changed
 from calib.prediction.what_if import parse
 from experiments.kernels import matmul, stencil, stream
 from memsim.errors import ReplayError
@@ -246,7 +246,7 @@ def test_a_loop_that_nothing_tells_is_asked_for() -> None:
     """Both loops read the same entries: the trace cannot say which of them ran how often."""
     from calib.polynomials.quasi_polynomial import QuasiPolynomial
     from calib.prediction.basic_blocks import Block, Program, Repeat
-    from calib.prediction.predict import turns_from_trace
+    from calib.prediction.prediction import turns_from_trace
 
     program = Program(
         blocks=(Block(operations={"fp32_fma": 1.0}),),

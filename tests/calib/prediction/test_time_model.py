@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from calib.prediction.access_costs import DRAM, AccessCosts, core_bandwidth
+from calib.prediction.costs import DRAM, AccessCosts, core_bandwidth
 from calib.prediction.basic_blocks import Block, Program, Repeat
 from calib.prediction.latency_hiding import LatencyHidingError
 from calib.prediction.throughputs import (

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from calib.prediction.access_costs import DRAM, AccessCosts, access_costs, way_names
+from calib.prediction.costs import DRAM, AccessCosts, access_costs, way_names
 from calib.prediction.basic_blocks import Block, Program, Repeat
 from calib.prediction.time_model import TRANSLATION, floors_cycles, residents, simulated_inputs
 from memsim.errors import SnapshotWarning

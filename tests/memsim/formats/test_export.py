@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from memsim.errors import TraceError
 from memsim.formats import read_any
 from memsim.formats.accel_sim.writing import write
-from memsim.trace.coalesce import coalesce
+from memsim.trace.coalescing import coalesce
 from memsim.trace.launches import Copy, Fill, Launches
 from memsim.trace.model import AccessSite, ArrayExtent, Direction, Launch, Trace
 from tests.support.traces import make_trace

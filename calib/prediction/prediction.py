@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from calib.prediction.access_costs import AccessCosts, access_costs
+from calib.prediction.costs import AccessCosts, access_costs
 from calib.prediction.basic_blocks import BlockError, Program
 from calib.prediction.basic_blocks_trace import blocks_from_trace
 from calib.prediction.time_model import (
