@@ -20,7 +20,7 @@ from experiments.hardware.capture import FOLDER, capture, launch_once
 from experiments.hardware.captured import captured
 from experiments.hardware.studies import FIGURES, TITLE
 from experiments.reproduction import MakeFigure, reproduce
-from memsim.commands.options import EXIT_INTERRUPTED
+from memsim.commands import EXIT_INTERRUPTED
 from memsim.errors import MemsimError
 
 

@@ -29,8 +29,21 @@ def _imported(module: str) -> tuple[str, ...]:
             names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module is not None:
             names.append(node.module)
-            names += [f"{node.module}.{alias.name}" for alias in node.names]
+            for alias in node.names:
+                names.append(f"{node.module}.{alias.name}")
+                names.append(_home(node.module, alias.name))
     return module, *(name for name in names if name in sys.modules)
+
+
+@functools.cache
+def _home(package: str, name: str) -> str:
+    """The module from which a package's face, `__init__.pyi`, takes a name; else the package."""
+    stub = Path(sys.modules[package].__file__ or "").with_suffix(".pyi")
+    if stub.name == "__init__.pyi" and stub.is_file():
+        for node in ast.parse(stub.read_bytes()).body:
+            if isinstance(node, ast.ImportFrom) and name in (alias.name for alias in node.names):
+                return f"{package}.{node.module}"
+    return package
 
 
 @functools.cache
@@ -48,6 +61,14 @@ def fingerprint(module: str) -> str:
     directly or through others; a hot loop inlines from no other package. Raises OSError where a
     source cannot be read.
     """
+    digest = hashlib.sha256()
+    for name in sorted(_closure(module)):
+        digest.update(f"{name}\n".encode())
+        digest.update(hashlib.sha256(_source(name)).digest())
+    return digest.hexdigest()[:8]
+
+
+def _closure(module: str) -> set[str]:
     packages = {module.partition(".")[0], __name__.partition(".")[0]}
     reached: set[str] = set()
     waiting = [module, __name__]
@@ -56,11 +77,7 @@ def fingerprint(module: str) -> str:
         if name not in reached and name.partition(".")[0] in packages:
             reached.add(name)
             waiting += _imported(name)
-    digest = hashlib.sha256()
-    for name in sorted(reached):
-        digest.update(f"{name}\n".encode())
-        digest.update(hashlib.sha256(_source(name)).digest())
-    return digest.hexdigest()[:8]
+    return reached
 
 
 _OPTIONS: dict[str, Any] = {

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from memsim.machine.model import Machine
-from memsim.trace.model import Trace
+from memsim.machine import Machine
+from memsim.trace import Trace
 from tracegen.recording.passes import MEMORY_BYTES, Options
 from tracegen.tracer import Tracer, traces_of_all, traces_of_one
 from tracegen.workloads.opencl import OpenCLWorkload

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from memsim.errors import KernelError
-from memsim.trace.model import Trace
+from memsim.trace import Trace
 from tracegen.instrumented.host import Prepared, prepare
 from tracegen.instrumented.launch import BoundLaunch
 from tracegen.recording import snapshot

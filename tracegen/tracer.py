@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from memsim.errors import KernelError
-from memsim.trace.model import Trace
+from memsim.trace import Trace
 from tracegen.instrumented.host import Prepared, prepare
 from tracegen.polyhedral.conditions import NotStatic
 from tracegen.polyhedral.host import static

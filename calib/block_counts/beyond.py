@@ -16,7 +16,7 @@ import scipy.stats
 
 from calib.block_counts.sampling import FloatArray, SampleError
 from memsim.errors import MemsimError
-from memsim.machine.model import Machine
+from memsim.machine import Machine
 
 LEAST_SIZES = 4
 """Two tell a line, and the others how far it is off."""

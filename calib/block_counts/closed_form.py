@@ -25,9 +25,8 @@ from calib.counting.scheduled import Scheduled, as_kernel_error, schedule
 from calib.polynomials.isl_forms import DIM, fix, parameters_of
 from calib.polynomials.piecewise import Piecewise
 from memsim.errors import KernelError
-from tracegen.blocks.counter import BlockCounter
-from tracegen.blocks.model import EVERYONE, Block, Control
-from tracegen.instrumented.marks import strip
+from tracegen.blocks import EVERYONE, Block, BlockCounter, Control
+from tracegen.instrumented import strip
 
 _ASSIGNED = re.compile(r"(?:^|[;{}\s])([A-Za-z_]\w*) = ([^;]+);")
 STEP = "_step"

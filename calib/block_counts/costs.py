@@ -17,10 +17,9 @@ from calib.counting.kernel_walk import Walk
 from calib.counting.scheduled import Scheduled, as_kernel_error, schedule
 from calib.prediction import throughputs
 from memsim.errors import KernelError
-from memsim.machine.model import Machine
-from tracegen.blocks.counter import BlockCounter
-from tracegen.blocks.model import Access, Block
-from tracegen.polyhedral.c_expression import Node, Unreadable, parse
+from memsim.machine import Machine
+from tracegen.blocks import Access, Block, BlockCounter
+from tracegen.polyhedral import Node, Unreadable, parse
 
 UNITS = {
     "fp16": "FMA",

@@ -13,8 +13,7 @@ from calib.block_counts.closed_form import BlockForm, block_forms
 from calib.block_counts.learned import LearnedCount, learn
 from calib.block_counts.sampling import SampleError, samples
 from memsim.errors import KernelError
-from tracegen.blocks.counter import BlockCounter
-from tracegen.blocks.model import Block
+from tracegen.blocks import Block, BlockCounter
 from tracegen.record import AnyWorkload
 
 RUNS_TO_LEARN = 12

@@ -15,8 +15,8 @@ import islpy as isl
 
 from calib.polynomials.isl_forms import DIM, aligned
 from memsim.errors import KernelError
-from tracegen.blocks.model import Control
-from tracegen.polyhedral.c_expression import Node, Unreadable, parse
+from tracegen.blocks import Control
+from tracegen.polyhedral import Node, Unreadable, parse
 
 _DECLARED = re.compile(r"(?:[A-Za-z_]\w* )*?(\w+) = (.+)")
 _FLOOR = re.compile(r"loopy_floor_div(?:_pos_b)?_\w+")

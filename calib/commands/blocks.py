@@ -22,8 +22,7 @@ from calib.commands.blocks_settings import (
     small_settings,
     together,
 )
-from memsim.commands.options import output_path, setting_option
-from memsim.commands.output import STDOUT, check_outputs, working
+from memsim.commands import STDOUT, check_outputs, output_path, setting_option, working
 from memsim.errors import MemsimError
 
 if TYPE_CHECKING:
@@ -97,8 +96,8 @@ def blocks(
     """
     check_outputs({"--plot": plot_out, "--json": json_out})
     from calib.block_counts.report import exact_report, learn_from_runs, plot
-    from tracegen.blocks.counter import BlockCounter
-    from tracegen.workloads.load import load_kernel
+    from tracegen.blocks import BlockCounter
+    from tracegen.workloads import load_kernel
 
     if hits is not None and machine is None:
         raise MemsimError("--hits needs a machine: give --machine")
@@ -192,8 +191,8 @@ def _followed(
     from dataclasses import asdict
 
     from calib.block_counts.beyond import beyond, observe
-    from memsim.machine.model import load_machine
-    from tracegen.workloads.load import load_kernel
+    from memsim.machine import load_machine
+    from tracegen.workloads import load_kernel
 
     machine = load_machine(name)
     setting, (low, high) = parsed_range("--hits", hits)

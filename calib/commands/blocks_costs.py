@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from calib.block_counts.report import BlockReport
-    from tracegen.blocks.counter import BlockCounter
+    from tracegen.blocks import BlockCounter
 
 
 def sizes_asked(
@@ -23,7 +23,7 @@ def sizes_asked(
     others the workload is made at each size.
     """
     from calib.counting.shapes import sizes_of
-    from tracegen.workloads.load import load_kernel
+    from tracegen.workloads import load_kernel
 
     if not counter.loopy:
         return [{k: int(v) for k, v in row.items() if v.isdigit()} for row in asked]
@@ -41,7 +41,7 @@ def sizes_asked(
 def costs_of(counter: BlockCounter, report: BlockReport, name: str) -> list[dict[str, Any]]:
     """Per size: requests by memory and direction, busy cycles of each unit a core on a machine."""
     from calib.block_counts.costs import block_work, busy_cycles, requests
-    from memsim.machine.model import load_machine
+    from memsim.machine import load_machine
 
     machine = load_machine(name)
     work = block_work(counter)

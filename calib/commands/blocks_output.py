@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from memsim.commands.output import console
+from memsim.commands import console
 
 if TYPE_CHECKING:
     from calib.block_counts.report import BlockReport

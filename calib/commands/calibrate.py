@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from memsim.commands.options import FiniteRange, output_path
-from memsim.commands.output import check_outputs, console, progress_bar
+from memsim.commands import FiniteRange, check_outputs, console, output_path, progress_bar
 
 if TYPE_CHECKING:
     from calib.fitting.calibration import Calibration

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from memsim.commands.options import output_path, setting_option
-from memsim.commands.output import STDOUT, check_outputs, working
+from memsim.commands import STDOUT, check_outputs, output_path, setting_option, working
 from memsim.errors import MemsimError
 
 if TYPE_CHECKING:
@@ -145,7 +144,7 @@ def _list(counts: Any, sizes: Mapping[str, int]) -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    from memsim.commands.output import console
+    from memsim.commands import console
 
     table = Table(title=f"memory accesses of {counts.inventory.name}")
     for column in ("access", "memory", "type", "lid strides", "gid strides", "once per"):
@@ -193,7 +192,7 @@ def _kernel(spec: str, settings: Mapping[str, str]) -> tuple[Any, dict[str, int]
             )
         return found[0], dict(found[0].env)
     from calib.counting.shapes import sizes_of
-    from tracegen.workloads.load import load_kernel
+    from tracegen.workloads import load_kernel
 
     workload = load_kernel(spec, settings)
     return workload, sizes_of(workload)

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from memsim.commands.options import FiniteRange, setting_option
-from memsim.commands.output import check_outputs, console
+from memsim.commands import FiniteRange, check_outputs, console, setting_option
 from memsim.errors import MemsimError
 
 if TYPE_CHECKING:
@@ -221,7 +220,7 @@ def ask(
     from calib.history.store import Store
     from calib.history.workloads import ask_workload
     from calib.timing.trials import find_context
-    from memsim.machine.file import load_machine
+    from memsim.machine import load_machine
 
     saved = None if model is None else load_model(model)
     target = None if machine is None else load_machine(machine)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from memsim.commands.output import console
+from memsim.commands import console
 
 if TYPE_CHECKING:
     from calib.kernels.collection import Generator

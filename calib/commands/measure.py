@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from memsim.commands.options import EXIT_INTERRUPTED, output_path
-from memsim.commands.output import check_outputs
+from memsim.commands import EXIT_INTERRUPTED, check_outputs, output_path
 from memsim.errors import MemsimError
 
 if TYPE_CHECKING:
@@ -69,9 +68,9 @@ def measure(
     from calib.probes.outcome import Unclear
     from calib.probes.page import page
     from calib.probes.survey import survey
-    from memsim.machine.to_toml import machine_to_toml
-    from memsim.report.files import write_text
-    from tracegen.devices.choice import choose
+    from memsim.machine import machine_to_toml
+    from memsim.report import write_text
+    from tracegen.devices import choose
 
     check_outputs({"--out": out, "--html": html}, inputs=(trace_path,) if trace_path else ())
     if (trace_machine is None) != (trace_path is None):
@@ -100,7 +99,7 @@ def measure(
 def _groups(path: Path, machine: str, seed: int) -> DramGroups:
     from calib.probes.dram_groups import dram_groups
     from memsim.formats import read_one
-    from memsim.machine.file import load_machine
+    from memsim.machine import load_machine
 
     return dram_groups(read_one(path), load_machine(machine), seed)
 

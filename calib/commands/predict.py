@@ -11,13 +11,21 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from memsim.commands.options import output_path, setting_option, usable_cores
-from memsim.commands.output import STDOUT, check_outputs, console, whole_file, working
+from memsim.commands import (
+    STDOUT,
+    check_outputs,
+    console,
+    output_path,
+    setting_option,
+    usable_cores,
+    whole_file,
+    working,
+)
 from memsim.errors import MemsimError
 
 if TYPE_CHECKING:
     from calib.prediction.prediction import Prediction, Settings
-    from memsim.trace.model import Trace
+    from memsim.trace import Trace
 
 PICTURES = (".png", ".svg", ".pdf")
 
@@ -195,7 +203,7 @@ def _predict(
     from calib.prediction.prediction import predict as predicted
     from calib.prediction.prediction import predict_changed
     from calib.prediction.what_if import parse
-    from memsim.machine.file import load_machine
+    from memsim.machine import load_machine
 
     machine = load_machine(name)
     changes = [parse(text, machine) for text in what_if]

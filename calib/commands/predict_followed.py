@@ -10,7 +10,7 @@ import click
 
 from calib.commands.blocks_costs import costs_of, sizes_asked
 from calib.commands.blocks_settings import doubled, parsed_range, together
-from memsim.commands.output import STDOUT, console, whole_file, working
+from memsim.commands import STDOUT, console, whole_file, working
 from memsim.errors import MemsimError
 
 if TYPE_CHECKING:
@@ -35,9 +35,9 @@ def predict_followed(
     from calib.block_counts.report import exact_report
     from calib.prediction.prediction import predict
     from calib.prediction.report import seconds
-    from memsim.machine.file import load_machine
+    from memsim.machine import load_machine
     from tracegen import load_kernel, trace_snapshots
-    from tracegen.blocks.counter import BlockCounter
+    from tracegen.blocks import BlockCounter
 
     setting, (low, high) = parsed_range("--follow", follow)
     if not settings.get(setting, "").isdigit():

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from memsim.commands.output import STDOUT, check_outputs, console
+from memsim.commands import STDOUT, check_outputs, console
 from memsim.errors import MemsimError
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def _kernel(spec: str, settings: Mapping[str, str]) -> tuple[Any, Mapping[str, i
             )
         return found[0], found[0].env, found[0].name
     from calib.counting.shapes import sizes_of
-    from tracegen.workloads.load import load_kernel
+    from tracegen.workloads import load_kernel
 
     workload = load_kernel(spec, settings)
     title = " ".join([spec.rpartition(":")[2], *(f"{k}={v}" for k, v in settings.items())])

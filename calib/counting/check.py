@@ -19,7 +19,7 @@ from calib.counting.counter import CountOptions, KernelCounts, kernel_counts
 from calib.counting.full_traces import Key, Traced, access_key, trace_whole
 from calib.counting.measured_control_flow import control_flow
 from memsim.errors import KernelError
-from memsim.trace.model import BARRIER_SITE, Trace
+from memsim.trace import BARRIER_SITE, Trace
 
 
 @dataclass(frozen=True)

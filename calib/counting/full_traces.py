@@ -15,8 +15,8 @@ from typing import Any
 import tracegen
 from calib.counting.inventory import AccessRecord
 from calib.counting.shapes import sizes_of
-from memsim.montecarlo.totals import site_totals
-from memsim.trace.model import AccessSite, Trace
+from memsim.montecarlo import site_totals
+from memsim.trace import AccessSite, Trace
 
 Key = tuple[str, str, str, str]
 """Instruction, array, direction, and the access's tag or text."""

@@ -17,7 +17,7 @@ from loopy.symbolic import aff_to_expr, condition_to_set
 from calib.counting.scheduled import Place, Scheduled
 from calib.polynomials.isl_forms import DIM, aff_form
 from memsim.errors import KernelError
-from tracegen.instrumented.subscripts import readable
+from tracegen.instrumented import readable
 
 
 @dataclass(frozen=True)

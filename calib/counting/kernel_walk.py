@@ -21,7 +21,7 @@ from pymbolic.mapper import Mapper
 from calib.counting.iteration_domains import Reach
 from calib.counting.scheduled import Scheduled
 from memsim.errors import KernelError
-from tracegen.instrumented.subscripts import readable
+from tracegen.instrumented import readable
 
 Memory = Literal["global", "local"]
 Direction = Literal["load", "store", "atomic"]

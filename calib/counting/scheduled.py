@@ -25,7 +25,7 @@ from loopy.schedule import (
 )
 
 from memsim.errors import KernelError, MemsimError
-from tracegen.workloads.workload import Workload
+from tracegen.workloads import Workload
 
 
 @dataclass(frozen=True)

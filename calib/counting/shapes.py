@@ -10,7 +10,7 @@ from loopy.symbolic import get_dependencies
 from pymbolic import evaluate, primitives, substitute
 
 from memsim.errors import KernelError
-from tracegen.workloads.workload import Workload
+from tracegen.workloads import Workload
 
 
 def sizes_of(workload: Any) -> dict[str, int]:

@@ -31,8 +31,8 @@ from calib.counting.language import FeatureError, SimulatedFeature
 from calib.counting.shapes import sizes_of
 from calib.features.values import workload_of
 from memsim.errors import SnapshotWarning
-from memsim.machine.model import Machine
-from memsim.trace.model import Trace
+from memsim.machine import Machine
+from memsim.trace import Trace
 
 if TYPE_CHECKING:
     from calib.features.values import EvaluationContext

@@ -20,8 +20,8 @@ from calib.counting.language import (
 )
 from calib.counting.shapes import sizes_of
 from memsim.errors import KernelError
-from memsim.machine.model import Machine
-from tracegen.workloads.workload import Workload
+from memsim.machine import Machine
+from tracegen.workloads import Workload
 
 TIMING_TRIALS = 60
 """Runs of a kernel whose time is taken (seed 000, section 6.1.4)."""
@@ -119,7 +119,7 @@ def workload_of(kernel: Any, env: Mapping[str, int]) -> Workload:
     import loopy as lp
 
     if isinstance(kernel, lp.TranslationUnit):
-        from tracegen.workloads.made_up import arguments
+        from tracegen.workloads import arguments
 
         scalars = {a.name for a in kernel.default_entrypoint.args if isinstance(a, lp.ValueArg)}
         given = {name: str(value) for name, value in env.items() if name in scalars}

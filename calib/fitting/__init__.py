@@ -1,1 +1,5 @@
 """Models of time as expressions of features, and their calibration."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

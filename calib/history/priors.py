@@ -15,7 +15,7 @@ from calib.history.regression import Question
 
 if TYPE_CHECKING:
     from calib.fitting.saved_model import SavedModel
-    from memsim.machine.model import Machine
+    from memsim.machine import Machine
 
 UNCALIBRATED_DEVIATION = math.log(2.0)
 """Assumed of the uncalibrated model: two times of three within a factor of two. Say what is known."""

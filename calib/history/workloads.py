@@ -12,7 +12,7 @@ from calib.history.store import Store
 
 if TYPE_CHECKING:
     from calib.fitting.saved_model import SavedModel
-    from memsim.machine.model import Machine
+    from memsim.machine import Machine
 
 FRESH_S = 30 * 86_400.0
 """How old the last sample of a key may be for its mean to serve as a measurement."""

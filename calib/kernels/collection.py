@@ -115,7 +115,7 @@ class MeasurementKernel(Built):
 
     def workload(self) -> Any:
         """The kernel with its arguments, for a tracer."""
-        from tracegen.workloads.workload import Workload
+        from tracegen.workloads import Workload
 
         return Workload(self.kernel, self.arguments(), check=self.check)
 

@@ -25,7 +25,7 @@ from loopy.schedule import Barrier, EnterLoop, LeaveLoop, RunInstruction
 from calib.prediction.basic_blocks import Block, BlockError, Count, Program, Repeat, make_program
 from calib.prediction.instruction_operations import InstructionReader, Touch, Work
 from calib.prediction.trip_counts import trip_count
-from memsim.machine.model import Machine
+from memsim.machine import Machine
 
 SETTLES_WITHIN = 8
 """Turns after which what is open at a loop's head must repeat."""
@@ -354,7 +354,7 @@ def blocks_from_kernel(
 
 def site_name(instruction: str, touch: Touch) -> str:
     """As tracegen names an access that stands once in the kernel."""
-    from tracegen.instrumented.subscripts import readable
+    from tracegen.instrumented import readable
 
     prefix = {"load": "", "store": "store ", "atomic": "atomic "}[touch.direction]
     tags = getattr(getattr(touch.subscript, "aggregate", touch.subscript), "tags", ())

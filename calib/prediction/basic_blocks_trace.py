@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from calib.prediction.basic_blocks import Block, BlockError, Program, Repeat, Step, make_program
-from memsim.trace.model import BARRIER_SITE, Trace
+from memsim.trace import BARRIER_SITE, Trace
 
 SUBGROUPS = 256
 """Programs that are looked at, evenly spread over the trace's sub-groups."""

@@ -14,9 +14,9 @@ import numpy.typing as npt
 import xarray as xr
 
 from memsim.latency import dram_latency_cycles, expected_latency_cycles, level_latencies_cycles
-from memsim.machine.model import Level, Machine
-from memsim.montecarlo.result import Replay
-from memsim.trace.model import BARRIER_SITE, GRANULE_BYTES, Trace
+from memsim.machine import Level, Machine
+from memsim.montecarlo import Replay
+from memsim.trace import BARRIER_SITE, GRANULE_BYTES, Trace
 
 Floats = npt.NDArray[np.float64]
 BANK_BYTES = 4

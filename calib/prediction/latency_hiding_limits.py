@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 
 from memsim.errors import MachineError
-from memsim.machine.model import Machine, Residency
+from memsim.machine import Machine, Residency
 
 _TESLA = Residency(
     max_items=768,

@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from calib.prediction.costs import AccessCosts, access_costs
 from calib.prediction.basic_blocks import BlockError, Program
 from calib.prediction.basic_blocks_trace import blocks_from_trace
+from calib.prediction.costs import AccessCosts, access_costs
 from calib.prediction.time_model import (
     TRANSLATION,
     Latency,
@@ -25,10 +25,9 @@ from calib.prediction.time_model import (
     time_of,
 )
 from calib.prediction.what_if import Changes, without_barriers
-from memsim.machine.model import Machine
-from memsim.montecarlo.occupancy import Occupancy, resident_groups
-from memsim.montecarlo.result import Replay
-from memsim.trace.model import Trace
+from memsim.machine import Machine
+from memsim.montecarlo import Occupancy, Replay, resident_groups
+from memsim.trace import Trace
 
 MUCH = 0.1
 """Of a time: what is assumed and takes so much of it is said."""
@@ -125,7 +124,7 @@ def program_of(
         ]
     from calib.counting.shapes import sizes_of
     from calib.prediction.basic_blocks_kernel import blocks_from_kernel
-    from tracegen.instrumented.host import prepare
+    from tracegen.instrumented import prepare
 
     sizes = sizes_of(workload)
     kernel = prepare(workload, None).kernel

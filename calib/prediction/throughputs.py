@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from memsim.errors import MemsimError
-from memsim.machine.model import Machine
+from memsim.machine import Machine
 
 Operations = Mapping[str, float]
 

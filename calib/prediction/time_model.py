@@ -26,15 +26,15 @@ from typing import Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from calib.prediction.costs import DRAM, AccessCosts
 from calib.prediction.basic_blocks import Block, Program, Repeat
+from calib.prediction.costs import DRAM, AccessCosts
 from calib.prediction.latency_hiding import Blocks, LatencyHidingError, hidden_factor, round_cycles
 from calib.prediction.round_robin import Events, events
 from calib.prediction.throughputs import cycles_of, issue_cycles
-from memsim.machine.model import Machine
-from memsim.montecarlo.occupancy import Occupancy
+from memsim.machine import Machine
+from memsim.montecarlo import Occupancy
 from memsim.statistics import Estimate, describe
-from memsim.trace.model import Launch
+from memsim.trace import Launch
 
 Floats = npt.NDArray[np.float64]
 TRANSLATION = "translation"

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from calib.prediction.basic_blocks import Program
 from memsim.errors import MachineError, MemsimError
-from memsim.machine.model import Level, Machine
+from memsim.machine import Level, Machine
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(B|[kK]i?B|[mM]i?B)")
 _FACTOR = re.compile(r"(\d+(?:\.\d+)?)x")

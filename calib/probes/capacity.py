@@ -329,6 +329,6 @@ def _random_pages(
 
 
 def _size(size_bytes: float) -> str:
-    from memsim.machine.table import size_text
+    from memsim.machine import size_text
 
     return size_text(round(size_bytes))

@@ -9,7 +9,7 @@ import numpy as np
 from markupsafe import Markup, escape
 
 from calib.probes.outcome import Curve, Floats
-from memsim.machine import table as machine_table
+from memsim.machine import size_text as size_text_of
 
 WIDTH, HEIGHT = 640, 320
 _LEFT, _RIGHT, _TOP, _BOTTOM = 72, 32, 48, 48
@@ -68,7 +68,7 @@ def plain(value: float) -> str:
 
 def size_text(value: float) -> str:
     """Bytes in the largest binary unit: 32 KiB, 1.5 MiB."""
-    return machine_table.size_text(round(value))
+    return size_text_of(round(value))
 
 
 def _across_tick(at: float, text: str) -> Markup:

@@ -11,13 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from calib.probes.outcome import Unclear
-from memsim.hierarchy import cache
-from memsim.hierarchy.dram import sample_positions
-from memsim.hierarchy.rng import trial_sequence
-from memsim.machine.model import Machine
-from memsim.montecarlo.plan import make_plan
-from memsim.montecarlo.trial import Workspace, run_trial, unpack_many
-from memsim.trace.model import GRANULE_BYTES, Trace
+from memsim.hierarchy import LOAD, sample_positions, trial_sequence
+from memsim.machine import Machine
+from memsim.montecarlo import Workspace, make_plan, run_trial, unpack_many
+from memsim.trace import GRANULE_BYTES, Trace
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +40,7 @@ def dram_groups(trace: Trace, machine: Machine, seed: int = 0) -> DramGroups:
     run_trial(plan, seed, 0, workspace=work)
     queue, geometry = work.queues[-1], work.levels[-1].geometry
     line, mask, _, _, kind, counted = unpack_many(queue.record[: queue.used[0]])
-    reads = (kind == cache.LOAD) & (counted == 1)
+    reads = (kind == LOAD) & (counted == 1)
     if not reads.any():
         raise Unclear(f"nothing of '{trace.launch.kernel}' is read from memory on {machine.name}")
     line, mask = line[reads], mask[reads]

@@ -9,9 +9,7 @@ from typing import Any
 from calib.probes.capacity import Level as MeasuredLevel
 from calib.probes.outcome import Unclear
 from calib.probes.survey import Survey
-from memsim.machine.file import NO_SOURCE, keys
-from memsim.machine.model import Dram, Level, Machine, Residency
-from memsim.machine.rules import SUBGROUP_SIZES
+from memsim.machine import NO_SOURCE, SUBGROUP_SIZES, Dram, Level, Machine, Residency, keys
 
 _DEFAULT_LINE = 64
 _MOST_LINE = 256

@@ -16,9 +16,9 @@ import numpy as np
 
 from calib.probes.bench import WORD_BYTES, Bench
 from calib.probes.outcome import Curve, Floats, Notebook, Unclear
-from memsim.hierarchy.rng import Stream
-from memsim.machine.model import Level, Replacement
-from memsim.reference.sets import Line, empty_set
+from memsim.hierarchy import Stream
+from memsim.machine import Level, Replacement
+from memsim.reference import Line, empty_set
 
 POLICIES: tuple[Replacement, ...] = ("lru", "fifo", "plru", "random")
 PASSES = 60

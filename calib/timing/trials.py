@@ -217,7 +217,7 @@ def driver(context: Any) -> str:
 
 def made_up_arguments(kernel: Any, env: Mapping[str, Any]) -> dict[str, Any]:
     """Arguments for a kernel of which only the sizes are known, as the tracer makes them up."""
-    from tracegen.workloads.made_up import arguments
+    from tracegen.workloads import arguments
 
     return dict(arguments(kernel, {name: str(value) for name, value in env.items()}))
 
@@ -226,22 +226,22 @@ def made_up_arguments(kernel: Any, env: Mapping[str, Any]) -> dict[str, Any]:
 def _context(key: tuple[int, int]) -> Any:
     import pyopencl as cl
 
-    from tracegen.devices import choice as opencl
+    from tracegen.devices import choose, chosen
 
-    if opencl.chosen().key == key:
-        return opencl.choose()
+    if chosen().key == key:
+        return choose()
     return cl.Context([cl.get_platforms()[key[0]].get_devices()[key[1]]])
 
 
 @functools.cache
 def _candidate(wanted: str) -> Any:
-    from tracegen.devices import choice as opencl
+    from tracegen.devices import chosen, survey
 
     if not wanted:
-        return opencl.chosen()
-    if _names(wanted, opencl.chosen()):  # no need to try them all
-        return opencl.chosen()
-    there = opencl.survey()
+        return chosen()
+    if _names(wanted, chosen()):  # no need to try them all
+        return chosen()
+    there = survey()
     found = [candidate for candidate in there if _names(wanted, candidate)]
     working = [candidate for candidate in found if candidate.ok]
     if working:

@@ -12,11 +12,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from calib.block_counts.closed_form import BlockForm, block_forms
-from calib.block_counts.sampling import Samples, samples
+from calib.block_counts import BlockForm, Samples, block_forms, samples
 from experiments.kernels.polybench import factorisations, moments, products, vectors
 from experiments.kernels.rodinia import elimination, paths
-from tracegen.blocks.counter import BlockCounter
+from tracegen.blocks import BlockCounter
 
 TABLES = Path(__file__).parents[1] / "data" / "bbml_tables.csv"
 MOST_SAMPLES = 500

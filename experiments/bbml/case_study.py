@@ -9,14 +9,20 @@ import numpy as np
 
 import memsim
 import tracegen
-from calib.block_counts.costs import BlockWork, block_work, busy_cycles, requests
-from calib.block_counts.learned import learn
-from calib.block_counts.sampling import FloatArray, samples
-from calib.counting.shapes import sizes_of
+from calib.block_counts import (
+    BlockWork,
+    FloatArray,
+    block_work,
+    busy_cycles,
+    learn,
+    requests,
+    samples,
+)
+from calib.counting import sizes_of
 from experiments.bbml import drawing
 from experiments.bbml.applications import APPLICATIONS, Application, counter, draw, forms
 from experiments.reproduction import Case, Figure
-from tracegen.workloads.workload import Workload
+from tracegen.workloads import Workload
 
 MACHINE = "v100"
 PAPER = {

@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 
-from calib.block_counts.sampling import FloatArray
+from calib.block_counts import FloatArray
 from experiments.bbml.evaluation import Scores
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7")

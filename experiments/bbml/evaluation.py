@@ -9,9 +9,17 @@ from typing import Any, Literal
 import numpy as np
 import scipy.stats
 
-from calib.block_counts.learned import Kind, Purpose, learn
-from calib.block_counts.network import fit_network
-from calib.block_counts.sampling import FloatArray, Samples, Split, normalised_error, split
+from calib.block_counts import (
+    FloatArray,
+    Kind,
+    Purpose,
+    Samples,
+    Split,
+    fit_network,
+    learn,
+    normalised_error,
+    split,
+)
 from experiments.bbml.applications import counted
 
 How = Literal["network", "chosen"]

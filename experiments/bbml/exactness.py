@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from calib.counting.shapes import sizes_of
+from calib.counting import sizes_of
 from experiments.bbml.applications import APPLICATIONS, counter, forms, paper
 from experiments.reproduction import Case, Figure
 

@@ -8,13 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from calib.block_counts.closed_form import block_forms
-from calib.block_counts.learned import learn
-from calib.block_counts.sampling import Samples, normalised_error, samples, split
+from calib.block_counts import Samples, block_forms, learn, normalised_error, samples, split
 from experiments.bbml import drawing
 from experiments.kernels import graphs
 from experiments.reproduction import Case, Figure
-from tracegen.blocks.counter import BlockCounter
+from tracegen.blocks import BlockCounter
 
 RUNS = 90
 QUICK_RUNS = 60

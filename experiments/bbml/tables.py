@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from calib.block_counts.sampling import Split, split
+from calib.block_counts import Split, split
 from experiments.bbml import drawing
 from experiments.bbml.applications import APPLICATIONS, counted, paper
 from experiments.bbml.evaluation import How, Scores, score, scores

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from memsim.compile import hot
-from memsim.trace.model import AccessSite, ArrayExtent, Direction, Launch, Trace
+from memsim.trace import AccessSite, ArrayExtent, Direction, Launch, Trace
 
 Triple = tuple[int, int, int]
 Groups = npt.NDArray[np.int64]

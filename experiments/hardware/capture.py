@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from calib.timing.trials import (
+from calib.timing import (
     TRIALS,
     WARMUP,
     Timing,
@@ -37,8 +37,8 @@ from experiments.hardware.capture_file import (
     write_capture,
 )
 from memsim.errors import KernelError, MemsimError, OpenCLError
-from memsim.machine.file import load_machine, machine_names
-from tracegen.workloads.workload import Workload
+from memsim.machine import load_machine, machine_names
+from tracegen.workloads import Workload
 
 FOLDER = Path(__file__).parent.parent / "data" / "captures"
 PACKAGES = ("memsim", "numpy", "loopy", "pyopencl")

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from memsim.errors import MemsimError, TraceError
-from memsim.formats.profilers.read import Launch, read_counters
-from memsim.report.counters.compare import base_name
+from memsim.formats import Launch, read_counters
+from memsim.report import base_name
 
 _L1, _L2 = "l1tex__t_sectors_pipe_lsu_mem_global_op", "lts__t_sectors_srcunit_tex_op"
 METRICS = (

@@ -16,10 +16,10 @@ from loopy.diagnostic import LoopyError
 from loopy.schedule.tools import get_subkernel_arg_info
 from pymbolic import evaluate
 
-from calib.counting.shapes import sizes_of
-from calib.timing.trials import Timing
+from calib.counting import sizes_of
+from calib.timing import Timing
 from memsim.errors import KernelError, MemsimError
-from tracegen.workloads.workload import Workload
+from tracegen.workloads import Workload
 
 INSTALL = "pip install memsim[cuda]"
 

@@ -15,9 +15,9 @@ from typing import Any
 from experiments.hardware.capture_kernels import BENCHMARKS, check_sizes
 from memsim.errors import MemsimError
 from memsim.files import whole_file
-from memsim.formats.profilers.read import LARGEST
-from memsim.machine.file import machine_names
-from memsim.report.counters.definitions import known
+from memsim.formats import LARGEST
+from memsim.machine import machine_names
+from memsim.report import known
 
 SCHEMA = "memsim-capture"
 VERSION = 1

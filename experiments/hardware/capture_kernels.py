@@ -8,7 +8,7 @@ from typing import Any
 
 from experiments.kernels import histogram, matmul, spmv, stencil, stream, transpose
 from memsim.errors import MemsimError
-from tracegen.workloads.workload import Workload
+from tracegen.workloads import Workload
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,7 +23,7 @@ class Benchmark:
 
 def gather(n: int, n_table: int) -> Workload:
     """out[i] = table[index[i]], random indices: that of `memsim calibrate`'s collection."""
-    from calib.kernels.global_memory import gather as build
+    from calib.kernels import gather as build
 
     built = build(n=n, n_table=n_table, dtype="float32", lsize_0=256)
     return Workload(built.kernel, {**built.arguments(), **built.env}, check=built.check)

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 import tracegen
-from calib.prediction.prediction import Prediction, Settings, predict
+from calib.prediction import Prediction, Settings, predict
 from experiments.hardware import drawing
 from experiments.hardware.capture import FOLDER, machine_of
 from experiments.hardware.capture_file import Capture, CapturedKernel, read_capture
@@ -22,9 +22,9 @@ from experiments.hardware.capture_kernels import workload
 from experiments.hardware.comparison import errors
 from experiments.reproduction import Case, Figure
 from memsim.errors import MemsimError
-from memsim.formats.profilers.read import CounterFile, Launch
-from memsim.machine.model import Machine, load_machine
-from memsim.report.counters.compare import against
+from memsim.formats import CounterFile, Launch
+from memsim.machine import Machine, load_machine
+from memsim.report import against
 
 NAME = "captured"
 TIME = "time"

@@ -9,11 +9,10 @@ from __future__ import annotations
 import numpy as np
 
 from memsim.compile import hot
-from memsim.hierarchy.cache import ACCESSES, HITS, PENDING
-from memsim.machine.model import Machine
-from memsim.montecarlo.plan import make_plan
-from memsim.montecarlo.trial import run_trial
-from memsim.trace.model import AccessSite, ArrayExtent, Launch, Trace
+from memsim.hierarchy import ACCESSES, HITS, PENDING
+from memsim.machine import Machine
+from memsim.montecarlo import make_plan, run_trial
+from memsim.trace import AccessSite, ArrayExtent, Launch, Trace
 
 GROUP_ITEMS = 256
 ITEM_BYTES = 8

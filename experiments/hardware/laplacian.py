@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from experiments.hardware.affine import AffineAccess, AffineKernel, Triple
 from experiments.hardware.volumes import Snapshot
-from memsim.machine.model import Machine
+from memsim.machine import Machine
 
 SNAPSHOT = Snapshot(waves=9, warmup=6)
 REGISTERS = {

@@ -7,12 +7,10 @@ import itertools
 import numpy as np
 import numpy.typing as npt
 
-from memsim.hierarchy.cache import ACCESSES, FAR, HITS, PENDING
-from memsim.hierarchy.dram import sample_latencies
-from memsim.machine.model import Level, Machine
-from memsim.montecarlo.plan import make_plan
-from memsim.montecarlo.trial import Workspace, run_trial, unpack_many
-from memsim.trace.model import AccessSite, ArrayExtent, Launch, Trace
+from memsim.hierarchy import ACCESSES, FAR, HITS, PENDING, sample_latencies
+from memsim.machine import Level, Machine
+from memsim.montecarlo import Workspace, make_plan, run_trial, unpack_many
+from memsim.trace import AccessSite, ArrayExtent, Launch, Trace
 
 ROUNDS = 2
 BASE_BYTES = 1 << 20

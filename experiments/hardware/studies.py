@@ -26,7 +26,7 @@ from experiments.hardware.star_stencil import (
 )
 from experiments.hardware.volumes import Snapshot, Volumes, volumes
 from experiments.reproduction import Case, Figure, MakeFigure
-from memsim.machine.model import Machine, load_machine
+from memsim.machine import Machine, load_machine
 
 QUANTITIES = ("l2_load", "dram_load", "l2_store", "dram_store")
 POSITIONS = (0.31, 0.53, 0.77)

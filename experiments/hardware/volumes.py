@@ -7,12 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from experiments.hardware.affine import AffineKernel, affine_trace
-from memsim.hierarchy.cache import ACCESSES, HITS, PENDING, READ_GRANULES, WRITE_GRANULES
-from memsim.machine.model import Machine
-from memsim.montecarlo.occupancy import resident_groups
-from memsim.montecarlo.plan import make_plan
-from memsim.montecarlo.trial import run_trial
-from memsim.trace.model import GRANULE_BYTES
+from memsim.hierarchy import ACCESSES, HITS, PENDING, READ_GRANULES, WRITE_GRANULES
+from memsim.machine import Machine
+from memsim.montecarlo import make_plan, resident_groups, run_trial
+from memsim.trace import GRANULE_BYTES
 
 
 @dataclass(frozen=True, kw_only=True)

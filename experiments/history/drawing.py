@@ -8,7 +8,7 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from calib.history.plots import plain_ticks
+from calib.history import plain_ticks
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7")
 

@@ -7,9 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from calib.history import plots
-from calib.history.power_laws import power_law
-from calib.history.regression import Fitted, power_law_with_offset
+from calib.history import Fitted, plot_layout, plot_sizes, power_law, power_law_with_offset
 from experiments.history import granularity, lu_kernels
 from experiments.history.findings import SOURCE
 from experiments.history.runs import all_sizes
@@ -21,7 +19,7 @@ def figure7(out: Path, quick: bool) -> Figure:
     widths = granularity.QUICK_WIDTHS if quick else granularity.WIDTHS
     records, samples = granularity.sweep(widths)
     path = out / "figure7.png"
-    findings = plots.plot_sizes(granularity.KIND, records, samples, path)
+    findings = plot_sizes(granularity.KIND, records, samples, path)
     cases = []
     for device in sorted({r.key.device for r in records}):
         here = sorted((r for r in records if r.key.device == device), key=lambda r: r.size_bytes)
@@ -71,7 +69,7 @@ def figure8(out: Path, quick: bool) -> Figure:
     times = {title: found.samples[kind, number] for number, title in enumerate(found.workers)}
     layout = next(r.key.layout for r in found.records if r.key.kernel == kind)
     path = out / "figure8.png"
-    said = plots.plot_layout(kind, layout, times, path)
+    said = plot_layout(kind, layout, times, path)
     cases = [
         Case(
             figure="figure8",

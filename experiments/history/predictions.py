@@ -8,8 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from calib.history import Key, Store
-from calib.history.records import Record
+from calib.history import Key, Record, Store
 from experiments.history.execution import Done
 from experiments.history.policies import Expected
 from experiments.history.task_graph import Task

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from calib.history.statistics import Running
+from calib.history import Running
 from experiments.history.execution import Run
 from experiments.history.policies import EarliestFinish, Expected, Greedy
 from experiments.history.simulation import Draw, simulate

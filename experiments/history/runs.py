@@ -14,8 +14,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from calib.history import Key, Store
-from calib.history.records import Record
+from calib.history import Key, Record, Store
 from experiments.history import lu_kernels
 from experiments.history.execution import Run, execute
 from experiments.history.policies import EarliestFinish, Expected, Greedy

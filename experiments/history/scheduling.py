@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from pathlib import Path
 
-from calib.history.statistics import running
+from calib.history import running
 from experiments.history import drawing, lu_kernels
 from experiments.history.findings import (
     PAPER_SPEEDS,

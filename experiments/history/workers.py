@@ -19,7 +19,7 @@ from calib.history import Key, RecordingQueue, Store, layout_hash
 from experiments.history import lu_kernels
 from experiments.history.task_graph import Task, Tile
 from memsim.errors import OpenCLError
-from tracegen.devices import choice as opencl
+from tracegen.devices import survey
 
 SIMULATORS = ("Oclgrind",)
 """Platforms that are no devices to schedule on."""
@@ -46,7 +46,7 @@ def places() -> tuple[Place, Place]:
     """
     import pyopencl as cl
 
-    usable = [c for c in opencl.survey() if c.ok and not any(s in c.platform for s in SIMULATORS)]
+    usable = [c for c in survey() if c.ok and not any(s in c.platform for s in SIMULATORS)]
     platforms = cl.get_platforms()
     devices = [platforms[c.platform_index].get_devices()[c.device_index] for c in usable]
     if len({(c.platform, c.device) for c in usable}) >= 2:

@@ -19,7 +19,7 @@ from experiments.kernels.parameters import (
     require_positive,
 )
 from memsim.errors import KernelError
-from tracegen.workloads.workload import Workload
+from tracegen.workloads import Workload
 
 
 def attention(

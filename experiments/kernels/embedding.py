@@ -18,7 +18,7 @@ from experiments.kernels.parameters import (
     require_positive,
 )
 from memsim.errors import KernelError
-from tracegen.workloads.workload import Workload
+from tracegen.workloads import Workload
 
 
 def embedding_bag(

@@ -15,7 +15,7 @@ from experiments.kernels.polybench.building import along, make
 from experiments.kernels.spmv import spmv_of
 from memsim.errors import KernelError
 from tracegen import OpenCLWorkload
-from tracegen.workloads.workload import Workload
+from tracegen.workloads import Workload
 
 Degrees = Literal["poisson", "geometric", "power"]
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from experiments.kernels.parameters import require_choice, require_group, require_positive
 from memsim.errors import KernelError
-from tracegen.workloads.workload import Workload
+from tracegen.workloads import Workload
 
 
 def histogram(

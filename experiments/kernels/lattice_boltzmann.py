@@ -18,7 +18,7 @@ from experiments.kernels.parameters import (
     require_indexable,
     require_positive,
 )
-from tracegen.workloads.workload import Workload
+from tracegen.workloads import Workload
 
 VELOCITIES = tuple(
     sorted(

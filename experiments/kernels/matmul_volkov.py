@@ -14,7 +14,7 @@ import numpy as np
 
 from experiments.kernels.parameters import data, require_indexable, require_positive
 from memsim.errors import MemsimError
-from tracegen.workloads.workload import Workload
+from tracegen.workloads import Workload
 
 ROWS, COLUMNS = 64, 16
 PADDING = 1

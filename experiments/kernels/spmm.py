@@ -17,7 +17,7 @@ from experiments.kernels.parameters import (
 )
 from experiments.matrices import csr
 from memsim.errors import KernelError
-from tracegen.workloads.workload import Workload
+from tracegen.workloads import Workload
 
 
 def spmm(

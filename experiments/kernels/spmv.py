@@ -11,7 +11,7 @@ import numpy as np
 from experiments.kernels.parameters import data, real_type, require_group
 from experiments.matrices import csr
 from memsim.errors import KernelError
-from tracegen.workloads.workload import Workload
+from tracegen.workloads import Workload
 
 
 def spmv(

@@ -15,7 +15,7 @@ from experiments.kernels.parameters import (
     require_indexable,
     require_positive,
 )
-from tracegen.workloads.workload import Workload
+from tracegen.workloads import Workload
 
 STAR_RANGE = 4
 """Neighbours of `star25` in each direction of each axis: 6 * 4 + 1 points."""

@@ -15,7 +15,7 @@ from experiments.kernels.parameters import (
     require_indexable,
     require_positive,
 )
-from tracegen.workloads.workload import Workload
+from tracegen.workloads import Workload
 
 TRIAD_SCALAR = 0.5
 

@@ -7,14 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from calib.prediction.costs import AccessCosts, access_costs
-from calib.prediction.time_model import Residents, residents
+from calib.prediction import AccessCosts, Residents, access_costs, residents
 from experiments.hardware.affine import AffineKernel, affine_trace
 from experiments.hardware.volumes import Snapshot
-from memsim.machine.model import Machine
-from memsim.montecarlo.occupancy import resident_groups
-from memsim.montecarlo.one_launch import replay
-from memsim.trace.model import Trace
+from memsim.machine import Machine
+from memsim.montecarlo import replay, resident_groups
+from memsim.trace import Trace
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,15 +8,14 @@ from pathlib import Path
 
 import numpy as np
 
-from calib.prediction.basic_blocks_trace import blocks_from_trace
-from calib.prediction.time_model import Timing, simulated_inputs, time_of
+from calib.prediction import Timing, blocks_from_trace, simulated_inputs, time_of
 from experiments.hardware.comparison import errors, half_width
 from experiments.hardware.laplacian import SNAPSHOT, Variant, laplacian, machine_for
 from experiments.hardware.measured import rows, source
 from experiments.lhf.feeding import feed
 from experiments.reproduction import Case, Figure
 from memsim.errors import SnapshotWarning
-from memsim.machine.model import load_machine
+from memsim.machine import load_machine
 
 POSITION = 0.53
 OPERATIONS = {"fp64_fma": 1.0}

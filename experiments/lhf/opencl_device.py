@@ -8,13 +8,13 @@ from pathlib import Path
 from scipy.stats import spearmanr
 
 import tracegen
-from calib.prediction.prediction import Settings, predict
-from calib.timing.trials import device_title, find_context, is_gpu, time_kernel
+from calib.prediction import Settings, predict
+from calib.timing import device_title, find_context, is_gpu, time_kernel
 from experiments.kernels import matmul
 from experiments.kernels.matmul_volkov import volkov
 from experiments.reproduction import Case, Figure
-from memsim.machine.model import load_machine
-from tracegen.workloads.workload import Workload
+from memsim.machine import load_machine
+from tracegen.workloads import Workload
 
 HOST = "cpu-pocl"
 """The shipped description of a CPU; there is none of a GPU that happens to be there."""

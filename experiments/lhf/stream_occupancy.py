@@ -10,14 +10,13 @@ from pathlib import Path
 
 import numpy as np
 
-from calib.prediction.basic_blocks_trace import blocks_from_trace
-from calib.prediction.time_model import simulated_inputs, time_of
+from calib.prediction import blocks_from_trace, simulated_inputs, time_of
 from experiments.hardware.affine import AffineAccess, AffineKernel
 from experiments.hardware.measured import rows, source
 from experiments.hardware.volumes import Snapshot
 from experiments.lhf.feeding import feed
 from experiments.reproduction import Case, Figure
-from memsim.machine.model import Machine, load_machine
+from memsim.machine import Machine, load_machine
 
 ELEMENTS = 1 << 28
 SNAPSHOT = Snapshot(waves=4, warmup=2)

@@ -17,19 +17,24 @@ import numpy as np
 from loopy.kernel.data import ArrayArg
 
 import tracegen
-from calib.prediction.costs import AccessCosts, access_costs
-from calib.prediction.basic_blocks import Program
-from calib.prediction.basic_blocks_kernel import blocks_from_kernel
-from calib.prediction.time_model import paper_inputs, residents, simulated_inputs, time_of
+from calib.prediction import (
+    AccessCosts,
+    Program,
+    access_costs,
+    blocks_from_kernel,
+    paper_inputs,
+    residents,
+    simulated_inputs,
+    time_of,
+)
 from experiments.kernels import matmul
 from experiments.kernels.matmul_volkov import volkov
 from experiments.reproduction import Case, Figure
-from memsim.machine.model import Machine, load_machine
-from memsim.montecarlo.occupancy import resident_groups
-from memsim.montecarlo.one_launch import replay
-from memsim.trace.model import Launch
-from tracegen.instrumented.host import prepare
-from tracegen.workloads.workload import Workload
+from memsim.machine import Machine, load_machine
+from memsim.montecarlo import replay, resident_groups
+from memsim.trace import Launch
+from tracegen.instrumented import prepare
+from tracegen.workloads import Workload
 
 SOURCE = (
     "Yuan et al., A GPU Computational Model Based on Latency Hidden Factor, Journal of Software 21"

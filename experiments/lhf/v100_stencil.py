@@ -13,14 +13,15 @@ from typing import get_args
 import numpy as np
 import numpy.typing as npt
 
-from calib.prediction.basic_blocks import Program
-from calib.prediction.basic_blocks_kernel import blocks_from_kernel, site_name
-from calib.prediction.time_model import (
+from calib.prediction import (
     Inputs,
+    Program,
     Residents,
     Solver,
+    blocks_from_kernel,
     paper_inputs,
     simulated_inputs,
+    site_name,
     time_of,
 )
 from experiments.hardware.affine import Triple
@@ -29,8 +30,8 @@ from experiments.hardware.star_stencil import LOADS_IN_FLIGHT, SNAPSHOT, Grid, s
 from experiments.hardware.studies import stencil_truth
 from experiments.kernels.stencil import star25
 from experiments.lhf.feeding import Fed, feed
-from memsim.machine.model import Machine
-from tracegen.instrumented.host import prepare
+from memsim.machine import Machine
+from tracegen.instrumented import prepare
 
 UPDATES = 632 * 504 * 504
 L2_BYTES_PER_S, DRAM_BYTES_PER_S = 2.3e12, 790e9

@@ -27,7 +27,7 @@ from experiments.lhf.v100_stencil import (
 )
 from experiments.reproduction import Case, Figure
 from memsim.errors import SnapshotWarning
-from memsim.machine.model import load_machine
+from memsim.machine import load_machine
 
 DEEP = 64
 """Groups this deep touch so many planes, each in a page of its own."""

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from calib.fitting.breakdown import break_down, draw
-from calib.fitting.fit import geometric_mean
+from calib.fitting import break_down, draw, geometric_mean
 from experiments.perflex import drawing
 from experiments.perflex.applications import APPLICATIONS
 from experiments.perflex.evaluation import MODELS, Evaluation, evaluate

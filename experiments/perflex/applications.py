@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from calib.kernels import ALL_GENERATORS, KernelCollection
-from calib.kernels.collection import MeasurementKernel
+from calib.kernels import ALL_GENERATORS, KernelCollection, MeasurementKernel
 
 LINEAR = "c_overhead + c_gmem + c_onchip"
 OVERLAP = "c_overhead + overlap(c_gmem, c_onchip, p_edge)"

@@ -9,15 +9,15 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from calib.features.gather import gather_feature_values
-from calib.features.scaling import scale_features_by_output
-from calib.features.table import FeatureTable
-from calib.features.values import EvaluationContext
-from calib.fitting.fit import Fit, fit_model, geometric_mean
-from calib.fitting.model import Model
-from calib.fitting.model_file import load_model_file
-from calib.kernels.collection import MeasurementKernel
-from calib.timing.trials import device_title, feature_name, find_context, is_gpu
+from calib.features import (
+    EvaluationContext,
+    FeatureTable,
+    gather_feature_values,
+    scale_features_by_output,
+)
+from calib.fitting import Fit, Model, fit_model, geometric_mean, load_model_file
+from calib.kernels import MeasurementKernel
+from calib.timing import device_title, feature_name, find_context, is_gpu
 from experiments.perflex.applications import (
     APPLICATIONS,
     LINEAR,

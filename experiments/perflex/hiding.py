@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from calib.fitting import expression as ex
+from calib.fitting import evaluate as value_of
 from experiments.perflex import drawing
 from experiments.perflex.applications import APPLICATIONS
 from experiments.perflex.evaluation import Evaluation, evaluate
@@ -69,7 +69,7 @@ def of(found: Evaluation) -> list[Hiding]:
             if found.labels[k] == label and other.variant[size] == kernel.variant[size]
         ]
         values = {name: column[tests[k]] for name, column in found.table.values.items()}
-        onchip = ex.evaluate(fit.model.cost_trees["c_onchip"], {**fit, **values})
+        onchip = value_of(fit.model.cost_trees["c_onchip"], {**fit, **values})
         results.append(
             Hiding(
                 application=found.application.name,

@@ -6,12 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from calib.features.gather import gather_feature_values
-from calib.features.scaling import scale_features_by_output
-from calib.features.values import EvaluationContext
-from calib.fitting.fit import Fit, fit_model
-from calib.fitting.model import Model
-from calib.timing.trials import device_title, feature_name, find_context
+from calib.features import EvaluationContext, gather_feature_values, scale_features_by_output
+from calib.fitting import Fit, Model, fit_model
+from calib.timing import device_title, feature_name, find_context
 from experiments.perflex import drawing
 from experiments.perflex.applications import LINEAR, OVERLAP, kernels
 from experiments.perflex.evaluation import FULL, QUICK

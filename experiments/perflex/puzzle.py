@@ -18,11 +18,11 @@ from pathlib import Path
 
 import numpy as np
 
-from calib.features.values import EvaluationContext, evaluate_all
+from calib.features import EvaluationContext, evaluate_all
 from calib.kernels import ALL_GENERATORS, KernelCollection
 from experiments.perflex import drawing
 from experiments.reproduction import Case, Figure
-from memsim.machine.model import Machine, load_machine
+from memsim.machine import Machine, load_machine
 
 SIZES = (2048, 2560, 3072, 3584)
 """The paper's range of matrix widths."""

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from calib.features.scaling import scale_features_by_output
-from calib.fitting.fit import Fit, fit_model, geometric_mean
-from calib.fitting.model import Model
+from calib.features import scale_features_by_output
+from calib.fitting import Fit, Model, fit_model, geometric_mean
 from experiments.perflex import drawing
 from experiments.perflex.evaluation import Evaluation, evaluate
 from experiments.reproduction import Case, Figure

@@ -10,11 +10,15 @@ from typing import Any
 import numpy as np
 from pymbolic.primitives import Subscript
 
-from calib.counting.counter import CountOptions, KernelCounts, kernel_counts
-from calib.counting.inventory import AccessRecord
-from calib.counting.scheduled import schedule
-from calib.counting.strides import axis_strides
-from calib.fitting.fit import Fit
+from calib.counting import (
+    AccessRecord,
+    CountOptions,
+    KernelCounts,
+    axis_strides,
+    kernel_counts,
+    schedule,
+)
+from calib.fitting import Fit
 from experiments.perflex import drawing
 from experiments.perflex.applications import APPLICATIONS, Application, kernels
 from experiments.perflex.evaluation import evaluate

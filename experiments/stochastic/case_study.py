@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 import tracegen
-from calib.prediction.prediction import Settings, predict
+from calib.prediction import Settings, predict
 from experiments import matrices
 from experiments.kernels.spmv import spmv_of
 from experiments.kernels.spmv_vectorised import spmv_vectorised_of
@@ -19,10 +19,9 @@ from experiments.reproduction import Case, Figure
 from experiments.stochastic import drawing
 from experiments.stochastic.device_time import RUNS, device_name, fastest_s
 from experiments.stochastic.replays import SEED
-from memsim.commands.options import usable_cores
+from memsim.commands import usable_cores
 from memsim.latency import expected_latency_cycles, load_latency_cycles
-from memsim.machine.file import load_machine
-from memsim.machine.model import Machine
+from memsim.machine import Machine, load_machine
 from memsim.statistics import Estimate, describe
 
 PAPER_SPEEDUPS = {"u": 2.4, "b": 3.63, "U": 2.5, "B": 14.8}

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from experiments.stochastic.replays import QUANTITIES, Ratios, ratios, replays_of
-from memsim.machine.model import Machine
+from memsim.machine import Machine
 from memsim.statistics import describe
-from memsim.trace.model import Trace
+from memsim.trace import Trace
 
 MOST_TRIALS = 16
 

@@ -19,12 +19,18 @@ from experiments.reproduction import Case, Figure
 from experiments.stochastic import drawing
 from experiments.stochastic.applications import spmv_rows
 from experiments.stochastic.replays import QUANTITIES, SEED, ratios, replays_of, traces_of
-from memsim.commands.options import usable_cores
-from memsim.machine.file import load_machine
-from memsim.machine.model import Machine
-from memsim.montecarlo.plan import Plan, make_plan
-from memsim.montecarlo.trial import Workspace, run_trial
-from memsim.montecarlo.workers import MIN_TRIALS_TO_STOP, Stopping, Workers, hit_ratio
+from memsim.commands import usable_cores
+from memsim.machine import Machine, load_machine
+from memsim.montecarlo import (
+    MIN_TRIALS_TO_STOP,
+    Plan,
+    Stopping,
+    Workers,
+    Workspace,
+    hit_ratio,
+    make_plan,
+    run_trial,
+)
 from memsim.statistics import describe, student_t
 
 PAPER_SIGMA = 0.02

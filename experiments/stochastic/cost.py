@@ -10,11 +10,9 @@ from pathlib import Path
 import tracegen
 from experiments.reproduction import Case, Figure
 from experiments.stochastic.applications import PAPER_ENTRIES_PER_ROW, spmv_rows
-from memsim.commands.options import usable_cores
-from memsim.machine.file import load_machine
-from memsim.montecarlo.plan import make_plan
-from memsim.montecarlo.trial import Workspace, run_trial
-from memsim.montecarlo.workers import Workers, trials_on
+from memsim.commands import usable_cores
+from memsim.machine import load_machine
+from memsim.montecarlo import Workers, Workspace, make_plan, run_trial, trials_on
 
 PAPER_TRACE_S = 17.7
 PAPER_TRIAL_S = 3.16 * 60

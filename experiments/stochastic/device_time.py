@@ -11,7 +11,7 @@ import pyopencl as cl
 import pyopencl.array
 
 from tracegen import OpenCLWorkload
-from tracegen.devices import choice as opencl
+from tracegen.devices import choose
 
 RUNS = 25
 
@@ -21,7 +21,7 @@ Launch = Callable[[], Any]
 
 def device_name() -> str:
     """As its driver calls it."""
-    return str(opencl.choose().devices[0].name).strip()
+    return str(choose().devices[0].name).strip()
 
 
 def fastest_s(workloads: Sequence[Any], runs: int = RUNS) -> list[float]:
@@ -29,9 +29,7 @@ def fastest_s(workloads: Sequence[Any], runs: int = RUNS) -> list[float]:
 
     What else a machine does only ever lengthens a launch, and taking turns gives it to all alike.
     """
-    queue = cl.CommandQueue(
-        opencl.choose(), properties=cl.command_queue_properties.PROFILING_ENABLE
-    )
+    queue = cl.CommandQueue(choose(), properties=cl.command_queue_properties.PROFILING_ENABLE)
     launches = [_launch(workload, queue) for workload in workloads]
     fastest = [float("inf")] * len(launches)
     for run in range(runs + 1):

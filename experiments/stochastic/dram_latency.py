@@ -12,9 +12,9 @@ from experiments.reproduction import Case, Figure
 from experiments.stochastic import drawing
 from experiments.stochastic.applications import spmv_rows
 from experiments.stochastic.replays import replays_of, traces_of
-from memsim.hierarchy.dram import dominant
+from memsim.hierarchy import dominant
 from memsim.latency import dram_latency_cycles
-from memsim.machine.file import load_machine
+from memsim.machine import load_machine
 from memsim.statistics import describe
 
 MACHINES = ("c2050", "v100")

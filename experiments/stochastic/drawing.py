@@ -14,9 +14,9 @@ from matplotlib.patches import Patch
 from scipy.stats import chi2
 
 from experiments.stochastic.replays import Ratios as Floats
-from memsim.report.plots import DRAM_COLOUR, LINE_COLOUR, PART_COLOURS
+from memsim.report import DRAM_COLOUR, LINE_COLOUR, PART_COLOURS
 from memsim.statistics import describe
-from tracegen.recording.snapshot import WAVES as DEFAULT_WAVES
+from tracegen.recording import WAVES as DEFAULT_WAVES
 
 if TYPE_CHECKING:
     from experiments.stochastic.ordering import Access

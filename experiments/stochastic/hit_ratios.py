@@ -13,8 +13,7 @@ from experiments.stochastic import drawing
 from experiments.stochastic.applications import APPLICATIONS, Application
 from experiments.stochastic.causes import causes
 from experiments.stochastic.replays import QUANTITIES, Ratios, ratios, replays_of, traces_of
-from memsim.machine.file import load_machine
-from memsim.machine.model import Machine
+from memsim.machine import Machine, load_machine
 from memsim.statistics import describe
 
 TRIALS, TRIALS_QUICK = 64, 8

@@ -18,10 +18,9 @@ from experiments.stochastic import drawing
 from experiments.stochastic.applications import spmv_rows
 from experiments.stochastic.replays import replays_of, traces_of
 from memsim.latency import expected_latency_cycles, hit_ratios, latency_shares
-from memsim.machine.file import load_machine
-from memsim.montecarlo.result import Replay
-from memsim.report.numbers import ORDER_SENSITIVE_SIGMA
-from memsim.report.summary import summarise
+from memsim.machine import load_machine
+from memsim.montecarlo import Replay
+from memsim.report import ORDER_SENSITIVE_SIGMA, summarise
 from memsim.statistics import Estimate, describe
 
 SAMPLERS = ("wrr", "lrr", "gto", "uniform")

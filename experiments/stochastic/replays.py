@@ -11,12 +11,12 @@ import numpy.typing as npt
 
 import memsim
 import tracegen
-from memsim.commands.options import usable_cores
+from memsim.commands import usable_cores
 from memsim.errors import SnapshotWarning
 from memsim.latency import hit_ratios
-from memsim.machine.model import Machine
-from memsim.montecarlo.result import Replay
-from memsim.trace.model import Trace
+from memsim.machine import Machine
+from memsim.montecarlo import Replay
+from memsim.trace import Trace
 
 Ratios = npt.NDArray[np.float64]
 

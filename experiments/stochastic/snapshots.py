@@ -18,12 +18,11 @@ from experiments.reproduction import Case, Figure
 from experiments.stochastic import drawing
 from experiments.stochastic.applications import spmv_rows
 from experiments.stochastic.replays import QUANTITIES, Ratios, ratios, replays_of
-from memsim.machine.file import load_machine
-from memsim.machine.model import Machine
-from memsim.montecarlo.occupancy import resident_groups
+from memsim.machine import Machine, load_machine
+from memsim.montecarlo import resident_groups
 from memsim.statistics import Estimate, describe
-from memsim.trace.model import Trace
-from tracegen.recording.snapshot import WAVES
+from memsim.trace import Trace
+from tracegen.recording import WAVES
 
 SIZES_QUICK = (WAVES // 4, WAVES, 2 * WAVES)
 SIZES = (1, WAVES // 4, WAVES // 2, WAVES, 2 * WAVES)

@@ -11,8 +11,8 @@ from experiments.kernels.spmm import spmm
 from experiments.reproduction import Case, Figure
 from experiments.stochastic import drawing
 from experiments.stochastic.replays import QUANTITIES, ratios, replays_of, traces_of
-from memsim.machine.file import load_machine
-from memsim.report.summary import summarise
+from memsim.machine import load_machine
+from memsim.report import summarise
 from memsim.statistics import describe
 
 

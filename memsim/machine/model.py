@@ -8,7 +8,6 @@ that begins with `assumed` says that nobody measured it.
 from __future__ import annotations
 
 import dataclasses
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
@@ -296,20 +295,3 @@ class Machine:
 
 ASSUMED = "assumed"
 """What the source of an unknown value begins with."""
-
-
-def load_machine(name_or_path: str | os.PathLike[str]) -> Machine:
-    """The machine of a shipped name (`v100`), or of a file (`my.toml`).
-
-    Raises MachineError, one line that names file, line, culprit and rule.
-    """
-    from memsim.machine import file as machine_file
-
-    return machine_file.load_machine(name_or_path)
-
-
-def machine_names() -> list[str]:
-    """Names of the machines that come with this package, sorted."""
-    from memsim.machine import file as machine_file
-
-    return machine_file.machine_names()

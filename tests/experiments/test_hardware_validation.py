@@ -33,7 +33,7 @@ from experiments.hardware.volumes import Snapshot, volumes
 from experiments.hardware_validation import main
 from experiments.kernels.stencil import star25
 from experiments.reproduction import Case
-from memsim.machine.model import load_machine
+from memsim.machine.file import load_machine
 from memsim.montecarlo.occupancy import resident_groups
 from memsim.trace.model import Launch
 

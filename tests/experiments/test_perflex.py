@@ -17,7 +17,7 @@ from experiments.perflex import hiding, overlap, puzzle, studies, tables
 from experiments.perflex.applications import APPLICATIONS, LINEAR, OVERLAP
 from experiments.perflex.evaluation import MODELS, Evaluation
 from experiments.reproduction import reproduce
-from memsim.machine.model import load_machine
+from memsim.machine.file import load_machine
 
 pytestmark = pytest.mark.filterwarnings("ignore::loopy.diagnostic.LoopyWarning")
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import memsim
+from memsim import compile as compile_
 
 _SHOW = "import {0}; from memsim.compile import fingerprint; print(fingerprint('{0}'))"
 
@@ -44,7 +45,9 @@ def test_a_renamed_module_changes_the_fingerprint(package: Path) -> None:
     folder = package / "memsim"
     (folder / "hierarchy" / "rng.py").rename(folder / "hierarchy" / "random_numbers.py")
     for path in folder.rglob("*.py"):
-        path.write_text(path.read_text().replace("memsim.hierarchy.rng", "memsim.hierarchy.random_numbers"))
+        path.write_text(
+            path.read_text().replace("memsim.hierarchy.rng", "memsim.hierarchy.random_numbers")
+        )
     assert _fingerprint(package) != before
 
 
@@ -64,3 +67,11 @@ def test_other_sources_do_not(package: Path) -> None:
     before = _fingerprint(package)
     (package / "memsim" / "commands" / "output.py").write_text("raise AssertionError")
     assert _fingerprint(package) == before
+
+
+def test_what_comes_through_a_face_counts() -> None:
+    """`from memsim.trace import coalesce` inlines from a file that the statement does not name."""
+    import tracegen.recording.subgroup
+
+    reached = set(compile_._closure(tracegen.recording.subgroup.__name__))
+    assert "memsim.trace.coalescing" in reached

@@ -12,24 +12,24 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from memsim.commands.options import (
+from memsim.commands import (
     ReplayOptions,
     carry_option,
     check_launch_outputs,
+    check_outputs,
     machine_option,
     output_path,
     replay_options,
     run_launches,
     run_replay,
     setting_option,
+    working,
 )
-from memsim.commands.output import check_outputs, working
 from memsim.errors import MemsimError
 
 if TYPE_CHECKING:
-    from memsim.machine.model import Machine
-    from memsim.trace.launches import Launches
-    from memsim.trace.model import Trace
+    from memsim.machine import Machine
+    from memsim.trace import Launches, Trace
     from tracegen.tracer import Tracer
 
 EXIT_UNHEALTHY = 1
@@ -212,7 +212,7 @@ def doctor(as_json: bool) -> int:
 
 
 def _load_machine(name: str) -> Machine:
-    from memsim.machine.file import load_machine
+    from memsim.machine import load_machine
 
     return load_machine(name)
 
@@ -249,7 +249,7 @@ def _trace_launches(
     tracer: Tracer,
 ) -> Launches:
     import tracegen
-    from memsim.trace.launches import Launches
+    from memsim.trace import Launches
 
     with working("tracing"):
         traces = tracegen.trace_launches(
@@ -259,7 +259,7 @@ def _trace_launches(
 
 
 def _write_launches(launches: Launches, path: Path) -> None:
-    from memsim.trace.file import write_launches
+    from memsim.trace import write_launches
 
     write_launches(launches, path)
     n_granule = sum(trace.n_granule for trace in launches.launches)
@@ -267,7 +267,7 @@ def _write_launches(launches: Launches, path: Path) -> None:
 
 
 def _write_trace(trace: Trace, path: Path) -> None:
-    from memsim.trace.file import write_trace
+    from memsim.trace import write_trace
 
     write_trace(trace, path)
     click.echo(

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyopencl as cl
 
-from memsim.trace.columns import Columns, room
+from memsim.trace import Columns, room
 
 
 class Buffers:

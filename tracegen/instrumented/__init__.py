@@ -1,1 +1,5 @@
 """The instrumented tracer: Loopy kernels whose global accesses are probed."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

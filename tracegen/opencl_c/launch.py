@@ -9,7 +9,7 @@ import numpy as np
 import pyopencl as cl
 
 from memsim.errors import KernelError
-from memsim.trace.model import ArrayExtent
+from memsim.trace import ArrayExtent
 from tracegen.instrumented.launch import BoundLaunch, TokenEncoding
 from tracegen.opencl_c.arguments import Argument
 from tracegen.opencl_c.builds import Builds

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memsim.trace.model import AccessSite, SourceLocation
+from memsim.trace import AccessSite, SourceLocation
 from tracegen.opencl_c.instrument import Probed
 from tracegen.opencl_c.preprocess import Text
 from tracegen.recording.sites import SiteMap, unique

@@ -13,8 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from memsim.compile import hot, inner
-from memsim.trace.coalescing import coalesce
-from memsim.trace.columns import Columns
+from memsim.trace import Columns, coalesce
 
 N_PATTERN = 1 << 12
 PATTERN_ROOM = 1 << 17

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from memsim.trace.columns import GRANULE, Columns, GrowingColumns
+from memsim.trace import GRANULE, Columns, GrowingColumns
 from tracegen.instrumented.launch import BoundLaunch
 from tracegen.polyhedral import code as c
 from tracegen.polyhedral import knowledge, patterns

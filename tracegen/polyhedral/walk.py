@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from memsim.compile import hot, inner
-from memsim.trace.columns import Columns
+from memsim.trace import Columns
 from tracegen.polyhedral import code as c
 from tracegen.polyhedral.arithmetic import count_bits, operate, value_of_lane, value_shared
 from tracegen.polyhedral.code import Code

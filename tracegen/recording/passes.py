@@ -16,10 +16,9 @@ import numpy.typing as npt
 import pyopencl as cl
 
 from memsim.errors import KernelError
-from memsim.machine.model import Machine
-from memsim.montecarlo.occupancy import resident_groups
-from memsim.trace.columns import Columns, GrowingColumns
-from memsim.trace.model import Launch, Trace
+from memsim.machine import Machine
+from memsim.montecarlo import resident_groups
+from memsim.trace import Columns, GrowingColumns, Launch, Trace
 from tracegen.devices.buffers import Buffers, buffers
 from tracegen.instrumented.host import Prepared
 from tracegen.instrumented.launch import BoundLaunch, TokenEncoding, element_bytes

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from memsim.trace.model import AccessSite, ArrayExtent, SourceLocation
+from memsim.trace import AccessSite, ArrayExtent, SourceLocation
 from tracegen.instrumented.mark_table import Mark, MarkTable
 from tracegen.instrumented.program import Probe, Program
 from tracegen.instrumented.subscripts import readable

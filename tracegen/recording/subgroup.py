@@ -13,9 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from memsim.compile import compiled
-from memsim.trace.coalescing import coalesce
-from memsim.trace.columns import Columns
-from memsim.trace.model import BARRIER_SITE
+from memsim.trace import BARRIER_SITE, Columns, coalesce
 
 LOAD, STORE, ATOMIC, EDGE, BARRIER = range(5)
 KINDS = {"load": LOAD, "store": STORE, "atomic": ATOMIC, "edge": EDGE, "barrier": BARRIER}

@@ -1,1 +1,5 @@
 """Kernels with their arguments: how they are described, found and loaded."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

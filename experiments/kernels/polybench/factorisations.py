@@ -11,7 +11,7 @@ import numpy as np
 from experiments.kernels.parameters import data, real_type, require_indexable, require_positive
 from experiments.kernels.polybench.building import Real, along, make, near, tiles, wide
 from memsim.errors import KernelError
-from tracegen.workloads.workload import Workload
+from tracegen.workloads import Workload
 
 
 def lu(n: int = 256, dtype: Real = "float32") -> Workload:

@@ -10,7 +10,7 @@ import numpy as np
 
 from experiments.kernels.parameters import data, real_type, require_indexable, require_positive
 from experiments.kernels.polybench.building import ALPHA, BETA, Real, make, near, tiles, wide
-from tracegen.workloads.workload import Workload
+from tracegen.workloads import Workload
 
 
 def two_mm(

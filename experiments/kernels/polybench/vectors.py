@@ -10,7 +10,7 @@ import numpy as np
 
 from experiments.kernels.parameters import data, real_type, require_indexable, require_positive
 from experiments.kernels.polybench.building import ALPHA, BETA, Real, along, make, near, wide
-from tracegen.workloads.workload import Workload
+from tracegen.workloads import Workload
 
 
 def atax(nx: int = 2048, ny: int = 2048, dtype: Real = "float32") -> Workload:

@@ -12,7 +12,7 @@ from experiments.kernels.parameters import data, real_type, require_indexable, r
 from experiments.kernels.polybench.building import Real, along, make, near, tiles, wide
 from experiments.kernels.polybench.factorisations import dominant, factors_of
 from memsim.errors import KernelError
-from tracegen.workloads.workload import Workload
+from tracegen.workloads import Workload
 
 TILE = 16
 """Rows of lud's tiles."""

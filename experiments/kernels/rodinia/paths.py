@@ -12,7 +12,7 @@ import numpy.typing as npt
 from experiments.kernels.parameters import require_group, require_indexable, require_positive
 from experiments.kernels.polybench.building import make
 from memsim.errors import KernelError
-from tracegen.workloads.workload import Workload
+from tracegen.workloads import Workload
 
 TILE = 16
 """Rows and columns of nw's tiles."""

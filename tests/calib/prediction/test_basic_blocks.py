@@ -18,7 +18,8 @@ from calib.prediction.basic_blocks_trace import blocks_from_trace, fold
 from calib.prediction.prediction import Settings, program_of, turns_from_trace
 from experiments.kernels import matmul, spmv, stencil, transpose
 from experiments.kernels.matmul_volkov import volkov
-from memsim.machine.model import Machine, load_machine
+from memsim.machine.file import load_machine
+from memsim.machine.model import Machine
 from tracegen.instrumented.host import prepare
 from tracegen.workloads.workload import Workload
 

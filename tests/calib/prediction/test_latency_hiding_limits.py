@@ -7,7 +7,7 @@ import pytest
 from calib.prediction.latency_hiding_limits import TABLE_1, with_limits
 from calib.prediction.time_model import residents
 from memsim.errors import MachineError
-from memsim.machine.model import load_machine
+from memsim.machine.file import load_machine
 from memsim.montecarlo.occupancy import resident_groups
 from memsim.trace.model import Launch
 

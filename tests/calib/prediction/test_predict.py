@@ -16,7 +16,8 @@ from calib.prediction.prediction import Settings, predict, predict_changed
 from calib.prediction.what_if import parse
 from experiments.kernels import matmul, stencil, stream
 from memsim.errors import ReplayError
-from memsim.machine.model import Translation, load_machine
+from memsim.machine.file import load_machine
+from memsim.machine.model import Translation
 
 RunMemsim = Callable[..., Any]
 KERNELS = Path(matmul.__file__).parent

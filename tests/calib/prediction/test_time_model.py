@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from calib.prediction.costs import DRAM, AccessCosts, core_bandwidth
 from calib.prediction.basic_blocks import Block, Program, Repeat
+from calib.prediction.costs import DRAM, AccessCosts, core_bandwidth
 from calib.prediction.latency_hiding import LatencyHidingError
 from calib.prediction.throughputs import (
     ThroughputError,
@@ -30,7 +30,8 @@ from calib.prediction.time_model import (
     time_of,
     timeline,
 )
-from memsim.machine.model import Machine, load_machine
+from memsim.machine.file import load_machine
+from memsim.machine.model import Machine
 from memsim.montecarlo.occupancy import resident_groups
 from memsim.trace.model import Launch
 

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from calib.prediction.costs import DRAM, AccessCosts, access_costs, way_names
 from calib.prediction.basic_blocks import Block, Program, Repeat
+from calib.prediction.costs import DRAM, AccessCosts, access_costs, way_names
 from calib.prediction.time_model import TRANSLATION, floors_cycles, residents, simulated_inputs
 from memsim.errors import SnapshotWarning
-from memsim.machine.model import Machine, load_machine
+from memsim.machine.file import load_machine
+from memsim.machine.model import Machine
 from memsim.montecarlo.occupancy import resident_groups
 from memsim.montecarlo.one_launch import replay
 from memsim.trace.model import Trace

@@ -6,7 +6,7 @@ import pytest
 
 from calib.prediction.basic_blocks import Block, Program, Repeat
 from calib.prediction.what_if import WhatIfError, parse, without_barriers
-from memsim.machine.model import load_machine
+from memsim.machine.file import load_machine
 
 V100 = load_machine("v100")
 KIB = 1024

@@ -15,7 +15,7 @@ from calib.probes.device import Local, OpenCLDevice
 from calib.probes.dram_groups import dram_groups
 from calib.probes.traffic import batches_ns
 from memsim.errors import OpenCLError
-from memsim.machine.model import load_machine
+from memsim.machine.file import load_machine
 from memsim.trace.file import read_trace
 from tests.calib.probes.test_probe_survey import MB, Refusing, small
 from tests.support.simulated_device import SimulatedDevice

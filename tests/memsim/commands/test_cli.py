@@ -286,7 +286,7 @@ def test_a_warning_is_one_line(run_memsim: RunMemsim, add_command: Callable[...,
 
 def test_a_reader_that_leaves_early_is_no_error() -> None:
     program = (
-        "import sys, click; from memsim import cli;"
+        "import sys, click; from memsim.commands import cli;"
         "cli._entry_points = lambda: {};"
         "cli.memsim.callback = lambda: [click.echo('x' * 1000) for _ in range(1000)];"
         "sys.exit(cli.main([]))"
@@ -306,7 +306,7 @@ def test_a_reader_that_leaves_early_is_no_error() -> None:
 
 def test_ctrl_c_ends_with_one_line_and_130() -> None:
     program = (
-        "import sys, time, click; from memsim import cli;"
+        "import sys, time, click; from memsim.commands import cli;"
         "cli.memsim.callback = lambda: (click.echo('ready'), time.sleep(60));"
         "sys.exit(cli.main([]))"
     )

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from memsim.hierarchy.cache import ACCESSES, HITS, PENDING, READ_GRANULES
-from memsim.machine.model import load_machine
+from memsim.machine.file import load_machine
 from memsim.montecarlo.plan import make_plan
 from memsim.montecarlo.trial import run_trial
 from memsim.trace.model import Trace

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from memsim.hierarchy.cache import ACCESSES, HITS, PENDING, READ_GRANULES, WRITE_GRANULES
 from memsim.hierarchy.rng import Stream, trial_sequence
-from memsim.machine.model import Machine, load_machine
+from memsim.machine.file import load_machine
+from memsim.machine.model import Machine
 from memsim.montecarlo.plan import make_plan
 from memsim.montecarlo.schedule import deal
 from memsim.montecarlo.trial import (

@@ -7,7 +7,8 @@ import dataclasses
 import pytest
 
 from memsim.errors import MachineError, ReplayError
-from memsim.machine.model import Machine, load_machine
+from memsim.machine.file import load_machine
+from memsim.machine.model import Machine
 from memsim.montecarlo.occupancy import (
     Occupancy,
     l1_size_bytes,

@@ -12,7 +12,8 @@ import pytest
 from memsim.errors import ReplayError
 from memsim.hierarchy.cache import ACCESSES, HITS, N_COUNTS, PENDING
 from memsim.hierarchy.dram import DramSample
-from memsim.machine.model import Machine, load_machine
+from memsim.machine.file import load_machine
+from memsim.machine.model import Machine
 from memsim.montecarlo.one_launch import replay
 from memsim.montecarlo.plan import Plan, load_plan, make_plan, save_plan
 from memsim.montecarlo.trial import TrialResult, run_trial

@@ -14,7 +14,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from memsim.hierarchy.cache import READ_GRANULES, WRITE_GRANULES
-from memsim.machine.model import Machine, load_machine
+from memsim.machine.file import load_machine
+from memsim.machine.model import Machine
 from memsim.montecarlo.plan import make_plan
 from memsim.montecarlo.trial import Workspace, run_trial, unpack_many
 from memsim.reference.cache import Request

@@ -17,7 +17,8 @@ import memsim
 from memsim.commands.replay import compare as compare_command
 from memsim.errors import MemsimError, ResultError
 from memsim.formats.profilers.read import CounterFile, Launch, Line, read_counters
-from memsim.machine.model import Machine, load_machine
+from memsim.machine.file import load_machine
+from memsim.machine.model import Machine
 from memsim.montecarlo.result import Replay
 from memsim.report.compare import compare
 from memsim.report.counters.compare import against, base_name

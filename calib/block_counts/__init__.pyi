@@ -1,0 +1,16 @@
+from .closed_form import BlockForm as BlockForm
+from .closed_form import block_forms as block_forms
+from .costs import BlockWork as BlockWork
+from .costs import block_work as block_work
+from .costs import busy_cycles as busy_cycles
+from .costs import requests as requests
+from .learned import Kind as Kind
+from .learned import Purpose as Purpose
+from .learned import learn as learn
+from .network import fit_network as fit_network
+from .sampling import FloatArray as FloatArray
+from .sampling import Samples as Samples
+from .sampling import Split as Split
+from .sampling import normalised_error as normalised_error
+from .sampling import samples as samples
+from .sampling import split as split

@@ -1,0 +1,17 @@
+from .basic_blocks import Program as Program
+from .basic_blocks_kernel import blocks_from_kernel as blocks_from_kernel
+from .basic_blocks_kernel import site_name as site_name
+from .basic_blocks_trace import blocks_from_trace as blocks_from_trace
+from .costs import AccessCosts as AccessCosts
+from .costs import access_costs as access_costs
+from .prediction import Prediction as Prediction
+from .prediction import Settings as Settings
+from .prediction import predict as predict
+from .time_model import Inputs as Inputs
+from .time_model import Residents as Residents
+from .time_model import Solver as Solver
+from .time_model import Timing as Timing
+from .time_model import paper_inputs as paper_inputs
+from .time_model import residents as residents
+from .time_model import simulated_inputs as simulated_inputs
+from .time_model import time_of as time_of

@@ -1,0 +1,9 @@
+from .trials import TRIALS as TRIALS
+from .trials import WARMUP as WARMUP
+from .trials import Timing as Timing
+from .trials import device_title as device_title
+from .trials import driver as driver
+from .trials import feature_name as feature_name
+from .trials import find_context as find_context
+from .trials import is_gpu as is_gpu
+from .trials import time_kernel as time_kernel

@@ -1,0 +1,12 @@
+from .cache import ACCESSES as ACCESSES
+from .cache import FAR as FAR
+from .cache import HITS as HITS
+from .cache import LOAD as LOAD
+from .cache import PENDING as PENDING
+from .cache import READ_GRANULES as READ_GRANULES
+from .cache import WRITE_GRANULES as WRITE_GRANULES
+from .dram import dominant as dominant
+from .dram import sample_latencies as sample_latencies
+from .dram import sample_positions as sample_positions
+from .rng import Stream as Stream
+from .rng import trial_sequence as trial_sequence

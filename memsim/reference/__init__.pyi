@@ -1,0 +1,2 @@
+from .sets import Line as Line
+from .sets import empty_set as empty_set

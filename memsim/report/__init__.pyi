@@ -1,0 +1,9 @@
+from .counters.compare import against as against
+from .counters.compare import base_name as base_name
+from .counters.definitions import known as known
+from .files import write_text as write_text
+from .numbers import ORDER_SENSITIVE_SIGMA as ORDER_SENSITIVE_SIGMA
+from .plots import DRAM_COLOUR as DRAM_COLOUR
+from .plots import LINE_COLOUR as LINE_COLOUR
+from .plots import PART_COLOURS as PART_COLOURS
+from .summary import summarise as summarise

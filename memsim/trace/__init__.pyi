@@ -1,0 +1,16 @@
+from .coalescing import coalesce as coalesce
+from .columns import GRANULE as GRANULE
+from .columns import Columns as Columns
+from .columns import GrowingColumns as GrowingColumns
+from .columns import room as room
+from .file import write_launches as write_launches
+from .file import write_trace as write_trace
+from .launches import Launches as Launches
+from .model import BARRIER_SITE as BARRIER_SITE
+from .model import GRANULE_BYTES as GRANULE_BYTES
+from .model import AccessSite as AccessSite
+from .model import ArrayExtent as ArrayExtent
+from .model import Direction as Direction
+from .model import Launch as Launch
+from .model import SourceLocation as SourceLocation
+from .model import Trace as Trace

@@ -1,0 +1,3 @@
+from .choice import choose as choose
+from .choice import chosen as chosen
+from .choice import survey as survey

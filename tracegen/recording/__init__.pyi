@@ -1,0 +1,1 @@
+from .snapshot import WAVES as WAVES
