@@ -1,0 +1,289 @@
+"""Options declared once: the command line, Python keywords, documentation and provenance derive from it.
+
+A family of options is a frozen dataclass derived from `Options`. Each field carries its default, its
+bounds and its help:
+
+    @dataclass(frozen=True, kw_only=True)
+    class ReplayOptions(Options):
+        seed: int = option(0, "Trial i depends on (seed, i) alone.", least=0)
+        sampler: Literal["wrr", "gto"] = option("wrr", "How a core picks its next sub-group.")
+
+`command_options(ReplayOptions)` decorates a command, `replace` checks keywords, `to_json` is what
+provenance records, and `markdown_table` is what the documentation shows.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import functools
+import math
+import types
+import typing
+from collections.abc import Callable
+from dataclasses import MISSING, dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+
+from memsim.errors import MemsimError
+
+if TYPE_CHECKING:
+    import click
+
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Declared:
+    """What an option's field carries besides its type and default.
+
+    help : one or two sentences, for the command and the documentation
+    least, most : inclusive bounds of a number
+    above, below : exclusive bounds of a number
+    unit : of a number, for the documentation
+    metavar : the placeholder that the command's help shows
+    flags : the command's names of the option; empty where it is a keyword of Python only
+    default_text : what the documentation shows for a default that has no short text of its own
+    parse : (context, parameter, text) -> value, a callback of click in place of the type's own reading
+    recorded : whether provenance records it; what cannot change a number need not be
+    """
+
+    help: str
+    least: float | None
+    most: float | None
+    above: float | None
+    below: float | None
+    unit: str
+    metavar: str | None
+    flags: tuple[str, ...] | None
+    default_text: str
+    parse: Callable[..., Any] | None
+    recorded: bool
+
+
+def option(
+    default: Any = MISSING,
+    help: str = "",
+    *,
+    factory: Callable[[], Any] | None = None,
+    least: float | None = None,
+    most: float | None = None,
+    above: float | None = None,
+    below: float | None = None,
+    unit: str = "",
+    metavar: str | None = None,
+    flags: tuple[str, ...] | None = None,
+    default_text: str = "",
+    parse: Callable[..., Any] | None = None,
+    recorded: bool = True,
+) -> Any:
+    """A field of an `Options` class; see `Declared`.
+
+    factory : makes the default, in place of `default`
+    flags : by default `--` and the field's name; () for a keyword that only Python has
+    """
+    declared = Declared(
+        help=help,
+        least=least,
+        most=most,
+        above=above,
+        below=below,
+        unit=unit,
+        metavar=metavar,
+        flags=flags,
+        default_text=default_text,
+        parse=parse,
+        recorded=recorded,
+    )
+    metadata = {"option": declared}
+    if factory is not None:
+        return dataclasses.field(default_factory=factory, metadata=metadata)
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Base of a family of options. Values are checked when an object is made."""
+
+    error: ClassVar[type[MemsimError]] = MemsimError
+    """What is raised where a value breaks its rule."""
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            broken = broken_rule(type(self), field.name, getattr(self, field.name))
+            if broken:
+                raise self.error(f"{field.name} {broken}")
+
+    def replace(self, **changes: Any) -> Self:
+        """A copy with some options changed. Raises the family's error for an unknown name."""
+        known = {field.name for field in dataclasses.fields(self)}
+        for name in changes:
+            if name not in known:
+                near = difflib.get_close_matches(name, known, 1)
+                hint = f"; did you mean '{near[0]}'?" if near else f": {', '.join(sorted(known))}"
+                raise self.error(f"there is no option '{name}'{hint}")
+        return dataclasses.replace(self, **changes)
+
+    def to_json(self) -> dict[str, Any]:
+        """The options that decide a result, as provenance records them."""
+        return {
+            field.name: getattr(self, field.name)
+            for field in dataclasses.fields(self)
+            if declared(field).recorded
+        }
+
+
+def declared(field: dataclasses.Field[Any]) -> Declared:
+    """What a field of an `Options` class carries."""
+    return typing.cast(Declared, field.metadata["option"])
+
+
+def broken_rule(family: type[Options], name: str, value: Any) -> str:
+    """The rule that a value breaks, as `must be at least 1, got 0`; empty where it breaks none."""
+    kind, optional, _ = _kind(family, name)
+    if value is None:
+        return "" if optional else "must be given"
+    if typing.get_origin(kind) is Literal:
+        choices = typing.get_args(kind)
+        if value in choices:
+            return ""
+        return f"must be one of {', '.join(map(str, choices))}, got {value!r}"
+    if kind in (int, float):
+        return _broken_number(kind, _declared(family, name), value)
+    return ""
+
+
+def _broken_number(kind: type, rule: Declared, value: Any) -> str:
+    number = "an integer" if kind is int else "a finite number"
+    try:
+        is_number = float(value) == value if kind is float else int(value) == value
+    except (TypeError, ValueError, OverflowError):
+        is_number = False
+    if isinstance(value, bool) or not is_number or not math.isfinite(value):
+        return f"must be {number}, got {value!r}"
+    unit = f" {rule.unit}" if rule.unit else ""
+    low = (
+        f"at least {rule.least}{unit}"
+        if rule.least is not None
+        else f"above {rule.above}{unit}"
+        if rule.above is not None
+        else ""
+    )
+    high = (
+        f"at most {rule.most}{unit}"
+        if rule.most is not None
+        else f"below {rule.below}{unit}"
+        if rule.below is not None
+        else ""
+    )
+    kept = (
+        (rule.least is None or value >= rule.least)
+        and (rule.above is None or value > rule.above)
+        and (rule.most is None or value <= rule.most)
+        and (rule.below is None or value < rule.below)
+    )
+    return "" if kept else f"must be {' and '.join(filter(None, (low, high)))}, got {value}"
+
+
+def command_options(family: type[Options], parameter: str = "options") -> Decorator:
+    """Adds a family's options to a click command, which gets them as one object named `parameter`."""
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        names = [f.name for f in dataclasses.fields(family) if declared(f).flags != ()]
+
+        @functools.wraps(command)
+        def with_options(**arguments: Any) -> Any:
+            own = {name: arguments.pop(name) for name in names}
+            return command(**{parameter: family(**own)}, **arguments)
+
+        decorated: Callable[..., Any] = with_options
+        for field in reversed(dataclasses.fields(family)):
+            if declared(field).flags != ():
+                decorated = _click_option(family, field)(decorated)
+        return decorated
+
+    return decorate
+
+
+def _click_option(family: type[Options], field: dataclasses.Field[Any]) -> Decorator:
+    import click
+
+    rule = declared(field)
+    kind, _, many = _kind(family, field.name)
+    settings: dict[str, Any] = {"help": rule.help, "metavar": rule.metavar}
+    if kind is bool:
+        settings["is_flag"] = True
+    elif typing.get_origin(kind) is Literal:
+        settings["type"] = click.Choice(typing.get_args(kind))
+    elif rule.parse is None:
+        settings["type"] = kind
+    default = field.default if field.default is not MISSING else field.default_factory
+    if many:
+        settings["multiple"] = True
+    elif default is not MISSING:
+        settings["default"] = default
+        if default is not None and kind is not bool:
+            settings["show_default"] = rule.default_text or True
+    flags = rule.flags or ("--" + field.name.replace("_", "-"),)
+    return click.option(*flags, field.name, callback=_checked(family, field.name), **settings)
+
+
+def _checked(family: type[Options], name: str) -> Callable[..., Any]:
+    """A callback of click that refuses what the dataclass would refuse, under the option's name."""
+
+    def check(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
+        import click
+
+        parse = _declared(family, name).parse
+        if parse is not None:
+            value = parse(context, parameter, value)
+        broken = broken_rule(family, name, value)
+        if broken:
+            raise click.BadParameter(broken, context, parameter)
+        return value
+
+    return check
+
+
+def markdown_table(family: type[Options]) -> str:
+    """The options as a table in Markdown: keyword, option of the command, default, meaning."""
+    rows = ["| keyword | option | default | meaning |", "|---|---|---|---|"]
+    for field in dataclasses.fields(family):
+        rule = declared(field)
+        flags = ("--" + field.name.replace("_", "-"),) if rule.flags is None else rule.flags
+        shown = ", ".join(f"`{flag}`" for flag in flags) or "Python only"
+        kind, _, _ = _kind(family, field.name)
+        choices = ""
+        if typing.get_origin(kind) is Literal:
+            choices = " One of " + ", ".join(f"`{c}`" for c in typing.get_args(kind)) + "."
+        rows.append(f"| `{field.name}` | {shown} | {_default_text(field)} | {rule.help}{choices} |")
+    return "\n".join(rows)
+
+
+def _default_text(field: dataclasses.Field[Any]) -> str:
+    rule = declared(field)
+    if rule.default_text:
+        return rule.default_text
+    if field.default is MISSING:
+        return "none" if field.default_factory is MISSING else "worked out"
+    if field.default is None or field.default == ():
+        return "none"
+    return f"`{field.default}`" + (f" {rule.unit}" if rule.unit else "")
+
+
+def _declared(family: type[Options], name: str) -> Declared:
+    return declared(family.__dataclass_fields__[name])
+
+
+def _kind(family: type[Options], name: str) -> tuple[Any, bool, bool]:
+    """(type of one value, whether None is allowed, whether there are several values)."""
+    hint = typing.get_type_hints(family)[name]
+    optional = hint is Any
+    if typing.get_origin(hint) in (types.UnionType, typing.Union):
+        arms = [arm for arm in typing.get_args(hint) if arm is not type(None)]
+        optional = len(arms) < len(typing.get_args(hint))
+        hint = arms[0] if len(arms) == 1 else Any
+    if typing.get_origin(hint) is tuple:
+        return typing.get_args(hint)[0], optional, True
+    if typing.get_origin(hint) is not Literal and not isinstance(hint, type):
+        hint = Any
+    return hint, optional, False
