@@ -1,7 +1,7 @@
 """Traces of kernels whose addresses are linear in the work-item's coordinates, without OpenCL.
 
 The measured problems have arrays of gigabytes; only addresses matter, and those of a stencil are
-known. tests/experiments/test_hardware_validation.py holds this against `tracegen.trace`.
+known. tests/experiments/test_hardware.py holds this against `tracegen.trace`.
 """
 
 from __future__ import annotations

@@ -10,7 +10,6 @@ import numpy as np
 
 from experiments.hardware import drawing
 from experiments.hardware.affine import Triple
-from experiments.hardware.captured import captured
 from experiments.hardware.comparison import errors, half_width
 from experiments.hardware.l1_sweep import free_running, miss_ratios
 from experiments.hardware.laplacian import SNAPSHOT as LAPLACIAN_SNAPSHOT
@@ -408,6 +407,5 @@ FIGURES: dict[str, MakeFigure] = {
     "mi250x-laplacian": laplacians,
     "v100-l1": l1_curve,
     "latency": latencies,
-    "captured": captured,
 }
 """Every comparison by the name that --only takes."""

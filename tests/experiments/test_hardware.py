@@ -5,8 +5,10 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import json
+from collections.abc import Callable
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -30,7 +32,6 @@ from experiments.hardware.studies import (
     stencil_volumes,
 )
 from experiments.hardware.volumes import Snapshot, volumes
-from experiments.hardware_validation import main
 from experiments.kernels.stencil import star25
 from experiments.reproduction import Case
 from memsim.machine.file import load_machine
@@ -151,8 +152,13 @@ def test_v100_chase_crosses_between_5_and_6_ways() -> None:
     assert chase_latency(machine, 128 * 1.26) == pytest.approx(212.1, rel=0.01)
 
 
-def test_the_command_writes_page_pictures_and_summary(tmp_path: Path) -> None:
-    main(["--out", str(tmp_path), "--only", "latency", "--quick"])
+def test_the_command_writes_page_pictures_and_summary(
+    run_memsim: Callable[..., Any], tmp_path: Path
+) -> None:
+    ended = run_memsim(
+        "reproduce", "hardware", "--out", str(tmp_path), "--only", "latency", "--quick"
+    )
+    assert ended.code == 0
     records = json.loads((tmp_path / "summary.json").read_text())
     assert {"figure", "case", "quantity", "unit", "paper", "ours", "ci95", "note"} == set(
         records[0]
