@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from calib.counting.iteration_domains import grid, reach
 from calib.counting.kernel_walk import Walk
@@ -182,12 +181,3 @@ def _control(block: Block, counter: BlockCounter) -> Counter[str]:
 def _comparisons(tree: Node) -> int:
     own = tree.kind == "binary" and tree.text in _COMPARISONS
     return int(own) + sum(_comparisons(child) for child in tree.children)
-
-
-def total_operations(work: Sequence[BlockWork], by_subgroups: Sequence[Any]) -> Counter[str]:
-    """Operation -> instructions of sub-groups."""
-    total: Counter[str] = Counter()
-    for each, count in zip(work, by_subgroups, strict=True):
-        for operation, times in each.operations.items():
-            total[operation] += int(count) * times
-    return total

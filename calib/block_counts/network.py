@@ -122,17 +122,6 @@ def initial_weights(rng: np.random.Generator, n_input: int, hidden: int) -> Floa
     )
 
 
-def loss_and_gradient(
-    inputs: FloatArray, target: FloatArray, weights: FloatArray, hidden: int
-) -> tuple[float, FloatArray]:
-    """The mean loss over samples and its derivative by the weights: what training descends."""
-    gradient = np.zeros_like(weights)
-    loss = _gradient(
-        inputs, target, weights, hidden, np.arange(len(inputs), dtype=np.int32), gradient
-    )
-    return float(loss), gradient
-
-
 def _parts(weights: FloatArray, n_input: int, hidden: int) -> tuple[Any, Any, Any, Any]:
     first = hidden * n_input
     return (

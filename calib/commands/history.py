@@ -45,7 +45,7 @@ def history() -> None:
 
 
 def _open(place: Path | None) -> Store:
-    from calib.history.place import default_path
+    from calib.history.database import default_path
     from calib.history.store import Store
 
     path = place or default_path()
@@ -216,7 +216,7 @@ def ask(
 
     import tracegen
     from calib.fitting.saved_model import load_model
-    from calib.history.place import default_path
+    from calib.history.database import default_path
     from calib.history.store import Store
     from calib.history.workloads import ask_workload
     from calib.timing.trials import find_context
@@ -349,8 +349,8 @@ def import_command(
     Example:
       memsim history import ~/.starpu/sampling/codelets/45/gemm.myhost --store runs.db
     """
+    from calib.history.database import default_path
     from calib.history.exchange import from_starpu, symbol_and_host
-    from calib.history.place import default_path
     from calib.history.starpu_file import read
     from calib.history.store import Store
 

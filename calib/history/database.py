@@ -51,6 +51,17 @@ CREATE INDEX sample_entry ON sample (entry);
 
 T = TypeVar("T")
 
+VARIABLE = "MEMSIM_HISTORY"
+
+
+def default_path() -> Path:
+    """What MEMSIM_HISTORY names, else `memsim/history.db` in the user's data folder (XDG)."""
+    named = os.environ.get(VARIABLE, "").strip()
+    if named:
+        return Path(named)
+    data = os.environ.get("XDG_DATA_HOME", "").strip()
+    return (Path(data) if data else Path.home() / ".local" / "share") / "memsim" / "history.db"
+
 
 def open_database(path: Path, *, damaged_aside: bool = False) -> sqlite3.Connection:
     """A connection to the history in this file, which is made where there is none.

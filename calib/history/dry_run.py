@@ -9,8 +9,7 @@ from typing import Any
 
 from calib.history import hooks as launches
 from calib.history.errors import HistoryError
-from calib.history.key import Key
-from calib.history.names import device_title, kernel_fingerprint
+from calib.history.key import Key, device_title, kernel_fingerprint
 from memsim.errors import KernelError
 
 

@@ -8,7 +8,7 @@ calibrate themselves.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,7 +24,7 @@ from calib.history.regression import (
     linear,
     power_law_with_offset,
 )
-from calib.history.statistics import check_time, two_hills
+from calib.history.statistics import two_hills
 
 HISTORY = "history"
 VARIATION_LIMIT = 0.25
@@ -33,9 +33,6 @@ VARIATION_LIMIT = 0.25
 LEFT_OUT = 12
 """Keys that are left out in turn: a nonlinear fit takes milliseconds."""
 
-Cost = Callable[[Mapping[str, float]], float]
-"""The user's own time in seconds, from terms."""
-
 Fit = Callable[[Iterable[Record]], Fitted | None]
 
 REGRESSIONS: dict[str, Fit] = {
@@ -43,35 +40,6 @@ REGRESSIONS: dict[str, Fit] = {
     "power law with offset": power_law_with_offset,
     "linear regression": linear,
 }
-
-
-@dataclass(frozen=True, kw_only=True)
-class PerDevice:
-    """A function of the user's for each device (StarPU's STARPU_PER_ARCH)."""
-
-    costs: Mapping[str, Cost]
-    kind: str = "per device"
-
-    def time_s(self, device: str, terms: Mapping[str, float]) -> float:
-        """Raises HistoryError where the device has no function, or it gives no time."""
-        if device not in self.costs:
-            raise HistoryError(f"no cost function for device {device}")
-        return check_time(self.costs[device](terms))
-
-
-@dataclass(frozen=True, kw_only=True)
-class Common:
-    """One function of the user's, and how many times faster each device is (STARPU_COMMON)."""
-
-    cost: Cost
-    speed_ups: Mapping[str, float]
-    kind: str = "common"
-
-    def time_s(self, device: str, terms: Mapping[str, float]) -> float:
-        """Raises HistoryError where the device has no speed-up, or the function gives no time."""
-        if device not in self.speed_ups:
-            raise HistoryError(f"no relative speed-up for device {device}")
-        return check_time(self.cost(terms) / self.speed_ups[device])
 
 
 @dataclass(frozen=True, kw_only=True)

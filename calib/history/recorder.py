@@ -22,8 +22,7 @@ from typing import Any
 
 from calib.history import hooks as launches
 from calib.history.errors import HistoryError, HistoryWarning
-from calib.history.key import Key, layout_hash, total_bytes
-from calib.history.names import device_title, kernel_fingerprint
+from calib.history.key import Key, device_title, kernel_fingerprint, layout_hash, total_bytes
 from calib.history.records import Sample
 from calib.history.store import Store
 

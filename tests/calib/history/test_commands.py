@@ -7,8 +7,8 @@ import time
 import numpy as np
 import pytest
 
+from calib.history.database import default_path
 from calib.history.key import Key
-from calib.history.place import default_path
 from calib.history.records import Sample
 from calib.history.starpu_file import read
 from calib.history.store import Store

@@ -10,7 +10,7 @@ from scipy import stats
 from calib.history.answers import Prior, answer, blend, fresh_time
 from calib.history.errors import HistoryError
 from calib.history.key import Key
-from calib.history.model_kinds import Common, PerDevice, relative_speed_ups, verdicts
+from calib.history.model_kinds import relative_speed_ups, verdicts
 from calib.history.power_laws import LogSums, power_law, solve_power_law
 from calib.history.records import Sample
 from calib.history.regression import Question, linear, power_law_with_offset
@@ -301,19 +301,6 @@ def test_fresh_time(store):
     for number in range(30):
         store.add(key(3), 1e-3 if number % 2 else 3e-3)
     assert fresh_time(store, key(3), 1000) is None, "does not repeat"
-
-
-def test_the_users_own_functions():
-    model = PerDevice(costs={"cpu": lambda t: t["n"] * 1e-9, "broken": lambda t: -1.0})
-    assert model.time_s("cpu", {"n": 1000.0}) == pytest.approx(1e-6)
-    with pytest.raises(HistoryError, match="no cost function for device gpu"):
-        model.time_s("gpu", {})
-    with pytest.raises(HistoryError, match="time must lie"):
-        model.time_s("broken", {})
-    common = Common(cost=lambda t: t["n"] * 1e-9, speed_ups={"cpu": 1.0, "gpu": 8.0})
-    assert common.time_s("gpu", {"n": 1000.0}) == pytest.approx(1e-6 / 8)
-    with pytest.raises(HistoryError, match="no relative speed-up for device tpu"):
-        common.time_s("tpu", {})
 
 
 def test_speed_ups_are_geometric_means_over_layouts_both_ran(store):
