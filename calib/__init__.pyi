@@ -6,10 +6,10 @@ from .counting.language import parse_feature as parse_feature
 from .counting.language import register_feature as register_feature
 from .counting.measured_control_flow import measure_control_flow as measure_control_flow
 from .counting.work_removal import remove_work as remove_work
+from .features.context import EvaluationContext as EvaluationContext
 from .features.gather import gather_feature_values as gather_feature_values
-from .features.scaling import scale_features_by_output as scale_features_by_output
 from .features.table import FeatureTable as FeatureTable
-from .features.values import EvaluationContext as EvaluationContext
+from .features.table import scale_features_by_output as scale_features_by_output
 from .fitting.fit import Fit as Fit
 from .fitting.fit import fit_model as fit_model
 from .fitting.model import Model as Model

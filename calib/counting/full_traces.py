@@ -14,7 +14,7 @@ from typing import Any
 
 import tracegen
 from calib.counting.inventory import AccessRecord
-from calib.counting.shapes import sizes_of
+from calib.counting.shapes import sizes_of, workload_of
 from memsim.montecarlo import site_totals
 from memsim.trace import AccessSite, Trace
 
@@ -41,8 +41,6 @@ def trace_whole(
     kernel: Any, sizes: Mapping[str, int] | None, subgroup_size: int, context: Any
 ) -> Traced:
     """Traces a kernel at one size; a Workload's own arguments say which."""
-    from calib.features.values import workload_of
-
     workload = workload_of(kernel, sizes or {})
     traces = tracegen.trace_launches(
         workload, subgroup_size=subgroup_size, reduced=False, context=context

@@ -17,16 +17,13 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Literal, NoReturn
+from typing import Any, Literal, NoReturn
 
 from calib.polynomials.quasi_polynomial import QuasiPolynomial
 from memsim.errors import MemsimError
-
-if TYPE_CHECKING:
-    from calib.features.values import EvaluationContext
 
 Comparison = Literal["=", "!=", "<", "<=", ">", ">="]
 _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
@@ -446,16 +443,3 @@ def _common(text: str, known: list[str]) -> int:
             same += 1
         best = max(best, same)
     return best
-
-
-def evaluate(
-    feature: str | Feature,
-    kernel: Any,
-    env: Mapping[str, int],
-    *,
-    context: EvaluationContext | None = None,
-) -> float:
-    """The value of a feature of a kernel at one size; see `feature_values.evaluate`."""
-    from calib.features import values as feature_values
-
-    return feature_values.evaluate(feature, kernel, env, context=context)

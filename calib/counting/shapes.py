@@ -1,7 +1,8 @@
-"""Sizes that a workload's arrays imply."""
+"""A kernel with arguments of one size, and the sizes that a workload's arrays imply."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import loopy as lp
@@ -10,7 +11,31 @@ from loopy.symbolic import get_dependencies
 from pymbolic import evaluate, primitives, substitute
 
 from memsim.errors import KernelError
-from tracegen.workloads import Workload
+from tracegen.workloads import Workload, arguments
+
+
+def workload_of(kernel: Any, env: Mapping[str, int]) -> Workload:
+    """A kernel with arguments for one size.
+
+    A Workload's, and a measurement kernel's, are its own: KernelError where they are of another
+    size. A bare TranslationUnit's are made up.
+    """
+    if isinstance(kernel, lp.TranslationUnit):
+        scalars = {a.name for a in kernel.default_entrypoint.args if isinstance(a, lp.ValueArg)}
+        given = {name: str(value) for name, value in env.items() if name in scalars}
+        return Workload(kernel, arguments(kernel, given))
+    if isinstance(kernel, Workload):
+        workload = kernel
+    else:
+        made = kernel.arguments
+        workload = Workload(kernel.kernel, dict(made() if callable(made) else made))
+    own = {**sizes_of(workload), **getattr(kernel, "env", {})}
+    for name, value in env.items():
+        if own.get(name, value) != value:
+            raise KernelError(
+                f"the kernel's own arguments are for {name} = {own[name]}, not {value}"
+            )
+    return workload
 
 
 def sizes_of(workload: Any) -> dict[str, int]:

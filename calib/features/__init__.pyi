@@ -1,5 +1,6 @@
+from .context import EvaluationContext as EvaluationContext
 from .gather import gather_feature_values as gather_feature_values
-from .scaling import scale_features_by_output as scale_features_by_output
 from .table import FeatureTable as FeatureTable
-from .values import EvaluationContext as EvaluationContext
+from .table import scale_features_by_output as scale_features_by_output
+from .values import evaluate as evaluate
 from .values import evaluate_all as evaluate_all

@@ -9,13 +9,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from calib.counting.counter import kernel_counts
+from calib.counting.language import (
+    FeatureError,
+    SimulatedFeature,
+    UserFeature,
+    WallTimeFeature,
+    near,
+    parse_feature,
+)
+from calib.features.context import EvaluationContext
 from calib.features.table import FeatureTable
+from calib.features.values import evaluate
 from calib.timing import trials as timing
 from calib.timing.launching import built_beside
 from memsim.errors import MemsimError
 
 if TYPE_CHECKING:
-    from calib.features.values import EvaluationContext
     from calib.kernels.collection import MeasurementKernel
 
 Floats = npt.NDArray[np.float64]
@@ -151,15 +161,6 @@ def _value(
     shape: tuple[int, ...],
     context: EvaluationContext | None,
 ) -> Floats:
-    from calib.counting.counter import kernel_counts
-    from calib.counting.language import (
-        SimulatedFeature,
-        UserFeature,
-        WallTimeFeature,
-        parse_feature,
-    )
-    from calib.features.values import EvaluationContext, evaluate
-
     feature = parse_feature(name)
     if _lacks(kernel, feature):
         return np.zeros(shape)
@@ -187,8 +188,6 @@ def _lacks(kernel: Any, feature: Any) -> bool:
 
     A set of measurement kernels counts each kernel's own accesses and, of the others', none.
     """
-    from calib.counting.counter import kernel_counts
-
     tag = getattr(getattr(feature, "accesses", feature), "tag", None)
     if tag is None:
         return False
@@ -197,9 +196,6 @@ def _lacks(kernel: Any, feature: Any) -> bool:
 
 def _refuse_unknown_tags(features: Iterable[str], kernels: Sequence[MeasurementKernel]) -> None:
     """Raises FeatureError where a feature's tag is in none of the kernels."""
-    from calib.counting.counter import kernel_counts
-    from calib.counting.language import FeatureError, near, parse_feature
-
     tags = sorted({t for k in kernels for t in kernel_counts(k.kernel).inventory.tags})
     for name in features:
         if all(_lacks(kernel, parse_feature(name)) for kernel in kernels):

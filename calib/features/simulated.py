@@ -18,7 +18,7 @@ import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -28,14 +28,11 @@ import tracegen
 from calib.counting.counter import kernel_counts
 from calib.counting.full_traces import Key, access_key, site_key
 from calib.counting.language import FeatureError, SimulatedFeature
-from calib.counting.shapes import sizes_of
-from calib.features.values import workload_of
+from calib.counting.shapes import sizes_of, workload_of
+from calib.features.context import EvaluationContext
 from memsim.errors import SnapshotWarning
 from memsim.machine import Machine
 from memsim.trace import Trace
-
-if TYPE_CHECKING:
-    from calib.features.values import EvaluationContext
 
 Floats = npt.NDArray[np.float64]
 KEPT = 64

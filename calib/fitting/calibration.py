@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from calib.features.context import EvaluationContext
 from calib.features.gather import gather_feature_values
-from calib.features.scaling import scale_features_by_output
-from calib.features.values import EvaluationContext
+from calib.features.table import scale_features_by_output
 from calib.fitting.fit import fit_model
 from calib.fitting.model_file import ModelFile
 from calib.fitting.saved_model import SavedModel, now

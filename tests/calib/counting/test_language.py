@@ -18,9 +18,8 @@ from calib.counting.language import (
     OpFeature,
     SimulatedFeature,
     WallTimeFeature,
-    evaluate,
 )
-from calib.features.values import evaluate_all
+from calib.features import evaluate, evaluate_all
 from calib.polynomials.quasi_polynomial import QuasiPolynomial
 from experiments.kernels import matmul, stream
 from memsim.errors import KernelError

@@ -10,7 +10,7 @@ import pytest
 import memsim
 import tracegen
 from calib import EvaluationContext, FeatureError
-from calib.counting.language import evaluate
+from calib.features import evaluate
 from calib.features.simulated import simulation
 from calib.kernels import ALL_GENERATORS, KernelCollection
 from experiments.kernels import matmul, stream

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from calib.features.scaling import scale_features_by_output
-from calib.features.table import FeatureTable
+from calib.features.table import FeatureTable, scale_features_by_output
 from calib.fitting.fit import Fit, FitError, fit_model, geometric_mean
 from calib.fitting.model import Model
 from memsim.errors import MemsimError

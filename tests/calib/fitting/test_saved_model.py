@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from calib.features.scaling import scale_features_by_output
-from calib.features.table import FeatureTable
+from calib.features.table import FeatureTable, scale_features_by_output
 from calib.fitting.breakdown import break_down, draw, uncovered
 from calib.fitting.fit import fit_model
 from calib.fitting.model import Model

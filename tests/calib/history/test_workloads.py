@@ -1,6 +1,7 @@
 """Workloads asked of a history: their keys, fresh wall times, and the other models beside it."""
 
 import dataclasses
+from functools import partial
 
 import numpy as np
 import pytest
@@ -48,8 +49,7 @@ def saved_model(device, time_s=1e-5, scatter=0.05):
     """A model of one parameter, fitted to times that scatter about proportionality to the loads."""
     from calib.counting.shapes import sizes_of
     from calib.features.gather import feature_arrays
-    from calib.features.scaling import scale_features_by_output
-    from calib.features.table import FeatureTable
+    from calib.features.table import FeatureTable, scale_features_by_output
     from calib.fitting.fit import fit_model
     from calib.fitting.model import Model
     from calib.fitting.saved_model import SavedModel
@@ -208,9 +208,9 @@ def test_the_first_model_that_has_an_answer():
 
 
 def test_the_wall_time_feature_comes_from_the_store(context, store, monkeypatch):
-    from calib.features.values import EvaluationContext, evaluate
+    from calib.features import EvaluationContext, evaluate
 
-    on = EvaluationContext(cl_context=context, history=store, timing_trials=12)
+    on = EvaluationContext(cl_context=context, timer=partial(wall_time, store), timing_trials=12)
     measured = evaluate("f_cl_wall_time", twice(), {}, context=on)
     key = launch_of(twice(), context).key
     assert store.get(key).seen == 12 + 3
@@ -220,6 +220,6 @@ def test_the_wall_time_feature_comes_from_the_store(context, store, monkeypatch)
         store.add(key, 3e-5)
     monkeypatch.setattr("calib.timing.trials.time_kernel", None)
     assert evaluate("f_cl_wall_time", twice(), {}, context=on) == pytest.approx(3e-5)
-    stale = dataclasses.replace(on, history_age_s=-1.0)
+    stale = dataclasses.replace(on, timer=partial(wall_time, store, max_age_s=-1.0))
     with pytest.raises(TypeError):  # it would be timed
         evaluate("f_cl_wall_time", twice(), {}, context=stale)
