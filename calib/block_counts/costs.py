@@ -18,7 +18,7 @@ from calib.prediction import throughputs
 from memsim.errors import KernelError
 from memsim.machine import Machine
 from tracegen.blocks import Access, Block, BlockCounter
-from tracegen.polyhedral import Node, Unreadable, parse
+from tracegen.c_source import Node, Unreadable, parse
 
 UNITS = {
     "fp16": "FMA",

@@ -16,7 +16,7 @@ import islpy as isl
 from calib.polynomials.isl_forms import DIM, aligned
 from memsim.errors import KernelError
 from tracegen.blocks import Control
-from tracegen.polyhedral import Node, Unreadable, parse
+from tracegen.c_source import Node, Unreadable, parse
 
 _DECLARED = re.compile(r"(?:[A-Za-z_]\w* )*?(\w+) = (.+)")
 _FLOOR = re.compile(r"loopy_floor_div(?:_pos_b)?_\w+")

@@ -7,7 +7,7 @@ from typing import Literal
 
 from tracegen.blocks.model import Access, Block, Cut
 from tracegen.blocks.text import plain as plain_text
-from tracegen.instrumented.structure import assignment_offset
+from tracegen.c_source.statements import assignment_offset
 
 _LOCAL = re.compile(r"__local [\w ]+?(\w+)(?=\[|;)")
 _SUBSCRIPT = re.compile(r"([A-Za-z_]\w*)\[")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from tracegen.instrumented.structure import Function
+from tracegen.c_source.statements import Function
 
 ControlKind = Literal["then", "else", "loop", "after"]
 BlockKind = Literal["entry", "then", "else", "body", "test", "next"]

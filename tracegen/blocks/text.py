@@ -24,8 +24,8 @@ from tracegen.blocks.model import (
     Cut,
     Insertion,
 )
+from tracegen.c_source.statements import Function, closing, kernel_functions
 from tracegen.instrumented.marks import CALL, COMMENT, strip
-from tracegen.instrumented.structure import Function, closing, kernel_functions
 
 _BLANK = re.compile(r"(?:\s|/\*.*?\*/|//[^\n]*|^[ \t]*#[^\n]*$)*", re.DOTALL | re.MULTILINE)
 _WORD = re.compile(r"[A-Za-z_]\w*")

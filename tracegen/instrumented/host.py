@@ -27,7 +27,7 @@ from loopy.target.pyopencl_execution import (
 from memsim.errors import KernelError, MemsimError
 from tracegen.instrumented.instrument import Instrumented, instrument
 from tracegen.instrumented.launch import BoundLaunch, Proxy, TokenEncoding
-from tracegen.instrumented.probe import marked_code, refuse_unseen
+from tracegen.instrumented.target import marked_code, refuse_unseen
 from tracegen.workloads.workload import Workload
 
 

@@ -12,7 +12,13 @@ from bisect import bisect_right
 from dataclasses import dataclass, replace
 
 from memsim.errors import KernelError
-from tracegen.instrumented.flow import Flow, Need, names_in
+from tracegen.c_source.statements import (
+    Function,
+    Statement,
+    assignment_offset,
+    kernel_functions,
+    statements,
+)
 from tracegen.instrumented.mark_table import MarkTable
 from tracegen.instrumented.marks import (
     CALL,
@@ -26,14 +32,8 @@ from tracegen.instrumented.marks import (
     strip_calls,
 )
 from tracegen.instrumented.probe_source import ARGUMENTS, EPILOGUE, PROBE_SOURCE, PROLOGUE
-from tracegen.instrumented.program import Probe, Program
-from tracegen.instrumented.structure import (
-    Function,
-    Statement,
-    assignment_offset,
-    kernel_functions,
-    statements,
-)
+from tracegen.probes.flow import Flow, Need, names_in
+from tracegen.probes.program import Probe, Program
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _TARGET = re.compile(r"(\w+)\s*(?:\[.*\])?(?:\.\w+)?\s*$", re.DOTALL)

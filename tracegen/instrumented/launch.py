@@ -17,7 +17,7 @@ from loopy.schedule.tools import (
 )
 from pymbolic import evaluate
 
-from tracegen.instrumented.program import Program
+from tracegen.probes.program import Program
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,6 @@ from abc import ABC, abstractmethod
 from itertools import count
 from typing import Any
 
-from tracegen.instrumented.flow import Need, union
-from tracegen.instrumented.program import Probe
 from tracegen.opencl_c import builtins
 from tracegen.opencl_c.cursors import (
     ADDRESS,
@@ -24,6 +22,8 @@ from tracegen.opencl_c.cursors import (
 from tracegen.opencl_c.numbers import FENCED, LOAD
 from tracegen.opencl_c.pointers import Pointers
 from tracegen.opencl_c.recorder import NOTHING, Access, Frame, Recorder, Value
+from tracegen.probes.flow import Need, union
+from tracegen.probes.program import Probe
 
 
 class Calls(ABC):

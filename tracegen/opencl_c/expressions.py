@@ -8,7 +8,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tracegen.instrumented.flow import Need, union
 from tracegen.opencl_c.calls import Calls
 from tracegen.opencl_c.cursors import (
     ADDRESS,
@@ -36,6 +35,7 @@ from tracegen.opencl_c.cursors import (
     unary_operator,
 )
 from tracegen.opencl_c.recorder import NOTHING, Access, Recorder, Value
+from tracegen.probes.flow import Need, union
 
 _LITERALS = (
     Kind.INTEGER_LITERAL,

@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tracegen.instrumented.program import Probe, Program
-from tracegen.instrumented.structure import closing
+from tracegen.c_source.statements import closing
 from tracegen.opencl_c import probe_source
 from tracegen.opencl_c.aliases import aliased
 from tracegen.opencl_c.cursors import Kind, address_space, is_pointer, pointee_space, span, subtree
 from tracegen.opencl_c.parse import Program as Parsed
 from tracegen.opencl_c.recorder import Access, Recorder
 from tracegen.opencl_c.statements import Statements
+from tracegen.probes.program import Probe, Program
 
 _EMPTY = re.compile(r"\(\s*(?:void)?\s*\)")
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from memsim.errors import KernelError
-from tracegen.instrumented.flow import Flow, Need, union
-from tracegen.instrumented.program import Probe, ProbeKind
 from tracegen.opencl_c.edits import Edits
 from tracegen.opencl_c.numbers import LOAD, Numbers
 from tracegen.opencl_c.pointers import Arrays, Pointers
 from tracegen.opencl_c.preprocess import Text
+from tracegen.probes.flow import Flow, Need, union
+from tracegen.probes.program import Probe, ProbeKind
 
 MAX_POSITIONS = 1 << 16
 NOTHING = Need()

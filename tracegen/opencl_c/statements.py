@@ -5,9 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from memsim.errors import KernelError
-from tracegen.instrumented.flow import Need
-from tracegen.instrumented.program import Probe
-from tracegen.instrumented.structure import closing
+from tracegen.c_source.statements import closing
 from tracegen.opencl_c.cursors import (
     ASSIGN,
     STEPS,
@@ -24,6 +22,8 @@ from tracegen.opencl_c.cursors import (
 from tracegen.opencl_c.expressions import Expressions
 from tracegen.opencl_c.pointers import initializer
 from tracegen.opencl_c.recorder import NOTHING
+from tracegen.probes.flow import Need
+from tracegen.probes.program import Probe
 
 _REFUSED = {
     Kind.GOTO_STMT: "goto",

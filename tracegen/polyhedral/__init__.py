@@ -8,7 +8,3 @@ once. No OpenCL platform is needed. What an access asks for, which accesses are 
 bulk sequences begin is decided by the tables that the instrumented tracer uses too, and the traces
 of both are equal, array for array.
 """
-
-import lazy_loader
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from memsim.errors import KernelError
-from tracegen.instrumented.program import Program
+from tracegen.c_source.expressions import Node, Unreadable, is_truth, positions
 from tracegen.polyhedral import code as c
 from tracegen.polyhedral.arithmetic import operate
-from tracegen.polyhedral.c_expression import Node, Unreadable, is_truth, positions
 from tracegen.polyhedral.code import CodeWriter
 from tracegen.polyhedral.forms import GROUP, LANE, Affine, Unknown, Value, symbol
+from tracegen.probes.program import Program
 
 WriteAccess = Callable[[CodeWriter, int, int, Affine, int], None]
 _OPERATIONS = {

@@ -16,20 +16,20 @@ from typing import Any
 import numpy as np
 from loopy.kernel.data import ValueArg
 
-from tracegen.instrumented.marks import assigned_in
-from tracegen.instrumented.probe_source import EPILOGUE, PROLOGUE
-from tracegen.instrumented.program import Program
-from tracegen.instrumented.structure import (
+from tracegen.c_source.expressions import Node, Unreadable, first_position, is_truth, parse
+from tracegen.c_source.statements import (
     Statement,
     assignment_offset,
     kernel_functions,
     statements,
 )
+from tracegen.instrumented.marks import assigned_in
+from tracegen.instrumented.probe_source import EPILOGUE, PROLOGUE
 from tracegen.polyhedral import code as c
-from tracegen.polyhedral.c_expression import Node, Unreadable, first_position, is_truth, parse
 from tracegen.polyhedral.code import CodeWriter
 from tracegen.polyhedral.conditions import Lowering, NotStatic, WriteAccess
 from tracegen.polyhedral.forms import Affine, Unknown, Value, symbol
+from tracegen.probes.program import Program
 
 _HEADER = re.compile(r"\s*\w+\s+(\w+)\s*=(.*?);(.*?);\s*\+\+(\w+)\s*(?:,(.*))?$", re.DOTALL)
 _PROBE = re.compile(r"\b_tg_(?:probe|event)\(")

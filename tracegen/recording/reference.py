@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tracegen.instrumented.program import Probe
+from tracegen.probes.program import Probe
 from tracegen.recording import sequences
 
 

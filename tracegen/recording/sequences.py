@@ -12,8 +12,8 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from tracegen.instrumented.flow import names_in
-from tracegen.instrumented.program import Probe
+from tracegen.probes.flow import names_in
+from tracegen.probes.program import Probe
 
 Key = tuple[str, str, str]
 

@@ -11,8 +11,8 @@ import numpy as np
 
 from memsim.trace import AccessSite, ArrayExtent, SourceLocation
 from tracegen.instrumented.mark_table import Mark, MarkTable
-from tracegen.instrumented.program import Probe, Program
 from tracegen.instrumented.subscripts import readable
+from tracegen.probes.program import Probe, Program
 from tracegen.recording import sequences
 from tracegen.recording.subgroup import KINDS, ProbeTables
 from tracegen.workloads.fortran import LINE_ID

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from tests.support.oclgrind.harness import Oclgrind
 from tests.support.oclgrind.random_opencl_c import random_opencl_c
 from tracegen.devices.choice import choose
-from tracegen.instrumented.program import Probe
 from tracegen.opencl_c.run import SourceRun, prepare
+from tracegen.probes.program import Probe
 from tracegen.record import lane_accesses, run_traced
 from tracegen.recording.passes import Options
 
