@@ -43,7 +43,7 @@ MAX_LINES = 1 << 30
 
 
 class Geometry(NamedTuple):
-    """The numbers of one cache level; see memsim.machine.model.Level.
+    """The numbers of one cache level; see memsim.machine.parts.Level.
 
     n_sets : of a whole instance, all slices;  stride : int32 words of a slot
     partitions : so many neighbouring instances are partitions of one cache

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from memsim.compile import hot
 from memsim.hierarchy.set_index import FUNCTIONS
-from memsim.machine.model import Dram
+from memsim.machine.parts import Dram
 
 N_BATCHES = 64
 """Batches sampled per trial: 42,000 requests on a machine of 80 cores, a millisecond of work."""

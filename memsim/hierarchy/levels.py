@@ -14,7 +14,7 @@ from memsim.hierarchy.buffers import aligned
 from memsim.hierarchy.cache import Cache, Geometry, Tables
 from memsim.hierarchy.requests import CHUNK_GRANULES, DenseMap
 from memsim.hierarchy.set_index import set_and_slice
-from memsim.machine.model import Level
+from memsim.machine.parts import Level
 from memsim.trace.model import GRANULE_BYTES
 
 _REPLACEMENT = {

@@ -14,7 +14,7 @@ from memsim.compile import hot
 from memsim.hierarchy.cache import unpack
 from memsim.hierarchy.requests import CHUNK_GRANULES
 from memsim.hierarchy.rng import drawn
-from memsim.machine.model import Translation
+from memsim.machine.parts import Translation
 from memsim.trace.model import GRANULE_BYTES
 
 N_FRAMES = 1 << 18

@@ -2,11 +2,11 @@ from .file import NO_SOURCE as NO_SOURCE
 from .file import keys as keys
 from .file import load_machine as load_machine
 from .file import machine_names as machine_names
-from .model import Dram as Dram
-from .model import Level as Level
 from .model import Machine as Machine
-from .model import Replacement as Replacement
-from .model import Residency as Residency
+from .parts import Dram as Dram
+from .parts import Level as Level
+from .parts import Replacement as Replacement
+from .parts import Residency as Residency
 from .rules import SUBGROUP_SIZES as SUBGROUP_SIZES
 from .table import size_text as size_text
 from .to_toml import machine_to_toml as machine_to_toml

@@ -28,7 +28,8 @@ from pathlib import Path
 from typing import Any, NoReturn, get_origin
 
 from memsim.errors import MachineError
-from memsim.machine.model import ASSUMED, Dram, Level, Machine, Residency, Translation
+from memsim.machine.model import ASSUMED, Machine
+from memsim.machine.parts import Dram, Level, Residency, Translation
 from memsim.machine.rules import RuleError, field_types, shown
 from memsim.machine.toml_lines import KeyPath, index_lines
 

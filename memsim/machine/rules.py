@@ -1,20 +1,22 @@
-"""The rules that a machine's values keep, each with the words to say that one was broken."""
+"""The rules that a machine's values obey, each with the message for a value that breaks it.
+
+A rule that relates several values is a `Rule`. Rules are generated lazily and checked in order, so
+each may rely on those before it.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import itertools
 import math
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
 from memsim.errors import MachineError
-
-if TYPE_CHECKING:
-    from memsim.machine.model import Level, Machine, Translation
+from memsim.machine.parts import Dram, Level, Translation
 
 MAX_LINE_BYTES = 256
-MIN_SECTOR_BYTES = 32  # the granule of a trace: nothing smaller can be told apart
+MIN_SECTOR_BYTES = 32  # the granule of a trace: traces record nothing smaller
 LARGEST = 1 << 40
 MAX_ENTRIES = 4096
 SUBGROUP_SIZES = (8, 16, 32, 64)
@@ -40,15 +42,24 @@ _MAY_BE_ZERO = frozenset(
 
 
 class RuleError(MachineError):
-    """A value breaks a rule; `key` is its dotted key, for whoever knows where that stands."""
+    """A value breaks a rule; `key` is its dotted key, from which a file's reader finds the line."""
 
     def __init__(self, key: str, message: str) -> None:
         super().__init__(message)
         self.key = key
 
 
+class Rule(NamedTuple):
+    """Whether a value obeys a rule: `key` must `text`; `got` replaces the value in the message."""
+
+    obeyed: bool
+    key: str
+    text: str
+    got: object = None
+
+
 def shown(value: object) -> str:
-    """What stands in a message for a value from outside: one line, and not a long one."""
+    """A value from outside as one line of at most 60 characters, for a message."""
     try:
         text = repr(value)
     except ValueError:  # Python writes no integer of thousands of digits
@@ -62,213 +73,202 @@ def field_types(record: type[Any]) -> Mapping[str, Any]:
     return {f.name: hints[f.name] for f in dataclasses.fields(record)}
 
 
-def check_machine(machine: Machine) -> None:
-    """Raises MachineError where a value has the wrong type or range or contradicts another."""
-    _check_fields(machine, "", "")
-    if machine.subgroup_size not in SUBGROUP_SIZES:
-        sizes = ", ".join(map(str, SUBGROUP_SIZES))
-        raise RuleError(
-            "subgroup_size", f"subgroup_size must be one of {sizes}, got {machine.subgroup_size}"
-        )
-    if machine.coalesce_lanes % 8 or machine.subgroup_size % machine.coalesce_lanes:
-        raise RuleError(
-            "coalesce_lanes",
-            f"coalesce_lanes must be a multiple of 8 that divides subgroup_size"
-            f" ({machine.subgroup_size}), got {machine.coalesce_lanes}",
-        )
-    names = machine.level_names
-    for level in machine.levels:
+def check_rules(rules: Iterator[Rule], record: Any, prefix: str, where: str) -> None:
+    """Raises RuleError for the first rule that a record breaks.
+
+    prefix : of the dotted key (`levels.L1.`);  where : ends the message (` (level 'L1')`)
+    """
+    for obeyed, key, text, got in rules:
+        if not obeyed:
+            value = getattr(record, key) if got is None else got
+            raise RuleError(prefix + key, f"{key} must {text}, got {value}{where}")
+
+
+def check_fields(record: Any, prefix: str, where: str) -> None:
+    """Raises RuleError where a field of a record has the wrong type or is out of range."""
+    for name, kind in field_types(type(record)).items():
+        if dataclasses.is_dataclass(kind) or name in ("levels", "sources", "translation"):
+            continue
+        if get_origin(kind) is Mapping:
+            continue
+        _check_value(prefix + name, name, name, getattr(record, name), kind, where)
+
+
+def check_numbers(table: str, numbers: Mapping[str, float]) -> None:
+    """Raises RuleError where an entry of a table of numbers is no number in range."""
+    for name, value in numbers.items():
+        _check_value(f"{table}.{name}", table, name, value, float, f" ({table})")
+
+
+def lane_rules(subgroup_size: int, coalesce_lanes: int) -> Iterator[Rule]:
+    """Coalescing works on whole eights of lanes, and on equal parts of a sub-group."""
+    sizes = ", ".join(map(str, SUBGROUP_SIZES))
+    yield Rule(subgroup_size in SUBGROUP_SIZES, "subgroup_size", f"be one of {sizes}")
+    yield Rule(
+        coalesce_lanes % 8 == 0 and subgroup_size % coalesce_lanes == 0,
+        "coalesce_lanes",
+        f"be a multiple of 8 that divides subgroup_size ({subgroup_size})",
+    )
+
+
+def check_levels(levels: tuple[Level, ...], n_cores: int) -> None:
+    """Raises RuleError where a level breaks a rule, or does not suit its position."""
+    names = [level.name for level in levels]
+    for level in levels:
+        prefix, where = _place_of(level)
         if names.count(level.name) > 1:
             raise RuleError(
-                f"levels.{level.name}.name",
+                f"{prefix}name",
                 f"level names must be unique, got {shown(level.name)} more than once",
             )
-        _check_level(level, machine.n_cores)
-    _check_positions(machine)
-    _check_fields(machine.dram, "dram.", " (dram)")
-    _check_fields(machine.residency, "residency.", " (residency)")
-    if machine.translation is not None:
-        _check_translation(machine.translation)
-    dram = machine.dram
-    if dram.refresh_cycles and dram.refresh_interval_cycles <= dram.refresh_cycles:
-        raise RuleError(
-            "dram.refresh_interval_cycles",
-            f"refresh_interval_cycles must be more than refresh_cycles ({dram.refresh_cycles}),"
-            f" got {dram.refresh_interval_cycles} (dram)",
+        check_fields(level, prefix, where)
+        rules = itertools.chain(
+            _line_rules(level),
+            _size_rules(level, n_cores),
+            _policy_rules(level),
+            _carveout_rules(level),
         )
-    for table in ("throughputs", "model_error_points"):
-        for name, value in getattr(machine, table).items():
-            _check_value(f"{table}.{name}", table, name, value, float, f" ({table})")
-    for name in machine.model_error_points:
-        if name not in names:
-            raise RuleError(
-                f"model_error_points.{name}",
-                f"model_error_points must name a level ({', '.join(names) or 'there is none'}),"
-                f" got {shown(name)}",
-            )
+        check_rules(rules, level, prefix, where)
+    for position, level in enumerate(levels):
+        check_rules(_position_rules(level, position), level, *_place_of(level))
 
 
-def _check_level(level: Level, n_cores: int) -> None:
-    prefix, where = f"levels.{level.name}.", f" (level {shown(level.name)})"
-    _check_fields(level, prefix, where)
+def check_dram(dram: Dram) -> None:
+    """Raises RuleError where a value of the memory breaks a rule."""
+    check_fields(dram, "dram.", " (dram)")
+    refresh = Rule(
+        not dram.refresh_cycles or dram.refresh_interval_cycles > dram.refresh_cycles,
+        "refresh_interval_cycles",
+        f"be more than refresh_cycles ({dram.refresh_cycles})",
+    )
+    check_rules(iter([refresh]), dram, "dram.", " (dram)")
 
-    def demand(kept: bool, key: str, rule: str, got: object = None) -> None:
-        if not kept:
-            value = getattr(level, key) if got is None else got
-            raise RuleError(prefix + key, f"{key} must {rule}, got {value}{where}")
 
-    demand(level.name.isidentifier(), "name", "be letters, digits and _", repr(level.name))
+def check_translation(translation: Translation) -> None:
+    """Raises RuleError where a value of the address translation breaks a rule."""
+    check_fields(translation, "translation.", " (translation)")
+    page = translation.page_bytes
+    rules = (
+        Rule(
+            _is_power_of_two(page) and page >= MAX_LINE_BYTES,
+            "page_bytes",
+            f"be a power of two, at least {MAX_LINE_BYTES}",
+        ),
+        Rule(translation.entries <= MAX_ENTRIES, "entries", f"be at most {MAX_ENTRIES}"),
+    )
+    check_rules(iter(rules), translation, "translation.", " (translation)")
+
+
+def _place_of(level: Level) -> tuple[str, str]:
+    """(prefix of the keys, end of the messages) of a level."""
+    return f"levels.{level.name}.", f" (level {shown(level.name)})"
+
+
+def _line_rules(level: Level) -> Iterator[Rule]:
+    """A line is made of fills, and a fill of sectors."""
     line, sector = level.line_bytes, level.sector_bytes
-    demand(_is_power_of_two(line), "line_bytes", "be a power of two")
-    demand(line <= MAX_LINE_BYTES, "line_bytes", f"be at most {MAX_LINE_BYTES}")
-    demand(_is_power_of_two(sector), "sector_bytes", "be a power of two")
-    demand(
-        sector >= MIN_SECTOR_BYTES,
-        "sector_bytes",
-        f"be at least {MIN_SECTOR_BYTES}, the granule of a trace",
-    )
-    demand(sector <= line, "sector_bytes", f"be at most line_bytes ({line})")
-    demand(
-        level.fill_bytes % sector == 0,
-        "fill_bytes",
-        f"be a multiple of sector_bytes ({sector})",
-    )
-    demand(level.fill_bytes <= line, "fill_bytes", f"be at most line_bytes ({line})")
-    demand(line % level.fill_bytes == 0, "fill_bytes", f"divide line_bytes ({line})")
-    demand(level.ways == -1 or level.ways > 0, "ways", "be positive, or -1 for fully associative")
-    unit = line * level.n_slices * max(level.ways, 1)
-    parts = "line_bytes x n_slices" if level.ways == -1 else "line_bytes x ways x n_slices"
-    demand(
-        level.size_bytes % unit == 0,
-        "size_bytes",
-        f"be a multiple of {parts} ({unit})",
-    )
+    granule = f"be at least {MIN_SECTOR_BYTES}, the granule of a trace"
+    yield Rule(level.name.isidentifier(), "name", "be letters, digits and _", repr(level.name))
+    yield Rule(_is_power_of_two(line), "line_bytes", "be a power of two")
+    yield Rule(line <= MAX_LINE_BYTES, "line_bytes", f"be at most {MAX_LINE_BYTES}")
+    yield Rule(_is_power_of_two(sector), "sector_bytes", "be a power of two")
+    yield Rule(sector >= MIN_SECTOR_BYTES, "sector_bytes", granule)
+    yield Rule(sector <= line, "sector_bytes", f"be at most line_bytes ({line})")
+    multiple = f"be a multiple of sector_bytes ({sector})"
+    yield Rule(level.fill_bytes % sector == 0, "fill_bytes", multiple)
+    yield Rule(level.fill_bytes <= line, "fill_bytes", f"be at most line_bytes ({line})")
+    yield Rule(line % level.fill_bytes == 0, "fill_bytes", f"divide line_bytes ({line})")
+
+
+def _size_rules(level: Level, n_cores: int) -> Iterator[Rule]:
+    """A level is made of whole sets, and its index function can address them."""
+    ways = level.ways
+    yield Rule(ways == -1 or ways > 0, "ways", "be positive, or -1 for fully associative")
+    unit = level.line_bytes * level.n_slices * max(ways, 1)
+    factors = "line_bytes x n_slices" if ways == -1 else "line_bytes x ways x n_slices"
+    yield Rule(level.size_bytes % unit == 0, "size_bytes", f"be a multiple of {factors} ({unit})")
     if level.replacement == "plru":
-        demand(_is_power_of_two(level.n_ways), "ways", "be a power of two for plru")
-    demand(
-        level.cores_per_instance <= n_cores,
-        "cores_per_instance",
-        f"be at most n_cores ({n_cores})",
-    )
-    _check_fermi(level, demand)
-    if level.partial_write_back_percent:
-        percent = "partial_write_back_percent"
-        demand(level.partial_write_back_percent <= 100.0, percent, "be at most 100")
-        demand(
-            level.write_policy == "write_back" and level.write_allocate == "lazy_fetch_on_read",
-            percent,
-            "be given only with write_back and lazy_fetch_on_read",
-        )
-    if level.allocate == "on_fill":
-        demand(
-            level.write_policy == "write_through" and level.write_allocate == "none",
-            "allocate",
-            "be on_miss where stores are kept (write_back, or any write_allocate but none)",
-        )
-    carveouts = level.local_carveouts_bytes
-    demand(
-        bool(carveouts) == bool(level.storage_bytes),
-        "local_carveouts_bytes",
-        "be given with storage_bytes, and only then",
-        list(carveouts),
-    )
-    demand(
-        all(a < b for a, b in itertools.pairwise(carveouts)),
-        "local_carveouts_bytes",
-        "ascend",
-        list(carveouts),
-    )
-    if carveouts:
-        demand(
-            level.size_bytes == level.storage_bytes - carveouts[0],
-            "size_bytes",
-            f"be what the smallest carve-out leaves of storage_bytes"
-            f" ({level.storage_bytes - carveouts[0]})",
-        )
-    unit = level.carveout_unit_bytes
-    for carveout in carveouts:
-        left = level.storage_bytes - carveout
-        demand(
-            left > 0 and left % unit == 0,
-            "local_carveouts_bytes",
-            f"leave a multiple of {level.carveout_unit} ({unit} bytes) of storage_bytes",
-            carveout,
-        )
-
-
-def _check_fermi(level: Level, demand: Callable[..., None]) -> None:
+        yield Rule(_is_power_of_two(level.n_ways), "ways", "be a power of two for plru")
+    cores = f"be at most n_cores ({n_cores})"
+    yield Rule(level.cores_per_instance <= n_cores, "cores_per_instance", cores)
     if level.set_index == "fermi":
-        sets = {level.n_sets} | {
-            level.resized(level.storage_bytes - taken).n_sets
-            for taken in level.local_carveouts_bytes
-            if taken < level.storage_bytes
-            and (level.storage_bytes - taken) % level.carveout_unit_bytes == 0
+        n_sets = {level.n_sets} | {
+            level.resized(level.storage_bytes - carveout).n_sets
+            for carveout in level.local_carveouts_bytes
+            if carveout < level.storage_bytes
+            and (level.storage_bytes - carveout) % level.carveout_unit_bytes == 0
         }
-        demand(
-            level.line_bytes == 128 and level.n_slices == 1 and sets <= {32, 64},
+        yield Rule(
+            level.line_bytes == 128 and level.n_slices == 1 and n_sets <= {32, 64},
             "set_index",
             "have 32 or 64 sets of 128-byte lines in one slice where it is fermi",
             f"{level.n_slices} x {level.n_sets} of {level.line_bytes}",
         )
 
 
-def _check_positions(machine: Machine) -> None:
-    """The first level is a core's own; only the second knows which core asks."""
-    for position, level in enumerate(machine.levels):
-        prefix, where = f"levels.{level.name}.", f" (level {shown(level.name)})"
-        if level.partial_write_back_percent and position == 0:
-            raise RuleError(
-                f"{prefix}partial_write_back_percent",
-                "partial_write_back_percent must be 0 in the first level, which a core has to itself,"
-                f" got {level.partial_write_back_percent}{where}",
-            )
-        if level.n_partitions == 1:
-            continue
-        if position != 1:
-            raise RuleError(
-                f"{prefix}n_partitions",
-                f"n_partitions must be 1 but for the second level, got {level.n_partitions}{where}",
-            )
-        for key in ("n_slices", "cores_per_instance"):
-            if getattr(level, key) % level.n_partitions:
-                raise RuleError(
-                    prefix + key,
-                    f"{key} must be a multiple of n_partitions ({level.n_partitions}),"
-                    f" got {getattr(level, key)}{where}",
-                )
-        if level.allocate == "on_fill":
-            raise RuleError(
-                f"{prefix}allocate", f"allocate must be on_miss where n_partitions is more{where}"
-            )
+def _policy_rules(level: Level) -> Iterator[Rule]:
+    """Some policies exist only together with others."""
+    if level.partial_write_back_percent:
+        key = "partial_write_back_percent"
+        yield Rule(level.partial_write_back_percent <= 100.0, key, "be at most 100")
+        yield Rule(
+            level.write_policy == "write_back" and level.write_allocate == "lazy_fetch_on_read",
+            key,
+            "be given only with write_back and lazy_fetch_on_read",
+        )
+    if level.allocate == "on_fill":
+        yield Rule(
+            level.write_policy == "write_through" and level.write_allocate == "none",
+            "allocate",
+            "be on_miss where stores are kept (write_back, or any write_allocate but none)",
+        )
 
 
-def _check_translation(translation: Translation) -> None:
-    _check_fields(translation, "translation.", " (translation)")
-    page = translation.page_bytes
-    if not _is_power_of_two(page) or page < MAX_LINE_BYTES:
-        raise RuleError(
-            "translation.page_bytes",
-            f"page_bytes must be a power of two, at least {MAX_LINE_BYTES}, got {page} (translation)",
+def _carveout_rules(level: Level) -> Iterator[Rule]:
+    """Every carve-out leaves the level a whole number of ways, or of sets."""
+    key, carveouts = "local_carveouts_bytes", level.local_carveouts_bytes
+    yield Rule(
+        bool(carveouts) == bool(level.storage_bytes),
+        key,
+        "be given with storage_bytes, and only then",
+        list(carveouts),
+    )
+    ascending = all(a < b for a, b in itertools.pairwise(carveouts))
+    yield Rule(ascending, key, "ascend", list(carveouts))
+    if carveouts:
+        largest = level.storage_bytes - carveouts[0]
+        yield Rule(
+            level.size_bytes == largest,
+            "size_bytes",
+            f"be what the smallest carve-out leaves of storage_bytes ({largest})",
         )
-    if translation.entries > MAX_ENTRIES:
-        raise RuleError(
-            "translation.entries",
-            f"entries must be at most {MAX_ENTRIES}, got {translation.entries} (translation)",
-        )
+    unit = level.carveout_unit_bytes
+    multiple = f"leave a multiple of {level.carveout_unit} ({unit} bytes) of storage_bytes"
+    for carveout in carveouts:
+        left = level.storage_bytes - carveout
+        yield Rule(left > 0 and left % unit == 0, key, multiple, carveout)
+
+
+def _position_rules(level: Level, position: int) -> Iterator[Rule]:
+    """The first level belongs to one core; only the second knows which core sent a request."""
+    n = level.n_partitions
+    yield Rule(
+        position > 0 or not level.partial_write_back_percent,
+        "partial_write_back_percent",
+        "be 0 in the first level, which a core has to itself",
+    )
+    yield Rule(n == 1 or position == 1, "n_partitions", "be 1 but for the second level")
+    for key in ("n_slices", "cores_per_instance"):
+        yield Rule(getattr(level, key) % n == 0, key, f"be a multiple of n_partitions ({n})")
+    yield Rule(
+        n == 1 or level.allocate == "on_miss",
+        "allocate",
+        "be on_miss where n_partitions is more than 1",
+    )
 
 
 def _is_power_of_two(value: int) -> bool:
     return value > 0 and value & (value - 1) == 0
-
-
-def _check_fields(record: Any, prefix: str, where: str) -> None:
-    for name, kind in field_types(type(record)).items():
-        if dataclasses.is_dataclass(kind) or name in ("levels", "sources", "translation"):
-            continue
-        if get_origin(kind) is Mapping:
-            continue
-        value = getattr(record, name)
-        _check_value(prefix + name, name, name, value, kind, where)
 
 
 def _check_value(key: str, field_name: str, name: str, value: Any, kind: Any, where: str) -> None:

@@ -8,7 +8,8 @@ from rich.table import Table
 from rich.text import Text
 
 from memsim.machine.file import keys
-from memsim.machine.model import ASSUMED, Level, Machine
+from memsim.machine.model import ASSUMED, Machine
+from memsim.machine.parts import Level
 
 _UNITS = (
     ("_bytes_per_cycle", "bytes/cycle"),

@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from memsim.machine.file import NO_SOURCE, machine_to_json
-from memsim.machine.model import Dram, Level, Machine, Residency
+from memsim.machine.model import Machine
+from memsim.machine.parts import Dram, Level, Residency
 
 
 def machine_to_toml(machine: Machine, comments: Sequence[str] = ()) -> str:

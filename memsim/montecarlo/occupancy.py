@@ -10,7 +10,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from memsim.errors import MachineError, ReplayError
-from memsim.machine.model import Level, Machine, Residency
+from memsim.machine.model import Machine
+from memsim.machine.parts import Level, Residency
 from memsim.trace.model import Launch
 
 

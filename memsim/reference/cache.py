@@ -17,7 +17,7 @@ import numpy.typing as npt
 from memsim.hierarchy.cache import ACCESSES, FAR, HITS, PENDING, READ_GRANULES, WRITE_GRANULES
 from memsim.hierarchy.rng import Stream
 from memsim.hierarchy.set_index import set_and_slice
-from memsim.machine.model import Level
+from memsim.machine.parts import Level
 from memsim.reference.sets import Line, RecencySet, SlotSet, empty_set
 from memsim.trace.model import GRANULE_BYTES, Direction
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from memsim.hierarchy.rng import Stream
-from memsim.machine.model import Level
+from memsim.machine.parts import Level
 
 
 @dataclass(eq=False)

@@ -17,7 +17,8 @@ import numpy.typing as npt
 from memsim.hierarchy.cache import N_COUNTS
 from memsim.hierarchy.rng import Stream, trial_sequence
 from memsim.hierarchy.translation import N_FRAMES, placement_key
-from memsim.machine.model import Level, Machine, Translation
+from memsim.machine.model import Machine
+from memsim.machine.parts import Level, Translation
 from memsim.montecarlo.occupancy import levels_for, resident_groups
 from memsim.reference.cache import PassingBy, ReferenceCache, Request
 from memsim.reference.core import Access, Core, Group, SubGroup

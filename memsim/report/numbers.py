@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from memsim import latency
-from memsim.machine.model import Level, Machine
+from memsim.machine.model import Machine
+from memsim.machine.parts import Level
 from memsim.statistics import Estimate
 from memsim.trace.model import GRANULE_BYTES
 

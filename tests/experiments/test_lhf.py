@@ -26,7 +26,7 @@ from experiments.lhf.v100_stencil import (
 from experiments.lhf.v100_study import v100_times
 from experiments.reproduction import Case, reproduce
 from memsim.machine.file import load_machine
-from memsim.machine.model import Translation
+from memsim.machine.parts import Translation
 
 
 def test_table_3_is_worked_out(tmp_path: Path) -> None:

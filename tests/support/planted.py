@@ -11,7 +11,8 @@ from calib.probes.bench import PAGE_BYTES
 from calib.probes.capacity import Level as ToldLevel
 from calib.probes.outcome import Finding
 from calib.probes.survey import Survey
-from memsim.machine.model import Level, Machine
+from memsim.machine.model import Machine
+from memsim.machine.parts import Level
 from tests.support.simulated_device import Hidden, SimulatedDevice
 
 RIGHT, WRONG, SILENT = "right", "wrong", "silent"

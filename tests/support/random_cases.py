@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from memsim.machine.model import Level, Machine, Translation
+from memsim.machine.model import Machine
+from memsim.machine.parts import Level, Translation
 from memsim.trace.model import BARRIER_SITE, ArrayExtent, Trace
 from tests.support.small_machines import level, machine
 from tests.support.traces import make_trace

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from memsim.machine.model import Dram, Level, Machine, Residency
+from memsim.machine.model import Machine
+from memsim.machine.parts import Dram, Level, Residency
 from tests.support.simulated_device import Hidden
 
 KB, MB = 1024, 1 << 20

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from memsim.machine.model import Dram, Level, Machine, Residency
+from memsim.machine.model import Machine
+from memsim.machine.parts import Dram, Level, Residency
 
 
 def level(

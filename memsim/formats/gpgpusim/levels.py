@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 from memsim.formats.gpgpusim.config import CacheLine, Option, parse_cache
 from memsim.formats.gpgpusim.reading import Reading
-from memsim.machine.model import SetIndex
+from memsim.machine.parts import SetIndex
 
 Note = Callable[[Option, str], None]
 """Called for what is not modelled as the option says."""

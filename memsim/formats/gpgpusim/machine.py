@@ -21,7 +21,8 @@ from memsim.formats.gpgpusim.levels import (
     second_level,
 )
 from memsim.formats.gpgpusim.reading import Reading
-from memsim.machine.model import Dram, Level, Machine, Residency
+from memsim.machine.model import Machine
+from memsim.machine.parts import Dram, Level, Residency
 from memsim.machine.rules import RuleError
 
 _TIMING_USED = ("nbk", "RCD", "RP", "CL")

@@ -17,7 +17,7 @@ from calib.prediction.what_if import parse
 from experiments.kernels import matmul, stencil, stream
 from memsim.errors import ReplayError
 from memsim.machine.file import load_machine
-from memsim.machine.model import Translation
+from memsim.machine.parts import Translation
 
 RunMemsim = Callable[..., Any]
 KERNELS = Path(matmul.__file__).parent

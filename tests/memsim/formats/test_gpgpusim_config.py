@@ -15,7 +15,8 @@ from memsim.errors import MachineError
 from memsim.formats.gpgpusim.config import Option, parse_cache, parse_options
 from memsim.formats.gpgpusim.machine import Imported, import_config
 from memsim.machine.file import load_machine, machine_from_toml
-from memsim.machine.model import Level, Machine
+from memsim.machine.model import Machine
+from memsim.machine.parts import Level
 from memsim.machine.to_toml import machine_to_toml
 from tests.support.traces import csr_like
 

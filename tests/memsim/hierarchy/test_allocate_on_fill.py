@@ -8,7 +8,7 @@ import pytest
 
 from memsim.errors import MachineError
 from memsim.hierarchy.cache import ACCESSES, HITS, PENDING
-from memsim.machine.model import Level
+from memsim.machine.parts import Level
 from tests.memsim.hierarchy.test_closed_forms import replayed
 from tests.support.small_machines import level, machine
 from tests.support.traces import make_trace

@@ -16,7 +16,7 @@ from memsim.hierarchy.dram import (
     sample_latencies,
     sample_positions,
 )
-from memsim.machine.model import Dram
+from memsim.machine.parts import Dram
 
 BASE, MISS, CONFLICT, BURST = 400.0, 20.0, 45.0, 4.0
 

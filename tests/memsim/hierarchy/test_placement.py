@@ -12,7 +12,8 @@ from memsim.errors import MachineError
 from memsim.hierarchy.cache import HITS
 from memsim.hierarchy.translation import N_FRAMES, displaced, placement_key
 from memsim.machine.file import load_machine, machine_from_json, machine_to_json
-from memsim.machine.model import Machine, Translation
+from memsim.machine.model import Machine
+from memsim.machine.parts import Translation
 from memsim.montecarlo.plan import make_plan
 from memsim.montecarlo.trial import Workspace, run_trial
 from tests.support.small_machines import level, machine

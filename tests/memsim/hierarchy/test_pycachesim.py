@@ -17,7 +17,8 @@ import numpy.typing as npt
 import pytest
 
 from memsim.hierarchy.cache import ACCESSES, HITS
-from memsim.machine.model import Level, Machine
+from memsim.machine.model import Machine
+from memsim.machine.parts import Level
 from memsim.montecarlo.plan import make_plan
 from memsim.montecarlo.trial import run_trial
 from tests.support.small_machines import level, machine

@@ -10,7 +10,8 @@ import pytest
 
 from memsim.errors import MachineError
 from memsim.machine.file import load_machine, machine_from_json, machine_to_json
-from memsim.machine.model import Machine, Translation
+from memsim.machine.model import Machine
+from memsim.machine.parts import Translation
 from memsim.montecarlo.one_launch import replay
 from tests.support.small_machines import level, machine
 from tests.support.traces import make_trace

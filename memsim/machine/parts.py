@@ -1,0 +1,237 @@
+"""The parts of a machine: cache levels, memory, address translation, and limits of occupancy.
+
+Every number carries its unit in its name; `memsim.machine.file` describes the TOML.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from memsim.errors import MachineError
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+Replacement = Literal["lru", "fifo", "plru", "random"]
+SetIndex = Literal["modulo", "xor", "xor_next", "ipoly", "fermi", "scatter"]
+Interleaving = Literal["modulo", "xor", "xor_next", "ipoly", "scatter"]
+WritePolicy = Literal["write_through", "write_back"]
+WriteAllocate = Literal[
+    "none", "no_fetch", "fetch_on_write", "lazy_fetch_on_read", "update_memory_and_fetch"
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Level:
+    """One level of cache.
+
+    size_bytes : data of one instance, all its slices together
+    line_bytes : data under one tag; a power of two, at most 256
+    sector_bytes : unit of validity and of transfers; line_bytes in an unsectored cache
+    fill_bytes : what one missing sector fetches from below (a multiple of sector_bytes, at most
+        line_bytes; V100's L2 fetches 64)
+    ways : associativity; -1 is fully associative
+    cores_per_instance : cores that share one instance: 1 for a private L1, all for a common L2,
+        38 for the L2 of one MI300X die
+    n_slices : address-interleaved slices of an instance; each has its own sets
+    set_index : function from a line address to a set: `modulo`, `xor` (all upper bits folded onto
+        the index), `xor_next` (only the bits next above the index), `ipoly` (remainder by an
+        irreducible polynomial over GF(2)), `fermi` (Fermi's L1: 32 or 64 sets of 128-byte lines),
+        `scatter` (a hash: sets fill unevenly, as they do where physical pages are scattered)
+    slice_index : the same for the slice; the number of slices need not be a power of two
+    write_policy : `write_through` sends every store down; `write_back` keeps it until eviction
+    write_allocate : what a store to an absent sector does. `none`: it goes to the next level.
+        `no_fetch`: the line is allocated and the sector becomes valid. `fetch_on_write`: the sector
+        is read from below first, unless the store covers it completely. `lazy_fetch_on_read`: the
+        written bytes are kept under a byte mask, and the rest is read when a load needs it.
+        `update_memory_and_fetch`: the store goes to the next level and the sector is read in, clean
+        (the C2050; Baghsorkhi et al. 2012, section 2.1)
+    write_hit : `update`, or `evict` (a store drops the line, as in Fermi's L1)
+    caches_loads : False where loads bypass the level (Maxwell's default for global loads)
+    store_hits_only_written : a store counts as a hit only on a sector that was stored to since it
+        was filled (the C2050's counters; Baghsorkhi et al. 2012, section 2.1)
+    allocate : when a missing line replaces another: `on_miss` (at the request) or `on_fill` (when
+        the data arrive; until then the old line serves hits). Only a level that keeps no stores can
+        allocate on fill, like GPGPU-Sim's streaming caches
+    partial_write_back_percent : for `lazy_fetch_on_read` in the second level. When a store reaches a
+        sector that a store of another core has written in part, this is the probability that the
+        sector was completed from below and written back in the meantime. If it is positive, every
+        sector that is evicted incomplete is completed first. If it is 0, none is: incomplete sectors
+        are written back under their byte mask
+    n_partitions : partitions of an instance, each attached to an equal share of its cores. The slice
+        of a line determines its home partition; the others keep copies (see
+        memsim.hierarchy.partitions). A100 and H100 have two
+    far_latency_cycles : latency of a hit whose home is another partition, 0 without partitions
+    pending_requests : misses that one instance can have in flight
+    storage_bytes : size of the array that the level shares with local memory, 0 if it shares none
+    local_carveouts_bytes : sizes of that array which local memory can take, ascending. The level
+        has the rest
+    carveout_takes : whether a carve-out reduces the `ways` or the `sets`
+    latency_cycles : latency of a hit, in core clocks
+    bandwidth_bytes_per_cycle : of one instance, in core clocks
+    tags_per_cycle : distinct lines that one instance can look up in a cycle
+    """
+
+    name: str
+    size_bytes: int
+    line_bytes: int
+    sector_bytes: int
+    fill_bytes: int
+    ways: int
+    latency_cycles: float
+    bandwidth_bytes_per_cycle: float
+    cores_per_instance: int = 1
+    n_slices: int = 1
+    replacement: Replacement = "lru"
+    set_index: SetIndex = "modulo"
+    slice_index: Interleaving = "modulo"
+    write_policy: WritePolicy = "write_through"
+    write_allocate: WriteAllocate = "none"
+    write_hit: Literal["update", "evict"] = "update"
+    caches_loads: bool = True
+    store_hits_only_written: bool = False
+    allocate: Literal["on_miss", "on_fill"] = "on_miss"
+    partial_write_back_percent: float = 0.0
+    n_partitions: int = 1
+    far_latency_cycles: float = 0.0
+    pending_requests: int = 256
+    storage_bytes: int = 0
+    local_carveouts_bytes: tuple[int, ...] = ()
+    carveout_takes: Literal["ways", "sets"] = "ways"
+    tags_per_cycle: float = 1.0
+
+    @property
+    def capacity_lines(self) -> int:
+        """Lines that one instance holds, all slices together."""
+        return self.size_bytes // self.line_bytes
+
+    @property
+    def n_ways(self) -> int:
+        """Lines in a set; in a fully associative level, the lines of a slice."""
+        return self.capacity_lines // self.n_slices if self.ways == -1 else self.ways
+
+    @property
+    def n_sets(self) -> int:
+        """Sets of one slice."""
+        return self.capacity_lines // (self.n_slices * self.n_ways)
+
+    def partitions_of(self, core: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """The partition that each core (n,) is attached to, numbered over all instances."""
+        instance = core // self.cores_per_instance
+        within = core % self.cores_per_instance
+        return instance * self.n_partitions + within * self.n_partitions // self.cores_per_instance
+
+    @property
+    def carveout_unit(self) -> str:
+        """The unit that carve-outs take whole multiples of, in words."""
+        return "one set of each slice" if self._gives_sets else "one way"
+
+    @property
+    def _gives_sets(self) -> bool:
+        return self.carveout_takes == "sets" and self.ways != -1
+
+    @property
+    def carveout_unit_bytes(self) -> int:
+        """The unit that carve-outs take whole multiples of, in bytes."""
+        lines = self.n_ways if self._gives_sets else self.n_sets
+        return lines * self.n_slices * self.line_bytes
+
+    def resized(self, size_bytes: int) -> Level:
+        """The level with another size and no carve-outs: fewer or more ways, or sets.
+
+        Raises MachineError if size_bytes is not a whole number of ways or sets.
+        """
+        if size_bytes == self.size_bytes:
+            return self
+        unit = self.carveout_unit_bytes
+        if size_bytes < unit or size_bytes % unit:
+            raise MachineError(
+                f"size_bytes must be a multiple of {self.carveout_unit}, {unit} bytes,"
+                f" got {size_bytes} (level '{self.name}')"
+            )
+        ways = self.ways if self.ways == -1 or self._gives_sets else size_bytes // unit
+        return dataclasses.replace(
+            self, size_bytes=size_bytes, ways=ways, storage_bytes=0, local_carveouts_bytes=()
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dram:
+    """Memory behind the last level: channels of banks with one open row each.
+
+    burst_bytes : the smallest transfer
+    latency_cycles : of a row-buffer hit without contention
+    row_miss_cycles, row_conflict_cycles : added where the bank is closed, or has another row open
+    bandwidth_bytes_per_cycle : of all channels together, in core clocks
+    sustained_bandwidth_bytes_per_cycle : what a stream achieves of it, 0 if not measured
+    refresh_cycles : time for which a channel serves nothing every refresh_interval_cycles; 0 for
+        memory that never refreshes
+    """
+
+    n_channels: int
+    n_banks: int
+    row_bytes: int
+    interleave_bytes: int
+    burst_bytes: int
+    latency_cycles: float
+    row_miss_cycles: float
+    row_conflict_cycles: float
+    bandwidth_bytes_per_cycle: float
+    channel_index: Interleaving = "xor"
+    refresh_interval_cycles: float = 0.0
+    refresh_cycles: float = 0.0
+    sustained_bandwidth_bytes_per_cycle: float = 0.0
+
+    @property
+    def usable_bandwidth_bytes_per_cycle(self) -> float:
+        """The sustained bandwidth; the peak bandwidth if the sustained one was not measured."""
+        return self.sustained_bandwidth_bytes_per_cycle or self.bandwidth_bytes_per_cycle
+
+
+@dataclass(frozen=True, kw_only=True)
+class Translation:
+    """A core's translation lookaside buffer, which translates the misses of its first level.
+
+    entries : pages in the buffer, replaced LRU;  page_bytes : a power of two
+    miss_cycles : time for which a miss occupies the buffer
+    placement : physical placement of pages, which determines the sets of the levels that cores
+        share: `contiguous`, or `random`, drawn anew in every trial
+    """
+
+    entries: int
+    page_bytes: int
+    miss_cycles: float
+    placement: Literal["contiguous", "random"] = "contiguous"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Residency:
+    """The resources that limit how many groups are resident on a core (occupancy).
+
+    registers : of one core, 32 bits each
+    register_allocation : `subgroup` rounds each sub-group's registers up to register_unit, `group`
+        those of the whole group
+    subgroup_granularity : with `group`, the number of sub-groups of a group is rounded up to a
+        multiple of it; with `subgroup`, the registers are split into so many equal banks, and the
+        registers of a sub-group lie in one bank
+    local_memory_reserved_bytes : local memory that the driver reserves in every group
+    max_groups_of_one_subgroup : replaces max_groups for groups of a single sub-group, which need no
+        barrier; 0 where there is no such limit
+    """
+
+    max_items: int
+    max_subgroups: int
+    max_groups: int
+    max_group_items: int
+    registers: int
+    max_registers_per_item: int
+    register_unit: int
+    local_memory_bytes: int
+    local_memory_unit_bytes: int
+    register_allocation: Literal["subgroup", "group"] = "subgroup"
+    subgroup_granularity: int = 1
+    local_memory_reserved_bytes: int = 0
+    max_groups_of_one_subgroup: int = 0
