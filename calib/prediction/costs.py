@@ -37,10 +37,10 @@ class AccessCosts:
     expected_cycles : (n_trial, n_site) X, the expected latency; 0 for stores
     served : (n_trial, n_level, n_site) part of the sectors that come from a level or one above it
     latency_cycles : (n_trial, n_level + 1) of a hit in each level, then of DRAM
-    way_bytes : (n_trial, n_way, n_site) moved on each way, per execution
-    ways : what each is: loads from a level below the first, stores to it (which go the other way, as
+    channel_bytes : (n_trial, n_channel, n_site) moved on each channel, per execution
+    channels : what each is: loads from a level below the first, stores to it (which go the other way, as
         bandwidths of caches are measured by loads alone), and DRAM, one bus for both
-    way_bytes_per_cycle : (n_way,) of one core, where all of them share alike
+    channel_bytes_per_cycle : (n_channel,) of one core, where all of them share alike
     missed_translations : (n_trial, n_site) per execution;  translation_cycles : that one keeps a core's
         translation busy, None where the machine says nothing of it
     """
@@ -53,9 +53,9 @@ class AccessCosts:
     expected_cycles: Floats
     served: Floats
     latency_cycles: Floats
-    way_bytes: Floats
-    ways: tuple[str, ...]
-    way_bytes_per_cycle: Floats
+    channel_bytes: Floats
+    channels: tuple[str, ...]
+    channel_bytes_per_cycle: Floats
     missed_translations: Floats
     translation_cycles: float | None = None
 
@@ -118,7 +118,7 @@ def access_costs(
     if not machine.levels:
         expected = np.where(loads, tm[:, None], 0.0)
     counted = _counted(dataset, machine, sectors)
-    moved = _way_bytes(
+    moved = _channel_bytes(
         dataset, machine, sectors, executions, counted, _written_back(first, machine)
     )
     missed = np.zeros((n_trial, n_site))
@@ -126,7 +126,7 @@ def access_costs(
         missed = dataset["missed_translations"].transpose("trial", "site").values / np.where(
             counted > 0, counted, 1
         )
-    ways = way_names(machine)
+    channels = channel_names(machine)
     return AccessCosts(
         sites=first.site_names,
         loads=loads,
@@ -136,28 +136,30 @@ def access_costs(
         expected_cycles=np.where(np.isfinite(expected), expected, 0.0),
         served=served,
         latency_cycles=latency,
-        way_bytes=moved,
-        ways=ways,
-        way_bytes_per_cycle=np.array([core_bandwidth(machine, way) for way in ways]),
+        channel_bytes=moved,
+        channels=channels,
+        channel_bytes_per_cycle=np.array(
+            [core_bandwidth(machine, channel) for channel in channels]
+        ),
         missed_translations=missed,
         translation_cycles=machine.translation.miss_cycles if machine.translation else None,
     )
 
 
-def way_names(machine: Machine) -> tuple[str, ...]:
-    """The ways of AccessCosts."""
+def channel_names(machine: Machine) -> tuple[str, ...]:
+    """The channels of AccessCosts."""
     below = [level.name for level in machine.levels[1:]]
     return (*(name + kind for name in below for kind in ("", STORES)), DRAM)
 
 
-def core_bandwidth(machine: Machine, way: str) -> float:
+def core_bandwidth(machine: Machine, channel: str) -> float:
     """Bytes a cycle that a core gets of a level, or of DRAM, when all cores share it alike.
 
     Of stores to a level as of loads from it: networks on chip are as wide both ways.
     """
-    if way == DRAM:
+    if channel == DRAM:
         return machine.dram.usable_bandwidth_bytes_per_cycle / machine.n_cores
-    name = way.removesuffix(STORES)
+    name = channel.removesuffix(STORES)
     level = next(level for level in machine.levels if level.name == name)
     return level.bandwidth_bytes_per_cycle / min(level.cores_per_instance, machine.n_cores)
 
@@ -188,7 +190,7 @@ def _counted(dataset: xr.Dataset, machine: Machine, sectors: Floats) -> Floats:
     return np.asarray(asked / np.where(sectors > 0, sectors, 1))
 
 
-def _way_bytes(
+def _channel_bytes(
     dataset: xr.Dataset,
     machine: Machine,
     sectors: Floats,

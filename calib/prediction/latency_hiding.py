@@ -3,7 +3,7 @@
 After Yuan et al., *A GPU Computational Model Based on Latency Hidden Factor* (Journal of Software
 21, 2010). J = TLP * BLP sub-groups are resident on a core: TLP in a group, BLP groups. A sub-group's
 program is cut into basic blocks where it must wait. Block i issues for ILP_i cycles; its data begin
-to come La_i later and take Bw_i on the way that the core's sub-groups share. For the j-th of them,
+to come La_i later and take Bw_i on the channel that the core's sub-groups share. For the j-th of them,
 
     idle_ij = D_ij - N_ij
     D_ij = La_i + Bw_i + (j - 1) max{0, Bw_i - ILP_i}

@@ -353,7 +353,7 @@ def as_json(found: Prediction) -> dict[str, Any]:
         "accesses": access_rows(found),
         "notes": list(found.notes),
         "replay": None if found.replay is None else json.loads(found.replay.attrs["options_json"]),
-        "latency_model": {"ways": list(inputs.ways), "trials": inputs.n_trials},
+        "latency_model": {"ways": list(inputs.channels), "trials": inputs.n_trials},
     }
 
 
@@ -372,8 +372,8 @@ def block_rows(found: Prediction) -> list[dict[str, Any]]:
                 "pipe_cycles": float(inputs.pipe_cycles[number]),
                 "latency_cycles": float(inputs.latency_cycles[:, number].mean()),
                 "way_cycles": {
-                    way: float(inputs.way_cycles[:, number, k].mean())
-                    for k, way in enumerate(inputs.ways)
+                    channel: float(inputs.channel_cycles[:, number, k].mean())
+                    for k, channel in enumerate(inputs.channels)
                 },
                 "not_hidden": float(timing.exposed[number]),
                 "waits_for": waited,

@@ -69,8 +69,8 @@ def floors_table(found: Prediction) -> tuple[list[str], list[list[str]]]:
 
 def blocks_table(found: Prediction) -> tuple[list[str], list[list[str]]]:
     """The blocks that take most, in cycles of one sub-group."""
-    ways = list(found.timing.inputs.ways)
-    head = ["block", "runs", "issue", "latency", *ways, "not hidden", "waits for"]
+    channels = list(found.timing.inputs.channels)
+    head = ["block", "runs", "issue", "latency", *channels, "not hidden", "waits for"]
     listed = sorted(block_rows(found), key=lambda row: -row["runs"] * row["issue_cycles"])
     rows = []
     for row in sorted(listed[:MOST_BLOCKS], key=lambda row: int(row["block"])):
@@ -80,7 +80,7 @@ def blocks_table(found: Prediction) -> tuple[list[str], list[list[str]]]:
                 f"{row['runs']:.4g}",
                 f"{row['issue_cycles']:.1f}",
                 f"{row['latency_cycles']:.0f}",
-                *(f"{row['way_cycles'][way]:.1f}" for way in ways),
+                *(f"{row['way_cycles'][channel]:.1f}" for channel in channels),
                 _percent(row["not_hidden"]),
                 _waits(row),
             ]

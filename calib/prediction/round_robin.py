@@ -2,8 +2,8 @@
 
 A core issues one block at a time. Of the sub-groups whose data are there the one goes on that had no
 turn for longest; where there is none, the core waits for the first. A block's data are there when
-`latency` has passed since it was issued and every way has brought its part: a way (L2, DRAM, ...)
-serves one request after the other, whichever core asks, so n cores have n times the way of one. A
+`latency` has passed since it was issued and every channel has brought its part: a channel (L2, DRAM, ...)
+serves one request after the other, whichever core asks, so n cores have n times the channel of one. A
 barrier at a block's end holds a group until all of its sub-groups have their data. All cores
 start together, as a launch does.
 """
@@ -47,7 +47,7 @@ class Events:
 def events(
     issue_cycles: Sequence[float],
     latency_cycles: Sequence[float],
-    way_cycles: npt.ArrayLike,
+    channel_cycles: npt.ArrayLike,
     barrier: Sequence[bool],
     *,
     tlp: int,
@@ -57,13 +57,13 @@ def events(
 ) -> Events:
     """Run a program of n blocks `rounds` times in each of blp groups of tlp sub-groups of each core.
 
-    issue_cycles, latency_cycles, barrier : (n,);  way_cycles : (n, n_way) of one core's share
+    issue_cycles, latency_cycles, barrier : (n,);  channel_cycles : (n, n_channel) of one core's share
     """
     n = len(issue_cycles)
     whole, times = run(
         np.asarray(issue_cycles, np.float64),
         np.asarray(latency_cycles, np.float64),
-        np.asarray(way_cycles, np.float64).reshape(n, -1) / cores,
+        np.asarray(channel_cycles, np.float64).reshape(n, -1) / cores,
         np.asarray(barrier, np.bool_),
         tlp=tlp,
         blp=blp,
@@ -76,7 +76,7 @@ def events(
 def readable(
     issue_cycles: Sequence[float],
     latency_cycles: Sequence[float],
-    way_cycles: npt.ArrayLike,
+    channel_cycles: npt.ArrayLike,
     barrier: Sequence[bool],
     *,
     tlp: int,
@@ -86,8 +86,8 @@ def readable(
 ) -> Events:
     """As `events`, in plain Python: what it must do."""
     n = len(issue_cycles)
-    ways = (np.asarray(way_cycles, np.float64).reshape(n, -1) / cores).tolist()
-    way_free = [0.0] * len(ways[0])
+    channels = (np.asarray(channel_cycles, np.float64).reshape(n, -1) / cores).tolist()
+    channel_free = [0.0] * len(channels[0])
     everyone = range(tlp * blp)
     free = [[0.0 for _ in everyone] for _ in range(cores)]  # when a sub-group may go on
     at = [[0 for _ in everyone] for _ in range(cores)]  # blocks that it has issued
@@ -104,11 +104,11 @@ def readable(
         block = at[c][s] % n
         now[c] = start + issue_cycles[block]
         ready = now[c] + latency_cycles[block]
-        for k, cycles in enumerate(ways[block]):
+        for k, cycles in enumerate(channels[block]):
             if cycles:
-                # The first byte comes after the latency, or when the way has served who came before.
-                way_free[k] = max(now[c] + latency_cycles[block], way_free[k]) + cycles
-                ready = max(ready, way_free[k])
+                # The first byte comes after the latency, or when the channel has served who came before.
+                channel_free[k] = max(now[c] + latency_cycles[block], channel_free[k]) + cycles
+                ready = max(ready, channel_free[k])
         rows.append((c, s, block, start, now[c], ready))
         free[c][s] = ready
         at[c][s] += 1

@@ -15,9 +15,9 @@ Floats = npt.NDArray[np.float64]
 
 
 @hot
-def _run(issue, latency, ways, barrier, tlp, n_step, whole, times, way_free, free, at, order, waits, held, held_by, next_time, next_place):  # type: ignore[no-untyped-def]  # fmt: skip
+def _run(issue, latency, channels, barrier, tlp, n_step, whole, times, channel_free, free, at, order, waits, held, held_by, next_time, next_place):  # type: ignore[no-untyped-def]  # fmt: skip
     """See `run`; the arrays behind `times` are its working memory, at their first values."""
-    n, n_way = ways.shape
+    n, n_channel = channels.shape
     n_core, n_subgroup = free.shape
     for e in range(n_core * n_subgroup * n_step):
         c = 0
@@ -30,10 +30,10 @@ def _run(issue, latency, ways, barrier, tlp, n_step, whole, times, way_free, fre
         begin = next_time[c]
         done = begin + issue[b]
         there = done + latency[b]
-        for k in range(n_way):
-            if ways[b, k] > 0:
-                way_free[k] = max(done + latency[b], way_free[k]) + ways[b, k]
-                there = max(there, way_free[k])
+        for k in range(n_channel):
+            if channels[b, k] > 0:
+                channel_free[k] = max(done + latency[b], channel_free[k]) + channels[b, k]
+                there = max(there, channel_free[k])
         whole[0, e], whole[1, e], whole[2, e] = c, s, b
         times[0, e], times[1, e], times[2, e] = begin, done, there
         free[c, s] = there
@@ -72,7 +72,7 @@ def _run(issue, latency, ways, barrier, tlp, n_step, whole, times, way_free, fre
 def run(
     issue: Floats,
     latency: Floats,
-    ways: Floats,
+    channels: Floats,
     barrier: npt.NDArray[np.bool_],
     *,
     tlp: int,
@@ -82,16 +82,16 @@ def run(
 ) -> tuple[npt.NDArray[np.int64], Floats]:
     """Core, sub-group and block, and start, end of issue and arrival of data, of every event.
 
-    issue, latency, barrier : (n,);  ways : (n, n_way) cycles of a way that all cores share
+    issue, latency, barrier : (n,);  channels : (n, n_channel) cycles of a channel that all cores share
     Returns (3, n_event) each.
     """
-    n, n_way = ways.shape
+    n, n_channel = channels.shape
     n_subgroup, n_step = tlp * blp, n * rounds
     whole = np.empty((3, cores * n_subgroup * n_step), np.int64)
     times = np.empty((3, cores * n_subgroup * n_step))
     _run(
-        *(issue, latency, ways, barrier, tlp, n_step, whole, times),
-        np.zeros(n_way),
+        *(issue, latency, channels, barrier, tlp, n_step, whole, times),
+        np.zeros(n_channel),
         np.zeros((cores, n_subgroup)),
         np.zeros((cores, n_subgroup), np.int64),
         np.tile(np.arange(n_subgroup), (cores, 1)),

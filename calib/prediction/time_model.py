@@ -8,7 +8,7 @@
            translations that it misses, where the machine says how long they take
 
 Two solvers put them together. `events` lets the sub-groups of a few cores take turns
-(calib.prediction.round_robin); each level is a way of its own that these cores share, groups follow each other
+(calib.prediction.round_robin); each level is a channel of its own that these cores share, groups follow each other
 as their room becomes free. `equation` is the
 paper's, in its corrected form: all sub-groups are in one block, and Bw_i is that of the slowest
 level. Both keep the floors that no order can beat: what each level and L1 must move, what must be
@@ -44,7 +44,7 @@ Latency = Literal["slowest", "expected"]
 ROUNDS, FIRST_ROUND = 8, 2
 """The event simulation's rounds, of which those after the second and before the last are timed."""
 CORES = 4
-"""That share ways. One alone has its share of L2 or DRAM even while the others wait, which makes V100,
+"""That share channels. One alone has its share of L2 or DRAM even while the others wait, which makes V100,
 A100 and MI210 streams 18 % too slow at medium occupancy; 8 are within 3 % of 4."""
 MOST_TURNS = 6
 """Of a loop that the event simulation runs; further ones last as long as in a steady loop."""
@@ -57,16 +57,16 @@ class Inputs:
     program : with the start of a group as its first block
     arithmetic_cycles, pipe_cycles : (n_block,) what ILP_i is made of
     latency_cycles : (n_trial, n_block)
-    way_cycles : (n_trial, n_block, n_way)
-    ways : names;  barrier : (n_block,)
+    channel_cycles : (n_trial, n_block, n_channel)
+    channels : names;  barrier : (n_block,)
     """
 
     program: Program
     arithmetic_cycles: Floats
     pipe_cycles: Floats
     latency_cycles: Floats
-    way_cycles: Floats
-    ways: tuple[str, ...]
+    channel_cycles: Floats
+    channels: tuple[str, ...]
     barrier: npt.NDArray[np.bool_]
 
     @property
@@ -116,7 +116,7 @@ class Timing:
     """The time of one launch.
 
     seconds : (n_trial,)
-    floors_s : name -> (n_trial,) seconds that it takes at least: `arithmetic`, `L1`, each way
+    floors_s : name -> (n_trial,) seconds that it takes at least: `arithmetic`, `L1`, each channel
     parts_s : what the time is made of: seconds that removing it would save, `latency`, `barriers`,
         `group start`
     exposed : (n_block,) mean LH of each block, the part of its wait that nothing hides
@@ -159,11 +159,11 @@ def simulated_inputs(
     index = {name: k for k, name in enumerate(costs.sites)}
     started = _with_start(program)
     scale = _executed(program, costs)
-    each, ways = _way_cycles(costs)
-    n_trial, n_way = costs.n_trials, len(ways)
+    each, channels = _channel_cycles(costs)
+    n_trial, n_channel = costs.n_trials, len(channels)
     arithmetic, pipe = [0.0], [0.0]
     waits = [np.full(n_trial, machine.group_start_cycles)]
-    moved = [np.zeros((n_trial, n_way))]
+    moved = [np.zeros((n_trial, n_channel))]
     for block in program.blocks:
         accesses = [index[name] for name in block.accesses]
         waited = [index[name] for name in block.waits_for if costs.loads[index[name]]]
@@ -180,8 +180,8 @@ def simulated_inputs(
         arithmetic_cycles=np.array(arithmetic),
         pipe_cycles=np.array(pipe),
         latency_cycles=np.stack(waits, axis=1),
-        way_cycles=np.stack(moved, axis=1),
-        ways=ways,
+        channel_cycles=np.stack(moved, axis=1),
+        channels=channels,
         barrier=_barriers(started),
     )
 
@@ -210,8 +210,8 @@ def paper_inputs(
         arithmetic_cycles=np.array(arithmetic),
         pipe_cycles=np.array(pipe),
         latency_cycles=np.array([waits]),
-        way_cycles=np.array(moved)[None, :, None],
-        ways=(DRAM,),
+        channel_cycles=np.array(moved)[None, :, None],
+        channels=(DRAM,),
         barrier=_barriers(started),
     )
 
@@ -259,8 +259,8 @@ def floors_cycles(inputs: Inputs, resident: Residents) -> dict[str, Floats]:
         "arithmetic": many * float(count @ inputs.arithmetic_cycles),
         "L1": many * float(count @ inputs.pipe_cycles),
     }
-    for k, way in enumerate(inputs.ways):
-        found[way] = many * (inputs.way_cycles[:, :, k] @ count)
+    for k, channel in enumerate(inputs.channels):
+        found[channel] = many * (inputs.channel_cycles[:, :, k] @ count)
     return found
 
 
@@ -281,17 +281,17 @@ def timeline(
     return _run(inputs, order, resident, _mean(inputs), rounds), order
 
 
-def _way_cycles(costs: AccessCosts) -> tuple[Floats, tuple[str, ...]]:
-    """(n_trial, n_way, n_site) that an execution keeps each way busy, and the ways.
+def _channel_cycles(costs: AccessCosts) -> tuple[Floats, tuple[str, ...]]:
+    """(n_trial, n_channel, n_site) that an execution keeps each channel busy, and the channels.
 
     Translation is one where the machine says how long a miss takes: requests to all levels below the
     first go through it.
     """
-    each = costs.way_bytes / costs.way_bytes_per_cycle[:, None]
+    each = costs.channel_bytes / costs.channel_bytes_per_cycle[:, None]
     if costs.translation_cycles is None:
-        return each, costs.ways
+        return each, costs.channels
     busy = costs.missed_translations * costs.translation_cycles
-    return np.concatenate([each, busy[:, None, :]], axis=1), (*costs.ways, TRANSLATION)
+    return np.concatenate([each, busy[:, None, :]], axis=1), (*costs.channels, TRANSLATION)
 
 
 def _require(machine: Machine, program: Program, *others: str) -> None:
@@ -330,9 +330,9 @@ def _barriers(program: Program) -> npt.NDArray[np.bool_]:
     return np.array([block.barrier for block in program.blocks], np.bool_)
 
 
-def slowest_way(inputs: Inputs) -> int:
-    """The way that takes longest over the whole program."""
-    totals = np.einsum("tbw,b->w", inputs.way_cycles, occurrences(inputs))
+def slowest_channel(inputs: Inputs) -> int:
+    """The channel that takes longest over the whole program."""
+    totals = np.einsum("tbw,b->w", inputs.channel_cycles, occurrences(inputs))
     return int(totals.argmax()) if len(totals) else 0
 
 
@@ -342,14 +342,14 @@ def blocks_of(inputs: Inputs) -> tuple[Blocks, list[tuple[int, int]]]:
     pairs = list(counted)
     first = [a for a, _ in pairs]
     issue = inputs.issue_cycles
-    way = inputs.way_cycles[:, :, slowest_way(inputs)]
+    channel = inputs.channel_cycles[:, :, slowest_channel(inputs)]
     return (
         Blocks(
             count=np.array([counted[pair] for pair in pairs]),
             issue_cycles=issue[first],
             next_issue_cycles=issue[[b for _, b in pairs]],
             latency_cycles=inputs.latency_cycles[:, first],
-            bandwidth_cycles=way[:, first],
+            bandwidth_cycles=channel[:, first],
             barrier=inputs.barrier[first],
         ),
         pairs,
@@ -375,7 +375,7 @@ def _steady(
     trial: int,
 ) -> float:
     """Cycles of one round once the first are over, the turns that were cut added."""
-    values = (inputs.latency_cycles[trial], inputs.way_cycles[trial])
+    values = (inputs.latency_cycles[trial], inputs.channel_cycles[trial])
     total = _slope(inputs, order, resident, values)
     for turn, missing in cut:
         if turn and missing:
@@ -404,11 +404,11 @@ def _run(
     rounds: int,
     cores: int = 1,
 ) -> Events:
-    latency, ways = values
+    latency, channels = values
     return events(
         inputs.issue_cycles[order].tolist(),
         latency[order].tolist(),
-        ways[order],
+        channels[order],
         inputs.barrier[order].tolist(),
         tlp=resident.subgroups_per_group,
         blp=resident.groups_per_core,
@@ -418,7 +418,7 @@ def _run(
 
 
 def _mean(inputs: Inputs) -> tuple[Floats, Floats]:
-    return inputs.latency_cycles.mean(axis=0), inputs.way_cycles.mean(axis=0)
+    return inputs.latency_cycles.mean(axis=0), inputs.channel_cycles.mean(axis=0)
 
 
 def _without(inputs: Inputs) -> dict[str, Inputs]:

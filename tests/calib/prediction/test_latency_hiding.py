@@ -139,19 +139,21 @@ def test_the_print_counts_idle_time_once_for_each_sub_group() -> None:
 
 def test_trials_stand_in_front() -> None:
     rng = np.random.default_rng(3)
-    issue, latency, way = rng.uniform(1, 50, (3, 7)), rng.uniform(0, 900, (3, 7)), None
-    way = rng.uniform(0, 60, (3, 7))
+    issue, latency, transfer = rng.uniform(1, 50, (3, 7)), rng.uniform(0, 900, (3, 7)), None
+    transfer = rng.uniform(0, 60, (3, 7))
     barrier = rng.random(7) < 0.5
-    together = round_cycles(cyclic(issue, latency, way, barrier), 4, 3)
-    apart = [round_cycles(cyclic(issue[t], latency[t], way[t], barrier), 4, 3) for t in range(3)]
+    together = round_cycles(cyclic(issue, latency, transfer, barrier), 4, 3)
+    apart = [
+        round_cycles(cyclic(issue[t], latency[t], transfer[t], barrier), 4, 3) for t in range(3)
+    ]
     np.testing.assert_allclose(together, apart, rtol=1e-13)
 
 
 def test_a_million_blocks_are_as_cheap_as_the_distinct_ones() -> None:
     listed = 10**6
-    issue, latency, way = np.full(listed, 8.0), np.full(listed, 700.0), np.full(listed, 9.0)
+    issue, latency, transfer = np.full(listed, 8.0), np.full(listed, 700.0), np.full(listed, 9.0)
     some = 2000
-    one_by_one = round_cycles(cyclic(issue[:some], latency[:some], way[:some]), 8, 4)
+    one_by_one = round_cycles(cyclic(issue[:some], latency[:some], transfer[:some]), 8, 4)
     folded = pair(8, 8, 700, 9)
     whole = Blocks(**{**vars(folded), "count": np.array([float(listed)])})
     tracemalloc.start()
@@ -170,14 +172,14 @@ def random_kernel(
     issue = rng.uniform(4, 40, n)
     if regime == "latency":  # more than all others together can cover
         latency = rng.uniform(2, 6, n) * 40 * tlp * blp
-        way = issue * rng.uniform(0, 0.9, n)
+        transfer = issue * rng.uniform(0, 0.9, n)
     elif regime == "issue":
         latency = issue.min() * rng.uniform(0, 0.8, n) * (tlp * blp - 1)
-        way = issue * rng.uniform(0, 0.5, n)
+        transfer = issue * rng.uniform(0, 0.5, n)
     else:
         latency = rng.uniform(0, 400, n)
-        way = issue * rng.uniform(1.5, 6, n)
-    return cyclic(issue, latency, way, rng.random(n) < barriers), tlp, blp
+        transfer = issue * rng.uniform(1.5, 6, n)
+    return cyclic(issue, latency, transfer, rng.random(n) < barriers), tlp, blp
 
 
 @pytest.mark.parametrize(

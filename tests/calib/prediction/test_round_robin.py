@@ -18,7 +18,7 @@ CYCLES = st.integers(0, 60).map(float)
 @st.composite
 def programs(draw: st.DrawFn) -> dict[str, Any]:
     n = draw(st.integers(1, 5))
-    n_way = draw(st.integers(1, 3))
+    n_channel = draw(st.integers(1, 3))
 
     def cycles(count: int) -> list[float]:
         return draw(st.lists(CYCLES, min_size=count, max_size=count))
@@ -26,7 +26,7 @@ def programs(draw: st.DrawFn) -> dict[str, Any]:
     return {
         "issue_cycles": cycles(n),
         "latency_cycles": cycles(n),
-        "way_cycles": np.array(cycles(n * n_way)).reshape(n, n_way),
+        "channel_cycles": np.array(cycles(n * n_channel)).reshape(n, n_channel),
         "barrier": draw(st.lists(st.booleans(), min_size=n, max_size=n)),
         "tlp": draw(st.integers(1, 4)),
         "blp": draw(st.integers(1, 3)),
@@ -67,7 +67,7 @@ def test_a_way_serves_one_after_the_other() -> None:
 
 
 def test_cores_share_a_way() -> None:
-    """Two cores have twice the way of one: alone, each request is served in half the time."""
+    """Two cores have twice the channel of one: alone, each request is served in half the time."""
     found = events([1], [50], [[30]], [False], tlp=1, blp=1, cores=2)
     np.testing.assert_array_equal(found.core, [0, 1])
     np.testing.assert_array_equal(found.start_cycles, [0, 0])
@@ -81,7 +81,7 @@ def test_a_busy_core_may_take_what_others_leave() -> None:
 
 
 def test_ways_are_apart() -> None:
-    """Two ways work side by side: what is waited for is the longer."""
+    """Two channels work side by side: what is waited for is the longer."""
     found = events([1], [0], [[30, 50]], [False], tlp=2, blp=1)
     np.testing.assert_array_equal(found.ready_cycles, [51, 101])
 
@@ -99,7 +99,7 @@ def test_issue_binds() -> None:
 
 
 def test_bandwidth_binds() -> None:
-    """The way never stands idle once its first byte has come."""
+    """The channel never stands idle once its first byte has come."""
     rounds = 200
     found = simulate(cyclic([1, 1], [70, 0], [30, 0]), 4, 4, rounds=rounds)
     assert found == pytest.approx(16 * 30, abs=100 / rounds + 1)
@@ -109,7 +109,7 @@ def test_bandwidth_binds() -> None:
 def test_what_holds_of_every_run(program: dict[str, Any]) -> None:
     found = run(program)
     issue, latency = np.array(program["issue_cycles"]), np.array(program["latency_cycles"])
-    ways = np.asarray(program["way_cycles"])
+    channels = np.asarray(program["channel_cycles"])
     barrier = np.array(program["barrier"])
     tlp, blp, rounds = (int(str(program[name])) for name in ("tlp", "blp", "rounds"))
     n = len(issue)
@@ -117,8 +117,8 @@ def test_what_holds_of_every_run(program: dict[str, Any]) -> None:
     # One block has the core at a time, for as long as it issues.
     assert (found.start_cycles[1:] >= found.issued_cycles[:-1]).all()
     np.testing.assert_allclose(found.issued_cycles - found.start_cycles, issue[found.block])
-    # Data come no sooner than latency and every way's own part.
-    least = latency + ways.max(axis=1)
+    # Data come no sooner than latency and every channel's own part.
+    least = latency + channels.max(axis=1)
     assert (found.ready_cycles >= found.issued_cycles + least[found.block] - 1e-9).all()
     for s in range(tlp * blp):
         mine = found.subgroup == s
@@ -131,10 +131,10 @@ def test_what_holds_of_every_run(program: dict[str, Any]) -> None:
         for step in range(n * rounds - 1):
             if barrier[step % n]:
                 assert start[:, step + 1].min() >= ready[:, step].max()
-    # No order of things beats what the core and each way must do.
+    # No order of things beats what the core and each channel must do.
     total = rounds * tlp * blp
     assert found.end_cycles >= total * issue.sum() - 1e-9
-    assert found.end_cycles >= total * ways.sum(axis=0).max() - 1e-9
+    assert found.end_cycles >= total * channels.sum(axis=0).max() - 1e-9
 
 
 @given(program=programs())

@@ -41,15 +41,15 @@ V100 = load_machine("v100")
 def inputs(
     issue: list[float],
     latency: Any,
-    ways: Any,
+    channels: Any,
     *,
     steps: tuple[Any, ...] | None = None,
     barrier: tuple[bool, ...] = (),
 ) -> Inputs:
-    """Blocks 0 (the start of a group) to n; latency (n,) or (n_trial, n), ways (n, n_way) likewise."""
+    """Blocks 0 (the start of a group) to n; latency (n,) or (n_trial, n), channels (n, n_channel) likewise."""
     n = len(issue)
     latencies = np.atleast_2d(np.asarray(latency, np.float64))
-    moved = np.asarray(ways, np.float64).reshape(-1, n, np.shape(ways)[-1])
+    moved = np.asarray(channels, np.float64).reshape(-1, n, np.shape(channels)[-1])
     held = barrier or (False,) * (n - 1) + (True,)
     return Inputs(
         program=Program(
@@ -59,8 +59,8 @@ def inputs(
         arithmetic_cycles=np.array(issue, np.float64),
         pipe_cycles=np.zeros(n),
         latency_cycles=latencies,
-        way_cycles=np.broadcast_to(moved, (len(latencies), *moved.shape[1:])).copy(),
-        ways=("L2", DRAM)[: moved.shape[2]],
+        channel_cycles=np.broadcast_to(moved, (len(latencies), *moved.shape[1:])).copy(),
+        channels=("L2", DRAM)[: moved.shape[2]],
         barrier=np.array(held),
     )
 
@@ -96,25 +96,25 @@ def test_residents(n_groups: int, items: int, tlp: int, blp: int, rounds: float)
 
 @pytest.mark.parametrize("solver", ["events", "equation"])
 @pytest.mark.parametrize(
-    ("issue", "latency", "way", "cycles", "binds"),
+    ("issue", "latency", "channel", "cycles", "binds"),
     [
         # 8 sub-groups that issue 30 each: the wait of 100 is covered by the other seven.
         ([0, 10, 20], [0, 60, 0], [0, 0, 0], 8 * 30, "issue"),
-        # A way of 40 a sub-group and next to no issue.
+        # A channel of 40 a sub-group and next to no issue.
         ([0, 1, 1], [0, 5, 0], [0, 20, 20], 8 * 40, "L2"),
     ],
 )
 def test_floors_are_met_where_they_bind(
     issue: list[float],
     latency: list[float],
-    way: list[float],
+    channel: list[float],
     cycles: float,
     binds: str,
     solver: Any,
 ) -> None:
     """The event simulation repeats the program: in a steady state nothing is lost at its ends."""
     found = time_of(
-        inputs(issue, latency, [[w] for w in way], barrier=(False,) * 3),
+        inputs(issue, latency, [[w] for w in channel], barrier=(False,) * 3),
         resident(1, 8, rounds=3),
         V100,
         solver=solver,
@@ -182,7 +182,7 @@ def test_a_million_blocks_are_no_more_than_their_kinds() -> None:
     assert blocks.count.sum() == 10**6 + 2
     found = time_of(many, resident(4, 2), V100)
     # 8 sub-groups: 40 issued and 48 moved a turn. One waits for 5 + 90, and for 6 of its core's share of
-    # a way that four cores have together.
+    # a channel that four cores have together.
     assert found.estimate.mean * V100.clock_hz == pytest.approx((5 + 90 + 6 / 4) * 10**6, rel=1e-3)
 
 
@@ -192,13 +192,13 @@ def test_time_is_never_below_a_floor_and_never_falls_with_latency() -> None:
         n = int(rng.integers(2, 6))
         issue = [0.0, *rng.uniform(1, 40, n - 1)]
         latency = np.array([0.0, *rng.uniform(0, 600, n - 1)])
-        ways = rng.uniform(0, 60, (n, 2))
+        channels = rng.uniform(0, 60, (n, 2))
         where = resident(int(rng.integers(1, 5)), int(rng.integers(1, 5)))
         for solver in ("events", "equation"):
-            found = time_of(inputs(issue, latency, ways), where, V100, solver=solver)  # type: ignore[arg-type]
+            found = time_of(inputs(issue, latency, channels), where, V100, solver=solver)  # type: ignore[arg-type]
             for floor in found.floors_s.values():
                 assert (found.seconds >= floor * (1 - 1e-12)).all()
-        longer = time_of(inputs(issue, 2 * latency, ways), where, V100, solver="equation")
+        longer = time_of(inputs(issue, 2 * latency, channels), where, V100, solver="equation")
         assert longer.seconds[0] >= found.seconds[0]
 
 
@@ -254,9 +254,9 @@ def costs(**changes: Any) -> AccessCosts:
         "expected_cycles": np.array([[120.0, 432.0, 0.0]]),
         "served": np.array([[[0.5, 0.0, 0.0], [1.0, 0.0, 0.0]]]),
         "latency_cycles": np.array([[28.0, 212.0, 432.0]]),
-        "way_bytes": np.array([[[64.0, 256.0, 128.0], [0.0, 256.0, 128.0]]]),
-        "ways": ("L2", DRAM),
-        "way_bytes_per_cycle": np.array([16.0, 8.0]),
+        "channel_bytes": np.array([[[64.0, 256.0, 128.0], [0.0, 256.0, 128.0]]]),
+        "channels": ("L2", DRAM),
+        "channel_bytes_per_cycle": np.array([16.0, 8.0]),
         "missed_translations": np.zeros((1, 3)),
     }
     return AccessCosts(**{**fields, **changes})
@@ -279,7 +279,7 @@ def test_inputs_are_what_the_replay_says() -> None:
     # y never hits, so block 1 waits for DRAM; x alone is half in L1 and half in L2.
     np.testing.assert_allclose(found.latency_cycles, [[368, 432, (28 + 212) / 2, 0]])
     # L2: (64 + 256) / 16, 64 / 16, 128 / 16; DRAM: 256 / 8, 0, 128 / 8.
-    np.testing.assert_allclose(found.way_cycles[0], [[0, 0], [20, 32], [4, 0], [8, 16]])
+    np.testing.assert_allclose(found.channel_cycles[0], [[0, 0], [20, 32], [4, 0], [8, 16]])
     floors = floors_cycles(found, resident(2, 3))
     assert {name: float(value[0]) for name, value in floors.items()} == {
         "arithmetic": 6 * 5,
@@ -313,7 +313,7 @@ def test_accesses_that_were_left_out_cost_as_much_less() -> None:
     """The program says x twice; the trace met it once a sub-group: half of everything it moves."""
     rarer = costs(per_subgroup=np.array([1.0, 1.0, 1.0]))
     found = simulated_inputs(known_program(), rarer, V100)
-    np.testing.assert_allclose(found.way_cycles[0, :, 0], [0, (32 + 256) / 16, 32 / 16, 8])
+    np.testing.assert_allclose(found.channel_cycles[0, :, 0], [0, (32 + 256) / 16, 32 / 16, 8])
     np.testing.assert_allclose(found.pipe_cycles, [0, 1 + 4, 1, 1])
 
 
@@ -322,7 +322,7 @@ def test_the_papers_inputs_ignore_hits() -> None:
     latency = V100.dram.latency_cycles + V100.dram.row_conflict_cycles
     np.testing.assert_allclose(found.latency_cycles, [[0, latency, latency, latency]])
     share = V100.dram.bandwidth_bytes_per_cycle / 80
-    np.testing.assert_allclose(found.way_cycles[0, :, 0], np.array([0, 16, 8, 8]) * 32 / share)
+    np.testing.assert_allclose(found.channel_cycles[0, :, 0], np.array([0, 16, 8, 8]) * 32 / share)
 
 
 def test_bandwidth_of_a_core() -> None:

@@ -1,4 +1,4 @@
-"""What an access costs: L1's pipe by hand, bytes on each way against what was asked."""
+"""What an access costs: L1's pipe by hand, bytes on each channel against what was asked."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from calib.prediction.basic_blocks import Block, Program, Repeat
-from calib.prediction.costs import DRAM, AccessCosts, access_costs, way_names
+from calib.prediction.costs import DRAM, AccessCosts, access_costs, channel_names
 from calib.prediction.time_model import TRANSLATION, floors_cycles, residents, simulated_inputs
 from memsim.errors import SnapshotWarning
 from memsim.machine.file import load_machine
@@ -61,13 +61,13 @@ def test_every_byte_of_a_stream_moves_once_on_each_way() -> None:
         [[(0, range(4 * g, 4 * g + 4)), (1, range(far + 4 * g, far + 4 * g + 4))]] for g in range(n)
     ]
     found = costs(make_trace(groups, ("load", "store")))
-    assert found.ways == way_names(V100) == ("L2", "L2 stores", DRAM)
+    assert found.channels == channel_names(V100) == ("L2", "L2 stores", DRAM)
     assert list(found.loads) == [True, False]
-    np.testing.assert_allclose(found.way_bytes[:, 0], [[128, 0]] * 2)
-    np.testing.assert_allclose(found.way_bytes[:, 1], [[0, 128]] * 2)
-    np.testing.assert_allclose(found.way_bytes[:, 2, 0], 128)
+    np.testing.assert_allclose(found.channel_bytes[:, 0], [[128, 0]] * 2)
+    np.testing.assert_allclose(found.channel_bytes[:, 1], [[0, 128]] * 2)
+    np.testing.assert_allclose(found.channel_bytes[:, 2, 0], 128)
     # The L2 of 6 MB holds all 0.5 MB that were stored when the launch of 1 MB ends.
-    np.testing.assert_allclose(found.way_bytes[:, 2, 1], 0)
+    np.testing.assert_allclose(found.channel_bytes[:, 2, 1], 0)
 
 
 def test_what_a_short_snapshot_leaves_in_the_last_level_is_written_in_the_end() -> None:
@@ -80,7 +80,7 @@ def test_what_a_short_snapshot_leaves_in_the_last_level_is_written_in_the_end() 
     trace = make_trace(groups, ("load", "store"))
     trace = trace.replace(launch=dataclasses.replace(trace.launch, n_groups=100 * n), whole=False)
     kept = 6 * 2**20 / (100 * n * 256)
-    np.testing.assert_allclose(costs(trace).way_bytes[:, 2, 1], 128 * (1 - kept))
+    np.testing.assert_allclose(costs(trace).channel_bytes[:, 2, 1], 128 * (1 - kept))
 
 
 def test_hits_and_what_serves_them() -> None:
@@ -89,7 +89,7 @@ def test_hits_and_what_serves_them() -> None:
     found = costs(make_trace(again))
     assert (found.served[:, 0, 0] > 0.9).all()
     assert found.expected_cycles[:, 0].max() < 80
-    np.testing.assert_array_less(found.way_bytes[:, 0, 0], 0.05 * 128)
+    np.testing.assert_array_less(found.channel_bytes[:, 0, 0], 0.05 * 128)
     assert found.slowest_cycles([]).tolist() == [0, 0]
 
 
@@ -105,10 +105,10 @@ def test_missed_translations_keep_a_way_busy() -> None:
     block = Block(accesses=("site0",), waits_for=("site0",))
     program = Program(blocks=(block,), steps=(Repeat((0,), 40),))
     fed = simulated_inputs(program, found, V100)
-    assert fed.ways == (*way_names(V100), TRANSLATION)
-    np.testing.assert_allclose(fed.way_cycles[:, 1, -1], 23.5)
+    assert fed.channels == (*channel_names(V100), TRANSLATION)
+    np.testing.assert_allclose(fed.channel_cycles[:, 1, -1], 23.5)
     floors = floors_cycles(fed, residents(V100, trace.launch, resident_groups(V100, trace.launch)))
     np.testing.assert_allclose(floors[TRANSLATION], 2 * 40 * 23.5)
     plain = V100.replace(translation=None)
     without = simulated_inputs(program, costs(trace, plain), plain)
-    assert without.ways == way_names(V100)
+    assert without.channels == channel_names(V100)
