@@ -1,7 +1,7 @@
 """The time of a launch at a size that never ran: predicted where it is small, and counted where it is not.
 
 Small sizes are traced, replayed and predicted. The time that one busy cycle of the units takes there is
-followed as a line in log(size) (calib.block_counts.beyond.trend), its interval Student's for a new
+followed as a line in log(size) (calib.block_counts.hit_ratio_trend.trend), its interval Student's for a new
 observation, and multiplied by the busy cycles that the blocks' closed forms give at the size asked for.
 """
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from calib.block_counts.beyond import LEAST_SIZES, trend
+from calib.block_counts.hit_ratio_trend import LEAST_SIZES, trend
 from memsim.errors import MemsimError
 
 

@@ -190,7 +190,7 @@ def _followed(
     """Settings with the values of the one that varies, or of any other as large, go with it."""
     from dataclasses import asdict
 
-    from calib.block_counts.beyond import beyond, observe
+    from calib.block_counts.hit_ratio_trend import beyond, observe
     from memsim.machine import load_machine
     from tracegen.workloads import load_kernel
 

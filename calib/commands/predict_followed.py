@@ -30,8 +30,8 @@ def predict_followed(
 
     Sizes whose launch has fewer groups than the machine holds at once are left out.
     """
-    from calib.block_counts.beyond import LEAST_SIZES
     from calib.block_counts.followed_time import SmallSize, followed_time
+    from calib.block_counts.hit_ratio_trend import LEAST_SIZES
     from calib.block_counts.report import exact_report
     from calib.prediction.prediction import predict
     from calib.prediction.report import seconds

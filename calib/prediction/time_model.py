@@ -8,7 +8,7 @@
            translations that it misses, where the machine says how long they take
 
 Two solvers put them together. `events` lets the sub-groups of a few cores take turns
-(calib.prediction.round_robin); each level is a channel of its own that these cores share, groups follow each other
+(calib.prediction.event_simulation); each level is a channel of its own that these cores share, groups follow each other
 as their room becomes free. `equation` is the
 paper's, in its corrected form: all sub-groups are in one block, and Bw_i is that of the slowest
 level. Both keep the floors that no order can beat: what each level and L1 must move, what must be
@@ -28,8 +28,8 @@ import numpy.typing as npt
 
 from calib.prediction.basic_blocks import Block, Program, Repeat
 from calib.prediction.costs import DRAM, AccessCosts
+from calib.prediction.event_simulation import Events, events
 from calib.prediction.latency_hiding import Blocks, LatencyHidingError, hidden_factor, round_cycles
-from calib.prediction.round_robin import Events, events
 from calib.prediction.throughputs import cycles_of, issue_cycles
 from memsim.machine import Machine
 from memsim.montecarlo import Occupancy

@@ -11,8 +11,8 @@ import numpy.typing as npt
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
+from calib.prediction.event_simulation import Events
 from calib.prediction.prediction import Prediction
-from calib.prediction.round_robin import Events
 from calib.prediction.time_model import timeline
 
 MOST_SUBGROUPS = 10

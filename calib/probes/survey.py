@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
-from calib.probes import geometry, launches, policies, traffic
+from calib.probes import execution, geometry, policies, traffic
 from calib.probes.bench import Bench
 from calib.probes.capacity import Hierarchy, Level, hierarchy
 from calib.probes.device import Device
@@ -61,9 +61,9 @@ class _Surveyor:
 
     def all(self, most_bytes: int, groups: DramGroups | None) -> None:
         bench, book = self.bench, self.book
-        self.number("launch_overhead", "launch overhead", partial(launches.launch_overhead, bench))
+        self.number("launch_overhead", "launch overhead", partial(execution.launch_overhead, bench))
         if bench.is_cpu:
-            self.number("clock_hz", "clock", partial(launches.addition_hz, bench))
+            self.number("clock_hz", "clock", partial(execution.addition_hz, bench))
         else:
             book.cannot_tell("clock", "not measured: what an operation takes in cycles is unknown")
             self.probe("stride of the chase", self.set_stride)
@@ -264,14 +264,14 @@ class _Surveyor:
         local = int(bench.device.facts().get("local memory, bytes", 0))
         one = "one work-item each"
         self.number(
-            "groups_at_once", "groups at once", partial(launches.concurrency, bench, book, one)
+            "groups_at_once", "groups at once", partial(execution.concurrency, bench, book, one)
         )
         if local:
             self.number(
                 "cores",
                 "cores",
                 partial(
-                    launches.concurrency,
+                    execution.concurrency,
                     bench,
                     book,
                     "each with all local memory",
@@ -283,7 +283,9 @@ class _Surveyor:
             self.number(
                 "full_groups_at_once",
                 "full groups at once",
-                partial(launches.concurrency, bench, book, f"{items} work-items each", items=items),
+                partial(
+                    execution.concurrency, bench, book, f"{items} work-items each", items=items
+                ),
             )
 
 

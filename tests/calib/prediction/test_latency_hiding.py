@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from calib.prediction.event_simulation import simulate
 from calib.prediction.latency_hiding import (
     Blocks,
     LatencyHidingError,
@@ -20,7 +21,6 @@ from calib.prediction.latency_hiding import (
     idle_cycles,
     round_cycles,
 )
-from calib.prediction.round_robin import simulate
 
 CYCLES = st.floats(0, 1000, allow_nan=False).map(lambda value: round(value, 3))
 WIDTHS = st.integers(1, 8)

@@ -12,7 +12,7 @@ from calib.probes.bench import WORD_BYTES, Bench
 from calib.probes.capacity import is_sharp
 from calib.probes.change_points import edge, pieces, plateaus, with_shelves
 from calib.probes.chart import chart
-from calib.probes.launches import MOST_OFF, staircase
+from calib.probes.execution import MOST_OFF, staircase
 from calib.probes.outcome import Curve, Unclear, lower_end, resampled_least
 from calib.probes.random_pages import PAGE_BYTES, half_rise, roundest
 from calib.probes.replacement import misses

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from calib.prediction.event_simulation_compiled import run
 from calib.prediction.latency_hiding import Blocks
-from calib.prediction.round_robin_compiled import run
 
 Floats = npt.NDArray[np.float64]
 

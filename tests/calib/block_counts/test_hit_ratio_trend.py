@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from calib.block_counts.beyond import Observed, beyond, trend
+from calib.block_counts.hit_ratio_trend import Observed, beyond, trend
 from calib.block_counts.sampling import SampleError
 from memsim import load_machine
 

@@ -1,4 +1,4 @@
-"""Sub-groups of several cores in turn, compiled: arrays in and out. calib.prediction.round_robin.readable is its text.
+"""Sub-groups of several cores in turn, compiled: arrays in and out. calib.prediction.event_simulation.readable is its text.
 
 Thousands of runs of some ten thousand events make one prediction with its interval; interpreted, each
 takes a tenth of a second to a second.
