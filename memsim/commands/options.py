@@ -251,7 +251,7 @@ def run_replay(trace: Trace | list[Trace], machine: Machine, options: ReplayOpti
     An interrupted replay is shown and written with the trials that are done, and gives 130.
     """
     import memsim
-    from memsim.report.counters.semantics import check
+    from memsim.report.semantics import check
 
     check(machine, options.counters)
     if options.registers is not None:
@@ -277,7 +277,7 @@ def run_launches(
     """
     import memsim
     from memsim.commands.output import write_launches_report
-    from memsim.report.counters.semantics import check, recount
+    from memsim.report.semantics import check, recount
     from memsim.trace.launches import Launches
 
     check(machine, options.counters)
@@ -314,7 +314,7 @@ def _common(options: ReplayOptions) -> dict[str, Any]:
 
 
 def _report(replay: Replay, options: ReplayOptions) -> int:
-    from memsim.report.counters.semantics import recount
+    from memsim.report.semantics import recount
 
     shown = recount(replay, options.counters)
     write_report(shown, html=options.html, json=options.json, save=None)

@@ -107,11 +107,11 @@ def export(source: Path, to: str, out: Path) -> int:
     check_outputs({"--out": out}, inputs=(source,))
     replay = Replay.load(source)
     if to == "cachegrind":
-        from memsim.formats.cachegrind import write
+        from memsim.report.cachegrind import write
 
         files = write(replay, out)
     elif to == "csv":
-        from memsim.report.site_csv import write_site_csv
+        from memsim.report.access_csv import write_site_csv
         from memsim.report.summary import summarise
 
         files = [write_site_csv(summarise(replay), out)]
@@ -157,8 +157,8 @@ def compare(
 
     check_outputs({"--html": html}, inputs=(a, *b))
     if _is_csv(b[0]):
-        from memsim.formats.profilers.read import read_counters
-        from memsim.report.counters.compare import Measurement, against
+        from memsim.formats.profilers.counter_file import read_counters
+        from memsim.report.counters.measurement import Measurement, against
 
         if counters != "sector":
             raise MemsimError("--counters goes with two replays: a .csv says itself how it counts")
@@ -166,7 +166,7 @@ def compare(
         comparison: Comparison | Measurement = against(Replay.load(a), files, kernel=kernel)
     else:
         from memsim.report.compare import compare as side_by_side
-        from memsim.report.counters.semantics import recount
+        from memsim.report.semantics import recount
 
         if len(b) > 1 or kernel is not None:
             what = "--kernel" if kernel is not None else "more than one B"

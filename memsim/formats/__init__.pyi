@@ -1,7 +1,7 @@
-from .profilers.read import LARGEST as LARGEST
-from .profilers.read import CounterFile as CounterFile
-from .profilers.read import Launch as Launch
-from .profilers.read import read_counters as read_counters
-from .reading import launch_names as launch_names
-from .reading import read_any as read_any
-from .reading import read_one as read_one
+from .any_trace import launch_names as launch_names
+from .any_trace import read_any as read_any
+from .any_trace import read_one as read_one
+from .profilers.counter_file import LARGEST as LARGEST
+from .profilers.counter_file import CounterFile as CounterFile
+from .profilers.counter_file import Launch as Launch
+from .profilers.counter_file import read_counters as read_counters

@@ -138,7 +138,7 @@ class DramNumbers:
 class Summary:
     """A whole replay. sites are ordered by share of the load latency, then by sectors.
 
-    counters : how hits are counted, see memsim.report.counters.semantics
+    counters : how hits are counted, see memsim.report.semantics
     totals : (level, `load` / `read` / `write` / `atomic`) -> all accesses of that kind together; in
         the first level loads only, below it reads (loads), writes (stores) and atomics. Counted as
         a profiler counts, also `all` of them

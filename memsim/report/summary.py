@@ -11,7 +11,6 @@ import numpy as np
 import xarray as xr
 
 from memsim import latency
-from memsim.report.counters.semantics import semantics_of
 from memsim.report.numbers import (
     DramNumbers,
     LevelNumbers,
@@ -20,6 +19,7 @@ from memsim.report.numbers import (
     divide,
     zero_if_unknown,
 )
+from memsim.report.semantics import semantics_of
 from memsim.statistics import describe
 
 if TYPE_CHECKING:

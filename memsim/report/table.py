@@ -12,8 +12,8 @@ from rich.text import Text
 
 from memsim.latency import DRAM
 from memsim.report import text
-from memsim.report.counters.semantics import LEGENDS
 from memsim.report.numbers import LevelNumbers, SiteNumbers, Summary
+from memsim.report.semantics import LEGENDS
 from memsim.report.verdict import occupancy_text
 
 BAR_CELLS = 8

@@ -80,7 +80,7 @@ def _listed(path: Path) -> None:
 
 
 def _counters(path: Path) -> None:
-    from memsim.formats.profilers.read import read_counters
+    from memsim.formats.profilers.counter_file import read_counters
 
     found = read_counters(path)
     assert found.kernels or found.notes
@@ -196,8 +196,8 @@ def main() -> None:
         import memsim.formats.accel_sim.scan
         import memsim.formats.gpgpusim.machine
         import memsim.formats.ppt_gpu
+        import memsim.formats.profilers.counter_file
         import memsim.formats.profilers.nsight
-        import memsim.formats.profilers.read
         import memsim.formats.profilers.rocprof  # noqa: F401
     with working_folder() as folder:
         atheris.Setup(sys.argv, partial(_one, folder))

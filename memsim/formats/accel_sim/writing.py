@@ -17,7 +17,7 @@ from typing import BinaryIO
 import numpy as np
 
 from memsim.errors import TraceError
-from memsim.formats.accel_sim import lines_out as text_of
+from memsim.formats.accel_sim import instruction_text as text_of
 from memsim.trace.launches import Event, Launches
 from memsim.trace.model import AccessSite, Trace
 

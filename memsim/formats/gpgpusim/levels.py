@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, get_args
 
 from memsim.formats.gpgpusim.config import CacheLine, Option, parse_cache
-from memsim.formats.gpgpusim.reading import Reading
+from memsim.formats.gpgpusim.coverage import Reading
 from memsim.machine.parts import SetIndex
 
 Note = Callable[[Option, str], None]

@@ -14,13 +14,13 @@ from typing import Any
 
 from memsim.errors import MachineError
 from memsim.formats.gpgpusim.config import Option, read_options
+from memsim.formats.gpgpusim.coverage import Reading
 from memsim.formats.gpgpusim.levels import (
     Sourced,
     first_level,
     partition_index,
     second_level,
 )
-from memsim.formats.gpgpusim.reading import Reading
 from memsim.machine.model import Machine
 from memsim.machine.parts import Dram, Level, Residency
 from memsim.machine.rules import RuleError

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from memsim.errors import TraceError
-from memsim.formats.profilers.read import (
+from memsim.formats.profilers.counter_file import (
     MOST_LAUNCHES,
     MOST_LINES,
     CounterFile,

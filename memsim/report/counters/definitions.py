@@ -1,6 +1,6 @@
 """The profilers' counters that this package knows: what each counts, in terms of a replay.
 
-Each has two values of ours. `plain` is the nearest quantity as we count (`memsim.report.counters.semantics`,
+Each has two values of ours. `plain` is the nearest quantity as we count (`memsim.report.semantics`,
 sector); `counted` is what the counter would have counted of the same replay. Their difference is what
 the definitions explain; what is left between `counted` and the measurement is the model's error.
 """

@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from memsim.report import text
-from memsim.report.counters.compare import LineRow, Measurement, Row
+from memsim.report.counters.measurement import LineRow, Measurement, Row
 from memsim.report.table import FittingTable, frame
 from memsim.statistics import Estimate
 

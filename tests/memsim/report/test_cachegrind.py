@@ -15,9 +15,9 @@ from click.testing import CliRunner
 
 from memsim.commands.replay import export
 from memsim.errors import MemsimError, ResultError
-from memsim.formats.cachegrind import site_events, write
 from memsim.montecarlo.result import Replay
-from memsim.report.site_csv import site_csv
+from memsim.report.access_csv import site_csv
+from memsim.report.cachegrind import site_events, write
 from memsim.report.summary import summarise
 from tests.support.fake_replay import USER_SOURCE, fake_dataset
 

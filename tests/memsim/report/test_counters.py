@@ -16,17 +16,17 @@ from rich.console import Console
 import memsim
 from memsim.commands.replay import compare as compare_command
 from memsim.errors import MemsimError, ResultError
-from memsim.formats.profilers.read import CounterFile, Launch, Line, read_counters
+from memsim.formats.profilers.counter_file import CounterFile, Launch, Line, read_counters
 from memsim.machine.file import load_machine
 from memsim.machine.model import Machine
 from memsim.montecarlo.result import Replay
 from memsim.report.compare import compare
-from memsim.report.counters.compare import against, base_name
 from memsim.report.counters.counts import Counts
 from memsim.report.counters.definitions import NSIGHT, ROCPROF
-from memsim.report.counters.semantics import recount
+from memsim.report.counters.measurement import against, base_name
 from memsim.report.json_contract import json_schema, to_data
 from memsim.report.numbers import Summary
+from memsim.report.semantics import recount
 from memsim.report.summary import summarise
 from tests.memsim.report.test_report import HOSTILE, Outline
 from tests.support.fake_replay import fake_dataset

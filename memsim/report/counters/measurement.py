@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from memsim.errors import ResultError
-from memsim.formats.profilers.read import CounterFile, Launch, Line
+from memsim.formats.profilers.counter_file import CounterFile, Launch, Line
 from memsim.latency import DRAM as MEMORY
 from memsim.report.counters.counts import Counts, Floats
 from memsim.report.counters.definitions import DRAM, L2, LINE_COLUMNS, Counter, known
-from memsim.report.counters.semantics import check, semantics_of
+from memsim.report.semantics import check, semantics_of
 from memsim.statistics import Estimate, describe
 
 if TYPE_CHECKING:
