@@ -81,6 +81,28 @@ def hit_ratios(dataset: xr.Dataset) -> xr.DataArray:
     return _ratio(dataset["hits"] + dataset["pending"], dataset["accesses"]).rename("hit_ratio")
 
 
+def site_hit_ratio(dataset: xr.Dataset, site: str, level: str) -> xr.DataArray:
+    """H of one access at one level, (trial,); ResultError where the result lacks site or level."""
+    check_name(dataset, "site", site)
+    check_name(dataset, "level", level)
+    return hit_ratios(dataset).sel(site=site, level=level)
+
+
+def load_hit_ratio(dataset: xr.Dataset, level: str) -> xr.DataArray:
+    """H of all loads together at one level, (trial,); ResultError where the result lacks it."""
+    check_name(dataset, "level", level)
+    loads = dataset["direction"].values.astype(str) == "load"
+    sums = dataset[["accesses", "hits", "pending"]].isel(site=loads).sum("site")
+    return hit_ratios(sums).sel(level=level)
+
+
+def check_name(dataset: xr.Dataset, dimension: str, name: str) -> None:
+    """Raises ResultError where a `site` or `level` of this name is not in the result."""
+    names = [str(value) for value in dataset[dimension].values]
+    if name not in names:
+        raise ResultError(f"{dimension} must be one of {', '.join(names)}, got {name}")
+
+
 def pending_ratios(dataset: xr.Dataset) -> xr.DataArray:
     """pending / accesses, (trial, level, site); NaN where nothing was asked for."""
     return _ratio(dataset["pending"], dataset["accesses"]).rename("pending_ratio")

@@ -68,8 +68,8 @@ def measure(
     from calib.probes.outcome import Unclear
     from calib.probes.page import page
     from calib.probes.survey import survey
+    from memsim.files import write_text
     from memsim.machine import machine_to_toml
-    from memsim.report import write_text
     from tracegen.devices import choose
 
     check_outputs({"--out": out, "--html": html}, inputs=(trace_path,) if trace_path else ())

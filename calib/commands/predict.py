@@ -18,10 +18,10 @@ from memsim.commands import (
     output_path,
     setting_option,
     usable_cores,
-    whole_file,
     working,
 )
 from memsim.errors import MemsimError
+from memsim.files import whole_file
 
 if TYPE_CHECKING:
     from calib.prediction.prediction import Prediction, Settings

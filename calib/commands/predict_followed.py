@@ -10,8 +10,9 @@ import click
 
 from calib.commands.blocks_costs import costs_of, sizes_asked
 from calib.commands.blocks_settings import doubled, parsed_range, together
-from memsim.commands import STDOUT, console, whole_file, working
+from memsim.commands import STDOUT, console, working
 from memsim.errors import MemsimError
+from memsim.files import whole_file
 
 if TYPE_CHECKING:
     from calib.block_counts.followed_time import FollowedTime, SmallSize

@@ -14,7 +14,7 @@ from calib.history.power_laws import power_law
 from calib.history.records import Record
 from calib.history.regression import Fitted, Question, power_law_with_offset
 from calib.history.statistics import far_apart, two_hills
-from memsim.commands import whole_file
+from memsim.files import whole_file
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 """Of the devices: Okabe and Ito's, told apart by colour-blind readers too."""

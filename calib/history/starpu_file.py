@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from calib.history.errors import HistoryError
-from memsim.commands import whole_file
+from memsim.files import whole_file
 
 VERSION = 45
 DEVICE_TYPES = {0: "cpu", 1: "cuda", 2: "opencl", 3: "mic", 5: "mpi_ms"}

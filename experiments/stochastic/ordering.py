@@ -104,7 +104,7 @@ def orderings(out: Path, quick: bool) -> Figure:
 def _accesses(kernel: str, replays: dict[tuple[str, bool], Replay]) -> list[Access]:
     default = replays["wrr", True]
     shares = latency_shares(default.dataset).mean("trial")
-    marked = {site.name for site in summarise(default).sites if site.is_order_sensitive}
+    marked = {site.name for site in summarise(default.dataset).sites if site.is_order_sensitive}
     latency = {key: expected_latency_cycles(r.dataset) for key, r in replays.items()}
     ratio = {
         key: hit_ratios(r.dataset).transpose("trial", "level", "site") for key, r in replays.items()

@@ -49,7 +49,7 @@ def workloads_of_today(out: Path, quick: bool) -> Figure:
                         note=f"sigma {estimate.sigma:.2f} points",
                     )
                 )
-        first = summarise(replays[0]).sites[0]
+        first = summarise(replays[0].dataset).sites[0]
         findings.append(
             f"{name}: {100 * first.share.mean:.0f} % of the load latency is {first.name},"
             f" {first.latency_cycles.mean:.0f} cycles"

@@ -14,5 +14,4 @@ from .output import STDOUT as STDOUT
 from .output import check_outputs as check_outputs
 from .output import console as console
 from .output import progress_bar as progress_bar
-from .output import whole_file as whole_file
 from .output import working as working

@@ -113,9 +113,9 @@ def import_machine(config: Path, name: str | None, out: Path) -> int:
       memsim machines import SM7_QV100/gpgpusim.config -o qv100.toml
       memsim replay k.trace --machine qv100.toml
     """
+    from memsim.files import write_text
     from memsim.formats.gpgpusim.machine import import_config
     from memsim.machine.to_toml import machine_to_toml
-    from memsim.report.files import write_text
 
     check_outputs({"--out": out}, inputs=(config,))
     imported = import_config(config, name)

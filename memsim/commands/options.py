@@ -277,7 +277,7 @@ def run_launches(
     """
     import memsim
     from memsim.commands.output import write_launches_report
-    from memsim.report.semantics import check, recount
+    from memsim.report.semantics import check
     from memsim.trace.launches import Launches
 
     check(machine, options.counters)
@@ -297,7 +297,7 @@ def run_launches(
         replays = memsim.replay_launches(launches, machine, progress=progress, **_common(options))
     if launch is not None:
         return _report(replays[launch], options)
-    write_launches_report([recount(one, options.counters) for one in replays], options.json)
+    write_launches_report([one.recount(options.counters) for one in replays], options.json)
     return _exit_code(replays[0], options)
 
 
@@ -314,9 +314,7 @@ def _common(options: ReplayOptions) -> dict[str, Any]:
 
 
 def _report(replay: Replay, options: ReplayOptions) -> int:
-    from memsim.report.semantics import recount
-
-    shown = recount(replay, options.counters)
+    shown = replay.recount(options.counters)
     write_report(shown, html=options.html, json=options.json, save=None)
     if options.save is not None:
         replay.save(options.save)

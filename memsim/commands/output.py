@@ -76,18 +76,6 @@ def _check_writable(option: str, path: Path) -> None:
         raise MemsimError(f"{option} {path} cannot be written: {error.strerror}") from error
 
 
-@contextlib.contextmanager
-def whole_file(path: Path) -> Iterator[Path]:
-    """A path to write to; it becomes `path` at the end, or vanishes where an error comes first."""
-    # The suffix stays: writers choose the format by it.
-    temporary = path.with_name(f".{path.stem}-{os.getpid()}{path.suffix}")
-    try:
-        yield temporary
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
 def write_report(
     report: Report, *, html: Path | None, json: Path | None, save: Path | None
 ) -> None:
@@ -105,11 +93,11 @@ def write_report(
 
 def write_launches_report(replays: Sequence[Replay], json: Path | None) -> None:
     """Prints a row a launch, unless JSON of them all goes to standard output, and writes that."""
-    from memsim.report.files import write_text
+    from memsim.files import write_text
     from memsim.report.launch_table import launch_table, launches_json
     from memsim.report.summary import summarise
 
-    summaries = [summarise(replay) for replay in replays]
+    summaries = [summarise(replay.dataset) for replay in replays]
     if json == STDOUT:
         click.echo(launches_json(summaries))
         return

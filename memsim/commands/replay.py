@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import click
 
@@ -20,9 +20,14 @@ from memsim.commands.options import (
 )
 from memsim.commands.output import check_outputs, console
 from memsim.errors import MemsimError
+from memsim.files import write_text
 
 if TYPE_CHECKING:
-    from memsim.report.compare import Comparison
+    from collections.abc import Callable
+
+    from rich.table import Table
+
+    from memsim.report.semantics import Semantics
 
 
 @click.command()
@@ -109,12 +114,12 @@ def export(source: Path, to: str, out: Path) -> int:
     if to == "cachegrind":
         from memsim.report.cachegrind import write
 
-        files = write(replay, out)
+        files = write(replay.dataset, out)
     elif to == "csv":
         from memsim.report.access_csv import write_site_csv
         from memsim.report.summary import summarise
 
-        files = [write_site_csv(summarise(replay), out)]
+        files = [write_site_csv(summarise(replay.dataset), out)]
     else:
         replay.to_json(out)
         files = [out]
@@ -137,7 +142,7 @@ def export(source: Path, to: str, out: Path) -> int:
 def compare(
     a: Path,
     b: tuple[Path, ...],
-    counters: Literal["sector", "nsight", "rocprof"],
+    counters: Semantics,
     kernel: str | None,
     html: Path | None,
 ) -> int:
@@ -153,31 +158,48 @@ def compare(
       memsim compare k.nc raw.csv source.csv
       memsim compare k.nc results.csv --kernel spmv
     """
-    from memsim.montecarlo.result import Replay
-
     check_outputs({"--html": html}, inputs=(a, *b))
     if _is_csv(b[0]):
-        from memsim.formats.profilers.counter_file import read_counters
-        from memsim.report.counters.measurement import Measurement, against
-
         if counters != "sector":
             raise MemsimError("--counters goes with two replays: a .csv says itself how it counts")
-        files = [read_counters(path) for path in b]
-        comparison: Comparison | Measurement = against(Replay.load(a), files, kernel=kernel)
+        shown, page = _beside_counters(a, b, kernel)
     else:
-        from memsim.report.compare import compare as side_by_side
-        from memsim.report.semantics import recount
-
         if len(b) > 1 or kernel is not None:
             what = "--kernel" if kernel is not None else "more than one B"
             raise MemsimError(f"{what} goes with counters in .csv files, got {b[0]}")
-        left, right = (recount(Replay.load(path), counters) for path in (a, b[0]))
-        comparison = side_by_side(left, right)
-    console().print(comparison.table())
+        shown, page = _beside_replay(a, b[0], counters)
+    console().print(shown)
     if html is not None:
-        comparison.to_html(html)
+        write_text(html, page())
         click.echo(f"wrote {html}", err=True)
     return 0
+
+
+def _beside_counters(
+    saved: Path, files: tuple[Path, ...], kernel: str | None
+) -> tuple[Table, Callable[[], str]]:
+    """The comparison with a profiler's counters as a table, and a function that makes its page."""
+    from memsim.formats.profilers.read import read_counters
+    from memsim.montecarlo.result import Replay
+    from memsim.report.counters.measurement import against
+    from memsim.report.counters.table import measurement_table
+    from memsim.report.html import measurement_page
+
+    counters = [read_counters(path) for path in files]
+    measurement = against(Replay.load(saved).dataset, counters, kernel=kernel)
+    return measurement_table(measurement), lambda: measurement_page(measurement)
+
+
+def _beside_replay(a: Path, b: Path, counters: Semantics) -> tuple[Table, Callable[[], str]]:
+    """The comparison of two replays as a table, and a function that makes its page."""
+    from memsim.montecarlo.result import Replay
+    from memsim.report.compare import compare as compare_results
+    from memsim.report.compare_table import comparison_table
+    from memsim.report.html import comparison_page
+
+    left, right = (Replay.load(path).recount(counters).dataset for path in (a, b))
+    comparison = compare_results(left, right)
+    return comparison_table(comparison), lambda: comparison_page(comparison)
 
 
 def _is_csv(path: Path) -> bool:

@@ -4,4 +4,4 @@ from .any_trace import read_one as read_one
 from .profilers.counter_file import LARGEST as LARGEST
 from .profilers.counter_file import CounterFile as CounterFile
 from .profilers.counter_file import Launch as Launch
-from .profilers.counter_file import read_counters as read_counters
+from .profilers.read import read_counters as read_counters

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from memsim.report.plots import Plots
+    from memsim.report.semantics import Semantics
 
 PER_SITE = ("accesses", "hits", "pending", "read_bytes", "write_bytes")
 MISS_KINDS = ("cold_misses", "capacity_misses", "conflict_misses")
@@ -105,16 +106,11 @@ class Replay:
 
         Raises ResultError where the replay has no such site or level.
         """
-        self._check_site(site)
-        self._check_level(level)
-        return latency.hit_ratios(self.dataset).sel(site=site, level=level)
+        return latency.site_hit_ratio(self.dataset, site, level)
 
     def load_hit_ratio(self, level: str) -> xr.DataArray:
         """(hits + pending) / accesses of all loads together at one level, (trial,)."""
-        self._check_level(level)
-        loads = self.dataset["direction"].values.astype(str) == "load"
-        sums = self.dataset[["accesses", "hits", "pending"]].isel(site=loads).sum("site")
-        return latency.hit_ratios(sums).sel(level=level)
+        return latency.load_hit_ratio(self.dataset, level)
 
     def latency_cycles(self, mode: LatencyMode = "hit") -> xr.DataArray:
         """Expected latency of each access in each trial, (trial, site); see memsim.latency."""
@@ -130,7 +126,7 @@ class Replay:
         A level's name (`L1`) asks for the hit ratio there. Raises ResultError for an unknown site
         or quantity, and TooFewTrialsError, with the estimate attached, below two trials.
         """
-        self._check_site(site)
+        latency.check_name(self.dataset, "site", site)
         if quantity == "latency_cycles":
             return estimate(self.latency_cycles().sel(site=site).values)
         if quantity == "share":
@@ -145,32 +141,38 @@ class Replay:
         from memsim.report.summary import summarise
         from memsim.report.table import access_table
 
-        return access_table(summarise(self))
+        return access_table(summarise(self.dataset))
 
     @property
     def plot(self) -> Plots:
         """Figures: `.histogram()`, `.latency()`, `.convergence()`, `.dram_latency()`."""
         from memsim.report.plots import Plots
 
-        return Plots(self)
+        return Plots(self.dataset)
 
     def to_html(self, path: str | os.PathLike[str]) -> Path:
         """Write the report as one self-contained page. Raises ResultError where it cannot."""
-        from memsim.report.files import write_text
+        from memsim.files import write_text
         from memsim.report.html import page
 
-        return write_text(path, page(self))
+        return write_text(path, page(self.dataset))
 
     def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
         """The JSON of memsim.report.json_contract, written to `path` where one is given."""
-        from memsim.report.files import write_text
+        from memsim.files import write_text
         from memsim.report.json_contract import to_text
         from memsim.report.summary import summarise
 
-        content = to_text(summarise(self))
+        content = to_text(summarise(self.dataset))
         if path is not None:
             write_text(path, content + "\n")
         return content
+
+    def recount(self, counters: Semantics) -> Replay:
+        """The replay counted as `nsight` or `rocprof` count; see memsim.report.semantics."""
+        from memsim.report.semantics import recount
+
+        return Replay(recount(self.dataset, counters))
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the Dataset as netCDF. Raises ResultError where it cannot."""
@@ -188,13 +190,4 @@ class Replay:
     def _repr_html_(self) -> str:
         from memsim.report.html import fragment
 
-        return fragment(self)
-
-    def _check_site(self, site: str) -> None:
-        if site not in self.site_names:
-            names = ", ".join(self.site_names)
-            raise ResultError(f"site must be one of {names}, got {site}")
-
-    def _check_level(self, level: str) -> None:
-        if level not in self.level_names:
-            raise ResultError(f"level must be one of {', '.join(self.level_names)}, got {level}")
+        return fragment(self.dataset)

@@ -14,7 +14,7 @@ import math
 import os
 from pathlib import Path
 
-from memsim.report.files import write_text
+from memsim.files import write_text
 from memsim.report.numbers import SiteNumbers, Summary
 from memsim.statistics import Estimate
 

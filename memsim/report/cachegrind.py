@@ -19,40 +19,36 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
+import xarray as xr
 
 from memsim.errors import ResultError
+from memsim.files import write_text
 from memsim.latency import load_latency_cycles
 from memsim.report.counters.counts import Counts
-from memsim.report.files import write_text
-
-if TYPE_CHECKING:
-    from memsim.montecarlo.result import Replay
 
 
-def write(replay: Replay, path: str | os.PathLike[str]) -> list[Path]:
+def write(dataset: xr.Dataset, path: str | os.PathLike[str]) -> list[Path]:
     """Write the file and the sources that it needs; returns them, the file first.
 
     Raises ResultError where one cannot be written.
     """
     target = Path(path)
-    events, counts = site_events(replay)
-    files, sources = _sources(replay, target)
+    events, counts = site_events(dataset)
+    files, sources = _sources(dataset, target)
     written = [write_text(name, content) for name, content in sources.items()]
-    lines = _lines_of(replay)
-    data = replay.dataset
+    lines = _lines_of(dataset)
     totals: dict[tuple[str, int], npt.NDArray[np.int64]] = {}
-    for i in range(data.sizes["site"]):
+    for i in range(dataset.sizes["site"]):
         total = totals.setdefault((files[i], lines[i]), np.zeros(len(events), np.int64))
         total += counts[i]
-    kernel = _plain(str(replay.attrs["kernel"])) or "kernel"
+    kernel = _plain(str(dataset.attrs["kernel"])) or "kernel"
     text = [
-        f"desc: memsim: {kernel} on {_plain(str(replay.attrs['machine']))},"
-        f" {replay.n_trials} orderings, {replay.attrs['traced_groups']} of"
-        f" {replay.attrs['of_groups']} groups",
+        f"desc: memsim: {kernel} on {_plain(str(dataset.attrs['machine']))},"
+        f" {dataset.sizes['trial']} orderings, {dataset.attrs['traced_groups']} of"
+        f" {dataset.attrs['of_groups']} groups",
         f"cmd: {kernel}",
         f"events: {' '.join(events)}",
     ]
@@ -68,53 +64,52 @@ def write(replay: Replay, path: str | os.PathLike[str]) -> list[Path]:
 
 
 def site_events(
-    replay: Replay,
+    dataset: xr.Dataset,
 ) -> tuple[list[str], npt.NDArray[np.int64]]:
     """(names of the events, (n_site, n_event) int64)."""
-    data = replay.dataset
-    counted = Counts(data, max(int(replay.attrs["traced_groups"]), 1))
+    counted = Counts(dataset, max(int(dataset.attrs["traced_groups"]), 1))
     share = counted.share[:, None]
 
     def mean(name: str, level: int) -> npt.NDArray[np.float64]:
-        values = data[name].transpose("trial", "level", "site").values[:, level]
+        values = dataset[name].transpose("trial", "level", "site").values[:, level]
         return np.asarray((values / share).mean(axis=0), np.float64)
 
     columns = {
-        "Wait": load_latency_cycles(data).values.mean(axis=0),
-        "Access": data["site_accesses"].values,
-        "Sector": data["site_sectors"].values,
-        "Excess": np.maximum(data["site_sectors"].values - data["site_ideal_sectors"].values, 0),
+        "Wait": load_latency_cycles(dataset).values.mean(axis=0),
+        "Access": dataset["site_accesses"].values,
+        "Sector": dataset["site_sectors"].values,
+        "Excess": np.maximum(
+            dataset["site_sectors"].values - dataset["site_ideal_sectors"].values, 0
+        ),
     }
-    for k, name in enumerate(replay.level_names):
+    for k, name in enumerate(dataset["level"].values):
         asked = mean("accesses", k)
         columns[f"{name}look"] = asked
         columns[f"{name}miss"] = asked - mean("hits", k) - mean("pending", k)
-    if replay.level_names:
+    if dataset.sizes["level"]:
         columns["MemRd"] = mean("read_bytes", -1)
         columns["MemWr"] = mean("write_bytes", -1)
     table = np.stack([np.rint(np.nan_to_num(values)) for values in columns.values()], axis=1)
     return list(columns), table.astype(np.int64)
 
 
-def _lines_of(replay: Replay) -> list[int]:
-    data = replay.dataset
-    user, generated = data["user_line"].values, data["source_line"].values
-    named = [bool(str(name)) for name in data["user_file"].values]
+def _lines_of(dataset: xr.Dataset) -> list[int]:
+    user, generated = dataset["user_line"].values, dataset["source_line"].values
+    named = [bool(str(name)) for name in dataset["user_file"].values]
     return [
         max(int(u), 0) if has and u > 0 else max(int(g), 0)
         for u, g, has in zip(user, generated, named, strict=True)
     ]
 
 
-def _sources(replay: Replay, target: Path) -> tuple[list[str], Mapping[Path, str]]:
+def _sources(dataset: xr.Dataset, target: Path) -> tuple[list[str], Mapping[Path, str]]:
     """(the file of each site, what is to be written beside: path -> text)."""
-    data = replay.dataset
     beside: dict[Path, str] = {}
     files = []
-    kept = str(replay.attrs.get("user_source", ""))
+    kept = str(dataset.attrs.get("user_source", ""))
     # The trace keeps one file's text, so with several of them nobody knows whose it is.
-    names = {str(name) for name in data["user_file"].values if str(name)}
-    for name, line in zip(data["user_file"].values, data["user_line"].values, strict=True):
+    names = {str(name) for name in dataset["user_file"].values if str(name)}
+    for name, line in zip(dataset["user_file"].values, dataset["user_line"].values, strict=True):
         user = _plain(str(name))
         if user and line > 0:
             if not Path(user).is_file() and kept and len(names) == 1:
@@ -125,7 +120,7 @@ def _sources(replay: Replay, target: Path) -> tuple[list[str], Mapping[Path, str
             files.append(str(Path(user).absolute()) if Path(user).is_file() else user)
         else:
             where = target.with_name(f"{target.name}.cl")
-            beside[where] = str(replay.attrs.get("generated_source", ""))
+            beside[where] = str(dataset.attrs.get("generated_source", ""))
             files.append(str(where))
     absolute = {path.absolute(): content for path, content in beside.items()}
     here = {str(path): str(path.absolute()) for path in beside}

@@ -9,21 +9,15 @@ machine is the same.
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING
+
+import xarray as xr
 
 from memsim.report import text
 from memsim.report.numbers import SiteNumbers, Summary
 from memsim.report.summary import summarise
 from memsim.statistics import CONFIDENCE, Estimate, WelchTest, welch
-
-if TYPE_CHECKING:
-    from rich.table import Table
-
-    from memsim.montecarlo.result import Replay
 
 ALPHA = 1 - CONFIDENCE
 
@@ -132,20 +126,8 @@ class Comparison:
         way = "less" if pair.test.difference < 0 else "more"
         return f"In B a group's loads wait {change} {way} than in A: {sure}."
 
-    def table(self) -> Table:
-        """Both replays as a rich table: every access with a line for A, for B and for B - A."""
-        from memsim.report.compare_table import comparison_table
 
-        return comparison_table(self)
-
-    def to_html(self, path: str | os.PathLike[str]) -> Path:
-        """Write the comparison as one self-contained page. Raises ResultError where it cannot."""
-        from memsim.report.files import write_text
-
-        return write_text(path, _page(self))
-
-
-def compare(a: Replay, b: Replay) -> Comparison:
+def compare(a: xr.Dataset, b: xr.Dataset) -> Comparison:
     """Set two replays side by side; kernels, machines and seeds may differ."""
     left, right = summarise(a), summarise(b)
     clocks = left.machine.clock_hz, right.machine.clock_hz
@@ -183,19 +165,6 @@ def compare(a: Replay, b: Replay) -> Comparison:
             for key, numbers in left.totals.items()
             if key in right.totals
         },
-    )
-
-
-def _page(comparison: Comparison) -> str:
-    from memsim.report.html import render
-
-    return render(
-        "compare.html.j2",
-        c=comparison,
-        legend=LEGEND,
-        change_text=change_text,
-        drawn_per_sector=drawn_per_sector,
-        signed=signed,
     )
 
 

@@ -9,27 +9,30 @@ from __future__ import annotations
 import base64
 import dataclasses
 import hashlib
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import xarray as xr
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from memsim.latency import DRAM, expected_latency_cycles, load_latency_cycles
+from memsim.latency import DRAM, expected_latency_cycles, load_hit_ratio, load_latency_cycles
 from memsim.machine import file as machine_file
 from memsim.machine.model import Machine
 from memsim.report import source_view, svg, text
 from memsim.report.advice import is_poorly_coalesced
+from memsim.report.compare import LEGEND as COMPARISON_LEGEND
+from memsim.report.compare import Comparison, change_text, drawn_per_sector, signed
+from memsim.report.counters import table as counter_table
+from memsim.report.counters.measurement import Measurement
 from memsim.report.numbers import Summary
 from memsim.report.summary import summarise
 from memsim.report.verdict import judge, latency_split
-
-if TYPE_CHECKING:
-    from memsim.montecarlo.result import Replay
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,15 +52,41 @@ class Parameter:
     assumed: bool
 
 
-def page(replay: Replay) -> str:
-    """The whole report."""
-    summary = summarise(replay)
-    return _render("page.html.j2", summary, replay)
+def page(dataset: xr.Dataset) -> str:
+    """The whole report of a replay."""
+    return _render("page.html.j2", dataset)
 
 
-def fragment(replay: Replay) -> str:
-    """Verdict and table alone, to stand inside another page."""
-    return _render("fragment.html.j2", summarise(replay), replay)
+def fragment(dataset: xr.Dataset) -> str:
+    """Verdict and table of accesses alone, to be embedded in another page."""
+    return _render("fragment.html.j2", dataset)
+
+
+def comparison_page(comparison: Comparison) -> str:
+    """Two replays side by side."""
+    return render(
+        "compare.html.j2",
+        c=comparison,
+        legend=COMPARISON_LEGEND,
+        change_text=change_text,
+        drawn_per_sector=drawn_per_sector,
+        signed=signed,
+    )
+
+
+def measurement_page(measurement: Measurement) -> str:
+    """A replay beside a profiler's counters."""
+    return render(
+        "counters.html.j2",
+        m=measurement,
+        legend=counter_table.LEGEND,
+        tools=counter_table.TOOLS,
+        none_value=math.nan,
+        shown=counter_table.shown,
+        value=counter_table.value,
+        signed_value=counter_table.signed_value,
+        signed_error=counter_table.signed_error,
+    )
 
 
 def render(template: str, **values: Any) -> str:
@@ -79,7 +108,8 @@ def render(template: str, **values: Any) -> str:
     )
 
 
-def _render(template: str, summary: Summary, replay: Replay) -> str:
+def _render(template: str, dataset: xr.Dataset) -> str:
+    summary = summarise(dataset)
     parts = (*summary.level_names, DRAM)
     return render(
         template,
@@ -92,9 +122,9 @@ def _render(template: str, summary: Summary, replay: Replay) -> str:
         most_cycles=max((site.latency_cycles.mean for site in summary.loads), default=1.0) or 1.0,
         poorly_coalesced=is_poorly_coalesced,
         listings=[] if template.startswith("fragment") else _listings(summary),
-        histograms=[] if template.startswith("fragment") else _histograms(replay, summary),
-        convergence=[] if template.startswith("fragment") else _convergence(replay, summary),
-        dram_chart=None if template.startswith("fragment") else _dram_chart(replay),
+        histograms=[] if template.startswith("fragment") else _histograms(dataset, summary),
+        convergence=[] if template.startswith("fragment") else _convergence(dataset, summary),
+        dram_chart=None if template.startswith("fragment") else _dram_chart(dataset),
         parameters=_parameters(summary),
         provenance=[
             *flatten({"options": summary.options, "occupancy": summary.occupancy}),
@@ -125,15 +155,15 @@ def _listings(summary: Summary) -> list[source_view.Listing]:
     return [listing for listing in found if listing is not None]
 
 
-def _histograms(replay: Replay, summary: Summary) -> list[Chart]:
+def _histograms(dataset: xr.Dataset, summary: Summary) -> list[Chart]:
     charts = []
-    for level in replay.level_names:
+    for level in summary.level_names:
         image = svg.histogram(
-            100 * replay.load_hit_ratio(level).values, f"{level} hit ratio of loads, %", "%", 0.1
+            100 * load_hit_ratio(dataset, level).values, f"{level} hit ratio of loads, %", "%", 0.1
         )
         if image is not None:
             charts.append(Chart(title=f"All loads, {level}", note="", image=image))
-    cycles = expected_latency_cycles(replay.dataset)
+    cycles = expected_latency_cycles(dataset)
     for site in summary.loads[:4]:
         image = svg.histogram(
             cycles.sel(site=site.name).values, "expected latency, cycles", "cycles", 1.0
@@ -143,13 +173,13 @@ def _histograms(replay: Replay, summary: Summary) -> list[Chart]:
     return charts
 
 
-def _convergence(replay: Replay, summary: Summary) -> list[Chart]:
+def _convergence(dataset: xr.Dataset, summary: Summary) -> list[Chart]:
     charts = []
-    for level in replay.level_names:
-        image = svg.convergence(100 * replay.load_hit_ratio(level).values, "hit ratio", "%")
+    for level in summary.level_names:
+        image = svg.convergence(100 * load_hit_ratio(dataset, level).values, "hit ratio", "%")
         if image is not None:
             charts.append(Chart(title=f"{level} hit ratio of loads, %", note="", image=image))
-    total = load_latency_cycles(replay.dataset).sum("site").values
+    total = load_latency_cycles(dataset).sum("site").values
     mean = summary.total_load_cycles.mean
     if np.isfinite(mean) and mean > 0:
         image = svg.convergence(
@@ -160,15 +190,15 @@ def _convergence(replay: Replay, summary: Summary) -> list[Chart]:
     return charts
 
 
-def _dram_chart(replay: Replay) -> Chart | None:
-    samples = replay.dataset["dram_latency_cycles"].values
+def _dram_chart(dataset: xr.Dataset) -> Chart | None:
+    samples = dataset["dram_latency_cycles"].values
     image = svg.histogram(samples, "main-memory latency, cycles", "cycles", 1.0)
     if image is None:
         return None
     n_samples = int(np.isfinite(samples).sum())
     return Chart(
         title="Main-memory latency",
-        note=f"{n_samples:,} sampled requests of {replay.n_trials} trials",
+        note=f"{n_samples:,} sampled requests of {samples.shape[0]} trials",
         image=image,
     )
 

@@ -12,7 +12,7 @@ import xarray as xr
 
 from memsim import latency
 from memsim.errors import MemsimError, ResultError
-from memsim.report.files import write_whole
+from memsim.files import write_whole
 
 SCHEMA = 1
 ENGINE: Final = "h5netcdf"

@@ -7,20 +7,17 @@ or `figure.savefig(path)`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
+import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from memsim.latency import DRAM
+from memsim.latency import DRAM, load_hit_ratio, site_hit_ratio
 from memsim.report import text
 from memsim.report.summary import summarise
 from memsim.statistics import bins, describe, running
-
-if TYPE_CHECKING:
-    from memsim.montecarlo.result import Replay
 
 # Okabe and Ito's palette: told apart with any colour vision, near memory light to far memory dark
 PART_COLOURS = ("#56B4E9", "#E69F00", "#009E73", "#CC79A7")
@@ -38,29 +35,27 @@ def part_colour(part: str, level_names: Sequence[str]) -> str:
 class Plots:
     """The figures of one replay."""
 
-    def __init__(self, replay: Replay) -> None:
-        self._replay = replay
+    def __init__(self, dataset: xr.Dataset) -> None:
+        self._dataset = dataset
+        self._levels = tuple(str(name) for name in dataset["level"].values)
 
     def histogram(self, site: str | None = None) -> Figure:
         """Hit ratios over trials, level by level: of the kernel's loads, or of one access."""
-        levels = self._replay.level_names
+        levels = self._levels
         figure = Figure(figsize=(4.2 * len(levels), 3.0), layout="constrained")
         axes = figure.subplots(1, len(levels), squeeze=False)[0]
         for axis, level in zip(axes, levels, strict=True):
-            ratios = (
-                self._replay.load_hit_ratio(level)
-                if site is None
-                else self._replay.hit_ratio(site, level)
-            )
+            ratios = self._hit_ratio(site, level)
             _histogram(axis, 100 * ratios.values)
             axis.set_xlabel(f"{level} hit ratio, %")
             axis.set_ylabel("part of the trials")
-        figure.suptitle(f"{site or 'all loads'}: {self._replay.n_trials} random orderings")
+        n_trials = self._dataset.sizes["trial"]
+        figure.suptitle(f"{site or 'all loads'}: {n_trials} random orderings")
         return figure
 
     def latency(self) -> Figure:
         """Expected latency of each load, split by who serves it, with its 95 % interval."""
-        summary = summarise(self._replay)
+        summary = summarise(self._dataset)
         loads = summary.loads
         figure = Figure(figsize=(7.0, 1.2 + 0.4 * max(len(loads), 1)), layout="constrained")
         axis = figure.subplots()
@@ -87,15 +82,11 @@ class Plots:
 
     def convergence(self, site: str | None = None) -> Figure:
         """Running mean and 95 % interval against trials: load hit ratios, or one access's."""
-        levels = self._replay.level_names
+        levels = self._levels
         figure = Figure(figsize=(6.5, 2.2 * len(levels)), layout="constrained")
         axes = figure.subplots(len(levels), 1, squeeze=False, sharex=True)[:, 0]
         for axis, level in zip(axes, levels, strict=True):
-            ratios = (
-                self._replay.load_hit_ratio(level)
-                if site is None
-                else self._replay.hit_ratio(site, level)
-            )
+            ratios = self._hit_ratio(site, level)
             mean, half_width = running(100 * ratios.values)
             trials = np.arange(1, len(mean) + 1)
             axis.plot(trials, mean, color=LINE_COLOUR)
@@ -109,13 +100,19 @@ class Plots:
 
     def dram_latency(self) -> Figure:
         """Distribution of main-memory latency over the sampled requests of all trials."""
-        samples = self._replay.dataset["dram_latency_cycles"].values.ravel()
+        samples = self._dataset["dram_latency_cycles"].values.ravel()
         figure = Figure(figsize=(5.5, 3.0), layout="constrained")
         axis = figure.subplots()
         _histogram(axis, samples[np.isfinite(samples)])
         axis.set_xlabel("main-memory latency, cycles")
         axis.set_ylabel("part of the requests")
         return figure
+
+    def _hit_ratio(self, site: str | None, level: str) -> xr.DataArray:
+        """(trial,) of one access, or of all loads."""
+        if site is None:
+            return load_hit_ratio(self._dataset, level)
+        return site_hit_ratio(self._dataset, site, level)
 
 
 def _histogram(axis: Axes, values: npt.ArrayLike) -> None:

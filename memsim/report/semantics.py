@@ -18,9 +18,8 @@ Neither changes what was simulated, nor any load's latency: only what is counted
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -29,9 +28,6 @@ import xarray as xr
 from memsim.errors import ResultError
 from memsim.latency import machine_of
 from memsim.machine.model import Machine
-
-if TYPE_CHECKING:
-    from memsim.montecarlo.result import Replay
 
 Semantics = Literal["sector", "nsight", "rocprof"]
 SEMANTICS: tuple[Semantics, ...] = get_args(Semantics)
@@ -56,22 +52,22 @@ def semantics_of(dataset: xr.Dataset) -> str:
     return str(dataset.attrs.get(ATTRIBUTE, "sector"))
 
 
-def recount(replay: Replay, semantics: Semantics) -> Replay:
-    """The replay counted as another tool counts; see this module's text.
+def recount(result: xr.Dataset, semantics: Semantics) -> xr.Dataset:
+    """The Dataset of a replay, counted as another tool counts; see this module's text.
 
-    Raises ResultError where it is counted otherwise than by sectors already, or where the machine's
-    lines and sectors are none that such counters could count.
+    Raises ResultError where the result is already counted otherwise than by sectors, or where
+    these counters do not exist for the machine's lines and sectors.
     """
     if semantics not in SEMANTICS:
         raise ResultError(f"counters must be one of {', '.join(SEMANTICS)}, got {semantics}")
-    present = semantics_of(replay.dataset)
+    present = semantics_of(result)
     if semantics == present:
-        return replay
+        return result
     if present != "sector":
         raise ResultError(f"the replay is counted as {present} already, not by sectors")
-    machine = machine_of(replay.dataset)
+    machine = machine_of(result)
     check(machine, semantics)
-    dataset = replay.dataset.copy()
+    dataset = result.copy()
     hits = dataset["hits"].values + dataset["pending"].values
     if semantics == "nsight":
         hits = np.where(_writes_that_hit(dataset, machine), dataset["accesses"].values, hits)
@@ -80,8 +76,8 @@ def recount(replay: Replay, semantics: Semantics) -> Replay:
             dataset[name] = dataset[name].where(~no_misses, 0)
     dataset["hits"] = (dataset["accesses"].dims, hits)
     dataset["pending"] = dataset["pending"] * 0
-    dataset.attrs = {**replay.dataset.attrs, ATTRIBUTE: semantics}
-    return dataclasses.replace(replay, dataset=dataset)
+    dataset.attrs = {**result.attrs, ATTRIBUTE: semantics}
+    return dataset
 
 
 def check(machine: Machine, semantics: Semantics) -> None:

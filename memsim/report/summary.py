@@ -1,11 +1,11 @@
-"""A replay's numbers, derived once from its Dataset alone."""
+"""Every number of a report is derived here, once, from the Dataset of a replay."""
 
 from __future__ import annotations
 
 import json
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -22,16 +22,12 @@ from memsim.report.numbers import (
 from memsim.report.semantics import semantics_of
 from memsim.statistics import describe
 
-if TYPE_CHECKING:
-    from memsim.montecarlo.result import Replay
-
 MISS_KINDS = ("cold", "capacity", "conflict")
 
 
-def summarise(replay: Replay) -> Summary:
-    """Every number of a report."""
-    dataset = replay.dataset
-    attrs = replay.attrs
+def summarise(dataset: xr.Dataset) -> Summary:
+    """Every number of a report, from the Dataset of a replay."""
+    attrs = {str(name): value for name, value in dataset.attrs.items()}
     level_names = tuple(str(name) for name in dataset["level"].values)
     model_error = _model_error(attrs, level_names)
     total = latency.load_latency_cycles(dataset)
@@ -45,7 +41,7 @@ def summarise(replay: Replay) -> Summary:
         machine_name=str(attrs.get("machine", "")),
         machine=latency.machine_of(dataset),
         level_names=level_names,
-        n_trials=replay.n_trials,
+        n_trials=int(dataset.sizes["trial"]),
         seed=int(attrs.get("seed", 0)),
         interrupted=bool(attrs.get("interrupted", 0)),
         counters=semantics_of(dataset),

@@ -80,7 +80,7 @@ def _listed(path: Path) -> None:
 
 
 def _counters(path: Path) -> None:
-    from memsim.formats.profilers.counter_file import read_counters
+    from memsim.formats.profilers.read import read_counters
 
     found = read_counters(path)
     assert found.kernels or found.notes

@@ -1,15 +1,14 @@
-"""What a profiler measured, whoever wrote it: counters by launch, and by source line.
+"""Counters that a profiler measured, by launch and by source line, and what its readers share.
 
-The readers (`nsight_csv`, `rocprof_csv`) give a `CounterFile` in base units (bytes, sectors,
-requests; percentages stay per cent). They hold what they understand of a file and bound the rest:
-a file, a row or a number of launches beyond the limits below is a TraceError with file and line.
+Values are in base units (bytes, sectors, requests); percentages stay per cent. The size of a row,
+the number of launches and the number of counters are bounded: a file beyond the limits below is a
+TraceError with file and line.
 """
 
 from __future__ import annotations
 
 import csv
 import math
-import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -187,38 +186,6 @@ def n_groups(text: str) -> int | None:
         return None
     x, y, z = (int(part) for part in parts.groups())
     return x * y * z or None
-
-
-def read_counters(path: str | os.PathLike[str]) -> CounterFile:
-    """The counters in a profiler's CSV, plain or packed; the tool is told by its first row.
-
-    Raises TraceError, with file and line, where it is neither Nsight Compute's nor rocprof's.
-    """
-    from memsim.formats.profilers import nsight as nsight_csv
-    from memsim.formats.profilers import rocprof as rocprof_csv
-
-    target = Path(path)
-    with Text(target) as text:
-        try:
-            rows = Rows(text)
-            for row in rows:
-                for begins, read in (
-                    (nsight_csv.begins, nsight_csv.read),
-                    (rocprof_csv.begins, rocprof_csv.read),
-                ):
-                    if begins(row):
-                        rows.begun = True
-                        return read(target, row, rows)
-        except TraceError as error:
-            if str(error).startswith(str(target)):
-                raise
-            raise text.fail(str(error), max(text.number, 1)) from None
-        except csv.Error as error:
-            raise text.fail(f"not CSV: {error}", max(text.number, 1)) from None
-    raise TraceError(
-        f"{target}: holds no counters: there must be a row of columns as Nsight Compute (--csv) or"
-        " rocprof write it"
-    )
 
 
 def _shown(cell: str) -> str:

@@ -8,14 +8,13 @@ the model's error (and the snapshot's). Launches of one kernel are averaged.
 from __future__ import annotations
 
 import math
-import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+import xarray as xr
 
 from memsim.errors import ResultError
 from memsim.formats.profilers.counter_file import CounterFile, Launch, Line
@@ -24,11 +23,6 @@ from memsim.report.counters.counts import Counts, Floats
 from memsim.report.counters.definitions import DRAM, L2, LINE_COLUMNS, Counter, known
 from memsim.report.semantics import check, semantics_of
 from memsim.statistics import Estimate, describe
-
-if TYPE_CHECKING:
-    from rich.table import Table
-
-    from memsim.montecarlo.result import Replay
 
 _MOST_NAMED = 12
 
@@ -91,34 +85,9 @@ class Measurement:
     lines: tuple[LineRow, ...]
     notes: tuple[str, ...]
 
-    def table(self) -> Table:
-        """Counter by counter, then line by line."""
-        from memsim.report.counters.table import measurement_table
-
-        return measurement_table(self)
-
-    def to_html(self, path: str | os.PathLike[str]) -> Path:
-        """Write the comparison as one self-contained page. Raises ResultError where it cannot."""
-        from memsim.report.counters import table as counter_table
-        from memsim.report.files import write_text
-        from memsim.report.html import render
-
-        page = render(
-            "counters.html.j2",
-            m=self,
-            legend=counter_table.LEGEND,
-            tools=counter_table.TOOLS,
-            none_value=math.nan,
-            shown=counter_table.shown,
-            value=counter_table.value,
-            signed_value=counter_table.signed_value,
-            signed_error=counter_table.signed_error,
-        )
-        return write_text(path, page)
-
 
 def against(
-    replay: Replay, files: Sequence[CounterFile], *, kernel: str | None = None
+    dataset: xr.Dataset, files: Sequence[CounterFile], *, kernel: str | None = None
 ) -> Measurement:
     """Set a replay beside counters of its kernel.
 
@@ -128,7 +97,7 @@ def against(
     Raises ResultError where the kernel is not there, the files are of two tools, or the replay's
     machine is none that the tool could measure.
     """
-    if semantics_of(replay.dataset) != "sector":
+    if semantics_of(dataset) != "sector":
         raise ResultError("the replay must be counted by sectors to be set beside counters")
     tool = files[0].tool
     if any(file.tool != tool for file in files):
@@ -136,7 +105,7 @@ def against(
             "the counters must be of one profiler, got Nsight Compute's and rocprof's"
         )
     names = tuple(dict.fromkeys(name for file in files for name in file.kernels))
-    chosen = _chosen(names, str(replay.attrs["kernel"]), kernel, files[0].path)
+    chosen = _chosen(names, str(dataset.attrs["kernel"]), kernel, files[0].path)
     launches = [one for file in files for one in file.launches if one.kernel in chosen]
     lines = [one for file in files for one in file.lines if one.kernel in chosen]
     groups = {one.n_groups for one in launches if one.n_groups}
@@ -145,9 +114,9 @@ def against(
             f"the launches of {chosen[0]} must have one size, got {_listed(sorted(groups))} groups:"
             " keep those of one in the file"
         )
-    of_groups = int(replay.attrs["of_groups"])
+    of_groups = int(dataset.attrs["of_groups"])
     n_groups = groups.pop() if groups else of_groups
-    counts = Counts(replay.dataset, n_groups)
+    counts = Counts(dataset, n_groups)
     check(counts.machine, tool)
     notes = [note for file in files for note in file.notes]
     if n_groups != of_groups:
@@ -160,7 +129,7 @@ def against(
     if ignored:
         notes.append(f"without a counterpart here: {_listed(ignored)}")
     return Measurement(
-        kernel=str(replay.attrs["kernel"]),
+        kernel=str(dataset.attrs["kernel"]),
         machine=counts.machine.title,
         tool=tool,
         measured_kernel=chosen[0] if chosen else "",

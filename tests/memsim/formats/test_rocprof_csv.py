@@ -9,7 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from memsim.errors import TraceError
-from memsim.formats.profilers.counter_file import CounterFile, read_counters
+from memsim.formats.profilers.counter_file import CounterFile
+from memsim.formats.profilers.read import read_counters
 from tests.support.foreign_files import ROCPROF_1 as V1
 from tests.support.foreign_files import ROCPROF_2 as V2
 from tests.support.foreign_files import ROCPROF_3 as V3

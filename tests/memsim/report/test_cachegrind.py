@@ -48,12 +48,12 @@ def shown_counts(text: str) -> list[int]:
 def test_cg_annotate_shows_our_counts_on_the_users_lines(replay: Replay, tmp_path: Path) -> None:
     """The user's file is not here: the text that the trace kept is written beside."""
     path = tmp_path / "cachegrind.out.spmv"
-    files = write(replay, path)
+    files = write(replay.dataset, path)
     assert files == [path, tmp_path / "cachegrind.out.spmv.spmv.py"]
     assert files[1].read_text() == USER_SOURCE
     out = annotated(path)
     assert "memsim: spmv on v100, 4 orderings, 640 of 8192 groups" in out
-    names, counts = site_events(replay)
+    names, counts = site_events(replay.dataset)
     assert names[:4] == ["Wait", "Access", "Sector", "Excess"]
     assert f"Events recorded:  {' '.join(names)}" in out
     of_site = dict(zip(replay.site_names, counts, strict=True))
@@ -69,16 +69,16 @@ def test_cg_annotate_shows_our_counts_on_the_users_lines(replay: Replay, tmp_pat
 def test_generated_lines_where_the_users_are_unknown(replay: Replay, tmp_path: Path) -> None:
     data = replay.dataset.assign_coords(user_file=("site", [""] * 6), user_line=("site", [-1] * 6))
     path = tmp_path / "cachegrind.out.k"
-    files = write(Replay(data), path)
+    files = write(data, path)
     assert files[1] == tmp_path / "cachegrind.out.k.cl"
     out = annotated(path)
     (line,) = [row for row in out.splitlines() if "acc_jj = acc_jj + val[jj]" in row]
-    names, counts = site_events(replay)
+    names, counts = site_events(replay.dataset)
     assert shown_counts(line)[: len(names)] == counts[2:5].sum(axis=0).tolist()
 
 
 def test_events_by_hand(replay: Replay) -> None:
-    names, counts = site_events(replay)
+    names, counts = site_events(replay.dataset)
     data = replay.dataset
     table = dict(zip(names, counts.T, strict=True))
     assert table["Access"].tolist() == data["site_accesses"].values.tolist()
@@ -94,7 +94,7 @@ def test_names_stay_on_their_lines(replay: Replay, tmp_path: Path) -> None:
     data = replay.dataset.assign_attrs(kernel="a\nsummary: 1", machine="m\nfn=x")
     data = data.assign_coords(user_file=("site", ["a\nfl=b"] * 6))
     path = tmp_path / "cachegrind.out.k"
-    write(Replay(data), path)
+    write(data, path)
     content = path.read_text().splitlines()
     assert [line.partition("=")[0] for line in content[3:5]] == ["fl", "fn"]
     assert sum(line.startswith("summary:") for line in content) == 1
@@ -103,7 +103,7 @@ def test_names_stay_on_their_lines(replay: Replay, tmp_path: Path) -> None:
 
 def test_a_file_that_cannot_be_written(replay: Replay, tmp_path: Path) -> None:
     with pytest.raises(ResultError, match="cannot write"):
-        write(replay, tmp_path / "none" / "out")
+        write(replay.dataset, tmp_path / "none" / "out")
 
 
 def test_the_command(replay: Replay, tmp_path: Path) -> None:
@@ -122,7 +122,7 @@ def test_the_command(replay: Replay, tmp_path: Path) -> None:
 
 
 def test_the_table_as_csv(replay: Replay) -> None:
-    rows = list(csv.DictReader(io.StringIO(site_csv(summarise(replay)))))
+    rows = list(csv.DictReader(io.StringIO(site_csv(summarise(replay.dataset)))))
     assert {row["site"] for row in rows} == set(replay.site_names)
     by_name = {row["site"]: row for row in rows}
     one = replay.estimate("val[jj]", "L1")

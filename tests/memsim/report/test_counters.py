@@ -16,7 +16,8 @@ from rich.console import Console
 import memsim
 from memsim.commands.replay import compare as compare_command
 from memsim.errors import MemsimError, ResultError
-from memsim.formats.profilers.counter_file import CounterFile, Launch, Line, read_counters
+from memsim.formats.profilers.counter_file import CounterFile, Launch, Line
+from memsim.formats.profilers.read import read_counters
 from memsim.machine.file import load_machine
 from memsim.machine.model import Machine
 from memsim.montecarlo.result import Replay
@@ -24,9 +25,10 @@ from memsim.report.compare import compare
 from memsim.report.counters.counts import Counts
 from memsim.report.counters.definitions import NSIGHT, ROCPROF
 from memsim.report.counters.measurement import against, base_name
+from memsim.report.counters.table import measurement_table
+from memsim.report.html import comparison_page, measurement_page
 from memsim.report.json_contract import json_schema, to_data
 from memsim.report.numbers import Summary
-from memsim.report.semantics import recount
 from memsim.report.summary import summarise
 from tests.memsim.report.test_report import HOSTILE, Outline
 from tests.support.fake_replay import fake_dataset
@@ -70,7 +72,7 @@ LATECOMER: list[tuple[Any, ...]] = [(0, [0, 1])]
 def ratios(replay: Replay) -> dict[tuple[str, str], float]:
     return {
         key: numbers.hit_ratio.mean
-        for key, numbers in summarise(replay).totals.items()
+        for key, numbers in summarise(replay.dataset).totals.items()
         if numbers.hit_ratio.is_defined
     }
 
@@ -85,7 +87,7 @@ def test_nsight_by_hand() -> None:
             ("L2", "atomic"): 0.0,
         }
     )
-    counted = recount(replay, "nsight")
+    counted = replay.recount("nsight")
     assert ratios(counted) == pytest.approx(
         {
             ("L1", "load"): 2 / 4,
@@ -104,7 +106,7 @@ def test_nsight_by_hand() -> None:
 
 def test_what_is_on_its_way_is_a_hit() -> None:
     replay = Replay(fake_dataset())
-    counted = recount(replay, "nsight")
+    counted = replay.recount("nsight")
     assert int(replay.dataset["pending"].sum()) > 0
     assert int(counted.dataset["pending"].sum()) == 0
     for name in ("val[jj]", "x[ind[jj]]"):
@@ -114,7 +116,7 @@ def test_what_is_on_its_way_is_a_hit() -> None:
 
 def test_rocprof_by_hand() -> None:
     replay = replayed(amd_like(), ACCESSES)
-    counted = recount(replay, "rocprof")
+    counted = replay.recount("rocprof")
     found = ratios(counted)
     # Lines of 64 bytes: {0, 1} one line, missed, then on its way; stores to 0 (there), 8, 9 (not).
     assert found["L1", "all"] == pytest.approx(2 / 6)
@@ -126,32 +128,32 @@ def test_rocprof_by_hand() -> None:
 def test_what_cannot_be_counted_so_is_said() -> None:
     nvidia, amd = replayed(nvidia_like(), ACCESSES), replayed(amd_like(), ACCESSES)
     with pytest.raises(ResultError, match="whole lines of the L1: made's L1 has sectors of 32"):
-        recount(nvidia, "rocprof")
+        nvidia.recount("rocprof")
     with pytest.raises(ResultError, match="sectors of 32 bytes: those of made's L1 have 64"):
-        recount(amd, "nsight")
-    counted = recount(nvidia, "nsight")
-    assert recount(counted, "nsight") is counted
+        amd.recount("nsight")
+    counted = nvidia.recount("nsight")
+    assert counted.recount("nsight").dataset is counted.dataset
     with pytest.raises(ResultError, match="counted as nsight already"):
-        recount(counted, "sector")
+        counted.recount("sector")
 
 
 def test_the_contract_says_how_hits_are_counted() -> None:
     replay = Replay(fake_dataset())
     for semantics in ("sector", "nsight"):
-        data = to_data(summarise(recount(replay, semantics)))
+        data = to_data(summarise(replay.recount(semantics).dataset))
         jsonschema.validate(data, json_schema())
         assert data["counters"] == semantics
         assert ("all" in data["levels"]["L1"]) == (semantics == "nsight")
 
 
 def test_every_report_of_a_counted_replay_can_be_made(tmp_path: Path) -> None:
-    counted = recount(Replay(fake_dataset()), "nsight")
+    counted = Replay(fake_dataset()).recount("nsight")
     assert "all kinds" in counted.to_html(tmp_path / "a.html").read_text()
     file = io.StringIO()
     Console(file=file, width=160).print(counted.table())
     assert "counted as nsight" in file.getvalue()
     assert "L2 all hits" in file.getvalue()
-    assert "all kinds" in compare(counted, counted).to_html(tmp_path / "b.html").read_text()
+    assert "all kinds" in comparison_page(compare(counted.dataset, counted.dataset))
 
 
 # Beside measured counters
@@ -173,7 +175,7 @@ def row(replay: Replay, name: str, measured: float) -> Any:
         tool="nsight",
         launches=(Launch(id="0", kernel="made", n_groups=None, counters={name: measured}),),
     )
-    (found,) = against(replay, [file]).rows
+    (found,) = against(replay.dataset, [file]).rows
     return found
 
 
@@ -245,7 +247,7 @@ def test_every_counter_by_hand(name: str, ours: float, counted: float) -> None:
 def test_every_counter_of_rocprof_by_hand(name: str, ours: float, counted: float) -> None:
     measured = Launch(id="0", kernel="made", n_groups=1, counters={name: 2.0})
     file = CounterFile(path=Path("k.csv"), tool="rocprof", launches=(measured,))
-    (found,) = against(replayed(amd_like(), ACCESSES), [file]).rows
+    (found,) = against(replayed(amd_like(), ACCESSES).dataset, [file]).rows
     assert found.ours.mean == pytest.approx(ours)
     assert found.counted.mean == pytest.approx(counted)
     kilobytes = name in ("FETCH_SIZE", "WRITE_SIZE")
@@ -272,7 +274,7 @@ def test_counts_grow_to_the_measured_launch() -> None:
             for i, v in enumerate((18.0, 24.0))
         ),
     )
-    found = against(replay, [file])
+    found = against(replay.dataset, [file])
     (one,) = found.rows
     assert one.counted.mean == 20
     assert (one.measured, one.low, one.high, one.n_launches) == (21, 18, 24, 2)
@@ -311,7 +313,7 @@ def test_lines_are_set_beside_ours() -> None:
         Line(kernel="spmv", file="x/spmv.py", line=99, source="?", counters={"L1 Tag Requests Global": 1}),
         Line(kernel="spmv", file="x/spmv.py", line=98, source="}", counters={"L1 Tag Requests Global": 0}),
     )  # fmt: skip
-    found = against(replay, [CounterFile(path=Path("s.csv"), tool="nsight", lines=lines)])
+    found = against(replay.dataset, [CounterFile(path=Path("s.csv"), tool="nsight", lines=lines)])
     by_line = {line.line: line for line in found.lines}
     assert sorted(by_line) == [11, 12, 13, 99]
     what = {name: (ours, there) for name, ours, there in by_line[11].values}
@@ -329,30 +331,30 @@ def test_the_kernel_is_chosen_by_name() -> None:
     replay = Replay(fake_dataset())
     files = [launch(kernel=name, lts__t_sectors_op_read__dot__sum=1.0) for name in ("a", "b")]
     with pytest.raises(ResultError, match=r"no kernel named spmv: choose one by --kernel: a, b"):
-        against(replay, files)
-    assert against(replay, files, kernel="b").measured_kernel == "b"
-    only = against(replay, files[:1])
+        against(replay.dataset, files)
+    assert against(replay.dataset, files, kernel="b").measured_kernel == "b"
+    only = against(replay.dataset, files[:1])
     assert only.measured_kernel == "a"
     both = [launch(kernel=name, lts__t_sectors_op_read__dot__sum=1.0) for name in ("xa", "xb")]
     with pytest.raises(ResultError, match="--kernel x means several kernels: xa, xb"):
-        against(replay, both, kernel="x")
+        against(replay.dataset, both, kernel="x")
 
 
 def test_what_does_not_fit_together() -> None:
     replay = Replay(fake_dataset())
     other = CounterFile(path=Path("r.csv"), tool="rocprof", launches=())
     with pytest.raises(ResultError, match="must be of one profiler"):
-        against(replay, [launch(), other])
+        against(replay.dataset, [launch(), other])
     with pytest.raises(ResultError, match="whole lines of the L1"):
-        against(replay, [other])
+        against(replay.dataset, [other])
     sizes = [launch(n, lts__t_sectors_op_read__dot__sum=1.0) for n in (1, 2)]
     with pytest.raises(ResultError, match=r"must have one size, got 1, 2 groups"):
-        against(replay, sizes)
+        against(replay.dataset, sizes)
 
 
 def shown(measurement: Any, width: int) -> str:
     file = io.StringIO()
-    Console(file=file, width=width).print(measurement.table())
+    Console(file=file, width=width).print(measurement_table(measurement))
     return file.getvalue()
 
 
@@ -367,7 +369,7 @@ def test_the_table_fits(width: int) -> None:
             lts__what=3.0,
         )
     ]
-    found = against(replay, files)
+    found = against(replay.dataset, files)
     text = shown(found, width)
     assert max(map(len, text.splitlines())) <= width
     text = " ".join(text.split())
@@ -387,12 +389,9 @@ def test_the_page_escapes_what_it_shows(tmp_path: Path) -> None:
         launches=(Launch(id="0", kernel=HOSTILE, n_groups=None, counters={"lts__t_sectors.sum": 1.0}),),
         lines=(line,),
     )  # fmt: skip
-    page = Outline(against(replay, [hostile]).to_html(tmp_path / "a.html").read_text())
-    tame = Outline(
-        against(replay, [launch(lts__t_sectors__dot__sum=1.0)])
-        .to_html(tmp_path / "b.html")
-        .read_text()
-    )
+    page = Outline(measurement_page(against(replay.dataset, [hostile])))
+    plain = against(replay.dataset, [launch(lts__t_sectors__dot__sum=1.0)])
+    tame = Outline(measurement_page(plain))
     assert "".join(page.scripts) == "".join(tame.scripts)
     assert not any(name.startswith("on") for _, found in page.tags for name in found)
 
@@ -419,7 +418,7 @@ def test_the_command(tmp_path: Path) -> None:
 
 
 def test_a_summary_without_counters_is_by_sectors() -> None:
-    summary: Summary = summarise(Replay(fake_dataset()))
+    summary: Summary = summarise(fake_dataset())
     assert summary.counters == "sector"
     assert json.loads(json.dumps(to_data(summary)))["counters"] == "sector"
     assert load_machine("v100").levels[0].sector_bytes == 32

@@ -197,7 +197,7 @@ def test_atomics_stand_apart() -> None:
 
 
 def test_parts_and_shares(replay: Replay) -> None:
-    summary = summarise(replay)
+    summary = summarise(replay.dataset)
     shares = latency_shares(replay.dataset).mean("trial")
     for site in summary.loads:
         assert sum(site.latency_parts.values()) == pytest.approx(site.latency_cycles.mean)
@@ -208,8 +208,7 @@ def test_parts_and_shares(replay: Replay) -> None:
 
 def test_order_sensitivity_is_sigma_above_two_points() -> None:
     calm, wild = (
-        summarise(Replay(fake_dataset(spread=spread))).sites[0].level("L1")
-        for spread in (0.012, 0.03)
+        summarise(fake_dataset(spread=spread)).sites[0].level("L1") for spread in (0.012, 0.03)
     )
     assert calm is not None
     assert wild is not None
@@ -223,14 +222,14 @@ def test_order_sensitivity_is_sigma_above_two_points() -> None:
 def test_the_models_error_moves_the_latency_by_the_chain_rule() -> None:
     errors = json.dumps({"L1": 2.0, "L2": 5.0})
     data = fake_dataset(n_trials=4, spread=0.0, model_error_json=errors)
-    site = summarise(Replay(data)).sites[0]
+    site = summarise(data).sites[0]
     h1, h2 = (level.hit_ratio.mean for level in site.levels)
     t1, t2 = (level.latency_cycles for level in load_machine("v100").levels)
     tm = float(data["dram_mean_cycles"].mean())
     below = h2 * t2 + (1 - h2) * tm
     expected = (below - t1) * 0.02 + (1 - h1) * (tm - t2) * 0.05
     assert site.latency_model_error_cycles == pytest.approx(expected, rel=1e-6)
-    without = summarise(Replay(fake_dataset(n_trials=4))).sites[0]
+    without = summarise(fake_dataset(n_trials=4)).sites[0]
     assert without.latency_model_error_cycles is None
 
 
@@ -241,7 +240,7 @@ def load(name: str, **changes: float) -> tuple[Any, ...]:
 
 
 def said(data: xr.Dataset) -> str:
-    verdict = judge(summarise(Replay(data)))
+    verdict = judge(summarise(data))
     lines = [verdict.headline, *verdict.caveats]
     for finding in verdict.findings:
         lines += [finding.headline, *finding.reasons, *finding.certainty]
@@ -320,7 +319,7 @@ def test_open_occupancy_is_told_over_its_range() -> None:
 def test_a_kernel_that_only_stores() -> None:
     replay = Replay(fake_dataset(sites=SITES[5:]))
     assert "No load of this kernel reached global memory" in said(replay.dataset)
-    assert "no load" in page(replay).lower()
+    assert "no load" in page(replay.dataset).lower()
     assert "y[i]" in rendered(replay, 130)
 
 
@@ -356,7 +355,7 @@ def test_the_table_prints_hostile_names_as_they_are() -> None:
 
 
 def test_the_page_is_one_file_that_loads_nothing(replay: Replay) -> None:
-    content = page(replay)
+    content = page(replay.dataset)
     outline = Outline(content)
     for tag, attributes in outline.tags:
         assert tag not in ("iframe", "object", "embed", "base", "form", "img")
@@ -375,8 +374,8 @@ def test_the_page_is_one_file_that_loads_nothing(replay: Replay) -> None:
 
 
 def test_the_page_escapes_all_that_comes_from_outside() -> None:
-    tame, hostile = Outline(page(Replay(fake_dataset(n_trials=3)))), hostile_replay()
-    for content in (page(hostile), hostile._repr_html_()):
+    tame, hostile = Outline(page(fake_dataset(n_trials=3))), hostile_replay()
+    for content in (page(hostile.dataset), hostile._repr_html_()):
         outline = Outline(content)
         assert {tag for tag, _ in outline.tags} <= {tag for tag, _ in tame.tags}
         for _, attributes in outline.tags:
@@ -387,7 +386,7 @@ def test_the_page_escapes_all_that_comes_from_outside() -> None:
 
 
 def test_the_listing_has_every_line_and_its_accesses(replay: Replay) -> None:
-    content = page(replay)
+    content = page(replay.dataset)
     lines = GENERATED_SOURCE.rstrip("\n").split("\n")
     for number, line in enumerate(lines, start=1):
         row = content[content.index(f'<tr id="g{number}"') :]
@@ -399,7 +398,7 @@ def test_the_listing_has_every_line_and_its_accesses(replay: Replay) -> None:
 
 def test_blank_lines_do_not_shift_the_listing() -> None:
     source = "\n\n\r\n" + GENERATED_SOURCE
-    content = page(Replay(fake_dataset(n_trials=2, generated_source=source)))
+    content = page(fake_dataset(n_trials=2, generated_source=source))
     row = content[content.index('<tr id="g10"') :]
     assert "__kernel" in row[: row.index("</tr>")]
 
@@ -407,7 +406,7 @@ def test_blank_lines_do_not_shift_the_listing() -> None:
 def test_accesses_without_a_line_are_listed() -> None:
     data = fake_dataset(n_trials=2)
     data["source_line"][:] = [-1, 17, 20, 20, 999, 21]
-    content = page(Replay(data))
+    content = page(data)
     tail = content[content.index("Not placed on a line") :]
     tail = tail[: tail.index("</p>")]
     assert "rowptr[i]" in tail
@@ -416,36 +415,36 @@ def test_accesses_without_a_line_are_listed() -> None:
 
 
 def test_the_page_without_sources_says_so() -> None:
-    content = page(Replay(fake_dataset(n_trials=2, generated_source="", user_source="")))
+    content = page(fake_dataset(n_trials=2, generated_source="", user_source=""))
     assert "The trace carries no source." in content
 
 
 @pytest.mark.parametrize(("interrupted", "n_trials"), [(0, 64), (1, 5), (1, 1)])
 def test_interrupted_results_say_so(interrupted: int, n_trials: int) -> None:
-    content = page(Replay(fake_dataset(n_trials=n_trials, interrupted=interrupted)))
+    content = page(fake_dataset(n_trials=n_trials, interrupted=interrupted))
     assert ("<strong>Interrupted.</strong>" in content) == bool(interrupted)
 
 
 def test_the_models_error_stands_beside_every_interval() -> None:
     errors = json.dumps({"L1": 2.1, "L2": 4.5})
-    known = page(Replay(fake_dataset(n_trials=4, model_error_json=errors)))
+    known = page(fake_dataset(n_trials=4, model_error_json=errors))
     machine_section = known.index('id="machine"')
     assert "not validated" not in known[:machine_section]
     assert "model ± 4.5" in known
-    unknown = page(Replay(fake_dataset(n_trials=4, model_error_json="{}")))
+    unknown = page(fake_dataset(n_trials=4, model_error_json="{}"))
     assert text.NOT_VALIDATED in unknown
     assert "model ± 4.5" not in unknown
 
 
 def test_what_a_machine_lacks_is_not_assumed_of_it(replay: Replay) -> None:
     # A V100's caches are in one piece; an A100's L2 is in two, and its far latency is derived.
-    assert not any("far_latency" in line for line in judge(summarise(replay)).caveats)
+    assert not any("far_latency" in line for line in judge(summarise(replay.dataset)).caveats)
     in_two = Replay(fake_dataset(machine=load_machine("a100")))
-    assert any("L2.far_latency" in line for line in judge(summarise(in_two)).caveats)
+    assert any("L2.far_latency" in line for line in judge(summarise(in_two.dataset)).caveats)
 
 
 def test_assumed_parameters_are_marked(replay: Replay) -> None:
-    content = page(replay)
+    content = page(replay.dataset)
     row = content[content.index("<code>levels.L1.set_index</code>") :]
     assert "assumed</span>" in row[: row.index("</tr>")]
     row = content[content.index("<code>n_cores</code>") :]
@@ -459,11 +458,11 @@ def test_a_page_of_three_levels_and_one_of_none() -> None:
     extra = deep.isel(level=[1]).assign_coords(level=["L3"])
     deep = xr.concat([deep, extra], dim="level", data_vars="minimal", join="outer")
     deep.attrs["machine_json"] = machine_to_json(machine.replace(levels=(*machine.levels, third)))
-    assert "L3 hit ratio" in page(Replay(deep))
+    assert "L3 hit ratio" in page(deep)
     assert "L3 hits" in rendered(Replay(deep), 80)
     bare = fake_dataset(n_trials=3).isel(level=slice(0, 0))
     bare.attrs["machine_json"] = machine_to_json(machine.replace(levels=(), model_error_points={}))
-    assert "spent on main memory" in page(Replay(bare))
+    assert "spent on main memory" in page(bare)
     assert rendered(Replay(bare), 80)
     assert json.loads(Replay(bare).to_json())["levels"].keys() == {"DRAM"}
 
@@ -473,13 +472,13 @@ def test_a_replay_that_never_reaches_main_memory() -> None:
     for name in ("dram_latency_cycles", "dram_mean_cycles", "dram_row_hit_ratio"):
         data[name] = data[name] * np.nan
     replay = Replay(data)
-    assert "No request reached main memory." in page(replay)
+    assert "No request reached main memory." in page(replay.dataset)
     assert "NaN" not in replay.to_json()
     assert "nan" not in rendered(replay, 140)
 
 
 def test_charts_do_not_depend_on_units(replay: Replay) -> None:
-    content = page(replay)
+    content = page(replay.dataset)
     assert content.count('<svg class="chart"') >= 8
     assert not re.search(r'[xy12hw]="?(nan|inf)', content)
 
