@@ -1,10 +1,10 @@
 from .block_counts.closed_form import block_forms as block_forms
-from .counting.check import counting_check as counting_check
-from .counting.counter import count as count
+from .counting.control_flow_from_trace import measure_control_flow as measure_control_flow
+from .counting.feature_counts import count as count
 from .counting.language import FeatureError as FeatureError
 from .counting.language import parse_feature as parse_feature
 from .counting.language import register_feature as register_feature
-from .counting.measured_control_flow import measure_control_flow as measure_control_flow
+from .counting.trace_check import counting_check as counting_check
 from .counting.work_removal import remove_work as remove_work
 from .features.context import EvaluationContext as EvaluationContext
 from .features.gather import gather_feature_values as gather_feature_values
@@ -12,7 +12,7 @@ from .features.table import FeatureTable as FeatureTable
 from .features.table import scale_features_by_output as scale_features_by_output
 from .fitting.fit import Fit as Fit
 from .fitting.fit import fit_model as fit_model
-from .fitting.model import Model as Model
+from .fitting.performance_model import Model as Model
 from .fitting.saved_model import load_model as load_model
 from .fitting.saved_model import save_model as save_model
 from .kernels.collection import KernelCollection as KernelCollection

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calib.block_counts.static_control import DataDependent, Frame, points_under
-from calib.counting.counts import PerSize, Solved, solve
+from calib.counting.count_formulas import PerSize, Solved, solve
 from calib.counting.granularity import points
 from calib.counting.iteration_domains import grid, loop_domain, with_axis
 from calib.counting.scheduled import Scheduled, as_kernel_error, schedule

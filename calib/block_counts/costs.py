@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from calib.counting.instruction_reader import Walk
 from calib.counting.iteration_domains import grid, reach
-from calib.counting.kernel_walk import Walk
 from calib.counting.scheduled import Scheduled, as_kernel_error, schedule
 from calib.prediction import throughputs
 from memsim.errors import KernelError
@@ -42,7 +42,7 @@ _KINDS = {
     "shift": "shift",
     "bitwise": "add",
 }
-"""An operation as calib.counting.kernel_walk names it, as calib.prediction.throughputs does; others are special."""
+"""An operation as calib.counting.instruction_reader names it, as calib.prediction.throughputs does; others are special."""
 _COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
 
 

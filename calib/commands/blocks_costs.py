@@ -22,7 +22,7 @@ def sizes_asked(
     Settings that are such arguments need nothing else, so no array of those sizes is made; for
     others the workload is made at each size.
     """
-    from calib.counting.shapes import sizes_of
+    from calib.counting.kernel_arguments import sizes_of
     from tracegen.workloads import load_kernel
 
     if not counter.loopy:

@@ -16,7 +16,7 @@ from memsim.commands import STDOUT, check_outputs, output_path, setting_option, 
 from memsim.errors import MemsimError
 
 if TYPE_CHECKING:
-    from calib.counting.counts import Count
+    from calib.counting.count_formulas import Count
 
 GENERATOR = "uipick:"
 UNITS = ("work-item", "sub-group", "work-group", "kernel")
@@ -83,7 +83,7 @@ def count(
     check_outputs({"--json": json_out})
     if measure and (trips or both_branches):
         raise MemsimError("--measure finds what --trips and --both-branches give: take one")
-    from calib.counting.counter import CountOptions, kernel_counts
+    from calib.counting.feature_counts import CountOptions, kernel_counts
 
     kernel, sizes = _kernel(spec, settings)
     options: dict[str, Any] = {
@@ -91,7 +91,7 @@ def count(
         "taken": "both" if both_branches else {},
     }
     if measure:
-        from calib.counting.measured_control_flow import measure_control_flow
+        from calib.counting.control_flow_from_trace import measure_control_flow
 
         with working("tracing"):
             options = measure_control_flow(kernel, sizes, subgroup_size=subgroup_size)
@@ -104,7 +104,7 @@ def count(
     counts = kernel_counts(kernel)
     found = {text: counts.count(text, chosen) for text in features or ()}
     if check:
-        from calib.counting.check import counting_check
+        from calib.counting.trace_check import counting_check
 
         with working("tracing"):
             compared = counting_check(kernel, sizes, subgroup_size=subgroup_size)
@@ -191,7 +191,7 @@ def _kernel(spec: str, settings: Mapping[str, str]) -> tuple[Any, dict[str, int]
                 f"{spec} is {len(found)} kernels ({names}, ...): --set what tells them apart"
             )
         return found[0], dict(found[0].env)
-    from calib.counting.shapes import sizes_of
+    from calib.counting.kernel_arguments import sizes_of
     from tracegen.workloads import load_kernel
 
     workload = load_kernel(spec, settings)

@@ -80,7 +80,7 @@ def _kernel(spec: str, settings: Mapping[str, str]) -> tuple[Any, Mapping[str, i
                 f"{spec} is {len(found)} kernels ({names}, ...): --set what tells them apart"
             )
         return found[0], found[0].env, found[0].name
-    from calib.counting.shapes import sizes_of
+    from calib.counting.kernel_arguments import sizes_of
     from tracegen.workloads import load_kernel
 
     workload = load_kernel(spec, settings)

@@ -12,6 +12,7 @@ import islpy as isl
 from loopy.symbolic import get_access_map
 
 from calib.counting.granularity import Granularity
+from calib.counting.instruction_reader import SeenAccess, SeenOp, Walk
 from calib.counting.iteration_domains import (
     Grid,
     Reach,
@@ -22,7 +23,6 @@ from calib.counting.iteration_domains import (
     reordered,
     with_axis,
 )
-from calib.counting.kernel_walk import SeenAccess, SeenOp, Walk
 from calib.counting.scheduled import Scheduled, as_kernel_error
 from calib.counting.strides import axis_strides, by_trips
 from calib.polynomials.isl_forms import DIM, Conjunction, conditions

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from calib.counting.counter import kernel_counts
+from calib.counting.feature_counts import kernel_counts
 from calib.counting.language import (
     FeatureError,
     SimulatedFeature,

@@ -25,10 +25,10 @@ import numpy.typing as npt
 
 import memsim
 import tracegen
-from calib.counting.counter import kernel_counts
-from calib.counting.full_traces import Key, access_key, site_key
+from calib.counting.complete_traces import Key, access_key, site_key
+from calib.counting.feature_counts import kernel_counts
+from calib.counting.kernel_arguments import sizes_of, workload_of
 from calib.counting.language import FeatureError, SimulatedFeature
-from calib.counting.shapes import sizes_of, workload_of
 from calib.features.context import EvaluationContext
 from memsim.errors import SnapshotWarning
 from memsim.machine import Machine

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
-from calib.counting.counter import kernel_counts
+from calib.counting.feature_counts import kernel_counts
+from calib.counting.kernel_arguments import workload_of
 from calib.counting.language import (
     Feature,
     FeatureError,
@@ -16,7 +17,6 @@ from calib.counting.language import (
     parse_feature,
     registered,
 )
-from calib.counting.shapes import workload_of
 from calib.features.context import EvaluationContext
 from calib.features.simulated import simulated
 from calib.timing.trials import feature_context, time_kernel

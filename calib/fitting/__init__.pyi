@@ -4,5 +4,5 @@ from .expression import evaluate as evaluate
 from .fit import Fit as Fit
 from .fit import fit_model as fit_model
 from .fit import geometric_mean as geometric_mean
-from .model import Model as Model
 from .model_file import load_model_file as load_model_file
+from .performance_model import Model as Model

@@ -132,7 +132,7 @@ def draw(breakdowns: Sequence[Breakdown], path: Path, unit: str = "s") -> None:
 
 def uncovered(saved: SavedModel, kernel: Any, features: Mapping[str, float]) -> list[str]:
     """Global accesses of a kernel that no feature of the model counts, by the kernel's text."""
-    from calib.counting.counter import kernel_counts
+    from calib.counting.feature_counts import kernel_counts
     from calib.counting.language import MemAccessFeature, parse_feature
 
     counts = kernel_counts(getattr(kernel, "kernel", kernel))

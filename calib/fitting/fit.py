@@ -18,8 +18,8 @@ from scipy.special import stdtrit
 
 from calib.features.table import FeatureTable
 from calib.fitting.identifiability import covariance, indistinct, null_space
-from calib.fitting.model import Model
-from calib.fitting.starts import natural_sizes, starts
+from calib.fitting.performance_model import Model
+from calib.fitting.starting_points import natural_sizes, starts
 from memsim.errors import MemsimError
 
 Floats = npt.NDArray[np.float64]

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from calib.fitting.model import Model
+from calib.fitting.performance_model import Model
 from calib.kernels.collection import KernelCollection, MatchCondition, MeasurementKernel
 from memsim.errors import MemsimError
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from calib.features.table import FeatureTable
 from calib.fitting.fit import Fit
-from calib.fitting.model import Model
+from calib.fitting.performance_model import Model
 from memsim.errors import MemsimError
 from memsim.files import whole_file
 

@@ -28,7 +28,7 @@ def calibrated(saved: SavedModel, workload: Any) -> AskPrior:
     """
 
     def ask(key: Key, question: Question) -> Prior | None:
-        from calib.counting.shapes import sizes_of
+        from calib.counting.kernel_arguments import sizes_of
         from calib.features.gather import feature_arrays
 
         if saved.device and not key.device.startswith(saved.device):

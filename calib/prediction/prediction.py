@@ -122,7 +122,7 @@ def program_of(
         return blocks_from_trace(traces[0]), [
             "the blocks are the trace's bulk sequences: arithmetic is not counted"
         ]
-    from calib.counting.shapes import sizes_of
+    from calib.counting.kernel_arguments import sizes_of
     from calib.prediction.basic_blocks_kernel import blocks_from_kernel
     from tracegen.instrumented import prepare
 

@@ -42,7 +42,7 @@ kernels = [
 start = time.process_time()
 patterns = set()
 for kernel in kernels:
-    from calib.counting.counter import kernel_counts
+    from calib.counting.feature_counts import kernel_counts
     for access in kernel_counts(kernel).inventory.accesses:
         if access.memory == "global":
             strides = ";".join(f"{a}:{s}" for a, s in enumerate(access.local_strides))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from calib.block_counts.sampling import samples, split
-from calib.counting.shapes import sizes_of
+from calib.counting.kernel_arguments import sizes_of
 from experiments.bbml import FIGURES, TITLE
 from experiments.bbml.applications import APPLICATIONS, counted, counter, draw, forms, paper
 from experiments.bbml.case_study import SIZES

@@ -12,7 +12,7 @@ import pytest
 
 from calib.features.table import FeatureTable
 from calib.fitting.fit import fit_model
-from calib.fitting.model import Model
+from calib.fitting.performance_model import Model
 from experiments.perflex import hiding, overlap, puzzle, studies, tables
 from experiments.perflex.applications import APPLICATIONS, LINEAR, OVERLAP
 from experiments.perflex.evaluation import MODELS, Evaluation

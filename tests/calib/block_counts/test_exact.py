@@ -11,8 +11,8 @@ import pytest
 
 from calib.block_counts.closed_form import BlockForm, block_forms
 from calib.block_counts.costs import block_work, busy_cycles, requests
-from calib.counting.counter import count
-from calib.counting.shapes import sizes_of
+from calib.counting.feature_counts import count
+from calib.counting.kernel_arguments import sizes_of
 from experiments.kernels import graphs
 from experiments.kernels.polybench import factorisations, moments, products
 from experiments.kernels.rodinia import elimination, paths

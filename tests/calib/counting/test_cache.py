@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 import calib
-from calib.counting import cache as count_cache
-from calib.counting import counter as counting
+from calib.counting import disk_cache as count_cache
+from calib.counting import feature_counts as counting
 from calib.counting import inventory_json
-from calib.counting.counter import KernelCounts, kernel_counts
+from calib.counting.feature_counts import KernelCounts, kernel_counts
 from calib.counting.scheduled import translation_unit
 from tests.support import counted_kernels as own
 
@@ -132,7 +132,7 @@ def test_other_kernels_have_other_fingerprints() -> None:
 
 def test_the_fingerprint_is_the_same_in_another_process() -> None:
     program = (
-        "from tests.support import counted_kernels as own; from calib.counting.cache import fingerprint;"
+        "from tests.support import counted_kernels as own; from calib.counting.disk_cache import fingerprint;"
         "print(fingerprint(own.paper_matmul()))"
     )
     here = count_cache.fingerprint(own.paper_matmul())

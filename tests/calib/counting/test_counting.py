@@ -10,7 +10,7 @@ import pytest
 
 import calib
 from calib.counting.control_flow import Share, Trips
-from calib.counting.counter import CountOptions, kernel_counts, needs_recount
+from calib.counting.feature_counts import CountOptions, kernel_counts, needs_recount
 from experiments.kernels import matmul, stencil
 from memsim.errors import KernelError
 from tests.support import counted_kernels as own

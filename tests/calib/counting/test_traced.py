@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 import calib
-from calib.counting import counter as counting
-from calib.counting.check import CountingError
+from calib.counting import feature_counts as counting
 from calib.counting.inventory import Inventory
+from calib.counting.trace_check import CountingError
 from calib.kernels.collection import MeasurementKernel
 from experiments.kernels import histogram, matmul, spmv, stencil, stream, transpose
 from memsim.errors import KernelError

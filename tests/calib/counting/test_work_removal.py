@@ -10,7 +10,7 @@ import pytest
 
 import calib
 import tracegen
-from calib.counting.shapes import sizes_of
+from calib.counting.kernel_arguments import sizes_of
 from calib.kernels import ALL_GENERATORS, KernelCollection
 from experiments.kernels import matmul, spmv, stencil, transpose
 from memsim.errors import KernelError

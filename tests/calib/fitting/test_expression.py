@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from calib.fitting import expression as ex
 from calib.fitting.expression import ExpressionError
-from calib.fitting.model import Model, ModelError
+from calib.fitting.performance_model import Model, ModelError
 
 GLOBAL_A = "f_mem_access_global_float32_load_lstrides:{0:1;1:>15}_gstrides:{0:16}_afr:>1"
 

@@ -7,7 +7,7 @@ import pytest
 
 from calib.features.table import FeatureTable, scale_features_by_output
 from calib.fitting.fit import Fit, FitError, fit_model, geometric_mean
-from calib.fitting.model import Model
+from calib.fitting.performance_model import Model
 from memsim.errors import MemsimError
 
 FORMS = {

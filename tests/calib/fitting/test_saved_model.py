@@ -13,7 +13,7 @@ import pytest
 from calib.features.table import FeatureTable, scale_features_by_output
 from calib.fitting.breakdown import break_down, draw, uncovered
 from calib.fitting.fit import fit_model
-from calib.fitting.model import Model
+from calib.fitting.performance_model import Model
 from calib.fitting.saved_model import SavedModel, SavedModelError, load_model, save_model
 from calib.kernels import ALL_GENERATORS, KernelCollection
 from memsim.errors import MemsimError

@@ -47,11 +47,11 @@ def store(tmp_path):
 
 def saved_model(device, time_s=1e-5, scatter=0.05):
     """A model of one parameter, fitted to times that scatter about proportionality to the loads."""
-    from calib.counting.shapes import sizes_of
+    from calib.counting.kernel_arguments import sizes_of
     from calib.features.gather import feature_arrays
     from calib.features.table import FeatureTable, scale_features_by_output
     from calib.fitting.fit import fit_model
-    from calib.fitting.model import Model
+    from calib.fitting.performance_model import Model
     from calib.fitting.saved_model import SavedModel
 
     feature = "f_mem_access_global_float32_load"

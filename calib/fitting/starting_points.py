@@ -16,7 +16,7 @@ from scipy.optimize import nnls
 
 from calib.features.table import FeatureTable
 from calib.fitting import expression as ex
-from calib.fitting.model import Model
+from calib.fitting.performance_model import Model
 
 Floats = npt.NDArray[np.float64]
 

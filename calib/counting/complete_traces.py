@@ -14,7 +14,7 @@ from typing import Any
 
 import tracegen
 from calib.counting.inventory import AccessRecord
-from calib.counting.shapes import sizes_of, workload_of
+from calib.counting.kernel_arguments import sizes_of, workload_of
 from memsim.montecarlo import site_totals
 from memsim.trace import AccessSite, Trace
 

@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
+from calib.counting.complete_traces import Key, Traced, access_key, trace_whole
 from calib.counting.control_flow import Share, Trips
-from calib.counting.counter import CountOptions, KernelCounts, kernel_counts
-from calib.counting.full_traces import Key, Traced, access_key, trace_whole
+from calib.counting.feature_counts import CountOptions, KernelCounts, kernel_counts
 from calib.counting.inventory import AccessRecord, DomainRecord
 from memsim.errors import KernelError
 

@@ -4,7 +4,7 @@ Count = sum over instructions of |its points| x what it does at each (seed 000, 
 points are those at which it really runs: each branch of an `if` where its condition holds, tails of
 tiles as far as they reach, functions inlined into the kernel whose grid they run on. What the
 text alone cannot tell (a loop bounded by memory, a condition on a value) is refused unless the
-caller, or a trace (`measured.py`), says how often.
+caller, or a trace (`control_flow_from_trace.py`), says how often.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from typing import Any
 
 import islpy as isl
 
-from calib.counting import cache as count_cache
+from calib.counting import disk_cache as count_cache
 from calib.counting import inventory_json
 from calib.counting.control_flow import Taken, TripCounts, check, share_of, trips_of
-from calib.counting.counts import Count, Guard, PerSize, Solved, Term, solve
+from calib.counting.count_formulas import Count, Guard, PerSize, Solved, Term, solve
 from calib.counting.granularity import GRANULARITIES, Granularity, points
 from calib.counting.inventory import AccessRecord, DomainRecord, take_inventory
 from calib.counting.language import (

@@ -2,7 +2,7 @@
 
 Compared are, for each static access, the lanes that asked (counted per work-item) and the
 sub-groups that did (counted per sub-group), then groups, launches and barriers. The traces are
-whole and full (`traced.py`).
+whole and full (`complete_traces.py`).
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from calib.counting.counter import CountOptions, KernelCounts, kernel_counts
-from calib.counting.full_traces import Key, Traced, access_key, trace_whole
-from calib.counting.measured_control_flow import control_flow
+from calib.counting.complete_traces import Key, Traced, access_key, trace_whole
+from calib.counting.control_flow_from_trace import control_flow
+from calib.counting.feature_counts import CountOptions, KernelCounts, kernel_counts
 from memsim.errors import KernelError
 from memsim.trace import BARRIER_SITE, Trace
 
