@@ -10,19 +10,12 @@ from pathlib import Path
 
 import click
 
-PAPERS = {
-    "bbml": "experiments.bbml",
-    "hardware": "experiments.hardware.studies",
-    "history": "experiments.history.studies",
-    "lhf": "experiments.lhf.studies",
-    "perflex": "experiments.perflex.studies",
-    "stochastic": "experiments.stochastic",
-}
-"""The module of each paper, or of the comparison with measured hardware: its TITLE and FIGURES."""
+REPRODUCTIONS = ("bbml", "hardware", "history", "lhf", "perflex", "stochastic")
+"""Packages of experiments that have a TITLE and FIGURES: five papers, and the comparison with hardware."""
 
 
 @click.command()
-@click.argument("name", metavar="NAME", type=click.Choice(sorted(PAPERS)))
+@click.argument("name", metavar="NAME", type=click.Choice(REPRODUCTIONS))
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder to write into.")
 @click.option(
     "--only", metavar="FIGURE", help="One figure or table; an unknown one lists them all."
@@ -40,5 +33,5 @@ def reproduce(name: str, out: Path, only: str | None, quick: bool) -> None:
     """
     from experiments.reproduction import reproduce as run
 
-    module = importlib.import_module(PAPERS[name])
+    module = importlib.import_module(f"experiments.{name}")
     run(module.TITLE, module.FIGURES, out, only=only, quick=quick, echo=click.echo)

@@ -1,4 +1,4 @@
-"""BB-ML, reproduced (Barai et al., *BB-ML: Basic Block Performance Prediction using Machine Learning*)."""
+"""BB-ML (Barai et al.), reproduced: execution counts of basic blocks."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Traces of kernels whose addresses are linear in the work-item's coordinates, without OpenCL.
+"""Traces of kernels whose addresses are linear in the work-item's coordinates, made without OpenCL.
 
-The measured problems have arrays of gigabytes; only addresses matter, and those of a stencil are
-known. tests/experiments/test_hardware.py holds this against `tracegen.trace`.
+The arrays of the measured problems have gigabytes. A replay needs only their addresses, which follow from
+the coordinates. tests/experiments/test_hardware.py compares these traces with those of `tracegen.trace`.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,10 +23,11 @@ Groups = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, kw_only=True)
 class AffineAccess:
-    """One access of each work-item: element first + strides . coordinates of its array.
+    """One access of each work-item: element `first + strides . coordinates` of its array.
 
-    rows : it happens where the work-item's y + row lies in low..high; a loop over y was unrolled
-    idle_turns : turns that a sub-group lets pass before it, beside those that its sequences take
+    row, rows : the access is executed where the work-item's y + row lies in rows (both ends included);
+        it comes from a loop over y that was unrolled
+    idle_turns : additional turns that a sub-group waits before the access
     """
 
     name: str
@@ -40,13 +42,13 @@ class AffineAccess:
 
 @dataclass(frozen=True, kw_only=True)
 class AffineKernel:
-    """A kernel of fp64 arrays in three dimensions, x fastest.
+    """A kernel on three-dimensional fp64 arrays, with x as the fastest axis.
 
-    low, high : the work-items whose coordinates lie between take part
-    tile : neighbouring work-items are so many points apart
-    origin : the coordinates of the first work-item
-    grid_axes : the axis that each dimension of the grid walks, fastest first
-    elements : of each array; they lie one behind the other, 256-byte aligned
+    low, high : the lowest and highest coordinates of the work-items that execute the accesses
+    tile : distance between neighbouring work-items, in points
+    origin : coordinates of the first work-item
+    grid_axes : the axis of each dimension of the grid, fastest dimension first
+    elements : number of elements of each array; arrays follow one another, aligned to 256 bytes
     """
 
     name: str
@@ -74,23 +76,23 @@ class AffineKernel:
 ITEM_BYTES = 8
 _ALIGN = 256
 FIRST_BASE_BYTES = 1 << 20
-"""As tracegen's allocator: 1 MiB, then 256-byte aligned."""
+"""The same as tracegen's allocator: 1 MiB, then aligned to 256 bytes."""
 
 
 def bases_bytes(kernel: AffineKernel) -> dict[str, int]:
-    """Where each array begins."""
-    base, found = FIRST_BASE_BYTES, {}
+    """The first address of each array."""
+    base, bases = FIRST_BASE_BYTES, {}
     for name, n in kernel.elements.items():
-        found[name] = base
+        bases[name] = base
         base += -(-n * ITEM_BYTES // _ALIGN) * _ALIGN
-    return found
+    return bases
 
 
 @hot
 def _write(groups, subgroup, geometry, table, filling, workgroup, subgroup_offset, site, lanes, granule_offset, granule, byte_mask, lane_groups):  # type: ignore[no-untyped-def]  # fmt: skip
-    """Count sub-groups, accesses and granules, and where `filling` write them.
+    """Count sub-groups, accesses and granules; with `filling`, also write them into the arrays.
 
-    geometry : (7, 3) int64: strides, low, high, grid, group, tile, origin; and axes in (7,)
+    geometry : (8, 3) int64: strides, low, high, grid, group, tile, origin, grid_axes
     table : (n_access, 4) int64: first element, row, lowest and highest row
     """
     strides, low, high, grid = geometry[0], geometry[1], geometry[2], geometry[3]
@@ -145,53 +147,9 @@ def _write(groups, subgroup, geometry, table, filling, workgroup, subgroup_offse
 
 
 def affine_trace(kernel: AffineKernel, groups: Groups, subgroup_size: int) -> Trace:
-    """The trace of these groups, ascending ids."""
+    """The trace of some groups, given by their ids in ascending order."""
+    columns = _with_idle_turns(kernel, _columns(kernel, groups, subgroup_size))
     base = bases_bytes(kernel)
-    geometry = np.array(
-        [
-            *(kernel.strides, kernel.low, kernel.high, kernel.grid),
-            *(kernel.group, kernel.tile, kernel.origin, kernel.grid_axes),
-        ],
-        np.int64,
-    )
-    table = np.array(
-        [
-            (a.first + base[a.array] // ITEM_BYTES + a.row * kernel.strides[1], a.row, *a.rows)
-            for a in kernel.accesses
-        ],
-        np.int64,
-    )
-    sizes = (0,) * 8
-    for filling in (False, True):
-        columns = [
-            np.empty(n, dtype)
-            for n, dtype in zip(
-                sizes,
-                (
-                    *(np.int32, np.int64, np.int32, np.uint8),
-                    *(np.int64, np.int64, np.uint32, np.uint8),
-                ),
-                strict=True,
-            )
-        ]
-        s, a, q = _write(np.asarray(groups), subgroup_size, geometry, table, filling, *columns)
-        sizes = (s, s + 1, a, a, a + 1, q, q, q)
-    workgroup, subgroup_offset, site, lanes, granule_offset, granule, byte_mask, lane_groups = (
-        columns
-    )
-    starts = np.array([access.starts_sequence for access in kernel.accesses])[site]
-    starts[subgroup_offset[:-1][subgroup_offset[:-1] < a]] = True
-    idle = np.array([access.idle_turns for access in kernel.accesses])
-    if idle.any():
-        # An access that asks for nothing takes a turn.
-        copies = 1 + idle[site]
-        at = np.repeat(np.arange(a), copies)
-        is_idle = np.ones(len(at), np.bool_)
-        is_idle[np.cumsum(copies) - 1] = False
-        subgroup_offset = np.concatenate([[0], np.cumsum(copies)])[subgroup_offset]
-        granule_offset = np.append(granule_offset[at], granule_offset[-1])
-        site, starts = site[at], starts[at] | is_idle
-        lanes = np.where(is_idle, 0, lanes[at]).astype(np.uint8)
     return Trace(
         sites=tuple(
             AccessSite(
@@ -215,27 +173,81 @@ def affine_trace(kernel: AffineKernel, groups: Groups, subgroup_size: int) -> Tr
             registers_per_item=kernel.registers_per_item,
         ),
         subgroup_size=subgroup_size,
-        workgroup=workgroup,
-        subgroup_offset=subgroup_offset,
-        site=site,
-        starts_sequence=starts,
-        waits=np.full(len(site), -1, np.int32),
-        lanes=lanes,
-        granule_offset=granule_offset,
-        granule=granule,
-        byte_mask=byte_mask,
-        lane_groups=lane_groups,
+        waits=np.full(len(columns["site"]), -1, np.int32),
         whole=len(groups) == kernel.n_groups,
         provenance={"generator": "experiments.hardware.affine"},
+        **columns,
     )
 
 
+COLUMNS = {
+    "workgroup": np.int32,
+    "subgroup_offset": np.int64,
+    "site": np.int32,
+    "lanes": np.uint8,
+    "granule_offset": np.int64,
+    "granule": np.int64,
+    "byte_mask": np.uint32,
+    "lane_groups": np.uint8,
+}
+"""The columns of a trace that `_write` fills, in its order of parameters."""
+
+
+def _columns(kernel: AffineKernel, groups: Groups, subgroup_size: int) -> dict[str, Any]:
+    """The columns of the trace, without idle turns."""
+    base = bases_bytes(kernel)
+    geometry = np.array(
+        [
+            *(kernel.strides, kernel.low, kernel.high, kernel.grid),
+            *(kernel.group, kernel.tile, kernel.origin, kernel.grid_axes),
+        ],
+        np.int64,
+    )
+    table = np.array(
+        [
+            (a.first + base[a.array] // ITEM_BYTES + a.row * kernel.strides[1], a.row, *a.rows)
+            for a in kernel.accesses
+        ],
+        np.int64,
+    )
+    sizes = (0,) * len(COLUMNS)
+    for filling in (False, True):  # the first pass counts
+        arrays = [np.empty(n, dtype) for n, dtype in zip(sizes, COLUMNS.values(), strict=True)]
+        s, a, q = _write(np.asarray(groups), subgroup_size, geometry, table, filling, *arrays)
+        sizes = (s, s + 1, a, a, a + 1, q, q, q)
+    columns = dict(zip(COLUMNS, arrays, strict=True))
+    starts = np.array([access.starts_sequence for access in kernel.accesses])[columns["site"]]
+    first = columns["subgroup_offset"][:-1]
+    starts[first[first < a]] = True
+    return columns | {"starts_sequence": starts}
+
+
+def _with_idle_turns(kernel: AffineKernel, columns: dict[str, Any]) -> dict[str, Any]:
+    """The columns with an empty access, which takes one turn, for every idle turn of an access."""
+    idle = np.array([access.idle_turns for access in kernel.accesses])
+    if not idle.any():
+        return columns
+    copies = 1 + idle[columns["site"]]
+    source = np.repeat(np.arange(len(copies)), copies)
+    is_idle = np.ones(len(source), np.bool_)
+    is_idle[np.cumsum(copies) - 1] = False
+    new_index = np.concatenate([[0], np.cumsum(copies)])
+    granule_offset = columns["granule_offset"]
+    return columns | {
+        "subgroup_offset": new_index[columns["subgroup_offset"]],
+        "granule_offset": np.append(granule_offset[source], granule_offset[-1]),
+        "site": columns["site"][source],
+        "starts_sequence": columns["starts_sequence"][source] | is_idle,
+        "lanes": np.where(is_idle, 0, columns["lanes"][source]).astype(np.uint8),
+    }
+
+
 def with_sequences(kernel: AffineKernel, loads: int) -> AffineKernel:
-    """The kernel with bulk sequences of at most so many accesses; a store begins one."""
-    accesses, left, was = [], 0, "none"
+    """The kernel with bulk sequences of at most `loads` accesses; loads and stores are never together."""
+    accesses, left, direction = [], 0, "none"
     for access in kernel.accesses:
-        starts = left == 0 or access.direction != was
+        starts = left == 0 or access.direction != direction
         left = loads - 1 if starts else left - 1
-        was = access.direction
+        direction = access.direction
         accesses.append(dataclasses.replace(access, starts_sequence=starts))
     return dataclasses.replace(kernel, accesses=tuple(accesses))

@@ -1,4 +1,4 @@
-"""Ours against measured: what is said of the errors of cases."""
+"""Errors of our values relative to measured ones."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy.typing as npt
 from scipy.stats import spearmanr
 
 from experiments.reproduction import Case
+from memsim.statistics import student_t
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,8 +19,8 @@ class Errors:
     """Relative errors of some cases.
 
     geometric_mean : exp(mean |ln(ours / measured)|) - 1
-    worst : signed, of the case `worst_case`
-    spearman : rank correlation, NaN where the measured values are all alike
+    worst : the largest relative error with its sign, of the case `worst_case`
+    spearman : rank correlation, NaN if the measured values differ by less than 1 %
     """
 
     geometric_mean: float
@@ -37,7 +38,7 @@ class Errors:
 
 
 def errors(cases: Iterable[Case], quantity: str) -> Errors:
-    """Errors of the cases of one quantity that were measured."""
+    """Errors of one quantity, over the cases that have a measured value."""
     chosen = [c for c in cases if c.quantity == quantity and c.reference is not None]
     ours = np.array([c.ours for c in chosen])
     measured: npt.NDArray[np.float64] = np.array([c.reference for c in chosen], np.float64)
@@ -56,9 +57,7 @@ def errors(cases: Iterable[Case], quantity: str) -> Errors:
 
 
 def half_width(values: Sequence[float]) -> float | None:
-    """95 % confidence half-width of the mean (Student), None for fewer than two values."""
-    from memsim.statistics import student_t
-
+    """Half-width of the 95 % confidence interval of the mean (Student); None for fewer than two values."""
     n = len(values)
     if n < 2:
         return None

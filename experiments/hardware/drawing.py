@@ -1,4 +1,4 @@
-"""Pictures of comparisons."""
+"""Pictures that compare ours with measured values."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from matplotlib.ticker import FormatStrFormatter, LogLocator, NullLocator
 from experiments.reproduction import Case
 
 NAMED = 4
-"""Points that a picture names: those furthest off."""
+"""Number of points with a label: those with the largest errors."""
 
 
 def scatter(path: Path, cases: Sequence[Case], title: str) -> str:
-    """Ours over measured, both logarithmic, with the lines of equality and of 20 %."""
+    """Ours against measured on logarithmic axes, with lines of equality and of 20 % error."""
     measured = np.array([case.reference for case in cases], np.float64)
     ours = np.array([case.ours for case in cases])
     figure = Figure(figsize=(5, 5), layout="constrained")
@@ -24,7 +24,7 @@ def scatter(path: Path, cases: Sequence[Case], title: str) -> str:
     low, high = 0.9 * min(measured.min(), ours.min()), 1.1 * max(measured.max(), ours.max())
     ends = np.array([low, high])
     axes.loglog(ends, ends, color="gray", linewidth=1, label="equal")
-    for factor, label in ((0.8, "20 % off"), (1.2, None)):
+    for factor, label in ((0.8, "20 % error"), (1.2, None)):
         line = {"color": "silver", "linewidth": 0.8, "linestyle": "--"}
         axes.loglog(ends, factor * ends, label=label, **line)
     axes.loglog(measured, ours, "o", markersize=4)
@@ -53,7 +53,7 @@ def scatter(path: Path, cases: Sequence[Case], title: str) -> str:
 
 
 def curve(path: Path, cases: Sequence[Case], title: str, unit: str) -> str:
-    """Measured and ours over the buffer's size, which the case's name begins with."""
+    """Measured and ours against the size of the buffer, the first word of a case's name."""
     size = [float(case.case.split()[0]) for case in cases]
     figure = Figure(figsize=(6, 4), layout="constrained")
     axes = figure.add_subplot()

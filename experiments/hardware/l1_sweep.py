@@ -1,16 +1,23 @@
-"""V100: share of L1 misses as one group of 256 work-items sweeps a buffer again and again.
+"""V100: L1 miss ratio while one group of 256 work-items reads a buffer again and again.
 
-Eight sub-groups, each with lines of its own, sweep in step here. Measured, nothing holds them
-together: there is no barrier, and no line is shared. `free_running` shows what that does.
+The replay keeps the eight sub-groups in step. On the GPU nothing keeps them in step: the kernel has no
+barrier, and no two sub-groups share a line. `free_running` shows how much that changes the miss ratio.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
+
 import numpy as np
 
-from memsim.compile import hot
+from experiments.data_files import rows, source
+from experiments.hardware import drawing
+from experiments.hardware.comparison import half_width
+from experiments.hardware.free_running import CACHE_KB, free_running
+from experiments.reproduction import Case, Figure
 from memsim.hierarchy import ACCESSES, HITS, PENDING
-from memsim.machine import Machine
+from memsim.machine import Machine, load_machine
 from memsim.montecarlo import make_plan, run_trial
 from memsim.trace import AccessSite, ArrayExtent, Launch, Trace
 
@@ -18,11 +25,69 @@ GROUP_ITEMS = 256
 ITEM_BYTES = 8
 ROW_BYTES = GROUP_ITEMS * ITEM_BYTES
 SWEEPS = 12
-GRANULES = 8  # of 32 bytes: what 32 lanes load at once
+GRANULES = 8
+"""Granules of 32 bytes that the 32 lanes of a sub-group load together."""
+UNCERTAIN_KB = (128.0, 236.0)
+"""Buffer sizes between which the miss ratio depends on how far the sub-groups drift apart."""
+
+
+def l1_curve(out: Path, quick: bool) -> Figure:
+    """Miss ratio against buffer size, and what two extremes of scheduling would give."""
+    machine = load_machine("v100")
+    cases, extremes = [], []
+    table = rows("v100_l1_miss_ratio.csv")
+    for row in table[24::4] if quick else table:
+        buffer_kb = float(row["buffer_kb"])
+        ratios = miss_ratios(machine, buffer_kb, 4 if quick else 32)
+        cases.append(
+            Case(
+                figure="v100-l1",
+                case=f"{buffer_kb:g} kB",
+                quantity="miss_ratio",
+                unit="%",
+                reference=100 * float(row["miss_ratio"]),
+                ours=100 * float(np.mean(ratios)),
+                ci95=100 * (half_width(ratios) or 0.0),
+            )
+        )
+        if UNCERTAIN_KB[0] < buffer_kb < UNCERTAIN_KB[1]:
+            extremes.append(
+                f"{buffer_kb:g} kB: measured miss ratio {row['miss_ratio']}; a fully associative LRU cache"
+                f" of {CACHE_KB} kB gives {free_running(buffer_kb, in_step=True):.2f} if the sub-groups stay"
+                f" in step, {free_running(buffer_kb, in_step=False):.2f} if the oldest ready sub-group"
+                " always runs first"
+            )
+    worst = max(l1_curve_errors(cases), default=0.0)
+    return Figure(
+        reference_name="measured",
+        name="v100-l1",
+        title="V100: L1 miss ratio of a cyclic sweep",
+        source=source("v100_l1_miss_ratio.csv"),
+        cases=cases,
+        findings=[
+            f"up to {UNCERTAIN_KB[0]:g} kB and from {UNCERTAIN_KB[1]:g} kB on: largest error"
+            f" {worst:.1f} points",
+            *extremes,
+        ],
+        pictures=[
+            drawing.curve(out / "v100-l1.png", cases, "V100: L1 misses of a cyclic sweep", "%")
+        ],
+    )
+
+
+def l1_curve_errors(cases: Sequence[Case]) -> list[float]:
+    """Errors in points at the buffer sizes outside UNCERTAIN_KB."""
+    low, high = UNCERTAIN_KB
+    sizes = [float(case.case.split()[0]) for case in cases]
+    return [
+        abs(case.ours - case.reference)
+        for case, size in zip(cases, sizes, strict=True)
+        if case.ours is not None and case.reference is not None and not low < size < high
+    ]
 
 
 def sweep_trace(buffer_kb: float, sweeps: int = SWEEPS) -> Trace:
-    """The sweep of one group; a buffer is a whole number of rows of 256 items."""
+    """The trace of one group; the buffer is cut to whole rows of 256 items."""
     n_rows = int(buffer_kb * 1024) // ROW_BYTES
     n_subgroup, n_access = GROUP_ITEMS // 32, n_rows * sweeps
     row = np.tile(np.arange(n_rows, dtype=np.int64), sweeps)
@@ -52,80 +117,13 @@ def sweep_trace(buffer_kb: float, sweeps: int = SWEEPS) -> Trace:
 
 
 def miss_ratios(machine: Machine, buffer_kb: float, placements: int) -> list[float]:
-    """L1 misses over accesses after the first sweep, the buffer at random places (256-byte steps)."""
+    """L1 miss ratio after the first sweep, with the buffer at random addresses (multiples of 256 bytes)."""
     trace = sweep_trace(buffer_kb)
     plan, _ = make_plan(trace, machine, random_bases=True, groups_per_core=1)
-    found = []
+    ratios = []
     for trial in range(placements):
         counts = run_trial(plan, 0, trial, depth=1).counts[0, 0]
         cold = int(counts[ACCESSES]) // SWEEPS
-        missed = int(counts[ACCESSES] - counts[HITS] - counts[PENDING])
-        found.append((missed - cold) / (int(counts[ACCESSES]) - cold))
-    return found
-
-
-@hot
-def _free(n_rows, sweeps, batch, step_in, latency, position, ready, tag, used):  # type: ignore[no-untyped-def]
-    """Misses of eight sub-groups that each go on when their data are there, the oldest first.
-
-    tag, used : (n_lines,) one fully associative LRU set
-    step_in : True where all wait for the slowest after each batch
-    """
-    n = len(position)
-    total = n_rows * sweeps
-    clock, now, misses = np.int64(0), np.int64(0), np.int64(0)
-    while True:
-        who = np.int64(-1)
-        for w in range(n):
-            if position[w] >= total:
-                continue
-            if who < 0:
-                who = np.int64(w)
-            elif step_in:
-                if position[w] < position[who]:
-                    who = np.int64(w)
-            elif max(ready[w], now) < max(ready[who], now):
-                who = np.int64(w)
-        if who < 0:
-            return misses
-        now = max(now, ready[who])
-        missed = False
-        for _ in range(batch):
-            row = position[who] % n_rows
-            for half in range(2):
-                line = row * 2 * n + 2 * who + half
-                clock += 1
-                found, oldest = np.int64(-1), np.int64(0)
-                for slot in range(len(tag)):
-                    if tag[slot] == line:
-                        found = np.int64(slot)
-                        break
-                    if used[slot] < used[oldest]:
-                        oldest = np.int64(slot)
-                if found < 0:
-                    misses += 1
-                    missed = True
-                    tag[oldest] = line
-                    found = oldest
-                used[found] = clock
-            now += 2
-            position[who] += 1
-            if position[who] % n_rows == 0:
-                break
-        ready[who] = now + (latency if missed else 28)
-
-
-def free_running(buffer_kb: float, *, in_step: bool, size_kb: int = 128, sweeps: int = 60) -> float:
-    """Miss ratio of a fully associative LRU cache under sub-groups in step, or each on its own.
-
-    Each sub-group issues the loads of a sweep as one batch (the measured loop is unrolled), takes
-    2 cycles a load, and waits 212 cycles where one of them missed; of those that can go on, the oldest does.
-    """
-    n_rows = int(buffer_kb * 1024) // ROW_BYTES
-    n_lines = size_kb * 8
-    batch = 1 if in_step else n_rows
-    position, ready = np.zeros((2, 8), np.int64)
-    tag, used = np.zeros((2, n_lines), np.int64)
-    misses = _free(n_rows, sweeps, batch, in_step, 212, position, ready, tag - 1, used)
-    accesses = n_rows * 16
-    return float((misses - accesses) / (accesses * (sweeps - 1)))
+        misses = int(counts[ACCESSES] - counts[HITS] - counts[PENDING])
+        ratios.append((misses - cold) / (int(counts[ACCESSES]) - cold))
+    return ratios

@@ -1,15 +1,23 @@
-"""MI250X (one die): fetched volume of the 7-point fp64 Laplacian of amd/amd-lab-notes (MIT).
+"""The 7-point fp64 Laplacian of amd/amd-lab-notes (MIT), in the variants that were measured on an MI250X.
 
-The variants are those whose source stands in finite-difference/examples of that repository: 1 plain;
-2 unrolled over y in the order of rows; 3 the same with loads ordered by plane, 4 with launch bounds
-(the same addresses); 5 with nontemporal stores; 6 the grid walks y, z, x; 7 four launches, each a
-quarter of y. Variants that spill registers (m = 16 of 2 and 3) also move scratch, which no source
-shows: they are left out.
+The source of the variants is in finite-difference/examples of that repository:
+
+1. plain
+2. unrolled over y, loads in the order of rows
+3. unrolled over y, loads in the order of planes
+4. as 3, with launch bounds (the addresses are the same)
+5. as 4, with nontemporal stores
+6. as 4, with a grid in the order y, z, x
+7. as 6, in four launches, each of a quarter of y
+
+Variants that spill registers (m = 16 of kernels 2 and 3) are left out: they also move scratch memory, which
+the source does not show.
 """
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from experiments.hardware.affine import AffineAccess, AffineKernel, Triple
@@ -29,19 +37,19 @@ REGISTERS = {
     (4, 8): 94,
     (4, 16): 170,
 }
-"""Vector registers of (kernel, rows): the notes' part 3, two tables of the compiler's own counts. Assumed:
-kernel 2 has kernel 3's, 5 to 7 have kernel 4's, whose loads and bounds are theirs."""
+"""Vector registers of (kernel, rows): two tables of the compiler's counts in part 3 of the notes. Assumed:
+kernel 2 uses as many as kernel 3; kernels 5 to 7, which have the loads and launch bounds of kernel 4, use as
+many as kernel 4."""
 BLOCKS = (("z_minus",), ("y_minus",), ("x_minus", "centre", "x_plus"), ("y_plus",), ("z_plus",))
-"""Loads of kernels 3 to 7 by the basic block that they stand in: whether y - 1 and y + 1 are loaded hangs on
-a condition of its own (`j > 0 ? u[pos - nx] * invhy2 : 0`), and no load is moved across it. Each block ends
-where its loads are added up: the wavefront waits for them. Kernels 1 and 2 load without conditions, all in
-one block."""
+"""Loads of kernels 3 to 7, by basic block. Each of the loads at y - 1 and y + 1 has a condition of its own
+(`j > 0 ? u[pos - nx] * invhy2 : 0`), and the compiler moves no load across it. A block ends where its loads
+are added up, so the wavefront waits for them there. Kernels 1 and 2 load without conditions, in one block."""
 EVERYWHERE = (-(1 << 30), 1 << 30)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Variant:
-    """A kernel of the notes; `rows` is their tiling factor m, `quarter` of y for kernel 7."""
+    """A kernel of the notes; `rows` is their tiling factor m."""
 
     kernel: int
     n: int = 512
@@ -57,59 +65,8 @@ class Variant:
 
 
 def laplacian(variant: Variant) -> AffineKernel:
-    """The variant as a kernel; every launch of kernel 7 moves alike, and its second is taken."""
+    """The variant as a kernel. The four launches of kernel 7 have the same volume; this is the second."""
     n, m = variant.n, variant.rows
-    row, plane = n, n * n
-    accesses: list[AffineAccess] = []
-    blocks: set[int] = set()
-
-    def add(name: str, first: int, at: int, rows: tuple[int, int] = EVERYWHERE) -> None:
-        array = "f" if name == "f" else "u"
-        block = _block(variant, name)
-        accesses.append(
-            AffineAccess(
-                name=f"{name}[{at}]",
-                array=array,
-                direction="store" if array == "f" else "load",
-                first=first,
-                row=at,
-                rows=rows,
-                starts_sequence=block not in blocks,
-            )
-        )
-        blocks.add(block)
-
-    inside = (1, n - 2)
-    if variant.kernel == 1:
-        for name, first in (
-            *(("centre", 0), ("x_minus", -1), ("x_plus", 1)),
-            *(("y_minus", -row), ("y_plus", row), ("z_minus", -plane), ("z_plus", plane)),
-        ):
-            add(name, first, 0, inside)
-    elif variant.kernel == 2:
-        for at in range(m):
-            add("centre", 0, at)
-            add("x_minus", -1, at)
-            add("x_plus", 1, at)
-            if at == 0:
-                add("y_minus", -row, at, (1, n - 1))
-            if at == m - 1:
-                add("y_plus", row, at, (0, n - 2))
-            add("z_minus", -plane, at)
-            add("z_plus", plane, at)
-    else:
-        for at in range(m):
-            add("z_minus", -plane, at)
-        add("y_minus", -row, 0, (1, n - 1))
-        for at in range(m):
-            add("x_minus", -1, at)
-            add("centre", 0, at)
-            add("x_plus", 1, at)
-        add("y_plus", row, m - 1, (0, n - 2))
-        for at in range(m):
-            add("z_plus", plane, at)
-    for at in range(m):
-        add("f", 0, at, inside)
     bx, by, bz = variant.group
     ny = n // 4 if variant.kernel == 7 else n
     groups = ((n - 1) // bx + 1, (ny - 1) // (by * m) + 1, (n - 1) // bz + 1)
@@ -117,9 +74,9 @@ def laplacian(variant: Variant) -> AffineKernel:
     grid = tuple(groups[axis] for axis in axes)
     return AffineKernel(
         name=variant.name,
-        accesses=tuple(accesses),
+        accesses=tuple(_accesses(variant)),
         elements={"u": n**3, "f": n**3},
-        strides=(1, row, plane),
+        strides=(1, n, n * n),
         low=(1, 1 if m == 1 and variant.kernel == 1 else 0, 1),
         high=(n - 2, n - 2 if variant.kernel == 1 else n - 1, n - 2),
         grid=(grid[0], grid[1], grid[2]),
@@ -131,8 +88,73 @@ def laplacian(variant: Variant) -> AffineKernel:
     )
 
 
+def _accesses(variant: Variant) -> list[AffineAccess]:
+    """The loads in program order, then the stores; a bulk sequence ends with its basic block."""
+    n = variant.n
+    order = _plain if variant.kernel == 1 else _by_row if variant.kernel == 2 else _by_plane
+    points = [*order(n, variant.rows), *(("f", at, (1, n - 2)) for at in range(variant.rows))]
+    offsets = {
+        "centre": 0,
+        "x_minus": -1,
+        "x_plus": 1,
+        "f": 0,
+        "y_minus": -n,
+        "y_plus": n,
+        "z_minus": -n * n,
+        "z_plus": n * n,
+    }
+    accesses = []
+    blocks: set[int] = set()
+    for name, row, rows in points:
+        block = _block(variant, name)
+        accesses.append(
+            AffineAccess(
+                name=f"{name}[{row}]",
+                array="f" if name == "f" else "u",
+                direction="store" if name == "f" else "load",
+                first=offsets[name],
+                row=row,
+                rows=rows,
+                starts_sequence=block not in blocks,
+            )
+        )
+        blocks.add(block)
+    return accesses
+
+
+Points = Iterator[tuple[str, int, tuple[int, int]]]
+"""Neighbour, row of the unrolled loop, and the lowest and highest y at which it is loaded."""
+
+
+def _plain(n: int, m: int) -> Points:
+    """Kernel 1: every point loads its neighbours."""
+    names = ("centre", "x_minus", "x_plus", "y_minus", "y_plus", "z_minus", "z_plus")
+    yield from ((name, 0, (1, n - 2)) for name in names)
+
+
+def _by_row(n: int, m: int) -> Points:
+    """Kernel 2: row by row; the rows above and below are loaded once for all rows."""
+    for at in range(m):
+        yield from ((name, at, EVERYWHERE) for name in ("centre", "x_minus", "x_plus"))
+        if at == 0:
+            yield "y_minus", at, (1, n - 1)
+        if at == m - 1:
+            yield "y_plus", at, (0, n - 2)
+        yield from ((name, at, EVERYWHERE) for name in ("z_minus", "z_plus"))
+
+
+def _by_plane(n: int, m: int) -> Points:
+    """Kernels 3 to 7: plane z - 1, then plane z, then plane z + 1."""
+    yield from (("z_minus", at, EVERYWHERE) for at in range(m))
+    yield "y_minus", 0, (1, n - 1)
+    for at in range(m):
+        yield from ((name, at, EVERYWHERE) for name in ("x_minus", "centre", "x_plus"))
+    yield "y_plus", m - 1, (0, n - 2)
+    yield from (("z_plus", at, EVERYWHERE) for at in range(m))
+
+
 def _block(variant: Variant, name: str) -> int:
-    """The number of the basic block of an access."""
+    """The number of the basic block that contains an access."""
     if name == "f":
         return len(BLOCKS)
     if variant.kernel <= 2:
@@ -146,26 +168,25 @@ def _registers(variant: Variant) -> int:
 
 
 def waiting(kernel: AffineKernel, machine: Machine) -> AffineKernel:
-    """The kernel whose wavefronts wait for memory before they store, as long as the machine says.
+    """The kernel with idle turns before its first store, which stand for the wait for memory.
 
-    A turn is what a block takes whose loads the L2 serves, as all but the last: its latency. The last
-    block's loads come from memory, and behind the store the group waits for its end, and its room for
-    the next group's start: so many turns more than the two that the last block and the store take.
+    One turn lasts as long as a block whose loads hit in the L2: the L2's latency. The loads of the last
+    block come from memory instead. After the store the group waits until it is complete, and its resources
+    then wait for the next group to start. The idle turns are the sum of these latencies, less the two turns
+    that the last block and the store take anyway.
     """
     dram = machine.dram
     cycles = dram.latency_cycles + dram.row_conflict_cycles
     cycles += machine.store_wait_cycles + machine.group_start_cycles
     turns = max(0, round(cycles / machine.levels[1].latency_cycles) - 2)
-    stored = [access.name for access in kernel.accesses if access.direction == "store"]
-    accesses = [
-        dataclasses.replace(access, idle_turns=turns) if access.name == stored[0] else access
-        for access in kernel.accesses
-    ]
+    accesses = list(kernel.accesses)
+    first = next(k for k, access in enumerate(accesses) if access.direction == "store")
+    accesses[first] = dataclasses.replace(accesses[first], idle_turns=turns)
     return dataclasses.replace(kernel, accesses=tuple(accesses))
 
 
 def machine_for(variant: Variant, machine: Machine) -> Machine:
-    """Nontemporal stores pass by the last cache; the machine is otherwise as it is."""
+    """The machine; nontemporal stores do not allocate in its last cache."""
     if not variant.nontemporal:
         return machine
     last = dataclasses.replace(machine.levels[-1], write_allocate="none")

@@ -1,39 +1,142 @@
-"""Latency of a random cyclic pointer chase against the size of its buffer, simulated."""
+"""Latency of a random cyclic pointer chase against the size of its buffer, simulated and measured."""
 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
+from experiments.data_files import rows, source
+from experiments.hardware import drawing
+from experiments.hardware.comparison import errors
+from experiments.reproduction import Case, Figure
 from memsim.hierarchy import ACCESSES, FAR, HITS, PENDING, sample_latencies
-from memsim.machine import Level, Machine
+from memsim.machine import Level, Machine, load_machine
 from memsim.montecarlo import Workspace, make_plan, run_trial, unpack_many
 from memsim.trace import AccessSite, ArrayExtent, Launch, Trace
 
 ROUNDS = 2
 BASE_BYTES = 1 << 20
+PLATEAU_MACHINES = ("v100", "a100", "h100", "mi210", "mi300x")
+CHASES = (("a100_80", "a100"), ("gh200", "h200"), ("mi210", "mi210"))
+"""Measured GPU and our machine; the GH200's L2 is as large as the H200's."""
+
+
+def pointer_chases(out: Path, quick: bool) -> Figure:
+    """Plateaus compared with the machine files; whole curves compared with measured ones."""
+    plateaus = [
+        case
+        for name in (PLATEAU_MACHINES[:1] if quick else PLATEAU_MACHINES)
+        for case in _plateaus(load_machine(name))
+    ]
+    table = rows("v100_pointer_chase.csv")
+    curve = _curve("v100", load_machine("v100"), table[::8] if quick else table)
+    pictures = [drawing.curve(out / "v100-chase.png", curve, "V100: pointer chase", "cycles")]
+    findings = [
+        f"plateaus compared with the machine files: {errors(plateaus, 'plateau')}",
+        f"V100's curve: {errors(curve, 'v100_chase')}",
+    ]
+    for gpu, name in CHASES:
+        table = [row for row in rows("pointer_chases.csv") if row["gpu"] == gpu]
+        cases = _curve(gpu, load_machine(name), table[3::5] if quick else table)
+        curve += cases
+        title = f"{gpu} and machine {name}: pointer chase"
+        pictures.append(drawing.curve(out / f"{name}-chase.png", cases, title, "cycles"))
+        findings.append(f"{gpu} and machine {name}: {errors(cases, f'{gpu}_chase')}")
+    return Figure(
+        reference_name="measured",
+        name="latency",
+        title="Pointer chase: plateaus compared with machine files, curves with measured ones",
+        source=source("v100_pointer_chase.csv") + " " + source("pointer_chases.csv"),
+        cases=[*plateaus, *curve],
+        findings=findings,
+        pictures=pictures,
+    )
+
+
+def _curve(gpu: str, machine: Machine, table: Sequence[Mapping[str, str]]) -> list[Case]:
+    return [
+        Case(
+            figure="latency",
+            case=f"{float(row['buffer_kb']):g} kB",
+            quantity=f"{gpu}_chase",
+            unit="cycles",
+            reference=float(row["cycles"]),
+            ours=chase_latency(machine, float(row["buffer_kb"])),
+        )
+        for row in table
+    ]
+
+
+def _plateaus(machine: Machine) -> list[Case]:
+    """Chases in buffers that fit into one level but not into those above it."""
+    cases = []
+    above_kb = 0.0
+    for level in machine.levels:
+        size_kb = max(level.size_bytes / level.n_partitions / 1024 * 0.4, above_kb * 1.4)
+        cases.append(_plateau(machine, level.name, size_kb, level.latency_cycles))
+        above_kb = level.size_bytes / 1024
+    idle = machine.dram.latency_cycles + machine.dram.row_conflict_cycles
+    return [*cases, _plateau(machine, "DRAM", above_kb * 2, idle)]
+
+
+def _plateau(machine: Machine, level: str, buffer_kb: float, latency: float) -> Case:
+    return Case(
+        figure="latency",
+        case=f"{machine.name} {level}",
+        quantity="plateau",
+        unit="cycles",
+        reference=latency,
+        ours=chase_latency(machine, buffer_kb),
+        note=f"{buffer_kb:.0f} kB; the reference is the machine file",
+    )
+
+
+def chase_latency(machine: Machine, buffer_kb: float, seed: int = 0) -> float:
+    """Mean cycles of a step after the first round through the buffer.
+
+    A hit costs its level's latency. A step that reaches memory costs the latency of an idle memory, with one
+    request in flight. Where the last cache has partitions, a hit in the far one costs more, and a miss costs
+    more or less by half of that difference, as its line belongs to the far or the near partition.
+    """
+    order = chase_lines(machine, buffer_kb, seed)
+    address = np.tile(order, ROUNDS) + BASE_BYTES
+    plan, _ = make_plan(_chase_trace(machine, order, address), machine, groups_per_core=1)
+    work = Workspace(plan)
+    counts = run_trial(plan, seed, 0, workspace=work).counts[:, 0].astype(np.float64)
+    hits = counts[:, HITS] + counts[:, PENDING]
+    accesses = counts[:, ACCESSES] - _first_round(machine, len(order))
+    hit_ratio = np.divide(hits, accesses, out=np.zeros_like(hits), where=accesses > 0)
+    latency = _idle_memory_cycles(machine, address[: len(order)])
+    last = machine.levels[-1]
+    if last.n_partitions > 1:
+        # Lines read from memory in the second round, and their partitions; core 0 is near partition 0.
+        lines = unpack_many(work.queues[-1].record[len(order) : int(work.queues[-1].used[0])])[0]
+        far = work.caches[-1].home[lines].mean() if len(lines) else 0.5
+        latency += (far - 0.5) * _crossing_cycles(last)
+    for k in reversed(range(len(machine.levels))):
+        level = machine.levels[k]
+        far = counts[k, FAR] / hits[k] if hits[k] else 0.0
+        hit_cycles = level.latency_cycles + far * _crossing_cycles(level)
+        latency = hit_ratio[k] * hit_cycles + (1 - hit_ratio[k]) * latency
+    return float(latency)
 
 
 def chase_lines(machine: Machine, buffer_kb: float, seed: int) -> npt.NDArray[np.int64]:
-    """A random order of the buffer's lines, as byte offsets of their first items."""
+    """Byte offsets of the buffer's lines in random order."""
     line_bytes = max(level.line_bytes for level in machine.levels)
     n_lines = int(buffer_kb * 1024) // line_bytes
     return np.random.default_rng(seed).permutation(n_lines).astype(np.int64) * line_bytes
 
 
-def chase_latency(machine: Machine, buffer_kb: float, seed: int = 0) -> float:
-    """Mean cycles of a step once the buffer has been walked round: hits at their level's latency,
-    what reaches memory alone at that of an idle memory (each address by itself in flight).
-
-    Where the last cache has partitions, memory behind the near one takes half of what a far hit takes
-    longer less than in the mean, and behind the far one as much more.
-    """
-    order = chase_lines(machine, buffer_kb, seed)
-    n = len(order) * ROUNDS
-    address = np.tile(order, ROUNDS) + BASE_BYTES
-    trace = Trace(
+def _chase_trace(
+    machine: Machine, order: npt.NDArray[np.int64], address: npt.NDArray[np.int64]
+) -> Trace:
+    n = len(address)
+    return Trace(
         sites=(AccessSite(name="next", array="buffer", direction="load", itemsize_bytes=8),),
         arrays=(
             ArrayExtent(
@@ -56,44 +159,34 @@ def chase_latency(machine: Machine, buffer_kb: float, seed: int = 0) -> float:
         lane_groups=np.ones(n, np.uint8),
         whole=True,
     )
-    plan, _ = make_plan(trace, machine, groups_per_core=1)
-    work = Workspace(plan)
-    counts = run_trial(plan, seed, 0, workspace=work).counts[:, 0].astype(np.float64)
-    hits = counts[:, HITS] + counts[:, PENDING]
-    # The first round misses everywhere, but where a line holds several items. What a level brings in may be
-    # several lines of the next one, which is asked for each of them.
-    lines_asked = [
+
+
+def _first_round(machine: Machine, n_lines: int) -> npt.NDArray[np.int64]:
+    """(n_level,) accesses of the first round.
+
+    A fill may be several lines of the level below, which is accessed once for each of them.
+    """
+    lines_per_fill = [
         max(upper.fill_bytes // level.line_bytes, 1)
         for upper, level in itertools.pairwise(machine.levels)
     ]
-    cold = len(order) * np.cumprod([1, *lines_asked])
-    asked = counts[:, ACCESSES] - cold
-    hit = np.divide(hits, asked, out=np.zeros_like(hits), where=asked > 0)
-    idle = sample_latencies(
-        machine.dram,
-        address_bytes=address[: len(order)],
-        size_bytes=np.full(len(order), machine.dram.burst_bytes),
-        is_read=np.ones(len(order), np.bool_),
-        batch_offset=np.arange(len(order) + 1),
-    ).mean_cycles
-    latency = idle
-    if machine.levels[-1].n_partitions > 1:
-        # Lines that memory was read for in the second round, and where they belong; core 0 is near 0.
-        lines = unpack_many(work.queues[-1].record[len(order) : int(work.queues[-1].used[0])])[0]
-        far = work.caches[-1].home[lines].mean() if len(lines) else 0.5
-        latency += (far - 0.5) * _crossing(machine.levels[-1])
-    for level, ratio, far_hits, served in zip(
-        reversed(machine.levels),
-        reversed(hit),
-        reversed(counts[:, FAR]),
-        reversed(hits),
-        strict=True,
-    ):
-        share = far_hits / served if served else 0.0
-        latency = ratio * (level.latency_cycles + share * _crossing(level)) + (1 - ratio) * latency
-    return float(latency)
+    return n_lines * np.cumprod([1, *lines_per_fill])
 
 
-def _crossing(level: Level) -> float:
-    """Cycles that a hit in another partition takes longer."""
+def _idle_memory_cycles(machine: Machine, address: npt.NDArray[np.int64]) -> float:
+    """Mean latency of requests to memory with one in flight at a time."""
+    n = len(address)
+    return float(
+        sample_latencies(
+            machine.dram,
+            address_bytes=address,
+            size_bytes=np.full(n, machine.dram.burst_bytes),
+            is_read=np.ones(n, np.bool_),
+            batch_offset=np.arange(n + 1),
+        ).mean_cycles
+    )
+
+
+def _crossing_cycles(level: Level) -> float:
+    """Additional cycles of a hit in the other partition."""
     return max(0.0, level.far_latency_cycles - level.latency_cycles)

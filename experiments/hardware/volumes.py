@@ -1,4 +1,4 @@
-"""Bytes that a snapshot of a kernel moves at each level, per update, as a machine is modelled."""
+"""Bytes per update that a snapshot of a kernel moves at each level of a modelled machine."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from memsim.trace import GRANULE_BYTES
 
 @dataclass(frozen=True, kw_only=True)
 class Snapshot:
-    """Consecutive groups of a launch: waves of what the machine holds at once.
+    """Consecutive groups of a launch. A wave is as many groups as are resident on the machine.
 
-    waves : of which the first `warmup` are not counted
-    position : 0 is the launch's beginning, 1 its end
+    waves : number of waves; the first `warmup` of them warm the caches and are not counted
+    position : 0 is the beginning of the launch, 1 its end
     """
 
     waves: int = 24
@@ -30,8 +30,8 @@ class Snapshot:
 class Volumes:
     """Bytes per update, between L1 and L2 and between L2 and memory; load hit ratios by level.
 
-    l2_store : sectors written in the L2: what cores store, and what is read to complete sectors that they
-        wrote in part (V100's counter has about as many more than the cores sent as memory has)
+    l2_store : bytes written into the L2: the stores of the cores, and what is read from memory to complete
+        partly written sectors. The V100's counter includes both
     """
 
     l2_load: float
@@ -50,13 +50,12 @@ def volumes(
     groups_per_core: int | None = None,
     staggered: bool = False,
 ) -> Volumes:
-    """Replay one ordering of a snapshot; an update is a store of one work-item.
+    """Replay a snapshot in one random ordering. An update is the store of one work-item.
 
-    staggered : starts are random, as every snapshot's. Where a core holds one group, as of the V100
-        stencil, groups are then as far apart as on hardware, where each core begins its next one at a
-        moment of its own. Where it holds several, one start for them all puts groups that run side by
-        side up to a wave apart (on the MI250X fetched volume of kernel 5 is 105 % too high so); staggered
-        they follow one another, as they came
+    staggered : resident groups of a core start one after another, as they would have been dispatched, instead
+        of all at the same random point. It makes no difference with one group a core, as in the V100 stencil.
+        With several, a common start separates neighbouring groups by up to a wave: on the MI250X the fetched
+        volume of kernel 5 is then 105 % too high
     """
     n_groups = kernel.n_groups
     probe = affine_trace(kernel, np.zeros(1, np.int64), machine.subgroup_size)

@@ -8,18 +8,18 @@ from pathlib import Path
 import numpy as np
 
 from calib.history import Fitted, plot_layout, plot_sizes, power_law, power_law_with_offset
-from experiments.history import granularity, lu_kernels
-from experiments.history.findings import SOURCE
-from experiments.history.runs import all_sizes
+from experiments.history import lu_kernels, size_sweep
+from experiments.history.measured_runs import all_sizes
+from experiments.history.speeds_and_errors import SOURCE
 from experiments.reproduction import Case, Figure
 
 
 def figure7(out: Path, quick: bool) -> Figure:
     """Time against size of one kernel, and which regression fits."""
-    widths = granularity.QUICK_WIDTHS if quick else granularity.WIDTHS
-    records, samples = granularity.sweep(widths)
+    widths = size_sweep.QUICK_WIDTHS if quick else size_sweep.WIDTHS
+    records, samples = size_sweep.sweep(widths)
     path = out / "figure7.png"
-    findings = plot_sizes(granularity.KIND, records, samples, path)
+    findings = plot_sizes(size_sweep.KIND, records, samples, path)
     cases = []
     for device in sorted({r.key.device for r in records}):
         here = sorted((r for r in records if r.key.device == device), key=lambda r: r.size_bytes)
@@ -54,7 +54,7 @@ def figure7(out: Path, quick: bool) -> Figure:
                 )
     return Figure(
         name="figure7",
-        title=f"Figure 7: {granularity.KIND} against size, both regressions, both workers",
+        title=f"Figure 7: {size_sweep.KIND} against size, both regressions, both workers",
         source=f"{SOURCE}, Figure 7 (a picture without numbers in the text)",
         cases=cases,
         findings=findings,

@@ -10,8 +10,8 @@ import numpy as np
 
 from experiments.history import lu_kernels
 from experiments.history.execution import Run
-from experiments.history.repeated import repeated
-from experiments.history.simulation import Draw
+from experiments.history.schedule_simulation import Draw
+from experiments.history.simulated_runs import repeated
 from experiments.history.task_graph import Task, lu_tasks
 
 TILE = 512

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from calib.history import running
 from experiments.history import drawing, lu_kernels
-from experiments.history.findings import (
+from experiments.history.measured_runs import all_sizes
+from experiments.history.speeds_and_errors import (
     PAPER_SPEEDS,
     SETTLED,
     SOURCE,
@@ -15,7 +16,6 @@ from experiments.history.findings import (
     overtakes,
     speed_cases,
 )
-from experiments.history.runs import all_sizes
 from experiments.reproduction import Case, Figure
 
 

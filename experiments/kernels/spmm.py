@@ -8,6 +8,7 @@ from typing import Any, Literal
 import loopy as lp
 import numpy as np
 
+from experiments.kernels.matrices import csr
 from experiments.kernels.parameters import (
     data,
     real_type,
@@ -15,7 +16,6 @@ from experiments.kernels.parameters import (
     require_indexable,
     require_positive,
 )
-from experiments.matrices import csr
 from memsim.errors import KernelError
 from tracegen.workloads import Workload
 
@@ -29,7 +29,7 @@ def spmm(
 ) -> Workload:
     """One work-item an entry of Y: neighbours share a row of A, and read along a row of X.
 
-    matrix, n : see `experiments.matrices.csr`
+    matrix, n : see `experiments.kernels.matrices.csr`
     """
     require_positive(n=n, columns=columns)
     require_group(columns, rows_per_group)

@@ -8,8 +8,8 @@ from typing import Any, Literal
 import loopy as lp
 import numpy as np
 
+from experiments.kernels.matrices import csr
 from experiments.kernels.parameters import data, real_type, require_group
-from experiments.matrices import csr
 from memsim.errors import KernelError
 from tracegen.workloads import Workload
 
@@ -22,7 +22,7 @@ def spmv(
 ) -> Workload:
     """The scalar CSR kernel, one work-item a row (Listing 2 of Baghsorkhi et al.).
 
-    matrix, n : see `experiments.matrices.csr`; block_size : work-items in a group
+    matrix, n : see `experiments.kernels.matrices.csr`; block_size : work-items in a group
     """
     return spmv_of(csr(matrix, n), block_size, dtype)
 
@@ -57,7 +57,7 @@ def spmv_vector(
 ) -> Workload:
     """One sub-group a row: its lanes stride over the row, then add up through local memory.
 
-    matrix, n : see `experiments.matrices.csr`; subgroup_size : lanes, and work-items in a group
+    matrix, n : see `experiments.kernels.matrices.csr`; subgroup_size : lanes, and work-items in a group
     """
     require_group(subgroup_size)
     real, lanes = real_type(dtype), subgroup_size

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from experiments.kernels.matrices import csr
 from experiments.kernels.parameters import data, require_group
-from experiments.matrices import csr
 from memsim.errors import KernelError
 from tracegen import OpenCLWorkload
 
@@ -21,7 +21,7 @@ from tracegen import OpenCLWorkload
 def spmv_vectorised(matrix: str = "u", n: int = 170_000, block_size: int = 128) -> OpenCLWorkload:
     """The vectorised kernel in float32.
 
-    matrix, n : see `experiments.matrices.csr`; block_size : work-items in a group
+    matrix, n : see `experiments.kernels.matrices.csr`; block_size : work-items in a group
     """
     return spmv_vectorised_of(csr(matrix, n), block_size)
 

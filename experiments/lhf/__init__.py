@@ -1,1 +1,26 @@
-"""The latency hidden factor (Yuan et al. 2010): its paper's figures, and times measured elsewhere."""
+"""The latency hidden factor (Yuan et al. 2010), and predicted times compared with times measured on other GPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from experiments.lhf.mi250x_laplacian import laplacian_times
+from experiments.lhf.opencl_device import order
+from experiments.lhf.stream_occupancy import stream_occupancy
+from experiments.lhf.tesla_c1060 import figure, table3
+from experiments.lhf.v100_times import translation, v100_times
+from experiments.reproduction import MakeFigure
+
+TITLE = "Latency hidden factor: the paper, and times predicted without any fit"
+
+FIGURES: Mapping[str, MakeFigure] = {
+    "table3": table3,
+    "figure14": figure("figure14", "Figure 14: naive matrix product on a Tesla C1060, predicted"),
+    "figure15": figure("figure15", "Figure 15: tiled matrix product (CUBLAS 1.1), predicted"),
+    "figure16": figure("figure16", "Figure 16: register-blocked product (Volkov), predicted"),
+    "v100-times": v100_times,
+    "translation": translation,
+    "stream-occupancy": stream_occupancy,
+    "mi250x-laplacian": laplacian_times,
+    "opencl-device": order,
+}

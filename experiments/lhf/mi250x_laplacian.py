@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 
 from calib.prediction import Timing, blocks_from_trace, simulated_inputs, time_of
+from experiments.data_files import rows, source
 from experiments.hardware.comparison import errors, half_width
 from experiments.hardware.laplacian import SNAPSHOT, Variant, laplacian, machine_for
-from experiments.hardware.measured import rows, source
-from experiments.lhf.feeding import feed
+from experiments.lhf.replay_costs import feed
 from experiments.reproduction import Case, Figure
 from memsim.errors import SnapshotWarning
 from memsim.machine import load_machine

@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 
 from calib.prediction import blocks_from_trace, simulated_inputs, time_of
+from experiments.data_files import rows, source
 from experiments.hardware.affine import AffineAccess, AffineKernel
-from experiments.hardware.measured import rows, source
 from experiments.hardware.volumes import Snapshot
-from experiments.lhf.feeding import feed
+from experiments.lhf.replay_costs import feed
 from experiments.reproduction import Case, Figure
 from memsim.machine import Machine, load_machine
 

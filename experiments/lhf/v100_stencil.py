@@ -24,12 +24,12 @@ from calib.prediction import (
     site_name,
     time_of,
 )
+from experiments.data_files import rows
 from experiments.hardware.affine import Triple
-from experiments.hardware.measured import rows
 from experiments.hardware.star_stencil import LOADS_IN_FLIGHT, SNAPSHOT, Grid, star_kernel
-from experiments.hardware.studies import stencil_truth
+from experiments.hardware.stencil_volumes import measured_volumes
 from experiments.kernels.stencil import star25
-from experiments.lhf.feeding import Fed, feed
+from experiments.lhf.replay_costs import Fed, feed
 from memsim.machine import Machine
 from tracegen.instrumented import prepare
 
@@ -56,7 +56,7 @@ def measured_times() -> dict[Triple, float]:
 
 def baselines(machine: Machine) -> dict[str, dict[Triple, float]]:
     """Seconds from measured volumes: max(DRAM, L2), and L1's lines + max(DRAM, L2)."""
-    volumes = stencil_truth()
+    volumes = measured_volumes()
     found: dict[str, dict[Triple, float]] = {"max(DRAM, L2)": {}, "L1 lines + max(DRAM, L2)": {}}
     for row in rows("v100_star25_times.csv"):
         shape = (int(row["block_x"]), int(row["block_y"]), int(row["block_z"]))

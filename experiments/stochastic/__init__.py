@@ -1,4 +1,4 @@
-"""The stochastic memory hierarchy paper, reproduced (Baghsorkhi et al., PPoPP 2012)."""
+"""The stochastic memory hierarchy (Baghsorkhi et al., PPoPP 2012), reproduced."""
 
 from __future__ import annotations
 

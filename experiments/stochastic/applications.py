@@ -10,8 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from experiments import matrices
-from experiments.kernels import merge_sort
+from experiments.kernels import matrices, merge_sort
 from experiments.kernels.black_scholes import black_scholes
 from experiments.kernels.fft import fft
 from experiments.kernels.lattice_boltzmann import d3q19

@@ -12,7 +12,7 @@ import numpy as np
 
 import tracegen
 from calib.prediction import Settings, predict
-from experiments import matrices
+from experiments.kernels import matrices
 from experiments.kernels.spmv import spmv_of
 from experiments.kernels.spmv_vectorised import spmv_vectorised_of
 from experiments.reproduction import Case, Figure

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from scipy import stats
 
 import tracegen
-from experiments import matrices
+from experiments.kernels import matrices
 from experiments.kernels.spmv import spmv_of
 from experiments.reproduction import Case, Figure
 from experiments.stochastic import drawing

@@ -1,4 +1,4 @@
-"""What ordering alone does to each access: samplers, schedule deviation, and chance."""
+"""How much the ordering alone changes the latency and hit ratios of each access (C2050)."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ from memsim.statistics import Estimate, describe
 
 SAMPLERS = ("wrr", "lrr", "gto", "uniform")
 MOST_LOADS = 3
-"""Of each kernel, those of the largest share are shown."""
+"""Loads shown for each kernel: those with the largest shares of its load latency."""
 MOVES = 100 * ORDER_SENSITIVE_SIGMA
-"""Points of hit ratio between orderings that a reader should know of."""
+"""Difference of hit ratios, in points, that is reported."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Access:
-    """A load under every ordering.
+    """Results for one load under every ordering.
 
+    share : of the kernel's load latency, under the default ordering
     latency : (sampler, deviation) -> expected latency in cycles
     ratio : (sampler, deviation) -> hit ratios in %, (n_trial, n_level)
-    share : of the load latency, as the default ordering has it
-    is_marked : as the report of the default ordering says, `order-sensitive`
+    is_marked : True if the report of the default ordering marks the load as order-sensitive
     """
 
     kernel: str
@@ -49,15 +49,15 @@ class Access:
     is_marked: bool
 
     def spread(self, level: int, orderings: Sequence[tuple[str, bool]]) -> float:
-        """Points between the highest and the lowest mean hit ratio of some orderings.
+        """Difference in points between the highest and the lowest mean hit ratio of some orderings.
 
-        NaN where the access never reaches the level.
+        NaN if the access never reaches the level.
         """
         means = [describe(self.ratio[key][:, level]).mean for key in orderings]
         return max(means) - min(means)
 
     def most(self, orderings: Sequence[tuple[str, bool]]) -> float:
-        """The largest spread of any level that is reached."""
+        """The largest spread over the levels that the access reaches."""
         spreads = [self.spread(level, orderings) for level in range(len(self.levels))]
         return max((points for points in spreads if np.isfinite(points)), default=0.0)
 
@@ -66,7 +66,7 @@ ORDERINGS = tuple(itertools.product(SAMPLERS, (True, False)))
 
 
 def orderings(out: Path, quick: bool) -> Figure:
-    """Every sampler with and without schedule deviation, five kernels, on the paper's card."""
+    """Five kernels on a C2050 under every sampler, with and without schedule deviation."""
     trials = 4 if quick else 12
     machine = load_machine("c2050")
     kernels: dict[str, Any] = {
@@ -88,16 +88,24 @@ def orderings(out: Path, quick: bool) -> Figure:
         accesses += _accesses(kernel, replays)
     return Figure(
         name="ordering",
-        title="What ordering alone does to each access (C2050)",
+        title="Effect of the ordering alone on each access (C2050)",
         source=(
-            "No published number. Samplers: who of a core's sub-groups has the next turn; deviation:"
-            " whether cores begin at random points of their programs (section 3.2.1)."
+            "The paper has no number for this. The sampler decides which sub-group of a core has the"
+            " next turn. With schedule deviation, cores start at random points of their programs"
+            " (Baghsorkhi et al. 2012, section 3.2.1)."
         ),
         cases=[case for access in accesses for case in _cases(access)],
         findings=_findings(accesses),
-        pictures=[
-            drawing.orderings(out / "ordering.png", accesses),
-        ],
+        pictures=[_draw(out / "ordering.png", accesses)],
+    )
+
+
+def _draw(path: Path, accesses: Sequence[Access]) -> str:
+    return drawing.orderings(
+        path,
+        [f"{a.kernel}: {a.site}  ({100 * a.share:.0f} % of the latency)" for a in accesses],
+        [access.latency for access in accesses],
+        [access.is_marked for access in accesses],
     )
 
 
@@ -135,9 +143,9 @@ def _cases(access: Access) -> list[Case]:
         values = access.ratio["wrr", True][:, level]
         if not np.isfinite(values).any():
             continue
-        found = {f"sigma of {name} hit ratio": describe(values).sigma}
+        changes = {f"sigma of {name} hit ratio": describe(values).sigma}
         for kind, keys in kinds.items():
-            found[f"{name} hit ratio, {kind}"] = access.spread(level, keys)
+            changes[f"{name} hit ratio, {kind}"] = access.spread(level, keys)
         cases += [
             Case(
                 figure="ordering",
@@ -148,28 +156,28 @@ def _cases(access: Access) -> list[Case]:
                 ours=points,
                 note="order-sensitive" if access.is_marked else "",
             )
-            for quantity, points in found.items()
+            for quantity, points in changes.items()
         ]
     return cases
 
 
 def _findings(accesses: Sequence[Access]) -> list[str]:
-    """For each source of ordering, which accesses it moves by more than two points."""
-    found = []
+    """For each property of the ordering, the accesses whose hit ratios it changes by more than MOVES."""
+    findings = []
     default = [("wrr", True), ("wrr", False)]
     by_sampler = [(sampler, True) for sampler in SAMPLERS]
-    for said, keys in (("the sampler", by_sampler), ("schedule deviation", default)):
+    for cause, keys in (("the sampler", by_sampler), ("schedule deviation", default)):
         moved = [
             f"{a.kernel} {a.site} ({a.most(keys):.0f})" for a in accesses if a.most(keys) > MOVES
         ]
-        found.append(
-            f"Moved by {said} by more than {MOVES:.0f} points of a hit ratio: "
+        findings.append(
+            f"Accesses with a hit ratio that {cause} changes by more than {MOVES:.0f} points: "
             + (", ".join(moved) if moved else "none")
             + "."
         )
     marked = [f"{a.kernel} {a.site}" for a in accesses if a.is_marked]
-    found.append(
-        "Marked order-sensitive in a report (sigma above"
+    findings.append(
+        "Accesses that a report marks as order-sensitive (sigma above"
         f" {MOVES:.0f} points under the default ordering): {', '.join(marked) or 'none'}."
     )
-    return found
+    return findings

@@ -1,4 +1,4 @@
-"""How large a snapshot must be, where it may lie, and what cold caches do to it."""
+"""How the size and position of a snapshot, and cold caches, change its hit ratios (C2050)."""
 
 from __future__ import annotations
 
@@ -28,26 +28,26 @@ SIZES_QUICK = (WAVES // 4, WAVES, 2 * WAVES)
 SIZES = (1, WAVES // 4, WAVES // 2, WAVES, 2 * WAVES)
 POSITIONS_QUICK = (0.3, 0.7)
 POSITIONS = (0.1, *POSITIONS_QUICK, 0.9)
-"""Besides the middle, from which a snapshot comes by default."""
+"""Positions in the launch; a snapshot comes from the middle by default."""
 ENOUGH = 2.0
-"""Points of hit ratio within which a default snapshot must agree with the longest one."""
+"""Largest accepted difference between the default snapshot and the longest one, in points."""
 PRECISE = 0.5
-"""Half-width, in points, to which that difference is found out, as far as TRIALS go."""
+"""Half-width of that difference, in points, at which no more orderings are replayed."""
 TRIALS, TRIALS_QUICK = (4, 16, 64, 256), (4, 16)
-"""So many orderings, and for the default against the longest snapshot more, until it is precise."""
+"""Numbers of orderings: the first for all, the next ones until the difference is PRECISE."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Study:
-    """Hit ratios in % of one kernel: quantity -> values.
+    """Hit ratios of one kernel in %: hit ratio -> values.
 
-    by_size : (n_size,) as a replay has it, from the middle of the launch
-    in_step, cold : the same with all cores starting together; warmed as well, and counted from empty
-        caches. Random starts warm caches too: without them, the cold-start error is the difference
-    by_position : (n_position,) at the default size
-    default_waves : of the snapshot that is traced by default; below WAVES where the budget cuts it
-    errors : the default snapshot less the longest one, orderings compared by pairs of the same seed, in
-        which cores start alike
+    by_size : (n_size,) default replays of snapshots from the middle of the launch
+    in_step : the same, with all cores starting together
+    cold : the same as in_step, counted from empty caches. Random starts warm the caches too, so the
+        cold-start error is the difference between cold and in_step
+    by_position : (n_position,) snapshots of the default size
+    default_waves : waves of the default snapshot; fewer than WAVES where the request budget limits it
+    errors : default snapshot minus longest one, paired by seed, so that cores start at the same points
     """
 
     kernel: str
@@ -60,13 +60,13 @@ class Study:
     errors: dict[str, Estimate]
 
     def cold_start(self, quantity: str, size: int) -> float:
-        """Points that empty caches make at a size."""
+        """Points by which empty caches change the hit ratio at a snapshot size."""
         k = self.sizes.index(size)
         return self.cold[quantity][k] - self.in_step[quantity][k]
 
 
 def snapshot_study(out: Path, quick: bool) -> Figure:
-    """Five kernels on the paper's card, snapshots of one wave to twice the default."""
+    """Five kernels on a C2050, with snapshots from one wave to twice the default size."""
     machine = load_machine("c2050")
     sizes = SIZES_QUICK if quick else SIZES
     kernels: dict[str, Any] = {
@@ -89,15 +89,32 @@ def snapshot_study(out: Path, quick: bool) -> Figure:
     ]
     return Figure(
         name="snapshots",
-        title="Snapshots: hit ratios against size and position, and the cold-start error (C2050)",
+        title="Hit ratios against size and position of the snapshot, and the cold-start error (C2050)",
         source=(
-            "Baghsorkhi et al., PPoPP 2012, section 3.1, without a number. A wave is as many groups as"
-            f" the machine holds at once; {WAVES} waves are traced by default, and the first half of"
-            " any snapshot warms the caches."
+            "Baghsorkhi et al., PPoPP 2012, section 3.1, which has no number for this. A wave is as many"
+            f" groups as are resident on the machine. {WAVES} waves are traced by default; the first half"
+            " of a snapshot warms the caches."
         ),
         cases=[case for study in studies for case in _cases(study)],
         findings=_findings(studies),
-        pictures=[drawing.snapshot_sizes(out / "snapshots.png", studies)],
+        pictures=[draw(out / "snapshots.png", studies)],
+    )
+
+
+def draw(path: Path, studies: Sequence[Study]) -> str:
+    """The picture of all kernels."""
+    return drawing.snapshot_sizes(
+        path,
+        studies[0].sizes,
+        {
+            study.kernel: {
+                "default": study.by_size,
+                "cores start together": study.in_step,
+                "together, cold caches": study.cold,
+            }
+            for study in studies
+        },
+        {study.kernel: study.by_position for study in studies},
     )
 
 
@@ -109,7 +126,7 @@ def _study(
     positions: Sequence[float],
     trials: Sequence[int],
 ) -> Study:
-    # One group tells the launch's shape, hence how many a core holds.
+    # A trace of one group has the shape of the launch, which decides how many groups are resident.
     launch = tracegen.trace(workload, machine, groups=1).launch
     wave = machine.n_cores * resident_groups(machine, launch).groups_per_core
 
@@ -118,7 +135,7 @@ def _study(
         begin = int(position * (launch.n_groups - count)) // wave * wave
         return tracegen.trace(workload, machine, groups=range(begin, begin + count))
 
-    def found(trace: Trace, n: int = trials[0], **options: Any) -> dict[str, Ratios]:
+    def hit_ratios(trace: Trace, n: int = trials[0], **options: Any) -> dict[str, Ratios]:
         replays = replays_of([trace], machine, n, **options)
         return {q: 100 * ratios(replays, *w) for q, w in QUANTITIES.items()}
 
@@ -128,13 +145,13 @@ def _study(
     warm, in_step, cold = [], [], []
     for size in sizes:
         trace = traced(size, 0.5)
-        # One wave has no half to warm with but the random starts.
-        warm.append(found(trace))
-        in_step.append(found(trace, deviation=False))
-        cold.append(found(trace, warmup_waves=0, deviation=False))
+        # Of a single wave no half can be used for warming: only random starts warm the caches.
+        warm.append(hit_ratios(trace))
+        in_step.append(hit_ratios(trace, deviation=False))
+        cold.append(hit_ratios(trace, warmup_waves=0, deviation=False))
     default, longest = tracegen.trace(workload, machine), trace
     for n in trials:
-        errors = _errors(found(default, n), found(longest, n))
+        errors = _errors(hit_ratios(default, n), hit_ratios(longest, n))
         if all(e.half_width <= PRECISE for e in errors.values() if e.is_defined):
             break
     return Study(
@@ -143,7 +160,7 @@ def _study(
         by_size=columns(warm),
         in_step=columns(in_step),
         cold=columns(cold),
-        by_position=columns([found(traced(WAVES, position)) for position in positions]),
+        by_position=columns([hit_ratios(traced(WAVES, position)) for position in positions]),
         default_waves=default.n_groups / wave,
         errors=errors,
     )
@@ -160,8 +177,8 @@ def _cases(study: Study) -> list[Case]:
             continue
         error = study.errors[quantity]
         spread = float(np.ptp(study.by_position[quantity]))
-        found: dict[str, tuple[float, float | None]] = {
-            f"default of {study.default_waves:.3g} against {study.sizes[-1]} waves": (
+        points_of: dict[str, tuple[float, float | None]] = {
+            f"default ({study.default_waves:.3g} waves) minus {study.sizes[-1]} waves": (
                 error.mean,
                 error.half_width,
             ),
@@ -177,36 +194,37 @@ def _cases(study: Study) -> list[Case]:
                 reference=None,
                 ours=points,
                 ci95=half_width,
-                note=f"{study.by_size[quantity][-1]:.1f} % in the longest",
+                note=f"{study.by_size[quantity][-1]:.1f} % with the longest snapshot",
             )
-            for name, (points, half_width) in found.items()
+            for name, (points, half_width) in points_of.items()
         ]
     return cases
 
 
 def _findings(studies: Sequence[Study]) -> list[str]:
-    there = [(s, q) for s in studies for q in QUANTITIES if np.isfinite(s.by_size[q]).all()]
-    off = {f"{s.kernel}, {q}": s.errors[q] for s, q in there}
-    worst = max(off, key=lambda name: abs(off[name].mean))
-    cold, cold_case = max((abs(s.cold_start(q, WAVES)), f"{s.kernel}, {q}") for s, q in there)
-    beyond = [name for name, e in off.items() if max(-e.low, e.high) > ENOUGH]
-    enough = (
-        "is enough for all"
-        if not beyond
-        else f"is enough for {len(off) - len(beyond)} of {len(off)} hit ratios, but not shown to be for "
-        + "; ".join(f"{name} ({_said(off[name])})" for name in beyond)
-    )
+    defined = [(s, q) for s in studies for q in QUANTITIES if np.isfinite(s.by_size[q]).all()]
+    errors = {f"{s.kernel}, {q}": s.errors[q] for s, q in defined}
+    worst = max(errors, key=lambda name: abs(errors[name].mean))
+    cold, cold_case = max((abs(s.cold_start(q, WAVES)), f"{s.kernel}, {q}") for s, q in defined)
+    beyond = [name for name, e in errors.items() if max(-e.low, e.high) > ENOUGH]
     cut = "; ".join(f"{s.kernel} {s.default_waves:.2g}" for s in studies if s.default_waves < WAVES)
-    fewer = f" (fewer by the budget: {cut})" if cut else ""
-    return [
-        f"The default of {WAVES} waves{fewer}, half of"
-        f" them warming, {enough}: 95 % intervals of its difference"
-        f" from the longest snapshot within {ENOUGH:.0f} points. The largest difference is"
-        f" {_said(off[worst])} ({worst}).",
-        f"Counted from empty caches instead, it is up to {cold:.1f} points off ({cold_case}), cores"
-        " starting together in both.",
+    findings = [
+        f"The default snapshot of {WAVES} waves, half of them for warming, differs from the longest one"
+        f" by less than {ENOUGH:.0f} points (95 % interval) in {len(errors) - len(beyond)} of"
+        f" {len(errors)} hit ratios. The largest difference is {_text(errors[worst])} ({worst}).",
+        f"Counting from empty caches changes a hit ratio by up to {cold:.1f} points ({cold_case}); cores"
+        " start together in both replays.",
     ]
+    if beyond:
+        findings.append(
+            f"Not shown to be within {ENOUGH:.0f} points: "
+            + "; ".join(f"{name} ({_text(errors[name])})" for name in beyond)
+            + "."
+        )
+    if cut:
+        findings.append(f"Fewer waves because of the request budget: {cut}.")
+    return findings
 
 
-def _said(error: Estimate) -> str:
+def _text(error: Estimate) -> str:
     return f"{error.mean:.1f} ± {error.half_width:.1f} points, {error.n_trials} orderings"

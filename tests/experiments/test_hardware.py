@@ -14,22 +14,21 @@ import numpy as np
 import pytest
 
 import tracegen
+from experiments.data_files import hit_ratio_error_points, rows
+from experiments.hardware import FIGURES
 from experiments.hardware.affine import AffineKernel, affine_trace, with_sequences
 from experiments.hardware.comparison import errors
-from experiments.hardware.l1_sweep import free_running, miss_ratios
+from experiments.hardware.free_running import free_running
+from experiments.hardware.l1_sweep import l1_curve_errors, miss_ratios
 from experiments.hardware.laplacian import Variant, laplacian, waiting
-from experiments.hardware.measured import rows
 from experiments.hardware.pointer_chase import chase_latency
-from experiments.hardware.record import recorded_points
 from experiments.hardware.star_stencil import Grid, star_kernel
-from experiments.hardware.studies import (
-    FIGURES,
+from experiments.hardware.stencil_volumes import (
     QUANTITIES,
     QUICK_SHAPES,
     STENCIL_POSITIONS,
-    l1_curve_errors,
-    stencil_truth,
-    stencil_volumes,
+    measured_volumes,
+    replayed_volumes,
 )
 from experiments.hardware.volumes import Snapshot, volumes
 from experiments.kernels.stencil import star25
@@ -116,7 +115,7 @@ def test_a_fixed_deal_is_what_the_hardware_does_not_do() -> None:
     """Groups above each other on one core would reuse rows in L1: the measured L2 volume forbids."""
     machine = load_machine("v100")
     kernel, snapshot = star_kernel((16, 1, 64)), Snapshot(waves=4, warmup=1)
-    measured = stencil_truth()[16, 1, 64]["l2_load"]
+    measured = measured_volumes()[16, 1, 64]["l2_load"]
     assert volumes(kernel, machine, snapshot).l2_load == pytest.approx(measured, rel=0.05)
     fixed = machine.replace(dispatch="round_robin")
     assert volumes(kernel, fixed, snapshot).l2_load < 0.75 * measured
@@ -169,7 +168,7 @@ def test_the_command_writes_page_pictures_and_summary(
 
 def recorded_stencil() -> list[Case]:
     """The cases of the full comparison, as it was run last."""
-    truth = stencil_truth()
+    truth = measured_volumes()
     cases = []
     for row in rows("v100_star25_ours.csv"):
         shape = (int(row["block_x"]), int(row["block_y"]), int(row["block_z"]))
@@ -215,7 +214,7 @@ def test_what_two_groups_fill_is_stored_and_loaded_more() -> None:
 def test_the_v100_says_how_far_off_it_was() -> None:
     """Points of hit ratio that 95 % of the shapes keep to."""
     machine = load_machine("v100")
-    assert dict(machine.model_error_points) == recorded_points("v100_star25_ours.csv")
+    assert dict(machine.model_error_points) == hit_ratio_error_points("v100_star25_ours.csv")
 
 
 def test_mi250x_laplacian_as_recorded() -> None:
@@ -294,7 +293,7 @@ def test_three_shapes_are_what_the_record_says() -> None:
         for row in rows("v100_star25_ours.csv")
     }
     for shape in ((64, 16, 1), (8, 8, 16), (2, 16, 32)):
-        runs = stencil_volumes(shape, machine, STENCIL_POSITIONS)
+        runs = replayed_volumes(shape, machine, STENCIL_POSITIONS)
         for quantity in QUANTITIES:
             mean = float(np.mean([getattr(run, quantity) for run in runs]))
             assert mean == pytest.approx(float(kept[shape][quantity]), rel=1e-4), (shape, quantity)
@@ -324,7 +323,7 @@ def test_a_level_whose_lines_are_shorter_is_asked_for_several() -> None:
 
 
 def test_quick_shapes_are_measured() -> None:
-    assert set(QUICK_SHAPES) <= set(stencil_truth())
+    assert set(QUICK_SHAPES) <= set(measured_volumes())
 
 
 def affine_launch(kernel: AffineKernel) -> Launch:

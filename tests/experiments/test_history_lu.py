@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from calib.history import Store
-from experiments.history import core_time, lu_kernels, paper_machine, runs, studies
+from experiments.history import FIGURES, core_time, lu_kernels, measured_runs, paper_machine
 from experiments.history.execution import Done, execute
-from experiments.history.findings import by_samples, overtakes, rows
 from experiments.history.policies import EarliestFinish, Expected, Greedy
 from experiments.history.predictions import FromHistory, error, error_by_samples
-from experiments.history.simulation import simulate
+from experiments.history.schedule_simulation import simulate
+from experiments.history.speeds_and_errors import by_samples, overtakes, rows
 from experiments.history.task_graph import Task, lu_tasks
 from experiments.history.workers import dominant, places, workers
 from memsim.errors import OpenCLError
@@ -171,7 +171,7 @@ def test_the_figure_of_core_times(tmp_path, monkeypatch, two_places):
         for worker, mean in enumerate(pair)
     }
     monkeypatch.setattr(core_time, "measure", lambda *_: (two_places, times))
-    figure = studies.FIGURES["core-time"](tmp_path, True)
+    figure = FIGURES["core-time"](tmp_path, True)
     speeds = {c.case.rpartition(", ")[2]: c.ours for c in figure.cases if c.quantity == "speed"}
     assert speeds["1st"] < speeds["greedy"] < speeds["2nd"] < speeds["from 4th"] * 1.05
     assert all((tmp_path / picture).stat().st_size > 1000 for picture in figure.pictures)
@@ -241,11 +241,11 @@ def test_a_worker_that_fails_ends_the_run(two_places, tmp_path):
 
 
 def test_the_figures_of_real_runs(tmp_path, monkeypatch, two_places):
-    monkeypatch.setattr(runs, "QUICK_TILE", 64)
-    monkeypatch.setattr(runs, "QUICK_SIZES", (4,))
-    monkeypatch.setattr("experiments.history.granularity.QUICK_WIDTHS", (32, 48, 64, 96))
+    monkeypatch.setattr(measured_runs, "QUICK_TILE", 64)
+    monkeypatch.setattr(measured_runs, "QUICK_SIZES", (4,))
+    monkeypatch.setattr("experiments.history.size_sweep.QUICK_WIDTHS", (32, 48, 64, 96))
     for name in ("figure5", "figure6", "figure7", "figure8"):
-        figure = studies.FIGURES[name](tmp_path, True)
+        figure = FIGURES[name](tmp_path, True)
         assert all((tmp_path / picture).stat().st_size > 1000 for picture in figure.pictures)
         assert figure.cases
         if name == "figure5":

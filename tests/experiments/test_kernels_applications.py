@@ -15,13 +15,13 @@ import numpy as np
 import pyopencl as cl
 import pytest
 
-from experiments import matrices
 from experiments.kernels import (
     attention,
     black_scholes,
     embedding,
     fft,
     lattice_boltzmann,
+    matrices,
     merge_sort,
     spmm,
     spmv_vectorised,

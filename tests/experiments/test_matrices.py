@@ -10,7 +10,7 @@ import pytest
 import scipy.io
 import scipy.sparse
 
-from experiments import matrices
+from experiments.kernels import matrices
 from experiments.kernels.spmv import spmv
 from memsim.errors import KernelError
 

@@ -13,7 +13,7 @@ import pytest
 from calib.features.table import FeatureTable
 from calib.fitting.fit import fit_model
 from calib.fitting.performance_model import Model
-from experiments.perflex import hiding, overlap, puzzle, studies, tables
+from experiments.perflex import FIGURES, TITLE, hiding, overlap, puzzle, tables
 from experiments.perflex.applications import APPLICATIONS, LINEAR, OVERLAP
 from experiments.perflex.evaluation import MODELS, Evaluation
 from experiments.reproduction import reproduce
@@ -146,9 +146,7 @@ def test_b_misses_in_an_l2_that_it_overflows_and_a_does_not() -> None:
 def test_finite_differences_are_measured_fitted_and_drawn(tmp_path: Path) -> None:
     """The command's quick run of one application, on the device that is here."""
     said: list[str] = []
-    reproduce(
-        studies.TITLE, studies.FIGURES, tmp_path, only="figure-9", quick=True, echo=said.append
-    )
+    reproduce(TITLE, FIGURES, tmp_path, only="figure-9", quick=True, echo=said.append)
     cases = json.loads((tmp_path / "summary.json").read_text())
     errors = {case["case"]: case["ours"] for case in cases}
     assert set(MODELS) <= set(errors)

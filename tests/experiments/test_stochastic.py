@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 import memsim
-from experiments import matrices
-from experiments.kernels import stream
+from experiments.kernels import matrices, stream
 from experiments.kernels.spmv import spmv_of
 from experiments.kernels.spmv_vectorised import spmv_vectorised_of
 from experiments.reproduction import Figure, page
@@ -260,19 +259,20 @@ def test_snapshots_of_a_stream_are_all_alike(tmp_path: Path) -> None:
         )
         assert study.by_position[quantity] == [0, 0]
     assert study.cold_start("L1 load", WAVES) == 0
-    written(tmp_path, drawing.snapshot_sizes(tmp_path / "snapshots.png", [study]))
+    written(tmp_path, snapshots.draw(tmp_path / "snapshots.png", [study]))
     moved = dataclasses.replace(study, cold={q: [5.0, 4.0, 3.0] for q in QUANTITIES})
     assert moved.cold_start("L2 load", 2) == 4
     assert set(snapshots.SIZES_QUICK) < set(snapshots.SIZES)
     assert WAVES in snapshots.SIZES_QUICK
     assert max(snapshots.SIZES) > WAVES
-    assert "is enough for all" in snapshots._findings([moved])[0]
-    assert "up to 3.0 points off" in snapshots._findings([moved])[1]
+    assert "in 3 of 3 hit ratios" in snapshots._findings([moved])[0]
+    assert "by up to 3.0 points" in snapshots._findings([moved])[1]
     unsure = describe([0.5, 1.5, 3.0])  # two points are within its interval
     found = snapshots._findings(
         [dataclasses.replace(study, errors=study.errors | {"L1 load": unsure})]
     )
-    assert "for 2 of 3 hit ratios, but not shown to be for copy, L1 load (1.7 ±" in found[0]
+    assert "in 2 of 3 hit ratios" in found[0]
+    assert "Not shown to be within 2 points: copy, L1 load (1.7 ±" in found[2]
 
 
 def test_a_difference_between_sizes_gets_orderings_until_it_is_precise(
@@ -352,7 +352,7 @@ def test_what_orderings_move_is_named(tmp_path: Path) -> None:
     assert marked.count("a[i]") == 1
     assert "none" in ordering._findings([still])[0]
     assert ordering._cases(by_sampler)[0].note == "order-sensitive"
-    written(tmp_path, drawing.orderings(tmp_path / "o.png", [still, by_sampler, by_deviation]))
+    written(tmp_path, ordering._draw(tmp_path / "o.png", [still, by_sampler, by_deviation]))
 
 
 def test_applications_are_the_eight_of_the_paper() -> None:

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import numpy as np
 
+from experiments.data_files import source
 from experiments.hardware.affine import Triple
 from experiments.hardware.comparison import half_width
-from experiments.hardware.measured import source
-from experiments.hardware.studies import POSITIONS, QUICK_SHAPES
-from experiments.lhf.feeding import Fed
+from experiments.hardware.stencil_volumes import POSITIONS, QUICK_SHAPES
+from experiments.lhf.replay_costs import Fed
 from experiments.lhf.v100_stencil import (
     VARIANTS,
     baselines,

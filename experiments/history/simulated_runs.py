@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from calib.history import Running
 from experiments.history.execution import Run
 from experiments.history.policies import EarliestFinish, Expected, Greedy
-from experiments.history.simulation import Draw, simulate
+from experiments.history.schedule_simulation import Draw, simulate
 from experiments.history.task_graph import Task
 
 

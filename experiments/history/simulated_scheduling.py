@@ -13,9 +13,9 @@ import numpy as np
 
 from experiments.history import core_time, drawing, lu_kernels, paper_machine
 from experiments.history.execution import Run
-from experiments.history.findings import SOURCE, error_cases, overtakes, speed_cases
 from experiments.history.predictions import error_by_samples
-from experiments.history.repeated import gflops, repeated
+from experiments.history.simulated_runs import gflops, repeated
+from experiments.history.speeds_and_errors import SOURCE, error_cases, overtakes, speed_cases
 from experiments.history.task_graph import Task, lu_tasks
 from experiments.reproduction import Case, Figure
 

@@ -1,0 +1,153 @@
+"""V100, 25-point fp64 stencil: bytes moved per update at L2 and DRAM, for every group shape."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from experiments.data_files import rows, source, write_results
+from experiments.hardware import drawing
+from experiments.hardware.affine import Triple
+from experiments.hardware.comparison import errors, half_width
+from experiments.hardware.star_stencil import LOADS_IN_FLIGHT, SNAPSHOT, launched, star_kernel
+from experiments.hardware.volumes import Snapshot, Volumes, volumes
+from experiments.reproduction import Case, Figure
+from memsim.machine import Machine, load_machine
+
+QUANTITIES = ("l2_load", "dram_load", "l2_store", "dram_store")
+"""Columns of the tables, and fields of Volumes."""
+POSITIONS = (0.31, 0.53, 0.77)
+"""Positions of the snapshot in the launch. They avoid simple fractions, where a layer of groups begins:
+its first rows load their whole halo, and a snapshot there would consist mostly of them."""
+STENCIL_POSITIONS = POSITIONS * 2
+"""Each position is replayed twice, because pages are placed at random: where a halo only just fits into the
+L2, the placement changes the DRAM volume of a shape by 10 %."""
+QUICK_SHAPES: tuple[Triple, ...] = (
+    *((2, 16, 32), (4, 8, 32), (8, 8, 16), (16, 2, 32)),
+    *((16, 16, 4), (32, 4, 8), (64, 16, 1), (128, 1, 8)),
+)
+
+
+def label(shape: Triple) -> str:
+    """A group shape as text, `16x2x32`."""
+    return "x".join(map(str, shape))
+
+
+def group_shape(row: Mapping[str, str]) -> Triple:
+    """The group shape of a row of a table."""
+    return (int(row["block_x"]), int(row["block_y"]), int(row["block_z"]))
+
+
+def measured_volumes() -> dict[Triple, dict[str, float]]:
+    """Measured bytes per update: group shape -> quantity -> value."""
+    return {
+        group_shape(row): {quantity: float(row[quantity]) for quantity in QUANTITIES}
+        for row in rows("v100_star25_volumes.csv")
+    }
+
+
+def replayed_volumes(
+    shape: Triple,
+    machine: Machine,
+    positions: Sequence[float],
+    snapshot: Snapshot = SNAPSHOT,
+    loads_in_flight: int = LOADS_IN_FLIGHT,
+) -> list[Volumes]:
+    """Replay one group shape, with one snapshot and one random ordering for each position."""
+    kernel = star_kernel(shape, loads_in_flight=loads_in_flight)
+    return [
+        volumes(kernel, machine, dataclasses.replace(snapshot, position=position), seed=k)
+        for k, position in enumerate(positions)
+    ]
+
+
+def stencil_volumes(out: Path, quick: bool) -> Figure:
+    """Volumes and load hit ratios of all group shapes; also writes v100_star25_ours.csv."""
+    machine = load_machine("v100")
+    measured = measured_volumes()
+    positions = POSITIONS[1:2] if quick else STENCIL_POSITIONS
+    cases: list[Case] = []
+    results: list[dict[str, object]] = []
+    points: dict[str, list[float]] = {"L1": [], "L2": []}
+    for shape in QUICK_SHAPES if quick else measured:
+        replays = replayed_volumes(shape, machine, positions)
+        cases += [_case(shape, quantity, replays, measured[shape]) for quantity in QUANTITIES]
+        error_points = hit_ratio_errors(replays, measured[shape])
+        for level, value in error_points.items():
+            points[level].append(value)
+        results.append(
+            {
+                **dict(zip(("block_x", "block_y", "block_z"), shape, strict=True)),
+                **{q: float(np.mean([getattr(run, q) for run in replays])) for q in QUANTITIES},
+                **{f"{level}_points": value for level, value in error_points.items()},
+            }
+        )
+    write_results(
+        out / "v100_star25_ours.csv",
+        "Replays for comparison with v100_star25_volumes.csv: bytes per update, mean of"
+        f" {len(positions)} snapshots of {SNAPSHOT.waves} waves, and error of the load hit ratios in points.",
+        results,
+    )
+    return Figure(
+        reference_name="measured",
+        name="v100-stencil",
+        title="V100, 25-point fp64 star stencil: bytes per update, by group shape",
+        source=source("v100_star25_volumes.csv"),
+        cases=cases,
+        findings=[
+            *(f"{quantity}: {errors(cases, quantity)}" for quantity in QUANTITIES),
+            *(
+                f"Load hit ratio of {level}: mean error {np.mean(values):.1f} points; 95 % of the shapes"
+                f" within {np.quantile(values, 0.95):.1f} points; largest error {max(values):.1f} points"
+                for level, values in points.items()
+            ),
+        ],
+        pictures=[
+            drawing.scatter(
+                out / f"v100-stencil-{quantity}.png",
+                [case for case in cases if case.quantity == quantity],
+                f"V100, 25-point stencil: {quantity.replace('_', ' ')}, bytes per update",
+            )
+            for quantity in QUANTITIES
+        ],
+    )
+
+
+def _case(
+    shape: Triple, quantity: str, replays: Sequence[Volumes], measured: Mapping[str, float]
+) -> Case:
+    ours = [float(getattr(run, quantity)) for run in replays]
+    note = ""
+    if launched(shape) != shape:
+        note = f"launched as {label(launched(shape))}: a CUDA group is at most 64 deep"
+    return Case(
+        figure="v100-stencil",
+        case=label(shape),
+        quantity=quantity,
+        unit="B/update",
+        reference=measured[quantity],
+        ours=float(np.mean(ours)),
+        ci95=half_width(ours),
+        note=note,
+    )
+
+
+def hit_ratio_errors(replays: Sequence[Volumes], measured: Mapping[str, float]) -> dict[str, float]:
+    """Level -> error of the load hit ratio in points.
+
+    Only volumes were measured. The measured hit ratio is what follows when the loads request as many bytes
+    from a level as in our replays, and the level fetches the measured bytes from the next one.
+    """
+    result: dict[str, float] = {}
+    for level, below in (("L1", "l2_load"), ("L2", "dram_load")):
+        hit_ratio = float(np.mean([run.load_hit_ratio[level] for run in replays]))
+        ours = float(np.mean([getattr(run, below) for run in replays]))
+        reference = measured[below]
+        if level == "L2":  # its misses are a share of the requests that L1 sends
+            ours /= float(np.mean([run.l2_load for run in replays]))
+            reference /= measured["l2_load"]
+        result[level] = 100 * abs((1 - hit_ratio) * (reference / ours - 1))
+    return result
