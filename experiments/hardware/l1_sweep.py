@@ -31,7 +31,7 @@ UNCERTAIN_KB = (128.0, 236.0)
 """Buffer sizes between which the miss ratio depends on how far the sub-groups drift apart."""
 
 
-def l1_curve(out: Path, quick: bool) -> Figure:
+def v100_l1(out: Path, quick: bool) -> Figure:
     """Miss ratio against buffer size, and what two extremes of scheduling would give."""
     machine = load_machine("v100")
     cases, extremes = [], []

@@ -18,7 +18,7 @@ from experiments.reproduction import Case, Figure
 from memsim.machine import Machine, load_machine
 
 
-def laplacian_fetch(out: Path, quick: bool) -> Figure:
+def mi250x_laplacian(out: Path, quick: bool) -> Figure:
     """Fetched volume of every variant; also writes mi250x_laplacian_ours.csv."""
     machine = load_machine("mi250x")
     cases: list[Case] = []

@@ -25,7 +25,7 @@ CHASES = (("a100_80", "a100"), ("gh200", "h200"), ("mi210", "mi210"))
 """Measured GPU and our machine; the GH200's L2 is as large as the H200's."""
 
 
-def pointer_chases(out: Path, quick: bool) -> Figure:
+def latency(out: Path, quick: bool) -> Figure:
     """Plateaus compared with the machine files; whole curves compared with measured ones."""
     plateaus = [
         case

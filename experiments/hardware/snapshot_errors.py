@@ -33,7 +33,7 @@ LOADS_IN_FLIGHT = (4, 6, 8, 12, 25)
 Measured = Mapping[Triple, Mapping[str, float]]
 
 
-def snapshot_errors(out: Path, quick: bool) -> Figure:
+def snapshots(out: Path, quick: bool) -> Figure:
     """DRAM load volume against snapshot size, and L2 load volume against loads in flight."""
     machine = load_machine("v100")
     measured = measured_volumes()

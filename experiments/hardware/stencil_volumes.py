@@ -64,7 +64,7 @@ def replayed_volumes(
     ]
 
 
-def stencil_volumes(out: Path, quick: bool) -> Figure:
+def v100_stencil(out: Path, quick: bool) -> Figure:
     """Volumes and load hit ratios of all group shapes; also writes v100_star25_ours.csv."""
     machine = load_machine("v100")
     measured = measured_volumes()

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from experiments.lhf.mi250x_laplacian import laplacian_times
+from experiments.lhf.occupancy_bandwidth import stream_occupancy
 from experiments.lhf.opencl_device import order
-from experiments.lhf.stream_occupancy import stream_occupancy
 from experiments.lhf.tesla_c1060 import figure, table3
-from experiments.lhf.v100_times import translation, v100_times
+from experiments.lhf.v100_stencil_times import translation, v100_times
 from experiments.reproduction import MakeFigure
 
 TITLE = "Latency hidden factor: the paper, and times predicted without any fit"

@@ -6,9 +6,9 @@ import functools
 from collections.abc import Mapping
 
 from experiments.perflex.accuracy import overall, variants
-from experiments.perflex.hiding import hiding
+from experiments.perflex.load_costs import puzzle
+from experiments.perflex.onchip_hiding import hiding
 from experiments.perflex.overlap import figure_4, figure_5
-from experiments.perflex.puzzle import puzzle
 from experiments.perflex.simple_model import figures_1_and_2
 from experiments.perflex.tables import figure_6, table_1, table_3
 from experiments.reproduction import MakeFigure

@@ -13,9 +13,9 @@ from experiments.hardware.star_stencil import star_kernel
 from experiments.hardware.volumes import Snapshot
 from experiments.lhf import FIGURES, TITLE
 from experiments.lhf.mi250x_laplacian import laplacian_times
+from experiments.lhf.occupancy_bandwidth import bandwidth_gbs, knee, stream_kernel, table
 from experiments.lhf.opencl_device import ordered_pairs
 from experiments.lhf.replay_costs import feed
-from experiments.lhf.stream_occupancy import bandwidth_gbs, knee, stream_kernel, table
 from experiments.lhf.tesla_c1060 import PRODUCTS, analysed, gflops, sizes, table3
 from experiments.lhf.v100_stencil import (
     baselines,
@@ -23,7 +23,7 @@ from experiments.lhf.v100_stencil import (
     measured_times,
     missed_translations,
 )
-from experiments.lhf.v100_times import v100_times
+from experiments.lhf.v100_stencil_times import v100_times
 from experiments.reproduction import Case, reproduce
 from memsim.machine.file import load_machine
 from memsim.machine.parts import Translation

@@ -13,7 +13,7 @@ import pytest
 from calib.features.table import FeatureTable
 from calib.fitting.fit import fit_model
 from calib.fitting.performance_model import Model
-from experiments.perflex import FIGURES, TITLE, hiding, overlap, puzzle, tables
+from experiments.perflex import FIGURES, TITLE, load_costs, onchip_hiding, overlap, tables
 from experiments.perflex.applications import APPLICATIONS, LINEAR, OVERLAP
 from experiments.perflex.evaluation import MODELS, Evaluation
 from experiments.reproduction import reproduce
@@ -58,7 +58,7 @@ def made_up(hidden: float) -> Evaluation:
 
 @pytest.mark.parametrize("share", [0.0, 0.25, 1.0])
 def test_what_is_hidden_is_found(share: float) -> None:
-    found = hiding.of(made_up(share))
+    found = onchip_hiding.of(made_up(share))
     assert [each.label for each in found] == ["prefetch", "no prefetch"]
     for each in found:
         # The launch stands in both times, so that only the on-chip work is left over.
@@ -132,9 +132,9 @@ def test_b_misses_in_an_l2_that_it_overflows_and_a_does_not() -> None:
     small = dataclasses.replace(second, size_bytes=second.size_bytes // 32)
     tight = dataclasses.replace(plain, n_cores=2, levels=(first, small))
     roomy = dataclasses.replace(plain, n_cores=2, levels=(first, second))
-    a, b = (puzzle.load(array, 512, tight, 1) for array in "ab")
+    a, b = (load_costs.load(array, 512, tight, 1) for array in "ab")
     assert a.l2_miss_ratio < 0.25 < 0.75 < b.l2_miss_ratio
-    a, b = (puzzle.load(array, 512, roomy, 1) for array in "ab")
+    a, b = (load_costs.load(array, 512, roomy, 1) for array in "ab")
     assert a.l2_miss_ratio < 0.15
     assert b.l2_miss_ratio < 0.15
     # Every load asks L2 for each 32-byte sector of 16 lanes' 64 bytes, twice a sub-group.
