@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from calib.counting.instruction_reader import Walk
+from calib.counting.instruction_reader import InstructionReader
 from calib.counting.iteration_domains import grid, reach
 from calib.counting.scheduled import Scheduled, as_kernel_error, schedule
 from calib.prediction import throughputs
@@ -31,18 +31,6 @@ UNITS = {
     "barrier": "ALU",
 }
 """The unit of an operation, by how its name begins; special functions have one of their own."""
-_KINDS = {
-    "madd": "fma",
-    "add": "add",
-    "mul": "mul",
-    "div": "div",
-    "floordiv": "div",
-    "mod": "div",
-    "minmax": "compare",
-    "shift": "shift",
-    "bitwise": "add",
-}
-"""An operation as calib.counting.instruction_reader names it, as calib.prediction.throughputs does; others are special."""
 _COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
 
 
@@ -91,16 +79,13 @@ def _arithmetic(scheduled: Scheduled, name: str) -> Counter[str]:
     if name not in scheduled.places:  # a barrier
         return found
     instruction = scheduled.kernel.id_to_insn[name]
-    walk = Walk(scheduled)
+    reader = InstructionReader(scheduled.kernel, scheduled.callables)
     shape = grid(scheduled, scheduled.places[name].launch)
-    walk.instruction(instruction, reach(scheduled, instruction, shape))
-    for seen in walk.ops:
-        if not seen.in_index:
-            bits = "".join(c for c in seen.dtype if c.isdigit())
-            real = seen.dtype.startswith("float")
-            kind = _KINDS.get(seen.name, "special")
-            number_type = f"fp{bits}" if real else f"int{64 if bits == '64' else 32}"
-            found[f"{number_type}_{kind}"] += seen.number
+    reader.instruction(instruction, reach(scheduled, instruction, shape))
+    for op in reader.ops:
+        operation = throughputs.machine_operation(op.dtype, op.name)
+        if operation is not None and not op.in_index:
+            found[operation] += op.number
     return found
 
 

@@ -1,13 +1,15 @@
-"""What an instruction does each time it runs: its memory accesses and operations, in its own words.
+"""The memory accesses and operations that one Loopy instruction performs each time it runs.
 
-Follows the expressions as Loopy prints them. Of an `if` each branch counts where its condition
-holds; an affine condition narrows the points (`Reach.under`), one on values from memory is kept as
-a name for which the user, or a trace, has to say how often it holds.
+This is the only reader of Loopy expressions, and it names operations as features do
+(`calib.counting.language.OPERATIONS`). It follows the expressions as Loopy prints them. A branch of
+an `if` counts where its condition holds: an affine condition narrows the points (`Reach.under`); a
+condition on values from memory is kept by its text, and the user or a trace has to supply how often
+it holds. Time prediction needs no points and passes `Reach.anywhere()`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -19,7 +21,6 @@ from pymbolic import primitives as p
 from pymbolic.mapper import Mapper
 
 from calib.counting.iteration_domains import Reach
-from calib.counting.scheduled import Scheduled
 from memsim.errors import KernelError
 from tracegen.instrumented import readable
 
@@ -28,10 +29,15 @@ Direction = Literal["load", "store", "atomic"]
 
 
 @dataclass(frozen=True)
-class SeenAccess:
-    """One access in an instruction's text."""
+class StaticAccess:
+    """One access in an instruction's text.
+
+    expression : the subscript, or the variable of a scalar
+    in_index : it is part of another access's index
+    """
 
     reach: Reach
+    expression: Any
     memory: Memory
     array: Any
     dtype: str
@@ -39,28 +45,41 @@ class SeenAccess:
     tag: str | None
     index: tuple[Any, ...]
     text: str
+    in_index: bool
 
 
 @dataclass(frozen=True)
-class SeenOp:
-    """Operations in an instruction's text: `number` of one kind."""
+class StaticOperations:
+    """Operations in an instruction's text: `number` of one kind.
+
+    with_local_operand : how many of them have a term or factor that is an access to local memory
+    """
 
     reach: Reach
     name: str
     dtype: str
     number: int
     in_index: bool
+    with_local_operand: int = 0
 
 
-class Walk(Mapper):  # type: ignore[misc]
-    """Collects what one instruction does; call `instruction` once."""
+class InstructionReader(Mapper):  # type: ignore[misc]
+    """Collects the accesses and operations of one instruction; call `instruction` once.
 
-    def __init__(self, scheduled: Scheduled) -> None:
+    private_reads, private_writes : names of private variables that it uses and assigns
+    """
+
+    fuses_integers = False
+    """Whether an integer product that is added counts as one multiply-add."""
+
+    def __init__(self, kernel: Any, callables: Mapping[Any, Any]) -> None:
         super().__init__()
-        self.kernel, self.callables = scheduled.kernel, scheduled.callables
-        self.types = TypeReader(self.kernel, self.callables)
-        self.accesses: list[SeenAccess] = []
-        self.ops: list[SeenOp] = []
+        self.kernel, self.callables = kernel, callables
+        self.types = TypeReader(kernel, callables)
+        self.accesses: list[StaticAccess] = []
+        self.ops: list[StaticOperations] = []
+        self.private_reads: set[str] = set()
+        self.private_writes: set[str] = set()
         self.in_index = 0
 
     def instruction(self, instruction: Any, reach: Reach) -> None:
@@ -111,14 +130,20 @@ class Walk(Mapper):  # type: ignore[misc]
             for part in index * times:
                 self.rec(part, reach)
             self.in_index -= 1
-        array = self._array(_name(node))
-        memory = None if array is None else _memory(array)
+        name = _name(node)
+        array = self._array(name)
+        memory = None if array is None else memory_of(array)
         if memory is None:
+            if isinstance(array, TemporaryVariable):
+                (self.private_reads if direction == "load" else self.private_writes).add(name)
             return
         dtype = self._dtype(expr) if field is not None else _dtype_name(array.dtype)
         text = readable(node) + (f".{field}" if field else "")
         self.accesses.append(
-            SeenAccess(reach, memory, array, dtype, direction, _tag(node), index, text)
+            StaticAccess(
+                *(reach, node, memory, array, dtype, direction, _tag(node), index, text),
+                self.in_index > 0,
+            )
         )
 
     def map_sub_array_ref(self, expr: Any, reach: Reach) -> None:
@@ -135,28 +160,32 @@ class Walk(Mapper):  # type: ignore[misc]
     map_nan = map_constant
 
     def map_sum(self, expr: Any, reach: Reach) -> None:
-        children = list(expr.children)
         dtype = self._dtype(expr)
-        adds = len(children) - 1
-        fused = 0
-        for child in children:
-            product = len(_factors(child)) >= 2 and fused < adds and _fusable(dtype)
-            if product and self._dtype(child) == dtype:
+        adds = len(expr.children) - 1
+        addends, fused, fused_local = [], 0, 0
+        for child in expr.children:
+            factors = _factors(child)
+            fusable = len(factors) >= 2 and fused < adds and self._fuses(dtype)
+            if fusable and self._dtype(child) == dtype:
                 fused += 1
-                self._multiply(child, reach, fused=True)
+                fused_local += self._has_local(factors)
+                for factor in factors:
+                    self.rec(factor, reach)
+                self._op("mul", dtype, len(factors) - 2, reach)
             else:
+                if len(factors) < 2:
+                    addends.append(factors or [child])
                 self.rec(child, reach)
-        self._op("madd", dtype, fused, reach)
-        self._op("add", dtype, adds - fused, reach)
+        self._op("madd", dtype, fused, reach, fused_local)
+        adds -= fused
+        local_addends = sum(self._has_local(addend) for addend in addends)
+        self._op("add", dtype, adds, reach, min(adds, local_addends))
 
     def map_product(self, expr: Any, reach: Reach) -> None:
-        self._multiply(expr, reach, fused=False)
-
-    def _multiply(self, expr: Any, reach: Reach, *, fused: bool) -> None:
         factors = _factors(expr)
         for factor in factors:
             self.rec(factor, reach)
-        self._op("mul", self._dtype(expr), max(len(factors) - 1, 0) - fused, reach)
+        self._op("mul", self._dtype(expr), len(factors) - 1, reach, self._has_local(factors))
 
     def map_quotient(self, expr: Any, reach: Reach) -> None:
         self._operation("div", expr, (expr.numerator, expr.denominator), reach)
@@ -223,7 +252,7 @@ class Walk(Mapper):  # type: ignore[misc]
     def map_call(self, expr: Any, reach: Reach) -> None:
         name = expr.function.name
         if isinstance(expr.function, ResolvedFunction):
-            name = getattr(self.callables[name], "name", name)
+            name = getattr(self.callables.get(name), "name", name)
         for parameter in expr.parameters:
             self.rec(parameter, reach)
         names = {"fma": "madd", "mad": "madd", "min": "minmax", "max": "minmax"}
@@ -262,9 +291,19 @@ class Walk(Mapper):  # type: ignore[misc]
             return  # compilers fold constants
         super().rec(expr, reach)
 
-    def _op(self, name: str, dtype: str, number: int, reach: Reach) -> None:
+    def _op(self, name: str, dtype: str, number: int, reach: Reach, with_local: int = 0) -> None:
         if number > 0:
-            self.ops.append(SeenOp(reach, name, dtype, number, self.in_index > 0))
+            in_index = self.in_index > 0
+            self.ops.append(StaticOperations(reach, name, dtype, number, in_index, with_local))
+
+    def _fuses(self, dtype: str) -> bool:
+        return dtype.startswith("float") or self.fuses_integers
+
+    def _has_local(self, operands: Sequence[Any]) -> int:
+        """1 where an operand is an element of an array in local memory, else 0."""
+        subscripts = [each for each in operands if isinstance(each, p.Subscript)]
+        arrays = [self._array(_name(each)) for each in subscripts]
+        return int(any(each is not None and memory_of(each) == "local" for each in arrays))
 
     def _dtype(self, expr: Any) -> str:
         return _dtype_name(self.types(expr))
@@ -288,7 +327,7 @@ def _tag(node: Any) -> str | None:
     return ",".join(sorted(str(getattr(tag, "value", tag)) for tag in aggregate.tags))
 
 
-def _memory(array: Any) -> Memory | None:
+def memory_of(array: Any) -> Memory | None:
     if isinstance(array, TemporaryVariable):
         if array.address_space == AddressSpace.LOCAL:
             return "local"
@@ -316,7 +355,3 @@ def _factors(expr: Any) -> list[Any]:
         elif not (p.is_constant(child) and child == -1):
             found.append(child)
     return found
-
-
-def _fusable(dtype: str) -> bool:
-    return dtype.startswith("float")

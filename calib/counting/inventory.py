@@ -12,7 +12,7 @@ import islpy as isl
 from loopy.symbolic import get_access_map
 
 from calib.counting.granularity import Granularity
-from calib.counting.instruction_reader import SeenAccess, SeenOp, Walk
+from calib.counting.instruction_reader import InstructionReader, StaticAccess, StaticOperations
 from calib.counting.iteration_domains import (
     Grid,
     Reach,
@@ -214,24 +214,26 @@ class _Builder:
             predicates = sorted(instruction.predicates, key=str)
             shared = guards if place == place_before else ()
             for predicate in predicates:
-                walk = Walk(self.scheduled)
-                walk.condition(predicate, where)
+                reader = InstructionReader(self.scheduled.kernel, self.scheduled.callables)
+                reader.condition(predicate, where)
                 if predicate not in shared:  # neighbours under one condition test it once
-                    self._add(launch, name, shape, walk, guard=True)
+                    self._add(launch, name, shape, reader, guard=True)
                 where = where.under(predicate, True)
             guards, place_before = tuple(predicates), place
-            walk = Walk(self.scheduled)
-            walk.instruction(instruction, where)
-            self._add(launch, name, shape, walk, guard=False)
+            reader = InstructionReader(self.scheduled.kernel, self.scheduled.callables)
+            reader.instruction(instruction, where)
+            self._add(launch, name, shape, reader, guard=False)
 
-    def _add(self, launch: int, name: str, shape: Grid, walk: Walk, *, guard: bool) -> None:
-        for access in walk.accesses:
+    def _add(
+        self, launch: int, name: str, shape: Grid, reader: InstructionReader, *, guard: bool
+    ) -> None:
+        for access in reader.accesses:
             self.accesses.append(self._access(launch, name, shape, access, guard))
-        for op in walk.ops:
+        for op in reader.ops:
             self.ops.append(self._op(launch, name, shape, op))
 
     def _access(
-        self, launch: int, name: str, shape: Grid, seen: SeenAccess, guard: bool
+        self, launch: int, name: str, shape: Grid, seen: StaticAccess, guard: bool
     ) -> AccessRecord:
         kernel, where = self.scheduled.kernel, seen.reach
         axes = where.inames[: where.n_group + where.n_local]
@@ -255,7 +257,7 @@ class _Builder:
             guard=guard,
         )
 
-    def _op(self, launch: int, name: str, shape: Grid, seen: SeenOp) -> OpRecord:
+    def _op(self, launch: int, name: str, shape: Grid, seen: StaticOperations) -> OpRecord:
         number = self._domain(seen.reach, shape)
         return OpRecord(launch, name, seen.name, seen.dtype, seen.number, number, seen.in_index)
 
@@ -270,7 +272,7 @@ class _Builder:
         return self.domains.setdefault(record, len(self.domains))
 
 
-def _vector_once(kernel: Any, seen: SeenAccess, where: Reach) -> Reach:
+def _vector_once(kernel: Any, seen: StaticAccess, where: Reach) -> Reach:
     """One access for all components of a vector."""
     for name in where.inames:
         if is_vector(kernel, name) and seen.array.vector_length() > 1:
@@ -281,7 +283,7 @@ def _vector_once(kernel: Any, seen: SeenAccess, where: Reach) -> Reach:
     return where
 
 
-def _footprint(kernel: Any, seen: SeenAccess) -> str | None:
+def _footprint(kernel: Any, seen: StaticAccess) -> str | None:
     if not seen.index or seen.reach.trips or seen.reach.taken:
         return None
     try:

@@ -54,8 +54,15 @@ class Reach:
     trips: tuple[str, ...] = ()
     taken: tuple[tuple[str, bool], ...] = ()
 
+    @classmethod
+    def anywhere(cls) -> Reach:
+        """For readers of instructions who need no points: conditions do not narrow it."""
+        return cls(None, (), 0, 0)
+
     def under(self, condition: Any, holds: bool) -> Reach:
         """The part where a condition holds, or does not."""
+        if self.domain is None:
+            return self
         found = condition_to_set(self.domain.get_space(), condition)
         if found is None:
             return replace(self, taken=(*self.taken, (readable(condition), holds)))

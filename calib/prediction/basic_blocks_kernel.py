@@ -20,10 +20,17 @@ from typing import Any
 
 import islpy as isl
 from loopy.kernel.data import IlpBaseTag, UnrollTag, VectorizeTag
-from loopy.schedule import Barrier, EnterLoop, LeaveLoop, RunInstruction
+from loopy.schedule import (
+    Barrier,
+    CallKernel,
+    EnterLoop,
+    LeaveLoop,
+    ReturnFromKernel,
+    RunInstruction,
+)
 
 from calib.prediction.basic_blocks import Block, BlockError, Count, Program, Repeat, make_program
-from calib.prediction.instruction_operations import InstructionReader, Touch, Work
+from calib.prediction.instruction_operations import Touch, Work, work_of
 from calib.prediction.trip_counts import trip_count
 from memsim.machine import Machine
 
@@ -292,14 +299,16 @@ def schedule_items(
     from calib.prediction.throughputs import takes_local_operand
 
     local = machine is not None and takes_local_operand(machine, "fp32_fma")
-    reader = InstructionReader(kernel, callables, local)
-    work = {i.id: reader.read(i) for i in kernel.instructions}
+    work = {i.id: work_of(kernel, callables, i, local) for i in kernel.instructions}
     stack: list[tuple[str, list[Any]]] = [("", [])]
     launches: list[list[Any]] = []
+    on_device = False
     for item in kernel.linearization:
-        if isinstance(item, EnterLoop):
+        if isinstance(item, CallKernel):
+            on_device = True
+        elif isinstance(item, EnterLoop) and on_device:
             stack.append((item.iname, []))
-        elif isinstance(item, LeaveLoop):
+        elif isinstance(item, LeaveLoop) and on_device:
             iname, items = stack.pop()
             outer = frozenset(name for name, _ in stack if name)
             count = trip_count(kernel, iname, outer, sizes)
@@ -317,7 +326,8 @@ def schedule_items(
         elif isinstance(item, Barrier):
             if item.synchronization_kind == "local":
                 stack[-1][1].append(None)
-        elif type(item).__name__ == "ReturnFromKernel":
+        elif isinstance(item, ReturnFromKernel):
+            on_device = False
             launches.append(stack[0][1])
             stack = [("", [])]
     if not 0 <= launch < len(launches):

@@ -127,9 +127,11 @@ def program_of(
     from tracegen.instrumented import prepare
 
     sizes = sizes_of(workload)
-    kernel = prepare(workload, None).kernel
+    prepared = prepare(workload, None)
+    kernel = prepared.kernel
     program = blocks_from_kernel(
         kernel,
+        prepared.executor.scheduled.callables_table,
         machine=machine,
         sizes=sizes,
         name_of=_named_as(traces[0]),

@@ -4,16 +4,18 @@ Yuan et al. 2010, section 2.2: ILP_i = sum_j Throughput(ComputeInstruction_j) + 
 Throughput(MemAccInstruction_k), in cycles a sub-group. A machine file's [throughputs] gives operations
 (lanes) that a core finishes a cycle, so an instruction takes subgroup_size / that.
 
-Operations are named by type and kind: fp32, fp64, fp16 or int32, int64; then add, mul, fma, div,
-special (exp, sin, sqrt, ...), shift, compare. `_local` behind one says that an operand comes straight
-from local memory, which only machines that list such a throughput can do: elsewhere it is a
-local_load and the plain operation. Besides these: global_load, global_store, local_load,
-local_store, barrier.
+A throughput is named by type and kind: fp32, fp64, fp16 or int32, int64; then add, mul, fma, div,
+special (exp, sin, sqrt, ...), shift, compare. `machine_operation` gives the name for an operation of
+a kernel. The suffix `_local` means that an operand comes straight from local memory, which only
+machines that list such a throughput can do: elsewhere it is a local_load and the plain operation.
+Besides these there are global_load, global_store, local_load, local_store and barrier.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+
+import numpy as np
 
 from memsim.errors import MemsimError
 from memsim.machine import Machine
@@ -58,6 +60,34 @@ _PARTS: dict[str, tuple[tuple[str, float], ...]] = {
 and 64-bit operations are those of usual code, not of one compiler."""
 
 LOCAL = "_local"
+
+_KINDS: dict[str, str | None] = {
+    "madd": "fma",
+    **dict.fromkeys(("add", "bitwise"), "add"),
+    **dict.fromkeys(("div", "floordiv", "mod"), "div"),
+    **{kind: kind for kind in ("mul", "shift", "compare")},
+    **dict.fromkeys(("minmax", "fmin", "fmax", "abs", "fabs", "floor", "ceil", "isnan"), "compare"),
+    **dict.fromkeys(("real", "imag", "conj")),  # they only name a register
+}
+"""Operation as `calib.counting` names it -> kind of throughput; an operation that is not listed runs
+on the special-function unit."""
+
+
+def machine_operation(dtype: str, operation: str) -> str | None:
+    """The throughput that an operation needs; None for an operation that takes no instruction.
+
+    dtype, operation : as in the feature `f_op_<dtype>_<operation>`; complex numbers are computed on
+        by parts
+    """
+    kind = _KINDS.get(operation, "special")
+    if kind is None:
+        return None
+    number_type = np.dtype(dtype)
+    if number_type.kind == "c":
+        return f"fp{min(4 * number_type.itemsize, 64)}_{kind}"
+    if number_type.kind == "f":
+        return f"fp{min(8 * number_type.itemsize, 64)}_{kind}"
+    return f"int{64 if number_type.itemsize == 8 else 32}_{kind}"
 
 
 class ThroughputError(MemsimError):

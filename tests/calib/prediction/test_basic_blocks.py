@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+import loopy as lp
 import numpy as np
 import pytest
 import scipy.sparse
@@ -111,6 +112,32 @@ def test_a_stencil_waits_once_or_as_often_as_registers_ask() -> None:
     assert [len(block.waits_for) for block in star.blocks] == [8, 8, 8, 1, 0]
     assert sum(block.operations.get("fp64_add", 0) for block in star.blocks) == 24
     assert sum(block.operations.get("fp64_mul", 0) for block in star.blocks) == 1
+
+
+def test_functions_run_on_the_special_function_unit() -> None:
+    """exp and sqrt do; fmax is a comparison."""
+    kernel = lp.make_kernel(
+        "{[i]: 0 <= i < n}",
+        "y[i] = exp(fmax(x[i], y[i])) + sqrt(x[i]) / 2 - x[i] ** 3",
+        [lp.GlobalArg("x,y", np.float32, shape=lp.auto), "..."],
+        target=lp.PyOpenCLTarget(),
+        lang_version=(2018, 2),
+    )
+    kernel = lp.split_iname(kernel, "i", 32, outer_tag="g.0", inner_tag="l.0")
+    x = np.zeros(64, np.float32)
+    prepared = prepare(Workload(kernel, {"x": x, "y": x.copy(), "n": 64}), None)
+    found = blocks_from_kernel(prepared.kernel, prepared.executor.scheduled.callables_table)
+    counted: Counter[str] = Counter()
+    for block in found.blocks:
+        counted.update(block.operations)
+    del counted["barrier"]
+    # The division by a constant is one multiplication, the cube two.
+    assert counted == {
+        "fp32_special": 2,
+        "fp32_compare": 1,
+        "fp32_mul": 3,
+        "fp32_add": 2,
+    }
 
 
 def test_transpose_waits_for_its_load_then_for_its_group() -> None:
