@@ -1,7 +1,4 @@
-"""The command that runs what the papers ran: reproduce.
-
-Imports nothing heavy: the group's help loads it.
-"""
+"""The command `reproduce`. Help imports this module, so it imports nothing that takes long to load."""
 
 from __future__ import annotations
 
@@ -20,18 +17,29 @@ REPRODUCTIONS = ("bbml", "hardware", "history", "lhf", "perflex", "stochastic")
 @click.option(
     "--only", metavar="FIGURE", help="One figure or table; an unknown one lists them all."
 )
-@click.option("--quick", is_flag=True, help="A few cases of each, in minutes.")
-def reproduce(name: str, out: Path, only: str | None, quick: bool) -> None:
-    """Run a paper's figures and tables anew, and put ours beside what it says.
+@click.option("--quick", is_flag=True, help="Only a few cases of each figure; takes minutes.")
+@click.option(
+    "--table",
+    type=click.Path(path_type=Path),
+    help="Markdown file whose table of results is updated.",
+)
+def reproduce(name: str, out: Path, only: str | None, quick: bool, table: Path | None) -> None:
+    """Reproduce the figures and tables of a paper and compare them with its numbers.
 
-    Writes index.html, a PNG a picture, and summary.json into the folder. NAME is one of the papers
-    that memsim rests on, or `hardware`: our replays against measured GPUs.
+    Writes index.html, the pictures as PNG files, and summary.json into the folder. NAME is one of the
+    papers on which memsim is based, or `hardware`, which compares replays with measured GPUs.
 
     \b
     Example:
       memsim reproduce hardware --only v100-l1 --out v100-l1
     """
     from experiments.reproduction import reproduce as run
+    from experiments.results_table import read_table, update_table
+
+    if table is not None:
+        read_table(table)  # so that a wrong file is refused before the work
 
     module = importlib.import_module(f"experiments.{name}")
-    run(module.TITLE, module.FIGURES, out, only=only, quick=quick, echo=click.echo)
+    figures = run(module.TITLE, module.FIGURES, out, only=only, quick=quick, echo=click.echo)
+    if table is not None:
+        update_table(table, name, figures, quick=quick)

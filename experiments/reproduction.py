@@ -1,7 +1,7 @@
-"""What a reproduction finds, and the page, pictures and summary that it writes.
+"""The results of a reproduction, and the page, pictures and summary that it writes.
 
-A reproduced paper is a module with TITLE and FIGURES; a figure is made by a callable of the folder to
-write pictures into and of whether only a quick part of it is wanted.
+A reproduced paper is a package with TITLE and FIGURES. FIGURES maps the name of a figure to the function
+that makes it, which takes the folder for pictures and whether to make only a quick part.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from memsim.errors import MemsimError
 class Case:
     """One quantity of one case.
 
-    reference : what the paper says or the hardware gave, None where there is no number
-    ours : None where we have none; `note` then says why
+    reference : the number in the paper or measured on hardware; None if there is none
+    ours : None if we have no value; `note` then gives the reason
     ci95 : half-width of the 95 % confidence interval of ours
     """
 
@@ -34,7 +34,7 @@ class Case:
     note: str = ""
 
     def record(self) -> dict[str, str | float | None]:
-        """As summary.json holds it."""
+        """The record of the case in summary.json."""
         return {
             "figure": self.figure,
             "case": self.case,
@@ -49,10 +49,10 @@ class Case:
 
 @dataclass(frozen=True, kw_only=True)
 class Figure:
-    """A figure's or table's cases, sentences about it, and the names of its pictures.
+    """The cases of a figure or table, findings as sentences, and the file names of its pictures.
 
     source : where the reference numbers come from
-    reference_name : what to call them, `paper` or `measured`
+    reference_name : their column's title, `paper` or `measured`
     """
 
     name: str
@@ -76,10 +76,10 @@ def reproduce(
     quick: bool = False,
     echo: Callable[[str], object] = print,
 ) -> list[Figure]:
-    """Makes the figures, printing each as it is done, and writes what there is into `out`.
+    """Make the figures, print each when it is finished, and write the page and the summary into `out`.
 
-    The page and the summary are written anew after each figure, so that an interrupted run keeps what
-    it did. Raises MemsimError where `only` is no figure of these, or `out` is a file.
+    The page and the summary are written after every figure, so an interrupted run keeps the finished ones.
+    Raises MemsimError if `only` is not the name of a figure, or if `out` is a file.
     """
     if only is not None and only not in figures:
         raise MemsimError(f"no figure {only!r}: choose one of {', '.join(figures)}")
@@ -99,7 +99,7 @@ def reproduce(
 
 
 def text(figure: Figure) -> str:
-    """A figure's cases and findings, a line each."""
+    """The cases and findings of a figure, one line each."""
     lines = ["", figure.title]
     for case in figure.cases:
         reference = (
@@ -124,7 +124,7 @@ STYLE = (
 
 
 def page(title: str, figures: Sequence[Figure]) -> str:
-    """All figures as one page, which opens from the disk with the pictures beside it."""
+    """All figures as one HTML page; it refers to the pictures in the same folder."""
     escaped = html.escape
     parts = [
         "<!doctype html><html lang=en><meta charset=utf-8>",
