@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -42,3 +43,11 @@ def run_memsim(capsys: pytest.CaptureFixture[str]) -> RunMemsim:
         return Ended(code, captured.out, captured.err)
 
     return run
+
+
+@pytest.fixture(scope="session")
+def context() -> Any:
+    """The OpenCL context of all tests."""
+    from tracegen.devices import choose
+
+    return choose()

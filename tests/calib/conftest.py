@@ -1,18 +1,10 @@
-"""What tests of calib share: an OpenCL context, and a cache that is nobody's own."""
+"""The tests of calib use a cache folder of their own, never the user's."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
-
-from tracegen.devices.choice import choose
-
-
-@pytest.fixture(scope="session")
-def context() -> Any:
-    return choose()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -7,11 +7,8 @@ from typing import Any
 import loopy as lp
 import numpy as np
 
+from tests.support.loopy_kernels import groups_of, make
 from tracegen.workloads.workload import Workload
-
-
-def make(domains: Any, instructions: str, data: Any, **options: Any) -> Any:
-    return lp.make_kernel(domains, instructions, data, lang_version=(2018, 2), **options)
 
 
 def real(names: str, shape: Any, dtype: Any = np.float32) -> Any:
@@ -33,7 +30,7 @@ def triangle(tags: bool = False) -> Any:
         [real("x", "n"), result("y", "n"), SIZE],
         name="triangle",
     )
-    return lp.split_iname(kernel, "i", 32, inner_tag="l.0", outer_tag="g.0") if tags else kernel
+    return groups_of(kernel, 32) if tags else kernel
 
 
 def rising(group: int = 32) -> Any:
@@ -44,7 +41,7 @@ def rising(group: int = 32) -> Any:
         [real("x", "n"), result("y", "n"), SIZE],
         name="rising",
     )
-    return lp.split_iname(kernel, "i", group, inner_tag="l.0", outer_tag="g.0")
+    return groups_of(kernel, group)
 
 
 def paper_matmul() -> Any:
@@ -57,7 +54,7 @@ def paper_matmul() -> Any:
         assumptions="n >= 1 and n mod 16 = 0",
     )
     kernel = lp.split_iname(kernel, "i", 16, inner_tag="l.1", outer_tag="g.1")
-    kernel = lp.split_iname(kernel, "j", 16, inner_tag="l.0", outer_tag="g.0")
+    kernel = groups_of(kernel, 16, "j")
     kernel = lp.split_iname(kernel, "k", 16)
     outer = frozenset({"i_outer", "j_outer", "k_outer"})
     for array, inames in (("a", ["i_inner", "k_inner"]), ("b", ["k_inner", "j_inner"])):
@@ -77,7 +74,7 @@ def branches(tile: int = 32) -> Any:
         [real("x, z", "n"), result("y", "n"), SIZE, lp.ValueArg("m", np.int32)],
         name="branches",
     )
-    return lp.split_iname(kernel, "i", tile, inner_tag="l.0", outer_tag="g.0")
+    return groups_of(kernel, tile)
 
 
 def guarded() -> Any:
@@ -96,7 +93,7 @@ def guarded() -> Any:
         ],
         name="guarded",
     )
-    return lp.split_iname(kernel, "i", 32, inner_tag="l.0", outer_tag="g.0")
+    return groups_of(kernel, 32)
 
 
 def called(n: int) -> Any:
@@ -110,7 +107,7 @@ def called(n: int) -> Any:
         [real("a, b", (n, 4))],
         name="called",
     )
-    kernel = lp.split_iname(kernel, "i", 64, inner_tag="l.0", outer_tag="g.0")
+    kernel = groups_of(kernel, 64)
     return lp.merge([kernel, function])
 
 
@@ -131,7 +128,7 @@ def ops() -> Any:
         ],
         name="ops",
     )
-    return lp.split_iname(kernel, "i", 32, inner_tag="l.0", outer_tag="g.0")
+    return groups_of(kernel, 32)
 
 
 def flat() -> Any:
@@ -143,7 +140,7 @@ def flat() -> Any:
         name="flat",
     )
     kernel = lp.split_iname(kernel, "i", 4, inner_tag="l.1", outer_tag="g.1")
-    return lp.split_iname(kernel, "j", 8, inner_tag="l.0", outer_tag="g.0")
+    return groups_of(kernel, 8, "j")
 
 
 def halved() -> Any:
@@ -154,7 +151,7 @@ def halved() -> Any:
         [real("x", "n + 4"), result("y", "n"), SIZE],
         name="halved",
     )
-    return lp.split_iname(kernel, "i", 32, inner_tag="l.0", outer_tag="g.0")
+    return groups_of(kernel, 32)
 
 
 def with_sizes(kernel: Any, **sizes: int) -> Workload:

@@ -10,6 +10,7 @@ import xarray as xr
 
 from memsim.machine.file import load_machine, machine_to_json
 from memsim.machine.model import Machine
+from memsim.montecarlo.result import Replay
 
 GENERATED_SOURCE = """\
 #define lid(N) ((int) get_local_id(N))
@@ -56,6 +57,11 @@ def spmv(n: int = 65536):
     )
     return lp.split_iname(kernel, "i", 128, outer_tag="g.0", inner_tag="l.0")
 '''
+
+HOSTILE = (
+    "</td></script><script>alert(1)</script><img src=x onerror=alert(2)>\"'&lt;{{7*7}}[red]$x$"
+)
+"""Text that would run a script or break a table if a report did not escape it."""
 
 # name, array, direction, line, user line, bytes, L1 hit, L1 pending, L2 hit, sectors, ideal
 SITES: tuple[tuple[Any, ...], ...] = (
@@ -179,4 +185,29 @@ def fake_dataset(
             "itemsize_bytes": (site_dim, column["bytes"]),
         },
         attrs=attrs,
+    )
+
+
+def hostile_replay() -> Replay:
+    """A result in which every text that comes from a trace or a machine is hostile markup."""
+    data = fake_dataset(
+        n_trials=3,
+        kernel=HOSTILE,
+        machine=load_machine("v100").replace(
+            title=HOSTILE, vendor=HOSTILE, sources={"n_cores": HOSTILE}
+        ),
+        generated_source=GENERATED_SOURCE.replace("acc_jj", f"/*{HOSTILE}*/"),
+        user_source=f"{HOSTILE}\n'''{HOSTILE}\n" * 9,
+        provenance_json=json.dumps({HOSTILE: {"x": [HOSTILE, {"y": HOSTILE}]}}),
+        options_json=json.dumps({HOSTILE: HOSTILE}),
+        occupancy_json=json.dumps({HOSTILE: None}),
+    )
+    data.attrs["machine"] = HOSTILE
+    n_site = data.sizes["site"]
+    return Replay(
+        data.assign_coords(
+            site=[f"{i}{HOSTILE}" for i in range(n_site)],
+            array=("site", [HOSTILE] * n_site),
+            user_file=("site", [f"javascript:{HOSTILE}"] * n_site),
+        )
     )

@@ -121,7 +121,7 @@ def tiled_matmul(n: int, tile: int = 8) -> Workload:
         assumptions=f"n >= 1 and n % {tile} = 0",
     )
     kernel = lp.split_iname(kernel, "i", tile, inner_tag="l.1", outer_tag="g.1")
-    kernel = lp.split_iname(kernel, "j", tile, inner_tag="l.0", outer_tag="g.0")
+    kernel = groups_of(kernel, tile, "j")
     kernel = lp.split_iname(kernel, "k", tile)
     outer = "i_outer, j_outer, k_outer"
     for array, sweep in (("a", ["k_inner", "i_inner"]), ("b", ["j_inner", "k_inner"])):

@@ -13,10 +13,10 @@ from calib.probes.outcome import Finding
 from calib.probes.survey import Survey
 from memsim.machine.model import Machine
 from memsim.machine.parts import Level
+from tests.support.random_machines import MB
 from tests.support.simulated_device import Hidden, SimulatedDevice
 
 RIGHT, WRONG, SILENT = "right", "wrong", "silent"
-MB = 1 << 20
 
 
 @dataclass(frozen=True, kw_only=True)

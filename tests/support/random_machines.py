@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 
 from memsim.machine.model import Machine
@@ -57,6 +59,16 @@ def cpu(seed: int) -> tuple[Machine, Hidden]:
         translation_ns=float(rng.choice([0.0, 1.5])),
         prefetch_lines=int(rng.choice([0, 4])),
     )
+
+
+def small_cpu() -> tuple[Machine, Hidden]:
+    """A CPU with an L1 of 16 KB and an L2 of 128 KB, small enough for a survey within seconds."""
+    machine, hidden = cpu(3)
+    first, second, *_ = machine.levels
+    first = dataclasses.replace(first, size_bytes=16384, ways=4, replacement="lru")
+    second = dataclasses.replace(second, size_bytes=128 << 10, ways=8)
+    quiet = dataclasses.replace(hidden, scattered=False, translation_ns=0.0, prefetch_lines=0)
+    return machine.replace(levels=(first, second)), quiet
 
 
 def gpu(seed: int) -> tuple[Machine, Hidden]:

@@ -369,3 +369,16 @@ class SimulatedDevice:
 
     def _nothing(self, items: int, group: int) -> float:
         return 0.0
+
+
+class RefusingDevice(SimulatedDevice):
+    """A device on which some kernels raise: they are refused, or interrupted."""
+
+    def __init__(self, *arguments: object, refused: dict[str, BaseException]) -> None:
+        super().__init__(*arguments)  # type: ignore[arg-type]
+        self.refused = refused
+
+    def run(self, name: str, items: int, group: int, *arguments: Argument) -> float:
+        if name in self.refused:
+            raise self.refused[name]
+        return super().run(name, items, group, *arguments)

@@ -10,7 +10,6 @@ from calib.history import HistoryError, HistoryWarning, RecordingQueue, Store, r
 from calib.history import hooks as launches
 from calib.history.key import layout_hash
 from calib.history.recorder import WAITING, Recorder
-from tracegen.devices import choice as opencl
 
 cl = pytest.importorskip("pyopencl")
 
@@ -20,11 +19,6 @@ kernel void scale(global float *a, int n, float by)
 kernel void add(global float *a, global const float *b)
 { int i = get_global_id(0); a[i] += b[i]; }
 """
-
-
-@pytest.fixture(scope="module")
-def context():
-    return opencl.choose()
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,6 @@ from calib.history.regression import Question
 from calib.history.workloads import ask_workload, wall_time
 from calib.timing.trials import device_title, time_kernel
 from memsim.errors import KernelError
-from tracegen.devices import choice as opencl
 from tracegen.workloads.workload import Workload
 
 cl = pytest.importorskip("pyopencl")
@@ -32,11 +31,6 @@ def twice(n=4096):
     )
     kernel = lp.split_iname(kernel, "i", 64, outer_tag="g.0", inner_tag="l.0")
     return Workload(kernel, {"x": np.ones(n, np.float32)})
-
-
-@pytest.fixture(scope="module")
-def context():
-    return opencl.choose()
 
 
 @pytest.fixture

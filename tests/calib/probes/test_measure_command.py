@@ -17,8 +17,8 @@ from calib.probes.traffic import batches_ns
 from memsim.errors import OpenCLError
 from memsim.machine.file import load_machine
 from memsim.trace.file import read_trace
-from tests.calib.probes.test_probe_survey import MB, Refusing, small
-from tests.support.simulated_device import SimulatedDevice
+from tests.support.random_machines import MB, small_cpu
+from tests.support.simulated_device import RefusingDevice, SimulatedDevice
 
 RunMemsim = Callable[..., Any]
 KERNEL = "experiments/kernels/matmul.py:naive"
@@ -26,7 +26,7 @@ KERNEL = "experiments/kernels/matmul.py:naive"
 
 @pytest.fixture
 def simulated(monkeypatch: pytest.MonkeyPatch) -> None:
-    machine, hidden = small()
+    machine, hidden = small_cpu()
     monkeypatch.setattr(
         device_module, "OpenCLDevice", lambda *_: SimulatedDevice(machine, hidden, MB, 1)
     )
@@ -55,12 +55,12 @@ def test_its_machine_file_traces_and_replays(tmp_path: Path, run_memsim: RunMems
 def test_interrupted_it_writes_what_is_done(
     tmp_path: Path, run_memsim: RunMemsim, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    machine, hidden = small()
+    machine, hidden = small_cpu()
     refused: dict[str, BaseException] = {"prepared": KeyboardInterrupt()}
     monkeypatch.setattr(
         device_module,
         "OpenCLDevice",
-        lambda *_: Refusing(machine, hidden, MB, 1, refused=refused),
+        lambda *_: RefusingDevice(machine, hidden, MB, 1, refused=refused),
     )
     mine = tmp_path / "my.toml"
     ended = run_memsim("machines", "measure", "-o", str(mine), "--memory", "8")
@@ -164,7 +164,7 @@ def test_groups_of_a_replay_are_its_own_addresses(tmp_path: Path, run_memsim: Ru
 
 def test_a_batch_takes_as_long_as_its_slowest_request() -> None:
     """The simulated device serves them by memsim.hierarchy.dram: alone, each takes the unloaded latency."""
-    machine, hidden = small()
+    machine, hidden = small_cpu()
     bench = Bench(SimulatedDevice(machine, hidden, MB, 1), 1)
     latency_ns = machine.dram.latency_cycles / machine.clock_hz * 1e9
     burst_ns = (

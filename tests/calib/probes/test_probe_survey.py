@@ -14,7 +14,6 @@ from markupsafe import escape
 from scipy.stats import binom
 
 from calib.probes.bench import Bench
-from calib.probes.device import Argument
 from calib.probes.geometry import ways
 from calib.probes.measured_machine import comments_of, machine_of
 from calib.probes.outcome import Notebook, Unclear
@@ -25,46 +24,22 @@ from memsim.machine.file import load_machine
 from memsim.machine.model import Machine
 from memsim.machine.to_toml import machine_to_toml
 from tests.support.planted import RIGHT, WRONG, Answer, answers, verdicts
-from tests.support.random_machines import cpu, gpu
-from tests.support.simulated_device import Hidden, SimulatedDevice
+from tests.support.random_machines import MB, cpu, gpu, small_cpu
+from tests.support.simulated_device import Hidden, RefusingDevice, SimulatedDevice
 
-MB = 1 << 20
 SEEDS = (220, 221, 222, 223)
 """Of machines that no rule of a probe was made or changed for."""
 
 
-class Refusing(SimulatedDevice):
-    """A device that refuses some kernels, or is interrupted in one."""
-
-    def __init__(self, *arguments: object, refused: dict[str, BaseException]) -> None:
-        super().__init__(*arguments)  # type: ignore[arg-type]
-        self.refused = refused
-
-    def run(self, name: str, items: int, group: int, *arguments: Argument) -> float:
-        if name in self.refused:
-            raise self.refused[name]
-        return super().run(name, items, group, *arguments)
-
-
-def small() -> tuple[Machine, Hidden]:
-    """A machine whose survey takes seconds: 16 KB and 128 KB."""
-    machine, hidden = cpu(3)
-    first, second, *_ = machine.levels
-    first = dataclasses.replace(first, size_bytes=16384, ways=4, replacement="lru")
-    second = dataclasses.replace(second, size_bytes=128 << 10, ways=8)
-    quiet = dataclasses.replace(hidden, scattered=False, translation_ns=0.0, prefetch_lines=0)
-    return machine.replace(levels=(first, second)), quiet
-
-
 @pytest.fixture(scope="module")
 def surveyed() -> Survey:
-    machine, hidden = small()
+    machine, hidden = small_cpu()
     device = SimulatedDevice(machine, hidden, MB, 1)
     return survey(device, most_bytes=MB, seed=1, clock=device.clock)
 
 
 def test_a_small_machine_is_found(surveyed: Survey) -> None:
-    machine, hidden = small()
+    machine, hidden = small_cpu()
     found = verdicts(surveyed, machine, hidden)
     assert [key for key, verdict in found.items() if verdict == WRONG] == []
     for key in ("L1 size", "L1 ways", "L1 line", "L1 latency", "L2 size", "memory latency"):
@@ -88,7 +63,7 @@ def test_a_small_gpu_is_found() -> None:
 
 def test_against_another_machine_the_verdict_is_wrong(surveyed: Survey) -> None:
     """The negative control: the comparison above can fail."""
-    machine, hidden = small()
+    machine, hidden = small_cpu()
     first, second = machine.levels
     other = dataclasses.replace(first, size_bytes=32768, ways=8, latency_cycles=9.0)
     found = verdicts(surveyed, machine.replace(levels=(other, second)), hidden)
@@ -131,9 +106,9 @@ def test_the_page_holds_every_number_and_curve_and_nothing_from_outside(surveyed
 
 
 def test_a_refused_kernel_is_not_measured_and_the_others_go_on() -> None:
-    machine, hidden = small()
+    machine, hidden = small_cpu()
     refused = {"additions": RuntimeError("CL_OUT_OF_RESOURCES"), "prepared": MemoryError()}
-    device = Refusing(machine, hidden, MB, 1, refused=refused)
+    device = RefusingDevice(machine, hidden, MB, 1, refused=refused)
     found = survey(device, most_bytes=MB, seed=1)
     assert "not measured: RuntimeError: CL_OUT_OF_RESOURCES" in found.book.silent["clock"]
     assert found.book.silent["L1 stores allocate"] == "not measured: out of memory"
@@ -144,8 +119,8 @@ def test_a_refused_kernel_is_not_measured_and_the_others_go_on() -> None:
 
 
 def test_without_a_chase_there_is_no_machine() -> None:
-    machine, hidden = small()
-    device = Refusing(machine, hidden, MB, 1, refused={"chase": RuntimeError("no")})
+    machine, hidden = small_cpu()
+    device = RefusingDevice(machine, hidden, MB, 1, refused={"chase": RuntimeError("no")})
     found = survey(device, most_bytes=MB, seed=1)
     assert found.hierarchy is None
     with pytest.raises(Unclear, match="without a pointer chase"):
@@ -153,8 +128,8 @@ def test_without_a_chase_there_is_no_machine() -> None:
 
 
 def test_interrupted_it_keeps_what_is_done() -> None:
-    machine, hidden = small()
-    device = Refusing(machine, hidden, MB, 1, refused={"prepared": KeyboardInterrupt()})
+    machine, hidden = small_cpu()
+    device = RefusingDevice(machine, hidden, MB, 1, refused={"prepared": KeyboardInterrupt()})
     found = survey(device, most_bytes=MB, seed=1)
     assert found.interrupted == "L1 stores allocate"
     assert machine_of(found, "mine").levels[0].size_bytes == 16384
@@ -164,7 +139,7 @@ def test_interrupted_it_keeps_what_is_done() -> None:
 
 def test_noise_without_caches_tells_no_level() -> None:
     """A second negative control: every load takes as long as any other, and launches are noisy."""
-    machine, hidden = small()
+    machine, hidden = small_cpu()
     flat = tuple(dataclasses.replace(level, latency_cycles=300.0) for level in machine.levels)
     noisy = dataclasses.replace(hidden, noise=0.1, spikes=0.3)
     device = SimulatedDevice(machine.replace(levels=flat), noisy, MB, 1)
@@ -182,7 +157,7 @@ def test_noise_without_caches_tells_no_level() -> None:
 @pytest.mark.parametrize("ways_above", [4, 16])
 def test_ways_that_the_level_above_hides_are_not_told(ways_above: int) -> None:
     """Lines that share a set of the second level share one of the first: 16 ways there hide 8 here."""
-    machine, hidden = small()
+    machine, hidden = small_cpu()
     first, second = machine.levels
     levels = (dataclasses.replace(first, ways=ways_above), second)
     bench = Bench(SimulatedDevice(machine.replace(levels=levels), hidden, 4 * MB, 1), 1)

@@ -17,8 +17,8 @@ from memsim.montecarlo.result import Replay
 from memsim.report.compare import compare, signed
 from memsim.report.compare_table import comparison_table
 from memsim.report.html import comparison_page
-from tests.memsim.report.test_report import HOSTILE, Outline, hostile_replay
-from tests.support.fake_replay import SITES, fake_dataset
+from tests.support.fake_replay import HOSTILE, SITES, fake_dataset, hostile_replay
+from tests.support.outline import Outline
 
 
 @pytest.fixture(scope="module")

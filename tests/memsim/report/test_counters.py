@@ -30,8 +30,8 @@ from memsim.report.html import comparison_page, measurement_page
 from memsim.report.json_contract import json_schema, to_data
 from memsim.report.numbers import Summary
 from memsim.report.summary import summarise
-from tests.memsim.report.test_report import HOSTILE, Outline
-from tests.support.fake_replay import fake_dataset
+from tests.support.fake_replay import HOSTILE, fake_dataset
+from tests.support.outline import Outline
 from tests.support.small_machines import level, machine
 from tests.support.traces import make_trace
 

@@ -8,7 +8,6 @@ import hashlib
 import io
 import json
 import re
-from html.parser import HTMLParser
 from typing import Any
 
 import jsonschema
@@ -26,69 +25,13 @@ from memsim.report.json_contract import json_schema
 from memsim.report.summary import summarise
 from memsim.report.verdict import judge
 from memsim.statistics import Estimate, describe
-from tests.support.fake_replay import GENERATED_SOURCE, SITES, fake_dataset
-
-HOSTILE = (
-    "</td></script><script>alert(1)</script><img src=x onerror=alert(2)>\"'&lt;{{7*7}}[red]$x$"
-)
+from tests.support.fake_replay import GENERATED_SOURCE, HOSTILE, SITES, fake_dataset, hostile_replay
+from tests.support.outline import Outline
 
 
 @pytest.fixture(scope="module")
 def replay() -> Replay:
     return Replay(fake_dataset())
-
-
-def hostile_replay() -> Replay:
-    """Whatever a trace or a machine brings along tries to be markup."""
-    data = fake_dataset(
-        n_trials=3,
-        kernel=HOSTILE,
-        machine=load_machine("v100").replace(
-            title=HOSTILE, vendor=HOSTILE, sources={"n_cores": HOSTILE}
-        ),
-        generated_source=GENERATED_SOURCE.replace("acc_jj", f"/*{HOSTILE}*/"),
-        user_source=f"{HOSTILE}\n'''{HOSTILE}\n" * 9,
-        provenance_json=json.dumps({HOSTILE: {"x": [HOSTILE, {"y": HOSTILE}]}}),
-        options_json=json.dumps({HOSTILE: HOSTILE}),
-        occupancy_json=json.dumps({HOSTILE: None}),
-    )
-    data.attrs["machine"] = HOSTILE
-    n_site = data.sizes["site"]
-    return Replay(
-        data.assign_coords(
-            site=[f"{i}{HOSTILE}" for i in range(n_site)],
-            array=("site", [HOSTILE] * n_site),
-            user_file=("site", [f"javascript:{HOSTILE}"] * n_site),
-        )
-    )
-
-
-class Outline(HTMLParser):
-    """Tags with their attributes, what scripts hold, and the text outside of them."""
-
-    def __init__(self, content: str) -> None:
-        super().__init__()
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.scripts: list[str] = []
-        self.text: list[str] = []
-        self._inside: list[str] = []
-        self.feed(content)
-        self.close()
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, dict(attrs)))
-        if tag not in ("meta", "link", "br", "line", "rect", "polyline", "polygon"):
-            self._inside.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag in self._inside:
-            assert self._inside.pop() == tag, "tags must nest"
-
-    def handle_data(self, data: str) -> None:
-        if self._inside and self._inside[-1] == "script":
-            self.scripts.append(data)
-        elif not self._inside or self._inside[-1] != "style":
-            self.text.append(data)
 
 
 def rendered(replay: Replay, width: int) -> str:

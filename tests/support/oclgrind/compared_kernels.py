@@ -14,15 +14,8 @@ import loopy as lp
 import numpy as np
 
 from experiments.kernels import histogram, matmul, spmv, stencil, stream, transpose
+from tests.support.loopy_kernels import groups_of, make
 from tracegen.workloads.workload import Workload
-
-
-def _kernel(domains: Any, instructions: str, data: Any, name: str, **options: Any) -> Any:
-    return lp.make_kernel(domains, instructions, data, name=name, lang_version=(2018, 2), **options)
-
-
-def _group(kernel: Any, size: int = 16, iname: str = "i") -> Any:
-    return lp.split_iname(kernel, iname, size, inner_tag="l.0", outer_tag="g.0")
 
 
 def nested_divergent() -> Workload:
@@ -33,7 +26,7 @@ def nested_divergent() -> Workload:
     first_child = np.concatenate([[0], np.cumsum(children)]).astype(np.int32)
     leaves = rng.integers(0, 4, first_child[-1])
     first_leaf = np.concatenate([[0], np.cumsum(leaves)]).astype(np.int32)
-    kernel = _kernel(
+    kernel = make(
         [
             "{[i]: 0 <= i < n}",
             "{[j]: j_begin <= j < j_end}",
@@ -62,7 +55,7 @@ def nested_divergent() -> Workload:
             lp.GlobalArg("weight", np.float64, shape=(7,)),
             lp.GlobalArg("out", np.float64, shape="n", is_input=False, is_output=True),
         ],
-        "nested_divergent",
+        name="nested_divergent",
         assumptions="n >= 1",
     )
     arguments = {
@@ -80,13 +73,13 @@ def nested_divergent() -> Workload:
         totals = [scaled[a:b].sum() for a, b in itertools.pairwise(first_child)]
         np.testing.assert_allclose(outputs["out"], totals, rtol=1e-12)
 
-    return Workload(_group(kernel), arguments, check=check)
+    return Workload(groups_of(kernel, 16), arguments, check=check)
 
 
 def predicated() -> Workload:
     """Statements that a loaded value switches on, work-item by work-item, loops inside included."""
     rng = np.random.default_rng(4)
-    kernel = _kernel(
+    kernel = make(
         "{[i, k]: 0 <= i < n and 0 <= k < 3}",
         """
         for i
@@ -103,7 +96,7 @@ def predicated() -> Workload:
             lp.GlobalArg("c", np.float32, shape="n, 3"),
             lp.GlobalArg("out, other", np.float32, shape="n", is_output=True),
         ],
-        "predicated",
+        name="predicated",
         assumptions="n >= 1",
     )
     n = 45
@@ -116,7 +109,7 @@ def predicated() -> Workload:
 
     zeros = np.zeros(n, np.float32)
     return Workload(
-        _group(kernel),
+        groups_of(kernel, 16),
         {"flag": flag, "a": a, "b": b, "c": c, "out": zeros.copy(), "other": zeros.copy()},
         check=check,
     )
@@ -124,7 +117,7 @@ def predicated() -> Workload:
 
 def two_launches() -> Workload:
     """A scaled copy, a global barrier, and a shifted sum of what the first launch stored."""
-    kernel = _kernel(
+    kernel = make(
         "{[i, j]: 0 <= i < n and 0 <= j < n - 1}",
         """
         middle[i] = 3 * a[i] {id=scale}
@@ -137,10 +130,10 @@ def two_launches() -> Workload:
             lp.GlobalArg("middle", np.float64, shape="n", is_input=False, is_output=True),
             lp.GlobalArg("b", np.float64, shape="n - 1", is_input=False, is_output=True),
         ],
-        "two_launches",
+        name="two_launches",
         assumptions="n >= 2",
     )
-    kernel = _group(_group(kernel), iname="j")
+    kernel = groups_of(groups_of(kernel, 16), 16, "j")
     a = np.random.default_rng(5).random(41)
 
     def check(outputs: Any) -> None:
@@ -151,7 +144,7 @@ def two_launches() -> Workload:
 
 def repeated_reads() -> Workload:
     """The same element several times in a statement and in the next: a compiler reads it once."""
-    kernel = _kernel(
+    kernel = make(
         "{[i]: 0 <= i < n}",
         """
         for i
@@ -166,7 +159,7 @@ def repeated_reads() -> Workload:
             lp.GlobalArg("a, b", np.float64, shape="n"),
             lp.GlobalArg("out, other", np.float64, shape="n", is_input=False, is_output=True),
         ],
-        "repeated_reads",
+        name="repeated_reads",
         assumptions="n >= 1",
     )
     rng = np.random.default_rng(6)
@@ -177,12 +170,12 @@ def repeated_reads() -> Workload:
         np.testing.assert_allclose(outputs["out"], (a * a + a[ind]) * a + a[ind], rtol=1e-12)
         np.testing.assert_allclose(outputs["other"], a + b, rtol=1e-12)
 
-    return Workload(_group(kernel), {"a": a, "b": b, "ind": ind}, check=check)
+    return Workload(groups_of(kernel, 16), {"a": a, "b": b, "ind": ind}, check=check)
 
 
 def update_in_place() -> Workload:
     """A sum into global memory inside a loop; one factor's address is the same each time round."""
-    kernel = _kernel(
+    kernel = make(
         "{[i, k]: 0 <= i < n and 0 <= k < 4}",
         "out[i, k] = a[i] * b[k, i] + out[i, k]",
         [
@@ -191,7 +184,7 @@ def update_in_place() -> Workload:
             lp.GlobalArg("b", np.float32, shape="4, n"),
             lp.GlobalArg("out", np.float32, shape="n, 4", is_output=True),
         ],
-        "update_in_place",
+        name="update_in_place",
         assumptions="n >= 1",
     )
     rng = np.random.default_rng(7)
@@ -202,12 +195,12 @@ def update_in_place() -> Workload:
     def check(outputs: Any) -> None:
         np.testing.assert_allclose(outputs["out"], expected, rtol=1e-5)
 
-    return Workload(_group(kernel), {"a": a, "b": b, "out": out}, check=check)
+    return Workload(groups_of(kernel, 16), {"a": a, "b": b, "out": out}, check=check)
 
 
 def sub_word() -> Workload:
     """Elements of one, two and eight bytes."""
-    kernel = _kernel(
+    kernel = make(
         "{[i]: 0 <= i < n}",
         "wide[i] = bytes[i] * 1000 + words[n - 1 - i]",
         [
@@ -216,7 +209,7 @@ def sub_word() -> Workload:
             lp.GlobalArg("words", np.int16, shape="n"),
             lp.GlobalArg("wide", np.int64, shape="n", is_input=False, is_output=True),
         ],
-        "sub_word",
+        name="sub_word",
         assumptions="n >= 1",
     )
     rng = np.random.default_rng(8)
@@ -229,12 +222,12 @@ def sub_word() -> Workload:
             outputs["wide"], small.astype(np.int64) * 1000 + words[::-1].astype(np.int64)
         )
 
-    return Workload(_group(kernel), {"bytes": small, "words": words}, check=check)
+    return Workload(groups_of(kernel, 16), {"bytes": small, "words": words}, check=check)
 
 
 def vectors() -> Workload:
     """Arrays of float4: one access of 16 bytes."""
-    kernel = _kernel(
+    kernel = make(
         "{[i, v]: 0 <= i < n and 0 <= v < 4}",
         "b[i, v] = 2 * a[i, v]",
         [
@@ -242,12 +235,12 @@ def vectors() -> Workload:
             lp.GlobalArg("a", np.float32, shape="n, 4"),
             lp.GlobalArg("b", np.float32, shape="n, 4", is_input=False, is_output=True),
         ],
-        "vectors",
+        name="vectors",
         assumptions="n >= 1",
         silenced_warnings=["v1_scheduler_fallback"],
     )
     kernel = lp.tag_array_axes(kernel, "a, b", "N0,vec")
-    kernel = lp.tag_inames(_group(kernel), {"v": "vec"})
+    kernel = lp.tag_inames(groups_of(kernel, 16), {"v": "vec"})
     a = np.random.default_rng(9).random((24, 4), np.float32)
 
     def check(outputs: Any) -> None:
@@ -259,7 +252,7 @@ def vectors() -> Workload:
 
 def branches() -> Workload:
     """A conditional expression reads one of two arrays, and the second operand of `and` not always."""
-    kernel = _kernel(
+    kernel = make(
         "{[i]: 0 <= i < n}",
         "out[i] = b[i] * c[i] if a[i] > 0.3 and b[i] > 0.3 else c[n - 1 - i]",
         [
@@ -267,7 +260,7 @@ def branches() -> Workload:
             lp.GlobalArg("a, b, c", np.float64, shape="n"),
             lp.GlobalArg("out", np.float64, shape="n", is_input=False, is_output=True),
         ],
-        "branches",
+        name="branches",
         assumptions="n >= 1",
     )
     rng = np.random.default_rng(10)
@@ -277,12 +270,12 @@ def branches() -> Workload:
         expected = np.where((a > 0.3) & (b > 0.3), b * c, c[::-1])
         np.testing.assert_allclose(outputs["out"], expected, rtol=1e-14)
 
-    return Workload(_group(kernel), {"a": a, "b": b, "c": c}, check=check)
+    return Workload(groups_of(kernel, 16), {"a": a, "b": b, "c": c}, check=check)
 
 
 def gather_of_gather() -> Workload:
     """Two chains of dependent loads, unrolled three times."""
-    kernel = _kernel(
+    kernel = make(
         "{[i, k]: 0 <= i < n and 0 <= k < 3}",
         "out[i] = sum(k, x[p[q[i, k]]] * x[q[p[i], k]])",
         [
@@ -292,7 +285,7 @@ def gather_of_gather() -> Workload:
             lp.GlobalArg("x", np.float64, shape="n"),
             lp.GlobalArg("out", np.float64, shape="n", is_input=False, is_output=True),
         ],
-        "gather_of_gather",
+        name="gather_of_gather",
         assumptions="n >= 1",
     )
     rng = np.random.default_rng(11)
@@ -302,13 +295,13 @@ def gather_of_gather() -> Workload:
     def check(outputs: Any) -> None:
         np.testing.assert_allclose(outputs["out"], (x[p[q]] * x[q[p]]).sum(1), rtol=1e-14)
 
-    kernel = lp.tag_inames(_group(kernel), {"k": "unr"})
+    kernel = lp.tag_inames(groups_of(kernel, 16), {"k": "unr"})
     return Workload(kernel, {"p": p, "q": q.astype(np.int32), "x": x}, check=check)
 
 
 def global_temporary() -> Workload:
     """Two launches that hand on an array which is no argument of the kernel."""
-    kernel = _kernel(
+    kernel = make(
         "{[i, j]: 0 <= i, j < 64}",
         """
         <> middle[i] = 2 * a[i] {id=scale}
@@ -319,10 +312,10 @@ def global_temporary() -> Workload:
             lp.GlobalArg("a", np.float64, shape=(64,)),
             lp.GlobalArg("b", np.float64, shape=(64,), is_input=False, is_output=True),
         ],
-        "global_temporary",
+        name="global_temporary",
     )
     kernel = lp.set_temporary_address_space(kernel, "middle", "global")
-    kernel = _group(_group(kernel), iname="j")
+    kernel = groups_of(groups_of(kernel, 16), 16, "j")
     a = np.random.default_rng(12).random(64)
 
     def check(outputs: Any) -> None:
@@ -333,7 +326,7 @@ def global_temporary() -> Workload:
 
 def triangle() -> Workload:
     """A loop whose trip count grows from lane to lane, known without reading memory."""
-    kernel = _kernel(
+    kernel = make(
         "{[i, j]: 0 <= i < n and 0 <= j <= i}",
         "out[i] = sum(j, a[i, j] * x[j])",
         [
@@ -342,7 +335,7 @@ def triangle() -> Workload:
             lp.GlobalArg("x", np.float64, shape="n"),
             lp.GlobalArg("out", np.float64, shape="n", is_input=False, is_output=True),
         ],
-        "triangle",
+        name="triangle",
         assumptions="n >= 1",
     )
     rng = np.random.default_rng(13)
@@ -351,12 +344,12 @@ def triangle() -> Workload:
     def check(outputs: Any) -> None:
         np.testing.assert_allclose(outputs["out"], np.tril(a) @ x, rtol=1e-13)
 
-    return Workload(_group(kernel), {"a": a, "x": x}, check=check)
+    return Workload(groups_of(kernel, 16), {"a": a, "x": x}, check=check)
 
 
 def complex_numbers() -> Workload:
     """Elements of 16 bytes; Loopy writes their arithmetic as function calls."""
-    kernel = _kernel(
+    kernel = make(
         "{[i]: 0 <= i < n}",
         "out[i] = a[i] * b[i] + a[n - 1 - i]",
         [
@@ -364,7 +357,7 @@ def complex_numbers() -> Workload:
             lp.GlobalArg("a, b", np.complex128, shape="n"),
             lp.GlobalArg("out", np.complex128, shape="n", is_input=False, is_output=True),
         ],
-        "complex_numbers",
+        name="complex_numbers",
         assumptions="n >= 1",
     )
     rng = np.random.default_rng(14)
@@ -373,12 +366,12 @@ def complex_numbers() -> Workload:
     def check(outputs: Any) -> None:
         np.testing.assert_allclose(outputs["out"], a * b + a[::-1], rtol=1e-14)
 
-    return Workload(_group(kernel), {"a": a, "b": b}, check=check)
+    return Workload(groups_of(kernel, 16), {"a": a, "b": b}, check=check)
 
 
 def atomic_gather() -> Workload:
     """An atomic sum into bins that the statement itself looks up, of values that it reads."""
-    kernel = _kernel(
+    kernel = make(
         "{[i]: 0 <= i < n}",
         "bins[which[i]] = bins[which[i]] + value[i] {atomic, id=add}",
         [
@@ -387,7 +380,7 @@ def atomic_gather() -> Workload:
             lp.GlobalArg("value", np.float32, shape="n"),
             lp.GlobalArg("bins", np.float32, shape=(5,), for_atomic=True, is_output=True),
         ],
-        "atomic_gather",
+        name="atomic_gather",
         assumptions="n >= 1",
         silenced_warnings=["write_race(add)"],
     )
@@ -398,12 +391,12 @@ def atomic_gather() -> Workload:
         np.testing.assert_allclose(outputs["bins"], np.bincount(which, value), rtol=1e-5)
 
     arguments = {"which": which, "value": value, "bins": np.zeros(5, np.float32)}
-    return Workload(_group(kernel), arguments, check=check)
+    return Workload(groups_of(kernel, 16), arguments, check=check)
 
 
 def invariant_in_open_loop() -> Workload:
     """Reads x[i] in a loop that may have no iteration."""
-    kernel = _kernel(
+    kernel = make(
         "{[i, j]: 0 <= i, j < n}",
         "out[i] = sum(j, (x[i] - x[j]) ** 2)",
         [
@@ -411,7 +404,7 @@ def invariant_in_open_loop() -> Workload:
             lp.GlobalArg("x", np.float64, shape="n"),
             lp.GlobalArg("out", np.float64, shape="n", is_input=False, is_output=True),
         ],
-        "invariant_in_open_loop",
+        name="invariant_in_open_loop",
         assumptions="n >= 1",
     )
     x = np.random.default_rng(16).random(35)
@@ -419,12 +412,12 @@ def invariant_in_open_loop() -> Workload:
     def check(outputs: Any) -> None:
         np.testing.assert_allclose(outputs["out"], ((x[:, None] - x) ** 2).sum(1), rtol=1e-12)
 
-    return Workload(_group(kernel), {"x": x}, check=check)
+    return Workload(groups_of(kernel, 16), {"x": x}, check=check)
 
 
 def stored_twice() -> Workload:
     """Stores an element, reads it back and stores it again."""
-    kernel = _kernel(
+    kernel = make(
         "{[i]: 0 <= i < n}",
         """
         for i
@@ -437,7 +430,7 @@ def stored_twice() -> Workload:
             lp.GlobalArg("a, b", np.float64, shape="n"),
             lp.GlobalArg("out", np.float64, shape="n", is_input=False, is_output=True),
         ],
-        "stored_twice",
+        name="stored_twice",
         assumptions="n >= 1",
     )
     rng = np.random.default_rng(17)
@@ -446,7 +439,7 @@ def stored_twice() -> Workload:
     def check(outputs: Any) -> None:
         np.testing.assert_allclose(outputs["out"], 2 * a + b, rtol=1e-14)
 
-    return Workload(_group(kernel), {"a": a, "b": b}, check=check)
+    return Workload(groups_of(kernel, 16), {"a": a, "b": b}, check=check)
 
 
 CASES: dict[str, Callable[[], Workload]] = {

@@ -1,0 +1,33 @@
+"""An HTML page taken apart: what a browser would run, and what it would show."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+
+
+class Outline(HTMLParser):
+    """The tags of a page with their attributes, the scripts, and the text outside scripts and styles."""
+
+    def __init__(self, content: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.scripts: list[str] = []
+        self.text: list[str] = []
+        self._inside: list[str] = []
+        self.feed(content)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in ("meta", "link", "br", "line", "rect", "polyline", "polygon"):
+            self._inside.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in self._inside:
+            assert self._inside.pop() == tag, "tags must nest"
+
+    def handle_data(self, data: str) -> None:
+        if self._inside and self._inside[-1] == "script":
+            self.scripts.append(data)
+        elif not self._inside or self._inside[-1] != "style":
+            self.text.append(data)
