@@ -4,6 +4,7 @@ from .machine.file import machine_names as machine_names
 from .machine.model import Machine as Machine
 from .montecarlo.launch_by_launch import replay_launches as replay_launches
 from .montecarlo.one_launch import replay as replay
+from .montecarlo.options import ReplayOptions as ReplayOptions
 from .montecarlo.result import Replay as Replay
 from .statistics import Estimate as Estimate
 from .trace.file import read_launches as read_launches

@@ -221,8 +221,8 @@ def _click_option(family: type[Options], field: dataclasses.Field[Any]) -> Decor
         settings["multiple"] = True
     elif default is not MISSING:
         settings["default"] = default
-        if default is not None and kind is not bool:
-            settings["show_default"] = rule.default_text or True
+        if kind is not bool:
+            settings["show_default"] = rule.default_text or default is not None
     flags = rule.flags or ("--" + field.name.replace("_", "-"),)
     return click.option(*flags, field.name, callback=_checked(family, field.name), **settings)
 

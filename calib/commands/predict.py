@@ -17,11 +17,11 @@ from memsim.commands import (
     console,
     output_path,
     setting_option,
-    usable_cores,
     working,
 )
 from memsim.errors import MemsimError
 from memsim.files import whole_file
+from memsim.montecarlo import usable_cores
 
 if TYPE_CHECKING:
     from calib.prediction.prediction import Prediction, Settings

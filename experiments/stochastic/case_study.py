@@ -19,9 +19,9 @@ from experiments.reproduction import Case, Figure
 from experiments.stochastic import drawing
 from experiments.stochastic.device_time import RUNS, device_name, fastest_s
 from experiments.stochastic.replays import SEED
-from memsim.commands import usable_cores
 from memsim.latency import expected_latency_cycles, load_latency_cycles
 from memsim.machine import Machine, load_machine
+from memsim.montecarlo import usable_cores
 from memsim.statistics import Estimate, describe
 
 PAPER_SPEEDUPS = {"u": 2.4, "b": 3.63, "U": 2.5, "B": 14.8}

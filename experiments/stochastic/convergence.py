@@ -19,7 +19,6 @@ from experiments.reproduction import Case, Figure
 from experiments.stochastic import drawing
 from experiments.stochastic.applications import spmv_rows
 from experiments.stochastic.replays import QUANTITIES, SEED, ratios, replays_of, traces_of
-from memsim.commands import usable_cores
 from memsim.machine import Machine, load_machine
 from memsim.montecarlo import (
     MIN_TRIALS_TO_STOP,
@@ -30,6 +29,7 @@ from memsim.montecarlo import (
     hit_ratio,
     make_plan,
     run_trial,
+    usable_cores,
 )
 from memsim.statistics import describe, student_t
 

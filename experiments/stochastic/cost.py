@@ -10,9 +10,8 @@ from pathlib import Path
 import tracegen
 from experiments.reproduction import Case, Figure
 from experiments.stochastic.applications import PAPER_ENTRIES_PER_ROW, spmv_rows
-from memsim.commands import usable_cores
 from memsim.machine import load_machine
-from memsim.montecarlo import Workers, Workspace, make_plan, run_trial, trials_on
+from memsim.montecarlo import Workers, Workspace, make_plan, run_trial, trials_on, usable_cores
 
 PAPER_TRACE_S = 17.7
 PAPER_TRIAL_S = 3.16 * 60

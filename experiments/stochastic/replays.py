@@ -11,7 +11,6 @@ import numpy.typing as npt
 
 import memsim
 import tracegen
-from memsim.commands import usable_cores
 from memsim.errors import SnapshotWarning
 from memsim.latency import hit_ratios
 from memsim.machine import Machine
@@ -28,8 +27,6 @@ QUANTITIES: Mapping[str, tuple[str, str]] = {
 """The three hit ratios of figures 5 and 6: level and direction."""
 
 SEED = 2012
-WORTH_WORKERS = 10_000_000
-"""Requests in all trials together that take longer than workers take to start."""
 
 
 def traces_of(workloads: Sequence[Any], machine: Machine) -> list[Trace]:
@@ -52,7 +49,6 @@ def replays_of(
                 machine,
                 trials=trials,
                 seed=seed + k,
-                jobs=usable_cores() if trials * trace.n_granule > WORTH_WORKERS else 1,
                 **options,
             )
             for k, trace in enumerate(traces)

@@ -1,6 +1,6 @@
 from .options import EXIT_INTERRUPTED as EXIT_INTERRUPTED
 from .options import FiniteRange as FiniteRange
-from .options import ReplayOptions as ReplayOptions
+from .options import ReplayOutputs as ReplayOutputs
 from .options import carry_option as carry_option
 from .options import check_launch_outputs as check_launch_outputs
 from .options import machine_option as machine_option
@@ -9,7 +9,6 @@ from .options import replay_options as replay_options
 from .options import run_launches as run_launches
 from .options import run_replay as run_replay
 from .options import setting_option as setting_option
-from .options import usable_cores as usable_cores
 from .output import STDOUT as STDOUT
 from .output import check_outputs as check_outputs
 from .output import console as console

@@ -5,10 +5,8 @@ Imports nothing heavy: the group's help loads it.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import math
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +16,8 @@ import click
 
 from memsim.commands.output import STDOUT, progress_bar, write_report
 from memsim.errors import MemsimError
+from memsim.montecarlo.options import ReplayOptions
+from memsim.options import command_options
 
 if TYPE_CHECKING:
     from memsim.machine.model import Machine
@@ -25,50 +25,27 @@ if TYPE_CHECKING:
     from memsim.trace.launches import Launches
     from memsim.trace.model import Trace
 
-SAMPLERS = ("wrr", "lrr", "gto", "uniform")
-DISPATCHES = ("round_robin", "dynamic", "random")
 EXIT_INTERRUPTED = 130
-BACKENDS = ("local", "dask")
 COUNTERS = ("sector", "nsight", "rocprof")
-DEFAULT_TRIALS, DEFAULT_HALF_WIDTH = 64, 0.005
-MOST_TRIALS = 1024
-"""Where only the half-width is given."""
 Command = Callable[..., Any]
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReplayOptions:
-    """What the options of `replay_options` were set to.
+class ReplayOutputs:
+    """What a command writes of a replay.
 
-    ci : stop at this half-width of the hit ratio's 95 % interval, as a fraction; None runs all trials
-    registers : 32-bit registers per work-item, in place of what the trace says
-    groups_per_core : resident groups, in place of what the occupancy says
+    counters : how hits are counted in what people read; see memsim.report.semantics
+    html, json, save : files to write; None for those that are not requested
     """
 
-    trials: int
-    seed: int
-    jobs: int
-    ci: float | None
-    sampler: Literal["wrr", "lrr", "gto", "uniform"]
-    dispatch: Literal["round_robin", "dynamic", "random"] | None
-    warm_l2: bool
-    random_bases: bool
-    registers: int | None
-    groups_per_core: int | None
-    backend: Literal["local", "dask"]
-    scheduler: str | None
     counters: Literal["sector", "nsight", "rocprof"]
     html: Path | None
     json: Path | None
     save: Path | None
 
-    def outputs(self) -> dict[str, Path | None]:
+    def paths(self) -> dict[str, Path | None]:
+        """Option -> file."""
         return {"--html": self.html, "--json": self.json, "--save": self.save}
-
-
-def usable_cores() -> int:
-    """Cores that this process may run on, which a container may hold below the machine's count."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def machine_option(command: Command) -> Command:
@@ -108,27 +85,20 @@ def output_path(*names: str, help: str, required: bool = False) -> Callable[[Com
 
 
 def replay_options(command: Command) -> Command:
-    """Adds the options of a replay; the command gets them as one `options: ReplayOptions`."""
+    """Adds the options of a replay; the command gets a ReplayOptions and a ReplayOutputs.
+
+    They are its arguments `options` and `outputs`.
+    """
 
     @functools.wraps(command)
-    def with_options(**arguments: Any) -> Any:
-        own = {name: arguments.pop(name) for name in ReplayOptions.__dataclass_fields__}
-        if own["trials"] is None:
-            own["trials"] = DEFAULT_TRIALS if own["ci"] is None else MOST_TRIALS
-            own["ci"] = DEFAULT_HALF_WIDTH if own["ci"] is None else own["ci"]
-        options = ReplayOptions(**own)
-        if options.scheduler is not None and options.backend != "dask":
-            raise MemsimError("--scheduler goes with --backend dask only")
-        if options.backend == "dask" and options.scheduler is None:
-            raise MemsimError(
-                "--backend dask needs --scheduler ADDRESS, for example tcp://host:8786"
-            )
-        return command(options=options, **arguments)
+    def with_outputs(**arguments: Any) -> Any:
+        named = {name: arguments.pop(name) for name in ReplayOutputs.__dataclass_fields__}
+        return command(outputs=ReplayOutputs(**named), **arguments)
 
-    decorated: Command = with_options
-    for option in reversed(_REPLAY_OPTIONS):
+    decorated: Command = with_outputs
+    for option in reversed(_OUTPUT_OPTIONS):
         decorated = option(decorated)
-    return decorated
+    return command_options(ReplayOptions)(decorated)
 
 
 def _parse_settings(
@@ -157,77 +127,7 @@ class FiniteRange(click.FloatRange):
         return number
 
 
-def _parse_half_width(
-    ctx: click.Context, parameter: click.Parameter, value: float | None
-) -> float | None:
-    # Written so that NaN is refused too.
-    if value is not None and not (math.isfinite(value) and 0 < value < 1):
-        raise click.BadParameter(f"must be a fraction between 0 and 1, got {value}", ctx, parameter)
-    return value
-
-
-_REPLAY_OPTIONS: tuple[Callable[[Command], Command], ...] = (
-    click.option(
-        "--trials",
-        type=click.IntRange(min=1),
-        help="Random orderings to replay; with --ci, at most so many. By default as many as --ci"
-        f" {DEFAULT_HALF_WIDTH} needs, from 32 to {DEFAULT_TRIALS}.",
-    ),
-    click.option(
-        "--seed",
-        type=click.IntRange(min=0),
-        default=0,
-        show_default=True,
-        help="Trial i depends on (seed, i) alone.",
-    ),
-    click.option(
-        "--jobs",
-        type=click.IntRange(min=1),
-        default=usable_cores,
-        show_default="usable cores",
-        help="Worker processes; results do not depend on it.",
-    ),
-    click.option(
-        "--ci",
-        type=float,
-        callback=_parse_half_width,
-        metavar="HALF_WIDTH",
-        help="Stop once every 95 % interval is this narrow, as a fraction (0.005 is half a point).",
-    ),
-    click.option(
-        "--sampler",
-        type=click.Choice(SAMPLERS),
-        default="wrr",
-        show_default=True,
-        help="How a core picks its next sub-group: weighted round robin, loose round robin,"
-        " greedy then oldest, uniform.",
-    ),
-    click.option(
-        "--registers",
-        type=click.IntRange(min=1),
-        help="32-bit registers per work-item, where you know them; they bound the occupancy.",
-    ),
-    click.option(
-        "--groups-per-core",
-        type=click.IntRange(min=1),
-        help="Resident groups, in place of what the occupancy says.",
-    ),
-    click.option(
-        "--dispatch",
-        type=click.Choice(DISPATCHES),
-        help="How groups come to cores: by their number, to the core that is free first, or each"
-        " wave at random. By default as the machine does.",
-    ),
-    click.option("--warm-l2", is_flag=True, help="Begin with what the trace leaves in the L2."),
-    click.option("--random-bases", is_flag=True, help="Place the arrays anew in every trial."),
-    click.option(
-        "--backend",
-        type=click.Choice(BACKENDS),
-        default="local",
-        show_default=True,
-        help="Where trials run.",
-    ),
-    click.option("--scheduler", metavar="ADDRESS", help="The Dask scheduler of --backend dask."),
+_OUTPUT_OPTIONS: tuple[Callable[[Command], Command], ...] = (
     counters_option,
     output_path("--html", help="Write the report as one self-contained page."),
     output_path("--json", help=f"Write the report as JSON ('{STDOUT}': to standard output)."),
@@ -245,90 +145,78 @@ def carry_option(command: Command) -> Command:
     )(command)
 
 
-def run_replay(trace: Trace | list[Trace], machine: Machine, options: ReplayOptions) -> int:
-    """Replays, prints the table, writes what was asked for; returns the exit code.
+def run_replay(
+    trace: Trace | list[Trace], machine: Machine, options: ReplayOptions, outputs: ReplayOutputs
+) -> int:
+    """Replays, prints the table, writes the requested files; returns the exit code.
 
-    An interrupted replay is shown and written with the trials that are done, and gives 130.
+    An interrupted replay is shown and written with its completed trials; the exit code is then 130.
     """
     import memsim
     from memsim.report.semantics import check
 
-    check(machine, options.counters)
-    if options.registers is not None:
-        trace = (
-            [_with_registers(one, options.registers) for one in trace]
-            if isinstance(trace, list)
-            else _with_registers(trace, options.registers)
-        )
+    check(machine, outputs.counters)
     with progress_bar("replaying") as progress:
-        replay = memsim.replay(
-            trace, machine, warm_l2=options.warm_l2, progress=progress, **_common(options)
-        )
-    return _report(replay, options)
+        replay = memsim.replay(trace, machine, options, progress=progress)
+    return _report(replay, options, outputs)
 
 
 def run_launches(
-    launches: Launches, machine: Machine, options: ReplayOptions, launch: int | None
+    launches: Launches,
+    machine: Machine,
+    options: ReplayOptions,
+    outputs: ReplayOutputs,
+    launch: int | None,
 ) -> int:
-    """As run_replay, of launches that leave each other what L2 holds.
+    """As run_replay, for launches that each start with what earlier ones left in the L2.
 
-    launch : report on this one, and replay none after it; None gives a row a launch, and JSON of
-        all of them. Raises MemsimError where an option asks for what several launches do not have.
+    launch : report on this one, and replay none after it; None prints a row per launch and writes
+        JSON of all of them
+
+    Raises MemsimError where an option does not apply to several launches.
     """
     import memsim
     from memsim.commands.output import write_launches_report
     from memsim.report.semantics import check
     from memsim.trace.launches import Launches
 
-    check(machine, options.counters)
+    check(machine, outputs.counters)
     n = len(launches.launches)
     if launch is None:
-        check_launch_outputs(options)
+        check_launch_outputs(outputs)
     elif launch >= n:
         raise MemsimError(f"--launch must be below {n}, got {launch}")
     if options.warm_l2:
         raise MemsimError("--warm-l2 does not go with --carry-l2: earlier launches warm it")
     last = n if launch is None else launch + 1
-    traces = launches.launches[:last]
-    if options.registers is not None:
-        traces = tuple(_with_registers(one, options.registers) for one in traces)
-    launches = Launches(launches=traces, between=launches.between[: last - 1])
+    launches = Launches(launches=launches.launches[:last], between=launches.between[: last - 1])
     with progress_bar("replaying") as progress:
-        replays = memsim.replay_launches(launches, machine, progress=progress, **_common(options))
+        replays = memsim.replay_launches(launches, machine, options, progress=progress)
     if launch is not None:
-        return _report(replays[launch], options)
-    write_launches_report([one.recount(options.counters) for one in replays], options.json)
+        return _report(replays[launch], options, outputs)
+    write_launches_report([one.recount(outputs.counters) for one in replays], outputs.json)
     return _exit_code(replays[0], options)
 
 
-def check_launch_outputs(options: ReplayOptions) -> None:
-    """Raises MemsimError where --html or --save is asked for without saying of which launch."""
-    for name, path in (("--html", options.html), ("--save", options.save)):
+def check_launch_outputs(outputs: ReplayOutputs) -> None:
+    """Raises MemsimError where --html or --save is requested without a choice of launch."""
+    for name, path in (("--html", outputs.html), ("--save", outputs.save)):
         if path is not None:
             raise MemsimError(f"{name} is of one launch: choose it by --launch I")
 
 
-def _common(options: ReplayOptions) -> dict[str, Any]:
-    names = "trials seed jobs ci sampler dispatch random_bases groups_per_core backend scheduler"
-    return {name: getattr(options, name) for name in names.split()}
-
-
-def _report(replay: Replay, options: ReplayOptions) -> int:
-    shown = replay.recount(options.counters)
-    write_report(shown, html=options.html, json=options.json, save=None)
-    if options.save is not None:
-        replay.save(options.save)
-        click.echo(f"wrote {options.save}", err=True)
+def _report(replay: Replay, options: ReplayOptions, outputs: ReplayOutputs) -> int:
+    shown = replay.recount(outputs.counters)
+    write_report(shown, html=outputs.html, json=outputs.json, save=None)
+    if outputs.save is not None:
+        replay.save(outputs.save)
+        click.echo(f"wrote {outputs.save}", err=True)
     return _exit_code(replay, options)
 
 
 def _exit_code(replay: Replay, options: ReplayOptions) -> int:
     if not replay.attrs.get("interrupted"):
         return 0
-    click.echo(f"memsim: interrupted after {replay.n_trials} of {options.trials} trials", err=True)
+    done = f"{replay.n_trials} of {options.most_trials} trials"
+    click.echo(f"memsim: interrupted after {done}", err=True)
     return EXIT_INTERRUPTED
-
-
-def _with_registers(trace: Trace, registers_per_item: int) -> Trace:
-    launch = dataclasses.replace(trace.launch, registers_per_item=registers_per_item)
-    return trace.replace(launch=launch)

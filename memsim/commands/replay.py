@@ -9,7 +9,7 @@ import click
 
 from memsim.commands.options import (
     COUNTERS,
-    ReplayOptions,
+    ReplayOutputs,
     carry_option,
     check_launch_outputs,
     machine_option,
@@ -21,6 +21,7 @@ from memsim.commands.options import (
 from memsim.commands.output import check_outputs, console
 from memsim.errors import MemsimError
 from memsim.files import write_text
+from memsim.montecarlo.options import ReplayOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,7 +43,12 @@ if TYPE_CHECKING:
 @carry_option
 @replay_options
 def replay(
-    trace_file: Path, machine: str, launch: int | None, carry_l2: bool, options: ReplayOptions
+    trace_file: Path,
+    machine: str,
+    launch: int | None,
+    carry_l2: bool,
+    options: ReplayOptions,
+    outputs: ReplayOutputs,
 ) -> int:
     """Replay a trace through a machine's caches, under random orderings.
 
@@ -60,13 +66,13 @@ def replay(
     from memsim.formats import read_any, read_one
     from memsim.machine.file import load_machine
 
-    check_outputs(options.outputs(), inputs=(trace_file,))
+    check_outputs(outputs.paths(), inputs=(trace_file,))
     target = load_machine(machine)
     if carry_l2:
         if launch is None:
-            check_launch_outputs(options)
-        return run_launches(read_any(trace_file), target, options, launch)
-    return run_replay(read_one(trace_file, launch), target, options)
+            check_launch_outputs(outputs)
+        return run_launches(read_any(trace_file), target, options, outputs, launch)
+    return run_replay(read_one(trace_file, launch), target, options, outputs)
 
 
 @click.command()

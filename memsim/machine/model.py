@@ -26,7 +26,7 @@ class Machine:
     cycles_per_turn : core clocks between two turns of a core's load/store unit; together with a
         level's latency it determines how long a sector stays pending
     levels : from the core outward; empty for a machine without caches
-    dispatch : how groups are assigned to cores (see memsim.montecarlo.schedule.Dispatch)
+    dispatch : how groups are assigned to cores (see memsim.montecarlo.options.Dispatch)
     group_start_cycles : from the moment a group's resources are free on a core to the issue of its
         first instruction, plus the time from its last instruction to the release of its resources;
         0 if not measured

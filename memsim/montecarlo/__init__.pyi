@@ -1,6 +1,9 @@
 from .occupancy import Occupancy as Occupancy
 from .occupancy import resident_groups as resident_groups
 from .one_launch import replay as replay
+from .options import MIN_TRIALS_TO_STOP as MIN_TRIALS_TO_STOP
+from .options import ReplayOptions as ReplayOptions
+from .options import usable_cores as usable_cores
 from .plan import Plan as Plan
 from .plan import make_plan as make_plan
 from .result import Replay as Replay
@@ -8,7 +11,6 @@ from .totals import site_totals as site_totals
 from .trial import Workspace as Workspace
 from .trial import run_trial as run_trial
 from .trial import unpack_many as unpack_many
-from .workers import MIN_TRIALS_TO_STOP as MIN_TRIALS_TO_STOP
 from .workers import Stopping as Stopping
 from .workers import Workers as Workers
 from .workers import hit_ratio as hit_ratio

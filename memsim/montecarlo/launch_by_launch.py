@@ -1,9 +1,9 @@
-"""Replay launches one after another; what the shared levels hold is carried over."""
+"""Replays launches one after another: the shared levels keep their contents in between."""
 
 from __future__ import annotations
 
 import dataclasses
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,14 +12,13 @@ from memsim.machine.file import load_machine
 from memsim.machine.model import Machine
 from memsim.montecarlo.one_launch import (
     attributes,
-    check_numbers,
     dataset,
     options_used,
     warn_if_short,
+    workers_for,
 )
-from memsim.montecarlo.plan import Sampler
+from memsim.montecarlo.options import ReplayOptions
 from memsim.montecarlo.result import Replay
-from memsim.montecarlo.schedule import Dispatch
 from memsim.montecarlo.sequence import (
     LaunchSequence,
     SequenceResult,
@@ -31,7 +30,7 @@ from memsim.montecarlo.sequence import (
     sequence_misses,
 )
 from memsim.montecarlo.trial import TrialResult, miss_kinds, misses_of
-from memsim.montecarlo.workers import Backend, Handling, Progress, Workers, trials_on
+from memsim.montecarlo.workers import Handling, Progress, Workers, trials_on
 from memsim.trace.launches import Launches
 
 SEQUENCES = Handling(save_sequence, load_sequence, SequenceWorkspace)
@@ -40,58 +39,39 @@ SEQUENCES = Handling(save_sequence, load_sequence, SequenceWorkspace)
 def replay_launches(
     launches: Launches,
     machine: Machine | str,
+    options: ReplayOptions | None = None,
     *,
-    trials: int = 64,
-    seed: int = 0,
-    jobs: int = 1,
-    ci: float | None = None,
-    sampler: Sampler = "wrr",
-    dispatch: Dispatch | None = None,
-    deviation: bool | None = None,
-    random_bases: bool = False,
-    groups_per_core: int | None = None,
-    backend: Backend = "local",
-    scheduler: str | None = None,
-    scratch: Path | None = None,
     progress: Progress | None = None,
+    **changes: Any,
 ) -> tuple[Replay, ...]:
-    """A Replay of each launch, in order; options as for memsim.replay.
+    """A Replay of each launch, in order; the arguments are those of memsim.replay.
 
-    L2 and beyond keep what they hold from launch to launch; the first level begins each one empty.
-    Dirty lines that an earlier launch left are in `dram_write_bytes` of the one that evicts them,
-    and in no site of it.
+    L2 and the levels below it keep their contents from launch to launch; the first level is empty
+    when a launch begins. The write-back of a dirty line that an earlier launch left is counted in
+    `dram_write_bytes` of the launch that evicts it, and in none of its sites.
 
-    Ctrl-C returns the trials done so far, marked `interrupted`. Raises ReplayError where launches,
-    machine and options do not fit.
+    Ctrl-C returns the trials completed so far, marked `interrupted`. Raises ReplayError where
+    launches, machine and options do not fit.
     """
-    check_numbers(trials=trials, jobs=jobs, seed=seed, ci=ci)
+    options = (options or ReplayOptions()).replace(**changes)
     machine = load_machine(machine) if isinstance(machine, str) else machine
-    sequence, occupancies = make_sequence(
-        launches,
-        machine,
-        sampler=sampler,
-        dispatch=dispatch,
-        deviation=deviation,
-        random_bases=random_bases,
-        groups_per_core=groups_per_core,
-    )
+    sequence, occupancies = make_sequence(launches, machine, options)
     for trace, plan in zip(launches.launches, sequence.plans, strict=True):
         warn_if_short(trace, plan)
     kinds: npt.NDArray[np.int64] | None = None
-    with Workers(
-        [sequence],
-        jobs=min(jobs, trials),
-        backend=backend,
-        scheduler=scheduler,
-        scratch=scratch,
-        handling=SEQUENCES,
-    ) as workers:
+    n_requests = sum(trace.n_granule for trace in launches.launches)
+    with workers_for([sequence], options, n_requests, SEQUENCES) as workers:
         results, interrupted = trials_on(
-            workers, seed=seed, trials=trials, ci=ci, progress=progress, task=run_sequence
+            workers,
+            seed=options.seed,
+            trials=options.most_trials,
+            ci=options.half_width,
+            progress=progress,
+            task=run_sequence,
         )
         try:
             if not interrupted:
-                kinds = _miss_kinds(workers, seed, results[0])
+                kinds = _miss_kinds(workers, options.seed, results[0])
         except KeyboardInterrupt:
             interrupted = True
     if kinds is None:
@@ -102,17 +82,16 @@ def replay_launches(
             [trace],
             plan,
             {**occupancies[k].to_json(), "over_feasible": []},
-            seed=seed,
-            options={**options_used(plan, trials, ci, 1), "launches_before": k},
+            options={**options_used(options, plan), "snapshots": 1, "launches_before": k},
             interrupted=interrupted,
         )
-        own = [_own(sequence, k, result) for result in results]
-        of_launch = kinds[:, :, sequence.sites(k)]
-        replays.append(Replay(dataset([trace], plan, own, of_launch, about)))
+        of_launch = [_of_launch(sequence, k, result) for result in results]
+        kinds_of_launch = kinds[:, :, sequence.sites(k)]
+        replays.append(Replay(dataset([trace], plan, of_launch, kinds_of_launch, about)))
     return tuple(replays)
 
 
-def _own(sequence: LaunchSequence, launch: int, result: SequenceResult) -> TrialResult:
+def _of_launch(sequence: LaunchSequence, launch: int, result: SequenceResult) -> TrialResult:
     one = result.launches[launch]
     sites = sequence.sites(launch)
     missed = one.missed_translations

@@ -7,7 +7,6 @@ import json
 import platform
 import warnings
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numba
@@ -27,12 +26,19 @@ from memsim.hierarchy.cache import (
 from memsim.machine.file import load_machine, machine_to_json
 from memsim.machine.model import Machine
 from memsim.montecarlo.occupancy import Occupancy
-from memsim.montecarlo.plan import Plan, Sampler, changes_for_occupancy, make_plan
+from memsim.montecarlo.options import ReplayOptions
+from memsim.montecarlo.plan import Plan, changes_for_occupancy, make_plan
 from memsim.montecarlo.result import MISS_KINDS, Replay
-from memsim.montecarlo.schedule import Dispatch
 from memsim.montecarlo.totals import site_totals
 from memsim.montecarlo.trial import TrialResult, miss_kinds, misses_of, misses_with, run_trial
-from memsim.montecarlo.workers import Backend, Progress, Workers, hit_ratio, trials_on
+from memsim.montecarlo.workers import (
+    PLANS,
+    Handling,
+    Progress,
+    Workers,
+    hit_ratio,
+    trials_on,
+)
 from memsim.trace.model import GRANULE_BYTES, Trace
 
 SCHEMA = 1
@@ -44,76 +50,44 @@ MAX_OCCUPANCIES = 4
 def replay(
     trace: Trace | Sequence[Trace],
     machine: Machine | str,
+    options: ReplayOptions | None = None,
     *,
-    trials: int = 64,
-    seed: int = 0,
-    jobs: int = 1,
-    ci: float | None = None,
-    sampler: Sampler = "wrr",
-    dispatch: Dispatch | None = None,
-    deviation: bool | None = None,
-    staggered: bool = False,
-    warmup_waves: int | None = None,
-    warm_l2: bool = False,
-    random_bases: bool = False,
-    groups_per_core: int | None = None,
-    weights: npt.ArrayLike | None = None,
-    backend: Backend = "local",
-    scheduler: str | None = None,
-    scratch: Path | None = None,
     progress: Progress | None = None,
+    **changes: Any,
 ) -> Replay:
-    """Replay a trace, or several snapshots of one kernel, on a machine.
+    """Replay a trace, or several snapshots of one kernel, on a machine under random orderings.
 
-    trace : several snapshots must have the same sites; trial i takes snapshot i modulo their number
-    trials : random orderings; with `ci`, at most so many
-    ci : stop when every hit ratio's 95 % interval is this narrow (half-width, as a fraction)
-    jobs : worker processes; the numbers do not depend on it
-    other options : see memsim.montecarlo.plan.make_plan and memsim.montecarlo.workers.run_trials
+    trace : several snapshots must have the same sites; trial i replays snapshot i modulo their number
+    options, changes : a ReplayOptions, and its fields as keywords, which take precedence
+    progress : called with (trials done, trials at most) after each trial
 
-    Ctrl-C returns the trials done so far, marked `interrupted`. Raises ReplayError where trace,
-    machine and options do not fit; warns (SnapshotWarning) where a snapshot is below two waves.
+    Ctrl-C returns the trials completed so far, marked `interrupted`. Raises ReplayError where trace,
+    machine and options do not fit. Warns (SnapshotWarning) where a snapshot has fewer than two waves.
     """
-    check_numbers(trials=trials, jobs=jobs, seed=seed, ci=ci)
+    options = (options or ReplayOptions()).replace(**changes)
     machine = load_machine(machine) if isinstance(machine, str) else machine
-    traces = (trace,) if isinstance(trace, Trace) else tuple(trace)
-    if not traces:
-        raise ReplayError("at least one trace is needed, got none")
-    if any(t.sites != traces[0].sites for t in traces):
-        raise ReplayError("the snapshots must have the same sites")
-    if not traces[0].sites:
-        kernel = traces[0].launch.kernel
-        raise ReplayError(f"kernel {kernel} accesses no global memory: there is nothing to replay")
-    plans, occupancy = [], None
+    traces = _snapshots(trace)
+    plans = []
     for one in traces:
-        plan, occupancy = make_plan(
-            one,
-            machine,
-            sampler=sampler,
-            dispatch=dispatch,
-            deviation=deviation,
-            staggered=staggered,
-            warmup_waves=warmup_waves,
-            warm_l2=warm_l2,
-            random_bases=random_bases,
-            groups_per_core=groups_per_core,
-            weights=weights,
-        )
+        plan, occupancy = make_plan(one, machine, options)
         warn_if_short(one, plan)
         plans.append(plan)
-    assert occupancy is not None
     kinds: npt.NDArray[np.int64] | None = None
     over: list[dict[str, Any]] = []
-    with Workers(
-        plans, jobs=min(jobs, trials), backend=backend, scheduler=scheduler, scratch=scratch
-    ) as workers:
+    with workers_for(plans, options, max(one.n_granule for one in traces)) as workers:
         results, interrupted = trials_on(
-            workers, seed=seed, trials=trials, ci=ci, progress=progress
+            workers,
+            seed=options.seed,
+            trials=options.most_trials,
+            ci=options.half_width,
+            progress=progress,
         )
         try:
             if not interrupted:
-                kinds = _miss_kinds(workers, seed, results[0])
-                over = _over_occupancies(workers, traces[0], machine, occupancy, seed, results[0])
+                kinds = _miss_kinds(workers, options.seed, results[0])
+                over = _over_occupancies(
+                    workers, traces[0], machine, occupancy, options.seed, results[0]
+                )
         except KeyboardInterrupt:
             interrupted = True
     if kinds is None:
@@ -122,23 +96,37 @@ def replay(
         traces,
         plans[0],
         {**occupancy.to_json(), "over_feasible": over},
-        seed=seed,
-        options=options_used(plans[0], trials, ci, len(traces)),
+        options={**options_used(options, plans[0]), "snapshots": len(traces)},
         interrupted=interrupted,
     )
     return Replay(dataset(traces, plans[0], results, kinds, about))
 
 
-def check_numbers(*, trials: int, jobs: int, seed: int, ci: float | None) -> None:
-    """Raises ReplayError naming the first of them that is out of bounds."""
-    if trials < 1:
-        raise ReplayError(f"trials must be at least 1, got {trials}")
-    if jobs < 1:
-        raise ReplayError(f"jobs must be at least 1, got {jobs}")
-    if seed < 0:
-        raise ReplayError(f"seed must not be negative, got {seed}")
-    if ci is not None and not 0 < ci < 1:
-        raise ReplayError(f"ci must be a half-width between 0 and 1, got {ci}")
+def _snapshots(trace: Trace | Sequence[Trace]) -> tuple[Trace, ...]:
+    """One or more snapshots of one kernel; ReplayError where they cannot be replayed together."""
+    traces = (trace,) if isinstance(trace, Trace) else tuple(trace)
+    if not traces:
+        raise ReplayError("at least one trace is needed, got none")
+    if any(one.sites != traces[0].sites for one in traces):
+        raise ReplayError("the snapshots must have the same sites")
+    if not traces[0].sites:
+        kernel = traces[0].launch.kernel
+        raise ReplayError(f"kernel {kernel} accesses no global memory: there is nothing to replay")
+    return traces
+
+
+def workers_for(
+    plans: Sequence[Any], options: ReplayOptions, n_requests: int, handling: Handling = PLANS
+) -> Workers:
+    """Workers as the options specify, for trials of `n_requests` requests each."""
+    return Workers(
+        plans,
+        jobs=options.workers(n_requests),
+        backend=options.backend,
+        scheduler=options.scheduler,
+        scratch=options.scratch,
+        handling=handling,
+    )
 
 
 def attributes(
@@ -146,7 +134,6 @@ def attributes(
     plan: Plan,
     occupancy: dict[str, Any],
     *,
-    seed: int,
     options: dict[str, Any],
     interrupted: bool,
 ) -> dict[str, Any]:
@@ -157,7 +144,7 @@ def attributes(
         "kernel": traces[0].launch.kernel,
         "machine": machine.name,
         "machine_json": machine_to_json(machine),
-        "seed": seed,
+        "seed": options["seed"],
         "options_json": json.dumps(options),
         "interrupted": int(interrupted),
         "traced_groups": sum(t.n_groups for t in traces),
@@ -184,21 +171,16 @@ def warn_if_short(trace: Trace, plan: Plan) -> None:
         )
 
 
-def options_used(plan: Plan, trials: int, ci: float | None, n_snapshots: int) -> dict[str, Any]:
-    """The options of a replay, as they are kept with it."""
+def options_used(options: ReplayOptions, plan: Plan) -> dict[str, Any]:
+    """What a result records of its options, those left open as the plan resolved them."""
     ordering = plan.ordering
     return {
-        "trials": trials,
-        "ci": ci,
-        "snapshots": n_snapshots,
-        "sampler": ordering.sampler,
+        **options.to_json(),
         "dispatch": ordering.dispatch,
+        "deviation": ordering.deviation,
         "schedule_deviation": ordering.deviation,
-        "staggered": ordering.staggered,
         "warmup_waves": ordering.warmup_waves,
         "waves": plan.deal.n_waves,
-        "warm_l2": ordering.warm_l2,
-        "random_bases": ordering.random_bases,
     }
 
 

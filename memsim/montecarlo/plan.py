@@ -11,7 +11,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,18 +24,17 @@ from memsim.hierarchy.requests import CHUNK_GRANULES, DenseMap, DenseTable, form
 from memsim.machine.file import machine_from_json, machine_to_json
 from memsim.machine.model import Machine
 from memsim.montecarlo.occupancy import Occupancy, levels_for, resident_groups
-from memsim.montecarlo.schedule import Deal, Dispatch, count_turns, deal
+from memsim.montecarlo.options import Dispatch, ReplayOptions, Sampler
+from memsim.montecarlo.schedule import Deal, count_turns, deal
 from memsim.trace.model import GRANULE_BYTES, ArrayExtent, Trace
 
-Sampler = Literal["wrr", "lrr", "gto", "uniform"]
 SAMPLERS: dict[str, int] = {
     "wrr": cache.ROUND_ROBIN,
     "lrr": cache.LOOSE_ROUND_ROBIN,
     "gto": cache.GREEDY_OLDEST,
     "uniform": cache.UNIFORM,
 }
-"""Who has the turn: weighted round robin, loose round robin (skips who waits for data), greedy
-then oldest (stays until it must wait), uniform over the ready."""
+"""The compiled loops' number of each sampler; see ReplayOptions.sampler."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,32 +134,20 @@ def first_line_granules(machine: Machine) -> int:
 def make_plan(
     trace: Trace,
     machine: Machine,
+    options: ReplayOptions | None = None,
     *,
-    sampler: Sampler = "wrr",
-    dispatch: Dispatch | None = None,
-    deviation: bool | None = None,
-    staggered: bool = False,
-    warmup_waves: int | None = None,
-    warm_l2: bool = False,
-    random_bases: bool = False,
-    groups_per_core: int | None = None,
-    weights: npt.ArrayLike | None = None,
     common: Common | None = None,
+    **changes: Any,
 ) -> tuple[Plan, Occupancy]:
     """Fit a trace to a machine.
 
-    dispatch : that of the machine by default
-    deviation and warmup_waves: by default a snapshot from inside a launch gets random starts, and
-    the first half of its waves warms the caches; a whole launch begins at its beginning.
-    staggered : see Ordering
-    weights : (n_subgroup,) bulk sequences that each sub-group issues in one turn, 1 by default
-    common : where the trace is one of several launches that share what is cached
+    options, changes : see ReplayOptions; those that decide how many trials run, and where, are unused
+    common : what the trace shares with other launches that use the same caches
 
-    Raises ReplayError where trace and machine do not fit, MachineError where the machine's levels
-    cannot be replayed.
+    Raises ReplayError where trace, machine and options do not fit, MachineError where the machine's
+    levels cannot be replayed.
     """
-    if sampler not in SAMPLERS:
-        raise ReplayError(f"sampler must be one of {', '.join(SAMPLERS)}, got {sampler}")
+    options = (options or ReplayOptions()).replace(**changes)
     if trace.subgroup_size != machine.subgroup_size:
         raise ReplayError(
             f"the trace has sub-groups of {trace.subgroup_size} and machine {machine.name} of"
@@ -170,10 +157,13 @@ def make_plan(
         raise ReplayError(
             f"a trace must have at least one group, that of {trace.launch.kernel} has none"
         )
-    dispatch = dispatch or machine.dispatch
-    occupancy = resident_groups(machine, trace.launch, groups_per_core=groups_per_core)
+    dispatch = options.dispatch or machine.dispatch
+    launch = trace.launch
+    if options.registers is not None:
+        launch = dataclasses.replace(launch, registers_per_item=options.registers)
+    occupancy = resident_groups(machine, launch, groups_per_core=options.groups_per_core)
     resident = occupancy.groups_per_core
-    machine = machine.replace(levels=levels_for(machine, trace.launch, resident))
+    machine = machine.replace(levels=levels_for(machine, launch, resident))
     requests, space = form_requests(
         trace,
         granules_per_line=first_line_granules(machine),
@@ -186,13 +176,15 @@ def make_plan(
         count_turns(requests, turns)
     dealt = deal(trace.n_groups, machine.n_cores, resident, dispatch=dispatch, turns=turns)
     ordering = Ordering(
-        sampler=sampler,
+        sampler=options.sampler,
         dispatch=dispatch,
-        deviation=(not trace.whole) if deviation is None else deviation,
-        staggered=staggered,
-        warmup_waves=_warmup(trace, dealt) if warmup_waves is None else warmup_waves,
-        warm_l2=warm_l2,
-        random_bases=random_bases,
+        deviation=(not trace.whole) if options.deviation is None else options.deviation,
+        staggered=options.staggered,
+        warmup_waves=(
+            _warmup(trace, dealt) if options.warmup_waves is None else options.warmup_waves
+        ),
+        warm_l2=options.warm_l2,
+        random_bases=options.random_bases,
     )
     if ordering.warmup_waves >= dealt.n_waves:
         raise ReplayError(
@@ -208,7 +200,7 @@ def make_plan(
         n_sites=max(1, common.n_sites if common else len(trace.sites)),
         ordering=ordering,
         array_of_chunk=_array_of_chunk(common.arrays if common else trace.arrays, space),
-        weight=_weights(trace, weights),
+        weight=_weights(trace, options.weights),
         first_site=common.first_site if common else 0,
     )
     return plan, occupancy

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import heapq
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from memsim.compile import hot
 from memsim.hierarchy.core_stage import BARRIER, START, STARTS_SEQUENCE, SUBGROUP_WORDS
-
-Dispatch = Literal["round_robin", "dynamic", "random"]
-"""How groups come to cores: by their number; to the core that is free first, a group lasting as
-many turns as it has bulk sequences; or each wave in a random order, anew in every trial, as where
-groups last unequally long: on hardware every core soon is free at a moment of its own."""
+from memsim.montecarlo.options import Dispatch
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from memsim.hierarchy.core_stage import clear, discard
 from memsim.hierarchy.requests import CHUNK_GRANULES, DenseMap, common_map
 from memsim.machine.model import Machine
 from memsim.montecarlo.occupancy import Occupancy
+from memsim.montecarlo.options import ReplayOptions
 from memsim.montecarlo.plan import Common, Plan, load_plan, make_plan, save_plan
 from memsim.montecarlo.trial import (
     MissCache,
@@ -79,21 +80,27 @@ class SequenceWorkspace:
 
 
 def make_sequence(
-    launches: Launches, machine: Machine, **options: Any
+    launches: Launches,
+    machine: Machine,
+    options: ReplayOptions | None = None,
+    **changes: Any,
 ) -> tuple[LaunchSequence, list[Occupancy]]:
-    """Fit launches to a machine; options as for memsim.montecarlo.plan.make_plan.
+    """Fit launches to a machine; see ReplayOptions.
 
     Raises ReplayError where a launch does not fit, or where options contradict what is carried over.
     """
-    if options.get("warm_l2"):
+    options = (options or ReplayOptions()).replace(**changes)
+    if options.warm_l2:
         raise ReplayError("warm_l2 goes with one launch: here the earlier ones leave what L2 holds")
+    if options.weights is not None:
+        raise ReplayError("weights go with one launch: they are per sub-group of its trace")
     dense = common_map(launches.launches)
     arrays = tuple(launches.arrays.values())
     n_sites = sum(len(trace.sites) for trace in launches.launches)
     plans, occupancies, first = [], [], 0
     for trace in launches.launches:
         common = Common(dense=dense, arrays=arrays, n_sites=n_sites, first_site=first)
-        plan, occupancy = make_plan(trace, machine, common=common, **options)
+        plan, occupancy = make_plan(trace, machine, options, common=common)
         plans.append(plan)
         occupancies.append(occupancy)
         first += len(trace.sites)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from memsim.commands import (
-    ReplayOptions,
+    ReplayOutputs,
     carry_option,
     check_launch_outputs,
     check_outputs,
@@ -28,6 +28,7 @@ from memsim.commands import (
 from memsim.errors import MemsimError
 
 if TYPE_CHECKING:
+    from memsim import ReplayOptions
     from memsim.machine import Machine
     from memsim.trace import Launches, Trace
     from tracegen.tracer import Tracer
@@ -106,6 +107,7 @@ def profile(
     carry_l2: bool,
     trace_out: Path | None,
     options: ReplayOptions,
+    outputs: ReplayOutputs,
 ) -> int:
     """Say where a kernel's memory accesses are served, and what they cost.
 
@@ -120,7 +122,7 @@ def profile(
       memsim profile kernel.cl:name -m v100 --args args.py:make
       memsim profile my_kernel.py:lu -m v100 --carry-l2
     """
-    check_outputs({"--trace-out": trace_out, **options.outputs()})
+    check_outputs({"--trace-out": trace_out, **outputs.paths()})
     if trace_out is not None and snapshots > 1:
         raise MemsimError("--trace-out keeps one snapshot: leave out --snapshots")
     if carry_l2 and snapshots > 1:
@@ -128,15 +130,15 @@ def profile(
     target = _load_machine(machine)
     if carry_l2:
         if launch is None:
-            check_launch_outputs(options)
+            check_launch_outputs(outputs)
         launches = _trace_launches(spec, settings, arguments, target, groups, tracer)
         if trace_out is not None:
             _write_launches(launches, trace_out)
-        return run_launches(launches, target, options, launch)
+        return run_launches(launches, target, options, outputs, launch)
     traces = _trace(spec, settings, arguments, target, groups, launch, snapshots, tracer)
     if trace_out is not None:
         _write_trace(traces[0], trace_out)
-    return run_replay(traces if snapshots > 1 else traces[0], target, options)
+    return run_replay(traces if snapshots > 1 else traces[0], target, options, outputs)
 
 
 @click.command()

@@ -171,8 +171,10 @@ def test_an_interrupted_replay_is_shown_and_written(
 ) -> None:
     whole = memsim.replay
 
-    def interrupted(trace: Any, machine: Any, **options: Any) -> memsim.Replay:
-        done = whole(trace, machine, **{**options, "trials": 3})
+    def interrupted(
+        trace: Any, machine: Any, options: memsim.ReplayOptions, **others: Any
+    ) -> memsim.Replay:
+        done = whole(trace, machine, options, trials=3, **others)
         return memsim.Replay(done.dataset.assign_attrs(interrupted=1))
 
     monkeypatch.setattr(memsim, "replay", interrupted, raising=False)

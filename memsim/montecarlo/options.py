@@ -1,0 +1,163 @@
+"""The options of a replay, declared once for the command, for Python and for the documentation."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+from memsim.errors import MemsimError, ReplayError
+from memsim.options import Options, option
+
+Sampler = Literal["wrr", "lrr", "gto", "uniform"]
+Dispatch = Literal["round_robin", "dynamic", "random"]
+"""How groups are assigned to cores: by their number; to the core that is free first, where a group
+lasts as many turns as it has bulk sequences; or every wave in a random order, drawn anew in every
+trial, because on hardware groups last unequally long and every core becomes free at its own time."""
+Backend = Literal["local", "dask"]
+
+DEFAULT_TRIALS, DEFAULT_HALF_WIDTH = 64, 0.005
+MOST_TRIALS = 1024
+"""The limit where only the half-width is given."""
+MIN_TRIALS_TO_STOP = 32
+"""Stopping earlier would stop too often where sigma is underestimated: of hit ratios that are 0 in
+three orderings of four, intervals from 16 trials on cover 87 to 93 % instead of 95."""
+WORTH_WORKERS = 10_000_000
+"""Requests in all trials together whose replay takes longer than worker processes take to start."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplayOptions(Options):
+    """How a trace is replayed. Trial i depends on (seed, i) alone, whatever runs it."""
+
+    error: ClassVar[type[MemsimError]] = ReplayError
+
+    trials: int | None = option(
+        None,
+        "Random orderings to replay. With a half-width, the most that are replayed; without one,"
+        " exactly so many.",
+        least=1,
+        default_text=f"as many as the half-width needs, {MIN_TRIALS_TO_STOP} to {DEFAULT_TRIALS}",
+    )
+    ci: float | None = option(
+        None,
+        "Stop once the 95 % interval of every hit ratio has this half-width, as a fraction (0.005 is"
+        f" half a point). Without a number of trials, at most {MOST_TRIALS} are replayed.",
+        above=0,
+        below=1,
+        metavar="HALF_WIDTH",
+        default_text=f"{DEFAULT_HALF_WIDTH}; none where the number of trials is given",
+    )
+    seed: int = option(0, "Seed of the random orderings.", least=0)
+    jobs: int | None = option(
+        None,
+        "Worker processes. The numbers do not depend on it.",
+        least=1,
+        default_text="usable cores; 1 for a small replay",
+    )
+    sampler: Sampler = option(
+        "wrr",
+        "How a core chooses its next sub-group: weighted round robin, loose round robin (skips those"
+        " that wait for data), greedy then oldest (stays until it must wait), or uniform over the"
+        " ready.",
+    )
+    dispatch: Dispatch | None = option(
+        None,
+        "How groups are assigned to cores: by their number, to the core that is free first, or every"
+        " wave in a random order.",
+        default_text="as the machine does",
+    )
+    registers: int | None = option(
+        None,
+        "32-bit registers per work-item, in place of the trace's; they limit the occupancy.",
+        least=1,
+        default_text="those of the trace",
+    )
+    groups_per_core: int | None = option(
+        None,
+        "Resident groups per core, in place of the occupancy that resources allow.",
+        least=1,
+        default_text="from the occupancy",
+    )
+    warm_l2: bool = option(False, "Begin with what the trace itself leaves in the L2.")
+    random_bases: bool = option(False, "Place the arrays at new addresses in every trial.")
+    backend: Backend = option("local", "Where trials run: on this machine or on a Dask cluster.")
+    scheduler: str | None = option(
+        None, "Address of the Dask scheduler, such as tcp://host:8786.", metavar="ADDRESS"
+    )
+    deviation: bool | None = option(
+        None,
+        "Whether every core begins to count at a random point of its first groups.",
+        flags=(),
+        default_text="for a snapshot from inside a launch",
+    )
+    staggered: bool = option(
+        False,
+        "With random starts, spread the starts of a core's resident groups evenly instead.",
+        flags=(),
+    )
+    warmup_waves: int | None = option(
+        None,
+        "Waves of resident groups that warm the caches and are not counted.",
+        least=0,
+        flags=(),
+        default_text="half of a snapshot's waves; 0 for a whole launch",
+    )
+    weights: Any = option(
+        None,
+        "(n_subgroup,) bulk sequences that each sub-group issues in one turn.",
+        flags=(),
+        default_text="1 each",
+    )
+    scratch: Path | None = option(
+        None,
+        "Folder for the workers' files, which every worker must see.",
+        flags=(),
+        default_text="a temporary folder",
+        recorded=False,
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.scheduler is not None and self.backend != "dask":
+            raise self.error("scheduler (--scheduler) goes with backend dask (--backend dask) only")
+        if self.backend == "dask" and self.scheduler is None:
+            raise self.error(
+                "backend dask needs the address of a scheduler (--scheduler), for example"
+                " tcp://host:8786"
+            )
+
+    @property
+    def most_trials(self) -> int:
+        """How many trials are replayed at most."""
+        if self.trials is not None:
+            return self.trials
+        return DEFAULT_TRIALS if self.ci is None else MOST_TRIALS
+
+    @property
+    def half_width(self) -> float | None:
+        """The half-width at which a replay stops; None where all trials are replayed."""
+        if self.ci is None and self.trials is None:
+            return DEFAULT_HALF_WIDTH
+        return self.ci
+
+    def workers(self, n_requests: int) -> int:
+        """Worker processes for a replay of so many requests a trial."""
+        if self.jobs is not None:
+            return min(self.jobs, self.most_trials)
+        if self.most_trials * n_requests <= WORTH_WORKERS:
+            return 1
+        return min(usable_cores(), self.most_trials)
+
+    def to_json(self) -> dict[str, Any]:
+        """What provenance records, with the resolved number of trials and half-width."""
+        plain = super().to_json()
+        if self.weights is not None:
+            plain["weights"] = [int(weight) for weight in self.weights]
+        return {**plain, "trials": self.most_trials, "ci": self.half_width}
+
+
+def usable_cores() -> int:
+    """Cores that this process may run on; in a container fewer than the machine has."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

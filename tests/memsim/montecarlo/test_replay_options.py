@@ -1,0 +1,145 @@
+"""The options of a replay: one declaration for the command, Python, the table and provenance."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner
+
+import memsim
+from memsim.commands import ReplayOutputs, replay_options
+from memsim.errors import ReplayError
+from memsim.montecarlo.options import WORTH_WORKERS, ReplayOptions, usable_cores
+from memsim.options import declared, markdown_table
+from tests.memsim.montecarlo.test_workers import on, trace
+
+PYTHON_ONLY = {"deviation", "staggered", "warmup_waves", "weights", "scratch"}
+
+
+def parsed(*arguments: str) -> dict[str, Any]:
+    """What a command with the options of a replay is called with."""
+    received: dict[str, Any] = {}
+
+    @click.command()
+    @replay_options
+    def command(**values: Any) -> None:
+        received.update(values)
+
+    result = CliRunner().invoke(command, arguments, catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return received
+
+
+def test_the_command_and_python_have_the_same_defaults() -> None:
+    received = parsed()
+    for field in dataclasses.fields(ReplayOptions):
+        assert getattr(received["options"], field.name) == getattr(ReplayOptions(), field.name)
+    nothing = ReplayOutputs(counters="sector", html=None, json=None, save=None)
+    assert received == {"options": ReplayOptions(), "outputs": nothing}
+
+
+def test_the_command_sets_the_same_object() -> None:
+    received = parsed(
+        *("--trials", "5", "--ci", "0.1", "--seed", "2", "--jobs", "3", "--sampler", "gto"),
+        *("--dispatch", "random", "--registers", "32", "--groups-per-core", "4", "--warm-l2"),
+        *("--random-bases", "--backend", "dask", "--scheduler", "tcp://h:1"),
+    )
+    expected = ReplayOptions(
+        trials=5,
+        ci=0.1,
+        seed=2,
+        jobs=3,
+        sampler="gto",
+        dispatch="random",
+        registers=32,
+        groups_per_core=4,
+        warm_l2=True,
+        random_bases=True,
+        backend="dask",
+        scheduler="tcp://h:1",
+    )
+    assert received["options"] == expected
+
+
+def test_every_option_is_documented() -> None:
+    rows = markdown_table(ReplayOptions).splitlines()[2:]
+    for field, row in zip(dataclasses.fields(ReplayOptions), rows, strict=True):
+        assert len(declared(field).help) > 20
+        assert row.startswith(f"| `{field.name}` |")
+        assert ("Python only" in row) == (field.name in PYTHON_ONLY)
+
+
+@pytest.mark.parametrize(
+    ("given", "most_trials", "half_width"),
+    [
+        ({}, 64, 0.005),
+        ({"trials": 64}, 64, None),
+        ({"trials": 3}, 3, None),
+        ({"ci": 0.01}, 1024, 0.01),
+        ({"trials": 200, "ci": 0.01}, 200, 0.01),
+    ],
+)
+def test_where_a_replay_stops(
+    given: dict[str, Any], most_trials: int, half_width: float | None
+) -> None:
+    options = ReplayOptions(**given)
+    assert (options.most_trials, options.half_width) == (most_trials, half_width)
+    # A later change of one of them does not keep what the other was resolved to.
+    assert ReplayOptions().replace(**given).half_width == half_width
+
+
+def test_a_replay_without_a_number_of_trials_stops_at_the_half_width() -> None:
+    assert memsim.replay(trace(), on(), ci=0.5).n_trials == 32
+    assert memsim.replay(trace(), on(), trials=40).n_trials == 40
+
+
+def test_only_a_long_replay_gets_workers() -> None:
+    options = ReplayOptions(trials=10)
+    assert options.workers(WORTH_WORKERS // 10) == 1
+    assert options.workers(WORTH_WORKERS // 10 + 1) == min(usable_cores(), 10)
+    assert options.replace(jobs=3).workers(1) == 3
+    assert options.replace(jobs=30).workers(1) == 10
+
+
+def test_an_unknown_keyword_is_refused_in_one_line_with_the_nearest_name() -> None:
+    with pytest.raises(ReplayError) as caught:
+        memsim.replay(trace(), on(), trails=3)
+    assert str(caught.value) == "there is no option 'trails'; did you mean 'trials'?"
+
+
+@pytest.mark.parametrize(
+    ("given", "culprit"),
+    [
+        ({"scheduler": "tcp://h:1"}, "--backend dask"),
+        ({"backend": "dask"}, "--scheduler"),
+        ({"warmup_waves": -1}, "warmup_waves must be at least 0, got -1"),
+        ({"registers": 0}, "registers must be at least 1, got 0"),
+    ],
+)
+def test_refused(given: dict[str, Any], culprit: str) -> None:
+    with pytest.raises(ReplayError, match=culprit):
+        ReplayOptions(**given)
+
+
+def test_provenance_records_every_option() -> None:
+    options = ReplayOptions(trials=2, seed=3, weights=[1] * 24)
+    recorded = json.loads(memsim.replay(trace(), on(), options).attrs["options_json"])
+    names = {field.name for field in dataclasses.fields(ReplayOptions)} - {"scratch"}
+    assert names <= set(recorded)
+    assert (recorded["trials"], recorded["ci"], recorded["seed"]) == (2, None, 3)
+    assert recorded["weights"] == [1] * 24
+    # What was left open is recorded as it was resolved.
+    assert recorded["dispatch"] == "round_robin"
+    assert recorded["warmup_waves"] is not None
+
+
+def test_registers_stand_for_those_of_the_trace() -> None:
+    launch = dataclasses.replace(trace().launch, registers_per_item=64)
+    stated = memsim.replay(trace().replace(launch=launch), on(), trials=2)
+    given = memsim.replay(trace(), on(), trials=2, registers=64)
+    assert given.attrs["occupancy_json"] == stated.attrs["occupancy_json"]
+    assert given.dataset.equals(stated.dataset)
