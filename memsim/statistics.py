@@ -21,6 +21,9 @@ from memsim.errors import ResultError
 
 CONFIDENCE = 0.95
 MIN_TRIALS = 2
+MIN_TRIALS_TO_STOP = 32
+"""Stopping earlier would stop too often where sigma is underestimated: of hit ratios that are 0 in
+three orderings of four, intervals from 16 trials on cover 87 to 93 % instead of 95."""
 
 Floats = npt.NDArray[np.float64]
 

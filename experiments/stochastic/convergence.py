@@ -21,7 +21,6 @@ from experiments.stochastic.applications import spmv_rows
 from experiments.stochastic.replays import QUANTITIES, SEED, ratios, replays_of, traces_of
 from memsim.machine import Machine, load_machine
 from memsim.montecarlo import (
-    MIN_TRIALS_TO_STOP,
     Plan,
     Stopping,
     Workers,
@@ -31,7 +30,7 @@ from memsim.montecarlo import (
     run_trial,
     usable_cores,
 )
-from memsim.statistics import describe, student_t
+from memsim.statistics import MIN_TRIALS_TO_STOP, describe, student_t
 
 PAPER_SIGMA = 0.02
 """Of the SpMV kernel's L2 load hit ratio, the largest in the paper (section 5.3)."""

@@ -20,9 +20,6 @@ Backend = Literal["local", "dask"]
 DEFAULT_TRIALS, DEFAULT_HALF_WIDTH = 64, 0.005
 MOST_TRIALS = 1024
 """The limit where only the half-width is given."""
-MIN_TRIALS_TO_STOP = 32
-"""Stopping earlier would stop too often where sigma is underestimated: of hit ratios that are 0 in
-three orderings of four, intervals from 16 trials on cover 87 to 93 % instead of 95."""
 WORTH_WORKERS = 10_000_000
 """Requests in all trials together whose replay takes longer than worker processes take to start."""
 
@@ -38,7 +35,7 @@ class ReplayOptions(Options):
         "Random orderings to replay. With a half-width, the most that are replayed; without one,"
         " exactly so many.",
         least=1,
-        default_text=f"as many as the half-width needs, {MIN_TRIALS_TO_STOP} to {DEFAULT_TRIALS}",
+        default_text=f"as many as the half-width needs, at most {DEFAULT_TRIALS}",
     )
     ci: float | None = option(
         None,

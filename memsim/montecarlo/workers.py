@@ -21,10 +21,10 @@ import numpy.typing as npt
 
 from memsim.errors import ReplayError
 from memsim.hierarchy.cache import ACCESSES, HITS, PENDING
-from memsim.montecarlo.options import MIN_TRIALS_TO_STOP, Backend
+from memsim.montecarlo.options import Backend
 from memsim.montecarlo.plan import Plan, load_plan, save_plan
 from memsim.montecarlo.trial import TrialResult, Workspace, run_trial
-from memsim.statistics import factor, sample_skewness
+from memsim.statistics import MIN_TRIALS_TO_STOP, factor, sample_skewness
 
 Progress = Callable[[int, int], None]
 

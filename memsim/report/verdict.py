@@ -14,14 +14,13 @@ from memsim.machine import file as machine_file
 from memsim.report.advice import Advice, advise, dominant, is_poorly_coalesced
 from memsim.report.numbers import LevelNumbers, SiteNumbers, Summary
 from memsim.report.text import fixed, model_cycles, percent, plus_minus
-from memsim.statistics import MIN_TRIALS
+from memsim.statistics import MIN_TRIALS, MIN_TRIALS_TO_STOP
 
 MAX_FINDINGS = 3
 ENOUGH_SHARE = 0.8  # findings stop where this much of the load latency is explained
 NOTABLE_WAIT = 0.05  # of the latency: below, the two modes say the same
 CLEARLY_FIRST = 0.95
 TIED = 0.02  # shares nearer than two points are no reason to begin with one of two accesses
-RELIABLE_TRIALS = 16  # intervals of fewer trials cover less than they say where values are skewed
 
 _KIND_MEANS = {
     "cold": "asked for here for the first time",
@@ -198,9 +197,9 @@ def _caveats(summary: Summary) -> tuple[str, ...]:
         )
     if summary.n_trials < MIN_TRIALS:
         caveats.append("One trial gives no interval: nothing here says how sure it is.")
-    elif summary.n_trials < RELIABLE_TRIALS:
+    elif summary.n_trials < MIN_TRIALS_TO_STOP:
         caveats.append(
-            f"Only {summary.n_trials} trials: intervals are reliable from {RELIABLE_TRIALS} on."
+            f"Only {summary.n_trials} trials: intervals are reliable from {MIN_TRIALS_TO_STOP} on."
         )
     open_occupancy = occupancy_text(summary)
     if open_occupancy:

@@ -18,14 +18,13 @@ from memsim.montecarlo.one_launch import replay
 from memsim.montecarlo.plan import Plan, load_plan, make_plan, save_plan
 from memsim.montecarlo.trial import TrialResult, run_trial
 from memsim.montecarlo.workers import (
-    MIN_TRIALS_TO_STOP,
     Stopping,
     Workers,
     hit_ratio,
     run_trials,
     trials_on,
 )
-from memsim.statistics import describe
+from memsim.statistics import MIN_TRIALS_TO_STOP, describe
 from memsim.trace.model import Trace
 from tests.support.small_machines import level, machine
 from tests.support.traces import make_trace

@@ -242,7 +242,7 @@ def test_pending_sectors_are_mentioned_where_they_matter() -> None:
 def test_caveats() -> None:
     words = said(fake_dataset(n_trials=4, interrupted=1))
     assert "Interrupted: only 4 trials were done" in words
-    assert "intervals are reliable from 16 on" in words
+    assert "intervals are reliable from 32 on" in words
     assert "not validated on this machine for L2" in words
     assert "of the machine's parameters are assumed" in words
     one = said(fake_dataset(n_trials=1))
