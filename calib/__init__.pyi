@@ -18,4 +18,6 @@ from .fitting.saved_model import save_model as save_model
 from .kernels.collection import KernelCollection as KernelCollection
 from .kernels.collection import MatchCondition as MatchCondition
 from .kernels.generators import ALL_GENERATORS as ALL_GENERATORS
+from .prediction.options import PredictOptions as PredictOptions
+from .prediction.prediction import predict as predict
 from .timing.trials import time_kernel as time_kernel

@@ -14,6 +14,7 @@ provenance records, and `markdown_table` is what the documentation shows.
 
 from __future__ import annotations
 
+import collections.abc
 import dataclasses
 import difflib
 import functools
@@ -284,6 +285,8 @@ def _kind(family: type[Options], name: str) -> tuple[Any, bool, bool]:
         hint = arms[0] if len(arms) == 1 else Any
     if typing.get_origin(hint) is tuple:
         return typing.get_args(hint)[0], optional, True
+    if typing.get_origin(hint) is collections.abc.Mapping:
+        return Any, optional, True
     if typing.get_origin(hint) is not Literal and not isinstance(hint, type):
         hint = Any
     return hint, optional, False

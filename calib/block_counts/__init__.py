@@ -1,7 +1,8 @@
-"""How often each basic block of a kernel runs: by closed form where control is static, else learned.
+"""How often each basic block of a kernel runs: by closed form where control flow is static, else learned.
 
-`closed_form` and `static_control` make exact counts; `samples`, `network`, `regressions` and `learned` learn
-the rest; `costs` and `beyond` make requests, busy cycles and times of them.
+`closed_form` and `static_control` determine exact counts; `sampling`, `network`, `regressions` and
+`learned` learn the rest. `costs`, `hit_ratio_trend` and `followed_time` derive requests, busy cycles and
+times from them.
 """
 
 import lazy_loader

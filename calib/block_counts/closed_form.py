@@ -1,7 +1,7 @@
-"""Exact counts: each block's closed form in the kernel's sizes where its control is static.
+"""Exact counts: the closed form of a block in the kernel's sizes, where its control flow is static.
 
-The block's points (`static_control.py`) are counted by the counting module, per work-item and per
-sub-group, with the host's loops around a launch: piecewise quasi-polynomials, exact at any size.
+The points at which a block runs (`static_control`) are counted per work-item and per sub-group, with
+the host's loops around a launch. The result is a piecewise quasi-polynomial, exact at any size.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from tracegen.instrumented import strip
 
 _ASSIGNED = re.compile(r"(?:^|[;{}\s])([A-Za-z_]\w*) = ([^;]+);")
 STEP = "_step"
-"""What a launch's step is called in its closed form."""
+"""The name of the host loop's variable in the closed form of a launch."""
 ObjectArray = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)
 class ExactCount:
-    """A block's count as a sum of events' counts.
+    """A block's count: the sum of the numbers of points of its events.
 
-    parts : their numbers of points
+    parts : one for each event
     """
 
     parts: tuple[Solved, ...]
@@ -49,14 +49,14 @@ class ExactCount:
 
     @property
     def symbolic(self) -> bool:
-        """Whether all of it has a closed form, and no part is counted anew for each size."""
+        """Whether every part has a closed form, and none is counted anew for each size."""
         return not any(isinstance(part, PerSize) for part in self.parts)
 
     def at(self, sizes: Mapping[str, int]) -> int:
         return int(sum((part.at(sizes) for part in self.parts), Fraction(0)))
 
     def at_many(self, sizes: Mapping[str, npt.NDArray[Any]]) -> ObjectArray:
-        """Python integers, for they may be beyond 64 bits."""
+        """Counts as Python integers, because they may exceed 64 bits."""
         total: Any = 0
         for part in self.parts:
             total = total + part.at_many(sizes)
@@ -70,9 +70,10 @@ class ExactCount:
 
 @dataclass(frozen=True)
 class OverLaunches:
-    """A closed form of one launch in its step, added up over the steps.
+    """The closed form of one launch, summed over the host's loop around it.
 
-    steps : text of the isl.Set of the host's loop
+    of_launch : in the kernel's sizes and the loop's variable, STEP
+    steps : the loop's values, as the text of an isl.Set
     """
 
     of_launch: Piecewise
@@ -113,10 +114,10 @@ class OverLaunches:
 
 @dataclass(frozen=True)
 class BlockForm:
-    """How often a block runs, or why that cannot be told from the text.
+    """How often a block runs, or why its text does not determine it.
 
-    by_items, by_subgroups : None where it must be learned
-    reason : in words, in either case
+    by_items, by_subgroups : executions by work-items and by sub-groups; None where they must be learned
+    reason : why there is a closed form, or why not
     """
 
     block: Block
@@ -136,7 +137,7 @@ def block_forms(counter: BlockCounter, subgroup_size: int = 32) -> tuple[BlockFo
     Raises KernelError for a kernel that Loopy cannot schedule.
     """
     if not counter.loopy:
-        why = "OpenCL C is not analysed: only Loopy's text has loops whose bounds are known"
+        why = "OpenCL C is not analysed: only the bounds of Loopy's loops are known"
         return tuple(BlockForm(block, None, None, why) for block in counter.blocks)
     with as_kernel_error(str(counter.prepared.kernel.name)):
         return _all_forms(counter, subgroup_size)
@@ -164,7 +165,9 @@ def _form(
     block: Block, frame: Frame, paths: Mapping[int, tuple[Control, ...]], solver: _Solver
 ) -> BlockForm:
     if block.jumps:
-        return BlockForm(block, None, None, "a return, break or continue before it decides")
+        return BlockForm(
+            block, None, None, "whether it runs depends on an earlier return, break or continue"
+        )
     try:
         domains = [points_under(frame, paths[event]) for event in block.events]
     except DataDependent as error:
@@ -176,7 +179,7 @@ def _form(
         return BlockForm(block, None, None, str(error))
     conditions = [c.text for c in block.controls]
     if not conditions and block.kind != "test":
-        reason = "runs once a work-item"
+        reason = "runs once per work-item"
     else:
         reason = "its loops and branches are affine in ids and sizes"
     if not (by_items.symbolic and by_subgroups.symbolic):
@@ -185,7 +188,7 @@ def _form(
 
 
 class _Solver:
-    """Counts points; equal sets once."""
+    """Counts the points of sets, equal sets only once."""
 
     def __init__(self, assumptions: Any, subgroup_size: int) -> None:
         self.assumptions, self.subgroup_size = assumptions, subgroup_size
@@ -195,27 +198,27 @@ class _Solver:
         return self._solved(domain, frame.n_host)
 
     def subgroups(self, domain: Any, frame: Frame) -> Solved:
-        own = points(domain, frame.n_outside, frame.local_sizes, "sub-group", self.subgroup_size)
-        return self._solved(own, frame.n_host)
+        chosen = points(domain, frame.n_outside, frame.local_sizes, "sub-group", self.subgroup_size)
+        return self._solved(chosen, frame.n_host)
 
     def _solved(self, domain: Any, n_host: int) -> Solved:
         key = str(domain)
         if key not in self.known:
-            found = solve(domain, self.assumptions)
-            if isinstance(found, PerSize) and n_host == 1:
-                found = self._by_launch(domain) or found
-            self.known[key] = found
+            solved = solve(domain, self.assumptions)
+            if isinstance(solved, PerSize) and n_host == 1:
+                solved = self._by_launch(domain) or solved
+            self.known[key] = solved
         return self.known[key]
 
     def _by_launch(self, domain: Any) -> OverLaunches | None:
-        """With the host's loop as one more size; None where that has no closed form either."""
+        """The count with the host loop's variable as a size; None where this has no closed form either."""
         loop = domain.project_out(DIM.set, 1, domain.dim(DIM.set) - 1)
         n = domain.dim(DIM.param)
         single = domain.move_dims(DIM.param, n, DIM.set, 0, 1).set_dim_name(DIM.param, n, STEP)
-        found = solve(single, self.assumptions)
-        if not isinstance(found, Piecewise):
+        of_launch = solve(single, self.assumptions)
+        if not isinstance(of_launch, Piecewise):
             return None
-        return OverLaunches(found, str(loop.compute_divs()))
+        return OverLaunches(of_launch, str(loop.compute_divs()))
 
 
 def _frame(scheduled: Scheduled, launch: int, text: str) -> Frame:
@@ -223,7 +226,7 @@ def _frame(scheduled: Scheduled, launch: int, text: str) -> Frame:
     loops = scheduled.launch_loops[launch]
     domain, trips = loop_domain(scheduled, loops, f"the launch of {scheduled.names[launch]}")
     if trips:
-        raise KernelError(f"the host's loop {trips[0]} is bounded by values from memory")
+        raise KernelError(f"the bounds of the host's loop {trips[0]} are values from memory")
     names = list(loops)
     for axis, size in enumerate(shape.groups):
         domain = with_axis(domain, f"_g{axis}", size)
@@ -239,9 +242,9 @@ def _frame(scheduled: Scheduled, launch: int, text: str) -> Frame:
 
 
 def _paths(blocks: tuple[Block, ...]) -> dict[int, tuple[Control, ...]]:
-    """Of each event, the branches and loops that it stands under, its own the last."""
-    found: dict[int, tuple[Control, ...]] = {EVERYONE: ()}
+    """event -> the branches and loops that enclose it; the last is the event's own."""
+    paths: dict[int, tuple[Control, ...]] = {EVERYONE: ()}
     for block in blocks:
         for k, control in enumerate(block.controls):
-            found.setdefault(control.event, block.controls[: k + 1])
-    return found
+            paths.setdefault(control.event, block.controls[: k + 1])
+    return paths

@@ -1,8 +1,8 @@
-"""From block counts to cost: requests to memory, and the cycles that each unit of a core is busy.
+"""Costs from block counts: requests to memory, and the cycles that each unit of a core is busy.
 
-What one sub-group does in a block is read off the kernel's instructions; times the number of sub-groups
-that run the block it is the launch's. Index arithmetic is not counted, as compilers share most of it;
-a loop's test is an addition and a comparison.
+The work of one sub-group in a block is read from the kernel's instructions and multiplied by the number
+of sub-groups that run the block. Index arithmetic is not counted, because compilers share most of it.
+A loop's test is an addition and a comparison.
 """
 
 from __future__ import annotations
@@ -30,15 +30,16 @@ UNITS = {
     "load": "load and store",
     "barrier": "ALU",
 }
-"""The unit of an operation, by how its name begins; special functions have one of their own."""
+"""The unit of an operation, by the beginning of its name; special functions have a separate unit."""
 _COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
 
 
 @dataclass(frozen=True)
 class BlockWork:
-    """What a sub-group does each time that it runs a block.
+    """The work of a sub-group in one execution of a block.
 
-    requests : accesses to memory;  operations : named as calib.prediction.throughputs says
+    requests : accesses to memory
+    operations : operation -> instructions, under the names of calib.prediction.throughputs
     """
 
     block: Block
@@ -47,7 +48,10 @@ class BlockWork:
 
 
 def block_work(counter: BlockCounter) -> tuple[BlockWork, ...]:
-    """Raises KernelError for OpenCL C, whose instructions are not known."""
+    """The work of each block of a Loopy kernel.
+
+    Raises KernelError for OpenCL C, whose instructions are not known.
+    """
     if not counter.loopy:
         raise KernelError(
             "operations and requests of blocks are read from Loopy's instructions; this kernel is"
@@ -92,7 +96,7 @@ def _arithmetic(scheduled: Scheduled, name: str) -> Counter[str]:
 def requests(
     work: Sequence[BlockWork], by_subgroups: Sequence[float]
 ) -> dict[tuple[str, str, str], float]:
-    """(memory, direction, array) -> requests of sub-groups, given each block's count."""
+    """(memory, direction, array) -> requests of sub-groups, from the count of each block."""
     total: dict[tuple[str, str, str], float] = {}
     for each, count in zip(work, by_subgroups, strict=True):
         for access in each.requests:
@@ -104,9 +108,9 @@ def requests(
 def busy_cycles(
     work: Sequence[BlockWork], by_subgroups: Sequence[float], machine: Machine
 ) -> dict[str, float]:
-    """Unit -> core clocks in which it is issued to, over all cores together.
+    """unit -> core cycles in which instructions are issued to it, summed over all cores.
 
-    Raises calib.prediction.throughputs.ThroughputError where the machine lists no throughput of something.
+    Raises calib.prediction.throughputs.ThroughputError where the machine lacks a throughput.
     """
     total: dict[str, float] = {}
     for each, count in zip(work, by_subgroups, strict=True):
@@ -121,12 +125,12 @@ def busy_cycles(
 
 
 def _parts(machine: Machine, operation: str) -> dict[str, float]:
-    """An operation as those that the machine lists a throughput of."""
+    """An operation as a combination of operations whose throughputs the machine lists."""
     if machine.throughputs.get(operation):
         return {operation: 1.0}
     made_of = throughputs._PARTS.get(operation)
     if made_of is None:
-        throughputs.cycles_of(machine, operation)  # says what is missing
+        throughputs.cycles_of(machine, operation)  # raises an error that names what is missing
         return {operation: 1.0}
     total: dict[str, float] = {}
     for name, count in made_of:
@@ -142,7 +146,7 @@ def _unit(operation: str) -> str:
 
 
 def _control(block: Block, counter: BlockCounter) -> Counter[str]:
-    """Comparisons of an `if` that ends a block, and what a loop's test does."""
+    """Operations of the `if` or the loop test that ends a block."""
     found: Counter[str] = Counter()
     if block.kind == "test":
         found["int32_compare"] += 1

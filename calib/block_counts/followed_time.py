@@ -1,8 +1,8 @@
-"""The time of a launch at a size that never ran: predicted where it is small, and counted where it is not.
+"""The time of a launch at a size that is not executed, extrapolated from predictions of small sizes.
 
-Small sizes are traced, replayed and predicted. The time that one busy cycle of the units takes there is
-followed as a line in log(size) (calib.block_counts.hit_ratio_trend.trend), its interval Student's for a new
-observation, and multiplied by the busy cycles that the blocks' closed forms give at the size asked for.
+Small sizes are traced, replayed and predicted. Their time per busy cycle of the units is fitted by a line
+in log(size) (calib.block_counts.hit_ratio_trend.trend), with Student's interval for a new observation, and
+multiplied by the busy cycles at the requested size, which the closed forms of the blocks give.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from memsim.errors import MemsimError
 
 @dataclass(frozen=True, kw_only=True)
 class SmallSize:
-    """A size that was predicted.
+    """A predicted size.
 
-    seconds, half_width_s : the prediction's mean and 95 % half-width over orderings (0 where unknown)
-    busy_cycles : of all units and cores together
+    seconds, half_width_s : mean and 95 % half-width over orderings (0 where unknown)
+    busy_cycles : summed over all units and cores
     """
 
     size: float
@@ -32,7 +32,7 @@ class SmallSize:
 
 @dataclass(frozen=True, kw_only=True)
 class FollowedTime:
-    """seconds at `size`, its 95 % interval [low_s, high_s], and what a reader must know of it"""
+    """The extrapolated time: seconds at `size`, its 95 % interval [low_s, high_s], and a warning."""
 
     size: float
     seconds: float
@@ -42,18 +42,19 @@ class FollowedTime:
 
 
 def followed_time(small: Sequence[SmallSize], size: float, busy_cycles: float) -> FollowedTime:
-    """The time at a size whose blocks take so many busy cycles, of all units and cores together.
+    """The time at a size whose blocks take `busy_cycles`, summed over all units and cores.
 
-    The interval holds the scatter of the small sizes about their line, and the widest of their own
-    intervals over orderings, added in squares. Raises MemsimError for fewer than four different sizes.
+    The interval combines, as the root of the sum of squares, the scatter of the small sizes about their
+    line and the widest of their intervals over orderings. Raises MemsimError for fewer than
+    LEAST_SIZES different sizes.
     """
     sizes = np.array([each.size for each in small])
     if len(np.unique(sizes)) < LEAST_SIZES:
         raise MemsimError(
-            f"a time is followed from at least {LEAST_SIZES} sizes, got {len(np.unique(sizes))}"
+            f"a time is extrapolated from at least {LEAST_SIZES} sizes, got {len(np.unique(sizes))}"
         )
-    each_cycle = np.array([one.seconds / one.busy_cycles for one in small])
-    line = trend(sizes, each_cycle, size)
+    per_cycle = np.array([one.seconds / one.busy_cycles for one in small])
+    line = trend(sizes, per_cycle, size)
     ordering = max(one.half_width_s / one.busy_cycles for one in small)
     below = np.hypot(line.mean - line.low, ordering)
     above = np.hypot(line.high - line.mean, ordering)
@@ -61,8 +62,9 @@ def followed_time(small: Sequence[SmallSize], size: float, busy_cycles: float) -
     warning = ""
     if not low <= size <= high:
         warning = (
-            f"size {size:g} was not replayed: the time a busy cycle of {low:g}..{high:g} is followed to"
-            " it; where the data outgrow a cache in between, it breaks and no interval knows"
+            f"size {size:g} was not replayed: the time per busy cycle is extrapolated from"
+            f" {low:g}..{high:g}; where the data outgrow a cache in between, it leaves the trend, and the"
+            " interval does not include this"
         )
     return FollowedTime(
         size=size,

@@ -1,8 +1,8 @@
-"""Cost at a size that never ran: exact or learned counts, and hit ratios that go on as they went.
+"""Hit ratios and costs at a size that is not executed, extrapolated from replays of small sizes.
 
-Small sizes are traced and replayed. What a request costs (hit ratios, bytes from DRAM) is a straight line
-in the logarithm of the size, by least squares; its interval is Student's for a new observation. How many
-requests there are comes from the counts.
+Small sizes are traced and replayed. The costs of a request (hit ratios, bytes from DRAM) are fitted by a
+straight line in the logarithm of the size; the interval is Student's for a new observation. The number
+of requests comes from exact or learned block counts.
 """
 
 from __future__ import annotations
@@ -19,16 +19,18 @@ from memsim.errors import MemsimError
 from memsim.machine import Machine
 
 LEAST_SIZES = 4
-"""Two tell a line, and the others how far it is off."""
+"""Two points determine a line; the others determine its error."""
 MOST_LAUNCHES = 16
 TRIALS = 8
 
 
 @dataclass(frozen=True)
 class Observed:
-    """What the replays of one small size say of a load.
+    """Replay results of the loads at one small size.
 
-    hit_ratios : by level;  dram_bytes : read a request of a sub-group;  dram_latency_cycles : mean
+    hit_ratios : by level
+    dram_bytes : bytes read from DRAM per request of a sub-group
+    dram_latency_cycles : mean
     """
 
     size: float
@@ -39,7 +41,7 @@ class Observed:
 
 @dataclass(frozen=True)
 class Trend:
-    """A quantity at another size, with an interval of 95 %."""
+    """A quantity at another size, with its 95 % interval."""
 
     mean: float
     low: float
@@ -47,12 +49,14 @@ class Trend:
 
 
 @dataclass(frozen=True)
-class Beyond:
-    """At a size that did not run.
+class Extrapolated:
+    """Costs at a size that is not executed.
 
-    hit_ratios : by level;  latency_cycles : of a load, with the mean ratios
-    dram_bytes : of all requests;  memory_s : they take at what a stream gets of the bandwidth
-    issue_s : the busiest unit's cycles;  warning : how far beyond the traced sizes it is
+    hit_ratios : by level
+    latency_cycles : of a load, from the mean hit ratios
+    dram_bytes : of all requests;  memory_s : their time at the sustained bandwidth of DRAM
+    issue_s : time of the busiest unit
+    warning : empty where the size lies within the traced sizes
     """
 
     size: float
@@ -65,14 +69,14 @@ class Beyond:
 
     @property
     def least_s(self) -> Trend:
-        """No launch is faster than its memory and its busiest unit."""
+        """A lower bound of the time: that of memory or of the busiest unit, whichever is longer."""
         return Trend(*(max(self.issue_s, value) for value in _values(self.memory_s)))
 
 
 def observe(workload: Any, size: float, machine: Machine, seed: int = 0) -> Observed:
     """Traces and replays every launch of a small workload.
 
-    Raises MemsimError where there are more launches than are worth it.
+    Raises MemsimError for more than MOST_LAUNCHES launches, or where the workload has no global loads.
     """
     import memsim
     import tracegen
@@ -80,58 +84,61 @@ def observe(workload: Any, size: float, machine: Machine, seed: int = 0) -> Obse
     traces = tracegen.trace_launches(workload, machine)
     if len(traces) > MOST_LAUNCHES:
         raise MemsimError(
-            f"the workload has {len(traces)} launches at size {size:g}; hit ratios are followed for at"
-            f" most {MOST_LAUNCHES}"
+            f"the workload has {len(traces)} launches at size {size:g}; hit ratios are extrapolated for"
+            f" at most {MOST_LAUNCHES}"
         )
     hits = {level.name: 0.0 for level in machine.levels}
-    asked = dict(hits)
+    accesses = dict(hits)
     read = requests = latency = 0.0
     for trace in traces:
         replay = memsim.replay(trace, machine, trials=TRIALS, seed=seed)
-        found = replay.dataset.mean("trial")
-        loads = (found.direction == "load").values
-        # A snapshot stands for all groups of its launch.
+        mean = replay.dataset.mean("trial")
+        loads = (mean.direction == "load").values
+        # A snapshot represents all groups of its launch.
         groups = len(np.unique(trace.workgroup))
         share = trace.launch.n_groups / max(groups, 1)
         for level in hits:
-            at = found.sel(level=level)
+            at = mean.sel(level=level)
             hits[level] += share * float((at.hits + at.pending).values[loads].sum())
-            asked[level] += share * float(at.accesses.values[loads].sum())
-        own = share * float(found.site_accesses.values[loads].sum())
-        requests += own
-        read += share * float(found.dram_read_bytes)
-        latency += own * float(
-            np.nan_to_num(found.dram_mean_cycles, nan=machine.dram.latency_cycles)
+            accesses[level] += share * float(at.accesses.values[loads].sum())
+        launch_requests = share * float(mean.site_accesses.values[loads].sum())
+        requests += launch_requests
+        read += share * float(mean.dram_read_bytes)
+        latency += launch_requests * float(
+            np.nan_to_num(mean.dram_mean_cycles, nan=machine.dram.latency_cycles)
         )
     if not requests:
         raise MemsimError(f"the workload loads nothing from global memory at size {size:g}")
-    ratios = {level: hits[level] / asked[level] if asked[level] else 0.0 for level in hits}
+    ratios = {level: hits[level] / accesses[level] if accesses[level] else 0.0 for level in hits}
     return Observed(size, ratios, read / requests, latency / requests)
 
 
-def beyond(
+def extrapolate(
     observed: Sequence[Observed],
     size: float,
     loads: float,
     busy_cycles: Mapping[str, float],
     machine: Machine,
-) -> Beyond:
-    """Cost at a size.
+) -> Extrapolated:
+    """Costs at a size, extrapolated from observed ones.
 
-    loads : global loads of sub-groups there;  busy_cycles : of units, all cores together
-    Raises SampleError for fewer than four small sizes.
+    loads : global loads of sub-groups at that size
+    busy_cycles : of each unit, summed over all cores
+
+    Raises SampleError for fewer than LEAST_SIZES observed sizes.
     """
     sizes = np.array([each.size for each in observed])
     if len(set(sizes.tolist())) < LEAST_SIZES:
         raise SampleError(
-            f"hit ratios are followed from at least {LEAST_SIZES} sizes, got {len(set(sizes.tolist()))}"
+            f"hit ratios are extrapolated from at least {LEAST_SIZES} sizes, got"
+            f" {len(set(sizes.tolist()))}"
         )
     ratios = {
         level: trend(sizes, np.array([each.hit_ratios[level] for each in observed]), size, most=1.0)
         for level in observed[0].hit_ratios
     }
-    each_request = trend(sizes, np.array([o.dram_bytes for o in observed]), size)
-    dram_bytes = Trend(*(loads * value for value in _values(each_request)))
+    per_request = trend(sizes, np.array([o.dram_bytes for o in observed]), size)
+    dram_bytes = Trend(*(loads * value for value in _values(per_request)))
     speed = machine.dram.usable_bandwidth_bytes_per_cycle * machine.clock_hz
     latency = float(np.mean([o.dram_latency_cycles for o in observed]))
     for level in reversed(machine.levels):
@@ -141,10 +148,10 @@ def beyond(
     warning = ""
     if not low <= size <= high:
         warning = (
-            f"hit ratios are those of {low:g}..{high:g} gone on to {size:g}: where the data outgrow"
-            " a cache in between, they break with the trend and no interval knows"
+            f"hit ratios are extrapolated from {low:g}..{high:g} to {size:g}: where the data outgrow a"
+            " cache in between, they leave the trend, and the interval does not include this"
         )
-    return Beyond(
+    return Extrapolated(
         size, ratios, latency, dram_bytes,
         Trend(*(value / speed for value in _values(dram_bytes))),
         max(busy_cycles.values(), default=0.0) / machine.n_cores / machine.clock_hz, warning,
@@ -152,7 +159,10 @@ def beyond(
 
 
 def trend(sizes: FloatArray, values: FloatArray, at: float, most: float = np.inf) -> Trend:
-    """A line in log(size) and the interval of a new observation at `at`, kept within 0..most."""
+    """A least-squares line in log(size), and the 95 % interval of a new observation at `at`.
+
+    The values are limited to 0..most.
+    """
     x, n = np.log(sizes), len(sizes)
     centre, spread = x.mean(), float(((x - x.mean()) ** 2).sum())
     slope = float(((x - centre) * (values - values.mean())).sum()) / spread

@@ -1,9 +1,9 @@
-"""A learned count: the model that cross-validation prefers, its interval, and whether it was asked beyond.
+"""Learned counts: the model with the least cross-validation error, and the intervals of its predictions.
 
-Intervals come from an ensemble: each member is fitted to samples drawn with replacement, and the
-relative errors of members on the samples that they did not see are added to what they predict. A
-polynomial's members have its terms and coefficients of their own, so that an interval says nothing of
-terms that only show beyond the samples.
+Intervals come from an ensemble. Each member is fitted to samples drawn with replacement, and its relative
+errors on the samples that it was not fitted to are added to its predictions. The members of a polynomial
+have the same terms and different coefficients, so the interval does not include terms that matter
+only beyond the samples.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ Purpose = Literal["within", "beyond"]
 FOLDS = 4
 MEMBERS = 16
 NETWORK_MEMBERS = 6
-"""Networks take longest; their spread between seeds is seen from a few."""
+"""Networks take longest to train, and a few members show their spread."""
 LEVEL = 0.95
 NEIGHBOURS = 300
-"""Errors of members that an interval rests on: with 16 members some 50 samples' worth."""
+"""Errors of members that an interval is based on: with 16 members, those of about 50 samples."""
 
 Fit = Callable[[FloatArray, FloatArray], Model]
 Rows = npt.NDArray[np.int64]
@@ -40,7 +40,7 @@ Rows = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Constant:
-    """Always the same count."""
+    """A model that always predicts the same count."""
 
     value: float
 
@@ -50,10 +50,10 @@ class Constant:
 
 @dataclass(frozen=True)
 class Prediction:
-    """Counts with an interval of 95 %, (n,) each.
+    """Counts with their 95 % intervals, (n,) each.
 
-    outside : (n, n_input) bool, inputs beyond those that were trained on
-    warning : "" or a sentence that names them
+    outside : (n, n_input) bool, inputs outside the range of the training samples
+    warning : names these inputs; empty where there are none
     """
 
     mean: FloatArray
@@ -65,11 +65,12 @@ class Prediction:
 
 @dataclass(frozen=True)
 class LearnedCount:
-    """A block's count, learned.
+    """A block's learned count.
 
-    errors : of each kind that was tried, the normalised error of cross-validation
-    members : fitted to resampled data
-    unseen : (n, 2) of samples that a member did not see: what it predicted, and the relative error
+    errors : kind of model -> its normalised cross-validation error
+    members : models fitted to resampled data
+    unseen : (n, 2) prediction and relative error of members on samples that they were not fitted to
+    least, most : (n_input,) range of the training samples
     """
 
     block: str
@@ -83,7 +84,10 @@ class LearnedCount:
     most: FloatArray
 
     def predict(self, inputs: FloatArray) -> Prediction:
-        """Raises SampleError for inputs of another number of columns, or that are not positive."""
+        """Counts at inputs (n, n_input).
+
+        Raises SampleError for another number of columns, and for inputs that are not positive.
+        """
         inputs = np.atleast_2d(np.asarray(inputs, np.float64))
         if inputs.shape[1] != len(self.names):
             raise SampleError(
@@ -109,7 +113,7 @@ class LearnedCount:
         )
 
     def _errors_near(self, count: float) -> FloatArray:
-        """Relative errors at the counts next to this one: large counts err less than small ones."""
+        """Relative errors at similar counts: those of large counts are smaller than those of small ones."""
         if len(self.unseen) <= NEIGHBOURS:
             return self.unseen[:, 1]
         away = np.abs(np.log(self.unseen[:, 0] / max(count, 1e-9)))
@@ -134,7 +138,7 @@ def fits(
     kinds: Sequence[Kind] = ("network", "power law", "polynomial"),
     options: NetworkOptions | None = None,
 ) -> dict[Kind, Fit]:
-    """How each kind is fitted."""
+    """kind -> the function that fits it. Raises SampleError for an unknown kind."""
     options = options or NetworkOptions()
     exponential = NetworkOptions(**{**options.__dict__, "output": "exponential"})
     known: dict[Kind, Fit] = {
@@ -158,12 +162,14 @@ def learn(
     *,
     ensemble: bool = True,
 ) -> LearnedCount:
-    """Learns one block's count.
+    """Learns the count of one block.
 
-    purpose : what cross-validation tries: leaving out samples anywhere, or those with the largest
-        inputs, for predictions beyond them
-    ensemble : without it intervals are as wide as nothing, and it takes a fraction of the time
-    Raises SampleError where there are too few samples for every kind.
+    column : index of the block in the samples
+    purpose : what cross-validation leaves out: random samples (`within`), or the samples with the largest
+        inputs (`beyond`), for predictions beyond the samples
+    ensemble : False takes a fraction of the time, and gives intervals of zero width
+
+    Raises SampleError where the samples are too few for every kind of model.
     """
     x, y = given.inputs, given.counts[:, column]
     least, most = x.min(axis=0), x.max(axis=0)
@@ -195,7 +201,7 @@ def learn(
 
 
 def _folds(x: FloatArray, purpose: Purpose, seed: int) -> list[tuple[Rows, Rows]]:
-    """(trained, left out) rows."""
+    """(training rows, test rows) of each fold."""
     n = len(x)
     if purpose == "beyond":
         least = x.min(axis=0)
@@ -220,7 +226,7 @@ def _validated(fit: Fit, x: FloatArray, y: FloatArray, folds: Sequence[tuple[Row
 
 
 def _again(fit: Fit, model: Model) -> Fit:
-    """How an ensemble's members are fitted: a polynomial keeps its terms."""
+    """The function that fits the members of an ensemble: those of a polynomial keep its terms."""
     if not isinstance(model, Polynomial):
         return fit
     powers = model.powers

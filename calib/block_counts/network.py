@@ -1,9 +1,10 @@
-"""The Poisson network: one hidden layer of tanh whose output is the mean of a Poisson variable.
+"""The Poisson network: one hidden tanh layer; its output is the mean of a Poisson variable.
 
-Seed 003, section 4.2: ten hidden units, Adam at 1e-4, 300 epochs in batches of 10, and PyTorch's
-PoissonNLLLoss with log_input=False, which is lambda - y log(lambda + eps) with lambda the output as
-it is. Inputs are scaled to 0..1 and counts by their mean; where the output falls below a small positive
-number the logarithm is that number's. `scikit-learn` has the network with exp at its output.
+Barai et al. (BB-ML), section 4.2: ten hidden units, Adam at 1e-4, 300 epochs in batches of 10, and
+PyTorch's PoissonNLLLoss with log_input=False, which is lambda - y log(lambda + eps), where lambda is the
+output itself. Inputs are scaled to 0..1, counts by their mean. Where the output falls below a small
+positive number, the logarithm is that of this number. The variant with an exponential output is
+scikit-learn's.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ from memsim.compile import compiled
 
 Output = Literal["identity", "exponential"]
 LEAST_MEAN = 1e-2
-"""Of the output, as a share of the mean count, inside the logarithm's derivative."""
+"""Least output, as a fraction of the mean count, in the derivative of the logarithm."""
 _BETA_1, _BETA_2, _SMALL = 0.9, 0.999, 1e-8
 
 
 class Model(Protocol):
-    """What predicts counts of one block."""
+    """A model of one block's counts."""
 
     def predict(self, inputs: FloatArray) -> FloatArray:
         """Counts, (n,), of inputs, (n, n_input)."""
@@ -34,7 +35,7 @@ class Model(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkOptions:
-    """The paper's, by default."""
+    """Size and training of a network; the defaults are the paper's."""
 
     hidden: int = 10
     epochs: int = 300
@@ -49,7 +50,11 @@ class NetworkOptions:
 
 @dataclass(frozen=True)
 class Network:
-    """A trained network; weights : flat, hidden weights, hidden biases, output weights, bias."""
+    """A trained network.
+
+    weights : flat: hidden weights, hidden biases, output weights, output bias
+    least, span : (n_input,) scaling of the inputs;  scale : of the counts
+    """
 
     weights: FloatArray
     least: FloatArray
@@ -80,7 +85,7 @@ class _Exponential:
 def fit_network(
     inputs: FloatArray, counts: FloatArray, options: NetworkOptions | None = None
 ) -> Model:
-    """Trains a network on inputs (n, n_input) and the counts (n,) of one block.
+    """A network trained on inputs (n, n_input) and the counts (n,) of one block.
 
     Raises SampleError where there are fewer samples than parameters.
     """
@@ -110,7 +115,7 @@ def fit_network(
 
 
 def initial_weights(rng: np.random.Generator, n_input: int, hidden: int) -> FloatArray:
-    """As PyTorch's Linear begins: uniform within 1 / sqrt(inputs of the layer)."""
+    """PyTorch's initial weights of a Linear layer: uniform within 1 / sqrt(inputs of the layer)."""
     near = 1 / np.sqrt(n_input)
     far = 1 / np.sqrt(hidden)
     return np.concatenate(
@@ -154,7 +159,7 @@ def _gradient(
             loss += output - y * np.log(output)
             slope = 1.0 - y / output
         else:
-            # Goes on as a straight line; a count of 0 is met, and pulls no further down.
+            # The loss continues as a straight line; a count of 0 does not pull the output further down.
             loss += LEAST_MEAN - y * np.log(LEAST_MEAN) - y / LEAST_MEAN * (output - LEAST_MEAN)
             slope = -y / LEAST_MEAN
         slope /= len(rows)
@@ -198,7 +203,7 @@ def _with_exponential(
         from sklearn.neural_network import MLPRegressor
     except ImportError:
         raise SampleError(
-            "the network with an exponential output is scikit-learn's: pip install"
+            "the network with an exponential output needs scikit-learn: pip install"
             " 'memsim[learning]'"
         ) from None
 
@@ -216,5 +221,5 @@ def _with_exponential(
     with warnings.catch_warnings():
         warnings.simplefilter(
             "ignore", ConvergenceWarning
-        )  # so many epochs, not until it converges
+        )  # it trains for a fixed number of epochs, not until it converges
         return network.fit(scaled, target)

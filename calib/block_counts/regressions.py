@@ -1,4 +1,4 @@
-"""What the network must beat, or yield to: log-linear Poisson regression, and monomials of the sizes."""
+"""Alternatives to the network: log-linear Poisson regression, and polynomials of the sizes."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Polynomial:
 
 
 def fit_power_law(inputs: FloatArray, counts: FloatArray) -> PowerLaw:
-    """The most likely Poisson means, by Newton's method (iteratively reweighted least squares).
+    """Maximum-likelihood Poisson regression, by Newton's method (iteratively reweighted least squares).
 
     Raises SampleError where there are fewer samples than coefficients.
     """
@@ -85,7 +85,7 @@ def fit_power_law(inputs: FloatArray, counts: FloatArray) -> PowerLaw:
         weighted = design * mean[:, None]
         hessian = design.T @ weighted + 1e-10 * np.eye(n_input + 1)
         step = np.linalg.lstsq(hessian, design.T @ (target - mean), rcond=None)[0]
-        # Far from the solution a full step would run away.
+        # Far from the solution a full step would diverge.
         beta = beta + step * min(1.0, 2.0 / max(float(np.abs(step).max()), 1e-30))
     beta[0] += np.log(scale) - centre[1:] @ beta[1:]
     return PowerLaw(beta)
@@ -94,11 +94,11 @@ def fit_power_law(inputs: FloatArray, counts: FloatArray) -> PowerLaw:
 def fit_polynomial(
     inputs: FloatArray, counts: FloatArray, *, most_terms: int = MOST_TERMS
 ) -> Polynomial:
-    """Monomials of the inputs up to degree 4, added one at a time while they explain something.
+    """A sum of monomials of the inputs up to degree 4, chosen by orthogonal matching pursuit.
 
-    Squares are of relative errors, so that small sizes count as large ones do. Terms are chosen by
-    orthogonal matching pursuit; one more has to lower the Bayesian information criterion.
-    Raises SampleError where there are fewer samples than terms could need.
+    It minimises squared relative errors, so that small sizes weigh as much as large ones. A term is kept
+    where it lowers the Bayesian information criterion. Raises SampleError for fewer samples than
+    n_input + 2.
     """
     n, n_input = inputs.shape
     _enough("a polynomial", n, n_input + 2)
@@ -110,7 +110,7 @@ def fit_polynomial(
         ],
         np.float64,
     )
-    # The low ones first: with equal merit the simpler term is taken.
+    # Low degrees first: of equally good terms the simpler one is chosen.
     powers = powers[np.argsort(powers.sum(axis=1), kind="stable")][:MOST_CANDIDATES]
     largest = inputs.max(axis=0)
     weight = _weights(counts)
@@ -122,7 +122,7 @@ def fit_polynomial(
     best, best_score = np.zeros(0), _criterion(float(target @ target), n, 0)
     kept = 0
     residual = target
-    # Samples that were drawn twice tell nothing new: a term needs some of its own.
+    # Samples that were drawn twice add no information: a term needs several distinct samples.
     most_terms = min(most_terms, len(np.unique(inputs, axis=0)) // SAMPLES_A_TERM)
     for _ in range(min(max(most_terms, 1), len(powers))):
         left = columns - (
@@ -147,7 +147,10 @@ def fit_polynomial(
 
 
 def refit_polynomial(powers: FloatArray, inputs: FloatArray, counts: FloatArray) -> Polynomial:
-    """The same terms with coefficients for other samples. Raises SampleError where they are too few."""
+    """The same terms with coefficients fitted to other samples.
+
+    Raises SampleError where these are too few.
+    """
     _enough("a polynomial", len(np.unique(inputs, axis=0)), len(powers))
     weight = _weights(counts)
     largest = inputs.max(axis=0)

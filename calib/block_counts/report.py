@@ -1,4 +1,4 @@
-"""What `memsim blocks` finds: counts per block at one size or several, the graph, and its picture."""
+"""The report of `memsim blocks`: counts of each block at one or more sizes, and a control-flow graph."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from tracegen.blocks import Block, BlockCounter
 from tracegen.record import AnyWorkload
 
 RUNS_TO_LEARN = 12
-"""Fewest runs that a count is learned from."""
+"""Fewest runs from which a count is learned."""
 
 
 @dataclass(frozen=True)
 class BlockRow:
-    """One block's counts.
+    """The counts of one block.
 
-    way : `exact` or `learned`;  reason : why
-    formula : of sub-groups, "" where there is none
-    by_items, by_subgroups : a count for each size; None where it is not known there
-    low, high : intervals of by_subgroups of learned counts
+    method : `exact`, `learned` or `unknown`;  reason : why
+    formula : of the executions by sub-groups; "" where there is none
+    by_items, by_subgroups : executions by work-items and by sub-groups at each size; None where unknown
+    low, high : 95 % intervals of by_subgroups, for learned counts
     """
 
     block: Block
-    way: str
+    method: str
     reason: str
     formula: str
     by_items: tuple[float | None, ...]
@@ -43,9 +43,9 @@ class BlockRow:
 
 @dataclass(frozen=True)
 class BlockReport:
-    """sizes : of each size asked for, the values of its inputs
+    """The counts of all blocks.
 
-    ran : whether counts of the first size come from a run too
+    sizes : for each requested size, the values of the kernel's integer arguments
     """
 
     kernel: str
@@ -53,7 +53,7 @@ class BlockReport:
     rows: tuple[BlockRow, ...]
 
     def record(self) -> dict[str, Any]:
-        """As JSON holds it."""
+        """The report for json.dumps."""
         return {
             "schema": 1,
             "kernel": self.kernel,
@@ -65,7 +65,7 @@ class BlockReport:
                     "line": row.block.line,
                     "text": row.block.text,
                     "followers": [None if number < 0 else number for number in row.block.followers],
-                    "way": row.way,
+                    "way": row.method,
                     "reason": row.reason,
                     "formula": row.formula,
                     "by_work_items": list(row.by_items),
@@ -85,27 +85,27 @@ def exact_report(
     learned: Mapping[int, LearnedCount] | None = None,
     names: Sequence[str] = (),
 ) -> BlockReport:
-    """Counts at sizes by closed form, and by what was learned for the blocks without one.
+    """Counts at sizes by closed form, and by learned models for the blocks without one.
 
     sizes : values of the kernel's integer arguments
-    learned : by the block's number;  names : the inputs that it was learned from
+    learned : block number -> its learned count;  names : the inputs of the learned counts
     """
     rows = []
     for form in block_forms(counter, subgroup_size):
         if form.is_exact:
             rows.append(_exact(form, sizes))
             continue
-        found = (learned or {}).get(form.block.number)
-        if found is None:
-            nothing = tuple(None for _ in sizes)
-            rows.append(BlockRow(form.block, "unknown", form.reason, "", nothing, nothing))
+        model = (learned or {}).get(form.block.number)
+        if model is None:
+            unknown = tuple(None for _ in sizes)
+            rows.append(BlockRow(form.block, "unknown", form.reason, "", unknown, unknown))
             continue
-        answer = found.predict(np.array([[size[name] for name in names] for size in sizes], float))
+        counts = model.predict(np.array([[size[name] for name in names] for size in sizes], float))
         rows.append(
             BlockRow(
-                form.block, "learned", f"{form.reason}; by {found.kind}", _text(found),
-                tuple(None for _ in sizes), tuple(answer.mean.tolist()),
-                tuple(answer.low.tolist()), tuple(answer.high.tolist()), answer.warning,
+                form.block, "learned", f"{form.reason}; by {model.kind}", _text(model),
+                tuple(None for _ in sizes), tuple(counts.mean.tolist()),
+                tuple(counts.low.tolist()), tuple(counts.high.tolist()), counts.warning,
             )
         )  # fmt: skip
     kernel = counter.prepared.kernel.name
@@ -136,7 +136,9 @@ def learn_from_runs(
 ) -> dict[int, LearnedCount]:
     """Runs workloads of the counter's kernel and learns the counts that have no closed form.
 
-    inputs : a value for each workload.  Raises SampleError where they are too few.
+    inputs : name -> its value in each workload
+
+    Returns block number -> learned count. Raises SampleError for fewer than RUNS_TO_LEARN workloads.
     """
     if len(workloads) < RUNS_TO_LEARN:
         raise SampleError(f"at least {RUNS_TO_LEARN} runs are needed, got {len(workloads)}")
@@ -152,13 +154,13 @@ def learn_from_runs(
     return {form.block.number: learn(given, k, "beyond") for k, form in enumerate(forms)}
 
 
-def _text(found: LearnedCount) -> str:
-    text = getattr(found.model, "text", None)
-    return str(text(found.names)) if text is not None else ""
+def _text(learned: LearnedCount) -> str:
+    text = getattr(learned.model, "text", None)
+    return str(text(learned.names)) if text is not None else ""
 
 
 def plot(report: BlockReport, path: Path) -> None:
-    """The control-flow graphs with counts at the last size, and counts against the size that varies."""
+    """Draws the control-flow graphs with counts at the last size, and counts against the varying size."""
     from matplotlib.figure import Figure
 
     varying = [
@@ -175,28 +177,32 @@ def plot(report: BlockReport, path: Path) -> None:
     for axes, name in zip(panels, launches, strict=False):
         _graph(axes, [row for row in report.rows if row.block.launch == name], name, most, tall)
     if varying:
-        axes = panels[-1]
-        x = [size[varying[0]] for size in report.sizes]
-        drawn = set()
-        for row in report.rows:
-            counts = [np.nan if count is None else count for count in row.by_subgroups]
-            key = tuple(counts)
-            if key in drawn or not np.nanmax([0, *counts]):
-                continue
-            drawn.add(key)
-            style = "-" if row.way == "exact" else "--"
-            axes.plot(x, counts, style, marker=".", label=row.block.name)
-        axes.set(xlabel=varying[0], ylabel="sub-groups", xscale="log", yscale="log")
-        axes.set_title("counts (dashed: learned; equal ones once)", fontsize=9)
-        axes.grid(alpha=0.2)
-        axes.set_box_aspect(1.2)
-        axes.set_anchor("N")
-        axes.legend(fontsize=6, loc="upper center", bbox_to_anchor=(0.5, -0.15), ncols=3)
+        _plot_counts(panels[-1], report, varying[0])
     figure.savefig(path, dpi=110)
 
 
+def _plot_counts(axes: Any, report: BlockReport, size_name: str) -> None:
+    """Counts against the varying size; blocks with equal counts are drawn once."""
+    x = [size[size_name] for size in report.sizes]
+    drawn = set()
+    for row in report.rows:
+        counts = [np.nan if count is None else count for count in row.by_subgroups]
+        key = tuple(counts)
+        if key in drawn or not np.nanmax([0, *counts]):
+            continue
+        drawn.add(key)
+        style = "-" if row.method == "exact" else "--"
+        axes.plot(x, counts, style, marker=".", label=row.block.name)
+    axes.set(xlabel=size_name, ylabel="executions by sub-groups", xscale="log", yscale="log")
+    axes.set_title("counts (dashed: learned; equal counts are drawn once)", fontsize=9)
+    axes.grid(alpha=0.2)
+    axes.set_box_aspect(1.2)
+    axes.set_anchor("N")
+    axes.legend(fontsize=6, loc="upper center", bbox_to_anchor=(0.5, -0.15), ncols=3)
+
+
 def _graph(axes: Any, rows: Sequence[BlockRow], name: str, most: float, tall: int) -> None:
-    """Blocks from top to bottom in their order, loops indented, edges on their sides."""
+    """Draws blocks from top to bottom in their order, loops indented, edges on their sides."""
     from matplotlib import colormaps
 
     colour = colormaps["YlOrRd"]
@@ -208,13 +214,13 @@ def _graph(axes: Any, rows: Sequence[BlockRow], name: str, most: float, tall: in
         count = row.by_subgroups[-1]
         share = np.log1p(count or 0) / np.log1p(most) if most else 0.0
         words = row.block.text if len(row.block.text) < 34 else row.block.text[:31] + "..."
-        said = "?" if count is None else f"{count:,.0f}"
+        number = "?" if count is None else f"{count:,.0f}"
         axes.text(
-            0.25 * depth, y, f"B{row.block.number} {row.block.kind}: {said}\n{words}", va="center",
+            0.25 * depth, y, f"B{row.block.number} {row.block.kind}: {number}\n{words}", va="center",
             fontsize=7, parse_math=False,
             bbox={
                 "boxstyle": "round", "facecolor": colour(0.75 * share),
-                "linestyle": "-" if row.way == "exact" else "--",
+                "linestyle": "-" if row.method == "exact" else "--",
             },
         )  # fmt: skip
         for follower in row.block.followers:
@@ -222,7 +228,7 @@ def _graph(axes: Any, rows: Sequence[BlockRow], name: str, most: float, tall: in
             back = follower >= 0 and to[1] >= y
             down = 0.0 if back else 0.12
             bend = min(0.5 if back else 0.25, 1.3 / max(abs(to[1] - y), 1.0))
-            # Back-edges run on the left as well, further out, so that no text's width matters.
+            # Back-edges also run on the left, further out, so that the width of texts does not matter.
             axes.annotate(
                 "", (0.25 * to[0] - 0.03, to[1] + down), (0.25 * depth - 0.03, y - down),
                 arrowprops={

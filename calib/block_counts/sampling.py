@@ -1,8 +1,8 @@
-"""What counts are learned from: inputs of runs and the counts of each block, checked at the door."""
+"""Training samples: the inputs of runs and the counts of each block, checked when they are made."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -18,7 +18,7 @@ TRAINED_SHARE = 0.7
 
 
 class SampleError(MemsimError):
-    """Samples that nothing can be learned from."""
+    """Nothing can be learned from these samples."""
 
 
 @dataclass(frozen=True)
@@ -45,10 +45,10 @@ class Samples:
 def samples(
     inputs: Mapping[str, Sequence[float]], counts: Mapping[str, Sequence[float]]
 ) -> Samples:
-    """Checks and stacks columns.
+    """Samples from columns, checked.
 
-    Raises SampleError that names the column and the row for counts that are negative, fractional or
-    no numbers, inputs that are no positive numbers, an input that never changes, columns of
+    Raises SampleError, which names the column and the row, for counts that are not whole numbers of at
+    least 0, inputs that are not positive numbers, an input with a single value, and columns of
     different lengths.
     """
     if not inputs or not counts:
@@ -64,7 +64,7 @@ def samples(
         _refuse(name, values, ~np.isfinite(values) | (values <= 0), "a positive number")
         if np.ptp(values) == 0:
             raise SampleError(
-                f"input {name} is {values[0]:g} in all {n} samples: nothing can be learned of it;"
+                f"input {name} is {values[0]:g} in all {n} samples, so its effect cannot be learned:"
                 " leave it out, or vary it"
             )
     for name, column in counts.items():
@@ -88,8 +88,11 @@ def _refuse(name: str, values: FloatArray, wrong: Any, rule: str) -> None:
 def split(given: Samples, how: Split, seed: int = 0) -> tuple[Samples, Samples]:
     """Training and test samples.
 
-    random : 70 % and 30 % drawn; high-low : all inputs in the lower 70 % of their range, against
-    all above it, what is mixed is left out; mixed : as that, with the mixed ones trained on too
+    random : 70 % and 30 %, drawn at random
+    high-low : training samples have all inputs in the lower 70 % of their ranges, test samples have all
+        inputs above; other samples are left out
+    mixed : as high-low, but the other samples are training samples
+
     Raises SampleError where a part would be empty.
     """
     if how not in SPLITS:
@@ -114,14 +117,11 @@ def split(given: Samples, how: Split, seed: int = 0) -> tuple[Samples, Samples]:
 
 
 def normalised_error(predicted: FloatArray, actual: FloatArray, scale: FloatArray) -> FloatArray:
-    """Mean squared error of each block with counts divided by `scale`; (n_block,).
+    """(n_block,) mean squared error of each block's counts divided by `scale`.
 
-    predicted, actual : (n, n_block);  scale : (n_block,), the largest count of each block in all
-    samples, 0 for blocks that never run
+    predicted, actual : (n, n_block)
+    scale : (n_block,) the largest count of each block in all samples; 0 for blocks that never run
     """
     safe = np.where(scale > 0, scale, 1)
     errors: FloatArray = (((predicted - actual) / safe) ** 2).mean(axis=0)
     return errors
-
-
-Draw = Callable[[np.random.Generator, int], Mapping[str, npt.NDArray[np.int64]]]

@@ -1,4 +1,4 @@
-"""`memsim blocks KERNEL`: how often each basic block runs, at sizes that need not run.
+"""`memsim blocks KERNEL`: how often each basic block runs, at sizes that are not executed.
 
 Imports nothing heavy: the group's help loads it.
 """
@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from calib.commands.blocks_costs import costs_of, sizes_asked
-from calib.commands.blocks_output import show_costs, show_counts, show_followed, show_run
+from calib.commands.blocks_costs import costs_of, integer_sizes
+from calib.commands.blocks_output import show_costs, show_counts, show_extrapolated, show_run
 from calib.commands.blocks_settings import (
-    asked_sizes,
     doubled,
     drawn_sizes,
     parsed_range,
+    settings_of_sizes,
     small_settings,
     together,
 )
@@ -26,7 +26,10 @@ from memsim.commands import STDOUT, check_outputs, output_path, setting_option, 
 from memsim.errors import MemsimError
 
 if TYPE_CHECKING:
+    from calib.block_counts.learned import LearnedCount
     from calib.block_counts.report import BlockReport
+    from memsim.machine import Machine
+    from tracegen.blocks import BlockCounter
 
 
 @click.command()
@@ -43,31 +46,36 @@ if TYPE_CHECKING:
 @click.option(
     "--run",
     is_flag=True,
-    help="Run the first size too, and compare; --json then has each launch's counts.",
+    help="Also run the first size and compare its counts; --json then lists those of each launch.",
 )
 @click.option(
     "--train",
     "training",
     multiple=True,
     metavar="NAME=LOW:HIGH",
-    help="Learn what has no closed form from runs with this setting in this range; repeat for more.",
+    help="Learn the counts without a closed form from runs with this setting in this range; repeat for"
+    " several settings.",
 )
 @click.option(
-    "--runs", type=click.IntRange(min=12), default=40, show_default=True, help="Runs to learn from."
+    "--runs",
+    type=click.IntRange(min=12),
+    default=40,
+    show_default=True,
+    help="Number of runs to learn from.",
 )
 @click.option(
-    "--machine", "-m", metavar="MACHINE", help="Also requests, and busy cycles of each unit."
+    "--machine", "-m", metavar="MACHINE", help="Report also requests, and busy cycles of each unit."
 )
 @click.option(
     "--hits",
     metavar="NAME=LOW:HIGH",
-    help="With -m: trace and replay small sizes, and follow hit ratios to the sizes asked for.",
+    help="With -m: trace and replay these sizes, and extrapolate hit ratios to the requested sizes.",
 )
 @click.option("--formulas", is_flag=True, help="Print the closed forms.")
 @output_path(
     "--plot", "plot_out", help="Draw the control-flow graph with counts (PNG, SVG or PDF)."
 )
-@output_path("--json", "json_out", help="Write the counts as JSON; - for the console.")
+@output_path("--json", "json_out", help="Write the counts as JSON; - for standard output.")
 def blocks(
     spec: str,
     settings: dict[str, str],
@@ -81,11 +89,12 @@ def blocks(
     plot_out: Path | None,
     json_out: Path | None,
 ) -> int:
-    """Count how often each basic block of a kernel runs: exactly where it can be, else learned.
+    """Count how often each basic block of a kernel runs: exactly, or from a model learned from runs.
 
     KERNEL is FILE.py:NAME or PACKAGE.MODULE:NAME as for 'memsim profile'. A setting LOW:HIGH stands for
     LOW, twice that, and so on up to HIGH. Blocks whose loops and branches are affine in the kernel's
-    sizes have closed forms; the others are learned from runs with --train, or counted with --run.
+    sizes have closed forms. The counts of other blocks are learned from runs with --train, or
+    counted with --run.
 
     \b
     Examples:
@@ -95,119 +104,157 @@ def blocks(
       memsim blocks experiments/kernels/graphs.py:spmv --set n=8192 --train n=256:4096 -m v100
     """
     check_outputs({"--plot": plot_out, "--json": json_out})
-    from calib.block_counts.report import exact_report, learn_from_runs, plot
+    from calib.block_counts.report import exact_report, plot
     from tracegen.blocks import BlockCounter
     from tracegen.workloads import load_kernel
 
     if hits is not None and machine is None:
         raise MemsimError("--hits needs a machine: give --machine")
-    asked = asked_sizes(settings)
+    rows = settings_of_sizes(settings)
     ranges = dict(parsed_range("--train", text) for text in training)
-    small = small_settings(asked[0], ranges, hits)
+    small = small_settings(rows[0], ranges, hits)
     with working("reading the kernel"):
         base = load_kernel(spec, small)
         counter = BlockCounter(base)
-        values = sizes_asked(counter, base, small, asked, spec)
-    learned: Mapping[int, Any] = {}
-    if ranges:
-        drawn = drawn_sizes(ranges, runs)
-        with working(f"running {runs} sizes to learn from"):
-            fixed = {k: v for k, v in asked[0].items() if k not in ranges}
-            workloads = [
-                load_kernel(spec, fixed | {k: str(v) for k, v in row.items()}) for row in drawn
-            ]
-            inputs = {name: [row[name] for row in drawn] for name in ranges}
-            learned = learn_from_runs(counter, workloads, inputs, subgroup_size)
-    report = exact_report(counter, values, subgroup_size, learned, list(ranges))
+        sizes = integer_sizes(counter, base, small, rows, spec)
+    learned = _learned(spec, counter, rows[0], ranges, runs, subgroup_size) if ranges else {}
+    report = exact_report(counter, sizes, subgroup_size, learned, list(ranges))
     record = report.record()
     if run:
-        with working("running"):
-            first = base if small == asked[0] else load_kernel(spec, asked[0])
-            counts, outputs = counter.count(first, subgroup_size)
-            if first.check is not None:
-                first.check(outputs)
-        record["run"] = _compared(report, counts)
-        record["launches"] = [
-            {
-                "launch": launch.index,
-                "kernel": launch.kernel,
-                "settings": dict(launch.settings),
-                "by_work_items": launch.by_items.tolist(),
-                "by_sub_groups": []
-                if launch.by_subgroups is None
-                else launch.by_subgroups.tolist(),
-            }
-            for launch in counts.launches
-        ]
-    costs = costs_of(counter, report, machine) if machine is not None else []
-    record["costs"] = costs
-    followed: list[dict[str, Any]] = []
-    if hits is not None and machine is not None:
-        followed = _followed(hits, spec, asked[0], costs, machine)
-        record["beyond"] = followed
-    if json_out is not None:
-        text = json.dumps(record, indent=1)
-        if json_out == STDOUT:
-            click.echo(text)
-        else:
-            json_out.write_text(text + "\n", encoding="utf-8")
-            click.echo(f"wrote {json_out}", err=True)
+        workload = base if small == rows[0] else load_kernel(spec, rows[0])
+        record |= _run_first(report, counter, workload, subgroup_size)
+    record["costs"], extrapolated = _costs(spec, counter, report, rows[0], machine, hits)
+    if hits is not None:
+        record["beyond"] = extrapolated
+    _write_json(record, json_out)
     if plot_out is not None:
         plot(report, plot_out)
         click.echo(f"wrote {plot_out}", err=True)
     if json_out != STDOUT:
         show_counts(report, formulas)
-        show_costs(costs)
-        show_followed(followed)
+        show_costs(record["costs"])
+        show_extrapolated(extrapolated)
         if run:
             show_run(record["run"])
     return 0
 
 
+def _write_json(record: Mapping[str, Any], path: Path | None) -> None:
+    text = json.dumps(record, indent=1)
+    if path == STDOUT:
+        click.echo(text)
+    elif path is not None:
+        path.write_text(text + "\n", encoding="utf-8")
+        click.echo(f"wrote {path}", err=True)
+
+
+def _learned(
+    spec: str,
+    counter: BlockCounter,
+    settings: Mapping[str, str],
+    ranges: Mapping[str, tuple[int, int]],
+    runs: int,
+    subgroup_size: int,
+) -> dict[int, LearnedCount]:
+    """block number -> its learned count, from runs at sizes drawn from the ranges."""
+    from calib.block_counts.report import learn_from_runs
+    from tracegen.workloads import load_kernel
+
+    drawn = drawn_sizes(ranges, runs)
+    with working(f"running {runs} sizes to learn from"):
+        fixed = {name: value for name, value in settings.items() if name not in ranges}
+        workloads = [
+            load_kernel(spec, fixed | {name: str(value) for name, value in row.items()})
+            for row in drawn
+        ]
+        inputs = {name: [row[name] for row in drawn] for name in ranges}
+        return learn_from_runs(counter, workloads, inputs, subgroup_size)
+
+
+def _run_first(
+    report: BlockReport, counter: BlockCounter, workload: Any, subgroup_size: int
+) -> dict[str, Any]:
+    """The counts of a run of the first size, compared with the report, and those of each launch."""
+    with working("running"):
+        counts, outputs = counter.count(workload, subgroup_size)
+        if workload.check is not None:
+            workload.check(outputs)
+    launches = [
+        {
+            "launch": launch.index,
+            "kernel": launch.kernel,
+            "settings": dict(launch.settings),
+            "by_work_items": launch.by_items.tolist(),
+            "by_sub_groups": [] if launch.by_subgroups is None else launch.by_subgroups.tolist(),
+        }
+        for launch in counts.launches
+    ]
+    return {"run": _compared(report, counts), "launches": launches}
+
+
 def _compared(report: BlockReport, counts: Any) -> list[dict[str, Any]]:
-    rows = []
+    compared = []
     for row, items, groups in zip(report.rows, counts.by_items, counts.by_subgroups, strict=True):
-        ours = (row.by_items[0], row.by_subgroups[0])
-        same = None if row.way != "exact" else ours == (int(items), int(groups))
-        rows.append(
+        exact = (row.by_items[0], row.by_subgroups[0])
+        equal = None if row.method != "exact" else exact == (int(items), int(groups))
+        compared.append(
             {
                 "block": row.block.name,
                 "by_work_items": int(items),
                 "by_sub_groups": int(groups),
-                "equal": same,
+                "equal": equal,
             }
         )
-    return rows
+    return compared
 
 
-def _followed(
+def _costs(
+    spec: str,
+    counter: BlockCounter,
+    report: BlockReport,
+    settings: Mapping[str, str],
+    machine_name: str | None,
+    hits: str | None,
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Costs on a machine at each size, and extrapolated hit ratios; nothing without a machine."""
+    if machine_name is None:
+        return [], []
+    from memsim.machine import load_machine
+
+    machine = load_machine(machine_name)
+    costs = costs_of(counter, report, machine)
+    return costs, _extrapolated(hits, spec, settings, costs, machine) if hits is not None else []
+
+
+def _extrapolated(
     hits: str,
     spec: str,
-    asked: Mapping[str, str],
+    settings: Mapping[str, str],
     costs: Sequence[Mapping[str, Any]],
-    name: str,
+    machine: Machine,
 ) -> list[dict[str, Any]]:
-    """Settings with the values of the one that varies, or of any other as large, go with it."""
+    """Hit ratios and times at each size, from replays of small sizes.
+
+    Settings with the value of the one that varies grow with it.
+    """
     from dataclasses import asdict
 
-    from calib.block_counts.hit_ratio_trend import beyond, observe
-    from memsim.machine import load_machine
+    from calib.block_counts.hit_ratio_trend import extrapolate, observe
     from tracegen.workloads import load_kernel
 
-    machine = load_machine(name)
     setting, (low, high) = parsed_range("--hits", hits)
-    growing = together(asked, setting)
+    growing = together(settings, setting)
     observed = []
     with working("tracing and replaying small sizes"):
         for value in doubled(setting, f"{low}:{high}"):
-            workload = load_kernel(spec, {**asked, **{k: str(value) for k in growing}})
+            workload = load_kernel(spec, {**settings, **{k: str(value) for k in growing}})
             observed.append(observe(workload, value, machine))
-    found = []
+    rows = []
     for cost in costs:
         if setting not in cost["size"]:
-            raise MemsimError(f"--hits follows {setting}: give it a value with --set")
+            raise MemsimError(f"--hits extrapolates {setting}: give it a value with --set")
         loads = cost["requests"].get("global loads", 0.0)
         busy = {u: c * machine.n_cores for u, c in cost["busy_cycles_per_core"].items()}
-        answer = beyond(observed, cost["size"][setting], loads, busy, machine)
-        found.append({**asdict(answer), "least_s": asdict(answer.least_s), "with": growing})
-    return found
+        trend = extrapolate(observed, cost["size"][setting], loads, busy, machine)
+        rows.append({**asdict(trend), "least_s": asdict(trend.least_s), "with": growing})
+    return rows

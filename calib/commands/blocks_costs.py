@@ -1,4 +1,7 @@
-"""Sizes that need not run, and what a kernel's blocks cost there, for the commands that ask."""
+"""Sizes that are not executed and the cost of a kernel's blocks there; `blocks` and `predict` use them.
+
+Imports nothing heavy: the group's help loads it.
+"""
 
 from __future__ import annotations
 
@@ -7,45 +10,46 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from calib.block_counts.report import BlockReport
+    from memsim.machine import Machine
     from tracegen.blocks import BlockCounter
 
 
-def sizes_asked(
+def integer_sizes(
     counter: BlockCounter,
     base: Any,
     small: Mapping[str, str],
-    asked: Sequence[Mapping[str, str]],
+    rows: Sequence[Mapping[str, str]],
     spec: str,
 ) -> list[dict[str, int]]:
-    """The kernel's integer arguments at each size.
+    """The kernel's integer arguments at the settings of each row.
 
-    Settings that are such arguments need nothing else, so no array of those sizes is made; for
-    others the workload is made at each size.
+    Settings that are integer arguments of the kernel give them directly, so no arrays of these sizes are
+    made. For other settings the workload is built at each size.
+
+    base : the workload at the settings `small`
     """
     from calib.counting.kernel_arguments import sizes_of
     from tracegen.workloads import load_kernel
 
     if not counter.loopy:
-        return [{k: int(v) for k, v in row.items() if v.isdigit()} for row in asked]
-    known = sizes_of(base)
-    found = []
-    for row in asked:
+        return [{k: int(v) for k, v in row.items() if v.isdigit()} for row in rows]
+    base_sizes = sizes_of(base)
+    sizes = []
+    for row in rows:
         changed = [name for name in row if row[name] != small.get(name)]
-        own = known
-        if any(name not in known for name in changed):
-            own = sizes_of(load_kernel(spec, dict(row)))
-        found.append({**own, **{n: int(v) for n, v in row.items() if v.isdigit()}})
-    return found
+        row_sizes = base_sizes
+        if any(name not in base_sizes for name in changed):
+            row_sizes = sizes_of(load_kernel(spec, dict(row)))
+        sizes.append({**row_sizes, **{n: int(v) for n, v in row.items() if v.isdigit()}})
+    return sizes
 
 
-def costs_of(counter: BlockCounter, report: BlockReport, name: str) -> list[dict[str, Any]]:
-    """Per size: requests by memory and direction, busy cycles of each unit a core on a machine."""
+def costs_of(counter: BlockCounter, report: BlockReport, machine: Machine) -> list[dict[str, Any]]:
+    """For each size: requests by memory and direction, and busy cycles of each unit of a core."""
     from calib.block_counts.costs import block_work, busy_cycles, requests
-    from memsim.machine import load_machine
 
-    machine = load_machine(name)
     work = block_work(counter)
-    found = []
+    costs = []
     for k, size in enumerate(report.sizes):
         unknown = [row.block.name for row in report.rows if row.by_subgroups[k] is None]
         counts = [row.by_subgroups[k] or 0.0 for row in report.rows]
@@ -53,7 +57,7 @@ def costs_of(counter: BlockCounter, report: BlockReport, name: str) -> list[dict
         for (memory, direction, _), number in requests(work, counts).items():
             key = f"{memory} {direction}s"
             totals[key] = totals.get(key, 0.0) + number
-        found.append(
+        costs.append(
             {
                 "size": dict(size),
                 "machine": machine.name,
@@ -65,4 +69,4 @@ def costs_of(counter: BlockCounter, report: BlockReport, name: str) -> list[dict
                 "without": unknown,
             }
         )
-    return found
+    return costs

@@ -1,4 +1,7 @@
-"""What `memsim blocks` prints."""
+"""The tables and lines that `memsim blocks` prints.
+
+Imports nothing heavy: the group's help loads it.
+"""
 
 from __future__ import annotations
 
@@ -15,20 +18,20 @@ if TYPE_CHECKING:
 SHOWN_SIZES = 4
 
 
-def show_followed(found: Sequence[Mapping[str, Any]]) -> None:
-    for each in found:
+def show_extrapolated(rows: Sequence[Mapping[str, Any]]) -> None:
+    for row in rows:
         ratios = ", ".join(
             f"{level} {100 * r['mean']:.1f} % ({100 * r['low']:.1f} to {100 * r['high']:.1f})"
-            for level, r in each["hit_ratios"].items()
+            for level, r in row["hit_ratios"].items()
         )
-        time = each["least_s"]
+        time = row["least_s"]
         click.echo(
-            f"{' = '.join(each['with'])} = {each['size']:g}: hit ratios {ratios}; a load waits"
-            f" {each['latency_cycles']:.0f} cycles; DRAM reads {each['dram_bytes']['mean'] / 1e6:,.1f} MB;"
+            f"{' = '.join(row['with'])} = {row['size']:g}: hit ratios {ratios}; latency of a load"
+            f" {row['latency_cycles']:.0f} cycles; DRAM reads {row['dram_bytes']['mean'] / 1e6:,.1f} MB;"
             f" at least {1e3 * time['mean']:.3g} ms ({1e3 * time['low']:.3g} to {1e3 * time['high']:.3g})"
         )
-        if each["warning"]:
-            click.echo(f"  warning: {each['warning']}")
+        if row["warning"]:
+            click.echo(f"  warning: {row['warning']}")
 
 
 def show_counts(report: BlockReport, formulas: bool) -> None:
@@ -37,7 +40,7 @@ def show_counts(report: BlockReport, formulas: bool) -> None:
 
     shown = chosen(len(report.sizes))
     changing = [n for n in report.sizes[0] if len({size.get(n) for size in report.sizes}) > 1]
-    table = Table(title=f"blocks of {report.kernel}: times that sub-groups run them")
+    table = Table(title=f"basic blocks of {report.kernel}: executions by sub-groups")
     table.add_column("block")
     table.add_column("begins with")
     table.add_column("next")
@@ -49,11 +52,11 @@ def show_counts(report: BlockReport, formulas: bool) -> None:
         counts = [number(row, k) for k in shown]
         text = "  " * len(row.block.controls) + row.block.text
         following = ", ".join("end" if f < 0 else f"B{f}" for f in row.block.followers)
-        table.add_row(row.block.name, escape(text), following, row.way, *counts)
+        table.add_row(row.block.name, escape(text), following, row.method, *counts)
     console().print(table)
     reasons: dict[str, list[str]] = {}
     for row in report.rows:
-        reasons.setdefault(f"{row.way}: {row.reason}", []).append(f"B{row.block.number}")
+        reasons.setdefault(f"{row.method}: {row.reason}", []).append(f"B{row.block.number}")
         if row.warning:
             reasons.setdefault(f"warning: {row.warning}", []).append(f"B{row.block.number}")
     for reason, numbers in reasons.items():
@@ -62,13 +65,14 @@ def show_counts(report: BlockReport, formulas: bool) -> None:
         for row in report.rows:
             if row.formula:
                 click.echo(f"{row.block.name} = {row.formula}")
-    if any(row.way == "unknown" for row in report.rows):
+    if any(row.method == "unknown" for row in report.rows):
         click.echo(
             "unknown counts: learn them with --train NAME=LOW:HIGH, or count them with --run"
         )
 
 
 def chosen(n: int) -> list[int]:
+    """Indices of the sizes that are shown, evenly spread over n."""
     if n <= SHOWN_SIZES:
         return list(range(n))
     return sorted({round(k * (n - 1) / (SHOWN_SIZES - 1)) for k in range(SHOWN_SIZES)})
@@ -78,7 +82,7 @@ def number(row: Any, k: int) -> str:
     count = row.by_subgroups[k]
     if count is None:
         return "?"
-    if row.way == "learned":
+    if row.method == "learned":
         return f"{count:,.0f} ({row.low[k]:,.0f} to {row.high[k]:,.0f})"
     return f"{count:,.0f}"
 
@@ -86,18 +90,18 @@ def number(row: Any, k: int) -> str:
 def show_costs(costs: Sequence[Mapping[str, Any]]) -> None:
     for cost in costs:
         size = ", ".join(f"{name}={value}" for name, value in cost["size"].items())
-        asked = ", ".join(f"{n:,.0f} {what}" for what, n in cost["requests"].items())
+        requests = ", ".join(f"{n:,.0f} {what}" for what, n in cost["requests"].items())
         units = ", ".join(f"{u} {c:,.0f}" for u, c in cost["busy_cycles_per_core"].items())
-        click.echo(f"{size}: requests of sub-groups {asked}; busy cycles a core, {units}")
+        click.echo(f"{size}: requests by sub-groups: {requests}; busy cycles per core: {units}")
         if cost["without"]:
-            click.echo(f"  without {', '.join(cost['without'])}, whose counts are not known")
+            click.echo(f"  without {', '.join(cost['without'])}, whose counts are unknown")
 
 
 def show_run(rows: Sequence[Mapping[str, Any]]) -> None:
     compared = [row for row in rows if row["equal"] is not None]
     wrong = [row["block"] for row in compared if not row["equal"]]
     click.echo(
-        f"a run of the first size: {len(compared) - len(wrong)} of {len(compared)} exact counts equal"
+        f"run of the first size: {len(compared) - len(wrong)} of {len(compared)} exact counts are equal"
         + (f"; {', '.join(wrong)} differ" if wrong else "")
     )
     for row in rows:

@@ -1,4 +1,7 @@
-"""Settings of `memsim blocks` with ranges of sizes in them."""
+"""Settings of `memsim blocks` that contain ranges of sizes.
+
+Imports nothing heavy: the group's help loads it.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,8 @@ from memsim.errors import MemsimError
 MOST_SIZES = 64
 
 
-def asked_sizes(settings: Mapping[str, str]) -> list[dict[str, str]]:
-    """A setting for each size: ranges are gone through together, from low to high."""
+def settings_of_sizes(settings: Mapping[str, str]) -> list[dict[str, str]]:
+    """The settings at each requested size; all ranges advance together, from low to high."""
     ranges = {name: doubled(name, text) for name, text in settings.items() if is_range(text)}
     n = max((len(values) for values in ranges.values()), default=1)
     rows = []
@@ -29,16 +32,18 @@ def is_range(text: str) -> bool:
 
 
 def doubled(name: str, text: str) -> list[int]:
+    """LOW, twice that, and so on, and HIGH, of a text LOW:HIGH."""
     _, (low, high) = parsed_range("--set", f"{name}={text}")
     values = [low]
     while values[-1] * 2 < high:
         values.append(values[-1] * 2)
     if len(values) >= MOST_SIZES:
-        raise MemsimError(f"--set {name}={text} is more than {MOST_SIZES} sizes")
+        raise MemsimError(f"--set {name}={text} has more than {MOST_SIZES} sizes")
     return [*values, high] if high > low else values
 
 
 def parsed_range(option: str, text: str) -> tuple[str, tuple[int, int]]:
+    """(NAME, (LOW, HIGH)) of a text NAME=LOW:HIGH; `option` is named in the error."""
     name, equals, value = text.partition("=")
     low, _, high = value.partition(":")
     if not (name and equals and low.isdigit() and high.isdigit() and 0 < int(low) <= int(high)):
@@ -49,7 +54,7 @@ def parsed_range(option: str, text: str) -> tuple[str, tuple[int, int]]:
 def small_settings(
     first: Mapping[str, str], ranges: Mapping[str, tuple[int, int]], hits: str | None
 ) -> dict[str, str]:
-    """Settings to read the kernel with: where small sizes are run anyway, the smallest of them."""
+    """Settings with which the kernel is read: the smallest sizes that are run anyway."""
     small = dict(first)
     for name, (low, _) in ranges.items():
         small[name] = str(low)
@@ -60,12 +65,12 @@ def small_settings(
 
 
 def together(first: Mapping[str, str], name: str) -> list[str]:
-    """The settings that grow with one: those of the same value."""
+    """The settings that grow with one setting: those of the same value."""
     return [k for k, v in first.items() if v == first.get(name)] or [name]
 
 
 def drawn_sizes(ranges: Mapping[str, tuple[int, int]], runs: int) -> list[dict[str, int]]:
-    """Sizes evenly spread on a logarithmic scale, each setting in an order of its own."""
+    """Sizes evenly spread on a logarithmic scale, each setting in a separate random order."""
     import numpy as np
 
     rng = np.random.default_rng(0)

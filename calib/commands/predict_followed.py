@@ -1,14 +1,18 @@
-"""`memsim predict --follow`: small sizes predicted, the one asked for counted; nothing runs at its size."""
+"""`memsim predict --follow`: predict small sizes, count the requested one; nothing runs at that size.
+
+Imports nothing heavy: the group's help loads it.
+"""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from calib.commands.blocks_costs import costs_of, sizes_asked
+from calib.commands.blocks_costs import costs_of, integer_sizes
 from calib.commands.blocks_settings import doubled, parsed_range, together
 from memsim.commands import STDOUT, console, working
 from memsim.errors import MemsimError
@@ -16,67 +20,121 @@ from memsim.files import whole_file
 
 if TYPE_CHECKING:
     from calib.block_counts.followed_time import FollowedTime, SmallSize
-    from calib.prediction.prediction import Settings
+    from calib.prediction.options import PredictOptions
+    from memsim.machine import Machine
+
+Settings = Mapping[str, str]
 
 
 def predict_followed(
     spec: str,
     settings: dict[str, str],
     machine_name: str,
-    chosen: Settings,
+    options: PredictOptions,
     follow: str,
     json_out: Path | None,
 ) -> int:
-    """Predict at sizes LOW, twice that, ... HIGH of a setting, and follow the time to its value.
+    """Predicts at sizes LOW, twice that, ... HIGH of a setting and extrapolates the time to its value.
 
-    Sizes whose launch has fewer groups than the machine holds at once are left out.
+    Sizes whose launch has fewer groups than can be resident on the machine are left out.
     """
-    from calib.block_counts.followed_time import SmallSize, followed_time
-    from calib.block_counts.hit_ratio_trend import LEAST_SIZES
-    from calib.block_counts.report import exact_report
-    from calib.prediction.prediction import predict
-    from calib.prediction.report import seconds
+    from calib.block_counts.followed_time import followed_time
     from memsim.machine import load_machine
-    from tracegen import load_kernel, trace_snapshots
-    from tracegen.blocks import BlockCounter
+
+    setting, values, rows = _sizes(settings, follow)
+    machine = load_machine(machine_name)
+    busy = _busy_cycles(spec, rows, machine, f"{setting}={values[-1]}")
+    kernel, small, unfilled = _predict_small(spec, rows, values, busy, machine, options)
+    _require_enough(follow, machine_name, small, unfilled)
+    followed = followed_time(small, values[-1], busy[-1])
+    document = {
+        "schema": 1,
+        "kernel": kernel,
+        "machine": machine_name,
+        "setting": setting,
+        "followed": vars(followed) | {"busy_cycles": busy[-1]},
+        "small": [vars(size) for size in small],
+    }
+    text = json.dumps(document, indent=1, allow_nan=False)
+    if json_out == STDOUT:
+        click.echo(text)
+        return 0
+    title = f"{kernel} on {machine_name}, {setting}={followed.size:g}"
+    _show(title, setting, machine, small, unfilled, followed)
+    if json_out is not None:
+        with whole_file(json_out) as path:
+            path.write_text(text + "\n", encoding="utf-8")
+        click.echo(f"wrote {json_out}", err=True)
+    return 0
+
+
+def _sizes(settings: dict[str, str], follow: str) -> tuple[str, list[int], list[dict[str, str]]]:
+    """The setting, its values (the last is the requested size), and all settings at each value."""
+    from calib.block_counts.hit_ratio_trend import LEAST_SIZES
 
     setting, (low, high) = parsed_range("--follow", follow)
     if not settings.get(setting, "").isdigit():
-        raise MemsimError(f"--follow goes to a size of {setting}: give it one with --set")
-    machine = load_machine(machine_name)
+        raise MemsimError(f"--follow needs the requested size of {setting}: give it with --set")
     growing = together(settings, setting)
     values = [*doubled(setting, f"{low}:{high}"), int(settings[setting])]
     if len(values) <= LEAST_SIZES:
         raise MemsimError(
-            f"--follow {follow} is {len(values) - 1} sizes (each twice the last): it takes {LEAST_SIZES}"
+            f"--follow {follow} has {len(values) - 1} sizes (each twice the previous one); at least"
+            f" {LEAST_SIZES} are needed"
         )
-    rows = [settings | dict.fromkeys(growing, str(value)) for value in values]
+    return setting, values, [settings | dict.fromkeys(growing, str(value)) for value in values]
+
+
+def _busy_cycles(
+    spec: str, rows: Sequence[Settings], machine: Machine, requested: str
+) -> list[float]:
+    """Busy cycles at each size, of all units and cores together, from the blocks' closed forms."""
+    from calib.block_counts.report import exact_report
+    from tracegen import load_kernel
+    from tracegen.blocks import BlockCounter
+
     with working("reading the kernel"):
         base = load_kernel(spec, rows[0])
         counter = BlockCounter(base)
-        asked = sizes_asked(counter, base, rows[0], rows, spec)
-    report = exact_report(counter, asked, machine.subgroup_size, {}, [])
-    costs = costs_of(counter, report, machine_name)
+        sizes = integer_sizes(counter, base, rows[0], rows, spec)
+    report = exact_report(counter, sizes, machine.subgroup_size, {}, [])
+    costs = costs_of(counter, report, machine)
     for row in report.rows:
         if row.by_subgroups[-1] is None:
             raise MemsimError(
-                f"block {row.block.name} has no closed form ({row.reason}), so that it cannot be"
-                f" counted at {setting}={values[-1]}; 'memsim blocks --train' learns it"
+                f"block {row.block.name} has no closed form ({row.reason}), so it cannot be counted at"
+                f" {requested}; 'memsim blocks --train' learns its count from runs"
             )
-    busy = [machine.n_cores * sum(cost["busy_cycles_per_core"].values()) for cost in costs]
+    return [machine.n_cores * sum(cost["busy_cycles_per_core"].values()) for cost in costs]
+
+
+def _predict_small(
+    spec: str,
+    rows: Sequence[Settings],
+    values: Sequence[int],
+    busy: Sequence[float],
+    machine: Machine,
+    options: PredictOptions,
+) -> tuple[str, list[SmallSize], list[int]]:
+    """The kernel's name, the small sizes with their predicted times, and those left out."""
+    from calib.block_counts.followed_time import SmallSize
+    from calib.prediction import predict
+    from tracegen import load_kernel, trace_snapshots
+
+    kernel = ""
     small: list[SmallSize] = []
     unfilled: list[int] = []
-    name = ""
     with working("tracing and replaying small sizes"):
         for k, value in enumerate(values[:-1]):
             workload = load_kernel(spec, rows[k])
             traces = trace_snapshots(workload, machine, snapshots=1)
-            name = traces[0].launch.kernel
-            predicted = predict(workload, traces, machine, chosen)
-            time, launch = predicted.timing.estimate, traces[0].launch
-            if launch.n_groups < predicted.occupancy.groups_per_core * machine.n_cores:
+            launch = traces[0].launch
+            kernel = launch.kernel
+            prediction = predict(workload, traces, machine, options)
+            if launch.n_groups < prediction.occupancy.groups_per_core * machine.n_cores:
                 unfilled.append(value)
                 continue
+            time = prediction.timing.estimate
             small.append(
                 SmallSize(
                     size=value,
@@ -85,57 +143,47 @@ def predict_followed(
                     busy_cycles=busy[k],
                 )
             )
+    return kernel, small, unfilled
+
+
+def _require_enough(
+    follow: str, machine: str, small: Sequence[SmallSize], unfilled: Sequence[int]
+) -> None:
+    from calib.block_counts.hit_ratio_trend import LEAST_SIZES
+
     if len(small) < LEAST_SIZES:
         raise MemsimError(
             f"--follow {follow}: {len(unfilled)} sizes, up to {max(unfilled)}, have fewer groups than"
-            f" {machine_name} holds at once, and {LEAST_SIZES} that fill it are wanted: take larger ones"
+            f" can be resident on {machine}; at least {LEAST_SIZES} sizes must fill it: choose larger"
+            " ones"
         )
-    found = followed_time(small, values[-1], busy[-1])
-    document = _document(name, machine_name, setting, small, found, busy[-1])
-    text = json.dumps(document, indent=1, allow_nan=False)
-    if json_out == STDOUT:
-        click.echo(text)
-        return 0
+
+
+def _show(
+    title: str,
+    setting: str,
+    machine: Machine,
+    small: Sequence[SmallSize],
+    unfilled: Sequence[int],
+    followed: FollowedTime,
+) -> None:
+    from calib.prediction.report import seconds
+
     screen = console()
     screen.print(
-        f"{name} on {machine_name}, {setting}={found.size:g}: {seconds(found.seconds)},"
-        f" 95 % interval {seconds(found.low_s)} to {seconds(found.high_s)}",
+        f"{title}: {seconds(followed.seconds)}, 95 % interval {seconds(followed.low_s)} to"
+        f" {seconds(followed.high_s)}",
         markup=False,
         style="bold",
     )
-    for one in small:
+    for size in small:
+        per_cycle = seconds(size.seconds / size.busy_cycles * machine.n_cores)
         screen.print(
-            f"  {setting}={one.size:g}: {seconds(one.seconds)},"
-            f" {seconds(one.seconds / one.busy_cycles * machine.n_cores)} a busy cycle of a core",
+            f"  {setting}={size.size:g}: {seconds(size.seconds)}, {per_cycle} per busy cycle of a core",
             markup=False,
         )
     if unfilled:
         listed = ", ".join(map(str, unfilled))
-        screen.print(f"note: left out, for they do not fill the machine: {listed}", style="dim")
-    if found.warning:
-        screen.print(f"note: {found.warning}", markup=False, style="dim")
-    if json_out is not None:
-        with whole_file(json_out) as path:
-            path.write_text(text + "\n", encoding="utf-8")
-        click.echo(f"wrote {json_out}", err=True)
-    return 0
-
-
-def _document(
-    kernel: str,
-    machine: str,
-    setting: str,
-    small: list[SmallSize],
-    found: FollowedTime,
-    busy_cycles: float,
-) -> dict[str, Any]:
-    from dataclasses import asdict
-
-    return {
-        "schema": 1,
-        "kernel": kernel,
-        "machine": machine,
-        "setting": setting,
-        "followed": asdict(found) | {"busy_cycles": busy_cycles},
-        "small": [asdict(one) for one in small],
-    }
+        screen.print(f"note: left out because they do not fill the machine: {listed}", style="dim")
+    if followed.warning:
+        screen.print(f"note: {followed.warning}", markup=False, style="dim")

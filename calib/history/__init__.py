@@ -1,9 +1,8 @@
-"""Models of kernel time that come for free: every timed launch feeds a store, later questions read it.
+"""Performance models from recorded launches: every timed launch feeds a store, which predicts later ones.
 
-After StarPU (Augonnet, Thibault and Namyst, HPPC 2009): a task is told by its kernel, its device and
-a hash of its data's layout; what was measured for it is its prediction, and regressions over the
-sizes serve where that very layout was never run. `import calib.history` is cheap: what is heavy is
-imported when first needed.
+After StarPU (Augonnet, Thibault and Namyst, HPPC 2009): a task is identified by its kernel, its device
+and a hash of its data's layout. The prediction for a task that has run is the mean of its times;
+for other layouts it comes from regressions over the sizes.
 """
 
 import lazy_loader

@@ -1,8 +1,8 @@
-"""Answers from a history: the kind they come from, on how many samples, with an interval.
+"""Predictions from a history, each with its kind of model, number of samples and interval.
 
-A key with ten samples is answered by its mean. One with fewer is blended with what is known without
-them, the kernel's own regression or a model given by the caller; one never seen is answered by that
-alone. Every answer says so.
+The prediction for a key with ten samples is their mean. With fewer samples, their mean is combined with a
+prior: the kernel's regression, or a model that the caller provides. Without samples, the prior is the
+prediction.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from calib.history.regression import CONFIDENCE, LEAST_SAMPLES, Question, studen
 from calib.history.store import Store
 
 UNKNOWN_VARIATION = 0.1
-"""Relative deviation of a launch that is assumed until a key, or the kernel's others, show theirs."""
+"""Relative deviation of a launch, assumed until it is known from this key or the kernel's others."""
 NORMAL_95 = 1.959963984540054
 BLEND = "blend"
 MORE_THAN_LAYOUT = (
-    "no kind that goes by layout or size can fit; tell these launches apart by a term, a linear"
-    " regression over it is the better kind"
+    "no model of the layout or size can fit; distinguish these launches by a term, over which a linear"
+    " regression can be fitted"
 )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Prior:
-    """What a model says of a launch that was never timed.
+    """A model's time for a launch that was never timed.
 
-    deviation : relative standard deviation of its error: how far off it usually is
-    kind : which model, as the answer is to say it: `calibrated model`, `uncalibrated model`
+    deviation : relative standard deviation of the model's error
+    kind : the model, as the answer names it: `calibrated model`, `uncalibrated model`
     """
 
     time_s: float
@@ -52,19 +52,19 @@ class Prior:
 
 
 AskPrior = Callable[[Key, Question], Prior | None]
-"""The model to ask about what the history does not know; None where it cannot tell either."""
+"""The model to use where the history has too few samples; it returns None where it has no prediction."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
     """A predicted time.
 
-    kind : which kind of model it comes from
-    low_s, high_s : the next launch lies between with CONFIDENCE, if the model fits
-    n_samples : that it rests on
-    calibrated : enough samples, and enough spread of sizes
-    fits : False where the model is known to miss; `note` then names the better kind
-    note : the reasoning, in a sentence or two
+    kind : the kind of model
+    low_s, high_s : interval of the next launch's time at CONFIDENCE, if the model fits
+    n_samples : the samples that the model is based on
+    calibrated : whether there are enough samples and enough different sizes
+    fits : False where the model's error is known to be large; `note` then names a better kind
+    note : how the time was found, in a sentence or two
     """
 
     time_s: float
@@ -94,11 +94,12 @@ def answer(
     prior: AskPrior | None = None,
     kind: str | None = None,
 ) -> Answer:
-    """The time of a launch of this key.
+    """The predicted time of a launch.
 
-    prior : asked where the history and its regressions do not know enough
-    kind : insist on one kind, even where it does not fit: the answer then names the better one
-    Raises HistoryError where nothing is known, and says what is kept aside for other drivers.
+    prior : used where the history and its regressions have too few samples
+    kind : requires one kind of model, even where it does not fit; the answer then names a better one
+
+    Raises HistoryError where nothing is known; the message lists samples under other drivers.
     """
     record = store.get(key)
     if kind is None and record is not None and record.accepted.n >= LEAST_SAMPLES:
@@ -123,10 +124,11 @@ def answer(
 
 
 def fresh_time(store: Store, key: Key, max_age_s: float) -> float | None:
-    """The mean time of a key that is calibrated, fits, and was measured lately; None otherwise.
+    """The mean time of a key that is calibrated, fits, and was measured recently; None otherwise.
 
-    max_age_s : how old its last sample may be, in seconds
-    For the output features of calibrated models, `f_cl_wall_time_...`.
+    It serves as the value of the features `f_cl_wall_time_...`.
+
+    max_age_s : greatest age of the last sample, in seconds
     """
     record = store.get(key)
     if record is None or record.accepted.n < LEAST_SAMPLES:
@@ -137,15 +139,15 @@ def fresh_time(store: Store, key: Key, max_age_s: float) -> float | None:
 
 
 def blend(record: Record, before: Prior, usual_variation: float = UNKNOWN_VARIATION) -> Answer:
-    """A few samples and a prior, weighted by how sure each is.
+    """A few samples combined with a prior, weighted by their variances.
 
-    In logarithms, with prior deviation p and the samples' mean's deviation s/sqrt(n), the weight of
-    the samples is w = p^2 / (p^2 + s^2/n) (normal with normal prior). s is pooled: the key's own
-    squared deviations, and two samples' worth of the usual one.
+    In logarithms, with the prior's deviation p and the deviation s/sqrt(n) of the samples' mean, the weight
+    of the samples is w = p^2 / (p^2 + s^2/n) (a normal variable with a normal prior). s is pooled from the
+    key's squared deviations and two samples of the usual variation.
     """
     state = record.accepted
-    own = state.m2 / state.mean**2
-    s2 = (own + 2 * usual_variation**2) / (state.n - 1 + 2)
+    squares = state.m2 / state.mean**2
+    s2 = (squares + 2 * usual_variation**2) / (state.n - 1 + 2)
     of_mean, of_prior = s2 / state.n, before.deviation**2
     weight = of_prior / (of_prior + of_mean)
     time_s = math.exp(weight * math.log(state.mean) + (1 - weight) * math.log(before.time_s))
@@ -160,9 +162,10 @@ def blend(record: Record, before: Prior, usual_variation: float = UNKNOWN_VARIAT
         calibrated=False,
         fits=True,
         note=(
-            f"{state.n} samples of mean {state.mean * 1e6:.4g} us, known to {math.sqrt(of_mean):.1%},"
-            f" weigh {weight:.2f}; {before.kind} says {before.time_s * 1e6:.4g} us, known to"
-            f" {before.deviation:.0%}, and weighs {1 - weight:.2f}"
+            f"{state.n} samples have the mean {state.mean * 1e6:.4g} us (standard error"
+            f" {math.sqrt(of_mean):.1%}) and the weight {weight:.2f}; the {before.kind} predicts"
+            f" {before.time_s * 1e6:.4g} us (standard error {before.deviation:.0%}) and has the weight"
+            f" {1 - weight:.2f}"
         ),
     )
 
@@ -173,7 +176,7 @@ def _by_history(record: Record) -> Answer:
     misfit = history_misfit(record)
     note = f"mean of {state.n} launches of this layout"
     if record.rejected:
-        note += f", {record.rejected} outliers aside"
+        note += f", without {record.rejected} outliers"
     if misfit:
         note += f"; {misfit}: {MORE_THAN_LAYOUT}"
     elif shift := _drift(record):
@@ -191,14 +194,14 @@ def _by_history(record: Record) -> Answer:
 
 
 def _drift(record: Record) -> str:
-    """Whether the latest launches have left the mean of all; empty where not."""
+    """A sentence where the latest launches differ from the mean of all; else empty."""
     state = record.accepted
     if record.seen <= 2 * len(record.recent):
         return ""
-    lately = float(np.median(record.recent))
-    if abs(lately - state.mean) <= 4 * state.deviation:
+    recent = float(np.median(record.recent))
+    if abs(recent - state.mean) <= 4 * state.deviation:
         return ""
-    return f"the latest {len(record.recent)} launches took {lately * 1e6:.4g} us: it has changed"
+    return f"the median of the latest {len(record.recent)} launches is {recent * 1e6:.4g} us: it has changed"
 
 
 def _few_samples(record: Record) -> Answer:
@@ -215,7 +218,7 @@ def _few_samples(record: Record) -> Answer:
         n_samples=state.n,
         calibrated=False,
         fits=True,
-        note=f"{state.n} of the {LEAST_SAMPLES} samples that a calibrated mean needs, and no model",
+        note=f"{state.n} of the {LEAST_SAMPLES} samples of a calibrated mean, and no other model",
     )
 
 
@@ -229,12 +232,12 @@ def _by_prior(before: Prior, aside: str) -> Answer:
         n_samples=0,
         calibrated=not before.kind.startswith("uncalibrated"),
         fits=True,
-        note=f"this layout was never timed here: {before.kind} alone{aside}",
+        note=f"this layout was never timed here; the time is that of the {before.kind}{aside}",
     )
 
 
 def _regression_prior(records: Sequence[Record], question: Question) -> Prior | None:
-    """The best regression that is calibrated and fits, with its own interval as deviation."""
+    """The best regression that is calibrated and fits; its deviation comes from its interval."""
     for verdict in verdicts(records):
         if verdict.model is None or not verdict.fits:
             continue
@@ -263,7 +266,7 @@ def _of_kind(
     verdict = next((v for v in found if v.kind == kind), None)
     if verdict is None:
         kinds = ", ".join(v.kind for v in found)
-        raise HistoryError(f"no kind of model {kind!r}: choose one of {kinds}")
+        raise HistoryError(f"there is no kind of model {kind!r}: choose one of {kinds}")
     if kind == HISTORY:
         if record is None or record.accepted.n == 0:
             raise HistoryError(f"no history of this layout: {_better(found, HISTORY)}")
@@ -276,7 +279,7 @@ def _of_kind(
     time_s, low_s, high_s = verdict.model.predict(question)
     note = verdict.reason
     if not verdict.fits:
-        note += f"; misses layouts left out by {verdict.error:.0%}: {_better(found, kind)}"
+        note += f"; its error on left-out layouts is {verdict.error:.0%}: {_better(found, kind)}"
     if not verdict.model.covers(question):
         note += "; beyond the measured range"
     return Answer(
@@ -295,7 +298,7 @@ def _better(found: Sequence[Verdict], than: str) -> str:
     for verdict in found:
         if verdict.kind != than and verdict.calibrated and verdict.fits:
             return f"{verdict.kind} is the better kind ({verdict.reason})"
-    return f"no other kind fits either: {MORE_THAN_LAYOUT}"
+    return f"no other kind fits: {MORE_THAN_LAYOUT}"
 
 
 def _usual_variation(records: Sequence[Record]) -> float:
@@ -309,13 +312,13 @@ def _aside(store: Store, key: Key) -> str:
         return ""
     samples = sum(r.accepted.n for r in others)
     drivers = ", ".join(sorted({r.key.driver or "unnamed" for r in others}))
-    return f"; {samples} samples under other drivers ({drivers}) are kept aside"
+    return f"; {samples} samples under other drivers ({drivers}) are not used"
 
 
 def _nothing(store: Store, key: Key) -> str:
     return (
         f"nothing is known of {key.kernel} on {key.device} with layout {key.layout:08x}"
-        f"{_aside(store, key)}; give a prior, or run it"
+        f"{_aside(store, key)}; provide a prior, or run the kernel"
     )
 
 

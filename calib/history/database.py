@@ -1,8 +1,8 @@
-"""The SQLite file under a history: opened by many processes at once, checked, never overwritten.
+"""The SQLite file of a history: many processes may open it; it is checked, and never overwritten.
 
-What is acknowledged is on the disk: write-ahead log, `synchronous=FULL`, one transaction a batch. A
-file that is not a history of ours is refused and left as it is; a damaged history is refused, or put
-aside under another name where the caller asks for that.
+Acknowledged data are on the disk: write-ahead log, `synchronous=FULL`, one transaction per batch. A file
+that is not a history is refused and left unchanged. A damaged history is refused, or renamed where the
+caller requests that.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ APPLICATION_ID = 0x6D73686D
 """`mshm`: SQLite keeps it in the file's header, and file(1) shows it."""
 VERSION = 1
 PATIENCE_S = 60.0
-"""How long a writer waits for the others."""
+"""How long a writer waits for other writers."""
 CHECKED_WHOLE_BYTES = 16 * 2**20
-"""Files up to this are checked page by page when opened, in about 10 ms; larger ones when read."""
+"""Files up to this size are checked page by page when opened, in about 10 ms; larger ones when read."""
 
 _MAGIC = b"SQLite format 3\0"
 _BUSY = ("locked", "busy")
@@ -55,7 +55,7 @@ VARIABLE = "MEMSIM_HISTORY"
 
 
 def default_path() -> Path:
-    """What MEMSIM_HISTORY names, else `memsim/history.db` in the user's data folder (XDG)."""
+    """The path in MEMSIM_HISTORY, else `memsim/history.db` in the user's data folder (XDG)."""
     named = os.environ.get(VARIABLE, "").strip()
     if named:
         return Path(named)
@@ -64,27 +64,28 @@ def default_path() -> Path:
 
 
 def open_database(path: Path, *, damaged_aside: bool = False) -> sqlite3.Connection:
-    """A connection to the history in this file, which is made where there is none.
+    """A connection to the history in this file; the file is created where it does not exist.
 
-    Raises HistoryError where the file belongs to another program, to a later memsim, or is damaged;
-    a damaged history is renamed to `NAME.damaged-N`, with a HistoryWarning, if `damaged_aside`.
+    damaged_aside : rename a damaged history to `NAME.damaged-N`, with a HistoryWarning
+
+    Raises HistoryError where the file belongs to another program or a later memsim, or is damaged.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        _check_header(path)  # before the lock: beside another program's file nothing is made
-        with _lock(path):  # nobody else makes, checks or renames it meanwhile
+        _check_header(path)  # before the lock: no lock file is made beside another program's file
+        with _lock(path):  # no other process creates, checks or renames it meanwhile
             try:
                 return _open(path)
             except _DamagedError as damaged:
                 if not damaged_aside:
                     raise HistoryError(
-                        f"{path} is a damaged history ({damaged}); it is left as it is: name another"
+                        f"{path} is a damaged history ({damaged}); it is left unchanged: choose another"
                         " file, or move it away"
                     ) from None
                 aside = _put_aside(path)
                 warnings.warn(
-                    f"{path} is a damaged history ({damaged}): kept aside as {aside.name}, a new one"
-                    " begins",
+                    f"{path} is a damaged history ({damaged}): it was renamed to {aside.name}, and a new"
+                    " history was created",
                     HistoryWarning,
                     stacklevel=3,
                 )
@@ -118,7 +119,9 @@ def _open(path: Path) -> sqlite3.Connection:
 def _reading(path: Path) -> Iterator[None]:
     try:
         yield
-    except sqlite3.OperationalError as error:  # no rights, a full disk, a lock: no damage
+    except (
+        sqlite3.OperationalError
+    ) as error:  # missing rights, a full disk or a lock, but no damage
         raise HistoryError(f"history {path} cannot be used: {error}") from error
     except sqlite3.DatabaseError as error:
         raise _DamagedError(str(error)) from error
@@ -133,15 +136,15 @@ def _check_header(path: Path) -> None:
         head = file.read(100)
     if not head.startswith(_MAGIC):
         raise HistoryError(
-            f"{path} is no history: not an SQLite file, it begins with {head[:16]!r}; it is left as"
-            " it is"
+            f"{path} is not a history: it is not an SQLite file and begins with {head[:16]!r}; it is"
+            " left unchanged"
         )
-    # Read here, not asked of SQLite: opening another program's file may already change it.
+    # Read here and not through SQLite, because opening another program's file may change it.
     identity = int.from_bytes(head[68:72], "big")
     if identity != APPLICATION_ID:
         raise HistoryError(
             f"{path} is an SQLite file of another program (application id {identity:#x}); it is left"
-            " as it is"
+            " unchanged"
         )
 
 
@@ -150,12 +153,12 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
     connection.execute("PRAGMA synchronous = FULL")
     identity = connection.execute("PRAGMA application_id").fetchone()[0]
     version = connection.execute("PRAGMA user_version").fetchone()[0]
-    if identity != APPLICATION_ID:  # an empty file, or one whose maker died making it
+    if identity != APPLICATION_ID:  # an empty file, or one whose creation was interrupted
         _create(connection)
     elif version != VERSION:
         raise HistoryError(
             f"{path} is a history of version {version}, this memsim reads version {VERSION}; it is"
-            " left as it is"
+            " left unchanged"
         )
     connection.execute("PRAGMA journal_mode = WAL")
     if path.stat().st_size <= CHECKED_WHOLE_BYTES:
@@ -180,7 +183,7 @@ def _create(connection: sqlite3.Connection) -> None:
 
 @contextlib.contextmanager
 def _lock(path: Path) -> Iterator[None]:
-    """Holds `NAME.lock`; the kernel frees it when its holder dies."""
+    """A lock on `NAME.lock`, which the operating system releases when its owner ends."""
     with open(path.with_name(path.name + ".lock"), "a") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
@@ -198,9 +201,9 @@ def _put_aside(path: Path) -> Path:
 
 
 def patiently(work: Callable[[], T]) -> T:
-    """What `work` returns; tried again, with growing random pauses, while other writers hold the file.
+    """The result of `work`, repeated with growing random pauses while other writers lock the file.
 
-    SQLite's own waiting does not cover two readers that both want to write, nor a change of journal.
+    SQLite's own waiting covers neither two readers that both want to write nor a change of journal.
     """
     end = time.monotonic() + PATIENCE_S
     pause_s = 0.001
@@ -208,8 +211,8 @@ def patiently(work: Callable[[], T]) -> T:
         try:
             return work()
         except sqlite3.OperationalError as error:
-            held = any(word in str(error) for word in _BUSY)
-            if not held or time.monotonic() > end:
+            busy = any(word in str(error) for word in _BUSY)
+            if not busy or time.monotonic() > end:
                 raise
         time.sleep(pause_s * random.random())
         pause_s = min(2 * pause_s, 0.25)
@@ -217,7 +220,7 @@ def patiently(work: Callable[[], T]) -> T:
 
 @contextlib.contextmanager
 def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """All of it or nothing; when it ends well, it is on the disk."""
+    """A transaction: all statements or none; after a normal end the data are on the disk."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield
@@ -229,5 +232,5 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 def process() -> int:
-    """A connection must not cross a fork: who opened it is remembered by this."""
+    """The id of this process; a connection must not be used in a process that was forked later."""
     return os.getpid()

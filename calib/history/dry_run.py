@@ -1,4 +1,4 @@
-"""The key of a kernel's launch, as a recording would name it, without running the kernel."""
+"""The key under which a recording would store a kernel's launch, without running the kernel."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import warnings
 from dataclasses import dataclass
 from typing import Any
 
-from calib.history import hooks as launches
+from calib.history import hooks
 from calib.history.errors import HistoryError
 from calib.history.key import Key, device_title, kernel_fingerprint
 from memsim.errors import KernelError
@@ -15,7 +15,7 @@ from memsim.errors import KernelError
 
 @dataclass(frozen=True, kw_only=True)
 class Launch:
-    """What the history calls a launch, and the bytes of its buffers."""
+    """A launch's key in a history, and the bytes of its buffers."""
 
     key: Key
     size_bytes: int
@@ -24,12 +24,13 @@ class Launch:
 def launch_of(workload: Any, context: Any) -> Launch:
     """The launch of a Loopy kernel with its arguments on a context's device.
 
-    The kernel is built and goes all the way to the enqueueing, which is left out: so its key is the
-    very one under which `record` stores it.
+    The kernel is built and passes every step but its execution, so its key is the one under which
+    `record` stores it.
 
     workload : a tracegen.Workload;  context : a pyopencl.Context
-    Raises HistoryError where the kernel makes several launches: no key stands for them together;
-    KernelError where it cannot be built, or arguments are missing.
+
+    Raises HistoryError for a kernel with several launches, which have no common key; KernelError where
+    the kernel cannot be built or arguments are missing.
     """
     import loopy as lp
     import numpy as np
@@ -39,7 +40,7 @@ def launch_of(workload: Any, context: Any) -> Launch:
 
     if not isinstance(workload.kernel, lp.TranslationUnit):
         raise KernelError(
-            f"only a Loopy kernel's launch has a key before it runs, got a"
+            f"the key of a launch that does not run is known for Loopy kernels only, got a"
             f" {type(workload.kernel).__name__}"
         )
     (name,) = workload.kernel.entrypoints
@@ -50,23 +51,24 @@ def launch_of(workload: Any, context: Any) -> Launch:
         for name, value in workload.arguments.items()
     }
     try:
-        with launches.pretending() as noted, warnings.catch_warnings():
+        with hooks.dry_run() as launches, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Loopy's hints about arguments
             _executor(workload.kernel, context)(queue, **arguments)
     except (LoopyError, cl.Error) as error:
         raise KernelError(f"kernel {name}: {' '.join(str(error).split())}") from error
-    if len(noted) != 1:
+    if len(launches) != 1:
         raise HistoryError(
-            f"kernel {name} makes {len(noted)} launches: a history has a key for each, none for all"
+            f"kernel {name} has {len(launches)} launches: a history has a key for each launch, but none"
+            " for all of them together"
         )
-    _, kernel, grid, group, told = noted[0]
+    _, kernel, grid, group, slots = launches[0]
     key = Key(
         kernel=kernel_fingerprint(kernel),
         device=device_title(queue),
         driver=queue.device.driver_version,
-        layout=launches.layout_of(told, tuple(grid), tuple(group) if group is not None else None),
+        layout=hooks.layout_of(slots, tuple(grid), tuple(group) if group is not None else None),
     )
-    return Launch(key=key, size_bytes=launches.bytes_of(told))
+    return Launch(key=key, size_bytes=hooks.bytes_of(slots))
 
 
 @functools.lru_cache(maxsize=64)

@@ -1,4 +1,4 @@
-"""What can be wrong with a history, its files, or a question put to it."""
+"""Errors and warnings of a history."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from memsim.errors import MemsimError
 
 
 class HistoryError(MemsimError):
-    """A history cannot be read, or a sample or question breaks its rules."""
+    """A history cannot be read, or a sample or query breaks its rules."""
 
 
 class HistoryWarning(UserWarning):
-    """Launches could not be timed, or a damaged history was put aside."""
+    """Launches could not be timed, or a damaged history was renamed."""

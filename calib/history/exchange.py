@@ -1,9 +1,9 @@
-"""A history as a StarPU model, and a StarPU model as a history.
+"""Conversion between a history and StarPU's performance models.
 
-StarPU has a file for each codelet: ours has one for each kernel, with a combination for each device
-(under its driver). A device's type and number are StarPU's: OpenCL unless the device is told to be a
-CPU. What StarPU cannot hold, the name of a device and of its driver, the rejected samples, extremes,
-is not in the file; reading it back gives the same means, deviations and counts.
+StarPU has a file for each codelet; the conversion makes one for each kernel, with a combination for each
+device and driver. The type and number of a device are StarPU's: OpenCL, or CPU where the caller says
+so. The names of devices and drivers, rejected samples and extremes have no place in StarPU's file.
+Reading a file back gives the same means, deviations and counts.
 """
 
 from __future__ import annotations
@@ -27,15 +27,16 @@ CPU, OPENCL = 0, 2
 
 
 def to_starpu(records: Sequence[Record], *, cpus: Iterable[str] = ()) -> Model:
-    """The keys of one kernel as StarPU holds them.
+    """A StarPU model of the records of one kernel.
 
-    cpus : devices to be CPUs for StarPU; the others are OpenCL's
-    Raises HistoryError where there are none, or they are of several kernels.
+    cpus : devices that are CPUs for StarPU; the others are OpenCL devices
+
+    Raises HistoryError for no records, for those of several kernels, and for an unknown device in `cpus`.
     """
     kernels = sorted({r.key.kernel for r in records})
     if len(kernels) != 1:
         raise HistoryError(
-            f"a StarPU model is of one kernel, got {len(kernels)}: {', '.join(kernels)}"
+            f"a StarPU model describes one kernel, got {len(kernels)}: {', '.join(kernels)}"
         )
     cpu_names = set(cpus)
     places = sorted({(r.key.device, r.key.driver) for r in records})
@@ -103,11 +104,14 @@ def _entry(record: Record) -> Entry:
 
 
 def from_starpu(model: Model, symbol: str, host: str, at: float) -> list[Record]:
-    """A StarPU model's entries as records: device `HOST:cpu0_impl0`, driver `StarPU 45`.
+    """The entries of a StarPU model as records of device `HOST:cpu0_impl0`, driver `StarPU 45`.
 
-    at : when they were measured, seconds of the Unix epoch: the file's own time
-    Extremes are unknown, and stand for what n, mean and deviation allow; logarithms' sums come from
-    the mean and deviation to second order. Raises HistoryError where an entry is no statistic.
+    Extremes are not in the file; the records have the widest ones that n, mean and deviation allow. The
+    sums of logarithms come from mean and deviation, to second order.
+
+    at : when they were measured, in seconds of the Unix epoch: the time of the file
+
+    Raises HistoryError where an entry's mean or deviation is impossible.
     """
     records = []
     for combination in model.combinations:
@@ -125,7 +129,7 @@ def _record(entry: Entry, symbol: str, device: str, at: float) -> Record:
     if not good:
         raise HistoryError(
             f"entry {entry.footprint:08x} of {symbol} has mean {entry.mean} and deviation"
-            f" {entry.deviation}: no times"
+            f" {entry.deviation}: these are not those of times"
         )
     mean, n = entry.mean / US, entry.n
     variation = entry.deviation / entry.mean

@@ -1,10 +1,10 @@
-"""Where PyOpenCL's launches pass: hooks that see arguments being set and kernels being enqueued.
+"""Hooks in PyOpenCL that observe the arguments of kernels and their launches.
 
-Every launch ends in `enqueue_nd_range_kernel`, from `kernel(queue, ...)` through pyopencl's invoker
-and from Loopy's; arguments are set one by one or in packs just before. The hooks are in place only
-while somebody listens, and a program needs no change. OpenCL cannot be asked for a kernel's
-arguments: what the hooks see being set is all there is, so a kernel whose arguments were set earlier
-is told by its grid alone, until it is set anew.
+Every launch, through PyOpenCL's `kernel(queue, ...)` or through Loopy, calls `enqueue_nd_range_kernel`;
+its arguments are set before, one by one or several in one call. The hooks are installed only while there
+are listeners, and a program needs no change. OpenCL has no query for the arguments of a kernel. A
+kernel whose arguments were set before the hooks were installed is therefore identified by its grid
+alone, until its arguments are set again.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ import numpy as np
 from calib.history.key import crc32c, fold
 
 INTEGERS = frozenset(letter.encode() for letter in "bBhHiIlLqQnN")
-"""Of the struct module, as pyopencl gives them to its own packing."""
+"""Letters of integers in the struct module, which PyOpenCL uses to pack arguments."""
 
 
 class Listener(Protocol):
-    """What is told of every launch; it must not raise, and should take microseconds."""
+    """Observes every launch; its method must not raise, and should take microseconds."""
 
     def launched(self, queue: Any, kernel: Any, grid: Any, group: Any, event: Any) -> None: ...
 
@@ -37,7 +37,7 @@ _lock = threading.Lock()
 
 
 def listen(listener: Listener) -> None:
-    """Tells it of every launch from now on, of all threads."""
+    """Reports every later launch, of all threads, to the listener."""
     with _lock:
         if not _listeners:
             _install()
@@ -45,7 +45,7 @@ def listen(listener: Listener) -> None:
 
 
 def unlisten(listener: Listener) -> None:
-    """The opposite; the last one to leave puts PyOpenCL back as it was."""
+    """Ends `listen`; without listeners PyOpenCL is restored."""
     with _lock:
         _listeners.remove(listener)
         if not _listeners:
@@ -56,15 +56,15 @@ def _install() -> None:
     import pyopencl
     from pyopencl import _cl
 
-    enqueue = _listening(_cl.enqueue_nd_range_kernel)
+    enqueue = _hooked_enqueue(_cl.enqueue_nd_range_kernel)
     _replace(_cl, "enqueue_nd_range_kernel", enqueue)
     _replace(pyopencl, "enqueue_nd_range_kernel", enqueue)
     kernel = _cl.Kernel
     for name, noting in (
-        ("set_arg", _noting_one),
-        ("_set_arg_multi", _noting_many),
-        ("_set_arg_buf_multi", _noting_bytes),
-        ("_set_arg_buf_pack_multi", _noting_packed),
+        ("set_arg", _recording_one),
+        ("_set_arg_multi", _recording_many),
+        ("_set_arg_buf_multi", _recording_bytes),
+        ("_set_arg_buf_pack_multi", _recording_packed),
     ):
         _replace(kernel, name, noting(getattr(kernel, name)))
     _replace(pyopencl, "CommandQueue", _profiling(pyopencl.CommandQueue))
@@ -81,7 +81,7 @@ def _uninstall() -> None:
     _originals.clear()
 
 
-def _listening(original: Callable[..., Any]) -> Callable[..., Any]:
+def _hooked_enqueue(original: Callable[..., Any]) -> Callable[..., Any]:
     def enqueue_nd_range_kernel(
         queue: Any,
         kernel: Any,
@@ -90,11 +90,11 @@ def _listening(original: Callable[..., Any]) -> Callable[..., Any]:
         *rest: Any,
         **named: Any,
     ) -> Any:
-        pretended = _pretended.get()
-        if pretended is not None:
-            slots = tuple(getattr(kernel, "_memsim_told", ((), (), (), ())))
-            pretended.append((queue, kernel, global_work_size, local_work_size, slots))
-            return _event_that_is_over(queue)
+        skipped = _dry_run_launches.get()
+        if skipped is not None:
+            slots = tuple(getattr(kernel, "_memsim_arguments", ((), (), (), ())))
+            skipped.append((queue, kernel, global_work_size, local_work_size, slots))
+            return _completed_event(queue)
         event = original(queue, kernel, global_work_size, local_work_size, *rest, **named)
         for listener in _listeners:
             listener.launched(queue, kernel, global_work_size, local_work_size, event)
@@ -103,33 +103,33 @@ def _listening(original: Callable[..., Any]) -> Callable[..., Any]:
     return enqueue_nd_range_kernel
 
 
-Pretended = tuple[Any, Any, Any, Any, tuple[Any, ...]]
-"""Queue, kernel, grid, group and what was seen of the arguments, of a launch that was not carried out."""
+SkippedLaunch = tuple[Any, Any, Any, Any, tuple[Any, ...]]
+"""Queue, kernel, grid, group and observed arguments of a launch that was not executed."""
 
-_pretended: contextvars.ContextVar[list[Pretended] | None]
-_pretended = contextvars.ContextVar("pretended", default=None)
+_dry_run_launches: contextvars.ContextVar[list[SkippedLaunch] | None]
+_dry_run_launches = contextvars.ContextVar("pretended", default=None)
 
 
 @contextlib.contextmanager
-def pretending() -> Iterator[list[Pretended]]:
-    """Launches of this thread within are noted and not carried out: which keys would they have?"""
-    noted: list[Pretended] = []
-    nobody = _Nobody()
-    listen(nobody)
-    token = _pretended.set(noted)
+def dry_run() -> Iterator[list[SkippedLaunch]]:
+    """Collects the launches of this thread within the block instead of executing them."""
+    launches: list[SkippedLaunch] = []
+    listener = _NoListener()
+    listen(listener)
+    token = _dry_run_launches.set(launches)
     try:
-        yield noted
+        yield launches
     finally:
-        _pretended.reset(token)
-        unlisten(nobody)
+        _dry_run_launches.reset(token)
+        unlisten(listener)
 
 
-class _Nobody:
+class _NoListener:
     def launched(self, queue: Any, kernel: Any, grid: Any, group: Any, event: Any) -> None:
-        """Launches of other threads go on as ever."""
+        """Ignores launches of other threads, which are executed."""
 
 
-def _event_that_is_over(queue: Any) -> Any:
+def _completed_event(queue: Any) -> Any:
     from pyopencl import UserEvent, command_execution_status
 
     event = UserEvent(queue.context)
@@ -138,22 +138,22 @@ def _event_that_is_over(queue: Any) -> Any:
 
 
 _PACKED, _BYTES, _MANY, _SINGLE = range(4)
-"""Slots of what a kernel was told, one for each way to set arguments; later slots go before earlier."""
+"""Slots of a kernel's arguments, one for each function that sets them; later slots override earlier ones."""
 
 
 def _slots(kernel: Any) -> list[Any]:
-    """An attribute of the kernel: what each way of setting arguments set last."""
+    """The kernel's slots: the arguments that each function set last."""
     try:
-        return kernel._memsim_told  # type: ignore[no-any-return]
+        return kernel._memsim_arguments  # type: ignore[no-any-return]
     except AttributeError:
-        kernel._memsim_told = [(), (), (), ()]
-        return kernel._memsim_told  # type: ignore[no-any-return]
+        kernel._memsim_arguments = [(), (), (), ()]
+        return kernel._memsim_arguments  # type: ignore[no-any-return]
 
 
-def told(argument: Any) -> Any:
-    """What tells an argument from others of its type, which the kernel's source fixes.
+def identifying_value(argument: Any) -> Any:
+    """The value that distinguishes an argument from others of its type, which the kernel's source fixes.
 
-    Bytes of a buffer as int, an integer as itself, of other numbers nothing but that they are there.
+    A buffer's bytes as int, an integer itself, and an empty text for other numbers.
     """
     if isinstance(argument, np.integer):
         return argument
@@ -164,8 +164,8 @@ def told(argument: Any) -> Any:
 
 
 @functools.cache
-def _telling() -> dict[type, Callable[[Any], Any]]:
-    """`told` for the frequent types, without asking what they are."""
+def _quick_values() -> dict[type, Callable[[Any], Any]]:
+    """`identifying_value` for frequent types, without examining the argument."""
     from pyopencl import Buffer
 
     quick: dict[type, Callable[[Any], Any]] = {Buffer: operator.attrgetter("size")}
@@ -184,34 +184,37 @@ def _nothing(argument: Any) -> str:
     return ""
 
 
-def _noting_one(original: Callable[..., Any]) -> Callable[..., Any]:
+def _recording_one(original: Callable[..., Any]) -> Callable[..., Any]:
     def set_arg(self: Any, index: int, argument: Any) -> None:
         original(self, index, argument)
         slots = _slots(self)
         single = dict(slots[_SINGLE])
-        single[index] = told(argument)
+        single[index] = identifying_value(argument)
         slots[_SINGLE] = tuple(single.items())
 
     return set_arg
 
 
-def _noting_many(original: Callable[..., Any]) -> Callable[..., Any]:
-    quick = _telling()
+def _recording_many(original: Callable[..., Any]) -> Callable[..., Any]:
+    quick = _quick_values()
 
     def _set_arg_multi(self: Any, pairs: tuple[Any, ...]) -> None:
         original(self, pairs)
         slots = _slots(self)
-        slots[_MANY] = (pairs[::2], *[quick.get(type(a), told)(a) for a in pairs[1::2]])
+        slots[_MANY] = (
+            pairs[::2],
+            *[quick.get(type(a), identifying_value)(a) for a in pairs[1::2]],
+        )
         if slots[_SINGLE]:
             slots[_SINGLE] = tuple(s for s in slots[_SINGLE] if s[0] not in pairs[::2])
 
     return _set_arg_multi
 
 
-def _noting_bytes(original: Callable[..., Any]) -> Callable[..., Any]:
+def _recording_bytes(original: Callable[..., Any]) -> Callable[..., Any]:
     def _set_arg_buf_multi(self: Any, pairs: tuple[Any, ...]) -> None:
         original(self, pairs)
-        # 64-bit integers, structures, complex numbers: their bytes tell them.
+        # 64-bit integers, structures and complex numbers are identified by their bytes.
         slots = _slots(self)
         slots[_BYTES] = (pairs[::2], *map(bytes, pairs[1::2]))
         if slots[_SINGLE]:
@@ -220,12 +223,12 @@ def _noting_bytes(original: Callable[..., Any]) -> Callable[..., Any]:
     return _set_arg_buf_multi
 
 
-def _noting_packed(original: Callable[..., Any]) -> Callable[..., Any]:
+def _recording_packed(original: Callable[..., Any]) -> Callable[..., Any]:
     def _set_arg_buf_pack_multi(self: Any, triples: tuple[Any, ...]) -> None:
         original(self, triples)
         slots = _slots(self)
         values: Sequence[Any] = triples[2::3]
-        # What is no integer is masked by its type's letter.
+        # Values that are not integers are not part of the key.
         letters = triples[1::3]
         if not INTEGERS.issuperset(letters):
             values = [v if c in INTEGERS else "" for c, v in zip(letters, values, strict=True)]
@@ -237,24 +240,25 @@ def _noting_packed(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def arguments(slots: Sequence[Any]) -> dict[int, int | bytes | str | np.integer[Any]]:
-    """Index to what tells the argument there: bytes of buffers are int, integers numpy's."""
+    """Argument index -> its identifying value: an int is a buffer's bytes, integers are NumPy's."""
     packed, raw, many, single = slots
-    found: dict[int, Any] = {}
+    values: dict[int, Any] = {}
     if packed:
         integers = (v if isinstance(v, str) else np.int64(v) for v in packed[1:])
-        found.update(zip(packed[0], integers, strict=True))
+        values.update(zip(packed[0], integers, strict=True))
     for part in (raw, many):
         if part:
-            found.update(zip(part[0], part[1:], strict=True))
-    found.update(dict(single))
-    return found
+            values.update(zip(part[0], part[1:], strict=True))
+    values.update(dict(single))
+    return values
 
 
 def _profiling(queue_class: Any) -> Any:
-    """Stands in for the class of queues: those made by it profile their commands.
+    """A substitute for the class of queues whose queues profile their commands.
 
-    They are of the very class, and for `isinstance` so is the stand-in: pyopencl's constructor cannot
-    be replaced in place. A class derived from it meanwhile would not be a queue.
+    PyOpenCL's constructor cannot be replaced in place. The queues are instances of the original class,
+    and `isinstance` treats the substitute as that class. A class that is derived from the substitute
+    would not be a queue.
     """
     from pyopencl import command_queue_properties
 
@@ -282,7 +286,7 @@ def _profiling(queue_class: Any) -> Any:
 
 
 def layout_of(slots: Sequence[Any], grid: Any, group: Any) -> int:
-    """The layout hash of a launch, of what was seen of its arguments and of its grid."""
+    """The layout hash of a launch, from its observed arguments and its grid."""
     hashes = [fold([index, *_words(what)]) for index, what in sorted(arguments(slots).items())]
     sizes = [len(grid), *map(int, grid), *(map(int, group) if group else ())]
     return fold([fold(sizes), *hashes])
@@ -299,5 +303,5 @@ def _words(what: Any) -> tuple[int | str, ...]:
 
 
 def bytes_of(slots: Sequence[Any]) -> int:
-    """Of all the buffers among the arguments."""
+    """Bytes of all buffers among the arguments."""
     return sum(what for what in arguments(slots).values() if isinstance(what, int))

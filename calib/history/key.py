@@ -1,8 +1,9 @@
-"""Names a kind of launch: kernel, device, and a hash of its data's layout (seed's Figure 4).
+"""The key of a launch: kernel, device, and a hash of the layout of its data.
 
-The hash is StarPU's: CRC-32C, most significant bit first, over 32- or 64-bit words in little-endian
-bytes. Its footnote 1 folds from the right, h(p1..pk) = CRC(p1, CRC(p2, .. CRC(pk, 0))): first over
-the numbers that describe one argument, then over the arguments' hashes.
+After Augonnet et al. 2009, figure 4 and footnote 1. The hash is StarPU's: CRC-32C, most significant bit
+first, over 32- or 64-bit words in little-endian bytes, folded from the right, h(p1..pk) =
+CRC(p1, CRC(p2, .. CRC(pk, 0))): first over the numbers that describe one argument, then over the hashes
+of the arguments.
 """
 
 from __future__ import annotations
@@ -23,12 +24,14 @@ POLYNOMIAL = 0x1EDC6F41
 
 @dataclass(frozen=True, kw_only=True, order=True)
 class Key:
-    """One kind of launch.
+    """Identifies launches whose times belong together.
 
-    kernel : name or fingerprint of the kernel
-    device : which device, in words
-    driver : its driver's version: another driver's samples are never mixed with this one's
-    layout : 32-bit hash of the arguments' layout
+    kernel : name of the kernel, with a fingerprint of its source
+    device : name of the device
+    driver : its driver's version; samples under different drivers are never mixed
+    layout : 32-bit hash of the layout of the arguments
+
+    Raises HistoryError for an empty name, or a hash beyond 32 bits.
     """
 
     kernel: str
@@ -38,14 +41,14 @@ class Key:
 
     def __post_init__(self) -> None:
         if not 0 <= self.layout < 2**32:
-            raise HistoryError(f"a layout is a hash of 32 bits, got {self.layout}")
+            raise HistoryError(f"a layout must be a hash of 32 bits, got {self.layout}")
         if not self.kernel or not self.device:
             raise HistoryError("a key needs the names of its kernel and its device")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Csr:
-    """A sparse matrix in CSR, told by its rows and its entries, as in the seed's Figure 4."""
+    """A sparse matrix in CSR, described by its rows and entries (Augonnet et al. 2009, figure 4)."""
 
     rows: int
     nnz: int
@@ -63,7 +66,7 @@ def _table() -> tuple[int, ...]:
 
 
 def crc32c(data: bytes, crc: int = 0) -> int:
-    """The CRC of some bytes, from the state that an earlier CRC left."""
+    """The CRC-32C of bytes, continued from an earlier CRC."""
     table = _table()
     for byte in data:
         crc = ((crc << 8) & 0xFFFFFFFF) ^ table[(crc >> 24) ^ byte]
@@ -71,7 +74,7 @@ def crc32c(data: bytes, crc: int = 0) -> int:
 
 
 def fold(parameters: Sequence[int | str]) -> int:
-    """The seed's h(p1..pk): the last parameter first, a string by its characters."""
+    """The hash h(p1..pk) of Augonnet et al. 2009: the last parameter first, a string by its bytes."""
     crc = 0
     for parameter in reversed(parameters):
         if isinstance(parameter, str):
@@ -82,11 +85,11 @@ def fold(parameters: Sequence[int | str]) -> int:
 
 
 def describe(argument: Any) -> tuple[int | str, ...]:
-    """The numbers and words that tell an argument's layout, never its content.
+    """The numbers and words that describe an argument's layout, never its content.
 
-    Arrays (numpy's, pyopencl's): dtype, dimensions, shape, strides, order. CSR matrices, ours or
-    scipy's: rows and stored entries. Buffers: bytes. Integers: type and value, for they say sizes and
-    bounds; other numbers: their type. Raises HistoryError for anything else.
+    NumPy and PyOpenCL arrays: dtype, dimensions, shape, strides, order. CSR matrices (`Csr`, SciPy's): rows
+    and stored entries. Buffers: bytes. Integers: type and value, because they are sizes and bounds. Other
+    numbers: their type. Raises HistoryError for anything else.
     """
     if isinstance(argument, Csr):
         return ("csr", argument.rows, argument.nnz)
@@ -110,14 +113,14 @@ def describe(argument: Any) -> tuple[int | str, ...]:
 
 def _array(array: Any) -> tuple[int | str, ...]:
     flags = array.flags
-    # A vector is contiguous both ways: it counts as C.
+    # A vector is contiguous in both orders; it counts as C.
     order = "C" if flags.c_contiguous else "F" if flags.f_contiguous else "A"
     shape, strides = tuple(map(int, array.shape)), tuple(map(int, array.strides))
     return (np.dtype(array.dtype).str, len(shape), *shape, *strides, order)
 
 
 def layout_hash(arguments: Iterable[Any]) -> int:
-    """The 32-bit hash of a launch's data: over each argument, then over the arguments.
+    """The 32-bit hash of the layout of a launch's arguments.
 
     >>> import numpy as np
     >>> wide, tall = np.empty((512, 1024)), np.empty((1024, 512))
@@ -128,7 +131,7 @@ def layout_hash(arguments: Iterable[Any]) -> int:
 
 
 def total_bytes(arguments: Iterable[Any]) -> int:
-    """Bytes of all the data together: what regressions take as the size, as StarPU does."""
+    """Bytes of all data together: the size in regressions, as in StarPU."""
     total = 0
     for argument in arguments:
         if hasattr(argument, "indptr") and hasattr(argument, "data"):
@@ -142,7 +145,7 @@ def total_bytes(arguments: Iterable[Any]) -> int:
 
 
 def fingerprint(name: str, source: str, options: str = "") -> str:
-    """A kernel's name and 16 hexadecimal digits that change with its source or its build options."""
+    """A kernel's name and 16 hexadecimal digits that depend on its source and build options."""
     text = "\0".join((name, source, options))
     return f"{name}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
@@ -156,7 +159,7 @@ def kernel_fingerprint(kernel: Any) -> str:
         source = program.get_info(pyopencl.program_info.SOURCE)
     except pyopencl.Error:
         source = ""
-    if not source:  # made from a binary or from SPIR-V
+    if not source:  # the program was made from a binary or from SPIR-V
         binaries = program.get_info(pyopencl.program_info.BINARIES)
         source = "".join(bytes(part).hex() for part in binaries)
     devices = program.get_info(pyopencl.program_info.DEVICES)
@@ -165,6 +168,6 @@ def kernel_fingerprint(kernel: Any) -> str:
 
 
 def device_title(queue: Any) -> str:
-    """The platform, name and compute units of a queue's device: a part of a device is another one."""
+    """The platform, name and compute units of a queue's device; a sub-device thus differs from its parent."""
     device = queue.device
     return f"{device.platform.name}: {device.name} ({device.max_compute_units} units)"

@@ -1,8 +1,7 @@
-"""The kinds of model, after StarPU's: which are calibrated, which fit, and which is the better one.
+"""StarPU's kinds of model: which of them are calibrated, which fit, and which fits best.
 
-`per device` and `common` are the user's own functions, common with a speed-up for each device, which
-the history can measure; `history`, `power law`, `power law with offset` and `linear regression`
-calibrate themselves.
+The kinds are `history` (the mean of a key), `power law`, `power law with offset` and `linear regression`.
+For models that are common to several devices, the history measures the speed-up of each device.
 """
 
 from __future__ import annotations
@@ -24,14 +23,14 @@ from calib.history.regression import (
     linear,
     power_law_with_offset,
 )
-from calib.history.statistics import two_hills
+from calib.history.statistics import two_modes
 
 HISTORY = "history"
 VARIATION_LIMIT = 0.25
-"""Deviation over mean above which a key's mean predicts no single launch: history does not fit."""
+"""Above this standard deviation, relative to the mean, a key's mean does not predict its launches."""
 
 LEFT_OUT = 12
-"""Keys that are left out in turn: a nonlinear fit takes milliseconds."""
+"""Most keys in leave-one-out validation: a nonlinear fit takes milliseconds."""
 
 Fit = Callable[[Iterable[Record]], Fitted | None]
 
@@ -44,9 +43,9 @@ REGRESSIONS: dict[str, Fit] = {
 
 @dataclass(frozen=True, kw_only=True)
 class SpeedUp:
-    """How many times faster a device is than the reference, over layouts that both ran.
+    """How many times faster a device is than the reference, over layouts that ran on both.
 
-    low, high : the extremes over the layouts; far apart, one factor does not fit (an affinity)
+    low, high : the extremes over layouts; where they differ much, one factor does not describe the device
     """
 
     factor: float
@@ -56,7 +55,7 @@ class SpeedUp:
 
 
 def relative_speed_ups(records: Sequence[Record], reference: str) -> dict[str, SpeedUp]:
-    """Each device against the reference: the geometric mean over (kernel, layout) that both ran.
+    """device -> its speed-up over the reference: the geometric mean over (kernel, layout) that ran on both.
 
     Raises HistoryError where the reference device has no calibrated key.
     """
@@ -66,7 +65,7 @@ def relative_speed_ups(records: Sequence[Record], reference: str) -> dict[str, S
         if r.accepted.n >= LEAST_SAMPLES
     }
     if not any(device == reference for device, _, _ in means):
-        raise HistoryError(f"no calibrated history of the reference device {reference}")
+        raise HistoryError(f"there is no calibrated history of the reference device {reference}")
     found = {}
     for device in sorted({device for device, _, _ in means}):
         ratios = [
@@ -86,10 +85,10 @@ def relative_speed_ups(records: Sequence[Record], reference: str) -> dict[str, S
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """How a kind does for one kernel on one device.
+    """The quality of one kind of model for one kernel on one device.
 
-    error : relative error on keys it was not fitted to (leaving one size out), or the mean
-        variation of a key for `history`; nan where that cannot be told
+    error : relative error on keys that it was not fitted to (leave-one-out); for `history` the mean
+        variation of a key; nan where it is unknown
     """
 
     kind: str
@@ -103,9 +102,9 @@ class Verdict:
 
 
 def verdicts(records: Sequence[Record]) -> list[Verdict]:
-    """Every kind that calibrates itself, on the keys of one kernel on one device, best first.
+    """Every kind of model for the keys of one kernel on one device, best first.
 
-    Best is what is calibrated, fits, and errs least.
+    The best one is calibrated, fits, and has the least error.
     """
     found = [_history(records), *(_regression(name, records) for name in REGRESSIONS)]
     return sorted(found, key=lambda v: (not v.calibrated, not v.fits, math.isnan(v.error), v.error))
@@ -114,11 +113,11 @@ def verdicts(records: Sequence[Record]) -> list[Verdict]:
 def history_misfit(record: Record) -> str:
     """Why a key's mean does not predict its launches; empty where it does."""
     variation = record.accepted.variation
-    hills = two_hills(record.recent)
+    modes = two_modes(record.recent)
     if variation > VARIATION_LIMIT:
         why = f"a launch deviates {variation:.0%} from the mean"
-        if hills is not None:
-            why += f", {hills}"
+        if modes is not None:
+            why += f"; {modes}"
         return why
     return ""
 
@@ -128,7 +127,9 @@ def _history(records: Sequence[Record]) -> Verdict:
     samples = sum(r.accepted.n for r in records)
     if not ready:
         most = max((r.accepted.n for r in records), default=0)
-        reason = f"{len(records)} layouts, none with {LEAST_SAMPLES} samples (at most {most})"
+        reason = (
+            f"{len(records)} layouts, none of them with {LEAST_SAMPLES} samples (at most {most})"
+        )
         return Verdict(
             kind=HISTORY,
             n_samples=samples,
@@ -143,7 +144,7 @@ def _history(records: Sequence[Record]) -> Verdict:
     reason = f"{len(ready)} of {len(records)} layouts have {LEAST_SAMPLES} samples"
     if bad:
         reason += f"; {len(bad)} do not repeat: {bad[0]}"
-    # Layouts that never return: the seed's irregular application, which only a regression serves.
+    # Layouts that do not recur, as in irregular applications, need a regression.
     irregular = len(ready) < len(records) / 2
     return Verdict(
         kind=HISTORY,
@@ -178,7 +179,7 @@ def _regression(name: str, records: Sequence[Record]) -> Verdict:
         calibrated=True,
         fits=judged <= FIT_LIMIT,
         error=judged,
-        reason=f"{model.formula}; misses the layouts' means by {model.misfit:.1%} (rms)",
+        reason=f"{model.formula}; its error on the layouts' means is {model.misfit:.1%} (rms)",
         model=model,
     )
 
@@ -189,14 +190,14 @@ def _why_not(name: str, records: Sequence[Record]) -> str:
         return f"{samples} samples of the {LEAST_SAMPLES} it needs"
     if name == "linear regression":
         return "needs terms that vary, and more layouts than terms"
-    return "the sizes are too much alike, or the times do not grow with them"
+    return "the sizes are too similar, or the times do not grow with them"
 
 
 def left_out_error(fit: Fit, records: Sequence[Record]) -> float:
-    """Root mean square relative error on keys, each fitted without it.
+    """Root mean square of the relative errors in leave-one-out validation; nan for too few keys.
 
-    Keys at the ends of the range are not left out, for there it would be extrapolation; of the others
-    LEFT_OUT, evenly spaced. nan where too few keys are left.
+    Keys at the ends of the range are not left out, because this would be extrapolation. Of the other
+    keys, LEFT_OUT are left out, evenly spaced.
     """
     usable = sorted((r for r in records if r.accepted.n > 0), key=lambda r: r.size_bytes)
     inner = np.linspace(1, len(usable) - 2, min(LEFT_OUT, max(len(usable) - 2, 0)))

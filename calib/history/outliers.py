@@ -1,8 +1,8 @@
-"""Tells a launch that was disturbed from one that belongs: median and MAD over a recent window.
+"""Outliers among times: those far from the median of a recent window, in units of the MAD.
 
-StarPU drops what lies 50 % off the running average, so a first launch a thousand times too long
-(the driver compiling, pages being touched) makes it drop all the good ones that follow. The median
-does not move for it.
+StarPU rejects times that are 50 % off the running average. A first launch that takes a thousand times
+too long (the driver compiles, pages are touched) then makes it reject all later ones. It does not
+move the median.
 """
 
 from __future__ import annotations
@@ -11,33 +11,35 @@ import numpy as np
 import numpy.typing as npt
 
 WINDOW = 64
-"""Latest samples kept for every key, whatever else is kept."""
+"""Latest samples that are kept for every key."""
 LEAST = 4
-"""Samples below which nothing is judged: the median of three is one of them."""
+"""Fewest samples among which outliers are looked for: the median of three is one of them."""
 CUT = 6.0
-"""Robust deviations from the median, of many samples."""
+"""Least distance of an outlier from the median of many samples, in robust standard deviations."""
 FEW = 16
-"""The MAD of few samples may be small by chance, so the cut is CUT * (1 + FEW/n): below one window
-in 10,000 of normal samples then loses one, for every n from 4 to 64 (at CUT alone: one in 70 at 10).
-"""
+"""The MAD of few samples may be small by chance, so the cut is CUT * (1 + FEW/n). Fewer than one in 10,000
+windows of normal samples then loses a sample, for every n from 4 to 64 (with CUT alone: one in 70 at
+n = 10)."""
 FLOOR = 0.02
-"""Of the median: times on a quiet device repeat to the clock's tick, and their MAD is 0."""
+"""Least robust deviation, as a fraction of the median: times on an idle device are equal to the clock's
+tick, and their MAD is 0."""
 SHARE = 0.1
-"""Of the window: more than this cannot be accidents, they are a second hill, and all are kept."""
+"""If more than this fraction of the window is far from the median, it is a second mode, and all are kept."""
 NORMAL = 1.4826
-"""MAD to standard deviation, for a normal distribution."""
+"""Ratio of standard deviation and MAD of a normal distribution."""
 
 
 def cut(n: int) -> float:
-    """Robust deviations beyond which one of n samples is an outlier."""
+    """Least distance of an outlier among n samples from their median, in robust standard deviations."""
     return CUT * (1 + FEW / n)
 
 
 def outliers(times_s: npt.ArrayLike) -> npt.NDArray[np.bool_]:
-    """Which of these times are outliers: too many robust deviations off the median.
+    """Which of these times are outliers, (..., n) bool.
 
-    times_s : (..., n) seconds, the last axis a window of its own; returns (..., n) bool
-    One sample, or SHARE of them, may be outliers; where more are far off, none is.
+    One sample, or the fraction SHARE of them, may be outliers; where more are far off, none is.
+
+    times_s : (..., n) seconds; the last axis is a window
     """
     times = np.asarray(times_s, dtype=np.float64)
     n = times.shape[-1]

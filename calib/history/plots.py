@@ -1,4 +1,4 @@
-"""The pictures that tell whether a model serves: the seed's Figures 7 and 8."""
+"""Plots that show whether a model fits: figures 7 and 8 of Augonnet et al. 2009."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from calib.history.errors import HistoryError
 from calib.history.power_laws import power_law
 from calib.history.records import Record
 from calib.history.regression import Fitted, Question, power_law_with_offset
-from calib.history.statistics import far_apart, two_hills
+from calib.history.statistics import far_apart, two_modes
 from memsim.files import whole_file
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
-"""Of the devices: Okabe and Ito's, told apart by colour-blind readers too."""
+"""Colours of devices, which colour-blind readers can distinguish (Okabe and Ito)."""
 
 F64 = npt.NDArray[np.float64]
 
@@ -32,7 +32,7 @@ def _figure() -> tuple[Any, Any]:
 
 
 def short(device: str, most: int = 48) -> str:
-    """A device's name, cut in the middle where it is long."""
+    """A device's name, shortened in the middle where it is long."""
     if len(device) <= most:
         return device
     return f"{device[: most // 2]}…{device[-(most // 2 - 1) :]}"
@@ -41,16 +41,17 @@ def short(device: str, most: int = 48) -> str:
 def plot_sizes(
     kernel: str, records: Sequence[Record], samples: Mapping[Any, F64], path: Path
 ) -> list[str]:
-    """Figure 7: time against size, every kept sample, both regressions, a colour a device.
+    """Draws time against size (figure 7): every kept sample, and both regressions, one colour per device.
 
     samples : key -> (n,) seconds
-    Returns sentences: which regressions are not drawn, and why. Raises HistoryError without sizes.
+
+    Returns sentences about regressions that are not drawn. Raises HistoryError where no size is known.
     """
     sized = [r for r in records if r.size_bytes > 0 and r.accepted.n > 0]
     if not sized:
         raise HistoryError(f"no sizes are known of {kernel}: time against size cannot be drawn")
     figure, axes = _figure()
-    said = []
+    omitted = []
     devices = sorted({(r.key.device, r.key.driver) for r in sized})
     for number, (device, driver) in enumerate(devices):
         colour = COLOURS[number % len(COLOURS)]
@@ -82,7 +83,7 @@ def plot_sizes(
         ):
             model = fit(here)
             if model is None:
-                said.append(f"{short(device)}: {name} is not calibrated")
+                omitted.append(f"{short(device)}: {name} is not calibrated")
                 continue
             _draw(axes, model, here, style, colour, name)
     axes.set(
@@ -96,11 +97,11 @@ def plot_sizes(
     axes.grid(which="both", alpha=0.2)
     axes.legend(fontsize=8, loc="upper left")
     _save(figure, path)
-    return said
+    return omitted
 
 
 def plain_ticks(axis: Any) -> None:
-    """Marks a logarithmic axis at 1, 2 and 5 of each decade, in plain numbers."""
+    """Labels a logarithmic axis with plain numbers, at 1, 2 and 5 of each decade where it is short."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     low, high = axis.get_view_interval()
@@ -123,23 +124,23 @@ def _draw(
         style,
         color=colour,
         linewidth=1.2,
-        label=f"{name}: misses the means by {model.misfit:.1%}",
+        label=f"{name}: rms error on the means {model.misfit:.1%}",
     )
 
 
 def plot_layout(kernel: str, layout: int, times_s: Mapping[str, F64], path: Path) -> dict[str, str]:
-    """Figure 8: how the times of one layout are distributed, a colour a device.
+    """Draws the distribution of the times of one layout (figure 8), one colour per device.
 
     times_s : device -> (n,) seconds
-    Returns device -> what is to be said of its shape: two hills, or one. Raises HistoryError without
-    samples.
+
+    Returns device -> whether its distribution is unimodal or bimodal. Raises HistoryError without samples.
     """
     drawn = {device: times for device, times in times_s.items() if len(times) > 1}
     if not drawn:
         raise HistoryError(f"no samples are kept of {kernel} with layout {layout:08x}")
     figure, axes = _figure()
-    said = {}
-    # One spike would leave all else in one bin: the slowest hundredth is left out of the picture.
+    shapes = {}
+    # One spike would compress everything else into one bin, so the slowest hundredth is not drawn.
     shown = {d: t[t <= np.quantile(t, 0.99)] if len(t) >= 100 else t for d, t in drawn.items()}
     low, high = (float(f([f(t) for t in shown.values()])) * 1e6 for f in (np.min, np.max))
     n_bins = int(np.clip(max(map(len, shown.values())) // 6, 15, 80))
@@ -148,18 +149,18 @@ def plot_layout(kernel: str, layout: int, times_s: Mapping[str, F64], path: Path
     for number, (device, times) in enumerate(sorted(shown.items())):
         colour = COLOURS[number % len(COLOURS)]
         n = len(drawn[device])
-        hills = two_hills(drawn[device])
-        said[device] = "one hill" if hills is None else str(hills)
+        modes = two_modes(drawn[device])
+        shapes[device] = "unimodal" if modes is None else str(modes)
         axes.hist(
             times * 1e6,
             bins=edges,
             weights=np.full(len(times), 100 / n),
             color=colour,
             alpha=0.55,
-            label=f"{short(device)}: {n} launches, {'one hill' if hills is None else 'two hills'}",
+            label=f"{short(device)}: {n} launches, {'unimodal' if modes is None else 'bimodal'}",
         )
-        if hills is not None:
-            for centre in (hills.low_s, hills.high_s):
+        if modes is not None:
+            for centre in (modes.low_s, modes.high_s):
                 axes.axvline(centre * 1e6, color=colour, linestyle=":", linewidth=1.2)
     axes.set(
         xlabel="time of a launch (µs)",
@@ -172,7 +173,7 @@ def plot_layout(kernel: str, layout: int, times_s: Mapping[str, F64], path: Path
     axes.grid(alpha=0.2)
     figure.legend(fontsize=8, loc="outside lower center")
     _save(figure, path)
-    return said
+    return shapes
 
 
 def _save(figure: Any, path: Path) -> None:

@@ -1,4 +1,4 @@
-"""time = a*n^b from running sums: what a history can fit while it is being recorded."""
+"""The power law time = a*n^b from running sums, which can be fitted while a history is recorded."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from calib.history.statistics import check_time
 
 @dataclass(frozen=True, kw_only=True)
 class LogSums:
-    """The running sums behind a*n^b, as StarPU's files hold them; x in bytes, y in seconds."""
+    """The running sums of a*n^b, as in StarPU's files; x is the size in bytes, y the time in seconds."""
 
     n: int = 0
     lnx: float = 0.0
@@ -28,14 +28,14 @@ class LogSums:
     max_x: float = 0.0
 
     def add(self, size: float, time_s: float) -> LogSums:
-        """With one more sample. Raises HistoryError where size or time is not above 0."""
+        """The sums with one more sample. Raises HistoryError where size or time is not above 0."""
         if not size > 0.0:
             raise HistoryError(f"a size must be above 0, got {size}")
         y = math.log(check_time(time_s))
         return self._with(size, 1, y, y * y)
 
     def add_record(self, record: Record) -> LogSums:
-        """With all accepted samples of a key, whose size is one."""
+        """The sums with all accepted samples of a key, which have the same size."""
         state = record.accepted
         return self._with(record.size_bytes, state.n, state.sum_ln, state.sum_ln2)
 
@@ -55,7 +55,11 @@ class LogSums:
 
 @dataclass(frozen=True, kw_only=True)
 class PowerLaw:
-    """time = a * size^b, by least squares of logarithms; `deviation` is of ln t about it."""
+    """time = a * size^b, by least squares of logarithms.
+
+    deviation : standard deviation of ln t from the model
+    misfit : root mean square of its relative errors on the keys' means
+    """
 
     a: float
     b: float
@@ -77,7 +81,7 @@ class PowerLaw:
         return self.sums.min_x <= question.size_bytes <= self.sums.max_x
 
     def predict(self, record: Question) -> tuple[float, float, float]:
-        """Time and the interval that holds the next launch's with CONFIDENCE, in seconds."""
+        """Time, and the interval of the next launch's time at CONFIDENCE, in seconds."""
         sums = self.sums
         x, mean = math.log(record.size_bytes), sums.lnx / sums.n
         sxx = sums.lnx2 - sums.lnx * mean
@@ -88,7 +92,7 @@ class PowerLaw:
 
 
 def power_law(records: Iterable[Record]) -> PowerLaw | None:
-    """From the running sums of one kernel's keys on one device; None while not calibrated."""
+    """The power law of one kernel's keys on one device; None while not calibrated."""
     used = [r for r in records if r.size_bytes > 0 and r.accepted.n > 0]
     sums = LogSums()
     for record in used:
@@ -109,7 +113,7 @@ def power_law(records: Iterable[Record]) -> PowerLaw | None:
 
 
 def solve_power_law(sums: LogSums) -> tuple[float, float, float] | None:
-    """(a, b, deviation of ln t); None below LEAST_SAMPLES, or where the sizes are too much alike."""
+    """(a, b, deviation of ln t); None below LEAST_SAMPLES, or where the sizes are too similar."""
     if sums.n < LEAST_SAMPLES or not sums.min_x < SPREAD * sums.max_x:
         return None
     n = sums.n

@@ -1,7 +1,7 @@
-"""What the other models say of a launch that the history does not know: its priors.
+"""Priors for launches of which a history has too few samples.
 
-A calibrated model is one that `memsim calibrate` fitted on the launch's own device; the uncalibrated
-one predicts from the kernel and a machine's file. Both are asked only where the history asks.
+The calibrated model is one that `memsim calibrate` fitted on the launch's device. The uncalibrated one
+predicts from the kernel and a machine file. Both are evaluated only where the history needs them.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from memsim.machine import Machine
 
 UNCALIBRATED_DEVIATION = math.log(2.0)
-"""Assumed of the uncalibrated model: two times of three within a factor of two. Say what is known."""
+"""Assumed error of the uncalibrated model: two of three times are within a factor of two."""
 
 
 def calibrated(saved: SavedModel, workload: Any) -> AskPrior:
-    """A fitted model, asked about this workload: its own interval says how far off it may be.
+    """A prior from a fitted model; its deviation comes from the model's interval.
 
-    It has no answer for another device than it was fitted on, nor where its fit leaves the time open.
+    It is None on devices other than the model's, and where the model's interval is unbounded.
     """
 
     def ask(key: Key, question: Question) -> Prior | None:
@@ -48,9 +48,9 @@ def calibrated(saved: SavedModel, workload: Any) -> AskPrior:
 def uncalibrated(
     workload: Any, machine: Machine, *, deviation: float = UNCALIBRATED_DEVIATION
 ) -> AskPrior:
-    """The model that needs no measurement, asked about this workload on a machine.
+    """A prior from the time model that needs no measurement.
 
-    deviation : relative, of how far off it usually is
+    deviation : relative standard deviation of its error
     """
 
     def ask(key: Key, question: Question) -> Prior | None:
@@ -58,7 +58,7 @@ def uncalibrated(
         from calib.prediction.prediction import predict
 
         traces = tracegen.trace_snapshots(workload, machine, snapshots=1)
-        time_s = float(predict(workload, traces, machine).timing.estimate.mean)
+        time_s = float(predict(workload, traces, machine, jobs=1).timing.estimate.mean)
         return Prior(
             time_s=time_s, deviation=deviation, kind=f"uncalibrated model of {machine.name}"
         )
@@ -67,7 +67,7 @@ def uncalibrated(
 
 
 def first_of(*models: AskPrior) -> AskPrior:
-    """The first that has an answer: name the calibrated model before the uncalibrated one."""
+    """The first prior that is not None."""
 
     def ask(key: Key, question: Question) -> Prior | None:
         for model in models:

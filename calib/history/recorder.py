@@ -1,11 +1,12 @@
-"""Times every OpenCL launch into a store, without changing the program.
+"""Records the times of all OpenCL launches of a program, which needs no change, in a store.
 
     with record(store):
         ...                      # any PyOpenCL or Loopy program
 
-A launch costs a note in memory: the event, and which key it is. A thread asks finished events for
-their profile and writes batches to the store, every FLUSH_S. A sample is safe once `flush` returned,
-or the `with` block was left: what was launched up to FLUSH_S before a process is killed may be lost.
+At a launch, its event and key are kept in memory. A thread reads the profiles of finished events and
+writes them to the store in batches, every FLUSH_S seconds. A sample is on the disk once `flush` has
+returned or the `with` block has ended. If the process is killed, launches of the last FLUSH_S
+seconds may be lost.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from calib.history import hooks as launches
+from calib.history import hooks
 from calib.history.errors import HistoryError, HistoryWarning
 from calib.history.key import Key, device_title, kernel_fingerprint, layout_hash, total_bytes
 from calib.history.records import Sample
@@ -28,14 +29,15 @@ from calib.history.store import Store
 
 FLUSH_S = 0.05
 WAITING = 65_536
-"""Launches whose events may be outstanding; beyond, samples are dropped and counted, never the run."""
+"""Most launches with unfinished events; further samples are dropped and counted."""
 LONGEST_WAIT_S = 60.0
-"""At the end: events that are not done by then depend on something that will never come."""
+"""Wait for events at the end; those that are not complete by then are waiting for something else."""
 KNOWN_LAUNCHES = 100_000
-"""Kinds of launch remembered, then begun anew: a program may have one for each value of an integer."""
+"""Most kinds of launch in memory, a program may have one for each value of an integer; then the memory is
+cleared."""
 KNOWN_KERNELS = 4096
-NOTHING_TOLD: tuple[Any, ...] = ((), (), (), ())
-"""Of a kernel whose arguments were set before the recording."""
+NO_ARGUMENTS: tuple[Any, ...] = ((), (), (), ())
+"""The arguments of a kernel that were set before the recording."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,11 +49,11 @@ class _Kind:
 
 @dataclass(frozen=True, kw_only=True)
 class Counts:
-    """What became of the launches seen.
+    """How many launches were observed and stored.
 
-    untimed : on queues without profiling
-    failed : ended with an error, or gave no time above 0
-    lost : not done when the recording ended, or beyond what may be outstanding
+    untimed : launches on queues without profiling
+    failed : launches that ended with an error or without a time above 0
+    lost : launches that were unfinished when the recording ended, or exceeded WAITING
     """
 
     launched: int
@@ -62,11 +64,11 @@ class Counts:
 
 
 class Recorder:
-    """Notes launches and feeds a store. Made by `record`, or for one queue by RecordingQueue.
+    """Stores the times of launches. `record` makes one for all queues, `RecordingQueue` for one queue.
 
-    kernel_name : names a kernel; its name and a fingerprint of its source unless given
-    device_name : names a queue's device; its platform, name and compute units unless given
-    only : a queue whose launches alone are recorded; None for all
+    kernel_name : kernel -> its name; by default its name with a fingerprint of its source
+    device_name : queue -> its device's name; by default platform, name and compute units
+    only : the only queue whose launches are recorded; None for all queues
     """
 
     def __init__(
@@ -94,19 +96,19 @@ class Recorder:
         self._error: HistoryError | None = None
 
     def start(self) -> None:
-        """Begins to listen."""
-        launches.listen(self)
+        """Starts the recording."""
+        hooks.listen(self)
         self._thread = threading.Thread(target=self._run, name="memsim-history", daemon=True)
         self._thread.start()
 
     def stop(self) -> Counts:
-        """Ends listening, writes what is outstanding, and warns of what could not be timed.
+        """Ends the recording, writes outstanding samples, and warns of launches without a time.
 
-        A second time it does nothing. Raises HistoryError where the store refused samples.
+        A second call does nothing. Raises HistoryError where the store refused samples.
         """
         if self._stop.is_set():
             return self.counts()
-        launches.unlisten(self)
+        hooks.unlisten(self)
         self._stop.set()
         if self._thread is not None:
             self._thread.join()
@@ -114,14 +116,14 @@ class Recorder:
         counts = self.counts()
         if counts.untimed:
             warnings.warn(
-                f"{counts.untimed} launches were on queues without profiling and are not timed: make"
-                " queues inside the recording, or with PROFILING_ENABLE",
+                f"{counts.untimed} launches were on queues without profiling and are not timed: create"
+                " queues within the recording, or with PROFILING_ENABLE",
                 HistoryWarning,
                 stacklevel=2,
             )
         if counts.failed or counts.lost:
             warnings.warn(
-                f"{counts.failed} launches failed or gave no time, {counts.lost} were not done at the"
+                f"{counts.failed} launches failed or have no time, {counts.lost} were unfinished at the"
                 " end: they are not recorded",
                 HistoryWarning,
                 stacklevel=2,
@@ -129,7 +131,7 @@ class Recorder:
         return counts
 
     def counts(self) -> Counts:
-        """So far."""
+        """The launches so far."""
         return Counts(
             launched=self._launched,
             stored=self._stored,
@@ -140,10 +142,13 @@ class Recorder:
 
     @contextlib.contextmanager
     def laid_out(self, *arguments: Any, terms: dict[str, float] | None = None) -> Iterator[None]:
-        """Launches within, in this thread, have this layout and size: arrays, CSR matrices, numbers.
+        """Gives the launches of this thread within the block the layout and size of these arguments.
 
-        Without it a launch is told by what OpenCL knows: bytes of buffers, values of integers, grid.
-        terms : for the linear regression
+        Without it, the layout is that of what OpenCL knows: bytes of buffers, values of integers, and the
+        grid.
+
+        arguments : arrays, CSR matrices, numbers
+        terms : name -> value, for the linear regression
         """
         layout = (layout_hash(arguments), total_bytes(arguments), dict(terms or {}))
         token = self._layout.set(layout)
@@ -153,7 +158,7 @@ class Recorder:
             self._layout.reset(token)
 
     def launched(self, queue: Any, kernel: Any, grid: Any, group: Any, event: Any) -> None:
-        """Notes a launch: called by the hook."""
+        """Remembers a launch; called by the hook."""
         if self._only is not None and queue is not self._only:
             return
         self._launched += 1
@@ -167,26 +172,26 @@ class Recorder:
         given = self._layout.get()
         if given is None:
             try:
-                told = tuple(kernel._memsim_told)
+                slots = tuple(kernel._memsim_arguments)
             except AttributeError:
-                told = NOTHING_TOLD
-            kind_of: tuple[Any, ...] = (name, place, grid, group, told)
+                slots = NO_ARGUMENTS
+            kind_of: tuple[Any, ...] = (name, place, grid, group, slots)
         else:
-            told = NOTHING_TOLD
+            slots = NO_ARGUMENTS
             kind_of = (name, place, given[0])
         try:
             kind = self._kinds[kind_of]
         except (KeyError, TypeError):
-            kind = self._kind(name, place, grid, group, told, given)
+            kind = self._kind(name, place, grid, group, slots, given)
         if len(self._ring) < WAITING:
             self._ring.append((event, kind))
         else:
             self._lost += 1
 
     def _name(self, queue: Any, kernel: Any) -> tuple[tuple[str, str] | None, str]:
-        """Names of queue and kernel, remembered: asking the driver takes longer than launching.
+        """The names of queue and kernel, cached, because a query to the driver takes longer than a launch.
 
-        Queue and kernel are held, so that no other gets their id.
+        References to queue and kernel are kept, so that no other object gets their id.
         """
         from pyopencl import command_queue_properties
 
@@ -207,14 +212,14 @@ class Recorder:
         place: tuple[str, str],
         grid: Any,
         group: Any,
-        told: tuple[Any, ...],
+        slots: tuple[Any, ...],
         given: tuple[int, int, dict[str, float]] | None,
     ) -> _Kind:
         grid, group = tuple(grid), tuple(group) if group is not None else None
         if given is None:
-            layout, size_bytes = launches.layout_of(told, grid, group), launches.bytes_of(told)
+            layout, size_bytes = hooks.layout_of(slots, grid, group), hooks.bytes_of(slots)
             terms: dict[str, float] = {}
-            kind_of: tuple[Any, ...] = (name, place, grid, group, told)
+            kind_of: tuple[Any, ...] = (name, place, grid, group, slots)
         else:
             layout, size_bytes, terms = given
             kind_of = (name, place, given[0])
@@ -230,12 +235,13 @@ class Recorder:
         return kind
 
     def flush(self, longest_s: float = LONGEST_WAIT_S) -> None:
-        """Waits for every launch noted so far and writes it: what was launched before is safe after.
+        """Waits for all launches so far and writes their times; then they are on the disk.
 
-        Launches not done after `longest_s` are given up. Raises HistoryError where the store refused.
+        Launches that are unfinished after `longest_s` are dropped. Raises HistoryError where the store
+        refused samples.
         """
         for queue, _ in list(self._places.values()):
-            queue.flush()  # what was never handed to the device would never be done
+            queue.flush()  # commands that were not submitted to the device would never finish
         end = time.monotonic() + longest_s
         while self._ring and time.monotonic() < end:
             if not self._drain():
@@ -252,7 +258,7 @@ class Recorder:
             self._drain()
 
     def _drain(self) -> int:
-        """Writes the launches that are done, in one transaction; returns how many left the ring."""
+        """Writes finished launches in one transaction; returns how many left the ring."""
         from pyopencl import Error, command_execution_status, profiling_info
 
         complete = int(command_execution_status.COMPLETE)
@@ -288,7 +294,7 @@ class Recorder:
             try:
                 self._store.add_many(samples)
                 self._stored += len(samples)
-            except HistoryError as error:  # said by flush, in the program's own thread
+            except HistoryError as error:  # flush raises it in the program's own thread
                 self._error = error
                 self._lost += len(samples)
             return left
@@ -301,10 +307,11 @@ def record(
     kernel_name: Callable[[Any], str] | None = None,
     device_name: Callable[[Any], str] | None = None,
 ) -> Iterator[Recorder]:
-    """Times every launch of the program into the store, for as long as the block lasts.
+    """Stores the times of all launches of the program within the block.
 
-    Queues made within profile their commands; earlier ones must have been made so. Warns of launches
-    that could not be timed. Raises HistoryError at the end where the store refused samples.
+    Queues that are created within the block profile their commands; earlier ones must have been created
+    with profiling. It warns of launches without a time. Raises HistoryError at the end where the store
+    refused samples.
     """
     recorder = Recorder(store, kernel_name=kernel_name, device_name=device_name)
     recorder.start()
@@ -322,10 +329,10 @@ def RecordingQueue(
     kernel_name: Callable[[Any], str] | None = None,
     device_name: Callable[[Any], str] | None = None,
 ) -> Any:
-    """A pyopencl.CommandQueue whose launches are timed into a store until it is left or closed.
+    """A pyopencl.CommandQueue whose launches are recorded in a store.
 
-    It is used as any queue is; `with RecordingQueue(...) as queue` or `queue.recorder.stop()` ends
-    the recording.
+    The recording ends with the block `with RecordingQueue(...) as queue`, or with
+    `queue.recorder.stop()`.
     """
     import pyopencl
     from pyopencl import _cl

@@ -1,4 +1,4 @@
-"""A timed launch, and what a history knows of one key."""
+"""A timed launch, and the statistics of one key."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ OWN = "measured"
 class Sample:
     """One timed launch.
 
-    size_bytes : of all its data, what regressions over the size take; 0 where unknown
-    terms : the user's own quantities, name to number, what the linear regression takes
-    at : when, in seconds of the Unix epoch; now where None
+    size_bytes : bytes of all its data, for regressions over the size; 0 where unknown
+    terms : name -> value of quantities that the user defines, for the linear regression
+    at : time of the measurement in seconds of the Unix epoch; now where None
     """
 
     key: Key
@@ -33,12 +33,12 @@ class Sample:
 
 @dataclass(frozen=True, kw_only=True)
 class Record:
-    """What is known of one key.
+    """The statistics of one key.
 
-    accepted : statistics of the samples that are no outliers
-    seen : samples ever, rejected ones too
-    recent : (up to 64,) the latest samples in seconds, oldest first, rejected ones too
-    source : `measured`, or where the statistics were imported from
+    accepted : statistics of the samples that are not outliers
+    seen : number of all samples, including rejected ones
+    recent : (up to 64,) the latest samples in seconds, oldest first, including rejected ones
+    source : `measured`, or the program from which the statistics were imported
     """
 
     key: Key
@@ -53,25 +53,25 @@ class Record:
     source: str = OWN
 
     def with_samples(self, times_s: npt.ArrayLike, first_at: float, last_at: float) -> Record:
-        """With more samples, each judged against the 64 latest ones up to it.
+        """The record with more samples, each compared with the 64 latest ones up to it.
 
-        While the window holds all there ever was, each new sample lets the earlier ones be judged
-        anew: so goes a first launch a thousand times too long, once there is something to compare.
-        In what parts samples come makes no difference.
+        While the window contains all samples of the key, each new sample causes the earlier ones to be
+        examined again. So a first launch that took a thousand times too long is rejected once there are
+        samples to compare it with. The result does not depend on how samples are split into calls.
         """
         times = np.asarray(times_s, dtype=np.float64)
         together = np.concatenate([self.recent, times])
         accepted, rejected = self.accepted, self.rejected
-        n_held = len(self.recent)
-        n_anew = min(WINDOW - n_held, len(times)) if self.seen == n_held else 0
-        if n_anew > 0:
-            all_of_them = together[: n_held + n_anew]
-            far = outliers(all_of_them)
-            accepted, rejected = running(all_of_them[~far]), int(far.sum())
-        later = times[n_anew:]
+        n_recent = len(self.recent)
+        n_again = min(WINDOW - n_recent, len(times)) if self.seen == n_recent else 0
+        if n_again > 0:
+            every_sample = together[: n_recent + n_again]
+            far = outliers(every_sample)
+            accepted, rejected = running(every_sample[~far]), int(far.sum())
+        later = times[n_again:]
         if len(later):
-            # Imported statistics may have samples that the window never held.
-            width = min(WINDOW, n_held + n_anew + 1)
+            # Imported statistics may include samples that were never in the window.
+            width = min(WINDOW, n_recent + n_again + 1)
             windows = np.lib.stride_tricks.sliding_window_view(together, width)[-len(later) :]
             far = outliers(windows)[:, -1]
             accepted = accepted.merged(running(later[~far]))

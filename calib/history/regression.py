@@ -1,7 +1,7 @@
-"""Regressions of time that need all keys at once: a*n^b + c, and a linear one over user terms.
+"""Regressions of time over all keys of a kernel: a*n^b + c, and a linear one over user-defined terms.
 
-A history knows only layouts that ran; these, and `power_law`, answer for the others. All minimise
-relative errors: a launch of 1 us matters as much as one of 1 s.
+They, and `power_laws`, predict layouts that have not run. All minimise relative errors: a launch of
+1 us matters as much as one of 1 s.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from calib.history.errors import HistoryError
 from calib.history.records import Record
 
 LEAST_SAMPLES = 10
-"""Below, no model is calibrated: StarPU's STARPU_CALIBRATE_MINIMUM."""
+"""Fewest samples of a calibrated model: StarPU's STARPU_CALIBRATE_MINIMUM."""
 SPREAD = 0.9
-"""The smallest size must be below this share of the largest, as StarPU asks."""
+"""The smallest size must be below this fraction of the largest, as in StarPU."""
 FIT_LIMIT = 0.1
-"""Root mean square of what a model misses the keys' means by, relative: above, it does not fit."""
+"""A model fits where the root mean square of its relative errors on the keys' means is at most this."""
 CONFIDENCE = 0.95
 
 F64 = npt.NDArray[np.float64]
 
 
 class Fitted(Protocol):
-    """A regression with its numbers.
+    """A fitted regression.
 
-    misfit : root mean square relative difference between the keys' means and the model
+    misfit : root mean square of its relative errors on the keys' means
     """
 
     @property
@@ -50,14 +50,14 @@ class Fitted(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Question:
-    """What a regression is asked for: a size in bytes, or the user's terms."""
+    """The input of a regression: a size in bytes, or the user's terms."""
 
     size_bytes: int = 0
     terms: Mapping[str, float] | None = None
 
 
 def student(n_free: int) -> float:
-    """The quantile of Student's t that CONFIDENCE needs, both sides."""
+    """The two-sided quantile of Student's t at CONFIDENCE."""
     from scipy.stats import t
 
     return float(t.ppf(0.5 + CONFIDENCE / 2, n_free))
@@ -65,11 +65,13 @@ def student(n_free: int) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class Linearised:
-    """A model that is linear, or was made so, in `coefficients` around its solution.
+    """A model that is linear in its coefficients, or was linearised at its solution.
 
     names : of the coefficients
-    gram_inverse : (n_coefficient, n_coefficient), of the relatively weighted design
-    deviation : relative, of a launch about the model
+    gram_inverse : (n_coefficient, n_coefficient) of the design, weighted for relative errors
+    deviation : relative standard deviation of a launch from the model
+    lowest, highest : range of each input among the samples
+    exponent : b of a*n^b + c; None for a linear regression
     """
 
     kind: str
@@ -116,13 +118,13 @@ class Linearised:
         )
 
     def predict(self, record: Question) -> tuple[float, float, float]:
-        """Time and the interval that holds the next launch's with CONFIDENCE, in seconds.
+        """Time, and the interval of the next launch's time at CONFIDENCE, in seconds.
 
-        Raises HistoryError where a term is missing, or the model's time is not above 0 there.
+        Raises HistoryError where a term is missing, or the model's time is not above 0.
         """
         time_s, row = self._row(record)
         if not time_s > 0.0:
-            raise HistoryError(f"the {self.kind} gives {time_s:.3g} s there: no time")
+            raise HistoryError(f"the {self.kind} gives {time_s:.3g} s there, which is not a time")
         relative = row / time_s
         leverage = float(relative @ self.gram_inverse @ relative)
         n_free = max(self.n_samples - len(self.names), 1)
@@ -135,10 +137,10 @@ _EXPONENTS = np.linspace(0.1, 4.0, 40)
 
 
 def power_law_with_offset(records: Iterable[Record]) -> Linearised | None:
-    """time = a * size^b + c with a, c >= 0, offline and nonlinear; None while not calibrated.
+    """time = a * size^b + c with a, c >= 0, by nonlinear least squares; None while not calibrated.
 
-    For each exponent the best a and c solve a linear problem, so only b is searched: on a grid, then
-    by Brent's method in the best cell. Needs four different sizes, for it has three numbers.
+    For each exponent the best a and c solve a linear problem, so only b is searched: on a grid, then by
+    Brent's method in the best cell. It has three parameters and needs four different sizes.
     """
     from scipy.optimize import minimize_scalar, nnls
 
@@ -149,11 +151,11 @@ def power_law_with_offset(records: Iterable[Record]) -> Linearised | None:
         return None
     means = np.array([r.accepted.mean for r in used])
     weight = np.sqrt(n) / means
-    unit = float(sizes.max())  # sizes^b of bytes would overflow nothing, but condition badly
+    unit = float(sizes.max())  # powers of sizes in bytes would be badly conditioned
 
     def solve(exponent: float) -> tuple[F64, float]:
         design = np.column_stack([(sizes / unit) ** exponent, np.ones_like(sizes)])
-        # Columns of one length: else nnls stops early where times are microseconds.
+        # Columns of equal norm: otherwise nnls stops early where times are microseconds.
         scale = np.linalg.norm(weight[:, None] * design, axis=0)
         solution, left = nnls(weight[:, None] * design / scale, np.sqrt(n))
         return solution / scale, float(left) ** 2
@@ -189,8 +191,8 @@ def power_law_with_offset(records: Iterable[Record]) -> Linearised | None:
 def linear(records: Iterable[Record]) -> Linearised | None:
     """time = c0 + sum of c_i * term_i over the user's terms; None while not calibrated.
 
-    Only keys that bring all the terms of the first one count. None too where the terms of the keys
-    do not tell the coefficients apart.
+    It uses the keys that have all terms of the first key. The result is None also where the terms of the
+    keys do not determine the coefficients.
     """
     used = [r for r in records if r.terms and r.accepted.n > 0]
     if not used:
@@ -255,7 +257,7 @@ def _linearised(
 
 
 def _inverse_gram(design: F64) -> F64:
-    """(X'X)^-1; columns are brought to one length first, for they differ by ten orders."""
+    """(X'X)^-1; columns, which differ by ten orders of magnitude, are normalised first."""
     length = np.linalg.norm(design, axis=0)
     scaled = design / length
     return np.linalg.pinv(scaled.T @ scaled, hermitian=True) / np.outer(length, length)

@@ -1,4 +1,4 @@
-"""Records as rows of the database, and back."""
+"""Conversion between records and rows of the database."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Reads and writes the performance models that StarPU keeps in its home (codelets/45/SYMBOL.HOST).
+"""Reads and writes StarPU's performance models, which it stores in codelets/45/SYMBOL.HOST.
 
-The format was learnt from what StarPU 1.3.10 writes (Debian 12; its number is 45) and from what its
-tools print of it: comment lines begin with `#`, numbers stand in a fixed order, times are in
+The format was derived from files that StarPU 1.3.10 writes (Debian 12; the format's number is 45) and from
+the output of its tools: comment lines begin with `#`, numbers have a fixed order, times are in
 microseconds, footprints are 32-bit CRCs in hexadecimal.
 
     version, number of combinations; each: number of devices; each: type, id, cores; number of
@@ -22,15 +22,15 @@ from memsim.files import whole_file
 VERSION = 45
 DEVICE_TYPES = {0: "cpu", 1: "cuda", 2: "opencl", 3: "mic", 5: "mpi_ms"}
 MOST = 100_000
-"""Of anything counted in a file: more is no model, but a broken file."""
+"""Most entries of any list in a file; a greater number means that the file is damaged."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """One line of history, times in microseconds.
+    """One line of history; times are in microseconds.
 
-    deviation : of the population (n below), as StarPU computes it
-    sum, sum2 : of the samples, and of their squares
+    deviation : of the population (with n), as StarPU computes it
+    sum, sum2 : sums of the samples and of their squares
     """
 
     footprint: int
@@ -45,12 +45,12 @@ class Entry:
 
 @dataclass(frozen=True, kw_only=True)
 class Implementation:
-    """What StarPU knows of one implementation; nan where a regression is not calibrated.
+    """The model of one implementation of a codelet; nan where a regression is not calibrated.
 
     sum_lnx .. max_x : the running sums of alpha * size^beta, over samples in microseconds
     a, b, c : of a * size^b + c, in microseconds
     coefficients : of the multiple linear regression, the intercept first; empty where there is none
-    terms : how they are named, `N^2*M`
+    terms : their names, such as `N^2*M`
     """
 
     entries: Sequence[Entry] = ()
@@ -72,7 +72,7 @@ class Implementation:
 
 @dataclass(frozen=True, kw_only=True)
 class Device:
-    """type : a key of DEVICE_TYPES."""
+    """A device; type : a key of DEVICE_TYPES."""
 
     type: int
     id: int
@@ -84,7 +84,7 @@ class Device:
 
 @dataclass(frozen=True, kw_only=True)
 class Combination:
-    """Devices that run one task together, mostly one, with a model for each implementation."""
+    """Devices that run a task together, usually one, with a model for each implementation."""
 
     devices: Sequence[Device]
     implementations: Sequence[Implementation] = field(default_factory=tuple)
@@ -96,25 +96,25 @@ class Combination:
 
 @dataclass(frozen=True, kw_only=True)
 class Model:
-    """All of one file."""
+    """The contents of a file."""
 
     combinations: Sequence[Combination]
     version: int = VERSION
 
 
 def read(path: Path) -> Model:
-    """The model in a file. Raises HistoryError where it has another version or is none."""
+    """The model in a file. Raises HistoryError where it has another version or is not a model."""
     try:
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError:
-        raise HistoryError(f"{path} is no StarPU performance model: not text") from None
+        raise HistoryError(f"{path} is not a StarPU performance model: it is not text") from None
     except OSError as error:
         raise HistoryError(f"{path} cannot be read: {error.strerror}") from error
     return parse(text, str(path))
 
 
 def parse(text: str, name: str = "text") -> Model:
-    """The model in a text. Raises HistoryError, with the line, where it is none or cut short."""
+    """The model in a text. Raises HistoryError, which names the line, where it is invalid or truncated."""
     lines = _Lines(text, name)
     version = lines.integers(1, "the version", least=0)[0]
     if version != VERSION:
@@ -172,8 +172,8 @@ def _coefficients(lines: _Lines) -> tuple[list[float], list[str]]:
     words = lines.words(None, "the multiple regression")
     n = lines.integer(words[0])
     if n != len(words) - 1:
-        raise lines.wrong(f"{n} coefficients announced, {len(words) - 1} there")
-    # The line above names them: `# n  intercept  N  N^2*M`.
+        raise lines.wrong(f"{n} coefficients are announced, got {len(words) - 1}")
+    # The preceding comment names them: `# n  intercept  N  N^2*M`.
     names = lines.last_comment.split()[3:]
     return [lines.number(word) for word in words[1:]], names if n else []
 
@@ -183,9 +183,9 @@ def _entry(lines: _Lines) -> Entry:
     try:
         footprint = int(words[0], 16)
     except ValueError:
-        raise lines.wrong(f"a footprint is hexadecimal, got {words[0]!r}") from None
+        raise lines.wrong(f"a footprint must be hexadecimal, got {words[0]!r}") from None
     if not 0 <= footprint < 2**32:
-        raise lines.wrong(f"a footprint has 32 bits, got {words[0]}")
+        raise lines.wrong(f"a footprint must have 32 bits, got {words[0]}")
     return Entry(
         footprint=footprint,
         size=lines.integer(words[1]),
@@ -199,7 +199,7 @@ def _entry(lines: _Lines) -> Entry:
 
 
 class _Lines:
-    """The lines that hold numbers, one after the other, and the latest comment passed."""
+    """Reads the lines with numbers one after another, and remembers the latest comment."""
 
     def __init__(self, text: str, name: str) -> None:
         self._lines = text.splitlines()
@@ -209,7 +209,7 @@ class _Lines:
 
     def wrong(self, why: str) -> HistoryError:
         return HistoryError(
-            f"{self._name} is no StarPU performance model, or is damaged: {why} (line {self._at})"
+            f"{self._name} is not a StarPU performance model, or is damaged: {why} (line {self._at})"
         )
 
     def words(self, n: int | None, what: str) -> list[str]:
@@ -223,7 +223,7 @@ class _Lines:
                 if n is not None and len(words) != n:
                     raise self.wrong(f"{what} should be {n} numbers, got {line[:60]!r}")
                 return words
-        raise self.wrong(f"it ends where {what} should come")
+        raise self.wrong(f"it ends before {what}")
 
     def number(self, word: str) -> float:
         try:
@@ -237,7 +237,7 @@ class _Lines:
         except ValueError:
             raise self.wrong(f"not a whole number: {word[:40]!r}") from None
         if value < 0:
-            raise self.wrong(f"below 0: {value}")
+            raise self.wrong(f"a number must not be negative, got {value}")
         return value
 
     def integers(self, n: int, what: str, *, least: int) -> list[int]:
@@ -256,17 +256,17 @@ class _Lines:
         for line in self._lines[self._at :]:
             self._at += 1
             if line.strip() and not line.strip().startswith("#"):
-                raise self.wrong(f"more than it announced: {line[:60]!r}")
+                raise self.wrong(f"more lines than announced: {line[:60]!r}")
 
 
 def write(model: Model, path: Path) -> None:
-    """Writes a file that StarPU and its tools read; whole or not at all."""
+    """Writes a file that StarPU and its tools read, completely or not at all."""
     with whole_file(path) as temporary:
         temporary.write_text(render(model), encoding="utf-8")
 
 
 def render(model: Model) -> str:
-    """The file's text. Numbers keep all their digits: StarPU reads those, and writes six."""
+    """The text of a file. Numbers have all their digits; StarPU itself writes six."""
     lines = ["##################", "# Performance Model Version", str(model.version), ""]
     lines += ["####################", "# COMBs", "# number of combinations"]
     lines.append(str(len(model.combinations)))

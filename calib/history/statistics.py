@@ -1,4 +1,4 @@
-"""Running statistics of a launch's times, by Welford, and whether they have one hill or two."""
+"""Running statistics of times (Welford), and a test whether their distribution is bimodal."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import numpy.typing as npt
 from calib.history.errors import HistoryError
 
 LONGEST_S = 1e9
-"""No launch lasts 30 years; below this, squares summed over 2^63 samples stay finite."""
+"""No launch takes 30 years; for shorter times the sum of squares over 2^63 samples is finite."""
 
 FAR_APART = 4.0
-"""Longest over shortest time, the slowest hundredth left out, from which on times are looked at, and
-drawn, in logarithms."""
+"""Times are examined and drawn in logarithms where the longest, without the slowest hundredth, is this many
+times the shortest."""
 
-TWO_HILLS_P = 0.01
-TWO_HILLS_LEAST = 5
-"""Samples that the smaller hill must have, and a tenth of all."""
+TWO_MODES_P = 0.01
+TWO_MODES_LEAST = 5
+"""Fewest samples of the smaller mode; it must also have a tenth of all samples."""
 
 
 def check_time(time_s: float) -> float:
@@ -46,7 +46,7 @@ class Running:
     sum_ln2: float = 0.0
 
     def add(self, time_s: float) -> Running:
-        """With one more time. Raises HistoryError where that is none."""
+        """The statistics with one more time. Raises HistoryError where it is invalid."""
         time_s = check_time(time_s)
         n = self.n + 1
         step = time_s - self.mean
@@ -63,7 +63,7 @@ class Running:
         )
 
     def merged(self, other: Running) -> Running:
-        """Both together (Chan, Golub and LeVeque)."""
+        """The statistics of both sets of samples together (Chan, Golub and LeVeque)."""
         n = self.n + other.n
         if n == 0:
             return self
@@ -80,17 +80,17 @@ class Running:
 
     @property
     def deviation(self) -> float:
-        """Of the sample, in seconds (n - 1 below); nan below two samples."""
+        """The sample standard deviation (with n - 1), in seconds; nan for fewer than two samples."""
         return math.sqrt(self.m2 / (self.n - 1)) if self.n > 1 else math.nan
 
     @property
     def variation(self) -> float:
-        """Deviation over mean; nan below two samples."""
+        """Standard deviation divided by mean; nan for fewer than two samples."""
         return self.deviation / self.mean if self.n > 1 else math.nan
 
 
 def running(times_s: npt.ArrayLike) -> Running:
-    """Of all these times at once, in two passes. Raises HistoryError where one is no time."""
+    """The statistics of an array of times, in two passes. Raises HistoryError where a time is invalid."""
     times = np.asarray(times_s, dtype=np.float64)
     if times.size == 0:
         return Running()
@@ -109,8 +109,8 @@ def running(times_s: npt.ArrayLike) -> Running:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TwoHills:
-    """A distribution with a valley: two centres in seconds, and the lower one's share."""
+class TwoModes:
+    """A bimodal distribution: the two modes in seconds, the share of the lower one, and the p-value."""
 
     low_s: float
     high_s: float
@@ -119,25 +119,25 @@ class TwoHills:
 
     def __str__(self) -> str:
         return (
-            f"two hills: {self.low_share:.0%} of the launches near {self.low_s * 1e6:.4g} us, the"
+            f"bimodal: {self.low_share:.0%} of the launches near {self.low_s * 1e6:.4g} us, the"
             f" rest near {self.high_s * 1e6:.4g} us (p = {self.p:.1g})"
         )
 
 
-def two_hills(times_s: npt.ArrayLike) -> TwoHills | None:
-    """Whether times have two hills with a valley between, as the seed's Figure 8 on CPUs.
+def two_modes(times_s: npt.ArrayLike) -> TwoModes | None:
+    """The two modes of a bimodal distribution (as in Augonnet et al. 2009, figure 8), else None.
 
-    The best cut into two clusters gives two centres. Were there one hill, the middle third between
-    them would hold no fewer samples than the emptier of the two equal windows around the centres;
-    fewer, by a binomial test at TWO_HILLS_P, is a valley. None where there is no such sign. All of it
-    in logarithms where the times are far apart: a launch that waits for others takes several times as
-    long as one that does not, and scatters in proportion.
+    The best split into two clusters gives two centres. In a unimodal distribution the middle third between
+    them has at least as many samples as the emptier of the two equal windows around the centres. The
+    distribution is bimodal where it has fewer, by a binomial test at TWO_MODES_P. Where the times are
+    far apart their logarithms are tested: a launch that waits for others takes several times as long as
+    one that does not, and its times scatter in proportion.
     """
     from scipy.stats import binom
 
     ordered = np.sort(np.asarray(times_s, dtype=np.float64))
     n = len(ordered)
-    least = max(TWO_HILLS_LEAST, n // 10)
+    least = max(TWO_MODES_LEAST, n // 10)
     if n < 2 * least:
         return None
     wide = far_apart(ordered)
@@ -149,26 +149,26 @@ def two_hills(times_s: npt.ArrayLike) -> TwoHills | None:
     if third <= 0.0:
         return None
 
-    def held(centre: float) -> int:
+    def count_near(centre: float) -> int:
         left, right = centre - third / 2, centre + third / 2
         return int(np.searchsorted(ordered, right) - np.searchsorted(ordered, left))
 
-    middle = held((low + high) / 2)
-    beside = min(held(low), held(high))
+    middle = count_near((low + high) / 2)
+    beside = min(count_near(low), count_near(high))
     p = float(binom.cdf(middle, middle + beside, 0.5))
-    if p >= TWO_HILLS_P:
+    if p >= TWO_MODES_P:
         return None
     low_s, high_s = (math.exp(low), math.exp(high)) if wide else (low, high)
-    return TwoHills(low_s=low_s, high_s=high_s, low_share=cut / n, p=p)
+    return TwoModes(low_s=low_s, high_s=high_s, low_share=cut / n, p=p)
 
 
 def far_apart(times_s: npt.NDArray[np.float64]) -> bool:
-    """Whether times differ by FAR_APART and more, but for the slowest hundredth."""
+    """Whether the times, without the slowest hundredth, differ by a factor of FAR_APART."""
     return bool(np.quantile(times_s, 0.99) > FAR_APART * times_s.min())
 
 
 def _best_cut(ordered: npt.NDArray[np.float64], least: int) -> int:
-    """Where two clusters of sorted values have the least squares; each holds `least` or more."""
+    """The split of sorted values into two clusters with least squares; each has at least `least` values."""
     n = len(ordered)
     centred = ordered - ordered.mean()
     left_sum = np.cumsum(centred)[:-1]

@@ -1,4 +1,4 @@
-"""The store of a history: per key the running statistics, the latest samples, and all if wanted."""
+"""The store of a history: for each key its running statistics and its latest samples, or all of them."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ T = TypeVar("T")
 
 
 class Store:
-    """A history in an SQLite file; many threads and processes may use it at once.
+    """A history in an SQLite file, which many threads and processes may use concurrently.
 
-    What `add` and `add_many` were given is on the disk when they return, and a process killed
-    afterwards loses none of it.
+    Samples are on the disk when `add` or `add_many` returns; a process that is killed later loses none.
 
-    keep_samples : keep every sample, not only the latest 64 of a key
-    damaged_aside : put a damaged history aside and begin a new one, instead of raising
-    Raises HistoryError where the file is no history, is damaged, or cannot be written.
+    keep_samples : keep every sample, not only the latest 64 of each key
+    damaged_aside : rename a damaged history and create a new one, instead of raising an error
+
+    Raises HistoryError where the file is not a history, is damaged, or cannot be written.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class Store:
         self.close()
 
     def close(self) -> None:
-        """Closes the file; a store that is used again afterwards raises HistoryError."""
+        """Closes the file. Using the store afterwards raises HistoryError."""
         with self._lock:
             if self._connection is not None and self._process == database.process():
                 self._connection.close()
@@ -66,11 +66,11 @@ class Store:
         size_bytes: int = 0,
         terms: Mapping[str, float] | None = None,
     ) -> None:
-        """Adds one sample. Raises HistoryError where its time is none."""
+        """Adds one sample. Raises HistoryError where its time is not between 0 and LONGEST_S."""
         self.add_many([Sample(key=key, time_s=time_s, size_bytes=size_bytes, terms=terms or {})])
 
     def add_many(self, samples: Iterable[Sample]) -> None:
-        """Adds samples, all or none of them. Raises HistoryError where a time is none."""
+        """Adds samples, all or none of them. Raises HistoryError where a time is invalid."""
         now = time.time()
         by_key: dict[Key, list[Sample]] = {}
         for sample in samples:
@@ -90,7 +90,7 @@ class Store:
                         f"{key.kernel} on {key.device} (layout {key.layout:08x}) was imported from"
                         f" {record.source}: measured samples are not mixed into it"
                     )
-                # A size or terms that an earlier sample did not bring are taken from a later one.
+                # A size or terms that earlier samples did not have are taken from a later one.
                 record = replace(
                     record,
                     size_bytes=record.size_bytes or samples[-1].size_bytes,
@@ -106,7 +106,7 @@ class Store:
                     )
 
     def put(self, records: Iterable[Record]) -> None:
-        """Adds imported statistics. Raises HistoryError, adding none, where a key has some already."""
+        """Adds imported statistics, all or none. Raises HistoryError where a key is already present."""
         records = list(records)
 
         def work(connection: sqlite3.Connection) -> None:
@@ -123,28 +123,28 @@ class Store:
         self._do(work)
 
     def get(self, key: Key) -> Record | None:
-        """What is known of this very key, None where nothing is."""
+        """The statistics of this key; None where there are none."""
         return self._do(lambda connection: read_one(connection, key))
 
     def records(
         self, *, kernel: str | None = None, device: str | None = None, driver: str | None = None
     ) -> list[Record]:
-        """What is known of all keys, or of those of a kernel, device, driver; sorted by key and size."""
+        """The statistics of all keys, or of those of a kernel, device or driver, sorted by key and size."""
         return self._do(
             lambda connection: select(connection, kernel=kernel, device=device, driver=driver)
         )
 
     def other_drivers(self, key: Key) -> list[Record]:
-        """This launch as the same device ran it under other drivers: kept aside, never mixed in."""
-        found = self._do(
+        """The statistics of the same launch on the same device under other drivers."""
+        records = self._do(
             lambda connection: select(
                 connection, kernel=key.kernel, device=key.device, layout=key.layout
             )
         )
-        return [record for record in found if record.key.driver != key.driver]
+        return [record for record in records if record.key.driver != key.driver]
 
     def samples(self, key: Key) -> npt.NDArray[np.float64]:
-        """Every sample of a key that is kept, in seconds, oldest first: all, or the latest 64."""
+        """The kept samples of a key in seconds, oldest first: all of them, or the latest 64."""
 
         def work(connection: sqlite3.Connection) -> npt.NDArray[np.float64]:
             rows = connection.execute(
@@ -161,7 +161,7 @@ class Store:
         return self._do(work)
 
     def prune(self, *, keys: Iterable[Key] = (), samples_only: bool = False) -> int:
-        """Removes these keys, or only their kept samples; returns how many keys were there."""
+        """Removes keys, or only their kept samples; returns how many of the keys existed."""
         keys = list(keys)
 
         def work(connection: sqlite3.Connection) -> int:
@@ -194,14 +194,14 @@ class Store:
                 raise HistoryError(f"history {self.path}: {error}") from error
             except (sqlite3.DatabaseError, ValueError) as error:
                 raise HistoryError(
-                    f"{self.path} is a damaged history ({error}); it is left as it is"
+                    f"{self.path} is a damaged history ({error}); it is left unchanged"
                 ) from error
 
     def _open_here(self) -> sqlite3.Connection:
         if self._connection is None:
             raise HistoryError(f"history {self.path} is closed")
         if self._process != database.process():
-            # After a fork the parent's connection is left alone, not closed: closing frees its locks.
+            # After a fork the parent's connection is kept and not closed: closing would free its locks.
             _ABANDONED.append(self._connection)
             self._connection = database.open_database(self.path)
             self._process = database.process()

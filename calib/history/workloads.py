@@ -1,4 +1,4 @@
-"""A Loopy workload's time out of a history: an answer, or the value of `f_cl_wall_time_...`."""
+"""A Loopy workload's time from a history: a prediction, or the value of `f_cl_wall_time_...`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from memsim.machine import Machine
 
 FRESH_S = 30 * 86_400.0
-"""How old the last sample of a key may be for its mean to serve as a measurement."""
+"""Greatest age, 30 days, of a key's last sample for its mean to serve as a measurement."""
 
 
 def ask_workload(
@@ -26,12 +26,14 @@ def ask_workload(
     model: SavedModel | None = None,
     machine: Machine | None = None,
 ) -> Answer:
-    """How long a workload takes on a device: by its history, else by what models say, else by both.
+    """How long a workload takes on a device: from its history, from a model, or from both.
 
     workload : a tracegen.Workload
-    context : the pyopencl.Context; chosen by test build where None
-    model : calibrated on this device;  machine : for the uncalibrated model, where the other is silent
-    Raises HistoryError where nothing is known of it.
+    context : a pyopencl.Context; by default the device that passes a test build
+    model : calibrated on this device
+    machine : for the uncalibrated model, which is used where `model` has no prediction
+
+    Raises HistoryError where nothing is known about the workload.
     """
     from calib.timing.trials import find_context
 
@@ -52,10 +54,12 @@ def wall_time(
     max_age_s: float = FRESH_S,
     trials: int = 60,
 ) -> float:
-    """Seconds of a launch: from the store where it is calibrated, fits and is fresh, else timed now.
+    """Seconds of a launch: from the store where its key is calibrated, fits and is recent, else timed now.
 
-    What is timed now feeds the store. The store's value is its mean without outliers, what is timed
-    now gives the same statistic of its trials. A kernel with several launches is always timed.
+    Launches that are timed now are added to the store. Both values are means without outliers. A kernel
+    with several launches is always timed.
+
+    max_age_s : greatest age of the key's last sample;  trials : of a timing
     """
     from calib.history.recorder import record
     from calib.timing.trials import find_context, time_kernel

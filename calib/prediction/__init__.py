@@ -1,4 +1,8 @@
-"""The time of a kernel from its basic blocks, its replay and the latency hidden factor."""
+"""The time of a kernel on a machine, without calibration: basic blocks, a replay and a time model.
+
+`basic_blocks` (from the kernel or from a trace) are a sub-group's program; `costs` of the accesses in a replay and
+`throughputs` of a machine give their cycles; `time_model` combines them.
+"""
 
 import lazy_loader
 

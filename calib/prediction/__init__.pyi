@@ -4,12 +4,12 @@ from .basic_blocks_kernel import site_name as site_name
 from .basic_blocks_trace import blocks_from_trace as blocks_from_trace
 from .costs import AccessCosts as AccessCosts
 from .costs import access_costs as access_costs
+from .options import PredictOptions as PredictOptions
+from .options import Solver as Solver
 from .prediction import Prediction as Prediction
-from .prediction import Settings as Settings
 from .prediction import predict as predict
 from .time_model import Inputs as Inputs
 from .time_model import Residents as Residents
-from .time_model import Solver as Solver
 from .time_model import Timing as Timing
 from .time_model import paper_inputs as paper_inputs
 from .time_model import residents as residents

@@ -1,7 +1,8 @@
-"""A sub-group's program as basic blocks: what is issued between two points where it must wait.
+"""A sub-group's program as basic blocks: the instructions between two points where it must wait.
 
-A program is a list of steps: a block's number, or a Repeat of steps. Loops stay folded, so that a program
-of a million blocks is as small as its text; `pairs` counts which block follows which in closed form.
+A program is a list of steps. A step is the number of a block, or a Repeat of steps. Loops stay folded, so
+a program that runs a million blocks is as small as its source; `pairs` counts in closed form how often
+one block follows another.
 """
 
 from __future__ import annotations
@@ -14,23 +15,24 @@ from typing import Any
 from memsim.errors import MemsimError
 
 Count = Any
-"""A number of repeats: an int or float, or a calib.polynomials.quasi_polynomial.QuasiPolynomial in a kernel's sizes."""
+"""A number of repeats: an int, a float, or a QuasiPolynomial in the kernel's sizes."""
 
 
 class BlockError(MemsimError):
-    """A program that cannot be cut into blocks."""
+    """A program cannot be cut into basic blocks."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Block:
     """One basic block.
 
-    operations : operation -> instructions of one sub-group, named as calib.prediction.throughputs says. Global
-        accesses are not among them
-    accesses : global accesses issued, in order: names of sites, each as often as it is issued
-    waits_for : those of them whose data must be there before the next block
-    bytes_per_item : of the accesses, together, for one work-item: DataSize_i is so much times the width
-    barrier : the block ends with a barrier of the group
+    operations : operation -> instructions of one sub-group, under the names that
+        calib.prediction.throughputs lists; global accesses are not included
+    accesses : site names of the global accesses in issue order; a site that is issued twice is listed twice
+    waits_for : the accesses whose data must have arrived before the next block starts
+    bytes_per_item : bytes that one work-item accesses in the block; the paper's DataSize_i is this number
+        times the sub-group size
+    barrier : whether the block ends with a work-group barrier
     """
 
     operations: Mapping[str, float] = field(default_factory=dict)
@@ -41,7 +43,7 @@ class Block:
 
     @property
     def key(self) -> Any:
-        """What makes two blocks alike."""
+        """Blocks with equal keys are the same block."""
         return (
             tuple(sorted(self.operations.items())),
             *(self.accesses, self.waits_for, self.bytes_per_item, self.barrier),
@@ -50,7 +52,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Repeat:
-    """Steps, so many times over."""
+    """Steps that are executed `count` times in sequence."""
 
     steps: tuple[Step, ...]
     count: Count
@@ -61,48 +63,52 @@ Step = int | Repeat
 
 @dataclass(frozen=True, kw_only=True)
 class Program:
-    """blocks : the distinct ones;  steps : their order, from the program's beginning to its end."""
+    """The program of one sub-group.
+
+    blocks : the distinct basic blocks
+    steps : the order in which they run, from the beginning of the program to its end
+    """
 
     blocks: tuple[Block, ...]
     steps: tuple[Step, ...]
 
     @property
     def n_blocks(self) -> Count:
-        """NBB: blocks that one sub-group runs through, a formula where sizes are open."""
+        """NBB, the number of blocks that one sub-group executes; a formula where sizes are not given."""
         return _length(self.steps)
 
     def at(self, **sizes: float) -> Program:
-        """With numbers for the sizes that the counts depend on.
+        """The program with numbers in place of the sizes that its repeat counts depend on.
 
-        Raises BlockError that asks for a size by name, or where a count becomes negative.
+        Raises BlockError where a size is missing (the message names it) or where a count is negative.
         """
         return Program(blocks=self.blocks, steps=_settled(self.steps, sizes))
 
     def pairs(self) -> dict[tuple[int, int], float]:
-        """How often block a is followed by block b; the last is followed by the first.
+        """(a, b) -> how often block b follows block a; the first block follows the last one.
 
-        Counts of a closed program; the sum is n_blocks.
+        All repeat counts must be numbers. The values add up to n_blocks.
         """
         if not self.steps:
             return {}
-        found, first, last = _pairs(self.steps)
+        counts, first, last = _pairs(self.steps)
         if first is None or last is None:
             return {}
-        found[last, first] += 1
-        return {pair: count for pair, count in found.items() if count}
+        counts[last, first] += 1
+        return {pair: count for pair, count in counts.items() if count}
 
     def occurrences(self) -> dict[int, float]:
-        """How often each block is run."""
+        """block number -> how often it runs."""
         total: dict[int, float] = {}
         for (a, _), count in self.pairs().items():
             total[a] = total.get(a, 0.0) + count
         return total
 
     def unrolled(self, most: int) -> tuple[list[int], list[tuple[list[int], float]]]:
-        """The blocks in order, each repeat run at most `most` times.
+        """The sequence of blocks with every repeat cut to at most `most` iterations.
 
-        Also, for each repeat that was cut: the blocks of one turn of it, and how many turns
-        are missing in all.
+        The second value has an entry for every repeat that was cut: the blocks of one iteration, and the
+        total number of iterations that the sequence omits.
         """
         order: list[int] = []
         cut: list[tuple[list[int], float]] = []
@@ -111,7 +117,7 @@ class Program:
 
 
 def make_program(blocks: list[Block], steps: list[Any]) -> Program:
-    """Numbers alike blocks alike, and folds steps that stand several times in a row."""
+    """A program in which equal blocks share a number and consecutive equal steps are one Repeat."""
     numbers: dict[Any, int] = {}
     distinct: list[Block] = []
     renumbered = []
@@ -170,7 +176,7 @@ def _settled(steps: tuple[Step, ...], sizes: Mapping[str, float]) -> tuple[Step,
 
 
 def settled_count(count: Count, sizes: Mapping[str, float]) -> float:
-    """The number that a count is at these sizes."""
+    """A repeat count as a number, at these sizes."""
     names = getattr(count, "names", None)
     if names is None:
         return float(count)
@@ -186,7 +192,7 @@ def settled_count(count: Count, sizes: Mapping[str, float]) -> float:
 def _pairs(
     steps: tuple[Step, ...],
 ) -> tuple[Counter[tuple[int, int]], int | None, int | None]:
-    """Pairs within a list of steps, and its first and last block."""
+    """Counts of consecutive blocks within a list of steps, and its first and last block."""
     total: Counter[tuple[int, int]] = Counter()
     first: int | None = None
     last: int | None = None
@@ -223,7 +229,7 @@ def _unroll(
         whole = round(float(step.count))
         turns = min(whole, most)
         for k in range(turns):
-            # What the last turn leaves out inside is missing in the cut turns as well.
+            # The iterations that the last turn omits inside are omitted by the cut turns as well.
             missing = times * (1 + (whole - turns if k == turns - 1 else 0))
             _unroll(step.steps, most, missing, order, cut)
         if whole > turns:

@@ -1,13 +1,13 @@
-"""Cuts the linearised schedule of a Loopy kernel into basic blocks, loops left folded.
+"""Cuts the linearised schedule of a Loopy kernel into basic blocks; loops stay folded.
 
-A sub-group waits where it first uses a loaded value, and at barriers. Between loops and barriers code is
-straight: there, loads are issued as soon as their addresses are known and nothing before them stores to
-their array, as compilers do; then what needs no loaded value; the first instruction that needs
-one ends the block. Nothing moves over a loop's back-edge or a barrier, which is what a bulk
-sequence of a trace is made of too.
+A sub-group waits where it first uses a loaded value, and at barriers. Code between loops and barriers is
+straight-line code. In it, loads are issued as soon as their addresses are known and no earlier
+instruction stores to their array, as compilers schedule them. Instructions that need no loaded value
+follow. The first instruction that needs one ends the block. Nothing moves across a loop's back-edge
+or a barrier; the bulk sequences of a trace follow the same rules.
 
-A loop's turns differ only until what is open at its head repeats (a block that began in the turn before):
-from then on all are alike.
+A block may begin in one iteration of a loop and end in the next. Iterations therefore differ until
+the state of the open block at the loop's head repeats; from then on all are equal.
 """
 
 from __future__ import annotations
@@ -35,14 +35,17 @@ from calib.prediction.trip_counts import trip_count
 from memsim.machine import Machine
 
 SETTLES_WITHIN = 8
-"""Turns after which what is open at a loop's head must repeat."""
+"""The open block at a loop's head must repeat within this many iterations."""
 NameOf = Callable[[str, Touch], str]
-"""The site of an instruction's access."""
+"""(instruction, access) -> the name of the access's site."""
 
 
 @dataclass(frozen=True)
 class Loop:
-    """A loop of the schedule; reads: private variables in its bounds."""
+    """A loop of the schedule.
+
+    reads : private variables that its bounds read
+    """
 
     iname: str
     count: Count
@@ -51,12 +54,15 @@ class Loop:
 
 
 Item = Work | Loop | None
-"""Work of an instruction, a loop, or None for a barrier of the group."""
+"""An instruction's work, a loop, or None for a work-group barrier."""
 
 
 @dataclass
 class Open:
-    """The block that is being filled, and the private variables whose loads are under way."""
+    """The block under construction.
+
+    outstanding : private variables whose loads have been issued but not waited for
+    """
 
     operations: Counter[str]
     accesses: list[str]
@@ -83,9 +89,9 @@ class Open:
 
 
 class Cutter:
-    """Walks a schedule's items and gathers blocks.
+    """Walks the items of a schedule and collects basic blocks.
 
-    loads_in_flight : values that a work-item can have under way, where registers bound them
+    loads_in_flight : loads that a work-item can have outstanding, where its registers limit them
     """
 
     def __init__(self, name_of: NameOf, loads_in_flight: int | None = None) -> None:
@@ -101,7 +107,7 @@ class Cutter:
         return make_program(self.blocks, steps)
 
     def walk(self, items: Sequence[Item], open_: Open) -> list[Any]:
-        """Steps that end within the items; what is left open stays in open_."""
+        """The blocks that end within the items, as steps; `open_` keeps the block that does not end."""
         steps: list[Any] = []
         run: list[Work] = []
         for item in items:
@@ -125,8 +131,8 @@ class Cutter:
         for turn in range(1, SETTLES_WITHIN + 1):
             before = open_.copy()
             made = self.walk(loop.items, open_)
-            if not made:  # it never waits: the same again for every turn
-                self._again(before, open_, loop.count)
+            if not made:  # the loop never waits: every iteration adds the same to the open block
+                self._add_iterations(before, open_, loop.count)
                 return steps
             if isinstance(loop.count, float) and turn >= loop.count:
                 return steps + made
@@ -134,11 +140,12 @@ class Cutter:
                 return [*steps, Repeat(tuple(made), loop.count + -(turn - 1))]
             steps += made
         raise BlockError(
-            f"the blocks of loop {loop.iname} differ from turn to turn, even after {SETTLES_WITHIN}"
+            f"the basic blocks of loop {loop.iname} still differ between iterations after"
+            f" {SETTLES_WITHIN} iterations"
         )
 
     @staticmethod
-    def _again(before: Open, open_: Open, count: Count) -> None:
+    def _add_iterations(before: Open, open_: Open, count: Count) -> None:
         for name, total in open_.operations.items():
             step = total - before.operations[name]
             if step:
@@ -146,24 +153,27 @@ class Cutter:
         more = len(open_.accesses) - len(before.accesses)
         if more:
             if not isinstance(count, float):
-                raise BlockError("a loop that stores and never waits needs its sizes: give them")
+                raise BlockError(
+                    "a loop stores and never waits for a load: give the kernel's sizes, so that its"
+                    " iterations can be counted"
+                )
             turn = open_.accesses[len(before.accesses) :]
             open_.accesses += turn * (round(count) - 1)
             moved = open_.bytes_per_item - before.bytes_per_item
             open_.bytes_per_item = before.bytes_per_item + count * moved
 
     def straight(self, run: list[Work], open_: Open) -> list[int]:
-        """Steps of code without loops and barriers."""
+        """The blocks that end within code without loops and barriers, as steps."""
         steps: list[int] = []
         parts = [part for work in run for part in self._parts(work)]
-        issued: set[int] = set()  # parts whose loads are under way
-        in_flight: set[int] = set()  # those that nobody waited for yet
+        issued: set[int] = set()  # parts whose loads have been issued
+        in_flight: set[int] = set()  # issued parts that nothing has waited for yet
         done: set[int] = set()
         while len(done) < len(parts):
             before = len(issued) + len(done)
             self._issue(parts, done, issued, in_flight, open_)
             self._run(parts, done, issued, in_flight, open_)
-            if len(issued) + len(done) == before:  # nothing left to do but wait
+            if len(issued) + len(done) == before:  # no progress is possible without waiting
                 steps.append(self.close(open_))
                 in_flight.clear()
         return steps
@@ -171,7 +181,7 @@ class Cutter:
     def _run(
         self, parts: list[Work], done: set[int], issued: set[int], in_flight: set[int], open_: Open
     ) -> None:
-        """Execute in order, up to the first part that needs a value which is not there."""
+        """Executes parts in order, up to the first that needs a value that has not arrived."""
         for k, work in enumerate(parts):
             if k in done:
                 continue
@@ -188,10 +198,10 @@ class Cutter:
     def _issue(
         self, parts: list[Work], done: set[int], issued: set[int], in_flight: set[int], open_: Open
     ) -> None:
-        """Issue every load of a straight run whose address is known."""
+        """Issues every load of the straight-line code whose address is known."""
         stored: set[str] = set()
         assigned: set[str] = set()
-        pending: set[Any] = set()  # loaded values that have not come yet
+        pending: set[Any] = set()  # loaded values that have not arrived
         for k, work in enumerate(parts):
             if k in done:
                 continue
@@ -213,9 +223,9 @@ class Cutter:
             pending |= {load.subscript for load in work.loads}
 
     def _parts(self, work: Work) -> list[Work]:
-        """An instruction's loads in groups that can be under way at once, its operations spread.
+        """An instruction as parts whose loads can be outstanding together, its operations shared out.
 
-        What an index loads comes before what it indexes.
+        A load that an index needs comes before the load that it indexes.
         """
         first = [load for load in work.loads if not load.index_loads]
         later = [load for load in work.loads if load.index_loads]
@@ -271,7 +281,7 @@ class Cutter:
                 open_.waits_for.append(name)
 
     def close(self, open_: Open, *, barrier: bool = False) -> int:
-        """The number of a block with what is open, which is then empty."""
+        """Ends the open block, empties `open_` and returns the number of the new block."""
         operations = Counter(open_.operations)
         if barrier:
             operations["barrier"] += 1
@@ -295,7 +305,7 @@ class Cutter:
 def schedule_items(
     kernel: Any, callables: Any, machine: Machine | None, sizes: Mapping[str, int], launch: int
 ) -> tuple[Item, ...]:
-    """The work, loops and barriers of one launch of a scheduled, typed kernel."""
+    """The work, loops and barriers of one launch of a scheduled and typed kernel, in order."""
     from calib.prediction.throughputs import takes_local_operand
 
     local = machine is not None and takes_local_operand(machine, "fp32_fma")
@@ -346,16 +356,16 @@ def blocks_from_kernel(
     ends_with_barrier: bool = True,
     launch: int = 0,
 ) -> Program:
-    """The program of a sub-group of a scheduled, typed Loopy kernel (`tracegen.instrumented.host.prepare`).
+    """The program of a sub-group of a scheduled and typed Loopy kernel (`tracegen.instrumented.prepare`).
 
-    machine : says whether arithmetic reads local memory directly
-    sizes : values of size arguments; counts of loops are formulas in those that are missing
-    name_of : names the accesses, by default as their author wrote them
-    loads_in_flight : as Cutter
-    ends_with_barrier : a group's room is free when all its sub-groups have ended
-    launch : which of the kernel's launches
+    machine : decides whether arithmetic instructions can read local memory directly
+    sizes : values of size arguments; loop counts are formulas in the sizes that are missing
+    name_of : names the accesses; by default by their text in the kernel
+    loads_in_flight : loads that a work-item can have outstanding, where its registers limit them
+    ends_with_barrier : whether a group's resources are freed only when all its sub-groups have ended
+    launch : index of the kernel's launch
 
-    Raises BlockError where the schedule cannot be cut.
+    Raises BlockError where the schedule cannot be cut into blocks.
     """
     items = schedule_items(kernel, callables or {}, machine, sizes or {}, launch)
     cutter = Cutter(name_of or site_name, loads_in_flight)
@@ -363,7 +373,7 @@ def blocks_from_kernel(
 
 
 def site_name(instruction: str, touch: Touch) -> str:
-    """As tracegen names an access that stands once in the kernel."""
+    """The name that tracegen gives to an access that occurs once in the kernel."""
     from tracegen.instrumented import readable
 
     prefix = {"load": "", "store": "store ", "atomic": "atomic "}[touch.direction]
@@ -373,7 +383,7 @@ def site_name(instruction: str, touch: Touch) -> str:
 
 
 def _copies(kernel: Any, instruction: str, sizes: Mapping[str, int]) -> int:
-    """Times that an instruction is written out: its inames for vectors and interleaving."""
+    """How many copies of an instruction its vectorised and interleaved loops generate."""
     total = 1
     for iname in kernel.id_to_insn[instruction].within_inames:
         if kernel.iname_tags_of_type(iname, (IlpBaseTag, VectorizeTag)):
@@ -387,7 +397,7 @@ def _without(loads: Sequence[Touch], taken: Sequence[Touch]) -> list[Touch]:
 
 
 def _spread(operations: Counter[str], weights: Sequence[int]) -> list[Counter[str]]:
-    """Operations shared out by weight, whole ones, first come first served."""
+    """Whole operations shared out in proportion to the weights, earlier parts first."""
     total = sum(weights)
     shares = [Counter[str]() for _ in weights]
     for name, count in operations.items():

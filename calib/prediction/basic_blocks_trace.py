@@ -1,7 +1,7 @@
-"""Basic blocks from a trace alone: a block is a bulk sequence that holds loads, with the stores before it.
+"""Basic blocks from a trace alone: a block is a bulk sequence with loads, and the stores before it.
 
-A trace says which loads go together (`starts_sequence`) and where barriers stand; of arithmetic it knows
-nothing, unless it carries issue cycles, so operations per loaded value may be given.
+A trace records which loads are issued together (`starts_sequence`) and where barriers are. It does not
+record arithmetic, so the caller may specify operations per loaded value.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from calib.prediction.basic_blocks import Block, BlockError, Program, Repeat, St
 from memsim.trace import BARRIER_SITE, Trace
 
 SUBGROUPS = 256
-"""Programs that are looked at, evenly spread over the trace's sub-groups."""
+"""Sub-groups whose programs are examined, evenly spread over the trace."""
 LONGEST_PERIOD = 64
-"""Blocks of a loop's turn that folding looks for."""
+"""Most blocks in one iteration of a loop that folding recognises."""
 
 
 def blocks_from_trace(
@@ -28,13 +28,13 @@ def blocks_from_trace(
     ends_with_barrier: bool = True,
     subgroups: int = SUBGROUPS,
 ) -> Program:
-    """The program that most of a trace's sub-groups have in common.
+    """The most frequent program among a trace's sub-groups.
 
-    Loops are found as repeats. Where sub-groups differ in how often they repeat (a row's length, a
-    particle's neighbours), counts are the means over those whose programs are otherwise alike.
+    Loops are recognised as repeated sequences. Where sub-groups differ only in how often they iterate (the
+    length of a row, the neighbours of a particle), the repeat counts are their means.
 
-    per_load : operations that each loaded value feeds, counted in the block behind its load
-    ends_with_barrier : a group's room is free when all its sub-groups have ended
+    per_load : operations that use each loaded value, counted in the block after its load
+    ends_with_barrier : whether a group's resources are freed only when all its sub-groups have ended
 
     Raises BlockError where the trace has no access.
     """
@@ -66,7 +66,7 @@ def blocks_from_trace(
 
 
 def fold(order: Sequence[int]) -> list[Step]:
-    """A list of blocks with what stands several times in a row as a Repeat, shortest turns first."""
+    """A list of blocks with consecutive repetitions as Repeats, shortest periods first."""
     steps: list[Step] = list(order)
     for period in range(1, LONGEST_PERIOD + 1):
         if 2 * period > len(steps):
@@ -98,12 +98,12 @@ def _blocks_of(
     found: list[Block] = []
     accesses: list[str] = []
     loads: list[str] = []
-    came = 0  # values that the block before loaded
-    first = 0  # the block's first access, counted from the sub-group's
+    arrived = 0  # values that the previous block loaded
+    first = 0  # index of the block's first access within the sub-group
 
     def close(barrier: bool) -> None:
-        nonlocal accesses, loads, came
-        operations = {name: count * came for name, count in per_load.items() if came}
+        nonlocal accesses, loads, arrived
+        operations = {name: count * arrived for name, count in per_load.items() if arrived}
         if barrier:
             operations["barrier"] = 1
         size = sum(sizes[name] for name in accesses)
@@ -116,14 +116,14 @@ def _blocks_of(
                 barrier=barrier,
             )
         )
-        came = len(loads)
+        arrived = len(loads)
         accesses, loads = [], []
 
     sizes = {site.name: float(site.itemsize_bytes) for site in trace.sites}
     for k in range(begin, end):
         number = int(trace.site[k])
         if number == BARRIER_SITE:
-            if loads:  # their values go to local memory before the barrier
+            if loads:  # their values are used before the barrier
                 close(barrier=False)
             close(barrier=True)
             continue
@@ -136,7 +136,7 @@ def _blocks_of(
         accesses.append(site.name)
         if site.direction == "load":
             loads.append(site.name)
-    if loads:  # what was loaded last is used before the end
+    if loads:  # the last loaded values are used before the end
         close(barrier=False)
     if accesses or ends_with_barrier or not found:
         close(barrier=ends_with_barrier)
@@ -153,9 +153,9 @@ def _shape(steps: Sequence[Step]) -> Any:
 
 
 def _mean(alike: Sequence[Sequence[Step]], weights: Sequence[float]) -> tuple[Step, ...]:
-    """Lists of one shape as one list that runs each block as often in the mean.
+    """Programs of equal shape as one program with the mean repeat counts.
 
-    An inner loop's turns are weighted by how often the loop around it runs.
+    An inner loop's count is weighted by how often the loop around it iterates.
     """
     steps: list[Step] = []
     for column in zip(*alike, strict=True):
@@ -182,7 +182,7 @@ def _is_single(step: Repeat) -> bool:
 
 
 def _with_single_turns(steps: Sequence[Step], repeated: set[Any]) -> list[Step]:
-    """Blocks that repeat elsewhere stand here as a Repeat of one turn."""
+    """The steps, in which blocks that repeat in other sub-groups are Repeats of one iteration."""
     made: list[Step] = []
     for step in steps:
         if isinstance(step, Repeat):

@@ -1,7 +1,7 @@
-"""What one sub-group's execution of each access costs on a machine: from its trace and its replay.
+"""The cost of one sub-group's execution of each access on a machine, from its trace and its replay.
 
-The trace says how many lines, sectors and cycles of L1 an access takes; the replay how far down its
-sectors go, how late they are and what each level moves for them.
+The trace gives the lines, sectors and L1 cycles of an access. The replay gives the levels that serve
+its sectors, their latencies, and the bytes that each level moves for them.
 """
 
 from __future__ import annotations
@@ -23,26 +23,31 @@ BANK_BYTES = 4
 DRAM = "DRAM"
 STORES = " stores"
 MAX_GRANULES = 1 << 22
-"""Of a trace that are looked at: costs are means, a few million granules are plenty."""
+"""Granules of a trace that are examined: costs are means, for which a few million suffice."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class AccessCosts:
-    """Means over the executions of each site by a sub-group.
+    """Mean costs over the executions of each site by a sub-group.
 
-    sites : names;  loads : (n_site,) bool, whether something can wait for it
+    A channel is a resource with a bandwidth that cores share: the loads from a level below the first, the
+    stores to such a level, and DRAM, whose one bus carries both. Loads and stores of a level are
+    separate channels because the bandwidths of caches are measured with loads alone.
+
+    sites : names;  loads : (n_site,) bool, whether an instruction can wait for the access
     per_subgroup : (n_site,) executions by one sub-group
-    lines : (n_site,) distinct lines, one look-up of L1 each
-    pipe_cycles : (n_site,) cycles of L1 and the load/store unit: the most of look-ups, banks, lanes
-    expected_cycles : (n_trial, n_site) X, the expected latency; 0 for stores
-    served : (n_trial, n_level, n_site) part of the sectors that come from a level or one above it
+    lines : (n_site,) distinct lines; L1 looks up each once
+    pipe_cycles : (n_site,) cycles of L1 and the load/store unit, whichever of look-ups, banks and lanes
+        takes longest
+    expected_cycles : (n_trial, n_site) the expected latency X; 0 for stores
+    served : (n_trial, n_level, n_site) fraction of the sectors that a level or one above it serves
     latency_cycles : (n_trial, n_level + 1) of a hit in each level, then of DRAM
-    channel_bytes : (n_trial, n_channel, n_site) moved on each channel, per execution
-    channels : what each is: loads from a level below the first, stores to it (which go the other way, as
-        bandwidths of caches are measured by loads alone), and DRAM, one bus for both
-    channel_bytes_per_cycle : (n_channel,) of one core, where all of them share alike
-    missed_translations : (n_trial, n_site) per execution;  translation_cycles : that one keeps a core's
-        translation busy, None where the machine says nothing of it
+    channel_bytes : (n_trial, n_channel, n_site) bytes that an execution moves on each channel
+    channels : names
+    channel_bytes_per_cycle : (n_channel,) one core's equal share
+    missed_translations : (n_trial, n_site) per execution
+    translation_cycles : cycles that a miss occupies a core's address translation; None where the machine
+        file does not specify it
     """
 
     sites: tuple[str, ...]
@@ -67,10 +72,10 @@ class AccessCosts:
         return self.sites.index(site)
 
     def slowest_cycles(self, sites: Sequence[int]) -> Floats:
-        """(n_trial,) expected latency of the slowest of these accesses, 0 where there is none.
+        """(n_trial,) expected latency of the slowest of these accesses; 0 where there are none.
 
-        A level serves all of them where it, or one above, has every line that they ask for; lines are
-        taken to hit independently of each other.
+        A level serves all of them where it, or a level above, has every line that they request. Lines are
+        assumed to hit independently of each other.
         """
         if not sites:
             return np.zeros(self.n_trials)
@@ -80,7 +85,7 @@ class AccessCosts:
         return np.asarray((part * self.latency_cycles).sum(axis=1))
 
     def mean_cycles(self, sites: Sequence[int]) -> Floats:
-        """(n_trial,) the largest X of these accesses: what the wait would be if each were alone."""
+        """(n_trial,) the largest expected latency X of these accesses, each taken alone."""
         if not sites:
             return np.zeros(self.n_trials)
         return np.asarray(self.expected_cycles[:, list(sites)].max(axis=1))
@@ -95,9 +100,9 @@ def access_costs(
 ) -> AccessCosts:
     """Costs of every site of a replayed kernel.
 
-    machine : the one that it was replayed on
-    pipe_machine : whose L1 pipe to take, where a level of `machine` was resized and has lost the array
-        that it shares with local memory
+    machine : the machine of the replay
+    pipe_machine : the machine whose L1 pipe is used, where a level of `machine` was resized and has lost the
+        storage array that it shares with local memory
     """
     listed = [traces] if isinstance(traces, Trace) else list(traces)
     first = listed[0]
@@ -147,15 +152,15 @@ def access_costs(
 
 
 def channel_names(machine: Machine) -> tuple[str, ...]:
-    """The channels of AccessCosts."""
+    """The names of the channels of AccessCosts."""
     below = [level.name for level in machine.levels[1:]]
     return (*(name + kind for name in below for kind in ("", STORES)), DRAM)
 
 
 def core_bandwidth(machine: Machine, channel: str) -> float:
-    """Bytes a cycle that a core gets of a level, or of DRAM, when all cores share it alike.
+    """Bytes per cycle that each core gets from a channel when all cores share it equally.
 
-    Of stores to a level as of loads from it: networks on chip are as wide both ways.
+    Stores to a level get the bandwidth of loads from it: on-chip networks are as wide in both directions.
     """
     if channel == DRAM:
         return machine.dram.usable_bandwidth_bytes_per_cycle / machine.n_cores
@@ -165,29 +170,29 @@ def core_bandwidth(machine: Machine, channel: str) -> float:
 
 
 def _served(dataset: xr.Dataset, n_trial: int, n_level: int, n_site: int) -> Floats:
-    """(n_trial, n_level, n_site) cumulated hit ratio; a level that is never asked adds nothing."""
+    """(n_trial, n_level, n_site) cumulative hit ratio; a level without accesses adds nothing."""
     served = np.zeros((n_trial, n_level, n_site))
     if not n_level:
         return served
     order = ("trial", "level", "site")
-    asked = dataset["accesses"].transpose(*order).values.astype(np.float64)
-    got = (dataset["hits"] + dataset["pending"]).transpose(*order).values.astype(np.float64)
+    accesses = dataset["accesses"].transpose(*order).values.astype(np.float64)
+    hits = (dataset["hits"] + dataset["pending"]).transpose(*order).values.astype(np.float64)
     missed = np.ones((n_trial, n_site))
     for k in range(n_level):
-        missed = missed * (1 - got[:, k] / np.where(asked[:, k] > 0, asked[:, k], 1))
-        missed = np.where((asked[:, k] == 0) & (k == 0), 0.0, missed)
+        missed = missed * (1 - hits[:, k] / np.where(accesses[:, k] > 0, accesses[:, k], 1))
+        missed = np.where((accesses[:, k] == 0) & (k == 0), 0.0, missed)
         served[:, k] = 1 - missed
     return served
 
 
 def _counted(dataset: xr.Dataset, machine: Machine, sectors: Floats) -> Floats:
-    """(n_trial, n_site) executions after the warm-up."""
+    """(n_trial, n_site) executions that the replay counted, those after the warm-up."""
     if not machine.levels:
         return np.tile(
             dataset["site_accesses"].values.astype(np.float64), (dataset.sizes["trial"], 1)
         )
-    asked = dataset["accesses"].isel(level=0).transpose("trial", "site").values.astype(np.float64)
-    return np.asarray(asked / np.where(sectors > 0, sectors, 1))
+    accesses = dataset["accesses"].isel(level=0).transpose("trial", "site").values
+    return np.asarray(accesses.astype(np.float64) / np.where(sectors > 0, sectors, 1))
 
 
 def _channel_bytes(
@@ -201,23 +206,23 @@ def _channel_bytes(
     order = ("trial", "level", "site")
     if not machine.levels:
         total = (dataset["dram_read_bytes"] + dataset["dram_write_bytes"]).values
-        # Without caches every sector that is asked for moves; the total says in what bursts.
-        asked = sectors * executions
-        scale = total / max(float(asked.sum()) * GRANULE_BYTES, 1.0)
+        # Without caches every requested sector moves; the total shows the size of the bursts.
+        requested = sectors * executions
+        scale = total / max(float(requested.sum()) * GRANULE_BYTES, 1.0)
         whole = np.where(scale > 0.9, np.maximum(scale, 1.0), 1.0)
         return np.asarray((whole[:, None] * sectors * GRANULE_BYTES)[:, None, :])
     read = dataset["read_bytes"].transpose(*order).values
     written = dataset["write_bytes"].transpose(*order).values.astype(np.float64)
-    each = np.where(counted > 0, counted, 1)
-    written[:, -1] = np.maximum(written[:, -1], written_back * each)
+    divisor = np.where(counted > 0, counted, 1)
+    written[:, -1] = np.maximum(written[:, -1], written_back * divisor)
     below = [part[:, k] for k in range(len(machine.levels) - 1) for part in (read, written)]
     moved = np.stack([*below, read[:, -1] + written[:, -1]], axis=1)
-    per_execution = moved / each[:, None, :]
+    per_execution = moved / divisor[:, None, :]
     return np.asarray(np.where((counted > 0)[:, None, :], per_execution, 0.0))
 
 
-def _looked_at(trace: Trace) -> int:
-    """The accesses, from the first on, that hold no more than MAX_GRANULES."""
+def _n_examined(trace: Trace) -> int:
+    """How many accesses, from the first on, have no more than MAX_GRANULES together."""
     last = int(np.searchsorted(trace.granule_offset, MAX_GRANULES, side="right")) - 1
     return min(trace.n_access, max(last, 1))
 
@@ -225,13 +230,14 @@ def _looked_at(trace: Trace) -> int:
 def _written_back(trace: Trace, machine: Machine) -> Floats:
     """(n_site,) bytes that an execution of a store makes the last level write to DRAM, at least.
 
-    A snapshot ends with stored sectors in the last level that it has not written yet, and a short one
-    writes hardly any. Over the launch all but what that level can hold at the end goes to DRAM.
+    At the end of a snapshot, the last level still has stored sectors that it has not written back; a short
+    snapshot writes back hardly any. Over the launch all of them go to DRAM, except those that the
+    level can keep at the end.
     """
-    found = np.zeros(len(trace.sites))
+    per_execution = np.zeros(len(trace.sites))
     if not machine.levels or not trace.n_access:
-        return found
-    n_access = _looked_at(trace)
+        return per_execution
+    n_access = _n_examined(trace)
     end = int(trace.granule_offset[n_access])
     site = np.repeat(trace.site[:n_access], np.diff(trace.granule_offset[: n_access + 1]))
     share = n_access / trace.n_access
@@ -239,20 +245,20 @@ def _written_back(trace: Trace, machine: Machine) -> Floats:
     touched = len(np.unique(trace.granule[:end])) * GRANULE_BYTES
     total = touched * max(trace.launch.n_groups / groups, 1.0)
     kept = min(1.0, machine.levels[-1].size_bytes / total)
-    for k, known in enumerate(trace.sites):
-        if known.direction != "load":
+    for k, described in enumerate(trace.sites):
+        if described.direction != "load":
             times = max(int((trace.site[:n_access] == k).sum()), 1)
             stored = len(np.unique(trace.granule[:end][site == k])) * GRANULE_BYTES
-            found[k] = (1 - kept) * stored / times
-    return found
+            per_execution[k] = (1 - kept) * stored / times
+    return per_execution
 
 
 def _from_trace(trace: Trace, machine: Machine) -> tuple[Floats, Floats, Floats]:
-    """(n_site,) each: lines, first-level sectors and pipe cycles of an execution."""
+    """Lines, first-level sectors and pipe cycles of an execution, (n_site,) each."""
     level = machine.levels[0] if machine.levels else None
     line = level.line_bytes if level else machine.dram.burst_bytes
     sector = level.sector_bytes if level else GRANULE_BYTES
-    n_access = _looked_at(trace)
+    n_access = _n_examined(trace)
     end = int(trace.granule_offset[n_access])
     of = np.repeat(np.arange(n_access), np.diff(trace.granule_offset[: n_access + 1]))
     granule, mask = trace.granule[:end], trace.byte_mask[:end]
@@ -290,7 +296,7 @@ def _pipe_cycles(
     sector_bytes: Floats,
     n_access: int,
 ) -> Floats:
-    """(n_access,) cycles that the load/store unit and L1 spend on an access."""
+    """(n_access,) cycles that an access occupies the load/store unit and L1."""
     rate = machine.throughputs.get("load_store_lanes")
     cycles = np.full(n_access, machine.subgroup_size / rate if rate else 0.0)
     if level is None:
@@ -308,10 +314,10 @@ def _bank_cycles(
     mask: npt.NDArray[np.uint32],
     n_access: int,
 ) -> Floats:
-    """Cycles where L1 lies in the array of local memory: as many as the most wanted bank has words.
+    """(n_access,) cycles where L1 and local memory share one array: the words of the busiest bank.
 
-    The array is as wide as its bandwidth, in banks of 4 bytes: rows that begin at the same place of
-    their lines are read one after the other.
+    The array has as many banks of 4 bytes as its bandwidth, so words at equal offsets within their
+    lines are read one after another.
     """
     n_bank = max(int(level.bandwidth_bytes_per_cycle) // BANK_BYTES, GRANULE_BYTES // BANK_BYTES)
     words = GRANULE_BYTES // BANK_BYTES
@@ -320,6 +326,6 @@ def _bank_cycles(
     row = of * per_row + granule % per_row
     for word in range(words):
         wanted = (mask >> np.uint32(word * BANK_BYTES)) & np.uint32(0xF) != 0
-        found = np.bincount(row[wanted], minlength=n_access * per_row)
-        most = np.maximum(most, found.reshape(n_access, per_row).max(axis=1, initial=0))
+        words_in_bank = np.bincount(row[wanted], minlength=n_access * per_row)
+        most = np.maximum(most, words_in_bank.reshape(n_access, per_row).max(axis=1, initial=0))
     return most

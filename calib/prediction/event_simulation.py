@@ -1,11 +1,11 @@
-"""Sub-groups of some cores in turn, event by event: what the latency hidden factor is held against.
+"""An event simulation of the sub-groups on some cores: the reference for the latency hidden factor.
 
-A core issues one block at a time. Of the sub-groups whose data are there the one goes on that had no
-turn for longest; where there is none, the core waits for the first. A block's data are there when
-`latency` has passed since it was issued and every channel has brought its part: a channel (L2, DRAM, ...)
-serves one request after the other, whichever core asks, so n cores have n times the channel of one. A
-barrier at a block's end holds a group until all of its sub-groups have their data. All cores
-start together, as a launch does.
+A core issues one block at a time. Among the sub-groups whose data have arrived, it selects the one that
+has waited longest since its last turn; if there is none, the core idles until the first data arrive.
+The data of a block have arrived when `latency` cycles have passed since its issue and every channel has
+transferred its part. A channel (L2, DRAM, ...) serves the requests of all cores one after another, so n
+cores share n times the bandwidth of one core's share. A barrier at the end of a block stops a group
+until the data of all its sub-groups have arrived. All cores start at time 0.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, kw_only=True)
 class Events:
-    """What happened, in the order in which blocks were issued, (n_event,) each.
+    """The issued blocks in the order of their issue, (n_event,) each.
 
-    core, subgroup, block : who issued, and which block of the program; sub-groups of each core
-        count from 0
-    start_cycles, issued_cycles : when it had the core, and when it had issued
-    ready_cycles : when its data were there
+    core, subgroup, block : which sub-group of which core issued which block; sub-groups are numbered from
+        0 on each core
+    start_cycles, issued_cycles : when the block's issue began and ended
+    ready_cycles : when its data had arrived
     """
 
     core: npt.NDArray[np.int64]
@@ -55,12 +55,13 @@ def events(
     rounds: int = 1,
     cores: int = 1,
 ) -> Events:
-    """Run a program of n blocks `rounds` times in each of blp groups of tlp sub-groups of each core.
+    """Simulates a program of n blocks, run `rounds` times by each of blp groups of tlp sub-groups a core.
 
-    issue_cycles, latency_cycles, barrier : (n,);  channel_cycles : (n, n_channel) of one core's share
+    issue_cycles, latency_cycles, barrier : (n,)
+    channel_cycles : (n, n_channel) transfer time at one core's share of each channel
     """
     n = len(issue_cycles)
-    whole, times = run(
+    issuers, times = run(
         np.asarray(issue_cycles, np.float64),
         np.asarray(latency_cycles, np.float64),
         np.asarray(channel_cycles, np.float64).reshape(n, -1) / cores,
@@ -70,7 +71,7 @@ def events(
         cores=cores,
         rounds=rounds,
     )
-    return _events(whole, times)
+    return _events(issuers, times)
 
 
 def readable(
@@ -84,14 +85,14 @@ def readable(
     rounds: int = 1,
     cores: int = 1,
 ) -> Events:
-    """As `events`, in plain Python: what it must do."""
+    """The specification of `events` in plain Python; both return the same events."""
     n = len(issue_cycles)
     channels = (np.asarray(channel_cycles, np.float64).reshape(n, -1) / cores).tolist()
     channel_free = [0.0] * len(channels[0])
-    everyone = range(tlp * blp)
-    free = [[0.0 for _ in everyone] for _ in range(cores)]  # when a sub-group may go on
-    at = [[0 for _ in everyone] for _ in range(cores)]  # blocks that it has issued
-    order = [list(everyone) for _ in range(cores)]  # who had no turn for longest comes first
+    subgroups = range(tlp * blp)
+    free = [[0.0 for _ in subgroups] for _ in range(cores)]  # when a sub-group may continue
+    at = [[0 for _ in subgroups] for _ in range(cores)]  # blocks that it has issued
+    order = [list(subgroups) for _ in range(cores)]  # the longest without a turn comes first
     waiting: list[list[list[int]]] = [[[] for _ in range(blp)] for _ in range(cores)]
     now = [0.0] * cores
     rows = []
@@ -106,31 +107,31 @@ def readable(
         ready = now[c] + latency_cycles[block]
         for k, cycles in enumerate(channels[block]):
             if cycles:
-                # The first byte comes after the latency, or when the channel has served who came before.
+                # The transfer begins after the latency, or when the channel has served earlier requests.
                 channel_free[k] = max(now[c] + latency_cycles[block], channel_free[k]) + cycles
                 ready = max(ready, channel_free[k])
         rows.append((c, s, block, start, now[c], ready))
         free[c][s] = ready
         at[c][s] += 1
         order[c].remove(s)
-        going = [s]
+        released = [s]
         if barrier[block]:
-            held = waiting[c][s // tlp]
-            held.append(s)
-            going = list(held) if len(held) == tlp else []
-            latest = max(free[c][k] for k in held)
-            for k in going:
+            group = waiting[c][s // tlp]
+            group.append(s)
+            released = list(group) if len(group) == tlp else []
+            latest = max(free[c][k] for k in group)
+            for k in released:
                 free[c][k] = latest
-            if going:
-                held.clear()
-        order[c] += [k for k in going if at[c][k] < n * rounds]
+            if released:
+                group.clear()
+        order[c] += [k for k in released if at[c][k] < n * rounds]
     table = np.array(rows, np.float64).reshape(-1, 6)
     return _events(table[:, :3].T.astype(np.int64), table[:, 3:].T)
 
 
 def simulate(blocks: Blocks, tlp: int, blp: int, *, rounds: int = 1) -> float:
     """Cycles of one of `rounds` runs of a cyclic program, as `latency_hiding.cyclic` makes it."""
-    found = events(
+    result = events(
         blocks.issue_cycles.tolist(),
         blocks.latency_cycles.tolist(),
         blocks.bandwidth_cycles,
@@ -139,14 +140,14 @@ def simulate(blocks: Blocks, tlp: int, blp: int, *, rounds: int = 1) -> float:
         blp=blp,
         rounds=rounds,
     )
-    return found.end_cycles / rounds
+    return result.end_cycles / rounds
 
 
-def _events(whole: npt.NDArray[np.int64], times: Floats) -> Events:
+def _events(issuers: npt.NDArray[np.int64], times: Floats) -> Events:
     return Events(
-        core=whole[0],
-        subgroup=whole[1],
-        block=whole[2],
+        core=issuers[0],
+        subgroup=issuers[1],
+        block=issuers[2],
         start_cycles=times[0],
         issued_cycles=times[1],
         ready_cycles=times[2],

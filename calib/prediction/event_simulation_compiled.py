@@ -1,10 +1,12 @@
-"""Sub-groups of several cores in turn, compiled: arrays in and out. calib.prediction.event_simulation.readable is its text.
+"""The event simulation, compiled. Its specification is calib.prediction.event_simulation.readable.
 
-Thousands of runs of some ten thousand events make one prediction with its interval; interpreted, each
+A prediction with its interval needs thousands of runs of some ten thousand events; interpreted, a run
 takes a tenth of a second to a second.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -12,11 +14,45 @@ import numpy.typing as npt
 from memsim.compile import hot
 
 Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+
+
+class _Blocks(NamedTuple):
+    """(n,) cycles of each block, and (n, n_channel) cycles of channels that all cores share."""
+
+    issue: Floats
+    latency: Floats
+    channels: Floats
+    barrier: npt.NDArray[np.bool_]
+
+
+class _State(NamedTuple):
+    """The working memory of a run.
+
+    channel_free : (n_channel,) when a channel has served all requests so far
+    free : (n_core, n_subgroup) when a sub-group may continue;  at : blocks that it has issued
+    order : (n_core, n_subgroup) runnable sub-groups, the longest without a turn first;  runnable : (n_core,)
+        how many they are
+    arrived : (n_core, n_group) sub-groups at the group's barrier;  arrived_ids : which
+    next_time, next_place : (n_core,) when the core issues next, and the place in `order` of the issuer
+    """
+
+    channel_free: Floats
+    free: Floats
+    at: Integers
+    order: Integers
+    runnable: Integers
+    arrived: Integers
+    arrived_ids: Integers
+    next_time: Floats
+    next_place: Integers
 
 
 @hot
-def _run(issue, latency, channels, barrier, tlp, n_step, whole, times, channel_free, free, at, order, waits, held, held_by, next_time, next_place):  # type: ignore[no-untyped-def]  # fmt: skip
-    """See `run`; the arrays behind `times` are its working memory, at their first values."""
+def _run(blocks, state, tlp, n_step, issuers, times):  # type: ignore[no-untyped-def]
+    """See `run`; fills issuers and times."""
+    issue, latency, channels, barrier = blocks
+    channel_free, free, at, order, runnable, arrived, arrived_ids, next_time, next_place = state
     n, n_channel = channels.shape
     n_core, n_subgroup = free.shape
     for e in range(n_core * n_subgroup * n_step):
@@ -29,38 +65,38 @@ def _run(issue, latency, channels, barrier, tlp, n_step, whole, times, channel_f
         b = at[c, s] % n
         begin = next_time[c]
         done = begin + issue[b]
-        there = done + latency[b]
+        ready = done + latency[b]
         for k in range(n_channel):
             if channels[b, k] > 0:
                 channel_free[k] = max(done + latency[b], channel_free[k]) + channels[b, k]
-                there = max(there, channel_free[k])
-        whole[0, e], whole[1, e], whole[2, e] = c, s, b
-        times[0, e], times[1, e], times[2, e] = begin, done, there
-        free[c, s] = there
+                ready = max(ready, channel_free[k])
+        issuers[0, e], issuers[1, e], issuers[2, e] = c, s, b
+        times[0, e], times[1, e], times[2, e] = begin, done, ready
+        free[c, s] = ready
         at[c, s] += 1
-        for k in range(place, waits[c] - 1):
+        for k in range(place, runnable[c] - 1):
             order[c, k] = order[c, k + 1]
-        waits[c] -= 1
+        runnable[c] -= 1
         if barrier[b]:
             g = s // tlp
-            held_by[c, g, held[c, g]] = s
-            held[c, g] += 1
-            if held[c, g] == tlp:
-                held[c, g] = 0
+            arrived_ids[c, g, arrived[c, g]] = s
+            arrived[c, g] += 1
+            if arrived[c, g] == tlp:
+                arrived[c, g] = 0
                 latest = 0.0
                 for k in range(tlp):
-                    latest = max(latest, free[c, held_by[c, g, k]])
+                    latest = max(latest, free[c, arrived_ids[c, g, k]])
                 for k in range(tlp):
-                    other = held_by[c, g, k]
+                    other = arrived_ids[c, g, k]
                     free[c, other] = latest
                     if at[c, other] < n_step:
-                        order[c, waits[c]] = other
-                        waits[c] += 1
+                        order[c, runnable[c]] = other
+                        runnable[c] += 1
         elif at[c, s] < n_step:
-            order[c, waits[c]] = s
-            waits[c] += 1
+            order[c, runnable[c]] = s
+            runnable[c] += 1
         next_time[c] = np.inf
-        for k in range(waits[c]):
+        for k in range(runnable[c]):
             when = max(done, free[c, order[c, k]])
             if when < next_time[c]:
                 next_time[c] = when
@@ -80,25 +116,27 @@ def run(
     cores: int,
     rounds: int,
 ) -> tuple[npt.NDArray[np.int64], Floats]:
-    """Core, sub-group and block, and start, end of issue and arrival of data, of every event.
+    """Runs the simulation; see calib.prediction.event_simulation.events.
 
     issue, latency, barrier : (n,);  channels : (n, n_channel) cycles of a channel that all cores share
-    Returns (3, n_event) each.
+
+    Returns (core, sub-group, block) and (start of issue, end of issue, arrival of data) of every event,
+    (3, n_event) each.
     """
     n, n_channel = channels.shape
     n_subgroup, n_step = tlp * blp, n * rounds
-    whole = np.empty((3, cores * n_subgroup * n_step), np.int64)
+    issuers = np.empty((3, cores * n_subgroup * n_step), np.int64)
     times = np.empty((3, cores * n_subgroup * n_step))
-    _run(
-        *(issue, latency, channels, barrier, tlp, n_step, whole, times),
-        np.zeros(n_channel),
-        np.zeros((cores, n_subgroup)),
-        np.zeros((cores, n_subgroup), np.int64),
-        np.tile(np.arange(n_subgroup), (cores, 1)),
-        np.full(cores, n_subgroup),
-        np.zeros((cores, blp), np.int64),
-        np.zeros((cores, blp, tlp), np.int64),
-        np.zeros(cores),
-        np.zeros(cores, np.int64),
+    state = _State(
+        channel_free=np.zeros(n_channel),
+        free=np.zeros((cores, n_subgroup)),
+        at=np.zeros((cores, n_subgroup), np.int64),
+        order=np.tile(np.arange(n_subgroup), (cores, 1)),
+        runnable=np.full(cores, n_subgroup),
+        arrived=np.zeros((cores, blp), np.int64),
+        arrived_ids=np.zeros((cores, blp, tlp), np.int64),
+        next_time=np.zeros(cores),
+        next_place=np.zeros(cores, np.int64),
     )
-    return whole, times
+    _run(_Blocks(issue, latency, channels, barrier), state, tlp, n_step, issuers, times)
+    return issuers, times

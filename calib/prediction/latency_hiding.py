@@ -1,26 +1,27 @@
-"""The latency hidden factor: how much of a basic block's waiting a core's other sub-groups cover.
+"""The latency hidden factor: how much of a basic block's latency a core's other sub-groups hide.
 
 After Yuan et al., *A GPU Computational Model Based on Latency Hidden Factor* (Journal of Software
-21, 2010). J = TLP * BLP sub-groups are resident on a core: TLP in a group, BLP groups. A sub-group's
-program is cut into basic blocks where it must wait. Block i issues for ILP_i cycles; its data begin
-to come La_i later and take Bw_i on the channel that the core's sub-groups share. For the j-th of them,
+21, 2010). J = TLP * BLP sub-groups are resident on a core: TLP in each group, and BLP groups. A
+sub-group's program is cut into basic blocks where it must wait. Block i issues for ILP_i cycles. Its
+data begin to arrive La_i cycles later and occupy the channel that the core's sub-groups share for
+Bw_i cycles. For the j-th sub-group,
 
     idle_ij = D_ij - N_ij
     D_ij = La_i + Bw_i + (j - 1) max{0, Bw_i - ILP_i}
     N_ij = ILP_i (J - j) + (j - 1) min{ILP_{i+1}, max{ILP_i, Bw_i}}
 
-N_ij is what the other sub-groups issue meanwhile; LH_ij = max{0, idle_ij / D_ij} is the factor, the part
-that stays visible (sections 2.3 and 2.4). Where block i ends with a barrier, the (j - 1) of D is rounded
-up and that of N down to a multiple of TLP: all data of a group must be there before any of its
-sub-groups goes on.
+N_ij is the time in which the other sub-groups issue instructions. LH_ij = max{0, idle_ij / D_ij} is the
+factor: the fraction of the latency that remains visible (sections 2.3 and 2.4). Where block i ends with
+a barrier, all data of a group must arrive before any of its sub-groups continues; the (j - 1) of D is
+then rounded up, and that of N down, to a multiple of TLP.
 
-Time of one round of resident groups (section 2.5), block NBB being followed by block 1:
+Time of one round of resident groups (section 2.5), where block 1 follows block NBB:
 
     corrected   max{ sum_i (J ILP_i + max_j D_ij LH_ij), J sum_i Bw_i }
     paper       sum_i (J ILP_i + sum_j D_ij LH_ij)
 
-D_ij LH_ij is the idle time gathered up to sub-group j, so the sum over j that is printed counts it J
-times; tests/calib/prediction/test_latency_hiding.py has both against an event simulation.
+D_ij LH_ij is the idle time accumulated up to sub-group j, so the sum over j that the paper prints counts
+it J times. tests/calib/prediction/test_latency_hiding.py compares both with an event simulation.
 """
 
 from __future__ import annotations
@@ -38,21 +39,20 @@ Mode = Literal["corrected", "paper"]
 
 
 class LatencyHidingError(MemsimError):
-    """Blocks or residency that the model cannot take."""
+    """The model cannot take these blocks or this residency."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Blocks:
-    """Distinct pairs of a basic block and the one that follows it, and how often each occurs.
+    """The distinct pairs of a basic block and its successor, and how often each pair occurs.
 
-    count : (n,) times that the pair is met in one sub-group's program; not whole where programs were
-        averaged over sub-groups
+    count : (n,) occurrences in one sub-group's program; fractional where programs were averaged over
+        sub-groups
     issue_cycles, next_issue_cycles : (..., n) ILP_i and ILP_{i+1}
     latency_cycles, bandwidth_cycles : (..., n) La_i and Bw_i
     barrier : (n,) whether block i ends with a barrier
 
-    Leading axes (trials) may stand before the last. A million blocks alike are one row.
-    Raises LatencyHidingError where a value is negative or not finite.
+    Arrays may have leading axes (trials). A million equal blocks are one row. Raises LatencyHidingError where a value is negative or not finite.
     """
 
     count: Floats
@@ -80,7 +80,7 @@ def cyclic(
     bandwidth_cycles: npt.ArrayLike,
     barrier: npt.ArrayLike | None = None,
 ) -> Blocks:
-    """The blocks of a program listed one by one, (..., n) each; the last is followed by the first."""
+    """The blocks of a cyclic program, given one by one; arguments are (..., n)."""
     issue = np.asarray(issue_cycles, np.float64)
     n = issue.shape[-1]
     return Blocks(
@@ -94,7 +94,7 @@ def cyclic(
 
 
 def denominator(blocks: Blocks, tlp: int, blp: int) -> Floats:
-    """D_ij, (..., n, J): latency and transfer as sub-group j of block i meets them."""
+    """D_ij, (..., n, J): latency and transfer time of block i for sub-group j."""
     before = _before(tlp, blp)
     rounded = np.where(blocks.barrier[:, None], -(-before // tlp) * tlp, before)
     gap = np.maximum(0.0, blocks.bandwidth_cycles - blocks.issue_cycles)
@@ -115,28 +115,30 @@ def hiding(blocks: Blocks, tlp: int, blp: int) -> Floats:
 
 
 def hidden_factor(blocks: Blocks, tlp: int, blp: int) -> Floats:
-    """LH_ij, (..., n, J): the part of D_ij that nothing hides. LatencyHiddenCon where block i ends
-    without a barrier, LatencyHiddenSyn where it ends with one."""
+    """LH_ij, (..., n, J): the fraction of D_ij that nothing hides.
+
+    It is the paper's LatencyHiddenCon where block i ends without a barrier, else LatencyHiddenSyn.
+    """
     d = denominator(blocks, tlp, blp)
     visible = np.maximum(0.0, d - hiding(blocks, tlp, blp))
     return np.divide(visible, d, out=np.zeros_like(d), where=d > 0)
 
 
 def idle_cycles(blocks: Blocks, tlp: int, blp: int, mode: Mode = "corrected") -> Floats:
-    """(..., n) cycles that the core stands idle at one occurrence of each block."""
+    """(..., n) idle cycles of the core at one occurrence of each block."""
     idle = np.maximum(0.0, denominator(blocks, tlp, blp) - hiding(blocks, tlp, blp))
     _check(mode)
     return np.asarray(idle.max(axis=-1) if mode == "corrected" else idle.sum(axis=-1))
 
 
 def round_cycles(blocks: Blocks, tlp: int, blp: int, mode: Mode = "corrected") -> Any:
-    """(...) TimeOneRep: cycles from when the resident groups start to when they all have ended.
+    """(...) TimeOneRep: cycles from the start of the resident groups until all of them have ended.
 
     Raises LatencyHidingError where tlp or blp is below 1, or the mode is unknown.
     """
     j = tlp * blp
-    each = j * blocks.issue_cycles + idle_cycles(blocks, tlp, blp, mode)
-    total = (blocks.count * each).sum(axis=-1)
+    per_block = j * blocks.issue_cycles + idle_cycles(blocks, tlp, blp, mode)
+    total = (blocks.count * per_block).sum(axis=-1)
     if mode == "paper":
         return total
     return np.maximum(total, j * (blocks.count * blocks.bandwidth_cycles).sum(axis=-1))

@@ -1,4 +1,4 @@
-"""From a kernel and a machine to a predicted time: blocks, replay, occupancy and time model together."""
+"""The predicted time of a kernel on a machine: blocks, replay, occupancy and time model combined."""
 
 from __future__ import annotations
 
@@ -6,18 +6,16 @@ import dataclasses
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from calib.prediction.basic_blocks import BlockError, Program
 from calib.prediction.basic_blocks_trace import blocks_from_trace
 from calib.prediction.costs import AccessCosts, access_costs
+from calib.prediction.options import Mode, PredictOptions
 from calib.prediction.time_model import (
     TRANSLATION,
-    Latency,
-    Mode,
-    Residents,
-    Solver,
+    Inputs,
     Timing,
     paper_inputs,
     residents,
@@ -29,37 +27,16 @@ from memsim.machine import Machine
 from memsim.montecarlo import Occupancy, Replay, resident_groups
 from memsim.trace import Trace
 
-MUCH = 0.1
-"""Of a time: what is assumed and takes so much of it is said."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Settings:
-    """How to predict.
-
-    registers, groups_per_core : in place of what the trace and the occupancy say
-    loads_in_flight : values that a work-item can wait for at once; None where registers allow all
-    trips : loop -> turns, for loops whose bounds are read from memory; the trace's by default
-    """
-
-    mode: Mode = "simulated"
-    solver: Solver = "events"
-    latency: Latency = "slowest"
-    trials: int = 16
-    seed: int = 0
-    jobs: int = 1
-    registers: int | None = None
-    groups_per_core: int | None = None
-    loads_in_flight: int | None = None
-    trips: Mapping[str, float] = field(default_factory=dict)
+ASSUMED_SHARE = 0.1
+"""A note names an assumed number that accounts for more than this fraction of the time."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Prediction:
-    """A kernel's predicted time on a machine, and what it was made from.
+    """A kernel's predicted time on a machine, and the quantities it was computed from.
 
-    program : of one sub-group, sizes settled;  costs, replay : None in mode `paper`
-    notes : what a reader should know of how it was made
+    program : of one sub-group, without open sizes;  costs, replay : None in mode `paper`
+    notes : what a reader must know about the prediction, one sentence each
     """
 
     kernel: str
@@ -73,54 +50,59 @@ class Prediction:
 
 
 def predict(
-    workload: Any, traces: Sequence[Trace], machine: Machine, settings: Settings | None = None
+    workload: Any,
+    traces: Sequence[Trace],
+    machine: Machine,
+    options: PredictOptions | None = None,
+    **changes: Any,
 ) -> Prediction:
-    """Predict the time of a traced workload.
+    """The predicted time of a traced workload on a machine.
 
-    workload : a tracegen.Workload whose kernel gives the blocks; None cuts them from the trace
+    workload : a tracegen.Workload whose kernel gives the basic blocks; where it is None or not a Loopy
+        kernel, they are cut from the trace
+    traces : snapshots of the launch, as tracegen.trace_snapshots makes them
+    options, changes : fields of PredictOptions; changes replace those of `options`
 
-    Raises BlockError, ThroughputError, ReplayError where kernel, machine and settings do not fit.
+    Raises BlockError, ThroughputError or ReplayError where kernel, machine and options do not fit.
     """
-    settings = settings or Settings()
-    traces = [_with_registers(trace, settings.registers) for trace in traces]
-    program, notes = program_of(workload, traces, machine, settings)
-    return _predicted(program, notes, traces, machine, machine, settings)
+    options = (options or PredictOptions()).replace(**changes)
+    traces = [_with_registers(trace, options.registers) for trace in traces]
+    program, notes = program_of(workload, traces, machine, options)
+    return _prediction(program, notes, traces, machine, machine, options)
 
 
 def predict_changed(
-    found: Prediction, traces: Sequence[Trace], settings: Settings, changes: Changes
+    base: Prediction, traces: Sequence[Trace], options: PredictOptions, changes: Changes
 ) -> Prediction:
-    """The prediction of the same kernel with something changed; replayed again only where it must be."""
-    settings = dataclasses.replace(
-        settings,
-        registers=changes.registers or settings.registers,
-        groups_per_core=changes.groups_per_core or settings.groups_per_core,
+    """The prediction with what-if changes; it is replayed again only where hit ratios may change."""
+    options = options.replace(
+        registers=changes.registers or options.registers,
+        groups_per_core=changes.groups_per_core or options.groups_per_core,
     )
-    traces = [_with_registers(trace, settings.registers) for trace in traces]
-    program = found.program if changes.barriers else without_barriers(found.program)
-    replay = None if _replays_anew(found.machine, changes) else found.replay
-    return _predicted(
+    traces = [_with_registers(trace, options.registers) for trace in traces]
+    program = base.program if changes.barriers else without_barriers(base.program)
+    return _prediction(
         program,
         [],
         traces,
         changes.machine,
-        found.machine,
-        settings,
-        replay=replay,
-        waits=changes.latency,
+        base.machine,
+        options,
+        replay=None if _needs_replay(base.machine, changes) else base.replay,
+        with_latency=changes.latency,
     )
 
 
 def program_of(
-    workload: Any, traces: Sequence[Trace], machine: Machine, settings: Settings
+    workload: Any, traces: Sequence[Trace], machine: Machine, options: PredictOptions
 ) -> tuple[Program, list[str]]:
-    """The program of a sub-group and notes on it: from the kernel, else from the trace.
+    """The program of a sub-group, from the kernel or else from the trace, and notes about it.
 
-    Raises BlockError that asks for the turns of a loop by name, where the trace does not tell them.
+    Raises BlockError, which names a loop whose iterations the trace does not determine.
     """
     if workload is None or not _is_loopy(workload):
         return blocks_from_trace(traces[0]), [
-            "the blocks are the trace's bulk sequences: arithmetic is not counted"
+            "the basic blocks are the bulk sequences of the trace; arithmetic is not counted"
         ]
     from calib.counting.kernel_arguments import sizes_of
     from calib.prediction.basic_blocks_kernel import blocks_from_kernel
@@ -135,96 +117,78 @@ def program_of(
         machine=machine,
         sizes=sizes,
         name_of=_named_as(traces[0]),
-        loads_in_flight=settings.loads_in_flight,
-        ends_with_barrier=_ends_with_barrier(machine, settings.mode),
+        loads_in_flight=options.loads_in_flight,
+        ends_with_barrier=_ends_with_barrier(machine, options.mode),
         launch=_launch(kernel, traces[0]),
     )
-    trips = {**turns_from_trace(program, traces[0], settings.trips), **settings.trips}
+    trips = {**trips_from_trace(program, traces[0], options.trips), **options.trips}
     notes = [
-        f"loop {name} runs {value:.4g} times, as in the trace"
+        f"loop {name} runs {value:.4g} iterations, as in the trace"
         for name, value in sorted(trips.items())
-        if name not in settings.trips
+        if name not in options.trips
     ]
     return program.at(**{**sizes, **trips}), notes
 
 
-def turns_from_trace(
+def trips_from_trace(
     program: Program, trace: Trace, known: Mapping[str, float]
 ) -> dict[str, float]:
-    """Turns of the loops whose counts are open: what makes an access as frequent as in the trace.
+    """Iterations of the loops whose counts are unknown, from how often their accesses occur in the trace.
 
-    Raises BlockError that names a loop without an access of its own.
+    Raises BlockError, which names a loop without an access that depends on it alone.
     """
-    open_ = sorted(_open_names(program.steps) - known.keys())
-    if not open_:
+    unknown = sorted(_open_names(program.steps) - known.keys())
+    if not unknown:
         return {}
     n = max(trace.n_subgroup, 1)
-    times = dict.fromkeys(trace.site_names, 0.0)
-    for k, name in enumerate(trace.site_names):
-        times[name] = float((trace.site == k).sum()) / n
-    found: dict[str, float] = {}
-    for name in open_:
-        settled = {**known, **dict.fromkeys(open_, 1.0), **found}
-        at_one = _executions(program.at(**settled))
-        at_two = _executions(program.at(**{**settled, name: 2.0}))
+    traced = {name: float((trace.site == k).sum()) / n for k, name in enumerate(trace.site_names)}
+    trips: dict[str, float] = {}
+    for name in unknown:
+        sizes = {**known, **dict.fromkeys(unknown, 1.0), **trips}
+        at_one = _executions(program.at(**sizes))
+        at_two = _executions(program.at(**{**sizes, name: 2.0}))
         others = [
-            _executions(program.at(**{**settled, other: 2.0}))
-            for other in open_
-            if other != name and other not in found
+            _executions(program.at(**{**sizes, other: 2.0}))
+            for other in unknown
+            if other != name and other not in trips
         ]
         for site, once in at_one.items():
             slope = at_two.get(site, 0.0) - once
             if slope > 0 and all(other.get(site, 0.0) == once for other in others):
-                found[name] = max(1.0, 1 + (times.get(site, once) - once) / slope)
+                trips[name] = max(1.0, 1 + (traced.get(site, once) - once) / slope)
                 break
         else:
             raise BlockError(
-                f"how often loop {name} runs is read from memory, and no access of its own tells it:"
-                f" say it with --trips {name}=N"
+                f"the bounds of loop {name} are read from memory, and no access depends on this loop"
+                f" alone: specify its iterations with --trips {name}=N"
             )
-    return found
+    return trips
 
 
-def _predicted(
+def _prediction(
     program: Program,
     notes: list[str],
     traces: Sequence[Trace],
     machine: Machine,
     pipe_machine: Machine,
-    settings: Settings,
+    options: PredictOptions,
     *,
     replay: Replay | None = None,
-    waits: bool = True,
+    with_latency: bool = True,
 ) -> Prediction:
     launch = traces[0].launch
-    occupancy = resident_groups(machine, launch, groups_per_core=settings.groups_per_core)
-    resident: Residents = residents(machine, launch, occupancy)
+    occupancy = resident_groups(machine, launch, groups_per_core=options.groups_per_core)
     costs = None
-    if settings.mode == "paper":
+    if options.mode == "paper":
         inputs = paper_inputs(program, machine)
     else:
-        replay = replay or replayed(traces, machine, settings)
+        replay = replay or _replay(traces, machine, options)
         costs = access_costs(traces, replay, machine, pipe_machine=pipe_machine)
-        inputs = simulated_inputs(program, costs, machine, latency=settings.latency)
-    if not waits:
-        none = inputs.latency_cycles.copy()
-        none[:, 1:] = 0.0
-        inputs = dataclasses.replace(inputs, latency_cycles=none)
-    if len(occupancy.feasible) > 1:
-        notes.append(
-            f"registers are not known: {occupancy.groups_per_core} groups a core is the most,"
-            f" {occupancy.feasible[0]} the fewest; --registers settles it"
-        )
-    if not machine.group_start_cycles and settings.mode != "paper":
-        notes.append(f"{machine.name} has no group_start_cycles: groups start at once")
-    timing = time_of(inputs, resident, machine, mode=settings.mode, solver=settings.solver)
-    if TRANSLATION in timing.floors_s and machine.is_assumed("translation.miss_cycles"):
-        part = float(timing.floors_s[TRANSLATION].mean() / timing.seconds.mean())
-        if part > MUCH:
-            notes.append(
-                f"missed translations alone take {part:.0%} of the time, and how long one takes is"
-                f" assumed ('memsim machines {machine.name}' says why)"
-            )
+        inputs = simulated_inputs(program, costs, machine, latency=options.latency)
+    if not with_latency:
+        inputs = _without_latency(inputs)
+    resident = residents(machine, launch, occupancy)
+    timing = time_of(inputs, resident, machine, mode=options.mode, solver=options.solver)
     return Prediction(
         kernel=launch.kernel,
         machine=machine,
@@ -233,25 +197,54 @@ def _predicted(
         occupancy=occupancy,
         costs=costs,
         replay=replay,
-        notes=notes,
+        notes=[*notes, *_notes(machine, occupancy, timing)],
     )
 
 
-def replayed(traces: Sequence[Trace], machine: Machine, settings: Settings) -> Replay:
-    """The replay that feeds a prediction."""
+def _without_latency(inputs: Inputs) -> Inputs:
+    latency_cycles = inputs.latency_cycles.copy()
+    latency_cycles[:, 1:] = 0.0
+    return dataclasses.replace(inputs, latency_cycles=latency_cycles)
+
+
+def _notes(machine: Machine, occupancy: Occupancy, timing: Timing) -> list[str]:
+    """What was unknown or assumed and changes the time."""
+    notes = []
+    if len(occupancy.feasible) > 1:
+        notes.append(
+            f"the registers per work-item are unknown: a core can have {occupancy.feasible[0]} to"
+            f" {occupancy.groups_per_core} resident groups, and {occupancy.groups_per_core} are assumed;"
+            " specify them with --registers"
+        )
+    if not machine.group_start_cycles and timing.mode != "paper":
+        notes.append(
+            f"{machine.name} specifies no group_start_cycles: the start of a group takes no time"
+        )
+    if TRANSLATION in timing.floors_s and machine.is_assumed("translation.miss_cycles"):
+        share = float(timing.floors_s[TRANSLATION].mean() / timing.seconds.mean())
+        if share > ASSUMED_SHARE:
+            notes.append(
+                f"missed address translations alone take {share:.0%} of the time, and the duration of one"
+                f" is assumed ('memsim machines {machine.name}' explains why)"
+            )
+    return notes
+
+
+def _replay(traces: Sequence[Trace], machine: Machine, options: PredictOptions) -> Replay:
     import memsim
 
     return memsim.replay(
         list(traces),
         machine,
-        trials=settings.trials,
-        seed=settings.seed,
-        jobs=settings.jobs,
-        groups_per_core=settings.groups_per_core,
+        trials=options.trials,
+        seed=options.seed,
+        jobs=options.jobs,
+        groups_per_core=options.groups_per_core,
     )
 
 
-def _replays_anew(machine: Machine, changes: Changes) -> bool:
+def _needs_replay(machine: Machine, changes: Changes) -> bool:
+    """Whether hit ratios may change: not where only bandwidths and throughputs do."""
     old = [dataclasses.replace(level, bandwidth_bytes_per_cycle=1.0) for level in machine.levels]
     new = [
         dataclasses.replace(level, bandwidth_bytes_per_cycle=1.0)
@@ -261,11 +254,12 @@ def _replays_anew(machine: Machine, changes: Changes) -> bool:
 
 
 def _executions(program: Program) -> dict[str, float]:
-    found: dict[str, float] = {}
+    """site -> executions by one sub-group."""
+    total: dict[str, float] = {}
     for number, times in program.occurrences().items():
         for name in program.blocks[number].accesses:
-            found[name] = found.get(name, 0.0) + times
-    return found
+            total[name] = total.get(name, 0.0) + times
+    return total
 
 
 def _open_names(steps: Any) -> frozenset[str]:
@@ -277,7 +271,7 @@ def _open_names(steps: Any) -> frozenset[str]:
 
 
 def _named_as(trace: Trace) -> Any:
-    """Names accesses as the trace does: `#2` tells equal texts of several instructions apart."""
+    """Names accesses as in the trace, where `#2` distinguishes accesses of equal text."""
     from calib.prediction.basic_blocks_kernel import site_name
 
     known = {
@@ -286,22 +280,22 @@ def _named_as(trace: Trace) -> Any:
 
     def name_of(instruction: str, touch: Any) -> str:
         text = site_name(instruction, touch)
-        found = known.get((instruction, text))
-        if found is None:
+        traced = known.get((instruction, text))
+        if traced is None:
             raise BlockError(
                 f"access {text} of instruction {instruction} is not in the trace of"
                 f" {trace.launch.kernel}"
             )
-        return found
+        return traced
 
     return name_of
 
 
 def _ends_with_barrier(machine: Machine, mode: Mode) -> bool:
-    """Whether a group's last blocks count as held together.
+    """Whether the end of a program is a barrier: a group's resources are freed when all of it has ended.
 
-    A group's room is free when all of it has ended. The paper says so where registers are given to whole
-    groups, up to compute capability 1.3, and not of later devices (section 2.5).
+    The paper models so the devices up to compute capability 1.3, which allocate registers to whole
+    groups, and not later ones (section 2.5).
     """
     return mode != "paper" or machine.residency.register_allocation == "group"
 
@@ -327,7 +321,7 @@ def _with_registers(trace: Trace, registers: int | None) -> Trace:
 
 
 def as_json(found: Prediction) -> dict[str, Any]:
-    """A prediction as what json.dumps takes; times in seconds, cycles of a core's clock."""
+    """A prediction for json.dumps; times are in seconds, cycles are those of a core's clock."""
     timing, inputs = found.timing, found.timing.inputs
     estimate = timing.estimate
     interval = [estimate.low, estimate.high] if estimate.has_interval else None
@@ -360,7 +354,7 @@ def as_json(found: Prediction) -> dict[str, Any]:
 
 
 def block_rows(found: Prediction) -> list[dict[str, Any]]:
-    """Each distinct block: what it issues and waits for, in cycles, and the share that stays visible."""
+    """A row for each distinct block: its issue and latency in cycles, and the fraction not hidden."""
     inputs, timing = found.timing.inputs, found.timing
     times = inputs.program.occurrences()
     rows = []
@@ -389,7 +383,7 @@ def block_rows(found: Prediction) -> list[dict[str, Any]]:
 
 
 def access_rows(found: Prediction) -> list[dict[str, Any]]:
-    """Each load that something waits for: its latency, and how much of that nothing hides."""
+    """A row for each load that a block waits for: its latency, and the fraction not hidden."""
     if found.costs is None:
         return []
     inputs, timing, costs = found.timing.inputs, found.timing, found.costs

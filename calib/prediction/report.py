@@ -1,4 +1,4 @@
-"""A prediction for a person: tables in a terminal, and one self-contained page."""
+"""A prediction as tables for a terminal, and as one self-contained page."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ STYLE = (
 
 
 def headline(found: Prediction) -> str:
-    """The time with its interval over orderings, and what binds it."""
+    """The time with its interval over schedules, and what limits it."""
     estimate, timing = found.timing.estimate, found.timing
     interval = ""
     if estimate.has_interval:
         interval = (
-            f" ({seconds(estimate.low)} to {seconds(estimate.high)}: 95 % over orderings,"
-            " the model's own error not in it)"
+            f" (95 % interval over schedules {seconds(estimate.low)} to {seconds(estimate.high)}, without"
+            " the model's error)"
         )
     return (
         f"{found.kernel} on {found.machine.name}: {seconds(estimate.mean)}{interval};"
-        f" bound by {timing.binds}"
+        f" limited by {timing.binds}"
     )
 
 
 def seconds(value: float) -> str:
-    """In the unit that suits it."""
+    """A time in s, ms, us or ns."""
     for unit, factor in (("s", 1.0), ("ms", 1e3), ("us", 1e6)):
         if abs(value) * factor >= 1:
             return f"{value * factor:.4g} {unit}"
@@ -43,34 +43,38 @@ def seconds(value: float) -> str:
 
 
 def residency_line(found: Prediction) -> str:
-    """TLP, BLP, NB, RepNum and NBB."""
+    """The residency: TLP, BLP, NB, RepNum and NBB."""
     resident, occupancy = found.timing.residents, found.occupancy
     return (
-        f"{resident.subgroups_per_group} sub-groups a group (TLP), {resident.groups_per_core} groups"
-        f" a core (BLP, limited by {occupancy.limited_by}), {resident.n_groups} groups on"
+        f"{resident.subgroups_per_group} sub-groups per group (TLP), {resident.groups_per_core} resident"
+        f" groups per core (BLP, limited by {occupancy.limited_by}), {resident.n_groups} groups on"
         f" {resident.n_cores} cores: {resident.rounds:.4g} rounds;"
-        f" {float(found.program.n_blocks):.6g} blocks a sub-group (NBB)"
+        f" {float(found.program.n_blocks):.6g} basic blocks per sub-group (NBB)"
     )
 
 
 def floors_table(found: Prediction) -> tuple[list[str], list[list[str]]]:
-    """What must be done at least, and what would be saved without a thing."""
+    """Lower bounds of the time, and how much faster the kernel would be without latency, barriers, ..."""
     total = found.timing.estimate.mean
     rows = [
-        [f"{name}, at least", seconds(float(value.mean())), _percent(float(value.mean()) / total)]
+        [
+            f"at least, for {name}",
+            seconds(float(value.mean())),
+            _percent(float(value.mean()) / total),
+        ]
         for name, value in found.timing.floors_s.items()
     ]
     rows += [
         [f"saved without {name}", seconds(value), _percent(value / total)]
         for name, value in found.timing.parts_s.items()
     ]
-    return ["what", "time", "of the whole"], rows
+    return ["part", "time", "share of the time"], rows
 
 
 def blocks_table(found: Prediction) -> tuple[list[str], list[list[str]]]:
-    """The blocks that take most, in cycles of one sub-group."""
+    """The blocks with the most issue cycles; numbers are cycles of one sub-group."""
     channels = list(found.timing.inputs.channels)
-    head = ["block", "runs", "issue", "latency", *channels, "not hidden", "waits for"]
+    head = ["block", "executions", "issue", "latency", *channels, "not hidden", "waits for"]
     listed = sorted(block_rows(found), key=lambda row: -row["runs"] * row["issue_cycles"])
     rows = []
     for row in sorted(listed[:MOST_BLOCKS], key=lambda row: int(row["block"])):
@@ -89,7 +93,7 @@ def blocks_table(found: Prediction) -> tuple[list[str], list[list[str]]]:
 
 
 def accesses_table(found: Prediction) -> tuple[list[str], list[list[str]]]:
-    """Loads by the latency that nothing hides."""
+    """The loads, by their visible latency."""
     rows = [
         [
             f"{row['runs']:.4g}",
@@ -100,11 +104,11 @@ def accesses_table(found: Prediction) -> tuple[list[str], list[list[str]]]:
         ]
         for row in access_rows(found)
     ]
-    return ["runs", "latency", "hidden", "not hidden", "access"], rows
+    return ["executions", "latency", "hidden", "not hidden", "access"], rows
 
 
 def rich_table(title: str, content: tuple[list[str], list[list[str]]]) -> Table:
-    """Texts come from kernels: nothing in them is markup."""
+    """A table for the terminal; its texts come from kernels and are never read as markup."""
     from rich.text import Text
 
     head, rows = content
@@ -117,7 +121,7 @@ def rich_table(title: str, content: tuple[list[str], list[list[str]]]) -> Table:
 
 
 def page(found: Prediction, changed: Sequence[tuple[str, Prediction]] = ()) -> str:
-    """One HTML page with the timeline inside; opens from the disk."""
+    """One HTML page that includes the timeline and loads nothing from elsewhere."""
     from calib.prediction.timeline import as_svg
 
     parts = [
@@ -130,24 +134,31 @@ def page(found: Prediction, changed: Sequence[tuple[str, Prediction]] = ()) -> s
             f"<p>With {html.escape(text)}: {html.escape(comparison(found, other))}</p>"
             for text, other in changed
         ),
-        "<h2>What binds</h2>",
+        "<h2>What limits the time</h2>",
+        "<p>No schedule can be faster than a lower bound (&ldquo;at least&rdquo;). &ldquo;Saved"
+        " without&rdquo; is how much faster the kernel would be without that part.</p>",
         _html_table(floors_table(found)),
-        "<h2>Accesses, by the latency that nothing hides</h2>",
+        "<h2>Loads, by their visible latency</h2>",
+        "<p>Latencies are in cycles of a core. The part that is hidden is covered by instructions of other"
+        " sub-groups.</p>",
         _html_table(accesses_table(found)),
         "<h2>Basic blocks, in cycles of one sub-group</h2>",
+        "<p>A sub-group issues a basic block without waiting, and then waits for its loads. The columns"
+        " between latency and not hidden are the cycles that the block occupies a core's share of each"
+        " level's bandwidth.</p>",
         _html_table(blocks_table(found)),
-        "<h2>A few sub-groups on one core</h2>",
+        "<h2>Timeline of a few sub-groups on one core</h2>",
         as_svg(found),
     ]
     return "\n".join(parts)
 
 
 def comparison(found: Prediction, other: Prediction) -> str:
-    """The changed time beside the unchanged one."""
+    """The time with changes, compared with the time without them."""
     before, after = found.timing.estimate.mean, other.timing.estimate.mean
     return (
         f"{seconds(after)} instead of {seconds(before)} ({after / before - 1:+.1%});"
-        f" bound by {other.timing.binds}"
+        f" limited by {other.timing.binds}"
     )
 
 
@@ -163,7 +174,7 @@ def _html_table(content: tuple[list[str], list[list[str]]]) -> str:
 
 def _waits(row: dict[str, Any]) -> str:
     if row["starts_group"]:
-        return "(a group starts)"
+        return "(start of a group)"
     names = row["waits_for"]
     more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
     text = ", ".join(names[:MOST_NAMES]) + more

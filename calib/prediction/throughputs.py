@@ -1,14 +1,14 @@
-"""Issue cycles of a block of instructions: sum over instructions of a sub-group's width / throughput.
+"""Issue cycles of a block of instructions: each takes subgroup_size / throughput cycles.
 
 Yuan et al. 2010, section 2.2: ILP_i = sum_j Throughput(ComputeInstruction_j) + sum_k
-Throughput(MemAccInstruction_k), in cycles a sub-group. A machine file's [throughputs] gives operations
-(lanes) that a core finishes a cycle, so an instruction takes subgroup_size / that.
+Throughput(MemAccInstruction_k), in cycles per sub-group. The [throughputs] of a machine file are
+operations (lanes) that a core completes per cycle.
 
-A throughput is named by type and kind: fp32, fp64, fp16 or int32, int64; then add, mul, fma, div,
-special (exp, sin, sqrt, ...), shift, compare. `machine_operation` gives the name for an operation of
-a kernel. The suffix `_local` means that an operand comes straight from local memory, which only
-machines that list such a throughput can do: elsewhere it is a local_load and the plain operation.
-Besides these there are global_load, global_store, local_load, local_store and barrier.
+The name of a throughput is a type (fp16, fp32, fp64, int32, int64) and a kind (add, mul, fma, div,
+special for exp, sin, sqrt and the like, shift, compare). `machine_operation` gives the name for an
+operation of a kernel. The suffix `_local` means that one operand is read directly from local memory.
+Only machines that list such a throughput can do so; on others the operation is a local_load and the
+plain operation. Other operations are global_load, global_store, local_load, local_store and barrier.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _PARTS: dict[str, tuple[tuple[str, float], ...]] = {
     "fp16_special": (("fp32_special", 1.0),),
     "fp64_special": (("fp32_special", 1.0), ("fp64_fma", 8.0)),
     "fp16_div": (("fp32_div", 1.0),),
-    # A reciprocal estimate and Newton steps with the rounding that IEEE wants.
+    # A reciprocal estimate, and Newton steps with IEEE rounding.
     "fp32_div": (("fp32_special", 1.0), ("fp32_fma", 8.0)),
     "fp64_div": (("fp32_special", 1.0), ("fp64_fma", 8.0)),
     "int32_fma": (("int32_mul", 1.0),),
@@ -56,8 +56,8 @@ _PARTS: dict[str, tuple[tuple[str, float], ...]] = {
     "barrier": (("barrier_lanes", 1.0),),
     "barrier_lanes": (("int32_add", 1.0),),
 }
-"""What an operation is made of where a machine lists no throughput of its own for it. Counts of divisions
-and 64-bit operations are those of usual code, not of one compiler."""
+"""Simpler operations that replace an operation for which a machine lists no throughput. The counts for
+divisions and 64-bit operations are those of typical code, not of a particular compiler."""
 
 LOCAL = "_local"
 
@@ -91,15 +91,18 @@ def machine_operation(dtype: str, operation: str) -> str | None:
 
 
 class ThroughputError(MemsimError):
-    """An operation that a machine does not list."""
+    """A machine lists no throughput for an operation."""
 
 
 def cycles_of(machine: Machine, operation: str) -> float:
-    """Core clocks of one instruction of a sub-group. Raises ThroughputError where nothing tells it."""
-    found = _cycles(machine, operation)
-    if found is None:
+    """Core cycles of one instruction of a sub-group.
+
+    Raises ThroughputError where neither the machine nor `_PARTS` defines the operation.
+    """
+    cycles = _cycles(machine, operation)
+    if cycles is None:
         raise ThroughputError(_complaint(machine, [operation]))
-    return found
+    return cycles
 
 
 def issue_cycles(machine: Machine, operations: Operations) -> float:
@@ -114,7 +117,7 @@ def issue_cycles(machine: Machine, operations: Operations) -> float:
 
 
 def missing(machine: Machine, operations: Iterable[str]) -> list[str]:
-    """Throughputs to add to a machine file before these operations have an issue time, sorted."""
+    """The throughputs, sorted, that a machine file lacks for the issue time of these operations."""
     return sorted(
         {lack for name in operations for lack in _lacking(machine, name)},
     )

@@ -1,18 +1,18 @@
-"""Time of a kernel: basic blocks, fed by what a replay says of their accesses.
+"""The time of a kernel, from its basic blocks and the costs of their accesses in a replay.
 
     ILP_i  issue cycles of the block's instructions, and of L1's pipe for its accesses
-    La_i   when the data of the accesses that the block waits for are there, from the replay's hit
-           ratios: that of the slowest of them, or the largest of their expected latencies X. A last
-           block that stores waits for its store, where the machine's groups do
-    Bw_i   bytes that each level below L1 moves for the block / its bandwidth per core; and the
-           translations that it misses, where the machine says how long they take
+    La_i   latency until the data arrive that the block waits for, from the replay's hit ratios: that of
+           the slowest access, or the largest of the expected latencies X. A last block that stores
+           waits for its store on machines whose groups do so
+    Bw_i   bytes that each level below L1 moves for the block, divided by its bandwidth per core; and the
+           time of missed address translations, where the machine file specifies it
 
-Two solvers put them together. `events` lets the sub-groups of a few cores take turns
-(calib.prediction.event_simulation); each level is a channel of its own that these cores share, groups follow each other
-as their room becomes free. `equation` is the
-paper's, in its corrected form: all sub-groups are in one block, and Bw_i is that of the slowest
-level. Both keep the floors that no order can beat: what each level and L1 must move, what must be
-issued. In mode `paper` there is one latency and one bandwidth, caches are ignored and time is that of
+Two solvers combine them. `events` simulates the sub-groups of a few cores
+(calib.prediction.event_simulation): each level is a channel that these cores share, and a group starts
+when the resources of an earlier one are freed. `equation` is the paper's equation in its corrected form:
+all sub-groups are in one block, and Bw_i is that of the slowest channel. Both respect the lower bounds
+that no schedule can beat: the bytes that each level must move, and the instructions that must be issued.
+In mode `paper` there is one latency and one bandwidth, caches are ignored, and the time is that of
 the equation.
 """
 
@@ -30,6 +30,7 @@ from calib.prediction.basic_blocks import Block, Program, Repeat
 from calib.prediction.costs import DRAM, AccessCosts
 from calib.prediction.event_simulation import Events, events
 from calib.prediction.latency_hiding import Blocks, LatencyHidingError, hidden_factor, round_cycles
+from calib.prediction.options import Latency, Mode, Solver
 from calib.prediction.throughputs import cycles_of, issue_cycles
 from memsim.machine import Machine
 from memsim.montecarlo import Occupancy
@@ -38,27 +39,25 @@ from memsim.trace import Launch
 
 Floats = npt.NDArray[np.float64]
 TRANSLATION = "translation"
-Mode = Literal["simulated", "paper"]
-Solver = Literal["events", "equation"]
-Latency = Literal["slowest", "expected"]
 ROUNDS, FIRST_ROUND = 8, 2
-"""The event simulation's rounds, of which those after the second and before the last are timed."""
+"""Rounds of the event simulation; those after the second and before the last are timed."""
 CORES = 4
-"""That share channels. One alone has its share of L2 or DRAM even while the others wait, which makes V100,
-A100 and MI210 streams 18 % too slow at medium occupancy; 8 are within 3 % of 4."""
+"""Cores that share channels in the event simulation. A single core cannot use the share of L2 or DRAM that
+other cores leave idle, which makes V100, A100 and MI210 streams 18 % too slow at medium occupancy; 8
+cores are within 3 % of 4."""
 MOST_TURNS = 6
-"""Of a loop that the event simulation runs; further ones last as long as in a steady loop."""
+"""Iterations of a loop that the event simulation runs; the rest take as long as those of a steady loop."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Inputs:
-    """What a machine makes of a program's blocks, row 0 being the start of a group.
+    """The cycles of a program's blocks on a machine; block 0 is the start of a group.
 
     program : with the start of a group as its first block
-    arithmetic_cycles, pipe_cycles : (n_block,) what ILP_i is made of
+    arithmetic_cycles, pipe_cycles : (n_block,) the two terms of ILP_i
     latency_cycles : (n_trial, n_block)
     channel_cycles : (n_trial, n_block, n_channel)
-    channels : names;  barrier : (n_block,)
+    channels : names;  barrier : (n_block,) whether the block ends with a barrier
     """
 
     program: Program
@@ -80,10 +79,11 @@ class Inputs:
 
 @dataclass(frozen=True, kw_only=True)
 class Residents:
-    """TLP, BLP, NB and NSM.
+    """The residency of a launch: the paper's TLP, BLP, NB and NSM.
 
-    groups_per_core : BLP, at most what the launch has for each core
-    rounds : RepNum, rounds of resident groups, not whole where the last is not full
+    subgroups_per_group : TLP
+    groups_per_core : BLP, at most the launch's groups divided by the cores
+    n_groups : NB;  n_cores : NSM
     """
 
     subgroups_per_group: int
@@ -93,6 +93,7 @@ class Residents:
 
     @property
     def rounds(self) -> float:
+        """RepNum, rounds of resident groups; fractional where the last round is not full."""
         return max(1.0, self.n_groups / (self.groups_per_core * self.n_cores))
 
     @property
@@ -101,7 +102,7 @@ class Residents:
 
 
 def residents(machine: Machine, launch: Launch, occupancy: Occupancy) -> Residents:
-    """RepNum = NB / (BLP NSM); a launch that cannot fill the cores has a lower BLP."""
+    """The residency of a launch; BLP is lower than the occupancy allows where groups are too few."""
     available = math.ceil(launch.n_groups / machine.n_cores)
     return Residents(
         subgroups_per_group=-(-launch.group_items // machine.subgroup_size),
@@ -116,10 +117,10 @@ class Timing:
     """The time of one launch.
 
     seconds : (n_trial,)
-    floors_s : name -> (n_trial,) seconds that it takes at least: `arithmetic`, `L1`, each channel
-    parts_s : what the time is made of: seconds that removing it would save, `latency`, `barriers`,
+    floors_s : lower bounds, name -> (n_trial,) seconds: `arithmetic`, `L1` and each channel
+    parts_s : name -> seconds that the launch would be faster without `latency`, `barriers` or
         `group start`
-    exposed : (n_block,) mean LH of each block, the part of its wait that nothing hides
+    exposed : (n_block,) mean LH of each block, the fraction of its latency that nothing hides
     """
 
     seconds: Floats
@@ -133,12 +134,12 @@ class Timing:
 
     @property
     def estimate(self) -> Estimate:
-        """Without an interval where there is one trial, as in mode `paper`."""
+        """Mean and interval over trials; without an interval for one trial, as in mode `paper`."""
         return describe(self.seconds)
 
     @property
     def binds(self) -> str:
-        """What the time is bound by: the largest floor where it makes up most of it."""
+        """What limits the time: the largest lower bound where it is most of the time, else a part."""
         total = float(self.seconds.mean())
         name, floor = max(self.floors_s.items(), key=lambda item: float(item[1].mean()))
         if not total or float(floor.mean()) >= 0.6 * total:
@@ -150,16 +151,17 @@ class Timing:
 def simulated_inputs(
     program: Program, costs: AccessCosts, machine: Machine, *, latency: Latency = "slowest"
 ) -> Inputs:
-    """Blocks fed by a replay. Raises ThroughputError that names all that the machine lacks.
+    """The cycles of blocks whose accesses were replayed.
 
-    Where the trace met an access more or less often than the program says (a compiler keeps its value,
-    some sub-groups skip it), its costs are scaled, so that totals are those of the replay.
+    Where the trace has an access more or less often than the program (a compiler keeps its value, some
+    sub-groups skip it), its costs are scaled so that the totals are those of the replay. Raises
+    ThroughputError, which names every throughput that the machine lacks.
     """
     _require(machine, program)
     index = {name: k for k, name in enumerate(costs.sites)}
     started = _with_start(program)
-    scale = _executed(program, costs)
-    each, channels = _channel_cycles(costs)
+    scale = _executions_ratio(program, costs)
+    per_execution, channels = _channel_cycles(costs)
     n_trial, n_channel = costs.n_trials, len(channels)
     arithmetic, pipe = [0.0], [0.0]
     waits = [np.full(n_trial, machine.group_start_cycles)]
@@ -169,9 +171,9 @@ def simulated_inputs(
         waited = [index[name] for name in block.waits_for if costs.loads[index[name]]]
         arithmetic.append(issue_cycles(machine, block.operations))
         pipe.append(float((scale * costs.pipe_cycles)[accesses].sum()))
-        find = costs.slowest_cycles if latency == "slowest" else costs.mean_cycles
-        waits.append(find(waited))
-        moved.append((scale * each)[:, :, accesses].sum(2))
+        wait_cycles = costs.slowest_cycles if latency == "slowest" else costs.mean_cycles
+        waits.append(wait_cycles(waited))
+        moved.append((scale * per_execution)[:, :, accesses].sum(2))
     last = _last_block(program.steps)
     if any(not costs.loads[index[name]] for name in program.blocks[last].accesses):
         waits[last + 1] = np.maximum(waits[last + 1], machine.store_wait_cycles)
@@ -189,10 +191,12 @@ def simulated_inputs(
 def paper_inputs(
     program: Program, machine: Machine, *, local_latency_cycles: float = 0.0
 ) -> Inputs:
-    """Blocks as the paper feeds them: one latency and one bandwidth for all global accesses.
+    """The cycles of blocks as in the paper: one latency and one bandwidth for all global accesses.
 
-    DataSize_i is what the block's accesses want, a sub-group wide; latency is DRAM's, hits ignored.
-    local_latency_cycles : of a block that touches local memory only
+    DataSize_i is the bytes that the block's accesses request for a whole sub-group. The latency is that
+    of DRAM; hits are ignored.
+
+    local_latency_cycles : of a block that accesses local memory only
     """
     _require(machine, program, *(["global_load"] if _executes_accesses(program) else []))
     latency = machine.dram.latency_cycles + machine.dram.row_conflict_cycles
@@ -224,7 +228,10 @@ def time_of(
     mode: Mode = "simulated",
     solver: Solver = "events",
 ) -> Timing:
-    """The time of a launch. Raises LatencyHidingError where mode or solver is unknown."""
+    """The time of a launch.
+
+    Raises LatencyHidingError where mode or solver is unknown.
+    """
     if mode not in get_args(Mode) or solver not in get_args(Solver):
         raise LatencyHidingError(f"no mode {mode!r} with solver {solver!r}")
     if mode == "paper":
@@ -252,50 +259,50 @@ def time_of(
 
 
 def floors_cycles(inputs: Inputs, resident: Residents) -> dict[str, Floats]:
-    """name -> (n_trial,) cycles of a round that no order of things can beat."""
+    """name -> (n_trial,) cycles of a round that no schedule can beat."""
     count = occurrences(inputs)
-    many = resident.subgroups * np.ones(inputs.n_trials)
-    found = {
-        "arithmetic": many * float(count @ inputs.arithmetic_cycles),
-        "L1": many * float(count @ inputs.pipe_cycles),
+    subgroups = resident.subgroups * np.ones(inputs.n_trials)
+    floors = {
+        "arithmetic": subgroups * float(count @ inputs.arithmetic_cycles),
+        "L1": subgroups * float(count @ inputs.pipe_cycles),
     }
     for k, channel in enumerate(inputs.channels):
-        found[channel] = many * (inputs.channel_cycles[:, :, k] @ count)
-    return found
+        floors[channel] = subgroups * (inputs.channel_cycles[:, :, k] @ count)
+    return floors
 
 
 def occurrences(inputs: Inputs) -> Floats:
     """(n_block,) how often a sub-group runs each block."""
-    found = inputs.program.occurrences()
-    return np.array([found.get(k, 0.0) for k in range(len(inputs.program.blocks))])
+    count = inputs.program.occurrences()
+    return np.array([count.get(k, 0.0) for k in range(len(inputs.program.blocks))])
 
 
 def timeline(
     inputs: Inputs, resident: Residents, *, rounds: int = 2, turns: int = MOST_TURNS
 ) -> tuple[Events, list[int]]:
-    """The events of a few rounds, of the mean over trials, and the block at each place of the order.
+    """The events of a few rounds, with means over trials, and the block at each step of the program.
 
-    turns : of each loop; the others are left out
+    turns : iterations of each loop that are simulated; the others are omitted
     """
     order, _ = inputs.program.unrolled(turns)
     return _run(inputs, order, resident, _mean(inputs), rounds), order
 
 
 def _channel_cycles(costs: AccessCosts) -> tuple[Floats, tuple[str, ...]]:
-    """(n_trial, n_channel, n_site) that an execution keeps each channel busy, and the channels.
+    """(n_trial, n_channel, n_site) cycles that an execution occupies each channel, and their names.
 
-    Translation is one where the machine says how long a miss takes: requests to all levels below the
-    first go through it.
+    Address translation is a channel where the machine specifies how long a miss takes: requests to all
+    levels below the first pass through it.
     """
-    each = costs.channel_bytes / costs.channel_bytes_per_cycle[:, None]
+    cycles = costs.channel_bytes / costs.channel_bytes_per_cycle[:, None]
     if costs.translation_cycles is None:
-        return each, costs.channels
+        return cycles, costs.channels
     busy = costs.missed_translations * costs.translation_cycles
-    return np.concatenate([each, busy[:, None, :]], axis=1), (*costs.channels, TRANSLATION)
+    return np.concatenate([cycles, busy[:, None, :]], axis=1), (*costs.channels, TRANSLATION)
 
 
 def _require(machine: Machine, program: Program, *others: str) -> None:
-    """Raises ThroughputError that names every throughput that the program lacks on this machine."""
+    """Raises ThroughputError, which names every throughput that the program lacks on this machine."""
     names = {name for block in program.blocks for name in block.operations}
     issue_cycles(machine, dict.fromkeys([*sorted(names), *others], 1.0))
 
@@ -304,18 +311,18 @@ def _executes_accesses(program: Program) -> bool:
     return any(block.accesses for block in program.blocks)
 
 
-def _executed(program: Program, costs: AccessCosts) -> Floats:
-    """(n_site,) executions that the trace met, over those that the program says."""
-    said = np.zeros(len(costs.sites))
+def _executions_ratio(program: Program, costs: AccessCosts) -> Floats:
+    """(n_site,) executions in the trace, divided by those in the program."""
+    expected = np.zeros(len(costs.sites))
     index = {name: k for k, name in enumerate(costs.sites)}
     for number, times in program.occurrences().items():
         for name in program.blocks[number].accesses:
-            said[index[name]] += times
-    return np.where(said > 0, costs.per_subgroup / np.where(said > 0, said, 1), 1.0)
+            expected[index[name]] += times
+    return np.where(expected > 0, costs.per_subgroup / np.where(expected > 0, expected, 1), 1.0)
 
 
 def _with_start(program: Program) -> Program:
-    """The program behind a block that stands for the start of a group."""
+    """The program, preceded by a block that represents the start of a group."""
 
     def moved(steps: Sequence[int | Repeat]) -> tuple[int | Repeat, ...]:
         return tuple(
@@ -331,13 +338,13 @@ def _barriers(program: Program) -> npt.NDArray[np.bool_]:
 
 
 def slowest_channel(inputs: Inputs) -> int:
-    """The channel that takes longest over the whole program."""
+    """The channel that the whole program occupies longest."""
     totals = np.einsum("tbw,b->w", inputs.channel_cycles, occurrences(inputs))
     return int(totals.argmax()) if len(totals) else 0
 
 
 def blocks_of(inputs: Inputs) -> tuple[Blocks, list[tuple[int, int]]]:
-    """The pairs of blocks of a program as the equation takes them, trials as leading axis."""
+    """The pairs of blocks of a program, with trials as the leading axis, for the equation."""
     counted = inputs.program.pairs()
     pairs = list(counted)
     first = [a for a, _ in pairs]
@@ -374,7 +381,7 @@ def _steady(
     resident: Residents,
     trial: int,
 ) -> float:
-    """Cycles of one round once the first are over, the turns that were cut added."""
+    """Cycles of a round in the steady state, including the iterations that were cut."""
     values = (inputs.latency_cycles[trial], inputs.channel_cycles[trial])
     total = _slope(inputs, order, resident, values)
     for turn, missing in cut:
@@ -386,12 +393,13 @@ def _steady(
 def _slope(
     inputs: Inputs, order: list[int], resident: Residents, values: tuple[Floats, Floats]
 ) -> float:
-    found = _run(inputs, order, resident, values, ROUNDS, CORES)
-    last = found.block == len(order) - 1
+    """Cycles between the ends of consecutive rounds, the mean over cores."""
+    issued = _run(inputs, order, resident, values, ROUNDS, CORES)
+    last = issued.block == len(order) - 1
     spans = []
     for core in range(CORES):
-        ends = np.sort(found.ready_cycles[last & (found.core == core)]).reshape(ROUNDS, -1)
-        # A round is over when as many sub-groups have ended as are resident.
+        ends = np.sort(issued.ready_cycles[last & (issued.core == core)]).reshape(ROUNDS, -1)
+        # A round ends when as many sub-groups have ended as are resident.
         spans.append(ends[-2].max() - ends[FIRST_ROUND - 1].max())
     return float(np.mean(spans)) / (ROUNDS - 1 - FIRST_ROUND)
 
@@ -422,7 +430,7 @@ def _mean(inputs: Inputs) -> tuple[Floats, Floats]:
 
 
 def _without(inputs: Inputs) -> dict[str, Inputs]:
-    """The inputs with one thing taken away, of the mean trial's kind."""
+    """name -> the inputs without latencies, without group starts, or without barriers."""
     import dataclasses
 
     no_wait = np.array(inputs.latency_cycles)
@@ -432,12 +440,12 @@ def _without(inputs: Inputs) -> dict[str, Inputs]:
     last = np.zeros(len(inputs.barrier), np.bool_)
     ends = _last_block(inputs.program.steps)
     last[ends] = inputs.barrier[ends]  # a group's end is no barrier of the program
-    found = {"latency": dataclasses.replace(inputs, latency_cycles=no_wait)}
+    changed = {"latency": dataclasses.replace(inputs, latency_cycles=no_wait)}
     if inputs.latency_cycles[:, 0].any():
-        found["group start"] = dataclasses.replace(inputs, latency_cycles=no_start)
+        changed["group start"] = dataclasses.replace(inputs, latency_cycles=no_start)
     if (inputs.barrier & ~last).any():
-        found["barriers"] = dataclasses.replace(inputs, barrier=last)
-    return found
+        changed["barriers"] = dataclasses.replace(inputs, barrier=last)
+    return changed
 
 
 def _last_block(steps: Sequence[int | Repeat]) -> int:
@@ -446,7 +454,7 @@ def _last_block(steps: Sequence[int | Repeat]) -> int:
 
 
 def _exposed(inputs: Inputs, resident: Residents) -> Floats:
-    """(n_block,) LH averaged over sub-groups, trials and what follows the block."""
+    """(n_block,) LH averaged over sub-groups, trials and the blocks that follow."""
     blocks, pairs = blocks_of(inputs)
     factor = hidden_factor(blocks, resident.subgroups_per_group, resident.groups_per_core)
     factor = factor.reshape(-1, *factor.shape[-2:]).mean(axis=(0, 2))

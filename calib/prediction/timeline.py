@@ -1,9 +1,8 @@
-"""A picture of a few sub-groups on one core: when each has the core, and what it then waits for."""
+"""A timeline of a few sub-groups on one core: when each issues, and what it waits for afterwards."""
 
 from __future__ import annotations
 
 import io
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,7 @@ WAIT, BARRIER = "#d9d9d9", "#f2c4c4"
 
 
 def draw(found: Prediction, *, rounds: int = 2) -> Figure:
-    """Rows are sub-groups, spread over the resident groups; loops are cut to a few turns."""
+    """The timeline; rows are sub-groups spread over the resident groups, loops are cut short."""
     inputs, resident = found.timing.inputs, found.timing.residents
     happened, order = timeline(inputs, resident, rounds=rounds, turns=MOST_LOOP_TURNS)
     n = resident.subgroups
@@ -64,8 +63,8 @@ def draw(found: Prediction, *, rounds: int = 2) -> Figure:
     axes.invert_yaxis()
     axes.set(xlabel="cycles of one core", xlim=(0, end))
     axes.set_title(
-        f"{found.kernel} on {found.machine.name}: {n} sub-groups are resident, {len(shown)} are shown,"
-        f" loops cut to {MOST_LOOP_TURNS} turns",
+        f"{found.kernel} on {found.machine.name}: {len(shown)} of {n} resident sub-groups,"
+        f" loops cut to {MOST_LOOP_TURNS} iterations",
         fontsize=9,
     )
     handles: list[Any] = [
@@ -74,7 +73,7 @@ def draw(found: Prediction, *, rounds: int = 2) -> Figure:
     ][:8]
     handles += [
         Patch(color=WAIT, label="waits for its data"),
-        Patch(color=BARRIER, label="waits for its group (white: others have the core)"),
+        Patch(color=BARRIER, label="waits at a barrier (white: other sub-groups use the core)"),
     ]
     axes.legend(
         handles=handles, loc="upper center", bbox_to_anchor=(0.5, -0.14), ncol=2, fontsize=7
@@ -83,20 +82,15 @@ def draw(found: Prediction, *, rounds: int = 2) -> Figure:
 
 
 def _released(happened: Events, tlp: int) -> npt.NDArray[np.float64]:
-    """(n_subgroup, n_step) when the data of the whole group of a sub-group are there, step by step."""
+    """(n_subgroup, n_step) when the data of a sub-group's whole group have arrived, at each step."""
     order = np.lexsort((happened.start_cycles, happened.subgroup))
     n = int(happened.subgroup.max()) + 1
     ready = happened.ready_cycles[order].reshape(n // tlp, tlp, -1)
     return np.repeat(ready.max(axis=1), tlp, axis=0)
 
 
-def save(found: Prediction, path: Path) -> None:
-    """Write the picture; the suffix says the format."""
-    draw(found).savefig(path, dpi=150)
-
-
 def as_svg(found: Prediction) -> str:
-    """The picture as an SVG element, for a page."""
+    """The timeline as an SVG element for a page."""
     buffer = io.StringIO()
     draw(found).savefig(buffer, format="svg", metadata={"Date": None})
     text = buffer.getvalue()
@@ -105,11 +99,11 @@ def as_svg(found: Prediction) -> str:
 
 def _label(block: Any, number: int) -> str:
     if number == 0:
-        return "a group starts"
+        return "start of a group"
     waited = list(dict.fromkeys(block.waits_for))
     names = ", ".join(waited[:2]) + (f" and {len(waited) - 2} more" if len(waited) > 2 else "")
     if waited:
         return f"block {number}, then waits for {names}"[:90]
     stores = [name for name in block.accesses if name.startswith("store")]
-    what = f"stores {len(stores)}" if stores else "works"
-    return f"block {number}, {what}{', then a barrier or the end' if block.barrier else ''}"
+    content = f"{len(stores)} stores" if stores else "arithmetic"
+    return f"block {number}, {content}{', then a barrier or the end' if block.barrier else ''}"

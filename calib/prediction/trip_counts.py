@@ -1,4 +1,4 @@
-"""How often a loop of a scheduled kernel runs: a formula in its sizes where there is one."""
+"""Trip counts of the loops of a scheduled kernel, as formulas in its sizes where these exist."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ from calib.prediction.basic_blocks import BlockError, Count
 
 
 def trip_count(kernel: Any, iname: str, outer: frozenset[str], sizes: Mapping[str, int]) -> Count:
-    """Turns of a loop, the mean over the work-items and turns of the loops around it.
+    """The iterations of a loop, as a mean over work-items and the iterations of its outer loops.
 
     outer : the sequential loops around it
-    sizes : values of the kernel's size arguments, as far as they are known
-    A loop whose bounds are read from memory has the loop's name as its count, to be given later.
+    sizes : values of the kernel's size arguments, where they are known
+
+    The count of a loop whose bounds are read from memory is an unknown with the loop's name, for which a
+    value is substituted later. Raises BlockError where the count has no formula in the unknown sizes.
     """
     domain = isl.Set.from_basic_set(kernel.get_inames_domain(outer | {iname}))
     if _depends_on_data(kernel, domain, iname):
@@ -52,7 +54,7 @@ def trip_count(kernel: Any, iname: str, outer: frozenset[str], sizes: Mapping[st
 
 
 def _same_every_time(domain: Any, iname: str) -> Count | None:
-    """The count where it is the same in every turn of the loops around."""
+    """The count where it is the same in every iteration of the outer loops."""
     outer = _dims(domain) - {iname}
     for k in reversed(range(domain.dim(DIM.set))):
         if domain.get_dim_name(DIM.set, k) != iname:
@@ -71,7 +73,7 @@ def _ratio(many: QuasiPolynomial, once: QuasiPolynomial) -> QuasiPolynomial | No
     divisor = once.constant
     if divisor is not None:
         return many * (1 / divisor) if divisor else QuasiPolynomial.number(0)
-    # A loop that always runs equally often: the quotient of proportional polynomials.
+    # A constant trip count is the quotient of proportional polynomials.
     lead, base = many.terms[0][1], once.terms[0][1]
     if many == once * (lead / base):
         return QuasiPolynomial.number(lead / base)
@@ -79,7 +81,7 @@ def _ratio(many: QuasiPolynomial, once: QuasiPolynomial) -> QuasiPolynomial | No
 
 
 def _single(domain: Any) -> QuasiPolynomial:
-    """The count where it is one formula; the largest piece where sizes below a tile have another."""
+    """The number of points where it is one formula, or a sum of constants."""
     pieces = count_points(domain)
     if not pieces:
         return QuasiPolynomial.number(0)

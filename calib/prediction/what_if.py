@@ -1,10 +1,10 @@
-"""What-if: a machine, a launch or a program with something changed, as `predict --what-if` names it.
+"""What-if changes to a machine, a launch or a program, as `memsim predict --what-if` takes them.
 
-blocks_per_core=4     so many groups on a core
-l1=64KiB, l2=12MiB    the size of a level, by its name
-no-barriers           groups are not held together
-no-latency            every load's data are there at once
-NAME=FACTORx          a bandwidth or a throughput: dram=2x, l2=1.5x, fp32_fma=2x
+groups_per_core=4     resident groups on a core (also: blocks_per_core=4)
+l1=64KiB, l2=12MiB    the size of a cache level, by its name
+no-barriers           without the barriers of the program
+no-latency            without the latency of loads
+NAME=FACTORx          a bandwidth or a throughput times a factor: dram=2x, l2=1.5x, fp32_fma=2x
 registers=40          32-bit registers of a work-item
 """
 
@@ -26,12 +26,17 @@ _ALONE = ("no-barriers", "no-latency")
 
 
 class WhatIfError(MemsimError):
-    """A change that is not understood, or that the machine cannot have."""
+    """A change is not understood, or the machine does not allow it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Changes:
-    """groups_per_core, registers : None where they stay;  text : as they were given"""
+    """A set of changes.
+
+    text : as the user wrote them;  machine : with its changes
+    groups_per_core, registers : None where they do not change
+    barriers, latency : False where they are removed
+    """
 
     text: str
     machine: Machine
@@ -42,30 +47,34 @@ class Changes:
 
     @property
     def needs_replay(self) -> bool:
-        """Whether where requests are served may change."""
+        """Whether requests may be served by other levels, apart from changes of the machine."""
         return self.groups_per_core is not None or self.registers is not None
 
 
 def parse(text: str, machine: Machine) -> Changes:
-    """Raises WhatIfError that names the part of the text and what may stand there."""
-    found = Changes(text=text, machine=machine)
+    """The changes that a text such as `groups_per_core=4,l1=64KiB` lists.
+
+    Raises WhatIfError, which names the part that is not understood and the possible changes.
+    """
+    changes = Changes(text=text, machine=machine)
     for part in (piece.strip() for piece in text.split(",")):
         name, _, value = part.partition("=")
         if part == "no-barriers":
-            found = dataclasses.replace(found, barriers=False)
+            changes = dataclasses.replace(changes, barriers=False)
         elif part == "no-latency":
-            found = dataclasses.replace(found, latency=False)
+            changes = dataclasses.replace(changes, latency=False)
         elif name in ("blocks_per_core", "groups_per_core"):
-            found = dataclasses.replace(found, groups_per_core=_whole(part, value))
+            changes = dataclasses.replace(changes, groups_per_core=_positive(part, value))
         elif name == "registers":
-            found = dataclasses.replace(found, registers=_whole(part, value))
+            changes = dataclasses.replace(changes, registers=_positive(part, value))
         else:
-            found = dataclasses.replace(found, machine=_changed(found.machine, part, name, value))
-    return found
+            machine = _changed(changes.machine, part, name, value)
+            changes = dataclasses.replace(changes, machine=machine)
+    return changes
 
 
 def without_barriers(program: Program) -> Program:
-    """The program with nothing that holds a group's sub-groups together but its end."""
+    """The program without barriers, except the one that stands for the end of a group."""
     blocks = [
         dataclasses.replace(
             block,
@@ -75,7 +84,7 @@ def without_barriers(program: Program) -> Program:
         for block in program.blocks
     ]
     last = program.steps[-1]
-    if isinstance(last, int):  # a group's room is free when all of it has ended, as before
+    if isinstance(last, int):  # resources are still freed when the whole group has ended
         blocks[last] = dataclasses.replace(blocks[last], barrier=program.blocks[last].barrier)
     return Program(blocks=tuple(blocks), steps=program.steps)
 
@@ -115,7 +124,7 @@ def _changed(machine: Machine, part: str, name: str, value: str) -> Machine:
             *(f"{name}=2x" for name in (*levels, "dram", *machine.throughputs)),
         ]
     )
-    raise WhatIfError(f"--what-if does not know {part!r} on {machine.name}; it takes {known}")
+    raise WhatIfError(f"--what-if does not know {part!r} on {machine.name}; it knows {known}")
 
 
 def _resized(machine: Machine, level: Level, size_bytes: int, part: str) -> Level:
@@ -132,7 +141,7 @@ def _with_level(machine: Machine, level: Level) -> Machine:
     return machine.replace(levels=tuple(levels))
 
 
-def _whole(part: str, value: str) -> int:
+def _positive(part: str, value: str) -> int:
     if not value.isdigit() or int(value) < 1:
-        raise WhatIfError(f"--what-if {part}: a positive whole number is wanted, got {value!r}")
+        raise WhatIfError(f"--what-if {part}: must be a positive whole number, got {value!r}")
     return int(value)

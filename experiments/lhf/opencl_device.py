@@ -8,7 +8,7 @@ from pathlib import Path
 from scipy.stats import spearmanr
 
 import tracegen
-from calib.prediction import Settings, predict
+from calib.prediction import PredictOptions, predict
 from calib.timing import device_title, find_context, is_gpu, time_kernel
 from experiments.kernels import matmul
 from experiments.kernels.matmul_volkov import volkov
@@ -44,7 +44,7 @@ def order(out: Path, quick: bool) -> Figure:
     for name, make in VARIANTS.items():
         workload = make(n)
         traces = tracegen.trace_snapshots(workload, machine, snapshots=1, context=context)
-        found = predict(workload, traces, machine, Settings(trials=4))
+        found = predict(workload, traces, machine, PredictOptions(trials=4, jobs=1))
         cases.append(
             Case(
                 figure="opencl-device",

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 import tracegen
-from calib.prediction import Settings, predict
+from calib.prediction import PredictOptions, predict
 from experiments.kernels import matrices
 from experiments.kernels.spmv import spmv_of
 from experiments.kernels.spmv_vectorised import spmv_vectorised_of
@@ -150,7 +150,7 @@ def figure_8(out: Path, quick: bool) -> Figure:
 def _measured(workload: Any, machine: Machine, trials: int, seconds: float) -> Kernel:
     wave = machine.n_cores * (machine.residency.max_items // BLOCK)
     trace = tracegen.trace(workload, machine, groups=2 * wave)
-    settings = Settings(trials=trials, seed=SEED, jobs=usable_cores())
+    settings = PredictOptions(trials=trials, seed=SEED, jobs=usable_cores())
     predicted = predict(workload, [trace], machine, settings)
     assert predicted.replay is not None  # it is in every mode but `paper`
     dataset = predicted.replay.dataset

@@ -109,10 +109,14 @@ def test_sizes_that_do_not_fill_the_machine_are_left_out(run_memsim: RunMemsim, 
 @pytest.mark.parametrize(
     ("kernel", "arguments", "culprit"),
     [
-        ("doubled", ("--follow", "n=131072:2097152"), "give it one with --set"),
+        ("doubled", ("--follow", "n=131072:2097152"), "give it with --set"),
         ("doubled", ("--set", "n=16777216", "--follow", "n=2"), "NAME=LOW:HIGH"),
-        ("doubled", ("--set", "n=16777216", "--follow", "n=131072:262144"), "it takes 4"),
-        ("doubled", ("--set", "n=16777216", "--follow", "n=1024:8192"), "take larger ones"),
+        (
+            "doubled",
+            ("--set", "n=16777216", "--follow", "n=131072:262144"),
+            "at least 4 are needed",
+        ),
+        ("doubled", ("--set", "n=16777216", "--follow", "n=1024:8192"), "choose larger ones"),
         (
             "doubled",
             ("--set", "n=16777216", "--follow", "n=131072:2097152", "--html", "x.html"),

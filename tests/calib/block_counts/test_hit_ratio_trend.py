@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from calib.block_counts.hit_ratio_trend import Observed, beyond, trend
+from calib.block_counts.hit_ratio_trend import Observed, extrapolate, trend
 from calib.block_counts.sampling import SampleError
 from memsim import load_machine
 
@@ -39,13 +39,13 @@ def test_costs_by_hand() -> None:
         Observed(size, {"L1": 0.5, "L2": 0.75}, 64.0, 400.0) for size in (64.0, 128.0, 256.0, 512.0)
     ]
     cycles = {"ALU": 8.0e9, "FMA": 1.0e9}
-    found = beyond(observed, 300.0, 1e6, cycles, machine)
+    found = extrapolate(observed, 300.0, 1e6, cycles, machine)
     l1, l2 = (level.latency_cycles for level in machine.levels)
     assert found.latency_cycles == pytest.approx(0.5 * l1 + 0.5 * (0.75 * l2 + 0.25 * 400))
     assert found.dram_bytes.mean == pytest.approx(64e6)
     assert found.issue_s == pytest.approx(8.0e9 / machine.n_cores / machine.clock_hz)
     assert found.least_s.mean == found.issue_s
     assert found.warning == ""
-    assert "64..512 gone on to 1024" in beyond(observed, 1024.0, 1.0, {}, machine).warning
+    assert "64..512 to 1024" in extrapolate(observed, 1024.0, 1.0, {}, machine).warning
     with pytest.raises(SampleError, match="at least 4 sizes, got 3"):
-        beyond(observed[:3], 300.0, 1e6, cycles, machine)
+        extrapolate(observed[:3], 300.0, 1e6, cycles, machine)

@@ -34,8 +34,8 @@ def place(tmp_path):
                 )
         old = Key(kernel="trsm-99", device="cpu", driver="1", layout=1)
         store.add_many(
-            Sample(key=old, time_s=1e-3 * hill, at=time.time() - 100 * DAY_S)
-            for hill in rng.choice([1.0, 1.6], 60)
+            Sample(key=old, time_s=1e-3 * mode, at=time.time() - 100 * DAY_S)
+            for mode in rng.choice([1.0, 1.6], 60)
         )
     return path
 
@@ -69,15 +69,15 @@ def test_plot_sizes(run_memsim, place, tmp_path):
     assert out.read_bytes().startswith(b"\x89PNG")
 
 
-def test_plot_of_a_layout_hints_at_two_hills(run_memsim, place, tmp_path):
+def test_plot_of_a_layout_reports_two_modes(run_memsim, place, tmp_path):
     out = tmp_path / "trsm.png"
     arguments = ("--store", str(place), "-o", str(out))
     ended = run_memsim("history", "plot", "trsm", "--layout", "1", *arguments)
     assert ended.code == 0
-    assert "cpu: two hills" in ended.out
+    assert "cpu: bimodal" in ended.out
     assert out.stat().st_size > 1000
     ended = run_memsim("history", "plot", "gemm", "--layout", "1000", *arguments)
-    assert "gpu: one hill" in ended.out
+    assert "gpu: unimodal" in ended.out
 
 
 def test_export_and_import(run_memsim, place, tmp_path):

@@ -6,8 +6,7 @@ import threading
 import numpy as np
 import pytest
 
-from calib.history import HistoryError, HistoryWarning, RecordingQueue, Store, record
-from calib.history import hooks as launches
+from calib.history import HistoryError, HistoryWarning, RecordingQueue, Store, hooks, record
 from calib.history.key import layout_hash
 from calib.history.recorder import WAITING, Recorder
 
@@ -227,7 +226,7 @@ def test_launches_that_wait_forever_are_given_up_and_said(context, program, stor
     assert recorder.counts().lost == 1
     gate.set_status(cl.command_execution_status.COMPLETE)
     event.wait()
-    with pytest.warns(HistoryWarning, match="1 were not done at the end"):
+    with pytest.warns(HistoryWarning, match="1 were unfinished at the end"):
         recorder.stop()
     assert store.records() == []
 
@@ -236,7 +235,7 @@ def test_memory_is_bounded(context, program, store, monkeypatch):
     monkeypatch.setattr("calib.history.recorder.WAITING", 3)
     assert WAITING > 3
     recorder = Recorder(store)
-    launches.listen(recorder)  # no thread: nothing leaves the ring
+    hooks.listen(recorder)  # no thread: nothing leaves the ring
     try:
         queue = cl.CommandQueue(context)
         for _ in range(5):
@@ -244,7 +243,7 @@ def test_memory_is_bounded(context, program, store, monkeypatch):
                 queue, (1024,), None, buffer(context, 1024), np.int32(1024), np.float32(2)
             )
     finally:
-        launches.unlisten(recorder)
+        hooks.unlisten(recorder)
     recorder.flush()
     assert (recorder.counts().stored, recorder.counts().lost) == (3, 2)
 

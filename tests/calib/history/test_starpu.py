@@ -332,12 +332,12 @@ def test_every_cut_and_every_foreign_line_is_refused():
     lines = render(example()).splitlines()
     holding = [i for i, line in enumerate(lines) if line and not line.startswith("#")]
     for index in holding:
-        with pytest.raises(HistoryError, match="is no StarPU performance model, or is damaged"):
+        with pytest.raises(HistoryError, match="is not a StarPU performance model, or is damaged"):
             parse("\n".join(lines[:index]))
         spoilt = [*lines[:index], "garbage", *lines[index + 1 :]]
-        with pytest.raises(HistoryError, match="is no StarPU performance model, or is damaged"):
+        with pytest.raises(HistoryError, match="is not a StarPU performance model, or is damaged"):
             parse("\n".join(spoilt))
-    with pytest.raises(HistoryError, match="more than it announced"):
+    with pytest.raises(HistoryError, match="more lines than announced"):
         parse("\n".join([*lines, "1 2 3"]))
 
 
@@ -358,7 +358,7 @@ def test_entries_that_are_no_times_are_not_imported():
             replace(model.combinations[0], implementations=[replace(implementation, entries=[bad])])
         ]
     )
-    with pytest.raises(HistoryError, match="no times"):
+    with pytest.raises(HistoryError, match="not those of times"):
         from_starpu(spoilt, "s", "h", 0.0)
 
 

@@ -1,4 +1,4 @@
-"""Welford, the outlier rule and the hint at two hills, against closed forms and samples."""
+"""Welford, the outlier rule and the test for two modes, against closed forms and samples."""
 
 import math
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from calib.history.errors import HistoryError
 from calib.history.outliers import FLOOR, cut, outliers
-from calib.history.statistics import LONGEST_S, Running, running, two_hills
+from calib.history.statistics import LONGEST_S, Running, running, two_modes
 
 times = st.lists(st.floats(1e-9, 1e8), min_size=2, max_size=50)
 
@@ -77,7 +77,7 @@ def test_what_is_no_time_is_refused(bad):
         Running().add(bad)
 
 
-def test_a_first_launch_a_thousand_times_too_long_is_told():
+def test_a_first_launch_a_thousand_times_too_long_is_rejected():
     rng = np.random.default_rng(0)
     good = 1e-3 * (1 + 0.02 * rng.standard_normal(9))
     assert outliers([1.0, *good]).tolist() == [True] + [False] * 9
@@ -92,7 +92,7 @@ def test_both_sides_of_the_cut():
     assert outliers([*quiet, limit + 1e-9]).sum() == 1
 
 
-def test_a_second_hill_is_not_thrown_away():
+def test_a_second_mode_is_not_rejected():
     lower, upper = np.full(14, 1.0), np.full(6, 1.8)
     assert not outliers([*lower, *upper]).any()
     assert outliers([*lower, 1.8]).sum() == 1
@@ -106,7 +106,7 @@ def test_normal_samples_are_hardly_ever_outliers(n):
     assert lost <= 0.5 + 5 * math.sqrt(0.5)
 
 
-def test_one_hill_is_one_and_two_are_two():
+def test_one_mode_is_one_and_two_are_two():
     rng = np.random.default_rng(3)
     shapes = {
         "normal": lambda n: 1 + 0.05 * rng.standard_normal(n),
@@ -118,28 +118,28 @@ def test_one_hill_is_one_and_two_are_two():
     }
     for n in (64, 500):
         for shape, draw in shapes.items():
-            false = sum(two_hills(draw(n)) is not None for _ in range(200))
+            false = sum(two_modes(draw(n)) is not None for _ in range(200))
             # At p < 0.01 two are expected of 200 where the density is flat; five deviations more.
             assert false <= 2 + 5 * math.sqrt(2), shape
     found = [
-        two_hills(np.where(rng.random(200) < 0.6, 1.0, 1.4) + 0.05 * rng.standard_normal(200))
+        two_modes(np.where(rng.random(200) < 0.6, 1.0, 1.4) + 0.05 * rng.standard_normal(200))
         for _ in range(100)
     ]
     assert sum(h is not None for h in found) >= 95
-    hills = next(h for h in found if h is not None)
-    assert hills.low_s == pytest.approx(1.0, abs=5 * 0.05 / math.sqrt(100))
-    assert hills.high_s == pytest.approx(1.4, abs=5 * 0.05 / math.sqrt(60))
-    assert hills.low_share == pytest.approx(0.6, abs=5 * math.sqrt(0.24 / 200))
+    modes = next(h for h in found if h is not None)
+    assert modes.low_s == pytest.approx(1.0, abs=5 * 0.05 / math.sqrt(100))
+    assert modes.high_s == pytest.approx(1.4, abs=5 * 0.05 / math.sqrt(60))
+    assert modes.low_share == pytest.approx(0.6, abs=5 * math.sqrt(0.24 / 200))
 
 
-def test_two_hills_of_times_far_apart_are_seen_in_logarithms():
+def test_two_modes_of_times_far_apart_are_seen_in_logarithms():
     """A launch alone takes 6 ms, one that others interrupt 30: in plain time there is no valley."""
     rng = np.random.default_rng(4)
     found = []
     for _ in range(100):
         alone, noise = rng.random(400) < 0.35, rng.standard_normal(400)
-        found.append(two_hills(np.where(alone, 6e-3, 30e-3) * np.exp(0.4 * noise * ~alone)))
+        found.append(two_modes(np.where(alone, 6e-3, 30e-3) * np.exp(0.4 * noise * ~alone)))
     assert sum(h is not None for h in found) >= 95
-    hills = next(h for h in found if h is not None)
-    assert hills.low_s == pytest.approx(6e-3, rel=0.1)
-    assert hills.high_s == pytest.approx(30e-3, rel=5 * 0.4 * 1.26 / math.sqrt(260))
+    modes = next(h for h in found if h is not None)
+    assert modes.low_s == pytest.approx(6e-3, rel=0.1)
+    assert modes.high_s == pytest.approx(30e-3, rel=5 * 0.4 * 1.26 / math.sqrt(260))

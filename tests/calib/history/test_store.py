@@ -255,7 +255,7 @@ def test_a_damaged_history_is_refused_and_left(tmp_path):
     path = filled(tmp_path / "h.db")
     damage(path)
     before = path.read_bytes()
-    with pytest.raises(HistoryError, match=r"damaged history .* left as it is"):
+    with pytest.raises(HistoryError, match=r"damaged history .* left unchanged"):
         Store(path)
     assert path.read_bytes() == before
 
@@ -265,7 +265,7 @@ def test_a_damaged_history_is_put_aside_where_asked(tmp_path):
     for number in (1, 2):
         damage(path)
         before = path.read_bytes()
-        with pytest.warns(HistoryWarning, match=rf"kept aside as h.db.damaged-{number}"):
+        with pytest.warns(HistoryWarning, match=rf"renamed to h.db.damaged-{number}"):
             store = Store(path, damaged_aside=True)
         with store:
             assert store.records() == []

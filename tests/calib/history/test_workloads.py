@@ -6,8 +6,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from calib.history import HistoryError, Key, Prior, Store, answer, record
-from calib.history import hooks as launches
+from calib.history import HistoryError, Key, Prior, Store, answer, hooks, record
 from calib.history.dry_run import launch_of
 from calib.history.priors import first_of
 from calib.history.regression import Question
@@ -76,7 +75,7 @@ def test_the_key_is_the_one_that_a_recording_gives(context, store):
     assert len(store.records()) == 2
 
 
-def test_pretended_launches_are_not_carried_out_nor_recorded(context, store):
+def test_launches_of_a_dry_run_are_neither_executed_nor_recorded(context, store):
     source = "kernel void one(global float *a) { a[0] = 1; }"
     kernel = cl.Kernel(cl.Program(context, source).build(), "one")
     before = cl._cl.enqueue_nd_range_kernel
@@ -84,7 +83,7 @@ def test_pretended_launches_are_not_carried_out_nor_recorded(context, store):
     with record(store) as recorder:
         queue = cl.CommandQueue(context)
         a = cl.Buffer(context, cl.mem_flags.COPY_HOST_PTR, hostbuf=host)
-        with launches.pretending() as noted:
+        with hooks.dry_run() as noted:
             kernel(queue, (1,), None, a).wait()
         cl.enqueue_copy(queue, host, a)
         assert host[0] == 0.0
@@ -125,7 +124,7 @@ def test_several_launches_have_no_key_together(context, store):
     kernel = lp.tag_inames(kernel, {"i": "g.0", "j": "g.0"})
     ones = np.ones(64, np.float32)
     workload = Workload(kernel, {"x": ones, "y": ones})
-    with pytest.raises(HistoryError, match="makes 2 launches"):
+    with pytest.raises(HistoryError, match="has 2 launches"):
         launch_of(workload, context)
     assert wall_time(store, workload, context=context, trials=3) > 0
 
@@ -157,7 +156,7 @@ def test_with_samples_it_shifts_over_to_them(context, store):
         if 0 < n < 10:
             assert found.kind == "blend"
             assert "calibrated model one-load says" in found.note
-            weights.append(float(found.note.split("weigh ")[1].split(";")[0]))
+            weights.append(float(found.note.split("the weight ")[1].split(";")[0]))
         store.add(launch.key, 2e-5, size_bytes=launch.size_bytes)
     assert times == sorted(times)
     assert weights == sorted(weights)

@@ -16,7 +16,8 @@ import tracegen
 from calib.prediction.basic_blocks import Block, BlockError, Program, Repeat, make_program
 from calib.prediction.basic_blocks_kernel import blocks_from_kernel
 from calib.prediction.basic_blocks_trace import blocks_from_trace, fold
-from calib.prediction.prediction import Settings, program_of, turns_from_trace
+from calib.prediction.options import PredictOptions
+from calib.prediction.prediction import program_of, trips_from_trace
 from experiments.kernels import matmul, spmv, stencil, transpose
 from experiments.kernels.matmul_volkov import volkov
 from memsim.machine.file import load_machine
@@ -168,11 +169,13 @@ def test_its_turns_come_from_the_trace(context: Any) -> None:
     """A sub-group turns as often as its longest row has entries."""
     workload = band()
     trace = tracegen.trace(workload, load_machine("v100"), context=context)
-    assert turns_from_trace(program(workload), trace, {}) == {"j": 5}
-    found, notes = program_of(workload, [trace], load_machine("v100"), Settings())
+    assert trips_from_trace(program(workload), trace, {}) == {"j": 5}
+    found, notes = program_of(workload, [trace], load_machine("v100"), PredictOptions())
     assert found.n_blocks == 12
-    assert notes == ["loop j runs 5 times, as in the trace"]
-    given, notes = program_of(workload, [trace], load_machine("v100"), Settings(trips={"j": 7}))
+    assert notes == ["loop j runs 5 iterations, as in the trace"]
+    given, notes = program_of(
+        workload, [trace], load_machine("v100"), PredictOptions(trips={"j": 7})
+    )
     assert (given.n_blocks, notes) == (16, [])
 
 
@@ -246,7 +249,7 @@ def test_a_trace_says_the_same_of_its_accesses(workload: Workload, context: Any)
     machine: Machine = load_machine("v100")
     trace = tracegen.trace(workload, machine, context=context)
     alone = blocks_from_trace(trace)
-    known, _ = program_of(workload, [trace], machine, Settings())
+    known, _ = program_of(workload, [trace], machine, PredictOptions())
 
     def waits(found: Program) -> list[tuple[str, ...]]:
         order = [found.blocks[k].waits_for for k in listed(found.steps)]

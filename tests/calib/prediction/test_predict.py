@@ -12,7 +12,8 @@ import pytest
 
 import tracegen
 from calib.prediction.basic_blocks import BlockError
-from calib.prediction.prediction import Settings, predict, predict_changed
+from calib.prediction.options import PredictOptions
+from calib.prediction.prediction import predict, predict_changed
 from calib.prediction.what_if import parse
 from experiments.kernels import matmul, stencil, stream
 from memsim.errors import ReplayError
@@ -28,7 +29,9 @@ V100 = load_machine("v100")
 
 def predicted(workload: Any, machine: Any = V100, **settings: Any) -> Any:
     traces = tracegen.trace_snapshots(workload, machine, snapshots=1)
-    return predict(workload, traces, machine, Settings(**{"trials": 4, **settings}))
+    return predict(
+        workload, traces, machine, PredictOptions(**{"trials": 4, "jobs": 1, **settings})
+    )
 
 
 @pytest.fixture(scope="module")
@@ -75,15 +78,16 @@ def test_an_assumed_translation_that_takes_much_is_said() -> None:
     workload = stream.triad(n=1 << 16)
     key = "translation.miss_cycles"
 
-    def said(machine: Any) -> bool:
+    def noted(machine: Any) -> bool:
         return any(
-            "missed translations alone take" in note for note in predicted(workload, machine).notes
+            "missed address translations alone take" in note
+            for note in predicted(workload, machine).notes
         )
 
-    assert said(V100.replace(translation=slow))
+    assert noted(V100.replace(translation=slow))
     known = {**V100.sources, key: "measured"}
-    assert not said(V100.replace(translation=slow, sources=known))
-    assert not said(V100)
+    assert not noted(V100.replace(translation=slow, sources=known))
+    assert not noted(V100)
 
 
 def test_what_if_goes_the_right_way(document: Any) -> None:
@@ -119,16 +123,16 @@ def test_the_terminal_says_what_binds(run_memsim: RunMemsim) -> None:
     assert ended.code == 0
     assert ended.out.startswith("matmul_tiled on v100: ")
     for text in (
-        "95 % over orderings",
-        "own error not in it",
-        "bound by",
+        "95 % interval over schedules",
+        "without the model's error",
+        "limited by",
         "(TLP)",
         "(BLP,",
         "(NBB)",
         "not hidden",
     ):
         assert text in ended.out
-    assert "registers are not known" in ended.out
+    assert "the registers per work-item are unknown" in ended.out
 
 
 @pytest.mark.parametrize(
@@ -182,7 +186,7 @@ def test_a_stream_is_bound_by_dram_and_takes_its_bytes() -> None:
 def test_a_change_of_registers_changes_who_is_resident() -> None:
     workload = matmul.tiled(n=256)
     traces = tracegen.trace_snapshots(workload, V100, snapshots=1)
-    settings = Settings(trials=2, registers=32)
+    settings = PredictOptions(trials=2, jobs=1, registers=32)
     found = predict(workload, traces, V100, settings)
     changed = predict_changed(found, traces, settings, parse("registers=128", V100))
     assert (found.timing.residents.groups_per_core, found.occupancy.limited_by) == (4, "items")
@@ -198,7 +202,7 @@ def test_a_group_that_fits_nowhere_says_by_how_much() -> None:
 @pytest.mark.parametrize(
     ("arguments", "culprit"),
     [
-        ((TILED,), "--machine NAME is wanted, or --model FILE"),
+        ((TILED,), "--machine NAME or --model FILE is required"),
         ((TILED, "-m", "v101"), "v101"),
         (("no-such.py:k", "-m", "v100"), "no-such.py"),
         ((TILED, "-m", "v100", "--solver", "magic"), "--solver"),
@@ -208,7 +212,7 @@ def test_a_group_that_fits_nowhere_says_by_how_much() -> None:
         ((TILED, "-m", "v100", "--what-if", "l9=1KiB"), "does not know 'l9=1KiB' on v100"),
         ((TILED, "-m", "v100", *SMALL, "--what-if", "blocks_per_core=99"), "between 1 and 8"),
         ((TILED, "-m", "c1060", *SMALL, "--set", "tile=32"), "exceeds the 512 that c1060 allows"),
-        ((TILED, "-m", "v100", "--model", "m.json"), "--model goes without --machine"),
+        ((TILED, "-m", "v100", "--model", "m.json"), "--model does not go with --machine"),
     ],
 )
 def test_a_mistake_is_one_line(
@@ -247,16 +251,16 @@ def test_a_loop_that_nothing_tells_is_asked_for() -> None:
     """Both loops read the same entries: the trace cannot say which of them ran how often."""
     from calib.polynomials.quasi_polynomial import QuasiPolynomial
     from calib.prediction.basic_blocks import Block, Program, Repeat
-    from calib.prediction.prediction import turns_from_trace
+    from calib.prediction.prediction import trips_from_trace
 
     program = Program(
         blocks=(Block(operations={"fp32_fma": 1.0}),),
         steps=(Repeat((0,), QuasiPolynomial.atom("j")),),
     )
     trace = tracegen.trace(stencil.stencil7(nx=32, ny=4, nz=1), V100)
-    with pytest.raises(BlockError, match="say it with --trips j=N"):
-        turns_from_trace(program, trace, {})
-    assert turns_from_trace(program, trace, {"j": 3}) == {}
+    with pytest.raises(BlockError, match="specify its iterations with --trips j=N"):
+        trips_from_trace(program, trace, {})
+    assert trips_from_trace(program, trace, {"j": 3}) == {}
 
 
 def test_help_has_an_example(run_memsim: RunMemsim) -> None:

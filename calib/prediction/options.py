@@ -1,0 +1,89 @@
+"""The options of a prediction, for `memsim predict` and for `calib.predict`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from memsim.montecarlo import usable_cores
+from memsim.options import Options, option
+
+if TYPE_CHECKING:
+    import click
+
+Mode = Literal["simulated", "paper"]
+Solver = Literal["events", "equation"]
+Latency = Literal["slowest", "expected"]
+
+
+def parse_trips(
+    context: click.Context, parameter: click.Parameter, values: tuple[str, ...]
+) -> dict[str, float]:
+    """loop -> iterations, from texts such as `j=24`."""
+    import click
+
+    trips: dict[str, float] = {}
+    for value in values:
+        name, _, text = value.partition("=")
+        try:
+            trips[name] = float(text)
+        except ValueError:
+            raise click.BadParameter(
+                f"must be LOOP=NUMBER, got '{value}'", context, parameter
+            ) from None
+        if not 0 <= trips[name] < float("inf"):
+            raise click.BadParameter(f"must not be negative, got '{value}'", context, parameter)
+    return trips
+
+
+@dataclass(frozen=True, kw_only=True)
+class PredictOptions(Options):
+    """How a time is predicted."""
+
+    mode: Mode = option(
+        "simulated",
+        "Where latencies and bytes come from: a replay of the kernel's trace; or, as in the paper, one"
+        " latency and one bandwidth for all accesses, without caches.",
+    )
+    solver: Solver = option(
+        "events",
+        "How blocks are combined into a time: an event simulation of the sub-groups, or the paper's"
+        " equation in its corrected form.",
+    )
+    latency: Latency = option(
+        "slowest",
+        "What a block waits for: the expected latency of its slowest access, or the largest of the"
+        " expected latencies of its accesses.",
+        flags=(),
+    )
+    trials: int = option(16, "Trials of the replay.", least=1)
+    seed: int = option(0, "Trial i of the replay depends on (seed, i) alone.", least=0)
+    jobs: int = option(
+        factory=usable_cores,
+        help="Worker processes; the result does not depend on their number.",
+        least=1,
+        default_text="usable cores",
+        recorded=False,
+    )
+    registers: int | None = option(
+        None, "32-bit registers per work-item, in place of the trace's.", least=1
+    )
+    groups_per_core: int | None = option(
+        None, "Resident groups per core, in place of those that the occupancy allows.", least=1
+    )
+    loads_in_flight: int | None = option(
+        None,
+        "Loads that a work-item can have outstanding, where its registers limit them. By default all"
+        " loads of a basic block are outstanding together.",
+        least=1,
+        metavar="N",
+    )
+    trips: Mapping[str, float] = option(
+        factory=dict,
+        help="Iterations of a loop whose bounds are read from memory. Repeat for several loops. By"
+        " default they are counted in the trace.",
+        metavar="LOOP=N",
+        default_text="as in the trace",
+        parse=parse_trips,
+    )

@@ -1,0 +1,42 @@
+"""The command and Python take the same options of a prediction, with the same defaults and rules."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import click
+import pytest
+
+import calib
+from calib.commands.predict import predict
+from calib.prediction.options import PredictOptions
+from memsim.errors import MemsimError
+from memsim.options import declared
+
+
+@pytest.mark.parametrize("field", dataclasses.fields(PredictOptions), ids=lambda field: field.name)
+def test_the_command_has_every_field_with_the_same_default(field: dataclasses.Field[Any]) -> None:
+    option = {parameter.name: parameter for parameter in predict.params}.get(field.name)
+    if declared(field).flags == ():
+        assert option is None
+        return
+    assert isinstance(option, click.Option)
+    context = click.Context(predict)
+    default = option.process_value(context, option.get_default(context))
+    assert default == getattr(PredictOptions(), field.name)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "rule"),
+    [
+        ("trials", 0, "trials must be at least 1, got 0"),
+        ("seed", -1, "seed must be at least 0, got -1"),
+        ("mode", "real", "mode must be one of simulated, paper, got 'real'"),
+        ("loads_in_flight", 0, "loads_in_flight must be at least 1, got 0"),
+        ("lattency", "slowest", "there is no option 'lattency'; did you mean 'latency'"),
+    ],
+)
+def test_python_refuses_what_the_command_refuses(name: str, value: Any, rule: str) -> None:
+    with pytest.raises(MemsimError, match=rule):
+        calib.predict(None, [], None, **{name: value})  # type: ignore[arg-type]
