@@ -26,8 +26,8 @@ UNKNOWN_VARIATION = 0.1
 NORMAL_95 = 1.959963984540054
 BLEND = "blend"
 MORE_THAN_LAYOUT = (
-    "no model of the layout or size can fit; distinguish these launches by a term, over which a linear"
-    " regression can be fitted"
+    "no model of the layout or size can fit; distinguish these launches by a term: a linear regression"
+    " over it is the better kind"
 )
 
 

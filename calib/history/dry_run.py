@@ -40,7 +40,7 @@ def launch_of(workload: Any, context: Any) -> Launch:
 
     if not isinstance(workload.kernel, lp.TranslationUnit):
         raise KernelError(
-            f"the key of a launch that does not run is known for Loopy kernels only, got a"
+            f"only a Loopy kernel's launch has a key before it runs, got a"
             f" {type(workload.kernel).__name__}"
         )
     (name,) = workload.kernel.entrypoints

@@ -155,7 +155,7 @@ def test_with_samples_it_shifts_over_to_them(context, store):
         times.append(found.time_s)
         if 0 < n < 10:
             assert found.kind == "blend"
-            assert "calibrated model one-load says" in found.note
+            assert "calibrated model one-load predicts" in found.note
             weights.append(float(found.note.split("the weight ")[1].split(";")[0]))
         store.add(launch.key, 2e-5, size_bytes=launch.size_bytes)
     assert times == sorted(times)
