@@ -10,8 +10,10 @@ from .features.context import EvaluationContext as EvaluationContext
 from .features.gather import gather_feature_values as gather_feature_values
 from .features.table import FeatureTable as FeatureTable
 from .features.table import scale_features_by_output as scale_features_by_output
+from .fitting.calibration import calibrate as calibrate
 from .fitting.fit import Fit as Fit
 from .fitting.fit import fit_model as fit_model
+from .fitting.model_file import load_model_file as load_model_file
 from .fitting.performance_model import Model as Model
 from .fitting.saved_model import load_model as load_model
 from .fitting.saved_model import save_model as save_model

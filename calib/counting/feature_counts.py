@@ -10,22 +10,20 @@ caller, or a trace (`control_flow_from_trace.py`), says how often.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
 import islpy as isl
 
-from calib.counting import disk_cache as count_cache
-from calib.counting import inventory_json
+from calib.counting import disk_cache, inventory_json
 from calib.counting.control_flow import Taken, TripCounts, check, share_of, trips_of
 from calib.counting.count_formulas import Count, Guard, PerSize, Solved, Term, solve
 from calib.counting.granularity import GRANULARITIES, Granularity, points
 from calib.counting.inventory import AccessRecord, DomainRecord, take_inventory
 from calib.counting.language import (
     BarrierFeature,
-    CountedFeature,
     Feature,
     FeatureError,
     GroupsFeature,
@@ -324,7 +322,7 @@ class KernelCounts:
         return self.solved[key]
 
     def _load(self) -> bool:
-        data = count_cache.load(self.key)
+        data = disk_cache.load(self.key)
         if data is None:
             return False
         try:
@@ -338,7 +336,7 @@ class KernelCounts:
     def _save(self) -> None:
         solved = {key: _solved_to_json(value) for key, value in self.solved.items()}
         content = {"inventory": inventory_json.to_json(self.inventory), "solved": solved}
-        count_cache.save(self.key, content)
+        disk_cache.save(self.key, content)
 
 
 @dataclass(frozen=True)
@@ -370,20 +368,12 @@ def kernel_counts(kernel: Any) -> KernelCounts:
     if held is not None and held[0]() is kernel:
         return held[1]
     t_unit = translation_unit(kernel)
-    key = count_cache.fingerprint(t_unit)
+    key = disk_cache.fingerprint(t_unit)
     found = _BY_FINGERPRINT.get(key)
     if found is None:
         found = _BY_FINGERPRINT[key] = KernelCounts(t_unit, key)
     _BY_OBJECT[number] = (weakref.ref(kernel, lambda _: _BY_OBJECT.pop(number, None)), found)
     return found
-
-
-def needs_recount(kernel: Any, feature: str | Feature, **options: Any) -> frozenset[str]:
-    """The sizes whose change can change which accesses a feature counts.
-
-    Empty where the symbolic count holds for every size; `lstrides:{0:<n}` and `afr:>1` name some.
-    """
-    return frozenset(count(kernel, feature, **options).recounted_with)
 
 
 def _union(left: Any, right: Any) -> Any:
@@ -402,9 +392,3 @@ def _solved_from_json(data: Any) -> Solved:
     if isinstance(data, dict):
         return PerSize(str(data["per size"]))
     return Piecewise.from_json(data)
-
-
-def counted(features: Iterable[str]) -> list[CountedFeature]:
-    """Those of some features that are counted from a kernel's text."""
-    kinds = (OpFeature, MemAccessFeature, BarrierFeature, LaunchFeature, GroupsFeature)
-    return [each for each in map(parse_feature, features) if isinstance(each, kinds)]

@@ -178,7 +178,6 @@ Feature = (
     | SimulatedFeature
     | UserFeature
 )
-CountedFeature = OpFeature | MemAccessFeature | BarrierFeature | LaunchFeature | GroupsFeature
 
 _REGISTERED: dict[str, Callable[..., float]] = {}
 _EXACT: dict[str, Feature] = {

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from calib.features.context import EvaluationContext
 from calib.features.gather import gather_feature_values
-from calib.features.table import scale_features_by_output
-from calib.fitting.fit import fit_model
+from calib.features.table import FeatureTable, scale_features_by_output
+from calib.fitting.fit import Fit, fit_model
 from calib.fitting.model_file import ModelFile
 from calib.fitting.saved_model import SavedModel, now
 from calib.timing import trials as timing
@@ -61,14 +61,14 @@ def calibrate(
     """
     start = time.perf_counter()
     timing.look_ahead(device)
-    file.kernels()  # a GPU's are the same, of other sizes, made again in no time
+    file.kernels()  # generated while the device is found; a GPU's differ in their sizes only
     context = timing.find_context(device)
+    kernels = file.kernels(on_gpu=timing.is_gpu(context))
     model = file.model(timing.feature_name(device))
-    on_gpu = timing.is_gpu(context)
     timings: dict[str, timing.Timing] = {}
     table = gather_feature_values(
         model.all_features(),
-        file.kernels(on_gpu=on_gpu),
+        kernels,
         context=EvaluationContext(
             cl_context=context,
             timing_trials=trials,
@@ -81,23 +81,34 @@ def calibrate(
         timings=timings,
         progress=progress,
     )
-    fit = fit_model(
-        model,
-        scale_features_by_output(table),
-        nonnegative=file.nonnegative,
-        singular="refuse",
-        seed=seed,
-    )
+    scaled = scale_features_by_output(table)
+    fit = fit_model(model, scaled, nonnegative=file.nonnegative, singular="refuse", seed=seed)
     settings: dict[str, Any] = {
         "trials": trials,
         "trial_s": trial_s,
         "rounds": rounds,
         "statistic": statistic,
         "seed": seed,
+    }
+    saved = _saved(file, fit, table, context, settings | _measured(file, context, timings))
+    return Calibration(saved=saved, timings=timings, seconds=time.perf_counter() - start)
+
+
+def _measured(
+    file: ModelFile, context: Any, timings: Mapping[str, timing.Timing]
+) -> dict[str, Any]:
+    """The tags that were measured, and each kernel's outliers."""
+    on_gpu = timing.is_gpu(context)
+    return {
         "measure": [list(each.chosen(on_gpu)) for each in file.measure],
         "outliers": {name: list(t.outliers) for name, t in timings.items() if t.outliers},
     }
-    saved = SavedModel(
+
+
+def _saved(
+    file: ModelFile, fit: Fit, table: FeatureTable, context: Any, settings: dict[str, Any]
+) -> SavedModel:
+    return SavedModel(
         fit=fit,
         table=table,
         name=file.name,
@@ -105,9 +116,4 @@ def calibrate(
         driver=timing.driver(context),
         date=now(),
         settings=settings,
-    )
-    return Calibration(
-        saved=saved,
-        timings=timings,
-        seconds=time.perf_counter() - start,
     )

@@ -61,45 +61,45 @@ PATTERNS = {
 
 def _build(
     kind: str,
+    layout: Layout,
+    group: tuple[int, int],
     *,
     nelements: int,
     m: int,
     unroll: int,
     dtype: str,
-    lid_stride_0: int,
-    lid_stride_1: int,
-    lsize_0: int,
-    lsize_1: int,
-    groups_fit: bool,
 ) -> Built:
-    require_group(lsize_0, lsize_1)
-    layout = Layout(stride_0=lid_stride_0, stride_1=lid_stride_1)
-    rows = layout.rows(nelements, lsize_0, lsize_1)
+    require_group(*group)
+    rows = layout.rows(nelements, *group)
     require_multiple(m=(m, unroll))
-    kernel = _kernel(kind, dtype, layout, lsize_0, lsize_1, unroll)
     pattern, real = PATTERNS[kind], np.dtype(dtype).type
 
     def arguments() -> dict[str, Any]:
         return {"s": real(pattern.s), "t": real(pattern.t), "rows": rows, "m": m}
 
     def check(outputs: Mapping[str, Any]) -> None:
-        """Against the same operations in numpy: roundings are the same but for fused ones."""
-        lane = np.arange(lsize_0)
-        x = [(lane + k + 1).astype(real) for k in range(N_VARIABLE)]
-        with np.errstate(all="raise"):
-            for _ in range(m):
-                for k in range(N_VARIABLE):
-                    x[k] = pattern.update(
-                        x[(k + REACH) % N_VARIABLE], real(pattern.s), real(pattern.t)
-                    )
-        exact = np.sum([column.astype(np.float64) for column in x], axis=0)
-        items = np.indices((rows, layout.width // min(lid_stride_0, lid_stride_1)))
-        i0, i1 = (items[1], items[0]) if lid_stride_0 <= lid_stride_1 else (items[0], items[1])
-        found = outputs["out"][lid_stride_0 * i0 + lid_stride_1 * i1]
-        wanted = exact[i0 % lsize_0]
-        close(found, wanted, 64 * np.finfo(dtype).eps * np.abs(wanted) * max(m, 32) ** 0.5)
+        exact = _sums(pattern, group[0], m, real)
+        items = np.indices((rows, layout.width // min(layout.stride_0, layout.stride_1)))
+        i0, i1 = (items[1], items[0]) if layout.stride_0 <= layout.stride_1 else items
+        computed = outputs["out"][layout.stride_0 * i0 + layout.stride_1 * i1]
+        expected = exact[i0 % group[0]]
+        close(computed, expected, 64 * np.finfo(dtype).eps * np.abs(expected) * max(m, 32) ** 0.5)
 
+    kernel = _kernel(kind, dtype, layout, *group, unroll)
     return Built(kernel=kernel, env={"rows": rows, "m": m}, arguments=arguments, check=check)
+
+
+def _sums(pattern: Pattern, lanes: int, m: int, real: Any) -> Array:
+    """(lanes,) sums of the variables by the same operations in numpy; only fused ones round
+    differently."""
+    s, t = real(pattern.s), real(pattern.t)
+    x = [(np.arange(lanes) + k + 1).astype(real) for k in range(N_VARIABLE)]
+    with np.errstate(all="raise"):
+        for _ in range(m):
+            for k in range(N_VARIABLE):
+                x[k] = pattern.update(x[(k + REACH) % N_VARIABLE], s, t)
+    total: Array = np.sum([column.astype(np.float64) for column in x], axis=0)
+    return total
 
 
 @functools.cache
@@ -148,8 +148,17 @@ def _kernel(kind: str, dtype: str, layout: Layout, lsize_0: int, lsize_1: int, u
 
 
 def _generator(kind: str) -> Generator:
-    def build(**arguments: Any) -> Built:
-        return _build(kind, **arguments)
+    def build(
+        *,
+        lid_stride_0: int,
+        lid_stride_1: int,
+        lsize_0: int,
+        lsize_1: int,
+        groups_fit: bool,
+        **sizes: Any,
+    ) -> Built:
+        layout = Layout(stride_0=lid_stride_0, stride_1=lid_stride_1)
+        return _build(kind, layout, (lsize_0, lsize_1), **sizes)
 
     build.__doc__ = (
         f"32 private variables updated m times by {PATTERNS[kind].doc}, then summed and stored."

@@ -130,7 +130,7 @@ class QuasiPolynomial:
         return {power: QuasiPolynomial.of(terms) for power, terms in powers.items()}
 
     def evaluate(self, values: Mapping[str, Any]) -> Any:
-        """The value where every name has one; plain and slow, `compiled.py` is the quick way."""
+        """The exact value where every name has one; `Piecewise.at_many` evaluates arrays quickly."""
         total: Any = Fraction(0)
         for monomial, value in self.terms:
             for atom, exponent in monomial:

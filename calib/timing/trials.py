@@ -215,13 +215,6 @@ def driver(context: Any) -> str:
     return f"{device.platform.version.strip()}, driver {device.driver_version.strip()}"
 
 
-def made_up_arguments(kernel: Any, env: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments for a kernel of which only the sizes are known, as the tracer makes them up."""
-    from tracegen.workloads import arguments
-
-    return dict(arguments(kernel, {name: str(value) for name, value in env.items()}))
-
-
 @functools.cache
 def _context(key: tuple[int, int]) -> Any:
     import pyopencl as cl

@@ -10,7 +10,7 @@ import pytest
 
 import calib
 from calib.counting.control_flow import Share, Trips
-from calib.counting.feature_counts import CountOptions, kernel_counts, needs_recount
+from calib.counting.feature_counts import CountOptions, kernel_counts
 from experiments.kernels import matmul, stencil
 from memsim.errors import KernelError
 from tests.support import counted_kernels as own
@@ -93,9 +93,9 @@ def test_a_constraint_on_a_size_is_decided_anew_at_each_size(paper: Any) -> None
     small = calib.count(paper, f"{LOAD}_lstrides:{{1:<100}}")
     assert small.at(n=96) == 96**3 // 8
     assert small.at(n=112) == 0
-    assert needs_recount(paper, f"{LOAD}_lstrides:{{1:<100}}") == {"n"}
-    assert needs_recount(paper, f"{LOAD}_afr:>1") == {"n"}
-    assert needs_recount(paper, f"{LOAD}_lstrides:{{0:1}}") == frozenset()
+    assert small.recounted_with == ("n",)
+    assert calib.count(paper, f"{LOAD}_afr:>1").recounted_with == ("n",)
+    assert calib.count(paper, f"{LOAD}_lstrides:{{0:1}}").recounted_with == ()
     assert small.at_many(n=np.array([16, 96, 112])).tolist() == [512, 96**3 / 8, 0]
 
 
