@@ -1,7 +1,7 @@
-"""Traces of a kernel's every launch, in full, to hold counts against.
+"""Complete traces of every launch of a kernel, which counts are compared with.
 
-Full: a tracer that leaves out what a compiler would drop (an element read twice in one statement;
-`reduced`, its default) would show fewer accesses than the kernel's text has.
+By default the tracer leaves out accesses that a compiler would remove (`reduced`: an element read
+twice in one statement). Complete traces contain them, because they are in the kernel's text.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Traced:
 def trace_whole(
     kernel: Any, sizes: Mapping[str, int] | None, subgroup_size: int, context: Any
 ) -> Traced:
-    """Traces a kernel at one size; a Workload's own arguments say which."""
+    """Traces a kernel at one size; a Workload's arguments determine it."""
     workload = workload_of(kernel, sizes or {})
     traces = tracegen.trace_launches(
         workload, subgroup_size=subgroup_size, reduced=False, context=context
@@ -62,8 +62,8 @@ def access_key(access: AccessRecord) -> Key:
 
 
 def site_key(site: AccessSite) -> Key:
-    """As of an access; a site's name without its direction, and without the number that tells it
-    from its like."""
+    """The key of a site's access: its name without direction and without the `#2` that
+    distinguishes equal texts."""
     name = site.name
     if site.direction != "load":
         name = name.removeprefix(f"{site.direction} ")

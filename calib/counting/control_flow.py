@@ -1,4 +1,4 @@
-"""How often data decide: trips of loops that memory bounds, shares of conditions on values."""
+"""Control flow that depends on data: trips of loops bounded by memory, shares of conditions."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ Number = int | float | Fraction
 
 @dataclass(frozen=True)
 class Trips:
-    """Average trips of a loop each time that it is reached.
+    """Average trips of a loop each time it is reached.
 
-    by_items : of a work-item; by_subgroups : of a sub-group, which goes on for its longest lane
+    by_items : trips of a work-item
+    by_subgroups : trips of a sub-group, which continues until its longest lane is done
     """
 
     by_items: Number
@@ -30,7 +31,7 @@ class Share:
 
     by_items : among work-items
     by_subgroups : sub-groups in which it holds for a lane
-    others_by_subgroups : sub-groups in which it fails for a lane; None where that is not known
+    others_by_subgroups : sub-groups in which it fails for a lane; None if unknown
     """
 
     by_items: Number
@@ -39,14 +40,15 @@ class Share:
 
 
 TripCounts = Mapping[str, Number | Trips]
-"""By iname; a plain number is taken to be that of every lane."""
+"""Trips by iname; a plain number applies to every lane."""
 Taken = Mapping[str, Number | Share] | Literal["both"]
-"""By the condition's text; a plain number takes the lanes of a sub-group to agree. "both" counts
-both branches in full, as hardware runs them whose lanes disagree (seed 000, section 4)."""
+"""Share by the condition's text; a plain number assumes that the lanes of a sub-group agree. "both"
+counts both branches in full, which is what hardware executes if lanes disagree (Stevens and
+Klöckner 2020, section 4)."""
 
 
 def check(trip_counts: TripCounts, taken: Taken) -> None:
-    """Raises KernelError for negative trips, and shares beyond 0..1."""
+    """Raises KernelError for negative trips and for shares outside 0..1."""
     for name, trips in trip_counts.items():
         given = (trips.by_items, trips.by_subgroups) if isinstance(trips, Trips) else (trips,)
         if min(given) < 0:
@@ -62,7 +64,7 @@ def check(trip_counts: TripCounts, taken: Taken) -> None:
 
 
 def trips_of(name: str, kernel: str, trip_counts: TripCounts, unit: Granularity) -> Fraction:
-    """Trips of a loop in one unit; raises KernelError where nobody gave them."""
+    """Trips of a loop in one unit; raises KernelError if they are not specified."""
     if name not in trip_counts:
         raise KernelError(
             f"loop {name} of {kernel} is bounded by values from memory: give its average trips,"
@@ -75,7 +77,7 @@ def trips_of(name: str, kernel: str, trip_counts: TripCounts, unit: Granularity)
 
 
 def share_of(condition: str, holds: bool, kernel: str, taken: Taken, unit: Granularity) -> Fraction:
-    """The share of times that a condition holds, or fails; raises KernelError where unknown."""
+    """The share of times that a condition holds, or fails; raises KernelError if it is unknown."""
     if isinstance(taken, str):
         return Fraction(1)
     if condition not in taken:

@@ -1,8 +1,8 @@
-"""What a trace tells of a kernel's control flow: average trips of loops, shares of conditions.
+"""Measures data-dependent control flow in a trace: average trips of loops, shares of conditions.
 
-A loop bounded by memory is measured by an access in it that runs at each trip: its accesses, over
-those that one trip each would make, are the average trips; by lanes and by sub-groups. Conditions
-likewise, by an access under them.
+A loop bounded by memory is measured through an access that runs once per trip: the number of times
+it was traced, divided by the number for a single trip each, is the average number of trips, by
+lanes and by sub-groups. A condition is measured in the same manner, through an access under it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from memsim.errors import KernelError
 Unknown = tuple[str, bool | None]
 """A loop's iname and None, or a condition's text and whether it holds."""
 Pair = tuple[Fraction, Fraction]
-"""By work-items, by sub-groups."""
+"""Numbers by work-items and by sub-groups."""
 
 
 def measure_control_flow(
@@ -31,18 +31,19 @@ def measure_control_flow(
     subgroup_size: int = 32,
     context: Any = None,
 ) -> dict[str, Any]:
-    """Options for `calib.count`: trip_counts and taken, as a trace of the whole launch shows them.
+    """Measures the options trip_counts and taken of `calib.count` in a trace of the whole launch.
 
         count(kernel, feature, **measure_control_flow(kernel))
 
-    Raises KernelError for a loop or a branch without any global access, which no trace shows.
+    Raises KernelError for a loop or a branch without any global access, which leaves nothing in a
+    trace.
     """
     traced = trace_whole(kernel, sizes, subgroup_size, context)
     return {**control_flow(kernel_counts(kernel), traced), "subgroup_size": subgroup_size}
 
 
 def control_flow(counts: KernelCounts, traced: Traced) -> dict[str, Any]:
-    """trip_counts and taken, from full traces of every launch."""
+    """The options trip_counts and taken, from complete traces of every launch."""
     inventory = counts.inventory
     like: dict[Key, list[AccessRecord]] = defaultdict(list)
     for access in inventory.accesses:
@@ -75,7 +76,7 @@ def _share(name: str, known: Mapping[Unknown, Pair]) -> Share:
     holds, fails = known.get((name, True)), known.get((name, False))
     if holds is None:
         assert fails is not None
-        # Nothing is counted where it holds but operations, whose lanes may be anywhere.
+        # Where it holds only operations are counted, and their lanes may be anywhere.
         return Share(1 - fails[0], 1 - fails[0] if fails[0] in (0, 1) else 1, fails[1])
     return Share(holds[0], holds[1], None if fails is None else fails[1])
 
@@ -87,7 +88,8 @@ def _measured(
     members: list[AccessRecord],
     known: Mapping[Unknown, Pair],
 ) -> tuple[Unknown, Pair] | None:
-    """What one text's accesses tell, where it is the only thing not known of them."""
+    """The single unknown of the accesses with one text and its value; None unless there is just
+    one."""
     rest = [Fraction(traced.lanes[key]), Fraction(traced.subgroups[key])]
     base = [Fraction(0), Fraction(0)]
     wanted: Unknown | None = None

@@ -1,4 +1,4 @@
-"""A count: a sum of piecewise quasi-polynomials, evaluated at any size that its kernel allows."""
+"""A count as a sum of piecewise quasi-polynomials, evaluated at any size that its kernel allows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from memsim.errors import KernelError
 
 
 class Solved(Protocol):
-    """How many points a set has, as a function of the sizes."""
+    """The number of points of a set, as a function of the sizes."""
 
     @property
     def parameters(self) -> tuple[str, ...]: ...
@@ -33,7 +33,7 @@ class Solved(Protocol):
 
 @dataclass(frozen=True)
 class PerSize:
-    """A set for which no closed form was found: its points are counted anew for each size.
+    """A set without a known closed form; its points are counted again for each size.
 
     points : text of the isl.Set
     """
@@ -78,9 +78,11 @@ def count_fixed(points: Any) -> int:
 
 @dataclass(frozen=True)
 class Guard:
-    """A term counts where `value <comparison> limit`: a feature's constraint on a stride or an AFR.
+    """A feature's constraint on a stride or an access-to-footprint ratio.
 
-    value : of a stride; for an access-to-footprint ratio, accesses and footprint
+    A term counts if `value <comparison> limit`.
+
+    stride : the value, for a stride; accesses, footprint : its parts, for a ratio
     """
 
     constraint: Constraint
@@ -119,7 +121,7 @@ def _sign(constraint: Constraint) -> str:
 
 @dataclass(frozen=True)
 class Term:
-    """factor * value, where all guards hold."""
+    """factor * value if all guards hold, else 0."""
 
     value: Solved
     factor: Fraction
@@ -128,11 +130,11 @@ class Term:
 
 @dataclass(frozen=True)
 class Count:
-    """What `calib.count` returns.
+    """The result of `calib.count`.
 
     terms : their sum is the count
     allowed : the kernel's assumptions on its sizes, a disjunction of conjunctions
-    what, unit : the feature's text, and once per what it counts
+    what : the feature's text; unit : what it is counted once per
     """
 
     terms: tuple[Term, ...]
@@ -143,7 +145,7 @@ class Count:
 
     @cached_property
     def parameters(self) -> tuple[str, ...]:
-        """The sizes that decide the count."""
+        """The sizes that the count depends on."""
         names: set[str] = set()
         for term in self.terms:
             names |= set(term.value.parameters)
@@ -153,18 +155,20 @@ class Count:
 
     @cached_property
     def recounted_with(self) -> tuple[str, ...]:
-        """The sizes that decide which accesses count: a constraint of the feature mentions them."""
+        """The sizes that determine which accesses count, because a constraint of the feature names
+        them."""
         names = {n for term in self.terms for guard in term.guards for n in guard.parameters}
         return tuple(sorted(names))
 
     @property
     def symbolic(self) -> bool:
-        """Whether all of it has a closed form."""
+        """Whether every term has a closed form."""
         return not any(isinstance(term.value, PerSize) for term in self.terms)
 
     @cached_property
     def _joined(self) -> Piecewise | None:
-        """One piecewise polynomial, where no term has guards and each has a closed form."""
+        """The count as one piecewise polynomial, if no term has guards and each has a closed
+        form."""
         if not self.symbolic or self.recounted_with:
             return None
         kept = [term for term in self.terms if all(guard.holds({}) for guard in term.guards)]
@@ -173,8 +177,8 @@ class Count:
     def at(self, **sizes: int) -> int:
         """The count at one size.
 
-        Raises KernelError where a size is missing, no integer, or against the kernel's
-        assumptions, and where average trip counts leave no whole number (`value` gives it).
+        Raises KernelError if a size is missing, is not an integer, or violates the kernel's
+        assumptions, and if average trip counts make the result fractional (`value` returns it).
         """
         value = self.value(sizes)
         if value.denominator != 1:
@@ -185,7 +189,7 @@ class Count:
         return int(value)
 
     def value(self, sizes: Mapping[str, int]) -> Fraction:
-        """As `at`, with a fraction where averages leave one; names of no use here are ignored."""
+        """As `at`, but fractional results are returned and unrelated names are ignored."""
         self._check(sizes)
         if self._joined is not None:
             return self._joined.at(sizes)
@@ -210,7 +214,7 @@ class Count:
         return np.array([float(self.value(row)) for row in rows], np.float64).reshape(shape)
 
     def _check_many(self, arrays: Mapping[str, npt.NDArray[Any]], shape: tuple[int, ...]) -> None:
-        """As `_check`, of the first size that does not fit."""
+        """As `_check`, for the first size that violates an assumption."""
         used = {name: np.broadcast_to(arrays[name], shape).ravel() for name in self._used}
         wrong = np.zeros(int(np.prod(shape, dtype=np.int64)), bool)
         for column in used.values():
@@ -228,7 +232,7 @@ class Count:
 
     @cached_property
     def allowed_conditions(self) -> bool:
-        """Whether the assumptions say anything of the sizes."""
+        """Whether the assumptions restrict the sizes."""
         return not any(not conjunction for conjunction in self.allowed)
 
     def _missing(self, sizes: Mapping[str, Any]) -> None:
@@ -248,7 +252,7 @@ class Count:
             )
 
     def _fits(self, sizes: Mapping[str, int]) -> bool:
-        """Whether the assumptions hold, as far as they speak of the sizes given."""
+        """Whether the assumptions on the given sizes hold."""
         if all(name in sizes for name in self._names):
             return self._region.at(sizes) == 1
         spoken = tuple(
@@ -287,8 +291,8 @@ def _piecewise(value: Solved) -> Piecewise:
 def solve(points: Any, assumptions: Any) -> Solved:
     """The number of points of an isl.Set, as a function of its parameters under assumptions.
 
-    A closed form is checked against isl's own enumeration at a few small sizes; where none is
-    found, or one is wrong, the count is made for each size.
+    A closed form is checked against isl's enumeration at a few small sizes. If there is none, or if
+    it is wrong, the points are counted for each size.
     """
     points, assumptions = aligned(points, assumptions)
     inside = points.intersect_params(assumptions.params()).drop_unused_params()
@@ -309,14 +313,15 @@ CHECKED_SIZES = 3
 
 
 def _agrees(value: Piecewise, points: Any, assumptions: Any) -> bool:
-    """Whether a closed form gives what enumeration gives, at a few sizes small enough for it."""
+    """Whether a closed form equals enumeration at a few sizes that are small enough to
+    enumerate."""
     names = parameters_of(points)
     checked = 0
     for size in (3, 16, 37, 48, 160, 7, 1):
         for step in (0, 5):
             values = {name: size + step * k for k, name in enumerate(names)}
             if fix(assumptions, values).is_empty():
-                continue  # there the form may say anything
+                continue  # the form need not be right there
             count = value.at(values)
             if count <= CHECKED_POINTS:
                 if int(fix(points, values).count_val().to_python()) != count:

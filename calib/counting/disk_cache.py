@@ -1,7 +1,7 @@
-"""Counts kept on disk between runs: one JSON file a kernel, named by the kernel's fingerprint.
+"""Keeps counts on disk between runs, one JSON file per kernel, named by the kernel's fingerprint.
 
-`$MEMSIM_CACHE_DIR`, else `memsim` under `$XDG_CACHE_HOME`, else `~/.cache/memsim`. A file that is
-not as it was written is ignored and written anew; with MEMSIM_CACHE_DIR="" nothing is kept.
+`$MEMSIM_CACHE_DIR`, else `memsim` under `$XDG_CACHE_HOME`, else `~/.cache/memsim`. A damaged
+file is ignored and replaced; with MEMSIM_CACHE_DIR="" nothing is kept.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any
 
 FORMAT = 1
-"""Raised whenever what is counted, or how it is written, changes."""
+"""To be increased whenever counts, or the form of the files, change."""
 
 
 def folder() -> Path | None:
-    """Where counts are kept; None where they are not."""
+    """The folder of the files; None if nothing is kept."""
     given = os.environ.get("MEMSIM_CACHE_DIR")
     if given is not None:
         return Path(given) / "counts" if given else None
@@ -43,7 +43,7 @@ def fingerprint(t_unit: Any) -> str:
 
 
 def load(key: str) -> Any:
-    """What was saved under a fingerprint, None where nothing usable is there."""
+    """The content saved under a fingerprint; None if there is no usable file."""
     path = _path(key)
     if path is None:
         return None
@@ -57,7 +57,7 @@ def load(key: str) -> Any:
 
 
 def save(key: str, content: Any) -> None:
-    """Keeps JSON content; a folder that cannot be written is no error."""
+    """Saves JSON content; a folder that cannot be written is not an error."""
     path = _path(key)
     if path is None:
         return
@@ -68,7 +68,7 @@ def save(key: str, content: Any) -> None:
         try:
             with os.fdopen(handle, "w", encoding="utf-8") as file:
                 file.write(text)
-            os.replace(name, path)  # whole or not at all, whoever else writes
+            os.replace(name, path)  # atomic, even if several processes write
         except OSError:
             with contextlib.suppress(OSError):
                 os.unlink(name)

@@ -1,10 +1,10 @@
-"""`count`: how often a kernel does something, as a quasi-polynomial of its sizes.
+"""`count`: the number of operations or accesses of a kernel, as a quasi-polynomial of its sizes.
 
-Count = sum over instructions of |its points| x what it does at each (seed 000, Algorithm 1). The
-points are those at which it really runs: each branch of an `if` where its condition holds, tails of
-tiles as far as they reach, functions inlined into the kernel whose grid they run on. What the
-text alone cannot tell (a loop bounded by memory, a condition on a value) is refused unless the
-caller, or a trace (`control_flow_from_trace.py`), says how often.
+Count = sum over instructions of |its points| x operations at each point (Stevens and Klöckner 2020,
+Algorithm 1). The points are those at which the instruction runs: a branch of an `if` counts where
+its condition holds, partial tiles count as far as they reach, and functions are inlined into the
+kernel whose grid they run on. A loop bounded by memory, or a condition on a loaded value, is
+refused unless the caller specifies how often it runs; `control_flow_from_trace.py` measures that.
 """
 
 from __future__ import annotations
@@ -48,11 +48,12 @@ class CountOptions:
     """How to count.
 
     subgroup_size : lanes of a sub-group
-    granularity : None for what each thing is counted by (accesses by work-item, or by sub-group
-        where uniform; on-chip work by sub-group; barriers by work-item), else the same for all
+    granularity : the unit that everything is counted per; None for the default of each (global
+        accesses per work-item, or per sub-group if uniform; on-chip work per sub-group; barriers
+        per work-item)
     index_arithmetic : count operations inside subscripts too
-    trip_counts, taken : how often loops and conditions go on that values from memory decide; see
-        control_flow.py
+    trip_counts, taken : trips of loops and shares of conditions that depend on values from memory;
+        see control_flow.py
     """
 
     subgroup_size: int = SUBGROUP_SIZE
@@ -83,7 +84,7 @@ class CountOptions:
 
 
 def count(kernel: Any, feature: str | Feature, **options: Any) -> Count:
-    """How often a kernel does what a feature names.
+    """Counts what a feature names in a kernel.
 
     kernel : loopy.TranslationUnit or tracegen.Workload
     feature : one of the counted features: f_op_..., f_mem_access_..., f_sync_..., f_thread_groups
@@ -91,8 +92,8 @@ def count(kernel: Any, feature: str | Feature, **options: Any) -> Count:
 
         count(matmul, "f_op_float32_madd").at(n=1024)
 
-    Raises FeatureError for a text that is no such feature or names a tag that the kernel has not,
-    KernelError for a kernel that cannot be counted.
+    Raises FeatureError for a text that is not a counted feature or names a tag that is not in the
+    kernel, KernelError for a kernel that cannot be counted.
     """
     try:
         chosen = CountOptions(**options)
@@ -104,7 +105,7 @@ def count(kernel: Any, feature: str | Feature, **options: Any) -> Count:
 
 
 class KernelCounts:
-    """A kernel's inventory, and the counts made so far; they are kept on disk too."""
+    """A kernel's inventory and the counts made so far, which are kept on disk too."""
 
     def __init__(self, t_unit: Any, key: str) -> None:
         self.key = key
@@ -169,9 +170,9 @@ class KernelCounts:
         return terms, " or ".join(sorted(set(units))) or "work-item"
 
     def selected(self, feature: MemAccessFeature) -> list[AccessRecord]:
-        """The accesses that meet a feature's fields, its constraints left aside.
+        """The accesses that match a feature's fields, regardless of its constraints.
 
-        Raises FeatureError for a tag that the kernel has not.
+        Raises FeatureError for a tag that is not in the kernel.
         """
         if feature.tag is not None and feature.tag not in self.inventory.tags:
             tags = self.inventory.tags
@@ -196,7 +197,7 @@ class KernelCounts:
     def matching(
         self, feature: MemAccessFeature, options: CountOptions, sizes: Mapping[str, int]
     ) -> list[AccessRecord]:
-        """The accesses that meet a feature's fields and constraints at one size."""
+        """The accesses that match a feature's fields and constraints at one size."""
         found = []
         for access in self.selected(feature):
             guards = self._guards(feature, access, options)
@@ -207,7 +208,7 @@ class KernelCounts:
     def _guards(
         self, feature: MemAccessFeature, access: AccessRecord, options: CountOptions
     ) -> tuple[Guard, ...] | None:
-        """What the sizes still decide; None where a constraint fails at every size."""
+        """The constraints that depend on sizes; None if a constraint fails at every size."""
         guards: list[Guard] = []
         for constraints, strides in (
             (feature.local_strides, access.local_strides),
@@ -232,11 +233,11 @@ class KernelCounts:
     def access_footprint(
         self, access: AccessRecord, options: CountOptions
     ) -> tuple[Solved, Solved]:
-        """Accesses by work-items to one pattern's elements, and how many elements they are.
+        """The accesses by work-items of one pattern, and the number of distinct elements accessed.
 
-        The pattern's accesses are all that share array, type, direction, tag and strides: the
-        footprint is the union of theirs (seed 000, Algorithm 2). Raises KernelError where an index
-        is not affine.
+        A pattern consists of all accesses that share array, type, direction, tag and strides; its
+        footprint is the union of theirs (Stevens and Klöckner 2020, Algorithm 2). Raises
+        KernelError if an index is not affine.
         """
         same = [other for other in self.inventory.accesses if other.pattern == access.pattern]
         united = None
@@ -296,7 +297,8 @@ class KernelCounts:
     def points_at(
         self, number: int, unit: Granularity, subgroup_size: int, sizes: Mapping[str, int]
     ) -> Fraction:
-        """The points of one of the inventory's domains at one size, data left aside."""
+        """The points of one of the inventory's domains at one size, without data-dependent
+        factors."""
         return self._points(number, unit, subgroup_size).at(sizes)
 
     def domain_count(
@@ -307,7 +309,7 @@ class KernelCounts:
         return term.value.at(sizes) * term.factor
 
     def _factor(self, record: DomainRecord, unit: Granularity, options: CountOptions) -> Fraction:
-        """What loops and conditions on memory multiply a count with."""
+        """The factor of data-dependent loops and conditions."""
         name = self.inventory.name
         factor = Fraction(1)
         for loop in record.trips:
@@ -341,7 +343,7 @@ class KernelCounts:
 
 @dataclass(frozen=True)
 class _Sum:
-    """Several counts, each times a factor, of which one has no closed form."""
+    """A sum of counts, each times a factor, of which at least one has no closed form."""
 
     parts: tuple[tuple[Solved, Fraction], ...]
 
@@ -357,12 +359,12 @@ class _Sum:
 
 
 _BY_OBJECT: dict[int, tuple[Any, KernelCounts]] = {}
-"""By id of the kernel object, with a reference that tells whether it is still that object."""
+"""By id of the kernel object, with a weak reference to check that it is still the same object."""
 _BY_FINGERPRINT: weakref.WeakValueDictionary[str, KernelCounts] = weakref.WeakValueDictionary()
 
 
 def kernel_counts(kernel: Any) -> KernelCounts:
-    """The counts of a kernel; those of one object, and of equal kernels, are made once."""
+    """The counts of a kernel; equal kernels share them."""
     number = id(kernel)
     held = _BY_OBJECT.get(number)
     if held is not None and held[0]() is kernel:

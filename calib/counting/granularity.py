@@ -1,8 +1,8 @@
 """Points per work-item, sub-group, work-group or kernel, from the points per work-item.
 
-What runs once per sub-group runs wherever one lane of it is active: the sub-groups are the distinct
-values of (group, linear local id // width, trip of each loop). Trips are told apart by their
-ordinal, for lanes that start a loop at different values still go through it together.
+An operation of a sub-group runs if at least one lane is active: the sub-groups are the distinct
+values of (group, linear local id // width, trip of each loop). Trips are identified by their
+ordinal, because lanes that start a loop at different values still run through it together.
 """
 
 from __future__ import annotations
@@ -25,11 +25,12 @@ def points(
     granularity: Granularity,
     subgroup_size: int,
 ) -> Any:
-    """The set whose points are to be counted.
+    """The set whose points are the number of executions per unit.
 
     domain : dims are the groups' axes, the local axes, then loops
-    local_sizes : work-items along each local axis, None where it depends on a parameter
-    Raises KernelError where sub-groups cannot be formed.
+    local_sizes : work-items along each local axis; None if the number depends on a parameter
+
+    Raises KernelError if sub-groups cannot be formed.
     """
     n_local = len(local_sizes)
     if granularity == "work-item":
@@ -45,7 +46,7 @@ def points(
 
 
 def _subgroups(domain: Any, n_group: int, local_sizes: tuple[int | None, ...], width: int) -> Any:
-    """With the sub-group's number in place of the local ids."""
+    """Replaces the local ids by the sub-group's number."""
     sizes = []
     for size in local_sizes:
         if size is None:
@@ -54,7 +55,7 @@ def _subgroups(domain: Any, n_group: int, local_sizes: tuple[int | None, ...], w
                 " parameter"
             )
         sizes.append(size)
-    # Axes that fit a sub-group whole drop out; the first that does not is cut into strips.
+    # Axes that fit into a sub-group are projected out; the first that does not is cut into strips.
     first, lanes = n_group, 1
     while sizes and width % (lanes * sizes[0]) == 0:
         lanes *= sizes.pop(0)
@@ -72,7 +73,7 @@ def _subgroups(domain: Any, n_group: int, local_sizes: tuple[int | None, ...], w
 
 
 def _strips(domain: Any, strides: list[tuple[int, int]], strip: int) -> Any:
-    """floor(sum of stride * dim, over strip) in place of adjacent dims."""
+    """Replaces adjacent dims by floor((sum of stride * dim) / strip)."""
     first, count = strides[0][0], len(strides)
     wide = domain.insert_dims(DIM.set, first, 1)
     local = isl.LocalSpace.from_space(wide.get_space())
@@ -91,8 +92,8 @@ def _strips(domain: Any, strides: list[tuple[int, int]], strip: int) -> Any:
 
 
 def _by_ordinals(domain: Any, first: int, count: int) -> Any:
-    """With x - (its least value for the same axes and outer loops) for each loop that starts at a
-    value which the `count` dims from `first` on decide."""
+    """Replaces x by x - (its least value for the same axes and outer loops) for each loop whose
+    first value depends on the `count` dims from `first` on."""
     n = domain.dim(DIM.set)
     for dim in range(first + count, n):
         outer = domain.project_out(DIM.set, dim + 1, n - dim - 1)

@@ -33,7 +33,7 @@ class StaticAccess:
     """One access in an instruction's text.
 
     expression : the subscript, or the variable of a scalar
-    in_index : it is part of another access's index
+    in_index : whether it is part of another access's index
     """
 
     reach: Reach
@@ -52,7 +52,7 @@ class StaticAccess:
 class StaticOperations:
     """Operations in an instruction's text: `number` of one kind.
 
-    with_local_operand : how many of them have a term or factor that is an access to local memory
+    with_local_operand : the number of them with a term or factor in local memory
     """
 
     reach: Reach
@@ -117,7 +117,7 @@ class InstructionReader(Mapper):  # type: ignore[misc]
 
     def _access(self, expr: Any, direction: Direction, reach: Reach) -> None:
         if direction == "load" and any(expr == each for each in self.left):
-            return  # the old value comes with the atomic update
+            return  # the atomic update reads the old value
         node, field = expr, None
         while isinstance(node, p.Lookup):
             field, node = node.name, node.aggregate
@@ -197,7 +197,7 @@ class InstructionReader(Mapper):  # type: ignore[misc]
         self._operation("mod", expr, (expr.numerator, expr.denominator), reach)
 
     def map_power(self, expr: Any, reach: Reach) -> None:
-        # Loopy prints x**2 as x*x, all of x twice, and x**1 as x.
+        # Loopy prints x**2 as x*x, with x in full twice, and x**1 as x.
         if p.is_constant(expr.exponent) and expr.exponent in (0, 1, 2):
             for _ in range(int(expr.exponent)):
                 self.rec(expr.base, reach)
@@ -232,7 +232,7 @@ class InstructionReader(Mapper):  # type: ignore[misc]
         self.rec(expr.child, reach)
 
     def map_logical_and(self, expr: Any, reach: Reach) -> None:
-        for child in expr.children:  # C goes on only where all before held
+        for child in expr.children:  # C evaluates an operand only if all before it hold
             self.rec(child, reach)
             reach = self._after(child, True, expr.children[-1], reach)
 
@@ -345,7 +345,7 @@ def _dtype_name(dtype: Any) -> str:
 
 
 def _factors(expr: Any) -> list[Any]:
-    """Factors of a product, and of products in it; -1 is left out, for a sign is free."""
+    """Factors of a product and of the products in it, without -1, because a sign costs nothing."""
     if not isinstance(expr, p.Product):
         return []
     found: list[Any] = []

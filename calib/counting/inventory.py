@@ -1,4 +1,4 @@
-"""Everything in a kernel that can be counted, as plain data: the sets are text, so it can be kept."""
+"""Everything in a kernel that can be counted, as plain data; isl sets are stored as text."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from memsim.errors import MemsimError
 
 @dataclass(frozen=True)
 class DomainRecord:
-    """Points at which something runs: text of an isl.Set over group axes, local axes, loops.
+    """Points at which something runs, as text of an isl.Set over group axes, local axes and loops.
 
     trips : loops bounded by values from memory; taken : conditions on such values, and whether
         they hold
@@ -51,8 +51,8 @@ class AccessRecord:
 
     local_strides, group_strides : by axis, in elements; None where unknown
     domain : number of its DomainRecord
-    footprint : text of the isl.Set of the elements that it touches, None where isl cannot say
-    guard : stands in a predicate
+    footprint : text of the isl.Set of accessed elements; None if isl cannot determine it
+    guard : it is in a predicate
     """
 
     launch: int
@@ -71,7 +71,7 @@ class AccessRecord:
 
     @property
     def uniform(self) -> bool:
-        """Whether all lanes of a row ask for one element: the stride of lid(0) is 0."""
+        """Whether all lanes of a row access one element: the stride of lid(0) is 0."""
         if not self.local_strides:
             return True
         first = self.local_strides[0]
@@ -79,14 +79,15 @@ class AccessRecord:
 
     @property
     def granularity(self) -> Granularity:
-        """On-chip and uniform global accesses once a sub-group, others once a work-item."""
+        """On-chip and uniform global accesses count once per sub-group, others once per
+        work-item."""
         if self.memory == "local" or (self.uniform and self.direction != "atomic"):
             return "sub-group"
         return "work-item"
 
     @property
     def pattern(self) -> tuple[Any, ...]:
-        """What accesses of one pattern share: their footprints are joined."""
+        """The fields that accesses of one pattern share; their footprints are united."""
         return (
             self.memory,
             self.array,
@@ -113,7 +114,7 @@ class OpRecord:
 
 @dataclass(frozen=True)
 class BarrierRecord:
-    """A barrier, met at each point of its domain by every work-item of its group."""
+    """A barrier, executed at each point of its domain by every work-item of its group."""
 
     launch: int
     kind: str
@@ -122,7 +123,7 @@ class BarrierRecord:
 
 @dataclass(frozen=True)
 class LaunchRecord:
-    """A kernel function: the domain of its groups, and of the host's loops around it."""
+    """A kernel function: the domain of its groups and that of the host's loops around it."""
 
     name: str
     groups: int
@@ -131,9 +132,9 @@ class LaunchRecord:
 
 @dataclass(frozen=True)
 class Inventory:
-    """A kernel's countable things, and the sizes that its own assumptions allow.
+    """What can be counted in a kernel, and the sizes that its assumptions allow.
 
-    parameters : integer arguments; assumptions : what holds of them, as a conjunction's list
+    parameters : integer arguments; assumptions : conditions on them, as text of an isl.Set
     """
 
     name: str
@@ -155,7 +156,7 @@ class Inventory:
 
 
 def take_inventory(scheduled: Scheduled) -> Inventory:
-    """Raises KernelError for what cannot be counted."""
+    """Lists what can be counted in a kernel; raises KernelError for what cannot."""
     with as_kernel_error(scheduled.kernel.name):
         return _Builder(scheduled).run()
 
@@ -216,7 +217,9 @@ class _Builder:
             for predicate in predicates:
                 reader = InstructionReader(self.scheduled.kernel, self.scheduled.callables)
                 reader.condition(predicate, where)
-                if predicate not in shared:  # neighbours under one condition test it once
+                if (
+                    predicate not in shared
+                ):  # neighbouring instructions under one condition evaluate it once
                     self._add(launch, name, shape, reader, guard=True)
                 where = where.under(predicate, True)
             guards, place_before = tuple(predicates), place
@@ -273,7 +276,7 @@ class _Builder:
 
 
 def _vector_once(kernel: Any, seen: StaticAccess, where: Reach) -> Reach:
-    """One access for all components of a vector."""
+    """Counts one access for all components of a vector."""
     for name in where.inames:
         if is_vector(kernel, name) and seen.array.vector_length() > 1:
             at = where.domain.find_dim_by_name(DIM.set, name)
@@ -298,14 +301,15 @@ def _footprint(kernel: Any, seen: StaticAccess) -> str | None:
 
 
 def _text(domain: Any) -> str:
-    """An isl.Set as text, its dims renamed by their places: an iname may be one of isl's words."""
+    """An isl.Set as text, its dims renamed by position, because an iname may be a keyword of
+    isl."""
     for k in range(domain.dim(DIM.set)):
         domain = domain.set_dim_name(DIM.set, k, f"i{k}_")
     return str(domain)
 
 
 def _box(sizes: Sequence[Any], times: Any) -> Any:
-    """0 <= x < size for each size, times the points of a set."""
+    """The product of the box 0 <= x < size, one axis per size, with a set."""
     domain = times
     for axis, size in enumerate(sizes):
         domain = with_axis(domain, f"_g{axis}", size)

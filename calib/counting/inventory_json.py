@@ -1,4 +1,4 @@
-"""An inventory as JSON and back."""
+"""Writes an inventory as JSON and reads it back."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ def to_json(inventory: Inventory) -> Json:
 
 
 def from_json(data: Json) -> Inventory:
-    """Raises ValueError, TypeError, KeyError or IndexError where data are not `to_json`'s."""
+    """Reads the data of `to_json`; raises ValueError, TypeError, KeyError or IndexError for any
+    other."""
     domains = tuple(
         DomainRecord(
             str(points),

@@ -1,7 +1,7 @@
 """The points at which an instruction runs: work-groups, work-items and loop trips, as one isl set.
 
-Every axis of the launch's grid is a dim, whether the instruction uses it or not: what does not
-depend on an axis runs all the same on each of its indices.
+Every axis of the launch's grid is a dim, whether the instruction uses it or not, because the
+instruction runs for each index of every axis.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ class Grid:
 
     @property
     def local_sizes(self) -> tuple[int | None, ...]:
-        """Work-items along each axis, None where that depends on a parameter."""
+        """Work-items along each axis; None if the number depends on a parameter."""
         return tuple(_constant(size) for size in self.locals)
 
 
 @dataclass(frozen=True)
 class Reach:
-    """When something runs.
+    """The points at which something runs.
 
-    domain : isl.Set whose dims are inames
-    inames : of each dim, in order: groups' axes, local axes, then loops from the outermost
-    n_group, n_local : how many of them are axes
-    starts : loops that work-items start at different values: the first one, as an expression of
-        what is outside the loop, None where only a run can tell; innermost first
-    trips : loops whose bounds come from memory; they are no dims
+    domain : isl.Set whose dims are inames; None for a reader of instructions that needs no points
+    inames : names of the dims: group axes, local axes, then loops from the outermost
+    n_group, n_local : number of group axes and of local axes
+    starts : loops that work-items start at different values, innermost first; for each the first
+        value as an expression of what is outside the loop, None if it depends on data
+    trips : loops whose bounds come from memory; they are not among the dims
     taken : conditions on values from memory, and whether they hold
     """
 
@@ -56,11 +56,11 @@ class Reach:
 
     @classmethod
     def anywhere(cls) -> Reach:
-        """For readers of instructions who need no points: conditions do not narrow it."""
+        """A reach without points, which conditions do not narrow."""
         return cls(None, (), 0, 0)
 
     def under(self, condition: Any, holds: bool) -> Reach:
-        """The part where a condition holds, or does not."""
+        """The part where a condition holds, or where it fails."""
         if self.domain is None:
             return self
         found = condition_to_set(self.domain.get_space(), condition)
@@ -81,7 +81,7 @@ def grid(scheduled: Scheduled, launch: int) -> Grid:
 
 
 def reach(scheduled: Scheduled, instruction: Any, shape: Grid) -> Reach:
-    """All points of an instruction, its predicates not yet applied."""
+    """All points of an instruction, before its predicates are applied."""
     kernel = scheduled.kernel
     place: Place = scheduled.places[instruction.id]
     inames = sorted(instruction.within_inames)
@@ -110,10 +110,10 @@ def reach(scheduled: Scheduled, instruction: Any, shape: Grid) -> Reach:
 
 
 def loop_domain(scheduled: Scheduled, loops: Sequence[str], what: str) -> tuple[Any, list[str]]:
-    """The trips of some loops around a barrier, and which of the loops are bounded by data.
+    """The trips of the loops around a barrier or launch, and the loops bounded by data.
 
-    All work-items of a group meet a barrier together, so no local axis bounds these loops. Raises
-    KernelError where the trips differ among work-groups.
+    All work-items of a group reach a barrier together, so no local axis bounds these loops. Raises
+    KernelError if the trips differ among work-groups.
     """
     kernel = scheduled.kernel
     if not loops:
@@ -187,7 +187,7 @@ def _with_parameters(domain: Any, parameters: Sequence[str]) -> Any:
 
 
 def with_axis(domain: Any, name: str, size: Any) -> Any:
-    """A further dim `name` with 0 <= name < size."""
+    """Adds a dim `name` with 0 <= name < size."""
     n = domain.dim(DIM.set)
     wide = domain.add_dims(DIM.set, 1).set_dim_name(DIM.set, n, name)
     x = isl.PwAff.from_aff(
@@ -212,7 +212,7 @@ def _axes(kernel: Any, inames: Sequence[str], tag: Any, letter: str) -> dict[str
 def _starts(
     domain: Any, loops: Sequence[str], items: set[str], known: set[str]
 ) -> tuple[tuple[str, Any], ...]:
-    """See Reach.starts; items : the local axes' inames, known : names that are no data."""
+    """See Reach.starts. items : inames of the local axes; known : names that are not data."""
     found = []
     for k, name in enumerate(loops):
         line = _projected_out(domain, set(loops[k + 1 :]))
@@ -242,7 +242,8 @@ def _projected_out(domain: Any, names: set[str]) -> Any:
 def _without_data(
     domain: Any, loops: Sequence[str], parameters: Sequence[str]
 ) -> tuple[Any, list[str]]:
-    """Without the loops that values from memory bound, innermost first, and without those values."""
+    """Removes the loops bounded by values from memory, and those values; the loops, innermost
+    first."""
     unknown = [
         domain.get_dim_name(DIM.param, k)
         for k in range(domain.dim(DIM.param))
@@ -251,7 +252,7 @@ def _without_data(
     trips: list[str] = []
     if unknown:
         decided = set(unknown)
-        for name in loops:  # from the outermost: a loop bounded by one of these is one too
+        for name in loops:  # from the outermost: a loop bounded by one of these depends on data too
             if _bound_by(domain, name, decided, loops):
                 decided.add(name)
                 trips.append(name)

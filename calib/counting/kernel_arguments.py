@@ -1,4 +1,4 @@
-"""A kernel with arguments of one size, and the sizes that a workload's arrays imply."""
+"""Arguments of a kernel for one size, and the sizes that a workload's arguments imply."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from tracegen.workloads import Workload, arguments
 def workload_of(kernel: Any, env: Mapping[str, int]) -> Workload:
     """A kernel with arguments for one size.
 
-    A Workload's, and a measurement kernel's, are its own: KernelError where they are of another
-    size. A bare TranslationUnit's are made up.
+    A Workload and a measurement kernel bring their arguments; raises KernelError if those are of
+    another size. For a bare TranslationUnit arguments are generated.
     """
     if isinstance(kernel, lp.TranslationUnit):
         scalars = {a.name for a in kernel.default_entrypoint.args if isinstance(a, lp.ValueArg)}
@@ -39,10 +39,10 @@ def workload_of(kernel: Any, env: Mapping[str, int]) -> Workload:
 
 
 def sizes_of(workload: Any) -> dict[str, int]:
-    """The integer arguments of a workload: those given, and those that an array's shape tells.
+    """The integer arguments of a workload: those given, and those that follow from array shapes.
 
-    An extent such as `n` or `4*n + 1` tells n where n is its one unknown and it is linear in it.
-    Raises KernelError where the kernel is not Loopy's.
+    An extent such as `n` or `4*n + 1` determines n if n is its only unknown and it is linear in n.
+    Raises KernelError if the kernel is not a Loopy kernel.
     """
     if not isinstance(workload, Workload):
         raise KernelError(f"only Loopy kernels can be counted, got a {type(workload).__name__}")

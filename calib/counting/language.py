@@ -1,4 +1,4 @@
-"""The feature language: texts such as `f_op_float32_madd` as values, one class a kind.
+"""The feature language: texts such as `f_op_float32_madd` as values, one class per kind.
 
     f_op_<type>_<operation>
     f_mem_access[_tag:<tag>][_global|_local][_<type>][_load|_store|_atomic]
@@ -6,11 +6,12 @@
     f_sync_barrier_local   f_sync_kernel_launch   f_thread_groups
     f_cl_wall_time_<platform>_<device>
     f_sim_<quantity>[_tag:... and the other fields of f_mem_access]
-    f_<name> of a function that `register_feature` was given
+    f_<name> for a function passed to `register_feature`
 
-A constraint is =, !=, <, <=, > or >= (= may be left out) and an integer expression, which may name
-size parameters: `0:1`, `1:>15`, `1:16*n`. Fields keep this order and may be left out (seed 000, 6.1).
-A tag ends before the first field that follows it, so no tag may hold `_load` or the like.
+A constraint is =, !=, <, <=, > or >= (= may be omitted) and an integer expression, which may name
+size parameters: `0:1`, `1:>15`, `1:16*n`. Fields are optional and keep this order (Stevens and
+Klöckner 2020, section 6.1). A tag ends before the first field after it, so no tag may contain
+`_load` or another field's name.
 """
 
 from __future__ import annotations
@@ -53,18 +54,18 @@ SIMULATED = {
     "dram_bytes": "bytes that DRAM moves, reads and writes",
     "dram_read_bytes": "bytes read from DRAM",
     "dram_write_bytes": "bytes written to DRAM",
-    "l1_sectors": "sectors asked of the first level",
+    "l1_sectors": "sectors requested from the first level",
     "l1_miss_sectors": "sectors that miss in the first level",
-    "l2_sectors": "sectors asked of the second level",
+    "l2_sectors": "sectors requested from the second level",
     "l2_miss_sectors": "sectors that miss in the second level",
     "latency_cycles": "expected cycles of latency, summed over sub-group loads",
     "latency": "expected seconds of latency, summed over sub-group loads",
 }
-"""What `f_sim_...` may be followed by."""
+"""Quantities of `f_sim_...`, with their descriptions."""
 
 
 class FeatureError(MemsimError):
-    """A feature's text is wrong, or names what the kernel has not."""
+    """A feature's text is wrong, or names something that the kernel does not contain."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,7 @@ AxisConstraints = tuple[tuple[int, Constraint], ...]
 
 @dataclass(frozen=True)
 class OpFeature:
-    """f_op_<dtype>_<operation>: operations, once a sub-group."""
+    """f_op_<dtype>_<operation>: operations, counted once per sub-group."""
 
     dtype: str
     operation: str
@@ -98,7 +99,7 @@ class OpFeature:
 
 @dataclass(frozen=True)
 class MemAccessFeature:
-    """f_mem_access_...: accesses that meet every field given."""
+    """f_mem_access_...: accesses that match every given field."""
 
     tag: str | None = None
     memory: str | None = None
@@ -114,7 +115,7 @@ class MemAccessFeature:
 
 @dataclass(frozen=True)
 class BarrierFeature:
-    """f_sync_barrier_local: barriers that one work-item meets."""
+    """f_sync_barrier_local: barriers that one work-item executes."""
 
     def __str__(self) -> str:
         return "f_sync_barrier_local"
@@ -138,7 +139,8 @@ class GroupsFeature:
 
 @dataclass(frozen=True)
 class WallTimeFeature:
-    """f_cl_wall_time_<platform>_<device>: seconds, measured; without names, on the chosen device."""
+    """f_cl_wall_time_<platform>_<device>: measured seconds; without names, on the default
+    device."""
 
     platform: str = ""
     device: str = ""
@@ -149,7 +151,7 @@ class WallTimeFeature:
 
 @dataclass(frozen=True)
 class SimulatedFeature:
-    """f_sim_<quantity>_...: what a replay says of the accesses that meet the fields."""
+    """f_sim_<quantity>_...: a quantity of the matching accesses in a replay."""
 
     quantity: str
     accesses: MemAccessFeature
@@ -160,7 +162,7 @@ class SimulatedFeature:
 
 @dataclass(frozen=True)
 class UserFeature:
-    """f_<name>: what a registered function returns."""
+    """f_<name>: the value of a registered function."""
 
     name: str
 
@@ -190,8 +192,8 @@ _PREFIXES = ("f_op_", "f_mem_access", "f_sync_", "f_thread_groups", "f_cl_wall_t
 def register_feature(name: str, function: Callable[..., float]) -> None:
     """Makes `f_<name>` a feature: function(kernel, sizes, context) returns its value.
 
-    name may begin with `f_`. Raises FeatureError where it is no identifier, or one of the
-    built-in features' prefixes.
+    name may begin with `f_`. Raises FeatureError if it is not an identifier or begins like a
+    built-in feature.
     """
     name = name.removeprefix("f_")
     if not re.fullmatch(r"[A-Za-z]\w*", name):
@@ -230,7 +232,7 @@ def parse_feature(text: str) -> Feature:
 
 
 def near(wrong: str, known: list[str] | tuple[str, ...]) -> str:
-    """`; did you mean ...?`, or what there is, or nothing."""
+    """Text that suggests near names, or lists the known ones if they are few, or is empty."""
     found = difflib.get_close_matches(wrong, known, n=3, cutoff=0.5)
     if found:
         return f"; did you mean {' or '.join(found)}?"
@@ -238,7 +240,7 @@ def near(wrong: str, known: list[str] | tuple[str, ...]) -> str:
 
 
 def fields_text(access: MemAccessFeature) -> str:
-    """The fields of a memory access as they stand in a feature's text."""
+    """The fields of a memory access as written in a feature's text."""
     parts = [] if access.tag is None else [f"tag:{access.tag}"]
     parts += [part for part in (access.memory, access.dtype, access.direction) if part]
     for name, strides in (("lstrides", access.local_strides), ("gstrides", access.group_strides)):
@@ -251,7 +253,7 @@ def fields_text(access: MemAccessFeature) -> str:
 
 
 class _Reader:
-    """A text and how far it is read."""
+    """A text and the position up to which it has been read."""
 
     def __init__(self, text: str, at: int) -> None:
         self.text, self.at = text, at
@@ -434,7 +436,7 @@ def _word(reader: _Reader, known: tuple[str, ...], what: str) -> str:
 
 
 def _common(text: str, known: list[str]) -> int:
-    """How many characters begin like one of the known texts."""
+    """The length of the longest common prefix with a known text."""
     best = 0
     for each in known:
         same = 0

@@ -1,9 +1,10 @@
-"""Loop domains in which the bounds of a loop do not depend on who fetches what inside it.
+"""Loop domains in which the bounds of a loop do not depend on the fetches inside it.
 
-Loopy takes a loop's bounds from all of its domain. Where that domain holds the local inames of two
-fetches, a work-item's trips end where its part of *either* fetch ends; a barrier in the loop hides
-that, for then the bounds are those of the whole group. Without the barrier accesses would be lost.
-So: one domain for groups and loops, and below it one for each set of local inames in use.
+Loopy derives a loop's bounds from its entire domain. If that domain contains the local inames of
+two fetches, a work-item's trips end where its part of *either* fetch ends. A barrier in the loop
+hides this, because the bounds are then those of the whole group; without the barrier accesses would
+be lost. Therefore groups and loops get one domain, and each set of local inames gets one nested in
+it.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from memsim.errors import KernelError
 
 
 def separated(kernel: Any, instructions: Sequence[Any]) -> list[Any]:
-    """The kernel's domains, those split in which several sets of local inames meet.
+    """The kernel's domains; those with several sets of local inames are split.
 
-    Raises KernelError where a loop's bounds depend on the local inames of such a domain.
+    Raises KernelError if a loop's bounds depend on the local inames of such a domain.
     """
     found = []
     for domain in kernel.domains:

@@ -1,4 +1,4 @@
-"""A kernel as it will run: inlined, typed, ordered; its launches, and what stands in which loop."""
+"""A kernel as it will run: inlined, typed and ordered, with its launches and loops."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tracegen.workloads import Workload
 
 @dataclass(frozen=True)
 class Place:
-    """Where something runs: in which launch, and in which loops of the host and of the device."""
+    """The launch in which something runs, and the loops of the host and of the device around it."""
 
     launch: int
     host_loops: tuple[str, ...]
@@ -41,10 +41,10 @@ class Place:
 class Scheduled:
     """A kernel in its final order.
 
-    t_unit : the translation unit that the kernel is of, not yet linearized
-    names : of the kernel functions, by launch
-    places : of each instruction that runs, in order
-    barriers : place and kind (local or global) of each
+    t_unit : the kernel's translation unit, not yet linearized
+    names : names of the kernel functions, by launch
+    places : instruction -> its place, in execution order
+    barriers : place and kind (local or global) of each barrier
     parameters : the integer scalar arguments
     """
 
@@ -59,9 +59,9 @@ class Scheduled:
 
 
 def translation_unit(kernel: Any) -> Any:
-    """The loopy.TranslationUnit of a kernel, of a Workload, or of what has one as `.kernel`.
+    """The loopy.TranslationUnit of a kernel, of a Workload, or of an object with one as `.kernel`.
 
-    A workload's arguments give the types that the kernel leaves open.
+    A workload's arguments determine the types that the kernel leaves open.
     """
     if isinstance(kernel, lp.TranslationUnit):
         return kernel
@@ -76,7 +76,7 @@ def translation_unit(kernel: Any) -> Any:
 
 
 def schedule(t_unit: Any) -> Scheduled:
-    """Orders a kernel; raises KernelError where Loopy refuses it, or types are missing."""
+    """Orders a kernel; raises KernelError if Loopy refuses it or types are missing."""
     names = sorted(t_unit.entrypoints)
     if len(names) != 1:
         raise KernelError(
@@ -157,7 +157,8 @@ def _typed(workload: Workload) -> Any:
 
 
 def _inlined(t_unit: Any) -> Any:
-    """With every function that Loopy knows the text of in its caller: counts then know its grid."""
+    """Inlines every function whose text Loopy knows, so that its counts refer to the caller's
+    grid."""
     t_unit = lp.infer_unknown_types(t_unit, expect_completion=False)
     for _ in range(len(t_unit.callables_table)):
         inner = [
@@ -175,7 +176,7 @@ def _inlined(t_unit: Any) -> Any:
 
 @contextlib.contextmanager
 def as_kernel_error(name: str) -> Iterator[None]:
-    """Turns what Loopy raises into KernelError in one line, and keeps it from printing."""
+    """Turns exceptions of Loopy into a KernelError of one line and suppresses its output."""
     try:
         with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
             warnings.simplefilter("ignore")

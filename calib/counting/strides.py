@@ -1,9 +1,10 @@
-"""Strides of an access along the axes of the grid: the index's coefficients of gid and lid.
+"""Strides of an access along the axes of the grid: the coefficients of gid and lid in its index.
 
-In array[gs0*gid(0) + gs1*gid(1) + ... + ls0*lid(0) + ...], in elements (seed 000, 6.1.1). A stride
-is a polynomial of the size parameters, 0 where the axis does not occur, and None where the index is
-not affine in it or comes from memory. A loop that work-items start at different values is followed
-trip by trip: x[j] with j from lid(0) on has stride 1, though lid(0) is not in its index.
+They are gs0, gs1, ls0, ... in array[gs0*gid(0) + gs1*gid(1) + ... + ls0*lid(0) + ...], in elements
+(Stevens and Klöckner 2020, section 6.1.1). A stride is a polynomial of the size parameters. It is 0
+if the axis does not occur, and None if the index is not affine in it or comes from memory. A loop
+that work-items start at different values is compared trip by trip: x[j] with j starting at lid(0)
+has stride 1, although lid(0) is not in its index.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ Stride = QuasiPolynomial | None
 
 
 class NotPolynomial(Exception):
-    """An expression is no polynomial of the parameters."""
+    """An expression is not a polynomial of the parameters."""
 
 
 def axis_strides(
@@ -39,7 +40,7 @@ def axis_strides(
     inames: Sequence[str],
     parameters: Sequence[str],
 ) -> tuple[Stride, ...]:
-    """The stride of each of some axes, which `inames` stand for."""
+    """The strides along the axes that `inames` represent."""
     known = kernel.all_inames() | set(parameters)
     total: list[Stride] = [QuasiPolynomial.number(0)] * len(inames)
     for part, scale in zip(index, _axis_scales(array, index), strict=True):
@@ -55,7 +56,7 @@ def axis_strides(
 
 
 def by_trips(index: Sequence[Any], starts: Sequence[tuple[str, Any]]) -> tuple[Any, ...]:
-    """An index with each loop's first value plus its trip in place of the loop's variable.
+    """An index in which each loop's variable is replaced by its first value plus the trip.
 
     starts : see iteration_domains.Reach
     """
@@ -100,7 +101,7 @@ def polynomial(
 
 
 def _axis_scales(array: Any, index: Sequence[Any]) -> list[Stride]:
-    """Elements from one index of each array axis to the next, None where it is not known."""
+    """Elements from one index of each array axis to the next; None if unknown."""
     tags = array.dim_tags if array.dim_tags is not None else (None,) * len(index)
     scales: list[Stride] = []
     for tag in tags:
@@ -111,7 +112,7 @@ def _axis_scales(array: Any, index: Sequence[Any]) -> list[Stride]:
                 scales.append(polynomial(tag.stride))
             except NotPolynomial:
                 scales.append(None)
-        else:  # the parts of a vector, or arrays of their own
+        else:  # components of a vector, or separate arrays
             scales.append(QuasiPolynomial.number(0))
     return scales
 
@@ -119,7 +120,7 @@ def _axis_scales(array: Any, index: Sequence[Any]) -> list[Stride]:
 def _coefficients(
     kernel: Any, part: Any, inames: Sequence[str], known: set[str]
 ) -> dict[str, Stride]:
-    """Coefficients of the inames in one index; None where the index hides them."""
+    """Coefficients of the inames in one index; None for those that cannot be determined."""
     names = get_dependencies(part)
     if not names <= known:
         return dict.fromkeys(inames)

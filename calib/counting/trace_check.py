@@ -1,8 +1,7 @@
-"""Counted equals traced: a kernel's counts beside those of a trace of the same launches.
+"""Compares the counts of a kernel with complete traces of the same launches.
 
-Compared are, for each static access, the lanes that asked (counted per work-item) and the
-sub-groups that did (counted per sub-group), then groups, launches and barriers. The traces are
-whole and full (`complete_traces.py`).
+For each static access it compares the lanes (counted per work-item) and the sub-groups (counted per
+sub-group) that execute it, then groups, launches and barriers (see `complete_traces.py`).
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ class Compared:
 
 
 class CountingError(KernelError):
-    """What is counted from a kernel's text is not what a trace of it shows."""
+    """The counts of a kernel differ from its trace."""
 
 
 def counting_check(
@@ -52,10 +51,10 @@ def counting_check(
     """Compares counts with a trace of every launch; a difference raises CountingError.
 
     kernel : loopy.TranslationUnit, tracegen.Workload or measurement kernel
-    sizes : integer parameters; a Workload's are its arguments
+    sizes : integer parameters; by default the arguments of a Workload
     context : the pyopencl.Context to trace on
-    options : see counting.CountOptions; trip counts and shares that are left out are measured
-        by the same trace
+    options : see counting.CountOptions; trip counts and shares that are not given are measured
+        in the same trace
     """
     counts = kernel_counts(kernel)
     traced = trace_whole(kernel, sizes, options.get("subgroup_size", 32), context)
@@ -77,7 +76,7 @@ def counting_check(
 
 
 def compared(counts: KernelCounts, traced: Traced, options: CountOptions) -> list[Compared]:
-    """Counts and traces of one kernel, access by access; last groups, launches and barriers."""
+    """Counts and traces of one kernel by access, followed by groups, launches and barriers."""
     by_lanes: dict[Key, Fraction] = defaultdict(Fraction)
     by_subgroups: dict[Key, Fraction] = defaultdict(Fraction)
     for access in counts.inventory.accesses:
@@ -111,13 +110,15 @@ def _others(counts: KernelCounts, traced: Traced, options: CountOptions) -> list
         beside("launches", "f_sync_kernel_launch", len(traced.traces)),
     ]
     met = [barriers_met(trace) for trace in traced.traces]
-    if all(len(each) <= 1 for each in met):  # else some groups meet more of them than others
+    if all(
+        len(each) <= 1 for each in met
+    ):  # otherwise some groups execute more barriers than others
         number = sum(next(iter(each), 0) for each in met)
         found.append(beside("barriers", "f_sync_barrier_local", number))
     return found
 
 
 def barriers_met(trace: Trace) -> set[int]:
-    """How many barriers a sub-group meets: one number where all meet equally many."""
+    """Numbers of barriers that sub-groups execute; a single one if all execute equally many."""
     before = np.concatenate([[0], np.cumsum(trace.site == BARRIER_SITE)])
     return set(np.diff(before[trace.subgroup_offset]).tolist())

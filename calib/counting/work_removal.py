@@ -1,13 +1,14 @@
-"""`remove_work`: a kernel with nothing left but chosen global accesses, in the loops they stood in.
+"""`remove_work`: reduces a kernel to chosen global accesses, in their original loops.
 
-Seed 000, section 7.1.1 and Algorithm 3. Every instruction with a load to keep becomes
+Stevens and Klöckner 2020, section 7.1.1 and Algorithm 3. Every instruction with a load to keep
+becomes
 
     read_tgt = read_tgt + a[...]    or    read_tgt = a[...] + b[...] + ... + read_tgt
 
-within the loops, the branches and the grid of the original; arithmetic, local memory and barriers
-go. A global store that is kept stores read_tgt; where none is left behind the last load, each
-work-item stores read_tgt into read_tgt_dest, stride 1, so that no compiler drops the loads. What a
-kept access's address, loops or conditions are computed from stays as it is.
+within the original loops, branches and grid; arithmetic, local memory and barriers are removed. A
+global store that is kept stores read_tgt. If no store follows the last load, each work-item stores
+read_tgt into read_tgt_dest with stride 1, so that no compiler removes the loads. Instructions that
+compute addresses, loop bounds or conditions of a kept access do not change.
 """
 
 from __future__ import annotations
@@ -43,15 +44,15 @@ def remove_work(
     keep_tags: Collection[str] | None = None,
     remove_tags: Collection[str] = (),
 ) -> Any:
-    """A loopy.TranslationUnit with a kernel's chosen global accesses alone.
+    """A loopy.TranslationUnit that contains only the chosen global accesses of a kernel.
 
     kernel : loopy.TranslationUnit, tracegen.Workload or measurement kernel, with one launch
-    remove_vars : global arrays whose accesses go; with none given, all on-chip work goes
-    keep_tags : access tags to keep; all else goes
+    remove_vars : global arrays whose accesses are removed; on-chip work is always removed
+    keep_tags : access tags to keep; all other accesses are removed
     remove_tags : access tags to remove
 
-    Raises KernelError for names that the kernel has not, where nothing is left, and where the
-    address of what is kept comes from what is removed.
+    Raises KernelError for unknown names, if nothing is left, and if the address of a kept access is
+    computed from a removed one.
     """
     t_unit = translation_unit(kernel)
     scheduled = schedule(t_unit)
@@ -79,7 +80,8 @@ class _Choice:
         )
 
     def removes(self, node: Any) -> bool:
-        """Whether the caller named it; what keep_tags leaves out goes only where nobody needs it."""
+        """Whether the caller named it; an access that keep_tags omits is kept if an address needs
+        it."""
         return name_of(node) in self.variables or bool(_tags(node) & self.remove_tags)
 
 
@@ -165,7 +167,7 @@ class _Removal:
                 raise KernelError(f"kernel {self.kernel.name} has no access tagged {tag}{there}")
 
     def _accesses(self, instruction: Any) -> list[Any]:
-        """The global accesses of an instruction, its predicates' among them."""
+        """The global accesses of an instruction, including those of its predicates."""
         if not isinstance(instruction, MultiAssignmentBase):
             return []
         find = _Accesses(self.arrays)
@@ -173,7 +175,7 @@ class _Removal:
         return [node for part in parts for node in find(part)]
 
     def _replaced(self, instruction: Any) -> list[Any]:
-        """What takes the place of an instruction of which nobody needs the result."""
+        """The replacement of an instruction whose result is not needed."""
         if not isinstance(instruction, MultiAssignmentBase):
             return []
         summands = _Summands(self.arrays, self.choice)
@@ -206,7 +208,7 @@ class _Removal:
         parts = []
         if found:
             name = self.ids(f"read_{instruction.id}")
-            # Several loads are added up before the one addition that waits for the last.
+            # The loads are added up first, so that only one addition waits for the last of them.
             terms = (target, *found) if len(found) == 1 else (*found, target)
             parts.append(Assignment(target, p.Sum(terms), id=name, **common))
         if keeps_store:
@@ -216,7 +218,7 @@ class _Removal:
         return parts
 
     def _see_types(self, name: str, summands: Iterable[Any]) -> None:
-        """Keeps the types of what one instruction adds or stores."""
+        """Keeps the types of the values that one instruction adds or stores."""
         types = self.types.setdefault(name, [])
         for summand in summands:
             outer = summand
@@ -231,7 +233,7 @@ class _Removal:
         return list(_Accesses(self.arrays)(expression))
 
     def _needed(self, parts: Mapping[str, list[Any]]) -> set[str]:
-        """Instructions whose results decide addresses, trips or conditions of what is kept."""
+        """Instructions whose results determine addresses, trips or conditions of kept accesses."""
         wanted: set[str] = set()
         nodes: list[Any] = []
         for part in (part for several in parts.values() for part in several):
@@ -264,7 +266,8 @@ class _Removal:
         return {domain.get_dim_name(DIM.param, k) for k in range(domain.dim(DIM.param))}
 
     def _grid(self) -> tuple[Any, dict[str, Any], tuple[Any, ...], tuple[Any, ...]]:
-        """New inames for all axes of the launch; the index and shape of one element a work-item."""
+        """New inames for all axes of the launch; index and shape of an array with one element per
+        work-item."""
         sizes = grid(self.scheduled, 0)
         names = self.kernel.get_var_name_generator()
         domain = isl.Set("{ [] : }")
@@ -334,7 +337,8 @@ class _Removal:
 
 
 class _Accesses(CombineMapper):  # type: ignore[misc]
-    """Every access of the given arrays in an expression, index accesses after what they index."""
+    """Every access to the given arrays in an expression; accesses in an index follow the indexed
+    one."""
 
     def __init__(self, arrays: Collection[str]) -> None:
         super().__init__()
@@ -370,14 +374,14 @@ class _Accesses(CombineMapper):  # type: ignore[misc]
 
 
 class _Summands(_Accesses):
-    """The outermost accesses to keep, under the conditions that they stand under."""
+    """The outermost accesses to keep, with the conditions under which they run."""
 
     def __init__(self, arrays: Collection[str], choice: _Choice) -> None:
         super().__init__(arrays)
         self.choice = choice
 
     def of_index(self, expr: Any) -> list[Any]:
-        """Those in the index of an access that itself goes."""
+        """The accesses in the index of a removed access."""
         while isinstance(expr, p.Lookup):
             expr = expr.aggregate
         if isinstance(expr, p.Variable):
@@ -410,7 +414,7 @@ def _sum(summands: list[Any]) -> Any:
 
 
 def _in_order(instructions: list[Any]) -> list[Any]:
-    """Each after the one before it, as in the kernel that they come from."""
+    """Makes each instruction depend on the previous one, in the order of the original kernel."""
     found: list[Any] = []
     for each in instructions:
         before = frozenset([found[-1].id]) if found else frozenset()

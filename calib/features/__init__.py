@@ -1,4 +1,8 @@
-"""Feature values of kernels: counted, simulated or timed, gathered into tables."""
+"""Feature values of kernels: counted, simulated or timed, gathered into tables.
+
+`context` has the options, `values` evaluates one feature, `gather` fills a `table` for many
+kernels, and `simulated` derives features from replays.
+"""
 
 import lazy_loader
 

@@ -15,7 +15,7 @@ REPLAY_TRIALS = 32
 
 
 class Timer(Protocol):
-    """Measures the seconds that one launch of a workload takes.
+    """Measures the seconds that a launch of a workload takes.
 
     context : the pyopencl.Context to run on, None to choose a device; trials : runs to time
     """
@@ -25,16 +25,16 @@ class Timer(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluationContext:
-    """What values depend on beside the kernel and its size.
+    """Options of feature values besides the kernel and its sizes.
 
     subgroup_size, index_arithmetic, trip_counts, taken : see counting.CountOptions
-    machine, seed, replay_trials : of simulated features
-    snapshot_groups : work-groups that these trace, None for as many as the tracer takes
+    machine, seed, replay_trials : for simulated features
+    snapshot_groups : work-groups that simulated features trace; None for the tracer's default
     cl_context : the pyopencl.Context for tracing, and for wall times whose feature names no device
-    timing_trials, trial_s, statistic : of wall times; trial_s : see timing.time_kernel
-    timer : measures wall times instead of `calib.timing.time_kernel`; trial_s and statistic are
-        then its own. `functools.partial(calib.history.wall_time, store)` takes the mean of a
-        history where that is calibrated and fresh
+    timing_trials, trial_s, statistic : for wall times; see `calib.timing.time_kernel`
+    timer : replaces `calib.timing.time_kernel` for wall times, without trial_s and statistic;
+        `functools.partial(calib.history.wall_time, store)` uses the mean of a history if that is
+        calibrated and recent
     """
 
     subgroup_size: int = SUBGROUP_SIZE
@@ -52,11 +52,11 @@ class EvaluationContext:
     timer: Timer | None = None
 
     def count_options(self, kernel: Any) -> CountOptions:
-        """Options for `count`, with the trip counts that a measurement kernel brings along."""
-        own = getattr(kernel, "trip_counts", None) or {}
+        """Options for `count`, including the trip counts of a measurement kernel."""
+        known = getattr(kernel, "trip_counts", None) or {}
         return CountOptions(
             subgroup_size=self.subgroup_size,
             index_arithmetic=self.index_arithmetic,
-            trip_counts={**own, **self.trip_counts},
+            trip_counts={**known, **self.trip_counts},
             taken=self.taken,
         )

@@ -44,14 +44,15 @@ def gather_feature_values(
     """The values of every feature for every kernel; the first feature is the table's output.
 
     context : how to count, time and simulate
-    rounds : share each kernel's trials among so many passes over all kernels, so that a while in
-        which others use the device falls on a few trials of each and not on all of one
-    longest_s : end a kernel's trials of one pass early; see `calib.timing.trials.time_kernel`
+    rounds : number of passes over all kernels among which each kernel's trials are divided, so that
+        a temporary disturbance affects a few trials of each kernel and not all trials of one
+    longest_s : time after which a kernel's trials of one pass end early; see
+        `calib.timing.trials.time_kernel`
     timings : filled with every kernel's trials, kernel name -> Timing
-    progress : called with (kernels done, of how many)
+    progress : called with (kernels done, total)
 
-    Kernels that differ in size only are counted once. Raises what counting and timing raise, and
-    FeatureError where a feature's tag is in no kernel.
+    Kernels that differ only in size are counted once. Raises the errors of counting and timing, and
+    FeatureError if a feature's tag is in no kernel.
     """
     rows = list(kernels)
     if not rows:
@@ -97,7 +98,7 @@ def time_measurements(
 ) -> list[timing.Timing]:
     """Trials of measurement kernels, in `rounds` passes over all of them.
 
-    They run on the context's device, or, where it has none, on the one that the feature names.
+    They run on the context's device or, if it has none, on the device that the feature names.
     """
     where = _context_of(feature, context)
     trials = timing.TRIALS if context is None else context.timing_trials
@@ -131,7 +132,7 @@ def feature_arrays(
 ) -> dict[str, Floats]:
     """Feature -> value of one kernel; arrays in env, which broadcast, give arrays.
 
-    A feature of a tag that the kernel has not is 0.
+    A feature whose tag is not in the kernel is 0.
 
     kernel : loopy.TranslationUnit, a tracegen.Workload or a measurement kernel
     env : the kernel's sizes, name -> integer or array of them
@@ -141,7 +142,7 @@ def feature_arrays(
 
 
 def _context_of(feature: str, context: EvaluationContext | None) -> Any:
-    """Where a wall time is taken."""
+    """The pyopencl.Context on which a wall time is measured."""
     given = None if context is None else context.cl_context
     return timing.feature_context(feature) if given is None else given
 
@@ -184,9 +185,9 @@ def _value(
 
 
 def _lacks(kernel: Any, feature: Any) -> bool:
-    """Whether a feature counts a tag that this kernel has not, hence nothing.
+    """Whether a feature's tag is not in this kernel, so that its count is 0.
 
-    A set of measurement kernels counts each kernel's own accesses and, of the others', none.
+    Each kernel of a set has its own tags, and features name those of all of them.
     """
     tag = getattr(getattr(feature, "accesses", feature), "tag", None)
     if tag is None:
@@ -195,7 +196,7 @@ def _lacks(kernel: Any, feature: Any) -> bool:
 
 
 def _refuse_unknown_tags(features: Iterable[str], kernels: Sequence[MeasurementKernel]) -> None:
-    """Raises FeatureError where a feature's tag is in none of the kernels."""
+    """Raises FeatureError if a feature's tag is in none of the kernels."""
     tags = sorted({t for k in kernels for t in kernel_counts(k.kernel).inventory.tags})
     for name in features:
         if all(_lacks(kernel, parse_feature(name)) for kernel in kernels):

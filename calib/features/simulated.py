@@ -1,15 +1,16 @@
-"""Features that a replay gives: `f_sim_dram_bytes_tag:aLD` and its like.
+"""Features derived from a replay, such as `f_sim_dram_bytes_tag:aLD`.
 
 A snapshot of each launch is traced for a machine and replayed on it under random orderings
-(`memsim.replay`); what its accesses do is scaled to the launch:
+(`memsim.replay`). The quantities of its accesses are scaled to the launch:
 
     value = mean over trials of (quantity / accesses counted) * accesses of the snapshot
             * groups of the launch / groups traced
 
-For the part of a snapshot that only warms the caches is not counted. Launches are replayed one by
-one, each with cold caches. Accesses that a compiler would drop are not asked for. What a snapshot has
-written and not yet evicted when it ends is in no number: dram_write_bytes are too few where the
-snapshot writes less than a few times the last cache (EvaluationContext.snapshot_groups takes more).
+The quotient is needed because the part of a snapshot that only warms the caches is not counted.
+Launches are replayed separately, each with cold caches. Accesses that a compiler would remove are
+not traced. Data written but not yet evicted at the end of a snapshot are not counted:
+dram_write_bytes is too small if the snapshot writes less than a few times the capacity of the last
+cache; larger EvaluationContext.snapshot_groups help.
 """
 
 from __future__ import annotations
@@ -40,11 +41,11 @@ KEPT = 64
 
 @dataclass(frozen=True)
 class Simulated:
-    """What the replays of a kernel's launches say of its sites, scaled to the launches.
+    """Quantities of a kernel's access sites in replays of its launches, scaled to the launches.
 
     sectors, miss_sectors : level -> site -> number
     read_bytes, write_bytes : site -> bytes between the last cache and DRAM
-    latency_cycles : site -> cycles, summed over sub-group accesses; stores have none
+    latency_cycles : site -> cycles, summed over sub-group accesses; 0 for stores
     """
 
     sectors: Mapping[str, Mapping[Key, float]]
@@ -55,8 +56,8 @@ class Simulated:
     clock_hz: float
 
 
-_HELD: OrderedDict[Any, tuple[Any, Simulated]] = OrderedDict()
-"""The latest simulations; the kernel is held too, so that its id stays its own."""
+_RESULTS: OrderedDict[Any, tuple[Any, Simulated]] = OrderedDict()
+"""The latest simulations. The kernel is kept too, so that its id is not reused."""
 
 
 def simulated(
@@ -64,7 +65,7 @@ def simulated(
 ) -> float:
     """The value of a simulated feature at one size.
 
-    Raises FeatureError where the kernel has no such tag, or the machine no such level.
+    Raises FeatureError if the kernel has no such tag or the machine no such level.
     """
     result = simulation(kernel, env, context)
     counts = kernel_counts(kernel)
@@ -80,7 +81,7 @@ def simulated(
 
 
 def simulation(kernel: Any, env: Mapping[str, int], context: EvaluationContext) -> Simulated:
-    """Traces and replays a kernel at one size; asked again, the same result at once."""
+    """Traces and replays a kernel at one size; results are cached."""
     assert context.machine is not None
     machine = context.machine
     machine = memsim.load_machine(machine) if isinstance(machine, str) else machine
@@ -93,7 +94,7 @@ def simulation(kernel: Any, env: Mapping[str, int], context: EvaluationContext) 
         context.replay_trials,
         context.snapshot_groups,
     )
-    if key not in _HELD:
+    if key not in _RESULTS:
         traces = tracegen.trace_launches(
             workload_of(kernel, env),
             machine,
@@ -101,25 +102,25 @@ def simulation(kernel: Any, env: Mapping[str, int], context: EvaluationContext) 
             context=context.cl_context,
         )
         parts = [_of_launch(trace, machine, context) for trace in traces]
-        _HELD[key] = ((kernel, context.machine), _together(parts))
-        while len(_HELD) > KEPT:
-            _HELD.popitem(last=False)
-    _HELD.move_to_end(key)
-    return _HELD[key][1]
+        _RESULTS[key] = ((kernel, context.machine), _together(parts))
+        while len(_RESULTS) > KEPT:
+            _RESULTS.popitem(last=False)
+    _RESULTS.move_to_end(key)
+    return _RESULTS[key][1]
 
 
 def _of_launch(trace: Trace, machine: Machine, context: EvaluationContext) -> Simulated:
     def replayed(**options: Any) -> Any:
         with warnings.catch_warnings():
-            # A launch of fewer groups than the machine holds is what it is.
+            # A small launch cannot be traced any larger.
             warnings.simplefilter("ignore", SnapshotWarning)
             return memsim.replay(trace, machine, seed=context.seed, **options)
 
     if not machine.levels:
         raise FeatureError(
-            f"machine {machine.name} has no caches: a replay tells nothing by access"
+            f"machine {machine.name} has no caches: a replay yields no quantities by access"
         )
-    if not trace.sites:  # no access to global memory, hence nothing to replay and all is 0
+    if not trace.sites:  # without accesses to global memory every quantity is 0
         nothing: dict[str, dict[Key, float]] = {name: {} for name in machine.level_names}
         return Simulated(
             sectors=nothing,
@@ -134,7 +135,7 @@ def _of_launch(trace: Trace, machine: Machine, context: EvaluationContext) -> Si
     counted = _site_level(data["accesses"])
     everything = counted
     if not trace.whole:
-        # Every access, from the first: how many there are does not depend on their order.
+        # All accesses from the first one; their number does not depend on the order.
         cold = replayed(trials=1, deviation=False, warmup_waves=0)
         everything = _site_level(cold.dataset["accesses"])
     groups = trace.launch.n_groups / max(trace.n_groups, 1)
@@ -168,7 +169,7 @@ def _site_level(values: Any) -> Floats:
 
 
 def _together(parts: list[Simulated]) -> Simulated:
-    """Launches added up."""
+    """The sums over launches."""
 
     def added(tables: list[Mapping[Key, float]]) -> dict[Key, float]:
         total: dict[Key, float] = {}

@@ -1,4 +1,4 @@
-"""Feature values of many kernels: what a model is fitted to."""
+"""Tables of feature values, to which models are fitted."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, kw_only=True)
 class FeatureTable:
-    """A row a kernel, a column a feature.
+    """One row per kernel, one column per feature.
 
-    output : the feature that a model is to give
+    output : the feature that a model is to predict
     kernels : a name for each row
-    values : feature -> (n_kernel,) float64, the output among them
-    scale : (n_kernel,), what each row was divided by; None as gathered
-    spread : (n_kernel,), half-widths of the outputs' 95 % intervals where they were measured
+    values : feature -> (n_kernel,) float64, including the output
+    scale : (n_kernel,), the divisor of each row; None for an unscaled table
+    spread : (n_kernel,), half-widths of the 95 % intervals of measured outputs
 
-    Raises MemsimError where the lengths differ, an output is not positive, or a value is no number.
+    Raises MemsimError if lengths differ, an output is not positive or a value is not finite.
     """
 
     output: str
@@ -59,7 +59,7 @@ class FeatureTable:
         return self.values[self.output]
 
     def unscaled(self) -> FeatureTable:
-        """The table as it was gathered."""
+        """The table before it was scaled."""
         if self.scale is None:
             return self
         return FeatureTable(
@@ -81,12 +81,12 @@ class FeatureTable:
 
 
 def scale_features_by_output(table: FeatureTable) -> FeatureTable:
-    """Divides each row by its output, which becomes 1 (seed 000, section 7.2).
+    """Divides each row by its output, which becomes 1 (Stevens and Klöckner 2020, section 7.2).
 
-    The table remembers what it was divided by. A fit to it minimises (g - t) / t with g taken on
-    the features as they were gathered: for a linear model that is what dividing does, and for one
-    that is not homogeneous in its features (an overlap with a tanh of a difference of costs) the
-    divided features would fit another function than the one that predicts.
+    A fit to a scaled table minimises (g - t) / t, where g is evaluated on the unscaled features.
+    For a linear model this is the same as evaluating it on scaled ones. A model that is not
+    homogeneous in its features (an overlap with the tanh of a difference of costs) would be a
+    different function on scaled features than the one that predicts.
     """
     if table.scale is not None:
         return table

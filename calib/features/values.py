@@ -1,4 +1,4 @@
-"""Values of features: counted, simulated, timed, or the user's own."""
+"""Evaluates features: counted, simulated, timed, or registered by the user."""
 
 from __future__ import annotations
 
@@ -31,12 +31,11 @@ def evaluate(
 ) -> float:
     """The value of a feature of a kernel at one size.
 
-    kernel : loopy.TranslationUnit, tracegen.Workload, or what has them as `.kernel` and
-        `.arguments` (a UIPiCK measurement kernel)
-    env : size parameters by name; the rest of a kernel's arguments are its own, or made up
+    kernel : loopy.TranslationUnit, tracegen.Workload, or a measurement kernel
+    env : size parameters by name; other arguments are those of the kernel, or generated
 
-    Raises FeatureError and KernelError as `calib.count` does, and where the feature needs a machine
-    and none is given.
+    Raises FeatureError and KernelError as `calib.count` does, and FeatureError if a simulated
+    feature has no machine.
     """
     context = context or EvaluationContext()
     parsed = _parsed(feature) if isinstance(feature, str) else feature
@@ -58,7 +57,7 @@ def evaluate_all(
     *,
     context: EvaluationContext | None = None,
 ) -> dict[str, float]:
-    """As `evaluate`, of several features."""
+    """As `evaluate`, for several features."""
     return {each: evaluate(each, kernel, env, context=context) for each in features}
 
 

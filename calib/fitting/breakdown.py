@@ -1,4 +1,4 @@
-"""A prediction in named parts: what a model says that a kernel's time consists of."""
+"""Breaks a prediction down into named parts of a kernel's time."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from memsim.files import whole_file
 class Part:
     """One parameter's share of a predicted value.
 
-    name : the parameter's; "rest" for what belongs to none
-    cost : the named cost that it belongs to, "" where there is none
-    features : what it counts, with the values in this kernel
-    value : its visible share; the parts add up to the prediction
-    alone : what it would cost with nothing to hide behind
+    name : the parameter; "rest" for what belongs to no parameter
+    cost : the named cost that contains it, "" if there is none
+    features : the features that it multiplies, with their values in this kernel
+    value : the visible share; the parts add up to the prediction
+    alone : the cost if nothing overlapped it
     """
 
     name: str
@@ -35,7 +35,7 @@ class Part:
 
 @dataclass(frozen=True, kw_only=True)
 class Breakdown:
-    """A predicted value with its 95 % interval, and its parts, the largest first."""
+    """A predicted value with its 95 % interval and its parts, the largest first."""
 
     kernel: str
     value: float
@@ -44,7 +44,7 @@ class Breakdown:
     parts: tuple[Part, ...]
 
     def as_json(self) -> dict[str, Any]:
-        """Plain values; an interval without an end has None there."""
+        """The values as JSON; an infinite end of the interval is None."""
         return {
             "kernel": self.kernel,
             "value": self.value,
@@ -66,7 +66,7 @@ class Breakdown:
 def break_down(fit: Fit, kernel: str, features: Mapping[str, Any]) -> Breakdown:
     """The prediction of a fitted model for one kernel's features, in parts."""
     model = fit.model
-    told = fit.predict(features)
+    predicted = fit.predict(features)
     terms = model.terms(fit, features)
     parts = [
         Part(
@@ -82,15 +82,15 @@ def break_down(fit: Fit, kernel: str, features: Mapping[str, Any]) -> Breakdown:
     ]
     return Breakdown(
         kernel=kernel,
-        value=float(told.value),
-        low=float(told.low),
-        high=float(told.high),
+        value=float(predicted.value),
+        low=float(predicted.low),
+        high=float(predicted.high),
         parts=tuple(sorted(parts, key=lambda part: -part.value)),
     )
 
 
 def draw(breakdowns: Sequence[Breakdown], path: Path, unit: str = "s") -> None:
-    """A stacked bar a kernel, with the interval; the suffix of `path` chooses the format."""
+    """Draws a stacked bar with its interval for each kernel; the suffix of `path` is the format."""
     from matplotlib.figure import Figure
 
     names = list(dict.fromkeys(part.name for each in breakdowns for part in each.parts))
@@ -131,7 +131,7 @@ def draw(breakdowns: Sequence[Breakdown], path: Path, unit: str = "s") -> None:
 
 
 def uncovered(saved: SavedModel, kernel: Any, features: Mapping[str, float]) -> list[str]:
-    """Global accesses of a kernel that no feature of the model counts, by the kernel's text."""
+    """Texts of the global accesses of a kernel that no feature of the model counts."""
     from calib.counting.feature_counts import kernel_counts
     from calib.counting.language import MemAccessFeature, parse_feature
 
@@ -149,7 +149,7 @@ def uncovered(saved: SavedModel, kernel: Any, features: Mapping[str, float]) -> 
 
 
 def _alone(fit: Fit, name: str, visible: float, features: Mapping[str, Any]) -> float:
-    """The parameter's term of its named cost; without such a cost nothing hides it."""
+    """The parameter's term in its named cost; without a named cost nothing overlaps it."""
     cost = fit.model.cost_of(name)
     if not cost:
         return visible

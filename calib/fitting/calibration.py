@@ -1,4 +1,4 @@
-"""Calibrates a model file on a device: kernels, features, timings, fit, provenance."""
+"""Calibrates a model file on a device: measures its kernels, counts features and fits the model."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from calib.timing import trials as timing
 
 @dataclass(frozen=True, kw_only=True)
 class Calibration:
-    """A fitted model and what fitting it took.
+    """A fitted model with the timings that it rests on.
 
     timings : kernel name -> its trials
-    seconds : of the whole
+    seconds : duration of the calibration
     """
 
     saved: SavedModel
@@ -30,12 +30,12 @@ class Calibration:
 
     @property
     def timed_s(self) -> float:
-        """Seconds in timed launches; warming runs and what the host does between are not in it."""
+        """Seconds in timed launches, without warm-up runs and work of the host."""
         return sum(each.timed_s for each in self.timings.values())
 
     @property
     def overhead(self) -> float:
-        """What everything but timed launches took, as a part of these."""
+        """The time spent outside timed launches, relative to that in them."""
         return self.seconds / self.timed_s - 1
 
 
@@ -53,11 +53,13 @@ def calibrate(
 ) -> Calibration:
     """Times and counts a file's measurement kernels on a device and fits its model to them.
 
-    device : `platform` or `platform:device`, parts of their names; the one that passes its trial
-        where empty
-    rounds, longest_s : see `calib.gather_feature_values`; trial_s : see `calib.timing.trials.time_kernel`
+    device : `platform` or `platform:device`, as parts of their names; by default the first device
+        that passes its trial
+    rounds, longest_s : see `calib.gather_feature_values`; trial_s : see
+        `calib.timing.trials.time_kernel`
 
-    Raises what counting, timing and fitting raise: FitError where the kernels leave parameters open.
+    Raises the errors of counting, timing and fitting, among them FitError if the kernels do not
+    determine every parameter.
     """
     start = time.perf_counter()
     timing.look_ahead(device)

@@ -1,11 +1,11 @@
-"""Model expressions: text in, a symbolic tree out, its derivatives, its value over arrays.
+"""Parses model expressions, differentiates them and evaluates them over arrays.
 
     p_a * f_op_float32_madd + overlap(c_gmem, c_onchip, p_edge)
 
-Numbers, + - * / ** and parentheses; parameters `p_...`; features `f_...`, which may hold the
-feature language's own `:{};<>`; named costs `c_...`, which stand for expressions of their own; and
-the functions of FUNCTIONS, with `overlap`. Nothing is executed: what is not of this list is refused
-with a caret under it.
+Numbers, + - * / ** and parentheses; parameters `p_...`; features `f_...`, which may
+contain `:{};<>` of the feature language; named costs `c_...`, which abbreviate expressions; and the
+functions in FUNCTIONS and `overlap`. Nothing is executed: any other text is refused with a caret
+under it.
 """
 
 from __future__ import annotations
@@ -53,12 +53,12 @@ FUNCTIONS: dict[str, tuple[int, Callable[..., Any]]] = {
     "min": (2, np.minimum),
     "contrast": (2, _contrast),
 }
-"""What an expression may call, with the number of its arguments.
+"""Functions of expressions, with their numbers of arguments.
 
-abs, max and min have no derivative where they bend; there the Jacobian takes the side of the first
-argument. contrast(a, b) = (a - b) / (a + b), and 0 where both are 0. Besides these,
-overlap(a, b, e) = a s + b (1 - s) with s = (tanh(e contrast(a, b)) + 1) / 2, which is seed 000's
-equations (5) and (6) with the edge made independent of the costs' unit.
+Where abs, max and min have no derivative, the Jacobian uses the side of the first argument.
+contrast(a, b) = (a - b) / (a + b), and 0 if both are 0. In addition there is overlap(a, b, e) =
+a s + b (1 - s) with s = (tanh(e contrast(a, b)) + 1) / 2: equations (5) and (6) of Stevens and
+Klöckner 2020, with an edge that does not depend on the unit of the costs.
 """
 
 _HIDDEN: dict[str, Callable[..., Any]] = {
@@ -66,7 +66,7 @@ _HIDDEN: dict[str, Callable[..., Any]] = {
     "_sign": lambda x: np.where(np.asarray(x) >= 0, 1.0, -1.0),
     "_contrast_slope": _contrast_slope,
 }
-"""What derivatives call."""
+"""Functions that only derivatives contain."""
 
 _TOKEN = re.compile(
     r"""\s*(?:
@@ -83,7 +83,7 @@ _TOKEN = re.compile(
 def parse(text: str, costs: Mapping[str, Tree] | None = None) -> Tree:
     """The tree of an expression; raises ExpressionError with a caret under what is wrong.
 
-    costs : what the names `c_...` stand for
+    costs : expressions of the names `c_...`
     """
     if len(text) > MAX_LENGTH:
         raise ExpressionError(f"an expression has at most {MAX_LENGTH} characters, got {len(text)}")
@@ -93,7 +93,7 @@ def parse(text: str, costs: Mapping[str, Tree] | None = None) -> Tree:
 def names(tree: Tree, prefix: str, *, in_calls: bool = True) -> tuple[str, ...]:
     """The variables of a tree that begin with the prefix, in order of appearance.
 
-    in_calls : those among functions' arguments too
+    in_calls : include those in arguments of functions
     """
     found: dict[str, None] = {}
     _collect(tree, found, in_calls)
@@ -103,7 +103,7 @@ def names(tree: Tree, prefix: str, *, in_calls: bool = True) -> tuple[str, ...]:
 def derivative(tree: Tree, name: str, *, frozen_calls: bool = False) -> Tree:
     """The tree's derivative by a variable.
 
-    frozen_calls : take what functions return for constant
+    frozen_calls : treat the values of functions as constants
     """
     mapper = _FrozenDerivative if frozen_calls else _Derivative
     return mapper(primitives.Variable(name), _outer_derivative)(tree)
@@ -112,13 +112,13 @@ def derivative(tree: Tree, name: str, *, frozen_calls: bool = False) -> Tree:
 def evaluate(tree: Tree, values: Mapping[str, Any]) -> npt.NDArray[np.float64]:
     """The tree's value; arrays among the values broadcast.
 
-    What is no number (a root of a negative one) comes back as nan.
+    Undefined values, such as the root of a negative number, are nan.
     """
     return evaluate_all((tree,), values)[0]
 
 
 def evaluate_all(trees: Iterable[Tree], values: Mapping[str, Any]) -> list[npt.NDArray[np.float64]]:
-    """As `evaluate`, of several trees; what they share is evaluated once."""
+    """As `evaluate`, for several trees; shared subtrees are evaluated once."""
     evaluation = _Evaluation(values)
     with np.errstate(all="ignore"):
         return [np.asarray(evaluation(tree), np.float64) for tree in trees]
@@ -128,9 +128,10 @@ _REPEATED = (primitives.Call, primitives.Sum, primitives.Product, primitives.Quo
 
 
 class _Evaluation(EvaluationMapper):  # type: ignore[misc]
-    """pymbolic's, for the functions of this module; a subtree that is met again is not redone.
+    """pymbolic's evaluation with the functions of this module; repeated subtrees are evaluated
+    once.
 
-    Derivatives hold their expression's own subtrees, so these are told apart by identity.
+    Derivatives contain the subtrees of their expression, so subtrees are identified by object.
     """
 
     def __init__(self, values: Mapping[str, Any]) -> None:
@@ -161,7 +162,7 @@ class _Evaluation(EvaluationMapper):  # type: ignore[misc]
 
 
 class _Derivative(DifferentiationMapper):  # type: ignore[misc]
-    """pymbolic's, for the functions of this module."""
+    """pymbolic's differentiation with the functions of this module."""
 
     def map_call(self, expr: Any) -> Any:
         terms = []
@@ -219,7 +220,7 @@ def _collect(tree: Tree, found: dict[str, None], in_calls: bool) -> None:
 
 
 class _Parser:
-    """Recursive descent; `place` is the position in the text of the token at hand."""
+    """A recursive-descent parser; `place` is the position of the current token in the text."""
 
     def __init__(self, text: str, costs: Mapping[str, Tree]) -> None:
         self.text, self.costs = text, costs

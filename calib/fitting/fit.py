@@ -1,8 +1,9 @@
 """Fits a model's parameters to measured kernels.
 
-Seed 000, section 7.2: min_p ||r(p)||_2 with r_i = (g(features_i, p) - t_i) / s_i, where s is t for a
-table scaled by its output and 1 for one that is not; J_ij = dr_i/dp_j from the symbolic derivative;
-Levenberg-Marquardt through SciPy from several starts (`starts.py`).
+Minimises ||r(p)||_2 with r_i = (g(features_i, p) - t_i) / s_i, where s_i is t_i for a table scaled
+by its output and 1 otherwise (Stevens and Klöckner 2020, section 7.2). J_ij = dr_i/dp_j comes from
+the symbolic derivative; SciPy's Levenberg-Marquardt runs from several points
+(`starting_points.py`).
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ class FitError(MemsimError):
 
 @dataclass(frozen=True, kw_only=True)
 class Prediction:
-    """A value with the interval that a new measurement falls into.
+    """A value with the 95 % interval of a new measurement.
 
-    value, low, high : scalars, or arrays of one shape; the interval is infinite where the fit does not
+    value, low, high : scalars or arrays of one shape; the interval is infinite if the fit does not
         determine the value
     """
 
@@ -44,16 +45,16 @@ class Prediction:
 
 @dataclass(frozen=True, kw_only=True)
 class Fit(Mapping[str, float]):
-    """Parameter values, as a mapping, and how well they are known.
+    """Parameter values as a mapping, with their uncertainty.
 
     parameters : name -> value
-    covariance : (n_parameter, n_parameter); infinite on the diagonal where the data leave a parameter
-        open, 0 for one held at its bound
+    covariance : (n_parameter, n_parameter); infinite on the diagonal for a parameter that the data
+        do not determine, 0 for one at its bound
     residual_norm : ||r||_2 at the solution
-    degrees_of_freedom : kernels less parameters determined
-    relative : whether residuals are parts of the output
-    at_bound : parameters that a non-negative fit holds at 0
-    indistinct : groups of parameters that the data cannot tell apart
+    degrees_of_freedom : number of kernels minus number of determined parameters
+    relative : whether residuals are relative to the output
+    at_bound : parameters that are 0 because the fit is non-negative
+    indistinct : groups of parameters that the data do not distinguish
     errors : (n_kernel,) g / t - 1
     """
 
@@ -82,9 +83,10 @@ class Fit(Mapping[str, float]):
         return geometric_mean(np.abs(self.errors))
 
     def half_widths(self, confidence: float = 0.95) -> dict[str, float]:
-        """Half-width of each parameter's interval; nan for one at its bound, inf for an open one."""
+        """Half-width of each parameter's interval; nan for one at its bound, inf for an
+        undetermined one."""
         deviation = np.sqrt(np.diag(self.covariance))
-        if self.degrees_of_freedom:  # else every free one is infinite already
+        if self.degrees_of_freedom:  # otherwise every free one is infinite already
             deviation = deviation * self._quantile(confidence)
         return {
             name: float("nan") if name in self.at_bound else float(deviation[j])
@@ -92,7 +94,8 @@ class Fit(Mapping[str, float]):
         }
 
     def predict(self, features: Mapping[str, Any], confidence: float = 0.95) -> Prediction:
-        """The model's value and where a measurement of it falls: parameters' doubt and scatter."""
+        """The model's value with its interval, from the covariance of parameters and the
+        scatter."""
         value = self.model.evaluate(self, features)
         slope = self.model.gradient(self, features)
         known = np.nan_to_num(self.covariance, posinf=0.0)
@@ -125,12 +128,14 @@ def fit_model(
     n_starts: int = 8,
     seed: int = 0,
 ) -> Fit:
-    """The parameters that fit the table best, relative errors counted where it is scaled.
+    """Fits the parameters of a model to a table; for a scaled table the errors are relative.
 
-    nonnegative : hold every parameter at 0 or above, as costs are
-    singular : what to do where the data leave parameters open: raise FitError with their names, or
-        say so in `Fit.indistinct` and take, of the equally good ones, what the search ended at
-    n_starts : of Levenberg-Marquardt, for a model that is not linear; the best end wins
+    nonnegative : restrict every parameter to 0 or above, as costs are
+    singular : if the data do not determine all parameters, "refuse" raises FitError with their
+        names; "report" lists them in `Fit.indistinct` and returns one of the equally good solutions
+    n_starts : number of Levenberg-Marquardt runs for a nonlinear model; the best result is used
+
+    Raises FitError if there are fewer kernels than parameters or the model has no finite value.
     """
     if table.output != model.output:
         raise FitError(f"the table's output is {table.output}, the model's {model.output}")
@@ -216,7 +221,7 @@ class _Problem:
         return np.asarray(np.linalg.lstsq(matrix, wanted, rcond=None)[0], np.float64)
 
     def search(self, n_starts: int, seed: int) -> Floats:
-        """The best end of several searches."""
+        """The best result of several searches."""
         best, least = None, np.inf
         for start in starts(self.model, self.table, self.sizes, n_starts, seed):
             end = self._from(start)
@@ -245,10 +250,10 @@ class _Problem:
                 x_scale="jac",
                 max_nfev=400,
             )
-        except ValueError:  # a step into where the model has no value
+        except ValueError:  # a step to parameters where the model has no value
             return None
         end = np.asarray(found.x, np.float64)
-        if self.nonnegative:  # an interior method only comes near to the bound
+        if self.nonnegative:  # an interior method does not reach the bound exactly
             cleared = np.where(end < 1e-6, 0.0, end)
             if np.sum(self.residual(cleared) ** 2) <= np.sum(self.residual(end) ** 2) * (1 + 1e-6):
                 return cleared

@@ -1,4 +1,4 @@
-"""Which parameters a set of measurements cannot tell apart."""
+"""Finds the parameters that a set of measurements does not determine."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.float64]
 
 TOLERANCE = 1.5e-8
-"""A singular value below this part of the largest, columns having unit length, counts as zero: half
-the digits of float64. Columns that are multiples of each other come out near 1e-16."""
+"""A singular value below this fraction of the largest counts as zero; columns have unit length.
+This is half the digits of float64; columns that are multiples of each other yield about 1e-16."""
 
 
 def null_space(jacobian: Floats) -> Floats:
-    """(n_parameter, n_null): orthonormal directions, in units of the columns' lengths, that change
-    nothing; a column of zeros is one of them."""
+    """(n_parameter, n_null): orthonormal directions, in units of the columns' lengths, along which
+    no row changes; a column of zeros is one of them."""
     _n_row, n_parameter = jacobian.shape
     lengths = np.linalg.norm(jacobian, axis=0)
     unit = jacobian / np.where(lengths > 0, lengths, 1.0)
@@ -28,9 +28,9 @@ def null_space(jacobian: Floats) -> Floats:
 
 
 def indistinct(jacobian: Floats, names: Sequence[str]) -> tuple[tuple[str, ...], ...]:
-    """Groups of parameters that the rows cannot tell apart; one alone has no effect on any row.
+    """Groups of parameters that the rows do not distinguish; a single one has no effect on any row.
 
-    Two belong together where a direction of the null space moves both.
+    Two parameters are in one group if a direction of the null space changes both.
     """
     null = null_space(jacobian)
     linked = np.abs(null @ null.T) > 1e-6
@@ -49,7 +49,8 @@ def indistinct(jacobian: Floats, names: Sequence[str]) -> tuple[tuple[str, ...],
 
 
 def covariance(jacobian: Floats, variance: float) -> Floats:
-    """variance (J^T J)^-1; infinite on the diagonal for what the rows do not determine."""
+    """variance (J^T J)^-1; infinite on the diagonal for parameters that the rows do not
+    determine."""
     lengths = np.linalg.norm(jacobian, axis=0)
     lengths = np.where(lengths > 0, lengths, 1.0)
     unit = jacobian / lengths

@@ -1,4 +1,4 @@
-"""Models to calibrate as TOML files: the expression, its named costs, and what to measure.
+"""Reads model files in TOML: the expression, its named costs, and the kernels to measure.
 
 name = "mine"
 expression = "c_overhead + overlap(c_gmem, c_onchip, p_edge)"
@@ -11,7 +11,7 @@ c_gmem = "p_load * f_mem_access_global_float32_load"
 [[measure]]
 tags = ["gmem_pattern", "dtype:float32", "nelements:1048576"]
 match = "superset"              # optional
-gpu = ["nelements:33554432"]    # optional: instead of the tags of these arguments, on a GPU
+gpu = ["nelements:33554432"]    # optional: replaces tags of these arguments on a GPU
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ KEYS = ("name", "description", "expression", "output", "nonnegative", "costs", "
 
 
 class ModelFileError(MemsimError):
-    """A model file is missing, or says what it must not."""
+    """A model file is missing or invalid."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Measurements:
-    """Tags of measurement kernels, and how they choose generators.
+    """Tags of measurement kernels and the condition by which they choose generators.
 
-    gpu : tags that take the place of those of the same arguments on a GPU, which a size that a CPU
-        takes a millisecond for would not fill
+    gpu : tags that replace those of the same arguments on a GPU, which is not filled by a size that
+        takes a CPU a millisecond
     """
 
     tags: tuple[str, ...]
@@ -62,7 +62,7 @@ class Measurements:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelFile:
-    """What a file holds; `output` is "" where it leaves the device to choose."""
+    """The content of a model file; without an output it is the wall time of the device."""
 
     name: str
     expression: str
@@ -73,7 +73,7 @@ class ModelFile:
     description: str = ""
 
     def model(self, output: str = "") -> Model:
-        """The model, of the given output where the file names none."""
+        """The model; `output` is used if the file names none."""
         return Model(self.output or output, self.expression, costs=self.costs)
 
     def kernels(self, *, on_gpu: bool = False) -> list[MeasurementKernel]:
@@ -83,14 +83,14 @@ class ModelFile:
 
 
 def model_names() -> list[str]:
-    """The shipped models."""
+    """The names of the shipped models."""
     return sorted(path.stem for path in SHIPPED.glob("*.toml"))
 
 
 def load_model_file(name: str) -> ModelFile:
     """A shipped model by name, or a .toml file.
 
-    Raises ModelFileError, naming the file and the key, where something in it is wrong.
+    Raises ModelFileError that names the file and the wrong key.
     """
     path = Path(name) if name.endswith(".toml") else SHIPPED / f"{name}.toml"
     if not name.endswith(".toml") and name not in model_names():
@@ -108,10 +108,10 @@ def load_model_file(name: str) -> ModelFile:
     except ModelFileError:
         raise
     except MemsimError as error:
-        told = ModelFileError(f"{path}: {error}")
-        for note in getattr(error, "__notes__", ()):  # a caret under what is wrong
-            told.add_note(note)
-        raise told from error
+        named = ModelFileError(f"{path}: {error}")
+        for note in getattr(error, "__notes__", ()):  # a caret under the error
+            named.add_note(note)
+        raise named from error
 
 
 def _model_file(data: Mapping[str, Any], path: Path) -> ModelFile:
@@ -154,7 +154,7 @@ def _measurements(row: Any, path: Path) -> Measurements:
 
 
 def _check_features(model: Model) -> None:
-    """Raises FeatureError for an input that is no feature."""
+    """Raises FeatureError for an input that is not a feature."""
     from calib.counting.language import parse_feature
 
     for name in model.input_features:

@@ -1,6 +1,7 @@
 """A model of one feature, usually time, as an expression of parameters and other features.
 
-Seed 000, section 6: t(n) = g(f_1(n), ..., f_k(n), p_1, ..., p_m), g differentiable.
+Stevens and Klöckner 2020, section 6: t(n) = g(f_1(n), ..., f_k(n), p_1, ..., p_m), g
+differentiable.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ Floats = npt.NDArray[np.float64]
 
 
 class ModelError(MemsimError):
-    """A model lacks a value, or is asked for what it has not."""
+    """A model is invalid or lacks a value."""
 
 
 @dataclass(frozen=True)
@@ -29,9 +30,9 @@ class Model:
 
     expression : see `calib.fitting.expression`; numbers, + - * / **, `p_...`, `f_...`, functions
     costs : named parts, `c_...` -> expression, which the expression and later costs may use; a
-        breakdown is told in their names
+        breakdown groups parameters by them
 
-    Raises ExpressionError, a caret under the place, where one cannot be read.
+    Raises ExpressionError, with a caret under the error, for an invalid expression.
     """
 
     output: str
@@ -48,7 +49,7 @@ class Model:
 
     @cached_property
     def cost_trees(self) -> dict[str, ex.Tree]:
-        """Each named cost, read."""
+        """The trees of the named costs."""
         trees: dict[str, ex.Tree] = {}
         for name, text in self.costs.items():
             if not (name.startswith("c_") and name.isidentifier() and len(name) > 2):
@@ -107,12 +108,10 @@ class Model:
         *,
         context: Any = None,
     ) -> Any:
-        """The model's value for a kernel at a size: a float, or an array where env holds arrays.
+        """The model's value for a kernel at a size: a float, or an array if env contains arrays.
 
-        context : calib.EvaluationContext, how to count and simulate
-
-        kernel : a loopy TranslationUnit, or what has one as `.kernel` (a measurement kernel, a
-            workload)
+        kernel : loopy.TranslationUnit, tracegen.Workload or measurement kernel
+        context : calib.EvaluationContext, options of counting and simulation
         """
         from calib.features.gather import feature_arrays
 
@@ -123,11 +122,11 @@ class Model:
     def terms(
         self, parameters: Mapping[str, float], features: Mapping[str, Any]
     ) -> dict[str, Floats]:
-        """What each parameter contributes to the value: p dg/dp, with functions held constant.
+        """The contribution of each parameter to the value: p dg/dp, with functions held constant.
 
-        For a sum of costs these are its terms. Under an overlap they are the shares that remain
-        visible: a hidden cost counts little. What belongs to no parameter, and what several share,
-        is under "rest" where there is any; the terms add up to the value.
+        For a sum of costs these are its terms. Under an overlap they are the visible shares: a
+        hidden cost contributes little. The remainder, which belongs to no single parameter, is
+        called "rest"; the terms add up to the value.
         """
         values = self._values(parameters, features)
         slopes = [ex.derivative(self.tree, name, frozen_calls=True) for name in self.parameters]
@@ -144,14 +143,14 @@ class Model:
         }
 
     def cost_of(self, parameter: str) -> str:
-        """The named cost that a parameter belongs to; "" where there is none."""
+        """The named cost that contains a parameter; "" if there is none."""
         for name, tree in self.cost_trees.items():
             if parameter in ex.names(tree, "p_"):
                 return name
         return ""
 
     def features_of(self, parameter: str) -> tuple[str, ...]:
-        """The features that a parameter multiplies; what a function makes of others is left out."""
+        """The features that a parameter multiplies, without those in arguments of functions."""
         slope = ex.derivative(self.tree, parameter, frozen_calls=True)
         return ex.names(slope, "f_", in_calls=False)
 

@@ -1,4 +1,5 @@
-"""A fitted model as a JSON file: the model, its parameters, how well they are known, and whence."""
+"""Saves a fitted model as JSON: the model, its parameters, their uncertainty and their
+provenance."""
 
 from __future__ import annotations
 
@@ -24,17 +25,17 @@ MAX_BYTES = 64 * 2**20
 
 
 class SavedModelError(MemsimError):
-    """A file is no fitted model, or one of a version that is not understood."""
+    """A file is not a fitted model of a supported version."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SavedModel:
-    """What a file holds.
+    """A fitted model with its provenance.
 
-    name : the model's; "" where it has none
-    device, driver : of the timings; date : ISO, when they were taken
-    table : the feature values that it was fitted to, unscaled
-    settings : whatever else the calibration wants remembered: trials, statistic, tags
+    name : name of the model, possibly ""
+    device, driver, date : device and driver of the timings, and their ISO date
+    table : the unscaled feature values that it was fitted to
+    settings : further settings of the calibration: trials, statistic, tags
     """
 
     fit: Fit
@@ -51,12 +52,12 @@ class SavedModel:
 
 
 def now() -> str:
-    """The date and time, UTC, as files keep it."""
+    """The current UTC date and time, in ISO format."""
     return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
 
 
 def save_model(saved: SavedModel, path: Path) -> None:
-    """Writes the file, whole or not at all."""
+    """Writes a file atomically."""
     from memsim import __version__
 
     fit, model, table = saved.fit, saved.model, saved.table.unscaled()
@@ -103,7 +104,7 @@ def save_model(saved: SavedModel, path: Path) -> None:
 def load_model(path: Path) -> SavedModel:
     """Reads a file of `save_model`.
 
-    Raises SavedModelError, naming the file and what is wrong with it.
+    Raises SavedModelError that names the file and the error in it.
     """
     try:
         if path.stat().st_size > MAX_BYTES:
@@ -128,18 +129,18 @@ def load_model(path: Path) -> SavedModel:
 
 
 def _saved(data: Mapping[str, Any]) -> SavedModel:
-    told, held, origin, rows = (data[key] for key in ("model", "fit", "provenance", "data"))
+    described, fitted, origin, rows = (data[key] for key in ("model", "fit", "provenance", "data"))
     model = Model(
-        str(told["output"]),
-        str(told["expression"]),
-        costs={str(name): str(text) for name, text in told["costs"].items()},
+        str(described["output"]),
+        str(described["expression"]),
+        costs={str(name): str(text) for name, text in described["costs"].items()},
     )
-    parameters = {str(name): float(value) for name, value in held["parameters"].items()}
+    parameters = {str(name): float(value) for name, value in fitted["parameters"].items()}
     if set(parameters) != set(model.parameters):
         raise ValueError("its parameters are not those of its expression")
     count = len(parameters)
     covariance = np.array(
-        [[math.inf if x is None else float(x) for x in row] for row in held["covariance"]]
+        [[math.inf if x is None else float(x) for x in row] for row in fitted["covariance"]]
     ).reshape(count, count)
     kernels = tuple(str(name) for name in rows["kernels"])
     spread = rows["spread"]
@@ -153,17 +154,17 @@ def _saved(data: Mapping[str, Any]) -> SavedModel:
         model=model,
         parameters=parameters,
         covariance=covariance,
-        residual_norm=float(held["residual_norm"]),
-        degrees_of_freedom=int(held["degrees_of_freedom"]),
-        relative=bool(held["relative"]),
-        at_bound=tuple(str(name) for name in held["at_bound"]),
-        indistinct=tuple(tuple(str(name) for name in group) for group in held["indistinct"]),
-        errors=np.array(held["errors"], np.float64),
+        residual_norm=float(fitted["residual_norm"]),
+        degrees_of_freedom=int(fitted["degrees_of_freedom"]),
+        relative=bool(fitted["relative"]),
+        at_bound=tuple(str(name) for name in fitted["at_bound"]),
+        indistinct=tuple(tuple(str(name) for name in group) for group in fitted["indistinct"]),
+        errors=np.array(fitted["errors"], np.float64),
     )
     return SavedModel(
         fit=fit,
         table=table,
-        name=str(told["name"]),
+        name=str(described["name"]),
         device=str(origin["device"]),
         driver=str(origin["driver"]),
         date=str(origin["date"]),
@@ -172,5 +173,5 @@ def _saved(data: Mapping[str, Any]) -> SavedModel:
 
 
 def _finite(value: float) -> float | None:
-    """JSON has no infinity: None stands for it."""
+    """None for infinity, which JSON does not have."""
     return value if math.isfinite(value) else None

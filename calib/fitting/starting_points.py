@@ -1,8 +1,8 @@
-"""Where Levenberg-Marquardt begins: a parameter's natural size, and random multiples of it.
+"""Starting points of Levenberg-Marquardt: natural sizes of parameters and random multiples of them.
 
-A count is of the order of 1e9, a cost per count 1e-12 s; a search in these units sees nothing. So
-parameters are searched in units of the size at which each alone would explain the output, or, inside
-a function, at which it changes the function's argument by one.
+Counts are of the order of 1e9 and costs per count of 1e-12 s, so a search in these units is badly
+conditioned. The unit of a parameter is therefore the value at which it alone would explain the
+output or, inside a function, at which it changes the function's argument by one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Floats = npt.NDArray[np.float64]
 
 
 def natural_sizes(model: Model, table: FeatureTable) -> Floats:
-    """(n_parameter,) positive: the unit that each parameter is searched in."""
+    """(n_parameter,) positive: the unit of each parameter in the search."""
     t = table.outputs
     zero = dict.fromkeys(model.parameters, 0.0)
     sizes = dict.fromkeys(model.parameters, 0.0)
@@ -51,10 +51,10 @@ def natural_sizes(model: Model, table: FeatureTable) -> Floats:
 def starts(
     model: Model, table: FeatureTable, sizes: Floats, count: int, seed: int
 ) -> Iterator[Floats]:
-    """`count` points, (n_parameter,) in natural sizes.
+    """Yields `count` points, (n_parameter,) in natural sizes.
 
-    The first takes functions for constant, which leaves a linear problem (for an overlap: each cost
-    half visible); the others multiply it by random factors from 1/30 to 30.
+    The first treats functions as constants, which leaves a linear problem (in an overlap each cost
+    is half visible). The others multiply it by random factors from 1/30 to 30.
     """
     zero = dict.fromkeys(model.parameters, 0.0)
     matrix = np.nan_to_num(model.gradient(zero, table.values) * sizes / table.outputs[:, None])
@@ -70,7 +70,7 @@ def starts(
 
 
 def _arguments(tree: ex.Tree) -> Iterator[ex.Tree]:
-    """The arguments of every function that the tree calls."""
+    """The arguments of every function call in a tree."""
     if isinstance(tree, primitives.Call):
         for child in tree.parameters:
             yield child

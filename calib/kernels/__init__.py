@@ -1,4 +1,4 @@
-"""UIPiCK: a tag-filtered collection of measurement kernels, all of them Loopy's.
+"""UIPiCK: a collection of Loopy measurement kernels, selected by tags (Stevens and Klöckner 2020).
 
 KernelCollection(ALL_GENERATORS).generate_kernels(["matmul_sq", "prefetch:True", "n:256,512"])
 """

@@ -1,4 +1,4 @@
-"""What the builders of measurement kernels share."""
+"""Helpers of the builders of measurement kernels."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DTYPES = Choice(("float32", "float64"))
 LANGUAGE = (2018, 2)
 GROUP = {"lsize_0": Number((16,)), "lsize_1": Number((16,))}
 FIT = Choice((True, False))
-"""Whether groups fit evenly into the arrays, which saves the conditions at their edges."""
+"""Whether groups fit evenly into the arrays, so that no conditions at their edges are needed."""
 
 
 def size(name: str) -> Any:
@@ -35,40 +35,40 @@ def written(names: str, dtype: Any, shape: str) -> Any:
 
 
 def numbers(shape: int | tuple[int, ...], dtype: Any, seed: int = 0) -> npt.NDArray[Any]:
-    """Uniform in [-1, 1), the same for the same arguments."""
+    """Uniform random numbers in [-1, 1), identical for identical arguments."""
     drawn = np.random.default_rng(seed).random(shape, dtype=np.dtype(dtype).type)
     return 2 * drawn - 1
 
 
 def require_multiple(**pairs: tuple[int, int]) -> None:
-    """Raises TagError naming the first size that is not a multiple of what it must be."""
+    """Raises TagError for the first size that is not a multiple of its unit."""
     for name, (value, unit) in pairs.items():
         if value % unit:
             raise TagError(f"{name} must be a multiple of {unit} here, got {value}")
 
 
 def require_group(lsize_0: int, lsize_1: int = 1) -> None:
-    """Raises TagError where a work-group has more items than devices take."""
+    """Raises TagError if a work-group has more items than devices support."""
     if lsize_0 * lsize_1 > 1024:
         raise TagError(f"a work-group has at most 1024 items, got {lsize_0} x {lsize_1}")
 
 
 def assume_multiples(kernel: Any, **units: int) -> Any:
-    """The kernel with sizes known to be positive multiples."""
+    """The kernel with the assumption that sizes are positive multiples of their units."""
     texts = (f"{name} mod {unit} = 0 and {name} >= {unit}" for name, unit in units.items())
     return lp.assume(kernel, " and ".join(texts))
 
 
 def close(outputs: npt.NDArray[Any], exact: npt.NDArray[Any], bound: npt.NDArray[Any]) -> None:
-    """Raises AssertionError where an output is off by more than its bound."""
+    """Raises AssertionError if the error of an output exceeds its bound."""
     error = np.abs(np.asarray(outputs, np.float64) - exact)
     assert (error <= bound).all(), f"off by up to {error.max()}"
 
 
 def tag_loads(kernel: Any, tags: Mapping[str, str]) -> Any:
-    """The kernel with its loads of each array tagged; prefetching drops the tags of a kernel's text.
+    """The kernel with its loads of each array tagged, because prefetching drops tags of the text.
 
-    tags : array -> tag, as `a$tag[i]` in the text
+    tags : array -> tag, like `a$tag[i]` in the text
     """
     (name,) = kernel.entrypoints
     mapper = _Tagger(tags)

@@ -1,8 +1,9 @@
-"""Generators of measurement kernels, and the tags that choose among them (UIPiCK).
+"""Generators of measurement kernels and their selection by tags (UIPiCK).
 
-Seed 000, section 7.1: a generator has filter tags, one word each, and arguments with allowable
-values; `word` tags choose generators by a match condition, `argument:value,value` tags narrow the
-values, and each generator makes a kernel for every combination that is left.
+A generator has filter tags, one word each, and arguments with allowable values. Tags of the form
+`word` select generators by a match condition, tags `argument:value,value` restrict the values, and
+each generator makes a kernel for every remaining combination (Stevens and Klöckner 2020, section
+7.1).
 """
 
 from __future__ import annotations
@@ -21,20 +22,20 @@ Check = Callable[[Mapping[str, Any]], None]
 
 
 class TagError(MemsimError):
-    """A tag names nothing, or a value that no generator allows."""
+    """A tag is unknown, or a value that no generator allows."""
 
 
 class MatchCondition(enum.Enum):
-    """When a generator's filter tags match those that the user gave."""
+    """Condition under which a generator's filter tags match the user's."""
 
     IDENTICAL = "identical"
-    """The same set."""
+    """Both sets are equal."""
     SUBSET = "subset"
-    """Every tag of the generator is among the user's."""
+    """The generator's tags are a subset of the user's."""
     SUPERSET = "superset"
-    """Every tag of the user's is among the generator's; the default."""
+    """The generator's tags are a superset of the user's; the default."""
     INTERSECT = "intersect"
-    """They have one in common."""
+    """Both sets have a common tag."""
 
     def holds(self, generator: frozenset[str], user: frozenset[str]) -> bool:
         if self is MatchCondition.IDENTICAL:
@@ -48,7 +49,7 @@ class MatchCondition(enum.Enum):
 
 @dataclass(frozen=True)
 class Choice:
-    """An argument with a few allowable values, all of them taken where no tag narrows it."""
+    """An argument with a few allowable values; all are used unless a tag restricts it."""
 
     values: tuple[Value, ...]
 
@@ -65,7 +66,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class Number:
-    """An integer argument of at least `low`; `default` where no tag gives it."""
+    """An integer argument of at least `low`; `default` unless a tag specifies it."""
 
     default: tuple[int, ...]
     low: int = 1
@@ -85,14 +86,14 @@ Argument = Choice | Number
 
 @dataclass(frozen=True, kw_only=True)
 class Built:
-    """What a generator's builder gives for one set of arguments.
+    """The result of a generator's builder for one set of arguments.
 
-    kernel : loopy.TranslationUnit; kernels that differ in size only share one
+    kernel : loopy.TranslationUnit; kernels that differ only in size share one
     env : the integers that its counts depend on, name -> value
-    arguments : makes all inputs, argument name -> numpy array or number
-    check : given outputs, name -> array; raises AssertionError where they are wrong; None for a
-        kernel that computes nothing
-    trip_counts : average trips of the loops whose bounds are data, iname -> value
+    arguments : function that returns all inputs, argument name -> numpy array or number
+    check : function of the outputs, name -> array, that raises AssertionError if they are wrong;
+        None for a kernel that computes nothing
+    trip_counts : average trips of the loops with data-dependent bounds, iname -> value
     """
 
     kernel: Any
@@ -114,7 +115,7 @@ class MeasurementKernel(Built):
     variant: Mapping[str, Value]
 
     def workload(self) -> Any:
-        """The kernel with its arguments, for a tracer."""
+        """The kernel with its arguments, as the tracer takes it."""
         from tracegen.workloads import Workload
 
         return Workload(self.kernel, self.arguments(), check=self.check)
@@ -122,9 +123,9 @@ class MeasurementKernel(Built):
 
 @dataclass(frozen=True, kw_only=True)
 class Generator:
-    """A kernel creation function with the tags that choose it.
+    """A function that creates kernels, with the tags that select it.
 
-    tags : filter tags; the builder's docstring says what it makes
+    tags : filter tags; the builder's docstring describes its kernels
     arguments : name -> allowable values; the builder takes all of them as keywords
     """
 
@@ -138,7 +139,7 @@ class Generator:
         return " ".join((self.build.__doc__ or "").split("\n\n")[0].split())
 
     def generate(self, given: Mapping[str, tuple[str, ...]]) -> list[MeasurementKernel]:
-        """One kernel for every combination of the values that `given` leaves."""
+        """One kernel for every combination of values that `given` allows."""
         allowed = {name: self._narrowed(name, given.get(name)) for name in self.arguments}
         kernels = []
         for values in itertools.product(*allowed.values()):
@@ -173,9 +174,9 @@ class Generator:
 
 
 class KernelCollection:
-    """Generators that tags choose from.
+    """A set of generators, from which tags select.
 
-    generator_match_cond : how filter tags choose; see MatchCondition
+    generator_match_cond : how filter tags match; see MatchCondition
     """
 
     def __init__(
@@ -188,9 +189,9 @@ class KernelCollection:
         self.condition = generator_match_cond
 
     def matching(self, tags: Iterable[str]) -> tuple[list[Generator], dict[str, tuple[str, ...]]]:
-        """The generators that the tags choose, and the values that they narrow arguments to.
+        """The generators that the tags select, and the values to which they restrict arguments.
 
-        Raises TagError, listing the near ones, where a tag names nothing.
+        Raises TagError with similar names if a tag is unknown.
         """
         words, given = _split(tags)
         known = {tag for generator in self.generators for tag in generator.tags}
@@ -211,7 +212,7 @@ class KernelCollection:
         return chosen, given
 
     def generate_kernels(self, tags: Iterable[str]) -> list[MeasurementKernel]:
-        """The kernels of every generator that the tags choose, in all variants that they leave.
+        """The kernels of every generator that the tags select, in all variants that they allow.
 
         tags : words, and `argument:value` or `argument:value,value`
         """

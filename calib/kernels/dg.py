@@ -26,8 +26,9 @@ from calib.kernels.building import (
 from calib.kernels.collection import Built, Choice, Generator, Number, TagError
 
 VARIANTS = ("noPF", "uPF", "dPF", "dPFT")
-"""No prefetch; tiles of u in local memory; tiles of diff_mat; that with u and res transposed, which makes
-neighbouring elements neighbours in memory (the paper's tags N0,N1 and N2,N0,N1)."""
+"""Variants: no prefetch; tiles of u in local memory; tiles of diff_mat; the latter with u and res
+transposed, so that neighbouring elements are adjacent in memory (the paper's tags N0,N1 and
+N2,N0,N1)."""
 
 
 def dg_diff(
@@ -40,7 +41,8 @@ def dg_diff(
     lsize_0: int,
     lsize_1: int,
 ) -> Built:
-    """res[m,k,i] = sum_j diff_mat[m,i,j] u[k,j] (seed 000, 8.4). Loads tagged dgVARIANTd, dgVARIANTu."""
+    """res[m,k,i] = sum_j diff_mat[m,i,j] u[k,j] (Stevens and Klöckner 2020, section 8.4). Loads
+    tagged dgVARIANTd, dgVARIANTu."""
     _check(nelements, nunit_nodes, lsize_0, lsize_1)
     kernel = differentiation(nunit_nodes, nmatrices, variant, dtype, lsize_0, lsize_1)
     shapes = _shapes(nelements, nunit_nodes, nmatrices)
@@ -74,7 +76,7 @@ def dg_diff_pattern(
     lsize_1: int,
     keep: str,
 ) -> Built:
-    """dg_diff with its work removed but for the loads of one array, or of both."""
+    """dg_diff with all work removed except the loads of one array or of both."""
     _check(nelements, nunit_nodes, lsize_0, lsize_1)
     kernel = _stripped(nunit_nodes, nmatrices, variant, dtype, lsize_0, lsize_1, keep)
     shapes = _shapes(nelements, nunit_nodes, nmatrices)
@@ -136,7 +138,7 @@ def differentiation(
 
 
 def _u_prefetched(kernel: Any, lsize_1: int) -> Any:
-    """Tiles of u are loaded once for all matrices, whose sums run side by side."""
+    """Tiles of u are loaded once for all matrices, whose sums are computed together."""
     kernel = lp.split_iname(kernel, "j", lsize_1)
     kernel = lp.add_prefetch(
         kernel,

@@ -1,5 +1,5 @@
-"""Arithmetic at full rate, after SHOC's MaxFlops: 32 private variables, none of whose updates needs one
-of the four before it, in a loop unrolled several times."""
+"""Arithmetic at full rate, after MaxFlops of SHOC: independent updates of 32 private variables in
+an unrolled loop."""
 
 from __future__ import annotations
 
@@ -26,16 +26,18 @@ from calib.kernels.collection import Built, Choice, Generator, Number
 from calib.kernels.layout import Layout
 
 N_VARIABLE, REACH = 32, 8
-"""Variable i is updated from variable i + REACH, which was written N_VARIABLE - REACH updates before."""
+"""Variable i is updated from variable i + REACH, which was written N_VARIABLE - REACH updates
+before."""
 
 Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)
 class Pattern:
-    """One kind of update, in text and in numpy; s and t are arguments, so that no compiler knows them.
+    """One kind of update, as text and in numpy; s and t are arguments, so that compilers do not
+    know them.
 
-    The numbers stay finite and normal however often it is repeated: arithmetic on others may be slow.
+    Repeated updates keep the numbers finite and normal, because arithmetic on others may be slow.
     """
 
     text: str
@@ -90,7 +92,7 @@ def _build(
 
 
 def _sums(pattern: Pattern, lanes: int, m: int, real: Any) -> Array:
-    """(lanes,) sums of the variables by the same operations in numpy; only fused ones round
+    """(lanes,) sums of the variables by the same operations in numpy; only fused operations round
     differently."""
     s, t = real(pattern.s), real(pattern.t)
     x = [(np.arange(lanes) + k + 1).astype(real) for k in range(N_VARIABLE)]

@@ -24,4 +24,4 @@ ALL_GENERATORS: tuple[Generator, ...] = (
     *local_memory.GENERATORS,
     *synchronisation.GENERATORS,
 )
-"""Every generator that there is."""
+"""All generators, in the order in which they are listed."""

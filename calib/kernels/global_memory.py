@@ -1,4 +1,4 @@
-"""Global memory: patterns given by strides, loads that a sub-group shares, loads through an index."""
+"""Global memory: accesses with given strides, uniform loads and indexed loads."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ def gmem_pattern(
     lsize_1: int,
     groups_fit: bool,
 ) -> Built:
-    """result[pattern] = in0[pattern] + in1[pattern] + ...; every access has the given strides, AFR 1."""
+    """result[pattern] = in0[pattern] + in1[pattern] + ...; every access has the given strides, AFR
+    1."""
     require_group(lsize_0, lsize_1)
     layout = Layout(stride_0=lid_stride_0, stride_1=lid_stride_1)
     rows = layout.rows(nelements, lsize_0, lsize_1)

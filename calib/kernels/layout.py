@@ -1,4 +1,4 @@
-"""Where work-items read and write in kernels whose access pattern is given by its strides."""
+"""The array layout of kernels whose access pattern is specified by strides."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from calib.kernels.collection import TagError
 class Layout:
     """A flat array that a 2-D grid of work-items covers once: item (i0, i1) is at s0 i0 + s1 i1.
 
-    stride_0, stride_1 : elements between neighbours along each axis; the larger is a row's width, so
-        that each element of every smaller stride's multiple has one item
+    stride_0, stride_1 : elements between neighbours along each axis; the larger one is the width of
+        a row
     """
 
     stride_0: int
@@ -40,11 +40,11 @@ class Layout:
         return f"{self.width} * rows"
 
     def rows_unit(self, lsize_0: int, lsize_1: int) -> int:
-        """What the number of rows must be a multiple of."""
+        """The unit of which the number of rows must be a multiple."""
         return lsize_1 if self.stride_0 <= self.stride_1 else lsize_0
 
     def rows(self, nelements: int, lsize_0: int, lsize_1: int) -> int:
-        """The number of rows of so many elements; raises TagError where groups do not fit."""
+        """The number of rows with `nelements` elements; raises TagError if groups do not fit."""
         least = min(self.stride_0, self.stride_1)
         if self.width % least:
             raise TagError(

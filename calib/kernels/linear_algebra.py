@@ -1,4 +1,4 @@
-"""axpy, transpose, sparse matrix times vector, sums by group."""
+"""Vector updates (axpy), transposition, sparse matrix-vector products, and sums by work-group."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from calib.kernels.collection import Built, Choice, Generator, Number, TagError
 
 
 def axpy(*, n: int, dtype: str, lsize_0: int, groups_fit: bool) -> Built:
-    """z = a x + y, one work-item an element."""
+    """z = a x + y, one work-item per element."""
     require_group(lsize_0)
     if groups_fit:
         require_multiple(n=(n, lsize_0))
@@ -50,7 +50,8 @@ def axpy(*, n: int, dtype: str, lsize_0: int, groups_fit: bool) -> Built:
 def transpose(
     *, n: int, dtype: str, prefetch: bool, lsize_0: int, lsize_1: int, groups_fit: bool
 ) -> Built:
-    """B = A^T, n x n; with prefetch through tiles in local memory, so that both sides are contiguous."""
+    """B = A^T, n x n; with prefetch through tiles in local memory, so that both sides are
+    contiguous."""
     require_group(lsize_0, lsize_1)
     if prefetch and lsize_0 != lsize_1:
         raise TagError(f"prefetch:True needs square groups, got {lsize_0} x {lsize_1}")
@@ -69,7 +70,7 @@ def transpose(
 
 
 def spmv(*, n: int, nnz_per_row: int, dtype: str, lsize_0: int) -> Built:
-    """y = A x, CSR, a work-item a row; rows hold 1 to 2 nnz_per_row - 1 entries anywhere."""
+    """y = A x in CSR format, one work-item per row with 1 to 2 nnz_per_row - 1 random entries."""
     require_group(lsize_0)
     require_multiple(n=(n, lsize_0))
     if 2 * nnz_per_row - 1 > n:
@@ -102,7 +103,8 @@ def spmv(*, n: int, nnz_per_row: int, dtype: str, lsize_0: int) -> Built:
 
 
 def reduction(*, n: int, per_item: int, dtype: str, lsize_0: int) -> Built:
-    """Sums of lsize_0 x per_item neighbours: each work-item adds its own, a group adds them in a tree."""
+    """Sums of lsize_0 x per_item neighbours: each work-item adds per_item of them, then the group
+    adds these in a tree."""
     require_group(lsize_0)
     require_multiple(n=(n, lsize_0 * per_item))
     kernel = _reduction(per_item, dtype, lsize_0)
@@ -113,7 +115,7 @@ def reduction(*, n: int, per_item: int, dtype: str, lsize_0: int) -> Built:
 
     def check(outputs: Mapping[str, Any]) -> None:
         a = arguments()["a"].astype(np.float64)
-        depth = per_item + lsize_0.bit_length() + 1  # additions that one term goes through
+        depth = per_item + lsize_0.bit_length() + 1  # the additions that one term is part of
         bound = depth * np.finfo(dtype).eps * np.abs(a).sum(axis=(1, 2))
         close(outputs["sums"], a.sum(axis=(1, 2)), bound)
 
@@ -206,7 +208,7 @@ def _reduction(per_item: int, dtype: str, lsize_0: int) -> Any:
         assumptions="n_groups >= 1",
         name="reduction",
         lang_version=LANGUAGE,
-        # Loopy gives sums[g] to one work-item, and then takes the tree's iname for a race.
+        # Loopy assigns sums[g] to one work-item and then reports a race on the tree's iname.
         silenced_warnings=["write_race(total)"],
     )
     return lp.tag_inames(kernel, {"g": "g.0", "l": "l.0"})
@@ -214,7 +216,7 @@ def _reduction(per_item: int, dtype: str, lsize_0: int) -> Any:
 
 @functools.cache
 def _rows(n: int, nnz_per_row: int) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
-    """Row starts and sorted column indices of a random pattern, the same each time."""
+    """Row starts and sorted column indices of a reproducible random pattern."""
     rng = np.random.default_rng(3)
     lengths = rng.integers(1, 2 * nnz_per_row, n)
     row_start = np.concatenate(([0], np.cumsum(lengths))).astype(np.int32)

@@ -1,4 +1,4 @@
-"""Local memory: moves within it, and how many of them a global access hides."""
+"""Local memory: moves within it, alone and overlapped with global accesses."""
 
 from __future__ import annotations
 
@@ -24,16 +24,19 @@ from calib.kernels.building import (
 from calib.kernels.collection import Built, Generator, Number
 
 DEPTH = 8
-"""Local elements that a work-item owns, so that no barrier is needed. What it moves was written half as
-many moves before: with 4 elements a CPU waits for the store just made, and a move costs nearly twice as much."""
+"""Local elements per work-item, which no other accesses, so that no barrier is needed. An element
+is read half as many moves after it was written: with 4 elements a CPU waits for the preceding
+store, and a move costs nearly twice as much."""
 TO, FROM = 1, 1 + DEPTH // 2
 
 MOVE = f"tile[(k + {TO}) & {DEPTH - 1}, l1, l0] = tile[(k + {FROM}) & {DEPTH - 1}, l1, l0]"
-"""A mask: `% 8` of a signed integer is ten instructions, and made a move on a CPU cost 1.8 times as much."""
+"""A mask: `% 8` of a signed integer is ten instructions, and made a move on a CPU cost 1.8 times as
+much."""
 
 
 def lmem_move(*, n_groups: int, m: int, dtype: str, lsize_0: int, lsize_1: int) -> Built:
-    """Each work-item moves elements within local memory m times: a load and a store each; stride 1."""
+    """Each work-item moves elements within local memory m times, with a load and a store of stride
+    1."""
     require_group(lsize_0, lsize_1)
     kernel = _moves(dtype, lsize_0, lsize_1)
     real = np.dtype(dtype).type
@@ -53,7 +56,8 @@ def lmem_move(*, n_groups: int, m: int, dtype: str, lsize_0: int, lsize_1: int) 
 
 
 def overlap_ratio(*, n: int, m: int, dtype: str, lsize_0: int, lsize_1: int) -> Built:
-    """One global load, m moves in local memory, one global store a work-item (seed 000, 7.4)."""
+    """One global load, m moves in local memory and one global store per work-item (Stevens and
+    Klöckner 2020, section 7.4)."""
     require_group(lsize_0, lsize_1)
     items = lsize_0 * lsize_1
     require_multiple(n=(n, items))
@@ -128,7 +132,7 @@ def _with_tile(
         [
             f"{{[g, l0, l1]: 0 <= g < n_groups and 0 <= l0 < {lsize_0} and 0 <= l1 < {lsize_1}}}",
             f"{{[c]: 0 <= c < {DEPTH}}}",
-            "{[k]: 0 <= k < m}",  # by itself: an empty loop must not make the whole domain empty
+            "{[k]: 0 <= k < m}",  # a separate domain, so that an empty loop does not make the whole domain empty
         ],
         text,
         [

@@ -1,4 +1,4 @@
-"""Matrix products: square (with tiles in local memory or without), rectangular, of a transpose."""
+"""Matrix products: square, with or without tiles in local memory; rectangular; of a transpose."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def matmul_rect(
     *,
     n: int,
     m: int,
-    l: int,  # noqa: E741 - the extents' usual names
+    l: int,  # noqa: E741 - the usual names of extents
     dtype: str,
     prefetch: bool,
     lsize_0: int,
@@ -74,7 +74,7 @@ def matmul_sq_pattern(
     groups_fit: bool,
     keep: str,
 ) -> Built:
-    """matmul_sq with its work removed but for the loads of one array (keep:a, keep:b) or of both."""
+    """matmul_sq with all work removed except the loads of one array (keep:a, keep:b) or of both."""
     _check(groups_fit, prefetch, lsize_0, lsize_1, n=n)
     kernel = _stripped(dtype, prefetch, lsize_0, lsize_1, groups_fit, keep)
     arrays = ("a", "b") if keep == "both" else (keep,)

@@ -1,4 +1,5 @@
-"""Stencils: the five-point one in 2-D through tiles in local memory, seven points in 3-D, a convolution."""
+"""Stencils: five points in 2-D with tiles in local memory, seven points in 3-D, and a
+convolution."""
 
 from __future__ import annotations
 
@@ -27,8 +28,8 @@ from calib.kernels.collection import Built, Choice, Generator, Number, TagError
 
 
 def finite_diff(*, n: int, dtype: str, lsize_0: int, lsize_1: int) -> Built:
-    """Five-point stencil on n x n, a tile of lsize_1 x lsize_0 fetched by group (seed 000, 8.5). Load
-    tagged fdLSIZEu, store of the interior (lsize - 2)^2."""
+    """Five-point stencil on n x n, a tile of lsize_1 x lsize_0 fetched by group (Stevens and
+    Klöckner 2020, section 8.5). Load tagged fdLSIZEu, store of the interior (lsize - 2)^2."""
     _check_tile(n, lsize_0, lsize_1)
     kernel = five_point(dtype, lsize_0, lsize_1)
 
@@ -46,7 +47,7 @@ def finite_diff(*, n: int, dtype: str, lsize_0: int, lsize_1: int) -> Built:
 
 
 def finite_diff_pattern(*, n: int, dtype: str, lsize_0: int, lsize_1: int) -> Built:
-    """finite_diff with its work removed but for the loads of u."""
+    """finite_diff with all work removed except the loads of u."""
     _check_tile(n, lsize_0, lsize_1)
     kernel = _five_point_stripped(dtype, lsize_0, lsize_1)
 
@@ -57,7 +58,7 @@ def finite_diff_pattern(*, n: int, dtype: str, lsize_0: int, lsize_1: int) -> Bu
 
 
 def stencil_3d(*, n: int, dtype: str, lsize_0: int, lsize_1: int, groups_fit: bool) -> Built:
-    """Seven-point Laplacian on n^3 by planes: groups tile x and y, work-items march along z."""
+    """Seven-point Laplacian on n^3: groups tile x and y, work-items iterate along z."""
     require_group(lsize_0, lsize_1)
     if groups_fit:
         require_multiple(n=(n, int(np.lcm(lsize_0, lsize_1))))
@@ -107,7 +108,8 @@ def convolution(
 
 @functools.cache
 def five_point(dtype: str, lsize_0: int, lsize_1: int) -> Any:
-    """The kernel of finite_diff. n, the interior's width, is a multiple of both tiles' interiors."""
+    """The kernel of finite_diff; n, the width of the interior, is a multiple of both tile
+    interiors."""
     kernel = lp.make_kernel(
         "{[i, j]: 0 <= i, j < n}",
         "res[i, j] = u[i, j + 1] + u[i + 1, j] - 4 * u[i + 1, j + 1] + u[i + 1, j + 2]"

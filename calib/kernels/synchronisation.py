@@ -1,4 +1,4 @@
-"""What a launch, a work-group and a barrier cost by themselves."""
+"""Costs of a launch, a work-group and a barrier alone."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from calib.kernels.collection import Built, Generator, Number
 
 
 def barriers(*, n_groups: int, m: int, lsize_0: int, lsize_1: int) -> Built:
-    """A loop of m local barriers, then one store a work-item."""
+    """A loop of m local barriers, followed by one store per work-item."""
     require_group(lsize_0, lsize_1)
     kernel = _barriers(lsize_0, lsize_1)
 
@@ -26,7 +26,7 @@ def barriers(*, n_groups: int, m: int, lsize_0: int, lsize_1: int) -> Built:
 
 
 def empty(*, n_groups: int, lsize_0: int, lsize_1: int) -> Built:
-    """A launch of n_groups groups that do nothing."""
+    """A launch of n_groups work-groups that do nothing."""
     require_group(lsize_0, lsize_1)
     env = {"n_groups": n_groups}
     return Built(kernel=_empty(lsize_0, lsize_1), env=env, arguments=lambda: dict(env))
@@ -37,7 +37,7 @@ def _barriers(lsize_0: int, lsize_1: int) -> Any:
     kernel = lp.make_kernel(
         [
             f"{{[g, l0, l1]: 0 <= g < n_groups and 0 <= l0 < {lsize_0} and 0 <= l1 < {lsize_1}}}",
-            "{[k]: 0 <= k < m}",  # by itself: an empty loop must not make the whole domain empty
+            "{[k]: 0 <= k < m}",  # a separate domain, so that an empty loop does not make the whole domain empty
         ],
         """
         for g, l0, l1
@@ -69,7 +69,7 @@ def _empty(lsize_0: int, lsize_1: int) -> Any:
             nothing = 0
         end
         """,
-        # A private variable that nobody reads: no compiler keeps it.
+        # A private variable that is never read, which every compiler removes.
         [size("n_groups"), lp.TemporaryVariable("nothing", np.int32, shape=())],
         name="empty",
         lang_version=LANGUAGE,

@@ -1,4 +1,4 @@
-"""isl's affine forms and conditions as quasi-polynomials: what a counted set is read into."""
+"""Translates isl's affine forms and conditions into quasi-polynomials."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def aff_form(aff: Any) -> QuasiPolynomial:
 
 
 def conditions(domain: Any) -> tuple[Conjunction, ...]:
-    """An isl.Set as a disjunction of conjunctions; dims are told apart by their names."""
+    """An isl.Set as a disjunction of conjunctions; dims are identified by their names."""
     found = []
     for basic in domain.compute_divs().get_basic_sets():
         conjunction = []
@@ -64,14 +64,14 @@ def _fraction(value: Any) -> Fraction:
 
 
 def named(domain: Any, prefix: str = "_d") -> Any:
-    """The set with a name for each of its dims, so that forms can tell them apart."""
+    """The set with a name for each of its dims, which forms need to identify them."""
     for k in range(domain.dim(DIM.set)):
         domain = domain.set_dim_name(DIM.set, k, f"{prefix}{k}")
     return domain
 
 
 def parameters_of(domain: Any) -> tuple[str, ...]:
-    """The parameters that a set really depends on."""
+    """The parameters that a set depends on."""
     return tuple(
         domain.get_dim_name(DIM.param, k)
         for k in range(domain.dim(DIM.param))
@@ -80,7 +80,8 @@ def parameters_of(domain: Any) -> tuple[str, ...]:
 
 
 def fix(domain: Any, values: dict[str, int]) -> Any:
-    """The set with numbers in place of parameters; those that it has not are ignored."""
+    """The set with numbers in place of parameters; names that are not its parameters are
+    ignored."""
     for k in reversed(range(domain.dim(DIM.param))):
         name = domain.get_dim_name(DIM.param, k)
         if name in values:
@@ -90,6 +91,6 @@ def fix(domain: Any, values: dict[str, int]) -> Any:
 
 
 def aligned(one: Any, other: Any) -> tuple[Any, Any]:
-    """Two sets with the same parameters in the same order; their dims stay."""
+    """Two sets with the same parameters in the same order; their dims do not change."""
     one = one.align_params(other.get_space())
     return one, other.align_params(one.get_space())

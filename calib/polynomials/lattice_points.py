@@ -1,10 +1,11 @@
 """The number of integer points of a parametric set, exactly, by summing out one dim after another.
 
-Fixing all dims but one leaves an arithmetic progression from a lower to an upper bound, both
-affine with floors; Faulhaber's formula sums the count so far over it. Where the count has floors of
-the dim, the sum goes class by class of the residue that makes them affine. Which pieces of the
-bounds meet where is isl's exact arithmetic. No barvinok is needed; a set whose progressions have
-holes in every order, and in each of its disjoint parts, is refused (Uncountable).
+When all dims but one are fixed, the remaining one runs through an arithmetic progression between
+two bounds, both affine with floors; Faulhaber's formula sums the count so far over it. If that
+count contains floors of the dim, each residue class that makes them affine is summed separately.
+isl's exact arithmetic determines which pieces of the bounds meet. The barvinok library is not
+needed. A set whose progressions have holes in every order, and in each of its disjoint parts, is
+refused (Uncountable).
 """
 
 from __future__ import annotations
@@ -29,11 +30,11 @@ from calib.polynomials.quasi_polynomial import (
 MAX_PIECES = 400
 MAX_RESIDUES = 128
 MAX_OPERATIONS = 500_000
-"""Of isl's own: kernels' domains take some thousands; more than these take seconds."""
+"""isl operations per set. Domains of kernels take some thousands; more than this takes seconds."""
 
 
 class Uncountable(Exception):
-    """This set has no closed form that the summation finds."""
+    """The summation finds no closed form for this set."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ class _Range:
 def count_points(domain: Any) -> tuple[Piece, ...]:
     """Pieces whose sum is the number of points of an isl.Set, as a function of its parameters.
 
-    Raises Uncountable where the summation does not go through, or has too many pieces.
+    Raises Uncountable if the summation fails or produces too many pieces.
     """
     context = isl.DEFAULT_CONTEXT
     context.reset_operations()
@@ -115,7 +116,7 @@ def _sum(domain: Any, value: QuasiPolynomial, budget: list[int]) -> Iterator[Pie
 
 
 def _easiest(domain: Any, value: QuasiPolynomial) -> tuple[int, list[_Range]] | None:
-    """The dim that splits least and leaves the simplest sums, None where every line has holes."""
+    """The dim that splits least and leaves the simplest sums; None if every line has holes."""
     best, best_cost = None, math.inf
     others_named = {domain.get_dim_name(DIM.set, k) for k in range(domain.dim(DIM.set))}
     for dim in range(domain.dim(DIM.set)):
@@ -137,7 +138,7 @@ def _easiest(domain: Any, value: QuasiPolynomial) -> tuple[int, list[_Range]] | 
 
 
 def _ranges(domain: Any, dim: int) -> list[_Range] | None:
-    """The progressions of one dim, the others fixed; None where they have holes or no end."""
+    """The progressions of one dim with the others fixed; None if they have holes or no end."""
     line = _others_as_parameters(domain, dim)
     try:
         low, high = line.dim_min(0), line.dim_max(0)
@@ -159,7 +160,7 @@ def _ranges(domain: Any, dim: int) -> list[_Range] | None:
 
 
 def _stride_between(line: Any, low: Any, high: Any) -> int | None:
-    """The distance of the points of each line, None where it is not regular."""
+    """The distance between the points of each line; None if it is not regular."""
     space = line.get_space()
     x = isl.PwAff.from_aff(isl.Aff.var_on_domain(isl.LocalSpace.from_space(space), DIM.set, 0))
     low_on, high_on = low.insert_domain(space), high.insert_domain(space)
@@ -185,7 +186,7 @@ def _others_as_parameters(domain: Any, dim: int) -> Any:
 
 
 def _back(parameters: Any, domain: Any, dim: int) -> Any:
-    """A set over parameters whose last ones were dims of `domain`, with these as dims again."""
+    """Turns the last parameters of a set, which were dims of `domain`, back into dims."""
     n_param = domain.dim(DIM.param)
     n_other = domain.dim(DIM.set) - 1
     result = isl.Set.from_params(parameters) if parameters.is_params() else parameters
@@ -219,7 +220,7 @@ def _mentions(monomial: Any, name: str) -> bool:
 def _residue_class(
     domain: Any, value: QuasiPolynomial, dim: int, period: int, residue: int
 ) -> tuple[Any, QuasiPolynomial]:
-    """The part with x = period * q + residue, q in x's place; and the value there."""
+    """The part where x = period * q + residue, with q in place of x, and the value there."""
     name = domain.get_dim_name(DIM.set, dim)
     names = [domain.get_dim_name(DIM.set, k) for k in range(domain.dim(DIM.set))]
     space = domain.get_space()
@@ -235,9 +236,9 @@ def _residue_class(
 
 
 def _joined_tiles(domain: Any) -> Any:
-    """With x = tile * outer + inner in place of (outer, inner), wherever only x matters.
+    """Replaces (outer, inner) by x = tile * outer + inner wherever only x matters.
 
-    One point of the new set for each of the old, for 0 <= inner < tile.
+    The number of points does not change, because 0 <= inner < tile.
     """
     while (pair := _tile_pair(domain)) is not None:
         outer, inner, tile = pair
@@ -273,7 +274,7 @@ def _only_joined(domain: Any, outer: int, inner: int, tile: int) -> bool:
         return False
     joined = _join(domain, outer, inner, tile)
     n = domain.dim(DIM.set)
-    # x in outer's place, inner dropped: where the joined set comes back whole, nothing was lost.
+    # Replace outer by x and drop inner: nothing is lost if splitting x gives the set again.
     local = isl.LocalSpace.from_space(space)
     forms = []
     for k in range(n):
@@ -300,7 +301,7 @@ def _pulled_back(joined: Any, space: Any, forms: list[Any]) -> Any:
 def _join(domain: Any, outer: int, inner: int, tile: int) -> Any:
     n = domain.dim(DIM.set)
     name = domain.get_dim_name(DIM.set, outer)
-    # A new last dim x = tile * outer + inner; then outer and inner go.
+    # Append x = tile * outer + inner as the last dim, then project out outer and inner.
     wide = domain.insert_dims(DIM.set, n, 1)
     local = isl.LocalSpace.from_space(wide.get_space())
     equality = isl.Constraint.alloc_equality(local)
@@ -310,7 +311,7 @@ def _join(domain: Any, outer: int, inner: int, tile: int) -> Any:
     wide = wide.add_constraint(equality)
     for k in sorted((outer, inner), reverse=True):
         wide = wide.project_out(DIM.set, k, 1)
-    # x takes outer's place among the dims that stay.
+    # Move x to the position of outer among the remaining dims.
     place = outer - (1 if inner < outer else 0)
     if place < n - 2:
         wide = wide.move_dims(DIM.param, wide.dim(DIM.param), DIM.set, n - 2, 1)
@@ -320,7 +321,7 @@ def _join(domain: Any, outer: int, inner: int, tile: int) -> Any:
 
 
 def _simplified(value: QuasiPolynomial, domain: Any) -> QuasiPolynomial:
-    """Floors replaced by affine forms, where the domain fixes their numerators' residue."""
+    """Replaces floors by affine forms where the domain fixes the residue of their numerators."""
 
     def replaced(atom: Any) -> QuasiPolynomial:
         if isinstance(atom, Floor) and atom.numerator.terms:
@@ -359,7 +360,7 @@ def _fixed_residue(floor: Floor, domain: Any) -> int | None:
 
 
 def _merged(pieces: list[Piece]) -> list[Piece]:
-    """Pieces of equal domains added up, those of value 0 left out."""
+    """Adds up pieces of equal domains and drops those of value 0."""
     merged: list[Piece] = []
     for piece in pieces:
         for k, other in enumerate(merged):

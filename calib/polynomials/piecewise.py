@@ -1,4 +1,5 @@
-"""Piecewise quasi-polynomials: what a count is, evaluated exactly and quickly at any size."""
+"""Piecewise quasi-polynomials, evaluated exactly and quickly at any size: the form that counts
+take."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ Json = Any
 
 @dataclass(frozen=True)
 class Piecewise:
-    """A sum of quasi-polynomials, each over a region; it is 0 where no region holds.
+    """A sum of quasi-polynomials, each over a region; it is 0 outside all regions.
 
     pieces : (region, polynomial); a region is a disjunction of conjunctions, `((),)` is everywhere
     """
@@ -34,7 +35,8 @@ class Piecewise:
 
     @classmethod
     def total(cls, summands: Iterable[tuple[Piecewise, Fraction]]) -> Piecewise:
-        """The sum of piecewise polynomials, each times a factor; equal regions are joined."""
+        """The sum of piecewise polynomials, each times a factor; terms of equal regions are
+        added."""
         joined: dict[Disjunction, QuasiPolynomial] = {}
         for summand, factor in summands:
             for region, value in summand.pieces:
@@ -84,7 +86,7 @@ class Piecewise:
 
     @classmethod
     def from_json(cls, data: Json) -> Piecewise:
-        """Raises ValueError, TypeError or KeyError where the data are not `to_json`'s."""
+        """Reads the data of `to_json`; raises ValueError, TypeError or KeyError for any other."""
         pieces = []
         for region, value in data:
             disjunction = tuple(
@@ -110,7 +112,7 @@ def holds(region: Disjunction, values: Mapping[str, int]) -> bool:
 
 
 def region_text(region: Disjunction) -> str:
-    """A region for people: "" for everywhere."""
+    """A region as readable text; "" for everywhere."""
     if any(not conjunction for conjunction in region):
         return ""
     return " or ".join(" and ".join(_condition_text(c) for c in conj) for conj in region)
@@ -145,7 +147,7 @@ def _modulo_text(form: QuasiPolynomial) -> str | None:
 
 
 class _Program:
-    """Pieces as lists of numbers: parameters and floors have slots, filled in order."""
+    """Pieces as lists of numbers; parameters and floors occupy slots that are filled in order."""
 
     def __init__(self, pieces: Sequence[tuple[Disjunction, QuasiPolynomial]]) -> None:
         polynomials = [value for _, value in pieces]

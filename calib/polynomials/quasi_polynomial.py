@@ -87,12 +87,12 @@ class QuasiPolynomial:
 
     @cached_property
     def atoms(self) -> tuple[Atom, ...]:
-        """The atoms that occur, floors' own ones left out."""
+        """The atoms that occur, without those inside floors."""
         return tuple(dict.fromkeys(atom for monomial, _ in self.terms for atom, _ in monomial))
 
     @cached_property
     def names(self) -> frozenset[str]:
-        """The names that occur, inside floors too."""
+        """The names that occur, including those inside floors."""
         found: set[str] = set()
         for atom in self.atoms:
             found |= {atom} if isinstance(atom, str) else atom.numerator.names
@@ -100,13 +100,13 @@ class QuasiPolynomial:
 
     @property
     def constant(self) -> Fraction | None:
-        """The value of a polynomial without atoms, None for any other."""
+        """The value of a polynomial without atoms; None for any other."""
         if not self.terms:
             return Fraction(0)
         return self.terms[0][1] if self.terms[0][0] == () else None
 
     def substitute(self, values: Mapping[str, QuasiPolynomial]) -> QuasiPolynomial:
-        """With polynomials in place of names, inside floors too."""
+        """Replaces names by polynomials, inside floors too."""
         if not self.names & values.keys():
             return self
         return self.replace_atoms(lambda atom: _substituted(atom, values))
@@ -130,7 +130,8 @@ class QuasiPolynomial:
         return {power: QuasiPolynomial.of(terms) for power, terms in powers.items()}
 
     def evaluate(self, values: Mapping[str, Any]) -> Any:
-        """The exact value where every name has one; `Piecewise.at_many` evaluates arrays quickly."""
+        """The exact value where every name has one; `Piecewise.at_many` evaluates arrays
+        quickly."""
         total: Any = Fraction(0)
         for monomial, value in self.terms:
             for atom, exponent in monomial:
@@ -154,7 +155,8 @@ class QuasiPolynomial:
 
 
 def floor_of(polynomial: QuasiPolynomial, denominator: int = 1) -> QuasiPolynomial:
-    """floor(polynomial / denominator) of an affine form, what divides taken out of the floor."""
+    """floor(polynomial / denominator) of an affine form; multiples of the denominator leave the
+    floor."""
     scale = math.lcm(*(value.denominator for _, value in polynomial.terms), 1)
     numerator, denominator = polynomial * scale, denominator * scale
     whole: dict[Monomial, Fraction] = {}
@@ -209,7 +211,7 @@ def _faulhaber(power: int) -> tuple[Fraction, ...]:
 
 
 def floors_in(polynomials: Iterable[QuasiPolynomial]) -> Iterator[Floor]:
-    """Every floor, what it contains before it; the same one may come again."""
+    """Every floor, preceded by the floors that it contains; one floor may occur repeatedly."""
     for polynomial in polynomials:
         for atom in polynomial.atoms:
             if isinstance(atom, Floor):

@@ -1,4 +1,5 @@
-"""How long kernels take on an OpenCL device."""
+"""Measures the time of kernels on an OpenCL device: `trials` repeats launches, `launching` builds
+them."""
 
 import lazy_loader
 

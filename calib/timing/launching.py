@@ -1,7 +1,7 @@
-"""Kernels made ready for a device: Loopy generates their code, a thread has their programs built.
+"""Prepares kernels for a device: Loopy generates code while a thread builds programs.
 
-A build takes a compiler a quarter of a second, in which Python is free for the next kernel's code, or
-to count. None goes on while a kernel is timed: `built_beside` ends when all are done.
+A compiler takes about a quarter of a second per program, during which Python can generate the next
+kernel's code or count. No program is built while a kernel is timed: `built_beside` waits for all.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from memsim.errors import KernelError
 
 @contextlib.contextmanager
 def built_beside(kernels: Iterable[Any], context: Any) -> Iterator[None]:
-    """Has kernels built for a device while the caller does something else; none builds at its end.
+    """Builds kernels for a device while the caller's block runs; waits for all at its end.
 
-    kernels : loopy.TranslationUnit; those that are one object are built once. Raises KernelError
-    where no code can be generated; what does not build is told when it is run.
+    kernels : loopy.TranslationUnit; each object is built once. Raises KernelError if no code can be
+    generated; a program that does not build raises when it is run.
     """
     import pyopencl as cl
 
-    # Of the thread's, too: filters are the whole process's, and this thread's are nested in these.
+    # Also for the thread: warning filters are process-wide.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", cl.CompilerWarning)
         distinct = {id(kernel): kernel for kernel in kernels}
@@ -41,16 +41,16 @@ def built_beside(kernels: Iterable[Any], context: Any) -> Iterator[None]:
 
 @functools.lru_cache(maxsize=64)
 def prepared(kernel: Any, context: Any) -> Prepared:
-    """A kernel whose program is being built, or is; kept, so that sizes share a build.
+    """A kernel whose program is built or being built; cached, so that all sizes share one build.
 
-    kernel : loopy.TranslationUnit. Raises KernelError where no code can be generated.
+    kernel : loopy.TranslationUnit. Raises KernelError if no code can be generated.
     """
     return Prepared(kernel, context)
 
 
 @contextlib.contextmanager
 def as_kernel_error(name: str) -> Iterator[None]:
-    """Turns what Loopy and OpenCL raise into KernelError in one line."""
+    """Turns exceptions of Loopy and OpenCL into a KernelError of one line."""
     import pyopencl as cl
     from loopy.diagnostic import LoopyError
 
@@ -70,10 +70,10 @@ def _beside() -> ThreadPoolExecutor:
 
 
 class Prepared:
-    """A kernel's code, and its program once it is built.
+    """A kernel's code and, once it is built, its program.
 
-    unit, program : None where Loopy itself must build at a run: the types of arguments are known only then,
-        or it takes arrays apart
+    unit, program : None if Loopy must build during a run, because the types of arguments are only
+        known then or because it splits arrays
     """
 
     def __init__(self, kernel: Any, context: Any) -> None:
@@ -94,17 +94,17 @@ class Prepared:
             options = list(self.unit[name].options.build_options)
             self.program = _beside().submit(_built, context, code.device_code(), options)
 
-    # What follows raises the errors of Loopy and OpenCL, which are for `as_kernel_error`.
+    # The methods below raise errors of Loopy and OpenCL; callers use `as_kernel_error`.
 
     def run(self, queue: Any, arguments: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
-        """Launches; the event of the last launch, and the outputs by name."""
+        """Launches the kernel; returns the event of the last launch and the outputs by name."""
         if self.program is None:
             return self.executor(queue, **arguments)  # type: ignore[no-any-return]
         self.executor.check_for_required_array_arguments(arguments.keys())
         return self.invoker(self.program.result(), queue, None, None, None, **arguments)  # type: ignore[no-any-return]
 
     def one_launch(self, arguments: Mapping[str, Any]) -> bool:
-        """Whether a run is a single launch, which the device itself times."""
+        """Whether a run is a single launch, which the device can time."""
         unit = self.unit
         if unit is None:
             types = self.executor.arg_to_dtype(arguments)

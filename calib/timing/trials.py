@@ -1,7 +1,7 @@
-"""How long a kernel takes on an OpenCL device: many trials, their outliers named and not hidden.
+"""Times kernels on an OpenCL device in many trials, and reports outliers.
 
-Seed 000, section 6.1.4: `f_cl_wall_time_<platform>_<device>`, the average of 60 trials, transfers to
-and from the host excluded.
+`f_cl_wall_time_<platform>_<device>` is the average of 60 trials, without transfers to and from the
+host (Stevens and Klöckner 2020, section 6.1.4).
 """
 
 from __future__ import annotations
@@ -28,22 +28,23 @@ Statistic = Literal["median", "mean", "minimum"]
 
 TRIALS = 60
 WARMUP = 3
-"""Untimed runs: the first builds the kernel and touches its memory for the first time."""
+"""Untimed runs; the first one builds the kernel and touches its memory for the first time."""
 
 LEAST = 5
-"""Trials that are run however long they take."""
+"""Trials that are run regardless of their duration."""
 
 TRIAL_S = 0.05
-"""A calibration's trials. Launches of 0.1 ms, one a trial, are over before a disturbance is."""
+"""Duration of a trial in calibration. A single launch of 0.1 ms is shorter than a disturbance."""
 MOST_LAUNCHES = 64
-"""In a trial: of kernels that take no longer than their launch does, more would time the host."""
+"""Launches per trial. More of a kernel that is shorter than its launch overhead would time the
+host."""
 
 OUTLIER_DEVIATIONS = 5.0
 """A trial this many (scaled) median absolute deviations from the median is an outlier."""
 
 FEATURE_PREFIX = "f_cl_wall_time"
 _FINDING = threading.Lock()
-"""Held while a device is looked for: whoever asks meanwhile waits for what is found."""
+"""Locked while a device is selected, so that concurrent callers wait for the result."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,12 +52,13 @@ class Timing:
     """The trials of one kernel.
 
     seconds : (n_trial,), in the order in which they ran
-    clock : "event", the device's own start and end of the launch, or "host", around the call of a
-        kernel with several launches
+    clock : "event" for the device's start and end of the launch, "host" for a kernel with several
+        launches
     device : platform and device
-    launches : in a row that one trial is the median of; timed_s : the sum of all of them
+    launches : consecutive launches per trial, whose median is the trial's time
+    timed_s : the sum of all timed launches
 
-    Raises MemsimError where a trial is not positive.
+    Raises MemsimError if a trial is not positive.
     """
 
     seconds: Floats
@@ -78,7 +80,8 @@ class Timing:
 
     @property
     def outliers(self) -> tuple[int, ...]:
-        """The trials that lie OUTLIER_DEVIATIONS scaled median absolute deviations off the median."""
+        """The trials that lie OUTLIER_DEVIATIONS scaled median absolute deviations off the
+        median."""
         off = np.abs(self.seconds - self.median_s)
         # 1.4826 makes the median absolute deviation of a normal sample its standard deviation.
         deviation = max(1.4826 * float(np.median(off)), 1e-3 * self.median_s)
@@ -115,7 +118,7 @@ class Timing:
 
 
 def joined(timings: Sequence[Timing]) -> Timing:
-    """The trials of several passes over one kernel, as one."""
+    """Joins the trials of several passes over one kernel."""
     return dataclasses.replace(
         timings[0],
         seconds=np.concatenate([each.seconds for each in timings]),
@@ -138,12 +141,12 @@ def time_kernel(
 
     kernel : loopy.TranslationUnit; arguments : name -> numpy array or number, copied to the device
         once; outputs may be left out
-    context : the pyopencl.Context; chosen by test build where None
-    longest_s : end early, after at least `least` trials, once they took so long together
-    trial_s : a trial is as many launches in a row as take about so long, up to MOST_LAUNCHES, and its
-        time is their median; 0 for one launch a trial
+    context : the pyopencl.Context; None selects a device by a test build
+    longest_s : end after this total time, but not before `least` trials
+    trial_s : approximate duration of a trial, which consists of up to MOST_LAUNCHES consecutive
+        launches and takes their median; 0 for one launch per trial
 
-    Raises KernelError where the kernel does not build or run, MemsimError where a clock gives 0.
+    Raises KernelError if the kernel does not build or run, MemsimError if a clock returns 0.
     """
     if trials < 1:
         raise MemsimError(f"trials must be at least 1, got {trials}")
@@ -153,17 +156,17 @@ def time_kernel(
 
 
 def feature_name(device: str = "") -> str:
-    """`f_cl_wall_time_<platform>_<device>` of a device that `find_context` understands."""
+    """`f_cl_wall_time_<platform>_<device>` for a device specified as in `find_context`."""
     with _FINDING:
         candidate = _candidate(device)
     return f"{FEATURE_PREFIX}_{_word(candidate.platform)}_{_word(candidate.device)}"
 
 
 def feature_context(feature: str) -> Any:
-    """The context that a wall-time feature names; `f_cl_wall_time` alone is the chosen device.
+    """The context that a wall-time feature names; `f_cl_wall_time` alone means the default device.
 
-    Its words are looked for in platforms' and devices' names. Raises OpenCLError where no device
-    has them.
+    Its words are searched in the names of platforms and devices. Raises OpenCLError if no device
+    matches.
     """
     if feature != FEATURE_PREFIX and not feature.startswith(FEATURE_PREFIX + "_"):
         raise MemsimError(f"a wall time is {FEATURE_PREFIX}_<platform>_<device>, got {feature}")
@@ -175,18 +178,20 @@ def feature_context(feature: str) -> Any:
 
 
 def find_context(wanted: str = "") -> Any:
-    """The context of the device `platform`, `platform:device` or "" (the one that passes its trial).
+    """The context of the device `platform`, `platform:device` or "" (the first that passes its
+    trial).
 
-    A device may go by a part of its name, letters and digits only counting, or by its number.
+    A device is specified by a part of its name, of which only letters and digits count, or by its
+    number.
     """
     with _FINDING:
         return _context(_candidate(wanted).key)
 
 
 def look_ahead(wanted: str = "") -> None:
-    """Begins `find_context`, whose trial runs in a process of its own, while the caller goes on.
+    """Starts `find_context`, whose trial runs in a separate process, in the background.
 
-    What it finds is kept for the one who asks later; an error is left for that one to meet.
+    The result is cached for later calls; an error is raised by them.
     """
 
     def look() -> None:
@@ -197,20 +202,20 @@ def look_ahead(wanted: str = "") -> None:
 
 
 def device_title(context: Any) -> str:
-    """Platform and device of a context, as a person reads them."""
+    """The names of a context's platform and device."""
     device = context.devices[0]
     return f"{device.platform.name.strip()}: {device.name.strip()}"
 
 
 def is_gpu(context: Any) -> bool:
-    """Whether a context's device says that it is a GPU."""
+    """Whether a context's device is a GPU."""
     import pyopencl as cl
 
     return bool(context.devices[0].type & cl.device_type.GPU)
 
 
 def driver(context: Any) -> str:
-    """The platform's version and the driver's, as the device tells them."""
+    """The versions of the platform and of the driver."""
     device = context.devices[0]
     return f"{device.platform.version.strip()}, driver {device.driver_version.strip()}"
 
@@ -232,7 +237,7 @@ def _candidate(wanted: str) -> Any:
 
     if not wanted:
         return chosen()
-    if _names(wanted, chosen()):  # no need to try them all
+    if _names(wanted, chosen()):  # no need to test all devices
         return chosen()
     there = survey()
     found = [candidate for candidate in there if _names(wanted, candidate)]
@@ -257,7 +262,7 @@ def _word(text: str) -> str:
 
 
 class _Run:
-    """A kernel built for a device with its arguments there."""
+    """A kernel built for a device, with its arguments in device memory."""
 
     def __init__(self, kernel: Any, arguments: Mapping[str, Any], context: Any) -> None:
         import pyopencl as cl
@@ -301,7 +306,7 @@ class _Run:
         )
 
     def _first(self) -> None:
-        """The run that builds; its outputs, which Loopy allocates, are kept to be written again."""
+        """The run that builds; the outputs that Loopy allocates are reused by later runs."""
         _, outputs = self.kernel.run(self.queue, self.arguments)
         self.queue.finish()
         self.one_launch = self.kernel.one_launch(self.arguments)
@@ -309,7 +314,7 @@ class _Run:
             self.arguments.setdefault(name, value)
 
     def _launched(self, count: int) -> list[float]:
-        """Seconds of each of several launches in a row."""
+        """Seconds of each of several consecutive launches."""
         if self.one_launch:
             events = [self.kernel.run(self.queue, self.arguments)[0] for _ in range(count)]
             events[-1].wait()
