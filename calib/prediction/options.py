@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from memsim.montecarlo import usable_cores
 from memsim.options import Options, option
 
 if TYPE_CHECKING:
@@ -59,11 +58,11 @@ class PredictOptions(Options):
     )
     trials: int = option(16, "Trials of the replay.", least=1)
     seed: int = option(0, "Trial i of the replay depends on (seed, i) alone.", least=0)
-    jobs: int = option(
-        factory=usable_cores,
-        help="Worker processes; the result does not depend on their number.",
+    jobs: int | None = option(
+        None,
+        "Worker processes; the result does not depend on their number.",
         least=1,
-        default_text="usable cores",
+        default_text="usable cores; 1 for a small replay",
         recorded=False,
     )
     registers: int | None = option(

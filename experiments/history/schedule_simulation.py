@@ -8,7 +8,6 @@ from typing import Any
 from experiments.history.execution import Done, Run
 from experiments.history.policies import Policy
 from experiments.history.task_graph import Task
-from memsim.errors import MemsimError
 
 Draw = Callable[[Task, int], float]
 """(task, worker) -> the seconds that it takes there."""
@@ -24,15 +23,10 @@ def simulate(
 ) -> Run:
     """Runs all tasks in simulated seconds.
 
-    when_done : told of each task, worker and time drawn, as a recorder would be
-    Raises MemsimError where SimPy is not installed.
+    when_done : called with each task, its worker and its time, as a recorder would be
     """
-    try:
-        import simpy
-    except ImportError:
-        raise MemsimError(
-            "simulating schedules needs SimPy: pip install 'memsim[simulation]'"
-        ) from None
+    import simpy
+
     environment = simpy.Environment()
     waiting = {task.number: task.n_before for task in tasks}
     done: list[Done] = []

@@ -14,8 +14,6 @@ from experiments.history.task_graph import Task, lu_tasks
 from experiments.history.workers import dominant, places, workers
 from memsim.errors import OpenCLError
 
-pytest.importorskip("simpy")
-
 
 @pytest.mark.parametrize("n", [1, 2, 5, 8])
 def test_a_graph_has_as_many_tasks_as_the_sums_say(n):
