@@ -8,10 +8,10 @@ from typing import Any
 
 from memsim.errors import KernelError
 from memsim.trace import Trace
-from tracegen.instrumented.host import Prepared, prepare
-from tracegen.instrumented.launch import BoundLaunch
+from tracegen.instrumented.host import prepare
 from tracegen.recording import snapshot
-from tracegen.recording.passes import MEMORY_BYTES, LaneAccess, LaunchRun, Options
+from tracegen.recording.launch import BoundLaunch, LaneAccess, Prepared
+from tracegen.recording.passes import MEMORY_BYTES, LaunchRun, Options
 from tracegen.recording.reference import lane_tokens_kept
 from tracegen.workloads.opencl import OpenCLWorkload
 from tracegen.workloads.workload import Workload
@@ -71,27 +71,27 @@ def trace_one(
     prepared.run(recording)
     if not recording.traces:
         raise KernelError(
-            f"kernel {prepared.kernel.name} has no launch {options.launch}; it has"
+            f"kernel {prepared.name} has no launch {options.launch}; it has"
             f" {', '.join(f'{k} ({name})' for k, name in enumerate(names)) or 'none'}"
         )
     return recording.traces[0]
 
 
-def instrumented(workload: AnyWorkload, context: Any) -> tuple[Prepared, type[LaunchRun]]:
-    """A workload with its probes on a context, and what traces its launches there."""
+def instrumented(workload: AnyWorkload, context: Any) -> Prepared:
+    """A workload whose kernel has probes, on a context."""
     if isinstance(workload, OpenCLWorkload):
         from tracegen.opencl_c import run
 
-        return run.prepare(workload, chosen_context(context)), run.SourceRun
-    return prepare(workload, chosen_context(context)), LaunchRun
+        return run.prepare(workload, chosen_context(context))
+    return prepare(workload, chosen_context(context))
 
 
 def run_traced(
     workload: AnyWorkload, options: Options | None = None, context: Any = None
 ) -> tuple[list[Trace], dict[str, Any]]:
     """Traces of every launch, and the outputs that the instrumented kernel computed."""
-    prepared, run = instrumented(workload, context)
-    recording = _Recording(prepared, options or Options(), every_launch=True, tracer=run)
+    prepared = instrumented(workload, context)
+    recording = _Recording(prepared, options or Options(), every_launch=True)
     outputs = prepared.run(recording)
     return [traces[0] for traces in recording.traces], outputs
 
@@ -108,22 +108,22 @@ def lane_accesses(
     Returns (launch, group, local linear id) -> [(direction, array, byte offset, bytes), ...];
     work-items without accesses have an empty list. Meant for comparison: it is slow.
     """
-    prepared, tracer = instrumented(workload, context)
+    prepared = instrumented(workload, context)
     found: LaneAccesses = {}
 
     def observer(launch: BoundLaunch) -> None:
-        run = tracer(prepared, launch, Options(groups=groups))
+        run = LaunchRun(prepared, launch, Options(groups=groups))
         chosen = snapshot.choose(launch.n_groups, None, groups)[0]
         program = launch.program
         with run.recorded(chosen) as batches:
             for batch, tokens, offset in batches:
                 for item in range(len(offset) - 1):
                     mine = tokens[offset[item] : offset[item + 1]].tolist()
-                    own = [run.encoding.split(token) for token in mine]
+                    own = [run.layout.encoding.split(token) for token in mine]
                     kept = lane_tokens_kept(own, program.probes, reduced)
                     group = int(batch[item // launch.group_items])
                     found[launch.index, group, item % launch.group_items] = [
-                        run.lane_access(*token) for token in kept
+                        launch.lane_access(*token) for token in kept
                     ]
         run.complete()
 
@@ -143,6 +143,6 @@ def chosen_context(context: Any) -> Any:
 def _several(prepared: Prepared) -> KernelError:
     names = ", ".join(f"{k} ({name})" for k, name in enumerate(prepared.launch_names))
     return KernelError(
-        f"kernel {prepared.kernel.name} has several launches: {names}; say which with launch=,"
+        f"kernel {prepared.name} has several launches: {names}; say which with launch=,"
         " or trace them all with trace_launches"
     )

@@ -6,11 +6,12 @@ from typing import Any, Literal
 
 from memsim.errors import KernelError
 from memsim.trace import Trace
-from tracegen.instrumented.host import Prepared, prepare
+from tracegen.instrumented.host import prepare
 from tracegen.polyhedral.conditions import NotStatic
 from tracegen.polyhedral.host import static
 from tracegen.polyhedral.run import PolyhedralRun
 from tracegen.record import AnyWorkload, chosen_context, instrumented, trace_all, trace_one
+from tracegen.recording.launch import Prepared
 from tracegen.recording.passes import LaunchRun, Options
 from tracegen.workloads.opencl import OpenCLWorkload
 
@@ -45,7 +46,7 @@ def _chosen(
     if isinstance(workload, OpenCLWorkload):
         if tracer == "polyhedral":
             raise KernelError("the polyhedral tracer reads Loopy kernels; OpenCL C must be run")
-        return instrumented(workload, context)
+        return instrumented(workload, context), LaunchRun
     if tracer == "opencl" or (tracer == "auto" and context is not None):
         # Who names a context wants the kernel run there.
         return prepare(workload, chosen_context(context)), LaunchRun

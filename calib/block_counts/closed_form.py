@@ -139,12 +139,12 @@ def block_forms(counter: BlockCounter, subgroup_size: int = 32) -> tuple[BlockFo
     if not counter.loopy:
         why = "OpenCL C is not analysed: only the bounds of Loopy's loops are known"
         return tuple(BlockForm(block, None, None, why) for block in counter.blocks)
-    with as_kernel_error(str(counter.prepared.kernel.name)):
+    with as_kernel_error(str(counter.prepared.name)):
         return _all_forms(counter, subgroup_size)
 
 
 def _all_forms(counter: BlockCounter, subgroup_size: int) -> tuple[BlockForm, ...]:
-    scheduled = schedule(counter.prepared.executor.scheduled)
+    scheduled = schedule(counter.scheduled)
     assumptions = isl.Set.from_basic_set(scheduled.kernel.assumptions).params()
     solver = _Solver(assumptions, subgroup_size)
     forms: list[BlockForm] = []

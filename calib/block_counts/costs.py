@@ -57,12 +57,12 @@ def block_work(counter: BlockCounter) -> tuple[BlockWork, ...]:
             "operations and requests of blocks are read from Loopy's instructions; this kernel is"
             " OpenCL C"
         )
-    with as_kernel_error(str(counter.prepared.kernel.name)):
+    with as_kernel_error(str(counter.prepared.name)):
         return _all_work(counter)
 
 
 def _all_work(counter: BlockCounter) -> tuple[BlockWork, ...]:
-    scheduled = schedule(counter.prepared.executor.scheduled)
+    scheduled = schedule(counter.scheduled)
     found = []
     for block in counter.blocks:
         operations: Counter[str] = Counter()

@@ -108,7 +108,7 @@ def exact_report(
                 tuple(counts.low.tolist()), tuple(counts.high.tolist()), counts.warning,
             )
         )  # fmt: skip
-    kernel = counter.prepared.kernel.name
+    kernel = counter.prepared.name
     return BlockReport(str(kernel), tuple(sizes), tuple(rows))
 
 

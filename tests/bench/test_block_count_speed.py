@@ -17,8 +17,8 @@ import pytest
 from experiments.kernels import graphs
 from experiments.kernels.polybench import products, vectors
 from tracegen.blocks.counter import BlockCounter
-from tracegen.blocks.run import LaunchRun
-from tracegen.instrumented.launch import BoundLaunch
+from tracegen.blocks.run import CountingRun
+from tracegen.recording.launch import BoundLaunch
 
 pytestmark = pytest.mark.bench
 
@@ -41,14 +41,14 @@ def test_counting_against_the_plain_launch(name: str, make: Callable[[], Any]) -
     def observer(launch: BoundLaunch) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            program = cl.Program(counter.context, counter.prepared.instrumented.plain).build()
+            program = cl.Program(counter.context, counter.prepared.source).build()
         kernel = cl.Kernel(program, launch.name)
         kernels = {
             "counting": counter.counting[launch.name],
             "recording": counter.recording[launch.name],
         }
-        run = LaunchRun(counter.held, launch, counter.cuts[launch.name], kernels, True)
-        run.set_own(kernel)
+        run = CountingRun(counter.held, launch, counter.cuts[launch.name], kernels, True)
+        launch.set_arguments(kernel)
         shape = launch.group_shape
         items = tuple(a * b for a, b in zip(launch.grid, shape, strict=False))
         times: list[list[float]] = [[], [], []]

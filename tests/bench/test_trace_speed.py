@@ -19,7 +19,7 @@ import pytest
 from memsim.trace.model import Trace
 from tracegen.devices.choice import choose
 from tracegen.instrumented.host import prepare
-from tracegen.instrumented.launch import BoundLaunch
+from tracegen.recording.launch import BoundLaunch
 from tracegen.recording.passes import LaunchRun, Options
 from tracegen.workloads.workload import Workload
 

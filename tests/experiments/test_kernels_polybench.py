@@ -16,8 +16,8 @@ from experiments.kernels.rodinia import elimination, paths
 from memsim.errors import KernelError
 from tracegen.devices import choice as opencl
 from tracegen.instrumented.host import prepare
-from tracegen.instrumented.launch import BoundLaunch
 from tracegen.record import run_traced
+from tracegen.recording.launch import BoundLaunch
 from tracegen.recording.passes import LaunchRun, Options
 
 CASES: list[tuple[Callable[..., Any], dict[str, Any], int]] = [

@@ -19,14 +19,13 @@ from memsim.errors import KernelError
 from tracegen.blocks.local_accesses import local_accesses
 from tracegen.blocks.model import EVERYONE, Access, Block, Cut
 from tracegen.blocks.probe import counting_source
-from tracegen.blocks.run import Counts, LaunchRun
+from tracegen.blocks.run import CountingRun, Counts
 from tracegen.blocks.text import cut_text
 from tracegen.devices.buffers import Buffers, buffers
-from tracegen.instrumented.host import Prepared, prepare
-from tracegen.instrumented.launch import BoundLaunch
+from tracegen.instrumented.host import PreparedLoopy
 from tracegen.instrumented.mark_table import MarkTable
-from tracegen.record import AnyWorkload, chosen_context
-from tracegen.workloads.opencl import OpenCLWorkload
+from tracegen.record import AnyWorkload, chosen_context, instrumented
+from tracegen.recording.launch import BoundLaunch, Prepared
 from tracegen.workloads.workload import Workload
 
 MOST_EVENTS = 1 << 16
@@ -80,17 +79,13 @@ class BlockCounter:
 
     def __init__(self, workload: AnyWorkload, context: Any = None) -> None:
         self.context = chosen_context(context)
-        self.loopy = isinstance(workload, Workload)
-        self.prepared: Prepared = self._prepared(workload)
+        self.prepared = prepared = instrumented(workload, self.context)
+        self.loopy = isinstance(prepared, PreparedLoopy)
         self.table: MarkTable | None = None
-        if isinstance(workload, Workload):
-            self.text = self.prepared.executor.result.device_code()
-            self.table = self.prepared.instrumented.table
-            options = self.prepared.kernel.options.build_options
-            self.options = [options] if isinstance(options, str) else list(options)
-        else:
-            self.text = self.prepared.instrumented.plain
-            self.options = list(self.prepared.launch.builds.options)  # type: ignore[attr-defined]
+        self.text = prepared.source
+        if isinstance(prepared, PreparedLoopy):
+            self.text, self.table = prepared.marked_source, prepared.instrumented.table
+        self.options = prepared.build_options
         self.cuts = {cut.function.name: cut for cut in self._cut()}
         self.blocks = tuple(block for cut in self.cuts.values() for block in cut.blocks)
         source = counting_source(self.text, list(self.cuts.values()), by_batches=self.loopy)
@@ -98,6 +93,12 @@ class BlockCounter:
         self.source = source
         self._recording: Any = None
         self.held: Buffers = buffers(self.context)
+
+    @property
+    def scheduled(self) -> Any:
+        """The scheduled loopy.TranslationUnit; only of a Loopy kernel."""
+        assert isinstance(self.prepared, PreparedLoopy)
+        return self.prepared.executor.scheduled
 
     @property
     def recording(self) -> Any:
@@ -143,20 +144,13 @@ class BlockCounter:
     def _with(self, workload: AnyWorkload | None) -> Prepared:
         if workload is None:
             return self.prepared
-        if self.loopy:
+        if isinstance(self.prepared, PreparedLoopy):
             assert isinstance(workload, Workload)
             return dataclasses.replace(self.prepared, workload=workload)
-        return self._prepared(workload)
-
-    def _prepared(self, workload: AnyWorkload) -> Prepared:
-        if isinstance(workload, OpenCLWorkload):
-            from tracegen.opencl_c import run
-
-            return run.prepare(workload, self.context)
-        return prepare(workload, self.context)
+        return instrumented(workload, self.context)
 
     def _cut(self) -> list[Cut]:
-        cuts = cut_text(self.text, None if self.loopy else self.prepared.kernel.name)
+        cuts = cut_text(self.text, None if self.loopy else self.prepared.name)
         for cut in cuts:
             if cut.n_events >= MOST_EVENTS:
                 raise KernelError(
@@ -182,7 +176,7 @@ class BlockCounter:
             # Built when first needed.
             "recording": None if subgroup_size is None else self.recording[launch.name],
         }
-        run = LaunchRun(self.held, launch, cut, kernels, self.loopy)
+        run = CountingRun(self.held, launch, cut, kernels, self.loopy)
         items, subgroups = run.counted(subgroup_size)
         n_items = launch.n_groups * launch.group_items
         n_subgroups = launch.n_groups * -(-launch.group_items // (subgroup_size or 1))
@@ -190,9 +184,8 @@ class BlockCounter:
         by_subgroups = None
         if subgroups is not None:
             by_subgroups = self._by_block(cut, subgroups, n_subgroups)
-        settings = launch.values if self.loopy else {}
         return LaunchCounts(
-            launch.index, launch.name, settings | run.scalars, n_items, by_items, by_subgroups
+            launch.index, launch.name, launch.settings, n_items, by_items, by_subgroups
         )
 
     def _by_block(self, cut: Cut, events: Counts, everyone: int) -> Counts:

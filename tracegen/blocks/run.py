@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from memsim.errors import KernelError
 from tracegen.blocks.merge import subgroup_events
 from tracegen.blocks.model import Cut
 from tracegen.devices.buffers import Buffers
-from tracegen.instrumented.launch import BoundLaunch
+from tracegen.recording.launch import BoundLaunch, enqueue
 
 BATCH_BYTES = 16 << 20
 """Of work-items' numbers at a time."""
@@ -23,7 +23,7 @@ TOKEN_BATCH_BYTES = 64 << 20
 Counts = npt.NDArray[np.int64]
 
 
-class LaunchRun:
+class CountingRun:
     """Both runs of one launch.
 
     kernels : `counting`, and `recording` where sub-groups are counted
@@ -42,8 +42,6 @@ class LaunchRun:
         self.kernels, self.loopy = kernels, loopy
         self.queue = launch.queue
         self.per_group = launch.group_items
-        self.set_own, self.n_own = self._own_arguments()
-        self.scalars = self._scalars()
 
     def counted(self, subgroup_size: int | None) -> tuple[Counts, Counts | None]:
         n_events, n_groups = self.cut.n_events, self.launch.n_groups
@@ -109,9 +107,8 @@ class LaunchRun:
     def _enqueue(self, kernel: Any, first: int, n: int, offset: Counts | None) -> None:
         launch = self.launch
         n_items = n * self.per_group
-        self.set_own(kernel)
         grid = (*launch.grid, 1, 1)
-        extra = [
+        further = [
             self.held.get("counts", max(n_items * self.cut.n_events, 1) * 4),
             self.held.get("tokens", 64),
             self.held.put(
@@ -122,59 +119,12 @@ class LaunchRun:
             np.uint32(grid[0]),
             np.uint32(grid[1]),
         ]
-        for position, value in enumerate(extra):
-            kernel.set_arg(self.n_own + position, value)
         shape = launch.group_shape or (1,)
         if self.loopy:
             items: tuple[int, ...] = (n * shape[0], *shape[1:])
         else:
             items = tuple(a * b for a, b in zip(launch.grid, shape, strict=True))
-        try:
-            cl.enqueue_nd_range_kernel(self.queue, kernel, items, shape)
-        except cl.Error as error:
-            raise KernelError(
-                f"kernel {launch.name} cannot be run: {' '.join(str(error).split())}"
-            ) from error
-
-    def _own_arguments(self) -> tuple[Callable[[Any], None], int]:
-        """What sets the kernel's own arguments, and how many they are."""
-        if not self.loopy:
-            values = self.launch._own()  # type: ignore[attr-defined]
-
-            def set_values(kernel: Any) -> None:
-                for position, value in enumerate(values):
-                    kernel.set_arg(position, value)
-
-            return set_values, len(values)
-        proxy = self.launch.proxy
-        dummy = self.held.get("dummy", 64)
-
-        def set_proxied(kernel: Any) -> None:
-            for index, (kind, value) in proxy.arguments.items():
-                if kind == "object":
-                    kernel._set_arg_multi((index, dummy if value is None else value))
-                elif kind == "bytes":
-                    kernel._set_arg_buf_multi((index, value))
-                else:
-                    kernel._set_arg_buf_pack_multi((index, *value))
-
-        return set_proxied, proxy.num_args
-
-    def _scalars(self) -> dict[str, int]:
-        """The host's loop counters, which a kernel takes beside its own arguments."""
-        if not self.loopy:
-            return {}
-        proxy = self.launch.proxy
-        loops = set(proxy.info.passed_inames)
-        found = {}
-        for index, name in enumerate(proxy.info.passed_names):
-            if name in loops:
-                kind, value = proxy.arguments[index]
-                number = value[1] if kind == "pack" else value
-                if isinstance(number, (bytes, bytearray, memoryview, np.ndarray)):
-                    number = np.frombuffer(number, np.int32)[0]
-                found[name] = int(number)
-        return found
+        enqueue(launch, kernel, further, items)
 
     def _saved(self) -> list[tuple[Any, Any]]:
         """Copies of the buffers whose old content a second run needs."""

@@ -9,9 +9,8 @@ from __future__ import annotations
 import contextlib
 import io
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import loopy as lp
@@ -26,16 +25,18 @@ from loopy.target.pyopencl_execution import (
 
 from memsim.errors import KernelError, MemsimError
 from tracegen.instrumented.instrument import Instrumented, instrument
-from tracegen.instrumented.launch import BoundLaunch, Proxy, TokenEncoding
+from tracegen.instrumented.launch import LoopyLaunch, Proxy
 from tracegen.instrumented.target import marked_code, refuse_unseen
+from tracegen.probes.tokens import Builds
+from tracegen.recording.launch import Observer
 from tracegen.workloads.workload import Workload
 
 
 @dataclass(frozen=True)
-class Prepared:
+class PreparedLoopy:
     """A workload whose kernel is typed, scheduled and instrumented for one context.
 
-    kernel : the scheduled loopy kernel; its linearization says what each launch runs
+    kernel : the scheduled Loopy kernel, whose linearization is what each launch runs
     """
 
     workload: Workload
@@ -45,15 +46,37 @@ class Prepared:
     context: Any
 
     @property
+    def name(self) -> str:
+        return str(self.kernel.name)
+
+    @property
+    def source(self) -> str:
+        """The OpenCL C that Loopy generates, without probes."""
+        return self.instrumented.plain
+
+    @property
+    def marked_source(self) -> str:
+        """The generated code with the marks that became probes."""
+        return str(self.executor.result.device_code())
+
+    @property
+    def build_options(self) -> list[str]:
+        return build_options(self.kernel)
+
+    @property
+    def registers_per_item(self) -> int | None:
+        return self.workload.registers_per_item
+
+    @property
     def launch_names(self) -> tuple[str, ...]:
         return tuple(program.name for program in self.instrumented.programs)
 
-    def on(self, context: Any) -> Prepared:
+    def on(self, context: Any) -> PreparedLoopy:
         """The same, to run on a context."""
         self.executor.context = self.executor.kernels.builds.context = context
-        return Prepared(self.workload, self.kernel, self.instrumented, self.executor, context)
+        return PreparedLoopy(self.workload, self.kernel, self.instrumented, self.executor, context)
 
-    def run(self, observer: Callable[[BoundLaunch], None]) -> dict[str, Any]:
+    def run(self, observer: Observer) -> dict[str, Any]:
         """Calls observer with every launch in order; returns the outputs, name -> array."""
         queue = cl.CommandQueue(self.context)
         arguments = {}
@@ -68,7 +91,7 @@ class Prepared:
         return dict(outputs)
 
 
-def prepare(workload: Workload, context: Any) -> Prepared:
+def prepare(workload: Workload, context: Any) -> PreparedLoopy:
     """Schedules and instruments a workload's kernel; context may be None where nothing is to run.
 
     Raises KernelError where Loopy refuses it or something of it cannot be traced.
@@ -96,8 +119,8 @@ def prepare(workload: Workload, context: Any) -> Prepared:
                 for key, value in _known_arguments(t_unit[name], workload).items()
             }
         )
-        executor.prepare(dtypes)
-    return Prepared(workload, executor.kernel, executor.instrumented, executor, context)
+        executor.prepare(dtypes, workload.source_file)
+    return PreparedLoopy(workload, executor.kernel, executor.instrumented, executor, context)
 
 
 def _known_arguments(kernel: Any, workload: Workload) -> Mapping[str, Any]:
@@ -162,9 +185,11 @@ class WrapperGenerator(PyOpenCLExecutionWrapperGenerator):  # type: ignore[misc]
 
 
 class _Executor(PyOpenCLExecutor):  # type: ignore[misc]
-    observer: Callable[[BoundLaunch], None]
+    observer: Observer
+    source_file: str | None
 
-    def prepare(self, dtypes: Any) -> None:
+    def prepare(self, dtypes: Any, source_file: str | None) -> None:
+        self.source_file = source_file
         t_unit = self.get_typed_and_scheduled_translation_unit(dtypes)
         self.scheduled, self.kernel = t_unit, t_unit[self.entrypoint]
         result, table = marked_code(t_unit)
@@ -174,48 +199,24 @@ class _Executor(PyOpenCLExecutor):  # type: ignore[misc]
             plain = lp.generate_code_v2(t_unit).device_code()
             self.invoker = WrapperGenerator()(t_unit, self.entrypoint, result)
         assert plain == self.instrumented.plain, "marks changed the code that Loopy generates"
-        options = t_unit[self.entrypoint].options.build_options
-        self.kernels = Kernels(self, _Builds(self.context, self.instrumented, options))
+        names = [program.name for program in self.instrumented.programs]
+        options = build_options(self.kernel)
+        self.kernels = Kernels(self, Builds(self.context, self.instrumented.probed, names, options))
 
     def translation_unit_info(self, arg_to_dtype: Any = None) -> Any:
         return _KernelInfo(cl_kernels=self.kernels, invoker=self.invoker)
 
 
-class _Builds:
-    """The two builds of the probed code, each made when first needed."""
-
-    def __init__(self, context: Any, instrumented: Instrumented, options: Any) -> None:
-        self.context, self.instrumented = context, instrumented
-        self.options = [options] if isinstance(options, str) else list(options)
-        self.recordings: dict[TokenEncoding, Any] = {}
-
-    @cached_property
-    def counting(self) -> Any:
-        return self._build([])
-
-    def recording(self, encoding: TokenEncoding) -> Any:
-        if encoding not in self.recordings:
-            name = "uint" if encoding.bytes == 4 else "ulong"
-            options = [f"-DTG_TOKEN={name}", f"-DTG_SHIFT={encoding.position_shift}"]
-            options += ["-DTG_TRUSTED"] if encoding.trusted else []
-            self.recordings[encoding] = self._build(["-DTG_RECORD", *options])
-        return self.recordings[encoding]
-
-    def _build(self, options: list[str]) -> Any:
-        program = cl.Program(self.context, self.instrumented.probed)
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                return program.build(options=[*self.options, *options])
-        except cl.Error as error:
-            names = ", ".join(program.name for program in self.instrumented.programs)
-            raise KernelError(f"kernel {names} does not build: {_one_line(error)}") from error
+def build_options(kernel: Any) -> list[str]:
+    """The compiler options that a Loopy kernel names."""
+    options = kernel.options.build_options
+    return [options] if isinstance(options, str) else list(options)
 
 
 class Kernels:
     """What Loopy's host code takes for its compiled kernels and for the pyopencl module."""
 
-    def __init__(self, executor: _Executor, builds: _Builds) -> None:
+    def __init__(self, executor: _Executor, builds: Builds) -> None:
         self.executor, self.builds = executor, builds
         self.values: Mapping[str, Any] = {}
 
@@ -231,7 +232,7 @@ class Kernels:
     ) -> Any:
         grid = tuple(int(extent) for extent in gsize)
         shape = tuple(int(extent) for extent in lsize)
-        launch = BoundLaunch(proxy, queue, self.n_launched, grid, shape)
+        launch = LoopyLaunch(proxy, queue, self.n_launched, grid, shape)
         self.n_launched += 1
         self.executor.observer(launch)
         return cl.enqueue_marker(queue)

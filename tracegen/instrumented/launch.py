@@ -1,9 +1,8 @@
-"""One launch of a probed kernel: its arguments, its arrays, and how to run some of its groups."""
+"""One launch of a probed Loopy kernel: its arguments, its arrays and its address map."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -17,34 +16,13 @@ from loopy.schedule.tools import (
 )
 from pymbolic import evaluate
 
-from tracegen.probes.program import Program
-
-
-@dataclass(frozen=True)
-class TokenEncoding:
-    """How a token holds a position and an index: `position << position_shift | index`.
-
-    trusted : the recording run cannot differ from the counting run, which checked every index
-    """
-
-    bytes: int
-    position_shift: int
-    trusted: bool = False
-
-    @classmethod
-    def smallest(cls, n_positions: int, largest_array: int, trusted: bool) -> TokenEncoding:
-        """Four bytes where every position and index fits, else eight."""
-        shift = 32 - max(n_positions - 1, 1).bit_length()
-        fits = largest_array <= 1 << shift
-        return cls(4, shift, trusted) if fits else cls(8, 48, trusted)
-
-    def split(self, token: int) -> tuple[int, int]:
-        """The position and the index of a token."""
-        return token >> self.position_shift, token & ((1 << self.position_shift) - 1)
-
-    @property
-    def dtype(self) -> Any:
-        return np.uint32 if self.bytes == 4 else np.uint64
+from memsim.errors import KernelError
+from tracegen.instrumented.instrument import Instrumented
+from tracegen.instrumented.sites import UserFile, static_accesses
+from tracegen.instrumented.subscripts import readable
+from tracegen.probes.tokens import TokenEncoding
+from tracegen.recording.launch import BoundLaunch, LaneAccess, Layout
+from tracegen.recording.sites import allocate, site_map, tables
 
 
 class Proxy:
@@ -72,11 +50,10 @@ class Proxy:
         return self.arguments[self.info.passed_names.index(name)][1]
 
 
-class BoundLaunch:
-    """One launch with its arguments, not yet run.
+class LoopyLaunch(BoundLaunch):
+    """A launch that Loopy's host code made."""
 
-    grid : groups along each axis; group_shape : work-items along each axis of a group
-    """
+    front_end = "loopy"
 
     def __init__(
         self,
@@ -86,34 +63,75 @@ class BoundLaunch:
         grid: tuple[int, ...],
         group_shape: tuple[int, ...],
     ) -> None:
+        executor = proxy.kernels.executor
         self.proxy, self.queue, self.index = proxy, queue, index
         self.grid, self.group_shape = grid, group_shape
         self.name = proxy.name
-        self.program: Program = proxy.kernels.executor.instrumented.program(proxy.name)
-        self.kernel = proxy.kernels.executor.kernel
-        self.n_groups = int(np.prod(grid, dtype=np.int64))
-        self.group_items = int(np.prod(group_shape, dtype=np.int64))
-        self.context = proxy.kernels.executor.context
+        self.instrumented: Instrumented = executor.instrumented
+        self.program = self.instrumented.program(proxy.name)
+        self.kernel, self.source_file = executor.kernel, executor.source_file
+        # Arguments are bound again for the next launch.
+        self.bound: Mapping[str, Any] = proxy.kernels.values
 
     @cached_property
-    def values(self) -> dict[str, int]:
+    def layout(self) -> Layout:
+        elements = {name: element_bytes(self.kernel, name) for name in self.array_names}
+        extents = allocate({name: self.array_bytes(name) for name in self.array_names})
+        user = UserFile.read(self.source_file)
+        probes = self.program.probes
+        table = self.instrumented.table
+        accesses = static_accesses(self.program, table, self.kernel, elements, user)
+        sites = site_map(probes, accesses)
+        sizes = [
+            self.array_bytes(name) // elements[name]
+            if axis is None
+            else self.array_shape(name)[axis]
+            for name, axis in self.program.sizes
+        ]
+        bases = {extent.name: extent.base_bytes for extent in extents}
+        return Layout(
+            extents=extents,
+            elements=elements,
+            sites=sites,
+            tables=tables(probes, sites, bases, elements),
+            sizes=sizes,
+            encoding=TokenEncoding.smallest(len(probes), max(sizes, default=0), self.repeatable),
+            user_source=user.text,
+        )
+
+    @cached_property
+    def integers(self) -> dict[str, int]:
         """Integer arguments by name."""
         return {
             name: int(value)
-            for name, value in self.proxy.kernels.values.items()
+            for name, value in self.bound.items()
             if isinstance(value, (int, np.integer))
         }
 
+    @cached_property
+    def settings(self) -> dict[str, int]:
+        """Integer arguments and counters of the host's loops, by name."""
+        loops = set(self.proxy.info.passed_inames)
+        counters = {}
+        for index, name in enumerate(self.proxy.info.passed_names):
+            if name in loops:
+                kind, value = self.proxy.arguments[index]
+                number = value[1] if kind == "pack" else value
+                if isinstance(number, (bytes, bytearray, memoryview, np.ndarray)):
+                    number = np.frombuffer(number, np.int32)[0]
+                counters[name] = int(number)
+        return self.integers | counters
+
     def array_shape(self, name: str) -> tuple[int, ...]:
-        bound = self.proxy.kernels.values.get(name)
+        bound = self.bound.get(name)
         if bound is not None:
             return tuple(int(extent) for extent in bound.shape)
         array = self.kernel.get_var_descriptor(name)
-        return tuple(int(evaluate(extent, self.values)) for extent in array.shape)
+        return tuple(int(evaluate(extent, self.integers)) for extent in array.shape)
 
     def array_bytes(self, name: str) -> int:
-        """Bytes from an array's first byte to behind its last one."""
-        bound = self.proxy.kernels.values.get(name)
+        """Bytes from the start of an array's buffer to the end of its last element."""
+        bound = self.bound.get(name)
         if bound is not None:
             if 0 in bound.shape:
                 return 0
@@ -121,7 +139,7 @@ class BoundLaunch:
             extent = sum((n - 1) * stride for n, stride in spans)
             return int(bound.offset + extent + bound.dtype.itemsize)
         array = self.kernel.get_var_descriptor(name)
-        return 0 if 0 in self.array_shape(name) else int(evaluate(array.nbytes, self.values))
+        return 0 if 0 in self.array_shape(name) else int(evaluate(array.nbytes, self.integers))
 
     @cached_property
     def array_names(self) -> tuple[str, ...]:
@@ -131,7 +149,7 @@ class BoundLaunch:
             for argument in self.kernel.args
             if isinstance(argument, ArrayArg)
             and argument.address_space == AddressSpace.GLOBAL
-            and self.proxy.kernels.values.get(argument.name) is not None
+            and self.bound.get(argument.name) is not None
         ]
         temporaries = sorted(
             variable.name
@@ -148,7 +166,7 @@ class BoundLaunch:
         names |= temporaries_written_in_subkernel(self.kernel, self.name)
         variables = [self.kernel.temporary_variables[name] for name in names]
         return sum(
-            int(evaluate(variable.nbytes, self.values))
+            int(evaluate(variable.nbytes, self.integers))
             for variable in variables
             if variable.address_space == AddressSpace.LOCAL
         )
@@ -162,42 +180,52 @@ class BoundLaunch:
         return not (read & written) and not atomics and self.local_memory_bytes == 0
 
     def written_and_read(self) -> list[Any]:
-        """Buffers whose old content matters to a second run."""
+        """Buffers whose content before the launch matters to a second run."""
         read = {probe.array for probe in self.program.probes if probe.kind in ("load", "atomic")}
         names = sorted(read & set(self.proxy.info.written_names))
         buffers = [self.proxy.argument(name) for name in names]
         return [buffer for buffer in buffers if buffer is not None]
 
-    def enqueue(
-        self,
-        *,
-        recording: TokenEncoding | None,
-        n_groups: int,
-        buffers: Sequence[Any],
-        sizes: Sequence[int],
-    ) -> None:
-        """Runs the groups that the buffer of group ids lists.
+    def kernel_for(self, recording: TokenEncoding | None) -> Any:
+        return self.proxy.kernels.builds.kernel(self.name, recording)
 
-        buffers : tokens, offsets, counts, group ids, fault; sizes : the values of program.sizes
-        """
-        builds = self.proxy.kernels.builds
-        build = builds.counting if recording is None else builds.recording(recording)
-        kernel = getattr(build, self.name)
-        dummy = buffers[-1]
+    @cached_property
+    def _no_elements(self) -> Any:
+        """The buffer that stands for arrays without elements."""
+        return cl.Buffer(self.queue.context, cl.mem_flags.READ_WRITE, 64)
+
+    def set_arguments(self, kernel: Any) -> int:
+        """Sets the kernel's original arguments; returns their number."""
         for index, (kind, value) in self.proxy.arguments.items():
             if kind == "object":
-                kernel._set_arg_multi((index, dummy if value is None else value))
+                kernel._set_arg_multi((index, self._no_elements if value is None else value))
             elif kind == "bytes":
                 kernel._set_arg_buf_multi((index, value))
             else:
                 kernel._set_arg_buf_pack_multi((index, *value))
+        return self.proxy.num_args
+
+    def probe_arguments(self, buffers: Sequence[Any]) -> list[Any]:
         grid = (*self.grid, 1, 1)
-        extra: list[Any] = [*buffers, np.uint32(grid[0]), np.uint32(grid[1])]
-        extra += [np.int64(size) for size in sizes]
-        for offset, value in enumerate(extra):
-            kernel.set_arg(self.proxy.num_args + offset, value)
-        shape = (*self.group_shape, 1, 1)[: max(len(self.group_shape), 1)]
-        cl.enqueue_nd_range_kernel(self.queue, kernel, (n_groups * shape[0], *shape[1:]), shape)
+        extents = [np.uint32(grid[0]), np.uint32(grid[1])]
+        return [*buffers, *extents, *(np.int64(size) for size in self.layout.sizes)]
+
+    def out_of_bounds(self, position: int, index: int, axis: int, at: int) -> KernelError:
+        """axis : -1 where the index of the whole array is out of its range"""
+        probe = self.program.probes[position]
+        mark = self.instrumented.table.marks[probe.mark]
+        sites = self.layout.sites
+        where = f"index {index}" if axis < 0 else f"index {at} of axis {axis}"
+        return KernelError(
+            f"access {sites.sites[sites.site_of[position]].name} is out of bounds:"
+            f" {where} in array {probe.array} of shape {self.array_shape(probe.array)}"
+            f" ({mark.kind} {readable(mark.expression)} in instruction {probe.instruction})"
+        )
+
+    def lane_access(self, position: int, index: int) -> LaneAccess:
+        probe, layout = self.program.probes[position], self.layout
+        offset = index * layout.elements[probe.array] + layout.sites.offset_bytes[position]
+        return probe.kind, probe.array, offset, layout.sites.size_bytes[position]
 
 
 def element_bytes(kernel: Any, name: str) -> int:

@@ -1,8 +1,12 @@
-"""One launch of a probed OpenCL C kernel: its buffers, and how to run some of its groups."""
+"""The launch of a probed OpenCL C kernel: its buffers, its address map, and its error messages."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,44 +14,103 @@ import pyopencl as cl
 
 from memsim.errors import KernelError
 from memsim.trace import ArrayExtent
-from tracegen.instrumented.launch import BoundLaunch, TokenEncoding
 from tracegen.opencl_c.arguments import Argument
-from tracegen.opencl_c.builds import Builds
 from tracegen.opencl_c.instrument import Probed
+from tracegen.opencl_c.preprocess import Text
+from tracegen.opencl_c.sites import static_accesses
+from tracegen.probes.tokens import Builds, TokenEncoding
+from tracegen.recording.launch import BoundLaunch, LaneAccess, Layout
+from tracegen.recording.sites import SiteMap, allocate, site_map, tables
 
 SCRATCH_BYTES = 4096
 LARGEST_ACCESS_BYTES = SCRATCH_BYTES
 
 
+@dataclass(frozen=True)
+class ProbedSource:
+    """An OpenCL C program with probes.
+
+    text : the preprocessed program, whose lines are the sites' generated lines
+    file_text : the text of the workload's own file
+    """
+
+    text: Text
+    file_text: str
+    probed: Probed
+    builds: Builds
+
+    def user_source(self, sites: SiteMap) -> str:
+        """The text of the file with the most sites: the program's own, or one that it includes."""
+        files = Counter(site.source.user_file for site in sites.sites)
+        name = files.most_common(1)[0][0] if files else self.text.file
+        if name in (None, self.text.file):
+            return self.file_text
+        try:
+            return Path(name).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError):
+            return ""
+
+
 class SourceLaunch(BoundLaunch):
-    """The launch of a workload, with its arguments in buffers of its own."""
+    """The launch of an OpenCLWorkload, with its arguments in buffers of its own.
+
+    An index that a probe writes counts elements of its array; where an access may reach several
+    arrays, it counts bytes from the first array on. `region` names either case.
+    """
+
+    front_end = "libclang"
 
     def __init__(
         self,
-        probed: Probed,
+        source: ProbedSource,
         arguments: Sequence[Argument],
-        builds: Builds,
-        queue: Any,
+        context: Any,
         grid: tuple[int, ...],
         group_shape: tuple[int, ...],
     ) -> None:
-        self.probed, self.arguments, self.builds = probed, arguments, builds
-        self.queue, self.context = queue, queue.context
+        self.source, self.probed, self.arguments = source, source.probed, arguments
+        self.queue = cl.CommandQueue(context)
         self.grid, self.group_shape, self.index = grid, group_shape, 0
-        self.name, self.program = probed.program.name, probed.program
-        self.n_groups = int(np.prod(grid, dtype=np.int64))
-        self.group_items = int(np.prod(group_shape, dtype=np.int64))
+        self.name, self.program = self.probed.program.name, self.probed.program
         self.by_name = {argument.name: argument.value for argument in arguments}
-        self.array_names = tuple(array.name for array in probed.arrays)
+        arrays = [array.name for array in self.probed.arrays]
+        constants = [argument.name for argument in arguments if argument.kind == "constant"]
         self.buffers = {
-            name: _buffer(self.context, self.by_name[name])
-            for name in dict.fromkeys(
-                [*self.array_names, *(a.name for a in arguments if a.kind == "constant")]
-            )
+            name: _buffer(context, self.by_name[name])
+            for name in dict.fromkeys([*arrays, *constants])
         }
-        self.scratch = cl.Buffer(self.context, cl.mem_flags.READ_WRITE, SCRATCH_BYTES)
-        given = sum(a.value for a in arguments if a.kind == "local")
-        self.local_memory_bytes = probed.local_bytes + given
+        self.scratch = cl.Buffer(context, cl.mem_flags.READ_WRITE, SCRATCH_BYTES)
+
+    @property
+    def settings(self) -> dict[str, int]:
+        return {}
+
+    @property
+    def local_memory_bytes(self) -> int:
+        given = sum(argument.value for argument in self.arguments if argument.kind == "local")
+        return int(self.probed.local_bytes + given)
+
+    @cached_property
+    def layout(self) -> Layout:
+        names = [array.name for array in self.probed.arrays]
+        extents = allocate({name: self.array_bytes(name) for name in names})
+        probes = self.program.probes
+        sites = site_map(probes, static_accesses(self.probed, self.source.text))
+        first = min((extent.base_bytes for extent in extents), default=0)
+        most = self._index_limit(extents)
+        return Layout(
+            extents=extents,
+            elements=self.elements,
+            sites=sites,
+            tables=tables(probes, sites, self._bases(extents), self.elements),
+            # The size of each array, then where each begins in the address map.
+            sizes=[
+                *(extent.size_bytes for extent in extents),
+                *(extent.base_bytes - first for extent in extents),
+            ],
+            encoding=TokenEncoding.smallest(len(probes), most, self.repeatable),
+            user_source=self.source.user_source(sites),
+        )
 
     def array_shape(self, name: str) -> tuple[int, ...]:
         value = self.by_name[name]
@@ -57,24 +120,24 @@ class SourceLaunch(BoundLaunch):
         value = self.by_name[name]
         return 0 if value is None else int(value.nbytes)
 
-    @property
+    @cached_property
     def regions(self) -> dict[str, frozenset[str]]:
-        """What probes call an array -> the arrays that it stands for."""
+        """What probes name -> the arrays that it stands for."""
         accesses = self.probed.accesses
         named = {array.name: frozenset([array.name]) for array in self.probed.arrays}
         probes = self.program.probes
         return named | {p.array: accesses[p.mark].arrays for p in probes if p.mark >= 0}
 
-    @property
+    @cached_property
     def elements(self) -> dict[str, int]:
-        """Bytes of what an index of each region counts; several arrays are counted in bytes."""
+        """Bytes that an index of each region counts: 1 where it stands for several arrays."""
         units = {array.name: array.unit_bytes for array in self.probed.arrays}
         return {
             region: units[region] if len(arrays) == 1 else 1
             for region, arrays in self.regions.items()
         }
 
-    def bases(self, extents: Sequence[ArrayExtent]) -> dict[str, int]:
+    def _bases(self, extents: Sequence[ArrayExtent]) -> dict[str, int]:
         """The address of index 0 of each region."""
         base = {extent.name: extent.base_bytes for extent in extents}
         first = min(base.values(), default=0)
@@ -83,16 +146,8 @@ class SourceLaunch(BoundLaunch):
             for region, arrays in self.regions.items()
         }
 
-    def sizes(self, extents: Sequence[ArrayExtent]) -> list[int]:
-        """Bytes of each array, then where each begins in the address map."""
-        first = min((extent.base_bytes for extent in extents), default=0)
-        return [
-            *(extent.size_bytes for extent in extents),
-            *(extent.base_bytes - first for extent in extents),
-        ]
-
-    def most_indices(self, extents: Sequence[ArrayExtent]) -> int:
-        """What every index that a probe writes is below."""
+    def _index_limit(self, extents: Sequence[ArrayExtent]) -> int:
+        """A number above every index that a probe writes."""
         units = self.elements
         most = max((extent.size_bytes // units[extent.name] for extent in extents), default=0)
         if any(len(arrays) > 1 for arrays in self.regions.values()):
@@ -100,14 +155,32 @@ class SourceLaunch(BoundLaunch):
             most = max(most, max(ends) - extents[0].base_bytes)
         return most
 
-    def place(self, extents: Sequence[ArrayExtent], position: int, index: int) -> tuple[str, int]:
-        """The array and the byte in it that an index written at a position means."""
-        region = self.program.probes[position].array
-        at = self.bases(extents)[region] + index * self.elements[region]
-        for extent in extents:
+    def lane_access(self, position: int, index: int) -> LaneAccess:
+        layout, probe = self.layout, self.program.probes[position]
+        at = self._bases(layout.extents)[probe.array] + index * self.elements[probe.array]
+        for extent in layout.extents:
             if extent.base_bytes <= at < extent.base_bytes + extent.size_bytes:
-                return extent.name, at - extent.base_bytes
+                offset = at - extent.base_bytes + layout.sites.offset_bytes[position]
+                return probe.kind, extent.name, offset, layout.sites.size_bytes[position]
         raise AssertionError("a probe's index lies in no array")
+
+    def out_of_bounds(self, position: int, index: int, axis: int, at: int) -> KernelError:
+        """index : byte from the start of the array; axis : number of the array; at : misalignment"""
+        sites = self.layout.sites
+        site = sites.sites[sites.site_of[position]]
+        array = self.probed.arrays[axis]
+        where = f"{site.source.user_file}:{site.source.user_line}"
+        if at:
+            return KernelError(
+                f"{where}: access {site.name} is misaligned: byte {index} of array {array.name} is"
+                f" no multiple of {array.unit_bytes}"
+            )
+        element = array.element_bytes
+        place = f"index {index // element}" if index % element == 0 else f"byte {index}"
+        return KernelError(
+            f"{where}: access {site.name} is out of bounds: {place} in array {array.name} of shape"
+            f" {self.array_shape(array.name)} ({site.itemsize_bytes} bytes, {site.direction})"
+        )
 
     def _arrays_with(self, kinds: tuple[str, ...]) -> set[str]:
         found: set[str] = set()
@@ -124,35 +197,18 @@ class SourceLaunch(BoundLaunch):
         return not (read & written) and not atomics and self.local_memory_bytes == 0
 
     def written_and_read(self) -> list[Any]:
-        """Buffers whose old content matters to a second run."""
+        """Buffers whose content before the launch matters to a second run."""
         read = self._arrays_with(("load", "atomic"))
         written = self._arrays_with(("store", "atomic"))
         found = [self.buffers[name] for name in sorted(read & written)]
         return [buffer for buffer in found if buffer is not None]
 
-    def enqueue(
-        self,
-        *,
-        recording: TokenEncoding | None,
-        n_groups: int,
-        buffers: Sequence[Any],
-        sizes: Sequence[int],
-    ) -> None:
-        """Runs the groups that the buffer of group ids lists."""
-        kernel = self.builds.kernel(recording)
-        grid = (*self.grid, 1, 1)[:3]
-        arguments = [*self._own(), *buffers, self.scratch]
-        arguments += [np.uint32(extent) for extent in grid]
-        arguments += [np.int64(size) for size in sizes]
-        shape = self.group_shape
-        try:
-            for position, value in enumerate(arguments):
-                kernel.set_arg(position, value)
-            cl.enqueue_nd_range_kernel(self.queue, kernel, (n_groups * shape[0], *shape[1:]), shape)
-        except cl.Error as error:
-            raise KernelError(
-                f"kernel {self.name} cannot be run: {' '.join(str(error).split())}"
-            ) from error
+    def kernel_for(self, recording: TokenEncoding | None) -> Any:
+        return self.source.builds.kernel(self.name, recording)
+
+    def probe_arguments(self, buffers: Sequence[Any]) -> list[Any]:
+        grid = [np.uint32(extent) for extent in (*self.grid, 1, 1)[:3]]
+        return [*buffers, self.scratch, *grid, *(np.int64(size) for size in self.layout.sizes)]
 
     def outputs(self) -> dict[str, Any]:
         """The arrays that the kernel may write, as it left them."""
@@ -168,20 +224,19 @@ class SourceLaunch(BoundLaunch):
                 found[argument.name] = copy
         return found
 
-    def _own(self) -> list[Any]:
-        """The kernel's own arguments."""
+    def set_arguments(self, kernel: Any) -> int:
+        """Sets the kernel's original arguments; returns their number."""
         owner = {name: array.name for array in self.probed.arrays for name in array.names}
-        values: list[Any] = []
-        for argument in self.arguments:
+        for position, argument in enumerate(self.arguments):
+            value = argument.value
             if argument.kind == "local":
-                values.append(cl.LocalMemory(argument.value))
+                value = cl.LocalMemory(argument.value)
             elif argument.kind == "global":
-                values.append(self.buffers[owner[argument.name]])
+                value = self.buffers[owner[argument.name]]
             elif argument.kind:
-                values.append(self.buffers[argument.name])
-            else:
-                values.append(argument.value)
-        return values
+                value = self.buffers[argument.name]
+            kernel.set_arg(position, value)
+        return len(self.arguments)
 
 
 def _buffer(context: Any, value: Any) -> Any:

@@ -1,78 +1,50 @@
-"""The OpenCL C that probed programs are made of, where the program's own text stays C."""
+"""The OpenCL C that is added to a probed OpenCL C program."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-# As in `tracegen.instrumented.probe_source`: one build counts tokens, the other records them. A probe is given an
-# address and returns one that may be accessed: the same, or that of a scratch place where it lies
-# in none of the arrays that it may reach. After that, loops of that work-item end soon: what is read
-# from the scratch place must not keep one going for ever.
-_STATE = """\
-#ifdef TG_RECORD
-#define TG_AT(POSITION) ((TG_TOKEN) (POSITION) << TG_SHIFT)
-#else
-#define TG_TOKEN uint
-#define TG_AT(POSITION) (POSITION)
+from tracegen.probes import tokens
+
+# A probe is given an address and returns one that may be accessed: the same address, or that of a
+# scratch buffer where it lies in none of the arrays that the access may reach. From then on the loops
+# of that work-item end soon: what is read from the scratch buffer must not keep a loop going for ever.
+_STATE = f"""\
+{tokens.MACROS}typedef struct {{
+{tokens.STATE_FIELDS}#ifdef TG_RECORD
+  __global TG_TOKEN *first;
 #endif
-typedef struct {
-#ifdef TG_RECORD
-  __global TG_TOKEN *next; __global TG_TOKEN *end; __global TG_TOKEN *first;
-#else
-  uint count;
-#endif
-  __global uint *counts; __global long *fault; __global char *scratch;
+  __global uint *counts; __global char *scratch;
   ulong item; uint faulted; uint group[3]; uint grid[3];
   __global char *base[TG_ARRAYS]; long bytes[TG_ARRAYS]; long start[TG_ARRAYS];
-} _tg_state;
-static inline void _tg_event(_tg_state *tg, TG_TOKEN token)
-{
-#ifdef TG_RECORD
-#ifndef TG_TRUSTED
-  if (tg->next < tg->end)
-#endif
-    *tg->next++ = token;
-#else
-  ++tg->count;
-#endif
-}
-static inline int _tg_go(_tg_state *tg)
-{
+}} _tg_state;
+{tokens.FUNCTIONS}static inline int _tg_go(_tg_state *tg)
+{{
 #ifdef TG_TRUSTED
   return 1;
 #else
   return tg->faulted == 0 || ++tg->faulted < 100000;
 #endif
-}
+}}
 static inline int _tg_turn(_tg_state *tg, TG_TOKEN token)
-{
+{{
   _tg_event(tg, token);
   return _tg_go(tg);
-}
+}}
 static inline void _tg_finish(_tg_state *tg)
-{
+{{
 #ifdef TG_RECORD
   tg->counts[tg->item] = (uint) (tg->next - tg->first);
 #else
   tg->counts[tg->item] = tg->count;
 #endif
-}
+}}
 static inline void _tg_wrong(_tg_state *tg, TG_TOKEN at, uint array, long offset, long misaligned)
-{
-  // Set once: it counts the turns of loops from the first fault on.
+{{
+  // Set once: it counts the iterations of loops from the first fault on.
   tg->faulted = max(tg->faulted, 1u);
-  if (atomic_cmpxchg((volatile __global int *) tg->fault, 0, 1) == 0)
-  {
-#ifdef TG_RECORD
-    tg->fault[1] = (long) (at >> TG_SHIFT);
-#else
-    tg->fault[1] = (long) at;
-#endif
-    tg->fault[2] = offset;
-    tg->fault[3] = array;
-    tg->fault[4] = misaligned;
-  }
-}
+  _tg_report(tg, at, offset, array, misaligned);
+}}
 """
 _PROBE = """\
 static inline __global char *_tg_probe(
@@ -136,24 +108,20 @@ static inline size_t _tg_get_global_offset(_tg_state *tg, uint axis)
 }
 """
 _ARGUMENTS = (
-    "__global TG_TOKEN *_tg_tokens, __global const ulong *_tg_offsets, __global uint *_tg_counts,"
-    " __global const uint *_tg_groups, __global long *_tg_fault, __global char *_tg_scratch,"
-    " const uint _tg_grid0, const uint _tg_grid1, const uint _tg_grid2"
+    f"{tokens.ARGUMENTS}, __global char *_tg_scratch, const uint _tg_grid0, const uint _tg_grid1,"
+    " const uint _tg_grid2"
 )
-_PROLOGUE = """
+_PROLOGUE = f"""
   const uint _tg_b = 0;
   _tg_state _tg_own;
-  _tg_state *const _tg = &_tg_own;
-  const uint _tg_group = _tg_groups[get_group_id(0)];
+  _tg_state *const _tg = &_tg_own;{tokens.GROUP}\
   _tg->group[0] = _tg_group % _tg_grid0;
   _tg->group[1] = _tg_group / _tg_grid0 % _tg_grid1;
   _tg->group[2] = _tg_group / _tg_grid0 / _tg_grid1;
   _tg->grid[0] = _tg_grid0;
   _tg->grid[1] = _tg_grid1;
   _tg->grid[2] = _tg_grid2;
-  _tg->item = get_local_size(0) * get_local_size(1) * get_local_size(2)
-    * get_group_id(0) + (get_local_id(2) * get_local_size(1) + get_local_id(1))
-    * get_local_size(0) + get_local_id(0);
+  _tg->item = {tokens.ITEM};
   _tg->counts = _tg_counts;
   _tg->fault = _tg_fault;
   _tg->scratch = _tg_scratch;

@@ -1,110 +1,63 @@
-"""A workload in OpenCL C, ready to be traced, and the passes over its launch."""
+"""Prepares a workload in OpenCL C: preprocess, parse, instrument, bind its arguments."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyopencl as cl
 
 from memsim.errors import KernelError
-from tracegen.devices.buffers import buffers
-from tracegen.instrumented.host import Prepared
-from tracegen.instrumented.instrument import Instrumented
-from tracegen.instrumented.launch import BoundLaunch, TokenEncoding
-from tracegen.instrumented.mark_table import MarkTable
-from tracegen.opencl_c.arguments import bound
-from tracegen.opencl_c.builds import Builds
+from tracegen.opencl_c.arguments import Argument, bound
 from tracegen.opencl_c.instrument import instrument
-from tracegen.opencl_c.launch import LARGEST_ACCESS_BYTES, SourceLaunch
+from tracegen.opencl_c.launch import LARGEST_ACCESS_BYTES, ProbedSource, SourceLaunch
 from tracegen.opencl_c.parse import parse
-from tracegen.opencl_c.preprocess import Text, preprocess
-from tracegen.opencl_c.sites import site_map
-from tracegen.recording.passes import LaneAccess, LaunchRun, Options
-from tracegen.recording.sites import SiteMap, allocate, tables
+from tracegen.opencl_c.preprocess import preprocess
+from tracegen.probes.tokens import Builds
+from tracegen.recording.launch import Observer
 from tracegen.workloads.opencl import OpenCLWorkload
-from tracegen.workloads.workload import Workload
 
 MOST_ARRAYS = 60
 
 
 @dataclass(frozen=True)
-class PreparedSource(Prepared):
-    """An instrumented OpenCL C kernel with its launch.
+class PreparedSource:
+    """An OpenCL C kernel with probes, its arguments and the shape of its launch."""
 
-    text : the preprocessed program, which sites' generated lines count
-    """
+    program: ProbedSource
+    arguments: Sequence[Argument]
+    grid: tuple[int, ...]
+    group_shape: tuple[int, ...]
+    context: Any
+    registers_per_item: int | None
 
-    text: Text
-    source: str
-    launch: SourceLaunch
+    @property
+    def name(self) -> str:
+        return self.program.probed.program.name
 
-    def source_with(self, sites: SiteMap) -> str:
-        """The text of the file with the most sites: the program's own, or one that it includes."""
-        files = Counter(site.source.user_file for site in sites.sites)
-        name = files.most_common(1)[0][0] if files else self.text.file
-        return self.source if name in (None, self.text.file) else _read(name)
+    @property
+    def source(self) -> str:
+        """The preprocessed program, without probes."""
+        return self.program.text.text
 
-    def run(self, observer: Callable[[BoundLaunch], None]) -> dict[str, Any]:
+    @property
+    def build_options(self) -> list[str]:
+        return list(self.program.text.options)
+
+    @property
+    def launch_names(self) -> tuple[str, ...]:
+        return (self.name,)
+
+    def run(self, observer: Observer) -> dict[str, Any]:
         """Calls observer with the launch; returns the arrays that the kernel may write."""
-        launch = self.launch
+        launch = SourceLaunch(
+            self.program, self.arguments, self.context, self.grid, self.group_shape
+        )
         observer(launch)
         launch.queue.finish()
         return launch.outputs()
-
-
-class SourceRun(LaunchRun):
-    """One launch of an OpenCL C kernel: which groups, both passes, and their traces."""
-
-    libraries = ("libclang", "pyopencl", "numba", "numpy")
-    prepared: PreparedSource
-    launch: SourceLaunch
-
-    def __init__(self, prepared: PreparedSource, launch: SourceLaunch, options: Options) -> None:
-        self.prepared, self.launch, self.options = prepared, launch, options
-        self.held = buffers(prepared.context)
-        self.queue = launch.queue
-        self.elements = launch.elements
-        self.extents = allocate({name: launch.array_bytes(name) for name in launch.array_names})
-        self.sites: SiteMap = site_map(launch.probed, prepared.text)
-        self.user_source = prepared.source_with(self.sites)
-        self.tables = tables(
-            launch.program.probes, self.sites, launch.bases(self.extents), self.elements
-        )
-        self.sizes = launch.sizes(self.extents)
-        self.encoding = TokenEncoding.smallest(
-            len(launch.program.probes), launch.most_indices(self.extents), launch.repeatable
-        )
-        self.saved = []
-        self.ran_all = False
-
-    def out_of_bounds(self, position: int, index: int, axis: int, at: int) -> KernelError:
-        """index : the byte from the array's first one on; axis : the array; at : misaligned"""
-        site = self.sites.sites[self.sites.site_of[position]]
-        array = self.launch.probed.arrays[axis]
-        name, shape = array.name, self.launch.array_shape(array.name)
-        where = f"{site.source.user_file}:{site.source.user_line}"
-        if at:
-            return KernelError(
-                f"{where}: access {site.name} is misaligned: byte {index} of array {name} is no"
-                f" multiple of {array.unit_bytes}"
-            )
-        element = array.element_bytes
-        place = f"index {index // element}" if index % element == 0 else f"byte {index}"
-        return KernelError(
-            f"{where}: access {site.name} is out of bounds: {place} in array {name} of shape"
-            f" {shape} ({site.itemsize_bytes} bytes, {site.direction})"
-        )
-
-    def lane_access(self, position: int, index: int) -> LaneAccess:
-        array, offset = self.launch.place(self.extents, position, index)
-        kind = self.launch.program.probes[position].kind
-        offset += self.sites.offset_bytes[position]
-        return kind, array, offset, self.sites.size_bytes[position]
 
 
 def prepare(workload: OpenCLWorkload, context: Any) -> PreparedSource:
@@ -128,29 +81,16 @@ def prepare(workload: OpenCLWorkload, context: Any) -> PreparedSource:
             f"kernel {kernel.spelling} accesses {largest} bytes at once; at most"
             f" {LARGEST_ACCESS_BYTES} can be traced"
         )
-    grid, shape = _shape(workload, kernel.spelling)
-    builds = Builds(context, probed.source, kernel.spelling, text.options)
-    queue = cl.CommandQueue(context)
+    grid, group_shape = _shape(workload, kernel.spelling)
+    builds = Builds(context, probed.source, [kernel.spelling], text.options)
     return PreparedSource(
-        workload=Workload(
-            kernel,
-            check=workload.check,
-            source_file=None if workload.path is None else name,
-            registers_per_item=workload.registers_per_item,
-        ),
-        kernel=_Named(kernel.spelling),
-        instrumented=Instrumented(text.text, probed.source, (probed.program,), MarkTable()),
-        executor=None,
+        program=ProbedSource(text, source, probed, builds),
+        arguments=arguments,
+        grid=grid,
+        group_shape=group_shape,
         context=context,
-        text=text,
-        source=source,
-        launch=SourceLaunch(probed, arguments, builds, queue, grid, shape),
+        registers_per_item=workload.registers_per_item,
     )
-
-
-@dataclass(frozen=True)
-class _Named:
-    name: str
 
 
 def source_of(workload: OpenCLWorkload) -> tuple[str, str]:
@@ -169,13 +109,6 @@ def _text(path: Path) -> str:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise KernelError(f"cannot read {path}: {error}") from error
-
-
-def _read(path: str) -> str:
-    try:
-        return Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
-        return ""
 
 
 def _shape(workload: OpenCLWorkload, name: str) -> tuple[tuple[int, ...], tuple[int, ...]]:

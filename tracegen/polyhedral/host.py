@@ -13,16 +13,17 @@ from typing import Any
 
 import numpy as np
 
-from tracegen.instrumented.host import Kernels, Prepared, WrapperGenerator, as_kernel_error
-from tracegen.instrumented.launch import BoundLaunch
+from tracegen.instrumented.host import Kernels, PreparedLoopy, WrapperGenerator, as_kernel_error
+from tracegen.instrumented.launch import LoopyLaunch
+from tracegen.recording.launch import Observer
 
 
 @dataclass(frozen=True)
-class StaticPrepared(Prepared):
+class StaticPrepared(PreparedLoopy):
     """A workload whose launches are known without running them."""
 
     @cached_property
-    def launches(self) -> tuple[BoundLaunch, ...]:
+    def launches(self) -> tuple[LoopyLaunch, ...]:
         """Every launch in order, arguments bound.
 
         Raises KernelError where Loopy's host code refuses the arguments.
@@ -39,7 +40,7 @@ class StaticPrepared(Prepared):
             invoker(kernels, SimpleNamespace(context=None), None, None, None, **arguments)
         return tuple(kernels.launches)
 
-    def run(self, observer: Any) -> dict[str, Any]:
+    def run(self, observer: Observer) -> dict[str, Any]:
         """Calls observer with every launch in order; there are no outputs."""
         for launch in self.launches:
             observer(launch)
@@ -88,18 +89,18 @@ class _Kernels(Kernels):
 
     def __init__(self, executor: Any, builds: Any) -> None:
         super().__init__(executor, builds)
-        self.launches: list[BoundLaunch] = []
+        self.launches: list[LoopyLaunch] = []
 
     def enqueue_nd_range_kernel(
         self, queue: Any, proxy: Any, gsize: Any, lsize: Any, *_: Any
     ) -> None:
         grid = tuple(int(extent) for extent in gsize)
         shape = tuple(int(extent) for extent in lsize)
-        self.launches.append(BoundLaunch(proxy, queue, self.n_launched, grid, shape))
+        self.launches.append(LoopyLaunch(proxy, queue, self.n_launched, grid, shape))
         self.n_launched += 1
 
 
-def static(prepared: Prepared) -> StaticPrepared:
+def static(prepared: PreparedLoopy) -> StaticPrepared:
     """The same workload, to be traced without a run."""
     return StaticPrepared(
         prepared.workload, prepared.kernel, prepared.instrumented, prepared.executor, None

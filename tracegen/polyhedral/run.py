@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from memsim.trace import GRANULE, Columns, GrowingColumns
-from tracegen.instrumented.launch import BoundLaunch
+from tracegen.instrumented.host import PreparedLoopy
+from tracegen.instrumented.launch import LoopyLaunch
 from tracegen.polyhedral import code as c
 from tracegen.polyhedral import knowledge, patterns
 from tracegen.polyhedral.code import CodeWriter
@@ -28,18 +29,21 @@ class PolyhedralRun(LaunchRun):
 
     tracer = "polyhedral"
     libraries = ("loopy", "numba", "numpy")
+    prepared: PreparedLoopy
+    launch: LoopyLaunch
 
     @cached_property
     def program(self) -> CodeWriter:
         """The launch's program; raises NotStatic where an access or its control needs a run."""
+        sites = self.layout.sites
         return lower(
             self.prepared.instrumented.probed,
             self.launch.program,
-            _numbers(self.launch),
+            self.launch.settings,
             self.launch.kernel,
-            self.sizes,
+            self.layout.sizes,
             self._write_access,
-            lambda position: self.sites.sites[self.sites.site_of[position]].name,
+            lambda position: sites.sites[sites.site_of[position]].name,
         )
 
     def whole(self) -> None:
@@ -64,7 +68,7 @@ class PolyhedralRun(LaunchRun):
     def _write_access(
         self, code: CodeWriter, position: int, mask: int, index: Affine, elements: int
     ) -> None:
-        stride, size = self.tables.stride[position], self.tables.size[position]
+        stride, size = self.layout.tables.stride[position], self.layout.tables.size[position]
         shape = code.shape(index, int(stride), int(size))
         code.write(c.ACCESS, position, mask, code.form(index), elements, shape)
 
@@ -77,7 +81,7 @@ class _Walker:
 
     def __init__(self, run: PolyhedralRun) -> None:
         launch, width = run.launch, run.options.width
-        self.run, self.tables = run, run.tables
+        self.run, self.tables = run, run.layout.tables
         self.code = run.program.finish(launch.group_shape, width)
         grid = (*launch.grid, 1, 1)
         self.place = Place(grid[0], grid[1], launch.group_items, width)
@@ -127,7 +131,7 @@ class _Walker:
             self.scratch, self.known, self.patterns, out, tokens, fault,
         )  # fmt: skip
         if fault[0]:
-            raise self.run.out_of_bounds(*(int(number) for number in fault[1:]))
+            raise self.run.launch.out_of_bounds(*(int(number) for number in fault[1:]))
         return end
 
     def _columns(self, out: Columns, n_group: int, n_access: int, n_granule: int) -> dict[str, Any]:
@@ -159,15 +163,3 @@ def _room(n_subgroup: int, n_access: int, n_granule: int) -> Columns:
         np.empty(n_granule, np.uint8),
         np.empty(n_granule, np.uint8),
     )
-
-
-def _numbers(launch: BoundLaunch) -> dict[str, int]:
-    """Integer arguments by name, and the counters of loops that the host runs."""
-    numbers = dict(launch.values)
-    inames = launch.kernel.all_inames()
-    for index, name in enumerate(launch.proxy.info.passed_names):
-        if name in inames:
-            kind, value = launch.proxy.arguments[index]
-            if kind == "pack":
-                numbers[name] = int(value[1])
-    return numbers

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,20 +19,14 @@ from memsim.machine import Machine
 from memsim.montecarlo import resident_groups
 from memsim.trace import Columns, GrowingColumns, Launch, Trace
 from tracegen.devices.buffers import Buffers, buffers
-from tracegen.instrumented.host import Prepared
-from tracegen.instrumented.launch import BoundLaunch, TokenEncoding, element_bytes
-from tracegen.instrumented.subscripts import readable
 from tracegen.recording import snapshot
-from tracegen.recording.sites import SiteMap, allocate, site_map, tables
-from tracegen.recording.subgroup import ProbeTables, merge
-from tracegen.workloads.workload import Workload
+from tracegen.recording.launch import BoundLaunch, Prepared, enqueue
+from tracegen.recording.subgroup import merge
 
 MEMORY_BYTES = 1 << 30
 DEFAULT_SUBGROUP_SIZE = 32
 GRANULE_ROW_BYTES = 14
 """Of a granule in all its columns: what a lane-access comes to where nothing coalesces."""
-
-LaneAccess = tuple[str, str, int, int]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,38 +52,19 @@ class LaunchRun:
     """One bound launch: which groups, both passes, and their traces."""
 
     tracer = "instrumented run"
-    libraries: tuple[str, ...] = ("loopy", "pyopencl", "numba", "numpy")
 
     def __init__(self, prepared: Prepared, launch: BoundLaunch, options: Options) -> None:
         self.prepared, self.launch, self.options = prepared, launch, options
-        self.held: Buffers = buffers(prepared.context)
+        self.layout = launch.layout
+        self.buffers: Buffers = buffers(prepared.context)
         self.queue = launch.queue
-        table = prepared.instrumented.table
-        self.elements = {name: element_bytes(launch.kernel, name) for name in launch.array_names}
-        self.extents = allocate({name: launch.array_bytes(name) for name in launch.array_names})
-        self.user_source = _user_source(prepared.workload)
-        self.sites: SiteMap = site_map(
-            launch.program,
-            table,
-            launch.kernel,
-            self.elements,
-            self.user_source,
-            prepared.workload.source_file,
-        )
-        bases = {extent.name: extent.base_bytes for extent in self.extents}
-        self.tables: ProbeTables = tables(launch.program.probes, self.sites, bases, self.elements)
-        self.sizes = [
-            launch.array_bytes(name) // self.elements[name]
-            if axis is None
-            else launch.array_shape(name)[axis]
-            for name, axis in launch.program.sizes
-        ]
-        n_positions = len(launch.program.probes)
-        self.encoding = TokenEncoding.smallest(
-            n_positions, max(self.sizes, default=0), launch.repeatable
-        )
         self.saved: list[tuple[Any, Any]] = []
         self.ran_all = False
+
+    @property
+    def libraries(self) -> tuple[str, ...]:
+        """The packages that made the trace, for its provenance."""
+        return (self.launch.front_end, "pyopencl", "numba", "numpy")
 
     def whole(self) -> None:
         """Runs every group without a trace, for what later launches read."""
@@ -112,7 +86,7 @@ class LaunchRun:
             grid=launch.grid,
             group_shape=launch.group_shape,
             local_memory_bytes=launch.local_memory_bytes,
-            registers_per_item=self.prepared.workload.registers_per_item,
+            registers_per_item=self.prepared.registers_per_item,
         )
         if launch.n_groups == 0:
             raise KernelError(
@@ -134,14 +108,14 @@ class LaunchRun:
             raise KernelError(f"subgroup_size must be 8, 16, 32 or 64, got {width}")
         ids, columns = self.columns(groups, wave)
         return Trace(
-            sites=self.sites.sites,
-            arrays=self.extents,
+            sites=self.layout.sites.sites,
+            arrays=self.layout.extents,
             launch=shape,
             subgroup_size=width,
             workgroup=np.repeat(ids, -(-shape.group_items // width)).astype(np.int32),
             whole=len(ids) == shape.n_groups,
-            generated_source=self.prepared.instrumented.plain,
-            user_source=self.user_source,
+            generated_source=self.prepared.source,
+            user_source=self.layout.user_source,
             provenance=self._provenance(),
             **columns,
         )
@@ -149,7 +123,7 @@ class LaunchRun:
     @property
     def keep_hits(self) -> bool:
         """Whether a trace says how many lanes asked for each granule."""
-        return any(site.direction == "atomic" for site in self.sites.sites)
+        return any(site.direction == "atomic" for site in self.layout.sites.sites)
 
     def columns(
         self, groups: snapshot.Groups, wave: int | None
@@ -171,10 +145,12 @@ class LaunchRun:
         """The rows of a batch's accesses; valid until the next; how many sub-groups, accesses, granules."""
         width, n_items = self.options.width, self.launch.group_items
         n_subgroup = len(batch) * -(-n_items // width)
-        out = self.held.room(n_subgroup, len(tokens), len(tokens) * self.tables.most_granules)
-        shift, reduced = self.encoding.position_shift, self.options.reduced
+        out = self.buffers.room(
+            n_subgroup, len(tokens), len(tokens) * self.layout.tables.most_granules
+        )
+        shift, reduced = self.layout.encoding.position_shift, self.options.reduced
         n_access, n_granule = merge(
-            tokens, offset, n_items, width, shift, reduced, self.tables, out
+            tokens, offset, n_items, width, shift, reduced, self.layout.tables, out
         )
         return out, n_subgroup, n_access, n_granule
 
@@ -206,7 +182,9 @@ class LaunchRun:
     def _batches(
         self, groups: snapshot.Groups, per_group: npt.NDArray[np.int64], counts: Any
     ) -> Iterator[tuple[snapshot.Groups, Any, Any]]:
-        token_bytes = self.encoding.bytes + GRANULE_ROW_BYTES * self.tables.most_granules
+        token_bytes = (
+            self.layout.encoding.bytes + GRANULE_ROW_BYTES * self.layout.tables.most_granules
+        )
         limit = max(self.options.memory_bytes // 4 // token_bytes, 1)
         n_items = self.launch.group_items
         ends = np.cumsum(per_group)
@@ -218,22 +196,24 @@ class LaunchRun:
             offset = np.zeros(len(own) + 1, np.int64)
             np.cumsum(own, out=offset[1:])
             n_token = int(offset[-1])
-            self.held.get("tokens", (n_token + 1) * self.encoding.bytes)
+            self.buffers.get("tokens", (n_token + 1) * self.layout.encoding.bytes)
             self._run(groups[first:last], offset)
-            with self.held.mapped(self.queue, "counts", len(own), np.uint32) as again:
+            with self.buffers.mapped(self.queue, "counts", len(own), np.uint32) as again:
                 if not np.array_equal(again, own):
                     raise KernelError(
                         f"launch {self.launch.index} ({self.launch.name}) took other paths when it"
                         " was run again: it has a data race"
                     )
-            with self.held.mapped(self.queue, "tokens", n_token + 1, self.encoding.dtype) as tokens:
+            with self.buffers.mapped(
+                self.queue, "tokens", n_token + 1, self.layout.encoding.dtype
+            ) as tokens:
                 yield groups[first:last], tokens, offset
             first = last
 
     def _count(self, groups: snapshot.Groups) -> npt.NDArray[np.uint32]:
         self._run(groups, None)
         n_item = len(groups) * self.launch.group_items
-        with self.held.mapped(self.queue, "counts", n_item, np.uint32) as counts:
+        with self.buffers.mapped(self.queue, "counts", n_item, np.uint32) as counts:
             copied: npt.NDArray[np.uint32] = counts.copy()
         if len(groups) == self.launch.n_groups:
             self.ran_all = True
@@ -242,43 +222,30 @@ class LaunchRun:
     def _run(self, groups: snapshot.Groups, offset: npt.NDArray[np.int64] | None) -> None:
         if len(groups) == 0:
             return
-        held, queue = self.held, self.queue
-        n_item = len(groups) * self.launch.group_items
+        held, queue, launch = self.buffers, self.queue, self.launch
+        n_item = len(groups) * launch.group_items
         first = np.zeros(1, np.int64) if offset is None else offset
-        arguments = [
+        buffers = [
             held.get("tokens", 64),
             held.put(queue, "offsets", first),
             held.get("counts", n_item * 4),
             held.put(queue, "groups", groups.astype(np.uint32)),
             held.put(queue, "fault", np.zeros(8, np.int64)),
         ]
-        self.launch.enqueue(
-            recording=None if offset is None else self.encoding,
-            n_groups=len(groups),
-            buffers=arguments,
-            sizes=self.sizes,
-        )
+        kernel = launch.kernel_for(None if offset is None else self.layout.encoding)
+        shape = launch.group_shape or (1,)
+        items = (len(groups) * shape[0], *shape[1:])
+        enqueue(launch, kernel, launch.probe_arguments(buffers), items)
         with held.mapped(queue, "fault", 5, np.int64) as fault:
             if fault[0]:
-                raise self.out_of_bounds(*(int(number) for number in fault[1:]))
-
-    def out_of_bounds(self, position: int, index: int, axis: int, at: int) -> KernelError:
-        probe = self.launch.program.probes[position]
-        mark = self.prepared.instrumented.table.marks[probe.mark]
-        shape = self.launch.array_shape(probe.array)
-        where = f"index {index}" if axis < 0 else f"index {at} of axis {axis}"
-        return KernelError(
-            f"access {self.sites.sites[self.sites.site_of[position]].name} is out of bounds:"
-            f" {where} in array {probe.array} of shape {shape}"
-            f" ({mark.kind} {readable(mark.expression)} in instruction {probe.instruction})"
-        )
+                raise launch.out_of_bounds(*(int(number) for number in fault[1:]))
 
     def _save(self) -> None:
         for buffer, copy in self.saved:
             del buffer, copy
         self.saved = []
         for k, buffer in enumerate(self.launch.written_and_read()):
-            copy = self.held.get(f"saved {k}", buffer.size)
+            copy = self.buffers.get(f"saved {k}", buffer.size)
             cl.enqueue_copy(self.queue, copy, buffer, byte_count=buffer.size)
             self.saved.append((buffer, copy))
 
@@ -286,13 +253,8 @@ class LaunchRun:
         for buffer, copy in self.saved:
             cl.enqueue_copy(self.queue, buffer, copy, byte_count=buffer.size)
 
-    def lane_access(self, position: int, index: int) -> LaneAccess:
-        probe = self.launch.program.probes[position]
-        offset = index * self.elements[probe.array] + self.sites.offset_bytes[position]
-        return probe.kind, probe.array, offset, self.sites.size_bytes[position]
-
     def _provenance(self) -> Mapping[str, Any]:
-        source = self.prepared.instrumented.plain
+        source = self.prepared.source
         return {
             "tracer": self.tracer,
             "memsim": _version("memsim"),
@@ -320,12 +282,3 @@ def _version(name: str) -> str:
         return version(name)
     except PackageNotFoundError:
         return "unknown"
-
-
-def _user_source(workload: Workload) -> str:
-    if workload.source_file is None:
-        return ""
-    try:
-        return Path(workload.source_file).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
-        return ""

@@ -1,25 +1,20 @@
-"""From probes to named access sites, addresses and the tables of the merge."""
+"""Access sites, the address map, and the tables that the merge reads."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
 from memsim.trace import AccessSite, ArrayExtent, SourceLocation
-from tracegen.instrumented.mark_table import Mark, MarkTable
-from tracegen.instrumented.subscripts import readable
-from tracegen.probes.program import Probe, Program
+from tracegen.probes.program import Probe
 from tracegen.recording import sequences
 from tracegen.recording.subgroup import KINDS, ProbeTables
-from tracegen.workloads.fortran import LINE_ID
 
 FIRST_BASE_BYTES = 1 << 20
 BASE_ALIGNMENT_BYTES = 256
-_PREFIX = {"load": "", "store": "store ", "atomic": "atomic "}
 
 
 @dataclass(frozen=True)
@@ -41,70 +36,57 @@ def allocate(sizes_bytes: Mapping[str, int]) -> tuple[ArrayExtent, ...]:
     return tuple(extents)
 
 
-def site_map(
-    program: Program,
-    table: MarkTable,
-    kernel: Any,
-    element_bytes: Mapping[str, int],
-    source: str,
-    file: str | None,
-) -> SiteMap:
-    """Names the static accesses of one kernel function.
+class StaticAccess(NamedTuple):
+    """What the probe of an access stands for.
 
-    Copies of one access in an unrolled loop share a site; source is the text of the user's file, or
-    "".
+    key : equal for copies of one access, which share a site
+    label : the site's name, before names are made unique
+    offset_bytes : of what is accessed in the element that the probe's index names
     """
-    numbers: dict[Any, int] = {}
+
+    key: Hashable
+    label: str
+    offset_bytes: int
+    size_bytes: int
+    source: SourceLocation
+
+
+def site_map(probes: Sequence[Probe], accesses: Sequence[StaticAccess | None]) -> SiteMap:
+    """The sites of a kernel function.
+
+    accesses : by position; None for back-edges and barriers
+    """
+    numbers: dict[Hashable, int] = {}
     members: list[list[int]] = []
-    site_of, offsets, sizes = [], [], []
-    for position, probe in enumerate(program.probes):
-        if probe.mark < 0:
-            site_of.append(-1)
-            offsets.append(0)
-            sizes.append(0)
-            continue
-        mark = table.marks[probe.mark]
-        guard = not mark.instruction
-        key = (
-            probe.instruction,
-            guard,
-            mark.kind,
-            str(mark.expression),
-            0 if guard else mark.occurrence,
-            mark.component,
-            mark.field_name,
-        )
-        number = numbers.setdefault(key, len(numbers))
-        if number == len(members):
-            members.append([])
-        members[number].append(position)
-        site_of.append(number)
-        offset, size = _part(kernel, mark, element_bytes[mark.array])
-        offsets.append(offset)
-        sizes.append(size)
-    names = unique([_name(table.marks[program.probes[m[0]].mark]) for m in members])
+    site_of = [-1] * len(probes)
+    for position, access in enumerate(accesses):
+        if access is not None:
+            number = numbers.setdefault(access.key, len(numbers))
+            if number == len(members):
+                members.append([])
+            members[number].append(position)
+            site_of[position] = number
+    firsts = [(positions, accesses[positions[0]]) for positions in members]
+    names = unique([first.label for _, first in firsts if first is not None])
     sites = []
-    for name, positions in zip(names, members, strict=True):
-        probe = program.probes[positions[0]]
-        mark = table.marks[probe.mark]
-        line = user_line(source, probe.instruction, readable(mark.expression))
-        feeds = sorted({site_of[f] for at in positions for f in program.probes[at].index_feeds})
+    for name, (positions, first) in zip(names, firsts, strict=True):
+        assert first is not None
+        probe = probes[positions[0]]
+        feeds = sorted({site_of[feed] for at in positions for feed in probes[at].index_feeds})
         sites.append(
             AccessSite(
                 name=name,
-                array=mark.array,
-                direction=mark.kind,  # type: ignore[arg-type]
-                itemsize_bytes=sizes[positions[0]],
+                array=probe.array,
+                direction=probe.kind,  # type: ignore[arg-type]
+                itemsize_bytes=first.size_bytes,
                 instruction=probe.instruction,
-                source=SourceLocation(
-                    generated_line=probe.line,
-                    user_file=None if line is None else file,
-                    user_line=line,
-                ),
+                source=first.source,
                 depends_on=tuple(names[feed] for feed in feeds),
             )
         )
-    return SiteMap(tuple(sites), tuple(site_of), tuple(offsets), tuple(sizes))
+    offsets = tuple(0 if access is None else access.offset_bytes for access in accesses)
+    sizes = tuple(0 if access is None else access.size_bytes for access in accesses)
+    return SiteMap(tuple(sites), tuple(site_of), offsets, sizes)
 
 
 def tables(
@@ -155,31 +137,6 @@ def _most_granules(size: int, stride: int) -> int:
     return -(-size // 32) if aligned else (size + 62) // 32
 
 
-def user_line(source: str, instruction: str, text: str) -> int | None:
-    """The 1-based line of the user's file with this instruction id, or the only one with the text."""
-    if not source:
-        return None
-    if numbered := re.fullmatch(rf"{LINE_ID}(\d+)(?:_.*)?", instruction):
-        return int(numbered.group(1))
-    lines = source.splitlines()
-    by_id = re.compile(rf"\bid\s*=\s*{re.escape(instruction)}\b")
-    found = [n for n, line in enumerate(lines, 1) if instruction and by_id.search(line)]
-    if len(found) != 1:
-        wanted = re.compile(r"(?<!\w)" + re.escape("".join(text.split())))
-        found = [n for n, line in enumerate(lines, 1) if wanted.search("".join(line.split()))]
-    return found[0] if len(found) == 1 else None
-
-
-def _name(mark: Mark) -> str:
-    return mark.tag or _PREFIX[mark.kind] + readable(mark.expression) + _suffix(mark)
-
-
-def _suffix(mark: Mark) -> str:
-    if mark.field_name is not None:
-        return f".{mark.field_name}"
-    return "" if mark.component is None else f".s{mark.component:x}"
-
-
 def unique(names: Sequence[str]) -> list[str]:
     seen: dict[str, int] = {}
     result = []
@@ -187,14 +144,3 @@ def unique(names: Sequence[str]) -> list[str]:
         seen[name] = seen.get(name, 0) + 1
         result.append(name if seen[name] == 1 else f"{name} #{seen[name]}")
     return result
-
-
-def _part(kernel: Any, mark: Mark, element: int) -> tuple[int, int]:
-    """Byte offset in the element, and bytes, that an access asks for."""
-    dtype = kernel.get_var_descriptor(mark.array).dtype.numpy_dtype
-    if mark.field_name is not None and not kernel.target.is_vector_dtype(
-        kernel.get_var_descriptor(mark.array).dtype
-    ):
-        part, offset = dtype.fields[mark.field_name][:2]
-        return int(offset), int(part.itemsize)
-    return 0, element

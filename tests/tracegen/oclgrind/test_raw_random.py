@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from tests.support.oclgrind.harness import Oclgrind
 from tests.support.oclgrind.random_opencl_c import random_opencl_c
 from tracegen.devices.choice import choose
-from tracegen.opencl_c.run import SourceRun, prepare
+from tracegen.opencl_c.run import prepare
 from tracegen.probes.program import Probe
 from tracegen.record import lane_accesses, run_traced
-from tracegen.recording.passes import Options
+from tracegen.recording.passes import LaunchRun, Options
 
 pytestmark = pytest.mark.filterwarnings("ignore:Non-empty compiler output")
 
@@ -52,13 +52,15 @@ def test_positions_ascend_but_for_back_edges(seed: int) -> None:
 
     def observer(launch: Any) -> None:
         nonlocal falls
-        run = SourceRun(prepared, launch, Options())
+        run = LaunchRun(prepared, launch, Options())
         probes = launch.program.probes
         with run.recorded(np.arange(launch.n_groups)) as batches:
             for _, tokens, offset in batches:
                 for item in range(len(offset) - 1):
                     mine = tokens[offset[item] : offset[item + 1]].tolist()
-                    falls += positions_in_order([run.encoding.split(t)[0] for t in mine], probes)
+                    falls += positions_in_order(
+                        [run.layout.encoding.split(t)[0] for t in mine], probes
+                    )
 
     prepared.run(observer)
     assert falls > 0

@@ -14,7 +14,7 @@ from memsim.trace.model import COLUMN_DTYPES, Trace
 from tests.support import loopy_kernels as kernels
 from tracegen import OpenCLWorkload, Workload
 from tracegen.instrumented.host import prepare
-from tracegen.instrumented.launch import BoundLaunch
+from tracegen.instrumented.launch import LoopyLaunch
 
 # islpy's own deprecation, raised inside Loopy where a loop's last tile is not full.
 pytestmark = pytest.mark.filterwarnings("ignore:Aff.is_equal with implicit:DeprecationWarning")
@@ -25,8 +25,8 @@ def as_opencl_c(workload: Workload, context: Any) -> OpenCLWorkload:
     prepared = prepare(workload, context)
     found: list[OpenCLWorkload] = []
 
-    def observer(launch: BoundLaunch) -> None:
-        values = dict(launch.proxy.kernels.values)
+    def observer(launch: LoopyLaunch) -> None:
+        values = dict(launch.bound)
         arguments = {}
         for name in launch.proxy.info.passed_names:
             value = values[name]

@@ -13,8 +13,8 @@ import tracegen
 from memsim.trace.model import BARRIER_SITE, Trace
 from tests.support import loopy_kernels as kernels
 from tracegen.instrumented.host import prepare
-from tracegen.instrumented.launch import BoundLaunch
 from tracegen.recording import snapshot
+from tracegen.recording.launch import BoundLaunch
 from tracegen.recording.passes import LaunchRun, Options
 from tracegen.recording.reference import Step, lockstep
 from tracegen.workloads.workload import Workload
@@ -72,7 +72,7 @@ def twin(workload: Workload, size: int, reduced: bool, context: Any) -> list[Any
         with run.recorded(every) as batches:
             for _, tokens, offset in batches:
                 items = [
-                    [run.encoding.split(token) for token in tokens[begin:end].tolist()]
+                    [run.layout.encoding.split(token) for token in tokens[begin:end].tolist()]
                     for begin, end in itertools.pairwise(offset)
                 ]
                 for group in range(0, len(items), launch.group_items):
@@ -101,7 +101,7 @@ def written(run: LaunchRun, step: Step) -> Any:
     if step.lanes is None:
         return (BARRIER_SITE, step.starts_sequence, step.waits, 0, [])
     granules: dict[int, list[int]] = {}
-    table = run.tables
+    table = run.layout.tables
     for lane, index in step.lanes.items():
         first = int(table.base[step.position] + index * table.stride[step.position])
         for byte in range(first, first + int(table.size[step.position])):

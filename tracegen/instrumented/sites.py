@@ -1,0 +1,123 @@
+"""The access sites of a Loopy kernel function: their names, lines and sizes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from memsim.trace import SourceLocation
+from tracegen.instrumented.mark_table import Mark, MarkTable
+from tracegen.instrumented.subscripts import readable
+from tracegen.probes.program import Probe, Program
+from tracegen.recording.sites import StaticAccess
+from tracegen.workloads.fortran import LINE_ID
+
+
+@dataclass(frozen=True)
+class UserFile:
+    """The user's own file: its name, None where it is not known, and its text."""
+
+    name: str | None = None
+    text: str = ""
+
+    @classmethod
+    def read(cls, name: str | None) -> UserFile:
+        """A file that cannot be read has no text."""
+        if name is None:
+            return cls()
+        try:
+            return cls(name, Path(name).read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError):
+            return cls(name)
+
+
+_PREFIX = {"load": "", "store": "store ", "atomic": "atomic "}
+
+
+def static_accesses(
+    program: Program,
+    table: MarkTable,
+    kernel: Any,
+    element_bytes: Mapping[str, int],
+    user: UserFile,
+) -> list[StaticAccess | None]:
+    """The static accesses of one kernel function, by position.
+
+    Copies of one access in an unrolled loop have the same key.
+    """
+    described: dict[Any, StaticAccess] = {}
+    return [
+        None
+        if probe.mark < 0
+        else _static_access(probe, table.marks[probe.mark], kernel, element_bytes, user, described)
+        for probe in program.probes
+    ]
+
+
+def _static_access(
+    probe: Probe,
+    mark: Mark,
+    kernel: Any,
+    element_bytes: Mapping[str, int],
+    user: UserFile,
+    described: dict[Any, StaticAccess],
+) -> StaticAccess:
+    is_guard = not mark.instruction
+    key = (
+        probe.instruction,
+        is_guard,
+        mark.kind,
+        str(mark.expression),
+        0 if is_guard else mark.occurrence,
+        mark.component,
+        mark.field_name,
+    )
+    if key not in described:
+        line = user_line(user.text, probe.instruction, readable(mark.expression))
+        source = SourceLocation(
+            generated_line=probe.line,
+            user_file=None if line is None else user.name,
+            user_line=line,
+        )
+        part = _part(kernel, mark, element_bytes[mark.array])
+        described[key] = StaticAccess(key, _name(mark), *part, source)
+    return described[key]
+
+
+def user_line(source: str, instruction: str, text: str) -> int | None:
+    """The 1-based line of the user's file with this instruction id, or the only one with the text."""
+    if not source:
+        return None
+    if numbered := re.fullmatch(rf"{LINE_ID}(\d+)(?:_.*)?", instruction):
+        return int(numbered.group(1))
+    lines = source.splitlines()
+    by_id = re.compile(rf"\bid\s*=\s*{re.escape(instruction)}\b")
+    found = [n for n, line in enumerate(lines, 1) if instruction and by_id.search(line)]
+    if len(found) != 1:
+        wanted = re.compile(r"(?<!\w)" + re.escape("".join(text.split())))
+        found = [n for n, line in enumerate(lines, 1) if wanted.search("".join(line.split()))]
+    return found[0] if len(found) == 1 else None
+
+
+def _name(mark: Mark) -> str:
+    return mark.tag or _PREFIX[mark.kind] + readable(mark.expression) + _suffix(mark)
+
+
+def _suffix(mark: Mark) -> str:
+    if mark.field_name is not None:
+        return f".{mark.field_name}"
+    return "" if mark.component is None else f".s{mark.component:x}"
+
+
+def _part(kernel: Any, mark: Mark, element: int) -> tuple[int, int]:
+    """Byte offset of an access in its element, and the bytes that it requests."""
+    dtype = kernel.get_var_descriptor(mark.array).dtype.numpy_dtype
+    if mark.field_name is not None and not kernel.target.is_vector_dtype(
+        kernel.get_var_descriptor(mark.array).dtype
+    ):
+        part, offset = dtype.fields[mark.field_name][:2]
+        return int(offset), int(part.itemsize)
+    return 0, element

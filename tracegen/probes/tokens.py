@@ -1,0 +1,141 @@
+"""Tokens: what a probe writes, and the OpenCL C that writes it.
+
+A token is `position << position_shift | index`: the position of the probe in its kernel and the
+index of the element that is accessed. The counting build of a probed kernel counts the tokens of
+each work-item; the recording build writes them.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyopencl as cl
+
+from memsim.errors import KernelError
+
+# Both builds keep an index in range and report the first one that was not. In the recording build,
+# `next` reaches `end` only where two runs of one kernel differ (a data race); the lost tokens then
+# show in the count. TG_TRUSTED leaves both checks out of the second run of a kernel that reads
+# nothing that it writes, and so cannot differ from the first.
+MACROS = """\
+#ifdef TG_RECORD
+#define TG_AT(POSITION) ((TG_TOKEN) (POSITION) << TG_SHIFT)
+#define TG_POSITION(AT) ((long) ((AT) >> TG_SHIFT))
+#else
+#define TG_TOKEN uint
+#define TG_AT(POSITION) (POSITION)
+#define TG_POSITION(AT) ((long) (AT))
+#endif
+"""
+STATE_FIELDS = """\
+#ifdef TG_RECORD
+  __global TG_TOKEN *next; __global TG_TOKEN *end;
+#else
+  uint count;
+#endif
+  __global long *fault;
+"""
+FUNCTIONS = """\
+static inline void _tg_event(_tg_state *tg, TG_TOKEN token)
+{
+#ifdef TG_RECORD
+#ifndef TG_TRUSTED
+  if (tg->next < tg->end)
+#endif
+    *tg->next++ = token;
+#else
+  ++tg->count;
+#endif
+}
+static inline void _tg_report(_tg_state *tg, TG_TOKEN at, long first, long second, long third)
+{
+  if (atomic_cmpxchg((volatile __global int *) tg->fault, 0, 1) == 0)
+  {
+    tg->fault[1] = TG_POSITION(at);
+    tg->fault[2] = first;
+    tg->fault[3] = second;
+    tg->fault[4] = third;
+  }
+}
+"""
+ARGUMENTS = (
+    "__global TG_TOKEN *_tg_tokens, __global const ulong *_tg_offsets, __global uint *_tg_counts,"
+    " __global const uint *_tg_groups, __global long *_tg_fault"
+)
+GROUP = """
+  const uint _tg_group = _tg_groups[get_group_id(0)];
+"""
+ITEM = (
+    "get_local_size(0) * get_local_size(1) * get_local_size(2) * get_group_id(0)"
+    " + (get_local_id(2) * get_local_size(1) + get_local_id(1)) * get_local_size(0)"
+    " + get_local_id(0)"
+)
+
+
+@dataclass(frozen=True)
+class TokenEncoding:
+    """Size of a token, and how it is split into a position and an index.
+
+    trusted : the recording run cannot differ from the counting run, which checked every index
+    """
+
+    bytes: int
+    position_shift: int
+    trusted: bool = False
+
+    @classmethod
+    def smallest(cls, n_positions: int, largest_array: int, trusted: bool) -> TokenEncoding:
+        """Four bytes where every position and index fits, otherwise eight."""
+        shift = 32 - max(n_positions - 1, 1).bit_length()
+        fits = largest_array <= 1 << shift
+        return cls(4, shift, trusted) if fits else cls(8, 48, trusted)
+
+    def split(self, token: int) -> tuple[int, int]:
+        """The position and the index of a token."""
+        return token >> self.position_shift, token & ((1 << self.position_shift) - 1)
+
+    @property
+    def dtype(self) -> Any:
+        return np.uint32 if self.bytes == 4 else np.uint64
+
+    @property
+    def build_options(self) -> list[str]:
+        """The compiler options of a build that records such tokens."""
+        kind = "uint" if self.bytes == 4 else "ulong"
+        options = ["-DTG_RECORD", f"-DTG_TOKEN={kind}", f"-DTG_SHIFT={self.position_shift}"]
+        return [*options, "-DTG_TRUSTED"] if self.trusted else options
+
+
+class Builds:
+    """The builds of a probed program for one context, each made when it is first needed."""
+
+    def __init__(
+        self, context: Any, source: str, names: Sequence[str], options: Sequence[str]
+    ) -> None:
+        self.context, self.source = context, source
+        self.names, self.options = tuple(names), list(options)
+        self.built: dict[TokenEncoding | None, dict[str, Any]] = {}
+
+    def kernel(self, name: str, recording: TokenEncoding | None) -> Any:
+        """The kernel that records tokens in an encoding; for None, the kernel that counts them.
+
+        Raises KernelError with the compiler's message where the program does not build.
+        """
+        if recording not in self.built:
+            self.built[recording] = self._build(recording)
+        return self.built[recording][name]
+
+    def _build(self, recording: TokenEncoding | None) -> dict[str, Any]:
+        options = [*self.options, *(recording.build_options if recording is not None else ())]
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                program = cl.Program(self.context, self.source).build(options=options)
+                return {name: cl.Kernel(program, name) for name in self.names}
+        except cl.Error as error:
+            text = " ".join(str(error).split())
+            raise KernelError(f"kernel {', '.join(self.names)} does not build: {text}") from error

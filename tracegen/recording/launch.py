@@ -1,0 +1,150 @@
+"""The contract between a front end, which binds launches, and recording, which runs them.
+
+A front end (Loopy, OpenCL C) prepares a workload and hands each of its launches, with the arguments
+bound, to an observer. Recording and block counting know launches by this contract alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import pyopencl as cl
+
+from memsim.errors import KernelError
+from memsim.trace import ArrayExtent
+from tracegen.probes.program import Program
+from tracegen.probes.tokens import TokenEncoding
+from tracegen.recording.sites import SiteMap
+from tracegen.recording.subgroup import ProbeTables
+
+LaneAccess = tuple[str, str, int, int]
+"""Direction, array, byte offset and number of bytes of one access of one work-item."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The address map of a launch, and how its tokens become accesses.
+
+    elements : array -> bytes that its index counts
+    sizes : the numbers that a probed kernel takes after the extents of its grid
+    user_source : text of the file that most sites name, "" where there is none
+    """
+
+    extents: tuple[ArrayExtent, ...]
+    elements: Mapping[str, int]
+    sites: SiteMap
+    tables: ProbeTables
+    sizes: Sequence[int]
+    encoding: TokenEncoding
+    user_source: str
+
+
+class BoundLaunch(Protocol):
+    """One launch with its arguments bound, not yet run.
+
+    index : number of the launch in its workload; name : the kernel function
+    grid : groups along each axis; group_shape : work-items along each axis of a group
+    front_end : the package that read the kernel, for the provenance
+    """
+
+    index: int
+    name: str
+    program: Program
+    queue: Any
+    grid: tuple[int, ...]
+    group_shape: tuple[int, ...]
+    front_end: str
+
+    @property
+    def n_groups(self) -> int:
+        return int(np.prod(self.grid, dtype=np.int64))
+
+    @property
+    def group_items(self) -> int:
+        """Work-items of a group."""
+        return int(np.prod(self.group_shape, dtype=np.int64))
+
+    @property
+    def layout(self) -> Layout: ...
+
+    @property
+    def local_memory_bytes(self) -> int: ...
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether two runs take the same paths, whatever the order of work-items."""
+
+    @property
+    def settings(self) -> Mapping[str, int]:
+        """Integer arguments and counters of the host's loops, by name, as far as they are known."""
+
+    def written_and_read(self) -> list[Any]:
+        """Buffers whose content before the launch matters to a second run."""
+
+    def kernel_for(self, recording: TokenEncoding | None) -> Any:
+        """The probed kernel that records tokens; for None, the one that counts them."""
+
+    def set_arguments(self, kernel: Any) -> int:
+        """Sets the kernel's original arguments; returns their number."""
+
+    def probe_arguments(self, buffers: Sequence[Any]) -> list[Any]:
+        """What a probed kernel takes behind its original arguments.
+
+        buffers : tokens, offsets, counts, group ids, fault
+        """
+
+    def out_of_bounds(self, position: int, index: int, axis: int, at: int) -> KernelError:
+        """The error for the access that a probe reported."""
+
+    def lane_access(self, position: int, index: int) -> LaneAccess:
+        """What a token of one work-item stands for."""
+
+
+Observer = Callable[[Any], None]
+"""Called with every launch of a workload in order; the observer runs it, or leaves it out."""
+
+
+class Prepared(Protocol):
+    """A workload whose kernel has probes.
+
+    name : of the kernel; source : its text without probes; launch_names : kernel functions
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def source(self) -> str: ...
+
+    @property
+    def context(self) -> Any: ...
+
+    @property
+    def build_options(self) -> list[str]: ...
+
+    @property
+    def registers_per_item(self) -> int | None: ...
+
+    @property
+    def launch_names(self) -> tuple[str, ...]: ...
+
+    def run(self, observer: Observer) -> dict[str, Any]:
+        """Calls observer with every launch in order; returns the outputs, name -> array."""
+
+
+def enqueue(
+    launch: BoundLaunch, kernel: Any, further: Sequence[Any], global_size: tuple[int, ...]
+) -> None:
+    """Enqueues a kernel with the launch's arguments and further ones behind them."""
+    try:
+        n_own = launch.set_arguments(kernel)
+        for position, value in enumerate(further, n_own):
+            kernel.set_arg(position, value)
+        shape = launch.group_shape or (1,)
+        cl.enqueue_nd_range_kernel(launch.queue, kernel, global_size, shape)
+    except cl.Error as error:
+        text = " ".join(str(error).split())
+        raise KernelError(f"kernel {launch.name} cannot be run: {text}") from error
