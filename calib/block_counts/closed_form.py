@@ -6,7 +6,6 @@ the host's loops around a launch. The result is a piecewise quasi-polynomial, ex
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -26,9 +25,9 @@ from calib.polynomials.isl_forms import DIM, fix, parameters_of
 from calib.polynomials.piecewise import Piecewise
 from memsim.errors import KernelError
 from tracegen.blocks import EVERYONE, Block, BlockCounter, Control
+from tracegen.c_source import assignment, statements
 from tracegen.instrumented import strip
 
-_ASSIGNED = re.compile(r"(?:^|[;{}\s])([A-Za-z_]\w*) = ([^;]+);")
 STEP = "_step"
 """The name of the host loop's variable in the closed form of a launch."""
 ObjectArray = npt.NDArray[Any]
@@ -236,8 +235,14 @@ def _frame(scheduled: Scheduled, launch: int, text: str) -> Frame:
         domain = with_axis(domain, f"_l{axis}", size)
         names.append(f"lid({axis})")
     assigned: dict[str, list[str]] = {}
-    for match in _ASSIGNED.finditer(text):
-        assigned.setdefault(match.group(1), []).append(" ".join(match.group(2).split()))
+    for statement in statements(text, 0, len(text)):
+        for inner in statement.walk():
+            found = None
+            if inner.kind == "expression":
+                found = assignment(text, inner.start, inner.end)
+            if found is not None and found.name and not found.selector:
+                value = text[found.equals + 1 : inner.end].rsplit(";", 1)[0]
+                assigned.setdefault(found.name, []).append(" ".join(value.split()))
     return Frame(domain, tuple(names), len(loops), n_outside, shape.local_sizes, assigned)
 
 

@@ -16,9 +16,8 @@ import islpy as isl
 from calib.polynomials.isl_forms import DIM, aligned
 from memsim.errors import KernelError
 from tracegen.blocks import Control
-from tracegen.c_source import Node, Unreadable, parse
+from tracegen.c_source import Node, Unreadable, loop_header, parse
 
-_DECLARED = re.compile(r"(?:[A-Za-z_]\w* )*?(\w+) = (.+)")
 _FLOOR = re.compile(r"loopy_floor_div(?:_pos_b)?_\w+")
 _MODULO = re.compile(r"loopy_mod(?:_pos_b)?_\w+")
 _COMPARED: dict[str, Callable[[Any, Any], Any]] = {
@@ -75,28 +74,28 @@ def points_under(frame: Frame, controls: Sequence[Control]) -> Any:
 def _with_loop(
     domain: Any, names: tuple[str, ...], header: str, frame: Frame
 ) -> tuple[Any, tuple[str, ...]]:
-    parts = [part.strip() for part in header.split(";")]
-    if len(parts) != 3:
-        loop = f"the loop 'while ({header})'" if header else "a do loop"
-        raise DataDependent(f"{loop} has no counter")
-    begin = _DECLARED.fullmatch(parts[0])
-    if begin is None:
+    loop = loop_header(header)
+    if loop is None:
+        name = f"the loop 'while ({header})'" if header else "a do loop"
+        raise DataDependent(f"{name} has no counter")
+    name = loop.counter
+    if not name:
         raise DataDependent(f"the loop 'for ({header})' declares no counter")
-    name, first = begin.group(1), begin.group(2)
-    step = _step(name, parts[2], header)
+    step = _step(name, loop.updates, header)
     n = domain.dim(DIM.set)
     wide = domain.add_dims(DIM.set, 1).set_dim_name(DIM.set, n, _dim_name(name, n))
     reader = _Reader(wide, (*names, name), frame)
     counter = reader.value(Node("name", name))
-    start = reader.value(_tree(first))
-    inside = reader.condition(_tree(parts[1])) & reader.set_of(counter.ge_set(start))
+    start = reader.value(_tree(loop.first))
+    inside = reader.condition(_tree(loop.test)) & reader.set_of(counter.ge_set(start))
     if step > 1:
         turns = (counter - start).mod_val(isl.Val(step))
         inside &= reader.set_of(turns.eq_set(turns - turns))
     return reader.domain & inside, (*names, name)
 
 
-def _step(name: str, text: str, header: str) -> int:
+def _step(name: str, updates: tuple[str, ...], header: str) -> int:
+    text = ", ".join(updates)
     if text in (f"++{name}", f"{name}++"):
         return 1
     match = re.fullmatch(rf"{name} (?:\+= |= {name} \+ )(\d+)", text)
@@ -167,8 +166,8 @@ class _Reader:
         if tree.kind == "condition":
             return self._either(*tree.children)
         if tree.kind == "index":
-            raise DataDependent(f"it reads memory: {_text(tree)}")
-        raise DataDependent(f"'{_text(tree)}' is no affine form")
+            raise DataDependent(f"it reads memory: {tree!s}")
+        raise DataDependent(f"'{tree!s}' is no affine form")
 
     def _either(self, condition: Node, then: Node, other: Node) -> Any:
         holds = self.condition(condition)
@@ -177,7 +176,7 @@ class _Reader:
         return one.union_add(self.value(other).intersect_domain(everywhere - holds))
 
     def _called(self, tree: Node) -> Any:
-        words = [_text(child) for child in tree.children]
+        words = [str(child) for child in tree.children]
         name = f"{tree.text}({', '.join(words)})"
         if name in self.names:
             return self._named(name)
@@ -201,14 +200,14 @@ class _Reader:
             except DataDependent:
                 continue
             return self.value(other).scale_val(isl.Val(factor))
-        raise DataDependent(f"'{_text(left)} * {_text(right)}' is a product of what varies")
+        raise DataDependent(f"'{left!s} * {right!s}' is a product of what varies")
 
     def _number(self, tree: Node) -> int:
         value = self.value(tree)
         pieces = value.get_pieces()
         if len(pieces) == 1 and pieces[0][1].is_cst():
             return int(pieces[0][1].get_constant_val().to_python())
-        raise DataDependent(f"'{_text(tree)}' is no number")
+        raise DataDependent(f"'{tree!s}' is no number")
 
     def _constant(self, value: int) -> Any:
         aff = isl.Aff.zero_on_domain(self.space).set_constant_val(isl.Val(value))
@@ -235,23 +234,3 @@ class _Reader:
             raise DataDependent(f"{name} = {texts[0]} ({error})") from error
         finally:
             self.following.pop()
-
-
-def _text(tree: Node) -> str:
-    """An expression for people."""
-    words = [_text(child) for child in tree.children]
-    if tree.kind == "index":
-        return f"{words[0]}[{words[1]}]"
-    if tree.kind == "call":
-        return f"{tree.text}({', '.join(words)})"
-    if tree.kind == "unary":
-        return f"{tree.text}{words[0]}"
-    if tree.kind == "binary":
-        return f"{words[0]} {tree.text} {words[1]}"
-    if tree.kind == "condition":
-        return f"{words[0]} ? {words[1]} : {words[2]}"
-    if tree.kind == "cast":
-        return f"({tree.text}) {words[0]}"
-    if tree.kind == "list":
-        return ", ".join(words)
-    return tree.text

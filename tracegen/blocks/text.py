@@ -11,7 +11,7 @@ as events (branches taken, loops' back-edges), and a block's count is a sum of e
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
 
@@ -24,13 +24,17 @@ from tracegen.blocks.model import (
     Cut,
     Insertion,
 )
-from tracegen.c_source.statements import Function, closing, kernel_functions
+from tracegen.c_source.statements import (
+    Function,
+    Statement,
+    kernel_functions,
+    skip,
+    split,
+    statements,
+)
 from tracegen.instrumented.marks import CALL, COMMENT, strip
 
-_BLANK = re.compile(r"(?:\s|/\*.*?\*/|//[^\n]*|^[ \t]*#[^\n]*$)*", re.DOTALL | re.MULTILINE)
-_WORD = re.compile(r"[A-Za-z_]\w*")
-_JUMPS = ("return", "break", "continue")
-_REFUSED = ("switch", "goto", "case", "default", "asm", "__asm")
+_WORD = re.compile(r"\w*")
 LENGTH = 60
 """Characters of a block's text that are kept."""
 
@@ -69,7 +73,8 @@ class _Cutter:
         self.unsettled = EVERYONE
 
     def run(self) -> Cut:
-        self._sequence(self.function.body_start, self.function.body_end)
+        body = self.function.body_start, self.function.body_end
+        self._sequence(statements(self.text, *body))
         if not self.blocks:
             self._current(self.function.body_start)
         for block in [*self._leaving(), *self.ends]:
@@ -87,7 +92,7 @@ class _Cutter:
 
     def _new(self, kind: BlockKind, at: int, events: tuple[int, ...]) -> Block:
         number = self.first_number + len(self.blocks)
-        at = min(self._skip(at), self.function.body_end)
+        at = min(skip(self.text, at), self.function.body_end)
         plain_before = strip(self.text[:at])
         block = Block(
             number=number,
@@ -129,40 +134,32 @@ class _Cutter:
 
     # Statements
 
-    def _sequence(self, start: int, end: int) -> None:
+    def _sequence(self, listed: Sequence[Statement]) -> None:
         kept = self.controls, self.region, self.jumps
-        while self._skip(start) < end:
-            start = self._statement(start)
+        for statement in listed:
+            self._statement(statement)
         self.controls, self.region, self.jumps = kept
 
-    def _statement(self, start: int) -> int:
-        """Offset behind the statement that begins at the first code from `start` on."""
-        text, at = self.text, self._skip(start)
-        if text[at] == "{":
-            end = closing(text, at)
-            self._sequence(at + 1, end)
-            return end + 1
-        match = _WORD.match(text, at)
-        word = match.group() if match else ""
-        if word == "__attribute__":
-            return self._statement(closing(text, self._skip(at + len(word))) + 1)
-        if word in _REFUSED:
+    def _statement(self, statement: Statement) -> None:
+        at = statement.first
+        if statement.kind == "block":
+            self._sequence(statement.children)
+        elif statement.kind == "if":
+            self._if(statement)
+        elif statement.kind in ("for", "while"):
+            self._loop(statement)
+        elif statement.kind == "do":
+            self._do(statement)
+        elif statement.kind == "unsupported":
             raise KernelError(
-                f"kernel {self.function.name}: {word!r} in line {self._line(at)} cannot be cut into"
-                " basic blocks; write it with if and loops"
+                f"kernel {self.function.name}: {self._word(at)!r} in line {self._line(at)} cannot be"
+                " cut into basic blocks; write it with if and loops"
             )
-        if word == "if":
-            return self._if(start, at)
-        if word in ("for", "while"):
-            return self._loop(start, at, word)
-        if word == "do":
-            return self._do(start, at)
-        end = self._end(at)
-        block = self._current(at)
-        self._add(block, start, end)
-        if word in _JUMPS:
-            self._jump(word, block, at, end)
-        return end
+        else:
+            block = self._current(at)
+            self._add(block, statement.start, statement.end)
+            if statement.kind == "jump":
+                self._jump(self._word(at), block, at, statement.end)
 
     def _jump(self, word: str, block: Block, at: int, end: int) -> None:
         if word == "return":
@@ -172,166 +169,132 @@ class _Cutter:
             self.loops[-1][0 if word == "continue" else 1].append(block)
         self.block, self.open = None, []
 
-    def _if(self, start: int, at: int) -> int:
-        text = self.text
-        opening = self._skip(at + 2)
-        end = closing(text, opening)
-        block = self._current(at)
-        self._add(block, start, end + 1)
-        condition = plain(text[opening + 1 : end])
+    def _if(self, statement: Statement) -> None:
+        start, end = statement.header
+        block = self._current(statement.first)
+        self._add(block, statement.start, end + 1)
+        condition = plain(self.text[start:end])
         kept = self.controls, self.region
         n_jumps = self._n_jumps()
-        behind, after_then = self._branch("then", condition, block, end + 1)
+        then, *otherwise = statement.children
+        after_then = self._branch("then", condition, block, end + 1, then)
         self.controls, self.region = kept
-        word = self._skip(behind)
-        if re.compile(r"else\b").match(text, word):
-            behind, after_else = self._branch("else", condition, block, word + len("else"))
+        after_else = [block]
+        for child in otherwise:
+            behind_else = skip(self.text, then.end) + len("else")
+            after_else = self._branch("else", condition, block, behind_else, child)
             self.controls, self.region = kept
-        else:
-            after_else = [block]
         self.block, self.open, self.kind = None, [*after_then, *after_else], "next"
         if self._n_jumps() > n_jumps and self.open:
             event = self._event()
-            self.insertions.append(Insertion(behind, behind, f" {hit(event)};"))
+            self.insertions.append(Insertion(statement.end, statement.end, f" {hit(event)};"))
             self.controls = (*self.controls, Control("after", condition, event))
             self.region, self.jumps = event, True
-        return behind
 
     def _branch(
-        self, kind: Literal["then", "else"], condition: str, block: Block, start: int
-    ) -> tuple[int, list[Block]]:
+        self,
+        kind: Literal["then", "else"],
+        condition: str,
+        block: Block,
+        start: int,
+        child: Statement,
+    ) -> list[Block]:
+        """One branch of an if; the blocks that what comes behind it follows."""
         event = self._event()
-        at = self._skip(start)
+        at = skip(self.text, start)
         self.insertions.append(Insertion(at, at, f"{{ {hit(event)}; "))
         self._part(Control(kind, condition, event), kind, [block])
-        behind = self._statement(start)
-        self.insertions.append(Insertion(behind, behind, " }"))
-        return behind, self._leaving()
+        self._statement(child)
+        self.insertions.append(Insertion(child.end, child.end, " }"))
+        return self._leaving()
 
-    def _loop(self, start: int, at: int, word: str) -> int:
-        text = self.text
-        opening = self._skip(at + len(word))
-        end = closing(text, opening)
-        first = opening + 1
-        header = plain(text[first:end])
-        before = self._current(at)
-        if word == "for":
-            first, _ = _semicolons(text, opening, end)
-            self._add(before, start, first)
+    def _loop(self, statement: Statement) -> None:
+        """A for or a while; afterwards control is where the test failed."""
+        first, end = statement.header
+        header = plain(self.text[first:end])
+        before = self._current(statement.first)
+        if statement.kind == "for":
+            first = split(self.text, first, end, ";")[0][1]
+            self._add(before, statement.start, first)
         self.open, self.block = [before], None
         outer = self.region
-        test = self._new("test", at, ())
+        test = self._new("test", statement.first, ())
         self._add(test, first, end)
-        return self._body(test, outer, header, end + 1, word, at)
-
-    def _body(
-        self, test: Block, outer: int, header: str, start: int, word: str, keyword: int
-    ) -> int:
-        """A loop's body; afterwards control is where the test failed."""
         kept = self.controls, self.region, self.jumps
-        behind, edge, leaving, breaks = self._turn(header, start, [test])
+        edge, leaving, breaks = self._body(header, end + 1, statement.children[0], [test])
         for block in leaving:
             block.followers.append(test.number)
-        self._insert_edge(word, keyword, behind, edge)
+        self._insert_edge(statement, edge)
         test.events = (outer, edge)
         self.controls, self.region, self.jumps = kept
         self.block, self.open, self.kind = None, [test, *breaks], "next"
-        return behind
 
-    def _turn(
-        self, header: str, start: int, before: list[Block]
-    ) -> tuple[int, int, list[Block], list[Block]]:
-        """A loop's body: its end, the event of its back-edge, who gets there, and who breaks off."""
-        at = self._skip(start)
-        jumping = _has_jump(self.text, at, self._end_of_body(start))
+    def _body(
+        self, header: str, start: int, body: Statement, before: list[Block]
+    ) -> tuple[int, list[Block], list[Block]]:
+        """A loop's body: the event of its back-edge, the blocks that reach it, and those that break."""
+        at = skip(self.text, start)
+        jumping = any(inner.kind == "jump" for inner in body.walk())
         if jumping:
             trip = self._event()
             self.insertions.append(Insertion(at, at, f"{{ {hit(trip)}; "))
         else:
-            # A trip is a back-edge, whose number comes behind all others of the body.
+            # A trip is a back-edge, whose event is numbered after all events of the body.
             self.unsettled -= 1
             trip = self.unsettled
         self.loops.append(([], []))
         first_block = len(self.blocks)
         self._part(Control("loop", header, trip), "body", before)
-        behind = self._statement(start)
+        self._statement(body)
         leaving = self._leaving()
         continues, breaks = self.loops.pop()
         edge = self._event()
         if jumping:
-            self.insertions.append(Insertion(behind, behind, " }"))
+            self.insertions.append(Insertion(body.end, body.end, " }"))
         else:
             for block in self.blocks[first_block:]:
                 block.controls = tuple(
                     replace(c, event=edge) if c.event == trip else c for c in block.controls
                 )
                 block.events = tuple(edge if e == trip else e for e in block.events)
-        return behind, edge, [*leaving, *continues], breaks
+        return edge, [*leaving, *continues], breaks
 
-    def _insert_edge(self, word: str, keyword: int, behind: int, edge: int) -> None:
-        text = self.text
-        opening = self._skip(keyword + len(word))
-        end = closing(text, opening)
-        if word == "while":
-            self.insertions.append(Insertion(keyword, opening + 1, "for (; "))
+    def _insert_edge(self, loop: Statement, edge: int) -> None:
+        first, end = loop.header
+        if loop.kind == "while":
+            self.insertions.append(Insertion(loop.first, first, "for (; "))
             self.insertions.append(Insertion(end, end, f"; {hit(edge)}"))
             return
-        _, second = _semicolons(text, opening, end)
-        empty = not plain(text[second + 1 : end])
-        self.insertions.append(Insertion(end, end, f"{'' if empty else ', '}{hit(edge)}"))
+        *_, (update, _) = split(self.text, first, end, ";")
+        separator = ", " if plain(self.text[update:end]) else ""
+        self.insertions.append(Insertion(end, end, f"{separator}{hit(edge)}"))
 
-    def _do(self, start: int, at: int) -> int:
+    def _do(self, statement: Statement) -> None:
         """A loop whose test comes last, and runs as often as the body."""
-        text = self.text
+        first, end = statement.header
         kept = self.controls, self.region, self.jumps
-        before = self._current(at)
-        self._add(before, start, at)
+        before = self._current(statement.first)
+        self._add(before, statement.start, statement.first)
         n_before = len(self.blocks)
-        behind, edge, leaving, breaks = self._turn("", at + len("do"), [before])
-        opening = text.index("(", text.index("while", behind))
-        end = closing(text, opening)
+        behind_do = statement.first + len("do")
+        edge, leaving, breaks = self._body("", behind_do, statement.children[0], [before])
         self.controls, self.region, self.jumps = kept
         self.open, self.block = leaving, None
-        test = self._new("test", opening + 1, (edge,))
-        self._add(test, opening, end)
+        test = self._new("test", first, (edge,))
+        self._add(test, first - 1, end)
         test.followers.append(self.blocks[n_before].number)
-        self.insertions.append(Insertion(opening + 1, opening + 1, f"{hit(edge)}, ("))
+        self.insertions.append(Insertion(first, first, f"{hit(edge)}, ("))
         self.insertions.append(Insertion(end, end, ")"))
         self.block, self.open, self.kind = None, [test, *breaks], "next"
-        return text.index(";", end) + 1
 
     # Text
-
-    def _end(self, at: int) -> int:
-        """Behind the semicolon of a simple statement."""
-        text = self.text
-        while text[at] != ";":
-            if text[at] in "([{":
-                at = closing(text, at)
-            at = self._skip(at + 1)
-        return at + 1
-
-    def _end_of_body(self, start: int) -> int:
-        text, at = self.text, self._skip(start)
-        if text[at] == "{":
-            return closing(text, at) + 1
-        match = _WORD.match(text, at)
-        word = match.group() if match else ""
-        if word in ("for", "while", "if"):
-            end = self._end_of_body(closing(text, self._skip(at + len(word))) + 1)
-            other = self._skip(end)
-            if word == "if" and re.compile(r"else\b").match(text, other):
-                return self._end_of_body(other + len("else"))
-            return end
-        return self._end(at)
 
     def _n_jumps(self) -> int:
         return len(self.ends) + sum(len(part) for pair in self.loops for part in pair)
 
-    def _skip(self, position: int) -> int:
-        match = _BLANK.match(self.text, position)
-        assert match is not None
-        return match.end()
+    def _word(self, at: int) -> str:
+        match = _WORD.match(self.text, at)
+        return "" if match is None else match.group()
 
     def _line(self, at: int) -> int:
         return strip(self.text[:at]).count("\n") + 1
@@ -343,24 +306,3 @@ class _Cutter:
 
 def plain(text: str) -> str:
     return " ".join(re.sub(r"/\*.*?\*/", " ", strip(text), flags=re.DOTALL).split())
-
-
-def _has_jump(text: str, start: int, end: int) -> bool:
-    return any(word.group() in _JUMPS for word in _WORD.finditer(text, start, end))
-
-
-def _semicolons(text: str, opening: int, end: int) -> tuple[int, int]:
-    """Offsets of the semicolons of a for's header."""
-    found = list(_top_level(text, opening + 1, end))
-    assert len(found) == 2, "a for without its two semicolons"
-    return found[0], found[1]
-
-
-def _top_level(text: str, start: int, end: int) -> Iterator[int]:
-    at = start
-    while at < end:
-        if text[at] in "([{":
-            at = closing(text, at)
-        elif text[at] == ";":
-            yield at
-        at += 1

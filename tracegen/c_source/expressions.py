@@ -1,4 +1,4 @@
-"""The expressions of the C that Loopy writes, as trees."""
+"""Expressions of the C that Loopy writes, as trees."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ _TOKEN = re.compile(
     |(?P<sign><<|>>|<=|>=|==|!=|&&|\|\||->|[-+*/%<>!~&|^?:,.()\[\]{}])""",
     re.VERBOSE | re.DOTALL,
 )
+_NAME = re.compile(r"[A-Za-z_]\w*")
 _LEVELS = {
     sign: level
     for level, signs in enumerate(
@@ -53,45 +54,58 @@ _TYPE_WORDS = frozenset(
     ]
 )
 _VECTOR_TYPE = re.compile(r"(?:u?(?:char|short|int|long)|float|double|half)\d+|\w+_t")
-_AT = re.compile(r"\bTG_AT\((\d+)\)")
-PROBE_CALLS = ("_tg_probe", "_tg_event")
 
 
 class Unreadable(Exception):
-    """Text that is none of the expressions that Loopy writes."""
+    """The text is not an expression of the kind that Loopy writes."""
 
 
 @dataclass(frozen=True)
 class Node:
-    """text : the digits, the name, the operator, the called function or the type of a cast
+    """An expression.
 
-    probes : whether an access, a back-edge or a barrier is inside
+    text : the digits, the name, the operator, the called function or the type of a cast
     """
 
     kind: NodeKind
     text: str
     children: tuple[Node, ...] = ()
-    probes: bool = False
 
-    def called(self, name: str) -> bool:
+    def is_call(self, name: str) -> bool:
+        """Whether it calls a function of this name."""
         return self.kind == "call" and self.text == name
+
+    def __str__(self) -> str:
+        """The expression in C, with the brackets that were written left out."""
+        words = [str(child) for child in self.children]
+        match self.kind:
+            case "index":
+                return f"{words[0]}[{words[1]}]"
+            case "call":
+                return f"{self.text}({', '.join(words)})"
+            case "unary":
+                return f"{self.text}{words[0]}"
+            case "binary":
+                return f"{words[0]} {self.text} {words[1]}"
+            case "condition":
+                return f"{words[0]} ? {words[1]} : {words[2]}"
+            case "cast":
+                return f"({self.text}) {words[0]}"
+            case "list":
+                return ", ".join(words)
+        return self.text
 
 
 def parse(text: str) -> Node:
-    """The tree of one expression; several behind commas become a list.
+    """The tree of one expression; expressions separated by commas become a list.
 
     Raises Unreadable.
     """
-    reader = _Reader(text)
-    node = reader.comma()
-    if reader.peek() != "":
-        raise Unreadable(f"{reader.peek()!r} in {text.strip()!r}")
+    parser = _Parser(text)
+    node = parser.comma()
+    if parser.peek() != "":
+        raise Unreadable(f"{parser.peek()!r} in {text.strip()!r}")
     return node
-
-
-def _node(kind: NodeKind, text: str, *children: Node) -> Node:
-    probes = kind == "call" and text in PROBE_CALLS
-    return Node(kind, text, children, probes or any(child.probes for child in children))
 
 
 def _tokens(text: str) -> Iterator[tuple[str, str]]:
@@ -106,7 +120,7 @@ def _tokens(text: str) -> Iterator[tuple[str, str]]:
     yield "end", ""
 
 
-class _Reader:
+class _Parser:
     def __init__(self, text: str) -> None:
         self.tokens = list(_tokens(text))
         self.at = 0
@@ -126,7 +140,7 @@ class _Reader:
         while self.peek() == ",":
             self.take()
             children.append(self.conditional())
-        return children[0] if len(children) == 1 else _node("list", ",", *children)
+        return children[0] if len(children) == 1 else Node("list", ",", tuple(children))
 
     def conditional(self) -> Node:
         condition = self.binary(0)
@@ -135,26 +149,26 @@ class _Reader:
         self.take()
         then = self.comma()
         self.take(":")
-        return _node("condition", "?:", condition, then, self.conditional())
+        return Node("condition", "?:", (condition, then, self.conditional()))
 
     def binary(self, level: int) -> Node:
         left = self.unary()
         while _LEVELS.get(self.peek(), -1) >= level:
             sign = self.take()
-            left = _node("binary", sign, left, self.binary(_LEVELS[sign] + 1))
+            left = Node("binary", sign, (left, self.binary(_LEVELS[sign] + 1)))
         return left
 
     def unary(self) -> Node:
         if self.peek() in ("-", "+", "!", "~", "&", "*"):
-            return _node("unary", self.take(), self.unary())
+            return Node("unary", self.take(), (self.unary(),))
         end = self._cast_end()
         if end:
             words = " ".join(self.take() for _ in range(end))
-            return _node("cast", words.strip("() "), self.unary())
+            return Node("cast", words.strip("() "), (self.unary(),))
         return self.postfix()
 
     def _cast_end(self) -> int:
-        """Number of tokens of a cast that begins here, 0 where none does."""
+        """The number of tokens of a cast that begins here, 0 where there is none."""
         if self.peek() != "(":
             return 0
         ahead = 1
@@ -174,11 +188,11 @@ class _Reader:
             sign = self.peek()
             if sign == "[":
                 self.take()
-                node = _node("index", "[]", node, self.comma())
+                node = Node("index", "[]", (node, self.comma()))
                 self.take("]")
             elif sign in (".", "->"):
                 self.take()
-                node = _node("member", self.take(), node)
+                node = Node("member", self.take(), (node,))
             elif sign == "(" and node.kind == "name":
                 self.take()
                 arguments: tuple[Node, ...] = ()
@@ -186,7 +200,7 @@ class _Reader:
                     listed = self.comma()
                     arguments = listed.children if listed.text == "," else (listed,)
                 self.take(")")
-                node = _node("call", node.text, *arguments)
+                node = Node("call", node.text, arguments)
             else:
                 return node
 
@@ -194,7 +208,7 @@ class _Reader:
         kind, text = self.tokens[self.at]
         if kind in ("number", "real", "name"):
             self.at += 1
-            return _node(kind, text)  # type: ignore[arg-type]
+            return Node(kind, text)  # type: ignore[arg-type]
         if text in ("(", "{"):
             self.take()
             node = self.comma()
@@ -203,21 +217,14 @@ class _Reader:
         raise Unreadable(f"{text!r} where a value was expected")
 
 
+def names_in(text: str) -> frozenset[str]:
+    """The identifiers of an expression."""
+    return frozenset(_NAME.findall(text))
+
+
 def is_truth(tree: Node) -> bool:
     """Whether an expression is 0 or 1."""
     if tree.kind == "unary":
         return tree.text == "!"
     truths = ("&&", "||", "==", "!=", "<", ">", "<=", ">=")
     return tree.kind == "binary" and tree.text in truths
-
-
-def first_position(text: str, start: int, end: int) -> int:
-    """The access, back-edge or barrier of a part of the text that comes first in a run."""
-    return min(int(match.group(1)) for match in _AT.finditer(text, start, end))
-
-
-def positions(tree: Node) -> list[int]:
-    """All positions inside, in order of evaluation; that of a probe comes after its operands'."""
-    found = [p for child in tree.children if child.text != "TG_AT" for p in positions(child)]
-    own = [int(child.children[0].text) for child in tree.children if child.called("TG_AT")]
-    return found + own

@@ -12,11 +12,14 @@ from bisect import bisect_right
 from dataclasses import dataclass, replace
 
 from memsim.errors import KernelError
+from tracegen.c_source.expressions import names_in
 from tracegen.c_source.statements import (
     Function,
     Statement,
-    assignment_offset,
+    assigned_names,
+    assignment,
     kernel_functions,
+    loop_header,
     statements,
 )
 from tracegen.instrumented.mark_table import MarkTable
@@ -25,18 +28,15 @@ from tracegen.instrumented.marks import (
     COMMENT,
     COMMENT_LINE,
     Edit,
-    assigned_in,
     calls,
     edited,
     strip,
     strip_calls,
 )
 from tracegen.instrumented.probe_source import ARGUMENTS, EPILOGUE, PROBE_SOURCE, PROLOGUE
-from tracegen.probes.flow import Flow, Need, names_in
+from tracegen.probes.flow import Flow, Need
 from tracegen.probes.program import Probe, Program
 
-_WORD = re.compile(r"[A-Za-z_]\w*")
-_TARGET = re.compile(r"(\w+)\s*(?:\[.*\])?(?:\.\w+)?\s*$", re.DOTALL)
 MAX_POSITIONS = 1 << 16
 
 
@@ -123,7 +123,9 @@ class _Numbering:
         edge = COMMENT.search(self.text, start, end)
         assert edge is not None, "a loop without its mark"
         assert CALL.search(self.text, start, end) is None, "a loop bound that reads memory"
-        variable = _WORD.findall(self.text[start : edge.start()])[-1]
+        header = loop_header(self.text[start:end])
+        assert header is not None, "a loop without a counter"
+        variable = header.counter
         first = len(self.probes)
         bounds = self._names(start, end) - {variable}
         self.flow.assign(variable, bounds, ())
@@ -133,7 +135,7 @@ class _Numbering:
         if last == first:
             self.edits.append((edge.start(), edge.end(), ""))
             return
-        assigned = assigned_in(self.text[statement.children[0].start : statement.end])
+        assigned = assigned_names(self.text, statement.children[0])
         self._add(
             Probe("edge", index=variable, first=first, last=last - 1, assigned=assigned), Need()
         )
@@ -181,19 +183,19 @@ class _Numbering:
                 probe = Probe("barrier", line=self._line(comment.end()))
                 replacement = f"_tg_event(&_tg, TG_AT({self._add(probe, Need())})), "
             self.edits.append((comment.start(), comment.end(), replacement))
-        equals = assignment_offset(self.text, start, end)
-        if equals is None:
+        found = assignment(self.text, start, end)
+        if found is None:
             self._expression(start, end, instruction)
             return
+        equals = found.equals
         right = self._names(equals, end)
         n_before = len(self.edits)
         value = self._expression(equals, end, instruction)
         stored = self._expression(start, equals, instruction, Need(right, tuple(value)))
         if stored:
             self._value_first(start, equals, end, n_before, self.probes[stored[-1]])
-        target = _TARGET.search(strip(self.text[start:equals]))
-        if target is not None and target.group(1) not in self.table.arrays:
-            self.flow.assign(target.group(1), right, value)
+        if found.name and found.name not in self.table.arrays:
+            self.flow.assign(found.name, right, value)
 
     def _value_first(self, start: int, equals: int, end: int, n_before: int, store: Probe) -> None:
         """Makes the store of a whole struct run its right side before its address.

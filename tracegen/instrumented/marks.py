@@ -39,9 +39,3 @@ def edited(text: str, edits: Iterable[Edit], start: int = 0, end: int | None = N
 def calls(text: str, start: int, end: int) -> list[tuple[re.Match[str], int]]:
     found = [(match, closing(text, match.end() - 1)) for match in CALL.finditer(text, start, end)]
     return sorted(found, key=lambda call: call[1])
-
-
-def assigned_in(body: str) -> frozenset[str]:
-    plain = strip(body)
-    names = re.findall(r"(?:^|[;{}\s])([A-Za-z_]\w*)(?:\[[^;=]*\])?(?:\.\w+)? = ", plain)
-    return frozenset([*names, *re.findall(r"\+\+(\w+)", plain)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from memsim.errors import KernelError
-from tracegen.c_source.statements import closing
+from tracegen.c_source.statements import closing, split
 from tracegen.opencl_c.cursors import (
     ASSIGN,
     STEPS,
@@ -194,7 +194,10 @@ class _Parts:
         self.closing = closing(text, self.opening)
         if self.is_for:
             self.body = children[-1]
-            self.semicolons = _semicolons(text, self.opening, self.closing)
+            parts = split(text, self.opening + 1, self.closing, ";")
+            if len(parts) != 3:
+                raise KernelError("a for loop's header has no two semicolons")
+            self.semicolons = [end for _, end in parts[:2]]
             for child in children[:-1]:
                 at = span(child)[0]
                 if at < self.semicolons[0]:
@@ -226,21 +229,6 @@ class _Parts:
 
 def _opening_of(text: str, position: int) -> int:
     return text.index("(", text.index("while", position))
-
-
-def _semicolons(text: str, opening: int, end: int) -> list[int]:
-    """The two semicolons of a for loop's header."""
-    found = []
-    position = opening + 1
-    while position < end:
-        if text[position] in "([{":
-            position = closing(text, position)
-        elif text[position] == ";":
-            found.append(position)
-        position += 1
-    if len(found) != 2:
-        raise KernelError("a for loop's header has no two semicolons")
-    return found
 
 
 def _roots(cursor: Any) -> list[int]:

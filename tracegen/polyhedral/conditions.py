@@ -7,11 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from memsim.errors import KernelError
-from tracegen.c_source.expressions import Node, Unreadable, is_truth, positions
+from tracegen.c_source.expressions import Node, Unreadable, is_truth
 from tracegen.polyhedral import code as c
 from tracegen.polyhedral.arithmetic import operate
 from tracegen.polyhedral.code import CodeWriter
 from tracegen.polyhedral.forms import GROUP, LANE, Affine, Unknown, Value, symbol
+from tracegen.polyhedral.positions import has_probe, positions
 from tracegen.probes.program import Program
 
 WriteAccess = Callable[[CodeWriter, int, int, Affine, int], None]
@@ -59,12 +60,10 @@ class Lowering:
 
     def accesses(self, tree: Node, mask: int) -> None:
         """Writes the accesses, back-edges and barriers of an expression, in order of evaluation."""
-        if not tree.probes:
-            return
-        if tree.called("_tg_probe"):
+        if tree.is_call("_tg_probe"):
             self.accesses(tree.children[2], mask)
             self._access(tree, mask)
-        elif tree.called("_tg_event"):
+        elif tree.is_call("_tg_event"):
             self.code.write(c.EVENT, self._position(tree), mask)
         elif tree.kind == "condition" or (tree.kind == "binary" and tree.text in ("&&", "||")):
             self._guarded(tree, mask)
@@ -75,7 +74,7 @@ class Lowering:
     def _guarded(self, tree: Node, mask: int) -> None:
         first, *rest = tree.children
         self.accesses(first, mask)
-        if not any(child.probes for child in rest):
+        if not any(has_probe(child) for child in rest):
             return
         found = self.condition(first, mask)
         if isinstance(found, Unknown):
@@ -90,7 +89,7 @@ class Lowering:
     def _access(self, tree: Node, mask: int) -> None:
         position = self._position(tree)
         index, extent = tree.children[2:]
-        while index.called("_tg_within"):
+        while index.is_call("_tg_within"):
             _, axis, at, length, index = index.children
             form, size = self.value(at, mask), self.value(length, mask)
             if isinstance(form, Unknown):
@@ -273,7 +272,7 @@ class Lowering:
 
     def loaded(self, tree: Node) -> str | None:
         """What of an expression only a run can tell, None where there is nothing."""
-        if tree.called("_tg_probe"):
+        if tree.is_call("_tg_probe"):
             return f"depends on the value of {self.site_name(positions(tree)[-1])}"
         if tree.kind == "name":
             value = self.names.get(tree.text)

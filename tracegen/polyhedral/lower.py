@@ -16,25 +16,26 @@ from typing import Any
 import numpy as np
 from loopy.kernel.data import ValueArg
 
-from tracegen.c_source.expressions import Node, Unreadable, first_position, is_truth, parse
+from tracegen.c_source.expressions import Node, Unreadable, is_truth, parse
 from tracegen.c_source.statements import (
     Statement,
-    assignment_offset,
+    assigned_names,
+    assignment,
+    declaration,
     kernel_functions,
+    loop_header,
     statements,
+    without_comments,
 )
-from tracegen.instrumented.marks import assigned_in
 from tracegen.instrumented.probe_source import EPILOGUE, PROLOGUE
 from tracegen.polyhedral import code as c
 from tracegen.polyhedral.code import CodeWriter
 from tracegen.polyhedral.conditions import Lowering, NotStatic, WriteAccess
 from tracegen.polyhedral.forms import Affine, Unknown, Value, symbol
+from tracegen.polyhedral.positions import first_position
 from tracegen.probes.program import Program
 
-_HEADER = re.compile(r"\s*\w+\s+(\w+)\s*=(.*?);(.*?);\s*\+\+(\w+)\s*(?:,(.*))?$", re.DOTALL)
 _PROBE = re.compile(r"\b_tg_(?:probe|event)\(")
-_NAMED = re.compile(r"\s*((?:\w+\s+)*)(\w+)\s*$")
-_DECLARED = re.compile(r"\s*((?:\w+\s+)*?)(\w+)\s*;\s*$")
 _INTEGERS = {"int", "long", "int32_t", "int64_t"}
 _TRUTHS = {"bool", "char", "int8_t"}
 _REALS = {"half", "float", "double"}
@@ -102,7 +103,6 @@ class _Schedule(Lowering):
         return self.code
 
     def _walk(self, statement: Statement, mask: int) -> None:
-        start, end = statement.start, statement.end
         if statement.kind == "expression":
             self._simple(statement, mask)
         elif statement.kind == "block":
@@ -111,24 +111,25 @@ class _Schedule(Lowering):
         elif statement.kind == "if":
             self._branches(statement, mask)
         elif not self._probes(statement):
-            self._forget(start, end, "which a loop sets")
+            self._forget(statement, "which a loop sets")
         elif statement.kind == "for":
             self._loop(statement, mask)
         else:
-            raise Unreadable("an access in a do loop")
+            raise Unreadable(f"an access in a {statement.kind} loop")
 
     def _loop(self, statement: Statement, mask: int) -> None:
-        match = _HEADER.match(self.text[statement.header[0] : statement.header[1]])
-        if match is None or match.group(1) != match.group(4):
-            raise Unreadable(f"the loop header {self.text[slice(*statement.header)]!r}")
-        name, first, bound, _, event = match.groups()
-        begin = self.value(parse(first), mask)
+        text = self.text[slice(*statement.header)]
+        header = loop_header(text)
+        if header is None or header.updates[:1] != (f"++{header.counter}",):
+            raise Unreadable(f"the loop header {text!r}")
+        name = header.counter
+        begin = self.value(parse(header.first), mask)
         if isinstance(begin, Unknown):
             raise self.refusal(
                 f"runs in a loop over {name} whose start {begin.why}", self._first(statement)
             )
         (body,) = statement.children
-        self._forget(body.start, body.end, "which changes in a loop")
+        self._forget(body, "which changes in a loop")
         counter = self.code.slot(by_lane=False)
         outer = self.names.get(name)
         self.names[name] = begin + symbol(counter)
@@ -136,7 +137,7 @@ class _Schedule(Lowering):
         self.code.write(c.ZERO, counter)
         self.code.write(c.JOIN, running, mask, mask)
         top = len(self.code.rows)
-        found = self.condition(parse(bound), running)
+        found = self.condition(parse(header.test), running)
         if isinstance(found, Unknown):
             raise self.refusal(
                 f"runs in a loop over {name} whose end {found.why}", self._first(statement)
@@ -144,12 +145,12 @@ class _Schedule(Lowering):
         self.code.write(c.JOIN, running, found.mask, found.mask)
         leave = self.code.write(c.JUMP_IF_EMPTY, running)
         self._walk(body, running)
-        if event:
+        for event in header.updates[1:]:
             self.accesses(parse(event), running)
         self.code.write(c.NEXT, counter)
         self.code.write(c.JUMP, top)
         self.code.land(leave)
-        self._forget(body.start, body.end, "which a loop sets")
+        self._forget(body, "which a loop sets")
         if outer is None:
             del self.names[name]
         else:
@@ -165,7 +166,7 @@ class _Schedule(Lowering):
                 raise self.refusal(
                     f"runs under a condition that {found.why}", self._first(inside[0])
                 )
-            self._forget(statement.start, statement.end, "which a condition sets")
+            self._forget(statement, "which a condition sets")
             return
         chosen = [found.mask]
         if len(statement.children) > 1:
@@ -180,7 +181,7 @@ class _Schedule(Lowering):
             self.code.land(skip)
             ends.append(self.names)
         self.names = dict(before)
-        for name in assigned_in(self.text[statement.start : statement.end]):
+        for name in assigned_names(self.text, statement):
             # A lane that skipped the only assignment has no value that it could use.
             values = {names[name] for names in ends if name in names}
             unknown = Unknown(f"depends on {name}, which a condition sets")
@@ -190,31 +191,31 @@ class _Schedule(Lowering):
     def _simple(self, statement: Statement, mask: int) -> None:
         start, end = statement.start, statement.end
         text = self.text[start:end]
-        equals = assignment_offset(self.text, start, end)
-        probes = _PROBE.search(text) is not None
-        if equals is None:
-            declared = _DECLARED.match(_without_comments(text))
-            if declared is not None and declared.group(1).strip():
-                self.types[declared.group(2)] = _type(declared.group(1))
-            if probes:
-                self.accesses(parse(_without_comments(text).rsplit(";", 1)[0]), mask)
+        has_probe = _PROBE.search(text) is not None
+        found = assignment(self.text, start, end)
+        if found is None:
+            declared = declaration(self.text, start, end)
+            if declared is not None:
+                self.types[declared[1]] = _type(declared[0])
+            if has_probe:
+                self.accesses(parse(without_comments(text).rsplit(";", 1)[0]), mask)
             return
-        named = _NAMED.match(_without_comments(self.text[start:equals]))
-        if named is None and not probes:
+        is_scalar = found.name != "" and not found.selector
+        if not is_scalar and not has_probe:
             return
-        if named is not None and named.group(1).strip():
-            self.types[named.group(2)] = _type(named.group(1))
-        kind = "" if named is None else self.types.get(named.group(2), "")
-        if not probes and kind not in _INTEGERS | _TRUTHS:
-            if named is not None:
-                self.names[named.group(2)] = _no_integer(named.group(2), kind)
+        if is_scalar and found.type_words:
+            self.types[found.name] = _type(found.type_words)
+        kind = self.types.get(found.name, "") if is_scalar else ""
+        if not has_probe and kind not in _INTEGERS | _TRUTHS:
+            self.names[found.name] = _no_integer(found.name, kind)
             return
-        right = parse(self.text[equals + 1 : end].rsplit(";", 1)[0])
+        right = parse(self.text[found.equals + 1 : end].rsplit(";", 1)[0])
         self.accesses(right, mask)
-        if named is None:
-            self.accesses(parse(_left(_without_comments(self.text[start:equals]))), mask)
-            return
-        self.names[named.group(2)] = self._assigned(named.group(2), kind, right, mask)
+        if is_scalar:
+            self.names[found.name] = self._assigned(found.name, kind, right, mask)
+        else:
+            left = without_comments(self.text[start : found.equals])
+            self.accesses(parse(f"{found.name}{found.selector}" if found.name else left), mask)
 
     def _assigned(self, name: str, kind: str, right: Node, mask: int) -> Value:
         if kind in _INTEGERS or (kind in _TRUTHS and is_truth(right)):
@@ -223,8 +224,8 @@ class _Schedule(Lowering):
         loaded = self.loaded(right)
         return Unknown(loaded) if loaded else _no_integer(name, kind)
 
-    def _forget(self, start: int, end: int, why: str) -> None:
-        for name in assigned_in(self.text[start:end]):
+    def _forget(self, statement: Statement, why: str) -> None:
+        for name in assigned_names(self.text, statement):
             self.names[name] = Unknown(f"depends on {name}, {why}")
 
     def _first(self, statement: Statement) -> int:
@@ -249,12 +250,3 @@ def _no_integer(name: str, kind: str) -> Unknown:
 
 def _type(words: str) -> str:
     return " ".join(word for word in words.split() if word not in _QUALIFIERS)
-
-
-def _left(text: str) -> str:
-    """The left side of an assignment, without the type of a declaration."""
-    return re.sub(r"^\s*(?:[A-Za-z_]\w*\s+)+(?=[A-Za-z_])", "", text)
-
-
-def _without_comments(text: str) -> str:
-    return re.sub(r"/\*.*?\*/|//[^\n]*|^[ \t]*#[^\n]*$", " ", text, flags=re.DOTALL | re.MULTILINE)

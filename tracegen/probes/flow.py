@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-
-_WORD = re.compile(r"[A-Za-z_]\w*")
 
 
 @dataclass(frozen=True)
@@ -71,8 +68,3 @@ def union(needs: Iterable[Need]) -> Need:
         frozenset().union(*(need.names for need in listed)),
         tuple(sorted({position for need in listed for position in need.positions})),
     )
-
-
-def names_in(text: str) -> frozenset[str]:
-    """The identifiers of a C expression."""
-    return frozenset(_WORD.findall(text))

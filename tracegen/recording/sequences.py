@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from tracegen.probes.flow import names_in
+from tracegen.c_source.expressions import names_in
 from tracegen.probes.program import Probe
 
 Key = tuple[str, str, str]
