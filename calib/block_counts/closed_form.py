@@ -25,7 +25,7 @@ from calib.polynomials.isl_forms import DIM, fix, parameters_of
 from calib.polynomials.piecewise import Piecewise
 from memsim.errors import KernelError
 from tracegen.blocks import EVERYONE, Block, BlockCounter, Control
-from tracegen.c_source import assignment, statements
+from tracegen.c_source import assignment, read_statements
 from tracegen.instrumented import strip
 
 STEP = "_step"
@@ -235,7 +235,7 @@ def _frame(scheduled: Scheduled, launch: int, text: str) -> Frame:
         domain = with_axis(domain, f"_l{axis}", size)
         names.append(f"lid({axis})")
     assigned: dict[str, list[str]] = {}
-    for statement in statements(text, 0, len(text)):
+    for statement in read_statements(text, 0, len(text)):
         for inner in statement.walk():
             found = None
             if inner.kind == "expression":

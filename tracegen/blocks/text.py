@@ -28,9 +28,9 @@ from tracegen.c_source.statements import (
     Function,
     Statement,
     kernel_functions,
+    read_statements,
     skip,
     split,
-    statements,
 )
 from tracegen.instrumented.marks import CALL, COMMENT, strip
 
@@ -74,7 +74,7 @@ class _Cutter:
 
     def run(self) -> Cut:
         body = self.function.body_start, self.function.body_end
-        self._sequence(statements(self.text, *body))
+        self._sequence(read_statements(self.text, *body))
         if not self.blocks:
             self._current(self.function.body_start)
         for block in [*self._leaving(), *self.ends]:

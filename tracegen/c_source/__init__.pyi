@@ -3,4 +3,4 @@ from .expressions import Unreadable as Unreadable
 from .expressions import parse as parse
 from .statements import assignment as assignment
 from .statements import loop_header as loop_header
-from .statements import statements as statements
+from .statements import read_statements as read_statements

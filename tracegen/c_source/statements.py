@@ -118,7 +118,7 @@ def kernel_functions(text: str) -> Iterator[Function]:
         yield Function(word.group(), has_arguments, arguments_end, brace + 1, closing(text, brace))
 
 
-def statements(text: str, start: int, end: int) -> tuple[Statement, ...]:
+def read_statements(text: str, start: int, end: int) -> tuple[Statement, ...]:
     """The statements between two offsets.
 
     Behind a case label nothing is told apart: the rest is one unsupported statement.
@@ -246,7 +246,9 @@ def _statement(text: str, start: int) -> Statement:
     first = skip(text, start)
     if text[first] == "{":
         end = closing(text, first)
-        return Statement("block", start, end + 1, first, children=statements(text, first + 1, end))
+        return Statement(
+            "block", start, end + 1, first, children=read_statements(text, first + 1, end)
+        )
     word = _word(text, first)
     if word == "__attribute__":
         return _statement(text, closing(text, skip(text, first + len(word))) + 1)

@@ -20,7 +20,7 @@ from tracegen.c_source.statements import (
     assignment,
     kernel_functions,
     loop_header,
-    statements,
+    read_statements,
 )
 from tracegen.instrumented.mark_table import MarkTable
 from tracegen.instrumented.marks import (
@@ -81,7 +81,7 @@ class _Numbering:
 
     def run(self) -> Program:
         function = self.function
-        for statement in statements(self.text, function.body_start, function.body_end):
+        for statement in read_statements(self.text, function.body_start, function.body_end):
             self._walk(statement)
         if len(self.probes) >= MAX_POSITIONS:
             raise KernelError(

@@ -24,7 +24,7 @@ from tracegen.c_source.statements import (
     declaration,
     kernel_functions,
     loop_header,
-    statements,
+    read_statements,
     without_comments,
 )
 from tracegen.instrumented.probe_source import EPILOGUE, PROLOGUE
@@ -94,7 +94,7 @@ class _Schedule(Lowering):
     def run(self) -> CodeWriter:
         function = next(f for f in kernel_functions(self.text) if f.name == self.program.name)
         start = function.body_start + len(PROLOGUE)
-        for statement in statements(self.text, start, function.body_end - len(EPILOGUE)):
+        for statement in read_statements(self.text, start, function.body_end - len(EPILOGUE)):
             self._walk(statement, 0)
         self.skip_untold()
         if self.n_seen != len(self.program.probes):
