@@ -1,4 +1,4 @@
-"""Figure 5 (right): requests to memory and busy cycles from counts, against runs that were traced."""
+"""Figure 5 (right): memory requests and busy cycles from counts of basic blocks, compared with traced runs."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from tracegen.workloads import Workload
 
 MACHINE = "v100"
 PAPER = {
-    "global": (0.85, "global requests"),
-    "shared": (0.17, "shared requests"),
-    "FMA": (2.3, "FMA busy cycles"),
-    "ALU": (10.66, "ALU busy cycles"),
+    "global requests": 0.85,
+    "shared requests": 0.17,
+    "FMA busy cycles": 2.3,
+    "ALU busy cycles": 10.66,
 }
-"""The paper's mean errors in percent; the shared one is of the abstract's figures, as the issue has it."""
+"""Mean errors in the paper, in percent; that of shared requests is the abstract's."""
 TRAINED = 150
 SIZES: dict[str, dict[str, int]] = {
     "2mm": {"ni": 192, "nj": 256, "nk": 160, "nl": 224},
@@ -51,109 +51,126 @@ SIZES: dict[str, dict[str, int]] = {
     "nw": {"n": 640},
     "pathfinder": {"rows": 200, "cols": 9000, "height": 8},
 }
-"""Sizes that are run and traced in full."""
+"""Sizes at which each application is run and traced in full."""
 
 
 def figure_5_right(out: Path, quick: bool) -> Figure:
-    """Each application at a size above all that the learned counts were trained on."""
-    machine = memsim.load_machine(MACHINE)
+    """Each application at a size larger than all sizes from which counts were learned."""
     names = list(APPLICATIONS)[:: 4 if quick else 1]
-    cases, groups = [], {}
-    means: dict[tuple[str, str], list[float]] = {}
+    errors: dict[str, dict[tuple[str, str], float]] = {}
+    cases = []
     for name in names:
-        application = APPLICATIONS[name]
-        baked = None if application.baked is None else application.small[application.baked[0]]
-        workload = application.make(**SIZES[name])
-        counting = counter(name, baked)
-        run, _ = counting.count(workload, 32)
-        work = block_work(counting)
-        actual = _costs(work, run.by_subgroups.astype(float)) | _traced(workload)
-        cycles = busy_cycles(work, run.by_subgroups.astype(float).tolist(), machine)
-        sizes = sizes_of(workload)
-        exact = np.array(
-            [
-                0.0 if f.by_subgroups is None else f.by_subgroups.at(sizes)
-                for f in forms(name, baked)
-            ]
-        )
-        learned = _learned(application, baked)
-        found: dict[str, float] = {}
-        for way, counts in (("exact", exact), ("learned", learned)):
-            predicted = _costs(work, counts)
-            busy = busy_cycles(work, counts.tolist(), machine)
-            for quantity in PAPER:
-                ours, reference = (
-                    (busy.get(quantity, 0.0), cycles.get(quantity, 0.0))
-                    if quantity in ("FMA", "ALU")
-                    else (predicted[quantity], actual[quantity])
+        of_application = _cases(name)
+        errors[name] = {
+            (case.case.split(", ")[1], case.quantity): case.ours or 0.0 for case in of_application
+        }
+        cases += of_application
+    findings = []
+    for source in ("exact", "learned"):
+        for quantity, paper in PAPER.items():
+            key = (source, f"{quantity} error")
+            values = [of[key] for of in errors.values() if key in of]
+            cases.append(
+                Case(
+                    figure="figure-5-right",
+                    case=f"mean of {len(values)}, {source}",
+                    quantity=f"{quantity} error",
+                    unit="%",
+                    reference=paper,
+                    ours=float(np.mean(values)),
+                    note=f"largest {max(values):.3g} %",
                 )
-                if not reference:
-                    continue
-                error = 100 * abs(ours / reference - 1)
-                means.setdefault((way, quantity), []).append(error)
-                if way == "learned":
-                    found[PAPER[quantity][1]] = error
-                cases.append(
-                    Case(
-                        figure="figure-5-right", case=f"{name}, {way}", unit="%",
-                        quantity=f"{PAPER[quantity][1]} error", reference=None, ours=error,
-                        note=f"{ours:.6g} for {reference:.6g}",
-                    )
-                )  # fmt: skip
-        groups[name] = {words: found.get(words, 0.0) for _, words in PAPER.values()}
-    for (way, quantity), errors in means.items():
-        said, words = PAPER[quantity]
-        cases.append(
-            Case(
-                figure="figure-5-right", case=f"mean of {len(errors)}, {way}", unit="%",
-                quantity=f"{words} error", reference=said, ours=float(np.mean(errors)),
-                note=f"worst {max(errors):.3g} %",
             )
-        )  # fmt: skip
+            findings.append(
+                f"{quantity} from {source} counts: mean error {np.mean(values):.3g} %, largest error"
+                f" {max(values):.3g} % (paper: mean error {paper} %)."
+            )
+    bars = {
+        name: {quantity: of.get(("learned", f"{quantity} error"), 0.0) for quantity in PAPER}
+        for name, of in errors.items()
+    }
     picture = drawing.bars(
         out / "figure-5-right.png",
-        "Errors from learned counts (those of exact counts are 0; below the axis: less than 0.001 %)",
-        groups,
+        "Errors from learned counts (below the axis: less than 0.001 %); exact counts have no error",
+        bars,
         1e-3,
     )
     return Figure(
         name="figure-5-right",
         title="Figure 5 (right): memory requests and busy cycles",
-        source="BB-ML, section 5.3: measured with Nsight there; here requests are those of full traces"
-        f" (shared ones: of counting runs), cycles those of the run's counts with {MACHINE}'s"
-        " throughputs. Learned counts come from inputs of an eighth to two thirds of the traced ones",
+        source="BB-ML, section 5.3, which measured them with Nsight. Here global requests come from full"
+        " traces and shared ones from counting runs; cycles are those of the counts of a run with the"
+        f" throughputs of {MACHINE}. Learned counts come from inputs between an eighth and two thirds of"
+        " the traced ones.",
         cases=cases,
         findings=[
-            f"{way}: {PAPER[quantity][1]} are off by {np.mean(errors):.3g} % on average, at worst"
-            f" {max(errors):.3g} % (paper {PAPER[quantity][0]} %)."
-            for (way, quantity), errors in means.items()
-        ]
-        + [
-            "Busy cycles are compared with the same instruction costs at counts of a run, so their"
-            " error is that of the counts alone; no GPU was asked how busy its units were.",
+            *findings,
+            "Both sides of the busy cycles have the same costs of instructions, so their error is that of"
+            " the counts alone. Busy cycles of a real GPU were not measured.",
         ],
         pictures=[picture],
     )
 
 
-def _costs(work: tuple[BlockWork, ...], counts: FloatArray) -> dict[str, float]:
-    total = {"global": 0.0, "shared": 0.0}
+def _cases(name: str) -> list[Case]:
+    """The errors of one application, from exact and from learned counts, relative to a run."""
+    machine = memsim.load_machine(MACHINE)
+    application = APPLICATIONS[name]
+    baked = None if application.baked is None else application.small[application.baked[0]]
+    workload = application.make(**SIZES[name])
+    counting = counter(name, baked)
+    run, _ = counting.count(workload, 32)
+    work = block_work(counting)
+    measured = _quantities(work, run.by_subgroups.astype(float), machine) | _traced(workload)
+    sizes = sizes_of(workload)
+    exact = [
+        0.0 if f.by_subgroups is None else f.by_subgroups.at(sizes) for f in forms(name, baked)
+    ]
+    cases = []
+    for source, counts in (
+        ("exact", np.array(exact)),
+        ("learned", _learned(application, baked)),
+    ):
+        predicted = _quantities(work, counts, machine)
+        for quantity in PAPER:
+            reference = measured[quantity]
+            if reference:
+                cases.append(
+                    Case(
+                        figure="figure-5-right",
+                        case=f"{name}, {source}",
+                        quantity=f"{quantity} error",
+                        unit="%",
+                        reference=None,
+                        ours=100 * abs(predicted[quantity] / reference - 1),
+                        note=f"{predicted[quantity]:.6g}; reference {reference:.6g}",
+                    )
+                )
+    return cases
+
+
+def _quantities(
+    work: tuple[BlockWork, ...], counts: FloatArray, machine: memsim.Machine
+) -> dict[str, float]:
+    """The quantities of PAPER for given counts of the blocks."""
+    total = {"global requests": 0.0, "shared requests": 0.0}
     for (memory, _, _), number in requests(work, counts.tolist()).items():
-        total["global" if memory == "global" else "shared"] += number
-    return total
+        total["global requests" if memory == "global" else "shared requests"] += number
+    busy = busy_cycles(work, counts.tolist(), machine)
+    return total | {f"{unit} busy cycles": busy.get(unit, 0.0) for unit in ("FMA", "ALU")}
 
 
 def _traced(workload: Workload) -> dict[str, float]:
-    """Global accesses of sub-groups, from full traces of all launches."""
+    """Global requests of sub-groups, counted in full traces of all launches."""
     traces = tracegen.trace_launches(workload, subgroup_size=32, reduced=False)
-    return {"global": float(sum(int((trace.site >= 0).sum()) for trace in traces))}
+    return {"global requests": float(sum(int((trace.site >= 0).sum()) for trace in traces))}
 
 
 def _learned(application: Application, baked: int | None) -> FloatArray:
-    """Counts at the traced size as learned from inputs of at most two thirds of it."""
+    """Counts at the traced size, learned from inputs of at most two thirds of it."""
     at = SIZES[application.name]
-    own = application.baked[0] if application.baked is not None else ""
-    names = [name for name in application.ranges if name != own]
+    compiled_in = application.baked[0] if application.baked is not None else ""
+    names = [name for name in application.ranges if name != compiled_in]
     bounds: Mapping[str, tuple[int, int]] = {
         name: (
             max(at[name] // 8, 2 * application.step),

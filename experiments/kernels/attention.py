@@ -40,7 +40,27 @@ def attention(
     for name, length, part in (("queries", queries, block), ("keys", keys, tile)):
         if length % part:
             raise KernelError(f"{name} must be a multiple of {part}, got {length}")
-    kernel = lp.make_kernel(
+    kernel = _grouped(_kernel(heads, queries, keys, width, tile), block)
+    q = data((heads, queries, width), np.dtype(np.float32), seed=1)
+    k, v = (data((heads, keys, width), np.dtype(np.float32), seed=s) for s in (2, 3))
+
+    def check(outputs: Mapping[str, Any]) -> None:
+        """Weights are within (d + keys + 8) roundings, relatively, and values are at most 1."""
+        bound = (width + keys + 8) * np.finfo(np.float32).eps
+        for head in range(heads):
+            wide_q, wide_k, wide_v = (array[head].astype(np.float64) for array in (q, k, v))
+            score = wide_q @ wide_k.T / np.sqrt(width)
+            weight = np.exp(score - score.max(axis=1, keepdims=True))
+            weight /= weight.sum(axis=1, keepdims=True)
+            error = np.abs(outputs["out"][head] - weight @ wide_v).max()
+            assert error <= bound, f"head {head} of out is off by up to {error}"
+
+    return Workload(kernel, {"q": q, "k": k, "v": v}, check=check, source_file=__file__)
+
+
+def _kernel(heads: int, queries: int, keys: int, width: int, tile: int) -> Any:
+    """The sequential kernel: one loop over heads and queries, one over tiles of keys."""
+    return lp.make_kernel(
         f"{{[h, i, t, c, e, j, j2, j3, j4, j5, e2, e3, e4]: 0 <= h < {heads} and 0 <= i < {queries}"
         f" and 0 <= t < {keys // tile} and 0 <= j, j2, j3, j4, j5 < {tile}"
         f" and 0 <= c, e, e2, e3, e4 < {width}}}",
@@ -75,6 +95,10 @@ def attention(
         lang_version=(2018, 2),
         seq_dependencies=True,
     )
+
+
+def _grouped(kernel: Any, block: int) -> Any:
+    """Work-items and groups, with the tiles of q, k and v in local memory."""
     kernel = lp.split_iname(kernel, "i", block, inner_tag="l.0", outer_tag="g.0")
     kernel = lp.tag_inames(kernel, {"h": "g.1"})
     for array, inames in (("k", ["j", "e"]), ("v", ["j5", "e3"])):
@@ -94,18 +118,4 @@ def attention(
         fetch_outer_inames=frozenset({"h", "i_outer"}),
         default_tag="l.auto",
     )
-    q = data((heads, queries, width), np.dtype(np.float32), seed=1)
-    k, v = (data((heads, keys, width), np.dtype(np.float32), seed=s) for s in (2, 3))
-
-    def check(outputs: Mapping[str, Any]) -> None:
-        """Weights are within (d + keys + 8) roundings, relatively, and values are at most 1."""
-        bound = (width + keys + 8) * np.finfo(np.float32).eps
-        for head in range(heads):
-            wide_q, wide_k, wide_v = (array[head].astype(np.float64) for array in (q, k, v))
-            score = wide_q @ wide_k.T / np.sqrt(width)
-            weight = np.exp(score - score.max(axis=1, keepdims=True))
-            weight /= weight.sum(axis=1, keepdims=True)
-            error = np.abs(outputs["out"][head] - weight @ wide_v).max()
-            assert error <= bound, f"head {head} of out is off by up to {error}"
-
-    return Workload(kernel, {"q": q, "k": k, "v": v}, check=check, source_file=__file__)
+    return kernel

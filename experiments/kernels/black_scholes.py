@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import loopy as lp
 import numpy as np
+import numpy.typing as npt
 from scipy.special import ndtr
 
 from experiments.kernels.parameters import (
@@ -16,6 +17,8 @@ from experiments.kernels.parameters import (
     require_positive,
 )
 from tracegen.workloads import Workload
+
+FloatArray = npt.NDArray[np.float64]
 
 
 def black_scholes(
@@ -36,9 +39,36 @@ def black_scholes(
     require_group(block_size)
     require_indexable(price=n)
     real = real_type(dtype)
-    strided = groups > 0
-    suffix = "f" if dtype == "float32" else ""
-    kernel = lp.make_kernel(
+    kernel = _split(_kernel(real), groups, block_size)
+    rng = np.random.default_rng(0)
+    price, strike, years = (
+        rng.uniform(low, high, n).astype(real) for low, high in ((5, 30), (1, 100), (0.25, 10))
+    )
+
+    def check(outputs: Mapping[str, Any]) -> None:
+        """A price is a difference of two terms; its error is at most 32 roundings of the larger one."""
+        s, k, t = (values.astype(np.float64) for values in (price, strike, years))
+        market = float(real.type(rate)), float(real.type(volatility))
+        expected, bound = _expected(s, k, t, *market)
+        for name, values in expected.items():
+            error = np.abs(outputs[name] - values)
+            assert (error <= 32 * np.finfo(real).eps * bound).all(), (
+                f"{name} is off by up to {error.max()}"
+            )
+
+    arguments = {
+        "price": price,
+        "strike": strike,
+        "years": years,
+        "rate": real.type(rate),
+        "volatility": real.type(volatility),
+    }
+    return Workload(kernel, arguments, check=check, source_file=__file__)
+
+
+def _kernel(real: Any) -> Any:
+    suffix = "f" if real == np.float32 else ""
+    return lp.make_kernel(
         "{[i]: 0 <= i < n}",
         f"""
         for i
@@ -66,38 +96,28 @@ def black_scholes(
         name="black_scholes",
         lang_version=(2018, 2),
     )
-    if strided:
+
+
+def _split(kernel: Any, groups: int, block_size: int) -> Any:
+    """Work-items that stride over the options, or one work-item for each option."""
+    if groups > 0:
         stride = groups * block_size
         kernel = lp.split_iname(kernel, "i", stride, inner_iname="item", outer_iname="step")
         kernel = lp.split_iname(kernel, "item", block_size, inner_tag="l.0", outer_tag="g.0")
     else:
         kernel = lp.split_iname(kernel, "i", block_size, inner_tag="l.0", outer_tag="g.0")
-    rng = np.random.default_rng(0)
-    price, strike, years = (
-        rng.uniform(low, high, n).astype(real) for low, high in ((5, 30), (1, 100), (0.25, 10))
-    )
+    return kernel
 
-    def check(outputs: Mapping[str, Any]) -> None:
-        """Prices are within 32 roundings of the larger of the two that they are a difference of."""
-        s, k, t = (values.astype(np.float64) for values in (price, strike, years))
-        r, v = np.float64(real.type(rate)), np.float64(real.type(volatility))
-        d1 = (np.log(s / k) + (r + 0.5 * v * v) * t) / (v * np.sqrt(t))
-        d2 = d1 - v * np.sqrt(t)
-        discounted = k * np.exp(-r * t)
-        expected = {
-            "call": s * ndtr(d1) - discounted * ndtr(d2),
-            "put": discounted * ndtr(-d2) - s * ndtr(-d1),
-        }
-        bound = 32 * np.finfo(real).eps * np.maximum(s, discounted)
-        for name, values in expected.items():
-            error = np.abs(outputs[name] - values)
-            assert (error <= bound).all(), f"{name} is off by up to {error.max()}"
 
-    arguments = {
-        "price": price,
-        "strike": strike,
-        "years": years,
-        "rate": real.type(rate),
-        "volatility": real.type(volatility),
+def _expected(
+    s: FloatArray, k: FloatArray, t: FloatArray, r: float, v: float
+) -> tuple[dict[str, FloatArray], FloatArray]:
+    """Both prices in double precision, and the larger of the terms that they are a difference of."""
+    d1 = (np.log(s / k) + (r + 0.5 * v * v) * t) / (v * np.sqrt(t))
+    d2 = d1 - v * np.sqrt(t)
+    discounted = k * np.exp(-r * t)
+    prices = {
+        "call": s * ndtr(d1) - discounted * ndtr(d2),
+        "put": discounted * ndtr(-d2) - s * ndtr(-d1),
     }
-    return Workload(kernel, arguments, check=check, source_file=__file__)
+    return prices, np.maximum(s, discounted)

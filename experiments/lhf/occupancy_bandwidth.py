@@ -1,14 +1,18 @@
-"""DRAM bandwidth against occupancy: groups that handle one element a work-item, measured on GPUs.
+"""DRAM bandwidth against occupancy, predicted and measured, for kernels with one element a work-item.
 
-Each group starts, loads, stores and ends, so at low occupancy the time is the start of a group and one
-latency; where bandwidth takes over is the knee. Read, scale and triad of RRZE-HPC/gpu-benches.
+Each group starts, loads, stores and ends. At low occupancy the time is therefore the start of a group and one
+memory latency; at high occupancy it is the bandwidth. The kernels are read, scale and triad of
+RRZE-HPC/gpu-benches.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure as Picture
 
 from calib.prediction import blocks_from_trace, simulated_inputs, time_of
 from experiments.data_files import rows, source
@@ -20,21 +24,22 @@ from memsim.machine import Machine, load_machine
 
 ELEMENTS = 1 << 28
 SNAPSHOT = Snapshot(waves=4, warmup=2)
-"""Nothing is used twice; a short snapshot's stores are written back as a whole launch's are."""
+"""A short snapshot is enough: no element is used twice."""
 KERNELS = {"read": (1, 0), "scale": (1, 1), "triad": (3, 1)}
-"""Loads and stores of an element."""
+"""Number of loads and stores for each element."""
 GPUS = {"v100": "v100", "a100_80": "a100", "mi210": "mi210"}
 """Measured GPU -> our machine."""
 KNEE = 0.9
+"""Share of the largest bandwidth at the knee of a curve."""
 LOW = 10.0
-"""Percent of occupancy below which latency alone makes the bandwidth."""
+"""Occupancy in percent below which the bandwidth depends on latency alone."""
 STEP = 3.125
-"""Percent of occupancy from one measured point to the next."""
+"""Distance of two measured points, in percent of occupancy."""
 QUICK = 6
 
 
 def stream_kernel(name: str, block_size: int) -> AffineKernel:
-    """One element a work-item, arrays one behind the other."""
+    """One element for each work-item; arrays follow one another in memory."""
     loads, stores = KERNELS[name]
     accesses = [
         AffineAccess(name=array, array=array, direction="load", first=0)
@@ -56,7 +61,7 @@ def stream_kernel(name: str, block_size: int) -> AffineKernel:
 
 
 def bandwidth_gbs(name: str, machine: Machine, block_size: int, groups_per_core: int) -> float:
-    """Predicted bytes a second of the arrays, in 1e9."""
+    """Predicted bandwidth: bytes of the arrays per second, in 1e9."""
     kernel = stream_kernel(name, block_size)
     found = feed(
         kernel, machine, [0.5], 2, SNAPSHOT, groups_per_core=groups_per_core, deviation=False
@@ -68,88 +73,44 @@ def bandwidth_gbs(name: str, machine: Machine, block_size: int, groups_per_core:
 
 
 def knee(occupancy: list[float], bandwidth: list[float]) -> int:
-    """The first place where the bandwidth reaches KNEE of its largest."""
+    """Index of the first point that reaches KNEE of the largest bandwidth."""
     reached = np.array(bandwidth) >= KNEE * max(bandwidth)
     return int(reached.argmax())
 
 
 def meeting(occupancy: list[float], bandwidth: list[float]) -> float:
-    """Where the line of low occupancy, which latency makes, would reach the largest bandwidth."""
+    """Occupancy at which the line through the low occupancies would reach the largest bandwidth."""
     x, y = np.array(occupancy), np.array(bandwidth)
     slope = float(np.median((y / x)[x < LOW]))
     return max(bandwidth) / slope
 
 
 def table(gpu: str) -> list[dict[str, str]]:
+    """The measured occupancies of a GPU."""
     return [row for row in rows("stream_occupancy.csv") if row["gpu"] == gpu]
 
 
-def stream_occupancy(out: Path, quick: bool) -> Figure:
-    """Measured and predicted curves, and their knees."""
-    from matplotlib.figure import Figure as Picture
+@dataclass(frozen=True, kw_only=True)
+class Curve:
+    """Bandwidth of one kernel on one GPU in GB/s, (n_occupancy,) each."""
 
+    gpu: str
+    kernel: str
+    occupancy_pct: list[float]
+    measured: list[float]
+    ours: list[float]
+
+
+def stream_occupancy(out: Path, quick: bool) -> Figure:
+    """Measured and predicted curves, and where their two regimes meet."""
     cases, findings, pictures = [], [], []
-    for gpu, machine_name in GPUS.items():
-        machine = load_machine(machine_name)
-        listed = table(gpu)
-        if quick:
-            listed = listed[::QUICK]
-        picture = Picture(figsize=(6, 4), layout="constrained")
-        axes = picture.add_subplot()
-        for k, name in enumerate(KERNELS):
-            occupancy = [float(row["occupancy_pct"]) for row in listed]
-            measured = [float(row[name]) for row in listed]
-            ours = [
-                bandwidth_gbs(name, machine, int(row["block_size"]), int(row["groups_per_core"]))
-                for row in listed
-            ]
-            axes.plot(occupancy, measured, "o-", color=f"C{k}", markersize=3, label=name)
-            axes.plot(occupancy, ours, "s--", color=f"C{k}", markersize=3, label=f"{name}, ours")
-            at, mine = knee(occupancy, measured), knee(occupancy, ours)
-            off = np.abs(np.log(np.array(ours) / measured))
-            cases.append(
-                Case(
-                    figure="stream-occupancy",
-                    case=f"{gpu} {name}",
-                    quantity="knee",
-                    unit="% occupancy",
-                    reference=occupancy[at],
-                    ours=occupancy[mine],
-                    note=f"{abs(at - mine)} steps apart; where 90 % of the largest are reached",
-                )
-            )
-            lines = meeting(occupancy, measured), meeting(occupancy, ours)
-            apart = abs(lines[0] - lines[1]) / STEP
-            cases.append(
-                Case(
-                    figure="stream-occupancy",
-                    case=f"{gpu} {name}",
-                    quantity="lines meet",
-                    unit="% occupancy",
-                    reference=lines[0],
-                    ours=lines[1],
-                    note=f"{apart:.1f} steps apart; latency's line and the largest bandwidth",
-                )
-            )
-            cases.append(
-                Case(
-                    figure="stream-occupancy",
-                    case=f"{gpu} {name}",
-                    quantity="largest",
-                    unit="GB/s",
-                    reference=max(measured),
-                    ours=max(ours),
-                )
-            )
-            findings.append(
-                f"{gpu} {name}: {np.exp(off.mean()) - 1:.0%} off in the geometric mean over"
-                f" {len(listed)} occupancies; knee {abs(at - mine)} steps apart, lines' meeting {apart:.1f}"
-            )
-        axes.set(xlabel="occupancy, %", ylabel="GB/s", title=f"{gpu}: bandwidth against occupancy")
-        axes.legend(fontsize=7, loc="lower right")
-        path = out / f"stream-{gpu}.png"
-        picture.savefig(path, dpi=150)
-        pictures.append(path.name)
+    for gpu in GPUS:
+        curves = _curves(gpu, table(gpu)[:: QUICK if quick else 1])
+        for curve in curves:
+            of_curve, finding = _compared(curve)
+            cases += of_curve
+            findings.append(finding)
+        pictures.append(_draw(out / f"stream-{gpu}.png", curves))
     return Figure(
         reference_name="measured",
         name="stream-occupancy",
@@ -159,3 +120,77 @@ def stream_occupancy(out: Path, quick: bool) -> Figure:
         findings=findings,
         pictures=pictures,
     )
+
+
+def _curves(gpu: str, measured: list[dict[str, str]]) -> list[Curve]:
+    machine = load_machine(GPUS[gpu])
+    return [
+        Curve(
+            gpu=gpu,
+            kernel=name,
+            occupancy_pct=[float(row["occupancy_pct"]) for row in measured],
+            measured=[float(row[name]) for row in measured],
+            ours=[
+                bandwidth_gbs(name, machine, int(row["block_size"]), int(row["groups_per_core"]))
+                for row in measured
+            ],
+        )
+        for name in KERNELS
+    ]
+
+
+def _compared(curve: Curve) -> tuple[list[Case], str]:
+    """The knees, the meeting points and the largest bandwidths; and the error of the whole curve."""
+    occupancy = curve.occupancy_pct
+    knees = knee(occupancy, curve.measured), knee(occupancy, curve.ours)
+    knee_steps = abs(knees[0] - knees[1])
+    meetings = meeting(occupancy, curve.measured), meeting(occupancy, curve.ours)
+    meeting_steps = abs(meetings[0] - meetings[1]) / STEP
+    name = f"{curve.gpu} {curve.kernel}"
+    values = (
+        (
+            "knee",
+            "% occupancy",
+            (occupancy[knees[0]], occupancy[knees[1]]),
+            f"{knee_steps} steps apart; the first occupancy with {KNEE:.0%} of the largest bandwidth",
+        ),
+        (
+            "lines meet",
+            "% occupancy",
+            meetings,
+            f"{meeting_steps:.1f} steps apart; the line of the low occupancies reaches the largest"
+            " bandwidth here",
+        ),
+        ("largest", "GB/s", (max(curve.measured), max(curve.ours)), ""),
+    )
+    cases = [
+        Case(
+            figure="stream-occupancy",
+            case=name,
+            quantity=quantity,
+            unit=unit,
+            reference=reference,
+            ours=ours,
+            note=note,
+        )
+        for quantity, unit, (reference, ours), note in values
+    ]
+    logarithms = np.abs(np.log(np.array(curve.ours) / curve.measured))
+    return cases, (
+        f"{name}: error {np.exp(logarithms.mean()) - 1:.0%} (geometric mean over {len(occupancy)}"
+        f" occupancies); the knees are {knee_steps} steps apart, the meeting points {meeting_steps:.1f}"
+    )
+
+
+def _draw(path: Path, curves: list[Curve]) -> str:
+    picture = Picture(figsize=(6, 4), layout="constrained")
+    axes = picture.add_subplot()
+    for k, curve in enumerate(curves):
+        look: dict[str, Any] = {"color": f"C{k}", "markersize": 3}
+        axes.plot(curve.occupancy_pct, curve.measured, "o-", label=curve.kernel, **look)
+        axes.plot(curve.occupancy_pct, curve.ours, "s--", label=f"{curve.kernel}, ours", **look)
+    title = f"{curves[0].gpu}: bandwidth against occupancy"
+    axes.set(xlabel="occupancy, %", ylabel="GB/s", title=title)
+    axes.legend(fontsize=7, loc="lower right")
+    picture.savefig(path, dpi=150)
+    return path.name

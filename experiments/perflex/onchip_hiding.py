@@ -1,12 +1,12 @@
-"""Section 8.1: whether on-chip work hides behind global memory, asked before any model is chosen.
+"""Section 8.1: how much of the on-chip work is hidden behind global memory accesses.
 
-A kernel with its on-chip work removed takes T_g; the removed work, by the microbenchmarks' costs,
-C. Were nothing hidden, the whole would take T_g + C; so
+The whole kernel takes T, the kernel with its on-chip work removed takes T_g, and the removed work costs C
+according to the microbenchmarks. If nothing were hidden, T would be T_g + C. So
 
     hidden share of C = (T_g + C - T) / C
 
-is near 0 where costs add up and positive where they overlap. Section 8.3's other question, by how much the
-linear model then over-predicts, is answered beside it.
+is near 0 if the costs add up, and positive if they overlap. Beside it stands the error of the linear model
+(section 8.3). Source: Stevens and Klöckner 2020.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ PAPER = {
 
 @dataclass(frozen=True, kw_only=True)
 class Hiding:
-    """One variant: whole, stripped of on-chip work, and that work's estimated cost; seconds."""
+    """Times of one variant in seconds: whole, stripped of on-chip work, and the estimated on-chip work."""
 
     application: str
     label: str
@@ -42,122 +42,126 @@ class Hiding:
 
     @property
     def hidden(self) -> float:
-        """Part of the on-chip work that is hidden; above 1 where the stripped kernel is the slower."""
+        """Hidden share of the on-chip work; above 1 if the stripped kernel is the slower one."""
         return (self.stripped_s + self.onchip_s - self.whole_s) / self.onchip_s
 
     @property
     def nearer(self) -> str:
-        """The model with the smaller error, or "either" where they agree to a thousandth."""
+        """The model with the smaller error, or "either" if the errors differ by less than 0.001."""
         linear, overlap = (abs(self.errors[name]) for name in ("linear", "overlap"))
         if abs(linear - overlap) < 1e-3:
             return "either"
         return "linear" if linear < overlap else "overlap"
 
 
-def of(found: Evaluation) -> list[Hiding]:
-    """Each variant at the size at which it was measured stripped."""
-    fit = found.fits["linear"]
-    outputs = found.table.outputs
-    tests, bare = (np.flatnonzero(found.part == part) for part in ("test", "stripped"))
-    size = found.application.size
+def of(evaluation: Evaluation) -> list[Hiding]:
+    """Every variant, at the size at which it was also measured without on-chip work."""
+    fit = evaluation.fits["linear"]
+    outputs = evaluation.table.outputs
+    tests, stripped = (np.flatnonzero(evaluation.part == part) for part in ("test", "stripped"))
+    size = evaluation.application.size
     results = []
-    for kernel, row in zip(found.stripped, bare, strict=True):
-        label = found.application.label(kernel)
+    for kernel, row in zip(evaluation.stripped, stripped, strict=True):
+        label = evaluation.application.label(kernel)
         (k,) = [
             k
-            for k, other in enumerate(found.tests)
-            if found.labels[k] == label and other.variant[size] == kernel.variant[size]
+            for k, other in enumerate(evaluation.tests)
+            if evaluation.labels[k] == label and other.variant[size] == kernel.variant[size]
         ]
-        values = {name: column[tests[k]] for name, column in found.table.values.items()}
+        values = {name: column[tests[k]] for name, column in evaluation.table.values.items()}
         onchip = value_of(fit.model.cost_trees["c_onchip"], {**fit, **values})
         results.append(
             Hiding(
-                application=found.application.name,
+                application=evaluation.application.name,
                 label=label,
                 whole_s=float(outputs[tests[k]]),
                 stripped_s=float(outputs[row]),
                 onchip_s=float(onchip),
-                errors={name: float(found.errors(name)[k]) for name in ("linear", "overlap")},
+                errors={name: float(evaluation.errors(name)[k]) for name in ("linear", "overlap")},
             )
         )
     return results
 
 
 def hiding(out: Path, quick: bool) -> Figure:
-    """The test of 8.1 for every variant, and what the two kinds of models then say of it."""
-    found = [each for name in APPLICATIONS for each in of(evaluate(name, quick))]
-    cases = []
-    decided = []
-    for each in found:
-        better = each.nearer
-        if better != "either":
-            decided.append((better == "overlap") == (each.hidden > 0.5))
-        cases += [
-            Case(
-                figure="hiding",
-                case=f"{each.application}: {each.label}",
-                quantity="hidden share",
-                unit="%",
-                reference=None,
-                ours=100 * each.hidden,
-                note=f"paper: {PAPER[each.application]}; here {1e3 * each.whole_s:.3g} ms,"
-                f" {1e3 * each.stripped_s:.3g} ms stripped, on-chip work {1e3 * each.onchip_s:.3g}"
-                f" ms; the nearer model is {better}",
-            ),
-        ]
-    cases += [
+    """The hidden share of every variant, and the errors of the linear and overlap models."""
+    variants = [one for name in APPLICATIONS for one in of(evaluate(name, quick))]
+    heights = {
+        f"{one.application}\n{one.label}": {
+            "whole": 1.0,
+            "stripped": one.stripped_s / one.whole_s,
+            "stripped + on-chip": (one.stripped_s + one.onchip_s) / one.whole_s,
+        }
+        for one in variants
+    }
+    return Figure(
+        name="hiding",
+        title="Section 8.1: is on-chip work hidden behind global memory? Section 8.3: the linear model",
+        source="Stevens and Klöckner 2020, sections 8.1, 8.3, 8.4 and 8.5",
+        cases=_cases(variants),
+        findings=_findings(variants, quick),
+        pictures=[
+            drawing.bars(out / "hiding.png", heights, "Times relative to the whole kernel", "ratio")
+        ],
+    )
+
+
+def _cases(variants: list[Hiding]) -> list[Case]:
+    shares = [
         Case(
             figure="hiding",
-            case=f"{each.application}: {each.label}",
+            case=f"{one.application}: {one.label}",
+            quantity="hidden share",
+            unit="%",
+            reference=None,
+            ours=100 * one.hidden,
+            note=f"paper: {PAPER[one.application]}; here {1e3 * one.whole_s:.3g} ms,"
+            f" {1e3 * one.stripped_s:.3g} ms stripped, on-chip work {1e3 * one.onchip_s:.3g}"
+            f" ms; model with the smaller error: {one.nearer}",
+        )
+        for one in variants
+    ]
+    errors = [
+        Case(
+            figure="hiding",
+            case=f"{one.application}: {one.label}",
             quantity="linear model's error",
             unit="%",
             reference=None,
-            ours=100 * each.errors["linear"],
-            note="paper: +40 to +110 on all GPUs" if each.label == "prefetch" else "",
+            ours=100 * one.errors["linear"],
+            note="paper: +40 to +110 on all GPUs" if one.label == "prefetch" else "",
         )
-        for each in found
+        for one in variants
     ]
-    heights = {
-        f"{each.application}\n{each.label}": {
-            "whole": 1.0,
-            "stripped": each.stripped_s / each.whole_s,
-            "stripped + on-chip": (each.stripped_s + each.onchip_s) / each.whole_s,
-        }
-        for each in found
-    }
-    slower = [
-        f"{each.application} {each.label}" for each in found if each.stripped_s > each.whole_s
+    return shares + errors
+
+
+def _findings(variants: list[Hiding], quick: bool) -> list[str]:
+    decided = [
+        (one.nearer == "overlap") == (one.hidden > 0.5)
+        for one in variants
+        if one.nearer != "either"
     ]
     findings = [
-        "The criterion is: more than half hidden, take the overlap model. "
+        "The criterion: if more than half of the on-chip work is hidden, use the overlap model. "
         + (
-            f"It names the nearer of the two models for {sum(decided)} of the {len(decided)}"
-            " variants for which they differ."
+            f"It selects the model with the smaller error for {sum(decided)} of the {len(decided)}"
+            " variants for which the two models differ."
             if decided
-            else "The two models agree on every variant here: there is nothing to choose."
+            else "The two models agree on every variant here, so there is nothing to select."
         ),
         *(
-            f"{name}: calibration holds the overlap model's edge at 0, which is the linear model; the"
-            " measurement kernels show no overlap."
+            f"{name}: the calibration leaves the edge of the overlap model at 0, which makes it the"
+            " linear model; the measurement kernels show no overlap."
             for name in APPLICATIONS
             if "p_edge" in evaluate(name, quick).fits["overlap"].at_bound
         ),
     ]
+    slower = [f"{one.application} {one.label}" for one in variants if one.stripped_s > one.whole_s]
     if slower:
         findings.append(
-            f"Stripped and yet slower than whole: {', '.join(slower)}. The additions into one"
-            " variable, each of which waits for the one before, take longer than the work that they"
-            " replace; the criterion does not foresee that."
+            f"Slower without the on-chip work than with it: {', '.join(slower)}. The stripped kernel adds"
+            " its loads into one variable, and each addition waits for the one before. The criterion does"
+            " not consider that."
         )
-    return Figure(
-        name="hiding",
-        title="Section 8.1: does on-chip work hide behind global memory? Section 8.3: the linear model",
-        source="Stevens and Klöckner, sections 8.1, 8.3, 8.4 and 8.5",
-        cases=cases,
-        findings=findings,
-        pictures=[
-            drawing.bars(
-                out / "hiding.png", heights, "Times over that of the whole kernel", "ratio"
-            )
-        ],
-    )
+    return findings

@@ -147,70 +147,41 @@ def _alignment(score: Integers, similarity: Integers, penalty: int) -> Integers:
     return exact
 
 
+ITEMS = 256
+"""Work-items, and columns, of a group of pathfinder."""
+
+
 def pathfinder(rows: int = 100, cols: int = 100_000, height: int = 20) -> Workload:
     """The cheapest ways down a table of costs, `height` rows a launch.
 
     A group works on 256 columns, of which height on either side are other groups' too and go stale
     one a row. height : below 128
     """
-    items = 256
     require_positive(rows=rows, cols=cols, height=height)
-    require_group(items)
+    require_group(ITEMS)
     require_indexable(wall=rows * cols)
-    if not height < items // 2:
-        raise KernelError(f"height must be below {items // 2}, got {height}")
+    if not height < ITEMS // 2:
+        raise KernelError(f"height must be below {ITEMS // 2}, got {height}")
     if rows < 2:
         raise KernelError(f"rows must be at least 2, got {rows}")
-    own = items - 2 * height
+    own = ITEMS - 2 * height
     kernel = make(
         "pathfinder",
         [
             f"{{[q]: 0 <= q and {height}*q < rows - 1}}",
-            f"{{[b, x]: 0 <= b and {own}*b < cols and 0 <= x < {items}}}",
+            f"{{[b, x]: 0 <= b and {own}*b < cols and 0 <= x < {ITEMS}}}",
             f"{{[i]: 0 <= i < {height} and i + {height}*q < rows - 1}}",
         ],
-        f"""
-        for q
-            for b, x
-                before[x + 1] = {FAR}
-                if x == 0
-                    before[0] = {FAR}
-                    before[{items + 1}] = {FAR}
-                end
-                if {own}*b - {height} + x >= 0 and {own}*b - {height} + x < cols
-                    before[x + 1] = cost[q % 2, {own}*b - {height} + x]
-                end
-                ... lbarrier
-                for i
-                    if x > i and x < {items - 1} - i and {own}*b - {height} + x >= 0 and {own}*b - {height} + x < cols
-                        <> left = before[x]
-                        <> middle = before[x + 1]
-                        <> right = before[x + 2]
-                        <> side = left if left < right else right
-                        after[x] = (side if side < middle else middle) + wall[{height}*q + i + 1, {own}*b - {height} + x]
-                    end
-                    ... lbarrier
-                    if x > i and x < {items - 1} - i and {own}*b - {height} + x >= 0 and {own}*b - {height} + x < cols
-                        before[x + 1] = after[x]
-                    end
-                    ... lbarrier
-                end
-                if x >= {height} and x < {items - height} and {own}*b - {height} + x < cols
-                    cost[(q + 1) % 2, {own}*b - {height} + x] = before[x + 1]
-                end
-            end
-            ... gbarrier
-        end
-        """,
+        _pathfinder_text(own, height),
         [
             lp.ValueArg("rows, cols", np.int32),
             lp.GlobalArg("cost", np.int32, shape="2, cols"),
             lp.GlobalArg("wall", np.int32, shape="rows, cols"),
             lp.TemporaryVariable(
-                "before", np.int32, shape=(items + 2,), address_space=lp.AddressSpace.LOCAL
+                "before", np.int32, shape=(ITEMS + 2,), address_space=lp.AddressSpace.LOCAL
             ),
             lp.TemporaryVariable(
-                "after", np.int32, shape=(items,), address_space=lp.AddressSpace.LOCAL
+                "after", np.int32, shape=(ITEMS,), address_space=lp.AddressSpace.LOCAL
             ),
         ],
         "rows >= 2 and cols >= 1",
@@ -229,3 +200,41 @@ def pathfinder(rows: int = 100, cols: int = 100_000, height: int = 20) -> Worklo
         np.testing.assert_array_equal(outputs["cost"][launches % 2], exact)
 
     return Workload(kernel, {"cost": cost, "wall": wall}, check=check, source_file=__file__)
+
+
+def _pathfinder_text(own: int, height: int) -> str:
+    """Load a row of costs with a halo of `height`, advance it by `height` rows, store the inner part."""
+    column = f"{own}*b - {height} + x"
+    return f"""
+        for q
+            for b, x
+                before[x + 1] = {FAR}
+                if x == 0
+                    before[0] = {FAR}
+                    before[{ITEMS + 1}] = {FAR}
+                end
+                if {column} >= 0 and {column} < cols
+                    before[x + 1] = cost[q % 2, {column}]
+                end
+                ... lbarrier
+                for i
+                    if x > i and x < {ITEMS - 1} - i and {column} >= 0 and {column} < cols
+                        <> left = before[x]
+                        <> middle = before[x + 1]
+                        <> right = before[x + 2]
+                        <> side = left if left < right else right
+                        after[x] = (side if side < middle else middle) + wall[{height}*q + i + 1, {column}]
+                    end
+                    ... lbarrier
+                    if x > i and x < {ITEMS - 1} - i and {column} >= 0 and {column} < cols
+                        before[x + 1] = after[x]
+                    end
+                    ... lbarrier
+                end
+                if x >= {height} and x < {ITEMS - height} and {column} < cols
+                    cost[(q + 1) % 2, {column}] = before[x + 1]
+                end
+            end
+            ... gbarrier
+        end
+        """
