@@ -1,7 +1,7 @@
 """The eight applications of the paper's section 5.1, at sizes of its time and of today.
 
-The paper names the applications but not their sizes. Those of its time are what the CUDA SDK 4.0 and
-Parboil 2 came with, where they have the application, cut where only more of the same would follow.
+The paper names the applications but not their sizes. The sizes of its time are those of the CUDA SDK 4.0 and
+Parboil 2, if they have the application, shortened where more data would only repeat the same pattern.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from experiments.kernels.spmv import spmv_of
 from experiments.kernels.stencil import stencil7
 
 PAPER_ENTRIES_PER_ROW = 51
-"""Of the random matrix of section 5.3."""
+"""Entries per row of the random matrix in section 5.3."""
 MERGE_WIDTHS = (1 << 10, 1 << 14, 1 << 18)
-"""Passes that stand for a whole sort: early, in the middle and late."""
+"""Widths of three passes that represent a whole sort: an early, a middle and a late one."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Application:
     """An application at one size.
 
-    build : makes its workloads; every launch of each is traced, and they count together
+    build : makes its workloads; the hit ratios are over all launches of all of them
     """
 
     name: str
@@ -37,7 +37,7 @@ class Application:
 
 
 def spmv_rows(rows: int, entries_per_row: int = PAPER_ENTRIES_PER_ROW) -> Any:
-    """The scalar kernel with a random matrix, 256 items a group: a C2050 is then full."""
+    """The scalar kernel with a random matrix and 256 work-items a group, which fill the cores of a C2050."""
     return spmv_of(matrices.uniform_random(rows, entries_per_row), 256)
 
 
@@ -100,4 +100,4 @@ APPLICATIONS: Mapping[str, tuple[Application, ...]] = {
     "c2050": OF_THE_PAPERS_TIME,
     "v100": OF_TODAY,
 }
-"""By machine: the paper's card runs the sizes of its time."""
+"""Applications by machine; the paper used a C2050."""

@@ -1,4 +1,7 @@
-"""Figure 8 and section 6.2: what each load of scalar and vectorised SpMV waits, and what that is worth."""
+"""Figure 8 and section 6.2: latency of each load in scalar and vectorised SpMV, and the gain of vector loads.
+
+Source: Baghsorkhi et al., PPoPP 2012.
+"""
 
 from __future__ import annotations
 
@@ -26,23 +29,23 @@ from memsim.statistics import Estimate, describe
 
 PAPER_SPEEDUPS = {"u": 2.4, "b": 3.63, "U": 2.5, "B": 14.8}
 BLOCK = 256
-"""Work-items of a group: six groups then fill a core of a C2050."""
+"""Work-items of a group; six such groups fill a core of a C2050."""
 ROWS = 131_072
-"""The paper does not say how large its matrices are. Of these, x is two thirds of a C2050's L2."""
+"""The paper does not give the size of its matrices. With this one, x fills two thirds of a C2050's L2."""
 EDGES = ("values[j]", "indices[j]", "x[indices[j]]")
-"""Loads of the vectorised kernel's prologue; those of its epilogue are named the same, with ` #2`."""
+"""Loads of the vectorised kernel's prologue. Those of its epilogue have the same names with ` #2` added."""
 WIDTH = 4
-"""Entries of a vector load: neither requests nor bytes of a row can fall by more than that, but for x."""
+"""Entries of a vector load. The requests and bytes of a row cannot fall by more than this factor, except for x."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Load:
     """A static load.
 
-    array : of row_start, indices, values, x
-    latency : expected, of one execution, in cycles
-    per_row : of all its executions for a row, in cycles of sub-groups
-    is_edge : of prologue or epilogue
+    array : row_start, indices, values or x
+    latency : expected latency of one execution, in cycles
+    per_row : latency of all its executions for one row, in cycles of sub-groups
+    is_edge : True in the prologue or epilogue
     """
 
     name: str
@@ -54,13 +57,14 @@ class Load:
 
 @dataclass(frozen=True, kw_only=True)
 class Kernel:
-    """One kernel with one matrix.
+    """Results of one kernel with one matrix.
 
-    loads : that were executed, in program order
-    latency_per_row, dram_per_row : what a row's loads wait altogether, in cycles of sub-groups;
-        bytes that memory moves
-    predicted_s : of the launch on the paper's card, by the time model;  limit : what makes it so long
-    seconds : measured on the OpenCL device
+    loads : the executed loads in program order
+    latency_per_row : latency of all loads of a row, in cycles of sub-groups
+    dram_per_row : bytes that DRAM moves for a row
+    predicted_s : predicted time of the launch on a C2050
+    limit : the resource that limits it
+    seconds : time measured on the OpenCL device
     """
 
     loads: tuple[Load, ...]
@@ -73,14 +77,17 @@ class Kernel:
 
 @dataclass(frozen=True, kw_only=True)
 class Gain:
-    """Scalar over vectorised; half_width : of its 95 % interval over orderings, NaN where there is none."""
+    """Ratio of scalar to vectorised.
+
+    half_width : of the 95 % interval over orderings; NaN if there is none
+    """
 
     value: float
     half_width: float = math.nan
 
     @property
-    def said(self) -> str:
-        """With its interval."""
+    def text(self) -> str:
+        """The value with its interval."""
         spread = "" if math.isnan(self.half_width) else f" ± {self.half_width:.2f}"
         return f"{self.value:.2f}{spread}"
 
@@ -90,7 +97,7 @@ def figure_8(out: Path, quick: bool) -> Figure:
     trials = 4 if quick else 12
     rows = ROWS // 2 if quick else ROWS
     machine = load_machine("c2050")
-    found: dict[str, dict[str, Kernel]] = {}
+    kernels: dict[str, dict[str, Kernel]] = {}
     for name in PAPER_SPEEDUPS:
         matrix = matrices.csr(name, rows)
         workloads = {
@@ -98,7 +105,7 @@ def figure_8(out: Path, quick: bool) -> Figure:
             "vectorised": spmv_vectorised_of(matrix, BLOCK),
         }
         seconds = fastest_s(list(workloads.values()))
-        found[name] = {
+        kernels[name] = {
             kernel: _measured(workload, machine, trials, measured_s)
             for (kernel, workload), measured_s in zip(workloads.items(), seconds, strict=True)
         }
@@ -112,10 +119,10 @@ def figure_8(out: Path, quick: bool) -> Figure:
             "predicted time": gain(pair["scalar"].predicted_s, pair["vectorised"].predicted_s),
             "time on this device": Gain(value=pair["scalar"].seconds / pair["vectorised"].seconds),
         }
-        for name, pair in found.items()
+        for name, pair in kernels.items()
     }
     device = device_name()
-    cases = [case for name, pair in found.items() for case in _cases(name, pair, gains[name])]
+    cases = [case for name, pair in kernels.items() for case in _cases(name, pair, gains[name])]
     return Figure(
         name="figure-8",
         title="Figure 8: latency of every load in scalar and vectorised SpMV, and the speed-up",
@@ -126,16 +133,17 @@ def figure_8(out: Path, quick: bool) -> Figure:
         cases=cases,
         findings=[
             *(_order(gains, kind) for kind in list(next(iter(gains.values())))[1:]),
-            "A gain in load latency is a gain in time only where nothing hides the latency, and one"
-            " in memory traffic only where memory is the limit. The time model weighs them, and what"
-            " else may be the limit: " + _limits(found) + ".",
-            f"A load of {WIDTH} entries saves {WIDTH} times of what is loaded in order, at most: the"
-            f" paper's {PAPER_SPEEDUPS['B']} for B is more, and nothing in this model makes it.",
-            f"The times are of {device}, the fastest of {RUNS} launches each, in turns. A CPU's caches"
-            " hold what a C2050's do not: there, vectors save instructions, not memory requests.",
+            "A gain in load latency is a gain in time only if the latency is not hidden, and a gain in memory"
+            " traffic only if memory is the limit. The limits of the predicted times are: "
+            + _limits(kernels)
+            + ".",
+            f"A load of {WIDTH} entries saves at most a factor of {WIDTH} of what is loaded in order. The paper's"
+            f" speed-up of {PAPER_SPEEDUPS['B']} for matrix B is larger; this model cannot explain it.",
+            f"Times were measured on {device}: the fastest of {RUNS} launches, kernels in turn. The caches of a CPU"
+            " are larger than those of a C2050; on a CPU vector loads save instructions, not memory requests.",
         ],
         pictures=[
-            drawing.stacked_latencies(out / "figure-8.png", _bars(found)),
+            drawing.stacked_latencies(out / "figure-8.png", _bars(kernels)),
             drawing.gains(
                 out / "figure-8-gains.png",
                 {
@@ -181,17 +189,17 @@ def _measured(workload: Any, machine: Machine, trials: int, seconds: float) -> K
 
 
 def _limits(found: Mapping[str, Mapping[str, Kernel]]) -> str:
-    """What the predicted times of the scalar and of the vectorised kernels are made by."""
+    """The resources that limit the predicted times of both kernels, by matrix."""
     return "; ".join(
-        f"{name} {pair['scalar'].limit}, vectorised {pair['vectorised'].limit}"
+        f"{name}: {pair['scalar'].limit} (scalar), {pair['vectorised'].limit} (vectorised)"
         for name, pair in found.items()
     )
 
 
 def _counted(dataset: Any) -> Any:
-    """(n_trial,) the part of the rows that is counted: the others warm the caches.
+    """(n_trial,) share of the rows that is counted; the other rows warm the caches.
 
-    Each sub-group stores its part of y once, in one line.
+    It is the share of the counted stores, for each sub-group stores its part of y once, in one line.
     """
     (store,) = np.flatnonzero(dataset["direction"].values.astype(str) == "store")
     stored = dataset["accesses"].isel(level=0, site=store).values
@@ -199,7 +207,7 @@ def _counted(dataset: Any) -> Any:
 
 
 def _array_of(site: str) -> str:
-    """Which of the four arrays a site reads, by its first name that is one."""
+    """The array that a site reads: the first array name in the name of the site."""
     return min(
         (name for name in ("row_start", "indices", "values", "x[") if name in site),
         key=site.index,
@@ -207,19 +215,19 @@ def _array_of(site: str) -> str:
 
 
 def gain(scalar: Estimate, vectorised: Estimate) -> Gain:
-    """The ratio of two means; to first order, the squares of relative half-widths add."""
+    """Ratio of two means. Its relative half-width is the root of the sum of squares, to first order."""
     value = scalar.mean / vectorised.mean
     relative = math.hypot(scalar.half_width / scalar.mean, vectorised.half_width / vectorised.mean)
     return Gain(value=value, half_width=value * relative)
 
 
 def _order(gains: Mapping[str, Mapping[str, Gain]], kind: str) -> str:
-    """Whether a kind of gain puts the matrices in the order of the paper's speed-ups."""
+    """Compares the order of the matrices by one kind of gain with the order of the paper's speed-ups."""
     ours = sorted(gains, key=lambda name: -gains[name][kind].value)
     paper = sorted(gains, key=lambda name: -PAPER_SPEEDUPS[name])
-    said = "the paper's order" if ours == paper else f"the paper's order is {' > '.join(paper)}"
-    values = ", ".join(f"{name} {gains[name][kind].said}" for name in ours)
-    return f"Gain in {kind}: {values}: {said}."
+    verdict = "the paper's order" if ours == paper else f"the paper's order is {' > '.join(paper)}"
+    values = ", ".join(f"{name} {gains[name][kind].text}" for name in ours)
+    return f"Gain in {kind}: {values}: {verdict}."
 
 
 def _cases(name: str, pair: Mapping[str, Kernel], gains: Mapping[str, Gain]) -> list[Case]:
@@ -228,7 +236,7 @@ def _cases(name: str, pair: Mapping[str, Kernel], gains: Mapping[str, Gain]) -> 
         Case(
             figure="figure-8",
             case=f"{name}, {kernel}",
-            quantity=f"{load.name}, of the slowest",
+            quantity=f"{load.name}, relative to slowest load",
             unit="",
             reference=None,
             ours=load.latency.mean / worst,
@@ -274,7 +282,7 @@ def _cases(name: str, pair: Mapping[str, Kernel], gains: Mapping[str, Gain]) -> 
 
 
 def _bars(found: Mapping[str, Mapping[str, Kernel]]) -> dict[str, list[drawing.Segment]]:
-    """Bar -> its loads: one execution over the slowest scalar one of the matrix, a row's over all."""
+    """Bar -> its loads, relative to the slowest load and to the sum of all loads of the scalar kernel."""
     bars = {}
     for name, pair in found.items():
         worst = max(load.latency.mean for load in pair["scalar"].loads)

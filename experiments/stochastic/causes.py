@@ -1,4 +1,4 @@
-"""Where a wide spread over orderings comes from: one source of chance taken away at a time."""
+"""Causes of a large sigma over orderings: replays with one source of chance removed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MOST_TRIALS = 16
 
 
 def with_own_l2(machine: Machine) -> Machine:
-    """The machine with its L2 dealt out, an equal part for every core: none meets what others do."""
+    """The machine with a private L2 for every core, each an equal part of the shared one."""
     l2 = machine.levels[1]
     unit = l2.n_slices * l2.ways * l2.line_bytes
     part = max(l2.size_bytes // machine.n_cores // unit, 1) * unit
@@ -25,10 +25,11 @@ def with_own_l2(machine: Machine) -> Machine:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Cause:
-    """Sigmas of a hit ratio, as fractions: as it is, and with a source of chance gone.
+    """Sigmas of a hit ratio, as fractions.
 
-    together : all cores begin at the same point of their groups' programs
-    apart : every core has its own part of the L2, so the order between cores is of no consequence
+    sigma : of the default replay
+    together : with all cores starting at the same point of their groups' programs
+    apart : with a private part of the L2 for every core, so that the order between cores has no effect
     """
 
     quantity: str
@@ -37,39 +38,37 @@ class Cause:
     apart: float
 
     def sentence(self, name: str) -> str:
-        """What the three numbers say."""
-        said = (
+        """The three numbers and the conclusion."""
+        numbers = (
             f"{name}, {self.quantity}: sigma {100 * self.sigma:.2f} points;"
-            f" {100 * self.together:.2f} where all cores start together,"
-            f" {100 * self.apart:.2f} where each has its own part of the L2."
+            f" {100 * self.together:.2f} if all cores start together,"
+            f" {100 * self.apart:.2f} if each core has its own part of the L2."
         )
         by_starts = self.together < self.sigma / 4
         if self.apart < self.sigma / 4 and by_starts:
-            return (
-                f"{said} It takes both: cores at different points of the program that share the L2."
-            )
+            return f"{numbers} It takes both: cores at different points of the program, and a shared L2."
         if self.apart < self.sigma / 4:
-            return f"{said} The spread comes from sharing the L2, wherever cores start."
+            return f"{numbers} The spread comes from the shared L2, wherever cores start."
         if by_starts:
-            return f"{said} The spread comes from where in the program each core starts."
-        return f"{said} Neither alone makes the spread."
+            return f"{numbers} The spread comes from where in the program each core starts."
+        return f"{numbers} Neither alone makes the spread."
 
 
 def causes(
     traces: Sequence[Trace],
     machine: Machine,
-    found: Mapping[str, Ratios],
+    measured: Mapping[str, Ratios],
     *,
     above: float,
     trials: int,
 ) -> list[Cause]:
-    """A Cause for each hit ratio whose sigma exceeds `above`; replays only where there is one.
+    """A Cause for each hit ratio whose sigma exceeds `above`; without one, nothing is replayed.
 
-    Sigma is known to a fifth from 16 trials, and a source is named only where it makes three
-    quarters: more trials are not run.
+    At most MOST_TRIALS trials are replayed. Sigma is then known within a fifth, which is enough: a source is
+    named only if it accounts for three quarters of sigma.
     """
     trials = min(trials, MOST_TRIALS)
-    sigmas = {quantity: describe(values).sigma for quantity, values in found.items()}
+    sigmas = {quantity: describe(values).sigma for quantity, values in measured.items()}
     wide = {quantity: sigma for quantity, sigma in sigmas.items() if sigma > above}
     if not wide:
         return []

@@ -1,4 +1,4 @@
-"""Figure 7: how fast sigma settles, and whether the 95 % intervals hold what they promise."""
+"""Figure 7: convergence of sigma, and coverage of the 95 % intervals (Baghsorkhi et al. 2012, section 5.3)."""
 
 from __future__ import annotations
 
@@ -33,28 +33,28 @@ from memsim.montecarlo import (
 from memsim.statistics import MIN_TRIALS_TO_STOP, describe, student_t
 
 PAPER_SIGMA = 0.02
-"""Of the SpMV kernel's L2 load hit ratio, the largest in the paper (section 5.3)."""
+"""Sigma of the L2 load hit ratio of SpMV, the largest one in section 5.3 of the paper."""
 SETTLED, BARELY = 20, 60
-"""Trials from which sigma converges, and after which more are `barely noticeable`, as the paper says."""
+"""According to the paper, sigma converges from 20 trials on, and changes are `barely noticeable` from 60."""
 
 REPETITIONS, REPETITIONS_QUICK = 2000, 200
 LEAST_COVERAGE, MOST_COVERAGE = 93, 97
-"""Per cent of repetitions; honest intervals stay within them over 2000 in 99.99 % of the cases."""
+"""Coverage in percent. Over 2000 repetitions, exact 95 % intervals are within these bounds in 99.99 % of the cases."""
 TRUTH_TRIALS = 1024
 TRUTHS, TRUTHS_QUICK = 16, 2
-"""Means of so many trials: each repetition is held against all of them, for one alone would be off by a
-quarter of the standard error of 64 trials, the same way in every repetition."""
+"""Number of means of TRUTH_TRIALS trials with which every repetition is compared. A single one would be off by a
+quarter of the standard error of 64 trials, in the same direction for every repetition."""
 FIXED = (16, 32, 64)
 MOST, MOST_QUICK = 64, 48
 HALF_WIDTH = 0.02
-"""At which the stopping path stops: after 32 to 64 trials of the small replay."""
+"""Half-width at which a repetition stops: after 32 to 64 trials of the small replay."""
 
 Floats = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
 
 
 def figure_7(out: Path, quick: bool) -> Figure:
-    """Running sigma of SpMV's L2 load hit ratio, and the coverage of intervals of a small replay."""
+    """Running sigma of SpMV's L2 load hit ratio, and the coverage of the intervals of a small replay."""
     running, settling = _settling(quick)
     covered = coverage(
         *small_replay(),
@@ -77,7 +77,7 @@ def figure_7(out: Path, quick: bool) -> Figure:
 
 
 def _settling(quick: bool) -> tuple[Floats, list[Case]]:
-    """(n_trial,) sigma of the first 1, 2, ... trials, in points, and what is said of it."""
+    """(n_trial,) sigma of the first 1, 2, ... trials, in points, and its cases."""
     machine = load_machine("c2050")
     rows, trials = (50_000, 32) if quick else (200_000, 64)
     replays = replays_of(traces_of([spmv_rows(rows)], machine), machine, trials)
@@ -96,7 +96,9 @@ def _settling(quick: bool) -> tuple[Floats, list[Case]]:
             unit="points",
             reference=100 * PAPER_SIGMA if n == trials else None,
             ours=float(running[n - 1]),
-            note=f"from here on within {100 * after[n]:.0f} % of the last" if n in after else "",
+            note=f"from here on within {100 * after[n]:.0f} % of the last value"
+            if n in after
+            else "",
         )
         for n in (*after, trials)
     ]
@@ -115,12 +117,12 @@ def _findings(covered: Coverage) -> list[str]:
         if not LEAST_COVERAGE <= share <= MOST_COVERAGE
     ]
     return [
-        f"{covered.repetitions} repetitions, each against {covered.truths} means of {TRUTH_TRIALS} trials:"
+        f"{covered.repetitions} repetitions, each compared with {covered.truths} means of {TRUTH_TRIALS} trials:"
         f" {len(every) - len(outside)} of {len(every)} coverages are between {LEAST_COVERAGE} and"
         f" {MOST_COVERAGE} %, and none is below {min(every)[0]:.1f} or above {max(every)[0]:.1f} %.",
-        "The mean of so many trials is itself off: an honest interval holds it"
-        f" {100 * honest(FIXED[0]):.1f} % of the time from {FIXED[0]} trials and"
-        f" {100 * honest(FIXED[-1]):.1f} % from {FIXED[-1]}, averaged over such means. A replay stops at"
+        f"The mean of {TRUTH_TRIALS} trials has an error of its own: an exact interval contains it with"
+        f" probability {100 * exact_coverage(FIXED[0]):.1f} % for {FIXED[0]} trials and"
+        f" {100 * exact_coverage(FIXED[-1]):.1f} % for {FIXED[-1]}. A replay stops at"
         f" {MIN_TRIALS_TO_STOP} trials at the earliest.",
         "Outside: " + ("; ".join(outside) if outside else "none") + ".",
         f"Stopping at a half-width of {100 * HALF_WIDTH:.0f} points took"
@@ -129,7 +131,7 @@ def _findings(covered: Coverage) -> list[str]:
     ]
 
 
-def honest(n: int, truth_trials: int = TRUTH_TRIALS) -> float:
+def exact_coverage(n: int, truth_trials: int = TRUTH_TRIALS) -> float:
     """Probability that the 95 % interval of n normal values holds the mean of `truth_trials` others."""
     reach = student_t(n) / math.sqrt(1 + n / truth_trials)
     return float(2 * stats.t.cdf(reach, n - 1) - 1)
@@ -145,12 +147,13 @@ def running_sigma(values: Floats) -> Floats:
 
 @dataclass(frozen=True, kw_only=True)
 class Coverage:
-    """How often intervals held the truth.
+    """Coverage of the 95 % intervals.
 
-    shares : how the trials ended (`32 trials`, `stopped`) -> hit ratio -> share of repetitions
-    skewness : hit ratio -> that of its distribution over orderings
-    stopped_at : (n_repetition,) trials of the stopping path
-    truths : means that each repetition was held against; shares are averages over them
+    shares : number of trials (`32 trials`, or `stopped`) -> hit ratio -> share of repetitions whose interval
+        contains the true mean
+    skewness : hit ratio -> skewness of its distribution over orderings
+    stopped_at : (n_repetition,) trials after which each repetition stopped
+    truths : number of means with which each repetition was compared; shares are averages over them
     """
 
     shares: Mapping[str, Mapping[str, float]]
@@ -161,7 +164,7 @@ class Coverage:
 
 
 def small_replay() -> tuple[Plan, tuple[str, ...]]:
-    """A replay of milliseconds: four waves of SpMV from inside a launch, on a small C2050."""
+    """A replay that takes milliseconds: four waves of SpMV from inside a launch, on a reduced C2050."""
     machine = _scaled(load_machine("c2050"))
     workload = spmv_of(matrices.uniform_random(4096, 16), 32)
     waves, resident = 4, 4
@@ -172,7 +175,7 @@ def small_replay() -> tuple[Plan, tuple[str, ...]]:
 
 
 def _scaled(machine: Machine) -> Machine:
-    """Two cores, a quarter of the L1, a 32nd of the L2, so that a small matrix does not fit."""
+    """The machine with two cores, a quarter of the L1 and a 32nd of the L2, so that a small matrix does not fit."""
     l1, l2 = machine.levels
     small = (
         dataclasses.replace(
@@ -193,13 +196,15 @@ def coverage(
     truth_trials: int = TRUTH_TRIALS,
     half_width: float = HALF_WIDTH,
 ) -> Coverage:
-    """Repeat a replay under seeds of its own each; hit ratios that do not vary are left out.
+    """Repeat a replay with different seeds and count how often its intervals contain the true mean.
 
-    most : trials of a repetition, and the most that the stopping path may take
-    truths, truth_trials : so many means, of so many trials each, are taken for the true one in turn
+    Hit ratios that do not vary are left out.
+
+    most : trials of a repetition, and the largest number after which it may stop
+    truths, truth_trials : number of means that are taken as the true one, and the trials of each
     """
     levels = [level.name for level in plan.machine.levels]
-    seeds = [
+    seed_and_trials = [
         *((SEED + k, truth_trials) for k in range(truths)),
         *((SEED + truths + k, most) for k in range(repetitions)),
     ]
@@ -207,7 +212,7 @@ def coverage(
     stopped_at = np.empty(repetitions, np.int64)
     with (
         Workers([plan], jobs=usable_cores() if repetitions > 50 else 1) as workers,
-        workers.run(repetition, [(0, given) for given in seeds]) as repeated,
+        workers.run(repetition, [(0, given) for given in seed_and_trials]) as repeated,
     ):
         true = np.stack([_ratios(next(repeated)) for _ in range(truths)])
         varies = np.nanstd(true, axis=(0, 1)) > 0
@@ -218,15 +223,15 @@ def coverage(
             values = _ratios(counts)[:, varies]
             stopped_at[k] = _stop(counts, half_width)
             for name, n in (fixed | {"stopped": int(stopped_at[k])}).items():
-                # Trials are independent: 64 of them are four times 16 as well.
+                # Trials are independent: 64 of them are also four times 16.
                 starts = range(0, len(values) - n + 1, n) if name in fixed else (0,)
                 for begin in starts:
-                    found = [describe(column[begin : begin + n]) for column in values.T]
-                    low, high = np.array([e.ci95 for e in found]).T
-                    held = ((low <= truth) & (truth <= high)).mean(axis=0)
-                    inside[name] += held / len(starts)
+                    estimates = [describe(column[begin : begin + n]) for column in values.T]
+                    low, high = np.array([e.ci95 for e in estimates]).T
+                    contains = ((low <= truth) & (truth <= high)).mean(axis=0)
+                    inside[name] += contains / len(starts)
     names = [f"{level} {site}" for level in levels for site in sites]
-    kept = [name for name, there in zip(names, varies, strict=True) if there]
+    kept = [name for name, does_vary in zip(names, varies, strict=True) if does_vary]
     return Coverage(
         shares={
             name: dict(zip(kept, (counts / repetitions).tolist(), strict=True))
@@ -246,7 +251,7 @@ def coverage(
 
 
 def repetition(plan: Plan, workspace: Workspace, seed: int, trials: int) -> Counts:
-    """(n_trial, n_level, n_site, n_count) of so many trials: a task of a worker."""
+    """(n_trial, n_level, n_site, n_count) counts of one repetition; the task of a worker."""
     return np.stack([run_trial(plan, seed, k, workspace=workspace).counts for k in range(trials)])
 
 
@@ -256,9 +261,9 @@ def _ratios(counts: Counts) -> Floats:
 
 
 def _stop(counts: Counts, half_width: float) -> int:
-    """After how many trials a replay stops that wants this half-width, at most all of them.
+    """Number of trials after which a replay with this half-width stops, at most all of them.
 
-    A trial does not know how many there will be: the stopping path is a beginning of the others.
+    A trial does not depend on the number of trials, so a stopped replay is a beginning of the longer one.
     """
     stopping = Stopping(half_width)
     for n, one in enumerate(counts, start=1):

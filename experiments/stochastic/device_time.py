@@ -1,4 +1,4 @@
-"""Seconds that kernels take on the OpenCL device that is there, their arrays on it already."""
+"""Times of kernels on the OpenCL device at hand, with their arrays already on the device."""
 
 from __future__ import annotations
 
@@ -16,18 +16,19 @@ from tracegen.devices import choose
 RUNS = 25
 
 Launch = Callable[[], Any]
-"""Starts a kernel, and gives its event."""
+"""Launches a kernel and returns its event."""
 
 
 def device_name() -> str:
-    """As its driver calls it."""
+    """The name that the driver gives to the device."""
     return str(choose().devices[0].name).strip()
 
 
 def fastest_s(workloads: Sequence[Any], runs: int = RUNS) -> list[float]:
-    """Of each workload the fastest of `runs` launches, taken in turns, by the device's own clock.
+    """Seconds of the fastest of `runs` launches of each workload, by the device's own clock.
 
-    What else a machine does only ever lengthens a launch, and taking turns gives it to all alike.
+    Other programs only lengthen a launch, so the fastest is the least disturbed one. Workloads take turns, so
+    that the disturbance is the same for all.
     """
     queue = cl.CommandQueue(choose(), properties=cl.command_queue_properties.PROFILING_ENABLE)
     launches = [_launch(workload, queue) for workload in workloads]
@@ -36,7 +37,7 @@ def fastest_s(workloads: Sequence[Any], runs: int = RUNS) -> list[float]:
         for k, launch in enumerate(launches):
             event = launch()
             event.wait()
-            if run:  # the first builds, and touches the memory
+            if run:  # the first run builds the program and touches the memory
                 fastest[k] = min(fastest[k], 1e-9 * (event.profile.end - event.profile.start))
     return fastest
 
@@ -55,7 +56,7 @@ def _launch(workload: Any, queue: Any) -> Launch:
     kernel.set_args(*(getattr(value, "data", value) for value in on_device.values()))
 
     def launch(_kept: Any = on_device) -> Any:
-        """The buffers live as long as this does: the kernel alone does not hold them."""
+        """`_kept` keeps the buffers alive, which the kernel does not."""
         size, group = (workload.global_size,), (workload.local_size,)
         return cl.enqueue_nd_range_kernel(queue, kernel, size, group)
 

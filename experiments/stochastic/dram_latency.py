@@ -1,4 +1,4 @@
-"""Figure 3: the distribution of main-memory latency under SpMV."""
+"""Figure 3: the distribution of main-memory latency under SpMV (Baghsorkhi et al. 2012, section 3.2.3)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MACHINES = ("c2050", "v100")
 
 
 def figure_3(out: Path, quick: bool) -> Figure:
-    """Latencies of sampled requests of SpMV, and of a kernel that only streams, beside it."""
+    """Latencies of sampled requests of SpMV, and of Black-Scholes, which only streams."""
     trials = 4 if quick else 8
     kernels: dict[str, Any] = {
         "SpMV": lambda: spmv_rows(100_000 if quick else 200_000),
@@ -63,18 +63,18 @@ def figure_3(out: Path, quick: bool) -> Figure:
             findings.append(
                 f"{name}: "
                 + (
-                    f"half of the requests or more lie in 48 cycles around {peak:.0f} ns: that is T_m."
+                    f"at least half of the requests are within 48 cycles around {peak:.0f} ns, so this is T_m."
                     if np.isfinite(peak)
-                    else "no latency dominates; T_m is the mean."
+                    else "no latency dominates, so T_m is the mean."
                 )
             )
     return Figure(
         name="figure-3",
         title="Figure 3: main-memory latency of SpMV",
         source=(
-            "Baghsorkhi et al., PPoPP 2012, section 3.2.3; the text has no number of figure 3. Theirs"
-            " was measured by replaying the addresses on the card, ours comes from the machine file's"
-            " channels, banks and rows."
+            "Baghsorkhi et al., PPoPP 2012, section 3.2.3; the text has no number from figure 3. The paper"
+            " replayed the addresses on the GPU; ours come from the channels, banks and rows of the machine"
+            " file."
         ),
         cases=cases,
         findings=findings,

@@ -1,4 +1,4 @@
-"""Figures 5 and 6: distributions of three hit ratios over random orderings, eight applications."""
+"""Figures 5 and 6: distributions of three hit ratios over random orderings, for eight applications."""
 
 from __future__ import annotations
 
@@ -17,37 +17,37 @@ from memsim.machine import Machine, load_machine
 from memsim.statistics import describe
 
 TRIALS, TRIALS_QUICK = 64, 8
-"""Orderings, as in the paper."""
+"""Number of orderings; 64 in the paper."""
 PAPER_MEAN_SIGMA = 0.01
 PAPER_ERRORS = {"L1 load": 3.4, "L2 load": 1.9, "L2 write": 0.8}
-"""Points between the paper's predictions and its counters, section 5.4."""
+"""Differences in points between the paper's predictions and its counters (section 5.4)."""
 WIDE = 2 * PAPER_MEAN_SIGMA
-"""A sigma above this is far wider than the paper's average, and wants a cause."""
+"""The cause of a sigma above this is sought: it is twice the paper's average."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Distribution:
-    """What orderings make of an application: quantity -> (n_trial,) ratios."""
+    """Hit ratios of an application: hit ratio -> (n_trial,) values."""
 
     application: Application
     ratios: Mapping[str, Ratios]
 
 
 def figures_5_and_6(out: Path, quick: bool) -> Figure:
-    """64 orderings of every application on the paper's card, at sizes of its time."""
+    """Every application on a C2050, at sizes of the paper's time."""
     return _distributions("figures-5-6", "c2050", out, quick)
 
 
 def figures_5_and_6_today(out: Path, quick: bool) -> Figure:
-    """The same on a V100, at sizes of today."""
+    """Every application on a V100, at sizes of today."""
     return _distributions("figures-5-6-v100", "v100", out, quick)
 
 
 def _distributions(figure: str, machine_name: str, out: Path, quick: bool) -> Figure:
     trials = TRIALS_QUICK if quick else TRIALS
     machine = load_machine(machine_name)
-    found: list[Distribution] = []
-    why: list[str] = []
+    distributions: list[Distribution] = []
+    reasons: list[str] = []
     for application in APPLICATIONS[machine_name]:
         traces = traces_of(application.build(), machine)
         replays = replays_of(traces, machine, trials)
@@ -55,30 +55,30 @@ def _distributions(figure: str, machine_name: str, out: Path, quick: bool) -> Fi
             application=application,
             ratios={q: ratios(replays, *where) for q, where in QUANTITIES.items()},
         )
-        found.append(distribution)
-        why += [
+        distributions.append(distribution)
+        reasons += [
             cause.sentence(application.name)
             for cause in causes(traces, machine, distribution.ratios, above=WIDE, trials=trials)
         ]
-    sigmas = [describe(d.ratios[q]).sigma for d in found for q in QUANTITIES]
+    sigmas = [describe(d.ratios[q]).sigma for d in distributions for q in QUANTITIES]
     averages = _mean_sigmas(figure, machine_name, [s for s in sigmas if np.isfinite(s)])
     return Figure(
         name=figure,
         title=f"Figures 5 and 6 on {machine.title}: hit ratios over {trials} random orderings",
         source=(
-            "Baghsorkhi et al., PPoPP 2012, sections 5.1 to 5.4. The figures' own numbers are in the"
-            " pictures only; the text has the average sigma and the errors against counters."
+            "Baghsorkhi et al., PPoPP 2012, sections 5.1 to 5.4. The numbers of the figures themselves are only"
+            " in the pictures; the text has the average sigma and the errors against counters."
         ),
         cases=[
             *averages,
             *_against_hardware(figure, machine),
-            *(case for distribution in found for case in _cases(figure, distribution)),
+            *(case for distribution in distributions for case in _cases(figure, distribution)),
         ],
-        findings=[*(_said(case) for case in averages), _spread(found), *why],
+        findings=[*(_finding(case) for case in averages), _spread(distributions), *reasons],
         pictures=[
             drawing.histograms(
                 out / f"{figure}.png",
-                [(d.application.name, d.ratios) for d in found],
+                [(d.application.name, d.ratios) for d in distributions],
                 f"{machine.title}: hit ratios of {trials} random orderings (gray: mean ± 2 sigma)",
             )
         ],
@@ -86,7 +86,7 @@ def _distributions(figure: str, machine_name: str, out: Path, quick: bool) -> Fi
 
 
 def _cases(figure: str, distribution: Distribution) -> list[Case]:
-    """Mean with its interval, and sigma where it is not 0, of each quantity that occurs."""
+    """Mean with its interval, and sigma if it is not 0, of each hit ratio that is defined."""
     cases = []
     for quantity, values in distribution.ratios.items():
         estimate = describe(100 * values)
@@ -95,11 +95,11 @@ def _cases(figure: str, distribution: Distribution) -> list[Case]:
         low, high = estimate.mean - 2 * estimate.sigma, estimate.mean + 2 * estimate.sigma
         within = f"95 % of orderings in [{low:.2f}, {high:.2f}] if normal"
         size = distribution.application.size
-        found: dict[str, tuple[float, str, float | None, str]] = {
+        values_of: dict[str, tuple[float, str, float | None, str]] = {
             quantity: (estimate.mean, "%", estimate.half_width, size)
         }
         if estimate.sigma > 0:
-            found[f"{quantity} sigma"] = (estimate.sigma, "points", None, within)
+            values_of[f"{quantity} sigma"] = (estimate.sigma, "points", None, within)
         cases += [
             Case(
                 figure=figure,
@@ -111,12 +111,12 @@ def _cases(figure: str, distribution: Distribution) -> list[Case]:
                 ci95=half_width,
                 note=note,
             )
-            for name, (ours, unit, half_width, note) in found.items()
+            for name, (ours, unit, half_width, note) in values_of.items()
         ]
     return cases
 
 
-def _said(average: Case) -> str:
+def _finding(average: Case) -> str:
     return (
         f"{average.quantity.capitalize()}: {average.ours:.2f} points {average.note};"
         f" the paper's is {average.reference:.0f}."
@@ -124,7 +124,7 @@ def _said(average: Case) -> str:
 
 
 def _mean_sigmas(figure: str, name: str, sigmas: Sequence[float]) -> list[Case]:
-    """Over all hit ratios, as the paper's may be; and over those that vary, which is the stricter."""
+    """Average sigma over all hit ratios, which may be the paper's, and over those that vary."""
     kinds = {
         "average sigma": list(sigmas),
         "average sigma, where not 0": [sigma for sigma in sigmas if sigma > 0],
@@ -145,7 +145,7 @@ def _mean_sigmas(figure: str, name: str, sigmas: Sequence[float]) -> list[Case]:
 
 
 def _against_hardware(figure: str, machine: Machine) -> list[Case]:
-    """The paper's errors, beside those of this machine that somebody validated, where there are any."""
+    """The paper's errors, and the model error of this machine where it was compared with hardware."""
     cases = []
     for quantity, points in PAPER_ERRORS.items():
         level, direction = QUANTITIES[quantity]
@@ -162,7 +162,7 @@ def _against_hardware(figure: str, machine: Machine) -> list[Case]:
                 + (
                     "see `memsim reproduce hardware`"
                     if ours is not None
-                    else "none, there are no public counters of these applications"
+                    else "none, because no counters of these applications are public"
                 ),
             )
         )
@@ -177,5 +177,5 @@ def _spread(found: Sequence[Distribution]) -> str:
         if describe(values).sigma > WIDE
     ]
     if not wide:
-        return f"No hit ratio's sigma is above {100 * WIDE:.0f} points."
+        return f"No hit ratio has a sigma above {100 * WIDE:.0f} points."
     return f"Sigma above {100 * WIDE:.0f} points: {', '.join(wide)}."

@@ -1,4 +1,4 @@
-"""Hit ratios as the paper counts them, over all launches of an application."""
+"""Hit ratios over all launches of an application, counted as in Baghsorkhi et al. 2012."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ def traces_of(workloads: Sequence[Any], machine: Machine) -> list[Trace]:
 def replays_of(
     traces: Sequence[Trace], machine: Machine, trials: int, *, seed: int = SEED, **options: Any
 ) -> list[Replay]:
-    """A replay of each launch; their caches begin empty, and their orderings are independent."""
+    """A replay of each launch, with empty caches at its beginning and independent orderings."""
     with warnings.catch_warnings():
-        # Snapshots of any size are replayed here on purpose.
+        # Short snapshots are replayed here on purpose.
         warnings.simplefilter("ignore", SnapshotWarning)
         # joblib replaces a worker that grew with the size of the traces, which is no fault here.
         warnings.filterwarnings("ignore", message="A worker stopped while some jobs")
@@ -56,12 +56,12 @@ def replays_of(
 
 
 def ratios(replays: Sequence[Replay], level: str, direction: str) -> Ratios:
-    """(n_trial,) hits over accesses of one direction at one level, launches counted together.
+    """(n_trial,) hit ratio of one direction at one level, over all launches together.
 
-    NaN where a trial asked for nothing.
+    NaN if a trial has no such access.
     """
     sums: Any = 0
     for replay in replays:
-        mine = replay.dataset["direction"].values.astype(str) == direction
-        sums = replay.dataset[["accesses", "hits", "pending"]].isel(site=mine).sum("site") + sums
+        chosen = replay.dataset["direction"].values.astype(str) == direction
+        sums = replay.dataset[["accesses", "hits", "pending"]].isel(site=chosen).sum("site") + sums
     return np.asarray(hit_ratios(sums).sel(level=level).values, np.float64)

@@ -1,4 +1,4 @@
-"""Three workloads from outside the papers that people run today."""
+"""Three workloads of today that are not in the paper."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from memsim.statistics import describe
 
 
 def workloads_of_today(out: Path, quick: bool) -> Figure:
-    """Graph and finite-element matrices, attention and an embedding table on a V100."""
+    """Sparse times dense with two matrices, attention, and an embedding table on a V100."""
     machine = load_machine("v100")
     trials = 8 if quick else 16
     kernels: dict[str, Any] = {
@@ -32,9 +32,9 @@ def workloads_of_today(out: Path, quick: bool) -> Figure:
     rows = []
     for name, build in kernels.items():
         replays = replays_of(traces_of([build()], machine), machine, trials)
-        found = {q: ratios(replays, *where) for q, where in QUANTITIES.items()}
-        rows.append((name, found))
-        for quantity, values in found.items():
+        values_of = {q: ratios(replays, *where) for q, where in QUANTITIES.items()}
+        rows.append((name, values_of))
+        for quantity, values in values_of.items():
             estimate = describe(100 * values)
             if estimate.is_defined:
                 cases.append(
@@ -51,14 +51,14 @@ def workloads_of_today(out: Path, quick: bool) -> Figure:
                 )
         first = summarise(replays[0].dataset).sites[0]
         findings.append(
-            f"{name}: {100 * first.share.mean:.0f} % of the load latency is {first.name},"
-            f" {first.latency_cycles.mean:.0f} cycles"
+            f"{name}: {first.name} has {100 * first.share.mean:.0f} % of the load latency,"
+            f" {first.latency_cycles.mean:.0f} cycles an execution"
             + (", order-sensitive." if first.is_order_sensitive else ".")
         )
     return Figure(
         name="today",
         title="Workloads of today: sparse times dense, attention, an embedding table (V100)",
-        source="No published number.",
+        source="There is no published number.",
         cases=cases,
         findings=findings,
         pictures=[

@@ -22,7 +22,7 @@ from experiments.stochastic.convergence import (
     _scaled,
     _stop,
     coverage,
-    honest,
+    exact_coverage,
     repetition,
     running_sigma,
     small_replay,
@@ -95,7 +95,7 @@ def test_running_sigma_is_that_of_each_beginning() -> None:
 
 def test_an_honest_interval_misses_a_mean_that_is_itself_off() -> None:
     """Against drawn normal values, five standard errors."""
-    assert honest(16, 10**9) == pytest.approx(0.95, abs=1e-6)
+    assert exact_coverage(16, 10**9) == pytest.approx(0.95, abs=1e-6)
     rng = np.random.default_rng(5)
     n, truth_trials, draws = 64, 128, 4000
     values = rng.normal(size=(draws, n))
@@ -104,7 +104,7 @@ def test_an_honest_interval_misses_a_mean_that_is_itself_off() -> None:
         abs(describe(v).mean - t) <= describe(v).half_width
         for v, t in zip(values, truth, strict=True)
     ]
-    expected = honest(n, truth_trials)
+    expected = exact_coverage(n, truth_trials)
     assert expected < 0.92
     assert abs(np.mean(inside) - expected) < 5 * (expected * (1 - expected) / draws) ** 0.5
 
