@@ -1,4 +1,4 @@
-"""Figures 7, 8 and 9, and the errors over all applications."""
+"""Figures 7, 8 and 9: errors of the models on each application, and over all of them."""
 
 from __future__ import annotations
 
@@ -12,70 +12,70 @@ from experiments.perflex.applications import APPLICATIONS
 from experiments.perflex.evaluation import MODELS, Evaluation, evaluate
 from experiments.reproduction import Case, Figure
 
-SOURCE = "Stevens and Klöckner, sections 8.3 to 8.5: geometric means over five GPUs"
-PAPERS_MODEL = {"matmul": "overlap", "dg": "overlap", "finite_diff": "linear"}
-"""The model that the paper settles for (for DG on three GPUs, one variant apart)."""
+SOURCE = "Stevens and Klöckner 2020, sections 8.3 to 8.5: geometric means over five GPUs"
+PAPER_MODEL = {"matmul": "overlap", "dg": "overlap", "finite_diff": "linear"}
+"""The model that the paper selects (for DG only on three GPUs and without one variant)."""
 PAPER_OVERALL = 6.4
+"""Geometric mean of the relative error over all applications, in percent."""
 
 
 def variants(name: str, figure: str, out: Path, quick: bool) -> Figure:
-    """One application: measured and predicted times of its variants, by every model."""
-    found = evaluate(name, quick)
-    application = found.application
-    labels = np.array(found.labels)
+    """Measured and predicted times of the variants of one application, by every model."""
+    evaluation = evaluate(name, quick)
+    application = evaluation.application
+    labels = np.array(evaluation.labels)
     cases = []
     for model in MODELS:
-        for label in dict.fromkeys(found.labels):
-            errors = found.errors(model)[labels == label]
+        for label in dict.fromkeys(evaluation.labels):
+            errors = evaluation.errors(model)[labels == label]
             cases.append(
                 _case(figure, f"{model}: {label}", errors, note=f"{errors.mean():+.1%} on average")
             )
-        order, fastest, sizes = found.ranked(model)
-        paper = application.paper_error if model == PAPERS_MODEL[name] else None
-        note = f"order right at {order} of {sizes} sizes, fastest variant at {fastest}"
-        cases.append(_case(figure, model, found.errors(model), paper, note))
+        order, fastest, sizes = evaluation.ranked(model)
+        paper = application.paper_error if model == PAPER_MODEL[name] else None
+        note = f"correct order at {order} of {sizes} sizes, correct fastest variant at {fastest}"
+        cases.append(_case(figure, model, evaluation.errors(model), paper, note))
     return Figure(
         name=figure,
         title=f"{application.title}: {figure.replace('-', ' ').capitalize()}",
         source=SOURCE,
         cases=cases,
-        findings=[*_about(found), *_best(found)],
+        findings=[*_about(evaluation), *_best(evaluation)],
         pictures=[
-            drawing.variants(out / f"{figure}.png", found),
-            _parts(out / f"{figure}-parts.png", found),
+            drawing.variants(out / f"{figure}.png", evaluation),
+            _parts(out / f"{figure}-parts.png", evaluation),
         ],
     )
 
 
 def overall(out: Path, quick: bool) -> Figure:
-    """Every application's error by every model, and that over all of them."""
-    found = {name: evaluate(name, quick) for name in APPLICATIONS}
+    """Error of every model on every application, and over all applications."""
+    evaluations = {name: evaluate(name, quick) for name in APPLICATIONS}
     cases = []
     for model in MODELS:
-        for name, each in found.items():
-            paper = each.application.paper_error if model == PAPERS_MODEL[name] else None
-            cases.append(_case("errors", f"{model}: {name}", each.errors(model), paper))
-    as_paper = np.concatenate([each.errors(PAPERS_MODEL[name]) for name, each in found.items()])
+        for name, one in evaluations.items():
+            paper = one.application.paper_error if model == PAPER_MODEL[name] else None
+            cases.append(_case("errors", f"{model}: {name}", one.errors(model), paper))
+    as_paper = np.concatenate([one.errors(PAPER_MODEL[name]) for name, one in evaluations.items()])
     cases.append(_case("errors", "the paper's choice of models", as_paper, PAPER_OVERALL))
     for model in MODELS:
-        every = np.concatenate([each.errors(model) for each in found.values()])
-        ranked = np.sum([each.ranked(model) for each in found.values()], axis=0)
-        note = f"order right at {ranked[0]} of {ranked[2]} sizes, fastest variant at {ranked[1]}"
+        every = np.concatenate([one.errors(model) for one in evaluations.values()])
+        ranked = np.sum([one.ranked(model) for one in evaluations.values()], axis=0)
+        note = f"correct order at {ranked[0]} of {ranked[2]} sizes, correct fastest variant at {ranked[1]}"
         cases.append(_case("errors", f"{model}: all", every, note=note))
     heights = {
-        each.application.title: {model: 100 * each.mean_error(model) for model in MODELS}
-        | {"paper, five GPUs": each.application.paper_error}
-        for each in found.values()
+        one.application.title: {model: 100 * one.mean_error(model) for model in MODELS}
+        | {"paper, five GPUs": one.application.paper_error}
+        for one in evaluations.values()
     }
-    first = next(iter(found.values()))
+    first = next(iter(evaluations.values()))
     return Figure(
         name="errors",
         title="Geometric mean of the relative error, by application and model",
         source=SOURCE,
         cases=cases,
         findings=[
-            f"Measured on {first.device}; the paper's numbers are means over five GPUs, which are"
-            " not here.",
+            f"Measured on {first.device}; the paper's numbers are means over five GPUs.",
             *(f"{model}: {text}." for model, text in MODELS.items()),
         ],
         pictures=[
@@ -86,44 +86,46 @@ def overall(out: Path, quick: bool) -> Figure:
     )
 
 
-def _about(found: Evaluation) -> list[str]:
-    table = found.table
-    tested = table.spread is not None and table.spread[found.part == "test"]
-    widest = float(np.max(tested / found.measured))
+def _about(evaluation: Evaluation) -> list[str]:
+    table = evaluation.table
+    tested = table.spread is not None and table.spread[evaluation.part == "test"]
+    widest = float(np.max(tested / evaluation.measured))
     return [
-        f"Measured on {found.device}: the least of each kernel's trials. The interval of a tested"
-        f" kernel's median is up to {widest:.0%} of its time: what the machine's other work does.",
-        f"The microbenchmark models are fitted to {np.sum(found.part == 'micro')} kernels, none of"
-        f" them a variant; the own ones to {np.sum(found.part == 'own')} runs of the variants at"
-        f" other sizes; all predict {len(found.tests)} runs.",
+        f"Measured on {evaluation.device}: the fastest trial of each kernel. The interval of a tested kernel's"
+        f" median is up to {widest:.0%} of its time, because other programs use the machine.",
+        f"The microbenchmark models are fitted to {np.sum(evaluation.part == 'micro')} kernels, none of them a"
+        f" variant; the `own` models to {np.sum(evaluation.part == 'own')} runs of the variants at other sizes."
+        f" All of them predict {len(evaluation.tests)} runs.",
         *(
             f"{name}: geometric mean error of {fit.mean_error:.1%} in calibration"
-            + (f"; held at 0: {', '.join(fit.at_bound)}" if fit.at_bound else "")
-            + "".join(f"; not told apart: {', '.join(group)}" for group in fit.indistinct)
-            for name, fit in found.fits.items()
+            + (f"; at their bound of 0: {', '.join(fit.at_bound)}" if fit.at_bound else "")
+            + "".join(f"; indistinguishable: {', '.join(group)}" for group in fit.indistinct)
+            for name, fit in evaluation.fits.items()
         ),
     ]
 
 
-def _best(found: Evaluation) -> list[str]:
-    errors = {model: found.mean_error(model) for model in MODELS}
+def _best(evaluation: Evaluation) -> list[str]:
+    errors = {model: evaluation.mean_error(model) for model in MODELS}
     best = min(errors, key=lambda model: errors[model])
-    return [f"Least error: {best}, {errors[best]:.1%}."]
+    return [f"Smallest error: {best}, {errors[best]:.1%}."]
 
 
-def _parts(path: Path, found: Evaluation) -> str:
-    """A stacked bar for each variant at the largest size, by the overlap model."""
-    largest = found.sizes == found.sizes.max()
-    rows = np.flatnonzero(found.part == "test")[largest]
-    labels = [label for label, chosen in zip(found.labels, largest, strict=True) if chosen]
-    fit = found.fits["overlap"]
-    told = [
+def _parts(path: Path, evaluation: Evaluation) -> str:
+    """Breakdown of the predicted time at the largest size, by the overlap model; one bar for each variant."""
+    largest = evaluation.sizes == evaluation.sizes.max()
+    rows = np.flatnonzero(evaluation.part == "test")[largest]
+    labels = [label for label, chosen in zip(evaluation.labels, largest, strict=True) if chosen]
+    fit = evaluation.fits["overlap"]
+    breakdowns = [
         break_down(
-            fit, label, {name: found.table.values[name][row] for name in fit.model.input_features}
+            fit,
+            label,
+            {name: evaluation.table.values[name][row] for name in fit.model.input_features},
         )
         for label, row in zip(labels, rows, strict=True)
     ]
-    draw(told, path)
+    draw(breakdowns, path)
     return path.name
 
 

@@ -1,4 +1,4 @@
-"""The three applications of seed 000, section 8: their variants, sizes and models."""
+"""The three applications of Stevens and Klöckner 2020, section 8: their variants, sizes and models."""
 
 from __future__ import annotations
 
@@ -9,20 +9,24 @@ from calib.kernels import ALL_GENERATORS, KernelCollection, MeasurementKernel
 
 LINEAR = "c_overhead + c_gmem + c_onchip"
 OVERLAP = "c_overhead + overlap(c_gmem, c_onchip, p_edge)"
-"""Equations (7) and (8)."""
+"""Equations (7) and (8) of the paper."""
 
 SIMULATED_GMEM = (
     "p_l1 * f_sim_l1_sectors + p_l2 * f_sim_l1_miss_sectors + p_below * f_sim_l2_miss_sectors"
 )
-"""Global memory by what its caches let through: the same three costs for every access pattern."""
+"""Global memory by simulated misses, with the same three costs for every access pattern."""
 
 Tags = tuple[tuple[str, ...], ...]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sizes:
-    """Sizes of the variants: those that only the `own` models are fitted to, and those that all
-    models predict; at the last of these the variants are measured with their on-chip work removed too."""
+    """Sizes of the variants.
+
+    own : the sizes to which the `own` models are fitted
+    tests : the sizes that all models predict; at the last one the variants are also measured with their
+        on-chip work removed
+    """
 
     own: tuple[int, ...]
     tests: tuple[int, ...]
@@ -32,13 +36,14 @@ class Sizes:
 class Application:
     """One application.
 
-    model : the shipped model file, with the costs and the measurement kernels (Figure 6)
-    whole, stripped : tags of the variants, and of them with their on-chip work removed, but for sizes
-    cpu, gpu : sizes for such devices
-    variant : the argument by which variants differ, or the first of two
-    labels : its values -> what to call them
-    own : tag -> parameter of the `own` model, one cost for each variant
+    model : the shipped model file with the costs and the measurement kernels (Figure 6)
+    whole, stripped : tags of the variants, and of the variants without on-chip work; sizes are added
+    cpu, gpu : sizes for CPUs and for GPUs
+    variant : the argument in which the variants differ, or the first of two
+    labels : value of that argument -> name of the variant
+    own : tag -> parameter of the `own` model, which has one cost for each variant
     paper_error : geometric mean of the relative error over five GPUs, in percent
+    size : the argument that is the size
     """
 
     name: str
@@ -55,26 +60,26 @@ class Application:
     size: str
 
     def kernels(self, part: str, *, on_gpu: bool = False) -> list[MeasurementKernel]:
-        """The kernels of a part: "own", "test" or "stripped"."""
+        """The kernels of one part: "own", "test" or "stripped"."""
         sizes = self.gpu if on_gpu else self.cpu
         chosen = {"own": sizes.own, "test": sizes.tests, "stripped": sizes.tests[-1:]}[part]
         tags = self.stripped if part == "stripped" else self.whole
-        given = f"{self.size}:{','.join(map(str, chosen))}"
-        return kernels(tuple((*each, given) for each in tags))
+        size_tag = f"{self.size}:{','.join(map(str, chosen))}"
+        return kernels(tuple((*one, size_tag) for one in tags))
 
     def label(self, kernel: MeasurementKernel) -> str:
         return self.labels[str(kernel.variant[self.variant])]
 
     def own_costs(self) -> str:
-        """One cost a variant, and one a launch."""
+        """The expression of the `own` model: one cost for each variant and one for a launch."""
         terms = [f"{parameter} * f_mem_access_tag:{tag}" for tag, parameter in self.own.items()]
         return " + ".join([*terms, "p_launch * f_sync_kernel_launch"])
 
 
 def kernels(tags: Tags) -> list[MeasurementKernel]:
-    """The measurement kernels of several lists of tags."""
+    """The measurement kernels that several lists of tags select."""
     collection = KernelCollection(ALL_GENERATORS)
-    return [kernel for each in tags for kernel in collection.generate_kernels(each)]
+    return [kernel for one in tags for kernel in collection.generate_kernels(one)]
 
 
 _MATMUL = ("dtype:float32", "groups_fit:True")
@@ -128,4 +133,4 @@ FINITE_DIFF = Application(
     paper_error=6.7,
     size="n",
 )
-APPLICATIONS = {each.name: each for each in (MATMUL, DG, FINITE_DIFF)}
+APPLICATIONS = {one.name: one for one in (MATMUL, DG, FINITE_DIFF)}

@@ -1,4 +1,4 @@
-"""The pictures of perflex."""
+"""Pictures of the figures of Stevens and Klöckner 2020."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ Mask = npt.NDArray[np.bool_]
 
 
 def variants(path: Path, evaluation: Evaluation) -> str:
-    """Measured and predicted times over the size, a panel a model, a colour a variant."""
+    """Measured and predicted times against size: one panel for each model, one colour for each variant."""
     figure = Figure(figsize=(3.1 * len(MODELS), 3.6), layout="constrained")
     panels: Any = figure.subplots(1, len(MODELS), sharey=True)
     labels = list(dict.fromkeys(evaluation.labels))
     rows = np.array(evaluation.labels)
     for panel, model in zip(panels, MODELS, strict=True):
         for index, label in enumerate(labels):
-            mine = rows == label
-            sizes = evaluation.sizes[mine]
+            of_variant = rows == label
+            sizes = evaluation.sizes[of_variant]
             panel.plot(
                 sizes,
-                1e3 * evaluation.measured[mine],
+                1e3 * evaluation.measured[of_variant],
                 "o-",
                 color=f"C{index}",
                 label=label,
@@ -37,7 +37,7 @@ def variants(path: Path, evaluation: Evaluation) -> str:
             )
             panel.plot(
                 sizes,
-                1e3 * evaluation.predicted[model][mine],
+                1e3 * evaluation.predicted[model][of_variant],
                 "x--",
                 color=f"C{index}",
                 markersize=6,
@@ -68,9 +68,9 @@ def lines(
     logarithmic: bool = False,
     band: tuple[float, float] | None = None,
 ) -> str:
-    """Curves over one axis; those whose name begins with `measured` as circles.
+    """Several curves; those with a name that begins with `measured` are drawn as circles.
 
-    band : heights between which the axis is shaded
+    band : lower and upper end of a shaded range of y, the paper's
     """
     figure = Figure(figsize=(6, 4), layout="constrained")
     axes = figure.add_subplot()
@@ -97,13 +97,13 @@ def lines(
 
 
 def bars(path: Path, groups: Mapping[str, Mapping[str, float]], title: str, ylabel: str) -> str:
-    """A group of bars a name, a bar an entry."""
+    """One group of bars for each name, one bar for each entry."""
     figure = Figure(figsize=(1.5 + 1.3 * len(groups), 4), layout="constrained")
     axes = figure.add_subplot()
-    entries = list(dict.fromkeys(name for each in groups.values() for name in each))
+    entries = list(dict.fromkeys(name for group in groups.values() for name in group))
     width = 0.8 / len(entries)
     for index, entry in enumerate(entries):
-        heights = [each.get(entry, np.nan) for each in groups.values()]
+        heights = [group.get(entry, np.nan) for group in groups.values()]
         places = np.arange(len(groups)) + (index - (len(entries) - 1) / 2) * width
         axes.bar(places, heights, width, label=entry)
     axes.set_xticks(np.arange(len(groups)), list(groups), fontsize=8)
@@ -115,18 +115,18 @@ def bars(path: Path, groups: Mapping[str, Mapping[str, float]], title: str, ylab
 
 
 def rates(path: Path, values: Mapping[str, float], halves: Mapping[str, float], title: str) -> str:
-    """A bar a parameter on a logarithmic axis, with its interval."""
+    """One bar for each parameter on a logarithmic axis, with its 95 % interval."""
     figure = Figure(figsize=(6, 0.8 + 0.3 * len(values)), layout="constrained")
     axes = figure.add_subplot()
     rows = np.arange(len(values))
     lengths = np.array(list(values.values()))
     reach = np.array([halves.get(name, 0.0) for name in values])
-    low = np.minimum(reach, 0.9 * lengths)  # an interval that holds 0 has no place on this axis
+    low = np.minimum(reach, 0.9 * lengths)  # an interval that contains 0 has no end on this axis
     axes.barh(rows, lengths, xerr=[low, reach], capsize=2)
     axes.set_yticks(rows, list(values), fontsize=8)
     axes.invert_yaxis()
     axes.set_xscale("log")
-    axes.set(title=title, xlabel="seconds a count, with 95 % interval")
+    axes.set(title=title, xlabel="seconds per count, with 95 % interval")
     axes.title.set_fontsize(10)
     figure.savefig(path, dpi=150)
     return path.name

@@ -1,4 +1,4 @@
-"""Measures an application and predicts it by five models, all from one interleaved series of trials."""
+"""Measures an application and predicts it with five models, all from one interleaved series of trials."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ from experiments.perflex.applications import (
 MODELS = {
     "linear": "microbenchmarks, equation (7)",
     "overlap": "microbenchmarks, equation (8)",
-    "overlap, simulated": "microbenchmarks, (8), global memory by simulated features",
-    "own": "the variants at other sizes, one cost each",
-    "own, simulated": "the same and the simulated misses",
+    "overlap, simulated": "microbenchmarks, equation (8), global memory by simulated features",
+    "own": "fitted to the variants at other sizes, one cost for each",
+    "own, simulated": "the same with simulated misses",
 }
-"""Each model and what it is calibrated on."""
+"""The models, and the kernels that they are calibrated with."""
 
 
 HOST = "cpu-pocl"
-"""The machine that features are simulated on: a generic CPU, not measured on this host."""
+"""The machine on which features are simulated: a generic CPU, which was not measured on this host."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Effort:
-    """How much is measured: trials a kernel in all, shared among rounds; the longest of a round."""
+    """Extent of the measurements: trials of a kernel over all rounds, and the longest time of a round."""
 
     trials: int
     rounds: int
@@ -57,8 +57,8 @@ QUICK = Effort(trials=6, rounds=2, longest_s=0.05)
 class Evaluation:
     """One application's measurements and fits.
 
-    table : every kernel that was measured; `part` says which are "micro", "own", "test", "stripped"
-    tests, stripped : the kernels of those rows, in order
+    table : every measured kernel; its rows are "micro", "own", "test" or "stripped" according to `part`
+    tests, stripped : the kernels of these rows, in order
     fits : model -> fit; predicted : model -> (n_test,) seconds
     """
 
@@ -78,12 +78,12 @@ class Evaluation:
 
     @property
     def labels(self) -> list[str]:
-        """(n_test,) variants."""
+        """(n_test,) names of the variants."""
         return [self.application.label(kernel) for kernel in self.tests]
 
     @property
     def sizes(self) -> npt.NDArray[np.int64]:
-        """(n_test,)"""
+        """(n_test,) sizes."""
         return np.array([kernel.variant[self.application.size] for kernel in self.tests], np.int64)
 
     def errors(self, model: str) -> npt.NDArray[np.float64]:
@@ -95,20 +95,21 @@ class Evaluation:
         return geometric_mean(np.abs(self.errors(model)))
 
     def ranked(self, model: str) -> tuple[int, int, int]:
-        """At how many sizes the variants' order is right, the fastest is right, of how many."""
+        """Numbers of sizes with the correct order of variants, with the correct fastest variant, and of all sizes."""
         order = fastest = 0
         sizes = np.unique(self.sizes)
         for size in sizes:
             rows = self.sizes == size
-            true, told = np.argsort(self.measured[rows]), np.argsort(self.predicted[model][rows])
-            order += bool((true == told).all())
-            fastest += bool(true[0] == told[0])
+            true = np.argsort(self.measured[rows])
+            predicted = np.argsort(self.predicted[model][rows])
+            order += bool((true == predicted).all())
+            fastest += bool(true[0] == predicted[0])
         return order, fastest, len(sizes)
 
 
 @functools.cache
 def evaluate(name: str, quick: bool) -> Evaluation:
-    """Measures and fits one application; the result is kept for every figure that shows it."""
+    """Measure and fit one application. The result is cached, because several figures show it."""
     application = APPLICATIONS[name]
     effort = QUICK if quick else FULL
     file = load_model_file(application.model)

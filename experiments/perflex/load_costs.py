@@ -1,12 +1,13 @@
-"""Seed 000, 6.1.1: why a tiled product's load of b costs 4 to 5 times its load of a on a Titan X.
+"""Why a tiled product's load of b costs 4 to 5 times its load of a on a Titan X.
 
-The two kernels with all but one load removed are replayed on `titan_x`. What a launch takes is
-bounded by what each level moves, over its bandwidth, and by the sub-groups that wait:
+Stevens and Klöckner 2020 observe this in section 6.1.1 and leave it open. Here the two kernels with all but
+one load removed are replayed on `titan_x`. The time of a launch has lower bounds, from the bytes that each
+level moves and from the latency of the loads, all of them from simulated features:
 
     T >= max(L1 misses * sector / B_L2, L2 misses * sector / B_DRAM, loads * latency / resident)
 
-all from simulated features. A Titan X with an L2 that holds both matrices is the control: were the
-cause none of the caches', b would cost more there too.
+As a control, a Titan X with an L2 that is large enough for both matrices is replayed. If the L2 is the cause,
+both loads cost the same there.
 """
 
 from __future__ import annotations
@@ -27,18 +28,20 @@ from memsim.machine import Machine, load_machine
 SIZES = (2048, 2560, 3072, 3584)
 """The paper's range of matrix widths."""
 PAPER = 4.5
-PLAUSIBLE = ("loads past L1", "loads in L1")
+"""Middle of the paper's 4 to 5."""
+PLAUSIBLE = ("loads bypass L1", "loads in L1")
 CONTROL = "L2 of 96 MB"
 TRIALS = 2
-"""Replays of each; miss ratios are the same in all to three digits."""
+"""Trials of each replay; their miss ratios agree to three digits."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Load:
-    """What one load does in a launch.
+    """Traffic and time of one load in a launch.
 
-    l2_bytes : asked of L2; dram_bytes : fetched for it; latency_cycles : mean of one sub-group's load
-    bound_s : the longest of L2's, DRAM's and latency's times
+    l2_bytes, dram_bytes : requested from L2, and from DRAM
+    latency_cycles : mean latency of one execution by a sub-group
+    bound_s : the largest lower bound on the time; bound_by : the resource that gives it
     """
 
     array: str
@@ -55,21 +58,23 @@ class Load:
 
 
 def machines() -> dict[str, Machine]:
-    """The Titan X as described; with loads cached in L1, as a compiler has it that reads the kernels'
-    `const restrict` arrays through the texture cache; and with an L2 32 times as large."""
+    """The Titan X, with loads that bypass L1, with loads cached in L1, and with an L2 32 times as large.
+
+    Loads are cached in L1 if the compiler reads `const restrict` arrays through the texture cache.
+    """
     plain = load_machine("titan_x")
     first, second = plain.levels
     cached = dataclasses.replace(first, caches_loads=True)
     large = dataclasses.replace(second, size_bytes=32 * second.size_bytes)
     return {
-        "loads past L1": plain,
+        "loads bypass L1": plain,
         "loads in L1": dataclasses.replace(plain, levels=(cached, second)),
         CONTROL: dataclasses.replace(plain, levels=(first, large)),
     }
 
 
 def puzzle(out: Path, quick: bool) -> Figure:
-    """The cost of b over that of a, on each machine and at each of the paper's widths."""
+    """Cost of b relative to a, on each machine and at each of the paper's widths."""
     sizes = SIZES[:1] if quick else SIZES
     cases, ratios, misses = [], {}, {}
     for name, machine in machines().items():
@@ -85,15 +90,15 @@ def puzzle(out: Path, quick: bool) -> Figure:
                 unit="",
                 reference=PAPER if name in PLAUSIBLE else None,
                 ours=b.bound_s / a.bound_s,
-                note=f"a: {_told(a)}; b: {_told(b)}"
-                + ("; paper: 4 to 5" if name in PLAUSIBLE else "; 1 where caches are the cause"),
+                note=f"a: {_text(a)}; b: {_text(b)}"
+                + ("; paper: 4 to 5" if name in PLAUSIBLE else "; 1 if the L2 is the cause"),
             )
             for n, (a, b) in zip(sizes, pairs, strict=True)
         ]
     return Figure(
         name="puzzle",
         title="Section 6.1.1: why the load of b costs 4 to 5 times that of a on a Titan X",
-        source="Stevens and Klöckner, section 6.1.1 (GTX Titan X, n = 2048 to 3584), unexplained there",
+        source="Stevens and Klöckner 2020, section 6.1.1 (GTX Titan X, n = 2048 to 3584)",
         cases=cases,
         findings=_findings(ratios, misses),
         pictures=[
@@ -101,7 +106,7 @@ def puzzle(out: Path, quick: bool) -> Figure:
                 out / "puzzle.png",
                 sizes,
                 ratios,
-                title="Cost of a load of b over one of a, Titan X (paper: 4 to 5)",
+                title="Cost of a load of b relative to one of a, Titan X (paper: 4 to 5)",
                 xlabel="n",
                 ylabel="ratio of lower bounds on time",
                 band=(4.0, 5.0),
@@ -112,7 +117,7 @@ def puzzle(out: Path, quick: bool) -> Figure:
                 {name: curve for name, curve in misses.items() if PLAUSIBLE[1] not in name},
                 title="Sectors that miss in L2",
                 xlabel="n",
-                ylabel="percent of those asked for",
+                ylabel="percent of the requested sectors",
             ),
         ],
     )
@@ -123,20 +128,20 @@ def _findings(
 ) -> list[str]:
     past, cached, control = (ratios[name] for name in (*PLAUSIBLE, CONTROL))
     plain_a, plain_b = (misses[f"{array}, {PLAUSIBLE[0]}"] for array in "ab")
-    found = [
-        f"b over a: {_range(past)} with loads that pass L1 by, {_range(cached)} with loads cached"
-        " there (the text does not say which its compiler chose), against the paper's 4 to 5; with"
-        f" an L2 of 96 MB {_range(control)}.",
-        f"In the L2 of 3 MB {_range(plain_b)} % of what b asks for misses, and {_range(plain_a)} %"
-        " of a.",
+    findings = [
+        f"Cost of b relative to a: {_range(past)} if loads bypass L1, {_range(cached)} if they are cached in"
+        " L1 (the paper does not say which applies; it has 4 to 5), and"
+        f" {_range(control)} with an L2 of 96 MB.",
+        f"In the L2 of 3 MB {_range(plain_b)} % of the sectors of b miss, and {_range(plain_a)} % of the"
+        " sectors of a.",
     ]
     if control.max() < 1.1 and past.min() > 1.5:
-        found.append(
-            "So it is an effect of L2. Groups that run at one time are neighbours along gid(0): they"
-            " share rows of a, whose tiles stay in L2, and between them go through all of b, which"
-            " is larger than L2 (16 to 49 MB) and comes from DRAM anew."
+        findings.append(
+            "So the L2 is the cause. Groups that run at the same time are neighbours along gid(0). They share"
+            " rows of a, whose tiles stay in L2; together they read all of b, which is larger than the L2 (16"
+            " to 49 MB) and is fetched from DRAM again."
         )
-    return found
+    return findings
 
 
 def _range(values: drawing.Floats) -> str:
@@ -144,12 +149,12 @@ def _range(values: drawing.Floats) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-def _told(each: Load) -> str:
-    return f"{1e3 * each.bound_s:.3g} ms by {each.bound_by}, {each.l2_miss_ratio:.1%} miss in L2"
+def _text(one: Load) -> str:
+    return f"{1e3 * one.bound_s:.3g} ms by {one.bound_by}, {one.l2_miss_ratio:.1%} miss in L2"
 
 
 def load(array: str, n: int, machine: Machine, trials: int) -> Load:
-    """Replays the kernel that keeps the load of one array only."""
+    """Replay the kernel that keeps only the load of one array."""
     (kernel,) = KernelCollection(ALL_GENERATORS).generate_kernels(
         [
             *("matmul_sq_pattern", "prefetch:True", "dtype:float32", "groups_fit:True"),

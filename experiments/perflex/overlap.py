@@ -1,4 +1,4 @@
-"""Figures 4 and 5: the step that can be differentiated, and what hides behind one global load."""
+"""Figures 4 and 5: the differentiable step function, and local moves that are hidden behind one global load."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from experiments.reproduction import Case, Figure
 
 EDGES = (2.0, 8.0, 32.0)
 MOVES = (0, 1, 2, 3, 4, 6, 8, 10, 12, 16, 20)
-COSTS = {  # a move is one local load and one store; the kernel's first stores are no moves
+COSTS = {  # a move is one local load and one local store, so the loads count the moves
     "c_gmem": "p_g * f_mem_access_global_float32",
     "c_onchip": "p_l * f_mem_access_local_float32_load",
     "c_overhead": "p_launch * f_sync_kernel_launch",
@@ -24,7 +24,7 @@ COSTS = {  # a move is one local load and one store; the kernel's first stores a
 
 
 def figure_4(out: Path, quick: bool) -> Figure:
-    """s(x) and s~(x), and how far a maximum taken with s~ is from the maximum."""
+    """s(x) and s~(x), and the error of a maximum that is computed with s~."""
     x = np.linspace(-1, 1, 401)
     model = Model("f_time", "overlap(f_a, f_b, p_edge)")
     curves = {"step s(x)": (x >= 0).astype(np.float64)}
@@ -32,7 +32,7 @@ def figure_4(out: Path, quick: bool) -> Figure:
     for edge in EDGES:
         curves[f"p_edge = {edge:g}"] = (np.tanh(edge * x) + 1) / 2
         # Costs 1 + x and 1 - x: their difference over their sum is x.
-        told = model.evaluate({"p_edge": edge}, {"f_a": 1 + x, "f_b": 1 - x})
+        maximum = model.evaluate({"p_edge": edge}, {"f_a": 1 + x, "f_b": 1 - x})
         cases.append(
             Case(
                 figure="figure-4",
@@ -40,18 +40,18 @@ def figure_4(out: Path, quick: bool) -> Figure:
                 quantity="largest error",
                 unit="%",
                 reference=None,
-                ours=float(100 * np.max(1 - told / np.maximum(1 + x, 1 - x))),
-                note="of max(c_gmem, c_onchip), too small, at every ratio of the two",
+                ours=float(100 * np.max(1 - maximum / np.maximum(1 + x, 1 - x))),
+                note="of max(c_gmem, c_onchip), which comes out too small, over all ratios of the two",
             )
         )
     return Figure(
         name="figure-4",
-        title="Figure 4: the step function and its differentiable stand-in",
-        source="Stevens and Klöckner, equations (4) to (6); the text lost the figure's p_edge",
+        title="Figure 4: the step function and its differentiable approximation",
+        source="Stevens and Klöckner 2020, equations (4) to (6); p_edge of the figure is missing from our text",
         cases=cases,
         findings=[
-            "x is the costs' difference over their sum, so that p_edge means the same in calibration"
-            " and in prediction, whatever the size."
+            "x is the difference of the costs divided by their sum, so that p_edge has the same meaning in"
+            " calibration and in prediction, at every size."
         ],
         pictures=[
             drawing.lines(
@@ -67,7 +67,7 @@ def figure_4(out: Path, quick: bool) -> Figure:
 
 
 def figure_5(out: Path, quick: bool) -> Figure:
-    """One global load, m moves in local memory, one global store a work-item."""
+    """One global load, m moves in local memory, and one global store for each work-item."""
     effort = QUICK if quick else FULL
     context = find_context()
     moves = MOVES[::2] if quick else MOVES
@@ -97,8 +97,8 @@ def figure_5(out: Path, quick: bool) -> Figure:
     better = min(fits, key=lambda name: fits[name].mean_error)
     return Figure(
         name="figure-5",
-        title="Figure 5: local moves behind one global load and one store",
-        source="Stevens and Klöckner, section 7.4",
+        title="Figure 5: local moves that are hidden behind one global load and one store",
+        source="Stevens and Klöckner 2020, section 7.4",
         cases=[
             Case(
                 figure="figure-5",
@@ -108,12 +108,12 @@ def figure_5(out: Path, quick: bool) -> Figure:
                 reference=None,
                 ours=hidden,
                 note="paper: 4 to 12 on Titan V, Titan X, R9 Fury; very little on K40c, C2070."
-                f" (t(0) - t of the line through m >= {moves[len(moves) // 2]} at 0) / its slope,"
-                f" {1e6 * slope:.3g} us a move",
+                f" Fitted to m >= {moves[len(moves) // 2]}: t(0) minus the line at m = 0, divided by its slope"
+                f" of {1e6 * slope:.3g} us a move",
             ),
             *(_error(name, fit) for name, fit in fits.items()),
         ],
-        findings=[f"The {better} model is the nearer one."],
+        findings=[f"The {better} model has the smaller error."],
         pictures=[
             drawing.lines(
                 out / "figure-5.png",
@@ -123,8 +123,8 @@ def figure_5(out: Path, quick: bool) -> Figure:
                     f"{name}: {fit.mean_error:.1%}": 1e3 * fit.model.evaluate(fit, table.values)
                     for name, fit in fits.items()
                 },
-                title=f"Local moves a global load\n{device_title(context)}",
-                xlabel="moves in local memory a global access",
+                title=f"Local moves for each global load\n{device_title(context)}",
+                xlabel="moves in local memory for each global load",
                 ylabel="ms",
             )
         ],
@@ -132,7 +132,7 @@ def figure_5(out: Path, quick: bool) -> Figure:
 
 
 def _hidden(moves: drawing.Floats, seconds: drawing.Floats) -> tuple[float, float]:
-    """Moves that take no time behind the load, and seconds a move where the moves are what counts."""
+    """Number of moves that take no additional time, and seconds per move where moves determine the time."""
     many = moves >= moves[len(moves) // 2]
     slope, offset = np.polyfit(moves[many], seconds[many], 1)
     return float((seconds[0] - offset) / slope), float(slope)
@@ -147,5 +147,5 @@ def _error(name: str, fit: Fit) -> Case:
         reference=None,
         ours=100 * fit.mean_error,
         note="in calibration, geometric mean"
-        + (f"; held at 0: {', '.join(fit.at_bound)}" if fit.at_bound else ""),
+        + (f"; at their bound of 0: {', '.join(fit.at_bound)}" if fit.at_bound else ""),
     )

@@ -1,4 +1,4 @@
-"""Figures 1 and 2: a product with tiles, modelled by its multiply-adds alone (section 2)."""
+"""Figures 1 and 2: a tiled matrix product, modelled by its multiply-adds alone."""
 
 from __future__ import annotations
 
@@ -13,25 +13,26 @@ from experiments.perflex.evaluation import Evaluation, evaluate
 from experiments.reproduction import Case, Figure
 
 MADD = "f_op_float32_madd"
-SOURCE = (
-    "Stevens and Klöckner, section 2.2 (GTX Titan X, n = 2048 to 3584); the text has no numbers"
-)
+SOURCE = "Stevens and Klöckner 2020, section 2.2 (GTX Titan X, n = 2048 to 3584); it has no numbers"
 
 
 def figures_1_and_2(out: Path, quick: bool) -> Figure:
-    """The same expression, fitted to the product itself and to arithmetic at full rate."""
-    found = evaluate("matmul", quick)
-    own = _fit(found, (found.part == "own") & _named(found, "prefetch:True"))
-    peak = _fit(found, _named(found, "flops_madd_pattern"))
-    rows = (found.part == "test") & _named(found, "prefetch:True")
-    table = found.table.rows(rows)
-    sizes = np.array([k.variant["n"] for k in found.tests if k.variant["prefetch"]])
-    told, least = own.model.evaluate(own, table.values), peak.model.evaluate(peak, table.values)
-    own_error = geometric_mean(np.abs(told / table.outputs - 1))
+    """The same expression, fitted to the product itself and to multiply-adds at full rate."""
+    evaluation = evaluate("matmul", quick)
+    own = _fit(evaluation, (evaluation.part == "own") & _named(evaluation, "prefetch:True"))
+    peak = _fit(evaluation, _named(evaluation, "flops_madd_pattern"))
+    rows = (evaluation.part == "test") & _named(evaluation, "prefetch:True")
+    table = evaluation.table.rows(rows)
+    sizes = np.array([k.variant["n"] for k in evaluation.tests if k.variant["prefetch"]])
+    predicted, least = (
+        own.model.evaluate(own, table.values),
+        peak.model.evaluate(peak, table.values),
+    )
+    own_error = geometric_mean(np.abs(predicted / table.outputs - 1))
     share = float(np.mean(least / table.outputs))
     return Figure(
         name="figures-1-2",
-        title="Figures 1 and 2: t = p_madd f_madd, fitted to the product itself, then to peak madds",
+        title="Figures 1 and 2: t = p_madd f_madd, fitted to the product itself and to peak multiply-adds",
         source=SOURCE,
         cases=[
             Case(
@@ -41,7 +42,7 @@ def figures_1_and_2(out: Path, quick: bool) -> Figure:
                 unit="%",
                 reference=None,
                 ours=100 * own_error,
-                note="geometric mean; the paper calls its own very accurate",
+                note="geometric mean; the paper calls its model very accurate, without a number",
             ),
             Case(
                 figure="figures-1-2",
@@ -50,12 +51,12 @@ def figures_1_and_2(out: Path, quick: bool) -> Figure:
                 unit="%",
                 reference=None,
                 ours=100 * share,
-                note="what madds at full rate account for",
+                note="share of the time that multiply-adds at full rate account for",
             ),
         ],
         findings=[
-            f"Measured on {found.device}: a madd of a sub-group of 32 costs {own['p_madd']:.3g} s in"
-            f" the product and {peak['p_madd']:.3g} s at full rate."
+            f"Measured on {evaluation.device}: a multiply-add of a sub-group of 32 costs {own['p_madd']:.3g} s"
+            f" in the product and {peak['p_madd']:.3g} s at full rate."
         ],
         pictures=[
             drawing.lines(
@@ -63,10 +64,10 @@ def figures_1_and_2(out: Path, quick: bool) -> Figure:
                 sizes,
                 {
                     "measured": 1e3 * np.asarray(table.outputs),
-                    "fitted to the product itself": 1e3 * told,
-                    "fitted to peak madds": 1e3 * least,
+                    "fitted to the product itself": 1e3 * predicted,
+                    "fitted to peak multiply-adds": 1e3 * least,
                 },
-                title="Product with tiles, t = p_madd f_madd",
+                title="Tiled product, t = p_madd f_madd",
                 xlabel="n",
                 ylabel="ms",
                 logarithmic=True,
@@ -75,10 +76,10 @@ def figures_1_and_2(out: Path, quick: bool) -> Figure:
     )
 
 
-def _fit(found: Evaluation, rows: drawing.Mask) -> Fit:
-    model = Model(found.table.output, f"p_madd * {MADD}")
-    return fit_model(model, scale_features_by_output(found.table.rows(rows)))
+def _fit(evaluation: Evaluation, rows: drawing.Mask) -> Fit:
+    model = Model(evaluation.table.output, f"p_madd * {MADD}")
+    return fit_model(model, scale_features_by_output(evaluation.table.rows(rows)))
 
 
-def _named(found: Evaluation, word: str) -> drawing.Mask:
-    return np.array([word in name for name in found.table.kernels])
+def _named(evaluation: Evaluation, word: str) -> drawing.Mask:
+    return np.array([word in name for name in evaluation.table.kernels])
