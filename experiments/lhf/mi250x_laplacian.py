@@ -1,4 +1,4 @@
-"""MI250X (one die): times of the 7-point fp64 Laplacian of amd/amd-lab-notes, predicted from addresses."""
+"""MI250X (one die): predicted and measured times of the 7-point fp64 Laplacian of amd/amd-lab-notes."""
 
 from __future__ import annotations
 
@@ -12,33 +12,35 @@ from calib.prediction import Timing, blocks_from_trace, simulated_inputs, time_o
 from experiments.data_files import rows, source
 from experiments.hardware.comparison import errors, half_width
 from experiments.hardware.laplacian import SNAPSHOT, Variant, laplacian, machine_for
-from experiments.lhf.replay_costs import feed
+from experiments.lhf.replay_costs import replay_costs
 from experiments.reproduction import Case, Figure
 from memsim.errors import SnapshotWarning
 from memsim.machine import load_machine
 
 POSITION = 0.53
 OPERATIONS = {"fp64_fma": 1.0}
-"""Per loaded value: each is added to a sum once, times a constant."""
+"""Operations per loaded value: it is multiplied by a constant and added to a sum."""
 QUICK = 5
 TRIALS = 3
 
 
 def predicted(variant: Variant) -> Timing:
-    """The time of one launch; blocks are the bulk sequences of its loads."""
+    """Predicted time of one launch. Its basic blocks are the bulk sequences of its loads."""
     machine = machine_for(variant, load_machine("mi250x"))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SnapshotWarning)
-        found = feed(laplacian(variant), machine, [POSITION], TRIALS, SNAPSHOT, staggered=True)
-    program = blocks_from_trace(found.trace, per_load=OPERATIONS)
-    return time_of(simulated_inputs(program, found.costs, machine), found.resident, machine)
+        replayed = replay_costs(
+            laplacian(variant), machine, [POSITION], TRIALS, SNAPSHOT, staggered=True
+        )
+    program = blocks_from_trace(replayed.trace, per_load=OPERATIONS)
+    return time_of(simulated_inputs(program, replayed.costs, machine), replayed.resident, machine)
 
 
 def laplacian_times(out: Path, quick: bool) -> Figure:
-    """Ours beside the times that the notes' speedups give."""
+    """Predicted times, and those that follow from the speed-ups in the notes."""
     cases = []
-    listed = rows("mi250x_laplacian_times.csv")
-    for row in listed[::QUICK] if quick else listed:
+    table = rows("mi250x_laplacian_times.csv")
+    for row in table[::QUICK] if quick else table:
         variant = Variant(
             kernel=int(row["kernel"]),
             rows=int(row["rows"]),
@@ -54,13 +56,13 @@ def laplacian_times(out: Path, quick: bool) -> Figure:
                 reference=float(row["time_ms"]),
                 ours=1e3 * timing.estimate.mean,
                 ci95=half_width((1e3 * timing.seconds).tolist()),
-                note=f"bound by {timing.binds}",
+                note=f"limited by {timing.binds}",
             )
         )
     return Figure(
         reference_name="measured",
         name="mi250x-laplacian",
-        title="MI250X, 7-point fp64 Laplacian at 512^3: times, nothing fitted",
+        title="MI250X, 7-point fp64 Laplacian at 512^3: predicted times, without any fit",
         source=source("mi250x_laplacian_times.csv"),
         cases=cases,
         findings=[f"time: {errors(cases, 'time')}"],

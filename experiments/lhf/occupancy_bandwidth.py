@@ -18,7 +18,7 @@ from calib.prediction import blocks_from_trace, simulated_inputs, time_of
 from experiments.data_files import rows, source
 from experiments.hardware.affine import AffineAccess, AffineKernel
 from experiments.hardware.volumes import Snapshot
-from experiments.lhf.replay_costs import feed
+from experiments.lhf.replay_costs import replay_costs
 from experiments.reproduction import Case, Figure
 from memsim.machine import Machine, load_machine
 
@@ -63,11 +63,11 @@ def stream_kernel(name: str, block_size: int) -> AffineKernel:
 def bandwidth_gbs(name: str, machine: Machine, block_size: int, groups_per_core: int) -> float:
     """Predicted bandwidth: bytes of the arrays per second, in 1e9."""
     kernel = stream_kernel(name, block_size)
-    found = feed(
+    replayed = replay_costs(
         kernel, machine, [0.5], 2, SNAPSHOT, groups_per_core=groups_per_core, deviation=False
     )
-    program = blocks_from_trace(found.trace, per_load={"fp64_fma": 1.0})
-    timing = time_of(simulated_inputs(program, found.costs, machine), found.resident, machine)
+    program = blocks_from_trace(replayed.trace, per_load={"fp64_fma": 1.0})
+    timing = time_of(simulated_inputs(program, replayed.costs, machine), replayed.resident, machine)
     moved = sum(KERNELS[name]) * 8 * kernel.n_groups * block_size
     return moved / float(timing.seconds.mean()) / 1e9
 

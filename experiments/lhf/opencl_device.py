@@ -1,4 +1,4 @@
-"""The matrix products on the OpenCL device that is there: whether the predicted order is the measured one."""
+"""Matrix products on the OpenCL device at hand: comparison of the predicted with the measured order."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from memsim.machine import load_machine
 from tracegen.workloads import Workload
 
 HOST = "cpu-pocl"
-"""The shipped description of a CPU; there is none of a GPU that happens to be there."""
+"""The machine for which times are predicted: the shipped generic CPU."""
 TIE = 0.1
-"""Measured times this close have no order."""
+"""Measured times that differ by less than this have no order."""
 VARIANTS: dict[str, Callable[[int], Workload]] = {
     "naive 8x8": lambda n: matmul.naive(n=n, tile=8),
     "naive 16x16": lambda n: matmul.naive(n=n, tile=16),
@@ -30,13 +30,13 @@ VARIANTS: dict[str, Callable[[int], Workload]] = {
 
 
 def measured_s(workload: Workload) -> float:
-    """The fastest of the trials: other programs only ever make a run longer."""
+    """The fastest of the trials, because other programs only lengthen a run."""
     timing = time_kernel(workload.kernel, workload.arguments, trials=9)
     return float(timing.seconds.min())
 
 
 def order(out: Path, quick: bool) -> Figure:
-    """Each product's measured and predicted time, and the pairs whose order is right."""
+    """Measured and predicted time of each product, and the pairs in the correct order."""
     n = 128 if quick else 256
     context = find_context()
     machine = load_machine(HOST)
@@ -44,7 +44,7 @@ def order(out: Path, quick: bool) -> Figure:
     for name, make in VARIANTS.items():
         workload = make(n)
         traces = tracegen.trace_snapshots(workload, machine, snapshots=1, context=context)
-        found = predict(workload, traces, machine, PredictOptions(trials=4, jobs=1))
+        prediction = predict(workload, traces, machine, PredictOptions(trials=4, jobs=1))
         cases.append(
             Case(
                 figure="opencl-device",
@@ -52,34 +52,34 @@ def order(out: Path, quick: bool) -> Figure:
                 quantity="time",
                 unit="ms",
                 reference=1e3 * measured_s(workload),
-                ours=1e3 * found.timing.estimate.mean,
-                note=f"bound by {found.timing.binds}",
+                ours=1e3 * prediction.timing.estimate.mean,
+                note=f"limited by {prediction.timing.binds}",
             )
         )
-    right, pairs = ordered_pairs(cases)
+    correct, pairs = ordered_pairs(cases)
     rank = float(spearmanr([c.reference for c in cases], [c.ours for c in cases]).statistic)
     return Figure(
         reference_name="measured",
         name="opencl-device",
         title=f"Matrix products of {n} x {n} on {device_title(context)}",
-        source=f"measured here, the fastest of 9 runs; ours for the machine {HOST}"
-        + (", which is no GPU" if is_gpu(context) else ""),
+        source=f"measured on this device, the fastest of 9 runs; predicted for the machine {HOST}"
+        + (", which is not a GPU" if is_gpu(context) else ""),
         cases=cases,
         findings=[
-            f"{right} of {pairs} pairs that differ by more than {TIE:.0%} are in the right order;"
+            f"{correct} of {pairs} pairs that differ by more than {TIE:.0%} are in the correct order;"
             f" Spearman {rank:.2f}",
         ],
     )
 
 
 def ordered_pairs(cases: list[Case]) -> tuple[int, int]:
-    """Pairs whose predicted order is the measured one, of those that differ by more than a tie."""
-    right = pairs = 0
+    """Number of pairs in the correct order, and of all pairs that differ by more than TIE."""
+    correct = pairs = 0
     times = [(float(case.reference or 0), float(case.ours or 0)) for case in cases]
     for k, (measured, ours) in enumerate(times):
         for other, predicted in times[:k]:
             if abs(measured - other) <= TIE * min(measured, other):
                 continue
             pairs += 1
-            right += (measured < other) == (ours < predicted)
-    return right, pairs
+            correct += (measured < other) == (ours < predicted)
+    return correct, pairs

@@ -1,4 +1,4 @@
-"""Replays of a kernel known by its addresses, as what feeds its predicted time."""
+"""Replays of affine kernels, and the costs of their accesses, from which times are predicted."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from memsim.trace import Trace
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fed:
-    """What the replays of one kernel give."""
+class ReplayedKernel:
+    """Costs of the accesses of one kernel, its resident groups, and the trace of one snapshot."""
 
     costs: AccessCosts
     resident: Residents
     trace: Trace
 
 
-def feed(
+def replay_costs(
     kernel: AffineKernel,
     machine: Machine,
     positions: Sequence[float],
@@ -34,10 +34,10 @@ def feed(
     groups_per_core: int | None = None,
     deviation: bool | None = None,
     staggered: bool = False,
-) -> Fed:
-    """Replays of snapshots at several places of the launch, trials taking turns.
+) -> ReplayedKernel:
+    """Replay snapshots at several positions of the launch; trials are shared among the positions.
 
-    trials : at least one a place
+    trials : at least one is replayed for each position
     deviation, staggered : random starts; see experiments.hardware.volumes.volumes
     """
     probe = affine_trace(kernel, np.zeros(1, np.int64), machine.subgroup_size)
@@ -58,7 +58,7 @@ def feed(
         warmup_waves=min(snapshot.warmup, waves - 1),
         groups_per_core=groups_per_core,
     )
-    return Fed(
+    return ReplayedKernel(
         costs=access_costs(traces, result, machine),
         resident=residents(machine, probe.launch, occupancy),
         trace=traces[0],

@@ -1,12 +1,13 @@
-"""The paper's own case: five matrix products on a Tesla C1060 (tables 2 and 3, figures 14 to 16).
+"""Five matrix products on a Tesla C1060 (Yuan et al. 2010, tables 2 and 3, figures 14 to 16).
 
-Registers are the compiler's output, which the paper takes as input; all else is worked out here: local
-memory, threads, occupancy, blocks, times.
+The numbers of registers are the compiler's, as given in the paper. Local memory, threads, occupancy, basic
+blocks and times are derived here.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -38,21 +39,22 @@ from tracegen.workloads import Workload
 
 SOURCE = (
     "Yuan et al., A GPU Computational Model Based on Latency Hidden Factor, Journal of Software 21"
-    " (2010), 251-262; the figures' curves are lost in the text that we have"
+    " (2010), 251-262; the curves of its figures are missing from our text"
 )
 LOCAL_LATENCY_CYCLES = 36.0
-"""Table 2: latency of an access to shared memory."""
+"""Latency of an access to shared memory, table 2."""
 POINTER_BYTES = 8
 TRACED = 512
-"""Matrices of this size are traced; without caches, costs of an access hardly depend on it."""
+"""Size of the traced matrices; without caches the costs of an access hardly depend on it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Product:
     """One of the paper's kernels.
 
-    registers, local_bytes, groups : of table 3; the first is an input, the others are compared
-    blocks : NBB of table 3 as a function of the matrices' width, None where the print lost it
+    registers, local_bytes, groups : from table 3; registers are an input, the others are compared
+    blocks : NBB of table 3 as a function of the width; None where our text lacks it
+    multiple : the width must be a multiple of this
     """
 
     name: str
@@ -121,7 +123,7 @@ PRODUCTS = (
 
 @dataclass(frozen=True, kw_only=True)
 class Analysed:
-    """A product worked out: its program with open sizes, its launch at TRACED, and access costs."""
+    """Program of a product for any size, its launch at size TRACED, and the costs of its accesses."""
 
     product: Product
     program: Program
@@ -132,7 +134,7 @@ class Analysed:
 
 @cache
 def analysed(name: str) -> Analysed:
-    """Cut, trace and replay one product."""
+    """Split one product into basic blocks, trace and replay it."""
     machine = load_machine("c1060")
     product = next(product for product in PRODUCTS if product.name == name)
     workload = product.make(TRACED)
@@ -153,7 +155,7 @@ def analysed(name: str) -> Analysed:
 
 
 def argument_bytes(kernel: Any) -> int:
-    """Kernel arguments, which compute capability 1.x keeps in shared memory."""
+    """Bytes of the kernel arguments, which compute capability 1.x keeps in shared memory."""
     return sum(
         POINTER_BYTES if isinstance(argument, ArrayArg) else argument.dtype.numpy_dtype.itemsize
         for argument in kernel.args
@@ -161,19 +163,20 @@ def argument_bytes(kernel: Any) -> int:
 
 
 def reserved(machine: Machine) -> int:
+    """Bytes of local memory that every group uses beside its own arrays."""
     return machine.residency.local_memory_reserved_bytes
 
 
-def at_size(found: Analysed, n: int) -> Launch:
+def at_size(analysed: Analysed, n: int) -> Launch:
     """The launch for n x n matrices."""
-    scale = (n / TRACED) ** 2
-    return dataclasses.replace(found.launch, n_groups=max(1, round(found.launch.n_groups * scale)))
+    n_groups = max(1, round(analysed.launch.n_groups * (n / TRACED) ** 2))
+    return dataclasses.replace(analysed.launch, n_groups=n_groups)
 
 
 MODES = {
     "paper print": "as printed",
-    "paper": "max over j",
-    "simulated": "fed by the replay",
+    "paper": "maximum over j",
+    "simulated": "costs from the replay",
 }
 
 
@@ -195,7 +198,7 @@ def gflops(found: Analysed, n: int) -> dict[str, float]:
 
 
 def _steady(costs: AccessCosts, program: Program) -> AccessCosts:
-    """Costs with as many executions as the program of another size says."""
+    """The costs, with the numbers of executions of a program of another size."""
     index = {name: k for k, name in enumerate(costs.sites)}
     times = np.zeros(len(costs.sites))
     for number, count in program.occurrences().items():
@@ -205,7 +208,7 @@ def _steady(costs: AccessCosts, program: Program) -> AccessCosts:
 
 
 def sizes(product: Product, quick: bool) -> list[int]:
-    """Widths as in the paper, powers of two and a bit more; all multiples of the tile."""
+    """Widths as in the paper: slightly more than powers of two, and multiples of the tile."""
     last = 4096 if product.figure == "figure14" else 8192
     first = 64 if product.multiple == 64 or product.figure == "figure14" else 256
     found, n = [], first
@@ -216,71 +219,66 @@ def sizes(product: Product, quick: bool) -> list[int]:
 
 
 def table3(out: Path, quick: bool) -> Figure:
-    """Characteristics of the kernels, derived."""
-    machine = load_machine("c1060")
-    cases = []
-    width = 1024
-    for product in PRODUCTS:
-        found = analysed(product.name)
-        occupancy = resident_groups(machine, found.launch)
-        launch = found.launch
-
-        def add(
-            quantity: str,
-            unit: str,
-            paper: float | None,
-            ours: float,
-            note: str = "",
-            case: str = product.name,
-        ) -> None:
-            cases.append(
-                Case(
-                    figure="table3",
-                    case=case,
-                    quantity=quantity,
-                    unit=unit,
-                    reference=paper,
-                    ours=ours,
-                    note=note,
-                )
-            )
-
-        threads = int(product.name.split()[-1].split("x")[0]) * int(product.name.split("x")[-1])
-        add("threads", "a block", threads, launch.group_items)
-        add("shared memory", "B a block", product.local_bytes, found.local_bytes)
-        add(
-            "occupation",
-            "blocks a core",
-            product.groups,
-            occupancy.groups_per_core,
-            f"limited by {occupancy.limited_by}",
-        )
-        add(
-            "NBB",
-            f"at width {width}",
-            None if product.blocks is None else product.blocks(width),
-            float(found.program.at(n=width).n_blocks),
-            f"{found.program.n_blocks}",
-        )
+    """Characteristics of the kernels, derived from their programs."""
+    cases = [case for product in PRODUCTS for case in _characteristics(product)]
     return Figure(
         name="table3",
-        title="Table 3: characteristics of the matrix products, worked out from the kernels",
+        title="Table 3: characteristics of the matrix products, derived from the kernels",
         source=SOURCE,
         cases=cases,
         findings=[
-            "registers (10, 10, 13, 13, 30) are the compiler's and taken from the paper",
-            "shared memory: tiles, 16 bytes for indices and the arguments; Loopy's kernels have fewer"
-            " arguments than the CUDA ones, hence a few bytes less",
-            "the naive kernel has one block less than the paper says: the store shares the last"
-            " multiplication's block, and the first loads that of the start",
-            "Volkov's kernel fits 8 times by every resource (64 threads, 30 registers, 1156 bytes);"
-            " the 2 that is printed is its number of warps",
+            "The numbers of registers (10, 10, 13, 13, 30) are the compiler's and taken from the paper.",
+            "Shared memory holds the tiles, 16 bytes for indices, and the arguments. Loopy's kernels have fewer"
+            " arguments than the CUDA ones, hence a few bytes less.",
+            "The naive kernel has one basic block less than in the paper: the store is in the block of the last"
+            " multiplication, and the first loads are in the first block.",
+            "Eight groups of Volkov's kernel fit on a core by every resource (64 threads, 30 registers, 1156"
+            " bytes); the printed 2 is its number of warps.",
         ],
     )
 
 
+def _characteristics(product: Product, width: int = 1024) -> list[Case]:
+    """One row of table 3; NBB is that of matrices of this width."""
+    result = analysed(product.name)
+    launch = result.launch
+    occupancy = resident_groups(load_machine("c1060"), launch)
+    threads = math.prod(map(int, product.name.split()[-1].split("x")))
+    nbb = None if product.blocks is None else product.blocks(width)
+    values: tuple[tuple[str, str, float | None, float, str], ...] = (
+        ("threads", "per group", threads, launch.group_items, ""),
+        ("shared memory", "B per group", product.local_bytes, result.local_bytes, ""),
+        (
+            "occupation",
+            "groups per core",
+            product.groups,
+            occupancy.groups_per_core,
+            f"limited by {occupancy.limited_by}",
+        ),
+        (
+            "NBB",
+            f"at width {width}",
+            nbb,
+            float(result.program.at(n=width).n_blocks),
+            f"{result.program.n_blocks}",
+        ),
+    )
+    return [
+        Case(
+            figure="table3",
+            case=product.name,
+            quantity=quantity,
+            unit=unit,
+            reference=paper,
+            ours=ours,
+            note=note,
+        )
+        for quantity, unit, paper, ours, note in values
+    ]
+
+
 def figure(name: str, title: str) -> Callable[[Path, bool], Figure]:
-    """Predicted performance against size of the products of one figure."""
+    """The function that makes one figure: predicted performance against size."""
 
     def make(out: Path, quick: bool) -> Figure:
         cases = []
@@ -298,7 +296,7 @@ def figure(name: str, title: str) -> Callable[[Path, bool], Figure]:
                             unit="GFlop/s",
                             reference=None,
                             ours=value,
-                            note="the curve is lost in the text",
+                            note="the curve is missing from our text",
                         )
                     )
         picture = _draw(out / f"{name}.png", curves, title)
@@ -308,8 +306,8 @@ def figure(name: str, title: str) -> Callable[[Path, bool], Figure]:
             source=SOURCE,
             cases=cases,
             findings=[
-                "the text says that predictions are off by 0.19 in the mean, over all three figures;"
-                " which points, and how far each, is in the lost curves",
+                "The paper gives a mean error of 0.19 over all three figures. The single errors are in the curves,"
+                " which are missing from our text.",
                 *_largest(curves),
             ],
             pictures=[picture],

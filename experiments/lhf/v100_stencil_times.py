@@ -1,4 +1,4 @@
-"""Figures on the V100 stencil's times: all variants of the model, and what the slow shapes have in common."""
+"""Times of the V100 stencil: all variants of the model, and the effect of missed translations."""
 
 from __future__ import annotations
 
@@ -8,20 +8,21 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
+from matplotlib.figure import Figure as Picture
 
 from experiments.data_files import source
 from experiments.hardware.affine import Triple
 from experiments.hardware.comparison import half_width
-from experiments.hardware.stencil_volumes import POSITIONS, QUICK_SHAPES
-from experiments.lhf.replay_costs import Fed
+from experiments.hardware.stencil_volumes import POSITIONS, QUICK_SHAPES, label
+from experiments.lhf.replay_costs import ReplayedKernel
 from experiments.lhf.v100_stencil import (
     VARIANTS,
     baselines,
     errors_of,
-    fed,
     measured_times,
     missed_translations,
     predictions,
+    replayed_kernel,
     stencil_program,
     with_translation,
 )
@@ -30,21 +31,21 @@ from memsim.errors import SnapshotWarning
 from memsim.machine import load_machine
 
 DEEP = 64
-"""Groups this deep touch so many planes, each in a page of its own."""
+"""Depth of groups that access so many planes, each in a page of its own, that translations miss."""
 CALIBRATED: Triple = (8, 1, 128)
-"""The shape that tells how many cycles it would have a missed translation take, for a finding alone."""
+"""The shape from which the cycles of a missed translation are estimated; only a finding uses them."""
 
 
 @cache
-def fed_shape(shape: Triple, quick: bool) -> Fed:
+def _replayed(shape: Triple, quick: bool) -> ReplayedKernel:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SnapshotWarning)
         positions = POSITIONS[1:2] if quick else POSITIONS
-        return fed(shape, load_machine("v100"), positions, 2 if quick else 3)
+        return replayed_kernel(shape, load_machine("v100"), positions, 2 if quick else 3)
 
 
 def v100_times(out: Path, quick: bool) -> Figure:
-    """Every shape's time by every variant, beside the baselines from measured volumes."""
+    """Predicted time of every shape by every variant of the model, and baselines from measured volumes."""
     machine = load_machine("v100")
     program = stencil_program()
     measured = measured_times()
@@ -52,13 +53,13 @@ def v100_times(out: Path, quick: bool) -> Figure:
     ours: dict[str, dict[Triple, float]] = {name: {} for name in VARIANTS}
     cases = []
     for shape in shapes:
-        found = predictions(fed_shape(shape, quick), program, machine)
-        for name, seconds in found.items():
+        of_shape = predictions(_replayed(shape, quick), program, machine)
+        for name, seconds in of_shape.items():
             ours[name][shape] = float(seconds.mean())
             cases.append(
                 Case(
                     figure="v100-times",
-                    case="x".join(map(str, shape)),
+                    case=label(shape),
                     quantity=name,
                     unit="ms",
                     reference=1e3 * measured[shape],
@@ -66,20 +67,22 @@ def v100_times(out: Path, quick: bool) -> Figure:
                     ci95=1e3 * (half_width(seconds.tolist()) or 0.0),
                 )
             )
-    findings = [f"{name} ({VARIANTS[name]}): {_said(ours[name], measured)}" for name in VARIANTS]
+    findings = [
+        f"{name} ({VARIANTS[name]}): {_errors_text(ours[name], measured)}" for name in VARIANTS
+    ]
     for name, seconds_of in baselines(machine).items():
         kept = {shape: seconds_of[shape] for shape in shapes}
-        findings.append(f"baseline from measured volumes, {name}: {_said(kept, measured)}")
+        findings.append(f"baseline from measured volumes, {name}: {_errors_text(kept, measured)}")
     for name in ("equation", "events"):
         kept = {shape: value for shape, value in ours[name].items() if shape[2] < DEEP}
         findings.append(
-            f"{name}, the {len(kept)} shapes below {DEEP} deep: {_said(kept, measured)}"
+            f"{name}, the {len(kept)} shapes less than {DEEP} deep: {_errors_text(kept, measured)}"
         )
     pictures = [_draw_times(out / "v100-times.png", ours, measured)]
     return Figure(
         reference_name="measured",
         name="v100-times",
-        title="V100, 25-point fp64 stencil: times of the shapes of group, nothing fitted",
+        title="V100, 25-point fp64 stencil: predicted times by group shape, without any fit",
         source=source("v100_star25_times.csv"),
         cases=cases,
         findings=findings,
@@ -88,7 +91,7 @@ def v100_times(out: Path, quick: bool) -> Figure:
 
 
 def translation(out: Path, quick: bool) -> Figure:
-    """Times with and without translation, and what one shape would have its misses take."""
+    """Times with and without missed translations, and the cycles per miss that one shape suggests."""
     machine = load_machine("v100")
     program = stencil_program()
     measured = measured_times()
@@ -96,45 +99,45 @@ def translation(out: Path, quick: bool) -> Figure:
     shapes = deep if quick else tuple(measured)
     taken = machine.translation.miss_cycles if machine.translation else 0.0
     fits, others = taken, 0.0
-    for _ in range(30):  # the cycles at which this one shape comes out right
-        seconds = with_translation(fed_shape(CALIBRATED, quick), program, machine, fits)["events"]
+    for _ in range(30):  # finds the cycles with which the time of this shape is exact
+        seconds = with_translation(_replayed(CALIBRATED, quick), program, machine, fits)["events"]
         others, fits = fits, fits * measured[CALIBRATED] / seconds
         if abs(fits - others) < 0.01:
             break
     cases, missed = [], {}
     times: dict[tuple[str, float | None], dict[Triple, float]] = {}
     for shape in shapes:
-        found = fed_shape(shape, quick)
-        missed[shape] = missed_translations(found)
+        replayed = _replayed(shape, quick)
+        missed[shape] = missed_translations(replayed)
         for cycles in (None, taken, fits):
-            for solver, value in with_translation(found, program, machine, cycles).items():
+            for solver, value in with_translation(replayed, program, machine, cycles).items():
                 times.setdefault((solver, cycles), {})[shape] = value
         without = 1e3 * times["events", None][shape]
         cases.append(
             Case(
                 figure="translation",
-                case="x".join(map(str, shape)),
+                case=label(shape),
                 quantity="with translation",
                 unit="ms",
                 reference=1e3 * measured[shape],
                 ours=1e3 * times["events", taken][shape],
-                note=f"{missed[shape]:.1f} translations missed a sub-group; {without:.2f} ms without",
+                note=f"{missed[shape]:.1f} missed translations per sub-group; {without:.2f} ms without misses",
             )
         )
     findings = [
-        "16 entries of 2 MB, from the pointer chase of RRZE-HPC/gpu-benches on the V100",
-        f"{taken:g} cycles that a miss keeps a core's translation busy: nobody measured it; a V100's"
-        " random probes of a large hash table (experiments/data/v100_random_probes.csv) allow no more,"
-        " and allow less, for DRAM binds them",
-        f"{'x'.join(map(str, CALIBRATED))} alone would have it {fits:.1f} cycles, which no prediction takes",
+        "The translation buffer has 16 entries of 2 MB, from the pointer chase of RRZE-HPC/gpu-benches.",
+        f"A miss occupies the translation of a core for {taken:g} cycles. This was never measured; it is the"
+        " largest value that random probes of a large hash table allow"
+        " (experiments/data/v100_random_probes.csv), and it may be less, because DRAM limits those probes.",
+        f"{label(CALIBRATED)} alone suggests {fits:.1f} cycles, which no prediction uses.",
     ]
     for (solver, cycles), seconds_of in times.items():
         kind = "without translation" if cycles is None else f"{cycles:.1f} cycles a miss"
-        findings.append(f"{solver}, {kind}: {_said(seconds_of, measured)}")
+        findings.append(f"{solver}, {kind}: {_errors_text(seconds_of, measured)}")
     return Figure(
         reference_name="measured",
         name="translation",
-        title="V100 stencil: shapes that miss translations",
+        title="V100 stencil: group shapes that miss translations",
         source=source("v100_star25_times.csv"),
         cases=cases,
         findings=findings,
@@ -147,9 +150,7 @@ def translation(out: Path, quick: bool) -> Figure:
 def _draw_times(
     path: Path, ours: Mapping[str, Mapping[Triple, float]], measured: Mapping[Triple, float]
 ) -> str:
-    """Predicted over measured time against the measured one, by both solvers."""
-    from matplotlib.figure import Figure as Picture
-
+    """Ratio of predicted to measured time against the measured one, by both solvers."""
     picture = Picture(figsize=(9, 5), layout="constrained")
     axes = picture.add_subplot()
     for name, marker in (("events", "o"), ("equation", "x")):
@@ -168,7 +169,7 @@ def _draw_times(
         ratio = seconds / measured[shape]
         if abs(ratio - 1) > 0.15:
             axes.annotate(
-                "x".join(map(str, shape)),
+                label(shape),
                 (1e3 * measured[shape], ratio),
                 fontsize=6,
                 xytext=(5, -2),
@@ -178,8 +179,8 @@ def _draw_times(
     ticks = [6, 8, 10, 15, 20, 25, 35]
     axes.set_xticks(ticks, [str(tick) for tick in ticks])
     axes.set_xticks([], minor=True)
-    axes.set(xlabel="measured, ms a sweep", ylabel="predicted / measured", ylim=(0, None))
-    axes.set_title("V100, 25-point fp64 stencil, 43 shapes of group", fontsize=10)
+    axes.set(xlabel="measured, ms per sweep", ylabel="predicted / measured", ylim=(0, None))
+    axes.set_title("V100, 25-point fp64 stencil, 43 group shapes", fontsize=10)
     axes.legend(fontsize=7, loc="lower left")
     picture.savefig(path, dpi=150)
     return path.name
@@ -191,8 +192,7 @@ def _draw(
     plain: Mapping[Triple, float],
     measured: Mapping[Triple, float],
 ) -> str:
-    from matplotlib.figure import Figure as Picture
-
+    """Ratio of measured to predicted time against missed translations."""
     picture = Picture(figsize=(6, 4), layout="constrained")
     axes = picture.add_subplot()
     x = np.array(list(missed.values()))
@@ -200,18 +200,18 @@ def _draw(
     axes.plot(x, y, "o", markersize=4)
     for shape, a, b in zip(missed, x, y, strict=True):
         if b > 1.2:
-            axes.annotate("x".join(map(str, shape)), (a, b), fontsize=6)
+            axes.annotate(label(shape), (a, b), fontsize=6)
     axes.axhline(1.0, color="gray", linewidth=0.8)
     axes.margins(x=0.12)
     axes.set(
-        xlabel="translations missed by a sub-group (16 entries of 2 MB)",
+        xlabel="missed translations of a sub-group (16 entries of 2 MB)",
         ylabel="measured / predicted time, without translation",
     )
-    axes.set_title("V100 stencil: what a prediction without translation leaves out", fontsize=10)
+    axes.set_title("V100 stencil: predictions without missed translations", fontsize=10)
     picture.savefig(path, dpi=150)
     return path.name
 
 
-def _said(ours: Mapping[Triple, float], measured: Mapping[Triple, float]) -> str:
+def _errors_text(ours: Mapping[Triple, float], measured: Mapping[Triple, float]) -> str:
     error, rank = errors_of(ours, measured)
     return f"mean absolute error {error:.1%}, Spearman {rank:.3f}, {len(ours)} shapes"

@@ -15,7 +15,7 @@ from experiments.lhf import FIGURES, TITLE
 from experiments.lhf.mi250x_laplacian import laplacian_times
 from experiments.lhf.occupancy_bandwidth import bandwidth_gbs, knee, stream_kernel, table
 from experiments.lhf.opencl_device import ordered_pairs
-from experiments.lhf.replay_costs import feed
+from experiments.lhf.replay_costs import replay_costs
 from experiments.lhf.tesla_c1060 import PRODUCTS, analysed, gflops, sizes, table3
 from experiments.lhf.v100_stencil import (
     baselines,
@@ -95,7 +95,7 @@ def test_deep_groups_miss_translations_and_flat_ones_hardly_any() -> None:
             n_cores=2, levels=v100.levels[:1], model_error_points={}, translation=buffer
         )
         snapshot = Snapshot(waves=12, warmup=8)
-        return missed_translations(feed(star_kernel(shape), few, [0.5], 1, snapshot))
+        return missed_translations(replay_costs(star_kernel(shape), few, [0.5], 1, snapshot))
 
     assert missed((32, 32, 1)) < 0.1
     assert missed((8, 1, 64)) > 8
