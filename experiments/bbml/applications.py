@@ -1,4 +1,4 @@
-"""The sixteen applications: which inputs they are run with, and their counts at those."""
+"""The sixteen applications of BB-ML: their inputs, and the counts of their basic blocks."""
 
 from __future__ import annotations
 
@@ -19,23 +19,24 @@ from tracegen.blocks import BlockCounter
 
 TABLES = Path(__file__).parents[1] / "data" / "bbml_tables.csv"
 MOST_SAMPLES = 500
-"""The paper has up to 10 862 inputs an application; more than these change nothing but the time."""
+"""The paper has up to 10 862 inputs for an application. More inputs than this change only the run time."""
 LEAST_SAMPLES = 150
-"""Below about so many the low part of a split has fewer samples than the network parameters."""
+"""With fewer inputs the low part of a split has fewer samples than the network has parameters."""
 QUICK_SAMPLES = 200
 ALL_LOW, ALL_HIGH = 0.35, 0.25
-"""Shares of the drawn inputs that lie wholly in the lower 70 % of their range, and wholly above."""
+"""Share of the runs with all inputs in the lower 70 % of their ranges, and with all inputs above."""
 
 Integers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class Application:
-    """One of the sixteen.
+    """One of the sixteen applications.
 
-    ranges : least and largest value of each input;  step : inputs are multiples of it
-    baked : an input that is a number in the kernel, and the values that it takes
-    small : inputs at which it is run
+    ranges : smallest and largest value of each input
+    small : inputs of a small run
+    step : inputs are multiples of this
+    baked : an input that is a constant in the kernel's text, and its values
     """
 
     name: str
@@ -81,7 +82,7 @@ APPLICATIONS = {
 
 @dataclass(frozen=True)
 class Paper:
-    """What Tables 1 to 3 say of an application."""
+    """The numbers of Tables 1 to 3 for one application."""
 
     samples: int
     blocks: int
@@ -91,6 +92,7 @@ class Paper:
 
 @functools.cache
 def paper() -> dict[str, Paper]:
+    """The numbers of the paper by application."""
     with TABLES.open(encoding="utf-8") as file:
         rows = csv.DictReader(line for line in file if not line.startswith("#"))
         return {
@@ -108,7 +110,7 @@ def paper() -> dict[str, Paper]:
 
 @functools.cache
 def counter(name: str, baked: int | None = None) -> BlockCounter:
-    """The application's kernels with counters; built once for each value that is baked in."""
+    """The application's kernels with counters, built once for each value of a baked input."""
     application = APPLICATIONS[name]
     settings = dict(application.small)
     if application.baked is not None and baked is not None:
@@ -118,48 +120,49 @@ def counter(name: str, baked: int | None = None) -> BlockCounter:
 
 @functools.cache
 def forms(name: str, baked: int | None = None) -> tuple[BlockForm, ...]:
+    """The closed forms of the counts of all blocks."""
     return block_forms(counter(name, baked))
 
 
 def n_samples(name: str, quick: bool) -> int:
-    """As many inputs as the paper has, within bounds: blocks' samples over blocks."""
-    said = paper()[name]
+    """Number of inputs: the paper's (samples of blocks divided by blocks), within bounds."""
+    in_paper = paper()[name]
     most = QUICK_SAMPLES if quick else MOST_SAMPLES
-    return min(max(said.samples // said.blocks, LEAST_SAMPLES), most)
+    return min(max(in_paper.samples // in_paper.blocks, LEAST_SAMPLES), most)
 
 
 @functools.cache
 def counted(name: str, quick: bool) -> Samples:
-    """Counts by sub-group of every block at drawn inputs, by the closed forms.
+    """Counts by sub-group of every block at the drawn inputs, from the closed forms.
 
-    A block whose count only data decide is one that never runs at the data here (correlation's
-    column without variance): it counts 0, as it did in every run.
+    The only block without a closed form (correlation's column without variance) never runs with the data used
+    here, so its count is 0.
     """
     application = APPLICATIONS[name]
     drawn = draw(application, n_samples(name, quick))
     if application.baked is None:
         columns = _columns(forms(name), drawn)
     else:
-        own, values = application.baked
-        parts = {value: drawn[own] == value for value in values}
-        n = len(drawn[own])
+        baked, values = application.baked
+        parts = {value: drawn[baked] == value for value in values}
+        n = len(drawn[baked])
         columns = {form.block.name: np.zeros(n) for form in forms(name, values[0])}
         for value, rows in parts.items():
-            found = _columns(forms(name, value), {k: v[rows] for k, v in drawn.items()})
-            for block, column in found.items():
+            part = _columns(forms(name, value), {k: v[rows] for k, v in drawn.items()})
+            for block, column in part.items():
                 columns[block][rows] = column
     return samples(
         {k: v.tolist() for k, v in drawn.items()}, {k: v.tolist() for k, v in columns.items()}
     )
 
 
-def _columns(found: tuple[BlockForm, ...], drawn: Mapping[str, Integers]) -> dict[str, Any]:
+def _columns(forms: tuple[BlockForm, ...], drawn: Mapping[str, Integers]) -> dict[str, Any]:
     n = len(next(iter(drawn.values())))
     known: dict[tuple[int, ...], Any] = {}
     columns = {}
-    for form in found:
+    for form in forms:
         exact = form.by_subgroups
-        # Many blocks share their counts' parts, which are solved once.
+        # Many blocks share the parts of their closed forms, which are solved once.
         key = () if exact is None else tuple(id(part) for part in exact.parts)
         if key not in known:
             counts = 0 if exact is None else exact.at_many(drawn)
@@ -169,7 +172,7 @@ def _columns(found: tuple[BlockForm, ...], drawn: Mapping[str, Integers]) -> dic
 
 
 def draw(application: Application, n: int) -> dict[str, Integers]:
-    """Inputs of n runs: some low in all inputs, some high in all, the others anywhere."""
+    """Inputs of n runs: some with all inputs low, some with all inputs high, the others anywhere."""
     rng = np.random.default_rng(sum(map(ord, application.name)))
     kind = rng.random(n)
     drawn: dict[str, Integers] = {}
@@ -178,7 +181,7 @@ def draw(application: Application, n: int) -> dict[str, Integers]:
         place = np.where(kind < ALL_LOW, 0.7 * place, place)
         place = np.where(kind >= 1 - ALL_HIGH, 0.7 + 0.3 * place, place)
         values = least + np.round(place * (most - least))
-        # Ends of the range are there, so that splits of different draws agree.
+        # Both ends of the range are included, so that all splits divide the same range.
         values[:2] = least, most
         if application.baked is not None and name == application.baked[0]:
             allowed = np.array(application.baked[1])

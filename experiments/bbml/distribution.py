@@ -1,4 +1,4 @@
-"""Figure 3: how the counts of one block of bicg are distributed over runs."""
+"""Figure 3: the distribution of the counts of one basic block of bicg over runs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from experiments.reproduction import Case, Figure
 
 
 def figure_3(out: Path, quick: bool) -> Figure:
-    """The loop body of bicg's second product; the paper's is its 19th of 21 blocks of machine code."""
+    """The loop body of bicg's second product; the paper shows block 19 of 21 of the machine code."""
     given = counted("bicg", quick)
     column = int(np.argmax(given.counts.mean(axis=0)))
     counts = given.counts[:, column]
@@ -38,9 +38,9 @@ def figure_3(out: Path, quick: bool) -> Figure:
             ),
         ],
         findings=[
-            f"The density leans to the right as the paper's does, but its variance is {ratio:.3g} times"
-            " its mean: it shows how inputs were drawn. Given the inputs the count is one number, with"
-            " no variance at all, so the Poisson loss is a weighting of errors and no model of noise.",
+            f"The density is skewed to the right as in the paper, but its variance is {ratio:.3g} times its mean."
+            " It shows how the inputs were drawn. For given inputs the count is a single number without"
+            " variance, so the Poisson loss weights the errors and does not model noise.",
         ],
         pictures=[picture],
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""The pictures."""
+"""Pictures of the figures of BB-ML."""
 
 from __future__ import annotations
 
@@ -17,20 +17,22 @@ COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7")
 BINS = 30
 
 
-def heatmaps(path: Path, words: str, found: Mapping[str, Scores]) -> str:
-    """Predicted against actual, a panel an application."""
+def heatmaps(path: Path, words: str, scores: Mapping[str, Scores]) -> str:
+    """Predicted against actual counts, one panel for each application."""
     figure = Figure(figsize=(12, 12), layout="constrained")
     panels = figure.subplots(4, 4, sharex=True, sharey=True)
     edges = np.linspace(0, 1.2, BINS + 1)
-    for axes, (name, each) in zip(panels.flat, found.items(), strict=True):
-        keep = each.actual.max(axis=0) > 0
-        x, y = each.actual[:, keep].ravel(), np.clip(each.predicted[:, keep].ravel(), 0, 1.2)
+    for axes, (name, score) in zip(panels.flat, scores.items(), strict=True):
+        keep = score.actual.max(axis=0) > 0
+        x, y = score.actual[:, keep].ravel(), np.clip(score.predicted[:, keep].ravel(), 0, 1.2)
         axes.hist2d(x, y, bins=(edges, edges), cmap="viridis", norm=LogNorm(), cmin=1)
         axes.plot([0, 1.2], [0, 1.2], color="gray", linewidth=0.8)
-        axes.set_title(f"{name}: accuracy {100 * each.accuracy:.1f} %", fontsize=10)
+        axes.set_title(f"{name}: accuracy {100 * score.accuracy:.1f} %", fontsize=10)
     figure.suptitle(f"High inputs, {words}")
-    figure.supxlabel("actual count / the block's largest")
-    figure.supylabel("predicted count / the block's largest (above 1.2: at 1.2)")
+    figure.supxlabel("actual count / largest count of the block")
+    figure.supylabel(
+        "predicted count / largest count of the block (values above 1.2 are shown at 1.2)"
+    )
     figure.savefig(path, dpi=90)
     return path.name
 
@@ -41,17 +43,17 @@ def by_sample_size(
     sizes: Mapping[str, Sequence[int]],
     words: Mapping[Any, str],
 ) -> str:
-    """Error, 1 - accuracy, against samples; a panel a way of learning."""
+    """Error, 1 - accuracy, against the number of samples; one panel for each method of learning."""
     figure = Figure(figsize=(12, 5), layout="constrained")
     panels = figure.subplots(1, len(curves), sharey=True)
-    for axes, (way, lines) in zip(panels, curves.items(), strict=True):
+    for axes, (how, lines) in zip(panels, curves.items(), strict=True):
         for k, (name, values) in enumerate(lines.items()):
             style = ("-", "--", ":", "-.")[k // 4]
             error = [max(100 * (1 - value), 1e-6) for value in values]
             axes.loglog(
                 sizes[name], error, "o" + style, color=COLOURS[k % 4], markersize=3, label=name
             )
-        axes.set(title=words[way], xlabel="samples trained on")
+        axes.set(title=words[how], xlabel="training samples")
         axes.grid(alpha=0.2)
     panels[0].set_ylabel("100 % - accuracy on the test samples, %")
     handles, names = panels[0].get_legend_handles_labels()
@@ -61,14 +63,14 @@ def by_sample_size(
 
 
 def distribution(path: Path, title: str, counts: FloatArray, density: Any, poisson: Any) -> str:
-    """A density of counts beside the Poisson distribution of their mean."""
+    """Density of the counts, and the Poisson distribution with the same mean."""
     figure = Figure(figsize=(6.4, 4.4), layout="constrained")
     axes = figure.add_subplot()
     x = np.linspace(0, counts.max() * 1.1, 400)
     axes.plot(x, density(x), color=COLOURS[0], label="density of the counts (Gaussian kernels)")
     axes.axvline(counts.mean(), color=COLOURS[1], linewidth=1.2)
     axes.annotate(
-        f"Poisson of the same mean:\n{counts.mean():.0f} ± {poisson:.0f}, as wide as this line",
+        f"Poisson distribution with this mean:\n{counts.mean():.0f} ± {poisson:.0f}, as wide as this line",
         (counts.mean(), 0.93), xycoords=axes.get_xaxis_transform(), xytext=(6, 0),
         textcoords="offset points", va="top", color=COLOURS[1],
     )  # fmt: skip
@@ -81,7 +83,7 @@ def distribution(path: Path, title: str, counts: FloatArray, density: Any, poiss
 
 
 def bars(path: Path, title: str, groups: Mapping[str, Mapping[str, float]], floor: float) -> str:
-    """Percent errors, a group of bars an application, on a logarithmic scale from `floor` on."""
+    """Errors in percent on a logarithmic scale from `floor` on; one group of bars for each application."""
     figure = Figure(figsize=(12, 4.6), layout="constrained")
     axes = figure.add_subplot()
     names = list(groups)
@@ -104,7 +106,7 @@ def bars(path: Path, title: str, groups: Mapping[str, Mapping[str, float]], floo
 def predictions(
     path: Path, panels: Mapping[str, tuple[FloatArray, FloatArray, FloatArray, FloatArray, Any]]
 ) -> str:
-    """Predicted with intervals against actual; what lay outside the trained range is hollow."""
+    """Predicted counts with intervals against actual ones; hollow symbols are outside the trained range."""
     figure = Figure(figsize=(5 * len(panels), 4.8), layout="constrained")
     for axes, (title, (actual, mean, low, high, outside)) in zip(
         figure.subplots(1, len(panels), squeeze=False)[0], panels.items(), strict=True

@@ -1,4 +1,4 @@
-"""How well counts are learned: errors and correlations over all blocks of an application."""
+"""Errors and correlations of learned counts over all basic blocks of an application."""
 
 from __future__ import annotations
 
@@ -22,17 +22,18 @@ from calib.block_counts import (
 )
 from experiments.bbml.applications import counted
 
-How = Literal["network", "chosen"]
+Method = Literal["network", "chosen"]
+"""The paper's network, or the model that cross-validation selects."""
 
 
 @dataclass(frozen=True)
 class Scores:
-    """Of one application, split and way of learning.
+    """Scores of one application, split and method.
 
     mse : mean over blocks of the normalised squared error
-    pearson, spearman : over all blocks' normalised counts together; nan where nothing varies
+    pearson, spearman : over all blocks' normalised counts together; NaN if nothing varies
     predicted, actual : (n_test, n_block), normalised by each block's largest count
-    kinds : the chosen kinds, and for how many blocks
+    kinds : kind of model -> number of blocks
     """
 
     mse: float
@@ -44,15 +45,16 @@ class Scores:
 
     @property
     def accuracy(self) -> float:
+        """1 - mse."""
         return 1 - self.mse
 
 
 @functools.cache
-def scores(name: str, how: Split, way: How, quick: bool) -> Scores:
-    """Trains on one part of an application's samples and scores the other."""
+def scores(name: str, how: Split, method: Method, quick: bool) -> Scores:
+    """Train on one part of an application's samples and score the predictions of the other part."""
     given = counted(name, quick)
     trained, tested = split(given, how)
-    return score(trained, tested, given.counts.max(axis=0), way, _purpose(how))
+    return score(trained, tested, given.counts.max(axis=0), method, _purpose(how))
 
 
 def _purpose(how: Split) -> Purpose:
@@ -60,16 +62,16 @@ def _purpose(how: Split) -> Purpose:
 
 
 def score(
-    trained: Samples, tested: Samples, scale: FloatArray, way: How, purpose: Purpose
+    trained: Samples, tested: Samples, scale: FloatArray, method: Method, purpose: Purpose
 ) -> Scores:
-    """scale : the largest count of each block, which errors are relative to."""
+    """Train on some samples and score the predictions of others; errors are relative to `scale`."""
     predicted = np.zeros_like(tested.counts)
     kinds: dict[Kind, int] = {}
     known: dict[bytes, tuple[FloatArray, Kind]] = {}
     for column in range(tested.counts.shape[1]):
         key = trained.counts[:, column].tobytes()
-        if key not in known:  # many blocks run as often as another
-            known[key] = _predicted(trained, tested, column, way, purpose)
+        if key not in known:  # many blocks have the same counts
+            known[key] = _predicted(trained, tested, column, method, purpose)
         predicted[:, column], kind = known[key]
         kinds[kind] = kinds.get(kind, 0) + 1
     safe = np.where(scale > 0, scale, 1)
@@ -88,12 +90,12 @@ def _correlation(function: Any, predicted: FloatArray, actual: FloatArray) -> fl
 
 
 def _predicted(
-    trained: Samples, tested: Samples, column: int, way: How, purpose: Purpose
+    trained: Samples, tested: Samples, column: int, method: Method, purpose: Purpose
 ) -> tuple[FloatArray, Kind]:
     counts = trained.counts[:, column]
     if np.ptp(counts) == 0:
         return np.full(len(tested), counts[0]), "constant"
-    if way == "network":
+    if method == "network":
         return fit_network(trained.inputs, counts).predict(tested.inputs), "network"
     found = learn(trained, column, purpose, ensemble=False)
     return found.model.predict(tested.inputs), found.kind

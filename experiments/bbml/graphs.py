@@ -1,4 +1,4 @@
-"""Where learning is needed: counts that data decide, learned from runs, with intervals."""
+"""Counts that depend on the data and must be learned from runs, with intervals."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ DRAWS: dict[str, tuple[Callable[..., Any], dict[str, tuple[int, int]]]] = {
 
 
 def data_dependent(out: Path, quick: bool) -> Figure:
-    """Trained on 70 % of the runs, drawn or the low ones; tested on the others."""
+    """Train on 70 % of the runs, at random or those with low inputs, and test on the others."""
     cases, panels, findings = [], {}, []
     for title, (make, ranges) in DRAWS.items():
-        given, why = _runs(make, ranges, QUICK_RUNS if quick else RUNS)
-        scale = given.counts.max(axis=0)
+        measured, reason = _runs(make, ranges, QUICK_RUNS if quick else RUNS)
+        scale = measured.counts.max(axis=0)
         for how in ("random", "mixed"):
-            trained, tested = split(given, how)
+            trained, tested = split(measured, how)
             predicted = np.zeros_like(tested.counts)
             inside = np.zeros(tested.counts.shape, bool)
             kinds: dict[str, int] = {}
             for column in range(tested.counts.shape[1]):
-                found = learn(trained, column, "within" if how == "random" else "beyond")
-                answer = found.predict(tested.inputs)
+                learned = learn(trained, column, "within" if how == "random" else "beyond")
+                answer = learned.predict(tested.inputs)
                 predicted[:, column] = answer.mean
                 actual = tested.counts[:, column]
                 inside[:, column] = (answer.low <= actual) & (actual <= answer.high)
-                kinds[found.kind] = kinds.get(found.kind, 0) + 1
-                if how == "mixed" and column == int(np.argmax(given.counts.mean(axis=0))):
-                    panels[f"{title}: {given.blocks[column]}"] = (
+                kinds[learned.kind] = kinds.get(learned.kind, 0) + 1
+                if how == "mixed" and column == int(np.argmax(measured.counts.mean(axis=0))):
+                    panels[f"{title}: {measured.blocks[column]}"] = (
                         actual, answer.mean, answer.low, answer.high, answer.outside.any(axis=1),
                     )  # fmt: skip
             errors = normalised_error(predicted, tested.counts, scale)
@@ -54,23 +54,23 @@ def data_dependent(out: Path, quick: bool) -> Figure:
                 Case(
                     figure="data", case=case, unit="%", quantity="inside the interval", reference=95.0,
                     ours=100 * float(inside[:, moving].mean()),
-                    note=f"{int(moving.sum())} blocks, {len(tested)} runs; 95 % is what it says",
+                    note=f"{int(moving.sum())} blocks, {len(tested)} runs; the nominal coverage is 95 %",
                 ),
             ]  # fmt: skip
         findings.append(
-            f"{title}: {len(given.blocks)} blocks are learned, for example because {why}."
+            f"{title}: {len(measured.blocks)} blocks must be learned, for example because {reason}."
         )
     picture = drawing.predictions(out / "data.png", panels)
     return Figure(
         name="data",
-        title="Counts that data decide",
-        source="not in the paper; 95 % is what an interval promises",
+        title="Counts that depend on the data",
+        source="Not in the paper. The nominal coverage of the intervals is 95 %.",
         cases=cases,
         findings=[
             *findings,
-            "Samples of one input come from one graph (one set of keys) each, so the spread between"
-            " graphs is part of the error. Beyond the trained range an interval knows nothing of what"
-            " changes there; such predictions carry a warning.",
+            "Each input has one graph (or one set of keys), so the variation between graphs is part of the error."
+            " Outside the trained range an interval cannot account for changes there; such predictions carry"
+            " a warning.",
         ],
         pictures=[picture],
     )
@@ -79,7 +79,7 @@ def data_dependent(out: Path, quick: bool) -> Figure:
 def _runs(
     make: Callable[..., Any], ranges: dict[str, tuple[int, int]], n: int
 ) -> tuple[Samples, str]:
-    """Counts by sub-group of the blocks without a closed form, and why one of them has none."""
+    """Counts by sub-group of the blocks without a closed form, and the reason for one of them."""
     rng = np.random.default_rng(7)
     kind = rng.random(n)
     inputs: dict[str, list[float]] = {name: [] for name in ranges}
@@ -95,7 +95,7 @@ def _runs(
             name: round(least + float(at) * (most - least))
             for at, (name, (least, most)) in zip(place, ranges.items(), strict=True)
         }
-        if "width" in chosen:  # runs are merged in powers of two
+        if "width" in chosen:  # the runs of a merge sort have powers of two
             chosen["width"] = 1 << round(np.log2(chosen["width"]))
         workload = make(**chosen)
         counter = counter or BlockCounter(workload)
