@@ -1,8 +1,8 @@
-"""How long launches have a core: the processor's time of this process, with one launch at a time.
+"""Processor time of launches, measured one launch at a time.
 
-An event's times go on while another program has the core. The processor's time does not. Waking and
-waiting of this process's threads are in it too, some 0.1 ms a launch: of tiles of 512, whose launches
-take 3 ms and more, it is a few percent.
+The times of an OpenCL event include the time during which another program has the core; the processor time of
+this process does not. It includes the waking and waiting of its own threads, some 0.1 ms a launch. With tiles
+of 512, whose launches take 3 ms and more, this is a few percent.
 """
 
 from __future__ import annotations
@@ -24,28 +24,28 @@ from memsim.errors import OpenCLError
 def measure(
     tile: int, n_launches: int
 ) -> tuple[Sequence[Place], Mapping[tuple[str, int], npt.NDArray[np.float64]]]:
-    """Both workers, and (kind, worker) -> (n_launches,) seconds on a core.
+    """Both workers, and (kind, worker) -> (n_launches,) seconds of processor time.
 
-    Raises OpenCLError where a worker is no CPU: what another device does costs no processor time.
+    Raises OpenCLError if a worker is not a CPU, because other devices use no processor time.
     """
     import pyopencl as cl
 
     where = places()
     for place in where:
         if not place.device.type & cl.device_type.CPU:
-            raise OpenCLError(f"time on a core is known of CPUs only, not of {place.title}")
-    found = {}
+            raise OpenCLError(f"processor time is known for CPUs only, not for {place.title}")
+    times = {}
     with (
         tempfile.TemporaryDirectory() as folder,
         Store(Path(folder) / "history.db") as store,
         workers(where, tile, store) as at,
     ):
         for worker in at:
-            worker.queue.recorder.stop()  # its thread's time would count
+            worker.queue.recorder.stop()  # the processor time of its thread would be included
         for number, worker in enumerate(at):
             for kind in lu_kernels.KINDS:
-                found[kind, number] = _times(worker, kind, tile, n_launches)
-    return where, found
+                times[kind, number] = _times(worker, kind, tile, n_launches)
+    return where, times
 
 
 def _times(worker: Worker, kind: str, tile: int, n_launches: int) -> npt.NDArray[np.float64]:
@@ -59,7 +59,7 @@ def _times(worker: Worker, kind: str, tile: int, n_launches: int) -> npt.NDArray
     grid = lu_kernels.grid(kind, tile, fast=worker.place.fast)
     seconds = np.empty(n_launches)
     for launch in range(n_launches):
-        # Anew each time: solved again and again the numbers would shrink to denormal ones.
+        # Fresh data for every launch: numbers that are solved repeatedly become denormal.
         for buffer, part in zip(buffers, tiles, strict=True):
             cl.enqueue_copy(worker.queue, buffer, part)
         start = time.process_time()

@@ -1,4 +1,4 @@
-"""Pictures of runs: speed and error by iteration."""
+"""Pictures of speed and prediction error by iteration."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7")
 
 
 def iterations(path: Path, title: str, greedy: Sequence[float], by_history: Sequence[float]) -> str:
-    """GFlop/s of each run; greedy's mean as a line."""
+    """GFlop/s of each run, and the mean of the greedy runs as a line."""
     figure = Figure(figsize=(6, 4.4), layout="constrained")
     axes = figure.add_subplot()
     number = range(1, len(greedy) + 1)
@@ -36,7 +36,7 @@ def errors(
     curves: Mapping[str, Sequence[float]],
     by_samples: Mapping[str, Mapping[tuple[int, int], float]],
 ) -> str:
-    """Prediction error in percent, a curve a worker: of each run, and by the samples it rests on."""
+    """Prediction error in percent by iteration and by the number of samples; one curve for each worker."""
     figure = Figure(figsize=(10, 4.4), layout="constrained")
     left, right = figure.subplots(1, 2, sharey=True)
     for colour, (worker, values) in zip(COLOURS, curves.items(), strict=False):
@@ -69,6 +69,6 @@ def errors(
     plain_ticks(right.xaxis)
     figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=4)
     left.set(xlabel="iteration", ylabel="error (%)", title=f"Prediction error, {title}")
-    right.set(xlabel="samples that a prediction rests on (from)", title="over all iterations")
+    right.set(xlabel="samples per prediction (lower end of the range)", title="over all iterations")
     figure.savefig(path, dpi=130)
     return path.name

@@ -1,4 +1,4 @@
-"""Runs a task graph on real queues, a thread for each worker, under a policy."""
+"""Runs a task graph on real queues under a policy, with one thread for each worker."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from experiments.history.workers import Matrix, Worker
 
 @dataclass(frozen=True, kw_only=True)
 class Done:
-    """One task that ran.
+    """One finished task.
 
-    expected_s : what the history expected when the worker was chosen, None before any sample
-    n_samples : that this rested on
+    expected_s : the time that was predicted when the worker was chosen; None before the first sample
+    n_samples : number of samples of that prediction
     """
 
     kind: str
@@ -29,7 +29,7 @@ class Done:
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """One factorisation."""
+    """One factorisation: its time and its tasks in the order in which they finished."""
 
     seconds: float
     done: Sequence[Done]
@@ -38,7 +38,7 @@ class Run:
 def execute(
     tasks: Sequence[Task], workers: Sequence[Worker], policy: Policy, matrix: Matrix
 ) -> Run:
-    """Runs all tasks, each when those before it are done. Raises what a worker raised."""
+    """Run all tasks, each after its predecessors; raises the first exception of a worker."""
     condition = threading.Condition()
     waiting = {task.number: task.n_before for task in tasks}
     done: list[Done] = []

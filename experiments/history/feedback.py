@@ -1,4 +1,4 @@
-"""Figures 7 and 8: time against size with both regressions, and how one layout's times lie."""
+"""Figures 7 and 8: time against size with both regressions, and the distribution of one layout's times."""
 
 from __future__ import annotations
 
@@ -15,17 +15,19 @@ from experiments.reproduction import Case, Figure
 
 
 def figure7(out: Path, quick: bool) -> Figure:
-    """Time against size of one kernel, and which regression fits."""
+    """Time against size of one kernel, and the fit of both regressions."""
     widths = size_sweep.QUICK_WIDTHS if quick else size_sweep.WIDTHS
     records, samples = size_sweep.sweep(widths)
     path = out / "figure7.png"
     findings = plot_sizes(size_sweep.KIND, records, samples, path)
     cases = []
     for device in sorted({r.key.device for r in records}):
-        here = sorted((r for r in records if r.key.device == device), key=lambda r: r.size_bytes)
+        of_device = sorted(
+            (r for r in records if r.key.device == device), key=lambda r: r.size_bytes
+        )
         models: Sequence[tuple[str, Fitted | None]] = (
-            ("a n^b misses means by", power_law(here)),
-            ("a n^b + c misses means by", power_law_with_offset(here)),
+            ("error of a n^b", power_law(of_device)),
+            ("error of a n^b + c", power_law_with_offset(of_device)),
         )
         for quantity, model in models:
             cases.append(
@@ -39,13 +41,13 @@ def figure7(out: Path, quick: bool) -> Figure:
                     note="not calibrated" if model is None else model.formula,
                 )
             )
-        for record, width in zip(here, widths, strict=True):
+        for record, width in zip(of_device, widths, strict=True):
             if width in (widths[0], widths[-1]):
                 cases.append(
                     Case(
                         figure="figure7",
                         case=f"{device}, tiles of {width}",
-                        quantity="deviation of a launch",
+                        quantity="standard deviation of a launch",
                         unit="%",
                         reference=None,
                         ours=100 * record.accepted.variation,
@@ -55,7 +57,7 @@ def figure7(out: Path, quick: bool) -> Figure:
     return Figure(
         name="figure7",
         title=f"Figure 7: {size_sweep.KIND} against size, both regressions, both workers",
-        source=f"{SOURCE}, Figure 7 (a picture without numbers in the text)",
+        source=f"{SOURCE}, Figure 7 (a picture; the text has no numbers)",
         cases=cases,
         findings=findings,
         pictures=[path.name],
@@ -63,31 +65,31 @@ def figure7(out: Path, quick: bool) -> Figure:
 
 
 def figure8(out: Path, quick: bool) -> Figure:
-    """The distribution of one layout's times, as the factorisations recorded it."""
-    found = all_sizes(quick)[-1]
+    """The distribution of one layout's times that the factorisations recorded."""
+    runs = all_sizes(quick)[-1]
     kind = lu_kernels.TRSM_UPPER
-    times = {title: found.samples[kind, number] for number, title in enumerate(found.workers)}
-    layout = next(r.key.layout for r in found.records if r.key.kernel == kind)
+    times = {title: runs.samples[kind, number] for number, title in enumerate(runs.workers)}
+    layout = next(r.key.layout for r in runs.records if r.key.kernel == kind)
     path = out / "figure8.png"
-    said = plot_layout(kind, layout, times, path)
+    shapes = plot_layout(kind, layout, times, path)
     cases = [
         Case(
             figure="figure8",
-            case=f"{title}, tiles of {found.tile}",
-            quantity="deviation of a launch",
+            case=f"{title}, tiles of {runs.tile}",
+            quantity="standard deviation of a launch",
             unit="%",
             reference=None,
             ours=100 * float(np.std(values, ddof=1) / np.mean(values)),
-            note=f"{len(values)} launches; {said.get(title, '')}",
+            note=f"{len(values)} launches; {shapes.get(title, '')}",
         )
         for title, values in times.items()
         if len(values) > 1
     ]
     return Figure(
         name="figure8",
-        title=f"Figure 8: distribution of {kind} on tiles of {found.tile}, during the factorisations",
-        source=f"{SOURCE}, Figure 8: one thin peak on the GPU, two hills on CPUs",
+        title=f"Figure 8: distribution of {kind} on tiles of {runs.tile}, during the factorisations",
+        source=f"{SOURCE}, Figure 8: one narrow peak on the GPU, two peaks on CPUs",
         cases=cases,
-        findings=[*(f"{title}: {shape}" for title, shape in said.items()), found.conditions],
+        findings=[*(f"{title}: {shape}" for title, shape in shapes.items()), runs.conditions],
         pictures=[path.name],
     )

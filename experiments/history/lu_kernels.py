@@ -1,9 +1,9 @@
-"""OpenCL kernels of the tiled LU factorisation: in vectors of 16 and, for slowed workers, plainer.
+"""OpenCL kernels of the tiled LU factorisation: fast ones with vectors of 16, and plain ones for slow workers.
 
-Tiles are B x B floats, rows one after the other; no pivoting, so the matrix must be dominated by its
-diagonal. The plain ones compute the same in shorter vectors and with fewer sums in registers, so
-the two kinds of worker differ by task: most for gemm, not at all for getrf, which runs one work-item
-in both. That is the affinity that the paper's scheduler lives on.
+Tiles are B x B floats in row-major order. There is no pivoting, so the matrix must be diagonally dominant. The
+plain kernels compute the same with shorter vectors and fewer sums in registers. The ratio of the two speeds
+depends on the task: it is largest for gemm, and 1 for getrf, which runs one work-item in both sets. The paper's
+scheduler exploits such differences.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ GEMM = "gemm"
 KINDS = (GETRF, TRSM_LOWER, TRSM_UPPER, GEMM)
 
 N_TILES = {GETRF: 1, TRSM_LOWER: 2, TRSM_UPPER: 2, GEMM: 3}
-"""Tiles that a task has; it writes the last."""
+"""Number of tiles of a task, which writes the last of them."""
 MULTIPLE = 16
-"""Of a tile's width."""
+"""A tile's width is a multiple of this."""
 
 FAST = """
 void axpy(global float *x, global const float *y, float by, int from)
@@ -126,10 +126,10 @@ def grid(kind: str, tile: int, *, fast: bool) -> tuple[int, ...]:
 
 
 def group(kind: str) -> tuple[int, ...]:
-    """The local size: one work-item, so that tiles of any multiple of 16 go."""
+    """The local size: one work-item, so that every multiple of 16 is a possible width."""
     return (1, 1) if kind == GEMM else (1,)
 
 
 def flops(kind: str, tile: int) -> float:
-    """Of one task, to leading order."""
+    """Floating-point operations of one task, to leading order."""
     return {GETRF: 2 / 3, TRSM_LOWER: 1.0, TRSM_UPPER: 1.0, GEMM: 2.0}[kind] * tile**3

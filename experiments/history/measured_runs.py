@@ -1,4 +1,4 @@
-"""Factorises again and again, greedily and by history, and keeps what each run and launch took."""
+"""Repeated factorisations on real queues, greedy and by history, with the times of runs and launches."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from experiments.history.task_graph import Task, lu_tasks
 from experiments.history.workers import Worker, dominant, places, workers
 
 TILE = 512
-"""As in the paper's Figure 8."""
+"""Width of a tile, as in the paper's Figure 8."""
 SIZES = (8, 12)
-"""Tiles along a side; the paper's 16k and 30k have 32 and 59 of this width."""
+"""Tiles along a side; the paper's matrices of 16k and 30k have 32 and 59 tiles of this width."""
 ITERATIONS = 8
 QUICK_TILE, QUICK_SIZES, QUICK_ITERATIONS = 192, (6,), 5
 
@@ -35,10 +35,10 @@ QUICK_TILE, QUICK_SIZES, QUICK_ITERATIONS = 192, (6,), 5
 class Measured:
     """All runs of one size.
 
-    simulated_s : what a run by history takes in simulated time, with the times that it recorded;
-        None where a kind of task never ran on a worker
+    simulated_s : time of a run by history in simulated time, with the recorded times; None if a kind of task
+        never ran on a worker
     samples : (kind, worker) -> (n,) seconds, of all runs by history
-    load : the machine's load average, before and after
+    load : load average of the machine before and after
     """
 
     n: int
@@ -53,24 +53,24 @@ class Measured:
     load: tuple[float, float]
 
     def gflops(self, run: Run) -> float:
-        """Of a run: 2/3 n^3 operations."""
+        """Speed of a run with 2/3 n^3 operations."""
         return 2 / 3 * self.n**3 / run.seconds / 1e9
 
     @property
     def conditions(self) -> str:
-        """Where and beside what it ran, as a sentence."""
+        """The devices and the load of the machine, as a sentence."""
         return (
             f"n = {self.n}: tiles of {self.tile};"
             f" {'; '.join(f'{w}: {d}' for w, d in zip(self.workers, self.devices, strict=True))};"
             f" load average {self.load[0]:.1f} before and {self.load[1]:.1f} after, on"
-            f" {os.cpu_count()} cores (what is above {len(self.workers)} was others' work, and its"
-            " share is in these times)"
+            f" {os.cpu_count()} cores (a load above {len(self.workers)} comes from other programs and lengthens"
+            " these times)"
         )
 
 
 @functools.cache
 def measured(n_tiles: int, tile: int, iterations: int) -> Measured:
-    """Runs greedily and by history in turn, so that what else the machine does meets both."""
+    """Greedy runs and runs by history, alternating, so that other programs disturb both alike."""
     tasks = lu_tasks(n_tiles)
     before = os.getloadavg()[0]
     greedy, by_history = [], []
@@ -132,14 +132,14 @@ def _simulated(
     samples: Mapping[tuple[str, int], npt.NDArray[np.float64]],
     n_workers: int,
 ) -> float | None:
-    """The median of 9 simulated runs, each task's time drawn from those recorded of its kind there."""
+    """Median of 9 simulated runs with times drawn from those recorded for the kind of task and worker."""
     rng = np.random.default_rng(0)
     if any(len(samples[task.kind, worker]) == 0 for task in tasks for worker in range(n_workers)):
         return None
 
     def ask(task: Task, worker: int) -> Expected:
-        held = samples[task.kind, worker]
-        return Expected(time_s=float(held.mean()), n_samples=len(held))
+        times = samples[task.kind, worker]
+        return Expected(time_s=float(times.mean()), n_samples=len(times))
 
     def draw(task: Task, worker: int) -> float:
         return float(rng.choice(samples[task.kind, worker]))
@@ -150,7 +150,7 @@ def _simulated(
 
 
 def all_sizes(quick: bool) -> list[Measured]:
-    """Every size's runs; made once a process, for several figures read them."""
+    """The runs of every size. They are cached, because several figures use them."""
     if quick:
         return [measured(n, QUICK_TILE, QUICK_ITERATIONS) for n in QUICK_SIZES]
     return [measured(n, TILE, ITERATIONS) for n in SIZES]

@@ -1,7 +1,7 @@
-"""The paper's machine in simulated time: a GPU and three cores, with regular times.
+"""The paper's machine in simulated time: a GPU and three CPU cores with normally distributed times.
 
-Speeds are assumed, so that a run takes about as long as the paper's; what is tested is the policies'
-order and the course of the errors, which need no hardware and repeat in the seed.
+The speeds are assumed, so that a run takes about as long as in the paper. The results are the order of the
+policies and the course of the errors, which need no hardware and are reproducible from the seed.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ from experiments.history.task_graph import Task, lu_tasks
 
 TILE = 512
 WORKERS = ("GPU", "CPU 1", "CPU 2", "CPU 3")
-"""One of the four cores drives the GPU."""
+"""The fourth core drives the GPU."""
 CPU_GFLOPS = 12.0
-"""Assumed, of a core of the E5410 (2.33 GHz, 8 operations a cycle: 18.6 at most)."""
+"""Assumed speed of a core of the E5410 (at most 18.6: 2.33 GHz and 8 operations a cycle)."""
 GPU_SPEED_UP = {
     lu_kernels.GEMM: 8.0,
     lu_kernels.TRSM_LOWER: 4.0,
     lu_kernels.TRSM_UPPER: 4.0,
     lu_kernels.GETRF: 0.5,
 }
-"""Assumed: the GPU is best at products, and worse than a core at the factorisation of a tile."""
+"""Assumed speed relative to a core: best for products, worse than a core for the factorisation of a tile."""
 VARIATION = {"GPU": 0.001, "CPU": 0.0125}
-"""Relative deviation of a launch. The mean absolute error of a mean is 0.8 of it: 0.08 % and 1 %, the
-paper's; so the errors that the simulation ends at are put in, and only their course comes out.
+"""Relative standard deviation of a launch. The mean absolute error of a mean is 0.8 times this, 0.08 % and 1 % as
+in the paper. So the final errors of the simulation are inputs, and only their course is a result.
 """
 
 
 def drawing(seed: int) -> Draw:
-    """Times of this machine, normally scattered."""
+    """Times of this machine, drawn from normal distributions."""
     rng = np.random.default_rng(seed)
 
     def draw(task: Task, worker: int) -> float:
@@ -46,6 +46,6 @@ def drawing(seed: int) -> Draw:
 
 
 def runs(n_tiles: int, iterations: int, seed: int) -> tuple[list[Run], list[Run]]:
-    """Greedy runs, and runs by a history that begins empty."""
+    """Greedy runs, and runs by a history that is empty at the beginning."""
     groups = [name[:3] for name in WORKERS]
     return repeated(lu_tasks(n_tiles), groups, drawing(seed), iterations)

@@ -1,8 +1,7 @@
-"""Who runs what: greedily, or where the history says that it finishes first (the paper's Figure 2).
+"""Scheduling policies: greedy, and earliest finish by history (Figure 2 of the paper).
 
-A policy holds the ready tasks; whoever executes them, threads or a simulation, pushes tasks as they
-get ready, pops for a worker that is free, and tells when one is done. Not for several threads at
-once: the executor holds its lock.
+A policy keeps the ready tasks. The executor, threads or a simulation, pushes tasks that become ready, pops a
+task for a free worker, and reports finished tasks. Policies are not thread-safe: the executor uses a lock.
 """
 
 from __future__ import annotations
@@ -16,23 +15,26 @@ from typing import Protocol
 from experiments.history.task_graph import Task
 
 CALIBRATED = 10
-"""Samples of a kind of task on a worker below which it is sent where it lacks them, as StarPU does."""
+"""With fewer samples of a kind of task on a worker, tasks are sent there to collect samples, as in StarPU."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Expected:
-    """What the history says of a task on a worker; time_s is None before the first sample."""
+    """Predicted time of a task on a worker, and its number of samples; time_s is None before the first one."""
 
     time_s: float | None
     n_samples: int
 
 
-Ask = Callable[[Task, int], Expected]
-"""(task, worker) -> what is expected."""
+Predict = Callable[[Task, int], Expected]
+"""(task, worker) -> prediction."""
 
 
 class Policy(Protocol):
-    """expected : what was expected when a task was given to its worker, by task number."""
+    """A scheduling policy.
+
+    expected : task number -> the prediction when the task was assigned to its worker
+    """
 
     expected: dict[int, Expected]
 
@@ -42,10 +44,10 @@ class Policy(Protocol):
 
 
 class Greedy:
-    """A free worker takes the ready task of highest priority, whoever it is."""
+    """Any free worker takes the ready task with the highest priority."""
 
-    def __init__(self, ask: Ask) -> None:
-        self._ask = ask
+    def __init__(self, predict: Predict) -> None:
+        self._predict = predict
         self._ready: list[tuple[int, int, Task]] = []
         self.expected: dict[int, Expected] = {}
 
@@ -56,7 +58,7 @@ class Greedy:
         if not self._ready:
             return None
         task = heapq.heappop(self._ready)[2]
-        self.expected[task.number] = self._ask(task, worker)
+        self.expected[task.number] = self._predict(task, worker)
         return task
 
     def done(self, task: Task, worker: int, now_s: float) -> None:
@@ -64,44 +66,44 @@ class Greedy:
 
 
 class EarliestFinish:
-    """A ready task goes to the queue of the worker on which it is expected to finish first.
+    """A ready task goes to the queue of the worker on which it is predicted to finish first.
 
-    Where a worker has fewer than CALIBRATED samples of a kind of task, the one with the fewest gets
-    it: the price of calibrating, paid once.
+    If some worker has fewer than CALIBRATED samples of a kind of task, the worker with the fewest gets the task.
     """
 
-    def __init__(self, ask: Ask, n_workers: int) -> None:
-        self._ask = ask
+    def __init__(self, predict: Predict, n_workers: int) -> None:
+        self._predict = predict
         self._queues: list[deque[tuple[Task, float]]] = [deque() for _ in range(n_workers)]
         self._running_until: list[float] = [0.0] * n_workers
-        self._given: dict[tuple[str, int], int] = {}
+        self._assigned: dict[tuple[str, int], int] = {}
         self._at_start: dict[tuple[str, int], int] = {}
         self.expected: dict[int, Expected] = {}
 
     def push(self, task: Task, now_s: float) -> None:
-        asked = [self._ask(task, worker) for worker in range(len(self._queues))]
-        samples = [self._samples(task.kind, worker, e) for worker, e in enumerate(asked)]
-        if min(samples) < CALIBRATED or any(e.time_s is None for e in asked):
+        predictions = [self._predict(task, worker) for worker in range(len(self._queues))]
+        samples = [self._samples(task.kind, worker, e) for worker, e in enumerate(predictions)]
+        if min(samples) < CALIBRATED or any(e.time_s is None for e in predictions):
             worker = samples.index(min(samples))
         else:
             ends = [
-                self._free_at(worker, now_s) + (e.time_s or 0.0) for worker, e in enumerate(asked)
+                self._free_at(worker, now_s) + (e.time_s or 0.0)
+                for worker, e in enumerate(predictions)
             ]
             worker = ends.index(min(ends))
-        chosen = asked[worker]
+        chosen = predictions[worker]
         place = (task.kind, worker)
-        self._given[place] = self._given.get(place, 0) + 1
+        self._assigned[place] = self._assigned.get(place, 0) + 1
         self.expected[task.number] = chosen
         self._queues[worker].append((task, chosen.time_s or 0.0))
 
     def _samples(self, kind: str, worker: int, expected: Expected) -> int:
-        """What the history has, or will have once it knows all that was given to this worker.
+        """Samples that the history has, or will have when all tasks assigned to this worker are recorded.
 
-        Else tasks in its queue, running, or not yet written would not count, and it would get them all.
+        Without the tasks that are queued, running or not yet recorded, one worker would get all tasks.
         """
         place = (kind, worker)
         at_start = self._at_start.setdefault(place, expected.n_samples)
-        return max(expected.n_samples, at_start + self._given.get(place, 0))
+        return max(expected.n_samples, at_start + self._assigned.get(place, 0))
 
     def _free_at(self, worker: int, now_s: float) -> float:
         waiting = sum(time_s for _, time_s in self._queues[worker])

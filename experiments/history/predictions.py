@@ -1,4 +1,4 @@
-"""What policies ask: the history, through the same answers that any other question gets."""
+"""Predictions of task times from the history, and their errors."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from experiments.history.policies import Expected
 from experiments.history.task_graph import Task
 
 FRESH_S = 0.1
-"""A record read from the store serves this long: the recorder writes every 50 ms."""
+"""Seconds for which a record from the store is reused; the recorder writes every 50 ms."""
 
 
 class FromHistory:
-    """Asks a store for the mean of a task's kind on a worker, at most every FRESH_S for each."""
+    """Mean times by kind of task and worker, each read from a store at most every FRESH_S seconds."""
 
     def __init__(self, store: Store, key_of: Callable[[str, int], Key]) -> None:
         self._store = store
@@ -38,11 +38,11 @@ class FromHistory:
 
 
 def error(done: Sequence[Done]) -> float:
-    """The paper's: sum of |predicted - measured| over the sum of measured; nan with no prediction."""
-    told = [(d.expected_s, d.measured_s) for d in done if d.expected_s is not None]
-    if not told:
+    """The paper's error: sum of |predicted - measured| / sum of measured; NaN without predictions."""
+    predicted = [(d.expected_s, d.measured_s) for d in done if d.expected_s is not None]
+    if not predicted:
         return float("nan")
-    return sum(abs(e - m) for e, m in told) / sum(m for _, m in told)
+    return sum(abs(e - m) for e, m in predicted) / sum(m for _, m in predicted)
 
 
 def error_by_samples(
@@ -53,22 +53,23 @@ def error_by_samples(
     draws: int = 2000,
     seed: int = 0,
 ) -> dict[int, float]:
-    """The paper's error if every mean rests on n samples, and every kind has its tasks.
+    """The paper's error if every prediction is the mean of n samples, by n.
 
-    times_s : kind -> launches;  n_tasks : kind -> how many a factorisation has
-    counts : the n; those are left out that leave no launch to predict. Each draw takes n + 1 launches
-        of a kind anew, the mean of n predicts the last.
+    times_s : kind -> seconds of its launches
+    n_tasks : kind -> number of its tasks in a factorisation
+    counts : values of n; those with no launch left to predict are omitted. Each draw takes n + 1 launches of a
+        kind, and the mean of n of them predicts the last
     """
     rng = np.random.default_rng(seed)
-    found = {}
+    errors = {}
     for n in counts:
         if any(len(times) <= n for times in times_s.values()):
             continue
-        missed = took = 0.0
+        off = total = 0.0
         for kind, times in times_s.items():
             order = np.argsort(rng.random((draws, len(times))), axis=1)[:, : n + 1]
             drawn = times[order]
-            missed += n_tasks[kind] * float(np.abs(drawn[:, :n].mean(1) - drawn[:, n]).mean())
-            took += n_tasks[kind] * float(times.mean())
-        found[n] = missed / took
-    return found
+            off += n_tasks[kind] * float(np.abs(drawn[:, :n].mean(1) - drawn[:, n]).mean())
+            total += n_tasks[kind] * float(times.mean())
+        errors[n] = off / total
+    return errors

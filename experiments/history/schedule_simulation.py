@@ -1,4 +1,4 @@
-"""The same policies in simulated time (SimPy): what a schedule takes if tasks take what is drawn."""
+"""Runs a task graph under a policy in simulated time (SimPy), with drawn task times."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from experiments.history.policies import Policy
 from experiments.history.task_graph import Task
 
 Draw = Callable[[Task, int], float]
-"""(task, worker) -> the seconds that it takes there."""
+"""(task, worker) -> seconds of the task on the worker."""
 
 
 def simulate(
@@ -21,9 +21,9 @@ def simulate(
     *,
     when_done: Callable[[Task, int, float], None] = lambda *_: None,
 ) -> Run:
-    """Runs all tasks in simulated seconds.
+    """Run all tasks in simulated seconds.
 
-    when_done : called with each task, its worker and its time, as a recorder would be
+    when_done : called with each finished task, its worker and its time
     """
     import simpy
 

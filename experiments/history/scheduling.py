@@ -1,4 +1,4 @@
-"""Figures 5 and 6, on real queues and in simulated time: speeds and errors, run by run."""
+"""Figures 5 and 6 on real queues: speeds and prediction errors by iteration."""
 
 from __future__ import annotations
 
@@ -20,39 +20,37 @@ from experiments.reproduction import Case, Figure
 
 
 def figure5(out: Path, quick: bool) -> Figure:
-    """Greedy against earliest finish by history, run by run, on real queues."""
+    """Speed of greedy runs and of runs by history, by iteration."""
     cases, findings, pictures = [], [], []
-    for found, column in zip(all_sizes(quick), PAPER_SPEEDS, strict=False):
-        name = f"n = {found.n}"
-        greedy = [found.gflops(run) for run in found.greedy]
-        by_history = [found.gflops(run) for run in found.by_history]
+    for runs, column in zip(all_sizes(quick), PAPER_SPEEDS, strict=False):
+        name = f"n = {runs.n}"
+        greedy = [runs.gflops(run) for run in runs.greedy]
+        by_history = [runs.gflops(run) for run in runs.by_history]
         cases += speed_cases("figure5", name, column, [greedy], [by_history])
         findings.append(f"{name}: {overtakes(greedy, by_history)}")
         pairs = [h / g for g, h in zip(greedy, by_history, strict=True)]
         findings.append(
-            f"{name}: runs alternate; by history over the greedy one just before, median from the 4th on:"
+            f"{name}: median speed of a run by history relative to the greedy run before it, from the 4th on:"
             f" {statistics.median(pairs[SETTLED - 1 :]):.2f}"
         )
-        settled = statistics.median(run.seconds for run in found.by_history[SETTLED - 1 :])
+        settled = statistics.median(run.seconds for run in runs.by_history[SETTLED - 1 :])
         cases.append(
             Case(
                 figure="figure5",
                 case=f"{name}, from 4th",
-                quantity="simulated time over measured",
+                quantity="simulated time relative to measured",
                 unit="",
                 reference=None,
-                ours=None if found.simulated_s is None else found.simulated_s / settled,
-                note="the same policy in SimPy, times drawn from the recorded ones; no copies in it",
+                ours=None if runs.simulated_s is None else runs.simulated_s / settled,
+                note="the same policy in SimPy, with times drawn from the recorded ones and without copies",
             )
         )
-        findings.append(found.conditions)
-        pictures.append(
-            drawing.iterations(out / f"figure5-{found.n}.png", name, greedy, by_history)
-        )
+        findings.append(runs.conditions)
+        pictures.append(drawing.iterations(out / f"figure5-{runs.n}.png", name, greedy, by_history))
     return Figure(
         name="figure5",
         title="Figure 5: greedy and history-based scheduling of a tiled LU, by iteration",
-        source=f"{SOURCE}, Figure 5; a Quadro FX4600 and three Xeon E5410 cores there",
+        source=f"{SOURCE}, Figure 5; the paper used a Quadro FX4600 and three cores of a Xeon E5410",
         cases=cases,
         findings=findings,
         pictures=pictures,
@@ -60,24 +58,24 @@ def figure5(out: Path, quick: bool) -> Figure:
 
 
 def figure6(out: Path, quick: bool) -> Figure:
-    """Error of the predictions, run by run."""
+    """Error of the predictions by iteration."""
     cases, findings, pictures = [], [], []
-    for found in all_sizes(quick):
-        name = f"n = {found.n}"
-        workers = {title: [number] for number, title in enumerate(found.workers)}
-        path = out / f"figure6-{found.n}.png"
-        made, said, picture = error_cases("figure6", name, [found.by_history], workers, path)
-        cases += made
-        findings += said
+    for runs in all_sizes(quick):
+        name = f"n = {runs.n}"
+        workers = {title: [number] for number, title in enumerate(runs.workers)}
+        path = out / f"figure6-{runs.n}.png"
+        of_size, sentences, picture = error_cases("figure6", name, [runs.by_history], workers, path)
+        cases += of_size
+        findings += sentences
         pictures.append(picture)
         for title, (number,) in workers.items():
-            times = [found.samples[kind, number] for kind in lu_kernels.KINDS]
-            still = statistics.median(running(t).variation for t in times if len(t) > 1)
+            times = [runs.samples[kind, number] for kind in lu_kernels.KINDS]
+            variation = statistics.median(running(t).variation for t in times if len(t) > 1)
             findings.append(
-                f"{name}, {title}: a launch itself deviates {100 * still:.0f} % (median over the kinds of"
-                " task); were that normal, no mean could err less than 0.8 of it"
+                f"{name}, {title}: the standard deviation of a launch is {100 * variation:.0f} % (median over the kinds"
+                " of task). With normal times, the error of a mean cannot be less than 0.8 times this"
             )
-        findings.append(found.conditions)
+        findings.append(runs.conditions)
     return Figure(
         name="figure6",
         title="Figure 6: prediction error, sum |predicted - measured| / sum measured",

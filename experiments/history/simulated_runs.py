@@ -1,4 +1,4 @@
-"""Simulated runs, one after another, greedily and by a history that begins empty."""
+"""Repeated simulated runs: greedy ones, and ones by a history that is empty at the beginning."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from experiments.history.task_graph import Task
 
 
 class InMemory:
-    """A history that lives as long as a simulation.
+    """A history in memory, for one simulation.
 
-    groups : a name for each worker; workers of one name share what is known
+    groups : a name for each worker; workers with the same name share their samples
     """
 
     def __init__(self, groups: Sequence[str]) -> None:
@@ -22,8 +22,8 @@ class InMemory:
         self._known: dict[tuple[str, str], Running] = {}
 
     def ask(self, task: Task, worker: int) -> Expected:
-        held = self._known.get((task.kind, self._groups[worker]), Running())
-        return Expected(time_s=held.mean if held.n else None, n_samples=held.n)
+        samples = self._known.get((task.kind, self._groups[worker]), Running())
+        return Expected(time_s=samples.mean if samples.n else None, n_samples=samples.n)
 
     def add(self, task: Task, worker: int, time_s: float) -> None:
         place = (task.kind, self._groups[worker])
@@ -33,7 +33,7 @@ class InMemory:
 def repeated(
     tasks: Sequence[Task], groups: Sequence[str], draw: Draw, iterations: int
 ) -> tuple[list[Run], list[Run]]:
-    """Greedy runs, and runs by a history that begins empty."""
+    """Greedy runs, and runs by a history that is empty at the beginning."""
     aside, history = InMemory(groups), InMemory(groups)
     greedy: list[Run] = []
     by_history: list[Run] = []
@@ -46,5 +46,5 @@ def repeated(
 
 
 def gflops(n: int, runs: Sequence[Run]) -> list[float]:
-    """Of runs that factorise an n x n matrix: 2/3 n^3 operations."""
+    """Speed of runs that factorise an n x n matrix with 2/3 n^3 operations."""
     return [2 / 3 * n**3 / run.seconds / 1e9 for run in runs]

@@ -1,4 +1,4 @@
-"""Figures 5 and 6 in simulated time: on the paper's machine, and on ours without what disturbs it."""
+"""Figures 5 and 6 in simulated time: on the paper's machine, and on ours without disturbance by other programs."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from experiments.history.task_graph import Task, lu_tasks
 from experiments.reproduction import Case, Figure
 
 SAMPLES = (1, 2, 3, 5, 10, 20, 50, 100)
-"""That predictions rest on, in the picture of our workers' errors."""
+"""Numbers of samples of a prediction, in the picture of our workers' errors."""
 
 Both = tuple[list[Run], list[Run]]
-"""Greedy runs, and runs by a history that begins empty."""
+"""Greedy runs, and runs by a history that is empty at the beginning."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Found:
-    """What simulated runs say; pictures by name."""
+class Results:
+    """Results of simulated runs; pictures by file name."""
 
     cases: list[Case]
     findings: list[str]
@@ -36,9 +36,9 @@ class Found:
 
 
 def simulation(out: Path, quick: bool) -> Figure:
-    """The paper's machine simulated: the policies' order without a machine's noise."""
+    """The paper's machine in simulated time: the order of the policies without measurement noise."""
     n_tiles, n_seeds, n_runs = (12, 3, 5) if quick else (32, 5, 6)
-    found = _found(
+    results = _results(
         *("simulation", n_tiles, paper_machine.TILE, {"GPU": [0], "CPU cores": [1, 2, 3]}),
         [functools.partial(paper_machine.runs, n_tiles, n_runs, seed) for seed in range(n_seeds)],
         out,
@@ -47,18 +47,18 @@ def simulation(out: Path, quick: bool) -> Figure:
         name="simulation",
         title="Figures 5 and 6 in simulated time: a GPU and three cores (SimPy)",
         source=f"{SOURCE}, Figures 5 and 6",
-        cases=found.cases,
+        cases=results.cases,
         findings=[
-            *found.findings,
-            "speeds and scatter of the workers are assumed (paper_machine.py): the order of the"
-            " policies is found, the errors' final size is put in",
+            *results.findings,
+            "Speeds and variation of the workers are assumed (paper_machine.py). The order of the policies is a"
+            " result; the final errors are an input.",
         ],
-        pictures=found.pictures,
+        pictures=results.pictures,
     )
 
 
 def core_times(out: Path, quick: bool) -> Figure:
-    """Our two workers by the time that they had a core: measured launches, a simulated schedule."""
+    """Our two workers: processor times of measured launches, in a simulated schedule."""
     tile, n_launches = (192, 20) if quick else (512, 110)
     n_tiles, n_seeds, n_runs = (8, 3, 5) if quick else (16, 5, 6)
     where, times = core_time.measure(tile, n_launches)
@@ -79,7 +79,7 @@ def core_times(out: Path, quick: bool) -> Figure:
         of = {kind: times[kind, number] for kind in lu_kernels.KINDS}
         by_n = error_by_samples(of, n_tasks, SAMPLES)
         known[place.name] = {(n, n): value for n, value in by_n.items()}
-    found = _found(
+    results = _results(
         *("core-time", n_tiles, tile, workers),
         [functools.partial(runs, seed) for seed in range(n_seeds)],
         out,
@@ -89,12 +89,13 @@ def core_times(out: Path, quick: bool) -> Figure:
         Case(
             figure="core-time",
             case=f"{kind} on {where[worker].name}, tiles of {tile}",
-            quantity="time on a core",
+            quantity="processor time",
             unit="ms",
             reference=None,
             ours=1e3 * float(seconds.mean()),
             ci95=1.96e3 * float(seconds.std(ddof=1)) / len(seconds) ** 0.5,
-            note=f"{len(seconds)} launches deviate {100 * seconds.std(ddof=1) / seconds.mean():.3g} %",
+            note=f"{len(seconds)} launches, standard deviation"
+            f" {100 * seconds.std(ddof=1) / seconds.mean():.3g} %",
         )
         for (kind, worker), seconds in times.items()
     ]
@@ -103,21 +104,21 @@ def core_times(out: Path, quick: bool) -> Figure:
     )
     return Figure(
         name="core-time",
-        title="Figures 5 and 6 on our workers as if they had their cores to themselves",
+        title="Figures 5 and 6 on our workers with the processor times of their launches",
         source=f"{SOURCE}, Figures 5 and 6",
-        cases=[*cases, *found.cases],
+        cases=[*cases, *results.cases],
         findings=[
-            *found.findings,
-            "each launch's processor time was measured alone, so that programs which take the core away"
-            " do not count (caches and memory they still share); schedules are simulated, each task"
-            " drawing one of its kind's launches there",
-            f"how many times longer the slow worker takes: {affinity}",
+            *results.findings,
+            "The processor time of each launch was measured alone, so that other programs on the core do not count,"
+            " although they share caches and memory. Schedules are simulated; each task draws one of the"
+            " launches of its kind on its worker.",
+            f"Time on the slow worker relative to the fast one: {affinity}.",
         ],
-        pictures=found.pictures,
+        pictures=results.pictures,
     )
 
 
-def _found(
+def _results(
     figure: str,
     n_tiles: int,
     tile: int,
@@ -126,14 +127,14 @@ def _found(
     out: Path,
     *,
     known: Mapping[str, Mapping[tuple[int, int], float]] | None = None,
-) -> Found:
+) -> Results:
     name = f"{n_tiles} x {n_tiles} tiles"
     both = [make() for make in repetitions]
     greedy = [gflops(n_tiles * tile, first) for first, _ in both]
     by_history = [gflops(n_tiles * tile, second) for _, second in both]
     mean_greedy = [statistics.mean(column) for column in zip(*greedy, strict=True)]
     mean_history = [statistics.mean(column) for column in zip(*by_history, strict=True)]
-    made, said, picture = error_cases(
+    errors, sentences, picture = error_cases(
         figure,
         name,
         [second for _, second in both],
@@ -142,8 +143,8 @@ def _found(
         known=known,
     )
     speeds = drawing.iterations(out / f"{figure}-speed.png", name, mean_greedy, mean_history)
-    return Found(
-        cases=[*speed_cases(figure, name, "16k", greedy, by_history), *made],
-        findings=[f"mean of {len(both)} seeds: {overtakes(mean_greedy, mean_history)}", *said],
+    return Results(
+        cases=[*speed_cases(figure, name, "16k", greedy, by_history), *errors],
+        findings=[f"mean of {len(both)} seeds: {overtakes(mean_greedy, mean_history)}", *sentences],
         pictures=[speeds, picture],
     )

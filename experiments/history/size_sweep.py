@@ -1,4 +1,4 @@
-"""Times of one kernel over tile widths on both workers, for the paper's Figure 7."""
+"""Times of one kernel at several tile widths on both workers, for Figure 7."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LAUNCHES = 25
 def sweep(
     widths: Sequence[int],
 ) -> tuple[list[Record], Mapping[Key, npt.NDArray[np.float64]]]:
-    """Records and samples of KIND, LAUNCHES at each width on each worker, one worker at a time."""
+    """Records and samples of KIND: LAUNCHES launches at each width on each worker, one worker at a time."""
     with (
         tempfile.TemporaryDirectory() as folder,
         Store(Path(folder) / "history.db", keep_samples=True) as store,
@@ -46,6 +46,6 @@ def _launch(worker: Worker, width: int) -> None:
     grid = lu_kernels.grid(KIND, width, fast=worker.place.fast)
     with worker.queue.recorder.laid_out(factor, panel):
         for _ in range(LAUNCHES):
-            # Anew each time: solved again and again the numbers would shrink to denormal ones.
+            # Fresh data for every launch: numbers that are solved repeatedly become denormal.
             cl.enqueue_copy(worker.queue, buffers[1], panel)
             worker.kernels[KIND](worker.queue, grid, lu_kernels.group(KIND), *buffers).wait()

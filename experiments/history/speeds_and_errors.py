@@ -1,4 +1,4 @@
-"""What runs say beside the paper: speeds by row of its Figure 5, errors by the samples they rest on."""
+"""Speeds by row of the paper's Figure 5, and prediction errors by the number of samples, beside the paper's."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from experiments.reproduction import Case
 
 SOURCE = "Augonnet, Thibault and Namyst, Automatic Calibration of Performance Models, HPPC 2009"
 SETTLED = 4
-"""From this iteration on the paper averages."""
+"""The paper averages over the iterations from this one on."""
 PAPER_SPEEDS: Mapping[str, Mapping[str, float]] = {
     "16k": {"greedy": 89.98, "1st": 48.31, "2nd": 103.62, "3rd": 103.11, "from 4th": 103.92},
     "30k": {"greedy": 130.68, "1st": 96.63, "2nd": 130.23, "3rd": 133.50, "from 4th": 135.90},
@@ -25,18 +25,21 @@ PAPER_SPREADS: Mapping[str, Mapping[str, float]] = {
 }
 PAPER_ERRORS = {"CPU": 0.01, "GPU": 0.001}
 BINS = ((1, 2), (3, 5), (6, 9), (10, 19), (20, 49), (50, 199), (200, 10**9))
-"""Samples that a prediction rests on, first and last."""
+"""Ranges of the number of samples of a prediction, both ends included."""
 
 
 def rows(
     greedy: Sequence[Sequence[float]], by_history: Sequence[Sequence[float]]
 ) -> dict[str, list[float]]:
-    """The rows of Figure 5: what each averages over. Both: a series of iterations for each repetition."""
-    found = {"greedy": [speed for series in greedy for speed in series]}
+    """Row of Figure 5 -> the speeds over which it averages.
+
+    greedy, by_history : (n_repetition, n_iteration) speeds
+    """
+    speeds = {"greedy": [speed for series in greedy for speed in series]}
     for index, name in enumerate(("1st", "2nd", "3rd")):
-        found[name] = [series[index] for series in by_history if len(series) > index]
-    found["from 4th"] = [speed for series in by_history for speed in series[SETTLED - 1 :]]
-    return found
+        speeds[name] = [series[index] for series in by_history if len(series) > index]
+    speeds["from 4th"] = [speed for series in by_history for speed in series[SETTLED - 1 :]]
+    return speeds
 
 
 def speed_cases(
@@ -46,7 +49,7 @@ def speed_cases(
     greedy: Sequence[Sequence[float]],
     by_history: Sequence[Sequence[float]],
 ) -> list[Case]:
-    """GFlop/s and their spread, the paper's column beside ours."""
+    """GFlop/s and their standard deviation, beside one column of the paper's table."""
     cases = []
     for row, values in rows(greedy, by_history).items():
         if not values:
@@ -68,7 +71,7 @@ def speed_cases(
                 Case(
                     figure=figure,
                     case=f"{case}, {row}",
-                    quantity="deviation",
+                    quantity="standard deviation",
                     unit="%",
                     reference=100 * PAPER_SPREADS[column][row] / PAPER_SPEEDS[column][row],
                     ours=100 * statistics.stdev(values) / mean,
@@ -78,24 +81,30 @@ def speed_cases(
 
 
 def overtakes(greedy: Sequence[float], by_history: Sequence[float]) -> str:
-    """From which iteration on every run by history is faster than the mean of greedy's."""
+    """The iteration from which on every run by history is faster than the mean of the greedy runs."""
     level = statistics.mean(greedy)
     slower = [i for i, speed in enumerate(by_history, start=1) if speed <= level]
     gain = statistics.mean(by_history[SETTLED - 1 :]) / level - 1
     begin = (slower[-1] if slower else 0) + 1
     if begin > len(by_history):
-        return f"the history never overtakes greedy for good; from the 4th iteration on it is {gain:+.1%}"
-    return f"the history is ahead of greedy's mean from iteration {begin} on, from the 4th by {gain:+.1%}"
+        return (
+            "the last run by history is not faster than the mean of the greedy runs; from the 4th iteration on"
+            f" the mean by history is {gain:+.1%}"
+        )
+    return (
+        f"every run by history from iteration {begin} on is faster than the mean of the greedy runs; from"
+        f" the 4th on the gain is {gain:+.1%}"
+    )
 
 
 def by_samples(done: Sequence[Done]) -> dict[tuple[int, int], float]:
-    """The error of predictions by how many samples they rested on."""
-    found = {}
+    """Prediction error by number of samples, for ranges with at least five predictions."""
+    errors = {}
     for low, high in BINS:
-        held = [d for d in done if low <= d.n_samples <= high]
-        if len(held) >= 5:
-            found[low, high] = error(held)
-    return found
+        chosen = [d for d in done if low <= d.n_samples <= high]
+        if len(chosen) >= 5:
+            errors[low, high] = error(chosen)
+    return errors
 
 
 def error_cases(
@@ -107,15 +116,15 @@ def error_cases(
     *,
     known: Mapping[str, Mapping[tuple[int, int], float]] | None = None,
 ) -> tuple[list[Case], list[str], str]:
-    """Cases and sentences on the errors, and the picture of them.
+    """Cases and findings on the prediction errors, and the name of their picture.
 
-    repetitions : series of runs, each begun with no history; each iteration's error is of all of them
-    known : worker -> error by first and last number of samples, if not to be taken from the runs,
-        where predictions that rest on few samples are of other kinds of task than those on many
+    repetitions : series of runs, each of which begins without a history; an iteration's error is over all series
+    known : worker -> error by range of samples, to be shown instead of the errors in the runs. In the runs,
+        predictions with few samples are of other kinds of task than those with many
     """
     cases, findings = [], []
     curves: dict[str, list[float]] = {}
-    rested: dict[str, Mapping[tuple[int, int], float]] = {}
+    by_range: dict[str, Mapping[tuple[int, int], float]] = {}
     for title, numbers in workers.items():
         curve = [
             error([d for run in iteration for d in run.done if d.worker in numbers])
@@ -135,17 +144,19 @@ def error_cases(
                     unit="%",
                     reference=None if reference is None else 100 * reference,
                     ours=None if math.isnan(value) else 100 * value,
-                    note="all tasks were queued before a sample" if math.isnan(value) else "",
+                    note="all tasks were queued before the first sample"
+                    if math.isnan(value)
+                    else "",
                 )
             )
         everything = [d for runs in repetitions for run in runs for d in run.done]
         bins = known[title] if known else by_samples([d for d in everything if d.worker in numbers])
-        rested[title] = bins
-        told = ", ".join(
+        by_range[title] = bins
+        text = ", ".join(
             f"{100 * v:.3g} % on {_span(low, high)}" for (low, high), v in bins.items()
         )
-        findings.append(f"{name}, {title}: error by the samples a prediction rests on: {told}")
-    return cases, findings, drawing.errors(out, name, curves, rested)
+        findings.append(f"{name}, {title}: error by number of samples: {text}")
+    return cases, findings, drawing.errors(out, name, curves, by_range)
 
 
 def _span(low: int, high: int) -> str:

@@ -1,4 +1,4 @@
-"""The task graph of a tiled LU factorisation: who reads and writes which tile, and who waits for whom."""
+"""The task graph of a tiled LU factorisation: the tiles of each task, and its dependencies."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ Tile = tuple[int, int]
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """One kernel on its tiles; the last of `tiles` is written, all are read.
+    """One kernel on its tiles. All tiles are read, and the last one is written.
 
     successors : numbers of the tasks that wait for this one
-    n_before : how many tasks this one waits for
-    priority : tasks on the longest path from here to the end, this one too
+    n_before : number of tasks for which this one waits
+    priority : number of tasks on the longest path from this one to the end, both included
     """
 
     number: int
@@ -28,9 +28,9 @@ class Task:
 
 
 def lu_tasks(n_tiles: int) -> list[Task]:
-    """Of an n_tiles x n_tiles matrix; a task waits for those that wrote what it reads or writes.
+    """The tasks of a matrix of n_tiles x n_tiles tiles. A task waits for those that wrote its tiles.
 
-    Nothing is written after it was last read, so no task waits for a reader.
+    No tile is written after its last read by another task, so no task waits for a reader.
     """
     steps: list[tuple[str, tuple[Tile, ...]]] = []
     for k in range(n_tiles):

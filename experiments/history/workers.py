@@ -1,7 +1,7 @@
-"""The workers that factorise: a device each, its own queue and tiles, and its launches recorded.
+"""The workers of the factorisation: a device with a queue, tiles, and recorded launches.
 
-Two real OpenCL devices where there are two; else the CPU split into two parts, the second of which
-runs the plain kernels: a slowed device.
+The workers are two OpenCL devices, or else two halves of one CPU, of which the second is slowed down by plainer
+kernels.
 """
 
 from __future__ import annotations
@@ -22,15 +22,12 @@ from memsim.errors import OpenCLError
 from tracegen.devices import survey
 
 SIMULATORS = ("Oclgrind",)
-"""Platforms that are no devices to schedule on."""
+"""Platforms that are too slow to schedule on."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """A device, and which of the two sets of kernels it runs.
-
-    title : of the device, in full
-    """
+    """A device and its set of kernels, fast or plain; `title` is the full name of the device."""
 
     name: str
     title: str
@@ -40,9 +37,9 @@ class Place:
 
 @functools.cache
 def places() -> tuple[Place, Place]:
-    """Two workers of different kinds; found once a process, for every device is tried in a child.
+    """The devices of two different workers. The result is cached, because every device is tried in a subprocess.
 
-    Raises OpenCLError where there is one device and it cannot be split in two.
+    Raises OpenCLError if there is only one device and it cannot be split.
     """
     import pyopencl as cl
 
@@ -71,9 +68,9 @@ def places() -> tuple[Place, Place]:
 
 @dataclass(kw_only=True)
 class Worker:
-    """One device at work. Tiles that another one wrote are fetched from the matrix before a task.
+    """One device. Before a task it fetches from the matrix the tiles that another worker has written.
 
-    versions : of the tiles that its buffers hold
+    versions : versions of the tiles in its buffers
     """
 
     place: Place
@@ -84,7 +81,7 @@ class Worker:
     versions: dict[Tile, int] = field(default_factory=dict)
 
     def key(self, kind: str) -> Key:
-        """What the history calls this kind of task on this worker."""
+        """The key of this kind of task on this worker in the history."""
         blank = np.broadcast_to(np.float32(0), (self.tile, self.tile))
         n_tiles = lu_kernels.N_TILES[kind]
         return Key(
@@ -95,11 +92,11 @@ class Worker:
         )
 
     def forget(self) -> None:
-        """Before another matrix."""
+        """Forget the tiles in the buffers, before another matrix."""
         self.versions.clear()
 
     def run(self, task: Task, matrix: Matrix) -> float:
-        """Runs a task to its end, its result back in the matrix; returns the kernel's seconds."""
+        """Run a task and copy its result to the matrix; returns the seconds of the kernel."""
         import pyopencl as cl
 
         for tile in task.tiles:
@@ -131,11 +128,11 @@ class Worker:
 
 @contextlib.contextmanager
 def workers(where: Sequence[Place], tile: int, store: Store) -> Iterator[list[Worker]]:
-    """Workers at these places, recording into the store until the block is left."""
+    """Workers on these devices, which record into the store inside the `with` block."""
     import pyopencl as cl
 
     with contextlib.ExitStack() as stack:
-        made = []
+        created = []
         for place in where:
             context = cl.Context([place.device])
             queue = RecordingQueue(
@@ -150,8 +147,8 @@ def workers(where: Sequence[Place], tile: int, store: Store) -> Iterator[list[Wo
             kernels = {kind: cl.Kernel(program, kind) for kind in lu_kernels.KINDS}
             worker = Worker(place=place, queue=queue, kernels=kernels, tile=tile)
             _warm_up(worker)
-            made.append(worker)
-        yield made
+            created.append(worker)
+        yield created
 
 
 def _named(name: str, _: object) -> str:
@@ -159,7 +156,7 @@ def _named(name: str, _: object) -> str:
 
 
 def _warm_up(worker: Worker) -> None:
-    """Runs every kernel once on another queue, unrecorded: the driver compiles at the first launch."""
+    """Run every kernel once on another queue, without recording: the driver compiles at the first launch."""
     import pyopencl as cl
 
     queue = cl.CommandQueue(worker.queue.context)
@@ -180,20 +177,20 @@ def _warm_up(worker: Worker) -> None:
 
 @dataclass(kw_only=True)
 class Matrix:
-    """A matrix in tiles on the host, and how often each was written."""
+    """A tiled matrix on the host; a tile's version is the number of times that it was written."""
 
     tiles: dict[Tile, npt.NDArray[np.float32]]
     versions: dict[Tile, int]
     n_tiles: int
 
     def whole(self) -> npt.NDArray[np.float32]:
-        """(n, n) float32, put together."""
+        """The whole matrix, (n, n) float32."""
         n = range(self.n_tiles)
         return np.block([[self.tiles[i, j] for j in n] for i in n])
 
 
 def dominant(n_tiles: int, tile: int, seed: int = 0) -> Matrix:
-    """A random matrix whose diagonal outweighs its rows: its LU needs no pivots."""
+    """A random diagonally dominant matrix, so that its LU factorisation needs no pivoting."""
     rng = np.random.default_rng(seed)
     tiles = {}
     for i in range(n_tiles):

@@ -48,7 +48,7 @@ class Cause:
         if self.apart < self.sigma / 4 and by_starts:
             return f"{numbers} It takes both: cores at different points of the program, and a shared L2."
         if self.apart < self.sigma / 4:
-            return f"{numbers} The spread comes from the shared L2, wherever cores start."
+            return f"{numbers} The spread comes from sharing the L2, wherever cores start."
         if by_starts:
             return f"{numbers} The spread comes from where in the program each core starts."
         return f"{numbers} Neither alone makes the spread."
