@@ -97,5 +97,5 @@ def _predicted(
         return np.full(len(tested), counts[0]), "constant"
     if method == "network":
         return fit_network(trained.inputs, counts).predict(tested.inputs), "network"
-    found = learn(trained, column, purpose, ensemble=False)
-    return found.model.predict(tested.inputs), found.kind
+    learned = learn(trained, column, purpose, ensemble=False)
+    return learned.model.predict(tested.inputs), learned.kind

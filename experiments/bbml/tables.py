@@ -72,13 +72,13 @@ def _cases(
     application: str,
     how: Split,
     method: Method,
-    found: Scores,
+    result: Scores,
     row: dict[str, float] | object,
 ) -> list[Case]:
     assert hasattr(row, "__getitem__")
     case = f"{application}, {how}, {method}"
-    note = ", ".join(f"{kind} {n}" for kind, n in sorted(found.kinds.items()))
-    values = {"mse": found.mse, "pearson": found.pearson, "spearman": found.spearman}
+    note = ", ".join(f"{kind} {n}" for kind, n in sorted(result.kinds.items()))
+    values = {"mse": result.mse, "pearson": result.pearson, "spearman": result.spearman}
     return [
         Case(
             figure=name, case=case, quantity=quantity, unit="", reference=row[quantity],
@@ -93,9 +93,9 @@ def figure_4(out: Path, quick: bool) -> Figure:
     pictures = []
     cases = []
     for method, words in METHODS.items():
-        found = {name: scores(name, "mixed", method, quick) for name in APPLICATIONS}
-        pictures.append(drawing.heatmaps(out / f"figure-4-{method}.png", words, found))
-        near = [float((np.abs(s.predicted - s.actual) <= 0.05).mean()) for s in found.values()]
+        results = {name: scores(name, "mixed", method, quick) for name in APPLICATIONS}
+        pictures.append(drawing.heatmaps(out / f"figure-4-{method}.png", words, results))
+        near = [float((np.abs(s.predicted - s.actual) <= 0.05).mean()) for s in results.values()]
         cases.append(
             Case(
                 figure="figure-4", case=words, quantity="within 5 % of the largest count", unit="% of counts",

@@ -1,7 +1,7 @@
-"""softmax(Q K' / sqrt(d)) V, tile by tile with a running softmax, so that no score is ever stored.
+"""softmax(Q K' / sqrt(d)) V, tile by tile with a running softmax, so that scores are never stored.
 
-After Dao et al., *FlashAttention* (NeurIPS 2022), algorithm 1, with one work-item a query: m is the
-largest score so far, l the sum of exp(score - m), and both are mended with each tile of keys.
+Source: Dao et al., *FlashAttention* (NeurIPS 2022), algorithm 1, with one work-item for each query. m is the
+largest score so far and l the sum of exp(score - m); each tile of keys updates both.
 """
 
 from __future__ import annotations
@@ -30,9 +30,11 @@ def attention(
     block: int = 64,
     tile: int = 32,
 ) -> Workload:
-    """Attention of `heads` heads in float32; keys, values and queries pass through local memory.
+    """Attention with `heads` heads in float32; keys, values and queries are read through local memory.
 
-    width : of a head, d; block : queries, and work-items, in a group; tile : keys at a time
+    width : width d of a head
+    block : queries, and work-items, of a group
+    tile : keys that are processed together
     """
     require_positive(heads=heads, queries=queries, keys=keys, width=width, tile=tile)
     require_group(block)
@@ -45,7 +47,7 @@ def attention(
     k, v = (data((heads, keys, width), np.dtype(np.float32), seed=s) for s in (2, 3))
 
     def check(outputs: Mapping[str, Any]) -> None:
-        """Weights are within (d + keys + 8) roundings, relatively, and values are at most 1."""
+        """Values are at most 1 and weights have a relative error of at most (d + keys + 8) roundings."""
         bound = (width + keys + 8) * np.finfo(np.float32).eps
         for head in range(heads):
             wide_q, wide_k, wide_v = (array[head].astype(np.float64) for array in (q, k, v))

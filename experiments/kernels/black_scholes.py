@@ -1,4 +1,4 @@
-"""European options by the formula of Black and Scholes."""
+"""Prices of European options by the formula of Black and Scholes."""
 
 from __future__ import annotations
 
@@ -29,11 +29,10 @@ def black_scholes(
     volatility: float = 0.30,
     dtype: Literal["float32", "float64"] = "float32",
 ) -> Workload:
-    """Call and put prices of n options: three streams in, two out, nothing used twice.
+    """Call and put prices of n options: three input streams, two output streams, no reuse.
 
-    groups : the grid; items stride over the options, as was the habit while a grid was narrow. 0
-        gives each option an item of its own
-    rate, volatility : of the market, the same for all
+    groups : number of groups; each work-item prices several options. With 0 every option has a work-item
+    rate, volatility : of the market, the same for all options
     """
     require_positive(n=n)
     require_group(block_size)

@@ -1,4 +1,4 @@
-"""Batched one-dimensional Fourier transforms, one launch a pass (Stockham, radix 2 to 16).
+"""Batched one-dimensional Fourier transforms, one launch for each pass (Stockham, radix 2 to 16).
 
 Pass p of radix R, with s = R^p, takes item j of a transform of n points from x to y (Govindaraju et
 al., *High performance discrete Fourier transforms on graphics processors*, SC 2008, figure 2):
@@ -34,8 +34,8 @@ def fft(
 ) -> Workload:
     """`batch` forward transforms of n complex64 points: log_radix(n) launches from global memory.
 
-    n : a power of `radix`. A launch reads the strided points of an item and writes its group of
-    `radix` points; the passes take turns between the two arrays `x` and `y`.
+    n : a power of `radix`. In each pass a work-item reads `radix` strided points and writes `radix` points. The
+        passes alternate between the arrays `x` and `y`
     """
     require_positive(n=n, batch=batch)
     require_group(block_size)
@@ -70,7 +70,7 @@ def fft(
         name="fft",
         lang_version=(2018, 2),
         seq_dependencies=True,
-        # Each item writes places of its own; Loopy does not divide far enough to see it.
+        # Each item writes different places, which Loopy cannot prove.
         silenced_warnings=["write_race(*)"],
     )
     for p in range(passes):

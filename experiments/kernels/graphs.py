@@ -1,4 +1,4 @@
-"""Work whose amount the data decide: SpMV and a level of BFS over random graphs, a merge sort pass."""
+"""Kernels whose amount of work depends on the data: SpMV and BFS on random graphs, a merge sort pass."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def spmv(
     block_size: int = 128,
     seed: int = 0,
 ) -> Workload:
-    """One work-item a row of a random graph's matrix; see `random_graph`."""
+    """SpMV with the matrix of a random graph, one work-item for each row; see `random_graph`."""
     return spmv_of(random_graph(n, degree, degrees, seed), block_size)
 
 
@@ -39,10 +39,11 @@ def bfs_level(
     block_size: int = 256,
     seed: int = 0,
 ) -> Workload:
-    """One level of a breadth-first search from vertex 0: who is `level` away marks its new neighbours.
+    """One level of a breadth-first search from vertex 0: vertices at distance `level` mark new neighbours.
 
-    Marks lie in an array of their own, so that what runs does not depend on who comes first.
-    level : of the frontier; the vertices up to it are known when the launch begins
+    The marks have an array of their own, so that the work does not depend on the order of the work-items.
+
+    level : distance of the frontier; distances up to it are known before the launch
     """
     require_positive(n=n, degree=degree, block_size=block_size)
     if level < 0:
@@ -104,9 +105,11 @@ def merge_pass(n: int = 1 << 14, width: int = 64, per_item: int = 8) -> OpenCLWo
 def random_graph(n: int, degree: int, degrees: Degrees = "poisson", seed: int = 0) -> Any:
     """A directed graph of n vertices whose out-degrees are drawn with mean `degree`.
 
-    degrees : how they are drawn: poisson; geometric, of one at least; power, by a law of exponent 2.5
-        cut off at n. Neighbours are uniform, an edge may be there twice. Returns a
-        scipy.sparse.csr_array of ones with 32-bit indices
+    degrees : distribution of the degrees: poisson; geometric, at least 1; power, with exponent 2.5 and at
+        most n
+
+    Neighbours are uniform, and an edge may occur twice. Returns a scipy.sparse.csr_array of ones with 32-bit
+    indices.
     """
     require_positive(n=n, degree=degree)
     require_choice("degrees", degrees, ("poisson", "geometric", "power"))
@@ -128,7 +131,7 @@ def random_graph(n: int, degree: int, degrees: Degrees = "poisson", seed: int = 
 
 
 def _levels(graph: Any, last: int) -> Any:
-    """Distances from vertex 0 up to `last`, -1 beyond."""
+    """Distances from vertex 0 up to `last`; -1 for all other vertices."""
     distance = np.full(graph.shape[0], -1, np.int32)
     distance[0] = 0
     for level in range(last):

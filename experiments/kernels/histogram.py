@@ -1,4 +1,4 @@
-"""Counting into bins with atomic updates of global memory."""
+"""A histogram with atomic additions in global memory."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ def histogram(
     block_size: int = 256,
     dtype: Literal["int32", "float32"] = "int32",
 ) -> Workload:
-    """One work-item a sample, one atomic addition each.
+    """One work-item and one atomic addition for each sample.
 
-    distribution : of the samples over the bins; `zipf` (exponent 1.5) makes the first bins hot
-    dtype : of the counts; float32 counts exactly up to 2^24 samples
+    distribution : distribution of the samples over the bins; with `zipf` (exponent 1.5) the first bins are the
+        most frequent
+    dtype : type of the counts; float32 is exact up to 2^24 samples
     """
     require_positive(n=n, bins=bins)
     require_group(block_size)
@@ -47,7 +48,7 @@ def histogram(
         assumptions="n >= 1",
         name="histogram",
         lang_version=(2018, 2),
-        # Which items meet in a bin depends on the data; the update is atomic.
+        # Several items may update one bin; the update is atomic.
         silenced_warnings=["write_race(count)"],
     )
     kernel = lp.split_iname(kernel, "i", block_size, inner_tag="l.0", outer_tag="g.0")

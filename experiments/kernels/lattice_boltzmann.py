@@ -42,7 +42,7 @@ def d3q19(
 ) -> Workload:
     """Stream and collide on a periodic lattice: each site pulls 19 values and stores 19.
 
-    layout : `soa` keeps a direction's values together, as a GPU wants them; `aos` a site's
+    layout : `soa` stores the values of a direction together, which coalesces on a GPU; `aos` those of a site
     """
     require_positive(nx=nx, ny=ny, nz=nz)
     require_group(block_x, block_y)
@@ -73,11 +73,11 @@ def d3q19(
     }
 
     def check(outputs: Mapping[str, Any]) -> None:
-        """Within 64 roundings of the largest value; mass is that of before."""
-        found = outputs["f_next"]
-        found = found if layout == "soa" else np.moveaxis(found, -1, 0)
+        """Errors are at most 64 roundings of the largest value."""
+        result = outputs["f_next"]
+        result = result if layout == "soa" else np.moveaxis(result, -1, 0)
         expected = _reference(f.astype(np.float64), float(real.type(omega)))
-        np.testing.assert_allclose(found, expected, rtol=0, atol=64 * np.finfo(real).eps / 3)
+        np.testing.assert_allclose(result, expected, rtol=0, atol=64 * np.finfo(real).eps / 3)
 
     return Workload(kernel, arguments, check=check, source_file=__file__)
 
@@ -87,7 +87,7 @@ def _laid_out(f: npt.NDArray[Any], layout: str) -> npt.NDArray[Any]:
 
 
 def _step(extent: Mapping[str, int], layout: str, suffix: str) -> str:
-    """Every direction by itself: what one would write by hand, or have written by a generator."""
+    """The statements of one step, written out for every direction."""
 
     def place(q: int, x: str, y: str, z: str) -> str:
         return f"[{q}, {z}, {y}, {x}]" if layout == "soa" else f"[{z}, {y}, {x}, {q}]"

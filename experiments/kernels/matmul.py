@@ -1,4 +1,4 @@
-"""C = A B for square matrices: straight from global memory, or through tiles in local memory."""
+"""C = A B for square matrices, from global memory or through tiles in local memory."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tracegen.workloads import Workload
 def naive(
     n: int = 512, tile: int = 16, dtype: Literal["float32", "float64"] = "float32"
 ) -> Workload:
-    """One work-item an entry of C, neighbours along a row; `tile` x `tile` work-items a group."""
+    """One work-item for each entry of C, groups of `tile` x `tile` work-items, lid(0) along a row."""
     kernel = _matmul(n, tile, dtype, "matmul_naive")
     return _workload(kernel, n, dtype)
 
@@ -61,7 +61,7 @@ def _matmul(n: int, tile: int, dtype: str, name: str) -> Any:
         name=name,
         lang_version=(2018, 2),
     )
-    if n % tile == 0:  # no half-empty tiles: the kernel that one would write by hand
+    if n % tile == 0:  # then no tile needs a condition
         kernel = lp.assume(kernel, f"n mod {tile} = 0 and n >= {tile}")
     kernel = lp.split_iname(kernel, "i", tile, inner_tag="l.1", outer_tag="g.1")
     return lp.split_iname(kernel, "j", tile, inner_tag="l.0", outer_tag="g.0")

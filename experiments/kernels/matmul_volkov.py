@@ -1,7 +1,7 @@
-"""C = A B after Volkov and Demmel (SC 2008): blocks of C in registers, only B in local memory.
+"""C = A B after Volkov and Demmel (SC 2008), with blocks of C in registers and only B in local memory.
 
-A group of 16 x 4 work-items computes 64 rows by 16 columns of C, a work-item 16 entries of one row.
-Matrices lie column by column, as there: `a[k, i]` is row i, column k of A.
+A group of 16 x 4 work-items computes 64 rows and 16 columns of C; a work-item computes 16 entries of one row.
+Matrices are stored in column-major order as in the paper: `a[k, i]` is row i, column k of A.
 """
 
 from __future__ import annotations
@@ -18,13 +18,37 @@ from tracegen.workloads import Workload
 
 ROWS, COLUMNS = 64, 16
 PADDING = 1
-"""A row of the tile is 17 words, so that the 16 work-items that write a column of it meet no bank twice."""
+"""A row of the tile has 17 words, so that the 16 work-items that write a column use different banks."""
+
+
+_PRODUCT = """
+for bi, bj, x, y
+    for j0
+        acc[j0] = 0 {id=init}
+    end
+    for ko
+        for f
+            b_tile[x, y + 4*f] = b[16*bj + y + 4*f, 16*ko + x] {id=fetch}
+        end
+        for ki
+            <> a_value = a[16*ko + ki, 64*bi + 16*y + x] {id=load, dep=init:fetch}
+            for j1
+                acc[j1] = acc[j1] + a_value*b_tile[ki, j1] {id=update, dep=load:init:fetch}
+            end
+        end
+    end
+    for j2
+        c[16*bj + j2, 64*bi + 16*y + x] = acc[j2] {id=store, dep=update}
+    end
+end
+"""
+"""A group computes one block of C; `ko` goes through the tiles of B."""
 
 
 def volkov(n: int = 512, registers: int = 0) -> Workload:
     """Square matrices of n x n single-precision numbers, n a multiple of 64.
 
-    registers : 32-bit registers of a work-item, where a compiler told them; 0 if not
+    registers : 32-bit registers of a work-item according to the compiler; 0 if unknown
     """
     require_positive(n=n)
     require_indexable(c=n * n)
@@ -34,27 +58,7 @@ def volkov(n: int = 512, registers: int = 0) -> Workload:
         "{[bi, bj, x, y, ko, ki, f, j0, j1, j2]:"
         " 0 <= 64*bi < n and 0 <= 16*bj < n and 0 <= x < 16 and 0 <= y < 4 and 0 <= 16*ko < n"
         " and 0 <= ki < 16 and 0 <= f < 4 and 0 <= j0, j1, j2 < 16}",
-        """
-        for bi, bj, x, y
-            for j0
-                acc[j0] = 0 {id=init}
-            end
-            for ko
-                for f
-                    b_tile[x, y + 4*f] = b[16*bj + y + 4*f, 16*ko + x] {id=fetch}
-                end
-                for ki
-                    <> a_value = a[16*ko + ki, 64*bi + 16*y + x] {id=load, dep=init:fetch}
-                    for j1
-                        acc[j1] = acc[j1] + a_value*b_tile[ki, j1] {id=update, dep=load:init:fetch}
-                    end
-                end
-            end
-            for j2
-                c[16*bj + j2, 64*bi + 16*y + x] = acc[j2] {id=store, dep=update}
-            end
-        end
-        """,
+        _PRODUCT,
         [
             lp.ValueArg("n", np.int32),
             lp.GlobalArg("a, b", np.float32, shape="n, n"),

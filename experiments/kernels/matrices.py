@@ -1,6 +1,6 @@
-"""Sparse matrices to multiply with: finite elements, a graph, four synthetic cases, Matrix Market.
+"""Sparse matrices: finite elements, a graph, four synthetic cases, and Matrix Market files.
 
-Every matrix comes back as a `scipy.sparse.csr_array` with sorted indices, 32-bit index arrays and
+Every matrix is a `scipy.sparse.csr_array` with sorted indices, 32-bit index arrays and
 float64 values. The same arguments always give the same matrix.
 """
 
@@ -33,12 +33,13 @@ FloatArray = npt.NDArray[np.float64]
 
 
 def csr(matrix: str, n: int) -> Any:
-    """The matrix that `matrix` names, with about `n` rows where it is not a file.
+    """A matrix by name, with about `n` rows, or the matrix in a file.
 
     matrix : `fem` (the same as `fem-tet-p2`), `fem-tri-p1`, `fem-tri-p2`, `fem-tet-p1`,
         `fem-tet-p2`; `graph` (16 edges a vertex, `rmat`); `u`, `b`, `U`, `B` (the four matrices of
         Baghsorkhi et al., section 6.2); or the path of a Matrix Market file.
-    Raises KernelError where the name is unknown, the file is broken or the matrix is too large.
+
+    Raises KernelError if the name is unknown, the file is broken or the matrix is too large.
     """
     make = _GENERATORS.get(matrix)
     if make is not None:
@@ -53,9 +54,9 @@ def csr(matrix: str, n: int) -> Any:
 def finite_element(n: int, *, cell: str = "tet", degree: int = 2, seed: int = 0) -> Any:
     """The stiffness matrix of the Laplace operator on a unit square or cube, about `n` unknowns.
 
-    Vertices of the uniform mesh are moved by up to a tenth of their spacing, so that no entry
-    cancels; unknowns keep scikit-fem's numbering (vertices first, then edges), which is what makes
-    the gather of x local but not regular. No boundary condition is applied: rows sum to zero.
+    Vertices of the uniform mesh are moved by up to a tenth of their spacing, so that no entry cancels. Unknowns
+    have scikit-fem's numbering (vertices first, then edges), which makes the accesses to x local but not
+    regular. There is no boundary condition, so rows sum to zero.
 
     cell : "tri" or "tet"; degree : 1 or 2
     """
@@ -82,9 +83,9 @@ def finite_element(n: int, *, cell: str = "tet", degree: int = 2, seed: int = 0)
 
 
 def uniform_random(n: int, entries_per_row: int, *, seed: int = 0) -> Any:
-    """An n x n matrix with `entries_per_row * n` entries at places drawn without replacement.
+    """An n x n matrix with `entries_per_row * n` entries at random places, drawn without replacement.
 
-    Row lengths therefore vary about their mean as binomial counts do.
+    Row lengths therefore have a binomial distribution.
     """
     _require_size(n, smallest=entries_per_row)
     n_entries = n * entries_per_row
@@ -104,7 +105,7 @@ def uniform_random(n: int, entries_per_row: int, *, seed: int = 0) -> Any:
 
 
 def block_diagonal(n: int, block: int, *, seed: int = 0) -> Any:
-    """Full `block` x `block` blocks along the diagonal: `n` rounded up to whole blocks."""
+    """Full `block` x `block` blocks along the diagonal; `n` is rounded up to whole blocks."""
     _require_size(n, smallest=1)
     n_block = -(-n // block)
     _require_entries(n_block * block * block, "a block-diagonal matrix")
@@ -117,11 +118,11 @@ def block_diagonal(n: int, block: int, *, seed: int = 0) -> Any:
 
 
 def rmat(n: int, entries_per_row: int, *, seed: int = 0) -> Any:
-    """The adjacency matrix of a directed R-MAT graph, weighted at random: few rows are very long.
+    """The adjacency matrix of a directed R-MAT graph with random weights, in which few rows are very long.
 
     `n` is rounded up to a power of two. Quadrants are drawn with the probabilities 0.57, 0.19, 0.19
-    and 0.05 of the Graph 500 benchmark (Chakrabarti et al., SDM 2004), vertices are numbered at
-    random, and edges that are drawn twice are one: there are fewer than `entries_per_row` a row.
+    and 0.05 of the Graph 500 benchmark (Chakrabarti et al., SDM 2004), vertices have
+    random numbers, and duplicate edges are merged, so a row has fewer than `entries_per_row` on average.
     """
     _require_size(n, smallest=2)
     scale = (n - 1).bit_length()
@@ -143,9 +144,9 @@ def read_matrix_market(path: str | Path) -> Any:
     """The matrix in a Matrix Market file (`.mtx`, plain or gzipped; coordinate or array).
 
     Symmetric, skew-symmetric and Hermitian files are expanded, the entries of pattern files are 1,
-    and of complex entries the real part is kept, so that the stored pattern stays whole. Entries
-    given twice are summed. Raises KernelError, in one line, where the file breaks the format,
-    stores nothing, or is larger than MAX_ENTRIES.
+    and of complex entries only the real part is kept, so that the pattern is unchanged. Duplicate entries are
+    summed. Raises KernelError, in one line, if the file breaks the format, has no entries, or has more than
+    MAX_ENTRIES.
     """
     path = Path(path)
     try:
@@ -158,7 +159,7 @@ def read_matrix_market(path: str | Path) -> Any:
                 )
         limit = min(MAX_TEXT_BYTES, _TEXT_BYTES_OF_COMMENTS + n_entry * _TEXT_BYTES_PER_ENTRY)
         text = _unpacked(path, limit, whole=True)
-        if len(text) < n_entry // 4:  # before anything is allocated for what is not there
+        if len(text) < n_entry // 4:  # before memory is allocated for entries that do not exist
             raise KernelError(f"{path}: declares {n_entry} entries in {len(text)} bytes of text")
         matrix = scipy.io.mmread(io.BytesIO(text))
     except KernelError:
@@ -171,7 +172,7 @@ def read_matrix_market(path: str | Path) -> Any:
 
 
 def _unpacked(path: Path, limit: int, *, whole: bool) -> bytes:
-    """Up to `limit` bytes of the file's text; with `whole`, more than that is an error."""
+    """The first `limit` bytes of the file's text; with `whole`, a longer text is an error."""
     with path.open("rb") as raw:
         packed = raw.read(2) == b"\x1f\x8b"
         raw.seek(0)
@@ -183,7 +184,7 @@ def _unpacked(path: Path, limit: int, *, whole: bool) -> bytes:
 
 
 def _canonical(matrix: Any, name: str) -> Any:
-    """CSR with sorted 32-bit indices, duplicates summed, float64 and finite."""
+    """The matrix as CSR with sorted 32-bit indices, summed duplicates, and finite float64 values."""
     matrix = scipy.sparse.csr_array(matrix)
     if np.iscomplexobj(matrix.data):
         matrix = scipy.sparse.csr_array(

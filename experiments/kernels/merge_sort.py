@@ -1,7 +1,7 @@
-"""Merge sort, pass by pass, straight from global memory or through local memory.
+"""Passes of a merge sort, from global memory or through local memory.
 
-Where a merge reads next depends on the keys, which Loopy has no loop for: these are OpenCL C
-(`merge_sort.cl`). A pass finds its runs sorted, as the passes before it would have left them.
+The next read of a merge depends on the keys, which Loopy's loops cannot express, so the kernels are OpenCL C
+(`merge_sort.cl`). The input of a pass has sorted runs, as the earlier passes would leave it.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ Keys = npt.NDArray[np.uint32]
 def global_pass(
     n: int = 1 << 20, width: int = 1 << 12, per_item: int = 8, block_size: int = 128
 ) -> OpenCLWorkload:
-    """Merge pairs of runs of `width` keys; each item writes `per_item` keys, one after another.
+    """Merge pairs of runs of `width` keys; each work-item writes `per_item` consecutive keys.
 
-    per_item : a power of two; a pass over runs of less than half of it writes whole pairs
+    per_item : a power of two; at most 2 `width` is used
     """
     _require_powers(width=width, per_item=per_item)
     require_group(block_size)
@@ -54,9 +54,9 @@ def global_pass(
 def local_pass(
     n: int = 1 << 20, width: int = 1 << 12, tile: int = 1024, per_item: int = 4
 ) -> OpenCLWorkload:
-    """Merge pairs of runs of `width` keys, `tile` keys a group: read and written in order.
+    """Merge pairs of runs of `width` keys through local memory, `tile` keys in each group.
 
-    tile : a power of two of at most 2 `width`; a group has tile / per_item items
+    tile : a power of two, at most 2 `width`; a group has tile / per_item work-items
     """
     _require_powers(width=width, tile=tile, per_item=per_item)
     _require_tile(tile, per_item)
@@ -80,7 +80,7 @@ def local_pass(
 
 
 def sort_tiles(n: int = 1 << 20, tile: int = 1024, per_item: int = 4) -> OpenCLWorkload:
-    """Sort tiles of keys in local memory: the runs that the passes begin with."""
+    """Sort tiles of keys in local memory, the first runs of a merge sort."""
     _require_powers(tile=tile, per_item=per_item)
     _require_tile(tile, per_item)
     keys = sorted_runs(n, 1)
@@ -96,7 +96,7 @@ def sort_tiles(n: int = 1 << 20, tile: int = 1024, per_item: int = 4) -> OpenCLW
 
 
 def sorted_runs(n: int, width: int) -> Keys:
-    """n uniform keys, the same at each call, sorted in runs of `width`; the last may be short."""
+    """n uniform keys, the same in every call, sorted in runs of `width`; the last run may be shorter."""
     require_positive(n=n, width=width)
     require_indexable(source=2 * n)
     keys = np.random.default_rng(0).integers(0, 1 << 32, n, dtype=np.uint32)
@@ -128,6 +128,6 @@ def _require_powers(**parameters: int) -> None:
 
 
 def _require_tile(tile: int, per_item: int) -> None:
-    if tile // per_item < 2:  # two items look for the ends of a group's part
+    if tile // per_item < 2:  # two work-items search for the ends of a group's part
         raise KernelError(f"tile must be at least twice per_item {per_item}, got {tile}")
     require_group(tile // per_item)

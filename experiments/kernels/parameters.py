@@ -1,4 +1,4 @@
-"""What the benchmark kernels share: checks of their parameters, and reproducible data."""
+"""Checks of the parameters of benchmark kernels, and reproducible data."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ import numpy.typing as npt
 from memsim.errors import KernelError
 
 MAX_GROUP_ITEMS = 1024
-"""Work-items in a group: the limit of every device that is modelled."""
+"""Largest number of work-items in a group on the modelled devices."""
 
 MAX_ITEMS = 2**31 - 1
-"""Loopy's index arithmetic is 32 bits wide: no array of a benchmark may be longer."""
+"""Largest length of an array, because Loopy's index arithmetic has 32 bits."""
 
 
 def require_positive(**parameters: int) -> None:
-    """Raises KernelError naming the first parameter that is not at least 1."""
+    """Raise KernelError with the first parameter that is less than 1."""
     for name, value in parameters.items():
         if value < 1:
             raise KernelError(f"{name} must be at least 1, got {value}")
 
 
 def require_group(*extents: int) -> None:
-    """Raises KernelError where a work-group of these extents is larger than any device takes."""
+    """Raise KernelError if a work-group with these extents is empty or larger than MAX_GROUP_ITEMS."""
     shape = "x".join(map(str, extents))
     if min(extents) < 1:
         raise KernelError(f"every extent of a work-group must be at least 1, got {shape}")
@@ -34,20 +34,20 @@ def require_group(*extents: int) -> None:
 
 
 def require_indexable(**lengths: int) -> None:
-    """Raises KernelError naming the first array that 32-bit indices do not reach the end of."""
+    """Raise KernelError with the first array that is too long for 32-bit indices."""
     for name, length in lengths.items():
         if length > MAX_ITEMS:
             raise KernelError(f"{name} must have at most {MAX_ITEMS} elements, got {length}")
 
 
 def require_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
-    """Raises KernelError where `value` is not one of `choices`."""
+    """Raise KernelError if `value` is not one of `choices`."""
     if value not in choices:
         raise KernelError(f"{name} must be one of {', '.join(choices)}, got {value!r}")
 
 
 def real_type(dtype: str) -> Any:
-    """The numpy dtype of `float32` or `float64`; raises KernelError on others."""
+    """The numpy dtype of `float32` or `float64`; raises KernelError for other names."""
     require_choice("dtype", dtype, ("float32", "float64"))
     return np.dtype(dtype)
 

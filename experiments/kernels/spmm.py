@@ -1,4 +1,4 @@
-"""Y = A X, A sparse (CSR) and X dense with few columns: a graph network's layer, a block Krylov step."""
+"""Y = A X with a sparse A (CSR) and a dense X with few columns, as in graph networks and block Krylov methods."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def spmm(
     rows_per_group: int = 4,
     dtype: Literal["float32", "float64"] = "float32",
 ) -> Workload:
-    """One work-item an entry of Y: neighbours share a row of A, and read along a row of X.
+    """One work-item for each entry of Y; neighbours share a row of A and read consecutive entries of a row of X.
 
     matrix, n : see `experiments.kernels.matrices.csr`
     """
@@ -65,7 +65,7 @@ def spmm(
     x = data((a.shape[1], columns), real)
 
     def check(outputs: Mapping[str, Any]) -> None:
-        """Within the bound of a sum in any order: (terms + 1) eps |A| |X|."""
+        """Errors are within the bound of a sum in any order, (terms + 1) eps |A| |X|."""
         exact = type(a)((values.astype(np.float64), a.indices, a.indptr), a.shape)
         wide = x.astype(np.float64)
         terms = np.diff(a.indptr)[:, None]

@@ -1,4 +1,4 @@
-"""y = A x with A in compressed sparse rows: one work-item a row, or one sub-group a row."""
+"""y = A x with A in compressed sparse rows, with one work-item or one sub-group for each row."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def spmv(
     block_size: int = 128,
     dtype: Literal["float32", "float64"] = "float32",
 ) -> Workload:
-    """The scalar CSR kernel, one work-item a row (Listing 2 of Baghsorkhi et al.).
+    """The scalar CSR kernel, one work-item for each row (Baghsorkhi et al. 2012, Listing 2).
 
     matrix, n : see `experiments.kernels.matrices.csr`; block_size : work-items in a group
     """
@@ -28,7 +28,7 @@ def spmv(
 
 
 def spmv_of(matrix: Any, block_size: int = 128, dtype: str = "float32") -> Workload:
-    """As `spmv`, of a matrix that is there: a `scipy.sparse.csr_array` with 32-bit indices."""
+    """The same kernel for a given `scipy.sparse.csr_array` with 32-bit indices."""
     require_group(block_size)
     real = real_type(dtype)
     kernel = lp.make_kernel(
@@ -55,7 +55,7 @@ def spmv_vector(
     subgroup_size: int = 32,
     dtype: Literal["float32", "float64"] = "float32",
 ) -> Workload:
-    """One sub-group a row: its lanes stride over the row, then add up through local memory.
+    """One sub-group for each row: its lanes stride over the row and add their sums through local memory.
 
     matrix, n : see `experiments.kernels.matrices.csr`; subgroup_size : lanes, and work-items in a group
     """
@@ -79,7 +79,7 @@ def spmv_vector(
         assumptions="n_rows >= 1",
         name="spmv_vector",
         lang_version=(2018, 2),
-        # Loopy gives y[i] to lane 0 alone, and then takes that lane's iname for a race.
+        # Only lane 0 stores y[i], but Loopy reports its iname as a race.
         silenced_warnings=["write_race(total)"],
     )
     kernel = lp.split_reduction_inward(kernel, "step")
@@ -105,7 +105,7 @@ def _workload(kernel: Any, matrix: Any, real: Any) -> Workload:
     x = data(matrix.shape[1], real)
 
     def check(outputs: Mapping[str, Any]) -> None:
-        """|y - A x| is within the bound of a sum in any order: (terms + 1) eps |A| |x|."""
+        """|y - A x| is within the bound of a sum in any order, (terms + 1) eps |A| |x|."""
         exact = type(matrix)(
             (values.astype(np.float64), matrix.indices, matrix.indptr), matrix.shape
         )

@@ -1,7 +1,7 @@
-"""y = A x in compressed sparse rows, one work-item a row, four entries a load.
+"""y = A x in compressed sparse rows, one work-item for each row, four entries in a load.
 
-Listing 3 of Baghsorkhi et al. (PPoPP 2012), with the prologue and epilogue that it leaves out. A
-vector load of arrays that are also read one by one is what Loopy has no word for: this is OpenCL C.
+Source: Baghsorkhi et al. (PPoPP 2012), Listing 3, with the prologue and epilogue that it omits. The kernel is
+OpenCL C, because Loopy cannot express vector loads of arrays that are also read entry by entry.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def spmv_vectorised(matrix: str = "u", n: int = 170_000, block_size: int = 128) 
 
 
 def spmv_vectorised_of(matrix: Any, block_size: int = 128) -> OpenCLWorkload:
-    """As `spmv_vectorised`, of a matrix that is there."""
+    """The same kernel for a given matrix."""
     require_group(block_size)
     real = np.dtype(np.float32)
     if np.abs(matrix.data).max() > np.finfo(real).max:
@@ -36,7 +36,7 @@ def spmv_vectorised_of(matrix: Any, block_size: int = 128) -> OpenCLWorkload:
     n_rows = matrix.shape[0]
 
     def check(outputs: Mapping[str, Any]) -> None:
-        """|y - A x| is within the bound of a sum in any order: (terms + 1) eps |A| |x|."""
+        """|y - A x| is within the bound of a sum in any order, (terms + 1) eps |A| |x|."""
         wide = values.astype(np.float64)
         exact = type(matrix)((wide, matrix.indices, matrix.indptr), matrix.shape)
         terms = np.diff(matrix.indptr)

@@ -1,4 +1,4 @@
-"""Three-dimensional stencils, one work-item a point, x fastest."""
+"""Three-dimensional stencils with one work-item for each point; x is the fastest axis."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def stencil7(
     block_z: int = 1,
     dtype: Literal["float32", "float64"] = "float32",
 ) -> Workload:
-    """The 7-point Laplacian on nx x ny x nz interior points with one layer of halo around them."""
+    """The 7-point Laplacian on nx x ny x nz interior points with a halo of one layer."""
     require_positive(nx=nx, ny=ny, nz=nz)
     require_group(block_x, block_y, block_z)
     require_indexable(u=(nx + 2) * (ny + 2) * (nz + 2))
@@ -88,8 +88,8 @@ def star25(
     """The fp64 star stencil of range 4 that Ernst et al. (JPDC 2023) measured on a V100.
 
     dst = 0.25 * (sum of 25 points of src). The measured grid has an interior of 632 x 504 x 504
-    points in an allocation of 640 x 512 x 512; the default keeps its rows and planes, and has fewer
-    planes. Arrays are flat because their first *interior* element is the aligned one (256 bytes).
+    points in an allocation of 640 x 512 x 512. The default has the same rows and fewer planes. Arrays are flat,
+    because their first *interior* element is aligned to 256 bytes.
 
     pitch : elements from one row to the next, 0 for nx + 8
     """
@@ -104,18 +104,11 @@ def star25(
     n_element = lead + plane * (nz + halo)
     require_indexable(src=n_element)
 
-    strides = {"x": 1, "y": pitch, "z": plane}
-    centre = f"{lead + corner} + {plane} * z + {pitch} * y + x"
-    points = [f"src$centre[{centre}]"] + [
-        f"src${axis}_{side}{distance}[{lead + corner + sign * distance * stride}"
-        f" + {plane} * z + {pitch} * y + x]"
-        for axis, stride in strides.items()
-        for distance in range(1, STAR_RANGE + 1)
-        for side, sign in (("minus", -1), ("plus", 1))
-    ]
+    point = f"{plane} * z + {pitch} * y + x"
+    points = _star_points(lead + corner, point, {"x": 1, "y": pitch, "z": plane})
     kernel = lp.make_kernel(
         f"{{[x, y, z]: 0 <= x < {nx} and 0 <= y < {ny} and 0 <= z < {nz}}}",
-        f"dst[{centre}] = 0.25 * ({' + '.join(points)})",
+        f"dst[{lead + corner} + {point}] = 0.25 * ({' + '.join(points)})",
         [
             lp.GlobalArg("src", np.float64, shape=(n_element,)),
             lp.GlobalArg("dst", np.float64, shape=(n_element,), is_output=True),
@@ -143,6 +136,17 @@ def star25(
     return Workload(
         kernel, {"src": src, "dst": np.zeros_like(src)}, check=check, source_file=__file__
     )
+
+
+def _star_points(first: int, point: str, strides: Mapping[str, int]) -> list[str]:
+    """The 25 loads of a point, each with its own tag; `first` is the element of point (0, 0, 0)."""
+    offsets = {
+        f"{axis}_{side}{distance}": sign * distance * stride
+        for axis, stride in strides.items()
+        for distance in range(1, STAR_RANGE + 1)
+        for side, sign in (("minus", -1), ("plus", 1))
+    }
+    return [f"src${name}[{first + at} + {point}]" for name, at in ({"centre": 0} | offsets).items()]
 
 
 def _grid(kernel: Any, block_x: int, block_y: int, block_z: int) -> Any:

@@ -1,4 +1,4 @@
-"""The bandwidth kernels: copy and triad, with a stride between the elements touched."""
+"""Bandwidth kernels: copy and triad, with a stride between the accessed elements."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def copy(
     block_size: int = 256,
     dtype: Literal["float32", "float64"] = "float32",
 ) -> Workload:
-    """a[stride i] = b[stride i] for n values of i, one work-item each."""
+    """a[stride i] = b[stride i] for n values of i, one work-item for each."""
     at = _at(stride)
     kernel = _stream(f"a{at} = b{at}", "b", n, stride, block_size, dtype, "stream_copy")
     b = data(n * stride, real_type(dtype), seed=1)
@@ -43,7 +43,7 @@ def triad(
     block_size: int = 256,
     dtype: Literal["float32", "float64"] = "float32",
 ) -> Workload:
-    """a[stride i] = b[stride i] + 0.5 c[stride i] for n values of i, one work-item each."""
+    """a[stride i] = b[stride i] + 0.5 c[stride i] for n values of i, one work-item for each."""
     at = _at(stride)
     kernel = _stream(
         f"a{at} = b{at} + {TRIAD_SCALAR} * c{at}", "b, c", n, stride, block_size, dtype,

@@ -66,7 +66,7 @@ def _transpose(n: int, tile: int, dtype: str, name: str) -> Any:
         name=name,
         lang_version=(2018, 2),
     )
-    if n % tile == 0:  # no half-empty tiles: the kernel that one would write by hand
+    if n % tile == 0:  # then no tile needs a condition
         kernel = lp.assume(kernel, f"n mod {tile} = 0 and n >= {tile}")
     kernel = lp.split_iname(kernel, "i", tile, inner_tag="l.0", outer_tag="g.1")
     return lp.split_iname(kernel, "j", tile, inner_tag="l.1", outer_tag="g.0")

@@ -180,18 +180,18 @@ MODES = {
 }
 
 
-def gflops(found: Analysed, n: int) -> dict[str, float]:
+def gflops(result: Analysed, n: int) -> dict[str, float]:
     """Predicted GFlop/s by mode."""
     machine = load_machine("c1060")
-    launch = at_size(found, n)
-    program = found.program.at(n=n)
+    launch = at_size(result, n)
+    program = result.program.at(n=n)
     resident = residents(machine, launch, resident_groups(machine, launch))
     printed = paper_inputs(program, machine, local_latency_cycles=LOCAL_LATENCY_CYCLES)
     seconds = {
         "paper print": time_of(printed, resident, machine, mode="paper"),
         "paper": time_of(printed, resident, machine, solver="equation"),
         "simulated": time_of(
-            simulated_inputs(program, _steady(found.costs, program), machine), resident, machine
+            simulated_inputs(program, _steady(result.costs, program), machine), resident, machine
         ),
     }
     return {name: 2 * n**3 / float(timing.seconds.mean()) / 1e9 for name, timing in seconds.items()}
@@ -211,11 +211,11 @@ def sizes(product: Product, quick: bool) -> list[int]:
     """Widths as in the paper: slightly more than powers of two, and multiples of the tile."""
     last = 4096 if product.figure == "figure14" else 8192
     first = 64 if product.multiple == 64 or product.figure == "figure14" else 256
-    found, n = [], first
+    widths, n = [], first
     while n <= last:
-        found.append(n + max(32, product.multiple))
+        widths.append(n + max(32, product.multiple))
         n *= 4 if quick else 2
-    return [n // product.multiple * product.multiple for n in found]
+    return [n // product.multiple * product.multiple for n in widths]
 
 
 def table3(out: Path, quick: bool) -> Figure:
@@ -284,9 +284,9 @@ def figure(name: str, title: str) -> Callable[[Path, bool], Figure]:
         cases = []
         curves: dict[tuple[str, str], list[tuple[int, float]]] = {}
         for product in (product for product in PRODUCTS if product.figure == name):
-            found = analysed(product.name)
+            result = analysed(product.name)
             for n in sizes(product, quick):
-                for mode, value in gflops(found, n).items():
+                for mode, value in gflops(result, n).items():
                     curves.setdefault((product.name, mode), []).append((n, value))
                     cases.append(
                         Case(

@@ -99,7 +99,7 @@ def translation(out: Path, quick: bool) -> Figure:
     shapes = deep if quick else tuple(measured)
     taken = machine.translation.miss_cycles if machine.translation else 0.0
     fits, others = taken, 0.0
-    for _ in range(30):  # finds the cycles with which the time of this shape is exact
+    for _ in range(30):  # until the time of this shape is exact
         seconds = with_translation(_replayed(CALIBRATED, quick), program, machine, fits)["events"]
         others, fits = fits, fits * measured[CALIBRATED] / seconds
         if abs(fits - others) < 0.01:

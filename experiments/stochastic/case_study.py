@@ -139,7 +139,7 @@ def figure_8(out: Path, quick: bool) -> Figure:
             + ".",
             f"A load of {WIDTH} entries saves at most a factor of {WIDTH} of what is loaded in order. The paper's"
             f" speed-up of {PAPER_SPEEDUPS['B']} for matrix B is larger; this model cannot explain it.",
-            f"Times were measured on {device}: the fastest of {RUNS} launches, kernels in turn. The caches of a CPU"
+            f"Times were measured on {device}: the fastest of {RUNS} launches, with the kernels in turns. The caches of a CPU"
             " are larger than those of a C2050; on a CPU vector loads save instructions, not memory requests.",
         ],
         pictures=[
@@ -188,11 +188,11 @@ def _measured(workload: Any, machine: Machine, trials: int, seconds: float) -> K
     )
 
 
-def _limits(found: Mapping[str, Mapping[str, Kernel]]) -> str:
+def _limits(kernels: Mapping[str, Mapping[str, Kernel]]) -> str:
     """The resources that limit the predicted times of both kernels, by matrix."""
     return "; ".join(
         f"{name}: {pair['scalar'].limit} (scalar), {pair['vectorised'].limit} (vectorised)"
-        for name, pair in found.items()
+        for name, pair in kernels.items()
     )
 
 
@@ -243,14 +243,14 @@ def _cases(name: str, pair: Mapping[str, Kernel], gains: Mapping[str, Gain]) -> 
             ci95=load.latency.half_width / worst,
             note=f"{load.latency.mean:.0f} cycles" + (", prologue or epilogue" * load.is_edge),
         )
-        for kernel, found in pair.items()
-        for load in found.loads
+        for kernel, result in pair.items()
+        for load in result.loads
     ]
-    for kernel, found in pair.items():
-        predicted = 1e3 * found.predicted_s.mean, 1e3 * found.predicted_s.half_width
+    for kernel, result in pair.items():
+        predicted = 1e3 * result.predicted_s.mean, 1e3 * result.predicted_s.half_width
         times: dict[str, tuple[float, float | None, str]] = {
-            "predicted time": (*predicted, f"limited by {found.limit}"),
-            "time on this device": (1e3 * found.seconds, None, f"fastest of {RUNS} launches"),
+            "predicted time": (*predicted, f"limited by {result.limit}"),
+            "time on this device": (1e3 * result.seconds, None, f"fastest of {RUNS} launches"),
         }
         cases += [
             Case(
@@ -272,19 +272,19 @@ def _cases(name: str, pair: Mapping[str, Kernel], gains: Mapping[str, Gain]) -> 
             quantity=f"gain, {kind}",
             unit="x",
             reference=PAPER_SPEEDUPS[name],
-            ours=found.value,
-            ci95=None if math.isnan(found.half_width) else found.half_width,
+            ours=one.value,
+            ci95=None if math.isnan(one.half_width) else one.half_width,
         )
-        for kind, found in gains.items()
+        for kind, one in gains.items()
         if not kind.startswith("paper")
     ]
     return cases
 
 
-def _bars(found: Mapping[str, Mapping[str, Kernel]]) -> dict[str, list[drawing.Segment]]:
+def _bars(kernels: Mapping[str, Mapping[str, Kernel]]) -> dict[str, list[drawing.Segment]]:
     """Bar -> its loads, relative to the slowest load and to the sum of all loads of the scalar kernel."""
     bars = {}
-    for name, pair in found.items():
+    for name, pair in kernels.items():
         worst = max(load.latency.mean for load in pair["scalar"].loads)
         whole = sum(load.per_row for load in pair["scalar"].loads)
         for kernel, measured in pair.items():

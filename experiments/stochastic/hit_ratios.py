@@ -169,10 +169,10 @@ def _against_hardware(figure: str, machine: Machine) -> list[Case]:
     return cases
 
 
-def _spread(found: Sequence[Distribution]) -> str:
+def _spread(distributions: Sequence[Distribution]) -> str:
     wide = [
         f"{d.application.name} {quantity} {100 * describe(values).sigma:.1f}"
-        for d in found
+        for d in distributions
         for quantity, values in d.ratios.items()
         if describe(values).sigma > WIDE
     ]

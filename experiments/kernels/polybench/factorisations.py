@@ -1,4 +1,4 @@
-"""Factorisations, some launches for each step: lu, gramschmidt."""
+"""Factorisations with several launches for each step: lu, gramschmidt."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tracegen.workloads import Workload
 def lu(n: int = 256, dtype: Real = "float32") -> Workload:
     """A = L U in place without pivoting, L with ones on its diagonal.
 
-    Each of the n - 1 steps scales a column, then updates what lies right of it and below. The grids
+    Each of the n - 1 steps scales a column and then updates the part of A below and to the right. The grids
     cover all of A at every step.
     """
     _require(n)
@@ -49,10 +49,44 @@ def lu(n: int = 256, dtype: Real = "float32") -> Workload:
     return Workload(kernel, {"a": a}, check=factors_of(a, n, real), source_file=__file__)
 
 
-def gramschmidt(n: int = 256, dtype: Real = "float32") -> Workload:
-    """A = Q R for a square A by modified Gram-Schmidt, three launches a column.
+_GRAMSCHMIDT = """
+for k
+    for w
+        if w == 0
+            norm = 0
+            for i0
+                norm = norm + a[i0, k] * a[i0, k]
+            end
+            r[k, k] = sqrt(norm)
+        end
+    end
+    ... gbarrier
+    for i1
+        q[i1, k] = a[i1, k] / r[k, k]
+    end
+    ... gbarrier
+    for j
+        if j > k
+            dot = 0
+            for i2
+                dot = dot + q[i2, k] * a[i2, j]
+            end
+            r[k, j] = dot
+            for i3
+                a[i3, j] = a[i3, j] - q[i3, k] * dot
+            end
+        end
+    end
+    ... gbarrier
+end
+"""
+"""Launches of column k: the norm of the column, the division by it, the update of the later columns."""
 
-    A column's norm is one work-item's, as in PolyBench; A is overwritten by what is left of it.
+
+def gramschmidt(n: int = 256, dtype: Real = "float32") -> Workload:
+    """A = Q R for a square A by modified Gram-Schmidt, with three launches for each column.
+
+    One work-item computes the norm of a column, as in PolyBench. A is overwritten.
     """
     _require(n)
     real = real_type(dtype)
@@ -65,37 +99,7 @@ def gramschmidt(n: int = 256, dtype: Real = "float32") -> Workload:
             "{[i1]: 0 <= i1 < n}",
             "{[j, i2, i3]: 0 <= j, i2, i3 < n}",
         ],
-        """
-        for k
-            for w
-                if w == 0
-                    norm = 0
-                    for i0
-                        norm = norm + a[i0, k] * a[i0, k]
-                    end
-                    r[k, k] = sqrt(norm)
-                end
-            end
-            ... gbarrier
-            for i1
-                q[i1, k] = a[i1, k] / r[k, k]
-            end
-            ... gbarrier
-            for j
-                if j > k
-                    dot = 0
-                    for i2
-                        dot = dot + q[i2, k] * a[i2, j]
-                    end
-                    r[k, j] = dot
-                    for i3
-                        a[i3, j] = a[i3, j] - q[i3, k] * dot
-                    end
-                end
-            end
-            ... gbarrier
-        end
-        """,
+        _GRAMSCHMIDT,
         [
             lp.ValueArg("n", np.int32),
             lp.GlobalArg("a", real, shape="n, n"),
@@ -110,27 +114,27 @@ def gramschmidt(n: int = 256, dtype: Real = "float32") -> Workload:
     zeros = np.zeros_like(a)
 
     def check(outputs: Mapping[str, Any]) -> None:
-        """A - Q R is small entry by entry, and Q is orthonormal as far as A's condition lets it."""
+        """Every entry of A - Q R is small, and Q is orthonormal within the bound by the condition of A."""
         q, r = wide(outputs["q"]), wide(outputs["r"])
         near("q r", q @ r, wide(a), np.abs(q) @ np.abs(r) + np.abs(wide(a)), 2 * n, real)
         assert not np.tril(r, -1).any()
         condition = np.linalg.cond(wide(a))
-        away = np.abs(q.T @ q - np.eye(n)).max()
-        assert away <= 4 * n * condition * np.finfo(real).eps, f"Q is {away} from orthonormal"
+        error = np.abs(q.T @ q - np.eye(n)).max()
+        assert error <= 4 * n * condition * np.finfo(real).eps, f"Q is {error} from orthonormal"
 
     arguments = {"a": a, "q": zeros, "r": zeros.copy()}
     return Workload(kernel, arguments, check=check, source_file=__file__)
 
 
 def dominant(n: int, real: Any) -> Any:
-    """A diagonally dominant matrix, whose elimination needs no pivots."""
+    """A diagonally dominant matrix, whose elimination needs no pivoting."""
     a = data((n, n), real, seed=1)
     a[np.arange(n), np.arange(n)] += n
     return a
 
 
 def factors_of(a: Any, terms: int, real: Any) -> Any:
-    """A check that L and U, one below and one on and above the diagonal, multiply to A.
+    """A check that the product of L (below the diagonal) and U (on and above it) is A.
 
     |A - L U| <= gamma_n |L| |U| (Higham, theorem 9.3).
     """

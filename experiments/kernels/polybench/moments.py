@@ -1,4 +1,4 @@
-"""Moments of the columns of a table: covariance, correlation."""
+"""Covariance and correlation of the columns of a table."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from memsim.errors import KernelError
 from tracegen.workloads import Workload
 
 SMALLEST_DEVIATION = 0.005
-"""A column that varies less counts as one of deviation 1 (PolyBench's EPS)."""
+"""A column with a smaller standard deviation is treated as if it were 1 (EPS of PolyBench)."""
 
 
 def covariance(m: int = 512, n: int = 512, dtype: Real = "float32") -> Workload:
-    """C = X' X of the centred columns, as PolyBench has it; m columns, n rows.
+    """C = X' X of the centred columns, as in PolyBench; m columns, n rows.
 
-    Launches: the means, the centring, then one work-item a row of the upper triangle.
+    The launches are the means, the centring, and one with a work-item for each row of the upper triangle.
     """
     _require(m, n)
     real = real_type(dtype)
@@ -54,7 +54,7 @@ def covariance(m: int = 512, n: int = 512, dtype: Real = "float32") -> Workload:
     x = data((n, m), real, seed=1)
 
     def check(outputs: Mapping[str, Any]) -> None:
-        # From the centred table that the kernel left, whose own error is the means'.
+        # From the centred table that the kernel computed; its error is that of the means.
         centred = wide(outputs["x"])
         column = np.abs(wide(x)).mean(axis=0)
         near("x", centred, wide(x) - wide(x).mean(axis=0), np.abs(wide(x)) + column, n, real)
@@ -64,11 +64,39 @@ def covariance(m: int = 512, n: int = 512, dtype: Real = "float32") -> Workload:
     return Workload(kernel, {"x": x}, check=check, source_file=__file__)
 
 
+_CORRELATION = f"""
+mean[j] = sum(i, x[i, j]) / n
+... gbarrier
+for j1
+    <> square = sum(i1, (x[i1, j1] - mean[j1]) * (x[i1, j1] - mean[j1]))
+    <> spread = sqrt(square / n)
+    deviation[j1] = spread
+    if spread <= {SMALLEST_DEVIATION}
+        deviation[j1] = 1
+    end
+end
+... gbarrier
+x[i2, j2] = (x[i2, j2] - mean[j2]) / (sqrt(1.0 * n) * deviation[j2])
+... gbarrier
+for j3
+    c[j3, j3] = 1
+    for j4
+        <> dot = sum(i3, x[i3, j3] * x[i3, j4])
+        c[j3, j4] = dot
+        c[j4, j3] = dot
+    end
+end
+... gbarrier
+c[m - 1, m - 1] = 1
+"""
+"""Launches: means, deviations, scaling, correlations, and the last diagonal entry."""
+
+
 def correlation(m: int = 512, n: int = 512, dtype: Real = "float32") -> Workload:
     """The correlation matrix of m columns of n rows.
 
-    Launches: means, deviations, scaling, then one work-item a row of the upper triangle. The last
-    diagonal entry has a launch of its own, where PolyBench's host writes it.
+    The correlations have one work-item for each row of the upper triangle. The last diagonal entry has a launch of
+    its own, where PolyBench's host writes it.
     """
     _require(m, n)
     real = real_type(dtype)
@@ -81,31 +109,7 @@ def correlation(m: int = 512, n: int = 512, dtype: Real = "float32") -> Workload
             "{[j3]: 0 <= j3 < m - 1}",
             "{[j4, i3]: j3 < j4 < m and 0 <= i3 < n}",
         ],
-        f"""
-        mean[j] = sum(i, x[i, j]) / n
-        ... gbarrier
-        for j1
-            <> square = sum(i1, (x[i1, j1] - mean[j1]) * (x[i1, j1] - mean[j1]))
-            <> spread = sqrt(square / n)
-            deviation[j1] = spread
-            if spread <= {SMALLEST_DEVIATION}
-                deviation[j1] = 1
-            end
-        end
-        ... gbarrier
-        x[i2, j2] = (x[i2, j2] - mean[j2]) / (sqrt(1.0 * n) * deviation[j2])
-        ... gbarrier
-        for j3
-            c[j3, j3] = 1
-            for j4
-                <> dot = sum(i3, x[i3, j3] * x[i3, j4])
-                c[j3, j4] = dot
-                c[j4, j3] = dot
-            end
-        end
-        ... gbarrier
-        c[m - 1, m - 1] = 1
-        """,
+        _CORRELATION,
         [
             lp.ValueArg("m, n", np.int32),
             lp.GlobalArg("x", real, shape="n, m"),

@@ -1,4 +1,4 @@
-"""Products of a matrix and vectors, one work-item a row or a column: atax, bicg, gesummv, mvt."""
+"""Matrix-vector products with one work-item for each row or column: atax, bicg, gesummv, mvt."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tracegen.workloads import Workload
 
 
 def atax(nx: int = 2048, ny: int = 2048, dtype: Real = "float32") -> Workload:
-    """y = A' (A x): a launch over rows, then one over columns."""
+    """y = A' (A x), with a launch over rows and one over columns."""
     require_positive(nx=nx, ny=ny)
     require_indexable(a=nx * ny)
     real = real_type(dtype)

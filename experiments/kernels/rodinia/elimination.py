@@ -1,4 +1,4 @@
-"""Elimination: gaussian, row by row; lud, by tiles in local memory."""
+"""Elimination: gaussian, row by row, and lud, by tiles in local memory."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from memsim.errors import KernelError
 from tracegen.workloads import Workload
 
 TILE = 16
-"""Rows of lud's tiles."""
+"""Rows and columns of lud's tiles."""
 
 
 def gaussian(n: int = 256, dtype: Real = "float32") -> Workload:
-    """Forward elimination of A x = b: two launches for each row, one for the multipliers.
+    """Forward elimination of A x = b, with two launches for each row: the multipliers, then the update.
 
     n : at least 2
     """

@@ -1,4 +1,4 @@
-"""Dynamic programming: nw over a matrix's anti-diagonals of tiles, pathfinder over its rows."""
+"""Dynamic programming: nw over the anti-diagonals of a tiled matrix, pathfinder over rows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TILE = 16
 """Rows and columns of nw's tiles."""
 
 FAR = 1 << 29
-"""A cost beyond all others, for columns that are not there."""
+"""A cost larger than all others, for columns outside the table."""
 
 Integers = npt.NDArray[np.int32]
 
@@ -26,8 +26,10 @@ Integers = npt.NDArray[np.int32]
 def nw(n: int = 512, penalty: int = 10) -> Workload:
     """Needleman-Wunsch alignment scores of two sequences of n, tile by tile.
 
-    A launch an anti-diagonal of tiles, first those that grow, then those that shrink; in a tile the
-    lanes of a group go along its anti-diagonals. n : a multiple of 16
+    There is one launch for each anti-diagonal of tiles, first of increasing, then of decreasing length. Inside
+    a tile a group goes through its anti-diagonals.
+
+    n : a multiple of 16
     """
     require_positive(n=n)
     require_indexable(score=(n + 1) * (n + 1))
@@ -92,7 +94,7 @@ def _tile_domains(suffix: str, step: str) -> list[str]:
 
 
 def _tile_text(s: str, step: str, within: str, column: str, row: str) -> str:
-    """One group's tile: load, its anti-diagonals up to the longest, those behind it, store."""
+    """The work of one group: load a tile, its growing and its shrinking anti-diagonals, store."""
     top, left = f"{TILE}*({row})", f"{TILE}*({column})"
     cell = """
                         <> west{p} = part{s}[{r} + 1, {c}]
@@ -136,7 +138,7 @@ def _tile_text(s: str, step: str, within: str, column: str, row: str) -> str:
 
 
 def _alignment(score: Integers, similarity: Integers, penalty: int) -> Integers:
-    """The recurrence by anti-diagonals, without tiles."""
+    """The recurrence over anti-diagonals of the whole matrix, without tiles."""
     exact = score.copy()
     n = len(exact) - 1
     for total in range(2, 2 * n + 1):
@@ -152,10 +154,12 @@ ITEMS = 256
 
 
 def pathfinder(rows: int = 100, cols: int = 100_000, height: int = 20) -> Workload:
-    """The cheapest ways down a table of costs, `height` rows a launch.
+    """The cheapest paths through the rows of a cost table, `height` rows for each launch.
 
-    A group works on 256 columns, of which height on either side are other groups' too and go stale
-    one a row. height : below 128
+    A group processes 256 columns. The outermost `height` columns on both sides belong to other groups; one of
+    them becomes invalid with every row.
+
+    height : less than 128
     """
     require_positive(rows=rows, cols=cols, height=height)
     require_group(ITEMS)
