@@ -1,4 +1,4 @@
-"""The BB-ML reproduction: its reference tables, its samples, and a small score by hand."""
+"""The BB-ML reproduction: reference tables, samples, and scores of small cases computed by hand."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from experiments.commands import REPRODUCTIONS
 
 
 def test_the_papers_tables_have_the_means_that_it_gives() -> None:
-    """97.6 % and 93.0 % are the tables' own; its text says 97.7 and 93.5 or 93.6."""
+    """97.6 % and 93.0 % are the means of the tables; the text of the paper has 97.7 and 93.5 or 93.6."""
     assert "bbml" in REPRODUCTIONS
     assert TITLE
     assert "table-2" in FIGURES
-    said = paper()
-    assert said.keys() == APPLICATIONS.keys() == SIZES.keys()
-    random = 1 - np.mean([each.random["mse"] for each in said.values()])
-    high = 1 - np.mean([each.high["mse"] for each in said.values()])
+    numbers = paper()
+    assert numbers.keys() == APPLICATIONS.keys() == SIZES.keys()
+    random = 1 - np.mean([one.random["mse"] for one in numbers.values()])
+    high = 1 - np.mean([one.high["mse"] for one in numbers.values()])
     assert (round(100 * random, 1), round(100 * high, 1)) == (97.6, 93.0)
 
 
@@ -42,7 +42,7 @@ def test_drawn_inputs_keep_to_their_ranges() -> None:
 
 
 def test_samples_are_what_a_run_counts() -> None:
-    """Syrk's table, by closed forms, at a drawn input that is small enough to run."""
+    """Counts of syrk from closed forms equal those of a run, at a drawn input that is small enough to run."""
     given = counted("syrk", True)
     row = int(np.argmin(np.prod(given.inputs, axis=1)))
     sizes = dict(zip(given.names, given.inputs[row].astype(int).tolist(), strict=True))
@@ -54,7 +54,7 @@ def test_samples_are_what_a_run_counts() -> None:
 
 
 def test_scores_by_hand() -> None:
-    """A count that is linear in its input, learned exactly; and one that is constant."""
+    """A count that is linear in its input is learned exactly, and so is a constant one."""
     n = np.arange(10, 110)
     given = samples({"n": n.tolist()}, {"A": (2 * n).tolist(), "B": [5] * 100})
     trained, tested = split(given, "high-low")

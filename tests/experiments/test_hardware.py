@@ -1,4 +1,4 @@
-"""Comparisons with measured hardware: the bounds that hold, and what the comparisons stand on."""
+"""Comparisons with measured hardware: bounds on the errors, and tests of the traces and models behind them."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ COLUMNS = (
 
 
 def test_the_generated_trace_is_that_of_the_kernel() -> None:
-    """Addresses without OpenCL equal those of star25, instrumented and run; with ragged edges."""
+    """The trace made without OpenCL equals that of the instrumented star25, also with partly filled groups."""
     workload = star25(nx=40, ny=12, nz=7, block_x=16, block_y=4, block_z=4)
     traced = tracegen.trace(workload, subgroup_size=32)
     grid = Grid(interior=(40, 12, 7), pitch=48, rows=20)
@@ -57,7 +57,7 @@ def test_the_generated_trace_is_that_of_the_kernel() -> None:
 
 
 def test_the_laplacian_stores_every_inner_point_once() -> None:
-    """And loads no more than its source says: 7 a point, or 5 a row and 2 a column of rows."""
+    """Its loads are those of the source: 7 for each point, or 5 for each row and 2 for each column of rows."""
     n = 24
     for kernel, m in ((1, 1), (2, 4), (3, 4), (6, 4)):
         variant = Variant(kernel=kernel, n=n, rows=m, group=(8, 2, 4))
@@ -98,7 +98,7 @@ def test_errors_are_those_of_a_hand_count() -> None:
 
 
 def test_v100_stencil_on_a_few_shapes(tmp_path: Path) -> None:
-    """The bounds asked for at L2 hold on these; width 2 misses them at memory (see the README)."""
+    """The bounds at L2 hold for all of these shapes; those at memory hold except for width 2."""
     cases = FIGURES["v100-stencil"](tmp_path, True).cases
     load = errors(cases, "l2_load")
     assert load.geometric_mean < 0.07
@@ -112,7 +112,7 @@ def test_v100_stencil_on_a_few_shapes(tmp_path: Path) -> None:
 
 
 def test_a_fixed_deal_is_what_the_hardware_does_not_do() -> None:
-    """Groups above each other on one core would reuse rows in L1: the measured L2 volume forbids."""
+    """Groups above each other on one core would reuse rows in L1; the measured L2 volume shows no such reuse."""
     machine = load_machine("v100")
     kernel, snapshot = star_kernel((16, 1, 64)), Snapshot(waves=4, warmup=1)
     measured = measured_volumes()[16, 1, 64]["l2_load"]
@@ -129,7 +129,7 @@ def test_v100_l1_curve_at_its_ends() -> None:
 
 
 def test_beladys_bound_supposes_that_subgroups_keep_step() -> None:
-    """At 172 kB no policy of 128 kB can be below 25.6 % in step; on their own, plain LRU can."""
+    """At 172 kB no policy of 128 kB can be below 25.6 % in step; plain LRU can if sub-groups run freely."""
     assert free_running(172, in_step=True) == pytest.approx(1.0)
     assert free_running(172, in_step=False) < 0.1467
     assert free_running(100, in_step=True) == 0.0
@@ -145,7 +145,7 @@ def test_plateaus_of_a_chase_are_the_latencies_of_the_levels(name: str) -> None:
 
 
 def test_v100_chase_crosses_between_5_and_6_ways() -> None:
-    """Sets of 4 overflow one by one: half of the misses of 160 kB come at 1.1 times the size."""
+    """With 4 ways the sets overflow one after another: half of the misses occur at 1.1 times the size."""
     machine = load_machine("v100")
     assert chase_latency(machine, 128 * 1.125) == pytest.approx(136.9, rel=0.2)
     assert chase_latency(machine, 128 * 1.26) == pytest.approx(212.1, rel=0.01)
@@ -167,7 +167,7 @@ def test_the_command_writes_page_pictures_and_summary(
 
 
 def recorded_stencil() -> list[Case]:
-    """The cases of the full comparison, as it was run last."""
+    """The cases of the last full comparison."""
     truth = measured_volumes()
     cases = []
     for row in rows("v100_star25_ours.csv"):
@@ -187,7 +187,7 @@ def recorded_stencil() -> list[Case]:
 
 
 def test_v100_stencil_on_all_shapes_as_recorded() -> None:
-    """Of every quantity, over all shapes and over those without sectors that two groups fill."""
+    """Bounds for every quantity, over all shapes and over those without sectors that two groups fill."""
     cases = recorded_stencil()
     assert len(cases) == 43 * len(QUANTITIES)
     wide = [case for case in cases if not case.case.startswith("2x")]
@@ -204,7 +204,7 @@ def test_v100_stencil_on_all_shapes_as_recorded() -> None:
 
 
 def test_what_two_groups_fill_is_stored_and_loaded_more() -> None:
-    """The six shapes of width 2: a model without it would be off by 2.9 bytes and more of 11."""
+    """The six shapes of width 2. A model without partial write-backs has an error of at least 2.9 of 11 bytes."""
     for case in recorded_stencil():
         if case.case.startswith("2x") and case.quantity == "dram_store":
             assert case.ours == pytest.approx(case.reference, rel=0.05)
@@ -212,13 +212,13 @@ def test_what_two_groups_fill_is_stored_and_loaded_more() -> None:
 
 
 def test_the_v100_says_how_far_off_it_was() -> None:
-    """Points of hit ratio that 95 % of the shapes keep to."""
+    """model_error_points are the errors of the hit ratio that 95 % of the shapes do not exceed."""
     machine = load_machine("v100")
     assert dict(machine.model_error_points) == hit_ratio_error_points("v100_star25_ours.csv")
 
 
 def test_mi250x_laplacian_as_recorded() -> None:
-    """20 variants, each within a tenth, in the order of what was measured wherever that differs by a tenth."""
+    """All 20 variants are within 10 %, and pairs that differ by more than 10 % are in the measured order."""
     measured = np.array([float(row["fetch"]) for row in rows("mi250x_laplacian_fetch.csv")])
     recorded = rows("mi250x_laplacian_ours.csv")
     ours = np.array([float(row["fetch"]) for row in recorded])
@@ -239,14 +239,14 @@ def test_mi250x_laplacian_as_recorded() -> None:
 
 
 def sequence_lengths(variant: Variant) -> list[int]:
-    """Accesses in each bulk sequence."""
+    """Number of accesses of each bulk sequence."""
     starts = [access.starts_sequence for access in laplacian(variant).accesses]
     begins = [k for k, start in enumerate(starts) if start]
     return [b - a for a, b in itertools.pairwise([*begins, len(starts)])]
 
 
 def test_loads_of_the_laplacian_wait_by_basic_block() -> None:
-    """Kernels 1 and 2 load without conditions; from kernel 3 on y - 1 and y + 1 stand alone."""
+    """Kernels 1 and 2 load without conditions; from kernel 3 on the loads at y - 1 and y + 1 are alone."""
     assert sequence_lengths(Variant(kernel=1)) == [7, 1]
     assert sequence_lengths(Variant(kernel=2, rows=4)) == [5 * 4 + 2, 4]
     assert sequence_lengths(Variant(kernel=3)) == [1, 1, 3, 1, 1, 1]
@@ -254,8 +254,8 @@ def test_loads_of_the_laplacian_wait_by_basic_block() -> None:
 
 
 def test_a_wavefront_waits_before_it_stores() -> None:
-    """(584.6 + 47.9 + 364 + 352) / 251.4 latencies of the L2 are 5, of which two are turns anyway; what is
-    asked for stays as it is."""
+    """(584.6 + 47.9 + 364 + 352) / 251.4 latencies of the L2 are 5, of which two are turns anyway. The
+    requests are unchanged."""
     machine = load_machine("mi250x")
     kernel = laplacian(Variant(kernel=3))
     slow = waiting(kernel, machine)
@@ -265,9 +265,9 @@ def test_a_wavefront_waits_before_it_stores() -> None:
     stores = int((plain.site == len(kernel.accesses) - 1).sum())
     assert stores > 0
     assert len(idle.site) == len(plain.site) + 3 * stores
-    asked = np.diff(idle.granule_offset) > 0
-    assert idle.starts_sequence[~asked].all()
-    np.testing.assert_array_equal(idle.site[asked], plain.site)
+    has_request = np.diff(idle.granule_offset) > 0
+    assert idle.starts_sequence[~has_request].all()
+    np.testing.assert_array_equal(idle.site[has_request], plain.site)
     np.testing.assert_array_equal(idle.granule, plain.granule)
     assert int(idle.lanes.sum()) == int(plain.lanes.sum())
 
@@ -275,7 +275,7 @@ def test_a_wavefront_waits_before_it_stores() -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 def test_the_records_are_what_comes_out(tmp_path: Path) -> None:
-    """Both comparisons once more, from the same seeds."""
+    """Both full comparisons give the recorded results again."""
     FIGURES["v100-stencil"](tmp_path, False)
     FIGURES["mi250x-laplacian"](tmp_path, False)
     for name in ("v100_star25_ours.csv", "mi250x_laplacian_ours.csv"):
@@ -286,7 +286,7 @@ def test_the_records_are_what_comes_out(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 def test_three_shapes_are_what_the_record_says() -> None:
-    """What the remaking of the whole record would take half an hour for: a wide, a square and a narrow shape."""
+    """A wide, a square and a narrow shape; the whole record would take half an hour."""
     machine = load_machine("v100")
     kept = {
         tuple(int(row[f"block_{axis}"]) for axis in "xyz"): row
@@ -314,7 +314,7 @@ def test_plateaus_of_all_machines(tmp_path: Path) -> None:
 
 
 def test_a_level_whose_lines_are_shorter_is_asked_for_several() -> None:
-    """MI300X: a line of its L2 is two of its L3, and the second round finds both there."""
+    """MI300X: a line of its L2 is two lines of its L3, and the second round hits in both."""
     machine = load_machine("mi300x")
     *inner, outer = machine.levels
     small = dataclasses.replace(outer, size_bytes=16 << 20)
@@ -331,7 +331,7 @@ def affine_launch(kernel: AffineKernel) -> Launch:
 
 
 def test_no_group_is_deeper_than_cuda_allows() -> None:
-    """The grids of three labels as the measurement's notebook prints them: blocks of 64 in z."""
+    """The grids of three labels in the measurement's notebook: groups are 64 deep in z."""
     for label, grid in (
         ((2, 4, 128), (316, 126, 8)),
         ((4, 2, 128), (158, 252, 8)),
@@ -365,7 +365,7 @@ def test_chases_beyond_the_near_l2(gpu: str, name: str, sizes_kb: tuple[float, .
 
 
 def test_an_even_index_would_not_give_the_mi210s_chase() -> None:
-    """Of 7.4 MB in an L2 of 8 MB a third misses on hardware; with even sets, next to nothing would."""
+    """With 7.4 MB in an L2 of 8 MB a third misses on hardware; with evenly filled sets almost nothing would."""
     machine = load_machine("mi210")
     even = dataclasses.replace(machine.levels[1], set_index="xor")
     machine = machine.replace(levels=(machine.levels[0], even))

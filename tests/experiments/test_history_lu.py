@@ -1,4 +1,4 @@
-"""The scheduling experiment: its graph, its numbers, its policies, and the figures it makes."""
+"""The scheduling experiment: task graph, numerical results, policies, and figures."""
 
 import numpy as np
 import pytest
@@ -50,7 +50,7 @@ def known(times, n=100):
     return lambda task, worker: Expected(time_s=times[worker], n_samples=n)
 
 
-def test_greedy_gives_the_highest_priority_to_whoever_asks():
+def test_greedy_gives_the_highest_priority_to_any_free_worker():
     policy = Greedy(known([1.0, 9.0]))
     for number, priority in ((0, 1), (1, 3), (2, 2)):
         policy.push(task(number, priority=priority), 0.0)
@@ -97,7 +97,7 @@ def test_what_is_not_calibrated_goes_where_samples_lack():
 
 
 def test_simulated_time_by_hand():
-    """One fast worker alone: the sum. Two equal ones on four tiles: the longest path, 4 tasks."""
+    """One worker takes the sum of the tasks; two equal ones on four tiles take the longest path, 4 tasks."""
     tasks = lu_tasks(2)
     alone = simulate(tasks, 1, Greedy(known([1.0])), lambda t, w: 1.0)
     assert (alone.seconds, len(alone.done)) == (5.0, 5)
@@ -137,7 +137,7 @@ def test_the_papers_error_by_hand():
 
 
 def test_error_by_samples_is_that_of_normal_means():
-    """Of deviation s about the mean, on n samples: s sqrt(2/pi) sqrt(1 + 1/n); 0 where none."""
+    """With standard deviation s and n samples the error is s sqrt(2/pi) sqrt(1 + 1/n); without deviation, 0."""
     rng = np.random.default_rng(5)
     times = {"gemm": 1 + 0.05 * rng.standard_normal(800), "getrf": np.full(800, 3.0)}
     found = error_by_samples(times, {"gemm": 6, "getrf": 2}, (1, 4, 50, 800))
@@ -150,7 +150,7 @@ def test_error_by_samples_is_that_of_normal_means():
 
 
 def test_core_times_grow_with_the_work(two_places):
-    """Six times the width is 216 times the work; waking threads adds some 0.1 ms to both."""
+    """Six times the width is 216 times the work; waking of threads adds some 0.1 ms to both."""
     _, small = core_time.measure(64, 7)
     _, large = core_time.measure(384, 7)
     for (kind, worker), times in small.items():

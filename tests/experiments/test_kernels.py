@@ -1,4 +1,4 @@
-"""Every benchmark workload, small, through plain Loopy on OpenCL, against numpy and scipy."""
+"""Every benchmark workload at a small size, run by Loopy on OpenCL and compared with numpy and scipy."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ CASES: list[tuple[Callable[..., Workload], dict[str, Any]]] = [
 
 
 def run(workload: Workload) -> dict[str, Any]:
-    """The workload's outputs from plain Loopy; its arguments stay as they were."""
+    """The outputs of the workload without instrumentation; its arguments are unchanged."""
     context = opencl.choose()
     kernel = lp.set_options(workload.kernel, return_dict=True)
     arguments = {

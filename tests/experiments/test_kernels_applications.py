@@ -1,4 +1,4 @@
-"""The further benchmark workloads, small, on plain OpenCL, against numpy and scipy."""
+"""Further benchmark workloads at small sizes, run on OpenCL and compared with numpy and scipy."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def title(case: Case) -> str:
 
 
 def run(workload: Workload) -> dict[str, Any]:
-    """The workload's outputs from plain Loopy; its arguments stay as they were."""
+    """The outputs of the workload without instrumentation; its arguments are unchanged."""
     context = opencl.choose()
     kernel = lp.set_options(workload.kernel, return_dict=True)
     arguments = {
@@ -106,7 +106,7 @@ OPENCL_C: list[tuple[Callable[..., OpenCLWorkload], dict[str, Any]]] = [
 
 
 def run_plain(workload: OpenCLWorkload) -> dict[str, Any]:
-    """Outputs of the kernel's own text, without probes; its arguments stay as they were."""
+    """The outputs of the kernel without probes; its arguments are unchanged."""
     context = opencl.choose()
     queue = cl.CommandQueue(context)
     text = Path(str(workload.path)).read_text(encoding="utf-8")
@@ -148,7 +148,7 @@ def test_opencl_c_result_is_right_with_probes_and_without(case: Any) -> None:
     ids=["global", "local"],
 )
 def test_passes_one_after_another_sort(one_pass: Callable[..., OpenCLWorkload]) -> None:
-    """Tiles, then every pass on what the one before left: the whole is numpy's sort."""
+    """Sorted tiles and then all passes, each on the output of the one before, give numpy's sort."""
     n, tile = 3000, 64
     first = merge_sort.sort_tiles(n, tile)
     keys = dict(first.arguments)["source"]
@@ -163,7 +163,7 @@ def test_passes_one_after_another_sort(one_pass: Callable[..., OpenCLWorkload]) 
 
 
 def test_vectors_are_loaded_from_multiples_of_16_bytes() -> None:
-    """Rows that begin anywhere: every entry is read once, by a vector or by prologue and epilogue."""
+    """Rows with any alignment: every entry is read once, by a vector load, the prologue or the epilogue."""
     workload = spmv_vectorised.spmv_vectorised("u", 500)
     row_start = workload.arguments["row_start"]
     lb, ub = row_start[:-1], row_start[1:]
@@ -197,7 +197,7 @@ def test_default_is_right(builder: Callable[..., Workload]) -> None:
 
 
 def test_the_lattice_has_its_velocities() -> None:
-    """Isotropic to fourth order, which is what makes D3Q19 a fluid: sum w c c = 1/3, and so on."""
+    """The weights of D3Q19 are isotropic to fourth order: sum w c c = 1/3, and so on."""
     c = np.array(lattice_boltzmann.VELOCITIES, np.float64)
     w = np.array(lattice_boltzmann.WEIGHTS)
     assert len(set(lattice_boltzmann.VELOCITIES)) == 19
@@ -228,7 +228,7 @@ def test_options_keep_parity() -> None:
 
 
 def test_zipf_indices_follow_their_law() -> None:
-    """The k-th most popular of n comes in proportion to k^-s: a chi-square over the first ranks."""
+    """The frequency of the k-th most frequent number is proportional to k^-s: chi-square over the first ranks."""
     n, drawn, exponent = 1000, 200_000, 1.2
     index = embedding.zipf_indices(np.random.default_rng(3), n, (drawn,), exponent)
     counts = np.bincount(index, minlength=n)
@@ -245,7 +245,7 @@ def test_zipf_indices_follow_their_law() -> None:
 
 
 def test_rmat_graph() -> None:
-    """Quadrants as given, few very long rows, canonical, and the same each time."""
+    """The quadrants have their probabilities, few rows are very long, and the matrix is reproducible."""
     graph = matrices.csr("graph", 3000)
     assert graph.shape == (4096, 4096)
     assert graph.has_canonical_format

@@ -1,4 +1,4 @@
-"""PolyBench's and Rodinia's kernels, and three on random graphs, against numpy and scipy."""
+"""The kernels of PolyBench and Rodinia, and three on random data, compared with numpy and scipy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""memsim reproduce lhf: table 3 worked out, closed forms of what is compared, and bounds on the errors."""
+"""memsim reproduce lhf: table 3, closed forms of the compared quantities, and bounds on the errors."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from memsim.machine.parts import Translation
 
 
 def test_table_3_is_worked_out(tmp_path: Path) -> None:
-    """All but the naive kernels' NBB, whose last block the paper counts apart, and Volkov's occupation,
-    which is printed as 2 where every resource allows 8."""
+    """All entries agree, except the naive kernels' NBB, whose last block the paper counts separately, and Volkov's
+    occupation, which is printed as 2 although every resource allows 8."""
     found = {(case.case, case.quantity): case for case in table3(tmp_path, True).cases}
     for product in PRODUCTS:
         threads = found[product.name, "threads"]
@@ -51,7 +51,7 @@ def test_table_3_is_worked_out(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_figures_14_to_16_keep_their_order() -> None:
-    """At 2080 to 2112: naive below tiled below register-blocked, all below the 622 GFlop/s of 240 fma."""
+    """At 2080 to 2112 the order is naive, tiled, register-blocked, all below the 622 GFlop/s of 240 fma units."""
     speed = {}
     for product in PRODUCTS:
         n = next(n for n in sizes(product, False) if n > 2000)
@@ -64,7 +64,7 @@ def test_figures_14_to_16_keep_their_order() -> None:
 
 
 def test_baselines_from_measured_volumes() -> None:
-    """What the measured volumes alone say of the 43 times."""
+    """The errors of the two baselines from measured volumes, over 43 shapes."""
     measured = measured_times()
     assert len(measured) == 43
     found = {
@@ -86,7 +86,7 @@ def test_errors_by_hand() -> None:
 
 
 def test_deep_groups_miss_translations_and_flat_ones_hardly_any() -> None:
-    """16 entries of 2 MB: a group 64 planes of 2.6 MB deep touches 136 pages, a flat one 9 planes."""
+    """16 entries of 2 MB: a group that is 64 planes of 2.6 MB deep accesses 136 pages, a flat one 9 planes."""
 
     def missed(shape: Triple, entries: int = 16) -> float:
         v100 = load_machine("v100")
@@ -103,7 +103,7 @@ def test_deep_groups_miss_translations_and_flat_ones_hardly_any() -> None:
 
 
 def test_a_lone_group_is_latency_and_its_start() -> None:
-    """One sub-group a core at a time: 128 bytes in each start and wait, from all cores."""
+    """With one sub-group on a core at a time, every core moves 128 bytes in a group's start and latency."""
     machine = load_machine("v100")
     start = machine.group_start_cycles
     wait = machine.dram.latency_cycles
@@ -136,7 +136,7 @@ def test_pairs_in_order() -> None:
 
 @pytest.mark.slow
 def test_times_of_the_v100_stencil(tmp_path: Path) -> None:
-    """Eight of the 43 shapes, none of them so deep that translations bind."""
+    """Eight of the 43 shapes, none of them so deep that translations limit the time."""
     figure = v100_times(tmp_path, True)
     ratios = {
         name: np.array(
@@ -163,9 +163,9 @@ def test_times_of_the_laplacian(tmp_path: Path) -> None:
 
 
 def test_the_command_writes_page_and_summary(tmp_path: Path) -> None:
-    said: list[str] = []
-    reproduce(TITLE, FIGURES, tmp_path, only="table3", quick=True, echo=said.append)
+    lines: list[str] = []
+    reproduce(TITLE, FIGURES, tmp_path, only="table3", quick=True, echo=lines.append)
     records = json.loads((tmp_path / "summary.json").read_text())
     assert {record["figure"] for record in records} == {"table3"}
     assert "Table 3" in (tmp_path / "index.html").read_text()
-    assert any("CUBLAS 1.1 16x16" in line for line in said)
+    assert any("CUBLAS 1.1 16x16" in line for line in lines)

@@ -1,4 +1,4 @@
-"""Matrices against what is known of them by construction, and hostile Matrix Market files."""
+"""Properties of the matrices that follow from their construction, and hostile Matrix Market files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from memsim.errors import KernelError
 
 @pytest.mark.parametrize("name", ["fem-tri-p1", "fem-tri-p2", "fem-tet-p1", "fem-tet-p2"])
 def test_stiffness_matrix(name: str) -> None:
-    """Symmetric, constants in its kernel, non-negative definite, about as large as asked."""
+    """Symmetric, with constants in its null space, non-negative definite, and about as large as requested."""
     stiffness = matrices.csr(name, 700)
     assert abs(stiffness.shape[0] - 700) < 350
     largest = abs(stiffness).max()
@@ -29,7 +29,7 @@ def test_stiffness_matrix(name: str) -> None:
 
 
 def test_stiffness_matrix_gives_the_energy_of_a_linear_function() -> None:
-    """u = x has gradient 1 on a domain of measure about 1: u' A u is exactly that measure."""
+    """u = x has gradient 1, so u' A u is exactly the measure of the domain, which is about 1."""
     stiffness = matrices.finite_element(3000, cell="tri", degree=1, seed=0)
     n_side = round(stiffness.shape[0] ** 0.5)
     ramp = np.repeat(np.linspace(0.0, 1.0, n_side), n_side)

@@ -1,4 +1,4 @@
-"""The Perflex reproduction: its formulas on made-up data, its tables against the paper's closed forms."""
+"""The Perflex reproduction: formulas on synthetic data, and tables compared with the paper's closed forms."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ COSTS = {"c_gmem": "p_g * f_mem", "c_onchip": "p_o * f_op", "c_overhead": "p_l *
 
 
 def made_up(hidden: float) -> Evaluation:
-    """The matrix products, taking 1 s a unit of f_mem and of f_op, of which a part is hidden."""
+    """The matrix products with 1 s per unit of f_mem and of f_op, of which a share is hidden."""
     application = APPLICATIONS["matmul"]
     tests, stripped = application.kernels("test"), application.kernels("stripped")
     size = np.array([kernel.variant["n"] for kernel in tests], np.float64)
@@ -43,7 +43,7 @@ def made_up(hidden: float) -> Evaluation:
         values={"f_time": seconds, "f_mem": memory, "f_op": onchip, "f_launch": 0 * memory + 1},
     )
     fit = fit_model(model, table.rows(part == "micro"), nonnegative=True)
-    told = model.evaluate(fit, table.rows(part == "test").values)
+    predicted = model.evaluate(fit, table.rows(part == "test").values)
     return Evaluation(
         application=application,
         device="none",
@@ -52,7 +52,7 @@ def made_up(hidden: float) -> Evaluation:
         tests=tuple(tests),
         stripped=tuple(stripped),
         fits={"linear": fit},
-        predicted={"linear": told, "overlap": told},
+        predicted={"linear": predicted, "overlap": predicted},
     )
 
 
@@ -71,23 +71,23 @@ def test_variants_are_ranked_size_by_size() -> None:
     right = made_up(0.0)
     assert right.ranked("linear") == (3, 3, 3)
     assert right.mean_error("linear") < 1e-9
-    told = right.predicted["linear"].copy()
+    predicted = right.predicted["linear"].copy()
     at = right.sizes == 112
-    told[at] = told[at][::-1]
-    wrong = dataclasses.replace(right, predicted={"linear": told})
+    predicted[at] = predicted[at][::-1]
+    wrong = dataclasses.replace(right, predicted={"linear": predicted})
     assert wrong.ranked("linear") == (2, 2, 3)
 
 
 def test_moves_that_a_load_hides() -> None:
     moves = np.arange(0, 22, 2)
-    told, slope = overlap._hidden(moves, np.maximum(8.0, 2.0 * moves))
-    assert (told, slope) == (pytest.approx(4), pytest.approx(2))
-    told, _ = overlap._hidden(moves, 8.0 + 2.0 * moves)
-    assert told == pytest.approx(0)
+    hidden, slope = overlap._hidden(moves, np.maximum(8.0, 2.0 * moves))
+    assert (hidden, slope) == (pytest.approx(4), pytest.approx(2))
+    hidden, _ = overlap._hidden(moves, 8.0 + 2.0 * moves)
+    assert hidden == pytest.approx(0)
 
 
 def test_the_step_by_its_closed_form(tmp_path: Path) -> None:
-    """max - told = |x| (1 - tanh(p |x|)) of costs 1 + x and 1 - x."""
+    """max - model = |x| (1 - tanh(p |x|)) of costs 1 + x and 1 - x."""
     figure = overlap.figure_4(tmp_path, True)
     x = np.linspace(0, 1, 201)
     for case, edge in zip(figure.cases, overlap.EDGES, strict=True):
@@ -125,7 +125,7 @@ def test_sizes_for_either_device_are_apart(name: str) -> None:
 
 
 def test_b_misses_in_an_l2_that_it_overflows_and_a_does_not() -> None:
-    """The effect of 6.1.1 in small: 1 MB matrices, first an L2 of 96 KB, then one of 3 MB."""
+    """The effect of section 6.1.1 at a small size: matrices of 1 MB with an L2 of 96 KB and of 3 MB."""
     plain = load_machine("titan_x")
     first, second = plain.levels
     second = dataclasses.replace(second, cores_per_instance=2)
@@ -144,13 +144,13 @@ def test_b_misses_in_an_l2_that_it_overflows_and_a_does_not() -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 def test_finite_differences_are_measured_fitted_and_drawn(tmp_path: Path) -> None:
-    """The command's quick run of one application, on the device that is here."""
-    said: list[str] = []
-    reproduce(TITLE, FIGURES, tmp_path, only="figure-9", quick=True, echo=said.append)
+    """The command's quick run of one application, on the device at hand."""
+    lines: list[str] = []
+    reproduce(TITLE, FIGURES, tmp_path, only="figure-9", quick=True, echo=lines.append)
     cases = json.loads((tmp_path / "summary.json").read_text())
     errors = {case["case"]: case["ours"] for case in cases}
     assert set(MODELS) <= set(errors)
     assert [case["paper"] for case in cases if case["case"] == "linear"] == [6.7]
     assert all(np.isfinite(error) and error >= 0 for error in errors.values())
     assert {path.name for path in tmp_path.glob("*.png")} == {"figure-9.png", "figure-9-parts.png"}
-    assert "Figure 9" in said[0]
+    assert "Figure 9" in lines[0]

@@ -1,4 +1,4 @@
-"""What the stochastic reproduction stands on: ratios, sigmas, coverage, causes, gains, snapshots."""
+"""The stochastic reproduction: hit ratios, sigmas, coverage, causes, gains, snapshots."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def test_the_machine_is_that_of_section_2_1() -> None:
 
 
 def test_stores_on_a_c2050_hit_only_what_a_store_activated() -> None:
-    """Section 2.1: a block that a load brought in is written, without a hit. A store to an absent
-    one updates memory and fetches the block; the second store hits, and a load finds the block."""
+    """Baghsorkhi et al. 2012, section 2.1: a store to a block that a load fetched is written without a hit. A
+    store to an absent block updates memory and fetches the block; then a store and a load hit."""
     load, store, load_again = 0, 1, 2
     directions = ("load", "store", "load")
 
@@ -93,8 +93,8 @@ def test_running_sigma_is_that_of_each_beginning() -> None:
     np.testing.assert_allclose(found[1:], expected, rtol=1e-6)
 
 
-def test_an_honest_interval_misses_a_mean_that_is_itself_off() -> None:
-    """Against drawn normal values, five standard errors."""
+def test_exact_coverage_of_a_mean_with_an_error() -> None:
+    """Compared with drawn normal values, within five standard errors."""
     assert exact_coverage(16, 10**9) == pytest.approx(0.95, abs=1e-6)
     rng = np.random.default_rng(5)
     n, truth_trials, draws = 64, 128, 4000
@@ -110,7 +110,7 @@ def test_an_honest_interval_misses_a_mean_that_is_itself_off() -> None:
 
 
 def test_the_stopping_path_is_that_of_a_replay() -> None:
-    """A repetition's trials, and where it stops, are those of `memsim replay --ci`."""
+    """The trials of a repetition, and their number, are those of `memsim replay --ci`."""
     plan, _ = small_replay()
     counts = repetition(plan, Workspace(plan), 3, 80)
     results, _ = run_trials([plan], seed=3, trials=80, ci=0.02)
@@ -120,8 +120,8 @@ def test_the_stopping_path_is_that_of_a_replay() -> None:
         np.testing.assert_array_equal(ours, theirs.counts)
 
 
-def test_coverage_of_a_few_repetitions_and_of_dishonest_intervals() -> None:
-    """Within five standard errors of 95 %; intervals a quarter as wide are caught with the same numbers."""
+def test_coverage_of_a_few_repetitions_and_of_too_narrow_intervals() -> None:
+    """Within five standard errors of 95 %; intervals a quarter as wide fail the same test."""
     plan, sites = small_replay()
     repetitions = 25
     covered = coverage(plan, sites, most=16, repetitions=repetitions, truth_trials=128)
@@ -161,7 +161,7 @@ def test_an_l2_of_ones_own_takes_away_what_others_do() -> None:
 
 
 @pytest.mark.parametrize(
-    ("together", "apart", "said"),
+    ("together", "apart", "conclusion"),
     [
         (0.01, 0.01, "It takes both"),
         (0.09, 0.01, "sharing the L2"),
@@ -169,9 +169,9 @@ def test_an_l2_of_ones_own_takes_away_what_others_do() -> None:
         (0.09, 0.09, "Neither alone"),
     ],
 )
-def test_a_cause_is_named(together: float, apart: float, said: str) -> None:
+def test_a_cause_is_named(together: float, apart: float, conclusion: str) -> None:
     cause = Cause(quantity="L2 load", sigma=0.1, together=together, apart=apart)
-    assert said in cause.sentence("DMM")
+    assert conclusion in cause.sentence("DMM")
 
 
 def test_causes_are_sought_only_of_what_is_wide() -> None:
@@ -186,7 +186,7 @@ def test_causes_are_sought_only_of_what_is_wide() -> None:
 
 
 def test_a_gain_has_the_interval_of_a_ratio() -> None:
-    """To first order: against many drawn ratios of means."""
+    """The interval is correct to first order: compared with many drawn ratios of means."""
     rng = np.random.default_rng(1)
     n, draws = 16, 4000
     scalar, vectorised = (rng.normal(mean, 2.0, (draws, n)) for mean in (90, 30))
@@ -225,7 +225,7 @@ def block_diagonal() -> dict[str, Any]:
 
 
 def test_latency_of_a_row_is_that_of_its_loads(block_diagonal: dict[str, Any]) -> None:
-    """An execution for 32 rows: the scalar kernel reads each entry, the other four at a time."""
+    """An execution serves 32 rows; the scalar kernel reads single entries, the other one four at a time."""
     for name, per_row in (("scalar", 32), ("vectorised", 8)):
         kernel = block_diagonal[name]
         assert sum(load.per_row for load in kernel.loads) == pytest.approx(
@@ -249,7 +249,7 @@ def test_memory_moves_at_least_what_is_read(block_diagonal: dict[str, Any]) -> N
 
 
 def test_snapshots_of_a_stream_are_all_alike(tmp_path: Path) -> None:
-    """A copy reads and writes every line once, whole: no hits, whatever the size and place."""
+    """A copy reads and writes every line once and whole, so there are no hits at any size and position."""
     study = snapshots._study(
         "copy", stream.copy(n=1 << 18), load_machine("c2050"), (1, 2, WAVES), (0.2, 0.8), (2, 3)
     )
@@ -278,7 +278,7 @@ def test_snapshots_of_a_stream_are_all_alike(tmp_path: Path) -> None:
 def test_a_difference_between_sizes_gets_orderings_until_it_is_precise(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """On two cores with a small L2, x is read through random indices: every ordering is another."""
+    """On two cores with a small L2, x is read through random indices, so orderings differ."""
     monkeypatch.setattr(snapshots, "PRECISE", 0.05)
     machine = _scaled(load_machine("c2050"))
     workload = spmv_of(matrices.uniform_random(1 << 16, 4), 128)
@@ -302,7 +302,7 @@ def written(tmp_path: Path, name: str) -> None:
 
 
 def test_pictures_of_the_case_study(tmp_path: Path, block_diagonal: dict[str, Any]) -> None:
-    """The scalar kernel's row is 1 by definition, and the vectorised one's what it gains."""
+    """The scalar kernel's row is 1 by definition, the vectorised one's the inverse of its gain."""
     bars = _bars({"b": block_diagonal})
     scalar, vectorised = (sum(s.per_row for s in segments) for segments in bars.values())
     found = gain(
@@ -367,7 +367,7 @@ def test_applications_are_the_eight_of_the_paper() -> None:
 def test_figures_5_and_6_of_two_small_applications(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The page's numbers are those of a replay made beside it; constants count in the average."""
+    """The numbers are those of a separate replay; hit ratios that do not vary count in the average."""
     copy = Application(name="copy", size="small", build=lambda: [stream.copy(n=1 << 17)])
     spmv = Application(
         name="SpMV", size="small", build=lambda: [spmv_of(matrices.csr("u", 8000), 256)]

@@ -1,0 +1,87 @@
+"""Reproductions have one shape, and their results go into the table of a Markdown file."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import experiments
+from experiments.commands import REPRODUCTIONS
+from experiments.reproduction import Case, Figure
+from experiments.results_table import BEGIN, END, HEAD, read_table, table_rows, update_table
+from memsim.errors import MemsimError
+
+
+def case(name: str, quantity: str, reference: float | None, ours: float, unit: str = "s") -> Case:
+    return Case(figure="f", case=name, quantity=quantity, unit=unit, reference=reference, ours=ours)
+
+
+def figure(*cases: Case) -> Figure:
+    return Figure(name="f", title="F", source="", cases=cases, findings=[])
+
+
+@pytest.mark.parametrize("name", REPRODUCTIONS)
+def test_every_reproduction_has_a_title_and_figures(name: str) -> None:
+    module = importlib.import_module(f"experiments.{name}")
+    assert isinstance(module.TITLE, str)
+    assert module.FIGURES
+    assert all(callable(make) for make in module.FIGURES.values())
+
+
+def test_a_few_cases_have_a_row_each() -> None:
+    rows = table_rows(
+        figure(
+            case("a", "time", 2.0, 3.0),
+            case("b", "share", 10.0, 12.5, "%"),
+            case("c", "other", None, 1.0),
+        )
+    )
+    assert rows == ["f | time | a | 2 s | 3 | +50.0%", "f | share | b | 10 % | 12.5 | +2.5 points"]
+
+
+def test_many_cases_have_one_row_with_a_geometric_mean() -> None:
+    """Six exact cases and one that is twice as large: 2^(1/7) - 1 is 10.4 %."""
+    cases = [case(f"n = {n}", "time", 1.0, 1.0) for n in range(6)]
+    (row,) = table_rows(figure(*cases, case("x", "time", 1.0, 2.0)))
+    assert row == (
+        "f | time | 7 cases | mean 1 s | mean 1.143 | geometric mean 10.4%; largest +100.0% (x)"
+    )
+
+
+def test_the_rows_of_one_figure_are_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "table.md"
+    kept = "| stochastic | f | q | c | 1 | 1 | | 2020-01-01, 0.0 |"
+    old = "| lhf | f | time | a | 9 s | 9 | | 2020-01-01, 0.0 |"
+    path.write_text(f"Before.\n{BEGIN}\n{HEAD[0]}\n{HEAD[1]}\n{kept}\n{old}\n{END}\nAfter.\n")
+    update_table(path, "lhf", [figure(case("a", "time", 2.0, 3.0))], quick=True)
+    before, rows, after = read_table(path)
+    assert (before, after) == ("Before.\n", "After.\n")
+    assert rows[0].startswith("| lhf | f | time | a | 2 s | 3 | +50.0% | ")
+    assert rows[0].endswith(", quick |")
+    assert rows[1:] == [kept]
+
+
+def test_a_file_without_the_marker_lines_is_refused_before_the_work(
+    run_memsim: Callable[..., Any], tmp_path: Path
+) -> None:
+    path = tmp_path / "table.md"
+    path.write_text("no table\n")
+    with pytest.raises(MemsimError, match="must have the lines"):
+        read_table(path)
+    ended = run_memsim(
+        *("reproduce", "perflex", "--only", "figure-4"),
+        *("--out", str(tmp_path / "out"), "--table", str(path)),
+    )
+    assert ended.code == 2
+    assert "must have the lines" in ended.err
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_readme_has_a_table_of_all_reproductions() -> None:
+    readme = Path(experiments.__file__).with_name("README.md")
+    _, rows, _ = read_table(readme)
+    assert {row.split(" | ")[0] for row in rows} == {f"| {name}" for name in REPRODUCTIONS}
