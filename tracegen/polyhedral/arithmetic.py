@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import numpy.typing as npt
 
@@ -11,6 +13,17 @@ from tracegen.polyhedral.code import Code, Forms
 
 _MULTIPLY, _DIVIDE, _REMAINDER, _FLOOR_DIVIDE, _MODULO, _LEAST = range(6)
 assert (_MULTIPLY, _MODULO, _LEAST) == (c.MULTIPLY, c.MODULO, c.LEAST)
+
+
+class Index(NamedTuple):
+    """A form's value: level + row `part` of the lane parts, and more where lanes are not alike.
+
+    alike : whether work-item ids, in an affine way, are all that makes lanes differ
+    """
+
+    part: int
+    level: int
+    alike: bool
 
 
 @inner

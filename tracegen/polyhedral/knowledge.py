@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from memsim.compile import inner
+from tracegen.polyhedral.arithmetic import Index
 from tracegen.recording.subgroup import ProbeTables
 
 
@@ -42,23 +43,25 @@ def known_hits(
     known: Known,
     key: int,
     asking: int,
-    alike: bool,
-    part: int,
-    level: int,
-    index: npt.NDArray[np.int64],
+    index: Index,
+    element: npt.NDArray[np.int64],
     part_value: npt.NDArray[np.int64],
     subgroup: int,
 ) -> np.int64:
-    """The asking lanes that know the address: level + lane part where alike, else `index`."""
+    """The asking lanes that know the address: index.level + lane part where alike, else `element`."""
     hits = np.int64(0)
     candidates = asking & known.mask[key]
     if candidates == 0:
         return hits
-    if alike and not known.by_lane[key] and known.part[key] == part:
-        return candidates if known.level[key] == level else hits
+    if index.alike and not known.by_lane[key] and known.part[key] == index.part:
+        return candidates if known.level[key] == index.level else hits
     for lane in range(64):
         if candidates >> lane & 1:
-            this = level + part_value[part, subgroup, lane] if alike else index[lane]
+            this = (
+                index.level + part_value[index.part, subgroup, lane]
+                if index.alike
+                else element[lane]
+            )
             there = (
                 known.element[key, lane]
                 if known.by_lane[key]
@@ -80,21 +83,21 @@ def make_known(
     known: Known,
     key: int,
     asking: int,
-    alike: bool,
-    part: int,
-    level: int,
-    index: npt.NDArray[np.int64],
+    index: Index,
+    element: npt.NDArray[np.int64],
     part_value: npt.NDArray[np.int64],
     subgroup: int,
 ) -> None:
     """From now on the asking lanes know the address."""
     others = known.mask[key] & ~asking
-    same = not known.by_lane[key] and known.part[key] == part and known.level[key] == level
+    same = (
+        not known.by_lane[key] and known.part[key] == index.part and known.level[key] == index.level
+    )
     known.mask[key] |= asking
-    if alike and (others == 0 or same):
+    if index.alike and (others == 0 or same):
         known.by_lane[key] = False
-        known.part[key] = part
-        known.level[key] = level
+        known.part[key] = index.part
+        known.level[key] = index.level
         return
     for lane in range(64):
         if others >> lane & 1 and not known.by_lane[key]:
@@ -103,6 +106,8 @@ def make_known(
             )
         if asking >> lane & 1:
             known.element[key, lane] = (
-                level + part_value[part, subgroup, lane] if alike else index[lane]
+                index.level + part_value[index.part, subgroup, lane]
+                if index.alike
+                else element[lane]
             )
     known.by_lane[key] = True

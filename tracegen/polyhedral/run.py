@@ -17,7 +17,7 @@ from tracegen.polyhedral import knowledge, patterns
 from tracegen.polyhedral.code import CodeWriter
 from tracegen.polyhedral.forms import Affine
 from tracegen.polyhedral.lower import lower
-from tracegen.polyhedral.walk import Place, scratch, walk
+from tracegen.polyhedral.walk import Walk, scratch, walk
 from tracegen.recording import snapshot
 from tracegen.recording.passes import GRANULE_ROW_BYTES, LaunchRun
 
@@ -83,8 +83,6 @@ class _Walker:
         launch, width = run.launch, run.options.width
         self.run, self.tables = run, run.layout.tables
         self.code = run.program.finish(launch.group_shape, width)
-        grid = (*launch.grid, 1, 1)
-        self.place = Place(grid[0], grid[1], launch.group_items, width)
         self.n_subgroup = -(-launch.group_items // width)
         self.scratch = scratch(self.code, self.tables)
         self.known = knowledge.room(self.tables.n_key)
@@ -125,11 +123,22 @@ class _Walker:
         recording: bool,
     ) -> tuple[int, int, int]:
         fault = np.zeros(5, np.int64)
-        reduced = self.run.options.reduced
-        end: tuple[int, int, int] = walk(
-            self.code, self.tables, self.place, groups, recording, reduced,
-            self.scratch, self.known, self.patterns, out, tokens, fault,
-        )  # fmt: skip
+        launch, options = self.run.launch, self.run.options
+        grid = (*launch.grid, 1, 1)
+        state = Walk(
+            code=self.code,
+            tables=self.tables,
+            scratch=self.scratch,
+            known=self.known,
+            patterns=self.patterns,
+            grid0=grid[0],
+            grid1=grid[1],
+            group_items=launch.group_items,
+            subgroup_size=options.width,
+            recording=recording,
+            reduced=options.reduced,
+        )
+        end: tuple[int, int, int] = walk(state, groups, out, tokens, fault)
         if fault[0]:
             raise self.run.launch.out_of_bounds(*(int(number) for number in fault[1:]))
         return end

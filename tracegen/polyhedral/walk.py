@@ -1,7 +1,7 @@
-"""Walks a launch's program once a sub-group, all lanes at once, and writes the accesses of a trace.
+"""Walks a launch's program once for each sub-group, all lanes together, and writes a trace's accesses.
 
-The state beside the masks is that of `tracegen.recording.subgroup.merge`, and so is its meaning: which
-addresses a lane already knows, the latest access of each site, where the current bulk sequence
+Its state, apart from the masks, is that of `tracegen.recording.subgroup.merge` and has the same
+meaning: which addresses a lane knows, the latest access of each site, where the current bulk sequence
 began. Lanes that left a loop or skipped a branch are out of the mask until it ends.
 """
 
@@ -15,11 +15,24 @@ import numpy.typing as npt
 from memsim.compile import hot, inner
 from memsim.trace import Columns
 from tracegen.polyhedral import code as c
-from tracegen.polyhedral.arithmetic import count_bits, operate, value_of_lane, value_shared
+from tracegen.polyhedral.arithmetic import (
+    Index,
+    count_bits,
+    operate,
+    value_of_lane,
+    value_shared,
+)
 from tracegen.polyhedral.code import Code
 from tracegen.polyhedral.knowledge import Known, forget, known_hits, make_known
 from tracegen.polyhedral.patterns import Patterns, append_lanes, append_pattern
-from tracegen.recording.subgroup import BARRIER, EDGE, LOAD, ProbeTables
+from tracegen.recording.subgroup import (
+    EDGE,
+    LOAD,
+    ProbeTables,
+    Progress,
+    latest_feed,
+    with_fresh,
+)
 
 _END, _JUMP, _JUMP_IF_EMPTY, _COMPARE, _MINUS, _JOIN = range(6)
 _ZERO, _NEXT, _COMPUTE, _SELECT, _WITHIN, _ACCESS, _EVENT = range(6, 13)
@@ -49,261 +62,355 @@ def scratch(code: Code, tables: ProbeTables) -> Scratch:
     )
 
 
-class Place(NamedTuple):
-    """Where the groups of a launch stand: the grid's extents, and how groups are cut."""
+class Walk(NamedTuple):
+    """What a walk reads and the room that it works in.
 
+    grid0, grid1 : extents of the grid
+    recording : otherwise accesses are only counted
+    reduced : whether redundant accesses are left out
+    """
+
+    code: Code
+    tables: ProbeTables
+    scratch: Scratch
+    known: Known
+    patterns: Patterns
     grid0: int
     grid1: int
     group_items: int
     subgroup_size: int
+    recording: bool
+    reduced: bool
 
 
-@inner
-def latest_feed(tables: ProbeTables, position: int, latest: npt.NDArray[np.int32]) -> np.int32:
-    """The latest access whose value a position needs, -1 where there is none."""
-    wait = np.int32(-1)
-    for k in range(tables.feed_offset[position], tables.feed_offset[position + 1]):
-        wait = max(wait, latest[tables.feed[k]])
-    return wait
+class Subgroup(NamedTuple):
+    """number : in its group; count : of sub-groups in a group"""
+
+    number: int
+    count: int
+    n_lane: int
 
 
 @hot
 def walk(
-    code: Code,
-    tables: ProbeTables,
-    place: Place,
+    walk: Walk,
     groups: npt.NDArray[np.int64],
-    recording: bool,
-    reduced: bool,
-    scratch: Scratch,
-    known: Known,
-    patterns: Patterns,
     out: Columns,
     tokens: npt.NDArray[np.int64],
     fault: npt.NDArray[np.int64],
 ) -> tuple[int, int, int]:
     """Fills `out` with the accesses of the groups; returns where it stopped.
 
-    recording : else only `tokens` (n_group,) is filled: what the instrumented run would write for
-        each group
-    fault : found, position, index, axis (-1: of the whole array), index of that axis: the first
-        access outside its array, which ends the walk
+    tokens : (n_group,) filled where nothing is recorded: what an instrumented run would write
+    fault : whether there is one, position, index, axis (-1: of the whole array), index of that axis:
+        the first access outside its array, which ends the walk
 
     Returns the first group not walked (all of `out` belongs to those before), accesses, granules.
     """
-    rows = code.rows
-    n_row = len(rows)
-    forms = code.forms
-    low_of = code.parts.low
-    high_of = code.parts.high
-    known_mask = known.mask
+    rows = walk.code.rows
     most_accesses = len(out.site)
-    most_granules = len(out.granule) - 64 * tables.most_granules
-    n_subgroup = -(-place.group_items // place.subgroup_size)
-    shared = scratch.shared
-    own = scratch.own
-    masks = scratch.masks
-    element = scratch.element
-    known_access = scratch.known_access
-    latest = scratch.latest
+    most_granules = len(out.granule) - 64 * walk.tables.most_granules
+    n_subgroup = -(-walk.group_items // walk.subgroup_size)
     n_access = 0
     n_granule = 0
-    group = 0
-    while group < len(groups):
-        shared[0] = groups[group] % place.grid0
-        shared[1] = groups[group] // place.grid0 % place.grid1
-        shared[2] = groups[group] // place.grid0 // place.grid1
-        group_access = n_access
-        group_granule = n_granule
+    for group in range(len(groups)):
+        _enter_group(walk, groups[group])
+        progress = Progress(n_access, n_granule, n_access, 0, True)
         n_token = 0
-        for subgroup in range(n_subgroup):
-            n_lane = min(place.subgroup_size, place.group_items - subgroup * place.subgroup_size)
-            masks[0] = (np.int64(1) << n_lane) - 1 if n_lane < 64 else -1
-            known_mask[:] = 0
-            known_access[:] = -1
-            latest[:] = -1
-            fresh = True
-            start = n_access
-            sequence = 0
+        for number in range(n_subgroup):
+            subgroup = _enter_subgroup(walk, number, n_subgroup)
+            progress = Progress(progress.n_access, progress.n_granule, progress.n_access, 0, True)
             row = 0
-            while row < n_row:
+            while row < len(rows):
                 instruction = rows[row, 0]
-                a = rows[row, 1]
-                b = rows[row, 2]
-                form = rows[row, 3]
-                row += 1
-                if _WITHIN <= instruction <= _ACCESS:
-                    asking = masks[b]
-                    if asking == 0:
-                        continue
-                    part = forms.part[form]
-                    level = value_shared(form, forms, shared)
-                    alike = forms.lane_offset[form] == forms.lane_offset[form + 1]
-                    extent = rows[row - 1, 4]
-                    inside = (
-                        alike
-                        and level + low_of[part, subgroup] >= 0
-                        and level + high_of[part, subgroup] < extent
-                    )
-                    if not inside:
-                        for lane in range(n_lane):
-                            if asking >> lane & 1:
-                                element[lane] = value_of_lane(
-                                    form, lane, level, code, subgroup, own
-                                )
-                                if not 0 <= element[lane] < extent:
-                                    within = instruction == _WITHIN
-                                    fault[0] = 1
-                                    fault[1] = a
-                                    fault[2] = -1 if within else element[lane]
-                                    fault[3] = rows[row - 1, 5] if within else -1
-                                    fault[4] = element[lane]
-                                    return group, n_access, n_granule
-                    if instruction == _WITHIN:
-                        continue
-                    position = a
-                    if not recording:
-                        n_token += count_bits(asking)
-                        continue
-                    if n_access >= most_accesses or n_granule > most_granules:
-                        return group, group_access, group_granule
-                    kind = tables.kind[position]
-                    site = tables.site[position]
-                    key = tables.key[position]
-                    track = reduced and key >= 0
-                    issued = asking
-                    if track and kind == LOAD:
-                        hits = known_hits(
-                            known, key, asking, alike, part, level, element,
-                            code.parts.value, subgroup,
-                        )  # fmt: skip
-                        if hits != 0:
-                            latest[site] = max(latest[site], known_access[key])
-                            issued = asking & ~hits
-                    elif reduced:
-                        forget(known, tables, position, asking)
-                    if track:
-                        make_known(
-                            known, key, asking, alike, part, level, element,
-                            code.parts.value, subgroup,
-                        )  # fmt: skip
-                    if issued != 0:
-                        wait = latest_feed(tables, position, latest)
-                        this_access = n_access - start
-                        begins = fresh or (kind == LOAD and wait >= sequence)
-                        stride = tables.stride[position]
-                        size = tables.size[position]
-                        if alike:
-                            n_granule = append_pattern(
-                                patterns, rows[row - 1, 5] * n_subgroup + subgroup, issued,
-                                level * stride + tables.base[position], stride, size,
-                                code.parts.value[part, subgroup], n_granule, out,
-                            )  # fmt: skip
+                if instruction >= _WITHIN:
+                    asking = walk.scratch.masks[rows[row, 2]]
+                    if asking != 0:
+                        index = Index(0, 0, True)
+                        if instruction != _EVENT:
+                            index = _index(walk, row)
+                            if not _in_bounds(walk, subgroup, row, index, asking, fault):
+                                return group, n_access, n_granule
+                        if instruction == _WITHIN:
+                            pass
+                        elif not walk.recording:
+                            n_token += count_bits(asking)
+                        elif (
+                            progress.n_access >= most_accesses or progress.n_granule > most_granules
+                        ):
+                            return group, n_access, n_granule
+                        elif instruction == _ACCESS:
+                            progress = _access(walk, subgroup, row, index, asking, progress, out)
                         else:
-                            n_granule = append_lanes(
-                                patterns, issued, element, stride, size, tables.base[position],
-                                n_granule, out,
-                            )  # fmt: skip
-                        if begins:
-                            sequence = this_access
-                        fresh = False
-                        if kind == LOAD:
-                            latest[site] = this_access
-                        if track:
-                            known_access[key] = this_access if kind == LOAD else wait
-                        out.site[n_access] = site
-                        out.starts_sequence[n_access] = begins
-                        out.waits[n_access] = wait
-                        out.lanes[n_access] = count_bits(issued)
-                        out.granule_end[n_access] = n_granule
-                        n_access += 1
-                    edge = tables.closes[position]
-                    if edge >= 0:
-                        if reduced:
-                            forget(known, tables, edge, asking)
-                        fresh = True
-                elif instruction == _EVENT:
-                    asking = masks[b]
-                    if asking == 0:
-                        continue
-                    if not recording:
-                        n_token += count_bits(asking)
-                    elif tables.kind[a] == EDGE:
-                        if reduced:
-                            forget(known, tables, a, asking)
-                        fresh = True
-                    else:
-                        if n_access >= most_accesses:
-                            return group, group_access, group_granule
-                        wait = latest_feed(tables, a, latest)
-                        sequence = n_access - start
-                        known_mask[:] = 0
-                        fresh = True
-                        out.site[n_access] = tables.site[a]
-                        out.starts_sequence[n_access] = True
-                        out.waits[n_access] = wait
-                        out.lanes[n_access] = 0
-                        out.granule_end[n_access] = n_granule
-                        n_access += 1
-                elif instruction == _COMPARE:
-                    asking = masks[b]
-                    relation = rows[row - 1, 4]
-                    part = forms.part[form]
-                    level = value_shared(form, forms, shared)
-                    alike = forms.lane_offset[form] == forms.lane_offset[form + 1]
-                    low = level + low_of[part, subgroup]
-                    high = level + high_of[part, subgroup]
-                    if alike and relation == _NOT_NEGATIVE and (low >= 0 or high < 0):
-                        masks[a] = asking if low >= 0 else 0
-                    elif alike and relation != _NOT_NEGATIVE and low == high:
-                        masks[a] = asking if (low == 0) == (relation == _IS_ZERO) else 0
-                    else:
-                        chosen = np.int64(0)
-                        for lane in range(n_lane):
-                            this = value_of_lane(form, lane, level, code, subgroup, own)
-                            if relation == _NOT_NEGATIVE:
-                                true = this >= 0
-                            else:
-                                true = (this == 0) == (relation == _IS_ZERO)
-                            chosen |= np.int64(true) << lane
-                        masks[a] = asking & chosen
-                elif instruction == _JUMP_IF_EMPTY:
-                    if masks[a] == 0:
-                        row = b
-                elif instruction == _JUMP:
-                    row = a
-                elif instruction == _NEXT:
-                    shared[a] += 1
-                elif instruction == _ZERO:
-                    shared[a] = 0
-                elif instruction == _MINUS:
-                    masks[a] = masks[b] & ~masks[form]
-                elif instruction == _JOIN:
-                    masks[a] = masks[b] | masks[form]
-                elif _COMPUTE <= instruction <= _SELECT:
-                    other = rows[row - 1, 4]
-                    level = value_shared(form, forms, shared)
-                    other_level = value_shared(other, forms, shared)
-                    if rows[row - 1, 5] == 0:
-                        if instruction == _COMPUTE:
-                            shared[a] = operate(b, level, other_level)
-                        else:
-                            shared[a] = level if masks[b] != 0 else other_level
-                    else:
-                        for lane in range(n_lane):
-                            left = value_of_lane(form, lane, level, code, subgroup, own)
-                            right = value_of_lane(other, lane, other_level, code, subgroup, own)
-                            if instruction == _COMPUTE:
-                                own[a, lane] = operate(b, left, right)
-                            else:
-                                own[a, lane] = left if masks[b] >> lane & 1 else right
+                            progress = _event(walk, rows[row, 1], asking, progress, out)
+                    row += 1
+                elif instruction <= _JUMP_IF_EMPTY:
+                    row = _next_row(walk, row)
                 else:
-                    break
-            if recording:
-                out.subgroup_accesses[group * n_subgroup + subgroup] = n_access - start
+                    _set(walk, subgroup, row)
+                    row += 1
+            if walk.recording:
+                n_own = progress.n_access - progress.start
+                out.subgroup_accesses[group * n_subgroup + number] = n_own
         tokens[group] = n_token
-        group += 1
-    return group, n_access, n_granule
+        n_access = progress.n_access
+        n_granule = progress.n_granule
+    return len(groups), n_access, n_granule
 
 
-assert EDGE < BARRIER
+@inner
+def _enter_group(walk: Walk, group: int) -> None:
+    shared = walk.scratch.shared
+    shared[0] = group % walk.grid0
+    shared[1] = group // walk.grid0 % walk.grid1
+    shared[2] = group // walk.grid0 // walk.grid1
+
+
+@inner
+def _enter_subgroup(walk: Walk, number: int, count: int) -> Subgroup:
+    n_lane = min(walk.subgroup_size, walk.group_items - number * walk.subgroup_size)
+    walk.scratch.masks[0] = (np.int64(1) << n_lane) - 1 if n_lane < 64 else -1
+    walk.known.mask[:] = 0
+    walk.scratch.known_access[:] = -1
+    walk.scratch.latest[:] = -1
+    return Subgroup(number, count, n_lane)
+
+
+@inner
+def _next_row(walk: Walk, row: int) -> int:
+    """Where a jump goes; the end is behind the last row."""
+    rows = walk.code.rows
+    instruction = rows[row, 0]
+    if instruction == _JUMP:
+        return rows[row, 1]
+    if instruction == _JUMP_IF_EMPTY:
+        return rows[row, 2] if walk.scratch.masks[rows[row, 1]] == 0 else row + 1
+    return len(rows)
+
+
+@inner
+def _index(walk: Walk, row: int) -> Index:
+    """The value of a row's form."""
+    forms = walk.code.forms
+    form = walk.code.rows[row, 3]
+    return Index(
+        forms.part[form],
+        value_shared(form, forms, walk.scratch.shared),
+        forms.lane_offset[form] == forms.lane_offset[form + 1],
+    )
+
+
+@inner
+def _in_bounds(
+    walk: Walk,
+    subgroup: Subgroup,
+    row: int,
+    index: Index,
+    asking: int,
+    fault: npt.NDArray[np.int64],
+) -> bool:
+    """Whether the index of each asking lane is in its range; else `fault` names one that is not.
+
+    Where the range of all lanes does not decide it, `element` receives the index of each.
+    """
+    code = walk.code
+    form = code.rows[row, 3]
+    extent = code.rows[row, 4]
+    low = index.level + code.parts.low[index.part, subgroup.number]
+    high = index.level + code.parts.high[index.part, subgroup.number]
+    if index.alike and low >= 0 and high < extent:
+        return True
+    element = walk.scratch.element
+    for lane in range(subgroup.n_lane):
+        if asking >> lane & 1:
+            element[lane] = value_of_lane(
+                form, lane, index.level, code, subgroup.number, walk.scratch.own
+            )
+            if not 0 <= element[lane] < extent:
+                within = code.rows[row, 0] == _WITHIN
+                fault[0] = 1
+                fault[1] = code.rows[row, 1]
+                fault[2] = -1 if within else element[lane]
+                fault[3] = code.rows[row, 5] if within else -1
+                fault[4] = element[lane]
+                return False
+    return True
+
+
+@inner
+def _access(
+    walk: Walk,
+    subgroup: Subgroup,
+    row: int,
+    index: Index,
+    asking: int,
+    progress: Progress,
+    out: Columns,
+) -> Progress:
+    """One access: drops the lanes to which it is redundant, and writes the rest."""
+    tables, known, scratch = walk.tables, walk.known, walk.scratch
+    position = walk.code.rows[row, 1]
+    key = tables.key[position]
+    is_load = tables.kind[position] == LOAD
+    track = walk.reduced and key >= 0
+    part_value = walk.code.parts.value[index.part, subgroup.number]
+    issued = asking
+    if track and is_load:
+        hits = known_hits(
+            known, key, asking, index, scratch.element, walk.code.parts.value, subgroup.number
+        )
+        if hits != 0:
+            site = tables.site[position]
+            scratch.latest[site] = max(scratch.latest[site], scratch.known_access[key])
+            issued = asking & ~hits
+    elif walk.reduced:
+        forget(known, tables, position, asking)
+    if track:
+        make_known(
+            known, key, asking, index, scratch.element, walk.code.parts.value, subgroup.number
+        )
+    if issued != 0:
+        stride = tables.stride[position]
+        size = tables.size[position]
+        base = tables.base[position]
+        if index.alike:
+            shape = walk.code.rows[row, 5] * subgroup.count + subgroup.number
+            n_granule = append_pattern(
+                walk.patterns, shape, issued, index.level * stride + base, stride, size,
+                part_value, progress.n_granule, out,
+            )  # fmt: skip
+        else:
+            n_granule = append_lanes(
+                walk.patterns, issued, scratch.element, stride, size, base,
+                progress.n_granule, out,
+            )  # fmt: skip
+        progress = _write(walk, position, track, issued, n_granule, progress, out)
+    edge = tables.closes[position]
+    if edge >= 0:
+        if walk.reduced:
+            forget(known, tables, edge, asking)
+        progress = with_fresh(progress)
+    return progress
+
+
+@inner
+def _write(
+    walk: Walk,
+    position: int,
+    track: bool,
+    issued: int,
+    n_granule: int,
+    progress: Progress,
+    out: Columns,
+) -> Progress:
+    """Writes the row of an access whose granules are written."""
+    tables, scratch = walk.tables, walk.scratch
+    n_access = progress.n_access
+    is_load = tables.kind[position] == LOAD
+    wait = latest_feed(tables, position, scratch.latest)
+    this_access = n_access - progress.start
+    begins = progress.fresh or (is_load and wait >= progress.sequence)
+    if is_load:
+        scratch.latest[tables.site[position]] = this_access
+    if track:
+        scratch.known_access[tables.key[position]] = this_access if is_load else wait
+    out.site[n_access] = tables.site[position]
+    out.starts_sequence[n_access] = begins
+    out.waits[n_access] = wait
+    out.lanes[n_access] = count_bits(issued)
+    out.granule_end[n_access] = n_granule
+    return Progress(
+        n_access + 1,
+        n_granule,
+        progress.start,
+        this_access if begins else progress.sequence,
+        False,
+    )
+
+
+@inner
+def _event(walk: Walk, position: int, asking: int, progress: Progress, out: Columns) -> Progress:
+    """A back-edge or a barrier."""
+    if walk.tables.kind[position] == EDGE:
+        if walk.reduced:
+            forget(walk.known, walk.tables, position, asking)
+        return with_fresh(progress)
+    n_access = progress.n_access
+    walk.known.mask[:] = 0
+    out.site[n_access] = walk.tables.site[position]
+    out.starts_sequence[n_access] = True
+    out.waits[n_access] = latest_feed(walk.tables, position, walk.scratch.latest)
+    out.lanes[n_access] = 0
+    out.granule_end[n_access] = progress.n_granule
+    start = progress.start
+    return Progress(n_access + 1, progress.n_granule, start, n_access - start, True)
+
+
+@inner
+def _set(walk: Walk, subgroup: Subgroup, row: int) -> None:
+    """An instruction that sets a mask or a symbol."""
+    rows = walk.code.rows
+    masks = walk.scratch.masks
+    shared = walk.scratch.shared
+    instruction = rows[row, 0]
+    a = rows[row, 1]
+    if instruction == _COMPARE:
+        _compare(walk, subgroup, row)
+    elif instruction == _NEXT:
+        shared[a] += 1
+    elif instruction == _ZERO:
+        shared[a] = 0
+    elif instruction == _MINUS:
+        masks[a] = masks[rows[row, 2]] & ~masks[rows[row, 3]]
+    elif instruction == _JOIN:
+        masks[a] = masks[rows[row, 2]] | masks[rows[row, 3]]
+    else:
+        _compute(walk, subgroup, row)
+
+
+@inner
+def _compare(walk: Walk, subgroup: Subgroup, row: int) -> None:
+    """Sets a mask to the lanes of another for which a form is not negative, is 0, or is not."""
+    code, masks = walk.code, walk.scratch.masks
+    asking = masks[code.rows[row, 2]]
+    relation = code.rows[row, 4]
+    index = _index(walk, row)
+    low = index.level + code.parts.low[index.part, subgroup.number]
+    high = index.level + code.parts.high[index.part, subgroup.number]
+    if index.alike and relation == _NOT_NEGATIVE and (low >= 0 or high < 0):
+        result = asking if low >= 0 else 0
+    elif index.alike and relation != _NOT_NEGATIVE and low == high:
+        result = asking if (low == 0) == (relation == _IS_ZERO) else 0
+    else:
+        chosen = np.int64(0)
+        form = code.rows[row, 3]
+        for lane in range(subgroup.n_lane):
+            this = value_of_lane(form, lane, index.level, code, subgroup.number, walk.scratch.own)
+            is_zero = (this == 0) == (relation == _IS_ZERO)
+            true = this >= 0 if relation == _NOT_NEGATIVE else is_zero
+            chosen |= np.int64(true) << lane
+        result = asking & chosen
+    masks[code.rows[row, 1]] = result
+
+
+@inner
+def _compute(walk: Walk, subgroup: Subgroup, row: int) -> None:
+    """Sets a symbol to the result of an operation, or to one of two forms by a mask."""
+    code, scratch = walk.code, walk.scratch
+    a, b, form, other = code.rows[row, 1], code.rows[row, 2], code.rows[row, 3], code.rows[row, 4]
+    is_operation = code.rows[row, 0] == _COMPUTE
+    level = value_shared(form, code.forms, scratch.shared)
+    other_level = value_shared(other, code.forms, scratch.shared)
+    if code.rows[row, 5] == 0:
+        if is_operation:
+            scratch.shared[a] = operate(b, level, other_level)
+        else:
+            scratch.shared[a] = level if scratch.masks[b] != 0 else other_level
+        return
+    for lane in range(subgroup.n_lane):
+        left = value_of_lane(form, lane, level, code, subgroup.number, scratch.own)
+        right = value_of_lane(other, lane, other_level, code, subgroup.number, scratch.own)
+        if is_operation:
+            scratch.own[a, lane] = operate(b, left, right)
+        else:
+            scratch.own[a, lane] = left if scratch.masks[b] >> lane & 1 else right

@@ -1,8 +1,9 @@
-"""Work-items' tokens to sub-group accesses: lockstep, redundancy, sequences and granules.
+"""From the tokens of work-items to the accesses of sub-groups.
 
-A token is `position << position_shift | index`, in 4 bytes where that fits, else in 8. The lanes of a sub-group are lined up by always taking those
-whose next token has the smallest position: positions ascend in program order and a loop's
-back-edge comes after its body, so lanes that left a loop, or skipped a branch, wait for the rest.
+The lanes of a sub-group run in lockstep: the next step takes those lanes whose next token has the
+smallest position. Positions ascend in program order and a loop's back-edge comes after its body, so
+lanes that left a loop or skipped a branch wait for the rest. A step drops redundant loads, finds out
+whether a bulk sequence begins, and coalesces the addresses of its lanes into granules.
 """
 
 from __future__ import annotations
@@ -12,23 +13,23 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from memsim.compile import compiled
+from memsim.compile import hot, inner
 from memsim.trace import BARRIER_SITE, Columns, coalesce
 
 LOAD, STORE, ATOMIC, EDGE, BARRIER = range(5)
 KINDS = {"load": LOAD, "store": STORE, "atomic": ATOMIC, "edge": EDGE, "barrier": BARRIER}
 _NEVER = 1 << 20
-EVERYONE, DIVERGED, KEPT = range(3)
+_ALL, _STEP, _KEPT = range(3)
 
 
 class ProbeTables(NamedTuple):
-    """What the merge must know of each position; ragged lists are a flat array and offsets.
+    """What the merge reads of each position. Ragged lists are a flat array and offsets.
 
-    address of an access = base + index * stride; it asks for `size` bytes.
-    key : accesses of one key name one address by one text, -1 where none is tracked
-    kill : keys that an edge or a store makes unknown
-    closes : the edge that follows an access which ends a loop's body, -1 elsewhere
-    feed : sites whose latest value a position needs before it is issued
+    The address of an access is base + index * stride, and it accesses `size` bytes.
+    key : accesses of one key compute one address from one text; -1 where no key is tracked
+    kill : the keys that a back-edge or a store makes unknown
+    closes : the back-edge behind an access that ends a loop's body, -1 elsewhere
+    feed : the sites whose latest value a position needs before it is issued
     """
 
     kind: npt.NDArray[np.uint8]
@@ -47,29 +48,53 @@ class ProbeTables(NamedTuple):
     most_granules: int
 
 
-@compiled
-def _forget(
-    known: npt.NDArray[np.int64],
-    kill: npt.NDArray[np.int32],
-    first: int,
-    last: int,
-    lanes: npt.NDArray[np.int64],
-    row: int,
-    n_active: int,
-    n_lane: int,
-) -> None:
-    """Makes kill[first:last] unknown to the active lanes."""
-    for k in range(first, last):
-        key = kill[k]
-        if n_active == n_lane:
-            for lane in range(n_lane):
-                known[key, lane] = -1
-        else:
-            for m in range(n_active):
-                known[key, lanes[row, m]] = -1
+class Lanes(NamedTuple):
+    """Scratch of the merge: (64,) by lane unless said otherwise.
+
+    head, index : position and index of a lane's next token; cursor, end : of its tokens
+    lanes : (3, 64) lists of lanes: all of them, those of this step, those of a load that are kept
+    address : of the lanes of a step, in the order of their list
+    requested : what `coalesce` sorts
+    known : (key, lane) latest index of each key, -1 where it is unknown
+    known_access : by key, the access that a value equal to the known one waits for
+    latest : by site, its latest access
+    """
+
+    head: npt.NDArray[np.int32]
+    index: npt.NDArray[np.int64]
+    cursor: npt.NDArray[np.int64]
+    end: npt.NDArray[np.int64]
+    lanes: npt.NDArray[np.int64]
+    address: npt.NDArray[np.int64]
+    requested: npt.NDArray[np.int64]
+    known: npt.NDArray[np.int64]
+    known_access: npt.NDArray[np.int32]
+    latest: npt.NDArray[np.int32]
 
 
-@compiled
+class Step(NamedTuple):
+    """The lanes that take a position: the first n_active of row `row` of `Lanes.lanes`."""
+
+    position: int
+    row: int
+    n_active: int
+
+
+class Progress(NamedTuple):
+    """Where the merge stands.
+
+    n_access, n_granule : written so far; start : n_access at the sub-group's beginning
+    sequence : the access, counted from start, that began the current bulk sequence
+    fresh : whether the next access begins one
+    """
+
+    n_access: int
+    n_granule: int
+    start: int
+    sequence: int
+    fresh: bool
+
+
 def merge(
     tokens: npt.NDArray[Any],
     item_offset: npt.NDArray[np.int64],
@@ -80,187 +105,236 @@ def merge(
     tables: ProbeTables,
     out: Columns,
 ) -> tuple[int, int]:
-    """Fills `out` with the accesses of every sub-group in turn; returns how many, and granules.
+    """Fills `out` with the accesses of every sub-group in order.
 
-    tokens : (n_token + 1,) of all work-items, group by group, and one more of any value;
-    item_offset : (n_item + 1,)
+    tokens : (n_token + 1,) of all work-items, group by group, and one more of any value
+    item_offset : (n_item + 1,) where the tokens of each work-item begin
+    Returns how many accesses and how many granules there are.
     """
-    # Taken out of their tuples once: in the loop each use would count references.
-    kind_of = tables.kind
-    site_of = tables.site
-    base_of = tables.base
-    stride_of = tables.stride
-    size_of = tables.size
-    key_of = tables.key
-    kill_offset_of = tables.kill_offset
-    kill_of = tables.kill
-    closes_of = tables.closes
-    feed_offset_of = tables.feed_offset
-    feed_of = tables.feed
-    out_subgroup_accesses = out.subgroup_accesses
-    out_site = out.site
-    out_starts_sequence = out.starts_sequence
-    out_waits = out.waits
-    out_lanes = out.lanes
-    out_granule_end = out.granule_end
-    out_granule = out.granule
-    out_byte_mask = out.byte_mask
-    out_lane_groups = out.lane_groups
-    out_lane_hits = out.lane_hits
-    n_group = (len(item_offset) - 1) // group_items
-    head = np.full(64, _NEVER, np.int32)
-    index = np.zeros(64, np.int64)
-    cursor = np.zeros(64, np.int64)
-    end = np.zeros(64, np.int64)
-    lanes = np.zeros((3, 64), np.int64)
-    lanes[EVERYONE] = np.arange(64)
-    address = np.zeros(64, np.int64)
-    asked = np.zeros(64 * tables.most_granules, np.int64)
-    known = np.zeros((tables.n_key + 1, 64), np.int64)
-    known_access = np.zeros(tables.n_key + 1, np.int32)
-    latest = np.zeros(tables.n_site + 1, np.int32)
-    low_bits = (1 << position_shift) - 1
+    lists = np.zeros((3, 64), np.int64)
+    lists[_ALL] = np.arange(64)
+    lanes = Lanes(
+        head=np.full(64, _NEVER, np.int32),
+        index=np.zeros(64, np.int64),
+        cursor=np.zeros(64, np.int64),
+        end=np.zeros(64, np.int64),
+        lanes=lists,
+        address=np.zeros(64, np.int64),
+        requested=np.zeros(64 * tables.most_granules, np.int64),
+        known=np.zeros((tables.n_key + 1, 64), np.int64),
+        known_access=np.zeros(tables.n_key + 1, np.int32),
+        latest=np.zeros(tables.n_site + 1, np.int32),
+    )
+    end: tuple[int, int] = _merge(
+        tokens, item_offset, group_items, subgroup_size, position_shift, reduced, tables, lanes, out
+    )
+    return end
+
+
+@hot
+def _merge(
+    tokens: npt.NDArray[Any],
+    item_offset: npt.NDArray[np.int64],
+    group_items: int,
+    subgroup_size: int,
+    position_shift: int,
+    reduced: bool,
+    tables: ProbeTables,
+    lanes: Lanes,
+    out: Columns,
+) -> tuple[int, int]:
     n_access = 0
     n_granule = 0
     subgroup = 0
-    for group in range(n_group):
-        for first_item in range(0, group_items, subgroup_size):
-            n_lane = min(subgroup_size, group_items - first_item)
+    for group in range((len(item_offset) - 1) // group_items):
+        for first in range(0, group_items, subgroup_size):
+            n_lane = min(subgroup_size, group_items - first)
             for lane in range(n_lane):
-                item = group * group_items + first_item + lane
-                cursor[lane] = item_offset[item]
-                end[lane] = item_offset[item + 1]
-                token = np.int64(tokens[cursor[lane]])
-                index[lane] = token & low_bits
-                here = np.int32(token >> position_shift)
-                head[lane] = here if cursor[lane] < end[lane] else _NEVER
-            known[:] = -1
-            known_access[:] = -1
-            latest[:] = -1
-            fresh = True
-            start = n_access
-            sequence = 0
+                item = group * group_items + first + lane
+                lanes.cursor[lane] = item_offset[item] - 1
+                lanes.end[lane] = item_offset[item + 1]
+                _advance(tokens, position_shift, lanes, lane)
+            lanes.known[:] = -1
+            lanes.known_access[:] = -1
+            lanes.latest[:] = -1
+            progress = Progress(n_access, n_granule, n_access, 0, True)
             while True:
-                position: Any = head[0]
-                together = True
-                for lane in range(n_lane):
-                    together &= head[lane] == position
-                if together:
-                    if position == _NEVER:
-                        break
-                    active = EVERYONE
-                    n_active = n_lane
-                    for lane in range(n_lane):
-                        address[lane] = index[lane]
-                        at = cursor[lane] + 1
-                        cursor[lane] = at
-                        token = np.int64(tokens[at])
-                        index[lane] = token & low_bits
-                        here = np.int32(token >> position_shift)
-                        head[lane] = here if at < end[lane] else _NEVER
+                step = _next_step(tokens, position_shift, lanes, n_lane)
+                if step.position == _NEVER:
+                    break
+                if tables.kind[step.position] == EDGE:
+                    if reduced:
+                        _forget(tables, step.position, lanes, step, n_lane)
+                    progress = with_fresh(progress)
                 else:
-                    for lane in range(n_lane):
-                        position = min(position, head[lane])
-                    active = DIVERGED
-                    n_active = 0
-                    for lane in range(n_lane):
-                        lanes[DIVERGED, n_active] = lane
-                        address[n_active] = index[lane]
-                        n_active += head[lane] == position
-                    for k in range(n_active):
-                        lane = lanes[DIVERGED, k]
-                        at = cursor[lane] + 1
-                        cursor[lane] = at
-                        token = np.int64(tokens[at])
-                        index[lane] = token & low_bits
-                        here = np.int32(token >> position_shift)
-                        head[lane] = here if at < end[lane] else _NEVER
-                kind = kind_of[position]
-                site = site_of[position]
-                key = key_of[position]
-                track = reduced and key >= 0
-                first_kill = kill_offset_of[position]
-                last_kill = kill_offset_of[position + 1]
-                passed = active
-                n_passed = n_active
-                if kind == EDGE:
-                    if reduced:
-                        _forget(
-                            known, kill_of, first_kill, last_kill, lanes, passed, n_active, n_lane
-                        )
-                    fresh = True
-                    continue
-                if track and kind == LOAD:
-                    active = KEPT
-                    n_kept = 0
-                    for k in range(n_active):
-                        lane = lanes[passed, k]
-                        this = address[k]
-                        lanes[KEPT, n_kept] = lane
-                        address[n_kept] = this
-                        n_kept += known[key, lane] != this
-                        known[key, lane] = this
-                    if n_kept < n_active:
-                        latest[site] = max(latest[site], known_access[key])
-                    n_active = n_kept
-                elif reduced and kind != BARRIER:
-                    _forget(known, kill_of, first_kill, last_kill, lanes, passed, n_active, n_lane)
-                    if track:
-                        for k in range(n_active):
-                            known[key, lanes[passed, k]] = address[k]
-                if n_active > 0:
-                    wait = np.int32(-1)
-                    for k in range(feed_offset_of[position], feed_offset_of[position + 1]):
-                        wait = max(wait, latest[feed_of[k]])
-                    this_access = n_access - start
-                    begins = fresh or (kind == LOAD and wait >= sequence)
-                    if kind == BARRIER:
-                        begins = True
-                        known[:] = -1
-                        n_active = 0
-                    else:
-                        stride = stride_of[position]
-                        base = base_of[position]
-                        for k in range(n_active):
-                            address[k] = address[k] * stride + base
-                        n_granule = coalesce(
-                            address,
-                            lanes,
-                            active,
-                            n_active,
-                            size_of[position],
-                            asked,
-                            n_granule,
-                            out_granule,
-                            out_byte_mask,
-                            out_lane_groups,
-                            out_lane_hits,
-                        )
-                    if begins:
-                        sequence = this_access
-                    fresh = kind == BARRIER
-                    if kind == LOAD:
-                        latest[site] = this_access
-                    if track:
-                        known_access[key] = this_access if kind == LOAD else wait
-                    out_site[n_access] = site
-                    out_starts_sequence[n_access] = begins
-                    out_waits[n_access] = wait
-                    out_lanes[n_access] = n_active
-                    out_granule_end[n_access] = n_granule
-                    n_access += 1
-                if closes_of[position] >= 0:
-                    if reduced:
-                        edge = closes_of[position]
-                        first_kill = kill_offset_of[edge]
-                        last_kill = kill_offset_of[edge + 1]
-                        _forget(
-                            known, kill_of, first_kill, last_kill, lanes, passed, n_passed, n_lane
-                        )
-                    fresh = True
-            out_subgroup_accesses[subgroup] = n_access - start
+                    progress = _access(tables, lanes, step, n_lane, reduced, progress, out)
+            out.subgroup_accesses[subgroup] = progress.n_access - n_access
+            n_access = progress.n_access
+            n_granule = progress.n_granule
             subgroup += 1
     return n_access, n_granule
+
+
+@inner
+def _advance(tokens: npt.NDArray[Any], position_shift: int, lanes: Lanes, lane: int) -> None:
+    """Moves a lane to its next token."""
+    at = lanes.cursor[lane] + 1
+    lanes.cursor[lane] = at
+    token = np.int64(tokens[at])
+    lanes.index[lane] = token & ((1 << position_shift) - 1)
+    position = np.int32(token >> position_shift)
+    lanes.head[lane] = position if at < lanes.end[lane] else _NEVER
+
+
+@inner
+def _next_step(tokens: npt.NDArray[Any], position_shift: int, lanes: Lanes, n_lane: int) -> Step:
+    """Takes the tokens of the smallest position; that is _NEVER where all lanes have ended."""
+    position: Any = lanes.head[0]
+    together = True
+    for lane in range(n_lane):
+        together &= lanes.head[lane] == position
+    if together:
+        if position != _NEVER:
+            for lane in range(n_lane):
+                lanes.address[lane] = lanes.index[lane]
+                _advance(tokens, position_shift, lanes, lane)
+        return Step(np.int64(position), _ALL, n_lane)
+    for lane in range(n_lane):
+        position = min(position, lanes.head[lane])
+    n_active = 0
+    for lane in range(n_lane):
+        lanes.lanes[_STEP, n_active] = lane
+        lanes.address[n_active] = lanes.index[lane]
+        n_active += lanes.head[lane] == position
+    for k in range(n_active):
+        _advance(tokens, position_shift, lanes, lanes.lanes[_STEP, k])
+    return Step(np.int64(position), _STEP, n_active)
+
+
+@inner
+def _forget(tables: ProbeTables, position: int, lanes: Lanes, step: Step, n_lane: int) -> None:
+    """The lanes of a step pass a position that makes some keys unknown."""
+    for k in range(tables.kill_offset[position], tables.kill_offset[position + 1]):
+        key = tables.kill[k]
+        if step.n_active == n_lane:
+            for lane in range(n_lane):
+                lanes.known[key, lane] = -1
+        else:
+            for m in range(step.n_active):
+                lanes.known[key, lanes.lanes[step.row, m]] = -1
+
+
+@inner
+def _without_redundant(key: int, lanes: Lanes, step: Step) -> Step:
+    """The lanes of a load that do not know its value; from now on all lanes of the step do."""
+    n_kept = 0
+    for k in range(step.n_active):
+        lane = lanes.lanes[step.row, k]
+        this = lanes.address[k]
+        lanes.lanes[_KEPT, n_kept] = lane
+        lanes.address[n_kept] = this
+        n_kept += lanes.known[key, lane] != this
+        lanes.known[key, lane] = this
+    return Step(step.position, _KEPT, n_kept)
+
+
+@inner
+def _access(
+    tables: ProbeTables,
+    lanes: Lanes,
+    step: Step,
+    n_lane: int,
+    reduced: bool,
+    progress: Progress,
+    out: Columns,
+) -> Progress:
+    """One access or barrier: drops what is redundant, and writes the rest."""
+    position = step.position
+    kind = tables.kind[position]
+    key = tables.key[position]
+    track = reduced and key >= 0
+    kept = step
+    if track and kind == LOAD:
+        kept = _without_redundant(key, lanes, step)
+        if kept.n_active < step.n_active:
+            site = tables.site[position]
+            lanes.latest[site] = max(lanes.latest[site], lanes.known_access[key])
+    elif reduced and kind != BARRIER:
+        _forget(tables, position, lanes, step, n_lane)
+        if track:
+            for k in range(step.n_active):
+                lanes.known[key, lanes.lanes[step.row, k]] = lanes.address[k]
+    if kept.n_active > 0:
+        progress = _write(tables, lanes, kept, track, progress, out)
+    edge = tables.closes[position]
+    if edge >= 0:
+        if reduced:
+            _forget(tables, edge, lanes, step, n_lane)
+        progress = with_fresh(progress)
+    return progress
+
+
+@inner
+def _write(
+    tables: ProbeTables,
+    lanes: Lanes,
+    step: Step,
+    track: bool,
+    progress: Progress,
+    out: Columns,
+) -> Progress:
+    """Writes the row of one access, and its granules."""
+    position = step.position
+    kind = tables.kind[position]
+    n_access = progress.n_access
+    n_granule = progress.n_granule
+    n_active = step.n_active
+    wait = latest_feed(tables, position, lanes.latest)
+    begins = progress.fresh or (kind == LOAD and wait >= progress.sequence)
+    if kind == BARRIER:
+        begins = True
+        lanes.known[:] = -1
+        n_active = 0
+    else:
+        for k in range(n_active):
+            lanes.address[k] = lanes.address[k] * tables.stride[position] + tables.base[position]
+        n_granule = coalesce(
+            lanes.address, lanes.lanes, step.row, n_active, tables.size[position],
+            lanes.requested, n_granule,
+            out.granule, out.byte_mask, out.lane_groups, out.lane_hits,
+        )  # fmt: skip
+    this_access = n_access - progress.start
+    if kind == LOAD:
+        lanes.latest[tables.site[position]] = this_access
+    if track:
+        lanes.known_access[tables.key[position]] = this_access if kind == LOAD else wait
+    out.site[n_access] = tables.site[position]
+    out.starts_sequence[n_access] = begins
+    out.waits[n_access] = wait
+    out.lanes[n_access] = n_active
+    out.granule_end[n_access] = n_granule
+    return Progress(
+        n_access + 1,
+        n_granule,
+        progress.start,
+        this_access if begins else progress.sequence,
+        kind == BARRIER,
+    )
+
+
+@inner
+def with_fresh(progress: Progress) -> Progress:
+    """The next access begins a sequence."""
+    return Progress(progress.n_access, progress.n_granule, progress.start, progress.sequence, True)
+
+
+@inner
+def latest_feed(tables: ProbeTables, position: int, latest: npt.NDArray[np.int32]) -> np.int32:
+    """The latest access whose value a position needs, -1 where there is none."""
+    wait = np.int32(-1)
+    for k in range(tables.feed_offset[position], tables.feed_offset[position + 1]):
+        wait = max(wait, latest[tables.feed[k]])
+    return wait
 
 
 assert BARRIER_SITE == -1
