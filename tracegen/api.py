@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
+from memsim.errors import KernelError
 from memsim.machine import Machine
 from memsim.trace import Trace
-from tracegen.recording.passes import MEMORY_BYTES, Options
-from tracegen.tracer import Tracer, traces_of_all, traces_of_one
+from tracegen.options import TraceOptions
+from tracegen.tracer import traces_of_all, traces_of_one
 from tracegen.workloads.opencl import OpenCLWorkload
 from tracegen.workloads.workload import Workload
 
@@ -17,40 +17,23 @@ def trace(
     workload: Workload | OpenCLWorkload,
     machine: Machine | None = None,
     *,
-    subgroup_size: int | None = None,
-    groups: int | Sequence[int] | None = None,
-    launch: int | None = None,
-    reduced: bool = True,
-    tracer: Tracer = "auto",
+    options: TraceOptions | None = None,
     context: Any = None,
-    memory_bytes: int = MEMORY_BYTES,
+    **changes: Any,
 ) -> Trace:
     """The trace of one launch of a workload: a snapshot from its middle, or all of it.
 
-    machine : gives the sub-group width and how many groups are resident, hence the snapshot.
+    machine : gives the sub-group size and the number of resident groups, hence the snapshot.
         Without it every group is traced, in sub-groups of 32
-    groups : overrides the snapshot: a number of consecutive groups, or the ids
-    launch : which launch of a kernel that has several
-    reduced : leave out redundant accesses, which a compiler would drop
-    tracer : "polyhedral" derives addresses from the schedule and runs nothing, "opencl" runs an
-        instrumented copy; "auto" takes the first where it applies and no context is given. Their
-        traces are equal, apart from the provenance
-    context : the pyopencl.Context to run on; chosen by test build where None
-    memory_bytes : what recording may hold at a time; larger traces go to disk in pieces
+    options, changes : a TraceOptions, and keywords of it that differ
+    context : the pyopencl.Context to run on; without it, the first device that passes a test build
 
-    Raises KernelError where the kernel does not build, asks for what an array does not hold, or
-    has several launches and none was named; with the polyhedral tracer also where an access needs
-    a run.
+    Raises KernelError where the kernel does not build, an access is out of bounds, or the kernel has
+    several launches and none was named; with the polyhedral tracer also where an access needs a run.
     """
-    options = Options(
-        machine=machine,
-        subgroup_size=subgroup_size,
-        groups=groups,
-        launch=launch,
-        reduced=reduced,
-        memory_bytes=memory_bytes,
-    )
-    return traces_of_one(workload, options, tracer, context)[0]
+    return trace_snapshots(
+        workload, machine, snapshots=1, options=options, context=context, **changes
+    )[0]
 
 
 def trace_snapshots(
@@ -58,44 +41,28 @@ def trace_snapshots(
     machine: Machine | None = None,
     *,
     snapshots: int,
-    subgroup_size: int | None = None,
-    groups: int | None = None,
-    launch: int | None = None,
-    reduced: bool = True,
-    tracer: Tracer = "auto",
+    options: TraceOptions | None = None,
     context: Any = None,
-    memory_bytes: int = MEMORY_BYTES,
+    **changes: Any,
 ) -> list[Trace]:
-    """As `trace`, at several places spread evenly over the launch."""
-    options = Options(
-        machine=machine,
-        subgroup_size=subgroup_size,
-        groups=groups,
-        snapshots=snapshots,
-        launch=launch,
-        reduced=reduced,
-        memory_bytes=memory_bytes,
-    )
-    return traces_of_one(workload, options, tracer, context)
+    """As `trace`, several snapshots spread evenly over the launch."""
+    chosen = (options or TraceOptions()).replace(**changes)
+    return traces_of_one(workload, machine, chosen, context, snapshots)
 
 
 def trace_launches(
     workload: Workload | OpenCLWorkload,
     machine: Machine | None = None,
     *,
-    subgroup_size: int | None = None,
-    groups: int | Sequence[int] | None = None,
-    reduced: bool = True,
-    tracer: Tracer = "auto",
+    options: TraceOptions | None = None,
     context: Any = None,
-    memory_bytes: int = MEMORY_BYTES,
+    **changes: Any,
 ) -> list[Trace]:
-    """As `trace`, of every launch in order; they share one address map."""
-    options = Options(
-        machine=machine,
-        subgroup_size=subgroup_size,
-        groups=groups,
-        reduced=reduced,
-        memory_bytes=memory_bytes,
-    )
-    return [traces[0] for traces in traces_of_all(workload, options, tracer, context)]
+    """As `trace`, of every launch in order; they share one address map.
+
+    Raises KernelError where one launch is named.
+    """
+    chosen = (options or TraceOptions()).replace(**changes)
+    if chosen.launch is not None:
+        raise KernelError(f"every launch is traced: leave out launch={chosen.launch}")
+    return [traces[0] for traces in traces_of_all(workload, machine, chosen, context)]

@@ -1,4 +1,4 @@
-"""Traces of whole workloads: which launches are recorded, and what runs besides."""
+"""Traces of workloads: which launches are recorded, and which only run."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from memsim.errors import KernelError
+from memsim.machine import Machine
 from memsim.trace import Trace
 from tracegen.instrumented.host import prepare
+from tracegen.options import TraceOptions
 from tracegen.recording import snapshot
 from tracegen.recording.launch import BoundLaunch, LaneAccess, Prepared
-from tracegen.recording.passes import MEMORY_BYTES, LaunchRun, Options
+from tracegen.recording.passes import LaunchRun
 from tracegen.recording.reference import lane_tokens_kept
 from tracegen.workloads.opencl import OpenCLWorkload
 from tracegen.workloads.workload import Workload
@@ -20,54 +22,59 @@ AnyWorkload = Workload | OpenCLWorkload
 
 LaneAccesses = dict[tuple[int, int, int], list[LaneAccess]]
 
-__all__ = ["MEMORY_BYTES", "Options", "lane_accesses", "run_traced", "trace_all", "trace_one"]
-
 
 @dataclass
 class _Recording:
-    """An observer of launches that traces those that it is asked for."""
+    """An observer that traces one launch, or every launch, and runs the others as they are needed."""
 
     prepared: Prepared
-    options: Options
+    machine: Machine | None
+    options: TraceOptions
     every_launch: bool
+    n_snapshots: int = 1
     tracer: type[LaunchRun] = LaunchRun
     traces: list[list[Trace]] = field(default_factory=list)
 
     def __call__(self, launch: BoundLaunch) -> None:
-        options = self.options
+        chosen = self.options.launch
         if not self.every_launch:
-            if options.launch is None and launch.index > 0:
+            if chosen is None and launch.index > 0:
                 raise _several(self.prepared)
-            if options.launch is not None and launch.index > options.launch:
+            if chosen is not None and launch.index > chosen:
                 return
-        run = self.tracer(self.prepared, launch, options)
-        if not self.every_launch and options.launch not in (None, launch.index):
+        run = self.tracer(self.prepared, launch, self.options, self.machine)
+        if not self.every_launch and chosen not in (None, launch.index):
             run.whole()
             return
-        self.traces.append(run.traces())
+        self.traces.append(run.traces(self.n_snapshots))
         if self.every_launch:
             run.complete()
 
 
 def trace_all(
-    prepared: Prepared, options: Options, tracer: type[LaunchRun] = LaunchRun
+    prepared: Prepared,
+    options: TraceOptions,
+    tracer: type[LaunchRun] = LaunchRun,
+    machine: Machine | None = None,
 ) -> list[list[Trace]]:
-    """The snapshots of every launch, launch by launch."""
-    recording = _Recording(prepared, options, every_launch=True, tracer=tracer)
+    """One snapshot of every launch, launch by launch."""
+    recording = _Recording(prepared, machine, options, every_launch=True, tracer=tracer)
     prepared.run(recording)
     return recording.traces
 
 
 def trace_one(
-    prepared: Prepared, options: Options, tracer: type[LaunchRun] = LaunchRun
+    prepared: Prepared,
+    options: TraceOptions,
+    tracer: type[LaunchRun] = LaunchRun,
+    machine: Machine | None = None,
+    n_snapshots: int = 1,
 ) -> list[Trace]:
-    """The snapshots of one launch; raises KernelError where it is not said which of several."""
+    """The snapshots of one launch. Raises KernelError where there are several and none is named."""
     names = prepared.launch_names
     if options.launch is None and len(names) > 1:
         raise _several(prepared)
-    if options.launch is not None and options.launch < 0:
-        raise KernelError(f"launch must be at least 0, got {options.launch}")
-    recording = _Recording(prepared, options, every_launch=False, tracer=tracer)
+    recording = _Recording(prepared, machine, options, False, n_snapshots, tracer)
     prepared.run(recording)
     if not recording.traces:
         raise KernelError(
@@ -87,11 +94,11 @@ def instrumented(workload: AnyWorkload, context: Any) -> Prepared:
 
 
 def run_traced(
-    workload: AnyWorkload, options: Options | None = None, context: Any = None
+    workload: AnyWorkload, options: TraceOptions | None = None, context: Any = None
 ) -> tuple[list[Trace], dict[str, Any]]:
     """Traces of every launch, and the outputs that the instrumented kernel computed."""
     prepared = instrumented(workload, context)
-    recording = _Recording(prepared, options or Options(), every_launch=True)
+    recording = _Recording(prepared, None, options or TraceOptions(), every_launch=True)
     outputs = prepared.run(recording)
     return [traces[0] for traces in recording.traces], outputs
 
@@ -103,7 +110,7 @@ def lane_accesses(
     groups: int | Sequence[int] | None = None,
     context: Any = None,
 ) -> LaneAccesses:
-    """What each work-item asked for, in program order.
+    """The accesses of each work-item, in program order.
 
     Returns (launch, group, local linear id) -> [(direction, array, byte offset, bytes), ...];
     work-items without accesses have an empty list. Meant for comparison: it is slow.
@@ -112,7 +119,7 @@ def lane_accesses(
     found: LaneAccesses = {}
 
     def observer(launch: BoundLaunch) -> None:
-        run = LaunchRun(prepared, launch, Options(groups=groups))
+        run = LaunchRun(prepared, launch, TraceOptions(groups=groups))
         chosen = snapshot.choose(launch.n_groups, None, groups)[0]
         program = launch.program
         with run.recorded(chosen) as batches:
@@ -143,6 +150,6 @@ def chosen_context(context: Any) -> Any:
 def _several(prepared: Prepared) -> KernelError:
     names = ", ".join(f"{k} ({name})" for k, name in enumerate(prepared.launch_names))
     return KernelError(
-        f"kernel {prepared.name} has several launches: {names}; say which with launch=,"
+        f"kernel {prepared.name} has several launches: {names}; name one with launch=,"
         " or trace them all with trace_launches"
     )

@@ -14,9 +14,9 @@ import pytest
 
 from experiments.kernels import matmul, stencil, transpose
 from tracegen.instrumented.host import prepare
+from tracegen.options import TraceOptions
 from tracegen.polyhedral.host import static
 from tracegen.polyhedral.run import PolyhedralRun
-from tracegen.recording.passes import Options
 from tracegen.workloads.workload import Workload
 
 pytestmark = pytest.mark.bench
@@ -43,7 +43,7 @@ def test_polyhedral_speed(name: str, capsys: pytest.CaptureFixture[str]) -> None
     lanes = 0
     for _ in range(1 + REPEATS):
         begin = time.process_time()
-        (traced,) = PolyhedralRun(prepared, launch, Options()).traces()
+        (traced,) = PolyhedralRun(prepared, launch, TraceOptions()).traces()
         seconds.append(time.process_time() - begin)
         lanes = int(traced.lanes.sum(dtype=np.int64))
     rate, typical = lanes / min(seconds[1:]), lanes / float(np.median(seconds[1:]))

@@ -19,8 +19,9 @@ import pytest
 from memsim.trace.model import Trace
 from tracegen.devices.choice import choose
 from tracegen.instrumented.host import prepare
+from tracegen.options import TraceOptions
 from tracegen.recording.launch import BoundLaunch
-from tracegen.recording.passes import LaunchRun, Options
+from tracegen.recording.passes import LaunchRun
 from tracegen.workloads.workload import Workload
 
 pytestmark = pytest.mark.bench
@@ -133,7 +134,7 @@ def test_trace_speed(make: Callable[[], Workload], capsys: pytest.CaptureFixture
 
     def observer(launch: BoundLaunch) -> None:
         nonlocal lanes
-        run = LaunchRun(prepared, launch, Options())
+        run = LaunchRun(prepared, launch, TraceOptions())
         begin = time.perf_counter()
         traced: Trace = run.traces()[0]
         seconds.append(time.perf_counter() - begin)

@@ -16,9 +16,10 @@ from experiments.kernels.rodinia import elimination, paths
 from memsim.errors import KernelError
 from tracegen.devices import choice as opencl
 from tracegen.instrumented.host import prepare
+from tracegen.options import TraceOptions
 from tracegen.record import run_traced
 from tracegen.recording.launch import BoundLaunch
-from tracegen.recording.passes import LaunchRun, Options
+from tracegen.recording.passes import LaunchRun
 
 CASES: list[tuple[Callable[..., Any], dict[str, Any], int]] = [
     (products.two_mm, {"ni": 20, "nj": 37, "nk": 17, "nl": 40}, 2, "d"),
@@ -48,7 +49,7 @@ def run(workload: Any) -> tuple[int, dict[str, Any]]:
 
     def observer(launch: BoundLaunch) -> None:
         launches.append(launch.name)
-        LaunchRun(prepared, launch, Options()).whole()
+        LaunchRun(prepared, launch, TraceOptions()).whole()
 
     outputs = prepared.run(observer)
     return len(launches), outputs

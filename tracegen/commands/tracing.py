@@ -1,12 +1,13 @@
-"""The commands around tracing: doctor, trace, profile.
+"""The commands trace, profile and doctor.
 
-Imports nothing heavy: the group's help loads it.
+Nothing heavy is imported here: the help of `memsim` loads this module.
 """
 
 from __future__ import annotations
 
 import json as json_module
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,90 +27,81 @@ from memsim.commands import (
     working,
 )
 from memsim.errors import MemsimError
+from memsim.options import command_options
+from tracegen.options import TraceOptions
 
 if TYPE_CHECKING:
     from memsim import ReplayOptions
     from memsim.machine import Machine
     from memsim.trace import Launches, Trace
-    from tracegen.tracer import Tracer
+
 
 EXIT_UNHEALTHY = 1
 
 
-def part_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds what says which part of a kernel's run is traced: --groups and --launch."""
-    launch = click.option(
-        "--launch",
-        type=click.IntRange(min=0),
-        metavar="I",
-        help="Which launch, from 0, of a kernel that has several.",
-    )
-    groups = click.option(
-        "--groups",
-        type=click.IntRange(min=1),
-        metavar="N",
-        help="Trace so many work-groups. [default: a few waves of what the machine holds at once]",
-    )
-    return groups(launch(command))
+@dataclass(frozen=True)
+class KernelSpec:
+    """A kernel as a command names it: KERNEL, --set and --args."""
+
+    spec: str
+    settings: dict[str, str]
+    arguments: str | None
+
+    def load(self) -> Any:
+        """The workload. Raises KernelError."""
+        import tracegen
+
+        return tracegen.load_kernel(self.spec, self.settings, self.arguments)
 
 
-def args_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds --args."""
-    return click.option(
+def kernel_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds KERNEL, --set and --args; the command gets them as one `kernel: KernelSpec`."""
+
+    def with_kernel(
+        spec: str, settings: dict[str, str], arguments: str | None, **others: Any
+    ) -> Any:
+        return command(kernel=KernelSpec(spec, settings, arguments), **others)
+
+    with_kernel.__name__, with_kernel.__doc__ = command.__name__, command.__doc__
+    with_kernel.__click_params__ = getattr(command, "__click_params__", [])  # type: ignore[attr-defined]
+    with_args = click.option(
         "--args",
         "arguments",
         metavar="FILE.py:NAME",
         help="What a kernel in OpenCL C or Fortran is launched with: a callable that takes what"
         " --set gives and returns a tracegen.OpenCLWorkload, for Fortran a mapping from argument to"
         " value.",
-    )(command)
-
-
-def tracer_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds --tracer."""
-    return click.option(
-        "--tracer",
-        type=click.Choice(["auto", "polyhedral", "opencl"]),
-        default="auto",
-        show_default=True,
-        help="Run an instrumented copy on OpenCL, or derive addresses from the schedule and run"
-        " nothing; auto takes the second where every access allows it. The traces are equal.",
-    )(command)
+    )(with_kernel)
+    decorated: Callable[..., Any] = setting_option(with_args)
+    return click.argument("spec", metavar="KERNEL")(decorated)
 
 
 @click.command()
-@click.argument("spec", metavar="KERNEL")
+@kernel_options
 @machine_option
-@setting_option
-@args_option
-@part_options
-@tracer_option
+@command_options(TraceOptions, "tracing")
 @click.option(
     "--snapshots",
     type=click.IntRange(min=1),
     default=1,
     show_default=True,
     metavar="K",
-    help="Trace at so many places of the launch; trials take turns.",
+    help="Trace K snapshots, spread evenly over the launch; the trials alternate between them.",
 )
 @carry_option
 @replay_options
 @output_path("--trace-out", help="Keep the trace, for 'memsim replay'.")
 def profile(
-    spec: str,
+    kernel: KernelSpec,
     machine: str,
-    settings: dict[str, str],
-    arguments: str | None,
-    groups: int | None,
-    launch: int | None,
-    tracer: Tracer,
+    tracing: TraceOptions,
     snapshots: int,
     carry_l2: bool,
     trace_out: Path | None,
     options: ReplayOptions,
     outputs: ReplayOutputs,
 ) -> int:
-    """Say where a kernel's memory accesses are served, and what they cost.
+    """Report where a kernel's memory accesses are served, and what they cost.
 
     KERNEL is FILE.py:NAME or PACKAGE.MODULE:NAME; NAME is a loopy TranslationUnit, or a callable
     that returns a tracegen.Workload and takes what --set gives. Or FILE.cl:KERNEL, in OpenCL C,
@@ -129,42 +121,31 @@ def profile(
         raise MemsimError("--carry-l2 takes one snapshot a launch: leave out --snapshots")
     target = _load_machine(machine)
     if carry_l2:
-        if launch is None:
+        if tracing.launch is None:
             check_launch_outputs(outputs)
-        launches = _trace_launches(spec, settings, arguments, target, groups, tracer)
+        launches = _trace_launches(kernel, target, tracing.replace(launch=None))
         if trace_out is not None:
             _write_launches(launches, trace_out)
-        return run_launches(launches, target, options, outputs, launch)
-    traces = _trace(spec, settings, arguments, target, groups, launch, snapshots, tracer)
+        return run_launches(launches, target, options, outputs, tracing.launch)
+    traces = _trace(kernel, target, tracing, snapshots)
     if trace_out is not None:
         _write_trace(traces[0], trace_out)
     return run_replay(traces if snapshots > 1 else traces[0], target, options, outputs)
 
 
 @click.command()
-@click.argument("spec", metavar="KERNEL")
+@kernel_options
 @machine_option
-@setting_option
-@args_option
-@part_options
-@tracer_option
+@command_options(TraceOptions, "tracing")
 @click.option("--all-launches", is_flag=True, help="Trace every launch, for replay --carry-l2.")
 @output_path("--output", "-o", required=True, help="The trace file.")
 def trace(
-    spec: str,
-    machine: str,
-    settings: dict[str, str],
-    arguments: str | None,
-    groups: int | None,
-    launch: int | None,
-    tracer: Tracer,
-    all_launches: bool,
-    output: Path,
+    kernel: KernelSpec, machine: str, tracing: TraceOptions, all_launches: bool, output: Path
 ) -> int:
     """Trace a kernel once, to replay it on many machines.
 
-    A trace serves every machine with the same sub-group width; the one named here says how many
-    groups to trace.
+    A trace serves every machine with the same sub-group size; the machine named here decides how
+    many groups are traced.
 
     \b
     Example:
@@ -173,21 +154,18 @@ def trace(
     """
     check_outputs({"--output": output})
     if all_launches:
-        if launch is not None:
+        if tracing.launch is not None:
             raise MemsimError("--all-launches traces every launch: leave out --launch")
-        target = _load_machine(machine)
-        launches = _trace_launches(spec, settings, arguments, target, groups, tracer)
-        _write_launches(launches, output)
+        _write_launches(_trace_launches(kernel, _load_machine(machine), tracing), output)
         return 0
-    traces = _trace(spec, settings, arguments, _load_machine(machine), groups, launch, 1, tracer)
-    _write_trace(traces[0], output)
+    _write_trace(_trace(kernel, _load_machine(machine), tracing, 1)[0], output)
     return 0
 
 
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
 def doctor(as_json: bool) -> int:
-    """Say what is there, what is missing, and how to mend it.
+    """Report what is installed, what is missing, and how to mend it.
 
     The exit code is 0 where the main job can run, 1 where it cannot.
 
@@ -220,43 +198,22 @@ def _load_machine(name: str) -> Machine:
 
 
 def _trace(
-    spec: str,
-    settings: dict[str, str],
-    arguments: str | None,
-    machine: Machine,
-    groups: int | None,
-    launch: int | None,
-    snapshots: int,
-    tracer: Tracer,
+    kernel: KernelSpec, machine: Machine, options: TraceOptions, snapshots: int
 ) -> list[Trace]:
     import tracegen
 
     with working("tracing"):
         return tracegen.trace_snapshots(
-            tracegen.load_kernel(spec, settings, arguments),
-            machine,
-            snapshots=snapshots,
-            groups=groups,
-            launch=launch,
-            tracer=tracer,
+            kernel.load(), machine, snapshots=snapshots, options=options
         )
 
 
-def _trace_launches(
-    spec: str,
-    settings: dict[str, str],
-    arguments: str | None,
-    machine: Machine,
-    groups: int | None,
-    tracer: Tracer,
-) -> Launches:
+def _trace_launches(kernel: KernelSpec, machine: Machine, options: TraceOptions) -> Launches:
     import tracegen
     from memsim.trace import Launches
 
     with working("tracing"):
-        traces = tracegen.trace_launches(
-            tracegen.load_kernel(spec, settings, arguments), machine, groups=groups, tracer=tracer
-        )
+        traces = tracegen.trace_launches(kernel.load(), machine, options=options)
     return Launches(launches=tuple(traces))
 
 

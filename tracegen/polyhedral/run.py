@@ -80,7 +80,7 @@ class _Walker:
     """Walks groups of one launch, as many at a time as there is room for."""
 
     def __init__(self, run: PolyhedralRun) -> None:
-        launch, width = run.launch, run.options.width
+        launch, width = run.launch, run.subgroup_size
         self.run, self.tables = run, run.layout.tables
         self.code = run.program.finish(launch.group_shape, width)
         self.n_subgroup = -(-launch.group_items // width)
@@ -134,7 +134,7 @@ class _Walker:
             grid0=grid[0],
             grid1=grid[1],
             group_items=launch.group_items,
-            subgroup_size=options.width,
+            subgroup_size=self.run.subgroup_size,
             recording=recording,
             reduced=options.reduced,
         )

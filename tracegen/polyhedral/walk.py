@@ -7,7 +7,7 @@ began. Lanes that left a loop or skipped a branch are out of the mask until it e
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -84,10 +84,10 @@ class Walk(NamedTuple):
 
 
 class Subgroup(NamedTuple):
-    """number : in its group; count : of sub-groups in a group"""
+    """number : in its group, which has n_subgroup of them"""
 
     number: int
-    count: int
+    n_subgroup: int
     n_lane: int
 
 
@@ -167,24 +167,24 @@ def _enter_group(walk: Walk, group: int) -> None:
 
 
 @inner
-def _enter_subgroup(walk: Walk, number: int, count: int) -> Subgroup:
+def _enter_subgroup(walk: Walk, number: int, n_subgroup: int) -> Subgroup:
     n_lane = min(walk.subgroup_size, walk.group_items - number * walk.subgroup_size)
     walk.scratch.masks[0] = (np.int64(1) << n_lane) - 1 if n_lane < 64 else -1
     walk.known.mask[:] = 0
     walk.scratch.known_access[:] = -1
     walk.scratch.latest[:] = -1
-    return Subgroup(number, count, n_lane)
+    return Subgroup(number, n_subgroup, n_lane)
 
 
 @inner
-def _next_row(walk: Walk, row: int) -> int:
+def _next_row(walk: Walk, row: int) -> Any:
     """Where a jump goes; the end is behind the last row."""
     rows = walk.code.rows
     instruction = rows[row, 0]
     if instruction == _JUMP:
-        return rows[row, 1]
+        return np.int64(rows[row, 1])
     if instruction == _JUMP_IF_EMPTY:
-        return rows[row, 2] if walk.scratch.masks[rows[row, 1]] == 0 else row + 1
+        return np.int64(rows[row, 2]) if walk.scratch.masks[rows[row, 1]] == 0 else row + 1
     return len(rows)
 
 
@@ -274,7 +274,7 @@ def _access(
         size = tables.size[position]
         base = tables.base[position]
         if index.alike:
-            shape = walk.code.rows[row, 5] * subgroup.count + subgroup.number
+            shape = walk.code.rows[row, 5] * subgroup.n_subgroup + subgroup.number
             n_granule = append_pattern(
                 walk.patterns, shape, issued, index.level * stride + base, stride, size,
                 part_value, progress.n_granule, out,
@@ -334,7 +334,8 @@ def _event(walk: Walk, position: int, asking: int, progress: Progress, out: Colu
     if walk.tables.kind[position] == EDGE:
         if walk.reduced:
             forget(walk.known, walk.tables, position, asking)
-        return with_fresh(progress)
+        at_edge: Progress = with_fresh(progress)
+        return at_edge
     n_access = progress.n_access
     walk.known.mask[:] = 0
     out.site[n_access] = walk.tables.site[position]

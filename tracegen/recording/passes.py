@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import platform
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -19,33 +18,14 @@ from memsim.machine import Machine
 from memsim.montecarlo import resident_groups
 from memsim.trace import Columns, GrowingColumns, Launch, Trace
 from tracegen.devices.buffers import Buffers, buffers
+from tracegen.options import TraceOptions
 from tracegen.recording import snapshot
 from tracegen.recording.launch import BoundLaunch, Prepared, enqueue
 from tracegen.recording.subgroup import merge
 
-MEMORY_BYTES = 1 << 30
 DEFAULT_SUBGROUP_SIZE = 32
 GRANULE_ROW_BYTES = 14
-"""Of a granule in all its columns: what a lane-access comes to where nothing coalesces."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Options:
-    """What to trace, and how; see `tracegen.trace`."""
-
-    machine: Machine | None = None
-    subgroup_size: int | None = None
-    groups: int | Sequence[int] | None = None
-    snapshots: int = 1
-    reduced: bool = True
-    launch: int | None = None
-    memory_bytes: int = MEMORY_BYTES
-
-    @property
-    def width(self) -> int:
-        if self.subgroup_size is not None:
-            return self.subgroup_size
-        return DEFAULT_SUBGROUP_SIZE if self.machine is None else self.machine.subgroup_size
+"""Of a granule in all its columns. Where nothing coalesces, a lane-access is one granule."""
 
 
 class LaunchRun:
@@ -53,8 +33,15 @@ class LaunchRun:
 
     tracer = "instrumented run"
 
-    def __init__(self, prepared: Prepared, launch: BoundLaunch, options: Options) -> None:
-        self.prepared, self.launch, self.options = prepared, launch, options
+    def __init__(
+        self,
+        prepared: Prepared,
+        launch: BoundLaunch,
+        options: TraceOptions,
+        machine: Machine | None = None,
+    ) -> None:
+        self.prepared, self.launch = prepared, launch
+        self.options, self.machine = options, machine
         self.layout = launch.layout
         self.buffers: Buffers = buffers(prepared.context)
         self.queue = launch.queue
@@ -76,7 +63,13 @@ class LaunchRun:
             self._restore()
             self.whole()
 
-    def traces(self) -> list[Trace]:
+    @property
+    def subgroup_size(self) -> int:
+        if self.options.subgroup_size is not None:
+            return self.options.subgroup_size
+        return DEFAULT_SUBGROUP_SIZE if self.machine is None else self.machine.subgroup_size
+
+    def traces(self, n_snapshots: int = 1) -> list[Trace]:
         """One trace a snapshot."""
         launch, options = self.launch, self.options
         shape = Launch(
@@ -93,17 +86,17 @@ class LaunchRun:
                 f"launch {launch.index} ({launch.name}) has no groups: its grid is {launch.grid}"
             )
         wave = None
-        if options.machine is not None:
-            held = resident_groups(options.machine, shape).groups_per_core
-            wave = max(held, 1) * options.machine.n_cores
-        chosen = snapshot.choose(launch.n_groups, wave, options.groups, options.snapshots)
+        if self.machine is not None:
+            resident = resident_groups(self.machine, shape).groups_per_core
+            wave = max(resident, 1) * self.machine.n_cores
+        chosen = snapshot.choose(launch.n_groups, wave, options.groups, n_snapshots)
         return [
             self._trace(groups, shape, None if options.groups is not None else wave)
             for groups in chosen
         ]
 
     def _trace(self, groups: snapshot.Groups, shape: Launch, wave: int | None) -> Trace:
-        width = self.options.width
+        width = self.subgroup_size
         if width not in (8, 16, 32, 64):
             raise KernelError(f"subgroup_size must be 8, 16, 32 or 64, got {width}")
         ids, columns = self.columns(groups, wave)
@@ -143,7 +136,7 @@ class LaunchRun:
         self, batch: snapshot.Groups, tokens: Any, offset: Any
     ) -> tuple[Columns, int, int, int]:
         """The rows of a batch's accesses; valid until the next; how many sub-groups, accesses, granules."""
-        width, n_items = self.options.width, self.launch.group_items
+        width, n_items = self.subgroup_size, self.launch.group_items
         n_subgroup = len(batch) * -(-n_items // width)
         out = self.buffers.room(
             n_subgroup, len(tokens), len(tokens) * self.layout.tables.most_granules
@@ -263,8 +256,8 @@ class LaunchRun:
             **self._device(),
             "kernel_sha256": hashlib.sha256(source.encode()).hexdigest(),
             "launch": self.launch.index,
-            "machine": None if self.options.machine is None else self.options.machine.name,
-            "reduced": self.options.reduced,
+            "machine": None if self.machine is None else self.machine.name,
+            **self.options.to_json(),
         }
 
     def _device(self) -> Mapping[str, Any]:

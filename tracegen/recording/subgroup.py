@@ -51,7 +51,7 @@ class ProbeTables(NamedTuple):
 class Lanes(NamedTuple):
     """Scratch of the merge: (64,) by lane unless said otherwise.
 
-    head, index : position and index of a lane's next token; cursor, end : of its tokens
+    head, element : position and index of a lane's next token; cursor, end : of its tokens
     lanes : (3, 64) lists of lanes: all of them, those of this step, those of a load that are kept
     address : of the lanes of a step, in the order of their list
     requested : what `coalesce` sorts
@@ -61,7 +61,7 @@ class Lanes(NamedTuple):
     """
 
     head: npt.NDArray[np.int32]
-    index: npt.NDArray[np.int64]
+    element: npt.NDArray[np.int64]
     cursor: npt.NDArray[np.int64]
     end: npt.NDArray[np.int64]
     lanes: npt.NDArray[np.int64]
@@ -115,7 +115,7 @@ def merge(
     lists[_ALL] = np.arange(64)
     lanes = Lanes(
         head=np.full(64, _NEVER, np.int32),
-        index=np.zeros(64, np.int64),
+        element=np.zeros(64, np.int64),
         cursor=np.zeros(64, np.int64),
         end=np.zeros(64, np.int64),
         lanes=lists,
@@ -181,7 +181,7 @@ def _advance(tokens: npt.NDArray[Any], position_shift: int, lanes: Lanes, lane: 
     at = lanes.cursor[lane] + 1
     lanes.cursor[lane] = at
     token = np.int64(tokens[at])
-    lanes.index[lane] = token & ((1 << position_shift) - 1)
+    lanes.element[lane] = token & ((1 << position_shift) - 1)
     position = np.int32(token >> position_shift)
     lanes.head[lane] = position if at < lanes.end[lane] else _NEVER
 
@@ -189,26 +189,26 @@ def _advance(tokens: npt.NDArray[Any], position_shift: int, lanes: Lanes, lane: 
 @inner
 def _next_step(tokens: npt.NDArray[Any], position_shift: int, lanes: Lanes, n_lane: int) -> Step:
     """Takes the tokens of the smallest position; that is _NEVER where all lanes have ended."""
-    position: Any = lanes.head[0]
+    position: Any = np.int64(lanes.head[0])
     together = True
     for lane in range(n_lane):
         together &= lanes.head[lane] == position
     if together:
         if position != _NEVER:
             for lane in range(n_lane):
-                lanes.address[lane] = lanes.index[lane]
+                lanes.address[lane] = lanes.element[lane]
                 _advance(tokens, position_shift, lanes, lane)
-        return Step(np.int64(position), _ALL, n_lane)
+        return Step(position, _ALL, n_lane)
     for lane in range(n_lane):
-        position = min(position, lanes.head[lane])
+        position = min(position, np.int64(lanes.head[lane]))
     n_active = 0
     for lane in range(n_lane):
         lanes.lanes[_STEP, n_active] = lane
-        lanes.address[n_active] = lanes.index[lane]
+        lanes.address[n_active] = lanes.element[lane]
         n_active += lanes.head[lane] == position
     for k in range(n_active):
         _advance(tokens, position_shift, lanes, lanes.lanes[_STEP, k])
-    return Step(np.int64(position), _STEP, n_active)
+    return Step(position, _STEP, n_active)
 
 
 @inner

@@ -14,8 +14,8 @@ import tracegen
 from memsim.errors import KernelError
 from memsim.trace.model import COLUMN_DTYPES, Trace
 from tests.support import loopy_kernels as kernels
+from tracegen.options import TraceOptions
 from tracegen.record import lane_accesses, run_traced
-from tracegen.recording.passes import Options
 from tracegen.workloads.workload import Workload
 
 WORKLOADS: dict[str, Callable[[], Workload]] = {
@@ -52,8 +52,12 @@ def plain(workload: Workload, context: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", WORKLOADS)
-@pytest.mark.parametrize("options", [Options(), Options(groups=1)], ids=["whole", "one group"])
-def test_outputs_are_those_of_the_plain_kernel(context: Any, name: str, options: Options) -> None:
+@pytest.mark.parametrize(
+    "options", [TraceOptions(), TraceOptions(groups=1)], ids=["whole", "one group"]
+)
+def test_outputs_are_those_of_the_plain_kernel(
+    context: Any, name: str, options: TraceOptions
+) -> None:
     expected = plain(WORKLOADS[name](), context)
     _, outputs = run_traced(WORKLOADS[name](), options, context)
     assert outputs.keys() == expected.keys()

@@ -15,9 +15,10 @@ from tests.support.oclgrind.harness import Oclgrind
 from tests.support.oclgrind.random_opencl_c import random_opencl_c
 from tracegen.devices.choice import choose
 from tracegen.opencl_c.run import prepare
+from tracegen.options import TraceOptions
 from tracegen.probes.program import Probe
 from tracegen.record import lane_accesses, run_traced
-from tracegen.recording.passes import LaunchRun, Options
+from tracegen.recording.passes import LaunchRun
 
 pytestmark = pytest.mark.filterwarnings("ignore:Non-empty compiler output")
 
@@ -52,7 +53,7 @@ def test_positions_ascend_but_for_back_edges(seed: int) -> None:
 
     def observer(launch: Any) -> None:
         nonlocal falls
-        run = LaunchRun(prepared, launch, Options())
+        run = LaunchRun(prepared, launch, TraceOptions())
         probes = launch.program.probes
         with run.recorded(np.arange(launch.n_groups)) as batches:
             for _, tokens, offset in batches:

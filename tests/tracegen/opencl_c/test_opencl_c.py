@@ -11,8 +11,8 @@ import pytest
 import tracegen
 from memsim.trace.model import BARRIER_SITE
 from tracegen import OpenCLWorkload
+from tracegen.options import TraceOptions
 from tracegen.record import lane_accesses, run_traced
-from tracegen.recording.passes import Options
 
 
 def workload(source: str, arguments: Any, **options: Any) -> OpenCLWorkload:
@@ -225,7 +225,7 @@ def test_snapshot_is_a_part_of_the_whole(context: Any) -> None:
     granules = slice(*whole.granule_offset[[begin, end]])
     assert np.array_equal(part.granule[: part.granule_offset[4]], whole.granule[granules])
     for groups in (None, [1]):
-        _, outputs = run_traced(made, Options(groups=groups), context)
+        _, outputs = run_traced(made, TraceOptions(groups=groups), context)
         assert np.all(outputs["a"] == 4 + 64)
     assert np.all(made.arguments[0] == 0)
 

@@ -36,11 +36,11 @@ from tests.support import random_affine
 from tests.support.oclgrind import compared_kernels
 from tracegen.devices import choice as opencl
 from tracegen.instrumented.host import prepare
+from tracegen.options import TraceOptions
 from tracegen.polyhedral.conditions import NotStatic
 from tracegen.polyhedral.host import static
 from tracegen.polyhedral.run import PolyhedralRun
 from tracegen.record import trace_all
-from tracegen.recording.passes import Options
 from tracegen.workloads.workload import Workload
 
 Make = Callable[[], Workload]
@@ -127,7 +127,7 @@ def assert_equal(one: Trace, other: Trace) -> None:
     assert differences(one, other) == []
 
 
-def assert_tracers_agree(workload: Workload, context: Any, choices: Sequence[Options]) -> None:
+def assert_tracers_agree(workload: Workload, context: Any, choices: Sequence[TraceOptions]) -> None:
     """Every launch, both ways, from one code generation."""
     prepared = prepare(workload, context)
     for options in choices:
@@ -142,8 +142,8 @@ def assert_tracers_agree(workload: Workload, context: Any, choices: Sequence[Opt
 
 @pytest.mark.parametrize("name", STATIC)
 def test_every_launch_of_every_static_kernel(context: Any, name: str) -> None:
-    choices = [Options(subgroup_size=size) for size in (32, 64)]
-    choices.append(Options(subgroup_size=32, reduced=False))
+    choices = [TraceOptions(subgroup_size=size) for size in (32, 64)]
+    choices.append(TraceOptions(subgroup_size=32, reduced=False))
     assert_tracers_agree(STATIC[name](), context, choices)
 
 
@@ -199,8 +199,8 @@ def test_many_random_kernels(context: Any, seed: int) -> None:
 
 
 def check_random(context: Any, seed: int) -> None:
-    choices = [Options(subgroup_size=size) for size in (8, 32, 64)]
-    choices.append(Options(subgroup_size=16, reduced=False))
+    choices = [TraceOptions(subgroup_size=size) for size in (8, 32, 64)]
+    choices.append(TraceOptions(subgroup_size=16, reduced=False))
     assert_tracers_agree(random_affine.workload(seed), context, choices)
 
 

@@ -15,11 +15,11 @@ import pytest
 import experiments.kernels
 from memsim.trace.model import COLUMN_DTYPES
 from tracegen.instrumented.host import prepare
+from tracegen.options import TraceOptions
 from tracegen.polyhedral.conditions import NotStatic
 from tracegen.polyhedral.host import static
 from tracegen.polyhedral.run import PolyhedralRun
 from tracegen.record import trace_all
-from tracegen.recording.passes import Options
 from tracegen.workloads.workload import Workload
 
 FEW_LAUNCHES = {
@@ -60,7 +60,7 @@ def test_equal_or_refused(context: Any, name: str) -> None:
     make = BUILDERS[name]
     workload = make(**FEW_LAUNCHES.get(make.__name__, {}))
     prepared = prepare(workload, context)
-    options = Options(groups=3)
+    options = TraceOptions(groups=3)
     try:
         walked = trace_all(static(prepared), options, PolyhedralRun)
     except NotStatic as refused:

@@ -13,9 +13,10 @@ import tracegen
 from memsim.trace.model import BARRIER_SITE, Trace
 from tests.support import loopy_kernels as kernels
 from tracegen.instrumented.host import prepare
+from tracegen.options import TraceOptions
 from tracegen.recording import snapshot
 from tracegen.recording.launch import BoundLaunch
-from tracegen.recording.passes import LaunchRun, Options
+from tracegen.recording.passes import LaunchRun
 from tracegen.recording.reference import Step, lockstep
 from tracegen.workloads.workload import Workload
 
@@ -67,7 +68,7 @@ def twin(workload: Workload, size: int, reduced: bool, context: Any) -> list[Any
     prepared = prepare(workload, context)
 
     def observer(launch: BoundLaunch) -> None:
-        run = LaunchRun(prepared, launch, Options())
+        run = LaunchRun(prepared, launch, TraceOptions())
         every = snapshot.choose(launch.n_groups, None)[0]
         with run.recorded(every) as batches:
             for _, tokens, offset in batches:

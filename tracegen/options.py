@@ -1,0 +1,69 @@
+"""The options of tracing: the command line, Python keywords and the documentation derive from them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+from memsim.errors import KernelError, MemsimError
+from memsim.options import Options, option
+
+Tracer = Literal["auto", "polyhedral", "opencl"]
+MEMORY_BYTES = 1 << 30
+
+
+def _number_of_groups(context: Any, parameter: Any, text: Any) -> int | None:
+    import click
+
+    return None if text is None else click.IntRange(min=1).convert(text, parameter, context)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TraceOptions(Options):
+    """What to trace of a workload, and how; see `tracegen.trace`."""
+
+    error: ClassVar[type[MemsimError]] = KernelError
+
+    groups: int | Sequence[int] | None = option(
+        None,
+        "Trace N consecutive work-groups from the middle of the launch; in Python also the ids of"
+        " groups.",
+        metavar="N",
+        default_text="a few waves of what the machine holds resident",
+        parse=_number_of_groups,
+        recorded=False,
+    )
+    launch: int | None = option(
+        None,
+        "Which launch, from 0, of a kernel that has several.",
+        least=0,
+        metavar="I",
+        default_text="the only one",
+        recorded=False,
+    )
+    tracer: Tracer = option(
+        "auto",
+        "'opencl' runs an instrumented copy of the kernel, 'polyhedral' derives the addresses from"
+        " Loopy's schedule and runs nothing. 'auto' takes the second where every access allows it"
+        " and no OpenCL context is given. The traces are equal.",
+        recorded=False,
+    )
+    subgroup_size: int | None = option(
+        None,
+        "Lanes of a sub-group: 8, 16, 32 or 64. Without it the machine's, or 32.",
+        flags=(),
+        default_text="the machine's, or 32",
+        recorded=False,
+    )
+    reduced: bool = option(
+        True, "Leave out redundant accesses, which a compiler would drop.", flags=()
+    )
+    memory_bytes: int = option(
+        MEMORY_BYTES,
+        "Memory that recording may use at a time. Larger traces go to disk in pieces.",
+        least=1,
+        unit="bytes",
+        flags=(),
+        recorded=False,
+    )
