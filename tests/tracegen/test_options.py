@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
+from typing import Any
 
+import click
 import pytest
 
 import tracegen
 from memsim.errors import KernelError
 from memsim.options import declared, markdown_table
-from tests.support.small_kernels import doubled
+from tests.support.loopy_kernels import copy
 from tracegen.commands import tracing
 from tracegen.options import TraceOptions
 
 
 @pytest.mark.parametrize("command", [tracing.trace, tracing.profile], ids=lambda c: c.name)
-def test_commands_have_the_defaults_of_python(command: object) -> None:
-    of_command = {parameter.name: parameter for parameter in command.params}  # type: ignore[attr-defined]
+def test_commands_have_the_defaults_of_python(command: click.Command) -> None:
+    of_command = {parameter.name: parameter for parameter in command.params}
     for field in dataclasses.fields(TraceOptions):
         assert (field.name in of_command) == (declared(field).flags != ())
         if field.name in of_command:
@@ -40,11 +42,11 @@ def test_the_readme_shows_the_options() -> None:
         ({"groups": 0}, "groups must be at least 1"),
     ],
 )
-def test_wrong_options_are_refused(options: dict[str, object], message: str) -> None:
+def test_wrong_options_are_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(KernelError, match=message):
-        tracegen.trace(doubled(), **options)
+        tracegen.trace(copy(64), **options)
 
 
 def test_one_launch_cannot_be_every_launch() -> None:
     with pytest.raises(KernelError, match="leave out launch=0"):
-        tracegen.trace_launches(doubled(), launch=0)
+        tracegen.trace_launches(copy(64), launch=0)
