@@ -1,4 +1,4 @@
-"""Kernels whose counts are known by hand, or hard to get right."""
+"""Kernels whose counts can be derived by hand, and kernels that are hard to count."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ def triangle(tags: bool = False) -> Any:
 
 
 def rising(group: int = 32) -> Any:
-    """As triangle, from i on: neighbours start at different trips and go on together."""
+    """As `triangle` with j starting at i: neighbours start at different trips and continue
+    together."""
     kernel = make(
         "{[i, j]: 0 <= i < n and i <= j < n}",
         "y[i] = sum(j, x[j])",
@@ -45,7 +46,7 @@ def rising(group: int = 32) -> Any:
 
 
 def paper_matmul() -> Any:
-    """The tiled product of seed 000, section 2.1, with its tags."""
+    """The tiled product of Stevens and Klöckner 2020, section 2.1, with its tags."""
     kernel = make(
         "{[i, j, k]: 0 <= i, j, k < n}",
         "c[i, j] = sum(k, a$aLD[i, k] * b$bLD[k, j])",
@@ -67,7 +68,7 @@ def paper_matmul() -> Any:
 
 
 def branches(tile: int = 32) -> Any:
-    """One of two loads, by place: below m the element, above it the mean of two."""
+    """One of two loads, by position: below m the element, above it the mean of two."""
     kernel = make(
         "{[i]: 0 <= i < n}",
         "y[i] = x[i] if i < m else 0.5 * (x[i] + z[i])",
@@ -78,7 +79,7 @@ def branches(tile: int = 32) -> Any:
 
 
 def guarded() -> Any:
-    """An instruction under a predicate on the place."""
+    """An instruction under a predicate on the position."""
     kernel = make(
         "{[i]: 0 <= i < n}",
         """
@@ -97,7 +98,7 @@ def guarded() -> Any:
 
 
 def called(n: int) -> Any:
-    """The grid is the caller's, the operations are the callee's."""
+    """A call: the caller has the grid, the callee the operations."""
     function = lp.make_function(
         "{[k]: 0 <= k < 4}", "o[k] = 2*u[k] + 1", name="twice", lang_version=(2018, 2)
     )
@@ -112,7 +113,7 @@ def called(n: int) -> Any:
 
 
 def ops() -> Any:
-    """Every way in which products and sums can meet."""
+    """All combinations of products and sums."""
     kernel = make(
         "{[i]: 0 <= i < n}",
         """
@@ -132,7 +133,7 @@ def ops() -> Any:
 
 
 def flat() -> Any:
-    """A two-dimensional array by hand: the index is a product of sizes and loops."""
+    """A two-dimensional array indexed by hand: the index is a product of sizes and loops."""
     kernel = make(
         "{[i, j]: 0 <= i, j < n}",
         "y[n*i + j] = x[n*j + i]",
@@ -155,7 +156,7 @@ def halved() -> Any:
 
 
 def with_sizes(kernel: Any, **sizes: int) -> Workload:
-    """A kernel with made-up arrays, of so many elements."""
+    """A kernel with generated arrays of the given size."""
     from tracegen.workloads.made_up import arguments
 
     return Workload(kernel, arguments(kernel, {k: str(v) for k, v in sizes.items()}))

@@ -1,4 +1,4 @@
-"""Every generator's kernels at sizes that run in a moment."""
+"""The kernels of every generator at sizes that run quickly."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ SMALL: dict[str, list[str]] = {
         for kind in ("add", "mul", "madd", "div", "exp", "sqrt")
     },
 }
-"""Generators whose kernels compute something that can be checked, and the empty one."""
+"""Generators whose kernels compute something that can be checked, and the empty kernel."""
 
 REMOVED: dict[str, list[str]] = {
     "matmul_sq_pattern": ["n:64"],
     "dg_diff_pattern": ["nelements:64"],
     "finite_diff_pattern": ["n:112"],
 }
-"""Generators of kernels with their work removed."""
+"""Generators of kernels from which work is removed."""
 
 BY_NAME = {generator.name: generator for generator in ALL_GENERATORS}
 
 
 def small(name: str) -> list[MeasurementKernel]:
-    """A generator's kernels in all variants at its small sizes."""
+    """The kernels of a generator in all variants at its small sizes."""
     given = {}
     for tag in {**SMALL, **REMOVED}[name]:
         argument, _, values = tag.partition(":")

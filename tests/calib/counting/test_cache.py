@@ -1,4 +1,4 @@
-"""Counts kept on disk."""
+"""The disk cache of counts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from calib.counting import feature_counts as counting
 from calib.counting import inventory_json
 from calib.counting.feature_counts import KernelCounts, kernel_counts
 from calib.counting.scheduled import translation_unit
-from tests.support import counted_kernels as own
+from tests.support import counted_kernels
 
 MADD = "f_op_float32_madd"
 
@@ -37,10 +37,8 @@ def madds(counts: KernelCounts) -> int:
     return counts.count(MADD, counting.CountOptions()).at(n=64)
 
 
-def test_what_was_counted_is_not_counted_again(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    kernel = own.paper_matmul()
+def test_counts_are_read_from_disk(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = counted_kernels.paper_matmul()
     first = fresh(kernel)
     assert not first.from_disk
     assert madds(first) == 64**3 // 32
@@ -69,8 +67,8 @@ def test_what_was_counted_is_not_counted_again(
     ],
     ids=["empty", "half", "list", "foreign", "changed", "deep"],
 )
-def test_a_spoiled_file_is_ignored_and_written_anew(folder: Path, spoil: Any) -> None:
-    kernel = own.paper_matmul()
+def test_a_damaged_file_is_ignored_and_replaced(folder: Path, spoil: Any) -> None:
+    kernel = counted_kernels.paper_matmul()
     madds(fresh(kernel))
     (path,) = folder.iterdir()
     whole = path.read_text()
@@ -81,9 +79,9 @@ def test_a_spoiled_file_is_ignored_and_written_anew(folder: Path, spoil: Any) ->
     assert json.loads(path.read_text()) == json.loads(whole)
 
 
-def test_content_of_another_form_is_ignored(folder: Path) -> None:
-    """A file that is whole, but of an inventory that points nowhere."""
-    kernel = own.paper_matmul()
+def test_content_of_another_format_is_ignored(folder: Path) -> None:
+    """An intact file whose inventory refers to a domain that does not exist."""
+    kernel = counted_kernels.paper_matmul()
     counts = fresh(kernel)
     content = {"inventory": inventory_json.to_json(counts.inventory), "solved": {}}
     content["inventory"]["domains"] = content["inventory"]["domains"][:1]
@@ -91,21 +89,21 @@ def test_content_of_another_form_is_ignored(folder: Path) -> None:
     assert not fresh(kernel).from_disk
 
 
-def test_a_folder_that_cannot_be_written_is_no_error(
+def test_an_unwritable_folder_is_not_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").write_text("no folder")
     monkeypatch.setenv("MEMSIM_CACHE_DIR", str(tmp_path / "file"))
-    assert madds(fresh(own.paper_matmul())) == 64**3 // 32
+    assert madds(fresh(counted_kernels.paper_matmul())) == 64**3 // 32
 
 
-def test_nothing_is_kept_where_that_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cache_can_be_disabled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MEMSIM_CACHE_DIR", "")
     assert count_cache.folder() is None
-    assert madds(fresh(own.paper_matmul())) == 64**3 // 32
+    assert madds(fresh(counted_kernels.paper_matmul())) == 64**3 // 32
 
 
-def test_the_usual_folders(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_default_folders(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MEMSIM_CACHE_DIR")
     monkeypatch.setenv("XDG_CACHE_HOME", "/somewhere")
     assert count_cache.folder() == Path("/somewhere/memsim/counts")
@@ -116,7 +114,7 @@ def test_the_usual_folders(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_other_kernels_have_other_fingerprints() -> None:
     import loopy as lp
 
-    kernel = own.triangle()
+    kernel = counted_kernels.triangle()
     keys = {
         count_cache.fingerprint(each)
         for each in (
@@ -124,7 +122,7 @@ def test_other_kernels_have_other_fingerprints() -> None:
             lp.assume(kernel, "n >= 3"),
             lp.tag_inames(kernel, {"i": "g.0"}),
             lp.fix_parameters(kernel, n=8),
-            own.rising(),
+            counted_kernels.rising(),
         )
     }
     assert len(keys) == 5
@@ -132,10 +130,10 @@ def test_other_kernels_have_other_fingerprints() -> None:
 
 def test_the_fingerprint_is_the_same_in_another_process() -> None:
     program = (
-        "from tests.support import counted_kernels as own; from calib.counting.disk_cache import fingerprint;"
-        "print(fingerprint(own.paper_matmul()))"
+        "from tests.support import counted_kernels; from calib.counting.disk_cache import fingerprint;"
+        "print(fingerprint(counted_kernels.paper_matmul()))"
     )
-    here = count_cache.fingerprint(own.paper_matmul())
+    here = count_cache.fingerprint(counted_kernels.paper_matmul())
     root = Path(__file__).resolve().parents[3]
     for seed in ("1", "2"):
         found = subprocess.run(
@@ -153,5 +151,5 @@ def test_the_fingerprint_is_the_same_in_another_process() -> None:
 
 
 def test_equal_kernels_share_their_counts() -> None:
-    assert kernel_counts(own.rising()) is kernel_counts(own.rising())
-    assert calib.count(own.rising(), "f_thread_groups").at(n=33) == 2
+    assert kernel_counts(counted_kernels.rising()) is kernel_counts(counted_kernels.rising())
+    assert calib.count(counted_kernels.rising(), "f_thread_groups").at(n=33) == 2

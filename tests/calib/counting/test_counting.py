@@ -1,4 +1,4 @@
-"""Counts against formulas found by hand."""
+"""Counts against formulas derived by hand."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from calib.counting.control_flow import Share, Trips
 from calib.counting.feature_counts import CountOptions, kernel_counts
 from experiments.kernels import matmul, stencil
 from memsim.errors import KernelError
-from tests.support import counted_kernels as own
+from tests.support import counted_kernels
 from tests.support import loopy_kernels as kernels
 
 LOAD = "f_mem_access_global_float32_load"
@@ -21,7 +21,7 @@ LOAD = "f_mem_access_global_float32_load"
 
 @pytest.fixture(scope="module")
 def paper() -> Any:
-    return own.paper_matmul()
+    return counted_kernels.paper_matmul()
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ def paper() -> Any:
         ("f_mem_access_tag:bLD", "n^3/16", "work-item"),
         (LOAD, "n^3/8", "work-item"),
         ("f_mem_access_global_float32_store", "n^2", "work-item"),
-        # 2 loads of local memory a multiplication, 2 stores a tile and item
+        # 2 local loads per multiplication, 2 local stores per tile and work-item
         ("f_mem_access_local_float32", "17*n^3/256", "sub-group"),
         ("f_sync_barrier_local", "n/8", "work-item"),
         ("f_thread_groups", "n^2/256", ""),
@@ -89,7 +89,7 @@ def test_constraints(paper: Any, constraints: str, counted_at_64: int) -> None:
     assert calib.count(paper, f"{LOAD}_{constraints}").at(n=64) == counted_at_64
 
 
-def test_a_constraint_on_a_size_is_decided_anew_at_each_size(paper: Any) -> None:
+def test_a_constraint_on_a_size_is_evaluated_at_each_size(paper: Any) -> None:
     small = calib.count(paper, f"{LOAD}_lstrides:{{1:<100}}")
     assert small.at(n=96) == 96**3 // 8
     assert small.at(n=112) == 0
@@ -100,7 +100,7 @@ def test_a_constraint_on_a_size_is_decided_anew_at_each_size(paper: Any) -> None
 
 
 def test_uniform_loads_are_counted_once_a_subgroup() -> None:
-    """a[i, k]: all 16 columns of a row ask for one element; a sub-group of 32 holds two rows."""
+    """a[i, k]: all 16 columns of a row use one element; a sub-group of 32 covers two rows."""
     naive = matmul.naive(64)
     uniform = calib.count(naive, f"{LOAD}_lstrides:{{0:0}}")
     other = calib.count(naive, f"{LOAD}_lstrides:{{0:1}}")
@@ -123,15 +123,15 @@ def test_granularities(paper: Any, granularity: Any, formula: str) -> None:
     assert str(count).splitlines()[0] == formula
 
 
-def test_a_triangle_is_no_square() -> None:
-    """Without barvinok the library makes 10000 of n = 100."""
-    count = calib.count(own.triangle(), "f_op_float32_add")
+def test_a_triangular_loop_is_counted_exactly() -> None:
+    """Loopy's own counting without barvinok yields 10000 for n = 100."""
+    count = calib.count(counted_kernels.triangle(), "f_op_float32_add")
     assert count.at(n=100) == 5050
     assert str(count) == "n^2/2 + n/2  where n >= 1"
 
 
 def test_branches_count_where_they_are_taken() -> None:
-    kernel = own.branches()
+    kernel = counted_kernels.branches()
     load = calib.count(kernel, LOAD)
     for n, m in ((100, 30), (100, 0), (64, 64), (10, 99)):
         first = min(n, m)
@@ -144,12 +144,12 @@ def test_branches_count_where_they_are_taken() -> None:
 
 
 def test_predicates_narrow_the_points() -> None:
-    kernel = own.guarded()
+    kernel = counted_kernels.guarded()
     assert calib.count(kernel, LOAD).at(n=100, m=30) == 100 + 2 * 70
     assert calib.count(kernel, "f_op_float32_add").at(n=128, m=64) == 2
 
 
-def test_conditions_on_values_are_refused_or_said() -> None:
+def test_conditions_on_values_must_be_specified() -> None:
     either = kernels.either(64)
     with pytest.raises(KernelError, match=r"asks whether x\[i\] > 0.5, which depends on memory"):
         calib.count(either, LOAD)
@@ -162,7 +162,7 @@ def test_conditions_on_values_are_refused_or_said() -> None:
     assert by_subgroup.at(n=64) == 2 + 2 + 2
 
 
-def test_loops_over_data_are_refused_or_said() -> None:
+def test_trips_of_loops_over_data_must_be_specified() -> None:
     ragged = kernels.ragged([3, 1, 2, 2] * 8)
     with pytest.raises(
         KernelError, match="loop j of loopy_kernel is bounded by values from memory"
@@ -179,16 +179,17 @@ def test_loops_over_data_are_refused_or_said() -> None:
 
 
 def test_subgroups_across_a_call() -> None:
-    """The library counts a callee's operations as if its grid had one work-item."""
-    kernel = own.called(256)
+    """Loopy's own counting treats a callee's grid as a single work-item."""
+    kernel = counted_kernels.called(256)
     assert calib.count(kernel, "f_op_float32_madd").at() == 4 * 256 // 32
     assert calib.count(kernel, "f_op_float32_madd", granularity="work-group").at() == 4 * 4
     assert calib.count(kernel, LOAD).at() == 4 * 256
 
 
-def test_products_and_sums_that_meet() -> None:
-    """a*b + c*d: one fused, one product left; a sign is free; two sums of a product do not fuse."""
-    kernel = own.ops()
+def test_combinations_of_products_and_sums() -> None:
+    """a*b + c*d is one multiply-add and one product; a sign costs nothing; a product of sums is not
+    fused."""
+    kernel = counted_kernels.ops()
 
     def at_32(operation: str) -> int:
         return calib.count(kernel, f"f_op_float32_{operation}").at(n=32)
@@ -201,13 +202,13 @@ def test_products_and_sums_that_meet() -> None:
 
 
 def test_index_arithmetic_is_optional() -> None:
-    kernel = own.flat()
+    kernel = counted_kernels.flat()
     assert calib.count(kernel, "f_op_int32_mul").at(n=32) == 0
     assert calib.count(kernel, "f_op_int32_mul", index_arithmetic=True).at(n=32) > 0
 
 
 def test_a_flat_index_has_polynomial_strides_and_no_footprint() -> None:
-    kernel = own.flat()
+    kernel = counted_kernels.flat()
     (load,) = [a for a in kernel_counts(kernel).inventory.accesses if a.direction == "load"]
     assert [str(s) for s in load.local_strides] == ["n", "1"]
     assert [str(s) for s in load.group_strides] == ["8*n", "4"]
@@ -216,33 +217,33 @@ def test_a_flat_index_has_polynomial_strides_and_no_footprint() -> None:
 
 
 def test_an_index_that_is_not_affine_has_no_stride_but_a_footprint() -> None:
-    kernel = own.halved()
+    kernel = counted_kernels.halved()
     half = kernel_counts(kernel).inventory.accesses[0]
     assert half.local_strides == (None,)
     assert half.granularity == "work-item"
     assert calib.count(kernel, f"{LOAD}_lstrides:{{0:1}}").at(n=64) == 0
     counts = kernel_counts(kernel)
     both, footprint = counts.access_footprint(half, CountOptions())
-    # x[i // 2] and x[i % 4] are of one pattern: 2 n accesses to n / 2 elements
+    # x[i // 2] and x[i % 4] belong to one pattern: 2 n accesses to n / 2 elements
     assert (both.at({"n": 64}), footprint.at({"n": 64})) == (128, 32)
 
 
 def test_tails_of_tiles() -> None:
-    """n = 50 in tiles of 8: a sub-group holds 4 rows of 8, the last tile has 2 rows of 2."""
+    """n = 50 in tiles of 8: a sub-group covers 4 rows of 8, the last tile has 2 rows of 2."""
     madds = calib.count(matmul.naive(50, 8), "f_op_float32_madd")
     rows = 6 * 2 + 1
     assert madds.at(n=50) == rows * 7 * 50
     assert calib.count(matmul.naive(50, 8), "f_thread_groups").at(n=50) == 49
 
 
-def test_atomics_load_nothing_of_their_own() -> None:
+def test_an_atomic_update_has_no_separate_load() -> None:
     histogram = kernels.histogram(64)
     assert calib.count(histogram, "f_mem_access_global_int32_atomic").at(n=64) == 64
     # data[i], once to read the old value and once to swap
     assert calib.count(histogram, "f_mem_access_global_int32_load").at(n=64) == 128
 
 
-def test_launches_and_what_the_host_repeats() -> None:
+def test_launches_in_loops_of_the_host() -> None:
     twice = kernels.two_launches(64)
     assert calib.count(twice, "f_sync_kernel_launch").at() == 2
     assert calib.count(twice, "f_thread_groups").at(n=70) == 6
@@ -251,13 +252,13 @@ def test_launches_and_what_the_host_repeats() -> None:
     assert calib.count(loop, LOAD).at() == 2 * 3 * 64
 
 
-def test_vectors_are_accessed_whole() -> None:
+def test_a_vector_is_one_access() -> None:
     vectors = kernels.vectors(64)
     assert calib.count(vectors, LOAD).at(n=64) == 64
     assert calib.count(vectors, "f_op_float32_mul", granularity="work-item").at(n=64) == 256
 
 
-def test_sizes_that_a_kernel_does_not_allow(paper: Any) -> None:
+def test_sizes_that_violate_assumptions_are_refused(paper: Any) -> None:
     count = calib.count(paper, "f_op_float32_madd")
     with pytest.raises(
         KernelError, match=r"paper_matmul assumes n mod 16 = 0 and n >= 1, got n = 17"
@@ -271,7 +272,7 @@ def test_sizes_that_a_kernel_does_not_allow(paper: Any) -> None:
         count.at(n=16.5)  # type: ignore[arg-type]
 
 
-def test_options_that_do_not_exist(paper: Any) -> None:
+def test_unknown_options_are_refused(paper: Any) -> None:
     with pytest.raises(KernelError, match="count has no option width"):
         calib.count(paper, LOAD, width=3)
     with pytest.raises(KernelError, match="granularity must be one of"):
@@ -284,7 +285,7 @@ def test_options_that_do_not_exist(paper: Any) -> None:
         calib.count(paper, LOAD, trip_counts={"j": -1})
 
 
-def test_what_is_no_kernel() -> None:
+def test_other_objects_are_refused() -> None:
     with pytest.raises(KernelError, match=r"a kernel is a loopy.TranslationUnit"):
         calib.count("matmul", LOAD)
 
@@ -293,7 +294,7 @@ def test_what_is_no_kernel() -> None:
 def test_stencil_in_three_dimensions(subgroup_size: int) -> None:
     seven = stencil.stencil7(33, 7, 5, block_z=2)
     count = calib.count(seven, "f_op_float32_add", subgroup_size=subgroup_size)
-    # rows of 32 work-items, of which the second holds one point
+    # rows of 32 work-items, of which the second has one point
     columns, rows, planes = (2, 7, 5)
     per_row = -(-32 // subgroup_size)
     if subgroup_size == 16:
@@ -305,18 +306,19 @@ def test_stencil_in_three_dimensions(subgroup_size: int) -> None:
     assert count.at(nx=33, ny=7, nz=5) == 5 * expected
 
 
-def test_loops_that_lanes_start_apart_are_followed_trip_by_trip() -> None:
-    """x[j] with j from i on: neighbours ask for neighbours at each trip; from 0 on, for the same."""
-    apart, together = own.rising(), own.triangle(tags=True)
+def test_loops_with_different_starts_are_compared_trip_by_trip() -> None:
+    """x[j] with j starting at i: neighbours use adjacent elements in each trip; starting at 0, the
+    same."""
+    apart, together = counted_kernels.rising(), counted_kernels.triangle(tags=True)
     assert calib.count(apart, f"{LOAD}_lstrides:{{0:1}}").at(n=64) == 64 * 65 // 2
     uniform = calib.count(together, f"{LOAD}_lstrides:{{0:0}}")
     assert uniform.unit == "sub-group"
-    # a sub-group goes on for its longest lane: 32 trips, then 64
+    # a sub-group continues until its longest lane is done: 32 trips, then 64
     assert uniform.at(n=64) == 96
 
 
-def test_rows_that_begin_anywhere_are_not_uniform() -> None:
-    """a[j] with j from memory: the library takes the missing lid(0) for a stride of 0."""
+def test_rows_with_starts_from_memory_are_not_uniform() -> None:
+    """a[j] with j from memory: Loopy's own counting takes the missing lid(0) for a stride of 0."""
     ragged = kernels.ragged([2] * 32)
     (a,) = [x for x in kernel_counts(ragged).inventory.accesses if x.array == "a"]
     assert a.local_strides == (None,)

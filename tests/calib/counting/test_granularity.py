@@ -1,4 +1,4 @@
-"""Sub-groups with an active lane, against a walk over every work-item."""
+"""Sub-groups with an active lane, against enumeration of all work-items."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ Bound = Callable[[int, int], int]
 
 
 def walked(n: int, group: int, width: int, low: Bound, high: Bound) -> tuple[int, int]:
-    """Distinct (group, sub-group, trip) and (group, trip) where item i makes trips low..high - 1."""
+    """Numbers of distinct (group, sub-group, trip) and (group, trip) if item i runs trips low..high
+    - 1."""
     subgroups, groups = set(), set()
     for item in range(n):
         for trip in range(max(high(item, n) - low(item, n), 0)):
@@ -35,7 +36,7 @@ LOOPS = [
 
 @pytest.mark.parametrize(("group", "width"), [(16, 8), (16, 32), (24, 16), (32, 32), (40, 32)])
 @pytest.mark.parametrize(("loop", "low", "high"), LOOPS, ids=[loop for loop, _, _ in LOOPS])
-def test_lanes_go_through_a_loop_together(
+def test_lanes_run_through_a_loop_together(
     group: int, width: int, loop: str, low: Bound, high: Bound
 ) -> None:
     bounds = loop.replace("i", f"({group}g + l)")
@@ -55,7 +56,7 @@ def test_lanes_go_through_a_loop_together(
     ("shape", "width"),
     [((16, 16), 32), ((8, 8), 32), ((10, 10), 32), ((4, 4, 4), 8), ((64, 3), 32)],
 )
-def test_axes_are_laid_end_to_end(shape: tuple[int, ...], width: int) -> None:
+def test_lanes_follow_the_linear_local_id(shape: tuple[int, ...], width: int) -> None:
     """The lanes of a sub-group are neighbours in lid(0), then lid(1), then lid(2)."""
     names = [f"l{axis}" for axis in range(len(shape))]
     bounds = " and ".join(f"0 <= {name} < {size}" for name, size in zip(names, shape, strict=True))
@@ -77,7 +78,7 @@ def test_axes_are_laid_end_to_end(shape: tuple[int, ...], width: int) -> None:
         assert int(fix(found, {"m": m}).count_val().to_python()) == len(expected), m
 
 
-def test_groups_of_open_size_have_no_subgroups() -> None:
+def test_subgroups_need_a_numeric_group_size() -> None:
     domain = isl.Set("[w] -> { [g, l] : 0 <= g < 4 and 0 <= l < w }")
     with pytest.raises(KernelError, match="depend on a parameter"):
         points(domain, 1, (None,), "sub-group", 32)

@@ -1,4 +1,4 @@
-"""The feature language: texts to values and back, errors under the character, values of all kinds."""
+"""The feature language: parsing and printing, carets of errors, values of all kinds."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from calib.features import evaluate, evaluate_all
 from calib.polynomials.quasi_polynomial import QuasiPolynomial
 from experiments.kernels import matmul, stream
 from memsim.errors import KernelError
-from tests.support import counted_kernels as own
+from tests.support import counted_kernels
 from tests.support import loopy_kernels as kernels
 
 
@@ -124,7 +124,7 @@ def test_limits_may_name_sizes(text: str, limit: str) -> None:
         ("", 0, "unknown feature"),
     ],
 )
-def test_the_caret_stands_under_what_is_wrong(text: str, column: int, message: str) -> None:
+def test_the_caret_marks_the_error(text: str, column: int, message: str) -> None:
     with pytest.raises(FeatureError) as caught:
         parse_feature(text)
     assert message in str(caught.value)
@@ -134,15 +134,15 @@ def test_the_caret_stands_under_what_is_wrong(text: str, column: int, message: s
     assert caret == " " * (column + 2) + "^"
 
 
-def test_unknown_tags_list_the_near_ones() -> None:
+def test_unknown_tags_suggest_similar_ones() -> None:
     with pytest.raises(FeatureError, match=r"has no access tagged aLd; did you mean aLD\?"):
-        calib.count(own.paper_matmul(), "f_mem_access_tag:aLd")
+        calib.count(counted_kernels.paper_matmul(), "f_mem_access_tag:aLd")
     with pytest.raises(FeatureError, match="has no access tagged x; it has no tags"):
-        calib.count(own.triangle(), "f_mem_access_tag:x")
+        calib.count(counted_kernels.triangle(), "f_mem_access_tag:x")
 
 
 def test_counted_values() -> None:
-    kernel = own.paper_matmul()
+    kernel = counted_kernels.paper_matmul()
     found = evaluate_all(["f_op_float32_madd", PAPER, "f_thread_groups"], kernel, {"n": 64})
     assert found == {
         "f_op_float32_madd": 64**3 / 32,
@@ -164,15 +164,15 @@ def test_a_users_feature(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(features, "_REGISTERED", {})
     with pytest.raises(FeatureError, match="unknown feature"):
-        evaluate("f_cells", own.triangle(), {"n": 4})
+        evaluate("f_cells", counted_kernels.triangle(), {"n": 4})
     calib.register_feature("f_cells", lambda kernel, sizes, context: sizes["n"] ** 2 / 2)
-    assert evaluate("f_cells", own.triangle(), {"n": 4}) == 8
+    assert evaluate("f_cells", counted_kernels.triangle(), {"n": 4}) == 8
     with pytest.raises(FeatureError, match="did you mean f_cells"):
         parse_feature("f_cels")
 
 
 @pytest.mark.parametrize("name", ["op_mine", "sim_x", "two words", "", "1st", "f_thread_groups"])
-def test_names_that_are_taken_or_no_names(name: str) -> None:
+def test_invalid_feature_names_are_refused(name: str) -> None:
     with pytest.raises(FeatureError, match=r"begins like a built-in|must be letters"):
         calib.register_feature(name, lambda *_: 0.0)
 
@@ -197,10 +197,10 @@ def test_arguments_of_another_size_are_refused() -> None:
 
 def test_a_feature_that_is_not_counted_is_refused_by_count() -> None:
     with pytest.raises(FeatureError, match="not counted from a kernel's text"):
-        calib.count(own.triangle(), "f_cl_wall_time")
+        calib.count(counted_kernels.triangle(), "f_cl_wall_time")
 
 
 def test_ten_thousand_sizes_at_once() -> None:
-    count = calib.count(own.paper_matmul(), "f_op_float32_madd")
+    count = calib.count(counted_kernels.paper_matmul(), "f_op_float32_madd")
     n = 16 * np.arange(1, 10_001)
     assert count.at_many(n=n).tolist() == (n.astype(float) ** 3 / 32).tolist()

@@ -27,7 +27,7 @@ def enumerated(text: str, **sizes: int) -> int:
 @pytest.mark.parametrize(
     ("text", "formula"),
     [
-        # seed 000, section 5
+        # Stevens and Klöckner 2020, section 5
         (
             "[n, p] -> { [i, j] : p <= i < n and p <= j < i + 1 }",
             "-n*p + n^2/2 + p^2/2 + n/2 - p/2  where n >= p + 1",
@@ -91,7 +91,7 @@ def sets(draw: Any) -> str:
 
 @settings(max_examples=30)
 @given(sets())
-def test_any_set_is_counted_right_or_refused(text: str) -> None:
+def test_a_random_set_is_counted_correctly_or_refused(text: str) -> None:
     try:
         count = counted(text)
     except Uncountable:
@@ -136,7 +136,7 @@ def test_sums_of_powers(power: int) -> None:
 
 
 @pytest.mark.parametrize("text", SETS)
-def test_json_gives_the_same_function_back(text: str) -> None:
+def test_json_round_trip(text: str) -> None:
     count = counted(text)
     again = Piecewise.from_json(count.to_json())
     assert again == count
@@ -151,4 +151,4 @@ def test_many_sizes_at_once_equal_one_by_one() -> None:
     many = count.at_many({"n": n})
     assert many.shape == n.shape
     assert many.tolist() == [[count.at({"n": int(v)}) for v in row] for row in n]
-    assert many[1, 2] > 2**53  # exact beyond what a float holds
+    assert many[1, 2] > 2**53  # exact beyond the precision of a float

@@ -1,4 +1,4 @@
-"""Counted equals traced: every access of every kernel here, by lanes and by sub-groups."""
+"""Counts equal traces: every access of every kernel here, by lanes and by sub-groups."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from calib.counting.trace_check import CountingError
 from calib.kernels.collection import MeasurementKernel
 from experiments.kernels import histogram, matmul, spmv, stencil, stream, transpose
 from memsim.errors import KernelError
-from tests.support import counted_kernels as own
+from tests.support import counted_kernels
 from tests.support import loopy_kernels as kernels
 from tests.support.small_kernels import REMOVED, SMALL, small
 from tracegen.workloads.workload import Workload
@@ -38,13 +38,13 @@ CASES: dict[str, Callable[[], Workload]] = {
     "either": lambda: kernels.either(70),
     "no grid": lambda: kernels.total(40),
     "complex": lambda: kernels.complex_product(40),
-    "triangle": lambda: own.with_sizes(own.triangle(tags=True), n=45),
-    "rising": lambda: own.with_sizes(own.rising(24), n=61),
-    "branches": lambda: own.with_sizes(own.branches(), n=100, m=30),
-    "guarded": lambda: own.with_sizes(own.guarded(), n=100, m=30),
-    "operations": lambda: own.with_sizes(own.ops(), n=50),
-    "flat": lambda: own.with_sizes(own.flat(), n=20),
-    "halved": lambda: own.with_sizes(own.halved(), n=50),
+    "triangle": lambda: counted_kernels.with_sizes(counted_kernels.triangle(tags=True), n=45),
+    "rising": lambda: counted_kernels.with_sizes(counted_kernels.rising(24), n=61),
+    "branches": lambda: counted_kernels.with_sizes(counted_kernels.branches(), n=100, m=30),
+    "guarded": lambda: counted_kernels.with_sizes(counted_kernels.guarded(), n=100, m=30),
+    "operations": lambda: counted_kernels.with_sizes(counted_kernels.ops(), n=50),
+    "flat": lambda: counted_kernels.with_sizes(counted_kernels.flat(), n=20),
+    "halved": lambda: counted_kernels.with_sizes(counted_kernels.halved(), n=50),
     "spmv": lambda: spmv.spmv(matrix="fem", n=300),
     "spmv vector": lambda: spmv.spmv_vector(matrix="U", n=130, subgroup_size=64),
     "matmul naive": lambda: matmul.naive(50, 8),
@@ -71,7 +71,7 @@ def test_counted_equals_traced(name: str, subgroup_size: int, context: Any) -> N
 
 @pytest.fixture
 def one_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Counting that takes an access twice."""
+    """A count that includes one access twice."""
     take = counting.take_inventory
 
     def wrong(scheduled: Any) -> Inventory:
@@ -102,15 +102,15 @@ def test_measured_control_flow_counts_operations_too(context: Any) -> None:
     options = calib.measure_control_flow(workload, context=context)
     trips = options["trip_counts"]["j"]
     assert float(trips.by_items) == sum(lengths) / len(lengths)
-    assert trips.by_subgroups == 5  # the longest row of each
+    assert trips.by_subgroups == 5  # the longest row of each sub-group
     madds = calib.count(workload, "f_op_float32_madd", **options)
     assert madds.at(n=64) == 5 * 2
     by_items = calib.count(workload, "f_op_float32_madd", granularity="work-item", **options)
     assert by_items.at(n=64) == sum(lengths)
 
 
-def test_control_flow_that_no_access_shows(context: Any) -> None:
-    kernel = own.make(
+def test_control_flow_without_accesses_is_refused(context: Any) -> None:
+    kernel = counted_kernels.make(
         ["{[i]: 0 <= i < n}", "[rows] -> {[j]: 0 <= j < rows}"],
         """
         for i
@@ -118,16 +118,20 @@ def test_control_flow_that_no_access_shows(context: Any) -> None:
             y[i] = sum(j, 1.0f * j)
         end
         """,
-        [own.lp.GlobalArg("r", own.np.int32, shape="n"), own.result("y", "n"), own.SIZE],
+        [
+            counted_kernels.lp.GlobalArg("r", counted_kernels.np.int32, shape="n"),
+            counted_kernels.result("y", "n"),
+            counted_kernels.SIZE,
+        ],
         name="silent",
     )
-    kernel = own.lp.split_iname(kernel, "i", 32, inner_tag="l.0", outer_tag="g.0")
+    kernel = counted_kernels.lp.split_iname(kernel, "i", 32, inner_tag="l.0", outer_tag="g.0")
     with pytest.raises(KernelError, match="no global access of its own shows how often j goes on"):
-        calib.measure_control_flow(own.with_sizes(kernel, n=32), context=context)
+        calib.measure_control_flow(counted_kernels.with_sizes(kernel, n=32), context=context)
 
 
 def distinct(name: str) -> list[MeasurementKernel]:
-    """One size of each kernel that a generator has."""
+    """One size of each kernel of a generator."""
     return list({id(kernel.kernel): kernel for kernel in small(name)}.values())
 
 

@@ -1,4 +1,5 @@
-"""Work removed: what is kept asks for the same addresses in the same order, and nothing else is left."""
+"""Work removal: kept accesses use the same addresses in the same order, and nothing else is
+left."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from calib.kernels import ALL_GENERATORS, KernelCollection
 from experiments.kernels import matmul, spmv, stencil, transpose
 from memsim.errors import KernelError
 from memsim.trace.model import BARRIER_SITE, Trace
-from tests.support import counted_kernels as own
+from tests.support import counted_kernels
 from tests.support import loopy_kernels as kernels
 from tracegen.workloads.workload import Workload
 
@@ -23,7 +24,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::loopy.diagnostic.LoopyWarning")
 
 
 def stream(trace: Trace, array: str) -> list[list[tuple[Any, ...]]]:
-    """Per sub-group, the granules, bytes and lanes of each access to an array, in order."""
+    """The granules, bytes and lanes of each access to an array, in order, per sub-group."""
     sites = {k for k, site in enumerate(trace.sites) if site.array == array}
     base = next(each.base_bytes for each in trace.arrays if each.name == array) // 32
     found = []
@@ -48,7 +49,7 @@ def traced(workload: Workload, context: Any) -> Trace:
 
 
 def removed(workload: Workload, **choice: Any) -> Workload:
-    """The kernel with its work removed, and those of its arguments that it still takes."""
+    """The kernel without its work, and the arguments that it still takes."""
     kernel = calib.remove_work(workload, **choice)
     names = {argument.name for argument in kernel.default_entrypoint.args}
     arguments = {**sizes_of(workload), **workload.arguments}
@@ -70,7 +71,7 @@ def dg(variant: str) -> Workload:
 CASES: dict[str, tuple[Any, dict[str, Any], tuple[str, ...]]] = {
     "tiled, b": (lambda: matmul.tiled(64), {"remove_vars": ["a", "c"]}, ("b",)),
     "tiled, a": (lambda: matmul.tiled(64), {"remove_vars": ["b", "c"]}, ("a",)),
-    # The tails of both tiles end a loop of one bound: see loop_domains.py.
+    # Partial tiles of both arrays bound one loop: see loop_domains.py.
     "tiled, tails": (lambda: matmul.tiled(50, 8), {"remove_vars": ["c"]}, ("a", "b")),
     "naive, with its store": (lambda: matmul.naive(50, 8), {"remove_vars": ["b"]}, ("a", "c")),
     "naive, all": (lambda: matmul.naive(48, 8), {}, ("a", "b", "c")),
@@ -97,7 +98,7 @@ CASES: dict[str, tuple[Any, dict[str, Any], tuple[str, ...]]] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_what_is_kept_asks_for_the_same_addresses(name: str, context: Any) -> None:
+def test_kept_accesses_use_the_same_addresses(name: str, context: Any) -> None:
     make, choice, arrays = CASES[name]
     workload = make()
     rest = removed(workload, **choice)
@@ -108,7 +109,7 @@ def test_what_is_kept_asks_for_the_same_addresses(name: str, context: Any) -> No
         assert stream(after, array) == wanted, array
     kept = {site.array for site in after.sites}
     assert kept & set(choice.get("remove_vars", ())) == set()
-    # Arithmetic and local memory are gone: one addition for each load, at most.
+    # No arithmetic but one addition per load, and no local memory.
     counts = calib.count(rest, "f_mem_access_local")
     assert counts.value({**sizes_of(rest)}) == 0
     assert not np.any(after.site == BARRIER_SITE)
@@ -121,8 +122,8 @@ def test_a_changed_address_would_be_seen(context: Any) -> None:
     assert stream(trace, "a") != stream(traced(matmul.tiled(80), context), "a")
 
 
-def test_what_is_left_is_the_papers_listing() -> None:
-    kernel = calib.remove_work(own.paper_matmul(), remove_vars=["a", "c"])
+def test_the_result_is_the_papers_listing() -> None:
+    kernel = calib.remove_work(counted_kernels.paper_matmul(), remove_vars=["a", "c"])
     lines = [line.strip() for line in code(kernel).splitlines()]
     assert lines[1:8] == [
         "float read_tgt;",
@@ -135,8 +136,8 @@ def test_what_is_left_is_the_papers_listing() -> None:
     ]
 
 
-def test_tags_and_names_choose_the_same() -> None:
-    kernel = own.paper_matmul()
+def test_tags_and_names_select_alike() -> None:
+    kernel = counted_kernels.paper_matmul()
     by_name = calib.remove_work(kernel, remove_vars=["a", "c"])
     by_tag = calib.remove_work(kernel, keep_tags=["bLD"])
     without = calib.remove_work(kernel, remove_vars=["c"], remove_tags=["aLD"])
@@ -145,7 +146,7 @@ def test_tags_and_names_choose_the_same() -> None:
 
 
 def test_the_result_is_the_sum_of_what_was_loaded(context: Any) -> None:
-    """Nothing is optimised away: the store holds what the loads gave."""
+    """Nothing is optimised away: the store contains the sum of the loads."""
     import pyopencl as cl
 
     workload = removed(matmul.tiled(32), remove_vars=["a", "c"])
@@ -157,7 +158,7 @@ def test_the_result_is_the_sum_of_what_was_loaded(context: Any) -> None:
     np.testing.assert_allclose(outputs["read_tgt_dest"], expected, rtol=1e-6)
 
 
-def test_the_counts_of_what_is_left_are_those_of_a_trace(context: Any) -> None:
+def test_counts_after_removal_equal_a_trace(context: Any) -> None:
     for name in ("tiled, tails", "spmv", "branch"):
         make, choice, _ = CASES[name]
         calib.counting_check(removed(make(), **choice), context=context)
@@ -168,7 +169,7 @@ def test_the_counts_of_what_is_left_are_those_of_a_trace(context: Any) -> None:
     [
         (lambda: matmul.tiled(64), {"remove_vars": ["d"]}, "has no global array d"),
         (lambda: matmul.tiled(64), {"keep_tags": ["x"]}, "has no access tagged x; it has no tags"),
-        (own.paper_matmul, {"remove_tags": ["aLd"]}, r"tagged aLd; did you mean aLD\?"),
+        (counted_kernels.paper_matmul, {"remove_tags": ["aLd"]}, r"tagged aLd; did you mean aLD\?"),
         (lambda: matmul.tiled(64), {"remove_vars": ["a", "b", "c"]}, "no global access of"),
         (
             lambda: spmv.spmv(matrix="fem", n=300),
@@ -185,6 +186,6 @@ def test_the_counts_of_what_is_left_are_those_of_a_trace(context: Any) -> None:
         (lambda: kernels.two_launches(64), {}, "has 2 launches"),
     ],
 )
-def test_what_cannot_be_removed(make: Any, choice: dict[str, Any], message: str) -> None:
+def test_impossible_removals_are_refused(make: Any, choice: dict[str, Any], message: str) -> None:
     with pytest.raises(KernelError, match=message):
         calib.remove_work(make(), **choice)

@@ -1,4 +1,4 @@
-"""Tables of features of real kernels, and the paper's example from end to end."""
+"""Feature tables of real kernels, and the paper's example from end to end."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_counts_are_those_of_the_closed_form() -> None:
     assert table.kernels == tuple(kernel.name for kernel in kernels)
 
 
-def test_another_kernels_tag_counts_nothing_and_nobodys_is_refused() -> None:
+def test_a_tag_of_another_kernel_counts_0_and_an_unknown_one_is_refused() -> None:
     kernels = [*matmuls(64), *COLLECTION.generate_kernels(["axpy", "n:1024", "dtype:float32"])]
     features = ["f_sync_kernel_launch", "f_mem_access_tag:mmPFa"]
     table = calib.gather_feature_values(features, kernels)
@@ -62,7 +62,7 @@ def test_empty_requests_are_refused() -> None:
 
 
 def test_the_papers_example_from_end_to_end() -> None:
-    """Section 2.2: model, kernels, features, fit, prediction, with real timings of this device."""
+    """Stevens and Klöckner 2020, section 2.2, with timings of this device."""
     name = feature_name()
     model = calib.Model(name, "p_f32madd * f_op_float32_madd")
     context = calib.EvaluationContext(timing_trials=30, statistic="minimum")
@@ -73,7 +73,7 @@ def test_the_papers_example_from_end_to_end() -> None:
     (kernel,) = matmuls(128)
     predicted = model.eval_with_kernel(parameters, kernel.kernel, {"n": 128})
     assert predicted == pytest.approx(parameters["p_f32madd"] * 128**3 / 32, rel=1e-12)
-    # What calibration called its error is what prediction has.
+    # The error of prediction equals the error that calibration reported.
     measured = table.outputs[1]
     assert predicted / measured - 1 == pytest.approx(parameters.errors[1], rel=1e-9)
     # One parameter for three sizes of one kernel: within a factor of two of each, busy or not.

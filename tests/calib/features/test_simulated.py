@@ -1,4 +1,4 @@
-"""Simulated features against what caches must do: cold bytes, reuse, scaling from a snapshot."""
+"""Simulated features against closed forms: cold bytes, reuse, scaling from a snapshot."""
 
 from __future__ import annotations
 
@@ -32,15 +32,18 @@ def test_every_byte_of_a_copy_is_read_once(context: Any) -> None:
 
 
 @pytest.mark.parametrize("quantity", ["dram_bytes", "l1_sectors", "l2_miss_sectors", "latency"])
-def test_a_kernel_without_global_accesses_has_none_of_it(quantity: str, context: Any) -> None:
-    """Such measurement kernels tell what a launch costs: their row is 0, and the table is whole."""
+def test_simulated_features_of_a_kernel_without_global_accesses_are_0(
+    quantity: str, context: Any
+) -> None:
+    """Their features are 0, so that tables may contain kernels that measure a launch."""
     (empty,) = KernelCollection(ALL_GENERATORS).generate_kernels(["empty_kernel", "n_groups:4"])
     on = EvaluationContext(machine="v100", replay_trials=2, cl_context=context)
     assert evaluate(f"f_sim_{quantity}", empty, empty.env, context=on) == 0
 
 
 def test_reuse_stays_in_the_caches(context: Any) -> None:
-    """n^3 accesses to each array of n^2 elements, which the L2 holds: DRAM gives each once."""
+    """n^3 accesses to arrays of n^2 elements that fit into the L2: DRAM transfers each element
+    once."""
     n = 64
     naive = matmul.naive(n)
     for array_bytes in ("lstrides:{0:0}", "lstrides:{0:1}"):
@@ -48,9 +51,9 @@ def test_reuse_stays_in_the_caches(context: Any) -> None:
         assert value(feature, naive, context) == 4 * n * n
     asked = value("f_sim_l1_sectors_load", naive, context)
     missed = value("f_sim_l1_miss_sectors_load", naive, context)
-    # Sub-groups hold two rows of 16 lanes: 2 sectors of a (one element of each row) and 2 of b.
+    # Sub-groups cover two rows of 16 lanes: 2 sectors of a (one element of each row) and 2 of b.
     assert asked == n**3 / 32 * 4
-    # A group's first touches, which are misses or find the sector on its way: 128 of a, 128 of b.
+    # First accesses of a group, which miss or are pending: 128 of a, 128 of b.
     assert 0 < missed <= 16 * 256
 
 
@@ -64,7 +67,7 @@ def test_a_snapshot_is_scaled_to_its_launch(context: Any) -> None:
     assert value("f_sim_dram_read_bytes", copy, context) == pytest.approx(4 * n, rel=1e-12)
 
 
-def test_latency_of_what_always_misses(context: Any) -> None:
+def test_latency_of_accesses_that_always_miss(context: Any) -> None:
     """Every access of a copy goes to DRAM, so its latency is that machine's, times the accesses."""
     n = 1 << 14
     copy = stream.copy(n=n)
@@ -117,6 +120,6 @@ def test_a_machine_without_caches(context: Any) -> None:
         evaluate("f_sim_l2_sectors", stream.copy(n=1024), {}, context=on)
 
 
-def test_tags_that_are_not_there(context: Any) -> None:
+def test_unknown_tags_are_refused(context: Any) -> None:
     with pytest.raises(FeatureError, match="has no access tagged aLD"):
         value("f_sim_dram_bytes_tag:aLD", stream.copy(n=1024), context)

@@ -1,4 +1,4 @@
-"""Expressions against numpy, derivatives against finite differences, refusals with their caret."""
+"""Expressions against numpy, derivatives against finite differences, errors with their caret."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_value(text: str, value: float) -> None:
     assert ex.evaluate(ex.parse(text), {}) == pytest.approx(value, rel=1e-15)
 
 
-def test_features_keep_their_own_signs() -> None:
+def test_features_may_contain_comparison_signs() -> None:
     tree = ex.parse(f"p_a*{GLOBAL_A} + p_b*f_op_float32_madd-p_c")
     assert ex.names(tree, "f_") == (GLOBAL_A, "f_op_float32_madd")
     assert ex.names(tree, "p_") == ("p_a", "p_b", "p_c")
@@ -63,7 +63,7 @@ def test_features_keep_their_own_signs() -> None:
         ("", 0, "ends where"),
     ],
 )
-def test_refusal_has_a_caret_under_the_place(text: str, column: int, words: str) -> None:
+def test_errors_have_a_caret(text: str, column: int, words: str) -> None:
     with pytest.raises(ExpressionError, match=words.replace("(", r"\(").replace(")", r"\)")) as got:
         ex.parse(text)
     shown, caret = str(got.value).split("\n")[1:]
@@ -71,7 +71,7 @@ def test_refusal_has_a_caret_under_the_place(text: str, column: int, words: str)
     assert caret == "  " + " " * column + "^"
 
 
-def test_deep_nesting_and_long_texts_are_refused_in_words() -> None:
+def test_deep_nesting_and_long_texts_are_refused() -> None:
     with pytest.raises(ExpressionError, match="nest at most"):
         ex.parse("(" * 5000 + "1" + ")" * 5000)
     with pytest.raises(ExpressionError, match="nest at most"):
@@ -110,11 +110,11 @@ def test_derivatives_are_those_of_differences(text: str) -> None:
                 for sign in (1, -1)
             )
             slope = float(ex.evaluate(ex.derivative(tree, name), values))
-            # A central difference is off by O(step^2) and by 1e-16 / step in rounding.
+            # The error of a central difference is O(step^2) plus 1e-16 / step from rounding.
             assert slope == pytest.approx((above - below) / (2 * step), rel=2e-7, abs=2e-8)
 
 
-def test_a_bend_takes_the_first_arguments_side() -> None:
+def test_derivatives_at_a_kink_use_the_first_argument() -> None:
     tree = ex.parse("max(p_a, p_b)")
     at = {"p_a": 1.0, "p_b": 1.0}
     assert ex.evaluate(ex.derivative(tree, "p_a"), at) == 1
@@ -130,7 +130,7 @@ def test_overlap_lies_between_mean_and_maximum(a: float, b: float, edge: float) 
     assert (a + b) / 2 * (1 - 1e-12) <= value <= max(a, b) * (1 + 1e-12)
 
 
-def test_the_overlap_of_nothing_is_nothing_and_its_derivative_a_number() -> None:
+def test_overlap_and_its_derivative_are_finite_at_0() -> None:
     tree = ex.parse("overlap(p_a * f_x, p_b * f_y, p_e)")
     values = {"p_a": 1.0, "p_b": 1.0, "p_e": 3.0, "f_x": 0.0, "f_y": 0.0}
     assert ex.evaluate(tree, values) == 0
@@ -209,7 +209,7 @@ def test_terms_add_up_and_a_hidden_cost_shows_little() -> None:
     assert MODEL.features_of("p_edge") == ()
 
 
-def test_what_no_parameter_owns_is_called_the_rest() -> None:
+def test_shared_terms_are_called_rest() -> None:
     terms = Model("f_t", "p_a * f_x + 2").terms({"p_a": 3.0}, {"f_x": 5.0})
     assert {name: float(value) for name, value in terms.items()} == {"p_a": 15.0, "rest": 2.0}
 
@@ -230,7 +230,7 @@ def test_missing_values_are_named() -> None:
         ("f_t", "gmem * 2", {"gmem": "p_a"}, "c_..."),
     ],
 )
-def test_a_model_that_makes_no_sense_is_refused(
+def test_invalid_models_are_refused(
     output: str, text: str, costs: dict[str, str], words: str
 ) -> None:
     with pytest.raises((ModelError, ExpressionError), match=words.replace(".", r"\.")):

@@ -1,4 +1,4 @@
-"""Fits against known parameters, closed forms and scipy; intervals against their own promise."""
+"""Fits against known parameters, closed forms and scipy; intervals against their coverage."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from memsim.errors import MemsimError
 
 FORMS = {
     "contrast": "p_0 * f_k + overlap(p_g * f_g, p_l * f_l, p_edge)",
-    # Equations (5) and (6) of seed 000 as they stand: the edge is in 1/s.
+    # Equations (5) and (6) of Stevens and Klöckner 2020 as printed: the edge has the unit 1/s.
     "paper": "p_0*f_k + p_g*f_g*(tanh(p_edge*(p_g*f_g - p_l*f_l)) + 1)/2"
     " + p_l*f_l*(tanh(p_edge*(p_l*f_l - p_g*f_g)) + 1)/2",
 }
@@ -37,7 +37,7 @@ def table(
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("nonnegative", [False, True])
-def test_an_overlap_is_found_again_from_exact_data(form: str, nonnegative: bool) -> None:
+def test_an_overlap_is_recovered_from_exact_data(form: str, nonnegative: bool) -> None:
     model = Model("f_t", FORMS[form])
     true = TRUE | {"p_edge": EDGE[form]}
     fit = fit_model(
@@ -52,7 +52,7 @@ def test_an_overlap_is_found_again_from_exact_data(form: str, nonnegative: bool)
 
 @pytest.mark.parametrize("form", FORMS)
 def test_calibrations_error_is_the_error_of_prediction(form: str) -> None:
-    """The trap: p_edge of the paper's form, fitted to divided features, is wrong on real ones."""
+    """With the paper's form, p_edge fitted to scaled features would be wrong on unscaled ones."""
     model = Model("f_t", FORMS[form])
     gathered = table(model, TRUE | {"p_edge": EDGE[form]}, 60, 0.02, 2)
     fit = fit_model(model, scale_features_by_output(gathered))
@@ -76,7 +76,7 @@ def test_a_linear_fit_is_the_normal_equations() -> None:
         weight = 1 / gathered.outputs if scaled else np.ones(40)
         matrix = np.stack([gathered.values[f] for f in ("f_g", "f_l", "f_k")], axis=1)
         matrix = matrix * weight[:, None]
-        # Long double, and columns of like size: an independent and better conditioned solution.
+        # Long double and columns of similar size: an independent, better conditioned solution.
         unit = matrix.max(axis=0)
         q, r = np.linalg.qr(matrix / unit)
         exact = np.linalg.solve(r, q.T @ (gathered.outputs * weight)) / unit
@@ -90,8 +90,8 @@ def test_a_linear_fit_is_the_normal_equations() -> None:
         assert fit.covariance == pytest.approx(covariance, rel=1e-6)
 
 
-def test_intervals_hold_what_they_promise() -> None:
-    """95 % of 200 fits' intervals hold the true value, and 95 % of new measurements fall inside."""
+def test_intervals_have_their_nominal_coverage() -> None:
+    """95 % of the intervals of 200 fits contain the true value, and 95 % of new measurements."""
     model = Model("f_t", "p_g * f_g + p_l * f_l + p_0 * f_k")
     inside, fresh, trials = 0, [], 200
     for seed in range(trials):
@@ -104,11 +104,11 @@ def test_intervals_hold_what_they_promise() -> None:
     deviation = np.sqrt(0.95 * 0.05 / trials)
     assert abs(inside / trials - 0.95) < 5 * deviation
     assert abs(np.mean(fresh) - 0.95) < 5 * np.std(fresh) / np.sqrt(trials)
-    # The check can fail: intervals at half their width hold far fewer.
+    # Negative control: intervals of half the width contain far fewer.
     assert abs(0.67 - 0.95) > 5 * deviation
 
 
-def test_prediction_widens_where_the_data_say_nothing() -> None:
+def test_prediction_intervals_widen_away_from_the_data() -> None:
     model = Model("f_t", "p_g * f_g + p_l * f_l")
     gathered = table(model, TRUE, 20, 0.02, 5, f_l=np.full(20, 1.0))
     fit = fit_model(model, scale_features_by_output(gathered), singular="report")
@@ -118,7 +118,7 @@ def test_prediction_widens_where_the_data_say_nothing() -> None:
     assert unknown.high - unknown.low > 100 * (known.high - known.low)
 
 
-def test_a_nonnegative_fit_holds_at_zero_what_would_be_negative() -> None:
+def test_a_nonnegative_fit_sets_negative_parameters_to_0() -> None:
     model = Model("f_t", "p_g * f_g + p_l * f_l")
     rng = np.random.default_rng(6)
     g = rng.uniform(1, 2, 30)
@@ -147,7 +147,7 @@ def test_a_nonnegative_search_ends_exactly_at_the_bound() -> None:
     assert "p_z" in fit.at_bound
 
 
-def test_what_cannot_be_told_apart_is_named() -> None:
+def test_indistinct_parameters_are_named() -> None:
     model = Model("f_t", "p_g * f_g + p_a * f_a + p_b * f_b + p_z * f_z")
     rng = np.random.default_rng(9)
     a = rng.uniform(1, 2, 12)
@@ -171,7 +171,7 @@ def test_what_cannot_be_told_apart_is_named() -> None:
     assert fit.degrees_of_freedom == 10
 
 
-def test_almost_the_same_is_not_the_same() -> None:
+def test_nearly_collinear_parameters_are_distinguished() -> None:
     model = Model("f_t", "p_a * f_a + p_b * f_b")
     rng = np.random.default_rng(10)
     a = rng.uniform(1, 2, 12)
@@ -191,7 +191,7 @@ def test_too_few_kernels_names_the_parameters() -> None:
         fit_model(model, table(model, TRUE, 2, 0.0, 11))
     exact = fit_model(model, table(model, TRUE, 3, 0.0, 11))
     assert exact["p_g"] == pytest.approx(TRUE["p_g"], rel=1e-6)
-    assert exact.half_widths()["p_g"] == np.inf  # nothing is left to judge by
+    assert exact.half_widths()["p_g"] == np.inf  # no degrees of freedom are left
 
 
 @pytest.mark.parametrize("value", [0.0, -1e-3, np.nan, np.inf])
@@ -204,7 +204,7 @@ def test_impossible_timings_are_refused_with_the_kernels_name(value: float) -> N
         FeatureTable(output="f_t", kernels=good.kernels, values={**good.values, "f_t": outputs})
 
 
-def test_a_model_without_a_value_says_so() -> None:
+def test_a_model_without_a_finite_value_is_refused() -> None:
     model = Model("f_t", "sqrt(-1 - p_a ** 2) * f_g")
     with pytest.raises(FitError, match="no finite value"):
         fit_model(model, table(Model("f_t", "p_g * f_g"), TRUE, 5, 0.0, 13))

@@ -1,4 +1,4 @@
-"""Models as files: what they may say, sizes for a device, and a calibration from end to end."""
+"""Model files: their keys, sizes by device, and a calibration from end to end."""
 
 from __future__ import annotations
 
@@ -90,13 +90,13 @@ def test_a_feature_with_a_mistake_has_a_caret(
     assert error[2].index("^") == error[1].index("mad")
 
 
-def test_an_unknown_model_lists_what_there_is() -> None:
+def test_an_unknown_model_lists_the_shipped_ones() -> None:
     with pytest.raises(ModelFileError, match="dg, finite_diff, general, matmul"):
         load_model_file("matmull")
 
 
 def test_calibrate_from_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Times it, fits it, writes it with its provenance, and predicts with it."""
+    """Measures, fits, saves with provenance, and predicts."""
     out = tmp_path / "fitted.json"
     arguments = ["calibrate", written(tmp_path, GOOD), "--trials", "3", "-o", str(out)]
     assert cli.main(arguments) == 0
@@ -140,7 +140,7 @@ def test_too_few_kernels_are_refused_by_the_command(
 def test_seconds_are_finite(
     option: str, seconds: str, tmp_path: Path, run_memsim: Callable[..., Any]
 ) -> None:
-    """nan lies in every range."""
+    """nan would pass every range check."""
     fitted = tmp_path / "f.json"
     ended = run_memsim("calibrate", "matmul", option, seconds, "-o", str(fitted))
     assert ended.code == 2

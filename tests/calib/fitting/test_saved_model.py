@@ -1,4 +1,4 @@
-"""Saved models come back whole, damaged ones are refused in words, commands read and write them."""
+"""Saved models are read back unchanged, damaged files are refused, commands read and write them."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def saved(rows: int = 30) -> SavedModel:
     )
 
 
-def test_a_model_comes_back_whole(tmp_path: Path) -> None:
+def test_a_model_round_trips(tmp_path: Path) -> None:
     before = saved()
     save_model(before, tmp_path / "m.json")
     after = load_model(tmp_path / "m.json")
@@ -73,7 +73,7 @@ def test_a_model_comes_back_whole(tmp_path: Path) -> None:
     assert (one.value, one.low, one.high) == (other.value, other.low, other.high)
 
 
-def test_an_open_parameter_survives(tmp_path: Path) -> None:
+def test_an_undetermined_parameter_round_trips(tmp_path: Path) -> None:
     model = Model("f_t", "p_a * f_a + p_b * f_b")
     values = {"f_a": np.ones(4), "f_b": np.zeros(4), "f_t": np.ones(4)}
     table = FeatureTable(output="f_t", kernels=tuple("abcd"), values=values)
@@ -98,7 +98,7 @@ def test_an_open_parameter_survives(tmp_path: Path) -> None:
         (lambda d: d.update(model=[]), "damaged"),
     ],
 )
-def test_damage_is_told_in_words(
+def test_damaged_files_are_refused(
     tmp_path: Path, change: Callable[[dict[str, Any]], None], words: str
 ) -> None:
     path = tmp_path / "m.json"
@@ -112,7 +112,7 @@ def test_damage_is_told_in_words(
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"\xff\xfe", b"[" * 100_000])
-def test_what_is_no_json_is_refused(tmp_path: Path, content: bytes) -> None:
+def test_other_files_are_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "m.json"
     path.write_bytes(content)
     with pytest.raises(SavedModelError):

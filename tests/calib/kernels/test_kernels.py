@@ -1,4 +1,4 @@
-"""Measurement kernels: tags choose what the paper says they do, and every kernel computes what it says."""
+"""Measurement kernels: tags select as in the paper, and every kernel computes what it documents."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ def run(kernel: MeasurementKernel) -> dict[str, Any]:
     return dict(outputs)
 
 
-def test_every_kind_of_the_paper_is_there() -> None:
+def test_every_generator_of_the_paper_exists() -> None:
     assert set(SMALL) | set(REMOVED) == set(BY_NAME)
     assert len(BY_NAME) >= 20
 
 
 @pytest.mark.parametrize("name", sorted(SMALL))
-def test_every_variant_computes_what_it_says(name: str) -> None:
+def test_every_variant_computes_its_definition(name: str) -> None:
     kernels = small(name)
     assert kernels
     for kernel in kernels:
@@ -59,7 +59,7 @@ def test_every_variant_computes_what_it_says(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(SMALL))
 def test_sizes_share_one_kernel(name: str) -> None:
-    """So that counts and builds are made once: `env` alone differs."""
+    """Only `env` differs, so that counts and builds are made once."""
     generator = BY_NAME[name]
     sizes = [key for key, value in generator.arguments.items() if isinstance(value, Number)]
     size = "nelements" if "nelements" in sizes else sizes[0]
@@ -73,7 +73,7 @@ def test_sizes_share_one_kernel(name: str) -> None:
 
 
 @pytest.mark.parametrize("generator", ALL_GENERATORS, ids=lambda g: g.name)
-def test_every_generator_says_what_it_makes(generator: Generator) -> None:
+def test_every_generator_is_documented(generator: Generator) -> None:
     assert len(generator.description) > 20
     assert generator.description.endswith((".", ")"))
     assert all(tag.isidentifier() for tag in generator.tags)
@@ -114,7 +114,7 @@ FOUR = (
 def test_match_conditions(condition: MatchCondition, tags: list[str], expected: set[str]) -> None:
     collection = KernelCollection(FOUR, generator_match_cond=condition)
     assert {g.name for g in collection.matching(tags)[0]} == expected
-    # And by the definition, from every set of tags that the four know:
+    # By the definition, for every set of known tags:
     known = ["matmul", "square", "stencil", "tiled"]
     holds = {
         MatchCondition.IDENTICAL: lambda g, u: g == u,
@@ -136,7 +136,7 @@ def test_superset_is_the_default() -> None:
     assert {g.name for g in KernelCollection(FOUR).matching(["square"])[0]} == {"two", "four"}
 
 
-def test_variants_are_the_product_of_what_tags_leave() -> None:
+def test_variants_are_the_product_of_allowed_values() -> None:
     collection = KernelCollection(FOUR)
     assert len(collection.generate_kernels(["stencil"])) == 4
     kernels = collection.generate_kernels(["stencil", "fast:true", "n:5,7,9"])
@@ -175,12 +175,12 @@ def test_the_papers_example_gives_four_kernels_and_eight_without_prefetch() -> N
         (["finite_diff", "n:100"], "multiple of 14"),
     ],
 )
-def test_wrong_tags_are_refused_in_words(tags: list[str], words: str) -> None:
+def test_wrong_tags_are_refused(tags: list[str], words: str) -> None:
     with pytest.raises(TagError, match=words):
         COLLECTION.generate_kernels(tags)
 
 
-def test_one_text_is_not_a_list_of_tags() -> None:
+def test_a_single_text_is_refused_as_a_list_of_tags() -> None:
     with pytest.raises(TagError, match="list of texts"):
         COLLECTION.generate_kernels("matmul_sq")
 
@@ -193,7 +193,7 @@ def test_prefetched_loads_keep_their_tags() -> None:
         assert calib.count(kernel.kernel, f"f_mem_access_tag:{tag}").at(n=64) == 64**3 // 16
 
 
-def test_a_transposed_layout_is_the_other_way_round() -> None:
+def test_a_transposed_layout_swaps_the_axes() -> None:
     (kernel,) = COLLECTION.generate_kernels(
         [
             "gmem_pattern",

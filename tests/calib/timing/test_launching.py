@@ -1,4 +1,4 @@
-"""Kernels built beside: when it is done, how often, and what becomes of one that does not build."""
+"""Building in a thread: when it ends, how often it happens, and errors of programs."""
 
 from __future__ import annotations
 
@@ -32,10 +32,9 @@ def doubled(name: str, **options: Any) -> Any:
     return lp.set_options(kernel, **options) if options else kernel
 
 
-def test_nothing_builds_when_the_block_is_left(
-    context: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Two kernels in three measurements: two builds, in a thread, over before a kernel is timed."""
+def test_no_program_is_built_after_the_block(context: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two kernels in three measurements: two builds, in a thread, finished before a kernel is
+    timed."""
     import threading
 
     threads = []
@@ -60,7 +59,7 @@ def test_nothing_builds_when_the_block_is_left(
     assert len(threads) == 2
 
 
-def test_what_does_not_build_is_told_when_it_is_run(context: Any) -> None:
+def test_a_program_that_does_not_build_raises_when_run(context: Any) -> None:
     wrong = doubled("unbuildable", build_options=["-Dfloat=nonsense"])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -70,7 +69,7 @@ def test_what_does_not_build_is_told_when_it_is_run(context: Any) -> None:
         time_kernel(wrong, {"a": np.ones(64, np.float32)}, context=context)
 
 
-def test_types_that_only_a_run_tells(context: Any) -> None:
+def test_types_that_are_known_only_in_a_run(context: Any) -> None:
     kernel = lp.make_kernel(
         "{[i]: 0 <= i < 64}",
         "b[i] = 2 * a[i]",
@@ -86,8 +85,8 @@ def test_types_that_only_a_run_tells(context: Any) -> None:
         assert time_kernel(kernel, given, trials=2, context=context).clock == "event"
 
 
-def test_a_launch_that_the_host_repeats_is_not_one(context: Any) -> None:
-    """The last event would be one launch of eight."""
+def test_a_launch_in_a_host_loop_is_several_launches(context: Any) -> None:
+    """The last event would cover one launch of eight."""
     kernel = lp.make_kernel(
         "{[t, i]: 0 <= t < 8 and 0 <= i < 64}",
         """

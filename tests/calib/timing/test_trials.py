@@ -1,4 +1,4 @@
-"""Timings: what counts as an outlier, what a statistic is, and that a device's clock tells more work."""
+"""Timings: outliers, statistics, and that more work takes longer on a device's clock."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def trials(*seconds: float) -> Timing:
     return Timing(seconds=np.array(seconds), clock="host", device="none")
 
 
-def test_an_outlier_is_named_and_stays() -> None:
+def test_an_outlier_is_reported_and_kept() -> None:
     timed = trials(1.0, 1.01, 0.99, 1.02, 0.98, 10.0, 1.0)
     assert timed.outliers == (5,)
     assert len(timed.seconds) == 7
@@ -39,7 +39,7 @@ def test_trials_that_agree_to_a_thousandth_have_no_outliers() -> None:
     assert trials(1.0, 1.0, 1.0, 1.006).outliers == (3,)
 
 
-def test_the_medians_interval_holds_it_as_often_as_it_says() -> None:
+def test_the_interval_of_the_median_has_its_nominal_coverage() -> None:
     rng = np.random.default_rng(0)
     inside, rounds, n = 0, 400, 60
     for _ in range(rounds):
@@ -65,14 +65,15 @@ def kernels(*tags: str) -> list:
 
 
 def test_eight_times_the_work_takes_longer() -> None:
-    """On a busy machine, too: the least of ever more trials comes down to the undisturbed time."""
+    """Even on a busy machine: the minimum of more and more trials approaches the undisturbed
+    time."""
     pair = kernels("flops_madd_pattern", "dtype:float32", "nelements:8192", "m:32,256")
     least = [np.inf, np.inf]
     for _ in range(30):
         for k, kernel in enumerate(pair):
             timed = time_kernel(kernel.kernel, kernel.arguments(), trials=5)
             least[k] = min(least[k], timed.value("minimum"))
-        if 4 < least[1] / least[0] < 16:  # 8 but for overheads
+        if 4 < least[1] / least[0] < 16:  # 8 without overheads
             return
     pytest.fail(f"8 times the work took {least[1] / least[0]:.1f} times as long")
 
@@ -91,8 +92,9 @@ def test_an_early_end_keeps_five_trials() -> None:
     assert len(timed.seconds) == 5
 
 
-def test_a_trial_is_as_many_launches_as_take_so_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of made-up times, 3 ms and every fourth launch 30 ms: seven fill 20 ms, and their median is 3 ms."""
+def test_a_trial_has_launches_for_its_duration(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fake times of 3 ms, and 30 ms for every fourth launch: seven fill 20 ms; their median is 3
+    ms."""
     given = iter(np.where(np.arange(1, 10_000) % 4, 0.003, 0.030).tolist())
     asked = []
 
@@ -109,8 +111,8 @@ def test_a_trial_is_as_many_launches_as_take_so_long(monkeypatch: pytest.MonkeyP
     assert timed.timed_s == pytest.approx(70 * 0.003 + 18 * 0.027)  # launches 3 to 72
 
 
-def test_the_commands_trials_are_the_librarys() -> None:
-    """Its default stands there once more, for help must load nothing."""
+def test_the_command_and_the_library_have_the_same_number_of_trials() -> None:
+    """The command repeats the default, because its help must not import the library."""
     from calib.commands.calibrate import calibrate
 
     (option,) = (each for each in calibrate.params if each.name == "trial_s")
@@ -118,7 +120,7 @@ def test_the_commands_trials_are_the_librarys() -> None:
     assert f"up to {timing.MOST_LAUNCHES}," in option.help
 
 
-def test_a_trial_of_short_launches_is_no_more_than_so_many() -> None:
+def test_the_launches_of_a_trial_are_limited() -> None:
     (kernel,) = kernels("empty_kernel", "n_groups:1")
     timed = time_kernel(kernel.kernel, kernel.arguments(), trials=2, trial_s=10.0)
     assert timed.launches == timing.MOST_LAUNCHES
@@ -156,19 +158,19 @@ def test_the_feature_of_a_device_leads_back_to_it() -> None:
     assert timing.feature_context(name).devices == chosen.devices
 
 
-def test_a_device_that_is_not_there_is_refused() -> None:
+def test_an_unknown_device_is_refused() -> None:
     with pytest.raises(OpenCLError, match="no OpenCL device is named nosuch:thing"):
         timing.find_context("nosuch:thing")
     with pytest.raises(MemsimError, match="f_cl_wall_time_"):
         timing.feature_context("f_op_float32_add")
 
 
-def test_trials_must_be_some() -> None:
+def test_the_number_of_trials_must_be_positive() -> None:
     with pytest.raises(MemsimError, match="at least 1"):
         time_kernel(None, {}, trials=0)
 
 
 @pytest.mark.parametrize("trial_s", [-1.0, float("nan"), float("inf")])
-def test_a_trial_takes_a_finite_time(trial_s: float) -> None:
+def test_the_duration_of_a_trial_must_be_finite(trial_s: float) -> None:
     with pytest.raises(MemsimError, match="trial_s must be finite and not negative"):
         time_kernel(None, {}, trial_s=trial_s)
