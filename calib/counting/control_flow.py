@@ -67,7 +67,7 @@ def trips_of(name: str, kernel: str, trip_counts: TripCounts, unit: Granularity)
     """Trips of a loop in one unit; raises KernelError if they are not specified."""
     if name not in trip_counts:
         raise KernelError(
-            f"loop {name} of {kernel} is bounded by values from memory: give its average trips,"
+            f"loop {name} of {kernel} is bounded by values from memory: specify its average trips,"
             f" trip_counts={{{name!r}: ...}}, or measure them with calib.measure_control_flow"
         )
     trips = trip_counts[name]
@@ -82,7 +82,7 @@ def share_of(condition: str, holds: bool, kernel: str, taken: Taken, unit: Granu
         return Fraction(1)
     if condition not in taken:
         raise KernelError(
-            f"{kernel} asks whether {condition}, which depends on memory: give how often it holds,"
+            f"condition {condition} of {kernel} depends on values from memory: specify how often it holds,"
             f" taken={{{condition!r}: share}}, or taken='both' to count both branches in full"
         )
     by_items, by_subgroups, others = _shares(taken[condition])
@@ -94,8 +94,8 @@ def share_of(condition: str, holds: bool, kernel: str, taken: Taken, unit: Granu
         return Fraction(by_subgroups)
     if others is None:
         raise KernelError(
-            f"{kernel}: in how many sub-groups {condition} fails for some lane is not known; give"
-            " it as calib.counting.control_flow.Share"
+            f"{kernel}: the share of sub-groups in which {condition} fails for a lane is unknown;"
+            " specify it as calib.counting.control_flow.Share"
         )
     return Fraction(others)
 

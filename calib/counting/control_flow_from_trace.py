@@ -63,8 +63,8 @@ def control_flow(counts: KernelCounts, traced: Traced) -> dict[str, Any]:
             other = (unknown[0], None if unknown[1] is None else not unknown[1])
             if unknown not in known and (unknown[1] is None or other not in known):
                 raise KernelError(
-                    f"{inventory.name}: no global access of its own shows how often {unknown[0]}"
-                    f" {'goes on' if unknown[1] is None else 'holds'}; give it with"
+                    f"{inventory.name}: no separate global access shows how often {unknown[0]}"
+                    f" {'runs' if unknown[1] is None else 'holds'}; specify it with"
                     f" {'trip_counts' if unknown[1] is None else 'taken'}="
                 )
     trips = {name: Trips(*pair) for (name, holds), pair in known.items() if holds is None}

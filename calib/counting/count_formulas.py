@@ -183,7 +183,7 @@ class Count:
         value = self.value(sizes)
         if value.denominator != 1:
             raise KernelError(
-                f"{self.what} of {self.kernel} is {value}, no whole number, for averages went in;"
+                f"{self.what} of {self.kernel} is {value}, not a whole number, because averages were given;"
                 " Count.value(sizes) returns it"
             )
         return int(value)

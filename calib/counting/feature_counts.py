@@ -141,7 +141,7 @@ class KernelCounts:
             found = [self._term(each.groups, "work-item", options) for each in self._launches()], ""
         else:
             raise FeatureError(
-                f"{feature} is not counted from a kernel's text; calib.features.evaluate gives it"
+                f"{feature} is not counted from a kernel's text; calib.features.evaluate returns its value"
             )
         terms, unit = found
         return Count(tuple(terms), self.inventory.allowed, self.inventory.name, str(feature), unit)

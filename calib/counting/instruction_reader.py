@@ -87,8 +87,8 @@ class InstructionReader(Mapper):  # type: ignore[misc]
             instruction, MultiAssignmentBase
         ):
             raise KernelError(
-                f"instruction {instruction.id} is no assignment ({type(instruction).__name__}):"
-                " what it does cannot be counted"
+                f"instruction {instruction.id} is not an assignment ({type(instruction).__name__}):"
+                " its operations cannot be counted"
             )
         self.updated = {update.var_name for update in instruction.atomicity}
         self.swapped = {
@@ -148,8 +148,8 @@ class InstructionReader(Mapper):  # type: ignore[misc]
 
     def map_sub_array_ref(self, expr: Any, reach: Reach) -> None:
         raise KernelError(
-            f"{expr} is passed to a function that Loopy has not inlined: what it reads there"
-            " cannot be counted"
+            f"{expr} is passed to a function that Loopy has not inlined: its accesses"
+            " there cannot be counted"
         )
 
     # What computes

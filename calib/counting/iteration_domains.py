@@ -137,8 +137,8 @@ def loop_domain(scheduled: Scheduled, loops: Sequence[str], what: str) -> tuple[
     product, axes = isl.align_two(product, axes)
     if not (product & axes).is_equal(both):
         raise KernelError(
-            f"{what} stands in loops ({', '.join(loops)}) whose trips differ among work-groups:"
-            " no one work-item's count is everyone's"
+            f"{what} is in loops ({', '.join(loops)}) whose trips differ among work-groups:"
+            " the count of one work-item is not that of all"
         )
     return only, trips
 

@@ -222,12 +222,12 @@ def parse_feature(text: str) -> Feature:
         ("f_sim_", _simulated),
     ):
         if text.startswith(prefix):
-            return kind(_Reader(text, len(prefix)))
+            return kind(_FeatureReader(text, len(prefix)))
     name = text.removeprefix("f_")
     if text.startswith("f_") and name in _REGISTERED:
         return UserFeature(name)
     known = [*_EXACT, "f_op_", "f_mem_access", "f_sim_", *(f"f_{n}" for n in _REGISTERED)]
-    reader = _Reader(text, _common(text, known))
+    reader = _FeatureReader(text, _common(text, known))
     reader.fail(f"unknown feature{near(text, known)}")
 
 
@@ -252,7 +252,7 @@ def fields_text(access: MemAccessFeature) -> str:
     return "".join(f"_{part}" for part in parts)
 
 
-class _Reader:
+class _FeatureReader:
     """A text and the position up to which it has been read."""
 
     def __init__(self, text: str, at: int) -> None:
@@ -275,7 +275,7 @@ class _Reader:
         raise error
 
 
-def _operation(reader: _Reader) -> OpFeature:
+def _operation(reader: _FeatureReader) -> OpFeature:
     dtype = _word(reader, TYPES, "a type")
     if reader.take("_") is None:
         reader.fail("an operation must follow, as in f_op_float32_madd")
@@ -285,11 +285,11 @@ def _operation(reader: _Reader) -> OpFeature:
     return OpFeature(dtype, operation)
 
 
-def _mem_access(reader: _Reader) -> MemAccessFeature:
+def _mem_access(reader: _FeatureReader) -> MemAccessFeature:
     return _fields(reader)
 
 
-def _simulated(reader: _Reader) -> SimulatedFeature:
+def _simulated(reader: _FeatureReader) -> SimulatedFeature:
     for quantity in sorted(SIMULATED, key=len, reverse=True):
         if re.match(rf"{quantity}(?![A-Za-z0-9])", reader.rest):
             reader.at += len(quantity)
@@ -299,7 +299,7 @@ def _simulated(reader: _Reader) -> SimulatedFeature:
     reader.fail(f"unknown quantity{near(word.group(), tuple(SIMULATED))}")
 
 
-def _wall_time(reader: _Reader) -> WallTimeFeature:
+def _wall_time(reader: _FeatureReader) -> WallTimeFeature:
     platform = reader.take(r"[A-Za-z0-9.]+")
     if platform is None:
         reader.fail("a platform and a device must follow, as in f_cl_wall_time_nvidia_geforce")
@@ -324,7 +324,7 @@ _FIELD = re.compile(
 _ORDER = ("tag", "memory", "dtype", "direction", *_NAMED)
 
 
-def _fields(reader: _Reader) -> MemAccessFeature:
+def _fields(reader: _FeatureReader) -> MemAccessFeature:
     found: dict[str, Any] = {}
     while reader.rest:
         if reader.take("_") is None:
@@ -348,7 +348,7 @@ def _fields(reader: _Reader) -> MemAccessFeature:
     )
 
 
-def _field(reader: _Reader) -> tuple[str, Any]:
+def _field(reader: _FeatureReader) -> tuple[str, Any]:
     start = reader.at
     if reader.take("tag:") is not None:
         end = _FIELD.search(reader.text, reader.at)
@@ -374,7 +374,7 @@ def _field(reader: _Reader) -> tuple[str, Any]:
     reader.fail(f"unknown field {word!r}{close}" if word else "a field must follow _", start)
 
 
-def _strides(reader: _Reader) -> AxisConstraints:
+def _strides(reader: _FeatureReader) -> AxisConstraints:
     if reader.take(r"\{") is None:
         reader.fail("{ must follow, as in lstrides:{0:1;1:>15}")
     found: dict[int, Constraint] = {}
@@ -394,13 +394,13 @@ def _strides(reader: _Reader) -> AxisConstraints:
             reader.fail("; or } must follow a constraint")
 
 
-def _constraint(reader: _Reader, *, fractions: bool) -> Constraint:
+def _constraint(reader: _FeatureReader, *, fractions: bool) -> Constraint:
     sign = reader.take("!=|<=|>=|=|<|>") or "="
     limit = _sum(reader, fractions)
     return Constraint(sign, limit)  # type: ignore[arg-type]
 
 
-def _sum(reader: _Reader, fractions: bool) -> QuasiPolynomial:
+def _sum(reader: _FeatureReader, fractions: bool) -> QuasiPolynomial:
     total = _product(reader, fractions)
     while (sign := reader.take(r"[+-]")) is not None:
         term = _product(reader, fractions)
@@ -408,14 +408,14 @@ def _sum(reader: _Reader, fractions: bool) -> QuasiPolynomial:
     return total
 
 
-def _product(reader: _Reader, fractions: bool) -> QuasiPolynomial:
+def _product(reader: _FeatureReader, fractions: bool) -> QuasiPolynomial:
     value = _factor(reader, fractions)
     while reader.take(r"\*") is not None:
         value = value * _factor(reader, fractions)
     return value
 
 
-def _factor(reader: _Reader, fractions: bool) -> QuasiPolynomial:
+def _factor(reader: _FeatureReader, fractions: bool) -> QuasiPolynomial:
     if reader.take("-") is not None:
         return _factor(reader, fractions) * -1
     number = reader.take(r"\d+(?:\.\d+)?" if fractions else r"\d+")
@@ -427,7 +427,7 @@ def _factor(reader: _Reader, fractions: bool) -> QuasiPolynomial:
     reader.fail("a number or a size parameter must stand here")
 
 
-def _word(reader: _Reader, known: tuple[str, ...], what: str) -> str:
+def _word(reader: _FeatureReader, known: tuple[str, ...], what: str) -> str:
     start = reader.at
     word = reader.take(r"[A-Za-z0-9]+") or ""
     if word not in known:

@@ -315,7 +315,7 @@ class _Parser:
             name = self.token
             if name == "f_" or self.text[self.behind : self.behind + 1] in tuple(":{};<>"):
                 self.place = self.behind
-                raise self._error(f"no feature's name goes on like this after {name!r}")
+                raise self._error(f"a feature's name does not continue like this after {name!r}")
             self._next()
             return primitives.Variable(name)
         if self.kind == "name":

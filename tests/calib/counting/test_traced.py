@@ -126,7 +126,7 @@ def test_control_flow_without_accesses_is_refused(context: Any) -> None:
         name="silent",
     )
     kernel = counted_kernels.lp.split_iname(kernel, "i", 32, inner_tag="l.0", outer_tag="g.0")
-    with pytest.raises(KernelError, match="no global access of its own shows how often j goes on"):
+    with pytest.raises(KernelError, match="no separate global access shows how often j runs"):
         calib.measure_control_flow(counted_kernels.with_sizes(kernel, n=32), context=context)
 
 

@@ -50,7 +50,7 @@ def test_features_may_contain_comparison_signs() -> None:
     ("text", "column", "words"),
     [
         ("p_a *", 5, "ends where a value"),
-        ("p_a + f_mem_access_lstrides:{0:1", 27, "goes on"),
+        ("p_a + f_mem_access_lstrides:{0:1", 27, "does not continue"),
         ("p_a f_x", 4, "operator"),
         ("foo + 1", 0, "'foo' is none of"),
         ("p_a * (f_x + 1", 14, "')' is missing"),
