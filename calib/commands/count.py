@@ -83,7 +83,8 @@ def count(
     check_outputs({"--json": json_out})
     if measure and (trips or both_branches):
         raise MemsimError("--measure finds what --trips and --both-branches give: take one")
-    from calib.counting.feature_counts import CountOptions, kernel_counts
+    from calib.counting.feature_counts import kernel_counts
+    from calib.counting.options import CountOptions
 
     kernel, sizes = _kernel(spec, settings)
     options: dict[str, Any] = {

@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import Literal
 
 from calib.counting.granularity import Granularity
+from calib.counting.inventory import DomainRecord
 from memsim.errors import KernelError
 
 Number = int | float | Fraction
@@ -63,7 +64,7 @@ def check(trip_counts: TripCounts, taken: Taken) -> None:
                 raise KernelError(f"taken[{name!r}] must lie in 0..1, got {value}")
 
 
-def trips_of(name: str, kernel: str, trip_counts: TripCounts, unit: Granularity) -> Fraction:
+def _trips_of(name: str, kernel: str, trip_counts: TripCounts, unit: Granularity) -> Fraction:
     """Trips of a loop in one unit; raises KernelError if they are not specified."""
     if name not in trip_counts:
         raise KernelError(
@@ -76,7 +77,9 @@ def trips_of(name: str, kernel: str, trip_counts: TripCounts, unit: Granularity)
     return Fraction(trips)
 
 
-def share_of(condition: str, holds: bool, kernel: str, taken: Taken, unit: Granularity) -> Fraction:
+def _share_of(
+    condition: str, holds: bool, kernel: str, taken: Taken, unit: Granularity
+) -> Fraction:
     """The share of times that a condition holds, or fails; raises KernelError if it is unknown."""
     if isinstance(taken, str):
         return Fraction(1)
@@ -98,6 +101,18 @@ def share_of(condition: str, holds: bool, kernel: str, taken: Taken, unit: Granu
             " specify it as calib.counting.control_flow.Share"
         )
     return Fraction(others)
+
+
+def factor_of(
+    record: DomainRecord, kernel: str, trip_counts: TripCounts, taken: Taken, unit: Granularity
+) -> Fraction:
+    """The factor of the data-dependent loops and conditions of a domain."""
+    factor = Fraction(1)
+    for loop in record.trips:
+        factor *= _trips_of(loop, kernel, trip_counts, unit)
+    for condition, holds in record.taken:
+        factor *= _share_of(condition, holds, kernel, taken, unit)
+    return factor
 
 
 def _shares(share: Number | Share) -> tuple[Number | None, ...]:

@@ -14,8 +14,9 @@ from typing import Any
 
 from calib.counting.complete_traces import Key, Traced, access_key, trace_whole
 from calib.counting.control_flow import Share, Trips
-from calib.counting.feature_counts import CountOptions, KernelCounts, kernel_counts
+from calib.counting.feature_counts import KernelCounts, kernel_counts
 from calib.counting.inventory import AccessRecord, DomainRecord
+from calib.counting.options import CountOptions
 from memsim.errors import KernelError
 
 Unknown = tuple[str, bool | None]

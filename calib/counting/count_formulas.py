@@ -330,3 +330,33 @@ def _agrees(value: Piecewise, points: Any, assumptions: Any) -> bool:
             if checked >= CHECKED_SIZES or not names:
                 return True
     return True
+
+
+@dataclass(frozen=True)
+class SumOfCounts:
+    """A sum of counts, each times a factor, of which at least one has no closed form."""
+
+    parts: tuple[tuple[Solved, Fraction], ...]
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        return tuple(sorted({name for value, _ in self.parts for name in value.parameters}))
+
+    def at(self, values: Mapping[str, int]) -> Fraction:
+        return sum((value.at(values) * factor for value, factor in self.parts), Fraction(0))
+
+    def at_many(self, values: Any) -> Any:
+        return sum(value.at_many(values) * factor for value, factor in self.parts)
+
+
+def solved_to_json(value: Solved) -> Any:
+    if isinstance(value, PerSize):
+        return {"per size": value.points}
+    assert isinstance(value, Piecewise)
+    return value.to_json()
+
+
+def solved_from_json(data: Any) -> Solved:
+    if isinstance(data, dict):
+        return PerSize(str(data["per size"]))
+    return Piecewise.from_json(data)

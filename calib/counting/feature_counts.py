@@ -11,17 +11,25 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
 import islpy as isl
 
 from calib.counting import disk_cache, inventory_json
-from calib.counting.control_flow import Taken, TripCounts, check, share_of, trips_of
-from calib.counting.count_formulas import Count, Guard, PerSize, Solved, Term, solve
-from calib.counting.granularity import GRANULARITIES, Granularity, points
-from calib.counting.inventory import AccessRecord, DomainRecord, take_inventory
+from calib.counting.control_flow import factor_of
+from calib.counting.count_formulas import (
+    Count,
+    Guard,
+    Solved,
+    SumOfCounts,
+    Term,
+    solve,
+    solved_from_json,
+    solved_to_json,
+)
+from calib.counting.granularity import Granularity, points
+from calib.counting.inventory import AccessRecord, take_inventory
 from calib.counting.language import (
     BarrierFeature,
     Feature,
@@ -33,54 +41,14 @@ from calib.counting.language import (
     near,
     parse_feature,
 )
+from calib.counting.options import CountOptions
 from calib.counting.scheduled import schedule, translation_unit
 from calib.polynomials.isl_forms import aligned
 from calib.polynomials.piecewise import Piecewise
 from calib.polynomials.quasi_polynomial import QuasiPolynomial
 from memsim.errors import KernelError
 
-SUBGROUP_SIZE = 32
 ZERO = QuasiPolynomial.number(0)
-
-
-@dataclass(frozen=True)
-class CountOptions:
-    """How to count.
-
-    subgroup_size : lanes of a sub-group
-    granularity : the unit that everything is counted per; None for the default of each (global
-        accesses per work-item, or per sub-group if uniform; on-chip work per sub-group; barriers
-        per work-item)
-    index_arithmetic : count operations inside subscripts too
-    trip_counts, taken : trips of loops and shares of conditions that depend on values from memory;
-        see control_flow.py
-    """
-
-    subgroup_size: int = SUBGROUP_SIZE
-    granularity: Granularity | None = None
-    index_arithmetic: bool = False
-    trip_counts: TripCounts = field(default_factory=dict)
-    taken: Taken = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        if self.subgroup_size < 1:
-            raise KernelError(f"subgroup_size must be at least 1, got {self.subgroup_size}")
-        if self.granularity is not None and self.granularity not in GRANULARITIES:
-            raise KernelError(
-                f"granularity must be one of {', '.join(GRANULARITIES)}, got {self.granularity!r}"
-            )
-        check(self.trip_counts, self.taken)
-
-    @property
-    def key(self) -> Any:
-        taken = self.taken if isinstance(self.taken, str) else tuple(sorted(self.taken.items()))
-        return (
-            self.subgroup_size,
-            self.granularity,
-            self.index_arithmetic,
-            tuple(sorted(self.trip_counts.items())),
-            taken,
-        )
 
 
 def count(kernel: Any, feature: str | Feature, **options: Any) -> Count:
@@ -128,26 +96,26 @@ class KernelCounts:
 
     def _count(self, text: str | Feature, options: CountOptions) -> Count:
         feature = parse_feature(text) if isinstance(text, str) else text
-        found: tuple[list[Term], str]
+        counted: tuple[list[Term], str]
         if isinstance(feature, OpFeature):
-            found = self._ops(feature, options)
+            counted = self._ops(feature, options)
         elif isinstance(feature, MemAccessFeature):
-            found = self._accesses(feature, options)
+            counted = self._accesses(feature, options)
         elif isinstance(feature, BarrierFeature):
-            found = self._barriers(options)
+            counted = self._barriers(options)
         elif isinstance(feature, LaunchFeature):
-            found = [self._term(each.times, "work-item", options) for each in self._launches()], ""
+            domains = [launch.times for launch in self.inventory.launches]
+            counted = [self._term(each, "work-item", options) for each in domains], ""
         elif isinstance(feature, GroupsFeature):
-            found = [self._term(each.groups, "work-item", options) for each in self._launches()], ""
+            domains = [launch.groups for launch in self.inventory.launches]
+            counted = [self._term(each, "work-item", options) for each in domains], ""
         else:
             raise FeatureError(
-                f"{feature} is not counted from a kernel's text; calib.features.evaluate returns its value"
+                f"{feature} is not counted from a kernel's text; calib.features.evaluate returns its"
+                " value"
             )
-        terms, unit = found
+        terms, unit = counted
         return Count(tuple(terms), self.inventory.allowed, self.inventory.name, str(feature), unit)
-
-    def _launches(self) -> Any:
-        return self.inventory.launches
 
     def _ops(self, feature: OpFeature, options: CountOptions) -> tuple[list[Term], str]:
         unit = options.granularity or "sub-group"
@@ -256,7 +224,7 @@ class KernelCounts:
         parts = [(term.value, term.factor) for term in terms]
         if all(isinstance(value, Piecewise) for value, _ in parts):
             return Piecewise.total(parts), footprint  # type: ignore[arg-type]
-        return _Sum(tuple(parts)), footprint
+        return SumOfCounts(tuple(parts)), footprint
 
     def _barriers(self, options: CountOptions) -> tuple[list[Term], str]:
         unit = options.granularity or "work-item"
@@ -281,8 +249,9 @@ class KernelCounts:
         guards: tuple[Guard, ...] = (),
     ) -> Term:
         value = self._points(number, unit, options.subgroup_size)
-        factor = Fraction(times) * self._factor(self.inventory.domains[number], unit, options)
-        return Term(value, factor, guards)
+        record, name = self.inventory.domains[number], self.inventory.name
+        factor = factor_of(record, name, options.trip_counts, options.taken, unit)
+        return Term(value, times * factor, guards)
 
     def _points(self, number: int, unit: Granularity, subgroup_size: int) -> Solved:
         record = self.inventory.domains[number]
@@ -308,16 +277,6 @@ class KernelCounts:
         term = self._term(number, unit, options)
         return term.value.at(sizes) * term.factor
 
-    def _factor(self, record: DomainRecord, unit: Granularity, options: CountOptions) -> Fraction:
-        """The factor of data-dependent loops and conditions."""
-        name = self.inventory.name
-        factor = Fraction(1)
-        for loop in record.trips:
-            factor *= trips_of(loop, name, options.trip_counts, unit)
-        for condition, holds in record.taken:
-            factor *= share_of(condition, holds, name, options.taken, unit)
-        return factor
-
     def _solved(self, key: str, made: Callable[[], Any]) -> Solved:
         if key not in self.solved:
             self.solved[key] = solve(made(), self.assumptions)
@@ -329,33 +288,16 @@ class KernelCounts:
             return False
         try:
             self.inventory = inventory_json.from_json(data["inventory"])
-            self.solved = {str(key): _solved_from_json(v) for key, v in data["solved"].items()}
+            self.solved = {str(key): solved_from_json(v) for key, v in data["solved"].items()}
         except (ValueError, TypeError, KeyError, IndexError, ZeroDivisionError):
             self.solved = {}
             return False
         return True
 
     def _save(self) -> None:
-        solved = {key: _solved_to_json(value) for key, value in self.solved.items()}
+        solved = {key: solved_to_json(value) for key, value in self.solved.items()}
         content = {"inventory": inventory_json.to_json(self.inventory), "solved": solved}
         disk_cache.save(self.key, content)
-
-
-@dataclass(frozen=True)
-class _Sum:
-    """A sum of counts, each times a factor, of which at least one has no closed form."""
-
-    parts: tuple[tuple[Solved, Fraction], ...]
-
-    @property
-    def parameters(self) -> tuple[str, ...]:
-        return tuple(sorted({name for value, _ in self.parts for name in value.parameters}))
-
-    def at(self, values: Mapping[str, int]) -> Fraction:
-        return sum((value.at(values) * factor for value, factor in self.parts), Fraction(0))
-
-    def at_many(self, values: Any) -> Any:
-        return sum(value.at_many(values) * factor for value, factor in self.parts)
 
 
 _BY_OBJECT: dict[int, tuple[Any, KernelCounts]] = {}
@@ -381,16 +323,3 @@ def kernel_counts(kernel: Any) -> KernelCounts:
 def _union(left: Any, right: Any) -> Any:
     left, right = aligned(left, right)
     return (left | right).coalesce()
-
-
-def _solved_to_json(value: Solved) -> Any:
-    if isinstance(value, PerSize):
-        return {"per size": value.points}
-    assert isinstance(value, Piecewise)
-    return value.to_json()
-
-
-def _solved_from_json(data: Any) -> Solved:
-    if isinstance(data, dict):
-        return PerSize(str(data["per size"]))
-    return Piecewise.from_json(data)

@@ -16,7 +16,8 @@ import numpy as np
 
 from calib.counting.complete_traces import Key, Traced, access_key, trace_whole
 from calib.counting.control_flow_from_trace import control_flow
-from calib.counting.feature_counts import CountOptions, KernelCounts, kernel_counts
+from calib.counting.feature_counts import KernelCounts, kernel_counts
+from calib.counting.options import CountOptions
 from memsim.errors import KernelError
 from memsim.trace import BARRIER_SITE, Trace
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from calib.counting.control_flow import Taken, TripCounts
-from calib.counting.feature_counts import SUBGROUP_SIZE, CountOptions
+from calib.counting.options import SUBGROUP_SIZE, CountOptions
 from calib.timing.trials import TRIALS
 from memsim.machine import Machine
 from tracegen.workloads import Workload

@@ -10,7 +10,8 @@ import pytest
 
 import calib
 from calib.counting.control_flow import Share, Trips
-from calib.counting.feature_counts import CountOptions, kernel_counts
+from calib.counting.feature_counts import kernel_counts
+from calib.counting.options import CountOptions
 from experiments.kernels import matmul, stencil
 from memsim.errors import KernelError
 from tests.support import counted_kernels
