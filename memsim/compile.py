@@ -20,8 +20,8 @@ from numba.extending import intrinsic
 def _imported(module: str) -> tuple[str, ...]:
     """The modules that a module imports when it is loaded, itself first.
 
-    Imports inside functions and under TYPE_CHECKING do not count: what they bring cannot be
-    inlined, and whether they have run depends on the process.
+    Imports inside functions and under TYPE_CHECKING do not count: their modules cannot be inlined,
+    and whether such an import has run depends on the process.
     """
     names = []
     for node in ast.parse(_source(module)).body:
@@ -85,15 +85,15 @@ _OPTIONS: dict[str, Any] = {
     "nogil": True,
     "error_model": "numpy",  # C division
     "boundscheck": False,  # indices are trusted; the edges of the package check them
-    # No reference counts: the loops take tuples of arrays apart on every request, and counting
-    # cost 900 ns a request where the work itself takes 30. So nothing here may allocate.
+    # No reference counts: the loops unpack tuples of arrays for every request, and counting
+    # references cost 900 ns a request where the work itself takes 30. So nothing here may allocate.
     "_nrt": False,
 }
 
 
 nth = np.uint64
-"""`array[nth(i)]`, for an i that is never negative: numba then leaves out what makes array[-1] the last
-element, which was a third of the time of a replay."""
+"""`array[nth(i)]` for an i that is never negative: numba then omits the code for negative indices, which
+took a third of the time of a replay."""
 
 
 def hot(function: Any) -> Any:
@@ -102,12 +102,12 @@ def hot(function: Any) -> Any:
 
 
 def compiled(function: Any) -> Any:
-    """As `hot`, for what may allocate arrays and compares as Python does."""
+    """Compile a function that may allocate arrays, with the error model of Python."""
     return nb.njit(cache=True, nogil=True, boundscheck=False)(_marked(function))
 
 
 def inner(function: Any) -> Any:
-    """As `hot`, for what a hot loop calls: inlined by force.
+    """Compile a function that hot loops call: it is always inlined.
 
     Python cannot call it. Numba would compile the code that unpacks Python's arguments for each of
     these functions, which is a third of the time to compile a replay: 41 s with it, 26 s without.
@@ -122,19 +122,22 @@ def inner(function: Any) -> Any:
 
 
 def _marked(function: Any) -> Any:
-    """Numba keeps machine code by the function's name and looks at the age of the function's own
-    file only, not of the files that it was inlined from: so the fingerprint of all of them becomes
-    part of the name."""
+    """The function, its name extended by the fingerprint of all its sources.
+
+    Numba caches machine code under the function's name, and recompiles it only if the function's own
+    file has changed, not if another file has from which code was inlined.
+    """
     function.__qualname__ += f"_{fingerprint(function.__module__)}"
     return function
 
 
 @intrinsic  # type: ignore[untyped-decorator]
 def prefetch(typing_context: Any, array: Any, index: Any) -> Any:
-    """Ask this CPU to load array[index] into its caches; nothing else happens.
+    """Load array[index] into the caches of the CPU; no other effect.
 
-    A replay walks hundreds of streams at once, more than any CPU prefetches by itself, but it knows
-    what it will need next: without this, waiting for memory was two thirds of the time.
+    A replay reads hundreds of streams at the same time, more than any CPU prefetches by itself, but it
+    knows the next element of each: without prefetching, two thirds of the time were spent waiting for
+    memory.
     """
 
     def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The errors a user can cause; commands print them in one line and leave with exit code 2."""
+"""Errors that a user can cause; commands print them in one line and exit with code 2."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class MachineError(MemsimError):
 
 
 class ReplayError(MemsimError):
-    """A replay was asked for something that its trace, machine or options cannot give."""
+    """The trace, machine and options of a replay do not fit together."""
 
 
 class ResultError(MemsimError):
@@ -28,8 +28,8 @@ class KernelError(MemsimError):
 
 
 class OpenCLError(MemsimError):
-    """No usable OpenCL platform, or the one asked for does not work."""
+    """There is no usable OpenCL platform, or the requested one does not work."""
 
 
 class SnapshotWarning(UserWarning):
-    """A snapshot is smaller than what its replay is trusted for."""
+    """A snapshot is too small for a reliable replay."""

@@ -1,29 +1,28 @@
-"""The expected latency of a static load (seed 001, section 6.1), for any number of cache levels.
+"""The expected latency of a static load, for any number of cache levels.
 
     X = H1*t1 + (1 - H1)*(H2*t2 + (1 - H2)*Tm)
 
-t_k is a machine's load-to-use latency of a hit in level k, counted from the core, so a level's
-latency holds the way to it. Tm is the trial's main-memory latency, counted likewise: the dominant
-one where one latency dominates, else the mean. H, t and Tm of one trial give one X: over trials X is
-a random variable.
+(Baghsorkhi et al. 2012, section 6.1). t_k is the load-to-use latency of a hit in level k, measured
+from the core. Tm is the trial's main-memory latency, also measured from the core: the dominant one
+if one latency dominates, else the mean. Every trial has its own H and Tm, so X is a random variable.
 
 Modes:
-    hit      the equation as it stands: H = (hits + pending) / accesses, so a pending sector counts
-             as a hit and costs t_k
-    pending  a pending sector waits for the request that is already under way. Where a request finds
-             it is uniform over that request's life, so on average half of what the levels below
-             take is left; it never costs less than a hit: max(t_k, Y/2), Y the expected latency of
-             what misses level k. Y is the site's own; where the site itself never goes below (its
-             neighbours fetch for it), that of all loads together.
+    hit      the equation as printed. H counts pending sectors as hits (memsim.statistics.hit_ratio),
+             so a pending sector costs t_k
+    pending  a pending sector waits for the request that is already in flight. It arrives at a
+             uniformly distributed time during that request, so on average half of the latency of the
+             levels below remains, and it costs max(t_k, Y/2). Y is the expected latency of a miss of
+             level k at the same site; if the site has no misses (its neighbours fetch for it), at all
+             load sites together.
 
-Loads have a latency, and so have atomics, which are served at the first level that sees them. Stores
-have none (NaN): nothing waits for them.
+Loads have a latency, and so have atomics, which are performed at the first level that keeps stores.
+Stores have none (NaN): nothing waits for them.
 
-Where a level is in partitions, a hit in another one costs far_latency_cycles; what misses the level
-costs Tm, the mean over partitions.
+In a level with partitions, a hit in another partition costs far_latency_cycles; a miss costs Tm, the
+mean over partitions.
 
-A site's share is site_accesses * X, over the sum of that of all sites: its part of the load latency
-that the kernel's sub-groups meet, before any of it is hidden.
+The share of a site is site_accesses * X, divided by the sum of that over all sites: its part of the
+load latency of the kernel's sub-groups, before any of it is hidden.
 """
 
 from __future__ import annotations
@@ -38,6 +37,7 @@ import xarray as xr
 from memsim.errors import MachineError, ResultError
 from memsim.machine.file import machine_from_json
 from memsim.machine.model import Machine
+from memsim.statistics import hit_ratio
 
 LatencyMode = Literal["hit", "pending"]
 DRAM = "DRAM"
@@ -46,20 +46,20 @@ _Floats = npt.NDArray[np.float64]
 
 
 def machine_of(dataset: xr.Dataset) -> Machine:
-    """The machine that a result was replayed on; ResultError where machine_json tells none."""
+    """The machine that a result was replayed on; raises ResultError if machine_json describes none."""
     try:
         return _parsed(dataset.attrs["machine_json"])
     except (KeyError, TypeError, MachineError) as error:
-        raise ResultError(f"machine_json of the result must tell a machine: {error}") from error
+        raise ResultError(f"machine_json of the result must describe a machine: {error}") from error
 
 
-_parsed = lru_cache(maxsize=16)(machine_from_json)  # a report asks a dozen times
+_parsed = lru_cache(maxsize=16)(machine_from_json)  # a report needs it a dozen times
 
 
 def level_latencies_cycles(dataset: xr.Dataset) -> _Floats:
     """(n_level,) latency of a hit in each of the result's levels, from the core outward.
 
-    On a machine without caches a level stands for what passes everything on: it has no latency.
+    A machine without caches has one level that passes everything on, with latency 0.
     """
     levels = {level.name: level.latency_cycles for level in machine_of(dataset).levels}
     names = [str(name) for name in dataset["level"].values]
@@ -70,26 +70,28 @@ def level_latencies_cycles(dataset: xr.Dataset) -> _Floats:
 
 
 def dram_latency_cycles(dataset: xr.Dataset) -> xr.DataArray:
-    """Tm, (trial,): the dominant latency where there is one, else the mean; NaN without requests."""
+    """Tm, (trial,): the dominant latency if there is one, else the mean; NaN without requests."""
     dominant = dataset["dram_dominant_cycles"]
     mean = dataset["dram_mean_cycles"]
     return dominant.where(np.isfinite(dominant), mean).rename("tm_cycles")
 
 
 def hit_ratios(dataset: xr.Dataset) -> xr.DataArray:
-    """H = (hits + pending) / accesses, (trial, level, site); NaN where nothing was asked for."""
-    return _ratio(dataset["hits"] + dataset["pending"], dataset["accesses"]).rename("hit_ratio")
+    """Hit ratios H, with the dimensions of the dataset's counts; NaN without accesses."""
+    counts = (dataset[name] for name in ("accesses", "hits", "pending"))
+    ratios: xr.DataArray = xr.apply_ufunc(hit_ratio, *counts)
+    return ratios.rename("hit_ratio")
 
 
 def site_hit_ratio(dataset: xr.Dataset, site: str, level: str) -> xr.DataArray:
-    """H of one access at one level, (trial,); ResultError where the result lacks site or level."""
+    """H of one access at one level, (trial,); raises ResultError for an unknown site or level."""
     check_name(dataset, "site", site)
     check_name(dataset, "level", level)
     return hit_ratios(dataset).sel(site=site, level=level)
 
 
 def load_hit_ratio(dataset: xr.Dataset, level: str) -> xr.DataArray:
-    """H of all loads together at one level, (trial,); ResultError where the result lacks it."""
+    """H of all loads together at one level, (trial,); raises ResultError for an unknown level."""
     check_name(dataset, "level", level)
     loads = dataset["direction"].values.astype(str) == "load"
     sums = dataset[["accesses", "hits", "pending"]].isel(site=loads).sum("site")
@@ -97,22 +99,17 @@ def load_hit_ratio(dataset: xr.Dataset, level: str) -> xr.DataArray:
 
 
 def check_name(dataset: xr.Dataset, dimension: str, name: str) -> None:
-    """Raises ResultError where a `site` or `level` of this name is not in the result."""
+    """Raises ResultError if the result has no `site` or `level` of this name."""
     names = [str(value) for value in dataset[dimension].values]
     if name not in names:
         raise ResultError(f"{dimension} must be one of {', '.join(names)}, got {name}")
 
 
-def pending_ratios(dataset: xr.Dataset) -> xr.DataArray:
-    """pending / accesses, (trial, level, site); NaN where nothing was asked for."""
-    return _ratio(dataset["pending"], dataset["accesses"]).rename("pending_ratio")
-
-
 def latency_parts(dataset: xr.Dataset, mode: LatencyMode = "hit") -> xr.DataArray:
-    """X split by who serves it: (trial, part, site) cycles, part = the levels, then DRAM.
+    """X split by what serves it: (trial, part, site) cycles, part = the levels, then DRAM.
 
-    Parts of a load or atomic sum to its expected latency; a store's, and those of a site that a
-    trial never met, are NaN. In mode `pending` a wait is part of the level where it was met.
+    The parts of a load or atomic sum to its expected latency. Those of a store, and of a site that a
+    trial does not access, are NaN. In mode `pending`, a wait belongs to the level of the pending hit.
     """
     if mode not in get_args(LatencyMode):
         raise ResultError(f"latency mode must be hit or pending, got {mode}")
@@ -124,7 +121,7 @@ def latency_parts(dataset: xr.Dataset, mode: LatencyMode = "hit") -> xr.DataArra
     waits = _is_load(dataset)
 
     n_trial, n_level, n_site = accesses.shape
-    served = (hits + pending) / np.where(accesses > 0, accesses, 1)  # 0 where never reached
+    served = np.nan_to_num(hit_ratio(accesses, hits, pending))  # 0 where never reached
     cost = np.broadcast_to(latency[:, None], (n_trial, n_level, n_site)) + _far_cycles(dataset)
     if mode == "pending":
         below = _latency_below(accesses, hits + pending, served, latency, tm, waits)
@@ -153,7 +150,7 @@ def latency_parts(dataset: xr.Dataset, mode: LatencyMode = "hit") -> xr.DataArra
 
 
 def expected_latency_cycles(dataset: xr.Dataset, mode: LatencyMode = "hit") -> xr.DataArray:
-    """X, (trial, site): NaN for stores and for sites that a trial never met."""
+    """X, (trial, site): NaN for stores and for sites that a trial does not access."""
     parts = latency_parts(dataset, mode)
     return parts.sum("part", skipna=False).rename("latency_cycles")
 
@@ -166,13 +163,13 @@ def latency_shares(dataset: xr.Dataset, mode: LatencyMode = "hit") -> xr.DataArr
 
 
 def load_latency_cycles(dataset: xr.Dataset, mode: LatencyMode = "hit") -> xr.DataArray:
-    """site_accesses * X, (trial, site): the latency that sub-groups meet at a site, none hidden."""
+    """site_accesses * X, (trial, site): the total latency of a site, none of it hidden."""
     latency = expected_latency_cycles(dataset, mode).fillna(0.0)
     return (latency * dataset["site_accesses"]).transpose("trial", "site").rename("total_cycles")
 
 
 def _far_cycles(dataset: xr.Dataset) -> _Floats:
-    """What a hit takes longer in the mean for those that another partition served, (trial, level, site)."""
+    """(trial, level, site): mean additional latency of a hit, due to those in another partition."""
     hits = (dataset["hits"] + dataset["pending"]).transpose("trial", "level", "site").values
     if "far_hits" not in dataset:
         return np.zeros(hits.shape)
@@ -189,11 +186,6 @@ def _is_load(dataset: xr.Dataset) -> npt.NDArray[np.bool_]:
     return np.asarray(direction != "store")
 
 
-def _ratio(numerator: xr.DataArray, denominator: xr.DataArray) -> xr.DataArray:
-    positive = denominator > 0
-    return (numerator / denominator.where(positive, 1)).where(positive)
-
-
 def _latency_below(
     accesses: _Floats,
     served_sectors: _Floats,
@@ -202,7 +194,7 @@ def _latency_below(
     tm: _Floats,
     waits: npt.NDArray[np.bool_],
 ) -> _Floats:
-    """Y, (trial, level, site): expected latency of what misses a level, itself in mode `hit`."""
+    """Y, (trial, level, site): expected latency of a miss of a level, computed in mode `hit`."""
     n_trial, n_level, n_site = accesses.shape
     below = np.empty((n_trial, n_level, n_site))
     pooled = np.broadcast_to(tm[:, None], (n_trial, 1))
@@ -211,9 +203,9 @@ def _latency_below(
         below[:, k] = np.where(_goes_below(accesses, served_sectors, k), own, pooled)
         ratio = served[:, k]
         own = ratio * latency[k] + np.where(ratio < 1, (1 - ratio) * own, 0.0)
-        asked = (accesses[:, k] * waits).sum(axis=1, keepdims=True)
-        got = (served_sectors[:, k] * waits).sum(axis=1, keepdims=True)
-        ratio = got / np.where(asked > 0, asked, 1)
+        all_accesses = (accesses[:, k] * waits).sum(axis=1, keepdims=True)
+        all_served = (served_sectors[:, k] * waits).sum(axis=1, keepdims=True)
+        ratio = np.nan_to_num(hit_ratio(all_accesses, all_served, 0.0))
         pooled = ratio * latency[k] + np.where(ratio < 1, (1 - ratio) * pooled, 0.0)
     return below
 

@@ -1,10 +1,10 @@
-"""What trials say of a quantity: its mean, an interval of the mean, and the spread.
+"""Statistics of a quantity over trials: its mean, a confidence interval of the mean, and the spread.
 
-The half-width tells how sure we are of the mean over orderings; sigma, how much one ordering differs
-from another. Neither says anything of the model's own error.
+The half-width of the interval is the uncertainty of the mean over orderings. Sigma is the difference
+between one ordering and another. Neither includes the error of the model itself.
 
-Student's interval is for normal values. Of skewed ones, mean and standard deviation rise and fall
-together, and it covers too little: `factor` makes up for that.
+Student's interval assumes normal values. For skewed values, mean and standard deviation are
+correlated, and it covers too little; `factor` corrects for that.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ Floats = npt.NDArray[np.float64]
 class Estimate:
     """A quantity over trials: mean +- half_width at 95 % (NaN below two trials), sigma, n_trials.
 
-    The interval is symmetric and not clipped to the quantity's range. Trials where the quantity is
-    undefined (NaN) are left out of n_trials; mean is NaN where none is left.
+    The interval is symmetric and not clipped to the quantity's range. Trials in which the quantity is
+    undefined (NaN) do not count in n_trials; the mean is NaN if there are no others.
     """
 
     mean: float
@@ -71,12 +71,12 @@ class Estimate:
         )
 
     def overlaps(self, other: Estimate) -> bool:
-        """Whether the two intervals have a point in common (False where one is unknown)."""
+        """Whether the two intervals have a point in common; False if one is unknown."""
         return self.low <= other.high and other.low <= self.high
 
 
 class TooFewTrialsError(ResultError):
-    """An interval was asked for that the trials cannot give; `estimate` is what they do give."""
+    """There are too few trials for an interval; `estimate` has what they give."""
 
     def __init__(self, estimate: Estimate) -> None:
         super().__init__(
@@ -91,15 +91,14 @@ def student_t(n_trials: int, confidence: float = CONFIDENCE) -> float:
 
 
 def factor(n_trials: npt.ArrayLike, skewness: npt.ArrayLike) -> Floats:
-    """Half-widths of intervals of a mean over its standard error, n_trials >= 2: Student's, and more for
-    skewed values,
+    """Half-width of the interval of a mean, in standard errors, for n_trials >= 2 values:
 
         t(n - 1) + (z / n) skewness^2 (z^4 + 2 z^2 - 3) / 18,   z the normal quantile.
 
-    That is what the second term of the Edgeworth expansion of a Studentized mean takes off the coverage
-    of a symmetric interval (P. Hall, The Bootstrap and Edgeworth Expansion, Springer 1992, section 2.6:
-    q2 of the Studentized mean). Of its other two parts, t has the one without moments; kurtosis, of
-    which a fifteenth as much would count, is left out.
+    The second term compensates the coverage that a symmetric interval loses by skewness, from the
+    second term of the Edgeworth expansion of a Studentized mean (P. Hall, The Bootstrap and Edgeworth
+    Expansion, Springer 1992, section 2.6: q2 of the Studentized mean). Of the other two parts of q2,
+    Student's t contains the one without moments; that of kurtosis, a fifteenth as large, is neglected.
     """
     n, freedom = np.asarray(n_trials, np.float64), np.asarray(n_trials) - 1
     z = float(special.ndtri(0.5 + CONFIDENCE / 2))
@@ -110,20 +109,29 @@ def factor(n_trials: npt.ArrayLike, skewness: npt.ArrayLike) -> Floats:
 def sample_skewness(
     n_trials: npt.ArrayLike, squares: npt.ArrayLike, cubes: npt.ArrayLike
 ) -> Floats:
-    """Skewness out of sums of squared and cubed deviations from the mean, corrected for the bias of
-    normal samples (G1 of Joanes and Gill, The Statistician 47, 1998); 0 where it is not defined.
+    """Skewness from sums of squared and cubed deviations from the mean, corrected for the bias of
+    normal samples (G1 of Joanes and Gill, The Statistician 47, 1998); 0 where it is undefined.
 
-    Never beyond sqrt(n), which one value that differs from n - 1 equal ones has.
+    It is clipped to sqrt(n), the skewness of one value that differs from n - 1 equal ones.
     """
     n, squares = np.asarray(n_trials, np.float64), np.asarray(squares, np.float64)
     with np.errstate(all="ignore"):
-        found = cubes / squares / np.sqrt(squares) * n * np.sqrt(n - 1) / (n - 2)
-    found = np.where(np.isfinite(found) & (n > 2) & (squares > 0), found, 0.0)
-    return np.asarray(np.clip(found, -np.sqrt(n), np.sqrt(n)), np.float64)
+        skewness = cubes / squares / np.sqrt(squares) * n * np.sqrt(n - 1) / (n - 2)
+    skewness = np.where(np.isfinite(skewness) & (n > 2) & (squares > 0), skewness, 0.0)
+    return np.asarray(np.clip(skewness, -np.sqrt(n), np.sqrt(n)), np.float64)
+
+
+def hit_ratio(accesses: npt.ArrayLike, hits: npt.ArrayLike, pending: npt.ArrayLike) -> Floats:
+    """(hits + pending) / accesses, element by element; NaN without accesses.
+
+    A pending sector counts as a hit: an earlier request has already fetched it from below.
+    """
+    n = np.asarray(accesses, np.float64)
+    return np.where(n > 0, np.add(hits, pending) / np.maximum(n, 1), np.nan)
 
 
 def describe(values: npt.ArrayLike) -> Estimate:
-    """Mean, interval and spread of (n_trial,) values; what cannot be known is NaN."""
+    """Mean, interval and spread of (n_trial,) values; what is undefined is NaN."""
     array = np.asarray(values, dtype=np.float64).ravel()
     array = array[np.isfinite(array)]
     n_trials = int(array.size)
@@ -142,7 +150,7 @@ def describe(values: npt.ArrayLike) -> Estimate:
 
 
 def estimate(values: npt.ArrayLike) -> Estimate:
-    """Like describe, but raises TooFewTrialsError where there is no interval."""
+    """Like describe, but raises TooFewTrialsError if there is no interval."""
     result = describe(values)
     if result.n_trials < MIN_TRIALS:
         raise TooFewTrialsError(result)
@@ -152,7 +160,7 @@ def estimate(values: npt.ArrayLike) -> Estimate:
 def running(values: npt.ArrayLike) -> tuple[Floats, Floats]:
     """Mean and half-width after 1, 2, ... n trials: two (n_trial,) arrays.
 
-    Undefined trials are left out. The half-width of the first is NaN.
+    Trials in which the quantity is undefined are skipped. The first half-width is NaN.
     """
     array = np.asarray(values, dtype=np.float64).ravel()
     array = array[np.isfinite(array)]
@@ -172,8 +180,8 @@ def running(values: npt.ArrayLike) -> tuple[Floats, Floats]:
 class WelchTest:
     """Welch's unequal-variances t test: difference of means b - a, with its 95 % half-width.
 
-    p_value : probability of a difference at least as large if the means were equal; NaN where a
-        side has fewer than two trials
+    p_value : probability of a difference at least as large if the means were equal; NaN if a side
+        has fewer than two trials
     """
 
     difference: float
@@ -182,9 +190,9 @@ class WelchTest:
 
 
 def welch(a: Estimate, b: Estimate) -> WelchTest:
-    """Welch's test of two estimates, by their means and sigmas alone: it has no term for skewness.
+    """Welch's test of two estimates. It uses means and sigmas alone, and no correction for skewness.
 
-    Where neither varies (a deterministic replay), equal means have p = 1 and others p = 0.
+    If neither varies (a deterministic replay), equal means have p = 1 and others p = 0.
     """
     difference = b.mean - a.mean
     if min(a.n_trials, b.n_trials) < MIN_TRIALS:
@@ -204,7 +212,7 @@ def welch(a: Estimate, b: Estimate) -> WelchTest:
 
 
 def bins(values: npt.ArrayLike, least_width: float = 1e-9) -> Floats:
-    """Edges of 10 to 40 equal bins over finite values; one bin where they are all the same."""
+    """Edges of 10 to 40 equal bins over finite values; one bin if all values are the same."""
     array = np.asarray(values, dtype=np.float64)
     low, high = (float(array.min()), float(array.max())) if array.size else (0.0, 1.0)
     if high - low < max(least_width, 1e-9 * abs(high)):

@@ -1,13 +1,14 @@
-"""A cache level in numba: lookup, replacement, fills, stores, write-backs, pending hits.
+"""One cache level in numba: lookup, replacement, fills, stores, write-backs, pending hits.
 
-Arrays and scalars in, arrays out; the readable twin is memsim/reference/trial.py.
+Arrays and scalars in, arrays out; the readable twin is memsim/reference/cache.py.
 
 Addresses are dense: the 256-byte chunks that a trace touches are numbered in address order, so a
-line is an index, and a table says in which slot it was put last: if it is not there any more, it is
-nowhere. So a cache of any associativity is looked up with two loads. Within a line a uint8 mask has one bit per 32-byte granule.
+line is an index. A table holds the slot that each line was last put into. If that slot holds another
+line by now, the line is absent. A lookup therefore takes two loads for any associativity. Within a
+line, a uint8 mask has one bit per 32-byte granule.
 
-A request on its way down is one uint64 record; see `pack`. Bytes of partly written granules travel
-beside it in `partial`, in the same order.
+A request to the next level is one uint64 record; see `pack`. The byte masks of partly written
+granules are queued beside the records in `partial`, in the same order.
 """
 
 from __future__ import annotations
@@ -23,42 +24,44 @@ from memsim.hierarchy.rng import below
 U8 = npt.NDArray[np.uint8]
 U32 = npt.NDArray[np.uint32]
 U64 = npt.NDArray[np.uint64]
-I16 = npt.NDArray[np.int16]
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
 
 LRU, FIFO, RANDOM, PLRU = range(4)
 PASS, NO_FETCH, FETCH_ON_WRITE, LAZY_FETCH, UPDATE_AND_FETCH = range(5)
 LOAD, STORE, ATOMIC, BYPASS = range(4)
-"""Kinds of requests; BYPASS, a load that the first level lets by, is a LOAD from there on."""
+"""Kinds of requests. BYPASS is a load that bypasses the first level; below it, it is a LOAD."""
 ROUND_ROBIN, LOOSE_ROUND_ROBIN, GREEDY_OLDEST, UNIFORM = range(4)
 
 ACCESSES, HITS, PENDING, READ_GRANULES, WRITE_GRANULES, FAR = range(6)
 N_COUNTS = 6
-"""Columns of the counts; rows are sites, and again sites for what is not counted (warm-up). FAR: of the
-hits, pending ones included, those that another partition served (see memsim.hierarchy.partitions)."""
+"""Columns of the counts. There are two rows a site: row s for site s, and row n_site + s for its
+requests in the warm-up. FAR counts those hits, pending ones included, that another partition served
+(see memsim.hierarchy.partitions)."""
 
 MAX_SITES = 1 << 15
 MAX_LINES = 1 << 30
 
 
 class Geometry(NamedTuple):
-    """The numbers of one cache level; see memsim.machine.parts.Level.
+    """The parameters of one cache level; see memsim.machine.parts.Level.
 
-    n_sets : of a whole instance, all slices;  stride : int32 words of a slot
-    partitions : so many neighbouring instances are partitions of one cache
-    in_partitions : True where they are more than one, else None
-    on_fill : True where a line takes its slot when its data come, None where as they are asked for
-    completes : True where sectors written in part are completed early, None where they wait for their
-        eviction; completes_of_65536 : how many of as many are
+    n_sets : of a whole instance, all slices;  ways : associativity
+    touched_lines : lines in the dense address space of the trace
+    stride : int32 words of a slot
+    partitions : neighbouring instances that are partitions of one cache
+    in_partitions : True if there is more than one, else None
+    on_fill : True if a line takes its slot when its data arrive, None if it does when requested
+    completes : True if partly written sectors can be completed before their eviction, else None
+    completion_probability_x65536 : the probability of it (see Level.partial_write_back_percent)
 
-    None is a type: loops are compiled without what a machine does not have.
+    None is a type of its own: loops are compiled without the features that a machine does not have.
     """
 
     granules_per_line: int
     n_sets: int
     ways: int
-    n_lines: int
+    touched_lines: int
     replacement: int
     write_back: bool
     write_allocate: int
@@ -71,11 +74,15 @@ class Geometry(NamedTuple):
     in_partitions: bool | None
     on_fill: bool | None
     completes: bool | None
-    completes_of_65536: int
+    completion_probability_x65536: int
 
 
 class Tables(NamedTuple):
-    """By granule mask (256,) uint8: sectors widened, sectors counted, and what a miss fetches."""
+    """Functions of a granule mask, as tables (256,) uint8.
+
+    sectors : the mask widened to whole sectors;  n_sectors : number of sectors in a widened mask
+    fill : the granules that a miss of these sectors fetches;  n_granules : number of bits
+    """
 
     sectors: U8
     n_sectors: U8
@@ -84,23 +91,27 @@ class Tables(NamedTuple):
 
 
 class Cache(NamedTuple):
-    """The state of all instances of one level, laid out so that a request meets few of this CPU's
-    own cache lines.
+    """The state of all instances of one level, laid out so that a request touches few cache lines of
+    the CPU that runs the replay.
 
-    lines : (n_instance * n_lines * 2,) int32: the slot that a line was put into last, which another may
-        have taken since (see `where`), and its set. So an eviction need not find the old line's entry
-    slots : (n_instance * n_sets * ways * stride,) int32; a slot is the index of its first word.
-        Words: LINE (-1 empty), META (granule masks: valid | dirty << 8 | partly written << 16 |
-        brought in by a write << 24), PREV and NEXT in the set's recency ring, then per granule the
-        turn of its fill, or the core that wrote its sector in part; where stores are kept, the site
-        that wrote last; and where they are kept under a mask, per granule the bytes written
-    sets : (n_instance * n_sets * 2,) int32: the back of the recency ring and nothing, for LRU and
-        FIFO; else the first empty slot, which others follow through NEXT, and how many are filled
+    lines : (n_instance * touched_lines * 2,) int32. For each line, the slot that it was put into
+        last (another line may be there by now, see `slot_of`), and its set. An eviction need not
+        update the entry of the evicted line
+    slots : (n_instance * n_sets * ways * stride,) int32. A slot is identified by the index of its
+        first word. Words: LINE (-1 if empty); META (granule masks: valid | dirty << 8 | partly
+        written << 16 | stored to << 24); PREV and NEXT in the set's recency ring; then for each
+        granule the turn of its fill, or the core that wrote its sector in part. Where stores are
+        kept, one more word: the site of the last store. Where they are kept under a byte mask, one
+        more word for each granule: the bytes written
+    sets : (n_instance * n_sets * 2,) int32. LRU and FIFO: the least recent slot of the recency ring,
+        and an unused word. Other policies: the first empty slot, which is linked to the others
+        through NEXT, and the number of slots in use
     tree : (n_instance * n_sets * ways,) uint8, nodes of tree-PLRU, or (1,)
-    home : (n_lines,) uint8, the partition that a line belongs to, or (1,)
-    aloft : (n_instance * n_lines,) uint8, granules asked for and not there yet, or (1,): on_fill
-    flights : (2 + 2 * most,) int64, or (2,): the ring of what is aloft, [first, how many], then of each
-        its line (over all instances) | granules << 40, and the turn when it is there
+    home : (touched_lines,) uint8, the home partition of each line, or (1,)
+    in_flight : (n_instance * touched_lines,) uint8, granules that are requested and have not
+        arrived, or (1,); only with on_fill
+    fills : (2 + 2 * capacity,) int64, or (2,): a ring of the fills in flight, [first, number], and
+        for each fill its line (over all instances) | granules << 40, and its turn of arrival
     """
 
     lines: I32
@@ -108,23 +119,42 @@ class Cache(NamedTuple):
     sets: I32
     tree: U8
     home: U8
-    aloft: U8
-    flights: I64
+    in_flight: U8
+    fills: I64
 
 
 LINE, META, PREV, NEXT, TURNS = range(5)
-"""Words of a slot; `_writer` and `_bytes` find the others. Eight suffice for a write-through level
-with four granules a line: a V100's L1 state is then 32 KiB, and fits into this CPU's own."""
+"""Words of a slot; `_writer` and `_bytes` locate the others. Eight words suffice for a write-through
+level with four granules a line: the state of a V100's L1 is then 32 KiB, which fits the CPU's L1."""
 LONG_AGO = -(1 << 30)
 """A turn before all others."""
 
 
 class Queue(NamedTuple):
-    """Requests on their way down: records, bytes of partial granules, how many of each."""
+    """Requests to the next level: records, byte masks of partial granules, and the number of each."""
 
     record: U64
     partial: U32
     used: I64
+
+
+class Stage(NamedTuple):
+    """A level during a replay: what its loops read and write.
+
+    counts : (2 * n_site, N_COUNTS) int64, added to
+    queue : requests to the next level are appended
+    rng : (1,) uint64, the stream of the replacement policy and of early completions
+    store_bytes : (8,) uint32 scratch, byte masks of the partial granules of the store being served
+    """
+
+    geometry: Geometry
+    tables: Tables
+    cache: Cache
+    counts: I64
+    queue: Queue
+    rng: U64
+    n_site: int
+    store_bytes: U32
 
 
 @inner
@@ -155,8 +185,14 @@ def unpack(record):
 
 
 @inner
+def row_of(n_site, site, counted):
+    """The row of the counts for a request of a site."""
+    return site + (0 if counted else n_site)
+
+
+@inner
 def _emit(geometry, queue, line, mask, full, site, kind, counted):
-    """Queue a request for the next level down, in the longer of the two levels' lines."""
+    """Queue a request for the next level, in the longer of the two levels' lines."""
     here, next_ = geometry.granules_per_line, geometry.down_granules
     if here < next_:
         ratio = next_ // here
@@ -164,6 +200,14 @@ def _emit(geometry, queue, line, mask, full, site, kind, counted):
         line, mask, full = line // ratio, mask << shift, full << shift
     queue.record[nth(queue.used[0])] = pack(line, mask, full, site, kind, counted)
     queue.used[0] += 1
+
+
+@inner
+def _fetch(stage, line, granules, site, counted):
+    """Request granules of a line from the next level."""
+    n = stage.tables.n_granules[nth(granules)]
+    stage.counts[nth(row_of(stage.n_site, site, counted)), nth(READ_GRANULES)] += n
+    _emit(stage.geometry, stage.queue, line, granules, 0, site, LOAD, counted)
 
 
 @inner
@@ -177,12 +221,12 @@ def _bytes(geometry, slot):
 
 
 @inner
-def promote(cache, slot, bin_):
+def promote(cache, slot, set_):
     """Make a slot the most recent of its set."""
     slots = cache.slots
-    tail = np.int64(cache.sets[nth(2 * bin_)])
+    tail = np.int64(cache.sets[nth(2 * set_)])
     if tail == slot:
-        cache.sets[nth(2 * bin_)] = slots[nth(slot + PREV)]
+        cache.sets[nth(2 * set_)] = slots[nth(slot + PREV)]
         return
     front = np.int64(slots[nth(tail + NEXT)])
     if front != slot:
@@ -196,30 +240,42 @@ def promote(cache, slot, bin_):
 
 
 @inner
-def where(cache, line, at):
-    """The slot that a line is in, -1 where it is absent; at : index of its entry in `lines`."""
-    slot = np.int64(cache.lines[nth(at)])
+def entry_of(geometry, instance, line):
+    """The index of a line's entry in `Cache.lines`."""
+    return 2 * (instance * geometry.touched_lines + line)
+
+
+@inner
+def slot_of(cache, line, entry):
+    """The slot that holds a line, -1 if the line is absent; entry : see `entry_of`."""
+    slot = np.int64(cache.lines[nth(entry)])
     return slot if cache.slots[nth(slot + LINE)] == line else np.int64(-1)
 
 
 @inner
-def drop(geometry, cache, slot, bin_):
+def set_of(n_sets, lines, instance, entry):
+    """The set of a line, numbered over all instances; entry : see `entry_of`."""
+    return instance * n_sets + lines[nth(entry + 1)]
+
+
+@inner
+def drop(geometry, cache, slot, set_):
     """Invalidate a slot: it is the next to be filled."""
     cache.slots[nth(slot + LINE)] = -1
     cache.slots[nth(slot + META)] = 0
     if geometry.replacement <= FIFO:
-        promote(cache, slot, bin_)
-        cache.sets[nth(2 * bin_)] = slot
+        promote(cache, slot, set_)
+        cache.sets[nth(2 * set_)] = slot
     else:
-        cache.slots[nth(slot + NEXT)] = cache.sets[nth(2 * bin_)]
-        cache.sets[nth(2 * bin_)] = slot
-        cache.sets[nth(2 * bin_ + 1)] -= 1
+        cache.slots[nth(slot + NEXT)] = cache.sets[nth(2 * set_)]
+        cache.sets[nth(2 * set_)] = slot
+        cache.sets[nth(2 * set_ + 1)] -= 1
 
 
 @inner
-def _tree_touch(geometry, cache, way, bin_):
-    """Point every node on the way's path away from it."""
-    node, span, base = 1, geometry.ways, bin_ * geometry.ways
+def _tree_touch(geometry, cache, way, set_):
+    """Make every node on the path to a way point away from it."""
+    node, span, base = 1, geometry.ways, set_ * geometry.ways
     while span > 1:
         span //= 2
         right = way // span & 1
@@ -228,80 +284,91 @@ def _tree_touch(geometry, cache, way, bin_):
 
 
 @inner
-def touch(geometry, cache, slot, bin_):
-    """A hit, as the replacement policy sees it."""
-    if geometry.replacement == LRU:
-        promote(cache, slot, bin_)
-    elif geometry.replacement == PLRU:
-        _tree_touch(geometry, cache, slot // geometry.stride - bin_ * geometry.ways, bin_)
+def _tree_victim(geometry, cache, set_):
+    """The way that the nodes point to."""
+    node, span, way = 1, geometry.ways, np.int64(0)
+    while span > 1:
+        span //= 2
+        right = np.int64(cache.tree[nth(set_ * geometry.ways + node)])
+        way += right * span
+        node = 2 * node + right
+    return way
 
 
 @inner
-def _victim(geometry, cache, rng, bin_):
-    """The slot to fill: an empty one, else the policy's choice."""
+def touch(geometry, cache, slot, set_):
+    """Update the replacement policy after a hit."""
+    if geometry.replacement == LRU:
+        promote(cache, slot, set_)
+    elif geometry.replacement == PLRU:
+        _tree_touch(geometry, cache, slot // geometry.stride - set_ * geometry.ways, set_)
+
+
+@inner
+def _victim(stage, set_):
+    """The slot to fill: an empty one if there is one, else the choice of the replacement policy."""
+    geometry, cache = stage.geometry, stage.cache
     if geometry.replacement <= FIFO:
-        slot = np.int64(cache.sets[nth(2 * bin_)])
-        cache.sets[nth(2 * bin_)] = cache.slots[nth(slot + PREV)]
+        slot = np.int64(cache.sets[nth(2 * set_)])
+        cache.sets[nth(2 * set_)] = cache.slots[nth(slot + PREV)]
         return slot
-    base = bin_ * geometry.ways
-    if cache.sets[nth(2 * bin_ + 1)] < geometry.ways:
-        slot = np.int64(cache.sets[nth(2 * bin_)])
+    base = set_ * geometry.ways
+    if cache.sets[nth(2 * set_ + 1)] < geometry.ways:
+        slot = np.int64(cache.sets[nth(2 * set_)])
         way = slot // geometry.stride - base
-        cache.sets[nth(2 * bin_)] = cache.slots[nth(slot + NEXT)]
-        cache.sets[nth(2 * bin_ + 1)] += 1
+        cache.sets[nth(2 * set_)] = cache.slots[nth(slot + NEXT)]
+        cache.sets[nth(2 * set_ + 1)] += 1
     elif geometry.replacement == RANDOM:
-        way = below(rng, geometry.ways)
+        way = below(stage.rng, geometry.ways)
     else:
-        node, span, way = 1, geometry.ways, np.int64(0)
-        while span > 1:
-            span //= 2
-            right = np.int64(cache.tree[nth(base + node)])
-            way += right * span
-            node = 2 * node + right
+        way = _tree_victim(geometry, cache, set_)
     if geometry.replacement == PLRU:
-        _tree_touch(geometry, cache, way, bin_)
+        _tree_touch(geometry, cache, way, set_)
     return (base + way) * geometry.stride
 
 
 @inner
-def _complete(geometry, tables, cache, counts, queue, n_site, slot, partly, counted):
-    """Read the rest of sectors that were written in part, and write them back: valid from now on."""
-    site = np.int64(cache.slots[nth(_writer(geometry, slot))])
+def _complete(stage, slot, partly, counted):
+    """Read the rest of partly written sectors and write the sectors back: they become valid."""
+    cache = stage.cache
+    site = np.int64(cache.slots[nth(_writer(stage.geometry, slot))])
     line = np.int64(cache.slots[nth(slot + LINE)])
-    row = site + (0 if counted else n_site)
-    n = tables.n_granules[nth(partly)]
-    counts[nth(row), nth(READ_GRANULES)] += n
-    counts[nth(row), nth(WRITE_GRANULES)] += n
-    _emit(geometry, queue, line, partly, 0, site, LOAD, counted)
-    _emit(geometry, queue, line, partly, partly, site, STORE, counted)
+    row = row_of(stage.n_site, site, counted)
+    n = stage.tables.n_granules[nth(partly)]
+    stage.counts[nth(row), nth(READ_GRANULES)] += n
+    stage.counts[nth(row), nth(WRITE_GRANULES)] += n
+    _emit(stage.geometry, stage.queue, line, partly, 0, site, LOAD, counted)
+    _emit(stage.geometry, stage.queue, line, partly, partly, site, STORE, counted)
     meta = np.int64(cache.slots[nth(slot + META)])
     cache.slots[nth(slot + META)] = (meta | partly) & ~(partly << 16 | partly << 8)
-    for g in range(geometry.granules_per_line):
+    for g in range(stage.geometry.granules_per_line):
         if partly >> g & 1:
             cache.slots[nth(slot + TURNS + g)] = LONG_AGO
 
 
 @inner
-def complete_early(geometry, tables, cache, counts, queue, rng, n_site, slot, need, counted, core):
-    """What has become of sectors in need that another core wrote in part: chance says which were
-    completed meanwhile. The others are this core's from now on."""
-    meta = np.int64(cache.slots[nth(slot + META)])
+def complete_early(stage, slot, need, counted, core):
+    """Sectors in `need` that another core wrote in part may have been completed in the meantime: a
+    random draw decides. The others belong to this core from now on."""
+    slots = stage.cache.slots
+    meta = np.int64(slots[nth(slot + META)])
     partly = (meta >> 16) & need & ~meta
     if not partly:
         return
-    for g in range(geometry.granules_per_line):
-        sector = np.int64(tables.sectors[nth(1 << g)])
-        if partly & sector & -sector != 1 << g:  # a sector's first granule has its turn
+    for g in range(stage.geometry.granules_per_line):
+        sector = np.int64(stage.tables.sectors[nth(1 << g)])
+        if partly & sector & -sector != 1 << g:  # each sector once, at its first granule
             continue
-        if cache.slots[nth(slot + TURNS + g)] != core:
-            cache.slots[nth(slot + TURNS + g)] = core
-            if below(rng, 1 << 16) < geometry.completes_of_65536:
-                _complete(geometry, tables, cache, counts, queue, n_site, slot, sector, counted)
+        if slots[nth(slot + TURNS + g)] != core:
+            slots[nth(slot + TURNS + g)] = core
+            if below(stage.rng, 1 << 16) < stage.geometry.completion_probability_x65536:
+                _complete(stage, slot, sector, counted)
 
 
 @inner
-def write_back(geometry, tables, cache, counts, queue, n_site, slot, counted):
-    """Send a slot's dirty sectors down, on behalf of the site that wrote last."""
+def write_back(stage, slot, counted):
+    """Send a slot's dirty sectors to the next level, on behalf of the site that wrote last."""
+    geometry, tables, cache, queue = stage.geometry, stage.tables, stage.cache, stage.queue
     meta = np.int64(cache.slots[nth(slot + META)])
     dirty = (meta >> 8) & 0xFF
     if not dirty:
@@ -309,7 +376,7 @@ def write_back(geometry, tables, cache, counts, queue, n_site, slot, counted):
     if geometry.completes is not None:
         partly = (meta >> 16) & 0xFF & ~meta
         if partly:
-            _complete(geometry, tables, cache, counts, queue, n_site, slot, partly, counted)
+            _complete(stage, slot, partly, counted)
             meta = np.int64(cache.slots[nth(slot + META)])
             dirty = (meta >> 8) & 0xFF
             if not dirty:
@@ -330,94 +397,103 @@ def write_back(geometry, tables, cache, counts, queue, n_site, slot, counted):
                     queue.partial[nth(queue.used[1])] = written
                     queue.used[1] += 1
         full &= dirty
-    row = site + (0 if counted else n_site)
-    counts[nth(row), nth(WRITE_GRANULES)] += tables.n_granules[nth(tables.sectors[nth(dirty)])]
+    row = row_of(stage.n_site, site, counted)
+    stage.counts[nth(row), nth(WRITE_GRANULES)] += tables.n_granules[
+        nth(tables.sectors[nth(dirty)])
+    ]
     _emit(
-        geometry, queue, np.int64(cache.slots[nth(slot + LINE)]), dirty, full, site, STORE, counted
+        stage.geometry,
+        stage.queue,
+        np.int64(cache.slots[nth(slot + LINE)]),
+        dirty,
+        full,
+        site,
+        STORE,
+        counted,
     )
 
 
 @inner
-def _allocate(geometry, tables, cache, counts, queue, rng, n_site, instance, line, bin_, counted):
-    """A slot for an absent line; what it held is evicted, and written back where dirty."""
-    slot = _victim(geometry, cache, rng, bin_)
+def allocate(stage, instance, line, set_, counted):
+    """Give an absent line a slot; the line in it is evicted, and written back if dirty."""
+    cache = stage.cache
+    slot = _victim(stage, set_)
     old = np.int64(cache.slots[nth(slot + LINE)])
     if old >= 0:
-        write_back(geometry, tables, cache, counts, queue, n_site, slot, counted)
+        write_back(stage, slot, counted)
     cache.slots[nth(slot + LINE)] = line
     cache.slots[nth(slot + META)] = 0
-    cache.lines[nth(2 * (instance * geometry.n_lines + line))] = slot
-    if geometry.write_allocate != PASS:
-        # A store makes sectors valid that nothing asked for: the old line's turns must not count.
-        for g in range(geometry.granules_per_line):
+    cache.lines[nth(entry_of(stage.geometry, instance, line))] = slot
+    if stage.geometry.write_allocate != PASS:
+        # A store makes sectors valid without a fill: the old line's turns must not count for them.
+        for g in range(stage.geometry.granules_per_line):
             cache.slots[nth(slot + TURNS + g)] = LONG_AGO
     return slot
 
 
 @inner
-def _fill(geometry, cache, slot, fetched, now):
-    """Mark sectors valid that were asked for from below just now; what was valid is there already."""
-    meta = np.int64(cache.slots[nth(slot + META)])
+def fill(geometry, slots, slot, fetched, now):
+    """Mark fetched sectors valid, requested at turn `now`; sectors already valid keep their turn."""
+    meta = np.int64(slots[nth(slot + META)])
     fresh = fetched & ~meta
-    cache.slots[nth(slot + META)] = (meta | fetched) & ~(fetched << 16)
+    slots[nth(slot + META)] = (meta | fetched) & ~(fetched << 16)
     base = slot + TURNS
     for g in range(geometry.granules_per_line):
-        was = cache.slots[nth(base + g)]
-        cache.slots[nth(base + g)] = now if fresh >> g & 1 else was
+        was = slots[nth(base + g)]
+        slots[nth(base + g)] = now if fresh >> g & 1 else was
 
 
 @inner
-def _land_first(geometry, tables, cache, counts, queue, rng, n_site):
-    """The data that were asked for first are there: their line takes a slot, where it has none.
+def _complete_oldest_fill(stage):
+    """The data of the oldest fill arrive: its line takes a slot, unless it has one.
 
-    Such a level keeps no stores, so what has to go is clean.
+    A level that allocates on fill keeps no stores, so the evicted line is clean.
     """
-    flights = cache.flights
-    first = flights[0]
-    which = flights[nth(2 + 2 * first)]
-    flights[0] = first + 1 if 2 * first + 4 < len(flights) else 0
-    flights[1] -= 1
+    geometry, cache, fills = stage.geometry, stage.cache, stage.cache.fills
+    first = fills[0]
+    which = fills[nth(2 + 2 * first)]
+    fills[0] = first + 1 if 2 * first + 4 < len(fills) else 0
+    fills[1] -= 1
     index, mask = which & ((1 << 40) - 1), which >> 40
-    cache.aloft[nth(index)] &= np.uint8(~mask & 0xFF)
-    instance = index // geometry.n_lines
-    line = index - instance * geometry.n_lines
-    slot = where(cache, line, 2 * index)
+    cache.in_flight[nth(index)] &= np.uint8(~mask & 0xFF)
+    instance = index // geometry.touched_lines
+    line = index - instance * geometry.touched_lines
+    slot = slot_of(cache, line, 2 * index)
     if slot < 0:
-        bin_ = instance * geometry.n_sets + cache.lines[nth(2 * index + 1)]
-        slot = _allocate(
-            geometry, tables, cache, counts, queue, rng, n_site, instance, line, bin_, 0
+        slot = allocate(
+            stage, instance, line, set_of(geometry.n_sets, cache.lines, instance, 2 * index), 0
         )
-    _fill(geometry, cache, slot, mask, LONG_AGO)
+    fill(stage.geometry, stage.cache.slots, slot, mask, LONG_AGO)
 
 
 @inner
-def land(geometry, tables, cache, counts, queue, rng, n_site, now):
-    """All that is there by now takes its slots, in the order in which it was asked for."""
-    while cache.flights[1] > 0 and cache.flights[nth(3 + 2 * cache.flights[0])] <= now:
-        _land_first(geometry, tables, cache, counts, queue, rng, n_site)
+def complete_fills(stage, now):
+    """Complete the fills whose data have arrived by turn `now`, in the order of their requests."""
+    fills = stage.cache.fills
+    while fills[1] > 0 and fills[nth(3 + 2 * fills[0])] <= now:
+        _complete_oldest_fill(stage)
 
 
 @inner
-def _take_off(geometry, tables, cache, counts, queue, rng, n_site, index, fetched, there_at):
-    """Note what was asked for; where no more can be under way, the first of it is waited for."""
-    flights = cache.flights
-    most = len(flights) // 2 - 1
-    if flights[1] == most:
-        _land_first(geometry, tables, cache, counts, queue, rng, n_site)
-    last = flights[0] + flights[1]
-    if last >= most:
-        last -= most
-    flights[nth(2 + 2 * last)] = index | fetched << 40
-    flights[nth(3 + 2 * last)] = there_at
-    flights[1] += 1
-    cache.aloft[nth(index)] |= np.uint8(fetched)
+def _start_fill(stage, index, fetched, arrival):
+    """Record a fill in flight; if there are as many as possible, wait for the oldest."""
+    fills = stage.cache.fills
+    capacity = len(fills) // 2 - 1
+    if fills[1] == capacity:
+        _complete_oldest_fill(stage)
+    last = fills[0] + fills[1]
+    if last >= capacity:
+        last -= capacity
+    fills[nth(2 + 2 * last)] = index | fetched << 40
+    fills[nth(3 + 2 * last)] = arrival
+    fills[1] += 1
+    stage.cache.in_flight[nth(index)] |= np.uint8(fetched)
 
 
 @inner
-def pending(geometry, tables, cache, slot, hit, now, window):
-    """How many of the hit sectors were asked for less than `window` turns ago."""
+def pending(geometry, tables, slots, slot, hit, now, window):
+    """Number of the hit sectors that were requested less than `window` turns ago."""
     base = slot + TURNS
-    slots = cache.slots
     oldest = np.int32(now - window)
     if geometry.granules_per_line == 4:
         young = (
@@ -435,25 +511,22 @@ def pending(geometry, tables, cache, slot, hit, now, window):
 
 
 @inner
-def read(
-    geometry, tables, cache, counts, queue, rng, n_site,
-    instance, line, mask, site, kind, counted, now, window,
-):  # fmt: skip
-    """A load, or the read half of an atomic; returns the slot, -1 where the level is passed by."""
-    row = site + (0 if counted else n_site)
+def read(stage, instance, line, mask, site, kind, counted, now, window):
+    """A load, or the read half of an atomic; returns the slot, -1 where the level is bypassed."""
+    geometry, tables, cache, counts = stage.geometry, stage.tables, stage.cache, stage.counts
+    row = row_of(stage.n_site, site, counted)
     need = np.int64(tables.sectors[nth(mask)])
     counts[nth(row), nth(ACCESSES)] += tables.n_sectors[nth(need)]
     if kind == BYPASS or (kind == LOAD and not geometry.caches_loads):
-        counts[nth(row), nth(READ_GRANULES)] += tables.n_granules[nth(mask)]
-        _emit(geometry, queue, line, mask, 0, site, LOAD, counted)
+        _fetch(stage, line, mask, site, counted)
         return np.int64(-1)
-    at = 2 * (instance * geometry.n_lines + line)
-    slot, bin_ = where(cache, line, at), instance * geometry.n_sets + cache.lines[nth(at + 1)]
+    entry = entry_of(geometry, instance, line)
+    slot, set_ = slot_of(cache, line, entry), set_of(geometry.n_sets, cache.lines, instance, entry)
     if slot >= 0:
         hit = need & np.int64(cache.slots[nth(slot + META)])
-        touch(geometry, cache, slot, bin_)
+        touch(geometry, cache, slot, set_)
         if hit:
-            young = pending(geometry, tables, cache, slot, hit, now, window)
+            young = pending(stage.geometry, stage.tables, stage.cache.slots, slot, hit, now, window)
             counts[nth(row), nth(HITS)] += np.int64(tables.n_sectors[nth(hit)]) - young
             counts[nth(row), nth(PENDING)] += young
         missing = need & ~hit
@@ -461,156 +534,145 @@ def read(
             return slot
     else:
         if geometry.on_fill is None:
-            slot = _allocate(
-                geometry, tables, cache, counts, queue, rng, n_site, instance, line, bin_, counted
-            )
+            slot = allocate(stage, instance, line, set_, counted)
         missing = need
     if geometry.on_fill is not None:
-        merged = missing & np.int64(cache.aloft[nth(at // 2)])
+        merged = missing & np.int64(cache.in_flight[nth(entry // 2)])
         counts[nth(row), nth(PENDING)] += tables.n_sectors[nth(merged)]
         missing &= ~merged
         if not missing:
             return slot
     fetched = np.int64(tables.fill[nth(missing)])
-    counts[nth(row), nth(READ_GRANULES)] += tables.n_granules[nth(fetched)]
-    _emit(geometry, queue, line, fetched, 0, site, LOAD, counted)
+    _fetch(stage, line, fetched, site, counted)
     if geometry.on_fill is not None:
-        _take_off(
-            geometry, tables, cache, counts, queue, rng, n_site, at // 2, fetched, now + window
-        )
+        _start_fill(stage, entry // 2, fetched, now + window)
     else:
-        _fill(geometry, cache, slot, fetched, now)
+        fill(stage.geometry, stage.cache.slots, slot, fetched, now)
     return slot
 
 
 @inner
-def _pass_store(geometry, tables, counts, queue, row, line, mask, full, site, kind, counted, bytes_, n_bytes):  # fmt: skip
-    """Send a store on to the next level as it came."""
-    counts[nth(row), nth(WRITE_GRANULES)] += tables.n_granules[nth(mask)]
-    for k in range(n_bytes):
-        queue.partial[nth(queue.used[1])] = bytes_[nth(k)]
-        queue.used[1] += 1
-    _emit(geometry, queue, line, mask, full, site, kind, counted)
+def _pass_on(stage, line, mask, full, site, kind, counted):
+    """Send a store or an atomic to the next level unchanged."""
+    tables, queue = stage.tables, stage.queue
+    row = row_of(stage.n_site, site, counted)
+    stage.counts[nth(row), nth(WRITE_GRANULES)] += tables.n_granules[nth(mask)]
+    if kind == STORE:
+        for k in range(np.int64(tables.n_granules[nth(mask & ~full)])):
+            queue.partial[nth(queue.used[1])] = stage.store_bytes[nth(k)]
+            queue.used[1] += 1
+    _emit(stage.geometry, stage.queue, line, mask, full, site, kind, counted)
 
 
 @inner
-def _merge_bytes(geometry, tables, cache, slot, need, mask, full, bytes_, core):
-    """Lay partly written granules over a slot; a sector whose bytes are all written is valid."""
+def _merge_bytes(stage, slot, need, mask, full, core):
+    """Merge a store's bytes into a slot; a sector whose bytes are all written becomes valid."""
+    geometry, slots = stage.geometry, stage.cache.slots
     bytes_at = _bytes(geometry, slot)
-    meta = np.int64(cache.slots[nth(slot + META)])
+    meta = np.int64(slots[nth(slot + META)])
     fresh = need & ~meta & ~(meta >> 16)
     taken = 0
     complete = 0
     for g in range(geometry.granules_per_line):
         if fresh >> g & 1:
-            cache.slots[nth(bytes_at + g)] = 0
+            slots[nth(bytes_at + g)] = 0
         if mask >> g & 1:
             if full >> g & 1:
-                cache.slots[nth(bytes_at + g)] = -1
+                slots[nth(bytes_at + g)] = -1
             else:
-                cache.slots[nth(bytes_at + g)] |= np.int32(bytes_[nth(taken)])
+                slots[nth(bytes_at + g)] |= np.int32(stage.store_bytes[nth(taken)])
                 taken += 1
-        if cache.slots[nth(bytes_at + g)] == -1:
+        if slots[nth(bytes_at + g)] == -1:
             complete |= 1 << g
-    incomplete = np.int64(tables.sectors[nth(need & ~complete)]) & ~meta
+    incomplete = np.int64(stage.tables.sectors[nth(need & ~complete)]) & ~meta
     whole = need & ~incomplete
     if geometry.completes is not None:
         for g in range(geometry.granules_per_line):
             if (incomplete & ~(meta >> 16)) >> g & 1:
-                cache.slots[nth(slot + TURNS + g)] = core
+                slots[nth(slot + TURNS + g)] = core
             elif (whole & meta >> 16) >> g & 1:
-                cache.slots[nth(slot + TURNS + g)] = LONG_AGO
+                slots[nth(slot + TURNS + g)] = LONG_AGO
     meta = (meta | whole) & ~(whole << 16)
-    cache.slots[nth(slot + META)] = meta | incomplete << 16
+    slots[nth(slot + META)] = meta | incomplete << 16
 
 
 @inner
-def write(
-    geometry, tables, cache, counts, queue, rng, n_site,
-    instance, line, mask, full, site, counted, now, core, bytes_, n_bytes,
-):  # fmt: skip
-    """A store; `bytes_` holds the byte masks of the granules in mask that are not in full."""
-    row = site + (0 if counted else n_site)
+def write(stage, instance, line, mask, full, site, counted, now, core):
+    """A store; `stage.store_bytes` has the byte masks of the granules in mask that are not in full."""
+    geometry, tables, cache = stage.geometry, stage.tables, stage.cache
     need = np.int64(tables.sectors[nth(mask)])
-    counts[nth(row), nth(ACCESSES)] += tables.n_sectors[nth(need)]
-    at = 2 * (instance * geometry.n_lines + line)
-    slot, bin_ = where(cache, line, at), instance * geometry.n_sets + cache.lines[nth(at + 1)]
-    present = 0
+    row = row_of(stage.n_site, site, counted)
+    stage.counts[nth(row), nth(ACCESSES)] += tables.n_sectors[nth(need)]
+    entry = entry_of(geometry, instance, line)
+    slot, set_ = slot_of(cache, line, entry), set_of(geometry.n_sets, cache.lines, instance, entry)
+    present = np.int64(0)
     if slot >= 0:
         if geometry.completes is not None:
-            complete_early(geometry, tables, cache, counts, queue, rng, n_site, slot, need, counted, core)  # fmt: skip
+            complete_early(stage, slot, need, counted, core)
         meta = np.int64(cache.slots[nth(slot + META)])
         present = need & (meta | meta >> 16)
-        counted_hits = present & meta >> 24 if geometry.written_hits_only else present
-        counts[nth(row), nth(HITS)] += tables.n_sectors[nth(counted_hits)]
+        hits = present & meta >> 24 if geometry.written_hits_only else present
+        stage.counts[nth(row), nth(HITS)] += tables.n_sectors[nth(hits)]
         if present and geometry.evict_on_write:
-            write_back(geometry, tables, cache, counts, queue, n_site, slot, counted)
-            drop(geometry, cache, slot, bin_)
-            slot, present = np.int64(-1), 0
+            write_back(stage, slot, counted)
+            drop(geometry, cache, slot, set_)
+            slot, present = np.int64(-1), np.int64(0)
         elif present:
-            touch(geometry, cache, slot, bin_)
+            touch(geometry, cache, slot, set_)
     missing = need & ~present
     if not geometry.write_back:
-        _pass_store(geometry, tables, counts, queue, row, line, mask, full, site, STORE, counted, bytes_, n_bytes)  # fmt: skip
+        _pass_on(stage, line, mask, full, site, STORE, counted)
         if geometry.write_allocate == PASS:
             return
     if geometry.write_allocate == PASS and missing:
-        # What is absent goes by; a request that straddles both is sent down whole.
-        _pass_store(geometry, tables, counts, queue, row, line, mask, full, site, STORE, counted, bytes_, n_bytes)  # fmt: skip
+        # Absent sectors are not allocated; a request with present and absent ones is sent down whole.
+        _pass_on(stage, line, mask, full, site, STORE, counted)
         return
     if slot < 0:
-        slot = _allocate(
-            geometry, tables, cache, counts, queue, rng, n_site, instance, line, bin_, counted
-        )
+        slot = allocate(stage, instance, line, set_, counted)
     elif not present:
-        touch(geometry, cache, slot, bin_)
+        touch(geometry, cache, slot, set_)
     cache.slots[nth(_writer(geometry, slot))] = site
     if missing and geometry.write_allocate == UPDATE_AND_FETCH:
-        # The C2050 (seed 001, section 2.1): memory is updated, then the block is brought in.
+        # The C2050 updates memory, then fetches the block (Baghsorkhi et al. 2012, section 2.1).
         if geometry.write_back:
-            _pass_store(geometry, tables, counts, queue, row, line, mask, full, site, STORE, counted, bytes_, n_bytes)  # fmt: skip
+            _pass_on(stage, line, mask, full, site, STORE, counted)
         else:
-            present = 0  # nothing is dirty here
+            present = np.int64(0)  # no sector is dirty here
         fetched = np.int64(tables.fill[nth(missing)])
-        counts[nth(row), nth(READ_GRANULES)] += tables.n_granules[nth(fetched)]
-        _emit(geometry, queue, line, fetched, 0, site, LOAD, counted)
-        _fill(geometry, cache, slot, fetched, now)
+        _fetch(stage, line, fetched, site, counted)
+        fill(stage.geometry, stage.cache.slots, slot, fetched, now)
         cache.slots[nth(slot + META)] |= np.int32(present << 8 | need << 24)
         return
     if geometry.write_allocate == LAZY_FETCH:
-        _merge_bytes(geometry, tables, cache, slot, need, mask, full, bytes_, core)
+        _merge_bytes(stage, slot, need, mask, full, core)
     elif missing:
         if geometry.write_allocate == FETCH_ON_WRITE:
-            wanted = missing & np.int64(tables.sectors[nth(missing & ~full)])
-            if wanted:
-                fetched = np.int64(tables.fill[nth(wanted)])
-                counts[nth(row), nth(READ_GRANULES)] += tables.n_granules[nth(fetched)]
-                _emit(geometry, queue, line, fetched, 0, site, LOAD, counted)
-                _fill(geometry, cache, slot, fetched, now)
+            uncovered = missing & np.int64(tables.sectors[nth(missing & ~full)])
+            if uncovered:
+                fetched = np.int64(tables.fill[nth(uncovered)])
+                _fetch(stage, line, fetched, site, counted)
+                fill(stage.geometry, stage.cache.slots, slot, fetched, now)
         cache.slots[nth(slot + META)] |= np.int32(missing)
     dirty = need if geometry.write_back else 0
     cache.slots[nth(slot + META)] |= np.int32(dirty << 8 | need << 24)
 
 
 @inner
-def update(
-    geometry, tables, cache, counts, queue, rng, n_site,
-    instance, line, mask, site, counted, now, window, bytes_,
-):  # fmt: skip
-    """An atomic: performed where stores are kept, so a write-through level is passed by."""
+def update(stage, instance, line, mask, site, counted, now, window):
+    """An atomic. It is performed at the first write-back level; a write-through level drops the line
+    and passes the atomic on."""
+    geometry, tables, cache = stage.geometry, stage.tables, stage.cache
     if not geometry.write_back:
-        row = site + (0 if counted else n_site)
-        counts[nth(row), nth(ACCESSES)] += tables.n_sectors[nth(mask)]
-        at = 2 * (instance * geometry.n_lines + line)
-        slot, bin_ = where(cache, line, at), instance * geometry.n_sets + cache.lines[nth(at + 1)]
+        row = row_of(stage.n_site, site, counted)
+        stage.counts[nth(row), nth(ACCESSES)] += tables.n_sectors[nth(mask)]
+        entry = entry_of(geometry, instance, line)
+        slot = slot_of(cache, line, entry)
         if slot >= 0:
-            drop(geometry, cache, slot, bin_)
-        _pass_store(geometry, tables, counts, queue, row, line, mask, 0, site, ATOMIC, counted, bytes_, 0)  # fmt: skip
+            drop(geometry, cache, slot, set_of(geometry.n_sets, cache.lines, instance, entry))
+        _pass_on(stage, line, mask, 0, site, ATOMIC, counted)
         return
-    slot = read(
-        geometry, tables, cache, counts, queue, rng, n_site,
-        instance, line, mask, site, ATOMIC, counted, now, window,
-    )  # fmt: skip
+    slot = read(stage, instance, line, mask, site, ATOMIC, counted, now, window)
     need = np.int64(tables.sectors[nth(mask)])
     cache.slots[nth(_writer(geometry, slot))] = site
     cache.slots[nth(slot + META)] |= np.int32(need << 8 | need << 24)

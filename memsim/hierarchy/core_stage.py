@@ -1,8 +1,8 @@
-"""Step 3 of a trial: the sub-groups of one core take turns, and their requests meet its first cache.
+"""Step 3 of a trial: the sub-groups of a core take turns, and issue requests to its first cache.
 
-A core is independent of the others up to its queue for the next level: its groups are dealt out
-beforehand, and nothing that happens below reaches back. So cores are replayed one by one, each with
-a cache small enough to stay in this CPU's own.
+Cores are independent of each other up to their queues for the next level: groups are assigned to
+cores beforehand, and nothing that happens below the first level affects their order. Cores are
+therefore replayed one by one, each with a cache small enough to stay in the CPU's own.
 """
 
 from __future__ import annotations
@@ -34,27 +34,29 @@ from memsim.hierarchy.cache import (
     U32,
     U64,
     UNIFORM,
+    complete_fills,
     drop,
-    land,
     pending,
     read,
+    row_of,
+    slot_of,
     touch,
     update,
-    where,
     write,
 )
 from memsim.hierarchy.rng import below
 
 
 class Requests(NamedTuple):
-    """A trace in one machine's lines: a request is the part of an access that falls into one line.
+    """A trace in the lines of one machine: a request is the part of an access within one line.
 
-    per sub-group: subgroup_offset (n + 1,) int64 into the accesses; first_request and first_partial
-        (n,) int64 into the requests and partial masks; group (n,) int32
-    per access: access uint32, see `pack_access`
-    per request: request uint64: line | granules asked for << 32 | granules fully written << 40
-    partial : uint32, byte masks of the granules of stores that are not fully written, in order
-    per group: first_subgroup (n_group + 1,) int32
+    subgroup_offset : (n_subgroup + 1,) int64, into the accesses
+    first_request, first_partial : (n_subgroup,) int64, into the requests and the partial masks
+    group : (n_subgroup,) int32
+    access : (n_access,) uint32, see `pack_access`
+    request : uint64, line | requested granules << 32 | fully written granules << 40
+    partial : uint32, byte masks of the partly written granules of stores, in order
+    first_subgroup : (n_group + 1,) int32
     """
 
     subgroup_offset: I64
@@ -79,17 +81,21 @@ def pack_access(flags, kind, count, site):
 
 
 class Progress(NamedTuple):
-    """Where the sub-groups and groups of a launch stand.
+    """The progress of the sub-groups and groups of a launch.
 
-    subgroups : (n_subgroup * SUBGROUP_WORDS,) int64: the next access AT, where counting STARTs, END,
-        the next REQUEST and PARTIAL mask, READY (turn from which it no longer waits for data),
-        WEIGHT (bulk sequences in one turn) and its GROUP
-    held, parked : (n_subgroup,) uint8;  alive, waiting : (n_group,) int32;  counted : (n_group,) uint8
-    ring : (a power of two,) int32 and ends (2,) int64: the sub-groups ready for a turn, [head, length]
+    subgroups : (n_subgroup * SUBGROUP_WORDS,) int64: AT (the next access), START (the access at which
+        counting starts), END, REQUEST and PARTIAL (the next ones), READY (the turn from which it no
+        longer waits for data), WEIGHT (bulk sequences in one turn) and GROUP
+    at_barrier : (n_subgroup,) uint8, waits at a barrier
+    parked : (n_subgroup,) uint8, has reached its start while the warm-up continues elsewhere
+    alive, waiting : (n_group,) int32, sub-groups that have not ended, and those at a barrier
+    counted : (n_group,) uint8, 0 for groups that only warm the caches
+    ring : (a power of two,) int32, the sub-groups that are ready for a turn;  ends : (2,) int64, its
+        head and length
     """
 
     subgroups: I64
-    held: U8
+    at_barrier: U8
     parked: U8
     alive: I32
     waiting: I32
@@ -100,7 +106,7 @@ class Progress(NamedTuple):
 
 AT, START, END, REQUEST, PARTIAL, READY, WEIGHT, GROUP = range(8)
 SUBGROUP_WORDS = 8
-"""Words of a sub-group: 64 bytes, one of this CPU's cache lines."""
+"""Words of a sub-group: 64 bytes, one cache line of the CPU."""
 
 
 @inner
@@ -124,7 +130,7 @@ def _take(progress, k):
 
 @inner
 def _pick(progress, sampler, rng, turn, last):
-    """Which ready sub-group has the turn."""
+    """Select the ready sub-group that has the turn."""
     n = progress.ends[1]
     if sampler == UNIFORM:
         return _take(progress, below(rng, n))
@@ -149,7 +155,7 @@ def _pick(progress, sampler, rng, turn, last):
 
 @inner
 def _place(requests, progress, warming, s):
-    """A sub-group after its turn: retired, held at a barrier, parked at its start, or ready."""
+    """After its turn, a sub-group has ended, is parked at its start, waits at a barrier, or is ready."""
     me = s * SUBGROUP_WORDS
     p = progress.subgroups[nth(me + AT)]
     if p == progress.subgroups[nth(me + END)]:
@@ -158,7 +164,7 @@ def _place(requests, progress, warming, s):
         progress.parked[nth(s)] = 1
     elif requests.access[nth(p)] & np.uint32(BARRIER):
         progress.subgroups[nth(me + AT)] = p + 1
-        progress.held[nth(s)] = 1
+        progress.at_barrier[nth(s)] = 1
         progress.waiting[nth(progress.subgroups[nth(me + GROUP)])] += 1
     else:
         _push(progress, s)
@@ -166,18 +172,18 @@ def _place(requests, progress, warming, s):
 
 @inner
 def _settle(requests, progress, warming, g):
-    """Release a group's barrier, and the next one, while all that are alive wait at it."""
+    """Release a group's barriers for as long as all its live sub-groups wait at one."""
     while progress.waiting[nth(g)] > 0 and progress.waiting[nth(g)] == progress.alive[nth(g)]:
         progress.waiting[nth(g)] = 0
         for s in range(requests.first_subgroup[nth(g)], requests.first_subgroup[nth(g + 1)]):
-            if progress.held[nth(s)]:
-                progress.held[nth(s)] = 0
+            if progress.at_barrier[nth(s)]:
+                progress.at_barrier[nth(s)] = 0
                 _place(requests, progress, warming, s)
 
 
 @inner
-def _start(requests, progress, groups, next_group):
-    """Bring in the next group that has anything to do; returns the index after it."""
+def _start_next(requests, progress, groups, next_group):
+    """Start the next group that has any access; returns the index after it."""
     while next_group < len(groups):
         g = groups[nth(next_group)]
         next_group += 1
@@ -192,70 +198,61 @@ def _start(requests, progress, groups, next_group):
 
 
 @inner
-def _issue(
-    geometry, tables, cache, counts, queue, rng, n_site, requests, progress,
-    me, word, counted, turn, window, bytes_,
-):  # fmt: skip
-    """All requests of one access."""
+def _issue(stage, requests, progress, me, word, counted, turn, window):
+    """Issue all requests of one access."""
+    tables, cache = stage.tables, stage.cache
     kind = (word >> KIND_SHIFT) & 3
     site = word >> SITE_SHIFT
     r = progress.subgroups[nth(me + REQUEST)]
     stop = r + ((word >> COUNT_SHIFT) & MAX_REQUESTS_OF_ACCESS)
     progress.subgroups[nth(me + REQUEST)] = stop
-    # A load whose sectors are all there is most of the work on kernels that reuse their data.
-    quick = kind == LOAD and geometry.caches_loads
-    asked, young_hits = np.int64(0), np.int64(0)
+    # Loads that hit completely are most of the work on kernels that reuse their data.
+    quick = kind == LOAD and stage.geometry.caches_loads
+    accesses, young_hits = np.int64(0), np.int64(0)
     while r < stop:
         request = np.int64(requests.request[nth(r)])
         r += 1
         line, mask = request & 0xFFFFFFFF, (request >> 32) & 0xFF
         if quick:
-            slot = where(cache, line, 2 * line)
+            slot = slot_of(cache, line, 2 * line)
             need = np.int64(tables.sectors[nth(mask)])
             if slot >= 0 and need & ~np.int64(cache.slots[nth(slot + META)]) == 0:
-                touch(geometry, cache, slot, np.int64(cache.lines[nth(2 * line + 1)]))
-                asked += tables.n_sectors[nth(need)]
-                young_hits += pending(geometry, tables, cache, slot, need, turn, window)
+                touch(stage.geometry, cache, slot, np.int64(cache.lines[nth(2 * line + 1)]))
+                accesses += tables.n_sectors[nth(need)]
+                young_hits += pending(
+                    stage.geometry, stage.tables, stage.cache.slots, slot, need, turn, window
+                )
                 continue
         if kind == STORE:
             full = request >> 40
             n_bytes = np.int64(tables.n_granules[nth(mask & ~full)])
             taken = progress.subgroups[nth(me + PARTIAL)]
             for k in range(n_bytes):
-                bytes_[nth(k)] = requests.partial[nth(taken + k)]
+                stage.store_bytes[nth(k)] = requests.partial[nth(taken + k)]
             progress.subgroups[nth(me + PARTIAL)] = taken + n_bytes
-            write(
-                geometry, tables, cache, counts, queue, rng, n_site,
-                0, line, mask, full, site, counted, turn, 0, bytes_, n_bytes,
-            )  # fmt: skip
+            write(stage, 0, line, mask, full, site, counted, turn, 0)
         elif kind == ATOMIC:
-            update(
-                geometry, tables, cache, counts, queue, rng, n_site,
-                0, line, mask, site, counted, turn, window, bytes_,
-            )  # fmt: skip
+            update(stage, 0, line, mask, site, counted, turn, window)
         else:
-            read(
-                geometry, tables, cache, counts, queue, rng, n_site,
-                0, line, mask, site, kind, counted, turn, window,
-            )  # fmt: skip
-    row = site + (0 if counted else n_site)
-    counts[nth(row), nth(ACCESSES)] += asked
-    counts[nth(row), nth(HITS)] += asked - young_hits
-    counts[nth(row), nth(PENDING)] += young_hits
+            read(stage, 0, line, mask, site, kind, counted, turn, window)
+    row = row_of(stage.n_site, site, counted)
+    stage.counts[nth(row), nth(ACCESSES)] += accesses
+    stage.counts[nth(row), nth(HITS)] += accesses - young_hits
+    stage.counts[nth(row), nth(PENDING)] += young_hits
 
 
 @inner
-def _turn(
-    geometry, tables, cache, counts, queue, rng, n_site, requests, progress,
-    s, counted, turn, window, bytes_,
-):  # fmt: skip
-    """One sub-group issues its next bulk sequence (as many as its weight); a barrier ends it."""
+def _turn(stage, requests, progress, s, counted, turn, window):
+    """A sub-group issues as many bulk sequences as its weight; a barrier ends the turn.
+
+    Returns whether the turn ended before another sequence, so that the sub-group stays ready.
+    """
     me = s * SUBGROUP_WORDS
-    if geometry.on_fill is not None:
-        land(geometry, tables, cache, counts, queue, rng, n_site, turn)
+    if stage.geometry.on_fill is not None:
+        complete_fills(stage, turn)
     p, start = progress.subgroups[nth(me + AT)], progress.subgroups[nth(me + START)]
     limit = start if p < start else progress.subgroups[nth(me + END)]
-    before = queue.used[0]
+    before = stage.queue.used[0]
     left = progress.subgroups[nth(me + WEIGHT)]
     first = True
     while p < limit:
@@ -266,15 +263,12 @@ def _turn(
             left -= 1
             if left == 0:
                 break
-        _issue(
-            geometry, tables, cache, counts, queue, rng, n_site, requests, progress,
-            me, word, counted, turn, window, bytes_,
-        )  # fmt: skip
+        _issue(stage, requests, progress, me, word, counted, turn, window)
         p += 1
         first = False
     progress.subgroups[nth(me + AT)] = p
-    progress.subgroups[nth(me + READY)] = turn + window if queue.used[0] > before else turn
-    # Its next turn is a round away: time enough to have what it will read.
+    progress.subgroups[nth(me + READY)] = turn + window if stage.queue.used[0] > before else turn
+    # Its next turn is a round away: there is time to load what it will read.
     prefetch(requests.access, p)
     prefetch(requests.request, progress.subgroups[nth(me + REQUEST)] + 4)
     return left == 0
@@ -282,32 +276,16 @@ def _turn(
 
 @inner
 def _rotate(progress, rng):
-    """Which ready sub-group is first is chance."""
+    """Choose the first ready sub-group at random."""
     n = progress.ends[1]
     if n > 1:
         for _ in range(below(rng, n)):
             _push(progress, _take(progress, 0))
 
 
-@hot
-def replay_core(
-    geometry, tables, cache, counts, queue, rng, n_site, requests, progress,
-    groups, resident, sampler, latency_turns, bytes_,
-):  # fmt: skip
-    """Replay one core's groups; returns (turns, records queued before counting began).
-
-    groups : (n,) int32, the core's groups in order, `resident` at a time
-    latency_turns : turns that a miss takes; a sector younger than that, or than one round of the
-        resident sub-groups (none issues again before its data are there), is pending
-    bytes_ : (8,) uint32, scratch
-
-    The initial groups first run up to their start (schedule deviation); what they do before it
-    warms the cache and is not counted.
-    """
-    progress.ends[0] = progress.ends[1] = 0
-    turn = np.int64(0)
-    last = np.int64(-1)
-    n_first = min(resident, len(groups))
+@inner
+def _admit_first(requests, progress, groups, n_first):
+    """Make the initial groups resident, to run up to their starts; returns their sub-groups."""
     n_resident = 0
     for i in range(n_first):
         g = groups[nth(i)]
@@ -317,28 +295,52 @@ def replay_core(
         for s in range(first, stop):
             _place(requests, progress, True, s)
         _settle(requests, progress, True, g)
+    return n_resident
+
+
+@inner
+def _resume(requests, progress, groups, n_first):
+    """The warm-up is over: the parked sub-groups of the initial groups continue."""
+    for i in range(n_first):
+        g = groups[nth(i)]
+        for s in range(requests.first_subgroup[nth(g)], requests.first_subgroup[nth(g + 1)]):
+            if progress.parked[nth(s)]:
+                progress.parked[nth(s)] = 0
+                _place(requests, progress, False, s)
+        _settle(requests, progress, False, g)
+
+
+@hot
+def replay_core(stage, requests, progress, groups, resident, sampler, latency_turns):
+    """Replay one core's groups; returns (turns, records queued before counting began).
+
+    groups : (n,) int32, the core's groups in order, `resident` at a time
+    latency_turns : turns that a miss takes. A sector is pending if it was requested less than so
+        many turns ago, and within the last round of the resident sub-groups: none of them issues
+        again before its data arrive
+
+    The initial groups first run up to their starts (schedule deviation). This warms the cache and is
+    not counted.
+    """
+    progress.ends[0] = progress.ends[1] = 0
+    turn = np.int64(0)
+    last = np.int64(-1)
+    n_first = min(resident, len(groups))
+    n_resident = _admit_first(requests, progress, groups, n_first)
     window = max(min(latency_turns, n_resident), 1)
-    warm = queue.used[0]
+    warm = stage.queue.used[0]
     next_group = n_first
     # One loop for both phases: the warm-up (phase 0) ends when every initial sub-group is parked.
     for phase in range(2):
         warming = phase == 0
         if not warming:
-            warm = queue.used[0]
-            for i in range(n_first):
-                g = groups[nth(i)]
-                for s in range(
-                    requests.first_subgroup[nth(g)], requests.first_subgroup[nth(g + 1)]
-                ):
-                    if progress.parked[nth(s)]:
-                        progress.parked[nth(s)] = 0
-                        _place(requests, progress, False, s)
-                _settle(requests, progress, False, g)
-        _rotate(progress, rng)
+            warm = stage.queue.used[0]
+            _resume(requests, progress, groups, n_first)
+        _rotate(progress, stage.rng)
         if not warming:
             for i in range(n_first):
                 if progress.alive[nth(groups[nth(i)])] == 0:
-                    next_group = _start(requests, progress, groups, next_group)
+                    next_group = _start_next(requests, progress, groups, next_group)
         ring, wrap = progress.ring, len(progress.ring) - 1
         head, length = progress.ends[0], progress.ends[1]
         while length > 0:
@@ -351,14 +353,11 @@ def replay_core(
                 prefetch(requests.request, progress.subgroups[nth(follower + REQUEST)])
             else:
                 progress.ends[0], progress.ends[1] = head, length
-                s = _pick(progress, sampler, rng, turn, last)
+                s = _pick(progress, sampler, stage.rng, turn, last)
                 head, length = progress.ends[0], progress.ends[1]
             g = progress.subgroups[nth(s * SUBGROUP_WORDS + GROUP)]
             counted = 0 if warming else np.int64(progress.counted[nth(g)])
-            more = _turn(
-                geometry, tables, cache, counts, queue, rng, n_site, requests, progress,
-                s, counted, turn, window, bytes_,
-            )  # fmt: skip
+            more = _turn(stage, requests, progress, s, counted, turn, window)
             turn += 1
             last = s
             if more:
@@ -369,29 +368,29 @@ def replay_core(
             _place(requests, progress, warming, s)
             _settle(requests, progress, warming, g)
             if not warming and progress.alive[nth(g)] == 0:
-                next_group = _start(requests, progress, groups, next_group)
+                next_group = _start_next(requests, progress, groups, next_group)
             head, length = progress.ends[0], progress.ends[1]
     return turn, warm
 
 
 @hot
 def discard(geometry, cache, first_line, n_line):
-    """Drop lines from all instances, dirty or not: the host wrote what they hold anew."""
-    for bin_ in range(len(cache.sets) // 2):
+    """Drop lines from all instances, dirty or not: the host has overwritten their data."""
+    for set_ in range(len(cache.sets) // 2):
         words = geometry.ways * geometry.stride
-        for slot in range(bin_ * words, (bin_ + 1) * words, geometry.stride):
+        for slot in range(set_ * words, (set_ + 1) * words, geometry.stride):
             line = cache.slots[nth(slot + LINE)]
             if line >= 0 and first_line <= line < first_line + n_line:
-                drop(geometry, cache, slot, bin_)
+                drop(geometry, cache, slot, set_)
 
 
 @hot
 def clear(geometry, cache):
     """Empty a level: all instances, all sets."""
-    n_bin = len(cache.sets) // 2
+    n_sets = len(cache.sets) // 2
     words = geometry.ways * geometry.stride
-    for bin_ in range(n_bin):
-        base = bin_ * words
+    for set_ in range(n_sets):
+        base = set_ * words
         for slot in range(base, base + words, geometry.stride):
             cache.slots[nth(slot + LINE)] = -1
             cache.slots[nth(slot + META)] = 0
@@ -401,14 +400,14 @@ def clear(geometry, cache):
             cache.slots[nth(slot + PREV)] = slot - geometry.stride
         cache.slots[nth(base + words - geometry.stride + NEXT)] = base
         cache.slots[nth(base + PREV)] = base + words - geometry.stride
-        # The next victim of a ring is its back; empty slots of other policies fill from the first.
+        # A ring's next victim is its last slot; other policies fill empty slots from the first.
         last = base + words - geometry.stride
-        cache.sets[nth(2 * bin_)] = last if geometry.replacement <= FIFO else base
-        cache.sets[nth(2 * bin_ + 1)] = 0
+        cache.sets[nth(2 * set_)] = last if geometry.replacement <= FIFO else base
+        cache.sets[nth(2 * set_ + 1)] = 0
     for i in range(len(cache.tree)):
         cache.tree[nth(i)] = 0
-    while cache.flights[1] > 0:
-        first = cache.flights[0]
-        cache.aloft[nth(cache.flights[nth(2 + 2 * first)] & ((1 << 40) - 1))] = 0
-        cache.flights[0] = first + 1 if 2 * first + 4 < len(cache.flights) else 0
-        cache.flights[1] -= 1
+    while cache.fills[1] > 0:
+        first = cache.fills[0]
+        cache.in_flight[nth(cache.fills[nth(2 + 2 * first)] & ((1 << 40) - 1))] = 0
+        cache.fills[0] = first + 1 if 2 * first + 4 < len(cache.fills) else 0
+        cache.fills[1] -= 1

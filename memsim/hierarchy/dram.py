@@ -1,19 +1,20 @@
-"""Memory behind the last cache: random groups of requests in flight together (seed 001, 3.2.3).
+"""Memory behind the last cache: random groups of requests that are in flight together.
 
-A batch holds the requests of up to one group a core, each of up to `subgroup_size` requests that
-stand next to each other in the queue. A batch finds every channel idle; each channel has one data
-bus and banks with one open row each, which stay open from batch to batch.
+A batch consists of up to one group of requests a core; a group is up to `subgroup_size` consecutive
+requests of the queue (Baghsorkhi et al. 2012, section 3.2.3). Every batch finds all channels idle. A
+channel has one data bus, and banks with one open row each, which stay open from batch to batch.
 
     latency = unloaded latency + wait for the bank's row + wait for the channel's bus
 
-A channel that refreshes takes nothing meanwhile, and all its rows are closed afterwards. When a batch
-comes, each channel stands at a random point of its refresh interval.
+A channel serves nothing during a refresh, and all its rows are closed afterwards. When a batch
+arrives, each channel is at a random point of its refresh interval.
 """
 
 from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -44,8 +45,12 @@ class DramSample:
         return dominant(self.latency_cycles)
 
 
+NO_SAMPLE = DramSample(np.zeros(0, np.float32), float("nan"))
+"""The sample of a trial in which nothing reaches memory."""
+
+
 def dominant(latency_cycles: npt.NDArray[np.float32]) -> float:
-    """The mean of the fullest 48-cycle window where it holds half of the samples, else NaN."""
+    """The mean of the fullest 48-cycle window if that contains half of the samples, else NaN."""
     if not len(latency_cycles):
         return float("nan")
     bins = (latency_cycles / _BIN_CYCLES).astype(np.int64)
@@ -59,47 +64,83 @@ def dominant(latency_cycles: npt.NDArray[np.float32]) -> float:
     return float(latency_cycles[inside].mean())
 
 
-@hot
-def serve_batches(channel, bank, row, bursts, is_read, batch_offset, open_row, free_at, bus_free, burst_cycles, miss_cycles, conflict_cycles, base_cycles, refresh_at, refresh_cycles, interval_cycles, latency):  # type: ignore[no-untyped-def]  # fmt: skip
-    """Fill latency (n,) float32, NaN for writes; returns row-buffer hits.
+class Bursts(NamedTuple):
+    """Requests on their way to memory, (n,) each; batch k is those from offset[k] to offset[k + 1]."""
 
-    open_row : (n_channels, n_banks) int64, -1 closed, carried over; free_at likewise float64 and
-    bus_free (n_channels,) float64 are reset for each batch
-    refresh_at : (n_batch, n_channels) float64, when each channel's next refresh begins, one that is
-        under way before 0; advanced. Without refreshing, refresh_cycles is 0
+    channel: npt.NDArray[np.int32]
+    bank: npt.NDArray[np.int32]
+    row: npt.NDArray[np.int64]
+    n_bursts: npt.NDArray[np.int64]
+    is_read: npt.NDArray[np.bool_]
+    offset: npt.NDArray[np.int64]
+
+
+class Channels(NamedTuple):
+    """The state of the channels.
+
+    open_row : (n_channels, n_banks) int64, -1 closed;  bank_free : likewise, float64, cycle
+    bus_free : (n_channels,) float64, cycle
+    refresh_at : (n_batch, n_channels) float64, when each channel's next refresh begins, negative for
+        one that is under way when the batch arrives
     """
+
+    open_row: npt.NDArray[np.int64]
+    bank_free: npt.NDArray[np.float64]
+    bus_free: npt.NDArray[np.float64]
+    refresh_at: npt.NDArray[np.float64]
+
+
+class Timing(NamedTuple):
+    """Durations in core clocks; refresh is 0 for memory that does not refresh."""
+
+    burst: float
+    row_miss: float
+    row_conflict: float
+    latency: float
+    refresh: float
+    refresh_interval: float
+
+
+@hot
+def serve_batches(bursts, channels, timing, latency):  # type: ignore[no-untyped-def]
+    """Fill latency (n,) float32, NaN for writes; returns the number of row-buffer hits.
+
+    Rows stay open from batch to batch; every batch finds banks and buses idle.
+    """
+    open_row, bank_free, bus_free = channels.open_row, channels.bank_free, channels.bus_free
+    refresh_at = channels.refresh_at
     row_hits = 0
-    for batch in range(len(batch_offset) - 1):
-        free_at[:] = 0.0
+    for batch in range(len(bursts.offset) - 1):
+        bank_free[:] = 0.0
         bus_free[:] = 0.0
-        for i in range(batch_offset[batch], batch_offset[batch + 1]):
-            c, b = channel[i], bank[i]
+        for i in range(bursts.offset[batch], bursts.offset[batch + 1]):
+            c, b = bursts.channel[i], bursts.bank[i]
             was_open = 0
-            if open_row[c, b] == row[i]:
+            if open_row[c, b] == bursts.row[i]:
                 was_open = 1
                 extra = 0.0
             elif open_row[c, b] < 0:
-                extra = miss_cycles
+                extra = timing.row_miss
             else:
-                extra = conflict_cycles
+                extra = timing.row_conflict
             row_hits += was_open
-            begin = max(bus_free[c], free_at[c, b] + extra)
-            end = begin + bursts[i] * burst_cycles
-            while refresh_cycles > 0 and end > refresh_at[batch, c]:
-                done = refresh_at[batch, c] + refresh_cycles
+            begin = max(bus_free[c], bank_free[c, b] + extra)
+            end = begin + bursts.n_bursts[i] * timing.burst
+            while timing.refresh > 0 and end > refresh_at[batch, c]:
+                done = refresh_at[batch, c] + timing.refresh
                 open_row[c, :] = -1
-                for other in range(free_at.shape[1]):
-                    free_at[c, other] = max(free_at[c, other], done)
+                for other in range(bank_free.shape[1]):
+                    bank_free[c, other] = max(bank_free[c, other], done)
                 bus_free[c] = max(bus_free[c], done)
-                refresh_at[batch, c] += interval_cycles
+                refresh_at[batch, c] += timing.refresh_interval
                 row_hits -= was_open
                 was_open = 0
-                begin = max(bus_free[c], free_at[c, b] + miss_cycles)
-                end = begin + bursts[i] * burst_cycles
-            open_row[c, b] = row[i]
+                begin = max(bus_free[c], bank_free[c, b] + timing.row_miss)
+                end = begin + bursts.n_bursts[i] * timing.burst
+            open_row[c, b] = bursts.row[i]
             bus_free[c] = end
-            free_at[c, b] = end
-            latency[i] = base_cycles + begin if is_read[i] else np.nan
+            bank_free[c, b] = end
+            latency[i] = timing.latency + begin if bursts.is_read[i] else np.nan
     return row_hits
 
 
@@ -108,8 +149,8 @@ def sample_positions(
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """(positions in the queue, batch offsets) of the batches of one trial.
 
-    A batch is 1..n_cores groups of 1..subgroup_size requests, uniformly; batches are spread evenly
-    over the queue from a random offset.
+    A batch has 1..n_cores groups of 1..subgroup_size requests, drawn uniformly. Batches are spread
+    evenly over the queue from a random offset.
     """
     n_batch = N_BATCHES
     groups = rng.integers(1, n_cores + 1, size=n_batch)
@@ -135,11 +176,13 @@ def merged_positions(
     first: npt.NDArray[np.int64],
     waiting: npt.NDArray[np.int64],
 ) -> npt.NDArray[np.int64]:
-    """Where sampled requests lie when they come out of many queues side by side.
+    """The records of sampled requests (n,) when many queues are served at the same time.
 
-    position : (n,) places in the merged queue;  first, waiting : (n_queue,) where each queue's
-    requests begin, and how many there are. A batch draws its requests' queues weighted by what
-    waits, and takes them in order from the point that the merge has reached in each.
+    position : (n,) positions in the merged queue
+    first, waiting : (n_queue,) the first request of each queue, and the number of them
+
+    A batch draws the queues of its requests with weights `waiting`, and takes consecutive requests
+    of each queue, from the point that the merge has reached in it.
     """
     total = int(waiting.sum())
     out = np.empty_like(position)
@@ -168,14 +211,13 @@ def sample_latencies(
     """Latencies of batches of requests in flight together.
 
     address_bytes, size_bytes, is_read : (n,); batch_offset : (n_batch + 1,) int64
-    generator : of the refreshes' times; without one nothing is refreshed
+    generator : draws the times of refreshes; without it there are none
     """
     block = address_bytes // dram.interleave_bytes
     channel = FUNCTIONS[dram.channel_index](block, dram.n_channels)
     local = block // dram.n_channels * dram.interleave_bytes + address_bytes % dram.interleave_bytes
     row = local // dram.row_bytes
     bank = FUNCTIONS["xor"](row, dram.n_banks)
-    bursts = -(-size_bytes // dram.burst_bytes)
     latency = np.empty(len(address_bytes), np.float32)
     refreshing = generator is not None and dram.refresh_cycles > 0
     refresh_at = np.zeros((1, 1))
@@ -183,22 +225,28 @@ def sample_latencies(
         phase = generator.random((len(batch_offset) - 1, dram.n_channels))
         refresh_at = phase * dram.refresh_interval_cycles - dram.refresh_cycles
     n_hits = serve_batches(
-        channel,
-        bank,
-        row // dram.n_banks,
-        bursts,
-        is_read,
-        batch_offset,
-        np.full((dram.n_channels, dram.n_banks), -1, np.int64),
-        np.zeros((dram.n_channels, dram.n_banks)),
-        np.zeros(dram.n_channels),
-        dram.burst_bytes * dram.n_channels / dram.bandwidth_bytes_per_cycle,
-        dram.row_miss_cycles,
-        dram.row_conflict_cycles,
-        dram.latency_cycles,
-        refresh_at,
-        dram.refresh_cycles if refreshing else 0.0,
-        dram.refresh_interval_cycles,
+        Bursts(
+            channel=channel,
+            bank=bank,
+            row=row // dram.n_banks,
+            n_bursts=-(-size_bytes // dram.burst_bytes),
+            is_read=is_read,
+            offset=batch_offset,
+        ),
+        Channels(
+            open_row=np.full((dram.n_channels, dram.n_banks), -1, np.int64),
+            bank_free=np.zeros((dram.n_channels, dram.n_banks)),
+            bus_free=np.zeros(dram.n_channels),
+            refresh_at=refresh_at,
+        ),
+        Timing(
+            burst=dram.burst_bytes * dram.n_channels / dram.bandwidth_bytes_per_cycle,
+            row_miss=dram.row_miss_cycles,
+            row_conflict=dram.row_conflict_cycles,
+            latency=dram.latency_cycles,
+            refresh=dram.refresh_cycles if refreshing else 0.0,
+            refresh_interval=dram.refresh_interval_cycles,
+        ),
         latency,
     )
     ratio = n_hits / len(address_bytes) if len(address_bytes) else float("nan")

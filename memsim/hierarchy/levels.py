@@ -1,4 +1,4 @@
-"""A machine's cache levels as the hot loops take them: numbers, mask tables, empty state."""
+"""A machine's cache levels in the form that the hot loops take: numbers, mask tables, empty state."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy.typing as npt
 from memsim.errors import MachineError
 from memsim.hierarchy import cache
 from memsim.hierarchy.buffers import aligned
-from memsim.hierarchy.cache import Cache, Geometry, Tables
+from memsim.hierarchy.cache import Cache, Geometry, Queue, Stage, Tables
 from memsim.hierarchy.requests import CHUNK_GRANULES, DenseMap
 from memsim.hierarchy.set_index import set_and_slice
 from memsim.machine.parts import Level
@@ -36,7 +36,8 @@ _ALLOCATE = {
 class LevelPlan:
     """One level ready to replay: geometry, tables, and the set of every dense line.
 
-    set_of : (n_lines,) counted over all partitions of an instance;  n_instances : each partition is one
+    set_of : (touched_lines,) numbered over all partitions of an instance
+    n_instances : every partition counts as one
     """
 
     name: str
@@ -50,11 +51,11 @@ class LevelPlan:
         """Fresh state of all instances."""
         g = self.geometry
         n_bin = self.n_instances * g.n_sets
-        lines = aligned((self.n_instances, g.n_lines, 2), np.int32)
-        # Any slot of its own instance says that a line is absent, as long as nothing put it there.
+        lines = aligned((self.n_instances, g.touched_lines, 2), np.int32)
+        # A line that was in no slot yet may name any slot of its instance: it is not the line there.
         lines[:, :, 0] = np.arange(self.n_instances)[:, None] * g.n_sets * g.ways * g.stride
         lines[:, :, 1] = self.set_of % g.n_sets
-        most = self.n_instances * self.pending_requests if g.on_fill else 0
+        max_fills = self.n_instances * self.pending_requests if g.on_fill else 0
         slots = aligned((n_bin * g.ways, g.stride), np.int32)
         slots[:] = 0
         slots[:, cache.LINE] = -1
@@ -64,12 +65,31 @@ class LevelPlan:
             sets=np.zeros(n_bin * 2, np.int32),
             tree=np.zeros(n_bin * g.ways if g.replacement == cache.PLRU else 1, np.uint8),
             home=self._homes(),
-            aloft=np.zeros(self.n_instances * g.n_lines if g.on_fill else 1, np.uint8),
-            flights=np.zeros(2 + 2 * most, np.int64),
+            in_flight=np.zeros(self.n_instances * g.touched_lines if g.on_fill else 1, np.uint8),
+            fills=np.zeros(2 + 2 * max_fills, np.int64),
+        )
+
+    def stage(
+        self,
+        state: Cache,
+        counts: npt.NDArray[np.int64],
+        queue: Queue,
+        rng: npt.NDArray[np.uint64],
+    ) -> Stage:
+        """The level as the hot loops take it; counts : (2 * n_site, N_COUNTS)."""
+        return Stage(
+            geometry=self.geometry,
+            tables=self.tables,
+            cache=state,
+            counts=counts,
+            queue=queue,
+            rng=rng,
+            n_site=len(counts) // 2,
+            store_bytes=np.zeros(8, np.uint32),
         )
 
     def rehashed(self, state: Cache) -> Cache:
-        """The state with this plan's sets (randomised bases move them)."""
+        """The state with this plan's sets, which change with random bases and pages."""
         state.lines.reshape(self.n_instances, -1, 2)[:, :, 1] = self.set_of % self.geometry.n_sets
         state.home[:] = self._homes()
         return state
@@ -80,13 +100,12 @@ class LevelPlan:
         return (self.set_of // self.geometry.n_sets).astype(np.uint8)
 
     def forget_pending(self, state: Cache) -> None:
-        """Everything asked for so far has long arrived, and no core is still writing a sector: time
-        begins anew."""
+        """Restart the time: all requested data have arrived, and no core is still writing a sector."""
         words = state.slots.reshape(-1, self.geometry.stride)
         words[:, cache.TURNS : cache.TURNS + self.geometry.granules_per_line] = cache.LONG_AGO
 
     def fully_associative(self, n_slots: int) -> LevelPlan:
-        """The same level as one LRU set of n_slots lines: what Hill's three kinds of miss need."""
+        """The level as one LRU set of n_slots lines, from which Hill's three kinds of misses follow."""
         geometry = self.geometry._replace(n_sets=1, ways=max(1, n_slots), replacement=cache.LRU)
         home = self._homes().astype(np.int32)
         set_of = home if len(home) == len(self.set_of) else np.zeros(len(self.set_of), np.int32)
@@ -94,7 +113,7 @@ class LevelPlan:
 
     @property
     def n_slots(self) -> int:
-        """Lines that one instance holds."""
+        """Capacity of one instance, in lines."""
         return self.geometry.n_sets * self.geometry.ways
 
 
@@ -123,7 +142,7 @@ def plan_level(
     space: DenseMap,
     n_cores: int,
 ) -> LevelPlan:
-    """A level for the dense lines of a trace."""
+    """A level for the dense lines of a trace; raises MachineError for plru with other than 2^n ways."""
     granules = level.line_bytes // GRANULE_BYTES
     if level.replacement == "plru" and level.n_ways & (level.n_ways - 1):
         raise MachineError(
@@ -133,7 +152,7 @@ def plan_level(
         granules_per_line=granules,
         n_sets=level.n_sets * level.n_slices // level.n_partitions,
         ways=level.n_ways,
-        n_lines=len(space.chunk) * (CHUNK_GRANULES // granules),
+        touched_lines=len(space.chunk) * (CHUNK_GRANULES // granules),
         replacement=_REPLACEMENT[level.replacement],
         write_back=level.write_policy == "write_back",
         write_allocate=_ALLOCATE[level.write_allocate],
@@ -150,7 +169,7 @@ def plan_level(
         in_partitions=True if level.n_partitions > 1 else None,
         on_fill=True if level.allocate == "on_fill" else None,
         completes=True if level.partial_write_back_percent else None,
-        completes_of_65536=round(level.partial_write_back_percent / 100 * 65536),
+        completion_probability_x65536=round(level.partial_write_back_percent / 100 * 65536),
     )
     tables = mask_tables(
         granules, level.sector_bytes // GRANULE_BYTES, level.fill_bytes // GRANULE_BYTES
@@ -166,7 +185,7 @@ def plan_level(
 
 
 def sets_of(level: Level, space: DenseMap) -> npt.NDArray[np.int32]:
-    """(n_lines,) the set of each dense line, counted over all slices."""
+    """(touched_lines,) the set of each dense line, numbered over all slices."""
     return set_and_slice(
         space.true_lines(level.line_bytes // GRANULE_BYTES),
         n_sets=level.n_sets,
@@ -177,18 +196,18 @@ def sets_of(level: Level, space: DenseMap) -> npt.NDArray[np.int32]:
 
 
 def slot_words(granules_per_line: int, *, keeps_stores: bool, keeps_bytes: bool) -> int:
-    """Words of a slot, rounded up to 8 so that few straddle this CPU's cache lines."""
+    """Words of a slot, a multiple of 8 so that few straddle two cache lines of the CPU."""
     words = cache.TURNS + granules_per_line * (2 if keeps_bytes else 1) + keeps_stores
     return -(-words // 8) * 8
 
 
 def passing_level(granules_per_line: int, below: Level | None, n_lines: int) -> LevelPlan:
-    """A level that caches nothing: what a core without caches queues its requests through."""
+    """A level that caches nothing, for cores without caches: they queue their requests through it."""
     geometry = Geometry(
         granules_per_line=granules_per_line,
         n_sets=1,
         ways=1,
-        n_lines=n_lines,
+        touched_lines=n_lines,
         replacement=cache.LRU,
         write_back=False,
         write_allocate=cache.PASS,
@@ -201,7 +220,7 @@ def passing_level(granules_per_line: int, below: Level | None, n_lines: int) -> 
         in_partitions=None,
         on_fill=None,
         completes=None,
-        completes_of_65536=0,
+        completion_probability_x65536=0,
     )
     return LevelPlan(
         name="",

@@ -1,8 +1,8 @@
-"""Loads of a level whose lines are single granules, LRU: what `memsim.hierarchy.cache.read` does, in fewer steps.
+"""Loads of an LRU level whose lines are single granules, in fewer steps than `cache.read` takes.
 
-Such a level (Fermi's L2) gets four requests for every miss of a level with 128-byte lines, so here
-most of a trial is spent. A line has nothing to widen, and what a request's lines have in common is
-counted once.
+Such a level (Fermi's L2) receives four requests for every miss of a level with 128-byte lines, so on
+these machines most of a trial's time is spent here. A line is a single sector, and the values that
+the lines of a request have in common are computed once.
 """
 
 from __future__ import annotations
@@ -21,8 +21,11 @@ from memsim.hierarchy.cache import (
     PREV,
     READ_GRANULES,
     TURNS,
+    entry_of,
     pack,
     promote,
+    row_of,
+    set_of,
     write_back,
 )
 
@@ -41,39 +44,37 @@ def has_narrow_lines(geometry):
 
 
 @inner
-def read_narrow(
-    geometry, tables, cache, counts, queue, n_site,
-    instance, first, mask, n_line, site, counted, now, window,
-):  # fmt: skip
-    """Load those of the n_line lines from `first` on that are in mask."""
+def read_narrow(stage, instance, first, mask, n_line, site, counted, now, window):
+    """Load the lines in mask among the n_line lines that begin at `first`."""
+    cache, queue, counts = stage.cache, stage.queue, stage.counts
     slots, sets, lines = cache.slots, cache.sets, cache.lines
-    at = 2 * (instance * geometry.n_lines + first)
+    first_entry = entry_of(stage.geometry, instance, first)
     record = pack(first, 1, 0, site, LOAD, counted)
-    asked, hits, young, fetched = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
+    accesses, hits, young, fetched = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
     used = queue.used[0]
     for k in range(n_line):
         if not mask >> k & 1:
             continue
-        asked += 1
-        entry, line = at + 2 * k, first + k
+        accesses += 1
+        entry, line = first_entry + 2 * k, first + k
         slot = np.int64(lines[nth(entry)])
-        bin_ = instance * geometry.n_sets + lines[nth(entry + 1)]
+        set_ = set_of(stage.geometry.n_sets, cache.lines, instance, entry)
         meta = np.int64(slots[nth(slot + META)])
         if slots[nth(slot + LINE)] == line:
-            promote(cache, slot, bin_)
+            promote(cache, slot, set_)
             if meta & 1:
                 is_young = np.int64(slots[nth(slot + TURNS)] > now - window)
                 young += is_young
                 hits += 1 - is_young
                 continue
         else:
-            slot = np.int64(sets[nth(2 * bin_)])
+            slot = np.int64(sets[nth(2 * set_)])
             next_victim = slots[nth(slot + PREV)]
-            sets[nth(2 * bin_)] = next_victim
+            sets[nth(2 * set_)] = next_victim
             prefetch(slots, next_victim)
             if (slots[nth(slot + META)] >> 8) & 0xFF:
                 queue.used[0] = used
-                write_back(geometry, tables, cache, counts, queue, n_site, slot, counted)
+                write_back(stage, slot, counted)
                 used = queue.used[0]
             slots[nth(slot + LINE)] = line
             lines[nth(entry)] = slot
@@ -84,8 +85,8 @@ def read_narrow(
         used += 1
         fetched += 1
     queue.used[0] = used
-    row = site + (0 if counted else n_site)
-    counts[nth(row), nth(ACCESSES)] += asked
+    row = row_of(stage.n_site, site, counted)
+    counts[nth(row), nth(ACCESSES)] += accesses
     counts[nth(row), nth(HITS)] += hits
     counts[nth(row), nth(PENDING)] += young
     counts[nth(row), nth(READ_GRANULES)] += fetched

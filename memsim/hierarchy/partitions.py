@@ -1,9 +1,10 @@
-"""A cache in partitions: each line has a home among them, and the others keep copies of it.
+"""A cache in partitions: each line has a home partition, and the others keep copies of it.
 
-A core asks the partition that it is attached to. A line whose home is there is served as by any cache.
-Of another, its own partition looks for a copy; what is missing the home serves, and fetches where it
-has to, and the copy is kept for the next time. Stores and atomics are done at home, and drop copies.
-So what all cores read is kept once a partition, and memory is read once.
+A core sends its requests to the partition that it is attached to. If that partition is the line's
+home, it serves the request like any cache. If not, it serves the sectors of a load of which it has a
+copy; the home serves the others, and fetches them if necessary, and the partition keeps a copy of
+them. Stores and atomics are performed at home and drop all copies. So data that all cores read is
+cached once in each partition, and read from memory once.
 
 NVIDIA A100 Tensor Core GPU Architecture, whitepaper: "Each L2 partition caches data for memory accesses
 from SMs in the GPCs directly connected to the partition". The readable twin is
@@ -21,72 +22,74 @@ from memsim.hierarchy.cache import (
     HITS,
     META,
     PENDING,
-    _allocate,
-    _fill,
+    allocate,
     drop,
+    entry_of,
+    fill,
     pending,
+    row_of,
+    set_of,
+    slot_of,
     touch,
-    where,
 )
 
 
 @inner
 def home_of(geometry, cache, instance, line):
-    """The instance that a line belongs to, of those that the nearest one is a partition of."""
-    return instance // geometry.partitions * geometry.partitions + np.int64(cache.home[nth(line)])
+    """The home of a line, among the instances that are partitions of the same cache as `instance`."""
+    n = geometry.partitions
+    return instance // n * n + np.int64(cache.home[nth(line)])
 
 
 @inner
 def drop_copies(geometry, cache, home, line):
-    """Drop every copy of a line; they are clean."""
+    """Drop every copy of a line; copies are clean."""
     first = home // geometry.partitions * geometry.partitions
     for instance in range(first, first + geometry.partitions):
-        at = 2 * (instance * geometry.n_lines + line)
-        slot = where(cache, line, at)
+        entry = entry_of(geometry, instance, line)
+        slot = slot_of(cache, line, entry)
         if instance != home and slot >= 0:
-            bin_ = instance * geometry.n_sets + cache.lines[nth(at + 1)]
-            drop(geometry, cache, slot, bin_)
+            drop(geometry, cache, slot, set_of(geometry.n_sets, cache.lines, instance, entry))
 
 
 @inner
-def read_copy(geometry, tables, cache, counts, n_site, near, line, mask, site, counted, now, window):  # fmt: skip
-    """What a copy serves of a load; returns the sectors that the home has to."""
-    need = np.int64(tables.sectors[nth(mask)])
-    at = 2 * (near * geometry.n_lines + line)
-    slot = where(cache, line, at)
+def read_copy(stage, near, line, mask, site, counted, now, window):
+    """Serve a load from the copy near the core; returns the sectors that the home must serve."""
+    cache = stage.cache
+    need = np.int64(stage.tables.sectors[nth(mask)])
+    entry = entry_of(stage.geometry, near, line)
+    slot = slot_of(cache, line, entry)
     if slot < 0:
         return need
-    touch(geometry, cache, slot, near * geometry.n_sets + cache.lines[nth(at + 1)])
+    touch(stage.geometry, cache, slot, set_of(stage.geometry.n_sets, cache.lines, near, entry))
     hit = need & np.int64(cache.slots[nth(slot + META)])
     if hit:
-        row = site + (0 if counted else n_site)
-        young = pending(geometry, tables, cache, slot, hit, now, window)
-        served = np.int64(tables.n_sectors[nth(hit)])
-        counts[nth(row), nth(ACCESSES)] += served
-        counts[nth(row), nth(HITS)] += served - young
-        counts[nth(row), nth(PENDING)] += young
+        row = row_of(stage.n_site, site, counted)
+        young = pending(stage.geometry, stage.tables, stage.cache.slots, slot, hit, now, window)
+        served = np.int64(stage.tables.n_sectors[nth(hit)])
+        stage.counts[nth(row), nth(ACCESSES)] += served
+        stage.counts[nth(row), nth(HITS)] += served - young
+        stage.counts[nth(row), nth(PENDING)] += young
     return need & ~hit
 
 
 @inner
-def served_by(counts, n_site, site, counted):
+def hits_so_far(counts, n_site, site, counted):
     """Hits of a site so far, pending ones included."""
-    row = site + (0 if counted else n_site)
+    row = row_of(n_site, site, counted)
     return counts[nth(row), nth(HITS)] + counts[nth(row), nth(PENDING)]
 
 
 @inner
-def keep_copy(
-    geometry, tables, cache, counts, queue, rng, n_site, near, line, sectors, site, counted, now, hits_before,
-):  # fmt: skip
-    """After the home has served `sectors`: count its hits as far, and keep the copy."""
-    row = site + (0 if counted else n_site)
-    counts[nth(row), nth(FAR)] += served_by(counts, n_site, site, counted) - hits_before
-    at = 2 * (near * geometry.n_lines + line)
-    slot = where(cache, line, at)
+def keep_copy(stage, near, line, sectors, site, counted, now, hits_before):
+    """After the home has served `sectors`: count its hits as far, and keep a copy."""
+    row = row_of(stage.n_site, site, counted)
+    stage.counts[nth(row), nth(FAR)] += (
+        hits_so_far(stage.counts, stage.n_site, site, counted) - hits_before
+    )
+    entry = entry_of(stage.geometry, near, line)
+    slot = slot_of(stage.cache, line, entry)
     if slot < 0:
-        bin_ = near * geometry.n_sets + cache.lines[nth(at + 1)]
-        slot = _allocate(
-            geometry, tables, cache, counts, queue, rng, n_site, near, line, bin_, counted
-        )
-    _fill(geometry, cache, slot, sectors, now)
+        set_ = set_of(stage.geometry.n_sets, stage.cache.lines, near, entry)
+        slot = allocate(stage, near, line, set_, counted)
+    fill(stage.geometry, stage.cache.slots, slot, sectors, now)

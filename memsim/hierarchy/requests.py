@@ -1,9 +1,10 @@
-"""A trace in the lines of one machine: what is worked out once and shared by all trials."""
+"""A trace in the lines of one machine: computed once and shared by all trials."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -21,19 +22,22 @@ from memsim.hierarchy.core_stage import (
 from memsim.trace.model import Trace
 
 CHUNK_GRANULES = 8
-"""Dense addresses number the touched chunks of 256 bytes, the longest line there is."""
+"""Dense addresses number the touched chunks of 256 bytes, the longest possible line."""
 _MAX_TABLE_CHUNKS = 1 << 27
 _KINDS = {"load": LOAD, "store": STORE, "atomic": ATOMIC}
 
 
 @dataclass(frozen=True)
 class DenseMap:
-    """chunk : (n_chunk,) int64, true address // 256 of each dense chunk, ascending."""
+    """The dense address space of a trace: its touched chunks, numbered in address order.
+
+    chunk : (n_chunk,) int64, true address // 256 of each dense chunk, ascending
+    """
 
     chunk: npt.NDArray[np.int64]
 
     def true_granule(self, dense: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """True granules of dense ones."""
+        """The true granule of each dense one (n,)."""
         return self.chunk[dense // CHUNK_GRANULES] * CHUNK_GRANULES + dense % CHUNK_GRANULES
 
     def true_lines(self, granules_per_line: int) -> npt.NDArray[np.int64]:
@@ -42,8 +46,17 @@ class DenseMap:
         return (self.chunk[:, None] * per_chunk + np.arange(per_chunk)).reshape(-1)
 
 
-DenseTable = tuple[DenseMap, npt.NDArray[np.int32], int]
-"""What `dense_map` returns."""
+class DenseTable(NamedTuple):
+    """Translation of true chunks into dense ones.
+
+    chunk : (n_chunk,) int64, as in DenseMap
+    table : (n,) int32, table[true - first_chunk] is the dense chunk. It is empty where the addresses
+        span more than 32 GiB; a dense chunk is then found in `chunk` by bisection
+    """
+
+    chunk: npt.NDArray[np.int64]
+    table: npt.NDArray[np.int32]
+    first_chunk: int
 
 
 @hot
@@ -62,29 +75,25 @@ def _number(touched, dense, chunk, first_chunk):  # type: ignore[no-untyped-def]
             n += 1
 
 
-def dense_map(granule: npt.NDArray[np.int64]) -> DenseTable:
-    """(map, table, first_chunk): table[chunk - first_chunk] is the dense chunk.
-
-    Where the addresses span more than 32 GiB the table is indexed through `map.chunk` by bisection
-    and is empty.
-    """
+def dense_table(granule: npt.NDArray[np.int64]) -> DenseTable:
+    """The dense address space of some granules (n,) int64."""
     if not len(granule):
-        return DenseMap(np.zeros(0, np.int64)), np.zeros(0, np.int32), 0
+        return DenseTable(np.zeros(0, np.int64), np.zeros(0, np.int32), 0)
     first = int(granule.min()) >> 3
     span = (int(granule.max()) >> 3) - first + 1
     if span > _MAX_TABLE_CHUNKS:
         chunk = _distinct(np.concatenate([_distinct(part >> 3) for part in _pieces(granule)]))
-        return DenseMap(chunk), np.zeros(0, np.int32), first
+        return DenseTable(chunk, np.zeros(0, np.int32), first)
     touched = np.zeros(span, np.uint8)
     _mark(granule, first, touched)
     chunk = np.empty(int(np.count_nonzero(touched)), np.int64)
     table = np.empty(span, np.int32)
     _number(touched, table, chunk, first)
-    return DenseMap(chunk), table, first
+    return DenseTable(chunk, table, first)
 
 
 def _distinct(values: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """As np.unique, which hashes first and took 25 times as long on 5 million values."""
+    """The distinct values, ascending; np.unique hashes and took 25 times as long on 5 million values."""
     ordered = np.sort(values)
     first: npt.NDArray[np.bool_] = np.ones(len(ordered), np.bool_)
     first[1:] = ordered[1:] != ordered[:-1]
@@ -96,78 +105,97 @@ def _pieces(granule: npt.NDArray[np.int64]) -> list[npt.NDArray[np.int64]]:
     return np.array_split(granule, n)
 
 
+class _Columns(NamedTuple):
+    """Columns of a Trace, and for each site its kind and the number that counts know it by."""
+
+    subgroup_offset: npt.NDArray[np.int64]
+    site: npt.NDArray[np.int32]
+    starts_sequence: npt.NDArray[np.bool_]
+    granule_offset: npt.NDArray[np.int64]
+    granule: npt.NDArray[np.int64]
+    byte_mask: npt.NDArray[np.uint32]
+    lane_groups: npt.NDArray[np.uint8]
+    kind_of_site: npt.NDArray[np.uint8]
+    first_site: int
+
+
+class _Coalescing(NamedTuple):
+    """Lanes are coalesced in n_windows windows of 8 * lane_groups lanes each."""
+
+    granules_per_line: int
+    lane_groups: int
+    n_windows: int
+
+
 @hot
-def _dense(granule, table, first_chunk, chunk):  # type: ignore[no-untyped-def]
+def _dense_granule(granule, dense):  # type: ignore[no-untyped-def]
     """The dense granule of a true one."""
-    c = granule >> 3
-    if len(table):
-        d = np.int64(table[c - first_chunk])
+    chunk = granule >> 3
+    if len(dense.table):
+        number = np.int64(dense.table[chunk - dense.first_chunk])
     else:
-        low, high = 0, len(chunk) - 1
+        low, high = 0, len(dense.chunk) - 1
         while low < high:
             middle = (low + high) // 2
-            if chunk[middle] < c:
+            if dense.chunk[middle] < chunk:
                 low = middle + 1
             else:
                 high = middle
-        d = np.int64(low)
-    return (d << 3) | (granule & 7)
+        number = np.int64(low)
+    return (number << 3) | (granule & 7)
 
 
 @hot
-def _form(subgroup_offset, site, starts, granule_offset, granule, byte_mask, lane_groups, kind_of_site, first_site, coalesce_groups, n_windows, granules_per_line, table, first_chunk, chunk, first_request, first_partial, access, request, partial, filling):  # type: ignore[no-untyped-def]  # fmt: skip
-    """Requests of every access; counts them first (filling False), then writes them.
+def _form(columns, coalescing, dense, out, filling):  # type: ignore[no-untyped-def]
+    """Form the requests of every access in `out`, a Requests; without `filling`, only count them.
 
     Returns (requests, partial masks, the most requests of one access).
     """
     n_request, n_partial, most = np.int64(0), np.int64(0), np.int64(0)
-    window_bits = (1 << coalesce_groups) - 1
-    for s in range(len(subgroup_offset) - 1):
-        first_request[s] = n_request
-        first_partial[s] = n_partial
-        for p in range(subgroup_offset[s], subgroup_offset[s + 1]):
-            barrier = site[p] < 0
-            kind = 0 if barrier else np.int64(kind_of_site[site[p]])
+    window_bits = (1 << coalescing.lane_groups) - 1
+    for s in range(len(columns.subgroup_offset) - 1):
+        out.first_request[s] = n_request
+        out.first_partial[s] = n_partial
+        for p in range(columns.subgroup_offset[s], columns.subgroup_offset[s + 1]):
+            barrier = columns.site[p] < 0
+            kind = 0 if barrier else np.int64(columns.kind_of_site[columns.site[p]])
             before = n_request
-            for w in range(n_windows):
-                lanes = window_bits << (w * coalesce_groups)
+            for w in range(coalescing.n_windows):
+                lanes = window_bits << (w * coalescing.lane_groups)
                 current = np.int64(-1)
-                for i in range(granule_offset[p], granule_offset[p + 1]):
-                    if n_windows > 1 and not lane_groups[i] & lanes:
+                for i in range(columns.granule_offset[p], columns.granule_offset[p + 1]):
+                    if coalescing.n_windows > 1 and not columns.lane_groups[i] & lanes:
                         continue
-                    dense = _dense(granule[i], table, first_chunk, chunk)
-                    line = dense // granules_per_line
-                    bit = np.uint64(1) << np.uint64(dense - line * granules_per_line)
-                    covered = byte_mask[i] == np.uint32(0xFFFFFFFF)
+                    granule = _dense_granule(columns.granule[i], dense)
+                    line = granule // coalescing.granules_per_line
+                    bit = np.uint64(1) << np.uint64(granule - line * coalescing.granules_per_line)
+                    covered = columns.byte_mask[i] == np.uint32(0xFFFFFFFF)
                     if line != current:
                         current = line
                         n_request += 1
                         if filling:
-                            request[n_request - 1] = np.uint64(line)
+                            out.request[n_request - 1] = np.uint64(line)
                     if filling:
-                        request[n_request - 1] |= bit << np.uint64(32)
+                        out.request[n_request - 1] |= bit << np.uint64(32)
                         if kind == STORE and covered:
-                            request[n_request - 1] |= bit << np.uint64(40)
+                            out.request[n_request - 1] |= bit << np.uint64(40)
                     if kind == STORE and not covered:
                         if filling:
-                            partial[n_partial] = byte_mask[i]
+                            out.partial[n_partial] = columns.byte_mask[i]
                         n_partial += 1
             if filling:
-                flags = (STARTS_SEQUENCE if starts[p] else 0) | (BARRIER if barrier else 0)
-                access[p] = pack_access(
-                    flags,
-                    kind,
-                    n_request - before,
-                    0 if barrier else first_site + np.int64(site[p]),
-                )
+                starts = STARTS_SEQUENCE if columns.starts_sequence[p] else 0
+                flags = starts | (BARRIER if barrier else 0)
+                site = 0 if barrier else columns.first_site + np.int64(columns.site[p])
+                out.access[p] = pack_access(flags, kind, n_request - before, site)
             most = max(most, n_request - before)
     return n_request, n_partial, most
 
 
-def common_map(traces: Sequence[Trace]) -> DenseTable:
-    """The dense map of all that several traces touch."""
-    chunks = [dense_map(trace.granule)[0].chunk for trace in traces]
-    return dense_map(_distinct(np.concatenate(chunks)) * CHUNK_GRANULES)
+def common_table(traces: Sequence[Trace]) -> DenseTable:
+    """The dense address space of several traces together."""
+    chunks = [dense_table(trace.granule).chunk for trace in traces]
+    return dense_table(_distinct(np.concatenate(chunks)) * CHUNK_GRANULES)
 
 
 def form_requests(
@@ -183,70 +211,55 @@ def form_requests(
     Lanes are coalesced `coalesce_lanes` at a time: with 16, each half of a 32-wide sub-group makes
     requests of its own.
 
-    dense : a map that holds at least what the trace touches; its own by default
+    dense : an address space that contains all that the trace touches; its own by default
     first_site : added to the number of every site
+
+    Raises ReplayError where the trace has too many sites, lines, or requests in an access.
     """
     if first_site + len(trace.sites) >= MAX_SITES:
         raise ReplayError(
             f"traces may have {MAX_SITES - 1} sites, got {first_site + len(trace.sites)}"
         )
-    space, table, first = dense or dense_map(trace.granule)
-    if len(space.chunk) * CHUNK_GRANULES // granules_per_line >= MAX_LINES:
-        raise ReplayError(
-            f"a trace may touch {MAX_LINES} lines, got {len(space.chunk) * 8 // granules_per_line}"
-        )
+    dense = dense or dense_table(trace.granule)
+    n_lines = len(dense.chunk) * CHUNK_GRANULES // granules_per_line
+    if n_lines >= MAX_LINES:
+        raise ReplayError(f"a trace may touch {MAX_LINES} lines, got {n_lines}")
+    columns = _columns(trace, first_site)
+    lanes = min(coalesce_lanes, trace.subgroup_size)
+    coalescing = _Coalescing(
+        granules_per_line, max(1, lanes // 8), max(1, trace.subgroup_size // lanes)
+    )
+    out = _empty_requests(trace)
+    n_request, n_partial, most = _form(columns, coalescing, dense, out, False)
+    if most > MAX_REQUESTS_OF_ACCESS:
+        raise ReplayError(f"an access may fall into {MAX_REQUESTS_OF_ACCESS} lines, got {most}")
+    out = out._replace(
+        request=np.zeros(n_request + 8, np.uint64),  # the tail is read ahead of, never used
+        partial=np.empty(n_partial, np.uint32),
+    )
+    _form(columns, coalescing, dense, out, True)
+    return out, DenseMap(dense.chunk)
+
+
+def _columns(trace: Trace, first_site: int) -> _Columns:
     kinds = [BYPASS if s.bypasses_l1 else _KINDS[s.direction] for s in trace.sites]
-    kind_of_site = np.array(kinds or [0], np.uint8)
-    coalesce_groups = max(1, min(coalesce_lanes, trace.subgroup_size) // 8)
-    n_windows = max(1, trace.subgroup_size // min(coalesce_lanes, trace.subgroup_size))
-    first_request = np.empty(trace.n_subgroup, np.int64)
-    first_partial = np.empty(trace.n_subgroup, np.int64)
-    access = np.empty(trace.n_access, np.uint32)
-    request, partial = np.empty(0, np.uint64), np.empty(0, np.uint32)
-    for filling in (False, True):
-        n_request, n_partial, most = _form(
-            trace.subgroup_offset,
-            trace.site,
-            trace.starts_sequence,
-            trace.granule_offset,
-            trace.granule,
-            trace.byte_mask,
-            trace.lane_groups,
-            kind_of_site,
-            first_site,
-            coalesce_groups,
-            n_windows,
-            granules_per_line,
-            table,
-            first,
-            space.chunk,
-            first_request,
-            first_partial,
-            access,
-            request,
-            partial,
-            filling,
-        )
-        if most > MAX_REQUESTS_OF_ACCESS:
-            raise ReplayError(f"an access may fall into {MAX_REQUESTS_OF_ACCESS} lines, got {most}")
-        if not filling:
-            # The tail is read ahead of, never used.
-            request = np.zeros(n_request + 8, np.uint64)
-            partial = np.empty(n_partial, np.uint32)
+    columns: dict[str, Any] = {name: getattr(trace, name) for name in _Columns._fields[:-2]}
+    return _Columns(**columns, kind_of_site=np.array(kinds or [0], np.uint8), first_site=first_site)
+
+
+def _empty_requests(trace: Trace) -> Requests:
+    """Requests with the sub-groups and groups of a trace, to be filled in."""
     changes = np.flatnonzero(np.diff(trace.workgroup)) + 1
     bounds = [0, *changes.tolist(), trace.n_subgroup] if trace.n_subgroup else [0]
     first_subgroup = np.array(bounds, np.int32)
-    group = np.repeat(
-        np.arange(len(first_subgroup) - 1, dtype=np.int32), np.diff(first_subgroup)
-    ).astype(np.int32)
-    requests = Requests(
+    groups = np.arange(len(first_subgroup) - 1, dtype=np.int32)
+    return Requests(
         subgroup_offset=np.array(trace.subgroup_offset),
-        first_request=first_request,
-        first_partial=first_partial,
-        group=group,
-        access=access,
-        request=request,
-        partial=partial,
+        first_request=np.empty(trace.n_subgroup, np.int64),
+        first_partial=np.empty(trace.n_subgroup, np.int64),
+        group=np.repeat(groups, np.diff(first_subgroup)).astype(np.int32),
+        access=np.empty(trace.n_access, np.uint32),
+        request=np.empty(0, np.uint64),
+        partial=np.empty(0, np.uint32),
         first_subgroup=first_subgroup,
     )
-    return requests, space

@@ -1,7 +1,7 @@
 """The random numbers of a trial: splitmix64, the same in numba and in plain Python.
 
-One 64-bit state per stream; streams are seeded by numpy's SeedSequence, so they are independent of
-each other and of the number of workers.
+Each stream has one 64-bit state. Streams are seeded by numpy's SeedSequence, so they are independent
+of each other and of the number of workers.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _MIX2 = np.uint64(0x94D049BB133111EB)
 
 @inner
 def below(state, n):
-    """A uniform integer in [0, n), n < 2**31; advances state[0]. Bias is below n / 2**32."""
+    """A uniform integer in [0, n), n < 2**31; advances state[0]. The bias is below n / 2**32."""
     state[0] = state[0] + _GAMMA
     z = state[0]
     z = (z ^ (z >> np.uint64(30))) * _MIX1
@@ -28,7 +28,7 @@ def below(state, n):
 
 
 def drawn(state: npt.NDArray[np.uint64], n: int) -> npt.NDArray[np.int64]:
-    """What `below` would draw from each of many streams (n_stream,): a hash of their states."""
+    """(n_stream,) the integers that `below` draws from streams with these states: a hash of them."""
     z = state + _GAMMA
     z = (z ^ (z >> np.uint64(30))) * _MIX1
     z = (z ^ (z >> np.uint64(27))) * _MIX2
@@ -53,6 +53,6 @@ class Stream:
 
 
 def trial_sequence(seed: int, trial: int, launch: int = 0) -> np.random.SeedSequence:
-    """The seed of one trial of the launch-th launch; it depends on nothing but these."""
+    """The seed sequence of one trial of a launch; it depends on these three numbers alone."""
     entropy = seed if launch == 0 else [seed, launch]
     return np.random.SeedSequence(entropy=entropy, spawn_key=(trial,))

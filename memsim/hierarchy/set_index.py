@@ -1,7 +1,8 @@
 """Which slice and set of a cache a line address falls into; which channel of memory.
 
-Each function maps addresses (n,) int64 to (n,) int32. All but `scatter` are rotations or permutations of
-`modulo` within aligned blocks of n_bins, so that consecutive lines never collide.
+Each function maps addresses (n,) int64 to (n,) int32 in [0, n_bins). Within each aligned run of n_bins
+addresses, all functions but `scatter` are rotations or permutations of `modulo`: consecutive lines
+never collide.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def modulo(line: Lines, n_bins: int) -> Bins:
 
 
 def xor(line: Lines, n_bins: int) -> Bins:
-    """All upper bits folded onto the index; for n_bins no power of two, added instead of xored."""
+    """All upper bits folded onto the index by xor; if n_bins is not a power of two, by addition."""
     if n_bins == 1:
         return np.zeros(len(line), np.int32)
     bits = (n_bins - 1).bit_length()
@@ -42,18 +43,16 @@ def xor(line: Lines, n_bins: int) -> Bins:
             folded = folded ^ (upper & (n_bins - 1))
             upper = upper >> bits
         return folded.astype(np.int32)
-    return _rotated(line, n_bins, lambda block: _fold(block, bits))
+    return _rotated(line, n_bins, lambda run: _fold(run, bits))
 
 
 def xor_next(line: Lines, n_bins: int) -> Bins:
-    """The bits next above the index xored onto it; for n_bins no power of two, added.
-
-    GPGPU-Sim's index X.
-    """
+    """The bits next above the index xored onto it (GPGPU-Sim's index X); if n_bins is not a power of
+    two, added to it."""
     bits = (n_bins - 1).bit_length()
     if n_bins == 1 << bits:
         return ((line ^ (line >> bits)) & (n_bins - 1)).astype(np.int32)
-    return _rotated(line, n_bins, lambda block: block & ((1 << bits) - 1))
+    return _rotated(line, n_bins, lambda run: run & ((1 << bits) - 1))
 
 
 def fermi(line: Lines, n_bins: int) -> Bins:
@@ -69,19 +68,19 @@ def fermi(line: Lines, n_bins: int) -> Bins:
 def ipoly(line: Lines, n_bins: int) -> Bins:
     """The line address as a polynomial over GF(2), modulo an irreducible one of degree log2(n_bins).
 
-    For n_bins no power of two the remainder of the block number rotates the block.
+    If n_bins is not a power of two, the remainder of the run's number rotates the run.
     """
     if n_bins == 1:
         return np.zeros(len(line), np.int32)
     bits = (n_bins - 1).bit_length()
     if n_bins == 1 << bits:
         return _remainder(line, bits).astype(np.int32)
-    return _rotated(line, n_bins, lambda block: _remainder(block, bits))
+    return _rotated(line, n_bins, lambda run: _remainder(run, bits))
 
 
 def scatter(line: Lines, n_bins: int) -> Bins:
-    """As if every address's bin had been drawn at random, the same at each time: bins fill unevenly, as
-    Poisson says, where the pages of an array lie scattered in physical memory.
+    """A hash: bins fill unevenly, with a Poisson distribution, as they do where the pages of an array
+    are scattered in physical memory.
 
     The finaliser of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014), modulo n_bins.
     """
@@ -93,8 +92,8 @@ def scatter(line: Lines, n_bins: int) -> Bins:
 
 
 def _rotated(line: Lines, n_bins: int, offset: Callable[[Lines], Lines]) -> Bins:
-    block = line // n_bins
-    return ((line - block * n_bins + offset(block)) % n_bins).astype(np.int32)
+    run = line // n_bins
+    return ((line - run * n_bins + offset(run)) % n_bins).astype(np.int32)
 
 
 def _fold(value: Lines, bits: int) -> Lines:
@@ -114,7 +113,7 @@ def _remainder(value: Lines, bits: int) -> Lines:
 
 @functools.cache
 def _remainders(bits: int) -> npt.NDArray[np.int64]:
-    """(n_byte, 256): what every value of each byte of an address leaves. Remainders of a sum are sums."""
+    """(n_byte, 256): the remainder of each value of each byte of an address. They add up to the address's."""
     polynomial = (1 << bits) | _POLYNOMIALS[min(bits, max(_POLYNOMIALS))]
     tables = np.zeros((_ADDRESS_BITS // 8, 256), np.int64)
     power = 1
@@ -145,6 +144,6 @@ def set_and_slice(
 
     line : (n,) int64 true line addresses; n_sets is of one slice.
     """
-    piece = FUNCTIONS[slice_index](line, n_slices)
+    slice_ = FUNCTIONS[slice_index](line, n_slices)
     within = FUNCTIONS[set_index](line // n_slices, n_sets)
-    return (piece * np.int32(n_sets) + within).astype(np.int32)
+    return (slice_ * np.int32(n_sets) + within).astype(np.int32)

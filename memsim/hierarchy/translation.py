@@ -1,8 +1,8 @@
-"""Translation of addresses: where pages lie, and the translations that a core misses.
+"""Translation of addresses: the placement of pages, and misses of a core's translation buffer.
 
-A core's buffer holds the pages of its last requests, least recently used out first. What the first level
-serves is not looked up: it goes by virtual addresses (Jia et al., arXiv 1804.06826, of the V100), so the
-buffer sees the requests that a core sends on, in their order. It is empty when a core begins.
+A core's buffer contains the pages of its last requests, with LRU replacement. The first level uses
+virtual addresses (Jia et al., arXiv 1804.06826, of the V100), so only the requests that it sends on are
+translated, in their order. The buffer is empty when a core begins.
 """
 
 from __future__ import annotations
@@ -18,50 +18,53 @@ from memsim.machine.parts import Translation
 from memsim.trace.model import GRANULE_BYTES
 
 N_FRAMES = 1 << 18
-"""Places that a page can have in memory; half a terabyte of pages of 2 MB."""
+"""Frames that a page can have in memory; half a terabyte in pages of 2 MB."""
 
 I64 = npt.NDArray[np.int64]
 CHUNK_BYTES = CHUNK_GRANULES * GRANULE_BYTES
 
 
 def pages_of(chunk: I64, page_bytes: int) -> I64:
-    """(n_chunk,) the page of each chunk of 256 bytes: true chunk numbers in, page numbers out."""
+    """(n_chunk,) the page number of each chunk of 256 bytes; chunk : (n_chunk,) true chunk numbers."""
     return np.asarray(chunk * CHUNK_BYTES // page_bytes, np.int64)
 
 
 def placement_key(seed: int, trial: int) -> int:
-    """What the places of pages hang on: the trial, not the launch."""
+    """The key that determines the frames of pages: it depends on the trial, not on the launch."""
     return int(np.random.SeedSequence([seed, trial, N_FRAMES]).generate_state(1, np.uint64)[0])
 
 
-def displaced(chunk: I64, page_bytes: int, key: int) -> I64:
-    """(n_chunk,) by how many chunks each chunk's place in memory is off its address, at random by page."""
+def page_offsets(chunk: I64, page_bytes: int, key: int) -> I64:
+    """(n_chunk,) per-chunk address offsets, in chunks, of a random placement of pages."""
     page = pages_of(chunk, page_bytes)
     frame = drawn(page.astype(np.uint64) + np.uint64(key), N_FRAMES)
     return (frame - page) * (page_bytes // CHUNK_BYTES)
 
 
 @hot
-def _misses(record, first, last, page, lines_per_chunk, held, missed):  # type: ignore[no-untyped-def]
-    """Add to missed (n_site,) the requests whose page is not in held (n_entries,), the latest first."""
-    entries = len(held)
+def _misses(record, first, last, page, lines_per_chunk, buffer, missed):  # type: ignore[no-untyped-def]
+    """Add to missed (n_site,) the counted requests whose page is not in the buffer (n_entries,).
+
+    The buffer is scratch: pages, the most recent first.
+    """
+    entries = len(buffer)
     for core in range(len(first)):
-        held[:] = -1
+        buffer[:] = -1
         for i in range(first[core], last[core]):
             line, _, _, site, _, counted = unpack(record[i])
-            wanted = page[line // lines_per_chunk]
-            if held[0] == wanted:
+            accessed = page[line // lines_per_chunk]
+            if buffer[0] == accessed:
                 continue
             k = 1
-            while k < entries and held[k] != wanted:
+            while k < entries and buffer[k] != accessed:
                 k += 1
             if k == entries:
                 k = entries - 1
                 missed[site] += counted
             while k > 0:
-                held[k] = held[k - 1]
+                buffer[k] = buffer[k - 1]
                 k -= 1
-            held[0] = wanted
+            buffer[0] = accessed
 
 
 def missed_translations(
@@ -73,10 +76,11 @@ def missed_translations(
     granules_per_line: int,
     n_sites: int,
 ) -> I64:
-    """(n_sites,) counted requests whose page the core's buffer did not hold.
+    """(n_sites,) counted requests that miss the translation buffer of their core.
 
-    record : requests, as memsim.hierarchy.cache packs them; core c sent record[first[c]:last[c]]
-    chunk : (n_chunk,) the true chunk of each dense one
+    record : requests, as memsim.hierarchy.cache packs them; those of core c are
+        record[first[c]:last[c]]
+    chunk : (n_chunk,) the address of each dense chunk, in chunks
     granules_per_line : of the records' lines
     """
     missed = np.zeros(n_sites, np.int64)

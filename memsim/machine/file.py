@@ -10,8 +10,8 @@
     name = "L1"
     size_bytes = { value = 131072, source = "..." }
 
-The keys are the fields of `memsim.machine.model`'s dataclasses. One that has a default may be left out.
-JSON has the same shape, and `schema` beside it.
+The keys are the fields of the dataclasses in `memsim.machine.model` and `memsim.machine.parts`. A key
+whose field has a default is optional. JSON has the same structure, and `schema` in addition.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _TABLES = (*_RECORDS, "throughputs", "model_error_points")
 
 
 def machine_names() -> list[str]:
-    """Names of the machines that come with this package, sorted."""
+    """Names of the machines in this package, sorted."""
     folder = resources.files("memsim.machine").joinpath("shipped")
     return sorted(
         entry.name.removesuffix(".toml")
@@ -53,9 +53,9 @@ def machine_names() -> list[str]:
 
 
 def load_machine(name_or_path: str | os.PathLike[str]) -> Machine:
-    """The machine of a shipped name (`v100`), or of a file (`my.toml`, `./mine`).
+    """The machine with a shipped name (`v100`), or of a file (`my.toml`, `./mine`).
 
-    Raises MachineError, one line that names file, line, culprit and rule.
+    Raises MachineError: one line with the file, the line, the value and the rule it breaks.
     """
     text = os.fspath(name_or_path)
     if text in machine_names():
@@ -82,15 +82,15 @@ def load_machine(name_or_path: str | os.PathLike[str]) -> Machine:
 
 
 def machine_from_toml(text: str, file_name: str = "<text>") -> Machine:
-    """The machine that TOML text describes; MachineError names file_name and the line."""
+    """The machine that TOML text describes; raises MachineError with file_name and the line."""
     try:
         document = tomllib.loads(text)
     except RecursionError:
         raise MachineError(f"{file_name}: not TOML: nested too deeply") from None
     except ValueError as error:  # TOMLDecodeError, and integers of thousands of digits
-        found = re.search(r" \(at (?:line (\d+), column \d+|end of document)\)$", str(error))
-        line = (found and found.group(1)) or str(1 + text.rstrip("\n").count("\n"))
-        reason = str(error)[: found.start()] if found else str(error)
+        position = re.search(r" \(at (?:line (\d+), column \d+|end of document)\)$", str(error))
+        line = (position and position.group(1)) or str(1 + text.rstrip("\n").count("\n"))
+        reason = str(error)[: position.start()] if position else str(error)
         raise MachineError(f"{file_name}:{line}: not TOML: {reason}") from None
     try:
         return _machine(document)
@@ -101,18 +101,18 @@ def machine_from_toml(text: str, file_name: str = "<text>") -> Machine:
 
 def keys(machine: Machine) -> list[str]:
     """The dotted key of every value that has a source, in the order of the file."""
-    found: list[str] = []
+    dotted: list[str] = []
     for name in field_types(Machine):
         value = getattr(machine, name)
         if name == "levels":
-            found += [f"levels.{level.name}.{key}" for level in value for key in _sourced(Level)]
+            dotted += [f"levels.{level.name}.{key}" for level in value for key in _sourced(Level)]
         elif dataclasses.is_dataclass(value):
-            found += [f"{name}.{key}" for key in _sourced(type(value))]
+            dotted += [f"{name}.{key}" for key in _sourced(type(value))]
         elif isinstance(value, Mapping):
-            found += [f"{name}.{key}" for key in value if name != "sources"]
+            dotted += [f"{name}.{key}" for key in value if name != "sources"]
         elif name not in _PLAIN and value is not None:
-            found.append(name)
-    return found
+            dotted.append(name)
+    return dotted
 
 
 def _sourced(record: type[Any]) -> list[str]:
@@ -172,7 +172,7 @@ def _record_document(record: Any, sources: Mapping[str, str], prefix: str) -> di
 
 
 def _machine(document: Mapping[str, Any]) -> Machine:
-    """Raises RuleError, its key pointing into the document."""
+    """The machine of a document; raises RuleError with the key of the value in error."""
     sources: dict[str, str] = {}
     types = field_types(Machine)
     _check_keys(document, [name for name in types if name != "sources"], "", "")
@@ -207,7 +207,7 @@ def _machine(document: Mapping[str, Any]) -> Machine:
 
 
 def _levels(document: Mapping[str, Any], sources: dict[str, str]) -> tuple[Level, ...]:
-    """An absent list is an empty one."""
+    """The levels of a document; none where there is no list."""
     tables = document.get("levels", [])
     if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
         raise RuleError("levels", "levels must be an array of tables, [[levels]]")
@@ -269,7 +269,7 @@ def _check_missing(
 def _value(
     entry: object, key: str, name: str, kind: Any, where: str, sources: dict[str, str]
 ) -> Any:
-    """The value of `{ value = ..., source = ... }`, its source noted."""
+    """The value of `{ value = ..., source = ... }`; its source is added to `sources`."""
 
     def fail(message: str) -> NoReturn:
         raise RuleError(key, f"{message}{where}")
@@ -296,12 +296,12 @@ def _value(
 
 
 def _near(word: str, known: Iterable[str]) -> str:
-    found = difflib.get_close_matches(word, known, n=1)
-    return f"; did you mean '{found[0]}'?" if found else ""
+    matches = difflib.get_close_matches(word, known, n=1)
+    return f"; did you mean '{matches[0]}'?" if matches else ""
 
 
 def _line_of(key: str, document: Mapping[str, Any], lines: Mapping[KeyPath, int]) -> int:
-    """Line of a dotted key, or of the innermost table that would hold it."""
+    """Line of a dotted key, or of the innermost table that it belongs to."""
     path: list[str | int] = list(key.split("."))
     if path[0] == "levels" and len(path) > 1:
         position, rest = _level_of(key.removeprefix("levels."), document["levels"])
@@ -312,9 +312,9 @@ def _line_of(key: str, document: Mapping[str, Any], lines: Mapping[KeyPath, int]
 
 
 def _level_of(key: str, levels: list[dict[str, Any]]) -> tuple[int, str]:
-    """Position of the level that a key `NAME.rest` or `#POSITION.rest` means, and the rest.
+    """(position of the level, rest) of a key `NAME.rest` or `#POSITION.rest`.
 
-    Of two levels of one name it is the later, which is the one in error.
+    If two levels have the same name, it is the later one, which is the one in error.
     """
     if key.startswith("#"):
         number, _, rest = key[1:].partition(".")

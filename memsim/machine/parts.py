@@ -215,8 +215,8 @@ class Residency:
     register_allocation : `subgroup` rounds each sub-group's registers up to register_unit, `group`
         those of the whole group
     subgroup_granularity : with `group`, the number of sub-groups of a group is rounded up to a
-        multiple of it; with `subgroup`, the registers are split into so many equal banks, and the
-        registers of a sub-group lie in one bank
+        multiple of it; with `subgroup`, the number of equal banks that the registers are
+        split into; the registers of a sub-group lie in one bank
     local_memory_reserved_bytes : local memory that the driver reserves in every group
     max_groups_of_one_subgroup : replaces max_groups for groups of a single sub-group, which need no
         barrier; 0 where there is no such limit

@@ -1,4 +1,4 @@
-"""Machines as tables in a terminal: all of them, or every value of one with its source."""
+"""Machines as tables for a terminal: all machines, or every value of one with its source."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _UNITS_OF_TABLES = {"throughputs": "operations/cycle", "model_error_points": "po
 
 
 def machines_table(machines: list[Machine]) -> Table:
-    """One row a machine."""
+    """A table with one row for each machine."""
     table = Table(header_style="bold", box=None, pad_edge=False)
     for title in ("machine", "title"):
         table.add_column(title, no_wrap=True)
@@ -52,7 +52,7 @@ def machines_table(machines: list[Machine]) -> Table:
 
 
 def machine_table(machine: Machine) -> Table:
-    """One row a value; those that nobody measured or published are marked."""
+    """A table with one row for each value; those without a published or measured source are marked."""
     table = Table(
         title=Text(f"{machine.name}: {machine.title}"),
         title_justify="left",
@@ -81,14 +81,14 @@ def machine_table(machine: Machine) -> Table:
 
 
 def _cache_text(level: Level, n_cores: int) -> str:
-    """`L2 8 x 4 MiB` where several cores share one of several instances."""
+    """`L2 8 x 4 MiB` for eight instances, each shared by several cores."""
     n_instances = -(-n_cores // level.cores_per_instance)
     times = f"{n_instances} x " if n_instances > 1 and level.cores_per_instance > 1 else ""
     return f"{level.name} {times}{size_text(level.size_bytes)}"
 
 
 def value_of(machine: Machine, key: str) -> Any:
-    """The value of a dotted key, as `keys` gives them."""
+    """The value of a dotted key; see `memsim.machine.file.keys`."""
     table, _, name = key.rpartition(".")
     if table.startswith("levels."):
         level = table.removeprefix("levels.")
@@ -99,7 +99,7 @@ def value_of(machine: Machine, key: str) -> Any:
 
 
 def unit_of(key: str) -> str:
-    """The unit that a dotted key's name carries; empty for a count or a choice."""
+    """The unit in the name of a dotted key; empty for a count or a choice."""
     table, _, name = key.rpartition(".")
     if table in _UNITS_OF_TABLES:
         return _UNITS_OF_TABLES[table]
@@ -107,7 +107,7 @@ def unit_of(key: str) -> str:
 
 
 def value_text(value: Any) -> str:
-    """Numbers as people write them: 1380000000 and 393.48, not 1.38e9."""
+    """A value as text, numbers without exponents: 1380000000 and 393.48, not 1.38e9."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, tuple):
@@ -118,7 +118,7 @@ def value_text(value: Any) -> str:
 
 
 def size_text(size_bytes: int) -> str:
-    """A capacity in the largest binary unit that it reaches."""
+    """A size in the largest binary unit that is not larger."""
     for unit, scale in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
         if size_bytes >= scale:
             return f"{size_bytes / scale:.4g} {unit}"

@@ -14,9 +14,10 @@ from memsim.machine.parts import Dram, Level, Residency
 
 
 def machine_to_toml(machine: Machine, comments: Sequence[str] = ()) -> str:
-    """TOML text with every value and its source; `comments` stand above, a line each.
+    """TOML text with every value and its source, after `comments`, one a line.
 
-    What is left at its default without a source is left out: reading gives the same machine again.
+    Values that equal their default and have no source are omitted. Reading the text gives the same
+    machine.
     """
     document: dict[str, Any] = json.loads(machine_to_json(machine))
     document.pop("schema")
@@ -74,5 +75,5 @@ def _value(value: Any) -> str:
 
 
 def _text(text: str) -> str:
-    """A basic string: JSON's escapes are TOML's, but for DEL, which TOML wants escaped."""
+    """A basic string: TOML has the escapes of JSON, and requires one for DEL besides."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,4 +1,4 @@
-"""Where the keys of a TOML text stand: tomllib keeps no positions."""
+"""Line numbers of the keys of a TOML text, which tomllib does not report."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ KeyPath = tuple[str | int, ...]
 
 
 def index_lines(text: str) -> dict[KeyPath, int]:
-    """Path of keys -> 1-based line where it first stands; elements of [[tables]] by position.
+    """Path of keys -> 1-based line of its first occurrence; elements of [[tables]] by position.
 
-    For messages only: keys with escapes, or inside inline tables, are not found.
+    For messages only: keys with escapes, and keys inside inline tables, are missing.
     """
     lines: dict[KeyPath, int] = {}
     n_elements: dict[str, int] = {}
     table: KeyPath = ()
-    quote = ""  # of the multi-line text that we are in
+    quote = ""  # the quote of a multi-line string that has not ended
     for number, line in enumerate(text.split("\n"), 1):
         if quote:
             quote = "" if quote in line else quote
             continue
-        if found := re.match(r"\s*(\[\[?)\s*([^\[\]=]+?)\s*\]", line):
-            first, *rest = _split_key(found.group(2))
-            if found.group(1) == "[[" and not rest:
+        if match := re.match(r"\s*(\[\[?)\s*([^\[\]=]+?)\s*\]", line):
+            first, *rest = _split_key(match.group(2))
+            if match.group(1) == "[[" and not rest:
                 n_elements[first] = n_elements.get(first, 0) + 1
             element = (n_elements[first] - 1,) if first in n_elements else ()
             table = (first, *element, *rest)
             for length in range(1, len(table) + 1):
                 lines.setdefault(table[:length], number)
-        elif found := re.match(r"""\s*([\w."' -]+?)\s*=""", line):
-            path = (*table, *_split_key(found.group(1)))
+        elif match := re.match(r"""\s*([\w."' -]+?)\s*=""", line):
+            path = (*table, *_split_key(match.group(1)))
             for length in range(len(table) + 1, len(path) + 1):
                 lines.setdefault(path[:length], number)
         for mark in ('"""', "'''"):

@@ -1,6 +1,6 @@
-"""How many groups of a launch a core holds at once, and what cache they leave of its storage.
+"""Occupancy: the groups of a launch that are resident on a core, and the cache size they leave.
 
-The rules are those of NVIDIA's occupancy calculator; AMD's fit them with other numbers.
+The rules are those of NVIDIA's occupancy calculator; they also describe AMD's GPUs, with other numbers.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from memsim.trace.model import Launch
 
 @dataclass(frozen=True, kw_only=True)
 class Occupancy:
-    """What bounds the groups that a core holds.
+    """The resident groups of a core, and what limits them.
 
-    groups_per_core : resident groups, also of cores that the launch cannot fill
-    subgroups_per_core : groups_per_core x sub-groups of a group
-    limited_by : the resource of the smallest limit (`items`, `subgroups`, `groups`, `registers`,
+    groups_per_core : resident groups of a core, even if the launch has too few to fill all cores
+    subgroups_per_core : groups_per_core x sub-groups in a group
+    limited_by : the resource with the smallest limit (`items`, `subgroups`, `groups`, `registers`,
         `local memory`), or `given`
-    limits : resource -> groups that it allows; `registers` only where they are known
-    occupancy : subgroups_per_core / the most that a core can hold
-    feasible : the groups_per_core that some number of registers per item gives, ascending; one
-        where registers are known or groups_per_core is given
-    local_memory_carveout_bytes : what local memory takes of the storage it shares with a cache,
-        0 where it shares none
+    limits : resource -> number of groups that it allows; `registers` only if they are known
+    occupancy : subgroups_per_core / maximum of the core
+    feasible : all values of groups_per_core that some number of registers per item results in,
+        ascending; a single one if registers are known or groups_per_core is given
+    local_memory_carveout_bytes : the part of the storage shared with a cache that local memory takes,
+        0 if it shares none
     """
 
     groups_per_core: int
@@ -40,7 +40,7 @@ class Occupancy:
     local_memory_carveout_bytes: int
 
     def to_json(self) -> dict[str, Any]:
-        """The fields as what `json.dumps` takes."""
+        """The fields as a JSON object."""
         return {**asdict(self), "limits": dict(self.limits), "feasible": list(self.feasible)}
 
 
@@ -51,13 +51,13 @@ def resident_groups(
     registers_per_item: int | None = None,
     groups_per_core: int | None = None,
 ) -> Occupancy:
-    """The groups of a launch that one core of a machine holds at once.
+    """The groups of a launch that are resident on one core of a machine at a time.
 
-    registers_per_item : instead of the launch's own. Where neither is known, the most that the
-        other resources allow is taken, and `feasible` lists what registers could make of it
-    groups_per_core : taken as given, once it is checked against the limits
+    registers_per_item : overrides that of the launch. If neither is known, the other resources
+        determine the number of groups, and `feasible` lists the numbers that registers may cause
+    groups_per_core : overrides the computed number, within the limits
 
-    Raises ReplayError where not even one group fits, or not as many as given.
+    Raises ReplayError if not even one group fits, or fewer than given.
     """
     registers = launch.registers_per_item if registers_per_item is None else registers_per_item
     limits = _limits(machine, launch)
@@ -90,11 +90,11 @@ def resident_groups(
 
 
 def local_memory_carveout(machine: Machine, launch: Launch, groups_per_core: int) -> int:
-    """The smallest carve-out that holds the local memory of the resident groups, in bytes.
+    """The smallest carve-out that the local memory of the resident groups fits into, in bytes.
 
-    0 where no level shares its storage with local memory. What the driver reserves counts: a chase
-    on an otherwise empty A100 or H100 finds 8 to 16 KB less than the whole storage (mt4g).
-    Raises ReplayError where none is enough.
+    0 if no level shares its storage with local memory. The local memory that the driver reserves is
+    included: on an otherwise empty A100 or H100, a pointer chase measures 8 to 16 KB less than the
+    whole storage (mt4g). Raises ReplayError if no carve-out is large enough.
     """
     level = _sharing_level(machine)
     if level is None:
@@ -109,18 +109,8 @@ def local_memory_carveout(machine: Machine, launch: Launch, groups_per_core: int
     )
 
 
-def l1_size_bytes(machine: Machine, launch: Launch, groups_per_core: int) -> int:
-    """Size of the level next to the cores, after local memory took its part; 0 without levels."""
-    if not machine.levels:
-        return 0
-    level = machine.levels[0]
-    if not level.storage_bytes:
-        return level.size_bytes
-    return level.storage_bytes - local_memory_carveout(machine, launch, groups_per_core)
-
-
 def levels_for(machine: Machine, launch: Launch, groups_per_core: int) -> tuple[Level, ...]:
-    """The machine's levels as this launch finds them: the carve-out taken off."""
+    """The machine's levels, reduced by the carve-out of this launch."""
     carveout = local_memory_carveout(machine, launch, groups_per_core)
     return tuple(
         level.resized(level.storage_bytes - carveout) if level.storage_bytes else level
@@ -142,7 +132,7 @@ def _group_local_bytes(residency: Residency, launch: Launch) -> int:
 
 
 def _limits(machine: Machine, launch: Launch) -> dict[str, int]:
-    """Groups that each resource but the registers allows."""
+    """The number of groups that each resource except registers allows."""
     residency = machine.residency
     if launch.group_items < 1:
         raise ReplayError(f"group_items must be positive, got {launch.group_items}")
@@ -163,8 +153,8 @@ def _limits(machine: Machine, launch: Launch) -> dict[str, int]:
     local = _group_local_bytes(residency, launch)
     if local:
         limits["local memory"] = residency.local_memory_bytes // local
-    wanted = {"items": launch.group_items, "subgroups": n_subgroups, "local memory": local}
-    there = {
+    needed = {"items": launch.group_items, "subgroups": n_subgroups, "local memory": local}
+    available = {
         "items": residency.max_items,
         "subgroups": residency.max_subgroups,
         "local memory": residency.local_memory_bytes,
@@ -173,8 +163,8 @@ def _limits(machine: Machine, launch: Launch) -> dict[str, int]:
         if groups == 0:
             unit = " bytes" if name == "local memory" else ""
             raise ReplayError(
-                f"no group fits on a core of {machine.name}: {name} needed {wanted[name]}{unit},"
-                f" there are {there[name]}, {wanted[name] - there[name]} too few"
+                f"no group fits on a core of {machine.name}: {name} needed {needed[name]}{unit},"
+                f" there are {available[name]}, {needed[name] - available[name]} too few"
             )
     return limits
 
@@ -197,7 +187,7 @@ def _register_limit(machine: Machine, launch: Launch, registers: int) -> int:
 
 
 def _group_registers(machine: Machine, launch: Launch, registers: int) -> int:
-    """Registers that one group takes, all rounding included."""
+    """Registers that one group occupies, after all rounding."""
     residency = machine.residency
     n_subgroups = _round_up(_subgroups(machine, launch), residency.subgroup_granularity)
     of_subgroup = registers * machine.subgroup_size
@@ -207,10 +197,10 @@ def _group_registers(machine: Machine, launch: Launch, registers: int) -> int:
 
 
 def _groups_of_registers(machine: Machine, launch: Launch, registers: int) -> int:
-    """Groups that the registers allow.
+    """The number of groups that the registers allow.
 
-    Where each sub-group is given its own, they lie in `subgroup_granularity` equal parts, and a
-    sub-group's in one of them: a part holds a whole number of sub-groups.
+    If registers are allocated to sub-groups, they are split into `subgroup_granularity` equal banks,
+    and those of a sub-group lie in one bank: a bank serves a whole number of sub-groups.
     """
     residency = machine.residency
     if residency.register_allocation == "group":
@@ -222,18 +212,18 @@ def _groups_of_registers(machine: Machine, launch: Launch, registers: int) -> in
 
 
 def _feasible(machine: Machine, launch: Launch, most: int) -> tuple[int, ...]:
-    """Groups per core over every number of registers with which a group fits at all."""
-    found = {
+    """Groups per core for every number of registers with which a group fits."""
+    feasible = {
         min(most, _groups_of_registers(machine, launch, registers))
         for registers in range(1, machine.residency.max_registers_per_item + 1)
     }
-    found.discard(0)
-    if not found:
+    feasible.discard(0)
+    if not feasible:
         raise MachineError(
             f"registers of {machine.name} hold no group of {launch.group_items} work-items,"
             " even at one a work-item"
         )
-    return tuple(sorted(found))
+    return tuple(sorted(feasible))
 
 
 def _ceil(value: int, unit: int) -> int:

@@ -1,7 +1,7 @@
 """The plan of a replay: everything that its trials share, in memory or in a folder of flat files.
 
-A folder holds one `.npy` file an array and `plan.json`; workers map the arrays, so a trace is in
-memory once however many workers there are, and nothing of it is pickled.
+A folder contains one `.npy` file an array, and `plan.json`. Workers map the arrays, so a trace is in
+memory once for any number of workers, and no part of it is pickled.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +20,13 @@ from memsim.errors import ReplayError
 from memsim.hierarchy import cache
 from memsim.hierarchy.core_stage import Requests
 from memsim.hierarchy.levels import LevelPlan, passing_level, plan_level, sets_of
-from memsim.hierarchy.requests import CHUNK_GRANULES, DenseMap, DenseTable, form_requests
+from memsim.hierarchy.requests import (
+    CHUNK_GRANULES,
+    DenseMap,
+    DenseTable,
+    dense_table,
+    form_requests,
+)
 from memsim.machine.file import machine_from_json, machine_to_json
 from memsim.machine.model import Machine
 from memsim.montecarlo.occupancy import Occupancy, levels_for, resident_groups
@@ -41,13 +47,13 @@ SAMPLERS: dict[str, int] = {
 class Ordering:
     """What is random in a trial, and what is counted.
 
-    deviation : one random start per core (seed 001, 3.2.1)
-    staggered : with deviation, starts follow one another instead: of the groups that the machine holds at
-        first the oldest is the furthest along, evenly down to the newest, as where a group begins
-        whenever one ends; where the newest begins is random
-    warmup_waves : groups of the first so many rounds of resident groups are not counted
-    warm_l2 : the whole trace is sent through the shared levels once beforehand, uncounted
-    random_bases : arrays begin at a random multiple of 256 bytes within 1 MiB of their place
+    deviation : every core starts at a random point (Baghsorkhi et al. 2012, section 3.2.1)
+    staggered : with deviation, the initial groups start at equally spaced points, the oldest the
+        furthest along, as in a steady state where a group starts whenever another ends. The point of
+        the newest is random
+    warmup_waves : number of first waves of resident groups that are not counted
+    warm_l2 : the whole trace passes through the shared levels once beforehand, uncounted
+    random_bases : every array is moved by a random multiple of 256 bytes below 1 MiB
     """
 
     sampler: Sampler = "wrr"
@@ -60,8 +66,11 @@ class Ordering:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Common:
-    """What launches share that are replayed one after another: addresses, arrays, rows of counts."""
+class SharedSpace:
+    """What launches share that are replayed one after another: addresses, arrays, rows of counts.
+
+    n_sites : rows of the counts;  first_site : the first row of this launch
+    """
 
     dense: DenseTable
     arrays: Sequence[ArrayExtent]
@@ -69,14 +78,26 @@ class Common:
     first_site: int
 
 
+class ChunkOffsets(NamedTuple):
+    """Per-chunk address offsets (n_chunk,) int64, in chunks of 256 bytes; None where all are 0.
+
+    virtual : added to the trace's addresses to give those that a core uses
+    physical : added to the trace's addresses to give the place in memory, as the levels that cores share see it
+    """
+
+    virtual: npt.NDArray[np.int64] | None
+    physical: npt.NDArray[np.int64] | None
+
+
 @dataclass(frozen=True)
 class Plan:
-    """All that trials share: requests, their address map, the machine, the deal of groups.
+    """What all trials share: requests, their address space, the machine, the groups of each core.
 
-    machine : with the levels that the launch's local memory leaves
-    array_of_chunk : (n_chunk,) int32, which array a dense chunk lies in
+    machine : its levels have the sizes that the launch's local memory leaves them
+    resident : groups per core
+    array_of_chunk : (n_chunk,) int32, the array that each dense chunk belongs to
     weight : (n_subgroup,) int32, bulk sequences issued in one turn
-    n_sites, first_site : sites that counts have a row for, and the launch's first among them
+    n_sites, first_site : rows of the counts, and the launch's first row
     """
 
     requests: Requests
@@ -91,7 +112,7 @@ class Plan:
     first_site: int = 0
 
     def level_plans(self) -> list[LevelPlan]:
-        """Every level from the core outward; one that passes everything where there is none."""
+        """Every level from the core outward; without caches, one level that passes everything on."""
         levels = self.machine.levels
         if not levels:
             granules = first_line_granules(self.machine)
@@ -105,28 +126,20 @@ class Plan:
             for level, next_, n_cores in zip(levels, below, cores, strict=True)
         ]
 
-    def moved(
-        self,
-        planned: list[LevelPlan],
-        shift: npt.NDArray[np.int64] | None,
-        places: npt.NDArray[np.int64] | None,
-    ) -> list[LevelPlan]:
-        """The levels with the sets of other addresses.
-
-        shift : (n_chunk,) added to each true chunk, None where nothing is;  places : likewise, for
-            the levels that cores share
-        """
+    def moved(self, planned: list[LevelPlan], offsets: ChunkOffsets) -> list[LevelPlan]:
+        """The levels with the sets of other addresses: the first level's are virtual, those of the
+        levels that cores share are physical."""
         moved = list(planned)
         for k, level in enumerate(self.machine.levels):
-            off = places if k else shift
-            if off is not None:
-                sets = sets_of(level, DenseMap(self.space.chunk + off))
+            offset = offsets.physical if k else offsets.virtual
+            if offset is not None:
+                sets = sets_of(level, DenseMap(self.space.chunk + offset))
                 moved[k] = dataclasses.replace(planned[k], set_of=sets)
         return moved
 
 
 def first_line_granules(machine: Machine) -> int:
-    """Granules in a line of what a core's requests meet first."""
+    """Granules in a line of the first level; without caches, in a burst of memory."""
     unit = machine.levels[0].line_bytes if machine.levels else machine.dram.burst_bytes
     return min(CHUNK_GRANULES, max(1, unit // GRANULE_BYTES))
 
@@ -136,27 +149,19 @@ def make_plan(
     machine: Machine,
     options: ReplayOptions | None = None,
     *,
-    common: Common | None = None,
+    shared: SharedSpace | None = None,
     **changes: Any,
 ) -> tuple[Plan, Occupancy]:
     """Fit a trace to a machine.
 
-    options, changes : see ReplayOptions; those that decide how many trials run, and where, are unused
-    common : what the trace shares with other launches that use the same caches
+    options, changes : see ReplayOptions; the number of trials and the options of workers are ignored
+    shared : what the trace shares with other launches that use the same caches
 
     Raises ReplayError where trace, machine and options do not fit, MachineError where the machine's
     levels cannot be replayed.
     """
     options = (options or ReplayOptions()).replace(**changes)
-    if trace.subgroup_size != machine.subgroup_size:
-        raise ReplayError(
-            f"the trace has sub-groups of {trace.subgroup_size} and machine {machine.name} of"
-            f" {machine.subgroup_size}: trace again for this machine"
-        )
-    if trace.n_groups == 0:
-        raise ReplayError(
-            f"a trace must have at least one group, that of {trace.launch.kernel} has none"
-        )
+    _check_fit(trace, machine)
     dispatch = options.dispatch or machine.dispatch
     launch = trace.launch
     if options.registers is not None:
@@ -164,12 +169,19 @@ def make_plan(
     occupancy = resident_groups(machine, launch, groups_per_core=options.groups_per_core)
     resident = occupancy.groups_per_core
     machine = machine.replace(levels=levels_for(machine, launch, resident))
+    if shared is None:
+        shared = SharedSpace(
+            dense=dense_table(trace.granule),
+            arrays=trace.arrays,
+            n_sites=len(trace.sites),
+            first_site=0,
+        )
     requests, space = form_requests(
         trace,
         granules_per_line=first_line_granules(machine),
         coalesce_lanes=machine.coalesce_lanes,
-        dense=common.dense if common else None,
-        first_site=common.first_site if common else 0,
+        dense=shared.dense,
+        first_site=shared.first_site,
     )
     turns = np.zeros(trace.n_groups, np.int64)
     if dispatch == "dynamic":
@@ -186,32 +198,48 @@ def make_plan(
         warm_l2=options.warm_l2,
         random_bases=options.random_bases,
     )
-    if ordering.warmup_waves >= dealt.n_waves:
-        raise ReplayError(
-            f"warmup_waves must be below the snapshot's {dealt.n_waves} waves,"
-            f" got {ordering.warmup_waves}"
-        )
+    _check_warmup(ordering, dealt)
     plan = Plan(
         requests=requests,
         space=space,
         machine=machine,
         deal=dealt,
         resident=resident,
-        n_sites=max(1, common.n_sites if common else len(trace.sites)),
+        n_sites=max(1, shared.n_sites),
         ordering=ordering,
-        array_of_chunk=_array_of_chunk(common.arrays if common else trace.arrays, space),
+        array_of_chunk=_array_of_chunk(shared.arrays, space),
         weight=_weights(trace, options.weights),
-        first_site=common.first_site if common else 0,
+        first_site=shared.first_site,
     )
     return plan, occupancy
+
+
+def _check_fit(trace: Trace, machine: Machine) -> None:
+    if trace.subgroup_size != machine.subgroup_size:
+        raise ReplayError(
+            f"the trace has sub-groups of {trace.subgroup_size} and machine {machine.name} of"
+            f" {machine.subgroup_size}: trace again for this machine"
+        )
+    if trace.n_groups == 0:
+        raise ReplayError(
+            f"a trace must have at least one group, that of {trace.launch.kernel} has none"
+        )
+
+
+def _check_warmup(ordering: Ordering, dealt: Deal) -> None:
+    if ordering.warmup_waves >= dealt.n_waves:
+        raise ReplayError(
+            f"warmup_waves must be below the snapshot's {dealt.n_waves} waves,"
+            f" got {ordering.warmup_waves}"
+        )
 
 
 def changes_for_occupancy(
     plan: Plan, trace: Trace, machine: Machine, groups_per_core: int
 ) -> dict[str, Any]:
-    """Fields of the plan that another number of resident groups changes, the carve-out included.
+    """The fields of the plan that change with the number of resident groups, the carve-out included.
 
-    machine : as it is before any carve-out
+    machine : before any carve-out
     """
     ordering = plan.ordering
     dealt = deal(trace.n_groups, machine.n_cores, groups_per_core)
@@ -249,8 +277,8 @@ def _array_of_chunk(arrays: Sequence[ArrayExtent], space: DenseMap) -> npt.NDArr
         return np.zeros(len(space.chunk), np.int32)
     base = np.array([array.base_bytes for array in arrays], np.int64)
     order = np.argsort(base, kind="stable")
-    found = np.searchsorted(base[order], space.chunk * 256 + 255, side="right") - 1
-    return order[np.maximum(found, 0)].astype(np.int32)
+    last = np.searchsorted(base[order], space.chunk * 256 + 255, side="right") - 1
+    return order[np.maximum(last, 0)].astype(np.int32)
 
 
 def save_plan(plan: Plan, folder: Path) -> None:
@@ -268,7 +296,7 @@ def save_plan(plan: Plan, folder: Path) -> None:
 
 
 def load_plan(folder: Path) -> Plan:
-    """A plan whose arrays are mapped from what save_plan wrote."""
+    """The plan of a folder that save_plan has written; its arrays are memory maps."""
 
     def column(name: str) -> Any:
         # Mapped copy-on-write: never written to, and of the same type for the compiler as an

@@ -1,4 +1,7 @@
-"""Which core runs which groups, where counting begins: steps 1 and 2 of a trial (seed 001, 3.2)."""
+"""Steps 1 and 2 of a trial: the groups of each core, and where counting starts in them.
+
+Baghsorkhi et al. 2012, section 3.2.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +18,11 @@ from memsim.montecarlo.options import Dispatch
 
 @dataclass(frozen=True)
 class Deal:
-    """Groups dealt to cores.
+    """The assignment of groups to cores.
 
-    group : (n_group,) int32, core by core in the order they run
+    group : (n_group,) int32, core by core, in the order of execution
     core_offset : (n_core + 1,) int64
-    wave : (n_group,) int32 by group, how many rounds of resident groups came before it on its core
+    wave : (n_group,) int32, for each group the number of waves of resident groups before it on its core
     """
 
     group: npt.NDArray[np.int32]
@@ -37,7 +40,7 @@ class Deal:
 def random_cores(
     n_groups: int, n_cores: int, resident: int, generator: np.random.Generator
 ) -> npt.NDArray[np.int64]:
-    """(n_groups,) the core of each group: every wave fills all places, in a random order."""
+    """(n_groups,) the core of each group: every wave fills all places in a random order."""
     places = n_cores * resident
     n_waves = -(-n_groups // places)
     order = generator.random((n_waves, places)).argsort(axis=1)
@@ -53,10 +56,10 @@ def deal(
     turns: npt.NDArray[np.int64] | None = None,
     generator: np.random.Generator | None = None,
 ) -> Deal:
-    """Deal groups to cores.
+    """Assign groups to cores.
 
-    turns : (n_group,) how long each group lasts, in bulk sequences; `dynamic` needs it
-    generator : `random` draws from it; without one it deals round robin, which has as many waves
+    turns : (n_group,) the duration of each group in bulk sequences; required for `dynamic`
+    generator : required for `random`; without it the assignment is round robin, with as many waves
     """
     if dispatch == "random" and generator is not None:
         core = random_cores(n_groups, n_cores, resident, generator)
@@ -79,7 +82,7 @@ def deal(
 
 @hot
 def count_turns(requests, turns):  # type: ignore[no-untyped-def]
-    """Fill turns (n_group,) with the longest sub-group's number of bulk sequences, at least 1."""
+    """Fill turns (n_group,) with the number of bulk sequences of each longest sub-group, at least 1."""
     for s in range(len(requests.group)):
         n = np.int64(0)
         for p in range(requests.subgroup_offset[s], requests.subgroup_offset[s + 1]):
@@ -89,10 +92,11 @@ def count_turns(requests, turns):  # type: ignore[no-untyped-def]
 
 @hot
 def set_starts(requests, groups, fraction, subgroups):  # type: ignore[no-untyped-def]
-    """Set where counting begins in each sub-group of a core's initial groups (schedule deviation).
+    """Set where counting starts in each sub-group of a core's initial groups (schedule deviation).
 
-    fraction : (n_group,) of each group. It counts barrier epochs where a group has barriers, else each
-        sub-group's bulk sequences: every sub-group of a group begins in the same epoch
+    fraction : (n_group,) of the barrier epochs of a group, so that its sub-groups start in the same
+        epoch; without barriers, of the bulk sequences of each sub-group
+    subgroups : see memsim.hierarchy.core_stage.Progress
     """
     for i in range(len(groups)):
         g = groups[i]
@@ -106,31 +110,33 @@ def set_starts(requests, groups, fraction, subgroups):  # type: ignore[no-untype
         for s in range(requests.first_subgroup[g], requests.first_subgroup[g + 1]):
             begin, end = requests.subgroup_offset[s], requests.subgroup_offset[s + 1]
             if n_epochs > 1:
-                wanted, bit = np.int64(fraction[i] * n_epochs), BARRIER
+                skipped, bit = np.int64(fraction[i] * n_epochs), BARRIER
             else:
                 n = np.int64(0)
                 for p in range(begin, end):
                     n += np.int64(requests.access[p]) & STARTS_SEQUENCE
-                wanted, bit = np.int64(fraction[i] * n), STARTS_SEQUENCE
-            subgroups[s * SUBGROUP_WORDS + START] = _nth(requests.access, begin, end, wanted, bit)
+                skipped, bit = np.int64(fraction[i] * n), STARTS_SEQUENCE
+            subgroups[s * SUBGROUP_WORDS + START] = _after(
+                requests.access, begin, end, skipped, bit
+            )
 
 
 @hot
-def _nth(access, begin, end, wanted, bit):  # type: ignore[no-untyped-def]
-    """Where `wanted` barriers are behind, or `wanted` sequences; `end` where there are fewer."""
-    if wanted == 0:
+def _after(access, begin, end, skipped, bit):  # type: ignore[no-untyped-def]
+    """The access after `skipped` barriers, or bulk sequences; `end` if there are fewer."""
+    if skipped == 0:
         return begin
     seen = 0
     for p in range(begin, end):
         if np.int64(access[p]) & bit:
             seen += 1
-            if bit == BARRIER and seen == wanted:
+            if bit == BARRIER and seen == skipped:
                 return p + 1
-            if bit == STARTS_SEQUENCE and seen == wanted + 1:
+            if bit == STARTS_SEQUENCE and seen == skipped + 1:
                 return p
     return end
 
 
 def initial_groups(dealt: Deal, core: int, resident: int) -> npt.NDArray[np.int32]:
-    """The groups that a core holds at the beginning."""
+    """The groups that are resident on a core at the beginning."""
     return dealt.of_core(core)[:resident]

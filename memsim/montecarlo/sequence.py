@@ -1,7 +1,7 @@
-"""Launches one after another: the shared levels keep what they hold from each to the next.
+"""Launches one after another: the contents of the shared levels carry over from each to the next.
 
-The first level begins every launch empty, as GPUs invalidate it. What the host writes between two
-launches is dropped from the caches where it covers whole lines: later loads fetch it anew.
+The first level begins every launch empty, as GPUs invalidate it. Lines that the host overwrites
+completely between two launches are dropped from the caches: later loads fetch them again.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ import numpy.typing as npt
 from memsim.errors import ReplayError
 from memsim.hierarchy.cache import Cache
 from memsim.hierarchy.core_stage import clear, discard
-from memsim.hierarchy.requests import CHUNK_GRANULES, DenseMap, common_map
+from memsim.hierarchy.requests import CHUNK_GRANULES, DenseTable, common_table
 from memsim.machine.model import Machine
 from memsim.montecarlo.occupancy import Occupancy
 from memsim.montecarlo.options import ReplayOptions
-from memsim.montecarlo.plan import Common, Plan, load_plan, make_plan, save_plan
+from memsim.montecarlo.plan import Plan, SharedSpace, load_plan, make_plan, save_plan
 from memsim.montecarlo.trial import (
     MissCache,
     TrialResult,
@@ -40,15 +40,15 @@ CHUNK_BYTES = 32 * CHUNK_GRANULES
 class LaunchSequence:
     """Plans in order, which share addresses and rows of counts.
 
-    written : per launch (n, 2) int64, ranges [first, last) of dense chunks that the host writes
-        before it
+    written : for each launch (n, 2) int64, the ranges [first, last) of dense chunks that the host
+        writes before it
     """
 
     plans: tuple[Plan, ...]
     written: tuple[npt.NDArray[np.int64], ...]
 
     def sites(self, launch: int) -> slice:
-        """The rows of counts that are a launch's own."""
+        """The rows of the counts that belong to a launch."""
         first = self.plans[launch].first_site
         later = [plan.first_site for plan in self.plans[launch + 1 :]]
         return slice(first, later[0] if later else self.plans[launch].n_sites)
@@ -56,13 +56,14 @@ class LaunchSequence:
 
 @dataclass(frozen=True)
 class SequenceResult:
-    """counts : (n_level, n_site, N_COUNTS), those of all launches, a row a site of each"""
+    """The results of all launches in one ordering."""
 
     trial: int
     launches: tuple[TrialResult, ...]
 
     @property
     def counts(self) -> npt.NDArray[np.int64]:
+        """(n_level, n_site, N_COUNTS) int64; every site of every launch has a row."""
         total: npt.NDArray[np.int64] = np.sum([one.counts for one in self.launches], axis=0)
         return total
 
@@ -72,7 +73,7 @@ class SequenceWorkspace:
 
     def __init__(self, sequence: LaunchSequence) -> None:
         self.launches: list[Workspace] = []
-        # The largest first: the others fit into its queues.
+        # The queues of the largest launch suffice for the others.
         size = [len(plan.requests.request) + len(plan.requests.partial) for plan in sequence.plans]
         largest = Workspace(sequence.plans[int(np.argmax(size))])
         for plan in sequence.plans:
@@ -87,35 +88,37 @@ def make_sequence(
 ) -> tuple[LaunchSequence, list[Occupancy]]:
     """Fit launches to a machine; see ReplayOptions.
 
-    Raises ReplayError where a launch does not fit, or where options contradict what is carried over.
+    Raises ReplayError where a launch does not fit, and for warm_l2.
     """
     options = (options or ReplayOptions()).replace(**changes)
     if options.warm_l2:
         raise ReplayError("warm_l2 goes with one launch: here the earlier ones leave what L2 holds")
     if options.weights is not None:
         raise ReplayError("weights go with one launch: they are per sub-group of its trace")
-    dense = common_map(launches.launches)
+    dense = common_table(launches.launches)
     arrays = tuple(launches.arrays.values())
     n_sites = sum(len(trace.sites) for trace in launches.launches)
     plans, occupancies, first = [], [], 0
     for trace in launches.launches:
-        common = Common(dense=dense, arrays=arrays, n_sites=n_sites, first_site=first)
-        plan, occupancy = make_plan(trace, machine, options, common=common)
+        shared = SharedSpace(dense=dense, arrays=arrays, n_sites=n_sites, first_site=first)
+        plan, occupancy = make_plan(trace, machine, options, shared=shared)
         plans.append(plan)
         occupancies.append(occupancy)
         first += len(trace.sites)
     written = [np.zeros((0, 2), np.int64)]
-    written += [_written(events, launches, dense[0]) for events in launches.between]
+    written += [_written(events, launches, dense) for events in launches.between]
     return LaunchSequence(tuple(plans), tuple(written)), occupancies
 
 
-def _written(events: Sequence[Event], launches: Launches, space: DenseMap) -> npt.NDArray[np.int64]:
+def _written(
+    events: Sequence[Event], launches: Launches, dense: DenseTable
+) -> npt.NDArray[np.int64]:
     ranges = []
     for event in events:
         base = launches.arrays[event.array].base_bytes
-        # Chunks that are written as a whole.
+        # Only chunks that are written completely.
         first, last = -(-base // CHUNK_BYTES), (base + event.size_bytes) // CHUNK_BYTES
-        ranges.append(np.searchsorted(space.chunk, [first, max(first, last)]))
+        ranges.append(np.searchsorted(dense.chunk, [first, max(first, last)]))
     return np.array(ranges, np.int64).reshape(-1, 2)
 
 
@@ -128,9 +131,9 @@ def run_sequence(
     level: int | None = None,
     miss_cache: MissCache = "unbounded",
 ) -> SequenceResult:
-    """One ordering of every launch, in order; launch k's depends on (seed, trial, k) alone.
+    """One ordering of every launch, in order; that of launch k depends on (seed, trial, k) alone.
 
-    level : with it, only the levels down to this one are replayed, and it is as miss_cache says
+    level : if given, only the levels down to this one are replayed, and it is a miss_cache
     """
     work = workspace or SequenceWorkspace(sequence)
     levels = work.launches[0].levels
@@ -171,7 +174,7 @@ def sequence_misses(
     level: int,
     miss_cache: MissCache,
 ) -> npt.NDArray[np.int64]:
-    """(n_site,) misses of a level that is unbounded, or fully associative LRU of its size."""
+    """(n_site,) misses of a level if it is unbounded, or a fully associative LRU cache of its size."""
     result = run_sequence(sequence, workspace, seed, trial, level=level, miss_cache=miss_cache)
     return misses_of(result.counts[level])
 
@@ -186,7 +189,7 @@ def save_sequence(sequence: LaunchSequence, folder: Path) -> None:
 
 
 def load_sequence(folder: Path) -> LaunchSequence:
-    """A sequence whose arrays are mapped from what save_sequence wrote."""
+    """The sequence of a folder that save_sequence has written; its arrays are memory maps."""
     written = json.loads((folder / "sequence.json").read_text(encoding="utf-8"))
     return LaunchSequence(
         tuple(load_plan(folder / str(k)) for k in range(len(written))),

@@ -1,4 +1,4 @@
-"""What each static access asks for, counted from the trace alone."""
+"""What each static access requests, counted from the trace alone."""
 
 from __future__ import annotations
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from memsim.hierarchy import cache, dram
 from memsim.hierarchy.buffers import aligned
-from memsim.hierarchy.cache import N_COUNTS, Cache, Queue
+from memsim.hierarchy.cache import N_COUNTS, Cache, Queue, Stage
 from memsim.hierarchy.core_stage import (
     AT,
     END,
@@ -29,18 +29,24 @@ from memsim.hierarchy.core_stage import (
 from memsim.hierarchy.levels import LevelPlan
 from memsim.hierarchy.requests import CHUNK_GRANULES
 from memsim.hierarchy.rng import trial_sequence
-from memsim.hierarchy.shared_stage import BLOCK, Scratch, replay_shared
-from memsim.hierarchy.translation import displaced, missed_translations, placement_key
-from memsim.montecarlo.plan import SAMPLERS, Plan
+from memsim.hierarchy.shared_stage import BATCH, Scratch, Sources, replay_shared
+from memsim.hierarchy.translation import missed_translations, page_offsets, placement_key
+from memsim.montecarlo.plan import SAMPLERS, ChunkOffsets, Plan
 from memsim.montecarlo.schedule import deal, initial_groups, set_starts
 from memsim.trace.model import GRANULE_BYTES
+
+BASE_STEPS = 4096
+"""Random bases are multiples of 256 bytes within 1 MiB."""
+SAMPLED_TURNS = 64
+"""Upper bound of the duration of a shared level's miss, in turns of each resident group."""
 
 
 @dataclass(frozen=True)
 class TrialResult:
-    """counts : (n_level, n_site, N_COUNTS) int64, columns as in memsim.hierarchy.cache; and what memory saw.
+    """The counts of one ordering, and the requests that reached memory.
 
-    missed_translations : (n_site,) int64, None where the machine says nothing of translation
+    counts : (n_level, n_site, N_COUNTS) int64, columns as in memsim.hierarchy.cache
+    missed_translations : (n_site,) int64, None where the machine does not describe translation
     """
 
     trial: int
@@ -51,50 +57,74 @@ class TrialResult:
     missed_translations: npt.NDArray[np.int64] | None = None
 
 
+class Queued(NamedTuple):
+    """The requests that a stage has queued for the next one.
+
+    first, last : (n_queue,) int64, the records of queue q are queue.record[first[q]:last[q]]
+    warm : (n_queue,) int64, the end of those from before counting began
+    partial_first : (n_queue,) int64, the queue's first partial mask
+    """
+
+    queue: Queue
+    first: npt.NDArray[np.int64]
+    warm: npt.NDArray[np.int64]
+    last: npt.NDArray[np.int64]
+    partial_first: npt.NDArray[np.int64]
+
+
 Change = Callable[[list[LevelPlan]], list[LevelPlan]]
 
 
 class Workspace:
     """Buffers that trials of one plan reuse: memory that was touched once is fast.
 
-    shared : of another launch of a sequence: what it has is this one's too, where it fits
+    shared : the workspace of another launch of a sequence; its buffers are used again where they fit
     """
 
     def __init__(self, plan: Plan, shared: Workspace | None = None) -> None:
         self.plan = plan
         self.levels: list[LevelPlan]
         self.caches: list[Cache]
-        self.queues: list[Queue] = []
         if shared is not None and shared.plan.machine == plan.machine:
             self.levels, self.caches = shared.levels, shared.caches
         else:
             self.levels = plan.level_plans()
             kept = shared.caches[1:] if shared else [one.empty_cache() for one in self.levels[1:]]
             self.caches = [self.levels[0].empty_cache(), *kept]
-        n_record, n_partial = len(plan.requests.request), len(plan.requests.partial)
+        self.queues = self._new_queues()
+        if shared is not None and all(
+            len(theirs.record) >= len(own.record) and len(theirs.partial) >= len(own.partial)
+            for theirs, own in zip(shared.queues, self.queues, strict=True)
+        ):
+            self.queues = shared.queues
+
+    def _new_queues(self) -> list[Queue]:
+        """A queue below each level, long enough for any ordering.
+
+        Untouched pages cost nothing: the bound is address space, not memory.
+        """
+        queues = []
+        n_record, n_partial = (
+            len(self.plan.requests.request),
+            len(self.plan.requests.partial),
+        )
         above = self.levels[0]
         for level in self.levels:
             g = level.geometry
-            pieces, above = pieces_of(above, level), level
+            span, above = lines_in_record(above, level), level
             # A level that keeps stores can send an eviction, a store and a fill for one request,
-            # and what completes the sectors that it writes in part.
+            # and complete a partly written sector for each.
             keeps = g.write_back or g.write_allocate != cache.PASS
-            most = 1 + 2 * keeps + 2 * (g.completes is not None)
-            n_record = n_record * pieces * most + 1
+            n_record = n_record * span * (1 + 2 * keeps + 2 * (g.completes is not None)) + 1
             n_partial += 8
-            # Untouched pages cost nothing: the bound is address space, not memory.
-            self.queues.append(
+            queues.append(
                 Queue(
                     np.empty(n_record, np.uint64),
                     np.empty(n_partial * (2 if g.write_back else 1), np.uint32),
                     np.zeros(2, np.int64),
                 )
             )
-        if shared is not None and all(
-            len(theirs.record) >= len(own.record) and len(theirs.partial) >= len(own.partial)
-            for theirs, own in zip(shared.queues, self.queues, strict=True)
-        ):
-            self.queues = shared.queues
+        return queues
 
 
 def run_trial(
@@ -110,114 +140,39 @@ def run_trial(
 ) -> TrialResult:
     """Replay one ordering; it depends on (seed, trial, launch) alone.
 
-    change : alters the levels first (the kinds of misses are told apart with it)
-    depth : how many levels to replay; memory is left out where it is not all of them
-    kept : the caches as an earlier launch left them; the first level begins empty all the same
+    change : alters the levels first (used to classify misses)
+    depth : number of levels to replay; memory is replayed only after all of them
+    kept : the caches as an earlier launch left them; the first level is emptied nevertheless
     """
     work = workspace or Workspace(plan)
-    sequence = trial_sequence(seed, trial, launch)
-    start_seed, core_seed, *level_seeds = sequence.spawn(3 + len(work.levels))
-    dram_seed = level_seeds[-1]
+    start_seed, core_seed, *level_seeds, dram_seed = trial_sequence(seed, trial, launch).spawn(
+        3 + len(work.levels)
+    )
     generator = np.random.default_rng(start_seed)
     fractions = generator.random(plan.machine.n_cores)
-    if plan.ordering.dispatch == "random":
-        n_group, n_cores = len(plan.deal.group), plan.machine.n_cores
-        drawn = deal(n_group, n_cores, plan.resident, dispatch="random", generator=generator)
-        plan = dataclasses.replace(plan, deal=drawn)
-    levels, caches = work.levels, work.caches
-    shift, places = moves(plan, seed, trial)
-    if places is not None:
-        levels = plan.moved(work.levels, shift, places)
-        caches = [level.rehashed(state) for state, level in zip(caches, levels, strict=True)]
-    if change is not None:
-        levels = change(levels)
-        caches = [level.empty_cache() for level in levels]
-    if kept is not None:
-        caches = [caches[0], *kept[1:]]
-        if places is not None:
-            caches = [level.rehashed(state) for state, level in zip(caches, levels, strict=True)]
+    plan = _with_random_deal(plan, generator)
+    offsets = chunk_offsets(plan, seed, trial)
+    levels, caches = _levels_of_trial(plan, work, offsets, change, kept)
     counts = np.zeros((len(levels), 2 * plan.n_sites, N_COUNTS), np.int64)
-    core_states = _states(core_seed, plan.machine.n_cores)
-    first, warm, last, partial_first, turns = core_stage(
-        plan, levels[0], caches[0], counts[0], work.queues[0], core_states, fractions
-    )
-    missed = None
-    if plan.machine.translation is not None:
-        missed = missed_translations(
-            plan.machine.translation,
-            work.queues[0].record,
-            first,
-            last,
-            plan.space.chunk if shift is None else plan.space.chunk + shift,
-            max(levels[0].geometry.granules_per_line, levels[0].geometry.down_granules),
-            plan.n_sites,
-        )
-    core_of_queue = np.arange(plan.machine.n_cores, dtype=np.int64)
+
+    streams = _streams(core_seed, plan.machine.n_cores)
+    stage = levels[0].stage(caches[0], counts[0], work.queues[0], streams)
+    queued, turns = core_stage(plan, stage, streams, fractions)
+    missed = _missed_translations(plan, levels[0], queued, offsets)
     longest = max(int(turns.max(initial=0)), 1)
     n_replayed = len(levels) if depth is None else depth
     for k in range(1, n_replayed):
-        source, queue = work.queues[k - 1], work.queues[k]
-        level = plan.machine.levels[k]
         if kept is None:
             clear(levels[k].geometry, caches[k])
         else:
             levels[k].forget_pending(caches[k])
-        queue.used[:] = 0
-        rngs = _states(level_seeds[k], 2)
-        below_latency = (
-            plan.machine.levels[k + 1].latency_cycles
-            if k + 1 < len(levels)
-            else plan.machine.dram.latency_cycles
-        )
-        # Requests of this level that pass while one miss is under way, at the mean rate.
-        turns_in_flight = min(below_latency / plan.machine.cycles_per_turn, plan.resident * 64)
-        window = max(1, int(turns_in_flight * int(last[-1]) / longest))
-        instance_of = level.partitions_of(core_of_queue)[: len(first)]
-        if k > 1:
-            instance_of = np.zeros(len(first), np.int64)
-        passes = 2 if plan.ordering.warm_l2 else 1
-        warm_below = 0
-        for round_ in range(passes):
-            uncounted = round_ < passes - 1
-            target = np.zeros_like(counts[k]) if uncounted else counts[k]
-            queue.used[:] = 0
-            if round_ > 0:
-                levels[k].forget_pending(caches[k])
-            warm_below = replay_shared(
-                levels[k].geometry,
-                levels[k].tables,
-                caches[k],
-                target,
-                queue,
-                rngs,
-                plan.n_sites,
-                source,
-                pieces_of(levels[k - 1], levels[k]),
-                first.copy(),
-                warm,
-                last,
-                partial_first.copy(),
-                instance_of,
-                levels[k - 1].pending_requests,
-                window,
-                Scratch(
-                    order=np.empty(int((warm - first).sum()), np.int32),
-                    active=np.empty(len(first), np.int64),
-                    bytes_=np.zeros(8, np.uint32),
-                    records=np.empty(BLOCK, np.uint64),
-                    at=np.empty(BLOCK, np.int64),
-                    partial_at=np.empty(BLOCK, np.int64),
-                    instance=np.empty(BLOCK, np.int64),
-                    core=np.empty(BLOCK, np.int64),
-                ),
-            )
-        first = np.zeros(1, np.int64)
-        warm = np.array([warm_below], np.int64)
-        last = np.array([queue.used[0]], np.int64)
-        partial_first = np.zeros(1, np.int64)
-    sample = dram.DramSample(np.zeros(0, np.float32), float("nan"))
+        draws, victims = np.split(_streams(level_seeds[k], 2), 2)
+        stage = levels[k].stage(caches[k], counts[k], work.queues[k], victims)
+        queued = _shared_stage(plan, levels, k, stage, queued, draws, longest)
+    sample = dram.NO_SAMPLE
     if n_replayed == len(levels):
-        sample = _dram_stage(plan, levels[-1], work.queues[-1], warm, last, dram_seed, places)
+        sample = _dram_stage(plan, levels[-1], queued, dram_seed, offsets)
+
     counted = counts[:, : plan.n_sites]
     return TrialResult(
         trial=trial,
@@ -229,59 +184,125 @@ def run_trial(
     )
 
 
-def moves(
-    plan: Plan, seed: int, trial: int
-) -> tuple[npt.NDArray[np.int64] | None, npt.NDArray[np.int64] | None]:
-    """By how many chunks each dense chunk is off its true one, None where none is: its address, as a
-    core sees it, and its place in memory. Both are the trial's, not the launch's: arrays stay
-    where they are from launch to launch."""
+def chunk_offsets(plan: Plan, seed: int, trial: int) -> ChunkOffsets:
+    """The per-chunk address offsets of a trial: random bases of arrays, random placement of pages.
+
+    They depend on the trial, not on the launch: arrays do not move between launches.
+    """
     shift = None
     if plan.ordering.random_bases:
         n_arrays = int(plan.array_of_chunk.max(initial=0)) + 1
         bases = np.random.default_rng([seed, trial])
-        shift = bases.integers(0, 4096, size=n_arrays)[plan.array_of_chunk]
+        shift = bases.integers(0, BASE_STEPS, size=n_arrays)[plan.array_of_chunk]
     translation = plan.machine.translation
     if translation is None or translation.placement == "contiguous":
-        return shift, shift
+        return ChunkOffsets(shift, shift)
     chunk = plan.space.chunk if shift is None else plan.space.chunk + shift
-    off = displaced(chunk, translation.page_bytes, placement_key(seed, trial))
-    return shift, off if shift is None else off + shift
+    placement = page_offsets(chunk, translation.page_bytes, placement_key(seed, trial))
+    return ChunkOffsets(shift, placement if shift is None else placement + shift)
 
 
-def _states(sequence: np.random.SeedSequence, n: int) -> npt.NDArray[np.uint64]:
+def _with_random_deal(plan: Plan, generator: np.random.Generator) -> Plan:
+    """The plan with groups assigned to cores at random, where the dispatch is random."""
+    if plan.ordering.dispatch != "random":
+        return plan
+    n_group, n_cores = len(plan.deal.group), plan.machine.n_cores
+    drawn = deal(n_group, n_cores, plan.resident, dispatch="random", generator=generator)
+    return dataclasses.replace(plan, deal=drawn)
+
+
+def _levels_of_trial(
+    plan: Plan,
+    work: Workspace,
+    offsets: ChunkOffsets,
+    change: Change | None,
+    kept: list[Cache] | None,
+) -> tuple[list[LevelPlan], list[Cache]]:
+    """The levels with the sets of this trial's addresses, and their caches."""
+    levels, caches = work.levels, work.caches
+    if offsets.physical is not None:
+        levels = plan.moved(levels, offsets)
+    if change is not None:
+        levels = change(levels)
+        caches = [level.empty_cache() for level in levels]
+    if kept is not None:
+        caches = [caches[0], *kept[1:]]
+    if offsets.physical is not None:
+        caches = [level.rehashed(state) for state, level in zip(caches, levels, strict=True)]
+    return levels, caches
+
+
+def _streams(sequence: np.random.SeedSequence, n: int) -> npt.NDArray[np.uint64]:
+    """(n,) uint64, the initial states of n streams of random numbers."""
     return np.asarray(sequence.generate_state(n, np.uint64), np.uint64)
 
 
-def pieces_of(above: LevelPlan, level: LevelPlan) -> int:
-    """Lines of a level that one record from the level above spans."""
+def lines_in_record(above: LevelPlan, level: LevelPlan) -> int:
+    """Lines of a level in one record from the level above."""
     return max(1, above.geometry.granules_per_line // level.geometry.granules_per_line)
+
+
+def _latency_below(plan: Plan, k: int) -> float:
+    """Latency of what serves the misses of level k, in core clocks."""
+    machine = plan.machine
+    below = machine.levels[k + 1] if k + 1 < len(machine.levels) else machine.dram
+    return below.latency_cycles
 
 
 def core_stage(
     plan: Plan,
-    level: LevelPlan,
-    state: Cache,
-    counts: npt.NDArray[np.int64],
-    queue: Queue,
-    seeds: npt.NDArray[np.uint64],
+    stage: Stage,
+    streams: npt.NDArray[np.uint64],
     fractions: npt.NDArray[np.float64],
-) -> tuple[npt.NDArray[np.int64], ...]:
-    """Replay every core; where each one's records begin, end their warm-up, and end; and turns."""
-    requests, machine = plan.requests, plan.machine
+) -> tuple[Queued, npt.NDArray[np.int64]]:
+    """Replay the first level of every core; returns its requests, and the turns of each core.
+
+    streams : (n_core,) uint64, the random stream of each core
+    fractions : (n_core,) the point at which each core starts (schedule deviation)
+    """
+    n_cores = plan.machine.n_cores
+    progress = _progress(plan)
+    if plan.ordering.deviation:
+        _set_starts(plan, progress, fractions)
+    latency_turns = int(np.ceil(_latency_below(plan, 0) / plan.machine.cycles_per_turn))
+    first, warm, last, partial_first, turns = (np.zeros(n_cores, np.int64) for _ in range(5))
+    used = stage.queue.used
+    used[:] = 0
+    for core in range(n_cores):
+        first[core], partial_first[core] = used
+        warm[core] = first[core]
+        groups = plan.deal.of_core(core)
+        if len(groups):
+            clear(stage.geometry, stage.cache)
+            turns[core], warm[core] = replay_core(
+                stage._replace(rng=streams[core : core + 1]),
+                plan.requests,
+                progress,
+                groups,
+                plan.resident,
+                SAMPLERS[plan.ordering.sampler],
+                latency_turns,
+            )
+        last[core] = used[0]
+    return Queued(stage.queue, first, warm, last, partial_first), turns
+
+
+def _progress(plan: Plan) -> Progress:
+    """Every sub-group at its beginning, counted from its first access."""
+    requests = plan.requests
     n_subgroup, n_group = len(requests.group), len(requests.first_subgroup) - 1
     widest = int(np.diff(requests.first_subgroup).max(initial=0))
-    begin = requests.subgroup_offset[:-1]
     words = aligned((n_subgroup, SUBGROUP_WORDS), np.int64)
     words[:] = 0
-    words[:, AT] = words[:, START] = begin
+    words[:, AT] = words[:, START] = requests.subgroup_offset[:-1]
     words[:, END] = requests.subgroup_offset[1:]
     words[:, REQUEST] = requests.first_request
     words[:, PARTIAL] = requests.first_partial
     words[:, WEIGHT] = plan.weight
     words[:, GROUP] = requests.group
-    progress = Progress(
+    return Progress(
         subgroups=words.reshape(-1),
-        held=np.zeros(n_subgroup, np.uint8),
+        at_barrier=np.zeros(n_subgroup, np.uint8),
         parked=np.zeros(n_subgroup, np.uint8),
         alive=np.zeros(n_group, np.int32),
         waiting=np.zeros(n_group, np.int32),
@@ -289,85 +310,125 @@ def core_stage(
         ring=np.zeros(1 << max(0, plan.resident * widest - 1).bit_length(), np.int32),
         ends=np.zeros(2, np.int64),
     )
-    if plan.ordering.deviation:
-        n_begun = min(n_group, machine.n_cores * plan.resident)
-        for core in range(machine.n_cores):
-            groups = initial_groups(plan.deal, core, plan.resident)
-            fraction = np.full(len(groups), fractions[core])
-            if plan.ordering.staggered:
-                fraction = 1 - (groups + fractions[0]) / n_begun
-            set_starts(requests, groups, fraction, progress.subgroups)
-    below_latency = (
-        machine.levels[1].latency_cycles if len(machine.levels) > 1 else machine.dram.latency_cycles
+
+
+def _set_starts(plan: Plan, progress: Progress, fractions: npt.NDArray[np.float64]) -> None:
+    """Set where counting starts in the initial groups of every core (schedule deviation)."""
+    n_group, n_cores = len(plan.deal.group), plan.machine.n_cores
+    n_initial = min(n_group, n_cores * plan.resident)
+    for core in range(n_cores):
+        groups = initial_groups(plan.deal, core, plan.resident)
+        fraction = np.full(len(groups), fractions[core])
+        if plan.ordering.staggered:
+            fraction = 1 - (groups + fractions[0]) / n_initial
+        set_starts(plan.requests, groups, fraction, progress.subgroups)
+
+
+def _missed_translations(
+    plan: Plan, level: LevelPlan, queued: Queued, offsets: ChunkOffsets
+) -> npt.NDArray[np.int64] | None:
+    """(n_site,) requests of the cores that miss their translation buffers; None without these."""
+    if plan.machine.translation is None:
+        return None
+    chunk = plan.space.chunk
+    return missed_translations(
+        plan.machine.translation,
+        queued.queue.record,
+        queued.first,
+        queued.last,
+        chunk if offsets.virtual is None else chunk + offsets.virtual,
+        max(level.geometry.granules_per_line, level.geometry.down_granules),
+        plan.n_sites,
     )
-    latency_turns = int(np.ceil(below_latency / machine.cycles_per_turn))
-    first, warm, last, partial_first, turns = (
-        np.zeros(machine.n_cores, np.int64) for _ in range(5)
+
+
+def _shared_stage(
+    plan: Plan,
+    levels: list[LevelPlan],
+    k: int,
+    stage: Stage,
+    above: Queued,
+    draws: npt.NDArray[np.uint64],
+    longest: int,
+) -> Queued:
+    """Replay the queues of the level above through level k.
+
+    longest : turns of the core that took the most
+    """
+    n_queue = len(above.first)
+    core = np.arange(n_queue, dtype=np.int64)
+    # Behind the first shared level there is one queue, and one instance.
+    instance = plan.machine.levels[k].partitions_of(core) if k == 1 else np.zeros_like(core)
+    # Requests of this level that pass during one miss, at the mean rate.
+    turns = _latency_below(plan, k) / plan.machine.cycles_per_turn
+    turns_in_flight = min(turns, plan.resident * SAMPLED_TURNS)
+    window = max(1, int(turns_in_flight * int(above.last[-1]) / longest))
+    counted_stage, warm_below = stage, 0
+    for counting in (False, True) if plan.ordering.warm_l2 else (True,):
+        stage = counted_stage
+        if not counting:
+            stage = stage._replace(counts=np.zeros_like(stage.counts))
+        elif plan.ordering.warm_l2:
+            levels[k].forget_pending(stage.cache)
+        stage.queue.used[:] = 0
+        sources = Sources(
+            queue=above.queue,
+            span=lines_in_record(levels[k - 1], levels[k]),
+            head=above.first.copy(),
+            warm=above.warm,
+            last=above.last,
+            partial_head=above.partial_first.copy(),
+            instance=instance,
+            capacity=levels[k - 1].pending_requests,
+        )
+        warm_below = replay_shared(stage, draws, sources, window, _scratch(above))
+    zero = np.zeros(1, np.int64)
+    last = np.array([stage.queue.used[0]], np.int64)
+    return Queued(stage.queue, zero, np.array([warm_below], np.int64), last, zero)
+
+
+def _scratch(above: Queued) -> Scratch:
+    return Scratch(
+        order=np.empty(int((above.warm - above.first).sum()), np.int32),
+        active=np.empty(len(above.first), np.int64),
+        record=np.empty(BATCH, np.uint64),
+        entry=np.empty(BATCH, np.int64),
+        partial_at=np.empty(BATCH, np.int64),
+        instance=np.empty(BATCH, np.int64),
+        core=np.empty(BATCH, np.int64),
     )
-    queue.used[:] = 0
-    geometry = level.geometry
-    bytes_ = np.zeros(8, np.uint32)
-    for core in range(machine.n_cores):
-        first[core] = queue.used[0]
-        partial_first[core] = queue.used[1]
-        groups = plan.deal.of_core(core)
-        if len(groups):
-            clear(geometry, state)
-            turns[core], warm[core] = replay_core(
-                geometry,
-                level.tables,
-                state,
-                counts,
-                queue,
-                seeds[core : core + 1],
-                plan.n_sites,
-                requests,
-                progress,
-                groups,
-                plan.resident,
-                SAMPLERS[plan.ordering.sampler],
-                latency_turns,
-                bytes_,
-            )
-        else:
-            warm[core] = first[core]
-        last[core] = queue.used[0]
-    return first, warm, last, partial_first, turns
 
 
 def _dram_stage(
     plan: Plan,
     level: LevelPlan,
-    queue: Queue,
-    warm: npt.NDArray[np.int64],
-    last: npt.NDArray[np.int64],
+    queued: Queued,
     seed: np.random.SeedSequence,
-    places: npt.NDArray[np.int64] | None,
+    offsets: ChunkOffsets,
 ) -> dram.DramSample:
-    """Sample latencies of what reached memory after the warm-up; see `moves` for places."""
-    waiting = last - warm
+    """Sample latencies of the requests that reached memory after the warm-up."""
+    waiting = queued.last - queued.warm
     n = int(waiting.sum())
     if n <= 0:
-        return dram.DramSample(np.zeros(0, np.float32), float("nan"))
+        return dram.NO_SAMPLE
     generator = np.random.default_rng(seed)
     position, batch_offset = dram.sample_positions(
         generator, n, plan.machine.n_cores, plan.machine.subgroup_size
     )
     if len(waiting) > 1:  # no shared level has merged the cores' queues
-        at = dram.merged_positions(generator, position, batch_offset, warm, waiting)
+        at = dram.merged_positions(generator, position, batch_offset, queued.warm, waiting)
     else:
-        at = int(warm[0]) + position
-    line, mask, _, _, kind, _ = unpack_many(queue.record[at])
-    granules = level.geometry.granules_per_line
+        at = int(queued.warm[0]) + position
+    line, mask, _, _, kind, _ = unpack_many(queued.queue.record[at])
     lowest = np.array([(m & -m).bit_length() - 1 if m else 0 for m in range(256)])[mask]
-    dense = line * granules + lowest
-    address = plan.space.true_granule(dense) * GRANULE_BYTES
-    if places is not None:  # channels and banks depend on where a page lies, as sets do
-        address = address + places[dense // CHUNK_GRANULES] * CHUNK_GRANULES * GRANULE_BYTES
+    dense = line * level.geometry.granules_per_line + lowest
+    granule = plan.space.true_granule(dense)
+    if offsets.physical is not None:  # the placement of pages determines channels and banks too
+        granule = granule + offsets.physical[dense // CHUNK_GRANULES] * CHUNK_GRANULES
     size = level.tables.n_granules[mask].astype(np.int64) * GRANULE_BYTES
     return dram.sample_latencies(
         plan.machine.dram,
-        address_bytes=address,
+        address_bytes=granule * GRANULE_BYTES,
         size_bytes=size,
         is_read=kind == cache.LOAD,
         batch_offset=batch_offset,
@@ -392,11 +453,11 @@ MissCache = Literal["unbounded", "associative"]
 
 
 def with_miss_cache(k: int, cache_: MissCache) -> Change:
-    """Makes level k unbounded, or fully associative LRU of its size."""
+    """A change that makes level k unbounded, or a fully associative LRU cache of its size."""
 
     def changed(levels: list[LevelPlan]) -> list[LevelPlan]:
         level = levels[k]
-        slots = level.geometry.n_lines if cache_ == "unbounded" else level.n_slots
+        slots = level.geometry.touched_lines if cache_ == "unbounded" else level.n_slots
         return [*levels[:k], level.fully_associative(slots), *levels[k + 1 :]]
 
     return changed
@@ -405,9 +466,9 @@ def with_miss_cache(k: int, cache_: MissCache) -> Change:
 def misses_with(
     plan: Plan, workspace: Workspace | None, seed: int, trial: int, k: int, cache_: MissCache
 ) -> npt.NDArray[np.int64]:
-    """(n_site,) misses of level k where it is unbounded, or fully associative LRU of its size.
+    """(n_site,) misses of level k if it is unbounded, or a fully associative LRU cache of its size.
 
-    The levels above are the real ones; the ordering is the trial's.
+    The levels above it and the ordering are those of the trial.
     """
     change = with_miss_cache(k, cache_)
     result = run_trial(plan, seed, trial, workspace=workspace, change=change, depth=k + 1)
@@ -419,11 +480,11 @@ def miss_kinds(
     unbounded: npt.NDArray[np.int64],
     associative: npt.NDArray[np.int64],
 ) -> npt.NDArray[np.int64]:
-    """(3, ...) cold, capacity and conflict misses out of three counts of misses, each (...).
+    """(3, ...) cold, capacity and conflict misses from three counts of misses, each (...).
 
-    Hill's definitions: cold misses happen in an unbounded cache too; capacity misses, besides, in a
-    fully associative LRU of the same size; conflict misses are the rest. Where the real level beats
-    that LRU there are none, and all the rest is capacity.
+    Hill's definitions: cold misses also occur in an unbounded cache. Capacity misses are the others
+    that also occur in a fully associative LRU cache of the same size. Conflict misses are the rest.
+    If the real level has fewer misses than that LRU cache, none is a conflict miss.
     """
     cold = np.minimum(unbounded, actual)
     capacity = np.clip(np.minimum(associative, actual) - cold, 0, None)

@@ -1,7 +1,7 @@
-"""Many trials: in this process, in worker processes, or on a Dask cluster; the numbers are the same.
+"""Many trials: in this process, in worker processes, or on a Dask cluster, with the same numbers.
 
-Results are taken in the order of trials, so where `ci` stops does not depend on who ran them. A
-plan travels as a folder of files that workers map into memory.
+Results are taken in the order of trials, so the trial at which `ci` stops does not depend on the
+workers. A plan is passed to workers as a folder of files that they map into memory.
 """
 
 from __future__ import annotations
@@ -19,28 +19,29 @@ import joblib
 import numpy as np
 import numpy.typing as npt
 
+from memsim import statistics
 from memsim.errors import ReplayError
 from memsim.hierarchy.cache import ACCESSES, HITS, PENDING
 from memsim.montecarlo.options import Backend
 from memsim.montecarlo.plan import Plan, load_plan, save_plan
 from memsim.montecarlo.trial import TrialResult, Workspace, run_trial
-from memsim.statistics import MIN_TRIALS_TO_STOP, factor, sample_skewness
+from memsim.statistics import MIN_TRIALS_TO_STOP
 
 Progress = Callable[[int, int], None]
 
 
 class Counted(Protocol):
-    """The result of a trial, as far as stopping looks at it."""
+    """The part of a trial's result that stopping depends on."""
 
     @property
     def counts(self) -> npt.NDArray[np.int64]: ...
 
 
 class Stopping:
-    """Whether every hit ratio's 95 % interval is narrower than asked for, trial by trial.
+    """Decides after each trial whether every hit ratio's 95 % interval is narrow enough.
 
-    n, mean, squares, cubes : of each hit ratio, so far: trials that have it, its mean, and the sums of
-        squared and cubed deviations (updated as in Terriberry's extension of Welford's method)
+    n, mean, squares, cubes : of each hit ratio so far: number of trials in which it is defined, mean,
+        and sums of squared and cubed deviations (Terriberry's extension of Welford's method)
     """
 
     def __init__(self, half_width: float | None) -> None:
@@ -52,14 +53,14 @@ class Stopping:
         self.trials = 0
 
     def enough(self, result: Counted) -> bool:
-        """Takes one more trial in."""
+        """Add a trial; returns whether there are enough."""
         if self.half_width is None:
             return False
         ratio = hit_ratio(result.counts)
-        there = ~np.isnan(ratio)
-        self.n = self.n + there
+        defined = ~np.isnan(ratio)
+        self.n = self.n + defined
         n = np.maximum(self.n, 1)
-        off = np.where(there, ratio - self.mean, 0.0)
+        off = np.where(defined, ratio - self.mean, 0.0)
         step = off / n
         grown = off * step * (n - 1)
         self.cubes = self.cubes + step * (grown * (n - 2) - 3 * self.squares)
@@ -70,44 +71,18 @@ class Stopping:
             return False
         sampled = self.n > 1
         n, squares = self.n[sampled], self.squares[sampled]
-        skewness = sample_skewness(n, squares, self.cubes[sampled])
-        width = factor(n, skewness) * np.sqrt(squares / (n - 1) / n)
+        skewness = statistics.sample_skewness(n, squares, self.cubes[sampled])
+        width = statistics.factor(n, skewness) * np.sqrt(squares / (n - 1) / n)
         return bool((width <= self.half_width).all())
 
 
 def hit_ratio(counts: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-    """(hits + pending) / accesses over the last axis of counts; NaN where nothing was asked for."""
-    asked = counts[..., ACCESSES]
-    got = counts[..., HITS] + counts[..., PENDING]
-    return np.where(asked > 0, got / np.maximum(asked, 1), np.nan)
-
-
-def run_trials(
-    plans: Sequence[Plan],
-    *,
-    seed: int,
-    trials: int,
-    jobs: int = 1,
-    ci: float | None = None,
-    backend: Backend = "local",
-    scheduler: str | None = None,
-    scratch: Path | None = None,
-    progress: Progress | None = None,
-) -> tuple[list[TrialResult], bool]:
-    """Up to `trials` trials in order, and whether Ctrl-C cut them short.
-
-    plans : one a snapshot; trial i replays plans[i % len(plans)]
-    ci : stop once every hit ratio's 95 % interval has this half-width, from 32 trials on
-    jobs, backend, scheduler, scratch : see Workers
-    """
-    with Workers(
-        plans, jobs=min(jobs, trials), backend=backend, scheduler=scheduler, scratch=scratch
-    ) as workers:
-        return trials_on(workers, seed=seed, trials=trials, ci=ci, progress=progress)
+    """The hit ratios of counts (..., N_COUNTS); NaN without accesses."""
+    return statistics.hit_ratio(counts[..., ACCESSES], counts[..., HITS], counts[..., PENDING])
 
 
 Task = Callable[..., Any]
-"""task(plan, workspace, *arguments), a module's function: workers find it by name."""
+"""task(plan, workspace, *arguments): a function of a module, which workers import by name."""
 
 
 def _trial(plan: Plan, workspace: Workspace, seed: int, trial: int) -> TrialResult:
@@ -123,7 +98,15 @@ def trials_on(
     progress: Progress | None = None,
     task: Task = _trial,
 ) -> tuple[list[Any], bool]:
-    """As run_trials, on workers that are there already; task(plan, workspace, seed, trial)."""
+    """Up to `trials` results of task(plan, workspace, seed, trial), in order of trials, and whether
+    Ctrl-C interrupted them.
+
+    Trial i runs on plan i modulo the number of plans.
+    ci : stop once every hit ratio's 95 % interval has at most this half-width, from
+        MIN_TRIALS_TO_STOP trials on
+
+    Raises KeyboardInterrupt if no trial is complete when Ctrl-C is pressed.
+    """
     done: list[Any] = []
     stopping = Stopping(ci)
     n_plans = len(workers.plans)
@@ -143,7 +126,7 @@ def trials_on(
 
 
 class Handling(NamedTuple):
-    """How workers get at what they run tasks on: functions of modules, found by name.
+    """The functions through which workers obtain a plan; they are imported by name.
 
     save : (plan, folder);  load : folder -> plan;  workspace : plan -> buffers that its tasks reuse
     """
@@ -157,12 +140,12 @@ PLANS = Handling(save_plan, load_plan, Workspace)
 
 
 class Workers:
-    """Those who run tasks on plans: this process, its children, or a Dask cluster.
+    """Run tasks on plans: in this process, in its children, or on a Dask cluster.
 
-    plans : what tasks are given, handled as `handling` says
-    jobs : processes; with one, tasks run here
+    plans : passed to tasks by the functions of `handling`
+    jobs : processes; with 1, tasks run in this process
     scheduler : address of the Dask scheduler, for backend `dask`
-    scratch : a folder that all workers see, for the plans' files; a temporary one by default
+    scratch : a folder that all workers can access, for the plans' files; by default a temporary one
     """
 
     def __init__(
@@ -207,13 +190,13 @@ class Workers:
     ) -> Iterator[Iterator[Any]]:
         """The task's results in order, for each (number of a plan, further arguments).
 
-        Leaving the context drops what has not been asked for.
+        Leaving the context drops results that were not consumed.
         """
         if self._in_process:
             yield (task(self.plans[k], self._workspace(k), *rest) for k, rest in arguments)
             return
-        # Each run has a Parallel of its own: one whose results were dropped keeps tasks that it had looked
-        # ahead at, and would run them first the next time (joblib 1.6).
+        # Each run has its own Parallel: after results were dropped, a Parallel keeps the tasks that it had
+        # dispatched ahead, and would run them first the next time (joblib 1.6).
         results = self._parallel()(
             joblib.delayed(_in_folder)(task, str(self._folder / str(k)), self.handling, rest)
             for k, rest in arguments
@@ -236,7 +219,7 @@ class Workers:
 def _parallel(
     backend: Backend, scheduler: str | None, jobs: int
 ) -> Iterator[Callable[[], joblib.Parallel]]:
-    """What makes a joblib.Parallel whose results come one by one, in order."""
+    """A factory of joblib.Parallel objects that yield their results one by one, in order."""
     made = functools.partial(joblib.Parallel, return_as="generator")
     if backend == "local":
         with joblib.parallel_config(backend="loky"):
@@ -261,5 +244,5 @@ def _opened(folder: str, handling: Handling) -> tuple[Any, Any]:
 
 
 def _in_folder(task: Task, folder: str, handling: Handling, arguments: tuple[Any, ...]) -> Any:
-    """Run a task on a plan that lies in a folder; a worker keeps the last few open."""
+    """Run a task on the plan of a folder; a worker keeps the last few plans open."""
     return task(*_opened(folder, handling), *arguments)

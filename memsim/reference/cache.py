@@ -1,7 +1,7 @@
-"""The readable twin of memsim/hierarchy/cache.py: what one level of cache does, in sets and dicts.
+"""The readable twin of memsim/hierarchy/cache.py: one level of cache, in sets and dicts.
 
-Granules are true addresses // 32. A sector, a fill and a line are runs of granules; where this file
-says `widened(granules, n)`, it means every granule of each aligned run of n that is touched.
+Granules are true addresses // 32. Sectors, fills and lines are aligned runs of granules;
+`widened(granules, n)` is every granule of each run of n that contains one of them.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ NO_CORE = -1
 
 @dataclass(frozen=True)
 class Request:
-    """What one level asks of the next: granules of one of its lines, ascending.
+    """A request from one level to the next: granules of one of its lines, ascending.
 
-    written : of a store, the bytes that each granule gets (bit b: byte b)
-    counted : False where it is a part of the warm-up
-    bypasses : of a load, the level that it meets first neither serves nor keeps it
+    written : the bytes of each granule that a store writes (bit b: byte b)
+    counted : False in the warm-up
+    bypasses : a load that the first level neither serves nor keeps
     """
 
     granules: tuple[int, ...]
@@ -44,25 +44,25 @@ class Request:
 
 
 def widened(granules: Iterable[int], n: int) -> set[int]:
-    """Every granule of each aligned run of n that is touched."""
+    """Every granule of each aligned run of n that contains one of them."""
     return {run * n + i for run in {g // n for g in granules} for i in range(n)}
 
 
 @dataclass(frozen=True)
-class Flight:
-    """Granules of a line that were asked for and are not there before `there_at` (on_fill)."""
+class Fill:
+    """Granules of a line that are requested and arrive at turn `arrival` (on_fill)."""
 
     number: int
     instance: int
     granules: frozenset[int]
-    there_at: int
+    arrival: int
 
 
 class PassingBy:
-    """What stands in for the first level of a machine without caches."""
+    """Replaces the first level of a machine without caches: it passes every request on."""
 
-    def land(self, now: int) -> None:
-        """Nothing is kept."""
+    def complete_fills(self, now: int) -> None:
+        """There are no fills."""
 
     def serve(self, request: Request, instance: int, now: int, window: int) -> list[Request]:
         return [dataclasses.replace(request, bypasses=False)]
@@ -72,8 +72,7 @@ class ReferenceCache:
     """All instances of one level.
 
     counts : (n_site, N_COUNTS), added to
-    moved : a granule's address in this trial, where its array's base is randomised: sets depend on
-        it, and nothing else does
+    address : the address in this trial of a granule of the trace; it determines sets and nothing else
     """
 
     def __init__(
@@ -81,10 +80,10 @@ class ReferenceCache:
         level: Level,
         counts: npt.NDArray[np.int64],
         stream: Stream,
-        moved: Callable[[int], int],
+        address: Callable[[int], int],
         n_instances: int = 1,
     ) -> None:
-        self.level, self.counts, self.stream, self.moved = level, counts, stream, moved
+        self.level, self.counts, self.stream, self.address = level, counts, stream, address
         self.line = level.line_bytes // GRANULE_BYTES
         self.sector = level.sector_bytes // GRANULE_BYTES
         self.fill = level.fill_bytes // GRANULE_BYTES
@@ -92,27 +91,27 @@ class ReferenceCache:
         self.index: dict[int, int] = {}
         self.below: list[Request] = []
         self.core = 0
-        self.flights: list[Flight] = []
-        self.aloft: dict[tuple[int, int], set[int]] = {}
-        self.most_aloft = n_instances * level.pending_requests
+        self.fills: list[Fill] = []
+        self.in_flight: dict[tuple[int, int], set[int]] = {}
+        self.max_in_flight = n_instances * level.pending_requests
 
     def serve(
         self, request: Request, instance: int, now: int, window: int, core: int = 0
     ) -> list[Request]:
-        """Serve what a core's request asks of each line; returns what goes down, in order.
+        """Serve a core's request, line by line; returns the requests to the next level, in order.
 
-        A sector that was asked for less than `window` ago is pending.
+        A sector that was requested less than `window` turns ago is pending.
         """
         self.below = []
         self.core = core
         for number, granules in itertools.groupby(request.granules, lambda g: g // self.line):
-            asked = tuple(granules)
+            of_line = tuple(granules)
             part = Request(
-                granules=asked,
+                granules=of_line,
                 kind=request.kind,
                 site=request.site,
                 counted=request.counted,
-                written={g: request.written[g] for g in asked} if request.written else {},
+                written={g: request.written[g] for g in of_line} if request.written else {},
                 bypasses=request.bypasses,
             )
             if self.level.n_partitions > 1:
@@ -126,8 +125,8 @@ class ReferenceCache:
         return self.below
 
     def _in_partitions(self, part: Request, number: int, near: int, now: int, window: int) -> None:
-        """A line is served at home; of a load, what a copy near the core has is served there, and what
-        the home serves is kept as a copy. Stores and atomics drop the copies."""
+        """Serve a line in its home partition. For a load, the copy near the core serves the sectors that
+        it has, and a copy of the others is kept there. Stores and atomics drop all copies."""
         home = self._home_of(number, near)
         if part.kind != "load":
             first = near // self.level.n_partitions * self.level.n_partitions
@@ -161,11 +160,11 @@ class ReferenceCache:
         if copy is None:
             copy = self._allocate(part, number, near)
         for g in need - hit - copy.valid:
-            copy.asked_at[g] = now
+            copy.requested_at[g] = now
         copy.valid |= need - hit
 
     def _home_of(self, number: int, near: int) -> int:
-        """The instance among the partitions of one cache whose slices have the line's."""
+        """The instance, among the partitions of one cache, that contains the line's slice."""
         n = self.level.n_partitions
         sets = self.level.n_sets * self.level.n_slices // n
         return near // n * n + self._index(number) // sets
@@ -173,69 +172,69 @@ class ReferenceCache:
     def _served(self, part: Request) -> int:
         return int(self.counts[part.site, HITS] + self.counts[part.site, PENDING])
 
-    def land(self, now: int) -> None:
-        """What is there by now takes its slots, in the order in which it was asked for."""
-        while self.flights and self.flights[0].there_at <= now:
-            self._land_first()
+    def complete_fills(self, now: int) -> None:
+        """Complete the fills that have arrived by turn `now`, in the order of their requests."""
+        while self.fills and self.fills[0].arrival <= now:
+            self._complete_oldest_fill()
 
-    def _land_first(self) -> None:
-        flight = self.flights.pop(0)
-        self.aloft[flight.number, flight.instance] -= flight.granules
-        line = self._find(flight.number, flight.instance)
+    def _complete_oldest_fill(self) -> None:
+        fill = self.fills.pop(0)
+        self.in_flight[fill.number, fill.instance] -= fill.granules
+        line = self._find(fill.number, fill.instance)
         if line is None:
             nobody = Request((), "load", 0, False)
-            line = self._allocate(nobody, flight.number, flight.instance)
-        line.valid |= flight.granules
+            line = self._allocate(nobody, fill.number, fill.instance)
+        line.valid |= fill.granules
 
-    def _land_all(self) -> None:
-        while self.flights:
-            self._land_first()
+    def _complete_all_fills(self) -> None:
+        while self.fills:
+            self._complete_oldest_fill()
 
-    def _ask(
+    def _request_fill(
         self, part: Request, number: int, instance: int, missing: set[int], now: int, window: int
     ) -> None:
-        """On fill: what is under way already is waited for, the rest asked for; no slot is taken."""
-        aloft = self.aloft.setdefault((number, instance), set())
-        self._count(part, PENDING, self._n_sectors(missing & aloft))
-        if not missing - aloft:
+        """On fill: granules already in flight are pending, the others are requested; no slot is taken."""
+        in_flight = self.in_flight.setdefault((number, instance), set())
+        self._count(part, PENDING, self._n_sectors(missing & in_flight))
+        if not missing - in_flight:
             return
-        fetched = widened(missing - aloft, self.fill)
+        fetched = widened(missing - in_flight, self.fill)
         self._count(part, READ_GRANULES, len(fetched))
         self.below.append(Request(tuple(sorted(fetched)), "load", part.site, part.counted))
-        if len(self.flights) == self.most_aloft:  # the first of them is waited for
-            self._land_first()
-        self.flights.append(Flight(number, instance, frozenset(fetched), now + window))
-        self.aloft[number, instance] |= fetched
+        if len(self.fills) == self.max_in_flight:  # wait for the oldest
+            self._complete_oldest_fill()
+        self.fills.append(Fill(number, instance, frozenset(fetched), now + window))
+        self.in_flight[number, instance] |= fetched
 
-    def take_over(self, stream: Stream, moved: Callable[[int], int]) -> None:
-        """Another launch begins, with random numbers of its own."""
-        self._land_all()
-        self.stream, self.moved = stream, moved
-        for there in self.sets.values():
-            if isinstance(there, SlotSet):
-                there.stream = stream
+    def take_over(self, stream: Stream, address: Callable[[int], int]) -> None:
+        """Another launch begins, with its own random numbers and addresses."""
+        self._complete_all_fills()
+        self.stream, self.address = stream, address
+        for set_ in self.sets.values():
+            if isinstance(set_, SlotSet):
+                set_.stream = stream
 
     def discard(self, first: int, last: int) -> None:
         """Drop the lines that lie within granules [first, last), dirty or not."""
-        self._land_all()
-        for there in self.sets.values():
-            for line in there.by_way():
+        self._complete_all_fills()
+        for set_ in self.sets.values():
+            for line in set_.by_way():
                 begin = line.number * self.line
                 if first <= begin and begin + self.line <= last:
-                    there.drop(line)
+                    set_.drop(line)
 
     def forget_pending(self) -> None:
-        """Everything asked for so far has long arrived, and no core is still writing a sector."""
-        self._land_all()
-        for there in self.sets.values():
-            for line in there.lines:
-                line.asked_at.clear()
-                line.part_of = dict.fromkeys(line.part_of, NO_CORE)
+        """All requested data have arrived, and no core is still writing a sector."""
+        self._complete_all_fills()
+        for set_ in self.sets.values():
+            for line in set_.lines:
+                line.requested_at.clear()
+                line.partial_writer = dict.fromkeys(line.partial_writer, NO_CORE)
 
     def _index(self, number: int) -> int:
-        """The set of a line, counted over all slices."""
+        """The set of a line, numbered over all slices."""
         if number not in self.index:
-            address = self.moved(number * self.line) // self.line
+            address = self.address(number * self.line) // self.line
             at = set_and_slice(
                 np.array([address], np.int64),
                 n_sets=self.level.n_sets,
@@ -267,7 +266,7 @@ class ReferenceCache:
     def _load(
         self, part: Request, number: int, instance: int, now: int, window: int
     ) -> Line | None:
-        """A load, or the read half of an atomic; None where the level is passed by."""
+        """A load, or the read half of an atomic; returns None if the level is bypassed."""
         need = widened(part.granules, self.sector)
         self._count(part, ACCESSES, self._n_sectors(need))
         if part.bypasses or (part.kind == "load" and not self.level.caches_loads):
@@ -284,14 +283,14 @@ class ReferenceCache:
         if line is not None:
             self._count_hits(part, line, hit, now, window)
         if need - hit and on_fill:
-            self._ask(part, number, instance, need - hit, now, window)
+            self._request_fill(part, number, instance, need - hit, now, window)
         elif need - hit:
             assert line is not None
             self._fetch(part, line, need - hit, now)
         return line
 
     def _count_hits(self, part: Request, line: Line, hit: set[int], now: int, window: int) -> None:
-        young = {g for g in hit if now - line.asked_at.get(g, LONG_AGO) < window}
+        young = {g for g in hit if now - line.requested_at.get(g, LONG_AGO) < window}
         self._count(part, HITS, self._n_sectors(hit - young))
         self._count(part, PENDING, self._n_sectors(young))
 
@@ -316,9 +315,9 @@ class ReferenceCache:
             else:
                 self._set_of(number, instance).used(line)
         missing = need - present
-        # What is absent goes by where it is not allocated; a store that straddles goes down whole.
+        # Without allocation, a store with any absent sector is sent down whole.
         if not keeps or (missing and level.write_allocate == "none"):
-            self._pass(part)
+            self._pass_on(part)
         if level.write_allocate == "none" and (missing or not keeps):
             return
         if line is None:
@@ -329,7 +328,7 @@ class ReferenceCache:
         line.stored |= need
         if missing and level.write_allocate == "update_memory_and_fetch":
             if keeps:
-                self._pass(part)
+                self._pass_on(part)
                 line.dirty |= present
             self._fetch(part, line, missing, now)
             return
@@ -337,15 +336,15 @@ class ReferenceCache:
             self._keep_bytes(part, line, need)
         elif level.write_allocate == "fetch_on_write":
             covered = {g for g in part.granules if part.written[g] == ALL_BYTES}
-            wanted = widened(missing - covered, self.sector)
-            if wanted:
-                self._fetch(part, line, wanted, now)
+            uncovered = widened(missing - covered, self.sector)
+            if uncovered:
+                self._fetch(part, line, uncovered, now)
         line.valid |= need - line.partial.keys()
         if keeps:
             line.dirty |= need
 
     def _atomic(self, part: Request, number: int, instance: int, now: int, window: int) -> None:
-        """Performed where stores are kept; a write-through level drops the line and is passed by."""
+        """Performed in a write-back level; a write-through level drops the line and passes it on."""
         need = widened(part.granules, self.sector)
         if self.level.write_policy == "write_back":
             line = self._load(part, number, instance, now, window)
@@ -358,7 +357,7 @@ class ReferenceCache:
         line = self._find(number, instance)
         if line is not None:
             self._set_of(number, instance).drop(line)
-        self._pass(part)
+        self._pass_on(part)
 
     def _allocate(self, part: Request, number: int, instance: int) -> Line:
         line = Line(number)
@@ -368,42 +367,42 @@ class ReferenceCache:
         return line
 
     def _fetch(self, part: Request, line: Line, missing: set[int], now: int) -> None:
-        """Ask for missing sectors, in whole fills; what was valid already stays so."""
+        """Request missing sectors in whole fills; valid sectors keep their state."""
         fetched = widened(missing, self.fill)
         self._count(part, READ_GRANULES, len(fetched))
         self.below.append(Request(tuple(sorted(fetched)), "load", part.site, part.counted))
         for g in fetched - line.valid:
-            line.asked_at[g] = now
-            self._is_whole(line, g // self.sector)
+            line.requested_at[g] = now
+            self._make_whole(line, g // self.sector)
         line.valid |= fetched
 
     def _keep_bytes(self, part: Request, line: Line, need: set[int]) -> None:
-        """Lay a store's bytes under the mask; a sector whose bytes are all written is valid."""
+        """Add a store's bytes to the byte masks; a sector whose bytes are all written becomes valid."""
         for g in need - line.valid:
             line.partial[g] = line.partial.get(g, 0) | part.written.get(g, 0)
         for sector in {g // self.sector for g in need - line.valid}:
             granules = widened([sector * self.sector], self.sector)
-            line.part_of.setdefault(sector, self.core)
+            line.partial_writer.setdefault(sector, self.core)
             if all(line.partial[g] == ALL_BYTES for g in granules):
-                self._is_whole(line, sector)
+                self._make_whole(line, sector)
 
-    def _is_whole(self, line: Line, sector: int) -> None:
+    def _make_whole(self, line: Line, sector: int) -> None:
         for g in widened([sector * self.sector], self.sector):
             line.partial.pop(g, None)
-        line.part_of.pop(sector, None)
+        line.partial_writer.pop(sector, None)
 
     def _complete_early(self, part: Request, line: Line, need: set[int]) -> None:
-        """Sectors that another core wrote in part: chance says which were completed meanwhile; the
-        others are this core's from now on."""
+        """Sectors that another core wrote in part may have been completed in the meantime: a random
+        draw decides. The others belong to this core from now on."""
         completed = round(self.level.partial_write_back_percent / 100 * (1 << 16))
         for sector in sorted({g // self.sector for g in need & line.partial.keys()}):
-            if line.part_of[sector] != self.core:
-                line.part_of[sector] = self.core
+            if line.partial_writer[sector] != self.core:
+                line.partial_writer[sector] = self.core
                 if self.stream.below(1 << 16) < completed:
                     self._complete(part, line, [sector])
 
     def _complete(self, part: Request, line: Line, sectors: list[int]) -> None:
-        """The rest of partly written sectors is read, and they are written back."""
+        """Read the rest of partly written sectors, and write the sectors back."""
         granules = widened([sector * self.sector for sector in sectors], self.sector)
         whole = tuple(sorted(granules))
         read = Request(whole, "load", line.writer, part.counted)
@@ -412,17 +411,17 @@ class ReferenceCache:
         self._count(written, WRITE_GRANULES, len(whole))
         self.below += [read, written]
         for sector in sectors:
-            self._is_whole(line, sector)
+            self._make_whole(line, sector)
         line.valid |= granules
         line.dirty -= granules
 
-    def _pass(self, part: Request) -> None:
-        """Send a store or an atomic on as it came."""
+    def _pass_on(self, part: Request) -> None:
+        """Send a store or an atomic to the next level unchanged."""
         self._count(part, WRITE_GRANULES, len(part.granules))
         self.below.append(part)
 
     def _write_back(self, part: Request, line: Line) -> None:
-        """Send dirty sectors down for the site that wrote last; whole sectors move."""
+        """Write dirty sectors back on behalf of the site that wrote last; whole sectors are counted."""
         if self.level.partial_write_back_percent and line.partial:
             self._complete(part, line, sorted({g // self.sector for g in line.partial}))
         written = {g: line.partial.get(g, ALL_BYTES) for g in sorted(line.dirty)}

@@ -23,15 +23,17 @@ class Access:
     requests: tuple[Request, ...]
 
 
-State = Literal["ready", "held", "parked", "retired"]
+State = Literal["ready", "at_barrier", "parked", "retired"]
 
 
 @dataclass(eq=False)
 class SubGroup:
-    """Where a sub-group stands: the next access, and the one where counting begins.
+    """The state of a sub-group.
 
-    held : waits at a barrier;  parked : has reached its start, the warm-up goes on elsewhere
-    data_at : the turn when what it asked for last will be there
+    position : the next access;  start : the access at which counting starts
+    data_at : the turn at which the data of its last requests arrive
+    state : `at_barrier` waits at a barrier; `parked` has reached its start while the warm-up
+        continues elsewhere
     """
 
     number: int
@@ -45,7 +47,7 @@ class SubGroup:
 
 @dataclass(eq=False)
 class Group:
-    """counted : False in the waves that only warm the caches."""
+    """A group on a core; counted : False in the waves that only warm the caches."""
 
     number: int
     subgroups: list[SubGroup] = field(default_factory=list)
@@ -57,9 +59,9 @@ class Group:
 
 
 class Core:
-    """Step 3: the sub-groups of one core take turns, and their requests meet its first cache.
+    """Step 3: the sub-groups of one core take turns, and issue requests to its first cache.
 
-    queue : what goes down, in order; the first n_warm of it from before counting began
+    queue : the requests to the next level, in order; the first n_warm from before counting began
     """
 
     def __init__(
@@ -73,8 +75,8 @@ class Core:
     ) -> None:
         self.groups, self.waiting = groups[:resident], groups[resident:]
         self.cache, self.sampler, self.stream = cache, sampler, stream
-        # No sub-group issues again before its data are there, so a round of all of them takes at
-        # least a miss's time, however few turns it has.
+        # No sub-group issues again before its data arrive, so a round of all of them takes at least
+        # as long as a miss, even if it has fewer turns.
         n_resident = sum(len(group.subgroups) for group in self.groups)
         self.window = max(1, min(latency_turns, n_resident))
         self.queue: list[Request] = []
@@ -84,7 +86,7 @@ class Core:
         self.last: SubGroup | None = None
 
     def run(self) -> None:
-        """The initial groups first run up to their start, uncounted; then everything runs."""
+        """The initial groups first run up to their starts, uncounted; then all groups run."""
         for group in self.groups:
             self.enter(group, warming=True)
         self.take_turns(warming=True)
@@ -97,7 +99,7 @@ class Core:
         self.take_turns(warming=False)
 
     def take_turns(self, *, warming: bool) -> None:
-        if len(self.ready) > 1:  # which sub-group is first is chance
+        if len(self.ready) > 1:  # a random sub-group is first
             first = self.stream.below(len(self.ready))
             self.ready = self.ready[first:] + self.ready[:first]
         if not warming:
@@ -115,7 +117,7 @@ class Core:
                 self.bring_in_next()
 
     def bring_in_next(self) -> None:
-        """Back-to-back scheduling: the next group that has anything to do."""
+        """Back-to-back scheduling: start the next group that has any access."""
         while self.waiting:
             group = self.waiting.pop(0)
             self.enter(group, warming=False)
@@ -128,32 +130,32 @@ class Core:
         self.settle(group, warming=warming)
 
     def place(self, subgroup: SubGroup, group: Group, *, warming: bool) -> None:
-        """What becomes of a sub-group that stands before its next access."""
+        """Set the state of a sub-group by its next access."""
         if subgroup.position == len(subgroup.accesses):
             subgroup.state = "retired"
         elif warming and subgroup.position >= subgroup.start:
             subgroup.state = "parked"
         elif subgroup.accesses[subgroup.position].is_barrier:
             subgroup.position += 1
-            subgroup.state = "held"
+            subgroup.state = "at_barrier"
         else:
             subgroup.state = "ready"
             self.ready.append((subgroup, group))
 
     def settle(self, group: Group, *, warming: bool) -> None:
-        """A barrier opens when every sub-group that is alive waits at it."""
-        while group.alive and all(s.state == "held" for s in group.alive):
+        """A barrier opens when every live sub-group of the group waits at it."""
+        while group.alive and all(s.state == "at_barrier" for s in group.alive):
             for subgroup in group.alive:
                 self.place(subgroup, group, warming=warming)
 
     def pick(self) -> int:
-        """Which of the ready has the turn."""
+        """Select the ready sub-group that has the turn."""
         if self.sampler == "uniform":
             return self.stream.below(len(self.ready))
         if self.sampler == "wrr":
             return 0
         wait = [max(0, subgroup.data_at - self.turn) for subgroup, _ in self.ready]
-        if self.sampler == "lrr":  # the first whose data are there, else whose come first
+        if self.sampler == "lrr":  # the first whose data have arrived, else whose arrive first
             return wait.index(min(wait))
         for k, (subgroup, _) in enumerate(self.ready):  # gto: stay until it must wait
             if subgroup is self.last and wait[k] == 0:
@@ -161,8 +163,8 @@ class Core:
         return min(range(len(wait)), key=lambda k: (wait[k], self.ready[k][0].number))
 
     def issue(self, subgroup: SubGroup, *, counted: bool) -> None:
-        """A turn: as many bulk sequences as the weight says; a barrier, or the start, ends it."""
-        self.cache.land(self.turn)
+        """A turn issues `weight` bulk sequences; a barrier, or the start, ends it."""
+        self.cache.complete_fills(self.turn)
         before = len(self.queue)
         end = len(subgroup.accesses)
         if subgroup.position < subgroup.start:

@@ -1,4 +1,4 @@
-"""The readable twin of memsim/hierarchy/cache.py's replacement: the lines of a set, and which has to go."""
+"""The readable twin of the replacement policies in memsim/hierarchy/cache.py."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from memsim.machine.parts import Level
 class Line:
     """A cached line.
 
-    valid : granules whose sector can serve a load;  dirty : of sectors that memory must still get
-    stored : of sectors that a store has written to
-    partial : granule -> bytes written so far, of sectors that stores have written in part
-        (lazy_fetch_on_read); present, but no load can be served from them
-    part_of : sector -> the core that wrote it in part last
-    asked_at : when each granule was asked for from below; absent where a store made it valid
-    writer : the site that stored last
+    valid : granules whose sector can serve a load;  dirty : granules of sectors to be written back
+    stored : granules of sectors that a store has written to
+    partial : granule -> bytes written so far, in sectors that stores have written in part
+        (lazy_fetch_on_read). Such a sector is present, but cannot serve a load
+    partial_writer : sector -> the last core that wrote it in part
+    requested_at : granule -> the turn of its request from below; absent if a store made it valid
+    writer : the site of the last store
     """
 
     number: int
@@ -27,13 +27,13 @@ class Line:
     dirty: set[int] = field(default_factory=set)
     stored: set[int] = field(default_factory=set)
     partial: dict[int, int] = field(default_factory=dict)
-    part_of: dict[int, int] = field(default_factory=dict)
-    asked_at: dict[int, int] = field(default_factory=dict)
+    partial_writer: dict[int, int] = field(default_factory=dict)
+    requested_at: dict[int, int] = field(default_factory=dict)
     writer: int = 0
 
 
 class RecencySet:
-    """LRU and FIFO: lines from the next victim to the last one to go."""
+    """LRU and FIFO: the lines in order of their eviction, the next victim first."""
 
     def __init__(self, ways: int, *, moves_on_use: bool) -> None:
         self.ways, self.moves_on_use = ways, moves_on_use
@@ -45,7 +45,7 @@ class RecencySet:
             self.lines.append(line)
 
     def admit(self, line: Line) -> Line | None:
-        """Takes a line in; returns the one that it displaces."""
+        """Insert a line; returns the line that it replaces."""
         victim = self.lines.pop(0) if len(self.lines) == self.ways else None
         self.lines.append(line)
         return victim
@@ -58,7 +58,7 @@ class RecencySet:
 
 
 class SlotSet:
-    """Random replacement: an empty slot if there is one (the last dropped first), else any."""
+    """Random replacement: an empty slot if there is one (the last dropped first), else a random one."""
 
     def __init__(self, ways: int, stream: Stream) -> None:
         self.ways, self.stream = ways, stream
@@ -70,16 +70,16 @@ class SlotSet:
         return self.slot.values()
 
     def way_of(self, line: Line) -> int:
-        return next(way for way, there in self.slot.items() if there is line)
+        return next(way for way, resident in self.slot.items() if resident is line)
 
     def victim(self) -> int:
         return self.stream.below(self.ways)
 
     def used(self, line: Line) -> None:
-        """A use does not matter to chance."""
+        """Random replacement does not depend on uses."""
 
     def admit(self, line: Line) -> Line | None:
-        """Takes a line in; returns the one that it displaces."""
+        """Insert a line; returns the line that it replaces."""
         way = self.empty.pop() if self.empty else self.victim()
         victim = self.slot.pop(way, None)
         self.slot[way] = line

@@ -1,14 +1,17 @@
-"""The readable twin of one trial: the stochastic replay (seed 001, section 3) as a specification.
+"""The readable twin of one trial: the stochastic replay as a specification.
 
-Slow on purpose: no compiler, no dense addresses, no packed records. Tests demand that
-`memsim.montecarlo.trial.run_trial` gives the same counts, and memory the same requests in the same order.
+Baghsorkhi et al. 2012, section 3. It is slow on purpose: no compiler, no dense addresses, no packed
+records. Tests require that `memsim.montecarlo.trial.run_trial` gives the same counts, and sends
+memory the same requests in the same order.
 """
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +21,7 @@ from memsim.hierarchy.cache import N_COUNTS
 from memsim.hierarchy.rng import Stream, trial_sequence
 from memsim.hierarchy.translation import N_FRAMES, placement_key
 from memsim.machine.model import Machine
-from memsim.machine.parts import Level, Translation
+from memsim.machine.parts import Level
 from memsim.montecarlo.occupancy import levels_for, resident_groups
 from memsim.reference.cache import PassingBy, ReferenceCache, Request
 from memsim.reference.core import Access, Core, Group, SubGroup
@@ -27,18 +30,64 @@ from memsim.trace.model import BARRIER_SITE, GRANULE_BYTES, Direction, Trace
 BASE_STEP_GRANULES = 8  # random bases are multiples of 256 bytes ...
 BASE_STEPS = 4096  # ... within 1 MiB
 LANES_OF_A_BIT = 8  # of Trace.lane_groups
-SAMPLED_TURNS = 64  # bounds how many turns of each resident group a shared level's miss may take
+SAMPLED_TURNS = 64  # upper bound of the turns of each resident group during a shared level's miss
 
 
 class ReferenceTrial(NamedTuple):
-    """counts : (n_level, n_site, N_COUNTS) int64, columns as in memsim.hierarchy.cache
-    memory : what reached DRAM, in order, the warm-up's included
-    missed_translations : (n_site,), None where the machine says nothing of translation
+    """The counts of one ordering, and the requests that reached memory.
+
+    counts : (n_level, n_site, N_COUNTS) int64, columns as in memsim.hierarchy.cache
+    memory : in order, with those of the warm-up
+    missed_translations : (n_site,) int64, None where the machine does not describe translation
     """
 
     counts: npt.NDArray[np.int64]
     memory: list[Request]
     missed_translations: npt.NDArray[np.int64] | None = None
+
+
+class Queues(NamedTuple):
+    """What the queues of a level contain; the first `warm` of each from before counting began."""
+
+    requests: list[list[Request]]
+    warm: list[int]
+
+
+@dataclass(frozen=True)
+class Addresses:
+    """The addresses of one trial: arrays may be moved, and pages may be placed at random."""
+
+    trace: Trace
+    machine: Machine
+    seed: int
+    trial: int
+    random_bases: bool
+
+    def virtual(self, granule: int) -> int:
+        """The address of a granule as a core sees it."""
+        if not self.random_bases:
+            return granule
+        return granule + BASE_STEP_GRANULES * int(self._steps[array_of(self.trace, granule)])
+
+    def physical(self, granule: int) -> int:
+        """The place of a granule in memory, as the levels that cores share see it."""
+        address = self.virtual(granule)
+        translation = self.machine.translation
+        if translation is None or translation.placement == "contiguous":
+            return address
+        page, within = divmod(address * GRANULE_BYTES, translation.page_bytes)
+        frame = Stream(page + self._placement_key).below(N_FRAMES)
+        return (frame * translation.page_bytes + within) // GRANULE_BYTES
+
+    @functools.cached_property
+    def _steps(self) -> npt.NDArray[np.int64]:
+        """By how many chunks of 256 bytes each array is moved."""
+        generator = np.random.default_rng([self.seed, self.trial])
+        return generator.integers(0, BASE_STEPS, size=max(1, len(self.trace.arrays)))
+
+    @functools.cached_property
+    def _placement_key(self) -> int:
+        return placement_key(self.seed, self.trial)
 
 
 def reference_trial(
@@ -62,142 +111,181 @@ def reference_trial(
 ) -> ReferenceTrial:
     """One trial of a trace on a machine; options as in memsim.montecarlo.plan.make_plan.
 
-    Where the trace is one of several launches, `launch` is its number, `kept` the shared levels as
-    the one before left them (empty for the first; they are left there for the next), and `rows` its
-    first row of counts and how many rows all have.
+    If the trace is one of several launches: `launch` is its number; `kept` are the shared levels as
+    the launch before left them (empty for the first), and they are left there for the next; `rows`
+    are its first row of the counts, and the number of rows of all launches.
     """
     first_row, n_rows = rows or (0, max(1, len(trace.sites)))
-    occupancy = resident_groups(machine, trace.launch, groups_per_core=groups_per_core)
-    resident = occupancy.groups_per_core
-    levels = levels_for(machine, trace.launch, resident)
-    n_cores, n_levels = machine.n_cores, max(1, len(levels))
-    counts = np.zeros((len(levels), n_rows, N_COUNTS), np.int64)
-    misses_take = [level.latency_cycles for level in levels[1:]] + [machine.dram.latency_cycles]
-
-    start_seed, core_seed, *level_seeds = trial_sequence(seed, trial, launch).spawn(3 + n_levels)
+    resident = resident_groups(
+        machine, trace.launch, groups_per_core=groups_per_core
+    ).groups_per_core
+    machine = machine.replace(levels=levels_for(machine, trace.launch, resident))
+    addresses = Addresses(trace, machine, seed, trial, random_bases)
+    counts = np.zeros((len(machine.levels), n_rows, N_COUNTS), np.int64)
+    n_seeds = 3 + max(1, len(machine.levels))
+    start_seed, core_seed, *level_seeds = trial_sequence(seed, trial, launch).spawn(n_seeds)
     generator = np.random.default_rng(start_seed)
-    fractions = generator.random(n_cores)
-    groups = groups_of(trace, machine, first_granules(machine, levels), weights, first_row)
-    cores = dealt(groups, n_cores, resident, dispatch or machine.dispatch, generator)
-    core_streams = [Stream(int(s)) for s in core_seed.generate_state(n_cores, np.uint64)]
-    bases = np.random.default_rng([seed, trial])
-    steps = bases.integers(0, BASE_STEPS, size=max(1, len(trace.arrays)))
+    fractions = generator.random(machine.n_cores)
 
-    def moved(granule: int) -> int:
-        """A granule's address in this trial."""
-        if not random_bases:
-            return granule
-        return granule + BASE_STEP_GRANULES * int(steps[array_of(trace, granule)])
-
-    key = placement_key(seed, trial)
-
-    def placed(granule: int) -> int:
-        """Where it lies in memory, as the levels that cores share see it."""
-        at = moved(granule)
-        if machine.translation is None or machine.translation.placement == "contiguous":
-            return at
-        page, within = divmod(at * GRANULE_BYTES, machine.translation.page_bytes)
-        frame = Stream(page + key).below(N_FRAMES)
-        return (frame * machine.translation.page_bytes + within) // GRANULE_BYTES
-
-    waves = max(len(core) for core in cores)
-    waves = -(-waves // resident)
-    if warmup_waves is None:
-        warmup_waves = 0 if trace.whole else waves // 2
-    for core, fraction in zip(cores, fractions, strict=True):
-        for i, group in enumerate(core):
-            group.counted = i // resident >= warmup_waves
-        if deviation if deviation is not None else not trace.whole:
-            n_begun = min(len(groups), n_cores * resident)
-            for group in core[:resident]:
-                in_turn = 1 - (group.number + fractions[0]) / n_begun
-                set_starts(group, in_turn if staggered else fraction)
-
-    queues: list[list[Request]] = []
-    warm: list[int] = []
-    longest = 1
-    for core, stream in zip(cores, core_streams, strict=True):
-        first = ReferenceCache(levels[0], counts[0], stream, moved) if levels else PassingBy()
-        latency_turns = math.ceil(misses_take[0] / machine.cycles_per_turn)
-        running = Core(core, resident, first, sampler, stream, latency_turns)
-        running.run()
-        queues.append(running.queue)
-        warm.append(running.n_warm)
-        longest = max(longest, running.turn)
-
-    missed = None
-    if machine.translation is not None:
-        missed = np.zeros(n_rows, np.int64)
-        for queue in queues:
-            look_up(queue, machine.translation, moved, missed)
-
-    for k in range(1, len(levels)):
-        draws, victims = (Stream(int(s)) for s in level_seeds[k].generate_state(2, np.uint64))
-        n_instances = -(-n_cores // levels[k].cores_per_instance)
-        cache = ReferenceCache(levels[k], counts[k], victims, placed, n_instances)
-        if kept is not None:
-            if len(kept) < k:
-                kept.append(cache)
-            cache = kept[k - 1]
-            cache.take_over(victims, placed)
-        # The requests that pass while one miss is under way, at the mean rate.
-        in_flight = min(misses_take[k] / machine.cycles_per_turn, resident * SAMPLED_TURNS)
-        window = max(1, int(in_flight * sum(map(len, queues)) / longest))
+    # Step 1: groups go to cores.
+    groups = groups_of(trace, machine, first_row, weights)
+    cores = dealt(groups, machine.n_cores, resident, dispatch or machine.dispatch, generator)
+    mark_counted(cores, resident, warmup_waves, trace.whole)
+    # Step 2: each core starts at a random point of its initial groups.
+    if deviation if deviation is not None else not trace.whole:
+        deviate(cores, resident, fractions, staggered)
+    # Step 3: in each core, sub-groups take turns, and the first level serves their requests.
+    queues, longest = core_stage(cores, resident, sampler, addresses, counts, core_seed)
+    missed = missed_translations(queues, addresses, n_rows)
+    # Steps 4 and 5: each shared level serves the queues of the level above.
+    for k in range(1, len(machine.levels)):
+        cache, draws = shared_level(k, addresses, level_seeds[k], kept)
+        window = shared_window(machine, k, resident, queues, longest)
         for counting in (False, True) if warm_l2 else (True,):
             cache.counts = counts[k] if counting else np.zeros_like(counts[k])
             cache.forget_pending()
-            below: list[Request] = []
-            warm_below = 0
-            order = merged(queues, warm, levels[k - 1].pending_requests, draws)
-            for now, (q, request) in enumerate(order):
-                # Behind the first shared level there is one queue, and one instance.
-                instance = partition_of(levels[k], q) if k == 1 else 0
-                cache.land(now)
-                below += cache.serve(request, instance, now, window, q)
-                if now < sum(warm):
-                    warm_below = len(below)
-        queues, warm = [below], [warm_below]
-    return ReferenceTrial(counts, list(itertools.chain.from_iterable(queues)), missed)
+            served = shared_stage(cache, k, machine.levels[k - 1], queues, draws, window)
+        queues = served
+    return ReferenceTrial(counts, list(itertools.chain.from_iterable(queues.requests)), missed)
 
 
-def look_up(
-    queue: Sequence[Request],
-    translation: Translation,
-    moved: Callable[[int], int],
-    missed: npt.NDArray[np.int64],
+def mark_counted(
+    cores: list[list[Group]], resident: int, warmup_waves: int | None, whole: bool
 ) -> None:
-    """What one core sends on, looked up in its buffer of pages, the latest last."""
-    held: list[int] = []
-    for request in queue:
-        page = moved(request.granules[0]) * GRANULE_BYTES // translation.page_bytes
-        if page in held:
-            held.remove(page)
-        elif request.counted:
-            missed[request.site] += 1
-        held.append(page)
-        del held[: -translation.entries]
+    """The first waves of a snapshot, by default half of them, only warm the caches."""
+    if warmup_waves is None:
+        n_waves = -(-max(len(core) for core in cores) // resident)
+        warmup_waves = 0 if whole else n_waves // 2
+    for core in cores:
+        for i, group in enumerate(core):
+            group.counted = i // resident >= warmup_waves
+
+
+def deviate(
+    cores: list[list[Group]], resident: int, fractions: npt.NDArray[np.float64], staggered: bool
+) -> None:
+    """Step 2, schedule deviation: a core's initial groups start to count after the same random
+    fraction; or (staggered) the initial groups of all cores at equally spaced ones."""
+    n_initial = min(sum(map(len, cores)), len(cores) * resident)
+    for core, fraction in zip(cores, fractions, strict=True):
+        for group in core[:resident]:
+            spaced = 1 - (group.number + fractions[0]) / n_initial
+            set_starts(group, spaced if staggered else fraction)
+
+
+def core_stage(
+    cores: list[list[Group]],
+    resident: int,
+    sampler: str,
+    addresses: Addresses,
+    counts: npt.NDArray[np.int64],
+    seed: np.random.SeedSequence,
+) -> tuple[Queues, int]:
+    """Step 3: replay every core; returns what it sends on, and the turns of the slowest core."""
+    machine = addresses.machine
+    latency_turns = math.ceil(latency_below(machine, 0) / machine.cycles_per_turn)
+    requests, warm, longest = [], [], 1
+    states = seed.generate_state(len(cores), np.uint64)
+    for groups, state in zip(cores, states, strict=True):
+        stream = Stream(int(state))
+        first: ReferenceCache | PassingBy = PassingBy()
+        if machine.levels:
+            first = ReferenceCache(machine.levels[0], counts[0], stream, addresses.virtual)
+        core = Core(groups, resident, first, sampler, stream, latency_turns)
+        core.run()
+        requests.append(core.queue)
+        warm.append(core.n_warm)
+        longest = max(longest, core.turn)
+    return Queues(requests, warm), longest
+
+
+def missed_translations(
+    queues: Queues, addresses: Addresses, n_rows: int
+) -> npt.NDArray[np.int64] | None:
+    """Counted requests of each site that miss the LRU translation buffer of their core."""
+    translation = addresses.machine.translation
+    if translation is None:
+        return None
+    missed = np.zeros(n_rows, np.int64)
+    for queue in queues.requests:
+        buffer: list[int] = []
+        for request in queue:
+            address = addresses.virtual(request.granules[0]) * GRANULE_BYTES
+            page = address // translation.page_bytes
+            if page in buffer:
+                buffer.remove(page)
+            elif request.counted:
+                missed[request.site] += 1
+            buffer.append(page)
+            del buffer[: -translation.entries]
+    return missed
+
+
+def shared_level(
+    k: int,
+    addresses: Addresses,
+    seed: np.random.SeedSequence,
+    kept: list[ReferenceCache] | None,
+) -> tuple[ReferenceCache, Stream]:
+    """The cache of level k, empty or as the launch before left it, and the stream that draws queues."""
+    draws, victims = (Stream(int(state)) for state in seed.generate_state(2, np.uint64))
+    level = addresses.machine.levels[k]
+    n_instances = -(-addresses.machine.n_cores // level.cores_per_instance)
+    no_counts = np.zeros((0, N_COUNTS), np.int64)
+    cache = ReferenceCache(level, no_counts, victims, addresses.physical, n_instances)
+    if kept is not None:
+        if len(kept) < k:
+            kept.append(cache)
+        cache = kept[k - 1]
+        cache.take_over(victims, addresses.physical)
+    return cache, draws
+
+
+def latency_below(machine: Machine, k: int) -> float:
+    """Latency of what serves the misses of level k, in core clocks."""
+    below = machine.levels[k + 1] if k + 1 < len(machine.levels) else machine.dram
+    return below.latency_cycles
+
+
+def shared_window(machine: Machine, k: int, resident: int, queues: Queues, longest: int) -> int:
+    """Requests that level k serves during one miss, at the mean rate: so long a sector is pending."""
+    turns = min(latency_below(machine, k) / machine.cycles_per_turn, resident * SAMPLED_TURNS)
+    return max(1, int(turns * sum(map(len, queues.requests)) / longest))
+
+
+def shared_stage(
+    cache: ReferenceCache, k: int, above: Level, queues: Queues, draws: Stream, window: int
+) -> Queues:
+    """Steps 4 and 5: level k serves the queues of the level above; returns its single queue."""
+    below: list[Request] = []
+    warm_below = 0
+    order = merged(queues, above.pending_requests, draws)
+    for now, (q, request) in enumerate(order):
+        # Behind the first shared level there is one queue, and one instance.
+        instance = partition_of(cache.level, q) if k == 1 else 0
+        cache.complete_fills(now)
+        below += cache.serve(request, instance, now, window, q)
+        if now < sum(queues.warm):
+            warm_below = len(below)
+    return Queues([below], [warm_below])
 
 
 def partition_of(level: Level, core: int) -> int:
-    """The instance, or its partition, that a core asks: neighbouring cores share one."""
+    """The instance, or its partition, that a core is attached to: neighbouring cores share one."""
     instance, within = divmod(core, level.cores_per_instance)
     per_partition = level.cores_per_instance / level.n_partitions
     return instance * level.n_partitions + int(within // per_partition)
 
 
 def array_of(trace: Trace, granule: int) -> int:
-    """The array that a granule's 256-byte block lies in: the last to begin before the block ends."""
+    """The array of a granule's 256-byte chunk: the last that begins before the end of the chunk."""
     end = granule // BASE_STEP_GRANULES * 256 + 255
     inside = [i for i, a in enumerate(trace.arrays) if a.base_bytes <= end]
     return max(inside, key=lambda i: (trace.arrays[i].base_bytes, i), default=0)
 
 
 def groups_of(
-    trace: Trace,
-    machine: Machine,
-    line_granules: int,
-    weights: Sequence[int] | None,
-    first_row: int = 0,
+    trace: Trace, machine: Machine, first_row: int, weights: Sequence[int] | None
 ) -> list[Group]:
     """The trace as objects, lanes coalesced; its first site has row first_row of the counts."""
     groups: list[Group] = []
@@ -205,36 +293,40 @@ def groups_of(
         if s == 0 or trace.workgroup[s] != trace.workgroup[s - 1]:
             groups.append(Group(len(groups)))
         begin, end = int(trace.subgroup_offset[s]), int(trace.subgroup_offset[s + 1])
-        accesses = [
-            access_of(trace, machine, line_granules, p, first_row) for p in range(begin, end)
-        ]
+        accesses = [access_of(trace, machine, p, first_row) for p in range(begin, end)]
         weight = 1 if weights is None else int(weights[s])
         groups[-1].subgroups.append(SubGroup(s, accesses, weight))
     return groups
 
 
-def access_of(trace: Trace, machine: Machine, line_granules: int, p: int, first_row: int) -> Access:
-    """An access's requests: what each `coalesce_lanes` of its lanes ask of each line."""
+def access_of(trace: Trace, machine: Machine, p: int, first_row: int) -> Access:
+    """An access and its requests: one for each line, of each `coalesce_lanes` of its lanes."""
     site = int(trace.site[p])
     is_barrier = site == BARRIER_SITE
     kind: Direction = "load" if is_barrier else trace.sites[site].direction
+    bypasses = not is_barrier and trace.sites[site].bypasses_l1
     requests = []
     for lane in range(0, trace.subgroup_size, machine.coalesce_lanes):
-        asked: dict[int, dict[int, int]] = {}
-        for i in range(int(trace.granule_offset[p]), int(trace.granule_offset[p + 1])):
-            bits = range(lane // LANES_OF_A_BIT, (lane + machine.coalesce_lanes) // LANES_OF_A_BIT)
-            all_lanes = machine.coalesce_lanes == trace.subgroup_size
-            if all_lanes or any(int(trace.lane_groups[i]) >> bit & 1 for bit in bits):
-                granule = int(trace.granule[i])
-                line = asked.setdefault(granule // line_granules, {})
-                line[granule] = int(trace.byte_mask[i])
-        for line in asked.values():
-            written = line if kind == "store" else {}
-            bypasses = not is_barrier and trace.sites[site].bypasses_l1
-            requests.append(Request(tuple(line), kind, first_row + site, True, written, bypasses))
+        for bytes_of in bytes_of_lines(trace, machine, p, lane):
+            written = bytes_of if kind == "store" else {}
+            request = Request(tuple(bytes_of), kind, first_row + site, True, written, bypasses)
+            requests.append(request)
     return Access(
         first_row + site, kind, is_barrier, bool(trace.starts_sequence[p]), tuple(requests)
     )
+
+
+def bytes_of_lines(trace: Trace, machine: Machine, p: int, lane: int) -> list[dict[int, int]]:
+    """granule -> byte mask, line by line, of the accesses of `coalesce_lanes` lanes from `lane` on."""
+    bits = range(lane // LANES_OF_A_BIT, (lane + machine.coalesce_lanes) // LANES_OF_A_BIT)
+    all_lanes = machine.coalesce_lanes == trace.subgroup_size
+    line_granules = first_granules(machine)
+    lines: dict[int, dict[int, int]] = {}
+    for i in range(int(trace.granule_offset[p]), int(trace.granule_offset[p + 1])):
+        if all_lanes or any(int(trace.lane_groups[i]) >> bit & 1 for bit in bits):
+            granule = int(trace.granule[i])
+            lines.setdefault(granule // line_granules, {})[granule] = int(trace.byte_mask[i])
+    return list(lines.values())
 
 
 def n_sequences(subgroup: SubGroup) -> int:
@@ -242,9 +334,9 @@ def n_sequences(subgroup: SubGroup) -> int:
     return sum(access.starts_sequence for access in subgroup.accesses)
 
 
-def first_granules(machine: Machine, levels: Sequence[Level]) -> int:
-    """Granules in a line of what a core's requests meet first."""
-    unit = levels[0].line_bytes if levels else machine.dram.burst_bytes
+def first_granules(machine: Machine) -> int:
+    """Granules in a line of the first level; without caches, in a burst of memory."""
+    unit = machine.levels[0].line_bytes if machine.levels else machine.dram.burst_bytes
     return max(1, unit // GRANULE_BYTES)
 
 
@@ -257,9 +349,9 @@ def dealt(
 ) -> list[list[Group]]:
     """Step 1: each core's groups, in order.
 
-    Round robin by id; or (dynamic) to whichever place falls free first, a group lasting as many
-    turns as its longest sub-group has bulk sequences; or (random) each wave in a random order: the
-    groups of a wave take the places in the order of numbers that the places draw.
+    round_robin : by id. dynamic : a group goes to the place that becomes free first; it lasts as many
+    turns as its longest sub-group has bulk sequences. random : every place draws a number in each
+    wave, and the groups of the wave take the places in the order of these numbers.
     """
     cores: list[list[Group]] = [[] for _ in range(n_cores)]
     if dispatch == "round_robin":
@@ -282,8 +374,8 @@ def dealt(
 
 
 def set_starts(group: Group, fraction: float) -> None:
-    """Step 2, schedule deviation: a group begins to count after a fraction of its barrier epochs;
-    where it has no barriers, each sub-group after that fraction of its bulk sequences."""
+    """A group starts to count after a fraction of its barrier epochs. If it has no barriers, each
+    sub-group starts after that fraction of its bulk sequences."""
     barriers = [[p for p, a in enumerate(s.accesses) if a.is_barrier] for s in group.subgroups]
     epochs = 1 + max(map(len, barriers))
     for subgroup, at in zip(group.subgroups, barriers, strict=True):
@@ -297,23 +389,23 @@ def set_starts(group: Group, fraction: float) -> None:
             subgroup.start = begins[skipped] if skipped < len(begins) else len(subgroup.accesses)
 
 
-def merged(
-    queues: list[list[Request]], warm: list[int], capacity: int, stream: Stream
-) -> Iterator[tuple[int, Request]]:
-    """Steps 4 and 5: queues interleave at random, each first in, first out; yields (queue, request).
+def merged(queues: Queues, capacity: int, stream: Stream) -> Iterator[tuple[int, Request]]:
+    """Steps 4 and 5: a random valid interleaving of queues, each first in, first out.
 
-    What they hold from the warm-up goes first, every interleaving as likely as any other. Then a
-    queue is drawn with a weight of what waits in it, of which the machine holds `capacity` at most:
-    one is proposed uniformly, and taken with probability waiting / capacity.
+    Yields (queue, request). The requests of the warm-up come first; all their interleavings are
+    equally likely. Then a queue is drawn with a weight of the requests that wait in it, of which the
+    machine holds `capacity` at most: a queue is proposed uniformly, and accepted with probability
+    waiting / capacity.
     """
-    order = [q for q in range(len(queues)) for _ in range(warm[q])]
+    requests, warm = queues
+    order = [q for q in range(len(requests)) for _ in range(warm[q])]
     for i in range(len(order) - 1, 0, -1):  # Fisher and Yates
         j = stream.below(i + 1)
         order[i], order[j] = order[j], order[i]
-    heads = [iter(queue) for queue in queues]
+    heads = [iter(queue) for queue in requests]
     for q in order:
         yield q, next(heads[q])
-    waiting = [len(queue) - n for queue, n in zip(queues, warm, strict=True)]
+    waiting = [len(queue) - n for queue, n in zip(requests, warm, strict=True)]
     active = [q for q, n in enumerate(waiting) if n]
     while active:
         k = 0

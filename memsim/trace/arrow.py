@@ -1,8 +1,8 @@
-"""Columns in an Arrow IPC file: one row, every column one large list, the rest in the metadata.
+"""Columns in an Arrow IPC file: one row, every column one large list, all else in the metadata.
 
-pyarrow writes it, and pyarrow, pandas or polars read it. We read it ourselves: the columns are
-views of the memory map, a damaged or hostile file can neither crash us nor make us allocate (Arrow
-would unpack a compressed bomb), and a worker need not import pyarrow.
+pyarrow writes the file, and pyarrow, pandas or polars can read it. This module reads it without
+pyarrow: the columns are views of a memory map, a damaged or hostile file can neither crash the process
+nor make it allocate (Arrow would decompress a bomb), and workers do not import pyarrow.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def write_columns(
     columns: Mapping[str, npt.NDArray[Any]],
     metadata: Mapping[str, str],
 ) -> None:
-    """Writes C-contiguous columns, flattened, straight from their own memory; raises OSError."""
+    """Write C-contiguous columns, flattened, without copying them; raises OSError."""
     import pyarrow as pa
 
     arrays = []
@@ -53,7 +53,7 @@ def write_columns(
 def read_columns(path: str | os.PathLike[str]) -> tuple[dict[str, str], list[Bytes]]:
     """The metadata, and the bytes of every column in order: read-only views of a memory map.
 
-    Raises ValueError where the file is not laid out as `write_columns` does, and OSError.
+    Raises ValueError if the file has another layout than `write_columns` produces, and OSError.
     """
     with open(path, "rb") as file:
         if os.fstat(file.fileno()).st_size < 2 * len(_MAGIC) + 4:
@@ -70,7 +70,7 @@ def read_columns(path: str | os.PathLike[str]) -> tuple[dict[str, str], list[Byt
     footer = _Table.root(buffer[end - footer_bytes : end])
     schema = footer.table(1)
     entries = schema.tables(2)
-    if len(entries) > _MAX_METADATA:  # they may all point at one long text
+    if len(entries) > _MAX_METADATA:  # all of them may refer to one long text
         raise ValueError(f"it must have at most {_MAX_METADATA} metadata entries")
     metadata = {entry.string(0): entry.string(1) for entry in entries}
     blocks = footer.structs(3, "<qi4xq")
@@ -118,7 +118,7 @@ def _unpack(code: str, data: memoryview, position: int) -> Any:
 
 @dataclass(frozen=True)
 class _Table:
-    """A FlatBuffers table: fields by number, each perhaps absent."""
+    """A FlatBuffers table: optional fields, by number."""
 
     data: memoryview
     position: int
@@ -176,7 +176,7 @@ class _Table:
 
 
 def as_column(data: Bytes, dtype: npt.DTypeLike, shape: tuple[int, ...]) -> npt.NDArray[Any]:
-    """Bytes of a column as an array; raises ValueError unless they are just as many as it takes."""
+    """The bytes of a column as an array; raises ValueError if their number does not match the shape."""
     kind = np.dtype(dtype)
     if math.prod(shape) * kind.itemsize != len(data):
         raise ValueError(f"must have {math.prod(shape) * kind.itemsize} bytes, got {len(data)}")

@@ -1,4 +1,4 @@
-"""The columns of a growing trace: in memory, and on disk in pieces once they outgrow it."""
+"""The columns of a growing trace: in memory, and in files beyond a limit."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ GRANULE = ("granule", "byte_mask", "lane_groups", "lane_hits")
 
 
 class Columns(NamedTuple):
-    """Room for the columns of a trace; an access' granules end at granule_end."""
+    """Buffers for the columns of a trace; granule_end is the end of each access' granules."""
 
     subgroup_accesses: npt.NDArray[np.int64]
     site: npt.NDArray[np.int32]
@@ -29,7 +29,7 @@ class Columns(NamedTuple):
 
 
 def room(n_subgroup: int, n_access: int, n_granule: int) -> Columns:
-    """Columns of at least the given lengths; pages are committed where they are written."""
+    """Buffers of the given lengths; memory is committed page by page when it is written."""
     return Columns(
         np.empty(n_subgroup, np.int64),
         np.empty(n_access, np.int32),
@@ -45,10 +45,10 @@ def room(n_subgroup: int, n_access: int, n_granule: int) -> Columns:
 
 
 class GrowingColumns:
-    """Collects batches of merged sub-groups; `finish` gives the arrays of a Trace.
+    """Collects batches of merged sub-groups; `finish` returns the arrays of a Trace.
 
-    memory_bytes : beyond so many, what was collected moves to an unnamed file a column, and the
-        finished columns are memory maps of these; the files vanish with the last map
+    memory_bytes : beyond this size, the collected data are moved to an unnamed file for each column,
+        and the finished columns are memory maps of these. A file is deleted with its last map
     """
 
     def __init__(self, *, memory_bytes: int, keep_hits: bool) -> None:
@@ -58,11 +58,11 @@ class GrowingColumns:
         self.pieces: dict[str, list[npt.NDArray[Any]]] = {name: [] for name in self.names}
         self.files: dict[str, Any] = {}
         self.dtypes: dict[str, Any] = {}
-        self.held_bytes = 0
+        self.collected_bytes = 0
         self.n_granule = 0
 
     def append(self, batch: Columns, n_subgroup: int, n_access: int, n_granule: int) -> None:
-        """Copies the filled part of a batch."""
+        """Append a copy of the filled part of a batch."""
         lengths = dict.fromkeys(ACCESS, n_access) | dict.fromkeys(GRANULE, n_granule)
         lengths |= {"granule_end": n_access, "subgroup_accesses": n_subgroup}
         for name in self.names:
@@ -71,9 +71,9 @@ class GrowingColumns:
                 piece += self.n_granule
             self.dtypes[name] = piece.dtype
             self.pieces[name].append(piece)
-            self.held_bytes += piece.nbytes
+            self.collected_bytes += piece.nbytes
         self.n_granule += n_granule
-        if self.held_bytes > self.memory_bytes:
+        if self.collected_bytes > self.memory_bytes:
             self._spill()
 
     def finish(self) -> dict[str, Any]:
@@ -93,14 +93,14 @@ class GrowingColumns:
         for piece in pieces[1:] if name == "granule_end" else pieces:
             piece.tofile(file)
         file.flush()
-        # A map keeps what it maps, also when the file is closed.
+        # A map stays valid when its file is closed.
         with self.files.pop(name):
             if os.fstat(file.fileno()).st_size == 0:
                 return np.empty(0, self.dtypes[name])
             return np.memmap(file, dtype=self.dtypes[name], mode="r")
 
     def close(self) -> None:
-        """Gives up: what was collected is gone."""
+        """Discard everything that was collected."""
         for file in self.files.values():
             file.close()
         self.files.clear()
@@ -109,14 +109,14 @@ class GrowingColumns:
     def _spill(self) -> None:
         for name, pieces in self.pieces.items():
             if name not in self.files:
-                # Vanishes when it is closed and no memory map of it is left.
+                # Deleted when it is closed and has no memory map.
                 self.files[name] = tempfile.TemporaryFile(prefix="memsim-trace-")  # noqa: SIM115
                 if name == "granule_end":
                     np.zeros(1, np.int64).tofile(self.files[name])
             for piece in pieces:
                 piece.tofile(self.files[name])
             pieces.clear()
-        self.held_bytes = 0
+        self.collected_bytes = 0
 
 
 def _offsets(lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

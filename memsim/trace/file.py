@@ -1,4 +1,4 @@
-"""Trace files: an Arrow IPC file that any tool can open, mapped into memory when it is read.
+"""Trace files: Arrow IPC files, which many tools can open. They are read through a memory map.
 
 Layout, version 1. One row; column `i.name` (a large list) is the array `name` of launch i, flat.
 The schema's metadata holds `memsim`, a JSON object, and `memsim.crc32`, its checksum:
@@ -10,7 +10,7 @@ The schema's metadata holds `memsim`, a JSON object, and `memsim.crc32`, its che
                    "columns": [{"name": "workgroup", "shape": [64], "crc32": 123}, ...]}, ...],
      "between": [[{"kind": "copy", "array": "x", "size_bytes": 64, "source": null}, ...], ...]}
 
-starts_sequence is stored as uint8; all else has the element type that `memsim.trace.model` says.
+starts_sequence is stored as uint8; the other columns have the element types of `memsim.trace.model`.
 """
 
 from __future__ import annotations
@@ -41,30 +41,35 @@ _MAX_HEADER_BYTES = 1 << 26
 _MAX_INTEGER = 1 << 62
 _CHUNK_BYTES = 1 << 24
 _FIELDS = tuple(name for name in field_types(Trace) if name not in COLUMN_DTYPES)
+_RETIRED = {"issue_cycles_before": 1, "block_counts": 2}
+"""Column -> number of axes, for columns of memsim 0.1.0 that traces no longer have; they are skipped."""
 _EVENTS: dict[str, type[Copy] | type[Fill]] = {"copy": Copy, "fill": Fill}
 
 
 def write_trace(trace: Trace, path: str | os.PathLike[str]) -> None:
-    """Writes a trace; see `write_launches`."""
+    """Write a trace; see `write_launches`."""
     write_launches(Launches(launches=(trace,)), path)
 
 
 def read_trace(path: str | os.PathLike[str], *, verify: bool = True) -> Trace:
-    """The trace of a file that holds one; see `read_launches`."""
+    """The trace of a file with a single launch; see `read_launches`.
+
+    Raises TraceError for several launches.
+    """
     launches = read_launches(path, verify=verify).launches
     if len(launches) > 1:
         raise TraceError(
-            f"{os.fspath(path)}: holds {len(launches)} launches where one is wanted:"
+            f"{os.fspath(path)}: holds {len(launches)} launches where one is expected:"
             " read it with read_launches"
         )
     return launches[0]
 
 
 def write_launches(launches: Launches, path: str | os.PathLike[str]) -> None:
-    """Writes launches to a file that appears whole or not at all.
+    """Write launches to a file, completely or not at all.
 
-    Columns go straight from their own memory, so they may be maps of files larger than it.
-    Raises TraceError where the file cannot be written, or provenance is not JSON.
+    Columns are written without copying them, so they may be maps of files larger than the memory.
+    Raises TraceError if the file cannot be written, or provenance is not JSON.
     """
     target = Path(path)
     if not target.name or target.is_dir():
@@ -99,7 +104,7 @@ def read_launches(path: str | os.PathLike[str], *, verify: bool = True) -> Launc
 
     verify : compare every column with its checksum (one pass over the file)
 
-    Raises TraceError where the file cannot be read, is no trace file, of another version, or
+    Raises TraceError if the file cannot be read, is not a trace file, has another version, or is
     damaged.
     """
     name = os.fspath(path)
@@ -116,13 +121,13 @@ def read_launches(path: str | os.PathLike[str], *, verify: bool = True) -> Launc
 
 
 def _columns(trace: Trace) -> dict[str, npt.NDArray[Any]]:
-    """The arrays of a trace that are there, flat, as they are stored."""
-    found = {}
+    """The arrays of a trace that are not None, as they are stored."""
+    stored = {}
     for name in COLUMN_DTYPES:
         column = getattr(trace, name)
         if column is not None:
-            found[name] = column.view(np.uint8) if column.dtype == np.bool_ else column
-    return found
+            stored[name] = column.view(np.uint8) if column.dtype == np.bool_ else column
+    return stored
 
 
 def _description(trace: Trace, columns: Mapping[str, npt.NDArray[Any]]) -> dict[str, Any]:
@@ -135,7 +140,7 @@ def _description(trace: Trace, columns: Mapping[str, npt.NDArray[Any]]) -> dict[
 
 
 def _plain(value: Any) -> Any:
-    """A dataclass, or a tuple of them, as what JSON knows."""
+    """A value as JSON: dataclasses become objects, tuples lists."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {
             field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)
@@ -223,6 +228,8 @@ def _trace(launch: int, entry: dict[str, Any], remaining: Any, verify: bool) -> 
             raise TraceError(f"column {name} of launch {launch} is missing")
         if verify and _crc32(data) != crc:
             raise TraceError(f"damaged: the checksum of column {name} does not match")
+        if name in _RETIRED:
+            continue
         dtype = COLUMN_DTYPES[name]
         try:
             if dtype is np.bool_:
@@ -241,10 +248,10 @@ def _column_entry(entry: Any) -> tuple[str, tuple[int, ...], int]:
     if not isinstance(entry, dict):
         raise TraceError(f"a column must be an object, got {shown(entry)}")
     name = entry.get("name")
-    if not isinstance(name, str) or name not in COLUMN_DTYPES:
+    if not isinstance(name, str) or name not in {*COLUMN_DTYPES, *_RETIRED}:
         raise TraceError(f"name of a column must be an array of a trace, got {shown(name)}")
     shape: tuple[int, ...] = _decoded(entry.get("shape"), tuple[int, ...], "shape")
-    n_axes = 2 if name == "block_counts" else 1
+    n_axes = _RETIRED.get(name, 1)
     if len(shape) != n_axes or min(shape) < 0:
         raise TraceError(f"shape of column {name} must be {n_axes} sizes, got {shown(shape)}")
     return name, shape, _decoded(entry.get("crc32"), int, "crc32")
@@ -257,14 +264,14 @@ def _check_booleans(data: Bytes) -> None:
 
 
 def _required(kind: Any) -> Any:
-    """The type without None."""
+    """An optional type without None."""
     if get_origin(kind) in (Union, types.UnionType):
         return next(part for part in get_args(kind) if part is not type(None))
     return kind
 
 
 def _with_default(kind: Any) -> set[str]:
-    """Fields that an older file may lack."""
+    """Fields with a default, which older files may lack."""
     return {f.name for f in dataclasses.fields(kind) if f.default is not dataclasses.MISSING}
 
 

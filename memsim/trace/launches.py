@@ -1,4 +1,4 @@
-"""Launches: several traces in one address map, and what the host did to its arrays between them."""
+"""Launches: several traces in one address map, and the host's writes to its arrays between them."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from memsim.trace.model import ArrayExtent, Trace
 
 @dataclass(frozen=True, kw_only=True)
 class Copy:
-    """The first size_bytes of an array are written: with those of source, or from the host's memory
-    where source is None."""
+    """The first size_bytes of an array are copied from another array, or from the host's memory if
+    source is None."""
 
     array: str
     size_bytes: int
@@ -20,7 +20,7 @@ class Copy:
 
 @dataclass(frozen=True, kw_only=True)
 class Fill:
-    """The first size_bytes of an array are written with a constant."""
+    """The first size_bytes of an array are filled with a constant."""
 
     array: str
     size_bytes: int
@@ -31,9 +31,9 @@ Event = Copy | Fill
 
 @dataclass(frozen=True, kw_only=True)
 class Launches:
-    """Launches in order; the last-level cache carries over from each to the next.
+    """Launches in order; the contents of the shared caches carry over from each to the next.
 
-    launches : traces that agree on sub-group size and on where every array of a name lies
+    launches : traces with the same sub-group size; arrays with the same name have the same extent
     between : (n_launches - 1,) the copies and fills between each launch and the next, in order
     """
 
@@ -67,15 +67,15 @@ class Launches:
 
     @property
     def arrays(self) -> dict[str, ArrayExtent]:
-        """Name -> extent, over all launches; raises TraceError where two launches disagree."""
-        found: dict[str, ArrayExtent] = {}
+        """Name -> extent, over all launches; raises TraceError if two launches disagree."""
+        extents: dict[str, ArrayExtent] = {}
         for trace in self.launches:
             for extent in trace.arrays:
-                known = found.setdefault(extent.name, extent)
+                known = extents.setdefault(extent.name, extent)
                 if known != extent:
                     raise TraceError(
                         f"array {extent.name} must lie in one place in all launches,"
                         f" got {known.base_bytes} and {extent.base_bytes}"
                         f" ({known.size_bytes} and {extent.size_bytes} bytes)"
                     )
-        return found
+        return extents

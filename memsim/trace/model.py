@@ -1,7 +1,7 @@
-"""The Trace: what every sub-group of one launch's snapshot asked of global memory, in program order.
+"""The Trace: the global memory accesses of every sub-group in a snapshot of a launch, in program order.
 
-A trace knows nothing of caches. Addresses are kept in granules of 32 bytes; lines and sectors of a
-machine are formed when it is replayed. Ragged data is a flat array beside an (n + 1) offset array.
+A trace does not depend on caches. Addresses are recorded in granules of 32 bytes; the lines and
+sectors of a machine are formed at replay. Ragged data is a flat array and an (n + 1) offset array.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from memsim.errors import TraceError
 
 GRANULE_BYTES = 32
 BARRIER_SITE = -1
-"""The reserved site of a work-group barrier: an access without lanes and without granules."""
+"""The reserved site of a work-group barrier: an access without lanes and granules."""
 
 Direction = Literal["load", "store", "atomic"]
 DIRECTIONS: tuple[Direction, ...] = ("load", "store", "atomic")
@@ -26,7 +26,7 @@ DIRECTIONS: tuple[Direction, ...] = ("load", "store", "atomic")
 
 @dataclass(frozen=True, kw_only=True)
 class SourceLocation:
-    """Where a static access stands: 1-based lines, None where unknown."""
+    """The position of a static access in the source: 1-based lines, None if unknown."""
 
     generated_line: int | None = None
     user_file: str | None = None
@@ -35,11 +35,12 @@ class SourceLocation:
 
 @dataclass(frozen=True, kw_only=True)
 class AccessSite:
-    """One static access: a load, store or atomic that stands once in the kernel's text.
+    """One static access: a load, store or atomic in the kernel's text.
 
-    name is unique within a trace (`x[ind[jj]]`, or the tag that the kernel gives it); depends_on
-    names the sites whose loaded value feeds this one's index. bypasses_l1: a load that the first
-    level neither serves nor keeps (CUDA's volatile and `.STRONG.GPU` loads).
+    name : unique within a trace (`x[ind[jj]]`, or the tag that the kernel gives it)
+    depends_on : names of the sites whose loaded values determine this one's index
+    bypasses_l1 : True for a load that the first level neither serves nor keeps (CUDA's volatile and
+        `.STRONG.GPU` loads)
     """
 
     name: str
@@ -54,7 +55,7 @@ class AccessSite:
 
 @dataclass(frozen=True, kw_only=True)
 class ArrayExtent:
-    """A global array's place in the address map of the trace."""
+    """The position of a global array in the address map of the trace."""
 
     name: str
     base_bytes: int
@@ -63,9 +64,9 @@ class ArrayExtent:
 
 @dataclass(frozen=True, kw_only=True)
 class Launch:
-    """The shape of the launch that a trace is a part of, and what its groups occupy of a core.
+    """The shape of the launch that a trace is a part of, and the resources of its groups.
 
-    registers_per_item is None where no build tells it: occupancy is then open.
+    registers_per_item : None if no compiler reported it; occupancy is then not determined
     """
 
     kernel: str
@@ -81,26 +82,25 @@ class Launch:
 class Trace:
     """One snapshot of one launch.
 
-    Groups appear in ascending id, the sub-groups of a group together and in order; so `workgroup`
-    is sorted. A trace of a launch's every group is `whole`; any other is a snapshot from inside.
+    Groups appear in ascending order of their ids, and the sub-groups of a group consecutively and in
+    order, so `workgroup` is sorted. A trace of every group of a launch is `whole`; any other is a
+    snapshot from inside the launch.
 
-    sites : static accesses; `site` indexes it, BARRIER_SITE stands for a barrier
+    sites : static accesses
     arrays : their address map
     workgroup : (n_subgroup,) int32, the group id of each sub-group
     subgroup_offset : (n_subgroup + 1,) int64, into the dynamic accesses
-    site : (n_access,) int32
-    starts_sequence : (n_access,) bool, a new bulk sequence begins here (a barrier always does,
-        and so does what follows it)
-    waits : (n_access,) int32, the latest earlier access of the same sub-group, counted from that
-        sub-group's first, whose value is used before this one is issued; -1 where there is none
+    site : (n_access,) int32, index of the static access; BARRIER_SITE for a barrier
+    starts_sequence : (n_access,) bool, a new bulk sequence begins here. A barrier always begins one,
+        and so does the access after it
+    waits : (n_access,) int32, the latest earlier access of the same sub-group whose value is needed
+        before this one is issued, counted from the first of the sub-group; -1 if there is none
     lanes : (n_access,) uint8, active lanes
     granule_offset : (n_access + 1,) int64, into the granules
     granule : (n_granule,) int64, byte address // 32; ascending and unique within an access
-    byte_mask : (n_granule,) uint32, bit b: byte b of the granule was asked for
-    lane_groups : (n_granule,) uint8, bit q: one of lanes 8q..8q+7 asked for it
-    lane_hits : (n_granule,) uint8 or None, lanes that asked for it (kept where there are atomics)
-    issue_cycles_before : (n_access,) float32 or None, issue cycles since the previous access
-    block_counts : (n_subgroup, n_block) int64 or None
+    byte_mask : (n_granule,) uint32, bit b: byte b of the granule is accessed
+    lane_groups : (n_granule,) uint8, bit q: one of the lanes 8q..8q+7 accesses the granule
+    lane_hits : (n_granule,) uint8 or None, number of lanes that access it (recorded for atomics)
     """
 
     sites: tuple[AccessSite, ...]
@@ -118,8 +118,6 @@ class Trace:
     byte_mask: npt.NDArray[np.uint32]
     lane_groups: npt.NDArray[np.uint8]
     lane_hits: npt.NDArray[np.uint8] | None = None
-    issue_cycles_before: npt.NDArray[np.float32] | None = None
-    block_counts: npt.NDArray[np.int64] | None = None
     whole: bool = False
     generated_source: str = ""
     user_source: str = ""
@@ -177,10 +175,8 @@ COLUMN_DTYPES: dict[str, Any] = {
     "byte_mask": np.uint32,
     "lane_groups": np.uint8,
     "lane_hits": np.uint8,
-    "issue_cycles_before": np.float32,
-    "block_counts": np.int64,
 }
-"""Every array of a Trace and its element type: what a trace file holds, column by column."""
+"""Every array of a Trace, which is a column of a trace file, and its element type."""
 
 _LENGTHS = {
     "workgroup": "n_subgroup",
@@ -192,8 +188,6 @@ _LENGTHS = {
     "byte_mask": "n_granule",
     "lane_groups": "n_granule",
     "lane_hits": "n_granule",
-    "issue_cycles_before": "n_access",
-    "block_counts": "n_subgroup",
 }
 
 
@@ -236,7 +230,7 @@ def check_trace(trace: Trace) -> None:
     if trace.n_granule and int(trace.granule.min()) < 0:
         raise TraceError(f"granule must not be negative, got {int(trace.granule.min())}")
     if trace.n_subgroup and np.any(trace.workgroup[1:] < trace.workgroup[:-1]):
-        raise TraceError("workgroup must ascend: the sub-groups of a group stand together")
+        raise TraceError("workgroup must ascend: the sub-groups of a group are consecutive")
 
 
 def _check_offsets(name: str, offset: npt.NDArray[np.int64], n_row: int, n_flat: int) -> None:

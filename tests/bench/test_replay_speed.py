@@ -25,8 +25,9 @@ from memsim.hierarchy.cache import N_COUNTS
 from memsim.machine.model import Machine
 from memsim.montecarlo.plan import Plan, make_plan
 from memsim.montecarlo.trial import Workspace, core_stage, run_trial, unpack_many
-from memsim.montecarlo.workers import Workers, run_trials, trials_on
+from memsim.montecarlo.workers import Workers, trials_on
 from memsim.trace.model import Trace
+from tests.support.trials import run_trials
 
 pytestmark = pytest.mark.bench
 
@@ -96,15 +97,11 @@ def issued_granules(trace: Trace, machine: Machine) -> tuple[Any, Any]:
     plan, _ = make_plan(trace, passing)
     work = Workspace(plan)
     levels = plan.level_plans()
-    _, _, last, _, _ = core_stage(
-        plan,
-        levels[0],
-        levels[0].empty_cache(),
-        np.zeros((2 * plan.n_sites, N_COUNTS), np.int64),
-        work.queues[0],
-        np.arange(machine.n_cores, dtype=np.uint64),
-        np.zeros(machine.n_cores),
-    )
+    counts = np.zeros((2 * plan.n_sites, N_COUNTS), np.int64)
+    streams = np.arange(machine.n_cores, dtype=np.uint64)
+    stage = levels[0].stage(levels[0].empty_cache(), counts, work.queues[0], streams)
+    queued, _ = core_stage(plan, stage, streams, np.zeros(machine.n_cores))
+    last = queued.last
     line, mask, *_ = unpack_many(work.queues[0].record[: int(last[-1])])
     bits = (mask[:, None] >> np.arange(4)) & 1
     granules = (line[:, None] * 4 + np.arange(4))[bits.astype(bool)]

@@ -31,9 +31,10 @@ from experiments.stochastic.device_time import fastest_s
 from experiments.stochastic.replays import QUANTITIES, ratios, replays_of, traces_of
 from memsim.machine.file import load_machine
 from memsim.montecarlo.trial import Workspace
-from memsim.montecarlo.workers import hit_ratio, run_trials
+from memsim.montecarlo.workers import hit_ratio
 from memsim.statistics import describe
 from tests.support.traces import make_trace
+from tests.support.trials import run_trials
 from tracegen.recording.snapshot import WAVES
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 
 from memsim.machine.model import Machine
-from memsim.machine.parts import Dram, Level, Residency
+from memsim.machine.parts import Level
 from tests.support.simulated_device import Hidden
+from tests.support.small_machines import dram, level, machine, residency
 
 KB, MB = 1024, 1 << 20
 
@@ -51,8 +53,8 @@ def cpu(seed: int) -> tuple[Machine, Hidden]:
                 write_allocate="fetch_on_write",
             )
         )
-    machine = _machine(f"cpu {seed}", levels, n_cores=2, clock_hz=3e9, memory=300.0, max_groups=1)
-    return machine, Hidden(
+    made = _machine(f"cpu {seed}", levels, n_cores=2, clock_hz=3e9, memory=300.0, max_groups=1)
+    return made, Hidden(
         is_cpu=True,
         scattered=bool(rng.random() < 0.5),
         translation_pages=int(rng.choice([64, 96])),
@@ -98,48 +100,42 @@ def gpu(seed: int) -> tuple[Machine, Hidden]:
         write_policy="write_back",
         write_allocate="lazy_fetch_on_read",
     )
-    machine = _machine(
+    made = _machine(
         f"gpu {seed}", [first, second], n_cores=4, clock_hz=1.4e9, memory=500.0, max_groups=16
     )
-    return machine, Hidden(is_cpu=False)
+    return made, Hidden(is_cpu=False)
 
 
-def _level(name: str, **values: object) -> Level:
-    given: dict[str, object] = {"line_bytes": 64, "sector_bytes": 64, "fill_bytes": 64, **values}
-    return Level(name=name, **given)  # type: ignore[arg-type]
+def _level(name: str, *, size_bytes: int, ways: int, **fields: Any) -> Level:
+    line = fields.pop("line_bytes", 64)
+    sector, fill = fields.pop("sector_bytes", line), fields.pop("fill_bytes", line)
+    sets = size_bytes // (line * ways)
+    return level(name, line=line, sector=sector, fill=fill, ways=ways, sets=sets, **fields)
 
 
 def _machine(
     name: str, levels: list[Level], *, n_cores: int, clock_hz: float, memory: float, max_groups: int
 ) -> Machine:
-    return Machine(
+    return machine(
+        *levels,
+        cores=n_cores,
+        subgroup=8,
         name=name,
         title=name,
-        vendor="none",
-        n_cores=n_cores,
         clock_hz=clock_hz,
-        subgroup_size=8,
-        coalesce_lanes=8,
-        cycles_per_turn=1.0,
-        levels=tuple(levels),
-        dram=Dram(
+        dram=dram(
             n_channels=8,
             n_banks=16,
             row_bytes=2048,
-            interleave_bytes=256,
             burst_bytes=64,
             latency_cycles=memory,
             row_miss_cycles=0.0,
             row_conflict_cycles=0.0,
             bandwidth_bytes_per_cycle=16.0,
         ),
-        residency=Residency(
-            max_items=2048,
+        residency=residency(
             max_subgroups=256,
             max_groups=max_groups,
-            max_group_items=1024,
-            registers=65536,
-            max_registers_per_item=255,
             register_unit=8,
             local_memory_bytes=48 * KB,
             local_memory_unit_bytes=64,

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from calib.probes.device import OUT_BYTES, Argument, Local, Words
 from memsim.compile import hot, inner
 from memsim.hierarchy import cache
-from memsim.hierarchy.cache import LOAD, STORE, Cache, Geometry, Queue, Tables
+from memsim.hierarchy.cache import LOAD, STORE, Queue, Stage
 from memsim.hierarchy.dram import sample_latencies
 from memsim.hierarchy.levels import LevelPlan, plan_level
 from memsim.hierarchy.requests import DenseMap
@@ -51,23 +51,13 @@ class Hidden:
     tick_s: float = 1e-8
 
 
-Stage = tuple[Geometry, Tables, Cache, Queue, npt.NDArray[np.int64]]
-
-
 @inner
-def _enter(stage, rng, instance, line, mask, full, kind, now, bytes_, n_bytes):  # type: ignore[no-untyped-def]
+def _enter(stage, instance, line, mask, full, kind):  # type: ignore[no-untyped-def]
     """One request to one level, whose queue takes what goes on down."""
-    geometry, tables, state, queue, counts = stage
     if kind == LOAD:
-        cache.read(
-            geometry, tables, state, counts, queue, rng, 1,
-            instance, line, mask, 0, LOAD, 1, now, 0,
-        )  # fmt: skip
+        cache.read(stage, instance, line, mask, 0, LOAD, 1, 0, 0)
     else:
-        cache.write(
-            geometry, tables, state, counts, queue, rng, 1,
-            instance, line, mask, full, 0, 1, now, 0, bytes_, n_bytes,
-        )  # fmt: skip
+        cache.write(stage, instance, line, mask, full, 0, 1, 0, 0)
 
 
 @inner
@@ -79,10 +69,10 @@ def _loads(queue):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _pass_down(upper, stage, rng, instance, now, bytes_):  # type: ignore[no-untyped-def]
+def _pass_down(upper, stage, instance):  # type: ignore[no-untyped-def]
     """Serve what the level above has queued."""
-    stage[3].used[0] = 0
-    stage[3].used[1] = 0
+    stage.queue.used[0] = 0
+    stage.queue.used[1] = 0
     taken = 0
     for k in range(upper.used[0]):
         line, mask, full, _, kind, _ = cache.unpack(upper.record[k])
@@ -90,41 +80,38 @@ def _pass_down(upper, stage, rng, instance, now, bytes_):  # type: ignore[no-unt
         if kind == STORE:
             for g in range(8):
                 if (mask & ~full) >> g & 1:
-                    bytes_[n_bytes] = upper.partial[taken]
+                    stage.store_bytes[n_bytes] = upper.partial[taken]
                     n_bytes += 1
                     taken += 1
-        _enter(stage, rng, instance, line, mask, full, kind, now, bytes_, n_bytes)
+        _enter(stage, instance, line, mask, full, kind)
 
 
 @inner
-def _access(stages, n_level, sharers, rng, core, word, kind, now, bytes_):  # type: ignore[no-untyped-def]
+def _access(stages, n_level, sharers, core, word, kind):  # type: ignore[no-untyped-def]
     """How deep a word's access goes: 0 the first level, n_level memory. Stores reach where they end."""
     granule = word // 8
     first = stages[0]
-    per_line = first[0].granules_per_line
-    first[3].used[0] = 0
-    first[3].used[1] = 0
-    bytes_[0] = np.uint32(0xF) << np.uint32(4 * (word % 8))
-    _enter(
-        first, rng, core, granule // per_line, np.int64(1) << (granule % per_line), 0, kind, now,
-        bytes_, 1,
-    )  # fmt: skip
+    per_line = first.geometry.granules_per_line
+    first.queue.used[0] = 0
+    first.queue.used[1] = 0
+    first.store_bytes[0] = np.uint32(0xF) << np.uint32(4 * (word % 8))
+    _enter(first, core, granule // per_line, np.int64(1) << (granule % per_line), 0, kind)
     depth = 0
-    if first[3].used[0] == 0:
+    if first.queue.used[0] == 0:
         return depth
-    if kind == STORE or _loads(first[3]):
+    if kind == STORE or _loads(first.queue):
         depth = 1
     if n_level == 1:
         return depth
-    _pass_down(first[3], stages[1], rng, core // sharers[1], now, bytes_)
-    if stages[1][3].used[0] == 0:
+    _pass_down(first.queue, stages[1], core // sharers[1])
+    if stages[1].queue.used[0] == 0:
         return depth
-    if depth and _loads(stages[1][3]):
+    if depth and _loads(stages[1].queue):
         depth = 2
     if n_level == 2:
         return depth
-    _pass_down(stages[1][3], stages[2], rng, core // sharers[2], now, bytes_)
-    if depth == 2 and _loads(stages[2][3]):
+    _pass_down(stages[1].queue, stages[2], core // sharers[2])
+    if depth == 2 and _loads(stages[2].queue):
         depth = 3
     return depth
 
@@ -144,40 +131,40 @@ def _translate(pages, slots, rng, word, missing_ns):  # type: ignore[no-untyped-
 
 
 @hot
-def _chase(stages, n_level, sharers, ns, rng, core, words, start, steps, pages, slots, missing_ns, ahead, bytes_):  # type: ignore[no-untyped-def]  # fmt: skip
+def _chase(stages, n_level, sharers, ns, rng, core, words, start, steps, pages, slots, missing_ns, ahead):  # type: ignore[no-untyped-def]  # fmt: skip
     """(word, ns): a walk of so many steps from a word on."""
     p = np.int64(start)
     total = 0.0
     last = np.int64(-9)
     for _ in range(steps):
         total += _translate(pages, slots, rng, p, missing_ns)
-        depth = _access(stages, n_level, sharers, rng, core, p, LOAD, 0, bytes_)
+        depth = _access(stages, n_level, sharers, core, p, LOAD)
         total += ns[depth]
         line = p // 16
         if ahead and depth and line == last + 1:
             for k in range(1, ahead + 1):
                 if (line + k + 1) * 16 <= len(words):
-                    _access(stages, n_level, sharers, rng, core, (line + k) * 16, LOAD, 0, bytes_)
+                    _access(stages, n_level, sharers, core, (line + k) * 16, LOAD)
         last = line
         p = np.int64(words[p])
     return p, total
 
 
 @hot
-def _touch(stages, n_level, sharers, ns, rng, core, at, kind, bytes_):  # type: ignore[no-untyped-def]
+def _touch(stages, n_level, sharers, ns, core, at, kind):  # type: ignore[no-untyped-def]
     """ns of accesses to words that do not depend on each other: a quarter of their latencies."""
     total = 0.0
     for word in at:
-        depth = _access(stages, n_level, sharers, rng, core, np.int64(word), kind, 0, bytes_)
+        depth = _access(stages, n_level, sharers, core, np.int64(word), kind)
         total += 0.25 * ns[depth]
     return total
 
 
 @hot
-def _depths(stages, n_level, sharers, rng, core, at, bytes_, found):  # type: ignore[no-untyped-def]
+def _depths(stages, n_level, sharers, core, at, found):  # type: ignore[no-untyped-def]
     """Adds to found (4,) how many of these words' loads end in each level, memory after the last."""
     for word in at:
-        found[_access(stages, n_level, sharers, rng, core, np.int64(word), LOAD, 0, bytes_)] += 1
+        found[_access(stages, n_level, sharers, core, np.int64(word), LOAD)] += 1
 
 
 class SimulatedDevice:
@@ -208,6 +195,7 @@ class SimulatedDevice:
             )
             for k, level in enumerate(machine.levels)
         ]
+        self.rng = np.array([seed + 1], np.uint64)
         self.stages: list[Stage] = []
         for plan in self.plans:
             state = plan.empty_cache()
@@ -218,7 +206,7 @@ class SimulatedDevice:
                 used=np.zeros(2, np.int64),
             )
             counts = np.zeros((2, cache.N_COUNTS), np.int64)
-            self.stages.append((plan.geometry, plan.tables, state, queue, counts))
+            self.stages.append(plan.stage(state, counts, queue, self.rng))
         while len(self.stages) < 3:
             self.stages.append(self.stages[-1])
         to_ns = 1e9 / machine.clock_hz
@@ -226,11 +214,9 @@ class SimulatedDevice:
         latencies += [machine.dram.latency_cycles] * (4 - len(latencies))
         self.ns = np.array(latencies) * to_ns
         self.sharers = np.array([level.cores_per_instance for level in machine.levels] + [1, 1])
-        self.rng = np.array([seed + 1], np.uint64)
         self.n_accesses = 0
         self.page_slot = np.full(n_bytes // PAGE_BYTES, -1, np.int64)
         self.slot_page = np.full(min(hidden.translation_pages, 1 << 16), -1, np.int64)
-        self.bytes_ = np.zeros(8, np.uint32)
 
     def clock(self) -> float:
         """Seconds that go by what was simulated: a survey takes the same rounds on any machine."""
@@ -238,7 +224,7 @@ class SimulatedDevice:
 
     def run(self, name: str, items: int, group: int, *arguments: Argument) -> float:
         if not self.keeps_caches:
-            clear(self.plans[0].geometry, self.stages[0][2])
+            clear(self.plans[0].geometry, self.stages[0].cache)
         ns = getattr(self, f"_{name}")(items, group, *arguments)
         return self._timed(ns * 1e-9 + 1e-6)
 
@@ -267,15 +253,15 @@ class SimulatedDevice:
         p, ns = _chase(
             tuple(self.stages), len(self.plans), self.sharers, self.ns, self.rng, core, self.words,
             start, steps, self.page_slot, self.slot_page, self.hidden.translation_ns,
-            self.hidden.prefetch_lines, self.bytes_,
+            self.hidden.prefetch_lines,
         )  # fmt: skip
         return int(p), float(ns)
 
     def _touched(self, core: int, at: npt.NDArray[np.integer], kind: int) -> float:
         return float(
             _touch(
-                tuple(self.stages), len(self.plans), self.sharers, self.ns, self.rng, core,
-                np.ascontiguousarray(at, np.int64), kind, self.bytes_,
+                tuple(self.stages), len(self.plans), self.sharers, self.ns, core,
+                np.ascontiguousarray(at, np.int64), kind,
             )
         )  # fmt: skip
 
@@ -330,8 +316,8 @@ class SimulatedDevice:
                 at = (k * n_each * 16 + np.arange(0, n_each * 16, line)) // 4
                 core = k % self.n_units
                 _depths(
-                    tuple(self.stages), len(self.plans), self.sharers, self.rng, core,
-                    at.astype(np.int64), self.bytes_, lines[core],
+                    tuple(self.stages), len(self.plans), self.sharers, core,
+                    at.astype(np.int64), lines[core],
                 )  # fmt: skip
             reaching = lines[:, ::-1].cumsum(axis=1)[:, ::-1]
             each = [

@@ -1,4 +1,4 @@
-"""Small made-up machines for tests: everything that a test does not say is plain."""
+"""Small machines for tests: what a test does not specify has a plain value."""
 
 from __future__ import annotations
 
@@ -34,6 +34,38 @@ def level(
     )
 
 
+def dram(**fields: Any) -> Dram:
+    """Two channels of 256 bytes with two banks of 1 KiB rows each."""
+    plain: dict[str, Any] = {
+        "n_channels": 2,
+        "n_banks": 2,
+        "row_bytes": 1024,
+        "interleave_bytes": 256,
+        "burst_bytes": 32,
+        "latency_cycles": 1.0,
+        "row_miss_cycles": 1.0,
+        "row_conflict_cycles": 2.0,
+        "bandwidth_bytes_per_cycle": 32.0,
+    }
+    return Dram(**{**plain, **fields})
+
+
+def residency(**fields: Any) -> Residency:
+    """The resources of a V100's core, but for its groups: one by default."""
+    plain: dict[str, Any] = {
+        "max_items": 2048,
+        "max_subgroups": 64,
+        "max_groups": 1,
+        "max_group_items": 1024,
+        "registers": 65536,
+        "max_registers_per_item": 255,
+        "register_unit": 256,
+        "local_memory_bytes": 65536,
+        "local_memory_unit_bytes": 32,
+    }
+    return Residency(**{**plain, **fields})
+
+
 def machine(
     *levels: Level,
     cores: int = 1,
@@ -43,40 +75,18 @@ def machine(
     miss_turns: float = 1.0,
     **fields: Any,
 ) -> Machine:
-    """A machine of these levels, `max_groups` resident a core.
+    """A machine of these levels, with up to `max_groups` resident groups on a core.
 
-    miss_turns : latency of DRAM and of every level, in turns of a core; 1 leaves nothing pending
+    miss_turns : latency of memory in turns of a core; with 1, no sector is pending
     """
-    dram = Dram(
-        n_channels=2,
-        n_banks=2,
-        row_bytes=1024,
-        interleave_bytes=256,
-        burst_bytes=32,
-        latency_cycles=miss_turns,
-        row_miss_cycles=1.0,
-        row_conflict_cycles=2.0,
-        bandwidth_bytes_per_cycle=32.0,
-    )
-    residency = Residency(
-        max_items=2048,
-        max_subgroups=64,
-        max_groups=max_groups,
-        max_group_items=1024,
-        registers=65536,
-        max_registers_per_item=255,
-        register_unit=256,
-        local_memory_bytes=65536,
-        local_memory_unit_bytes=32,
-    )
     plain: dict[str, Any] = {
         "name": "made",
         "title": "made up",
         "vendor": "nobody",
         "clock_hz": 1e9,
         "cycles_per_turn": 1.0,
-        "dram": dram,
-        "residency": residency,
+        "dram": dram(latency_cycles=miss_turns),
+        "residency": residency(max_groups=max_groups),
     }
     return Machine(
         levels=levels,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -78,6 +78,16 @@ def make_trace(
         whole=whole,
         **fields,
     )
+
+
+def one_subgroup(accesses: Iterable[Access], *directions: Direction) -> Trace:
+    """A launch of a single sub-group, which runs in program order."""
+    return make_trace([[list(accesses)]], directions or ("load",))
+
+
+def loads(granules: Iterable[int]) -> Trace:
+    """A single sub-group that loads these granules one after another."""
+    return one_subgroup((0, [g]) for g in granules)
 
 
 def csr_like(

@@ -9,9 +9,9 @@ import pytest
 from memsim.errors import MachineError
 from memsim.hierarchy.cache import ACCESSES, HITS, PENDING
 from memsim.machine.parts import Level
-from tests.memsim.hierarchy.test_closed_forms import replayed
 from tests.support.small_machines import level, machine
 from tests.support.traces import make_trace
+from tests.support.trials import replayed
 
 A, B, C, D = range(4)
 

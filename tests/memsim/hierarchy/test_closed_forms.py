@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,6 @@ from memsim.machine.model import Machine
 from memsim.montecarlo.plan import make_plan
 from memsim.montecarlo.schedule import deal
 from memsim.montecarlo.trial import (
-    TrialResult,
     Workspace,
     miss_kinds,
     misses_of,
@@ -28,26 +27,12 @@ from memsim.montecarlo.trial import (
 from memsim.trace.model import BARRIER_SITE, Trace
 from tests.support.random_cases import cases
 from tests.support.small_machines import level, machine
-from tests.support.traces import make_trace
+from tests.support.traces import loads, make_trace, one_subgroup
+from tests.support.trials import replayed
 
 HALF = 0x0000FFFF
 OTHER_HALF = 0xFFFF0000
 BARRIER = (BARRIER_SITE, [])
-
-
-def replayed(trace: Trace, on: Machine, trial: int = 0, **options: Any) -> TrialResult:
-    plan, _ = make_plan(trace, on, **options)
-    return run_trial(plan, 1, trial)
-
-
-def one_subgroup(accesses: Iterable[tuple[Any, ...]], *directions: Any) -> Trace:
-    """A launch of a single sub-group, which runs in program order."""
-    return make_trace([[list(accesses)]], directions or ("load",))
-
-
-def loads(granules: Iterable[int]) -> Trace:
-    """A single sub-group that loads these granules one after another."""
-    return one_subgroup((0, [g]) for g in granules)
 
 
 def hits_of(trace: Trace, on: Machine, **options: Any) -> int:

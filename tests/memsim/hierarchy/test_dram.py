@@ -17,17 +17,14 @@ from memsim.hierarchy.dram import (
     sample_positions,
 )
 from memsim.machine.parts import Dram
+from tests.support.small_machines import dram
 
 BASE, MISS, CONFLICT, BURST = 400.0, 20.0, 45.0, 4.0
 
 
 def memory(**changes: object) -> Dram:
-    """Two channels of 256 bytes, two banks of 1 KiB rows each; a 64-byte burst takes BURST cycles."""
+    """Two channels with two banks each; a burst of 64 bytes takes BURST cycles."""
     values: dict[str, object] = {
-        "n_channels": 2,
-        "n_banks": 2,
-        "row_bytes": 1024,
-        "interleave_bytes": 256,
         "burst_bytes": 64,
         "latency_cycles": BASE,
         "row_miss_cycles": MISS,
@@ -35,7 +32,7 @@ def memory(**changes: object) -> Dram:
         "bandwidth_bytes_per_cycle": 2 * 64 / BURST,
         "channel_index": "modulo",
     }
-    return Dram(**{**values, **changes})  # type: ignore[arg-type]
+    return dram(**{**values, **changes})
 
 
 def latencies(addresses: list[list[int]], *, writes: tuple[int, ...] = ()) -> DramSample:

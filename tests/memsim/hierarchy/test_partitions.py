@@ -16,9 +16,9 @@ from memsim.latency import level_latencies_cycles
 from memsim.machine.file import machine_from_toml
 from memsim.machine.model import Machine
 from memsim.machine.to_toml import machine_to_toml
-from tests.memsim.hierarchy.test_closed_forms import loads, replayed
 from tests.support.small_machines import level, machine
-from tests.support.traces import make_trace
+from tests.support.traces import loads, make_trace
+from tests.support.trials import replayed
 
 LINES = 8
 """Of each partition: one fully associative slice."""

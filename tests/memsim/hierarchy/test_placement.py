@@ -10,7 +10,7 @@ import pytest
 
 from memsim.errors import MachineError
 from memsim.hierarchy.cache import HITS
-from memsim.hierarchy.translation import N_FRAMES, displaced, placement_key
+from memsim.hierarchy.translation import N_FRAMES, page_offsets, placement_key
 from memsim.machine.file import load_machine, machine_from_json, machine_to_json
 from memsim.machine.model import Machine
 from memsim.machine.parts import Translation
@@ -63,7 +63,7 @@ def test_trials_can_be_repeated() -> None:
 def test_places_are_spread_evenly() -> None:
     """Of 64 equal parts of memory each gets its share of 200,000 pages, within 5 standard errors."""
     chunk = np.arange(200_000, dtype=np.int64) * 16
-    frame = (chunk + displaced(chunk, 4096, placement_key(3, 4))) // 16
+    frame = (chunk + page_offsets(chunk, 4096, placement_key(3, 4))) // 16
     assert frame.min() >= 0
     assert frame.max() < N_FRAMES
     counts = np.bincount(frame * 64 // N_FRAMES, minlength=64)
@@ -73,7 +73,7 @@ def test_places_are_spread_evenly() -> None:
 
 def test_what_lies_within_a_page_stays_together() -> None:
     chunk = np.arange(1000, dtype=np.int64)
-    off = displaced(chunk, 4096, 7)
+    off = page_offsets(chunk, 4096, 7)
     for page in range(1000 // 16):
         assert len(set(off[16 * page : 16 * page + 16])) == 1
     assert len(set(off)) > 50

@@ -8,10 +8,11 @@ import pytest
 
 from memsim.montecarlo import workers as montecarlo
 from memsim.montecarlo.plan import Plan, make_plan
-from memsim.montecarlo.workers import hit_ratio, run_trials
+from memsim.montecarlo.workers import hit_ratio
 from memsim.statistics import estimate
 from tests.support.small_machines import level, machine
 from tests.support.traces import make_trace
+from tests.support.trials import run_trials
 
 REPETITIONS = 400
 TRUTH_TRIALS = 10_000

@@ -21,13 +21,13 @@ from memsim.montecarlo.workers import (
     Stopping,
     Workers,
     hit_ratio,
-    run_trials,
     trials_on,
 )
 from memsim.statistics import MIN_TRIALS_TO_STOP, describe
 from memsim.trace.model import Trace
 from tests.support.small_machines import level, machine
 from tests.support.traces import make_trace
+from tests.support.trials import run_trials
 
 
 def trace(n_groups: int = 12) -> Trace:

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from memsim.errors import TraceError
-from memsim.trace.arrow import write_columns
+from memsim.trace.arrow import read_columns, write_columns
 from memsim.trace.file import read_launches, read_trace, write_launches, write_trace
 from memsim.trace.launches import Copy, Fill, Launches
 from memsim.trace.model import (
@@ -81,8 +81,6 @@ def traces(draw: st.DrawFn) -> Trace:
         byte_mask=rng.integers(0, 2**32, n_granule).astype(np.uint32),
         lane_groups=rng.integers(0, 16, n_granule).astype(np.uint8),
         lane_hits=rng.integers(0, 33, n_granule).astype(np.uint8) if optional else None,
-        issue_cycles_before=rng.random(n_access).astype(np.float32) if optional else None,
-        block_counts=rng.integers(0, 99, (len(accesses), 3)) if optional else None,
         whole=draw(st.booleans()),
         generated_source=draw(st.text(max_size=20)),
         provenance={"seed": seed, "text": draw(st.text(max_size=5)), "list": [1, None, 2.5]},
@@ -384,7 +382,7 @@ def test_launches_round_trip(tmp_path: Path) -> None:
     assert found.between == (events,)
     for one, other in zip(found.launches, launches.launches, strict=True):
         assert_same(one, other)
-    with pytest.raises(TraceError, match="holds 2 launches where one is wanted"):
+    with pytest.raises(TraceError, match="holds 2 launches where one is expected"):
         read_trace(path)
     write_trace(first, path)
     assert read_launches(path).between == ()
@@ -454,3 +452,19 @@ def test_neither_writing_nor_reading_takes_the_file_into_memory(tmp_path: Path) 
     assert write_kib < 15_000
     assert read_kib < 15_000
     assert last == 12_000_000 - 1
+
+
+def test_columns_that_only_older_files_have_are_skipped(tmp_path: Path) -> None:
+    """Version 0.1.0 could write issue cycles and basic-block counts, which nothing ever read."""
+    trace = small_trace()
+    header = header_of(trace, tmp_path / "new.trace")
+    _, data = read_columns(tmp_path / "new.trace")
+    described = header["launches"][0]["columns"]
+    columns = {entry["name"]: column for entry, column in zip(described, data, strict=True)}
+    columns["issue_cycles_before"] = np.ones(trace.n_access, np.float32)
+    columns["block_counts"] = np.ones((trace.n_subgroup, 3), np.int64)
+    for name in ("issue_cycles_before", "block_counts"):
+        crc = zlib.crc32(columns[name].tobytes())
+        described.append({"name": name, "shape": list(columns[name].shape), "crc32": crc})
+    forge(tmp_path / "old.trace", header, columns)
+    assert_same(read_trace(tmp_path / "old.trace"), trace)
