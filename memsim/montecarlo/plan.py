@@ -187,18 +187,7 @@ def make_plan(
     if dispatch == "dynamic":
         count_turns(requests, turns)
     dealt = deal(trace.n_groups, machine.n_cores, resident, dispatch=dispatch, turns=turns)
-    ordering = Ordering(
-        sampler=options.sampler,
-        dispatch=dispatch,
-        deviation=(not trace.whole) if options.deviation is None else options.deviation,
-        staggered=options.staggered,
-        warmup_waves=(
-            _warmup(trace, dealt) if options.warmup_waves is None else options.warmup_waves
-        ),
-        warm_l2=options.warm_l2,
-        random_bases=options.random_bases,
-    )
-    _check_warmup(ordering, dealt)
+    ordering = _ordering(trace, dealt, dispatch, options)
     plan = Plan(
         requests=requests,
         space=space,
@@ -226,12 +215,24 @@ def _check_fit(trace: Trace, machine: Machine) -> None:
         )
 
 
-def _check_warmup(ordering: Ordering, dealt: Deal) -> None:
-    if ordering.warmup_waves >= dealt.n_waves:
+def _ordering(trace: Trace, dealt: Deal, dispatch: Dispatch, options: ReplayOptions) -> Ordering:
+    """The ordering that options specify, with the defaults for this trace."""
+    warmup_waves = options.warmup_waves
+    if warmup_waves is None:
+        warmup_waves = _warmup(trace, dealt)
+    if warmup_waves >= dealt.n_waves:
         raise ReplayError(
-            f"warmup_waves must be below the snapshot's {dealt.n_waves} waves,"
-            f" got {ordering.warmup_waves}"
+            f"warmup_waves must be below the snapshot's {dealt.n_waves} waves, got {warmup_waves}"
         )
+    return Ordering(
+        sampler=options.sampler,
+        dispatch=dispatch,
+        deviation=(not trace.whole) if options.deviation is None else options.deviation,
+        staggered=options.staggered,
+        warmup_waves=warmup_waves,
+        warm_l2=options.warm_l2,
+        random_bases=options.random_bases,
+    )
 
 
 def changes_for_occupancy(

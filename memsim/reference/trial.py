@@ -12,7 +12,7 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,7 @@ from memsim.hierarchy.translation import N_FRAMES, placement_key
 from memsim.machine.model import Machine
 from memsim.machine.parts import Level
 from memsim.montecarlo.occupancy import levels_for, resident_groups
+from memsim.montecarlo.options import ReplayOptions
 from memsim.reference.cache import PassingBy, ReferenceCache, Request
 from memsim.reference.core import Access, Core, Group, SubGroup
 from memsim.trace.model import BARRIER_SITE, GRANULE_BYTES, Direction, Trace
@@ -96,31 +97,24 @@ def reference_trial(
     seed: int,
     trial: int,
     *,
-    sampler: str = "wrr",
-    dispatch: str | None = None,
-    deviation: bool | None = None,
-    staggered: bool = False,
-    warmup_waves: int | None = None,
-    warm_l2: bool = False,
-    random_bases: bool = False,
-    groups_per_core: int | None = None,
-    weights: Sequence[int] | None = None,
     launch: int = 0,
     kept: list[ReferenceCache] | None = None,
     rows: tuple[int, int] | None = None,
+    **changes: Any,
 ) -> ReferenceTrial:
-    """One trial of a trace on a machine; options as in memsim.montecarlo.plan.make_plan.
+    """One trial of a trace on a machine.
 
-    If the trace is one of several launches: `launch` is its number; `kept` are the shared levels as
-    the launch before left them (empty for the first), and they are left there for the next; `rows`
-    are its first row of the counts, and the number of rows of all launches.
+    changes : fields of memsim.montecarlo.options.ReplayOptions
+    launch, kept, rows : given if the trace is one of several launches. `launch` is its number; `kept`
+        are the shared levels as the launch before left them (empty for the first), and they are left
+        there for the next; `rows` are its first row of the counts, and the rows of all launches
     """
+    options = ReplayOptions(**changes)
     first_row, n_rows = rows or (0, max(1, len(trace.sites)))
-    resident = resident_groups(
-        machine, trace.launch, groups_per_core=groups_per_core
-    ).groups_per_core
+    occupancy = resident_groups(machine, trace.launch, groups_per_core=options.groups_per_core)
+    resident = occupancy.groups_per_core
     machine = machine.replace(levels=levels_for(machine, trace.launch, resident))
-    addresses = Addresses(trace, machine, seed, trial, random_bases)
+    addresses = Addresses(trace, machine, seed, trial, options.random_bases)
     counts = np.zeros((len(machine.levels), n_rows, N_COUNTS), np.int64)
     n_seeds = 3 + max(1, len(machine.levels))
     start_seed, core_seed, *level_seeds = trial_sequence(seed, trial, launch).spawn(n_seeds)
@@ -128,20 +122,21 @@ def reference_trial(
     fractions = generator.random(machine.n_cores)
 
     # Step 1: groups go to cores.
-    groups = groups_of(trace, machine, first_row, weights)
-    cores = dealt(groups, machine.n_cores, resident, dispatch or machine.dispatch, generator)
-    mark_counted(cores, resident, warmup_waves, trace.whole)
+    groups = groups_of(trace, machine, first_row, options.weights)
+    dispatch = options.dispatch or machine.dispatch
+    cores = dealt(groups, machine.n_cores, resident, dispatch, generator)
+    mark_counted(cores, resident, options.warmup_waves, trace.whole)
     # Step 2: each core starts at a random point of its initial groups.
-    if deviation if deviation is not None else not trace.whole:
-        deviate(cores, resident, fractions, staggered)
+    if options.deviation if options.deviation is not None else not trace.whole:
+        deviate(cores, resident, fractions, options.staggered)
     # Step 3: in each core, sub-groups take turns, and the first level serves their requests.
-    queues, longest = core_stage(cores, resident, sampler, addresses, counts, core_seed)
+    queues, longest = core_stage(cores, resident, options.sampler, addresses, counts, core_seed)
     missed = missed_translations(queues, addresses, n_rows)
     # Steps 4 and 5: each shared level serves the queues of the level above.
     for k in range(1, len(machine.levels)):
         cache, draws = shared_level(k, addresses, level_seeds[k], kept)
         window = shared_window(machine, k, resident, queues, longest)
-        for counting in (False, True) if warm_l2 else (True,):
+        for counting in (False, True) if options.warm_l2 else (True,):
             cache.counts = counts[k] if counting else np.zeros_like(counts[k])
             cache.forget_pending()
             served = shared_stage(cache, k, machine.levels[k - 1], queues, draws, window)

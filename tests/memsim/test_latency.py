@@ -1,4 +1,4 @@
-"""memsim.latency against the equation of seed 001, section 6.1, by hand."""
+"""memsim.latency against hand calculations with the equation of Baghsorkhi et al. 2012, section 6.1."""
 
 from __future__ import annotations
 
