@@ -1,7 +1,7 @@
-"""The command `memsim`: collects its subcommands from the entry points of the group GROUP.
+"""The command `memsim`, whose subcommands are the entry points of the group GROUP.
 
-Names are listed without importing anything; a command is imported when it is called, or for its one
-line in the help. A module of commands must therefore be cheap to import.
+Names are listed without importing anything. A command is imported when it is called, or for its line
+in the help, so a module of commands must be cheap to import.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from memsim.errors import MemsimError
 
 GROUP = "memsim.commands"
 DEBUG_VARIABLE = "MEMSIM_DEBUG"
-"""Set to anything but nothing, errors show where they arose."""
+"""If this is set and not empty, errors show a traceback."""
 
 EXIT_USER_ERROR = 2
 EXIT_BROKEN_PIPE = 141
@@ -30,16 +30,16 @@ EXIT_BROKEN_PIPE = 141
 
 @functools.cache
 def _entry_points(group: str = GROUP) -> dict[str, importlib.metadata.EntryPoint]:
-    found: dict[str, importlib.metadata.EntryPoint] = {}
+    entries: dict[str, importlib.metadata.EntryPoint] = {}
     for entry in importlib.metadata.entry_points(group=group):
         ours = entry.dist is not None and entry.dist.name == "memsim"
-        if ours or entry.name not in found:  # nobody takes over a name of ours
-            found[entry.name] = entry
-    return found
+        if ours or entry.name not in entries:  # other packages cannot replace a command of memsim
+            entries[entry.name] = entry
+    return entries
 
 
 def entry_points_of(group: str) -> dict[str, importlib.metadata.EntryPoint]:
-    """Name -> entry point of another group of commands; nobody takes over a name of ours."""
+    """Name -> entry point of another group of commands; memsim's own take precedence."""
     return _entry_points(group)
 
 
@@ -59,7 +59,7 @@ class EntryPointGroup(click.Group):
             return None
         try:
             command = entry.load()
-        except Exception as error:  # whatever another's module raises must not take the help down
+        except Exception as error:  # an error in another package's module must not break the help
             return _broken(entry, f"{type(error).__name__}: {_first_line(error)}")
         if not isinstance(command, click.Command):
             return _broken(entry, f"not a click command but a {type(command).__name__}")
@@ -68,7 +68,7 @@ class EntryPointGroup(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
-        except KeyboardInterrupt:  # here, because click would print an empty line first
+        except KeyboardInterrupt:  # caught here because click would print an empty line first
             raise _Interrupted from None
         except BrokenPipeError:
             raise _PipeClosed from None
@@ -83,7 +83,7 @@ class _PipeClosed(Exception):
 
 
 def _broken(entry: importlib.metadata.EntryPoint, why: str) -> click.Command:
-    """A command that stands in for one that cannot be loaded, and says so when it is called."""
+    """A substitute for a command that cannot be loaded; calling it is an error with the reason."""
     package = entry.dist.name if entry.dist is not None else entry.module
 
     def complain(**_: Any) -> None:
@@ -118,9 +118,9 @@ def memsim(ctx: click.Context) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs one command line and returns its exit code: 2 with one line for what a user can mend.
+    """Runs one command line and returns its exit code: 2, with one line, for an error of the user.
 
-    A second line and those behind it, where an error has them (a build log), follow as they are.
+    Further lines of an error, such as a build log, are printed unchanged.
     """
     if os.environ.get(DEBUG_VARIABLE):
         return _run(arguments)
@@ -166,7 +166,7 @@ def _fail(message: str, code: int) -> int:
 
 
 def _close_stdout() -> int:
-    """Nobody reads on: leave quietly, and let the interpreter's last flush go nowhere."""
+    """The reader of standard output is gone: exit quietly, and discard what is still buffered."""
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return EXIT_BROKEN_PIPE

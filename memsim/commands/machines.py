@@ -1,7 +1,7 @@
 """`memsim machines`: the list, one machine in full, and commands that make machine files.
 
-The latter are entry points of the group `memsim.machines.commands`, so that a package above this one
-(measuring needs OpenCL) adds its own.
+Those commands are entry points of the group `memsim.machines.commands`, so that packages above this
+one can add theirs: measuring a machine needs OpenCL.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _SHOW = "show"
 
 
 class MachinesGroup(EntryPointGroup):
-    """A group whose first argument, where it is none of its commands, is a machine's name."""
+    """A group whose first argument is a command or, failing that, the name of a machine."""
 
     def entries(self) -> dict[str, importlib.metadata.EntryPoint]:
         return entry_points_of(GROUP)
@@ -103,10 +103,10 @@ def show(ctx: click.Context, name: str, as_json: bool) -> int:
     help="The machine file to write.",
 )
 def import_machine(config: Path, name: str | None, out: Path) -> int:
-    """Make a machine file of a gpgpusim.config of GPGPU-Sim or Accel-Sim.
+    """Make a machine file from a gpgpusim.config of GPGPU-Sim or Accel-Sim.
 
-    Every number says which option it comes from. What the model cannot express is said on standard
-    error, an option a line.
+    Every number has the option that it comes from as its source. Options that the model cannot
+    express are listed on standard error, one per line.
 
     \b
     Examples:

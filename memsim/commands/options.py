@@ -1,4 +1,4 @@
-"""Command-line options that commands of several packages share, and what they all do with a replay.
+"""Command-line options that commands of several packages share, and replays run by commands.
 
 Imports nothing heavy: the group's help loads it.
 """
@@ -64,8 +64,8 @@ def counters_option(command: Command) -> Command:
         type=click.Choice(COUNTERS),
         default="sector",
         show_default=True,
-        help="How to count hits: sectors with stores apart, or as Nsight Compute's or rocprof's"
-        " counters do. What --save writes does not depend on it.",
+        help="How to count hits: by sectors, with stores apart, or as the counters of Nsight Compute"
+        " or rocprof do. The file of --save does not depend on it.",
     )(command)
 
 
@@ -116,7 +116,7 @@ def _parse_settings(
 
 
 class FiniteRange(click.FloatRange):
-    """A click.FloatRange that takes neither nan, which lies in every range, nor inf."""
+    """A click.FloatRange that refuses inf, and nan, which compares as inside every range."""
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
@@ -140,8 +140,8 @@ def carry_option(command: Command) -> Command:
     return click.option(
         "--carry-l2",
         is_flag=True,
-        help="Replay all launches in order, each with what the earlier ones leave in L2: a row a"
-        " launch. With --launch I, only those up to I, and the report of I.",
+        help="Replay all launches in order; each starts with the L2 contents that earlier ones left."
+        " Prints a row per launch. With --launch I, replay those up to I and report on I.",
     )(command)
 
 

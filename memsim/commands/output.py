@@ -1,4 +1,4 @@
-"""Where commands write: files that are checked before the work and appear whole, tables, progress.
+"""Output of commands: checks of files before the work begins, tables, progress.
 
 Imports nothing heavy: the group's help loads it.
 """
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 STDOUT = Path("-")
 PIPE_COLUMNS = 160
-"""Width of a table that goes into a file or a pipe: wide enough that no column is cut."""
+"""Width of a table that is written to a file or a pipe; no column is cut at this width."""
 
 Progress = Callable[[int, int], None]
 """Called with (done, total) as work goes on."""
 
 
 class Report(Protocol):
-    """The faces of a replay that commands show; what writes files writes them whole or not at all."""
+    """What commands show of a replay."""
 
     def table(self) -> RenderableType: ...
     def to_html(self, path: Path) -> object: ...
@@ -41,7 +41,7 @@ class Report(Protocol):
 def check_outputs(outputs: Mapping[str, Path | None], inputs: tuple[Path, ...] = ()) -> None:
     """Raises MemsimError, naming option and path, where an output could not be written later.
 
-    outputs : option -> path, None where not asked for; only `--json` may be STDOUT
+    outputs : option -> path, or None where it was not given; only `--json` may be STDOUT
     inputs : files that no output may replace
     """
     taken: dict[Path, str] = {path.resolve(): "the input" for path in inputs}
@@ -69,7 +69,7 @@ def _check_writable(option: str, path: Path) -> None:
         raise MemsimError(f"{option} {path} cannot be written: there is no folder {folder}")
     if path.exists() and not os.access(path, os.W_OK):
         raise MemsimError(f"{option} {path} cannot be written: it is read-only")
-    try:  # permissions, a read-only mount, a full disk: only trying tells
+    try:  # permissions, a read-only mount or a full disk show only when a file is made
         with tempfile.NamedTemporaryFile(dir=folder, prefix=f".{path.name}-"):
             pass
     except OSError as error:
@@ -79,7 +79,7 @@ def _check_writable(option: str, path: Path) -> None:
 def write_report(
     report: Report, *, html: Path | None, json: Path | None, save: Path | None
 ) -> None:
-    """Prints the table, unless JSON goes to standard output, and writes the files asked for."""
+    """Prints the table, unless JSON goes to standard output, and writes the requested files."""
     if json == STDOUT:
         click.echo(report.to_json())
     else:
@@ -92,7 +92,7 @@ def write_report(
 
 
 def write_launches_report(replays: Sequence[Replay], json: Path | None) -> None:
-    """Prints a row a launch, unless JSON of them all goes to standard output, and writes that."""
+    """Prints a row per launch, or writes JSON of all launches to standard output or a file."""
     from memsim.files import write_text
     from memsim.report.launch_table import launch_table, launches_json
     from memsim.report.summary import summarise
@@ -108,7 +108,7 @@ def write_launches_report(replays: Sequence[Replay], json: Path | None) -> None:
 
 
 def console(*, stderr: bool = False) -> Console:
-    """A console that cuts no column where nobody's terminal sets the width."""
+    """A console that is wide enough for every column where no terminal sets the width."""
     from rich.console import Console
 
     plain = Console(stderr=stderr)
@@ -119,7 +119,7 @@ def console(*, stderr: bool = False) -> Console:
 
 @contextlib.contextmanager
 def working(what: str) -> Iterator[None]:
-    """A turning sign on standard error while something of unknown length goes on."""
+    """Shows a spinner on standard error during work of unknown length."""
     screen = console(stderr=True)
     if not screen.is_terminal:
         yield
@@ -130,7 +130,7 @@ def working(what: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def progress_bar(what: str) -> Iterator[Progress]:
-    """A bar on standard error that disappears when done; silent where that is no terminal."""
+    """Shows a progress bar on standard error, if that is a terminal, until the work is done."""
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as Bar
 

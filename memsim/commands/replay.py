@@ -1,4 +1,4 @@
-"""The commands of this package. Cheap to import: each loads what it needs when it runs."""
+"""`memsim replay`, `export` and `compare`; each imports what it needs when it runs."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     "--launch",
     type=click.IntRange(min=0),
     metavar="I",
-    help="Which launch, from 0, of a file that holds several.",
+    help="The launch to replay, from 0, of a file with several.",
 )
 @carry_option
 @replay_options
@@ -52,9 +52,9 @@ def replay(
 ) -> int:
     """Replay a trace through a machine's caches, under random orderings.
 
-    TRACE is what 'memsim trace' or 'memsim profile --trace-out' wrote, or another tool's: a folder
-    or .traceg of Accel-Sim (NVBit), a folder or .mem of PPT-GPU, a .csv; gzip, xz and zstd are
-    unpacked. The machine must have the sub-group width that the trace was taken with.
+    TRACE is a file of 'memsim trace' or 'memsim profile --trace-out', or a trace of another tool: a
+    folder or .traceg of Accel-Sim (NVBit), a folder or .mem of PPT-GPU, or a .csv. Files packed with
+    gzip, xz or zstd are unpacked. The machine must have the sub-group width of the trace.
 
     \b
     Examples:
@@ -83,7 +83,7 @@ def replay(
     type=click.Choice(["accel-sim", "cachegrind", "csv", "json"]),
     default="accel-sim",
     show_default=True,
-    help="Whose format.",
+    help="The format to write.",
 )
 @click.option(
     "--out",
@@ -91,14 +91,14 @@ def replay(
     type=click.Path(path_type=Path),
     required=True,
     metavar="PATH",
-    help="accel-sim: a new or empty folder; else a file.",
+    help="A new or empty folder for accel-sim; otherwise a file.",
 )
 def export(source: Path, to: str, out: Path) -> int:
     """Write a trace, or a saved replay, in another tool's format.
 
-    accel-sim: INPUT is a trace as 'memsim replay' takes it; kernelslist.g and a .traceg for each
-    launch. The others: INPUT is what --save wrote. cachegrind: counts by source line, for
-    cg_annotate and KCachegrind. csv: a row an access. json: as --json of 'memsim replay'.
+    For accel-sim, INPUT is a trace as 'memsim replay' reads it; kernelslist.g and a .traceg per launch
+    are written. For the others, INPUT is a file of --save. cachegrind: counts by source line, for
+    cg_annotate and KCachegrind. csv: a row per access. json: as --json of 'memsim replay'.
 
     \b
     Examples:
@@ -143,7 +143,7 @@ def export(source: Path, to: str, out: Path) -> int:
     default="sector",
     help="Count hits in both as Nsight Compute's or rocprof's counters do.",
 )
-@click.option("--kernel", metavar="NAME", help="Which kernel of the counters, by its name.")
+@click.option("--kernel", metavar="NAME", help="The measured kernel to compare with, by its name.")
 @output_path("--html", help="Write the comparison as one self-contained page.")
 def compare(
     a: Path,
@@ -152,11 +152,11 @@ def compare(
     kernel: str | None,
     html: Path | None,
 ) -> int:
-    """Put a saved replay beside another one, or beside counters measured on hardware.
+    """Compare a saved replay with another one, or with counters measured on hardware.
 
-    A is what --save wrote. B is another such file: two variants of a kernel, or one kernel on two
-    machines, access by access. Or B are .csv files: Nsight Compute's (ncu --csv, pages raw, details
-    and source) or rocprof's, and our counts stand beside the measured ones, per level and line.
+    A is a file of --save. If B is another such file, two variants of a kernel or one kernel on two
+    machines are compared access by access. If B are .csv files of Nsight Compute (ncu --csv; pages
+    raw, details and source) or rocprof, the replay is compared with them by level and source line.
 
     \b
     Examples:
@@ -167,7 +167,9 @@ def compare(
     check_outputs({"--html": html}, inputs=(a, *b))
     if _is_csv(b[0]):
         if counters != "sector":
-            raise MemsimError("--counters goes with two replays: a .csv says itself how it counts")
+            raise MemsimError(
+                "--counters goes with two replays: a .csv determines how hits are counted"
+            )
         shown, page = _beside_counters(a, b, kernel)
     else:
         if len(b) > 1 or kernel is not None:

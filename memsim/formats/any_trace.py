@@ -1,8 +1,8 @@
-"""Doors for other tools' traces: one file a format, `read_any` for whatever lies at a path.
+"""Reads a trace of any known format, recognised by its name or content; one module per format.
 
-They live in memsim, not in tracegen, because `memsim replay DIR` must open them where there is no
-OpenCL and no Loopy, and memsim imports nothing of tracegen. Every reader streams: what it holds
-is bounded whatever the file says, and what is wrong is a TraceError that names file and line.
+The readers are part of memsim, not of tracegen, because `memsim replay DIR` must read these traces
+without OpenCL and Loopy. Every reader streams: its memory is bounded whatever the file contains, and an
+error in the file is a TraceError that names file and line.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _MOST_LISTED = 20
 
 
 def read_any(path: str | os.PathLike[str], *, launch: int | None = None) -> Launches:
-    """The launches of a trace of ours or of another tool's, recognised by its name or content.
+    """The launches of a trace of memsim or of another tool.
 
-    A folder: Accel-Sim's with its kernelslist.g, or PPT-GPU's with its .mem files. A file: ours, a
-    kernelslist.g, .traceg, .mem or .csv, plain or packed (gzip, xz, zstd).
+    A folder may hold Accel-Sim's kernelslist.g or PPT-GPU's .mem files. A file may be a trace of
+    memsim, a kernelslist.g, .traceg, .mem or .csv, plain or packed (gzip, xz, zstd).
 
-    launch : read only this one, from 0, of a folder's kernels (a file of ours gives it alone too)
+    launch : read only this one, from 0
 
-    Raises TraceError where it is none of these, or damaged, or has no such launch.
+    Raises TraceError where the format is unknown, the file is damaged, or there is no such launch.
     """
     from memsim.formats import csv_trace, ppt_gpu
     from memsim.formats.accel_sim import reading as accel_sim
@@ -45,17 +45,17 @@ def read_any(path: str | os.PathLike[str], *, launch: int | None = None) -> Laun
     if kind == "ppt-gpu":
         return ppt_gpu.read(target, launch=launch)
     is_csv = kind == "csv"
-    found = Launches(launches=(csv_trace.read(target),)) if is_csv else read_launches(target)
+    launches = Launches(launches=(csv_trace.read(target),)) if is_csv else read_launches(target)
     if launch is None:
-        return found
-    n = len(found.launches)
+        return launches
+    n = len(launches.launches)
     if not 0 <= launch < n:
         raise TraceError(f"--launch must be below {n}, got {launch} ({target})")
-    return Launches(launches=(found.launches[launch],))
+    return Launches(launches=(launches.launches[launch],))
 
 
 def launch_names(path: str | os.PathLike[str]) -> list[str]:
-    """The kernel of every launch at a path, without reading more of them than their heads."""
+    """The kernel of every launch at a path; no more than their heads are read."""
     from memsim.formats import ppt_gpu
     from memsim.formats.accel_sim import reading as accel_sim
     from memsim.trace.file import read_launches
@@ -72,9 +72,9 @@ def launch_names(path: str | os.PathLike[str]) -> list[str]:
 
 
 def read_one(path: str | os.PathLike[str], launch: int | None = None) -> Trace:
-    """As `read_any`, for one launch: which must be said where there are several.
+    """As `read_any`, for one launch, which must be specified where there are several.
 
-    Raises TraceError that lists them where it is not said; no more than their heads are read then.
+    Raises a TraceError that lists them where it is not; no more than their heads are read then.
     """
     if launch is None and len(names := launch_names(path)) > 1:
         raise _one_of_several(path, names)

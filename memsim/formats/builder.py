@@ -40,7 +40,7 @@ class SeenSite:
 class TraceBuilder:
     """`begin_subgroup`, then `access` and `barrier` in program order, then the next sub-group.
 
-    Every access begins a sequence, and waits for nothing: such formats tell no more.
+    Every access begins a sequence and waits for nothing, because such formats record no more.
     """
 
     memory_bytes: int = 1 << 28
@@ -55,10 +55,10 @@ class TraceBuilder:
         self.in_subgroup = -1
         self.lanes = np.zeros((1, 64), np.int64)
         self.address = np.zeros(64, np.int64)
-        self.asked = np.zeros(64 * (MAX_LANE_BYTES // 32 + 1), np.int64)
+        self.requested = np.zeros(64 * (MAX_LANE_BYTES // 32 + 1), np.int64)
 
     def begin_subgroup(self, group: int, subgroup: int) -> None:
-        """Raises TraceError where it was there before."""
+        """Raises TraceError if the sub-group has begun before."""
         key = (group, subgroup)
         if key in self.seen:
             raise TraceError(
@@ -73,17 +73,17 @@ class TraceBuilder:
 
     def site(self, name: str, direction: Direction, size_bytes: int) -> SeenSite:
         """The site of a name and direction; raises TraceError where its size was another."""
-        found = self.sites.get((name, direction))
-        if found is None:
+        site = self.sites.get((name, direction))
+        if site is None:
             if len(self.sites) == MAX_SITES:
                 raise TraceError(f"a trace may have at most {MAX_SITES} sites")
-            found = SeenSite(len(self.sites), name, direction, size_bytes)
-            self.sites[name, direction] = found
-        if found.size_bytes != size_bytes:
+            site = SeenSite(len(self.sites), name, direction, size_bytes)
+            self.sites[name, direction] = site
+        if site.size_bytes != size_bytes:
             raise TraceError(
-                f"bytes of site {name} must be {found.size_bytes} as before, got {size_bytes}"
+                f"bytes of site {name} must be {site.size_bytes} as before, got {size_bytes}"
             )
-        return found
+        return site
 
     def access(self, site: SeenSite, lanes: Sequence[int], addresses: Sequence[int]) -> None:
         """lanes : ascending; addresses : bytes, one a lane."""
@@ -98,7 +98,7 @@ class TraceBuilder:
         self.address[:n] = addresses
         first = self.n_granule
         self.n_granule = coalesce(
-            *(self.address, self.lanes, 0, n, site.size_bytes, self.asked, first),
+            *(self.address, self.lanes, 0, n, site.size_bytes, self.requested, first),
             *(self.out.granule, self.out.byte_mask, self.out.lane_groups, self.out.lane_hits),
         )
         site.low = min(site.low, int(self.out.granule[first]))
@@ -117,7 +117,7 @@ class TraceBuilder:
         arrays: tuple[ArrayExtent, ...],
         provenance: dict[str, Any],
     ) -> Trace:
-        """Raises TraceError where there is no sub-group at all."""
+        """Raises TraceError where there is no sub-group."""
         if not self.keys:
             raise TraceError("holds no access")
         self._end_subgroup()

@@ -1,6 +1,6 @@
-"""A trace as CSV, for every tool that has no reader here.
+"""A trace as CSV, for tools without a reader here.
 
-One row an access of one sub-group, in program order; the rows of a sub-group stand together:
+One row per access of one sub-group, in program order; the rows of a sub-group are consecutive:
 
     # kernel = gather
     # group_items = 64
@@ -19,7 +19,7 @@ One row an access of one sub-group, in program order; the rows of a sub-group st
 
 Lines `# name = value` before the first row may say `kernel`, `subgroup_size` (32; 64 where a mask
 has more lanes), `n_groups` (of the launch, where the file holds a part), `group_items`,
-`local_memory_bytes` and `registers_per_item`. What is unknown there is taken for a comment.
+`local_memory_bytes` and `registers_per_item`. Any other such line is a comment.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _MOST_NAME = 1 << 12
 def read(path: Path) -> Trace:
     """Raises TraceError, with file and line, where a row breaks the rules above."""
     with Text(path) as text:
-        reader = _Reader(text)
+        reader = _CsvTraceReader(text)
         try:
             reader.rows()
             return reader.trace()
@@ -59,7 +59,7 @@ def read(path: Path) -> Trace:
             reader.builder.columns.close()
 
 
-class _Reader:
+class _CsvTraceReader:
     def __init__(self, text: Text) -> None:
         self.text = text
         self.builder = TraceBuilder()
@@ -100,14 +100,14 @@ class _Reader:
                 raise TraceError("a barrier has neither bytes nor addresses")
             self.builder.barrier()
             return
-        found = next((one for one in DIRECTIONS if one == direction), None)
-        if found is None:
+        known = next((one for one in DIRECTIONS if one == direction), None)
+        if known is None:
             raise TraceError(
                 f"direction must be load, store, atomic or barrier, got {direction[:72]!r}"
             )
         if not 0 < len(name) <= _MOST_NAME:
             raise TraceError(f"site must be a name of 1 to {_MOST_NAME} letters")
-        site = self.builder.site(name, found, _number("bytes", row[4], 1, MAX_LANE_BYTES))
+        site = self.builder.site(name, known, _number("bytes", row[4], 1, MAX_LANE_BYTES))
         lanes, addresses = _addresses(row[5].strip(), row[6].strip())
         if lanes[-1] >= self.widest:
             self.widest = 64

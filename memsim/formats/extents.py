@@ -1,4 +1,4 @@
-"""Arrays for traces that name none: what the host copied to, and what instructions touched."""
+"""Arrays for traces that name none: ranges that the host wrote or instructions accessed."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ class AddressMap:
 
     def copies(self, base: int, size: int) -> list[Copy]:
         """A write of [base, base + size) by the host, array by array."""
-        found = []
+        copies = []
         for array in self.arrays:
             inside = min(array.base_bytes + array.size_bytes, base + size) - array.base_bytes
             if array.base_bytes >= base and inside > 0:
-                found.append(Copy(array=array.name, size_bytes=inside))
-        return found
+                copies.append(Copy(array=array.name, size_bytes=inside))
+        return copies
 
 
 def address_map(
@@ -37,8 +37,8 @@ def address_map(
 ) -> AddressMap:
     """Arrays that cover everything.
 
-    copied : (base, bytes) of each of the host's writes: an array begins there
-    touched : (first, last) byte of what each instruction asked for, inclusive. Ranges that overlap
+    copied : (base, bytes) of each write by the host; an array begins at its base
+    touched : (first, last) byte that each instruction accessed, inclusive. Ranges that overlap
         are one array, unless a copy begins in between
     """
     begins = {base for base, size in copied if size > 0}

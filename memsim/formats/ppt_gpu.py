@@ -1,10 +1,9 @@
-"""Memory traces of PPT-GPU: a file a thread block, `kernel_K_block_B.mem`.
+"""Memory traces of PPT-GPU: a file per thread block, `kernel_K_block_B.mem`.
 
-A record is `OPCODE address ...`, addresses in hexadecimal, one an active lane; lines of `=` may
-stand between records. Some versions write the warp's number behind the opcode: it is told by being
-below 4096. There is nothing about instructions, so a site is a memory (global or local) and a
-direction; where no warps are told, a block is one sub-group that makes its accesses in the order of
-the file. The launch's shape comes from app_config.py beside the folder memory_traces, which is
+A record is `OPCODE address ...`, addresses in hexadecimal, one per active lane; lines of `=` may
+separate records. Some versions write the warp's number after the opcode; a number below 4096 is taken
+as one. Instructions are not recorded, so a site is a memory space (global or local) and a direction.
+Without warp numbers, a block is one sub-group that makes its accesses in the order of the file. The launch's shape comes from app_config.py beside the folder memory_traces, which is
 searched for its numbers and never run.
 """
 
@@ -114,7 +113,7 @@ def _read(kernel: _Kernel) -> TraceBuilder:
 
 
 def _block(text: Text, block: int, builder: TraceBuilder) -> None:
-    """Warps interleave where they are told, so a block's records are held until its end."""
+    """Collects a block's records until its end, because numbered warps interleave."""
     warps: dict[int, list[tuple[str, list[int]]]] = {}
     n_numbers = 0
     for opcode, words in _records(text):

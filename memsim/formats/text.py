@@ -23,20 +23,21 @@ _NEWLINE = 10
 _XZ_MEMORY_BYTES = 1 << 28
 _ZSTD_WINDOW_BYTES = 1 << 27
 _BOMB_BYTES, _BOMB_RATIO = 1 << 28, 2000
-"""Traces pack 20 to 200 times: what unpacks further than this, beyond 256 MB, is no trace."""
+"""Traces are packed to a part in 20 to 200. A file that unpacks further than this, to more than
+256 MB, is refused."""
 _CHUNK_BYTES = 1 << 18
 _ZSTD_FEED_BYTES = 1 << 9
 
 
-class _Source(Protocol):
+class _ByteStream(Protocol):
     def readinto(self, view: memoryview, /) -> int | None: ...
 
 
 class Text:
     """The lines of a file; gzip, xz and zstd are known by their first bytes.
 
-    `buffer[begin:end]` are whole lines, the last of which ends with a newline even where the file
-    does not; a reader moves `begin` on, counts the lines in `number`, and calls `more` for others.
+    `buffer[begin:end]` holds whole lines; the last ends with a newline even if the file does not. A
+    reader advances `begin`, counts lines in `number`, and calls `more` to continue.
     """
 
     def __init__(self, path: Path, *, buffer_bytes: int = BUFFER_BYTES) -> None:
@@ -138,7 +139,7 @@ class Text:
         reason = " ".join(str(error).split()) or type(error).__name__
         return TraceError(f"{self.path}, line {self.number + 1}: damaged or cut short: {reason}")
 
-    def _opened(self) -> _Source:
+    def _opened(self) -> _ByteStream:
         try:
             magic = self._file.read(6)
             self._file.seek(0)
@@ -152,7 +153,7 @@ class Text:
             return self._zstd()
         return self._file
 
-    def _zstd(self) -> _Source:
+    def _zstd(self) -> _ByteStream:
         zstandard: Any = None
         with contextlib.suppress(ImportError):
             import zstandard
@@ -229,7 +230,7 @@ class _Xz:
 
 
 def _last_newline(buffer: npt.NDArray[np.uint8], begin: int, end: int) -> int:
-    """The position of the last newline of a range; -1 where there is none."""
+    """The position of the last newline of a range; -1 without one."""
     step = 4096
     for high in range(end, begin, -step):
         low = max(begin, high - step)

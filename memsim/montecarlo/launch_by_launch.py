@@ -105,7 +105,7 @@ def _of_launch(sequence: LaunchSequence, launch: int, result: SequenceResult) ->
 def _miss_kinds(workers: Workers, seed: int, actual: SequenceResult) -> npt.NDArray[np.int64]:
     """(3, n_level, n_site): cold, capacity and conflict misses of the first trial's ordering.
 
-    A miss is cold where even a level without bounds, kept from launch to launch, would have it.
+    A miss is cold if even an unbounded level that keeps its contents between launches would miss.
     """
     n_level = actual.counts.shape[0]
     tasks = [
@@ -113,6 +113,6 @@ def _miss_kinds(workers: Workers, seed: int, actual: SequenceResult) -> npt.NDAr
         for k in range(n_level)
         for kind in ("unbounded", "associative")
     ]
-    with workers.run(sequence_misses, tasks) as found:
-        misses = np.array(list(found), np.int64).reshape(n_level, 2, -1)
+    with workers.run(sequence_misses, tasks) as counted:
+        misses = np.array(list(counted), np.int64).reshape(n_level, 2, -1)
     return miss_kinds(misses_of(actual.counts), misses[:, 0], misses[:, 1])

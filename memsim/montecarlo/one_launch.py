@@ -1,4 +1,4 @@
-"""Replay a trace on a machine under many random orderings, and gather what they say."""
+"""Replays a trace on a machine under random orderings, and gathers the counts in a Replay."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from memsim.trace.model import GRANULE_BYTES, Trace
 
 SCHEMA = 1
 MAX_SAMPLES = 2048
-"""DRAM latencies kept of each trial, evenly spaced over those sampled."""
+"""The most DRAM latencies that are kept per trial, evenly spaced over those sampled."""
 MAX_OCCUPANCIES = 4
 
 
@@ -165,7 +165,7 @@ def warn_if_short(trace: Trace, plan: Plan) -> None:
     if not trace.whole and trace.n_groups < min(two_waves, trace.launch.n_groups):
         warnings.warn(
             f"the snapshot has {trace.n_groups} groups; two waves of the resident groups of"
-            f" {plan.machine.name} are {two_waves}: its caches may be seen too cold",
+            f" {plan.machine.name} are {two_waves}: its caches may appear too cold",
             SnapshotWarning,
             stacklevel=3,
         )
@@ -209,8 +209,8 @@ def _miss_kinds(workers: Workers, seed: int, actual: TrialResult) -> npt.NDArray
         for k in range(n_level)
         for kind in ("unbounded", "associative")
     ]
-    with workers.run(misses_with, tasks) as found:
-        misses = np.array(list(found), np.int64).reshape(n_level, 2, -1)
+    with workers.run(misses_with, tasks) as counted:
+        misses = np.array(list(counted), np.int64).reshape(n_level, 2, -1)
     return miss_kinds(misses_of(actual.counts), misses[:, 0], misses[:, 1])
 
 
@@ -228,15 +228,15 @@ def _over_occupancies(
     seed: int,
     actual: TrialResult,
 ) -> list[dict[str, Any]]:
-    """Load hit ratios at feasible occupancies, where registers are unknown and leave it open."""
+    """Load hit ratios at feasible occupancies, if unknown registers leave several."""
     if len(occupancy.feasible) < 2:
         return []
     plan = workers.plans[0]
     picks = np.linspace(0, len(occupancy.feasible) - 1, MAX_OCCUPANCIES).round().astype(int)
     others = sorted({occupancy.feasible[i] for i in picks} - {plan.resident})
     tasks = [(0, (changes_for_occupancy(plan, trace, machine, n), seed)) for n in others]
-    with workers.run(_counts_with, tasks) as found:
-        counts = dict(zip(others, found, strict=True))
+    with workers.run(_counts_with, tasks) as counted:
+        counts = dict(zip(others, counted, strict=True))
     counts[plan.resident] = actual.counts
     loads = np.array([site.direction == "load" for site in trace.sites])
     return [
@@ -262,7 +262,7 @@ def dataset(
     kinds: npt.NDArray[np.int64],
     attributes: dict[str, Any],
 ) -> xr.Dataset:
-    """What a Replay holds; kinds as of memsim.montecarlo.trial.miss_kinds, of the first trial."""
+    """The Dataset of a Replay. kinds : see memsim.montecarlo.trial.miss_kinds; of the first trial"""
     sites = traces[0].sites
     n_site = len(sites)
     counts = np.stack([result.counts for result in results])[:, :, :n_site]
@@ -289,8 +289,8 @@ def dataset(
     if any(level.n_partitions > 1 for level in plan.machine.levels):
         variables["far_hits"] = (per_trial, counts[..., FAR])
     if plan.machine.translation is not None:
-        looked_up = (result.missed_translations for result in results)
-        missed = np.stack([one for one in looked_up if one is not None])
+        by_trial = (result.missed_translations for result in results)
+        missed = np.stack([counts for counts in by_trial if counts is not None])
         variables["missed_translations"] = (("trial", "site"), missed[:, :n_site])
     for name, values in zip(MISS_KINDS, kinds, strict=True):
         variables[name] = (("level", "site"), values[:, :n_site])

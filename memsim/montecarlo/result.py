@@ -1,4 +1,4 @@
-"""A replay's result: one xarray Dataset from which everything a person reads is derived.
+"""The result of a replay: one xarray Dataset, from which every report is derived.
 
 The unit at each level is one of that level's sectors, requested by one sub-group instruction after
 its lanes were coalesced. For every trial, level and site
@@ -17,18 +17,18 @@ Per trial:
                                  write-backs of lines that this site was the last to write)
     far_hits                     (trial, level, site) int64, only where a level has partitions: of hits
                                  and pending, those that another partition served
-    missed_translations          (trial, site) int64, only where the machine says how a core translates
-                                 addresses: requests whose page its buffer did not hold
+    missed_translations          (trial, site) int64, only where the machine models address translation:
+                                 requests whose page was not in the core's buffer
     dram_latency_cycles          (trial, sample) float32, padded with NaN
     dram_mean_cycles             (trial,) float64: mean over all sampled requests
-    dram_dominant_cycles         (trial,) float64: the mode where one latency dominates, else NaN
+    dram_dominant_cycles         (trial,) float64: the mode if one latency dominates, else NaN
     dram_read_bytes, dram_write_bytes   (trial,) int64
     dram_row_hit_ratio           (trial,) float64
 Per level and site, from one replay with the same ordering (trial 0):
     cold_misses, capacity_misses, conflict_misses   (level, site) int64
 Per site, from the trace:
     site_accesses   sub-group accesses;        site_lanes     lane accesses
-    site_sectors    32-byte sectors asked for; site_useful_bytes   distinct bytes asked for
+    site_sectors    requested 32-byte sectors; site_useful_bytes   distinct requested bytes
     site_ideal_sectors   fewest sectors that could carry those bytes, access by access (float64)
 Coordinates of site: site (name), array, direction, source_line (generated, -1 unknown), user_file,
     user_line (-1 unknown), itemsize_bytes
@@ -65,13 +65,13 @@ ATTRIBUTES: Mapping[str, str] = {
     "machine_json": "str, every parameter of the machine with its source",
     "seed": "int",
     "options_json": "str, the replay's options",
-    "interrupted": "int, 1 where the trials asked for were not all done",
+    "interrupted": "int, 1 if not all requested trials were completed",
     "traced_groups": "int",
     "of_groups": "int, groups of the launch",
     "granules": "int, of the snapshot",
     "occupancy_json": "str, groups per core and what limits them",
     "generated_source": "str, the OpenCL that was traced",
-    "user_source": "str, the user's own file where it is known",
+    "user_source": "str, the user's own file, if it is known",
     "model_error_json": "str, level -> the machine's validated error in points of hit ratio, or null",
     "provenance_json": "str, versions, platform, host of the trace and of the replay",
 }
@@ -79,7 +79,7 @@ ATTRIBUTES: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class Replay:
-    """A Dataset laid out as this module says, with the ways people want to look at it."""
+    """A Dataset in the layout of this module, with methods that present it."""
 
     dataset: xr.Dataset
 
@@ -123,8 +123,9 @@ class Replay:
     def estimate(self, site: str, quantity: str = "latency_cycles") -> Estimate:
         """Mean, 95 % interval and sigma of one access's `latency_cycles`, `share` or level.
 
-        A level's name (`L1`) asks for the hit ratio there. Raises ResultError for an unknown site
-        or quantity, and TooFewTrialsError, with the estimate attached, below two trials.
+        The quantity `L1`, or another level's name, is the hit ratio at that level. Raises
+        ResultError for an unknown site or quantity, and TooFewTrialsError, with the estimate
+        attached, below two trials.
         """
         latency.check_name(self.dataset, "site", site)
         if quantity == "latency_cycles":
@@ -137,7 +138,7 @@ class Replay:
         return estimate(self.hit_ratio(site, quantity).values)
 
     def table(self) -> Table:
-        """The accesses as a rich table, slowest share first; it fits any console."""
+        """The accesses as a rich table for any console, largest share first."""
         from memsim.report.summary import summarise
         from memsim.report.table import access_table
 
@@ -182,7 +183,7 @@ class Replay:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Replay:
-        """Read what save wrote. Raises ResultError for any other file."""
+        """Read a file of `save`. Raises ResultError for any other file."""
         from memsim.report import netcdf
 
         return cls(netcdf.load(path))

@@ -1,6 +1,4 @@
-from .counters.definitions import known as known
 from .counters.measurement import against as against
-from .counters.measurement import base_name as base_name
 from .numbers import ORDER_SENSITIVE_SIGMA as ORDER_SENSITIVE_SIGMA
 from .plots import DRAM_COLOUR as DRAM_COLOUR
 from .plots import LINE_COLOUR as LINE_COLOUR

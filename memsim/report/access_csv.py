@@ -1,4 +1,4 @@
-"""The table of accesses as CSV: one row a site, numbers as they are, what is undefined left empty.
+"""The table of accesses as CSV: one row per site, numbers unrounded, undefined ones empty.
 
 Columns: `site array direction source_line user_file user_line accesses lanes sectors ideal_sectors
 useful_byte_ratio share`, `latency_cycles` and for each level `L1_hit_ratio`, each with `_low`, `_high`
@@ -33,7 +33,7 @@ def site_csv(summary: Summary) -> str:
 
 
 def write_site_csv(summary: Summary, path: str | os.PathLike[str]) -> Path:
-    """Write it. Raises ResultError where that fails."""
+    """Write the CSV text. Raises ResultError where the file cannot be written."""
     return write_text(path, site_csv(summary))
 
 

@@ -1,16 +1,16 @@
-"""A replay as cachegrind writes its counts, for cg_annotate, cg_diff and KCachegrind.
+"""A replay in cachegrind's file format, for cg_annotate, cg_diff and KCachegrind.
 
-Events, all for the traced groups, means over orderings:
+Events, for the traced groups, as means over orderings:
 
-    Wait        cycles that sub-groups wait for loads and atomics, none of it hidden (latency x accesses)
-    Access      accesses of sub-groups;     Sector   32-byte sectors that they ask for
+    Wait        unhidden cycles that sub-groups wait for loads and atomics (latency x accesses)
+    Access      accesses of sub-groups;     Sector   32-byte sectors that they request
     Excess      sectors beyond what could carry the same bytes
     L1look, L1miss, L2look, ...   sectors looked up in a level, and missed there
-    MemRd, MemWr                  bytes drawn from main memory and sent there on behalf of the line
+    MemRd, MemWr                  bytes read from and written to main memory on behalf of the line
 
-A site stands on the user's line where it is known, else on its line of the generated OpenCL, which is
-then written beside. A source that is not where the trace says, but whose text the trace kept, is
-written beside too.
+A site is attributed to the user's line where that is known, otherwise to its line of the generated
+OpenCL, which is then written beside the file. So is a source whose path no longer exists but whose
+text the trace contains.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def write(dataset: xr.Dataset, path: str | os.PathLike[str]) -> list[Path]:
 def site_events(
     dataset: xr.Dataset,
 ) -> tuple[list[str], npt.NDArray[np.int64]]:
-    """(names of the events, (n_site, n_event) int64)."""
+    """The names of the events, and their counts as (n_site, n_event) int64."""
     counted = Counts(dataset, max(int(dataset.attrs["traced_groups"]), 1))
     share = counted.share[:, None]
 
@@ -83,9 +83,9 @@ def site_events(
         ),
     }
     for k, name in enumerate(dataset["level"].values):
-        asked = mean("accesses", k)
-        columns[f"{name}look"] = asked
-        columns[f"{name}miss"] = asked - mean("hits", k) - mean("pending", k)
+        requested = mean("accesses", k)
+        columns[f"{name}look"] = requested
+        columns[f"{name}miss"] = requested - mean("hits", k) - mean("pending", k)
     if dataset.sizes["level"]:
         columns["MemRd"] = mean("read_bytes", -1)
         columns["MemWr"] = mean("write_bytes", -1)
@@ -103,11 +103,11 @@ def _lines_of(dataset: xr.Dataset) -> list[int]:
 
 
 def _sources(dataset: xr.Dataset, target: Path) -> tuple[list[str], Mapping[Path, str]]:
-    """(the file of each site, what is to be written beside: path -> text)."""
+    """The file of each site, and the sources to write beside the target as path -> text."""
     beside: dict[Path, str] = {}
     files = []
     kept = str(dataset.attrs.get("user_source", ""))
-    # The trace keeps one file's text, so with several of them nobody knows whose it is.
+    # The trace contains one source text; with several files it is unknown which one it belongs to.
     names = {str(name) for name in dataset["user_file"].values if str(name)}
     for name, line in zip(dataset["user_file"].values, dataset["user_line"].values, strict=True):
         user = _plain(str(name))
@@ -130,5 +130,5 @@ def _sources(dataset: xr.Dataset, target: Path) -> tuple[list[str], Mapping[Path
 
 
 def _plain(text: str) -> str:
-    """One line: what stands in a file of lines."""
+    """The text in one line."""
     return " ".join(text.split())

@@ -1,9 +1,9 @@
 """Two replays side by side, access by access: two variants of a kernel, or one on two machines.
 
-Accesses are matched by name. Differences are B - A, tested with Welch's t test over orderings; with
-n tests a difference counts as one where p < 0.05 / n (Bonferroni), for of twenty tests of nothing one
-would show something. Neither tells of the model's own error, which both sides share where the
-machine is the same.
+Accesses are matched by name. Differences are B - A, with Welch's t test over orderings. With n tests,
+a difference is significant where p < 0.05 / n (Bonferroni); without that correction one in twenty
+equal pairs would appear to differ. The test does not cover the model's own error, which both replays
+share if their machine is the same.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Pair:
 
 @dataclass(frozen=True, kw_only=True)
 class SiteComparison:
-    """An access that both replays have. levels : those that both machines have."""
+    """An access that occurs in both replays. levels : those that both machines have"""
 
     a: SiteNumbers
     b: SiteNumbers
@@ -74,7 +74,7 @@ class Comparison:
     only_a, only_b : accesses whose name the other lacks
     latency_unit : `cycles`, or `ns` where the two clocks differ
     load_latency : mean over sub-group accesses; group_latency : sum of sub-group accesses x expected
-        latency, over the traced groups: what a group's loads wait for altogether
+        latency per traced group: the whole load latency of a group
     dram_read_bytes : per traced group
     totals : (level, kind) -> hit ratios of all accesses of that kind
     """
@@ -104,31 +104,31 @@ class Comparison:
         return sum(pair.is_defined for pair in pairs)
 
     def differs(self, pair: Pair) -> bool | None:
-        """Whether a difference is one, given how many were looked for; None where unknown."""
+        """Whether a difference is significant, given the number of tests; None where unknown."""
         p_value = pair.test.p_value
         return None if math.isnan(p_value) else p_value < ALPHA / max(self.n_tests, 1)
 
     def headline(self) -> str:
-        """What became of the load latency, in words."""
+        """How the load latency changed, in words."""
         pair = self.group_latency
         if not pair.is_defined:
             return "One of the two has no load that reached global memory."
         change = f"{abs(pair.relative):.1%}".replace("%", " %")
         differs = self.differs(pair)
         if differs is None:
-            sure = "one trial does not tell how sure that is"
+            certainty = "one trial cannot show how certain that is"
         elif differs:
-            sure = "more than random orderings explain"
+            certainty = "more than random orderings explain"
         else:
             return (
                 "A group's load latency is the same in both, within what random orderings explain."
             )
-        way = "less" if pair.test.difference < 0 else "more"
-        return f"In B a group's loads wait {change} {way} than in A: {sure}."
+        direction = "less" if pair.test.difference < 0 else "more"
+        return f"In B a group's loads wait {change} {direction} than in A: {certainty}."
 
 
 def compare(a: xr.Dataset, b: xr.Dataset) -> Comparison:
-    """Set two replays side by side; kernels, machines and seeds may differ."""
+    """Compare the Datasets of two replays; kernels, machines and seeds may differ."""
     left, right = summarise(a), summarise(b)
     clocks = left.machine.clock_hz, right.machine.clock_hz
     scale = (1.0, 1.0) if clocks[0] == clocks[1] else (1e9 / clocks[0], 1e9 / clocks[1])
@@ -168,8 +168,8 @@ def compare(a: xr.Dataset, b: xr.Dataset) -> Comparison:
     )
 
 
-def drawn_per_sector(site: SiteNumbers) -> float:
-    """Bytes drawn from main memory for each sector that an access asks for."""
+def dram_bytes_per_sector(site: SiteNumbers) -> float:
+    """Bytes read from main memory per sector that an access requests."""
     entry = next((level for level in site.levels if level.accesses > 0), None)
     return site.levels[-1].read_bytes / entry.accesses if entry else math.nan
 
@@ -198,18 +198,18 @@ def _labels(a: Summary, b: Summary) -> tuple[str, str]:
 
 
 def change_text(comparison: Comparison, pair: Pair, decimals: int = 1, factor: float = 1.0) -> str:
-    """`-116 ± 2`, with ` ≈` behind it where orderings alone explain it."""
+    """`-116 ± 2`, followed by ` ≈` where random orderings explain the difference."""
     if not pair.is_defined:
         return text.UNKNOWN
     difference, half_width = pair.test.difference * factor, pair.test.half_width * factor
-    said = signed(difference, decimals)
+    change = signed(difference, decimals)
     if math.isfinite(half_width):
-        said += f" ± {text.small(half_width, decimals)}"
-    return said + {True: "", False: " ≈", None: " ?"}[comparison.differs(pair)]
+        change += f" ± {text.small(half_width, decimals)}"
+    return change + {True: "", False: " ≈", None: " ?"}[comparison.differs(pair)]
 
 
 def signed(value: float, decimals: int) -> str:
-    """A difference with its sign; what rounds to zero has none."""
+    """A difference with its sign; a value that rounds to zero has none."""
     if not math.isfinite(value):
         return text.UNKNOWN
     rounded = round(value, decimals)
@@ -217,6 +217,6 @@ def signed(value: float, decimals: int) -> str:
 
 
 LEGEND = (
-    "change = B - A with its 95 % interval; ≈ random orderings explain it (Welch's test, Bonferroni);"
-    " ? one trial cannot tell. No interval covers the model's own error."
+    "change = B - A with its 95 % interval. ≈: random orderings explain it (Welch's test, Bonferroni)."
+    " ?: unknown with one trial. No interval covers the model's own error."
 )

@@ -1,4 +1,4 @@
-"""The terminal's table of a comparison: every access with a line for A, for B and for B - A."""
+"""The terminal's table of a comparison: for every access a line for A, for B and for B - A."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from memsim.report.compare import (
     Pair,
     SiteComparison,
     change_text,
-    drawn_per_sector,
+    dram_bytes_per_sector,
     signed,
 )
 from memsim.report.table import FittingTable, frame
 
 
 def comparison_table(comparison: Comparison) -> Table:
-    """Fits any console: a narrow one gets latency and hit ratios alone."""
+    """A table for any console; a narrow one shows latency and hit ratios only."""
     heading = Text("\n".join([comparison.label_a, comparison.label_b]), style="bold")
     heading.append(f"\n{comparison.headline()}", style="not bold")
     caption = Text("\n".join([*_unmatched(comparison), LEGEND]), style="dim")
@@ -32,7 +32,7 @@ def comparison_table(comparison: Comparison) -> Table:
 
 
 def _fill(table: Table, comparison: Comparison, *, narrow: bool) -> None:
-    """A narrow table has latency and hit ratios alone."""
+    """Adds columns and rows; a narrow table has latency and hit ratios only."""
     table.add_column("access", overflow="fold", min_width=12)
     table.add_column("", no_wrap=True)
     table.add_column(f"latency\n{comparison.latency_unit}", justify="right", no_wrap=True)
@@ -40,8 +40,8 @@ def _fill(table: Table, comparison: Comparison, *, narrow: bool) -> None:
         table.add_column(f"{name} hit\n%", justify="right", no_wrap=True)
     if not narrow:
         table.add_column("share\n%", justify="right", no_wrap=True)
-        table.add_column("sectors\nan access", justify="right", no_wrap=True)
-        table.add_column("DRAM bytes\na sector", justify="right", no_wrap=True)
+        table.add_column("sectors\nper access", justify="right", no_wrap=True)
+        table.add_column("DRAM bytes\nper sector", justify="right", no_wrap=True)
     n_columns = len(table.columns)
     table.add_row(*_total_cells(comparison)[:n_columns])
     for site in comparison.sites:
@@ -60,7 +60,7 @@ def _site_cells(comparison: Comparison, site: SiteComparison) -> list[Text]:
         *(_cell(comparison, site.levels[level], 1, 100) for level in comparison.level_names),
         _cell(comparison, site.share, 1, 100) if site.latency.is_defined else Text(text.UNKNOWN),
         _plain_cell(site.a.sectors_per_access, site.b.sectors_per_access),
-        _plain_cell(drawn_per_sector(site.a), drawn_per_sector(site.b)),
+        _plain_cell(dram_bytes_per_sector(site.a), dram_bytes_per_sector(site.b)),
     ]
 
 

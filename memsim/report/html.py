@@ -1,7 +1,7 @@
-"""The report as one HTML page that needs no network, and as a fragment for notebooks.
+"""Reports as HTML pages that need no network, and as a fragment for notebooks.
 
-Whatever comes from outside (names, sources, provenance) passes through the templates' autoescape;
-only the charts and Pygments' listings, which escape for themselves, are marked as HTML.
+Text from outside (names, sources, provenance) is escaped by the templates. Only the charts and
+Pygments' listings, which escape their own text, are marked as HTML.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from memsim.machine.model import Machine
 from memsim.report import source_view, svg, text
 from memsim.report.advice import is_poorly_coalesced
 from memsim.report.compare import LEGEND as COMPARISON_LEGEND
-from memsim.report.compare import Comparison, change_text, drawn_per_sector, signed
+from memsim.report.compare import Comparison, change_text, dram_bytes_per_sector, signed
 from memsim.report.counters import table as counter_table
 from memsim.report.counters.measurement import Measurement
 from memsim.report.numbers import Summary
@@ -44,7 +44,7 @@ class Chart:
 
 @dataclass(frozen=True, kw_only=True)
 class Parameter:
-    """A number of the machine, where it comes from, and whether that is a guess."""
+    """A number of the machine, its source, and whether it is assumed."""
 
     key: str
     value: str
@@ -69,7 +69,7 @@ def comparison_page(comparison: Comparison) -> str:
         c=comparison,
         legend=COMPARISON_LEGEND,
         change_text=change_text,
-        drawn_per_sector=drawn_per_sector,
+        dram_bytes_per_sector=dram_bytes_per_sector,
         signed=signed,
     )
 
@@ -90,7 +90,7 @@ def measurement_page(measurement: Measurement) -> str:
 
 
 def render(template: str, **values: Any) -> str:
-    """A template of this package with the page's style, script and policy."""
+    """A template of this package, rendered with the style, script and security policy of the page."""
     environment = Environment(
         loader=PackageLoader("memsim", "report"),
         autoescape=True,
@@ -134,7 +134,7 @@ def _render(template: str, dataset: xr.Dataset) -> str:
 
 
 def flatten(value: Any, key: str = "") -> list[tuple[str, str]]:
-    """Nested plain data as (dotted key, text) rows."""
+    """Nested plain data as rows of (dotted key, text)."""
     if isinstance(value, Mapping):
         rows = []
         for name, item in value.items():
@@ -148,11 +148,11 @@ def flatten(value: Any, key: str = "") -> list[tuple[str, str]]:
 
 
 def _listings(summary: Summary) -> list[source_view.Listing]:
-    found = (
+    listings = (
         source_view.generated_listing(summary.generated_source, summary.sites),
         source_view.user_listing(summary.user_source, summary.sites),
     )
-    return [listing for listing in found if listing is not None]
+    return [listing for listing in listings if listing is not None]
 
 
 def _histograms(dataset: xr.Dataset, summary: Summary) -> list[Chart]:
@@ -245,7 +245,7 @@ def _asset(name: str) -> str:
 
 
 def _policy(script: str) -> str:
-    """Content security policy: this script and inline style, and nothing from anywhere else."""
+    """Content security policy: only this script and inline style; nothing is loaded."""
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return (
         f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline';"

@@ -1,4 +1,4 @@
-"""The JSON that other programs read of a replay: schema 1, written down in `schema-1.json`.
+"""The JSON of a replay, for other programs; `schema-1.json` is its JSON Schema.
 
 Within a schema's version keys may be added, never removed and never given another meaning. An
 estimate is `{"mean", "ci95": [low, high], "sigma"}`; what is undefined (the hit ratio of a level
@@ -7,20 +7,20 @@ interval of the mean over trials, symmetric and not clipped to [0, 1]; sigma is 
 orderings. Ratios are fractions, not per cent.
 
     schema, kernel, machine, seed, trials
-    interrupted          true where fewer trials were done than asked for
+    interrupted          true where fewer trials were completed than requested
     counters             how hits are counted: sector (ours), nsight or rocprof
     snapshot             groups, of_groups, granules
     sites[]              by share of the load latency, largest first
         site, array, direction (load, store, atomic), source_line (of the generated OpenCL),
         user_file, user_line
         accesses         sub-group accesses in the snapshot;   lanes   lane accesses
-        sectors          32-byte sectors asked for;   ideal_sectors   fewest that could carry the bytes
-        sectors_per_access, useful_byte_ratio (distinct bytes asked for / bytes of those sectors)
+        sectors          requested 32-byte sectors;   ideal_sectors   fewest that could carry the bytes
+        sectors_per_access, useful_byte_ratio (distinct requested bytes / bytes of those sectors)
         levels{}         by level name: hit_ratio (pending sectors count as hits), pending_ratio,
                          read_bytes, write_bytes (mean, between this level and the next one down),
                          misses {cold, capacity, conflict} of one ordering, model_error (of the hit
                          ratio, validated on this machine, else null)
-        latency_cycles   estimate, its numbers null for a store;   latency_parts_cycles   who serves it
+        latency_cycles   estimate, its numbers null for a store;   latency_parts_cycles   by level and DRAM
         share            of the kernel's load latency
         order_sensitive  a hit ratio's sigma exceeds 0.02
     levels{}             first level: load; further levels: read (loads), write (stores) and, where
@@ -135,7 +135,7 @@ def _ratios(level: LevelNumbers) -> dict[str, Any]:
 
 
 def estimate_data(estimate: Estimate) -> dict[str, Any]:
-    """An estimate as the contract has it."""
+    """An estimate in the form of the contract."""
     return {
         "mean": _number(estimate.mean),
         "ci95": [_number(estimate.low), _number(estimate.high)],
@@ -148,7 +148,7 @@ def _number(value: float) -> float | None:
 
 
 def _finite(value: Any) -> Any:
-    """Plain data with what JSON cannot say (NaN, infinities) as None."""
+    """Plain data with None in place of numbers that JSON lacks (NaN, infinities)."""
     if isinstance(value, dict):
         return {str(key): _finite(item) for key, item in value.items()}
     if isinstance(value, list):

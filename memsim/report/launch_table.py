@@ -1,4 +1,4 @@
-"""Launches that ran one after another: a row each, and the JSON of all of them."""
+"""Launches that were replayed one after another: a table with a row each, and JSON of them all."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from memsim.report.numbers import LevelNumbers, Summary, zero_if_unknown
 from memsim.report.table import frame
 
 _LEGEND = (
-    "The first level begins every launch empty; what lies below keeps what earlier launches left."
-    " Choose one by --launch I to see its accesses."
+    "The first level is empty when a launch begins; the levels below keep their contents from launch"
+    " to launch. --launch I shows the accesses of one."
 )
 
 
 def launch_table(summaries: Sequence[Summary]) -> Table:
-    """Per launch: hits of loads in each level, DRAM traffic, and the cycles its loads cost.
+    """Per launch: load hit ratios of each level, DRAM traffic, and the latency of its loads.
 
     summaries : (n_launches,) of one machine, in order, n_launches >= 1
     """
@@ -41,7 +41,7 @@ def launch_table(summaries: Sequence[Summary]) -> Table:
         table.add_column(f"{name} load hits", justify="right")
     table.add_column("DRAM read", justify="right")
     table.add_column("DRAM written", justify="right")
-    table.add_column("cycles a load", justify="right")
+    table.add_column("cycles per load", justify="right")
     table.add_column("share of load cycles", justify="right")
     everything = sum(zero_if_unknown(one.total_load_cycles.mean) for one in summaries)
     for k, one in enumerate(summaries):

@@ -1,4 +1,4 @@
-"""Results on disk: netCDF-4 through h5netcdf, written whole or not at all, distrusted on reading."""
+"""Results on disk: netCDF-4 through h5netcdf, written whole or not at all, checked when read."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def load(path: str | os.PathLike[str]) -> xr.Dataset:
 
 
 def check(dataset: xr.Dataset) -> xr.Dataset:
-    """The dataset with plain texts and integers; ResultError where it breaks the layout."""
+    """The dataset with plain texts and integers. Raises ResultError where its layout is wrong."""
     _check_attributes(dataset)
     for name, (dims, kind) in _LAYOUT.items():
         if name not in dataset.data_vars:

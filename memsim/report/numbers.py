@@ -1,4 +1,4 @@
-"""The numbers that every report shows: what a replay says of an access, a level, the kernel."""
+"""The numbers that every report shows, for an access, a level and the whole kernel."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from memsim.statistics import Estimate
 from memsim.trace.model import GRANULE_BYTES
 
 ORDER_SENSITIVE_SIGMA = 0.02
-"""An access is order-sensitive where a hit ratio's sigma over orderings exceeds 2 points ..."""
+"""An access is order-sensitive where sigma of a hit ratio over orderings exceeds 2 points ..."""
 MIN_REACH = 0.01
-"""... in a level that at least this part of its sectors reaches: below, a ratio is mere noise."""
+"""... in a level that at least this part of its sectors reaches; otherwise the ratio is noise."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LevelNumbers:
     """An access (or a kind of access) at one level.
 
-    accesses : mean over trials, in that level's sectors; reach : as part of the sectors that the
-    access asks for in the first level that sees it
+    accesses : mean over trials, in sectors of this level
+    reach : the same as a part of the sectors that the access requests of the first level it reaches
     read_bytes, write_bytes : mean over trials, moved between this level and the next one down
-    misses : kind -> number, from one replay; empty for totals
-    model_error : of the hit ratio, validated on this machine; None where nobody validated it
+    misses : kind -> number, from the first trial's ordering; empty for totals
+    model_error : validated error of the hit ratio on this machine; None where it was not validated
     """
 
     name: str
@@ -54,11 +54,11 @@ class SiteNumbers:
     """One static access. Lines are None where unknown; latency is undefined (NaN) for stores.
 
     accesses, lanes, sectors, useful_bytes, ideal_sectors : counted in the whole snapshot
-    latency_parts : who serves it -> mean cycles of X (the levels, then DRAM)
-    latency_model_error : what the validated errors of the hit ratios can move X by, None where not
-        every level that the access reaches was validated
+    latency_parts : level, or DRAM -> mean cycles that it contributes to the expected latency
+    latency_model_error_cycles : the largest change of the latency that the validated errors of the
+        hit ratios allow; None where not every level that the access reaches was validated
     first_in : part of the trials in which no other access has a larger share
-    missed_translations_per_access : mean, None where the machine says nothing of translation
+    missed_translations_per_access : mean; None where the machine models no translation
     """
 
     name: str
@@ -96,7 +96,7 @@ class SiteNumbers:
 
     @property
     def saved_sectors(self) -> float:
-        """Sectors that full coalescing would not ask for."""
+        """Sectors that full coalescing would not request."""
         return max(self.sectors - self.ideal_sectors, 0.0)
 
     @property
@@ -113,7 +113,7 @@ class SiteNumbers:
 
     @property
     def served(self) -> dict[str, float]:
-        """Who serves its sectors: level (and DRAM) -> part of them; from the mean hit ratios."""
+        """Level, or DRAM -> part of its sectors that are served there, from the mean hit ratios."""
         left, served = 1.0, {}
         for level in self.levels:
             ratio = zero_if_unknown(level.hit_ratio.mean)
@@ -139,9 +139,9 @@ class Summary:
     """A whole replay. sites are ordered by share of the load latency, then by sectors.
 
     counters : how hits are counted, see memsim.report.semantics
-    totals : (level, `load` / `read` / `write` / `atomic`) -> all accesses of that kind together; in
-        the first level loads only, below it reads (loads), writes (stores) and atomics. Counted as
-        a profiler counts, also `all` of them
+    totals : (level, `load` / `read` / `write` / `atomic`) -> all accesses of that kind together. The
+        first level has loads only; the levels below have reads (loads), writes (stores) and atomics.
+        Where hits are counted as a profiler counts them, there is also `all`
     load_latency_cycles : mean expected latency of a load, weighted by its sub-group accesses
     total_load_cycles : sum of sub-group accesses x expected latency
     """
@@ -171,17 +171,17 @@ class Summary:
 
     @property
     def feasible_hit_ratios(self) -> dict[int, dict[str, float]]:
-        """Groups per core -> level -> load hit ratio, where the occupancy is open; else empty."""
-        found: dict[int, dict[str, float]] = {}
+        """Groups per core -> level -> load hit ratio; empty where the occupancy is known."""
+        ratios: dict[int, dict[str, float]] = {}
         rows = self.occupancy.get("over_feasible")
         for row in rows if isinstance(rows, list) else []:
             if not isinstance(row, dict) or not isinstance(row.get("load_hit_ratio"), dict):
                 continue
-            found[int(row.get("groups_per_core", 0))] = {
+            ratios[int(row.get("groups_per_core", 0))] = {
                 str(name): float(ratio) if isinstance(ratio, int | float) else math.nan
                 for name, ratio in row["load_hit_ratio"].items()
             }
-        return found
+        return ratios
 
     @property
     def machine_title(self) -> str:
@@ -189,7 +189,7 @@ class Summary:
 
     @property
     def loads(self) -> tuple[SiteNumbers, ...]:
-        """The accesses that something waits for, slowest share first."""
+        """The accesses with a latency, largest share first."""
         return tuple(site for site in self.sites if site.latency_cycles.is_defined)
 
     def level(self, name: str) -> Level | None:
@@ -197,7 +197,7 @@ class Summary:
         return next((level for level in self.machine.levels if level.name == name), None)
 
     def latency_of(self, part: str) -> float | None:
-        """Cycles of a hit in a level; of main memory for `DRAM` (mean over trials)."""
+        """Latency in cycles of a hit in a level, or of main memory (`DRAM`; mean over trials)."""
         if part == latency.DRAM:
             return self.dram.latency_cycles.mean
         level = self.level(part)

@@ -1,7 +1,7 @@
-"""Figures of a replay, for a person at a notebook or a paper: `replay.plot.histogram()`, ...
+"""Figures of a replay for notebooks and papers: `replay.plot.histogram()`, ...
 
-Each method makes a matplotlib Figure of its own and touches no global state: show it in a notebook,
-or `figure.savefig(path)`.
+Each method returns a new matplotlib Figure and changes no global state. Show it in a notebook, or
+call `figure.savefig(path)`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from memsim.report import text
 from memsim.report.summary import summarise
 from memsim.statistics import bins, describe, running
 
-# Okabe and Ito's palette: told apart with any colour vision, near memory light to far memory dark
+# Okabe and Ito's palette, distinguishable with any colour vision, from light (near) to dark (far)
 PART_COLOURS = ("#56B4E9", "#E69F00", "#009E73", "#CC79A7")
 DRAM_COLOUR = "#D55E00"
 LINE_COLOUR = "#0072B2"
@@ -48,13 +48,13 @@ class Plots:
             ratios = self._hit_ratio(site, level)
             _histogram(axis, 100 * ratios.values)
             axis.set_xlabel(f"{level} hit ratio, %")
-            axis.set_ylabel("part of the trials")
+            axis.set_ylabel("fraction of trials")
         n_trials = self._dataset.sizes["trial"]
         figure.suptitle(f"{site or 'all loads'}: {n_trials} random orderings")
         return figure
 
     def latency(self) -> Figure:
-        """Expected latency of each load, split by who serves it, with its 95 % interval."""
+        """Expected latency of each load, split by the level that serves it, with its 95 % interval."""
         summary = summarise(self._dataset)
         loads = summary.loads
         figure = Figure(figsize=(7.0, 1.2 + 0.4 * max(len(loads), 1)), layout="constrained")
@@ -105,7 +105,7 @@ class Plots:
         axis = figure.subplots()
         _histogram(axis, samples[np.isfinite(samples)])
         axis.set_xlabel("main-memory latency, cycles")
-        axis.set_ylabel("part of the requests")
+        axis.set_ylabel("fraction of requests")
         return figure
 
     def _hit_ratio(self, site: str | None, level: str) -> xr.DataArray:
@@ -119,7 +119,7 @@ def _histogram(axis: Axes, values: npt.ArrayLike) -> None:
     array = np.asarray(values, dtype=np.float64)
     array = array[np.isfinite(array)]
     if not array.size:
-        axis.text(0.5, 0.5, "never asked for", transform=axis.transAxes, ha="center")
+        axis.text(0.5, 0.5, "no requests", transform=axis.transAxes, ha="center")
         return
     weights = np.full(array.size, 1 / array.size)
     axis.hist(array, bins=list(bins(array)), weights=weights, color=LINE_COLOUR)
@@ -130,5 +130,5 @@ def _histogram(axis: Axes, values: npt.ArrayLike) -> None:
 
 
 def _plain(name: str) -> str:
-    """A name that matplotlib does not take for mathematics."""
+    """A name escaped so that matplotlib does not read it as mathematics."""
     return name.replace("$", r"\$")

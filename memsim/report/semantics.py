@@ -1,19 +1,18 @@
-"""How hits are counted: ours, and as the counters of two vendors' profilers count.
+"""How hits are counted: as memsim counts them, or as two vendors' profilers count them.
 
 sector    The unit at a level is one of its sectors, requested by one sub-group instruction after its
           lanes were coalesced. A level's headline is its loads' ratio, (hits + pending) / accesses;
-          pending sectors are shown apart, stores and atomics have ratios of their own.
+          pending sectors are shown separately, and stores and atomics have their own ratios.
 nsight    What l1tex__t_sectors* and lts__t_sectors* count: 32-byte sectors, loads, stores and atomics
-          together where a counter's name has no op. A sector that was asked for but is still on its
-          way is a tag hit. A store to a write-back L2 is a hit always: nothing need be fetched for
-          it (published reports have lts__t_sector_op_write_hit_rate at 98 to 103 %). Only machines
-          whose sectors have 32 bytes can be counted so.
+          together where a counter's name has no op. A pending sector is a tag hit. A store to a
+          write-back L2 always hits, because nothing need be fetched for it (published reports have
+          lts__t_sector_op_write_hit_rate at 98 to 103 %). This applies only to machines with
+          sectors of 32 bytes.
 rocprof   What TCP_TOTAL_CACHE_ACCESSES and TCC_HIT, TCC_MISS count: a look-up of a whole line in the
-          L1, a request in the L2, reads, writes and atomics together; a line on its way is a hit. A
-          write hits where its line is there. Only machines whose L1 has no sectors can be counted
-          so.
+          L1, a request in the L2, reads, writes and atomics together; a pending line is a hit. A
+          write hits if its line is cached. This applies only to machines whose L1 has no sectors.
 
-Neither changes what was simulated, nor any load's latency: only what is counted as what.
+Neither changes the simulation or the latency of a load, only what counts as a hit.
 """
 
 from __future__ import annotations
@@ -32,23 +31,23 @@ from memsim.machine.model import Machine
 Semantics = Literal["sector", "nsight", "rocprof"]
 SEMANTICS: tuple[Semantics, ...] = get_args(Semantics)
 SECTOR_BYTES = 32
-"""Of every counter of Nsight Compute's."""
+"""The unit of every sector counter of Nsight Compute."""
 ATTRIBUTE = "counters"
 LEGENDS: Mapping[str, str] = {
     "sector": "",
     "nsight": (
-        "Counted as Nsight Compute's l1tex and lts counters: 32-byte sectors, those on their way are"
-        " hits, stores to a write-back L2 always hit, 'all' is loads, stores and atomics together."
+        "Counted as by Nsight Compute's l1tex and lts counters: 32-byte sectors, pending ones are hits,"
+        " stores to a write-back L2 always hit, 'all' is loads, stores and atomics together."
     ),
     "rocprof": (
-        "Counted as rocprof's TCP and TCC counters: lines in the L1, requests in the L2, those on"
-        " their way are hits, 'all' is reads, writes and atomics together."
+        "Counted as by rocprof's TCP and TCC counters: lines in the L1, requests in the L2, pending"
+        " ones are hits, 'all' is reads, writes and atomics together."
     ),
 }
 
 
 def semantics_of(dataset: xr.Dataset) -> str:
-    """How a result is counted."""
+    """How the hits of a result are counted."""
     return str(dataset.attrs.get(ATTRIBUTE, "sector"))
 
 
@@ -81,7 +80,7 @@ def recount(result: xr.Dataset, semantics: Semantics) -> xr.Dataset:
 
 
 def check(machine: Machine, semantics: Semantics) -> None:
-    """Raises ResultError where a machine's caches are none that these counters could count."""
+    """Raises ResultError where these counters do not apply to the machine's caches."""
     if semantics == "nsight":
         for level in machine.levels:
             if level.sector_bytes != SECTOR_BYTES:

@@ -1,4 +1,4 @@
-"""Source listings: every line with its colours, and the accesses that stand on it."""
+"""Source listings: every line, highlighted, with the accesses on it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LIGHT_STYLE, DARK_STYLE = "xcode", "github-dark"
 
 @dataclass(frozen=True, kw_only=True)
 class SourceLine:
-    """One line; code is HTML, share that of all its accesses together."""
+    """One line; code : HTML;  share : of all accesses on the line together"""
 
     number: int
     code: Markup
@@ -36,7 +36,7 @@ class SourceLine:
 
 @dataclass(frozen=True, kw_only=True)
 class Listing:
-    """A source with its accesses; unplaced are those whose line is unknown or not in it."""
+    """A source with its accesses; unplaced : those whose line is unknown or outside the source"""
 
     title: str
     lines: tuple[SourceLine, ...]
@@ -44,7 +44,7 @@ class Listing:
 
 
 def generated_listing(source: str, sites: Sequence[SiteNumbers]) -> Listing | None:
-    """The traced OpenCL; None where it was not kept."""
+    """The traced OpenCL; None where the trace does not contain it."""
     if not source.strip():
         return None
     places = [(site, site.source_line) for site in sites]
@@ -52,7 +52,7 @@ def generated_listing(source: str, sites: Sequence[SiteNumbers]) -> Listing | No
 
 
 def user_listing(source: str, sites: Sequence[SiteNumbers]) -> Listing | None:
-    """The user's own file; None where it is not known, or no access is known to stand in it."""
+    """The user's own file; None where it is unknown or no access is located in it."""
     files = Counter(site.user_file for site in sites if site.user_file and site.user_line)
     if not source.strip() or not files:
         return None

@@ -116,7 +116,7 @@ def _sites(
 
 
 def _missed_translations(one: xr.Dataset) -> float | None:
-    """Of an access after the warm-up; the first level's sectors say how many of them there were."""
+    """Mean over trials; the number of counted accesses follows from the first level's sectors."""
     if "missed_translations" not in one:
         return None
     per_access = float(one["site_sectors"]) / max(float(one["site_accesses"]), 1.0)
@@ -129,7 +129,7 @@ def _missed_translations(one: xr.Dataset) -> float | None:
 def _levels(
     one: xr.Dataset, level_names: tuple[str, ...], model_error: Mapping[str, float | None]
 ) -> tuple[LevelNumbers, ...]:
-    """The levels as one site (or a sum of sites, then without miss kinds) sees them."""
+    """The numbers of each level for one site, or for a sum of sites, which has no kinds of misses."""
     accesses = one["accesses"].transpose("trial", "level").values
     hits = one["hits"].transpose("trial", "level").values
     pending = one["pending"].transpose("trial", "level").values
@@ -137,7 +137,7 @@ def _levels(
     entry = next((mean for mean in means if mean > 0), 0.0)
     levels = []
     for k, name in enumerate(level_names):
-        asked = np.where(accesses[:, k] > 0, accesses[:, k], np.nan)
+        requested = np.where(accesses[:, k] > 0, accesses[:, k], np.nan)
         misses = {}
         if "cold_misses" in one:
             misses = {kind: int(one[f"{kind}_misses"].isel(level=k)) for kind in MISS_KINDS}
@@ -146,8 +146,8 @@ def _levels(
                 name=name,
                 accesses=float(means[k]),
                 reach=min(divide(float(means[k]), float(entry)), 1.0) if entry else 0.0,
-                hit_ratio=describe((hits[:, k] + pending[:, k]) / asked),
-                pending_ratio=describe(pending[:, k] / asked),
+                hit_ratio=describe((hits[:, k] + pending[:, k]) / requested),
+                pending_ratio=describe(pending[:, k] / requested),
                 read_bytes=describe(one["read_bytes"].isel(level=k).values).mean,
                 write_bytes=describe(one["write_bytes"].isel(level=k).values).mean,
                 misses=misses,
@@ -181,7 +181,10 @@ def _totals(
 
 
 def _latency_model_error(dataset: xr.Dataset, levels: tuple[LevelNumbers, ...]) -> float | None:
-    """Sum over levels of reach * |t_k - Y_(k+1)| * error of H_k: the first-order worst case."""
+    """First-order worst case: sum over levels of reach * |t_k - Y_(k+1)| * error of H_k.
+
+    Y_(k+1) is the expected latency of what misses level k.
+    """
     cycles = latency.level_latencies_cycles(dataset)
     below = zero_if_unknown(describe(latency.dram_latency_cycles(dataset).values).mean)
     error = 0.0

@@ -1,6 +1,6 @@
-"""Charts of the page: SVG without scripts, coloured by the page's style, readable light and dark.
+"""Charts of the page: SVG without scripts, coloured by the page's style for light and dark.
 
-Every mark has a `<title>`, so that a browser tells its number when pointed at.
+Every mark has a `<title>`, which a browser shows when the pointer is over it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from memsim.statistics import Estimate, bins, describe, running
 
 WIDTH, HEIGHT = 340, 180
 _LEFT, _RIGHT, _TOP, _BOTTOM = 46, 10, 10, 40
-_MAX_POINTS = 200  # of a curve: more cannot be told apart at this width
+_MAX_POINTS = 200  # of a curve: more cannot be distinguished at this width
 
 
 class _Frame:
@@ -88,7 +88,7 @@ class _Frame:
 
 
 def histogram(values: npt.ArrayLike, label: str, unit: str, least_width: float) -> Markup | None:
-    """Part of the values (per cent) in each bin, their mean and its interval; None without values.
+    """Histogram of values in per cent, with their mean and its interval; None without values.
 
     least_width : narrower ranges are drawn as one bar of this width
     """
@@ -117,7 +117,9 @@ def convergence(values: npt.ArrayLike, label: str, unit: str) -> Markup | None:
         return None
     shown = np.unique(np.linspace(1, len(mean) - 1, min(len(mean) - 1, _MAX_POINTS)).astype(int))
     low, high = mean[shown] - half_width[shown], mean[shown] + half_width[shown]
-    late = shown >= min(3, len(mean) - 1)  # two trials' interval is so wide that it hides the rest
+    late = shown >= min(
+        3, len(mean) - 1
+    )  # the interval of two trials is so wide that it hides the rest
     y_range = (float(low[late].min()), float(high[late].max()))
     frame = _Frame((2, max(len(mean), 3)), y_range, "trials")
     clip = np.clip(np.stack([low, high]), *frame.y_range)
@@ -154,7 +156,7 @@ def _wide(low: float, high: float) -> tuple[float, float]:
 
 
 def _ticks(low: float, high: float, about: int) -> list[float]:
-    """Round values inside a range, about so many."""
+    """About so many round values inside a range."""
     raw = (high - low) / about
     magnitude = 10.0 ** math.floor(math.log10(raw))
     step = next(s * magnitude for s in (1, 2, 2.5, 5, 10) if s * magnitude >= raw)
@@ -163,7 +165,7 @@ def _ticks(low: float, high: float, about: int) -> list[float]:
 
 
 def _decimals(bounds: tuple[float, float]) -> int:
-    """Digits behind the point that tell the ticks of a range apart."""
+    """The number of decimals that distinguishes the ticks of a range."""
     ticks = _ticks(*bounds, 4)
     for decimals in range(6):
         if all(abs(tick - round(tick, decimals)) < 1e-9 * max(1, abs(tick)) for tick in ticks):

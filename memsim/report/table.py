@@ -1,4 +1,4 @@
-"""The terminal's table: one row an access, slowest share first, as wide as the terminal allows."""
+"""The terminal's table: one row per access, largest share first, as wide as the terminal allows."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ BAR_CELLS = 8
 Fill = Callable[[Table], None]
 
 _LEGEND = (
-    "± is the mean's 95 % over random orderings; model ± the model's own validated error, which the"
-    " interval does not cover. Hits include pending sectors. ! order-sensitive: sigma of a hit"
-    " ratio above 2 points."
+    "± is the 95 % interval of the mean over random orderings; model ± is the validated error of the"
+    " model itself, which the interval does not cover. Hits include pending sectors. ! marks an"
+    " order-sensitive access: sigma of a hit ratio above 2 points."
 )
 
 
 class FittingTable(Table):
-    """A table that prints itself in another form where a console has fewer than `columns`."""
+    """A table that prints itself in a narrow form where a console has fewer than `columns`."""
 
     def __init__(self, wide: Fill, narrow: Fill, columns: int, frame: Mapping[str, Any]) -> None:
         super().__init__(**frame)
@@ -44,7 +44,7 @@ class FittingTable(Table):
 
 
 def access_table(summary: Summary) -> Table:
-    """The accesses of a replay; every quantity has a column where the console is wide enough."""
+    """The accesses of a replay; on a wide console every quantity has a column."""
     return FittingTable(
         lambda table: _fill_wide(table, summary),
         lambda table: _fill_narrow(table, summary),
@@ -54,12 +54,12 @@ def access_table(summary: Summary) -> Table:
 
 
 def wide_columns(summary: Summary) -> int:
-    """Console columns from which on every quantity has a column of the table."""
+    """The console width from which on every quantity has a column."""
     return 98 + 15 * len(summary.level_names)
 
 
 def frame(title: Text, caption: Text) -> dict[str, Any]:
-    """How all tables of this package look."""
+    """The style that all tables of this package share."""
     return {
         "title": title,
         "caption": caption,
@@ -72,7 +72,7 @@ def frame(title: Text, caption: Text) -> dict[str, Any]:
 
 
 def title(summary: Summary) -> Text:
-    """Kernel, machine, trials, snapshot: one line."""
+    """Kernel, machine, trials and snapshot in one line."""
     parts = [
         f"{summary.kernel} on {summary.machine_title}",
         f"{summary.n_trials} trials, seed {summary.seed}",
@@ -109,8 +109,8 @@ def _fill_wide(table: Table, summary: Summary) -> None:
     table.add_column("latency\ncycles", justify="right", no_wrap=True)
     for name in summary.level_names:
         table.add_column(f"{name} hit %\n(pending)", justify="right", no_wrap=True)
-    table.add_column("sectors\nan access\n(ideal)", justify="right", no_wrap=True)
-    table.add_column("drawn from", justify="right", no_wrap=True)
+    table.add_column("sectors\nper access\n(ideal)", justify="right", no_wrap=True)
+    table.add_column("read from", justify="right", no_wrap=True)
     table.add_column("misses, %\ncold cap. conf.", justify="right", no_wrap=True)
     table.add_column("coalescing\nwould save", justify="right", no_wrap=True)
     for site in summary.sites:
@@ -120,7 +120,7 @@ def _fill_wide(table: Table, summary: Summary) -> None:
             _latency(site),
             *(_hits(level) for level in site.levels),
             _sectors(site),
-            Text("\n".join(_drawn(site))),
+            Text("\n".join(_read_from(site))),
             Text("\n".join(_misses(site)) or text.UNKNOWN),
             _saving(site),
         )
@@ -130,7 +130,7 @@ def _fill_narrow(table: Table, summary: Summary) -> None:
     table.expand = True
     table.add_column("access", overflow="fold", ratio=1)
     table.add_column("share", justify="right", no_wrap=True, min_width=BAR_CELLS)
-    table.add_column("what it costs, and why", ratio=3)
+    table.add_column("cost and cause", ratio=3)
     for site in summary.sites:
         table.add_row(_name(site), _share(site), _paragraph(site))
 
@@ -150,12 +150,12 @@ def _paragraph(site: SiteNumbers) -> Text:
                 style="dim",
             )
     cell.append(
-        f"{text.fixed(site.sectors_per_access, 1)} sectors an access,"
+        f"{text.fixed(site.sectors_per_access, 1)} sectors per access,"
         f" ideal {text.fixed(site.ideal_sectors_per_access, 1)}:"
         f" coalescing would save {text.percent(site.saved_ratio, 0)},"
         f" {text.byte_size(site.saved_bytes)}\n"
     )
-    cell.append("drawn from " + ", ".join(_drawn(site)))
+    cell.append("read from " + ", ".join(_read_from(site)))
     for level in site.levels:
         if level.n_misses:
             split = ", ".join(
@@ -209,11 +209,13 @@ def _sectors(site: SiteNumbers) -> Text:
     return cell
 
 
-def _drawn(site: SiteNumbers) -> list[str]:
+def _read_from(site: SiteNumbers) -> list[str]:
     below = [*(level.name for level in site.levels[1:]), DRAM]
     return [
         f"{name} {text.byte_size(level.read_bytes)}"
-        for name, level in zip(below, site.levels, strict=False)  # no caches: nothing to draw from
+        for name, level in zip(
+            below, site.levels, strict=False
+        )  # shorter on a machine without caches
     ]
 
 

@@ -1,4 +1,4 @@
-"""Numbers as a person reads them; every one says so where it is not known."""
+"""Numbers as text for people; an undefined number is shown as a dash."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def percent(ratio: float | None, decimals: int = 1) -> str:
 
 
 def count(value: float | None) -> str:
-    """A count with thousands marked, shortened from ten million on."""
+    """A count with thousands separators, shortened from ten million on."""
     if value is None or not math.isfinite(value):
         return UNKNOWN
     for limit, unit in ((1e13, "T"), (1e10, "G"), (1e7, "M")):
@@ -44,7 +44,7 @@ def byte_size(value: float | None) -> str:
 
 
 def plus_minus(estimate: Estimate, decimals: int = 1, factor: float = 1.0) -> str:
-    """`41.3 ± 0.4`; `41.3` alone where one trial gives no interval."""
+    """`41.3 ± 0.4`; only `41.3` where a single trial gives no interval."""
     mean, half_width = estimate.mean * factor, estimate.half_width * factor
     if not math.isfinite(mean):
         return UNKNOWN
@@ -54,7 +54,7 @@ def plus_minus(estimate: Estimate, decimals: int = 1, factor: float = 1.0) -> st
 
 
 def small(half_width: float, decimals: int) -> str:
-    """A half-width; one that would round to zero without being it says so."""
+    """A half-width; a positive one that would round to zero is shown as `<0.1`."""
     step = 10.0**-decimals
     if 0 < half_width < step / 2:
         return f"<{step:.{decimals}f}"

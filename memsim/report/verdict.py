@@ -1,6 +1,6 @@
-"""The verdict in words: which loads are slow, why, how sure that is, and what to try.
+"""The verdict in words: which loads are slow, why, how certain that is, and what to try.
 
-Every sentence follows from a number of the summary by a rule written here; where no rule applies,
+Every sentence follows from a number of the summary by a rule in this module. Where no rule applies,
 nothing is said.
 """
 
@@ -17,15 +17,15 @@ from memsim.report.text import fixed, model_cycles, percent, plus_minus
 from memsim.statistics import MIN_TRIALS, MIN_TRIALS_TO_STOP
 
 MAX_FINDINGS = 3
-ENOUGH_SHARE = 0.8  # findings stop where this much of the load latency is explained
-NOTABLE_WAIT = 0.05  # of the latency: below, the two modes say the same
+ENOUGH_SHARE = 0.8  # findings stop once they explain this part of the load latency
+NOTABLE_WAIT = 0.05  # relative difference between the latency modes that is worth a sentence
 CLEARLY_FIRST = 0.95
-TIED = 0.02  # shares nearer than two points are no reason to begin with one of two accesses
+TIED = 0.02  # shares that differ by less do not decide which of two accesses to begin with
 
 _KIND_MEANS = {
-    "cold": "asked for here for the first time",
-    "capacity": "asked for before, but more other data came between than the cache holds",
-    "conflict": "asked for before, and kept if any place in the cache could hold it",
+    "cold": "requested here for the first time",
+    "capacity": "requested before, but evicted because more other data was requested since than the cache holds",
+    "conflict": "requested before, and still cached if the cache were fully associative",
 }
 
 
@@ -96,7 +96,7 @@ def _headline(
 def _finding(summary: Summary, site: SiteNumbers, rank: int) -> Finding:
     latency = plus_minus(site.latency_cycles, 0)
     headline = (
-        f"{percent(site.share.mean, 0)} of the load latency, {latency} cycles an access"
+        f"{percent(site.share.mean, 0)} of the load latency, {latency} cycles per access"
         f" ({_model(site.latency_model_error_cycles)})"
     )
     return Finding(
@@ -109,7 +109,7 @@ def _finding(summary: Summary, site: SiteNumbers, rank: int) -> Finding:
 
 
 def _shortened(findings: list[Finding]) -> tuple[Finding, ...]:
-    """Advice that an earlier finding gives is not explained again."""
+    """Findings where advice that an earlier one gives is only referred to."""
     given: dict[str, str] = {}
     short = []
     for finding in findings:
@@ -133,13 +133,13 @@ def _reasons(summary: Summary, site: SiteNumbers) -> list[str]:
     ]
     if is_poorly_coalesced(site):
         reasons.append(
-            f"Poor coalescing: an access asks for {fixed(site.sectors_per_access, 1)} sectors where"
+            f"Poor coalescing: an access requests {fixed(site.sectors_per_access, 1)} sectors where"
             f" {fixed(site.ideal_sectors_per_access, 1)} could carry its bytes; it uses"
-            f" {percent(site.useful_byte_ratio, 0)} of the bytes that it asks for."
+            f" {percent(site.useful_byte_ratio, 0)} of the bytes that it requests."
         )
     else:
         reasons.append(
-            f"Coalescing is {_grade(site)}: {fixed(site.sectors_per_access, 1)} sectors an access,"
+            f"Coalescing is {_grade(site)}: {fixed(site.sectors_per_access, 1)} sectors per access,"
             f" {fixed(site.ideal_sectors_per_access, 1)} could carry its bytes."
         )
     for level in site.levels:
@@ -151,8 +151,8 @@ def _reasons(summary: Summary, site: SiteNumbers) -> list[str]:
     hit, waiting = site.latency_cycles.mean, site.latency_pending_cycles.mean
     if waiting >= (1 + NOTABLE_WAIT) * hit:
         reasons.append(
-            f"Sectors found on their way are charged as hits; charged the rest of their wait"
-            f" instead, its latency is {fixed(waiting)} cycles, not {fixed(hit)}."
+            f"Pending sectors are charged as hits. Charged with their remaining wait, its latency is"
+            f" {fixed(waiting)} cycles instead of {fixed(hit)}."
         )
     return reasons
 
@@ -160,43 +160,45 @@ def _reasons(summary: Summary, site: SiteNumbers) -> list[str]:
 def _certainty(summary: Summary, site: SiteNumbers, rank: int) -> list[str]:
     if not site.latency_cycles.has_interval:
         return ["Unknown: one ordering gives no interval. Replay with more trials."]
-    said = []
+    sentences = []
     others = [load for load in summary.loads if load.name != site.name]
     if rank == 0 and others:
         times = round(site.first_in * summary.n_trials)
         clear = "clearly" if site.first_in >= CLEARLY_FIRST else "not clearly"
         if site.share.mean - others[0].share.mean < TIED:
-            said.append(f"It is as slow as {others[0].name}: their shares are nearly the same.")
+            sentences.append(
+                f"It is as slow as {others[0].name}: their shares are nearly the same."
+            )
         else:
-            said.append(
+            sentences.append(
                 f"It is {clear} the slowest: first in {times} of {summary.n_trials} orderings."
             )
-    said.append(
+    sentences.append(
         f"Over random orderings its latency is {plus_minus(site.latency_cycles, 1)} cycles"
         f" (95 %), its share {plus_minus(site.share, 1, 100)} %."
     )
     sensitive = [level for level in site.levels if level.is_order_sensitive]
     for level in sensitive:
-        said.append(
-            f"Order-sensitive: from one ordering to another its {level.name} hit ratio moves by"
+        sentences.append(
+            f"Order-sensitive: its {level.name} hit ratio varies between orderings by"
             f" {fixed(100 * level.hit_ratio.sigma, 1)} points (sigma)."
         )
     if site.latency_model_error_cycles is not None:
-        said.append(
-            "The model's validated error can move the latency by"
-            f" {fixed(site.latency_model_error_cycles)} cycles more."
+        sentences.append(
+            "The validated error of the model can change the latency by a further"
+            f" {fixed(site.latency_model_error_cycles)} cycles."
         )
-    return said
+    return sentences
 
 
 def _caveats(summary: Summary) -> tuple[str, ...]:
     caveats = []
     if summary.interrupted:
         caveats.append(
-            f"Interrupted: only {summary.n_trials} trials were done; these numbers come from them."
+            f"Interrupted: only {summary.n_trials} trials were completed; all numbers come from them."
         )
     if summary.n_trials < MIN_TRIALS:
-        caveats.append("One trial gives no interval: nothing here says how sure it is.")
+        caveats.append("One trial gives no interval: the certainty of these numbers is unknown.")
     elif summary.n_trials < MIN_TRIALS_TO_STOP:
         caveats.append(
             f"Only {summary.n_trials} trials: intervals are reliable from {MIN_TRIALS_TO_STOP} on."
@@ -208,7 +210,7 @@ def _caveats(summary: Summary) -> tuple[str, ...]:
     if unknown:
         caveats.append(
             f"The model's own error is not validated on this machine for {' and '.join(unknown)}:"
-            " no interval here covers it."
+            " no interval covers it."
         )
     assumed = assumed_parameters(summary)
     latencies = [key for key in assumed if key.endswith("latency_cycles")]
@@ -226,21 +228,24 @@ def _caveats(summary: Summary) -> tuple[str, ...]:
 def assumed_parameters(summary: Summary) -> list[str]:
     """Dotted keys of the machine's values that nobody measured or published.
 
-    What a machine does not have (another partition's latency where there is one) is no assumption.
+    Values without meaning for the machine (the latency of another partition where there is only
+    one) are left out.
     """
     machine = summary.machine
-    nowhere = {
+    meaningless = {
         f"levels.{level.name}.far_latency_cycles"
         for level in machine.levels
         if level.n_partitions == 1
     }
     return [
-        key for key in machine_file.keys(machine) if machine.is_assumed(key) and key not in nowhere
+        key
+        for key in machine_file.keys(machine)
+        if machine.is_assumed(key) and key not in meaningless
     ]
 
 
 def occupancy_text(summary: Summary) -> str:
-    """What the load hit ratios are over the feasible occupancies; empty where one is known."""
+    """Load hit ratios over the feasible occupancies; empty where the occupancy is known."""
     feasible = summary.feasible_hit_ratios
     if len(feasible) < 2:
         return ""
@@ -250,8 +255,8 @@ def occupancy_text(summary: Summary) -> str:
         if ratios:
             ranges.append(f"{name} {percent(min(ratios))} to {percent(max(ratios))}")
     return (
-        f"Registers are unknown, so occupancy is open: at {min(feasible)} to {max(feasible)} groups"
-        f" a core loads hit {', '.join(ranges)}."
+        f"Registers are unknown, so the occupancy is not determined. With {min(feasible)} to"
+        f" {max(feasible)} groups per core, load hit ratios are {', '.join(ranges)}."
     )
 
 

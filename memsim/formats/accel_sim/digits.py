@@ -16,7 +16,7 @@ def skip_blanks(buffer, p):
 
 @inner
 def hex_(buffer, p):
-    """(value, position behind it); position -1 where there is no number below 2^60."""
+    """(value, position after it); position -1 without a number below 2^60."""
     p = skip_blanks(buffer, p)
     if buffer[p] == 48 and (buffer[p + 1] | 32) == 120:
         p += 2
@@ -40,7 +40,7 @@ def hex_(buffer, p):
 
 @inner
 def decimal(buffer, p):
-    """(value, position behind it); position -1 where there is no number below 10^18."""
+    """(value, position after it); position -1 without a number below 10^18."""
     p = skip_blanks(buffer, p)
     negative = buffer[p] == 45
     if negative:

@@ -129,7 +129,7 @@ def _access(buffer, p, state, tables, out, opcode, pc, mask, line, n_to, loaded)
         return np.int64(ERROR_SITES)
     first_granule = state[N_GRANULE]
     state[N_GRANULE] = coalesce(
-        tables.address, tables.lanes, 0, n, tables.size[opcode], tables.asked, first_granule,
+        tables.address, tables.lanes, 0, n, tables.size[opcode], tables.requested, first_granule,
         out.granule, out.byte_mask, out.lane_groups, out.lane_hits,
     )  # fmt: skip
     tables.site_low[site] = min(tables.site_low[site], out.granule[first_granule])
@@ -194,7 +194,7 @@ def instruction(buffer, p, state, tables, out):
         register, p = register_number(buffer, p)
         if p < 0:
             return np.int64(ERROR_REGISTERS)
-        # Warps issue in order: whatever uses a value holds all that comes after it.
+        # Warps issue in order, so an instruction that waits for a value delays all later ones.
         state[USED] = max(state[USED], tables.pending[register])
         # The first register of an access is its address.
         if k == 0 or (loaded < 0 and kind == OTHER):

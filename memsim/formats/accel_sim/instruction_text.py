@@ -25,8 +25,8 @@ _LOADS, _FIRST_REGISTER = 60, 8
 BYTES, INSTRUCTIONS, FRESH, USED, SEQUENCE, PREVIOUS_PC, N_LOAD, STATE_WORDS = range(8)
 
 
-class Source(NamedTuple):
-    """Columns of a Trace, and of each site its kind, size and the words of its opcode.
+class AccessColumns(NamedTuple):
+    """Columns of a Trace; for each site its kind, its size and the text of its opcode.
 
     opcode : (n_site, 5, 24) uint8, by log2 of the width;  opcode_bytes : (n_site, 5)
     """

@@ -18,21 +18,21 @@ from memsim.formats.text import Text
 from memsim.trace.columns import Columns, GrowingColumns, room
 
 VERSIONS = (3, 4, 5, 6)
-"""6 is a fork's, which writes values behind the immediates; they are not read."""
+"""Version 6 is of a fork that writes values after the immediates; they are not read."""
 _MOST_REGISTERS = 255
 _MOST_HEAD_LINES, _MOST_HEAD_BYTES = 4096, 1 << 20
 _MOST_NAME = 4096
 _MOST_ITEMS, _MOST_GROUPS = 1 << 16, (1 << 31) - 1
 _ACCESSES, _GRANULES, _SUBGROUPS = 1 << 16, 1 << 18, 1 << 14
-"""Room of one batch: 4 MB."""
+"""The size of one batch: 4 MB."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Head:
-    """The lines before the first thread block; what they do not say is 0.
+    """The lines before the first thread block; values that they do not state are 0.
 
-    registers : a thread's, 0 also where more are told than hardware has: tracers that were built
-        for another CUDA than they ran with wrote 21955
+    registers : per thread; 0 also if the stated number exceeds the hardware's, because tracers that
+        were built for another version of CUDA wrote 21955
     """
 
     name: str
@@ -59,8 +59,8 @@ class Head:
 
 
 @dataclass(frozen=True)
-class Site:
-    """pc and opcode name it; low and high are the granules it touched, inclusive."""
+class InstructionSite:
+    """An instruction, identified by pc and opcode; low, high : granules it accessed, inclusive"""
 
     pc: int
     text: str
@@ -78,7 +78,7 @@ class Kernel:
     """
 
     head: Head
-    sites: list[Site]
+    sites: list[InstructionSite]
     columns: dict[str, Any]
     workgroup: npt.NDArray[np.int32]
     n_blocks: int
@@ -97,7 +97,7 @@ def read_kernel(path: Path, memory_bytes: int) -> Kernel:
     """
     with Text(path) as text:
         head = _head(text)
-        reading = _Reading(text, head, memory_bytes)
+        reading = _KernelReader(text, head, memory_bytes)
         try:
             return reading.kernel()
         except OSError as error:
@@ -109,7 +109,7 @@ def read_kernel(path: Path, memory_bytes: int) -> Kernel:
             reading.columns.close()
 
 
-class _Reading:
+class _KernelReader:
     def __init__(self, text: Text, head: Head, memory_bytes: int) -> None:
         self.text, self.head, self.memory_bytes = text, head, memory_bytes
         self.opcodes: list[tuple[str, Opcode]] = []
@@ -200,10 +200,10 @@ class _Reading:
         self.keys.append(group * self.head.n_warp + self.warp_of[:n_subgroup])
         state[[tables.N_SUBGROUP, tables.N_ACCESS, tables.N_GRANULE]] = 0
 
-    def _sites(self) -> list[Site]:
+    def _sites(self) -> list[InstructionSite]:
         t, n = self.tables, int(self.state[tables.N_SITE])
         return [
-            Site(
+            InstructionSite(
                 int(t.site_pc[k]),
                 *self.opcodes[int(t.site_opcode[k])],
                 int(t.site_line[k]) if t.site_line[k] > 0 else None,

@@ -1,10 +1,10 @@
-"""Which lane asked for which address, made up again from the granules of an access.
+"""Reconstructs the address of each lane from the granules of an access.
 
-A Trace keeps of an access how many lanes were active, and of each granule the bytes asked for and
-the groups of eight lanes that asked. `lanes_of` finds lanes and addresses that coalesce to just that:
-group q has eight lanes; each granule needs one lane in every group that asked for it, and as many
-lanes as it has elements. What is beyond one lane a group may go to any of the granule's groups: a
-small flow problem, solved by augmenting paths.
+A Trace keeps the number of active lanes of an access and, for each granule, the requested bytes and the
+groups of eight lanes that requested it. This module finds lanes and addresses that coalesce to
+exactly that. Group q has eight lanes. Each granule needs one lane in every group that requested it,
+and as many lanes as it has elements; further lanes may belong to any of its groups. This is a small
+flow problem, solved by augmenting paths.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from memsim.compile import inner
 GROUPS = 4
 GROUP_LANES = 8
 MOST_GRANULES = 128
-"""Beyond so many the greedy way is taken at once."""
+"""With more granules, the greedy solution is used without augmenting paths."""
 
 
 @inner
@@ -150,7 +150,7 @@ def hand_out(granules, masks, n, width, share, next_lane, address):
 def take_some(granules, masks, groups, n, width, left, pairs, next_lane, address):
     """As many lanes as one instruction has, of what is left: greedily, in order.
 
-    left, pairs : (n,) of each granule, elements' bytes and groups that are still to be asked for
+    left, pairs : (n,) of each granule, bytes of elements and groups that are still to be requested
     Returns the mask of active lanes; 0 where nothing is left.
     """
     active = np.int64(0)

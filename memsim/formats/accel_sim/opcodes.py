@@ -38,8 +38,8 @@ _UNCACHED = {"BYPASS", "CG", "CV", "VOLATILE"}
 
 @dataclass(frozen=True)
 class Opcode:
-    """kind : one of accel_sim_tables.KINDS, by number
-    generic : its addresses tell whether it reaches global, shared or local memory
+    """kind : one of memsim.formats.accel_sim.tables.KINDS, by number
+    generic : its addresses determine whether it accesses global, shared or local memory
     size_bytes : of a lane; 4 where the opcode does not say
     bypasses_l1 : a load that L1 may not serve: of GPU or system scope, volatile, `.cg`
     """

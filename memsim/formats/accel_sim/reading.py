@@ -1,13 +1,13 @@
 """Traces of real CUDA programs, as NVBit's tracer writes them for Accel-Sim (versions 3 to 6).
 
-A folder holds kernelslist.g, the kernels and copies in order, and a .traceg a kernel; both plain or
-packed. Kept is what reaches global memory: LDG, STG, ATOM, RED, LDGSTS, and LD, ST and ATOM where
-their first address lies outside the shared and local windows that the head tells. Shared, local and
+A folder holds kernelslist.g (the kernels and copies, in order) and a .traceg per kernel, plain or
+packed. Accesses to global memory are kept: LDG, STG, ATOM, RED, LDGSTS, and LD, ST and ATOM whose
+first address lies outside the shared and local windows given in the head. Shared, local and
 constant accesses, textures and bulk copies are counted in the provenance (`skipped`). A site is an
 instruction by PC; its width comes from its opcode. Loads that L1 may not serve (`.STRONG.GPU`,
-volatile) are sites of their own, which a replay lets by the first level. Warps
-issue in order, so an access waits for every loaded value that was used before it; a bulk sequence
-ends there, at a barrier, and where the PC falls. Arrays have no names there: see `memsim.formats.extents`.
+volatile) are separate sites, which bypass the first level in a replay. Warps issue in order, so an
+access waits for every loaded value that was used before it. A bulk sequence ends there, at a barrier,
+and where the PC decreases. Arrays have no names: see `memsim.formats.extents`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 
 from memsim.errors import TraceError
 from memsim.formats.accel_sim import tables
-from memsim.formats.accel_sim.kernel import Head, Kernel, Site, read_head, read_kernel
+from memsim.formats.accel_sim.kernel import Head, InstructionSite, Kernel, read_head, read_kernel
 from memsim.formats.extents import AddressMap, address_map
 from memsim.formats.text import Text
 from memsim.trace.launches import Copy, Launches
@@ -43,7 +43,7 @@ def read(path: Path, *, launch: int | None = None, memory_bytes: int = MEMORY_BY
     """The kernels of a folder, a kernelslist.g or one .traceg, with the copies between them.
 
     launch : only this kernel, from 0
-    memory_bytes : beyond so many, shared out evenly, columns go to temporary files
+    memory_bytes : columns beyond this size, divided evenly among the files, go to temporary files
 
     Raises TraceError where anything is missing or damaged.
     """
@@ -55,8 +55,8 @@ def read(path: Path, *, launch: int | None = None, memory_bytes: int = MEMORY_BY
         commands = _up_to(commands, launch)
         files = files[launch : launch + 1]
     # A list may name a file any number of times.
-    each = max(memory_bytes // len(set(files)), _LEAST_BYTES)
-    read_once = {file: read_kernel(file, each) for file in dict.fromkeys(files)}
+    bytes_per_file = max(memory_bytes // len(set(files)), _LEAST_BYTES)
+    read_once = {file: read_kernel(file, bytes_per_file) for file in dict.fromkeys(files)}
     kernels = [read_once[file] for file in files]
     written = [command for command in commands if not isinstance(command, Path)]
     touched = [
@@ -127,8 +127,8 @@ def _launch(head: Head) -> Launch:
     )
 
 
-def _sites(found: Sequence[Site], arrays: AddressMap) -> tuple[AccessSite, ...]:
-    names = [f"{site.pc:04x} {site.text}" for site in found]
+def _sites(instructions: Sequence[InstructionSite], arrays: AddressMap) -> tuple[AccessSite, ...]:
+    names = [f"{site.pc:04x} {site.text}" for site in instructions]
     return tuple(
         AccessSite(
             name=name,
@@ -140,7 +140,7 @@ def _sites(found: Sequence[Site], arrays: AddressMap) -> tuple[AccessSite, ...]:
             depends_on=(names[site.feed],) if site.feed >= 0 else (),
             bypasses_l1=site.opcode.bypasses_l1,
         )
-        for name, site in zip(names, found, strict=True)
+        for name, site in zip(names, instructions, strict=True)
     )
 
 
@@ -152,8 +152,8 @@ def _commands(path: Path) -> list[Path | Written]:
     """Kernel files and copies in order."""
     if path.is_dir():
         listed = [path / f"kernelslist.g{suffix}" for suffix in _SUFFIXES]
-        found = next((name for name in listed if name.is_file()), None)
-        return _listed(found) if found else _unlisted(path)
+        kernel_list = next((name for name in listed if name.is_file()), None)
+        return _listed(kernel_list) if kernel_list else _unlisted(path)
     return _listed(path) if path.name.startswith("kernelslist") else [path]
 
 

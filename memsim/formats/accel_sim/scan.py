@@ -1,7 +1,7 @@
 """The state machine over the text of Accel-Sim's thread blocks, a block of whole lines at a time.
 
-It stops where it needs somebody else: at an opcode that it has not seen, with its columns full, or
-at what breaks the format; `state[AT]` is then the line to go on with, or the culprit.
+It stops and returns to its caller at an unknown opcode, when its columns are full, and at a line that
+breaks the format. `state[AT]` is then the line to continue with, or the culprit.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ CLUSTER = tuple(b"cluster ")
 
 @inner
 def _close(state, out, group_of, warp_of):
-    """Ends the present sub-group; False where its instructions are not all there."""
+    """Ends the current sub-group; False if it has fewer instructions than announced."""
     if state[WARP] < 0:
         return True
     if state[LEFT] != 0:

@@ -61,14 +61,14 @@ _SLOTS = 1 << 16
 
 
 class Tables(NamedTuple):
-    """What the scanner has learnt, and scratch.
+    """What the scanner has learnt so far, and scratch space.
 
     opcode_slot, site_slot : hash tables of numbers, -1 where empty
-    opcode_text, opcode_bytes : as written;  kind : what each does;  generic : bool, its address
-        tells the memory;  size : bytes of a lane
-    site_pc, site_opcode, site_line, site_feed : of each site; the line -1 where none is told; the
-        site whose value feeds its address, -1 where there is none
-    site_low, site_high : granules that it touched, inclusive
+    opcode_text, opcode_bytes : as written;  kind : see KINDS;  generic : bool, its address
+        determines the memory space;  size : bytes of a lane
+    site_pc, site_opcode, site_line, site_feed : of each site; the line, or -1 if unknown; the
+        site whose value feeds its address, or -1
+    site_low, site_high : granules that each site accessed, inclusive
     skipped : accesses of each kind that are not global memory's
     pending, feeding : of each register, the access that loads it and that access' site, or -1
     """
@@ -92,7 +92,7 @@ class Tables(NamedTuple):
     registers: I64
     address: I64
     lanes: npt.NDArray[np.int64]
-    asked: I64
+    requested: I64
 
 
 def new_tables() -> Tables:
@@ -129,13 +129,13 @@ def find_opcode(buffer, begin, end, slots, texts, lengths):
         code = (code ^ np.uint64(buffer[k])) * np.uint64(1099511628211)
     slot = np.int64((code ^ (code >> np.uint64(29))) & np.uint64(0xFFFF))
     while slots[slot] >= 0:
-        found = np.int64(slots[slot])
-        same = lengths[found] == end - begin
+        number = np.int64(slots[slot])
+        same = lengths[number] == end - begin
         if same:
             for k in range(end - begin):
-                same = same and texts[found, k] == buffer[begin + k]
+                same = same and texts[number, k] == buffer[begin + k]
         if same:
-            return found, slot
+            return number, slot
         slot = (slot + 1) & 0xFFFF
     return np.int64(-1), slot
 
@@ -160,15 +160,15 @@ def learn_opcode(buffer, state, tables, kind, generic, size):
 
 @inner
 def find_site(state, tables, pc, opcode, line):
-    """The number of a site, a new one where it is new; -1 where there are too many."""
+    """The number of a site, which is added if it is new; -1 if there are too many."""
     code = (np.uint64(pc) * np.uint64(0x9E3779B97F4A7C15)) ^ (
         np.uint64(opcode) * np.uint64(0xC2B2AE3D27D4EB4F)
     )
     slot = np.int64((code >> np.uint64(40)) & np.uint64(0xFFFF))
     while tables.site_slot[slot] >= 0:
-        found = np.int64(tables.site_slot[slot])
-        if tables.site_pc[found] == pc and tables.site_opcode[found] == opcode:
-            return found
+        number = np.int64(tables.site_slot[slot])
+        if tables.site_pc[number] == pc and tables.site_opcode[number] == opcode:
+            return number
         slot = (slot + 1) & 0xFFFF
     number = state[N_SITE]
     if number >= MAX_SITES:

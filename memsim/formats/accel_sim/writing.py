@@ -1,9 +1,9 @@
-"""Writes launches as Accel-Sim reads them: kernelslist.g and a .traceg a kernel, version 4.
+"""Writes launches in Accel-Sim's format: kernelslist.g and a .traceg per kernel, version 4.
 
-What a Trace does not keep is made up: lanes (see `memsim.formats.accel_sim.lanes`), registers that carry the
+What a Trace does not contain is made up: lanes (see `memsim.formats.accel_sim.lanes`), registers that express the
 waits, PCs (site k lies at 0x100 * (k + 1)), a NOP at PC 0 where a sequence begins for no other
-reason, and an EXIT at the end. A snapshot from inside a launch is written as a launch of its own,
-its groups numbered from 0, because that simulator reads as many thread blocks as the grid has.
+reason, and an EXIT at the end. A snapshot from inside a launch is written as a separate launch
+with its groups numbered from 0, because the simulator reads as many thread blocks as the grid has.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _MOST_ITEMS = 1 << 16
 
 
 def write(launches: Launches, folder: Path) -> list[Path]:
-    """Writes a folder that appears whole or not at all; returns its files, the list first.
+    """Writes a folder, whole or not at all; returns its files, the list first.
 
     Raises TraceError where the folder holds anything, cannot be written, or the traces are not of
     sub-groups of 32.
@@ -107,7 +107,7 @@ def _write_kernel(trace: Trace, number: int, file: BinaryIO) -> None:
     most_warps = int(np.diff(bounds).max(initial=1))
     grid, block = _shapes(trace, n_groups, whole, most_warps)
     file.write(_head(trace, number, grid, block).encode())
-    writer = _Writer(trace, file)
+    writer = _KernelWriter(trace, file)
     for group in range(n_groups):
         index = int(trace.workgroup[bounds[group]]) if whole else group
         x, y, z = index % grid[0], index // grid[0] % grid[1], index // (grid[0] * grid[1])
@@ -163,7 +163,7 @@ def _head(
     return "".join(f"{line}\n" for line in lines)
 
 
-class _Writer:
+class _KernelWriter:
     def __init__(self, trace: Trace, file: BinaryIO) -> None:
         self.trace, self.file = trace, file
         self.text = np.empty(_TEXT_BYTES, np.uint8)
@@ -222,7 +222,7 @@ class _Writer:
         self.file.seek(written)
 
 
-def _source(trace: Trace) -> text_of.Source:
+def _source(trace: Trace) -> text_of.AccessColumns:
     n = max(len(trace.sites), 1)
     opcode = np.zeros((n, len(_WIDTHS), _OPCODE_BYTES), np.uint8)
     opcode_bytes = np.zeros((n, len(_WIDTHS)), np.int64)
@@ -231,7 +231,7 @@ def _source(trace: Trace) -> text_of.Source:
             word = np.frombuffer(f"{_opcode(site, power)} ".encode(), np.uint8)
             opcode[k, power, : len(word)] = word
             opcode_bytes[k, power] = len(word)
-    return text_of.Source(
+    return text_of.AccessColumns(
         *(trace.site, trace.starts_sequence, trace.waits, trace.lanes),
         *(trace.granule_offset, trace.granule, trace.byte_mask, trace.lane_groups),
         trace.lane_hits if trace.lane_hits is not None else np.empty(0, np.uint8),

@@ -1,7 +1,7 @@
-"""gpgpusim.config of GPGPU-Sim and Accel-Sim: its options, and what a cache's line says.
+"""gpgpusim.config of GPGPU-Sim and Accel-Sim: its options, and the meaning of a cache's option.
 
-A file is options and their values, as on a command line: `-name value`, comments from `#` to the end
-of the line, quotes around a value that goes on in the next line. A later option overrides an
+A file consists of options and values, as on a command line: `-name value`. Comments extend from `#` to
+the end of the line; a value that continues on the next line is quoted. A later option overrides an
 earlier one.
 """
 
@@ -18,14 +18,14 @@ from memsim.errors import MachineError
 
 MAX_FILE_BYTES = 1 << 20
 SECTOR_BYTES = 32
-"""Of every sectored cache of that simulator's, in lines of four."""
+"""The sector of every sectored cache of that simulator; a line has four."""
 _LARGEST = 1 << 40
 _NUMBER = r"[0-9]{1,12}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Option:
-    """An option's value, where it stands, and how to complain about it."""
+    """An option's value and its place in the file."""
 
     file: str
     name: str

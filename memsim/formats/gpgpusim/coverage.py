@@ -1,4 +1,4 @@
-"""The options of a gpgpusim.config under way: what was asked for, and what our model cannot say."""
+"""Which options of a gpgpusim.config a machine uses, and which the model cannot express."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ _REASONS: Mapping[str, str] = {
     "dram_dual_bus_interface": "row and column commands on one bus or two",
     "dram_bnk_indexing_policy": "how a row's bits enter the bank",
     "dram_bnkgrp_indexing_policy": "bank groups",
-    "dram_seperate_write_queue_enable": "a write queue of its own",
-    "dram_write_queue_size": "a write queue of its own",
+    "dram_seperate_write_queue_enable": "a separate write queue",
+    "dram_write_queue_size": "a separate write queue",
     "gpgpu_scheduler": "which sub-group issues next: --sampler gto or lrr of a replay",
     "gpgpu_n_cluster_ejection_buffer_size": "buffers of the network",
     "network_mode": "the network between cores and slices is not modelled",
@@ -55,8 +55,8 @@ _NETWORK = re.compile(r"icnt_")
 
 
 @dataclass
-class Reading:
-    """Options of a file. used : those that the machine took something from; notes : what it cannot say"""
+class OptionUse:
+    """Options of a file. used : those that the machine uses;  notes : what it cannot express"""
 
     path: Path
     options: Mapping[str, Option]
@@ -67,7 +67,7 @@ class Reading:
         self.notes.append(f"{option.file}:{option.line}: -{option.name}: not modelled: {text}")
 
     def all_notes(self) -> tuple[str, ...]:
-        """What was met on the way, then the options that nothing asked for."""
+        """Notes on options that were used, then on those that were not."""
         notes, others = list(dict.fromkeys(self.notes)), []
         for name, option in self.options.items():
             if name in self.used:
@@ -83,7 +83,7 @@ class Reading:
                 f"{option.file}:{option.line}: -{name} {value}: not modelled: {reason or 'unknown here'}"
             )
         if others:
-            notes.append(f"{self.path.name}: say nothing of caches or memory: {', '.join(others)}")
+            notes.append(f"{self.path.name}: do not concern caches or memory: {', '.join(others)}")
         return tuple(notes)
 
     def get(self, *names: str) -> Option | None:

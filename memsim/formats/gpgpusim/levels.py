@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, get_args
 
 from memsim.formats.gpgpusim.config import CacheLine, Option, parse_cache
-from memsim.formats.gpgpusim.coverage import Reading
+from memsim.formats.gpgpusim.coverage import OptionUse
 from memsim.machine.parts import SetIndex
 
 Note = Callable[[Option, str], None]
@@ -106,7 +106,7 @@ def partition_index(option: Option | None, note: Note) -> tuple[str, str]:
     return name, option.source
 
 
-def first_level(reading: Reading) -> Sourced | None:
+def first_level(reading: OptionUse) -> Sourced | None:
     option = reading.get("gpgpu_cache:dl1")
     cache = parse_cache(option) if option is not None else None
     if option is None or cache is None:
@@ -136,14 +136,14 @@ def first_level(reading: Reading) -> Sourced | None:
     return fields
 
 
-def _l1_latency(reading: Reading) -> tuple[float, str]:
+def _l1_latency(reading: OptionUse) -> tuple[float, str]:
     option = reading.get("gpgpu_l1_latency")
     if option is None:
         return 1.0, "assumed: GPGPU-Sim's default, one cycle"
     return float(option.integer(1, 1 << 20)), option.source
 
 
-def _adapt(reading: Reading, fields: Sourced, cache: CacheLine, option: Option) -> None:
+def _adapt(reading: OptionUse, fields: Sourced, cache: CacheLine, option: Option) -> None:
     """An L1 that gets what local memory leaves of their common storage, in ways."""
     unified = reading.get("gpgpu_unified_l1d_size")
     shares = reading.get("gpgpu_shmem_option")
@@ -175,7 +175,7 @@ def _adapt(reading: Reading, fields: Sourced, cache: CacheLine, option: Option) 
 
 
 def second_level(
-    reading: Reading, n_cores: int, clock_ratio: float, hit_cycles: float
+    reading: OptionUse, n_cores: int, clock_ratio: float, hit_cycles: float
 ) -> Sourced | None:
     option = reading.get("gpgpu_cache:dl2")
     cache = parse_cache(option) if option is not None else None

@@ -1,7 +1,7 @@
-"""The machine that a gpgpusim.config describes, each number with the option that it comes from.
+"""The machine that a gpgpusim.config describes; the source of each number is its option.
 
-What our model cannot say is told by name (`Imported.notes`); options of pipelines, functional
-simulation and statistics, which say nothing of caches or memory, are listed in the last note.
+Options that the model cannot express are listed in `Imported.notes`. The last note lists options of
+pipelines, functional simulation and statistics, which do not concern caches or memory.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 from memsim.errors import MachineError
 from memsim.formats.gpgpusim.config import Option, read_options
-from memsim.formats.gpgpusim.coverage import Reading
+from memsim.formats.gpgpusim.coverage import OptionUse
 from memsim.formats.gpgpusim.levels import (
     Sourced,
     first_level,
@@ -46,7 +46,7 @@ def import_config(path: str | os.PathLike[str], name: str | None = None) -> Impo
     """
     target = Path(path)
     options = read_options(target)
-    reader = _Reader(target, options)
+    reader = _MachineImporter(target, options)
     folder = target.absolute().parent.name
     plain = re.sub(r"[^A-Za-z0-9_-]+", "-", name or folder or target.stem).strip("-").lower()
     try:
@@ -59,7 +59,7 @@ def import_config(path: str | os.PathLike[str], name: str | None = None) -> Impo
 
 
 @dataclass
-class _Reader(Reading):
+class _MachineImporter(OptionUse):
     """sources : dotted key -> where its value comes from; options_of : the option that set a key"""
 
     sources_of: dict[str, str] = field(default_factory=dict)
@@ -107,7 +107,7 @@ class _Reader(Reading):
             throughputs={key: value for key, (value, _) in throughputs.items()},
             **{key: value for key, (value, _) in whole.items()},
         )
-        # Defaults of ours that no option speaks of say so.
+        # Defaults that no option sets have a source that says so.
         from memsim.machine.file import NO_SOURCE, keys
 
         return machine.replace(
@@ -185,10 +185,10 @@ class _Reader(Reading):
         option = self.need("gpgpu_dram_timing_opt")
         timing: dict[str, int] = {}
         for part in filter(None, re.sub(r"\s", "", option.value).split(":")):
-            found = re.fullmatch(r"([A-Za-z]{1,10})=([0-9]{1,6})", part)
-            if found is None:
+            named = re.fullmatch(r"([A-Za-z]{1,10})=([0-9]{1,6})", part)
+            if named is None:
                 option.fail("be NAME=CYCLES with ':' between")
-            timing[found[1]] = int(found[2])
+            timing[named[1]] = int(named[2])
         for name in ("nbk", "RCD", "RP"):
             if name not in timing:
                 option.fail(f"say {name}")
@@ -227,7 +227,7 @@ class _Reader(Reading):
 
     def _throughputs(self, lanes: int) -> Sourced:
         """Lanes a cycle: units times lanes over the initiation interval of an operation."""
-        found: Sourced = {}
+        throughputs: Sourced = {}
         for name, units_of, interval_of, position in (
             ("fp32_fma", "gpgpu_num_sp_units", "ptx_opcode_initiation_fp", 3),
             ("fp64_fma", "gpgpu_num_dp_units", "ptx_opcode_initiation_dp", 3),
@@ -241,15 +241,15 @@ class _Reader(Reading):
             values = intervals.numbers(",", position + 1)
             count = units.integer(0, 1 << 10)
             if count and values[position] > 0:
-                found[name] = (
+                throughputs[name] = (
                     count * lanes / values[position],
                     self.sources(units_of, interval_of),
                 )
-        found["load_store_lanes"] = (
+        throughputs["load_store_lanes"] = (
             float(lanes),
             "GPGPU-Sim: one memory instruction of a warp a cycle",
         )
-        return found
+        return throughputs
 
     def _record(self, table: str, fields: Sourced) -> dict[str, Any]:
         for name, (_, source) in fields.items():

@@ -23,13 +23,13 @@ MOST_LAUNCHES = 100_000
 MOST_LINES = 200_000
 MOST_COLUMNS = 20_000
 MOST_CELLS = 2_000_000
-"""Numbers that are kept of one file."""
+"""The most numbers that are kept of one file."""
 LARGEST = 1e24
 _MOST_NAME = 1 << 12
 
 
 @dataclass(frozen=True, kw_only=True)
-class Launch:
+class LaunchCounters:
     """Counters of one launch of a kernel.
 
     id : the profiler's number of the launch
@@ -44,7 +44,7 @@ class Launch:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Line:
+class LineCounters:
     """Counters of one line of source, the mean over the kernel's launches in the file."""
 
     kernel: str
@@ -56,15 +56,15 @@ class Line:
 
 @dataclass(frozen=True, kw_only=True)
 class CounterFile:
-    """A profiler's file.
+    """The content of a profiler's file.
 
     notes : what the reader could not use, in words
     """
 
     path: Path
     tool: Tool
-    launches: tuple[Launch, ...] = ()
-    lines: tuple[Line, ...] = ()
+    launches: tuple[LaunchCounters, ...] = ()
+    lines: tuple[LineCounters, ...] = ()
     notes: tuple[str, ...] = ()
 
     @property
@@ -78,14 +78,14 @@ class CounterFile:
 
 
 @dataclass
-class Gathered:
-    """Counters under way: how many numbers are held is bounded."""
+class CounterSums:
+    """Counters summed while a file is read; their number is bounded."""
 
     values: dict[tuple[str, ...], dict[str, float]] = field(default_factory=dict)
     n_cells: int = 0
 
     def add(self, key: tuple[str, ...], name: str, value: float, most: int, what: str) -> None:
-        """Sums what is said twice: a counter may stand once an instance of its unit."""
+        """Adds a value to a counter; a file may list one per instance of its hardware unit."""
         row = self.values.get(key)
         if row is None:
             if len(self.values) >= most:
@@ -99,9 +99,9 @@ class Gathered:
 
 
 class Rows:
-    """Rows of a file, quoted as CSV is; the chatter of profilers (`==PROF==`) is left out.
+    """Rows of a CSV file without the messages of profilers (`==PROF==`).
 
-    begun : set once the row of columns is found: before it, lines need be no CSV
+    begun : set once the row of columns is found; lines before it need not be CSV
 
     Raises TraceError for what is no CSV, and for a row of more than MOST_COLUMNS cells.
     """
@@ -139,16 +139,16 @@ class Rows:
 
 
 def name_of(what: str, cell: str) -> str:
-    """A name from a file, which must be of a sane length."""
+    """A name from a file, of bounded length."""
     if len(cell) > _MOST_NAME:
         raise TraceError(f"{what} must be at most {_MOST_NAME} letters long")
     return cell.strip()
 
 
 def count(name: str, cell: str, *, european: bool = False, least: float = 0.0) -> float | None:
-    """The number in a cell; None where it says that there is none.
+    """The number in a cell; None for an empty cell and for `n/a` and the like.
 
-    european : `.` groups thousands and `,` stands before decimals
+    european : `.` groups thousands and `,` precedes decimals
     """
     plain = cell.strip()
     if plain.lower() in ("", "-", "n/a", "nan", "(null)", "none"):
@@ -175,7 +175,7 @@ def is_european(cell: str) -> bool:
     comma, dot = plain.rfind(","), plain.rfind(".")
     if comma < 0:
         return False
-    # 65,77 and 1.234,5: behind a comma that groups thousands there are three digits, then a dot.
+    # 65,77 and 1.234,5: a comma that groups thousands is followed by three digits and a dot.
     return dot < comma and (dot >= 0 or not re.fullmatch(r"[0-9]{1,3}(,[0-9]{3})+", plain))
 
 

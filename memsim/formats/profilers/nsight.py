@@ -1,15 +1,14 @@
 """Nsight Compute's CSV: `ncu --csv` with the pages raw, details and source.
 
-raw      a row of columns (`ID`, `Kernel Name`, `Grid Size`, ..., then a column a metric), a row of
-         units, a row a launch
-details  a row a metric: `Metric Name`, `Metric Unit`, `Metric Value`; also without --page
+raw      a row of columns (`ID`, `Kernel Name`, `Grid Size`, ..., then a column per metric), a row of
+         units, a row per launch
+details  a row per metric: `Metric Name`, `Metric Unit`, `Metric Value`; also without --page
 source   for each kernel `Kernel Name` (or `Function Name`), for each file `File Path`, then a row
-         of columns with `Line No` (or `# Line`, `#`) and `Source`, and a row a line; rows of SASS
-         between them have no line and are passed over, for a line's row is their sum
+         of columns with `Line No` (or `# Line`, `#`) and `Source`, and a row per line; rows of SASS
+         between them are skipped, because a line's row is their sum
 
-Chatter of the profiled program and of ncu (`==PROF==`) may stand before. Numbers may have units with
-prefixes (`Mbyte`, `Ksector`) and be written with either decimal sign: which one, the file's numbers
-tell together.
+Output of the profiled program and of ncu (`==PROF==`) may precede them. Numbers may have units with
+prefixes (`Mbyte`, `Ksector`) and either decimal sign, which is inferred from all numbers of a file.
 """
 
 from __future__ import annotations
@@ -23,9 +22,9 @@ from memsim.formats.profilers.counter_file import (
     MOST_LAUNCHES,
     MOST_LINES,
     CounterFile,
-    Gathered,
-    Launch,
-    Line,
+    CounterSums,
+    LaunchCounters,
+    LineCounters,
     count,
     is_european,
     n_groups,
@@ -49,7 +48,7 @@ _UNITS = ("byte", "sector", "request", "inst", "wavefront", "warp")
 
 
 def begins(row: list[str]) -> bool:
-    """Whether a row is where a page of Nsight Compute's begins."""
+    """Whether a page of Nsight Compute begins with this row."""
     cells = [cell.strip() for cell in row]
     if "ID" in cells and "Kernel Name" in cells:
         return True
@@ -67,11 +66,11 @@ def read(path: Path, first: list[str], rows: Iterator[list[str]]) -> CounterFile
 
 
 class _Launches:
-    """Cells of launches as text, until all of them have told how numbers are written."""
+    """Cells of launches as text; only all of them together show which decimal sign the file uses."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.found = Gathered()
+        self.sums = CounterSums()
         self.groups: dict[tuple[str, ...], int | None] = {}
         self.cells: list[tuple[tuple[str, ...], str, str, str]] = []
         self.european = False
@@ -79,7 +78,7 @@ class _Launches:
     def add(self, key: tuple[str, str], grid: str, name: str, unit: str, cell: str) -> None:
         if len(self.cells) >= _MOST_CELLS:
             raise TraceError(f"there must be at most {_MOST_CELLS} counters")
-        count(name, cell)  # what is no number is refused here, where the line is known
+        count(name, cell)  # a cell without a number is refused here, where the line is known
         _scale(unit)
         self.european = self.european or is_european(cell)
         self.groups.setdefault(key, n_groups(grid))
@@ -89,10 +88,10 @@ class _Launches:
         for key, name, unit, cell in self.cells:
             value = count(name, cell, european=self.european)
             if value is not None:
-                self.found.add(key, name, value * _scale(unit), MOST_LAUNCHES, "launches")
+                self.sums.add(key, name, value * _scale(unit), MOST_LAUNCHES, "launches")
         launches = tuple(
-            Launch(id=key[0], kernel=key[1], n_groups=self.groups[key], counters=values)
-            for key, values in self.found.values.items()
+            LaunchCounters(id=key[0], kernel=key[1], n_groups=self.groups[key], counters=values)
+            for key, values in self.sums.values.items()
         )
         notes = () if launches else ("no metric of l1tex, lts or dram was collected",)
         return CounterFile(path=self.path, tool="nsight", launches=launches, notes=notes)
@@ -146,7 +145,7 @@ def _details_page(path: Path, columns: list[str], rows: Iterator[list[str]]) -> 
 
 
 def _source_page(path: Path, first: list[str], rows: Iterator[list[str]]) -> CounterFile:
-    found = Gathered()
+    sums = CounterSums()
     sources: dict[tuple[str, ...], str] = {}
     times: dict[tuple[tuple[str, ...], str], int] = {}
     kernel = file = ""
@@ -179,18 +178,18 @@ def _source_page(path: Path, first: list[str], rows: Iterator[list[str]]) -> Cou
                 if name in columns:
                     value = count(name, cells[columns.index(name)])
                     if value is not None:
-                        found.add(key, name, value, MOST_LINES, "lines")
+                        sums.add(key, name, value, MOST_LINES, "lines")
                         times[key, name] = times.get((key, name), 0) + 1
     lines = tuple(
-        Line(
+        LineCounters(
             kernel=key[0],
             file=key[1],
             line=int(key[2]),
             source=sources[key],
-            # Every launch of a kernel has its page: what stands here is their mean.
+            # Every launch of a kernel has a page; the value is their mean.
             counters={name: value / times[key, name] for name, value in values.items()},
         )
-        for key, values in found.values.items()
+        for key, values in sums.values.items()
     )
     notes: tuple[str, ...] = ()
     if not lines:
@@ -212,7 +211,7 @@ def _line_column(columns: list[str]) -> int | None:
 
 
 def _scale(unit: str) -> float:
-    """What a unit is in base units; 1 for what is counted in none of ours."""
+    """The factor to base units; 1 for other units."""
     plain = unit.strip().lower()
     for base in _UNITS:
         if plain.removesuffix("s").endswith(base):

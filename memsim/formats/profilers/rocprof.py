@@ -1,11 +1,11 @@
 """rocprof's CSV: results.csv of versions 1 and 2, and rocprofv3's counter_collection.csv.
 
-v1, v2   a row a launch, a column a counter behind `Index,KernelName,...,grd,wgr,...` (v1) or
+v1, v2   a row per launch, a column per counter after `Index,KernelName,...,grd,wgr,...` (v1) or
          `Dispatch_ID,...,Grid_Size,Workgroup_Size,...,Kernel_Name,...` (v2)
-v3       a row a counter: `Dispatch_Id`, `Kernel_Name`, `Counter_Name`, `Counter_Value`
+v3       a row per counter: `Dispatch_Id`, `Kernel_Name`, `Counter_Name`, `Counter_Value`
 
-A counter of one of several units (`TCC_HIT[3]`) is added to the sum over them (`TCC_HIT_sum`), which
-is also what a v3 file says by naming a counter several times. MI300's EA0 is MI200's EA.
+A counter of one of several units (`TCC_HIT[3]`) is added to the sum over them (`TCC_HIT_sum`). A v3
+file names such a counter several times. MI300's EA0 is MI200's EA.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from memsim.errors import TraceError
 from memsim.formats.profilers.counter_file import (
     MOST_LAUNCHES,
     CounterFile,
-    Gathered,
-    Launch,
+    CounterSums,
+    LaunchCounters,
     count,
     name_of,
 )
@@ -48,14 +48,14 @@ def read(path: Path, first: list[str], rows: Iterator[list[str]]) -> CounterFile
     if is_long and "Counter_Value" not in columns:
         raise TraceError("the first row must have the column Counter_Value")
     wanted = [] if is_long else [i for i, name in enumerate(columns) if _WANTED.match(name)]
-    found = Gathered()
+    sums = CounterSums()
     groups: dict[tuple[str, ...], int | None] = {}
     for row in rows:
         if not any(cell.strip() for cell in row):
             continue
         if len(row) != len(columns):
             raise TraceError(f"a row must have {len(columns)} columns, got {len(row)}")
-        # Names end in what the compiler calls a kernel's descriptor.
+        # The compiler appends a suffix for the kernel's descriptor.
         kernel = re.sub(r"( \[clone \.kd\]|\.kd)$", "", name_of("KernelName", row[kernel_at]))
         key = (name_of("Index", row[id_at]), kernel)
         if is_long:
@@ -66,12 +66,12 @@ def read(path: Path, first: list[str], rows: Iterator[list[str]]) -> CounterFile
         for name, cell in named:
             value = count(name, cell)
             if value is not None:
-                found.add(key, _summed(name), value, MOST_LAUNCHES, "launches")
-        if key in found.values and key not in groups:
+                sums.add(key, _summed(name), value, MOST_LAUNCHES, "launches")
+        if key in sums.values and key not in groups:
             groups[key] = _groups(columns, row)
     launches = tuple(
-        Launch(id=key[0], kernel=key[1], n_groups=groups[key], counters=values)
-        for key, values in found.values.items()
+        LaunchCounters(id=key[0], kernel=key[1], n_groups=groups[key], counters=values)
+        for key, values in sums.values.items()
     )
     notes = () if launches else ("no counter of TCP, TCC or memory was collected",)
     return CounterFile(path=path, tool="rocprof", launches=launches, notes=notes)

@@ -1,1 +1,1 @@
-"""A replay counted as the vendors' profilers count, and beside what they measured."""
+"""A replay beside the counters that a vendor's profiler measured."""

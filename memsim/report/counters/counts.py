@@ -1,17 +1,17 @@
-"""A replay's counts at the size of the launch that a profiler measured.
+"""A replay's counts, scaled to the launch that a profiler measured.
 
-A replay counts a part of a snapshot: what lies before a core's random start only warms the caches.
-Static counts (accesses, sectors asked for) are of the whole snapshot and grow by
+A replay counts a part of a snapshot: accesses before a core's random start only warm the caches.
+Static counts (accesses, requested sectors) cover the whole snapshot and are multiplied by
 
     groups measured / groups traced
 
-Counts of a trial grow by that over the share of the snapshot that the trial counted:
+Counts of a trial are also divided by the share of the snapshot that the trial counted:
 
-    share = first-level sectors counted / sectors that the snapshot asks for
+    share = first-level sectors counted / sectors that the snapshot requests
 
-which is exact where the first level counts 32-byte sectors of whole sub-groups. Elsewhere it is
-what the replay's options say on average: 1 - warm-up / waves, or, without warm-up, 1 - 1/2 / waves
-where starts are random.
+This is exact where the first level counts 32-byte sectors of whole sub-groups. Otherwise the share is
+estimated from the replay's options: 1 - warm-up / waves, or, without warm-up and with random starts,
+1 - 1/2 / waves.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ EVERY = ("load", "store", "atomic")
 
 @dataclass(frozen=True)
 class Counts:
-    """Counts of a dataset, per trial, grown to `n_groups` groups of the launch."""
+    """Counts of a dataset per trial, scaled to a launch of `n_groups` groups."""
 
     dataset: xr.Dataset
     n_groups: int
@@ -51,7 +51,7 @@ class Counts:
 
     @cached_property
     def group_factor(self) -> float:
-        """Measured groups for each traced one."""
+        """Measured groups per traced group."""
         return self.n_groups / max(int(self.dataset.attrs["traced_groups"]), 1)
 
     @cached_property
@@ -66,37 +66,37 @@ class Counts:
 
     @cached_property
     def share(self) -> Floats:
-        """(trial,) part of the snapshot that each trial counted."""
+        """(trial,) the part of the snapshot that each trial counted."""
         if not self.n_levels:
             return np.ones(self.dataset.sizes["trial"])
         counted = self._values("accesses")[:, 0].astype(np.float64)
         seen = counted.any(axis=0)
         if self.is_exact:
-            asked = float(self.dataset["site_sectors"].values[seen].sum())
+            requested = float(self.dataset["site_sectors"].values[seen].sum())
         else:
-            asked = float(counted.sum(axis=1).mean()) / self._mean_share()
-        share = counted.sum(axis=1) / asked if asked else np.ones(len(counted))
+            requested = float(counted.sum(axis=1).mean()) / self._mean_share()
+        share = counted.sum(axis=1) / requested if requested else np.ones(len(counted))
         return np.where(share > 0, share, 1.0)
 
     def sites(self, kinds: Sequence[str]) -> npt.NDArray[np.bool_]:
-        """(site,) those of some directions."""
+        """(site,) whether a site has one of these directions."""
         return np.isin(self.dataset["direction"].values.astype(str), list(kinds))
 
     def accesses(self, level: int, kinds: Sequence[str] = EVERY) -> Floats:
-        """(trial,) a level's sectors asked for."""
-        return self._grown("accesses", level, kinds)
+        """(trial,) requested sectors of a level."""
+        return self._scaled("accesses", level, kinds)
 
     def served(self, level: int, kinds: Sequence[str] = EVERY) -> Floats:
         """(trial,) hits and pending sectors."""
-        return self._grown("hits", level, kinds) + self._grown("pending", level, kinds)
+        return self._scaled("hits", level, kinds) + self._scaled("pending", level, kinds)
 
     def read_bytes(self, level: int, kinds: Sequence[str] = EVERY) -> Floats:
-        """(trial,) that a level fetched from below."""
-        return self._grown("read_bytes", level, kinds)
+        """(trial,) bytes that a level fetched from the next one down."""
+        return self._scaled("read_bytes", level, kinds)
 
     def write_bytes(self, level: int, kinds: Sequence[str] = EVERY) -> Floats:
-        """(trial,) that a level sent down."""
-        return self._grown("write_bytes", level, kinds)
+        """(trial,) bytes that a level sent to the next one down."""
+        return self._scaled("write_bytes", level, kinds)
 
     def dram(self, name: str) -> Floats:
         """(trial,) `dram_read_bytes` or `dram_write_bytes`."""
@@ -109,7 +109,7 @@ class Counts:
         total = float(self.dataset[name].values[sites].sum()) * self.group_factor
         return np.full(self.dataset.sizes["trial"], total)
 
-    def _grown(self, name: str, level: int, kinds: Sequence[str]) -> Floats:
+    def _scaled(self, name: str, level: int, kinds: Sequence[str]) -> Floats:
         total = self._values(name)[:, level, self.sites(kinds)].sum(axis=1)
         return np.asarray(total * self.group_factor / self.share, dtype=np.float64)
 
@@ -128,5 +128,5 @@ class Counts:
 
 
 def ratio(part: Floats, whole: Floats) -> Floats:
-    """(trial,) per cent, NaN where nothing was asked for."""
+    """(trial,) per cent; NaN without requests."""
     return np.where(whole > 0, 100 * part / np.where(whole > 0, whole, 1), np.nan)

@@ -1,8 +1,9 @@
 """The profilers' counters that this package knows: what each counts, in terms of a replay.
 
-Each has two values of ours. `plain` is the nearest quantity as we count (`memsim.report.semantics`,
-sector); `counted` is what the counter would have counted of the same replay. Their difference is what
-the definitions explain; what is left between `counted` and the measurement is the model's error.
+Each has two values from a replay. `plain` is the nearest quantity in memsim's own counting (`sector` in
+memsim.report.semantics); `counted` is what the counter would have counted in the same replay. The
+definitions explain the difference of the two; the difference between `counted` and the measurement is
+the error of the model.
 """
 
 from __future__ import annotations
@@ -64,8 +65,8 @@ def _l2_hits(c: Counts) -> Floats:
 
 
 _WRITES_HIT = "a write always hits: nothing is fetched for it"
-_ALL_UNITS = "counts what other units ask for as well (constants, textures, local memory)"
-_ALL_KINDS = "loads, stores and atomics together; our headline is of loads"
+_ALL_UNITS = "also counts requests of other units (constants, textures, local memory)"
+_ALL_KINDS = "loads, stores and atomics together; memsim's main ratio is of loads"
 
 _GLOBAL = "l1tex__t_sectors_pipe_lsu_mem_global_op"
 _REQUESTS = "l1tex__t_requests_pipe_lsu_mem_global_op"
@@ -77,7 +78,7 @@ NSIGHT: tuple[Counter, ...] = (
            value=lambda c: c.static("site_accesses", c.sites(_STORE))),
     _count(f"{_GLOBAL}_ld.sum", level=L1, what="sectors of loads", value=_accesses(L1, *_LOAD)),
     _count(f"{_GLOBAL}_ld_lookup_hit.sum", level=L1, what="sectors of loads, hit",
-           value=_served(L1, *_LOAD), note="a sector on its way is a hit"),
+           value=_served(L1, *_LOAD), note="a pending sector is a hit"),
     _count(f"{_GLOBAL}_ld_lookup_miss.sum", level=L1, what="sectors of loads, missed",
            value=_missed(L1, *_LOAD)),
     _count("l1tex__t_sector_pipe_lsu_mem_global_op_ld_hit_rate.pct", level=L1, what="load hit ratio",
@@ -110,7 +111,7 @@ NSIGHT: tuple[Counter, ...] = (
            note=_WRITES_HIT),
     _count("lts__t_sectors_op_atom.sum", "lts__t_sectors_op_red.sum", level=L2,
            what="sectors of atomics", value=_accesses(L2, *_ATOMIC),
-           note="ours are atom and red together"),
+           note="memsim counts atom and red together"),
     _count("lts__t_sectors.sum", level=L2, what="sectors", value=_accesses(L2), note=_ALL_UNITS),
     _count("lts__t_sectors_srcunit_tex.sum", level=L2, what="sectors of L1", value=_accesses(L2)),
     _count("lts__t_sectors_srcunit_tex_lookup_hit.sum", level=L2, what="sectors of L1, hit",
@@ -131,8 +132,10 @@ NSIGHT: tuple[Counter, ...] = (
            value=lambda c: c.dram("dram_write_bytes") / 32),
 )  # fmt: skip
 
-_ALL_TOGETHER = "reads, writes and atomics together; our headline is of loads"
-_FROM_L2 = "counted where L2 asks the fabric: with a cache below, more than memory sees"
+_ALL_TOGETHER = "reads, writes and atomics together; memsim's main ratio is of loads"
+_FROM_L2 = (
+    "counted where L2 requests from the fabric: more than memory traffic if a cache lies between"
+)
 
 ROCPROF: tuple[Counter, ...] = (
     _count("SQ_INSTS_VMEM_RD", level=L1, what="load instructions of sub-groups", unit="requests",
@@ -160,9 +163,9 @@ ROCPROF: tuple[Counter, ...] = (
            value=_hit_ratio(L2), note=_ALL_TOGETHER),
     _count("TCC_EA_RDREQ_sum", level=L2, what="read requests to memory", unit="requests",
            value=lambda c: c.read_bytes(L2) / c.machine.levels[L2].fill_bytes,
-           note="ours all have a fill's bytes"),
+           note="memsim's requests all have the size of a fill"),
     _count("TCC_EA_WRREQ_sum", level=L2, what="write requests to memory", unit="requests",
-           value=lambda c: c.write_bytes(L2) / 64, note="ours all have 64 bytes"),
+           value=lambda c: c.write_bytes(L2) / 64, note="memsim's requests all have 64 bytes"),
     _count("FETCH_SIZE", "FetchSize", level=DRAM, what="bytes read", unit="bytes", factor=1024.0,
            plain=lambda c: c.dram("dram_read_bytes"), value=lambda c: c.read_bytes(L2),
            note=_FROM_L2),
@@ -176,7 +179,7 @@ LINE_COLUMNS = {
     "L2 Theoretical Sectors Global": ("sectors", "site_sectors"),
     "L2 Theoretical Sectors Global Ideal": ("ideal sectors", "site_ideal_sectors"),
 }
-"""A line's column -> (what it is here, variable of the result)."""
+"""Column of a source line -> (its name in the table, variable of the result)."""
 
 
 def known(tool: str) -> tuple[Counter, ...]:

@@ -1,8 +1,8 @@
-"""A replay beside what a profiler counted on hardware: per level and, where there are lines, per line.
+"""A replay beside a profiler's counters from hardware, by level and, where known, by source line.
 
-Every counter has three numbers: ours as we count (`ours`), ours as that counter counts (`counted`), and
-what was measured. counted - ours is what the counter's definition explains, measured - counted is
-the model's error (and the snapshot's). Launches of one kernel are averaged.
+Every counter has three numbers: the replay's in memsim's own counting (`ours`), the replay's in the
+counter's counting (`counted`), and the measured one. The counter's definition explains counted - ours;
+counted - measured is the error of the model and of the snapshot. Launches of a kernel are averaged.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 import xarray as xr
 
 from memsim.errors import ResultError
-from memsim.formats.profilers.counter_file import CounterFile, Launch, Line
+from memsim.formats.profilers.counter_file import CounterFile, LaunchCounters, LineCounters
 from memsim.latency import DRAM as MEMORY
 from memsim.report.counters.counts import Counts, Floats
 from memsim.report.counters.definitions import DRAM, L2, LINE_COLUMNS, Counter, known
@@ -29,7 +29,7 @@ _MOST_NAMED = 12
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """One counter. measured : mean over n_launches; low, high : the least and the most of them"""
+    """One counter. measured : mean over n_launches;  low, high : smallest and largest of them"""
 
     name: str
     level: str
@@ -45,25 +45,25 @@ class Row:
 
     @property
     def by_definition(self) -> float:
-        """What the counter's definition explains: counted - ours."""
+        """The difference that the counter's definition explains: counted - ours."""
         return self.counted.mean - self.ours.mean
 
     @property
-    def left(self) -> float:
-        """What it does not: ours as counted, less what was measured."""
+    def unexplained(self) -> float:
+        """The difference that remains: counted - measured."""
         return self.counted.mean - self.measured
 
     @property
     def error(self) -> float:
-        """The same as a part of what was measured; in points where the unit is per cent."""
+        """The unexplained difference relative to the measurement; in points where the unit is %."""
         if self.unit == "%":
-            return self.left
-        return self.left / self.measured if self.measured else math.nan
+            return self.unexplained
+        return self.unexplained / self.measured if self.measured else math.nan
 
 
 @dataclass(frozen=True, kw_only=True)
 class LineRow:
-    """One line of source; values : (what, ours, measured), ours NaN where we know no such line."""
+    """One line of source; values : (what, ours, measured), ours NaN where no access is on the line"""
 
     file: str
     line: int
@@ -89,13 +89,13 @@ class Measurement:
 def against(
     dataset: xr.Dataset, files: Sequence[CounterFile], *, kernel: str | None = None
 ) -> Measurement:
-    """Set a replay beside counters of its kernel.
+    """Compare the Dataset of a replay with measured counters of its kernel.
 
     kernel : the measured kernel's name or a part of it; by default the one named like ours, or the
         only one
 
-    Raises ResultError where the kernel is not there, the files are of two tools, or the replay's
-    machine is none that the tool could measure.
+    Raises ResultError where the kernel is missing, the files come from two tools, or the tool cannot
+    measure the replay's machine.
     """
     if semantics_of(dataset) != "sector":
         raise ResultError("the replay must be counted by sectors to be set beside counters")
@@ -140,22 +140,26 @@ def against(
     )
 
 
-def _chosen(names: tuple[str, ...], ours: str, asked: str | None, path: Path) -> tuple[str, ...]:
-    """The measured kernels that are meant: variants of one signature count as one."""
+def _chosen(
+    names: tuple[str, ...], ours: str, requested: str | None, path: Path
+) -> tuple[str, ...]:
+    """The measured kernels to compare with; several signatures of one name count as one kernel."""
     if not names:
         return ()
-    if asked is not None:
-        found = tuple(name for name in names if asked == name or asked == base_name(name))
-        found = found or tuple(name for name in names if asked in name)
+    if requested is not None:
+        found = tuple(name for name in names if requested in (name, base_name(name)))
+        found = found or tuple(name for name in names if requested in name)
     else:
         found = tuple(name for name in names if base_name(name) == base_name(ours))
         if not found and len(names) == 1:
             found = names
     if not found:
-        said = f"no kernel named {asked or ours}"
-        raise ResultError(f"{path} has {said}: choose one by --kernel: {_listed(names)}")
+        name = requested or ours
+        raise ResultError(
+            f"{path} has no kernel named {name}: choose one by --kernel: {_listed(names)}"
+        )
     if len({base_name(name) for name in found}) > 1:
-        raise ResultError(f"{path}: --kernel {asked} means several kernels: {_listed(found)}")
+        raise ResultError(f"{path}: --kernel {requested} means several kernels: {_listed(found)}")
     return found
 
 
@@ -166,7 +170,7 @@ def base_name(kernel: str) -> str:
 
 
 def _rows(
-    counts: Counts, launches: Sequence[Launch], tool: str
+    counts: Counts, launches: Sequence[LaunchCounters], tool: str
 ) -> tuple[tuple[Row, ...], list[str]]:
     rows, used = [], set()
     for counter in known(tool):
@@ -200,15 +204,15 @@ def _row(counts: Counts, counter: Counter, name: str, values: Floats) -> Row:
     )
 
 
-def _line_rows(counts: Counts, lines: Sequence[Line]) -> tuple[LineRow, ...]:
-    """Lines that either side knows, by file and line."""
+def _line_rows(counts: Counts, lines: Sequence[LineCounters]) -> tuple[LineRow, ...]:
+    """Lines that occur in the replay or in the measurement, by file and line."""
     data = counts.dataset
     ours: dict[tuple[str, int], list[int]] = {}
     for i in range(data.sizes["site"]):
         key = _file_name(str(data["user_file"].values[i])), int(data["user_line"].values[i])
         if key[1] > 0:
             ours.setdefault(key, []).append(i)
-    measured: dict[tuple[str, int], list[Line]] = {}
+    measured: dict[tuple[str, int], list[LineCounters]] = {}
     for line in lines:
         if any(line.counters.get(name) for name in LINE_COLUMNS):
             measured.setdefault((_file_name(line.file), line.line), []).append(line)
@@ -219,7 +223,7 @@ def _line_rows(counts: Counts, lines: Sequence[Line]) -> tuple[LineRow, ...]:
         sites = np.array(ours.get(key, []), np.int64)
         values = []
         for column, (what, variable) in LINE_COLUMNS.items():
-            there = [
+            counts_of_line = [
                 one.counters[column] for one in measured.get(key, ()) if column in one.counters
             ]
             total = float(counts.dataset[variable].values[sites].sum()) * counts.group_factor
@@ -227,7 +231,7 @@ def _line_rows(counts: Counts, lines: Sequence[Line]) -> tuple[LineRow, ...]:
                 (
                     what,
                     total if len(sites) else math.nan,
-                    math.fsum(there) if there else math.nan,
+                    math.fsum(counts_of_line) if counts_of_line else math.nan,
                 )
             )
         rows.append(

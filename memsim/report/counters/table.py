@@ -14,14 +14,14 @@ from memsim.statistics import Estimate
 
 _COLUMNS = 120
 LEGEND = (
-    "ours as we count it, then as the counter does; what lies between is the definition's, what is left"
-    " to the measurement is the model's error and the snapshot's. ± is the mean's 95 % over random"
-    " orderings."
+    "ours: the replay in memsim's own counting, then in the counter's counting. The definition of the"
+    " counter explains the difference; what remains to the measurement is the error of the model and"
+    " of the snapshot. ± is the 95 % interval of the mean over random orderings."
 )
 
 
 def measurement_table(measurement: Measurement) -> Table:
-    """Counters by level, then the lines; a narrow console gets fewer columns."""
+    """Counters by level, then source lines; a narrow console gets fewer columns."""
     heading = Text(
         f"{measurement.kernel} on {measurement.machine}, {measurement.n_groups} groups, beside"
         f" {measurement.measured_kernel or 'nothing'} as {TOOLS[measurement.tool]} counted it",
@@ -44,7 +44,7 @@ def _fill(table: Table, measurement: Measurement, *, narrow: bool) -> None:
     if not narrow:
         table.add_column("ours", justify="right", no_wrap=True)
         table.add_column("by definition", justify="right", no_wrap=True)
-    table.add_column("ours, counted so", justify="right", no_wrap=True)
+    table.add_column("as counter counts", justify="right", no_wrap=True)
     table.add_column("measured", justify="right", no_wrap=True)
     table.add_column("error", justify="right", no_wrap=True)
     for number, row in enumerate(measurement.rows):
@@ -84,17 +84,17 @@ def _measured(row: Row) -> Text:
 
 def _line_cells(line: LineRow, *, narrow: bool) -> list[Text]:
     name = Text(f"{line.file}:{line.line}", style="bold")
-    name.append(f"\n{', '.join(line.sites) or 'no access of ours'}", style="not bold dim")
+    name.append(f"\n{', '.join(line.sites) or 'no traced access'}", style="not bold dim")
     if line.source:
         name.append(f"\n{line.source[:80]}", style="not bold dim")
     ours = "\n".join(f"{what} {text.count(a)}" for what, a, _ in line.values)
-    there = "\n".join(text.count(b) for _, _, b in line.values)
+    measured = "\n".join(text.count(b) for _, _, b in line.values)
     errors = "\n".join(signed_error((a - b) / b if b else math.nan, "") for _, a, b in line.values)
     return [
         name,
         *([] if narrow else [Text(""), Text("")]),
         Text(ours),
-        Text(there),
+        Text(measured),
         Text(errors, style="bold"),
     ]
 
@@ -120,7 +120,7 @@ def value(number: float, unit: str) -> str:
 
 
 def shown(estimate: Estimate, unit: str) -> str:
-    """Likewise with the interval over orderings."""
+    """A value with its interval over orderings."""
     mean, half = estimate.mean, estimate.half_width
     if not math.isfinite(mean):
         return text.UNKNOWN

@@ -193,7 +193,9 @@ def test_registers_and_barriers_give_sequences_and_waits(read: Callable[[str], T
     assert rows(trace)[5] == ("barrier", 0, [])
 
 
-def test_arrivals_do_not_wait_and_uncached_loads_are_told(read: Callable[[str], Trace]) -> None:
+def test_arrivals_do_not_wait_and_uncached_loads_are_separate_sites(
+    read: Callable[[str], Trace],
+) -> None:
     trace = read(
         head()
         + block(

@@ -56,9 +56,21 @@ def from_lanes(
         address = np.zeros(64, np.int64)
         numbers[0, : len(lanes)] = [lane for lane, _ in lanes]
         address[: len(lanes)] = [at for _, at in lanes]
-        asked = np.zeros(256, np.int64)
+        requested = np.zeros(256, np.int64)
         n = coalesce(
-            *(address, numbers, 0, len(lanes), sizes[site], asked, n, granule, mask, groups, hits)
+            *(
+                address,
+                numbers,
+                0,
+                len(lanes),
+                sizes[site],
+                requested,
+                n,
+                granule,
+                mask,
+                groups,
+                hits,
+            )
         )
         ends.append(n)
     return Trace(
@@ -155,10 +167,10 @@ def test_elements_that_no_instruction_moves_are_several(tmp_path: Path) -> None:
     write(Launches(launches=(trace,)), tmp_path / "a")
     found = read_any(tmp_path / "a").launches[0]
     assert found.n_access == 3
-    asked: dict[int, int] = {}
+    requested: dict[int, int] = {}
     for granule, mask in zip(found.granule.tolist(), found.byte_mask.tolist(), strict=True):
-        asked[granule] = asked.get(granule, 0) | mask
-    assert asked == dict(zip(trace.granule.tolist(), trace.byte_mask.tolist(), strict=True))
+        requested[granule] = requested.get(granule, 0) | mask
+    assert requested == dict(zip(trace.granule.tolist(), trace.byte_mask.tolist(), strict=True))
 
 
 def test_a_snapshot_is_a_launch_of_its_own(tmp_path: Path) -> None:

@@ -185,7 +185,7 @@ def test_no_option_is_dropped_silently(tmp_path: Path) -> None:
     assert "-icnt_flit_size 40: not modelled: the network" in notes
     assert "-gpgpu_dram_scheduler 1: not modelled: requests wait in no queue" in notes
     assert "RAS=28" in notes
-    assert "say nothing of caches or memory: -gpgpu_ptx_sim_mode" in notes
+    assert "do not concern caches or memory: -gpgpu_ptx_sim_mode" in notes
 
 
 def test_other_machines(tmp_path: Path) -> None:

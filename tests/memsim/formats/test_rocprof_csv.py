@@ -45,7 +45,7 @@ def test_version_3_adds_the_units_of_one_counter(tmp_path: Path) -> None:
     assert other.counters == {"WRITE_SIZE": pytest.approx(0.0248342814)}
 
 
-def test_nothing_of_memory_is_said(tmp_path: Path) -> None:
+def test_a_file_without_memory_counters_has_a_note(tmp_path: Path) -> None:
     text = V3.replace("TCC_EA0_RDREQ_sum", "SQ_BUSY").replace("TCC_HIT", "SQ_X")
     found = written(tmp_path / "k.csv", text.replace("WRITE_SIZE", "SQ_Y"))
     assert found.launches == ()

@@ -99,7 +99,7 @@ def test_one_trial_cannot_tell(before: Replay) -> None:
     one = Replay(fake_dataset(n_trials=1))
     found = compare(before.dataset, one.dataset)
     assert found.differs(found.load_latency) is None
-    assert "one trial does not tell" in found.headline()
+    assert "one trial cannot show" in found.headline()
     assert "?" in rendered((before, one), 120)
 
 

@@ -16,7 +16,7 @@ from rich.console import Console
 import memsim
 from memsim.commands.replay import compare as compare_command
 from memsim.errors import MemsimError, ResultError
-from memsim.formats.profilers.counter_file import CounterFile, Launch, Line
+from memsim.formats.profilers.counter_file import CounterFile, LaunchCounters, LineCounters
 from memsim.formats.profilers.read import read_counters
 from memsim.machine.file import load_machine
 from memsim.machine.model import Machine
@@ -37,7 +37,7 @@ from tests.support.traces import make_trace
 
 
 def nvidia_like() -> Machine:
-    """Two levels of 32-byte sectors; what was asked for stays pending for long."""
+    """Two levels of 32-byte sectors; requested sectors stay pending for long."""
     return machine(
         level("L1", line=128, sector=32, ways=4),
         level("L2", line=128, sector=32, ways=8, write_policy="write_back", write_allocate="no_fetch"),
@@ -125,7 +125,7 @@ def test_rocprof_by_hand() -> None:
     assert found["L2", "write"] == ratios(replay)["L2", "write"] == pytest.approx(2 / 3)
 
 
-def test_what_cannot_be_counted_so_is_said() -> None:
+def test_counters_that_do_not_apply_are_refused() -> None:
     nvidia, amd = replayed(nvidia_like(), ACCESSES), replayed(amd_like(), ACCESSES)
     with pytest.raises(ResultError, match="whole lines of the L1: made's L1 has sectors of 32"):
         nvidia.recount("rocprof")
@@ -161,7 +161,7 @@ def test_every_report_of_a_counted_replay_can_be_made(tmp_path: Path) -> None:
 
 def launch(n_groups: int | None = None, kernel: str = "spmv", **counters: float) -> CounterFile:
     named = {name.replace("__dot__", "."): value for name, value in counters.items()}
-    one = Launch(id="0", kernel=kernel, n_groups=n_groups, counters=named)
+    one = LaunchCounters(id="0", kernel=kernel, n_groups=n_groups, counters=named)
     return CounterFile(path=Path("k.csv"), tool="nsight", launches=(one,))
 
 
@@ -173,7 +173,7 @@ def row(replay: Replay, name: str, measured: float) -> Any:
     file = CounterFile(
         path=Path("k.csv"),
         tool="nsight",
-        launches=(Launch(id="0", kernel="made", n_groups=None, counters={name: measured}),),
+        launches=(LaunchCounters(id="0", kernel="made", n_groups=None, counters={name: measured}),),
     )
     (found,) = against(replay.dataset, [file]).rows
     return found
@@ -220,7 +220,7 @@ def test_every_counter_by_hand(name: str, ours: float, counted: float) -> None:
     assert found.ours.mean == pytest.approx(ours)
     assert found.counted.mean == pytest.approx(counted)
     assert found.by_definition == pytest.approx(counted - ours)
-    assert found.left == pytest.approx(counted - 7)
+    assert found.unexplained == pytest.approx(counted - 7)
 
 
 @pytest.mark.parametrize(
@@ -245,7 +245,7 @@ def test_every_counter_by_hand(name: str, ours: float, counted: float) -> None:
     ],
 )
 def test_every_counter_of_rocprof_by_hand(name: str, ours: float, counted: float) -> None:
-    measured = Launch(id="0", kernel="made", n_groups=1, counters={name: 2.0})
+    measured = LaunchCounters(id="0", kernel="made", n_groups=1, counters={name: 2.0})
     file = CounterFile(path=Path("k.csv"), tool="rocprof", launches=(measured,))
     (found,) = against(replayed(amd_like(), ACCESSES).dataset, [file]).rows
     assert found.ours.mean == pytest.approx(ours)
@@ -268,7 +268,7 @@ def test_counts_grow_to_the_measured_launch() -> None:
         path=Path("k.csv"),
         tool="nsight",
         launches=tuple(
-            Launch(
+            LaunchCounters(
                 id=str(i), kernel="made", n_groups=10, counters={"lts__t_sectors_op_read.sum": v}
             )
             for i, v in enumerate((18.0, 24.0))
@@ -303,15 +303,15 @@ def test_what_a_trial_leaves_uncounted_is_made_up_for(warmup: int, expected: flo
 def test_lines_are_set_beside_ours() -> None:
     replay = Replay(fake_dataset())
     lines = (
-        Line(
+        LineCounters(
             kernel="spmv",
             file="/elsewhere/spmv.py",
             line=11,
             source="lo = rowptr[i]",
             counters={"L2 Theoretical Sectors Global": 100.0, "L1 Tag Requests Global": 5.0},
         ),
-        Line(kernel="spmv", file="x/spmv.py", line=99, source="?", counters={"L1 Tag Requests Global": 1}),
-        Line(kernel="spmv", file="x/spmv.py", line=98, source="}", counters={"L1 Tag Requests Global": 0}),
+        LineCounters(kernel="spmv", file="x/spmv.py", line=99, source="?", counters={"L1 Tag Requests Global": 1}),
+        LineCounters(kernel="spmv", file="x/spmv.py", line=98, source="}", counters={"L1 Tag Requests Global": 0}),
     )  # fmt: skip
     found = against(replay.dataset, [CounterFile(path=Path("s.csv"), tool="nsight", lines=lines)])
     by_line = {line.line: line for line in found.lines}
@@ -379,14 +379,14 @@ def test_the_table_fits(width: int) -> None:
 
 def test_the_page_escapes_what_it_shows(tmp_path: Path) -> None:
     replay = Replay(fake_dataset())
-    line = Line(
+    line = LineCounters(
         kernel=HOSTILE, file=f"{HOSTILE}.py", line=3, source=HOSTILE,
         counters={"L1 Tag Requests Global": 1.0},
     )  # fmt: skip
     hostile = CounterFile(
         path=Path("k.csv"),
         tool="nsight",
-        launches=(Launch(id="0", kernel=HOSTILE, n_groups=None, counters={"lts__t_sectors.sum": 1.0}),),
+        launches=(LaunchCounters(id="0", kernel=HOSTILE, n_groups=None, counters={"lts__t_sectors.sum": 1.0}),),
         lines=(line,),
     )  # fmt: skip
     page = Outline(measurement_page(against(replay.dataset, [hostile])))

@@ -177,12 +177,12 @@ def test_the_models_error_moves_the_latency_by_the_chain_rule() -> None:
 
 
 def load(name: str, **changes: float) -> tuple[Any, ...]:
-    """A site of the fake: h1, h2, sectors and ideal sectors an access as told."""
+    """A site of the fake: h1, h2, sectors and ideal sectors an access as given."""
     values = {"h1": 0.0, "p1": 0.0, "h2": 0.0, "sectors": 4.0, "ideal": 4.0, **changes}
     return (name, name, "load", 20, 13, 8, *values.values())
 
 
-def said(data: xr.Dataset) -> str:
+def verdict_text(data: xr.Dataset) -> str:
     verdict = judge(summarise(data))
     lines = [verdict.headline, *verdict.caveats]
     for finding in verdict.findings:
@@ -192,16 +192,16 @@ def said(data: xr.Dataset) -> str:
 
 
 def test_a_poorly_coalesced_stream() -> None:
-    words = said(fake_dataset(sites=(load("a", sectors=32.0, ideal=8.0),)))
+    words = verdict_text(fake_dataset(sites=(load("a", sectors=32.0, ideal=8.0),)))
     assert "The one load makes all of the load latency" in words
     assert "100 % of all load latency is spent on main memory" in words
-    assert "asks for 32.0 sectors where 8.0 could carry its bytes" in words
+    assert "requests 32.0 sectors where 8.0 could carry its bytes" in words
     assert "Coalesce:" in words
     assert "75 % fewer sectors" in words
 
 
-def test_a_coalesced_stream_is_not_told_to_coalesce() -> None:
-    words = said(fake_dataset(sites=(load("a"),)))
+def test_a_coalesced_stream_gets_no_advice_to_coalesce() -> None:
+    words = verdict_text(fake_dataset(sites=(load("a"),)))
     assert "Coalescing is ideal" in words
     assert "Coalesce:" not in words
     assert "L2 misses are 93 % cold" in words
@@ -210,58 +210,61 @@ def test_a_coalesced_stream_is_not_told_to_coalesce() -> None:
 
 def test_capacity_and_conflict_misses_have_their_advice() -> None:
     data = fake_dataset(sites=(load("a", h1=0.2, h2=0.9),))
-    assert "Bring reuse closer: work in tiles that fit L1 (128 KiB)" in said(data)
-    assert "Change the pitch" not in said(data)
+    assert "Bring reuse closer: work in tiles that fit L1 (128 KiB)" in verdict_text(data)
+    assert "Change the pitch" not in verdict_text(data)
     misses = data["capacity_misses"] + data["conflict_misses"]
     data["conflict_misses"], data["capacity_misses"] = misses, misses * 0
-    assert "Change the pitch: pad the leading dimension" in said(data)
-    assert "Bring reuse closer" not in said(data)
+    assert "Change the pitch: pad the leading dimension" in verdict_text(data)
+    assert "Bring reuse closer" not in verdict_text(data)
 
 
-def test_what_l1_serves_can_only_be_asked_less_often() -> None:
-    words = said(fake_dataset(sites=(load("a", h1=1.0),), spread=0.0))
+def test_what_l1_serves_can_only_be_accessed_less_often() -> None:
+    words = verdict_text(fake_dataset(sites=(load("a", h1=1.0),), spread=0.0))
     assert "100 % of all load latency is spent on L1" in words
     assert "Access less often" in words
 
 
 def test_ties_are_not_called_clear() -> None:
-    words = said(fake_dataset(sites=(load("a", h1=0.5, h2=0.5), load("b", h1=0.5, h2=0.5))))
+    words = verdict_text(fake_dataset(sites=(load("a", h1=0.5, h2=0.5), load("b", h1=0.5, h2=0.5))))
     assert re.search(r"It is as slow as [ab]: their shares are nearly the same", words)
     near = (load("a", h1=0.40, h2=0.5), load("b", h1=0.5, h2=0.5))
-    assert "not clearly the slowest" in said(fake_dataset(sites=near, spread=0.1))
-    apart = said(fake_dataset(sites=(load("a", h1=0.2, h2=0.5), load("b", h1=0.7, h2=0.5))))
+    assert "not clearly the slowest" in verdict_text(fake_dataset(sites=near, spread=0.1))
+    apart = verdict_text(fake_dataset(sites=(load("a", h1=0.2, h2=0.5), load("b", h1=0.7, h2=0.5))))
     assert "clearly the slowest: first in 64 of 64 orderings" in apart
 
 
 def test_pending_sectors_are_mentioned_where_they_matter() -> None:
-    waits = said(fake_dataset(sites=(load("a", h1=0.1, p1=0.6, h2=0.1),)))
-    assert "Sectors found on their way are charged as hits" in waits
-    assert "found on their way" not in said(fake_dataset(sites=(load("a", h1=0.7, h2=0.1),)))
+    waits = verdict_text(fake_dataset(sites=(load("a", h1=0.1, p1=0.6, h2=0.1),)))
+    assert "Pending sectors are charged as hits" in waits
+    assert "Pending sectors" not in verdict_text(fake_dataset(sites=(load("a", h1=0.7, h2=0.1),)))
 
 
 def test_caveats() -> None:
-    words = said(fake_dataset(n_trials=4, interrupted=1))
-    assert "Interrupted: only 4 trials were done" in words
+    words = verdict_text(fake_dataset(n_trials=4, interrupted=1))
+    assert "Interrupted: only 4 trials were completed" in words
     assert "intervals are reliable from 32 on" in words
     assert "not validated on this machine for L2" in words
     assert "of the machine's parameters are assumed" in words
-    one = said(fake_dataset(n_trials=1))
+    one = verdict_text(fake_dataset(n_trials=1))
     assert "One trial gives no interval" in one
     assert "Unknown: one ordering gives no interval" in one
 
 
-def test_open_occupancy_is_told_over_its_range() -> None:
+def test_unknown_occupancy_is_reported_over_its_range() -> None:
     over = [
         {"groups_per_core": 4, "load_hit_ratio": {"L1": 0.71, "L2": None}},
         {"groups_per_core": 16, "load_hit_ratio": {"L1": 0.52, "L2": 0.3}},
     ]
-    words = said(fake_dataset(occupancy_json=json.dumps({"over_feasible": over})))
-    assert "at 4 to 16 groups a core loads hit L1 52.0 % to 71.0 %, L2 30.0 % to 30.0 %" in words
+    words = verdict_text(fake_dataset(occupancy_json=json.dumps({"over_feasible": over})))
+    assert (
+        "With 4 to 16 groups per core, load hit ratios are L1 52.0 % to 71.0 %, L2 30.0 % to 30.0 %"
+        in words
+    )
 
 
 def test_a_kernel_that_only_stores() -> None:
     replay = Replay(fake_dataset(sites=SITES[5:]))
-    assert "No load of this kernel reached global memory" in said(replay.dataset)
+    assert "No load of this kernel reached global memory" in verdict_text(replay.dataset)
     assert "no load" in page(replay.dataset).lower()
     assert "y[i]" in rendered(replay, 130)
 
@@ -359,7 +362,7 @@ def test_accesses_without_a_line_are_listed() -> None:
 
 def test_the_page_without_sources_says_so() -> None:
     content = page(fake_dataset(n_trials=2, generated_source="", user_source=""))
-    assert "The trace carries no source." in content
+    assert "The trace contains no source." in content
 
 
 @pytest.mark.parametrize(("interrupted", "n_trials"), [(0, 64), (1, 5), (1, 1)])
