@@ -25,16 +25,16 @@ store_option: Callable[[Callable[..., Any]], Callable[..., Any]] = click.option(
     "place",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="The history; MEMSIM_HISTORY, else the user's data folder, unless given.",
+    help="The history's file. [default: MEMSIM_HISTORY, else a file in the user's data folder]",
 )
 device_option: Callable[[Callable[..., Any]], Callable[..., Any]] = click.option(
-    "--device", metavar="TEXT", help="Only devices whose name holds this."
+    "--device", metavar="TEXT", help="Only devices whose name contains this text."
 )
 
 
 @click.group()
 def history() -> None:
-    """Times of launches that were recorded, and the models that calibrate themselves on them.
+    """Recorded times of launches, and the models that are fitted to them.
 
     `with calib.history.record(calib.history.Store(FILE)): ...` records any PyOpenCL program.
 
@@ -50,7 +50,7 @@ def _open(place: Path | None) -> Store:
 
     path = place or default_path()
     if not path.exists():
-        raise MemsimError(f"no history {path}: record one, or name it by --store")
+        raise MemsimError(f"there is no history {path}: record one, or choose it with --store")
     return Store(path)
 
 
@@ -65,13 +65,13 @@ def _chosen(store: Store, kernel: str | None, device: str | None) -> list[Record
                 f"no kernel {kernel!r} in {store.path}: {', '.join(names) or 'empty'}"
             )
         if len(meant) > 1:
-            raise MemsimError(f"{kernel!r} is the beginning of several kernels: {', '.join(meant)}")
+            raise MemsimError(f"several kernels begin with {kernel!r}: {', '.join(meant)}")
         records = [r for r in records if r.key.kernel == meant[0]]
     if device is not None:
         devices = sorted({r.key.device for r in records})
         records = [r for r in records if device in r.key.device]
         if not records:
-            raise MemsimError(f"no device with {device!r} in its name: {', '.join(devices)}")
+            raise MemsimError(f"no device's name contains {device!r}: {', '.join(devices)}")
     return records
 
 
@@ -79,7 +79,7 @@ def _chosen(store: Store, kernel: str | None, device: str | None) -> list[Record
 @store_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def list_command(place: Path | None, as_json: bool) -> int:
-    """List the kernels and devices of a history, with how much is known of each.
+    """List the kernels and devices of a history, with their layouts and samples.
 
     \b
     Example:
@@ -129,9 +129,9 @@ def list_command(place: Path | None, as_json: bool) -> int:
 @store_option
 @device_option
 def show(kernel: str, place: Path | None, device: str | None) -> int:
-    """Show what is known of one kernel: each layout's times, and which kinds of model fit.
+    """Show the times of each layout of a kernel, and which kinds of model fit.
 
-    KERNEL is its name, or the beginning of it.
+    KERNEL is its name, or the beginning of its name.
 
     \b
     Example:
@@ -162,7 +162,7 @@ def show(kernel: str, place: Path | None, device: str | None) -> int:
                 state = record.accepted
                 note = history_misfit(record)
                 if record.rejected:
-                    note = f"{record.rejected} outliers aside{'; ' if note else ''}{note}"
+                    note = f"{record.rejected} outliers rejected{'; ' if note else ''}{note}"
                 variation = "" if state.n < 2 else f"{state.variation:.2%}"
                 cells = (f"{record.key.layout:08x}", str(record.size_bytes), str(state.n))
                 times = (state.mean, state.low, state.high)
@@ -188,10 +188,10 @@ def show(kernel: str, place: Path | None, device: str | None) -> int:
     "--model",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Of 'memsim calibrate', on this device: asked where samples lack.",
+    help="A model of 'memsim calibrate' for this device, used where there are too few samples.",
 )
 @click.option(
-    "--machine", "-m", metavar="NAME", help="For the uncalibrated model, where no other answers."
+    "--machine", "-m", metavar="NAME", help="The machine of the uncalibrated model, used last."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def ask(
@@ -203,9 +203,9 @@ def ask(
     machine: str | None,
     as_json: bool,
 ) -> int:
-    """Say how long a kernel takes here: by its history, else by a model, with few samples by both.
+    """Predict how long a kernel takes here: from its history, from a model, or from both.
 
-    KERNEL is FILE.py:NAME or PACKAGE.MODULE:NAME, as for 'memsim predict'. It is built, not run.
+    KERNEL is FILE.py:NAME or PACKAGE.MODULE:NAME, as for 'memsim predict'. It is built, but not run.
 
     \b
     Example:
@@ -239,15 +239,16 @@ def ask(
 @click.option(
     "--layout",
     metavar="HEX",
-    help="The distribution of this layout's times, instead of time against size.",
+    help="Draw the distribution of this layout's times instead of time against size.",
 )
 @click.option(
     "--out", "-o", type=click.Path(path_type=Path), required=True, metavar="FILE", help="A .png."
 )
 def plot(kernel: str, place: Path | None, device: str | None, layout: str | None, out: Path) -> int:
-    """Draw a kernel's times against size, with both regressions, or the distribution of one layout.
+    """Draw a kernel's times against size with both regressions, or the distribution of one layout's times.
 
-    KERNEL is its name, or the beginning of it. A distribution with two hills is said to have them.
+    KERNEL is its name, or the beginning of its name. For a distribution, the command reports whether it is
+    bimodal.
 
     \b
     Examples:
@@ -297,9 +298,7 @@ def _layout(text: str) -> int:
 @click.argument("kernel")
 @store_option
 @device_option
-@click.option(
-    "--cpu", multiple=True, metavar="DEVICE", help="A device that StarPU is to take for a CPU."
-)
+@click.option("--cpu", multiple=True, metavar="DEVICE", help="A device that is a CPU for StarPU.")
 @click.option(
     "--out",
     "-o",
@@ -311,9 +310,9 @@ def _layout(text: str) -> int:
 def export_command(
     kernel: str, place: Path | None, device: str | None, cpu: tuple[str, ...], out: Path
 ) -> int:
-    """Write a kernel's history as a performance model that StarPU reads (version 45).
+    """Write a kernel's history as a performance model of StarPU (version 45).
 
-    A device is OpenCL's for StarPU unless --cpu names it.
+    Devices are OpenCL devices for StarPU, except those that --cpu names.
 
     \b
     Example:
@@ -326,7 +325,7 @@ def export_command(
     with _open(place) as store:
         model = to_starpu(_chosen(store, kernel, device), cpus=cpu)
     if out.exists():
-        raise MemsimError(f"{out} exists: it is not overwritten, move it away first")
+        raise MemsimError(f"{out} exists and is not overwritten: move it away first")
     write(model, out)
     n = sum(len(i.entries) for c in model.combinations for i in c.implementations)
     click.echo(f"wrote {out}: {n} layouts on {len(model.combinations)} devices", err=True)
@@ -336,14 +335,14 @@ def export_command(
 @history.command("import")
 @click.argument("model_file", metavar="FILE", type=click.Path(path_type=Path))
 @store_option
-@click.option("--symbol", help="The kernel's name; what stands before the file name's first dot.")
-@click.option("--host", help="The machine's name; what stands after it.")
+@click.option("--symbol", help="The kernel's name. [default: the file name up to its first dot]")
+@click.option("--host", help="The machine's name. [default: the file name after its first dot]")
 def import_command(
     model_file: Path, place: Path | None, symbol: str | None, host: str | None
 ) -> int:
-    """Read a performance model of StarPU's (version 45) into a history.
+    """Read a performance model of StarPU (version 45) into a history.
 
-    FILE is one of StarPU's sampling/codelets/45, SYMBOL.HOST. What is there already stays.
+    FILE is SYMBOL.HOST in StarPU's sampling/codelets/45. Existing records are not changed.
 
     \b
     Example:
@@ -358,25 +357,34 @@ def import_command(
     named, machine = symbol_and_host(model_file)
     records = from_starpu(model, symbol or named, host or machine, model_file.stat().st_mtime)
     if not records:
-        raise MemsimError(f"{model_file} holds no history: its regressions alone are not imported")
+        raise MemsimError(
+            f"{model_file} contains no history, and regressions alone are not imported"
+        )
     with Store(place or default_path()) as store:
         store.put(records)
-        click.echo(f"{len(records)} layouts of {records[0].key.kernel} into {store.path}", err=True)
+        click.echo(
+            f"imported {len(records)} layouts of {records[0].key.kernel} into {store.path}",
+            err=True,
+        )
     return 0
 
 
 @history.command()
 @store_option
 @click.option(
-    "--kernel", metavar="NAME", help="Only this kernel: its name, or the beginning of it."
+    "--kernel", metavar="NAME", help="Only this kernel: its name, or the beginning of its name."
 )
 @device_option
-@click.option("--older-days", type=FiniteRange(min=0), help="Only what was last run before that.")
+@click.option(
+    "--older-days", type=FiniteRange(min=0), help="Only layouts whose last launch is older."
+)
 @click.option(
     "--below", type=click.IntRange(min=1), metavar="N", help="Only layouts with fewer samples."
 )
-@click.option("--samples-only", is_flag=True, help="Drop kept samples, keep the statistics.")
-@click.option("--yes", is_flag=True, help="Do it; without, only say what would go.")
+@click.option("--samples-only", is_flag=True, help="Remove samples, but keep the statistics.")
+@click.option(
+    "--yes", is_flag=True, help="Remove them; without it, only report what would be removed."
+)
 def prune(
     place: Path | None,
     kernel: str | None,
@@ -407,10 +415,10 @@ def prune(
             going = [r for r in going if r.accepted.n < below]
         n_samples = sum(r.accepted.n for r in going)
         what = "the kept samples of " if samples_only else ""
-        said = f"{what}{len(going)} layouts with {n_samples} samples"
+        removed = f"{what}{len(going)} layouts with {n_samples} samples"
         if not yes:
-            click.echo(f"would remove {said}; --yes does it")
+            click.echo(f"would remove {removed}; --yes removes them")
             return 0
         store.prune(keys=[r.key for r in going], samples_only=samples_only)
-    click.echo(f"removed {said}")
+    click.echo(f"removed {removed}")
     return 0

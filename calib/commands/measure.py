@@ -1,4 +1,4 @@
-"""`memsim machines measure`: a machine file of the device that is there."""
+"""`memsim machines measure`: a machine file of this computer's OpenCL device."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 @click.command()
 @output_path("--out", "-o", help="The machine file to write.", required=True)
-@output_path("--html", help="Write curves and detected edges as one self-contained page.")
-@click.option("--name", help="The machine's name; by default after the device.")
+@output_path("--html", help="Write all numbers and curves as one page.")
+@click.option("--name", help="Name of the machine. [default: from the device's name]")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
 @click.option(
     "--memory",
@@ -28,19 +28,19 @@ if TYPE_CHECKING:
     default=256,
     show_default=True,
     metavar="MB",
-    help="How much memory to walk through; more than the last cache holds, to tell memory's latency.",
+    help="Memory that is walked through; it must exceed the last cache for the latency of memory.",
 )
 @click.option(
     "--trace",
     "trace_path",
     type=click.Path(path_type=Path),
     metavar="k.trace",
-    help="Also time the groups of requests that a replay of this trace has in flight to memory.",
+    help="Time also the groups of requests that a replay of this trace has in flight to memory.",
 )
 @click.option(
     "--trace-machine",
     metavar="MACHINE",
-    help="Whose caches that trace is replayed through first.",
+    help="The machine on which the trace is replayed.",
 )
 def measure(
     out: Path,
@@ -51,11 +51,11 @@ def measure(
     trace_path: Path | None,
     trace_machine: str | None,
 ) -> int:
-    """Measure this machine's OpenCL device: caches, lines, ways, latencies, bandwidth.
+    """Measure this computer's OpenCL device: caches, lines, ways, latencies, bandwidths.
 
-    Every number in the file says how it was found and its 95 % interval. What could not be told is
-    assumed, says so, and is listed at the end with the reason. Other programs disturb: let it run
-    alone. It takes one to four minutes; Ctrl-C writes what is found by then.
+    Every number in the file has its method and its 95 % interval. Numbers that could not be measured are
+    marked as assumed, and listed at the end with the reason. Other programs disturb the measurement, so
+    let it run alone. It takes one to four minutes; Ctrl-C writes the findings so far.
 
     \b
     Examples:
@@ -105,6 +105,6 @@ def _groups(path: Path, machine: str, seed: int) -> DramGroups:
 
 
 def _progress() -> Callable[[str], None]:
-    """A line a probe on standard error, with the seconds since the beginning."""
+    """Prints the name of each probe on standard error, with the seconds since the start."""
     begun = time.perf_counter()
     return lambda probe: click.echo(f"{time.perf_counter() - begun:5.0f} s  {probe}", err=True)

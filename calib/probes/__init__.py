@@ -1,8 +1,8 @@
-"""A machine's parameters, measured by running small kernels on it (seed 001, section 2.1).
+"""The parameters of a machine, measured by small kernels (Baghsorkhi et al. 2012, section 2.1).
 
-No kernel here reads a clock: latencies come from event times of long dependent chains, the least of
-many repeats, for whatever disturbs a chain makes it slower. What a probe cannot tell it says.
+No kernel reads a clock. Latencies come from event times of long chains of dependent loads: the least of
+many repeats, because disturbances only make a chain slower. A probe without a result reports why.
 
-`bench` runs chains, `change_points` finds edges in curves, `survey` runs the probes one after the
-other, `measured_machine` makes a machine of what they found.
+`survey` runs the probes one after another, `bench` runs chains, `change_points` finds edges in curves, and
+`measured_machine` makes a machine file of the findings.
 """

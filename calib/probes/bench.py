@@ -1,4 +1,4 @@
-"""Chains of dependent loads on a device, timed by events: no kernel here reads a clock."""
+"""Chains of dependent loads on a device, timed by events; no kernel reads a clock."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ WORD_BYTES = 4
 PAGE_BYTES = 4096
 CPU_LINE_BYTES = 64
 GPU_BLOCK_BYTES = 256
-"""No line is longer. Words of one line that are visited at random times keep it alive between them,
-and no edge is left of its capacity; visited one after the other they do not. A CPU would prefetch
-them then, so its lines must be known: 64 bytes."""
+"""The longest line of GPUs. If the words of a line were visited at random times, they would keep it in the
+cache, and the latency would have no edge at the capacity; so they are visited one after another. On a CPU
+this would trigger prefetching, so its line size must be known: 64 bytes."""
 Ring = npt.NDArray[np.integer]
 LEAST_STEPS = 1 << 11
 _LEAST_TICKS = 150
-"""A timed run is at least so many ticks long, where the chain may be."""
+"""Least length of a timed run in ticks of the clock, where the chain is long enough."""
 _LONGEST_S = 4e-3
-"""What takes longer per run takes fewer steps, but never fewer than the least."""
+"""Runs that would take longer have fewer steps, but at least LEAST_STEPS."""
 _MOST_STEPS = 1 << 16
 _MOST_WARM_STEPS = 1 << 16
 
 
 class Bench:
-    """Runs rings of words through a device's buffer.
+    """Runs rings of words in a device's buffer.
 
-    Runs are short, because whatever disturbs one makes it slower: of many short ones, the least is
-    near the truth even on a machine that others use as well.
+    Disturbances only make a run slower. Runs are short, so that the least of many is close to the true
+    time even on a machine that is shared with others.
 
-    clock : seconds, by which a curve ends its rounds
+    clock : a clock in seconds, which limits the duration of a curve
     """
 
     def __init__(
@@ -51,10 +51,10 @@ class Bench:
 
     @functools.cached_property
     def overhead_s(self) -> float:
-        """Of a chain of no length, to the tick: the line through chains of 8 and of 1024 steps in L1.
+        """Seconds of a chain without steps: extrapolated from chains of 8 and 1032 steps in L1.
 
-        Where a launch begins with an empty first level, the first steps of any chain miss: there it is
-        the time of a launch that takes no step.
+        Where a launch begins with an empty first level, the first steps of any chain miss; there it is the
+        time of a launch without steps.
         """
         self.ring(np.arange(8))
         if not self.device.keeps_caches:
@@ -63,7 +63,7 @@ class Bench:
         return max(short - (long - short) / 128, 0.0)
 
     def ring(self, words: Ring) -> int:
-        """Links words of the buffer into one ring in the order given; returns its first word."""
+        """Links words of the buffer into a ring in this order; returns its first word."""
         order = np.ascontiguousarray(words, np.uint32)
         group = min(64, self.device.max_group_items)
         n = len(order)
@@ -71,10 +71,10 @@ class Bench:
         return int(order[0])
 
     def chase_ns(self, words: Ring, *, repeats: int = 3, least_steps: int = LEAST_STEPS) -> Floats:
-        """(repeats,) nanoseconds a step of the ring through these words, in their order.
+        """(repeats,) nanoseconds per step of the ring through these words, in their order.
 
-        Each run goes on where the last one stopped, so a ring that is longer than a run is walked
-        all the same; a first, untimed one brings it in.
+        Each run continues where the previous one stopped, so that all of a long ring is walked. A first,
+        untimed run fetches it into the caches.
         """
         found: Floats = self.chases_ns([words], repeats=repeats, least_steps=least_steps)[0]
         return found
@@ -82,20 +82,20 @@ class Bench:
     def chases_ns(
         self, rings: Sequence[Ring], *, repeats: int = 3, least_steps: int = LEAST_STEPS
     ) -> Floats:
-        """(n_ring, repeats) likewise of several rings, walked in turn: what drifts, drifts for all.
+        """(n_ring, repeats) nanoseconds per step of several rings, which must not share words.
 
-        The rings must share no word.
+        They are walked alternately, so that slow changes of the machine affect all of them.
         """
         spent, before, steps = self._runs(rings, repeats, least_steps)
         return _ns_a_step(spent, before[:, None], steps[:, None])
 
     def resolution_ns(self, step_ns: float, n_words: int) -> float:
-        """What a tick makes of a step of that length, in a ring of so many words."""
+        """The nanoseconds per step that one tick of the clock is, for this step in a ring of n_words."""
         steps = self._steps(step_ns * 1e-9, n_words, LEAST_STEPS)
         return self.device.tick_s / steps * 1e9
 
     def _steps(self, step_s: float, n_words: int, least_steps: int) -> int:
-        """Of a timed run."""
+        """Steps of a timed run."""
         wanted = max(self.device.tick_s * _LEAST_TICKS / step_s, 2 * n_words)
         return _eights(int(max(min(wanted, _MOST_STEPS, _LONGEST_S / step_s), least_steps)))
 
@@ -117,15 +117,17 @@ class Bench:
         spent = np.empty((len(rings), repeats))
         for r in range(repeats):
             for k, words in enumerate(rings):
-                if len(rings) > 1:  # the others drove it out
+                if len(rings) > 1:  # the other rings may have evicted it
                     starts[k] = self._on(starts[k], min(len(words), 1 << 14))
                 spent[k, r] = self._chase(starts[k], filled[k][0] + steps[k])
                 starts[k] = self.start
         return spent, np.array([s for _, s in filled]), np.array(steps, np.float64)
 
     def _filling(self, start: int, n: int) -> tuple[int, float]:
-        """(steps, seconds) of a launch that fills a first level which begins empty: those of every
-        launch. The least of six: what disturbs it would make steps faster than they are."""
+        """(steps, seconds) that a launch needs to fill a first level that is empty at its beginning.
+
+        The least of six is taken: since it is subtracted, a disturbed one would make steps too fast.
+        """
         steps = _eights(min(n, _MOST_STEPS))
         return steps, min(self._chase(start, steps) for _ in range(6))
 
@@ -139,7 +141,7 @@ class Bench:
         return spent
 
     def walk(self, start: int, steps: int) -> float:
-        """Seconds of a single walk of so many steps, less what an empty chain takes."""
+        """Seconds of a single walk of this many steps, without the time of an empty chain."""
         overhead = self.overhead_s
         return max(self._chase(start, _eights(steps)) - overhead, 1e-9)
 
@@ -152,12 +154,12 @@ class Bench:
         seconds: float,
         least_rounds: int = 3,
     ) -> Floats:
-        """(n_x, n_round) ns a step of the ring of each x, made anew in every round.
+        """(n_x, n_round) nanoseconds per step of the ring of each x, which is made again in every round.
 
-        Rounds are outermost, and x in random order within each, so that a disturbance of seconds
-        spoils one round and not one x. After least_rounds none begins later than `seconds`.
+        Each round visits all x in random order, so that a disturbance of seconds spoils one round and not
+        one x. After least_rounds rounds, none begins later than `seconds`.
 
-        What a launch takes to fill a first level is the least of all rounds: were it each round's own,
+        The time to fill a first level is the least of all rounds. If each round's own time were subtracted,
         the least difference would be that of the round whose filling was disturbed most.
         """
         begun = self.clock()
@@ -174,7 +176,7 @@ class Bench:
         return _ns_a_step(spent, before.min(axis=1, keepdims=True), steps)
 
     def _apart(self, n: int) -> npt.NDArray[np.int64]:
-        """0..n - 1 in random order, none of them right after its predecessor where n allows that."""
+        """0..n - 1 in random order; no number follows its predecessor where n allows it."""
         order = self.rng.permutation(n)
         for _ in range(100 if n > 3 else 0):
             beside = _neighbours(order)
@@ -186,12 +188,12 @@ class Bench:
         return order
 
     def lines(self, size_bytes: float) -> Ring:
-        """Words, one every stride of size_bytes that begin at any page of the buffer.
+        """One word per stride of a region of size_bytes that begins at a random page of the buffer.
 
-        Blocks come in random order, but none right after the one that lies before it, which would set off
-        a prefetcher; the words of a block come one after the other. Where a region begins
-        matters: a CPU's guess of the way goes by linear addresses, and two pages that look alike to
-        it are slow together (Zen 4: 5 ns instead of 1.4).
+        Request blocks are in random order, but none follows the one at the preceding address, because this
+        would trigger a prefetcher. The words of a block come one after another. The region's start
+        matters: a CPU predicts the way from linear addresses, and two pages that it cannot distinguish are
+        slow together (Zen 4: 5 ns instead of 1.4 ns).
         """
         n = max(int(size_bytes) // self.stride_bytes, 1)
         room = max(self.bytes - n * self.stride_bytes, 0) // PAGE_BYTES
@@ -203,7 +205,7 @@ class Bench:
 
 
 def _neighbours(order: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Places in a ring whose element is the last one's successor."""
+    """Positions in a ring whose element is the successor of the previous one."""
     return np.flatnonzero(order == np.roll(order, 1) + 1)
 
 

@@ -1,9 +1,9 @@
-"""The levels of a hierarchy: latency against working set, its plateaus, and the edges between them.
+"""The levels of a hierarchy, from the latency as a function of the working set.
 
-A CPU's pages lie anywhere in physical memory, so a cache that goes by physical addresses has no sharp
-edge; and address translation makes plateaus of its own. Where an edge is not sharp, `random_pages`
-looks for the capacity with translation taken out, and a plateau that ends below the capacity found is
-translation's and no level.
+Cache capacity is the largest working set that still hits. The pages of a CPU's working set have any physical
+address, so a cache that is indexed by physical addresses has no sharp edge, and address translation causes
+plateaus of its own. Where an edge is not sharp, `random_pages` measures the capacity without
+translation; a plateau that ends below this capacity is caused by translation and is not a level.
 """
 
 from __future__ import annotations
@@ -36,36 +36,41 @@ LARGE_FINE_POINTS = 16
 SHARP = 1.35
 """An edge is sharp where the next plateau begins within this factor: 4 ways and more."""
 STEEP = 2.0
-"""No sharp edge is looked for where the sweep takes longer than this to come to the next plateau."""
+"""No sharp edge is searched where the next plateau begins beyond this factor."""
 MOST_ASTRAY = 0.1
-"""Of the points around a sharp edge, how many may lie on the wrong side."""
+"""Greatest fraction of points around a sharp edge that may be closer to the other plateau."""
 LEAST_AGREE = 0.9
-"""Of the redraws of random pages, how many must tell the same size."""
+"""Least fraction of the redraws of random pages that must give the same size."""
 UNPROVEN_RISE = 2.0
-"""A rise without an edge is a level's end from this factor on; below, translation's or sharing's."""
+"""From this factor on, a rise without an edge is the end of a level; a smaller one may be caused by
+translation or sharing."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Level:
-    """One level of cache. size_bytes : None where its edge tells none; sharp : the edge is"""
+    """One level of cache.
+
+    size_bytes : None where it could not be determined
+    sharp : whether its plateau has a sharp edge
+    edge_bytes : the working set at which its plateau ends
+    """
 
     latency_ns: Finding
     size_bytes: Finding | None
     sharp: bool
     edge_bytes: float
-    """Of the working set, where the plateau ends."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Hierarchy:
-    """The caches from the core outward, and what is behind the last."""
+    """The caches from the core outward, and the latency of memory."""
 
     levels: tuple[Level, ...]
     memory_ns: Finding
 
 
 def sweep(bench: Bench, most_bytes: int) -> tuple[Floats, Floats]:
-    """(n_size,) working sets, and (n_size, n_round) ns a step through them in random order."""
+    """(n_size,) working sets, and (n_size, n_round) nanoseconds per step through them in random order."""
     most = min(most_bytes, bench.bytes)
     sizes = [float(FIRST_BYTES)]
     while sizes[-1] < most:
@@ -87,7 +92,7 @@ def sweep(bench: Bench, most_bytes: int) -> tuple[Floats, Floats]:
         if which.any()
     ]
     n_round = max(part.shape[1] for part in parts)
-    # Rows of fewer rounds repeat theirs: the least stays the same, and so does its spread.
+    # Rows with fewer rounds are repeated, which changes neither the least nor its spread.
     return size, np.concatenate([_repeated(part, n_round) for part in parts])
 
 
@@ -96,7 +101,7 @@ def _repeated(part: Floats, n_round: int) -> Floats:
 
 
 def hierarchy(bench: Bench, book: Notebook, most_bytes: int) -> Hierarchy:
-    """Measures it; what a level's edge does not tell is noted.
+    """Measures the hierarchy, and notes the levels whose capacity could not be determined.
 
     Raises Unclear where the latency has no plateau.
     """
@@ -115,39 +120,39 @@ def hierarchy(bench: Bench, book: Notebook, most_bytes: int) -> Hierarchy:
             book.silent.pop(f"L{len(levels) + 1} capacity", None)
             book.cannot_tell(
                 f"plateau at {level.latency_ns.value:.3g} ns",
-                f"not called a level: the latency rises by less than {UNPROVEN_RISE:g} times and"
-                " without an edge, as translation and neighbours also make it",
+                f"not considered a level: the latency rises by less than {UNPROVEN_RISE:g} times and"
+                " without an edge, which translation and other users of a cache also cause",
             )
             continue
         levels.append(level)
         if not level.sharp and sizes[found[at].first] > STEEP * level.edge_bytes:
             book.cannot_tell(
                 f"between L{len(levels)} and what follows",
-                f"not told: the latency takes from {_size(level.edge_bytes)} to"
-                f" {_size(sizes[found[at].first])} to rise, where one more level has room",
+                f"not determined: the latency rises from {_size(level.edge_bytes)} to"
+                f" {_size(sizes[found[at].first])}, where another level may be",
             )
         capacity = level.size_bytes.low if level.size_bytes and not level.sharp else 0.0
         while at < len(found) - 1 and sizes[found[at].last] < capacity:
             book.cannot_tell(
                 f"plateau at {found[at].level:.3g} ns",
-                f"not a level: it ends at {_size(sizes[found[at].last])}, which L{len(levels)} holds;"
-                " what rises there is the cost of address translation",
+                f"not a level: it ends at {_size(sizes[found[at].last])}, within the capacity of"
+                f" L{len(levels)}; the rise there is the cost of address translation",
             )
             at += 1
     last = found[-1]
-    how = "pointer chase through working sets that no cache holds"
+    how = "pointer chase through working sets larger than all caches"
     memory = _latency(bench, sizes, repeats, last, how, levels)
     book.curves.insert(
         0,
         Curve(
             title="Latency against working set",
             x_label="working set, bytes",
-            y_label="ns a dependent load",
+            y_label="ns per dependent load",
             x=sizes,
             y=repeats.min(axis=1),
             edges=tuple(_mark(k, level) for k, level in enumerate(levels, 1)),
-            reading="Flat stretches are levels of cache, and the last one is memory. A level's flat"
-            " stretch ends where the working set no longer fits it.",
+            reading="Each flat stretch is a level of cache, and the last one is memory. The stretch of a"
+            " level ends where the working set no longer fits into it.",
         ),
     )
     return Hierarchy(levels=tuple(levels), memory_ns=memory)
@@ -156,9 +161,9 @@ def hierarchy(bench: Bench, book: Notebook, most_bytes: int) -> Hierarchy:
 def _plateaus(sizes: Floats, own: Floats) -> list[Plateau]:
     """Plateaus and shelves of a sweep whose points' least repeats are `own`.
 
-    Larger sets are never faster, so a point counts as its least or that of a larger set. Where one
-    large set was fast for once, those before it only look like a plateau: most of a plateau's points
-    must have been as fast themselves.
+    Larger sets are never faster, so the value of a point is its least or that of a larger set. Where a
+    single large set was fast by chance, the points before it look like a plateau; so most points of a
+    plateau must have been as fast themselves.
     """
     least = np.minimum.accumulate(own[::-1])[::-1]
     return [
@@ -177,11 +182,11 @@ def _mark(number: int, level: Level) -> tuple[float, str]:
 def _latency(
     bench: Bench, sizes: Floats, repeats: Floats, plateau: Plateau, how: str, inner: list[Level]
 ) -> Finding:
-    """The median of a plateau's points, each its least repeat.
+    """The latency of a plateau: the median of its points, each the least of its repeats.
 
-    Its interval holds what the points differ by (95 % of them): what a level above still serves, what is
-    prefetched, and translation add to no two alike. It is widened by each point's noise and by a tick;
-    and upward by what the level above may serve of the largest set if it replaces at random.
+    The interval contains 95 % of the points, which differ by the hits of the level above, prefetching and
+    address translation. It is widened by each point's noise and by a tick of the clock, and upward by
+    the hits that the level above may have on the largest set if it replaces at random.
     """
     part = slice(plateau.first, plateau.last + 1)
     ends = np.array([lower_end(times) for times in repeats[part]])
@@ -235,13 +240,13 @@ def _level(
     if spread is None:
         book.cannot_tell(
             f"{name} capacity",
-            f"not told: the latency rises from {_size(last)} to {_size(begins)} without an edge",
+            f"not determined: the latency rises from {_size(last)} to {_size(begins)} without an edge",
         )
     return Level(latency_ns=latency, size_bytes=spread, sharp=False, edge_bytes=last)
 
 
 def is_sharp(found: Edge) -> bool:
-    """Whether an edge tells a size: a short way from plateau to plateau, and few points astray."""
+    """Whether an edge determines a size: it is short, and few points are on the wrong side."""
     return (
         bool(np.isfinite(found.end))
         and found.end <= SHARP * found.x
@@ -253,7 +258,7 @@ def is_sharp(found: Edge) -> bool:
 def _fine_edge(
     bench: Bench, book: Notebook, name: str, near: float, low_level: float, high_level: float
 ) -> Edge | None:
-    """The edge on a grid of a 48th of the size, so that an eighth of it (one of 8 ways) is many cells."""
+    """The edge on a grid of 1/48 of the size, so that one of 8 ways is several cells."""
     n = FINE_POINTS if near < LARGE_BYTES else LARGE_FINE_POINTS
     step = max(near / n, bench.stride_bytes)
     sizes = near * 0.8 + step * np.arange(n)
@@ -267,18 +272,18 @@ def _fine_edge(
         Curve(
             title=f"The edge of {name}",
             x_label="working set, bytes",
-            y_label="ns a dependent load",
+            y_label="ns per dependent load",
             x=sizes,
             y=repeats.min(axis=1),
             edges=marks,
             log_x=False,
             log_y=False,
-            reading=f"The rise behind {name} on a fine grid. "
+            reading=f"The rise at the end of {name} on a fine grid. "
             + (
-                f"{name} ends at the last point that is as fast as the flat stretch on the left; the"
-                " roundest size within the interval is its capacity."
+                f"{name} ends at the last point that is as fast as the flat stretch on the left. Its"
+                " capacity is the roundest size within the interval."
                 if sharp
-                else "It has no sharp edge, so that no capacity is told by it."
+                else "It has no sharp edge, so it does not determine a capacity."
             ),
         )
     )
@@ -288,8 +293,10 @@ def _fine_edge(
 def _random_pages(
     bench: Bench, book: Notebook, name: str, start: float, inner_bytes: float, rise_ns: float
 ) -> Finding | None:
-    """Capacity of a level whose pages lie anywhere; None where the curve tells none, or fits two sizes
-    that are as round. rise_ns : to the next level's latency"""
+    """Capacity of a level whose pages have any physical address; None where it is not determined.
+
+    rise_ns : difference to the next level's latency
+    """
     sizes = np.round(np.geomspace(start, min(14 * start, bench.bytes / 2), 32) / PAGE_BYTES)
     sizes = np.unique(sizes) * PAGE_BYTES
     latency_ns = page_latencies(bench, sizes, bench.stride_bytes, inner_bytes)
@@ -298,24 +305,24 @@ def _random_pages(
         if found.agreeing < LEAST_AGREE:
             interval = f"{_size(found.low_bytes)} to {_size(found.high_bytes)}"
             raise Unclear(
-                f"it may be anything from {interval}, and which round size it is depends on the pages"
+                f"it may be {interval}, and the roundest size in the interval depends on the pages"
             )
     except Unclear as error:
-        book.cannot_tell(f"{name} capacity by random pages", f"not told: {error}")
+        book.cannot_tell(f"{name} capacity by random pages", f"not determined: {error}")
         return None
     book.curves.append(
         Curve(
-            title=f"What full pages cost beyond sparse ones ({name})",
+            title=f"Latency of full pages, less that of sparse pages ({name})",
             x_label="working set of random pages, bytes",
-            y_label="ns a dependent load",
+            y_label="ns per dependent load",
             x=sizes,
             y=found.extra_ns,
             edges=((found.at_bytes, "half of the first rise"),),
             log_y=False,
-            reading="Pages lie anywhere in physical memory, so some sets overflow before the level is"
-            f" full. About half of the lines miss when the pages take its capacity: {name} is as large as"
-            " the set where the curve has risen half of the way to the shelf behind it. What rises"
-            " farther to the right belongs to the next level.",
+            reading="Pages have any physical address, so some sets overflow before the level is full. About"
+            f" half of the lines miss when the pages take its capacity. The capacity of {name} is therefore"
+            " the working set where the curve has risen half of the way to the next flat stretch. Rises"
+            " farther to the right belong to the next level.",
         )
     )
     return Finding(
@@ -323,7 +330,7 @@ def _random_pages(
         low=found.low_bytes,
         high=found.high_bytes,
         unit="bytes",
-        how=f"random pages, half of whose lines miss at {_size(found.at_bytes)}, the roundest size in"
+        how=f"random pages, half of whose lines miss at {_size(found.at_bytes)}; the roundest size in"
         " the interval",
     )
 

@@ -1,13 +1,12 @@
-"""Edges in curves: where a latency leaves one plateau for the next, and how sure that is.
+"""Plateaus and edges of latency curves, with intervals.
 
-A curve is cut into pieces of constant log-latency so that
+A curve is cut into pieces of constant log-latency that minimise
 
     sum over pieces of squared deviations  +  penalty * (number of pieces)
 
-is least (Jackson et al. 2005, exact by dynamic programming); pieces that are long enough are
-plateaus. Noise only ever adds to a latency, so a point is its least repeat, and the edge of a
-plateau is the last point that lies within its spread. Intervals come from drawing the repeats again,
-widened to the cell of the grid.
+exactly, by dynamic programming (Jackson et al. 2005). Pieces that are long enough are plateaus. Noise only
+increases a latency, so the value of a point is its least repeat. The edge of a plateau is the last point
+within its spread. Intervals come from resampled repeats, widened to the cell of the grid.
 """
 
 from __future__ import annotations
@@ -20,17 +19,17 @@ import numpy as np
 from calib.probes.outcome import Floats, interval_of, resampled_least
 
 LEAST_RISE = 1.25
-"""Plateaus closer than this are one."""
+"""Plateaus whose levels differ by a smaller factor are one plateau."""
 FIVE_SIGMA = 5.0
 LEAST_STEP = 0.04
-"""What a point must lie above its plateau, of that: what clocks and neighbours make of it."""
+"""A point is off its plateau only if it is this fraction above it: clocks and neighbours vary as much."""
 SHELF_OCTAVES = 1.0
 MOST_SHELF_SLOPE = 0.35
-"""Of log latency against log size, over SHELF_OCTAVES."""
+"""Greatest slope of log latency over log size on a shelf, over SHELF_OCTAVES."""
 STEEPER = 2.0
-"""Before a shelf and behind it the curve is so many times as steep."""
+"""Before and after a shelf the curve is at least this many times as steep."""
 PART_OF_RISE = 0.1
-"""A point is off its plateau where it lies this part of the rise to the next one above it."""
+"""A point is off its plateau where it is this fraction of the rise to the next plateau above it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,9 +43,11 @@ class Plateau:
 
 @dataclass(frozen=True, kw_only=True)
 class Edge:
-    """The last x on a plateau, the first x off it at 95 %, and the x where the next one begins.
+    """The edge of a plateau.
 
-    astray : of the points up to x and from end on, the part that lies nearer to the other plateau
+    x : the last point on the plateau;  low, high : its 95 % interval
+    end : where the next plateau begins
+    astray : fraction of the points up to x and from `end` on that are closer to the other plateau
     """
 
     x: float
@@ -57,7 +58,7 @@ class Edge:
 
 
 def pieces(y: Floats, penalty: float, least_points: int = 2) -> list[tuple[int, int]]:
-    """(first, last) of the pieces of constant y that cost least; O(n^2)."""
+    """(first, last) of each piece of constant y in the optimal cut; O(n^2)."""
     n = len(y)
     sums = np.concatenate([[0.0], np.cumsum(y)])
     squares = np.concatenate([[0.0], np.cumsum(y**2)])
@@ -80,9 +81,11 @@ def pieces(y: Floats, penalty: float, least_points: int = 2) -> list[tuple[int, 
 
 
 def plateaus(x: Floats, y: Floats, least_octaves: float = 0.75) -> list[Plateau]:
-    """Plateaus of a curve that rises: at least so wide in log2 x, each LEAST_RISE above the last.
+    """The plateaus of a rising curve, each at least LEAST_RISE times the previous one.
 
     The penalty is that of a Schwarz criterion with the noise of the curve's flat half, at least 3 %.
+
+    least_octaves : least width of a plateau in log2 x
     """
     log = np.log(y)
     steps = np.abs(np.diff(log))
@@ -103,10 +106,10 @@ def plateaus(x: Floats, y: Floats, least_octaves: float = 0.75) -> list[Plateau]
 
 
 def with_shelves(x: Floats, y: Floats, found: list[Plateau]) -> list[Plateau]:
-    """The plateaus, and between two of them the shelf, if there is one, where the curve rises least.
+    """The plateaus and, between two of them, the shelf where the curve rises least, if there is one.
 
-    A level that scattered pages fill unevenly, or that others use as well, has no flat stretch: the end
-    of the level above runs into its own. It shows as a slope that is half of those beside it.
+    A level that scattered pages fill unevenly, or that is shared with others, has no flat stretch. It is
+    visible as a stretch with at most half of the slope on both sides.
     """
     log_x, log_y = np.log2(x), np.log2(y)
     filled = found[:1]
@@ -144,12 +147,13 @@ def _shelf(log_x: Floats, log_y: Floats, below: Plateau, above: Plateau) -> Plat
 def edge(
     x: Floats, repeats: Floats, low_level: float, high_level: float, n_flat: int = 0
 ) -> Edge | None:
-    """Where (n_x, n_repeat) latencies leave low_level on the way to high_level; None where never, or
-    where the first points are not on low_level or too noisy to tell.
+    """The edge between low_level and high_level; None where there is none, or where it is too noisy.
 
-    n_flat : so many first points lie on the plateau: their median is its level there, and their
-        spread says how far off it a point must be; 0: PART_OF_RISE
-    end : where they come within PART_OF_RISE of high_level, NaN where they do not
+    repeats : (n_x, n_repeat) latencies
+    n_flat : number of first points that lie on the plateau: their median is its level, and their spread
+        determines how far off a point must be; 0: PART_OF_RISE determines it
+
+    The edge's `end` is where latencies are within PART_OF_RISE of high_level; NaN where they never are.
     """
     threshold = low_level + PART_OF_RISE * (high_level - low_level)
     upper = high_level - PART_OF_RISE * (high_level - low_level)
@@ -158,7 +162,7 @@ def edge(
         middle_of_flat = float(np.median(flat))
         spread = 1.48 * float(np.median(np.abs(flat - middle_of_flat)))
         threshold = middle_of_flat + max(FIVE_SIGMA * spread, LEAST_STEP * middle_of_flat)
-        # Where others use the level as well, the first points are off their plateau already.
+        # Where the level is shared with others, the first points are already off their plateau.
         if middle_of_flat > LEAST_RISE * low_level or threshold > 0.5 * (low_level + high_level):
             return None
 

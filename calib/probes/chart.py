@@ -1,4 +1,4 @@
-"""A measured curve as SVG: points, axes at round numbers, detected edges."""
+"""A measured curve as SVG: points, axes with round numbers, detected edges."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def chart(curve: Curve) -> Markup:
 
 
 def plain(value: float) -> str:
-    """A number as an axis has room for: 4.13, 120, 65,536."""
+    """A number as a short text: 4.13, 120, 65,536."""
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
@@ -85,7 +85,7 @@ def _up_tick(at: float, text: str) -> Markup:
 
 
 def _edge(left: float, number: int, text: str) -> Markup:
-    """The labels of neighbours lie in three rows, so that they can be told apart."""
+    """A vertical line with a label; labels of neighbours are in three rows, so that they do not overlap."""
     late = left > 0.7 * WIDTH
     return Markup(
         '<line class="edge" x1="{0:.1f}" x2="{0:.1f}" y1="{1}" y2="{2}"/>'
@@ -128,7 +128,7 @@ def _binary_unit(values: Floats) -> float:
 
 
 def _decades(values: Floats) -> list[float]:
-    """1, 2 and 5 times powers of ten within the values; all of them, or those that leave eight."""
+    """1, 2 and 5 times powers of ten within the values, at most eight."""
     low, high = float(values.min()), float(values.max())
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     for among in ((1, 2, 3, 5, 7), (1, 2, 5), (1, 3), (1,)):

@@ -1,4 +1,4 @@
-"""What the probes run on: something that runs the kernels of `sources` and says how long each took."""
+"""The device that runs the kernels of `sources` and reports their times."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Words = npt.NDArray[np.uint32]
 
 @dataclass(frozen=True)
 class Local:
-    """An argument: so many bytes of local memory for every group."""
+    """An argument: bytes of local memory for every group."""
 
     n_bytes: int
 
@@ -31,11 +31,11 @@ PRIVATE = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
 
 
 class Device(Protocol):
-    """One device with one large buffer of words.
+    """A device with one large buffer of words.
 
-    bytes : of the buffer;  n_units : compute units, as the driver counts them
-    keeps_caches : whether a launch finds in the first level what the last one left there
-    tick_s : no time is finer
+    bytes : size of the buffer;  n_units : compute units that the driver reports
+    keeps_caches : whether the contents of the first level survive from launch to launch
+    tick_s : resolution of times
     """
 
     title: str
@@ -47,28 +47,28 @@ class Device(Protocol):
     tick_s: float
 
     def run(self, name: str, items: int, group: int, *arguments: Argument) -> float:
-        """Seconds of one launch of a kernel of `sources`, from the device's start to its end of it."""
+        """Seconds of a launch of a kernel of `sources`, from its start on the device to its end."""
         ...
 
     def host_s(self, name: str, items: int, group: int, *arguments: Argument) -> float:
-        """Seconds of the same from the host's call to its return."""
+        """Seconds of a launch from the host's call to its return."""
         ...
 
     def result(self, n: int) -> Words:
-        """The first n words that the last launch left."""
+        """The first n words of the output of the last launch."""
         ...
 
     def facts(self) -> dict[str, Any]:
-        """What the driver says."""
+        """The properties that the driver reports."""
         ...
 
 
 class OpenCLDevice:
     """The device of a pyopencl.Context.
 
-    wanted_bytes : of the buffer; halved until the device grants it
+    wanted_bytes : size of the buffer, which is halved until the device grants it
 
-    Raises OpenCLError where it grants not even 1 MB.
+    Raises OpenCLError where the device does not grant 1 MB.
     """
 
     def __init__(self, context: Any, wanted_bytes: int = 256 << 20) -> None:
@@ -102,7 +102,7 @@ class OpenCLDevice:
         while True:
             try:
                 data = self._memory(size)
-                # Only now is memory really taken.
+                # The fill makes the driver allocate the memory.
                 self.cl.enqueue_fill_buffer(self.queue, data, np.uint32(0), 0, size)
                 self.queue.finish()
                 return size, data
@@ -112,13 +112,15 @@ class OpenCLDevice:
                 size //= 2
 
     def _memory(self, size: int) -> Any:
-        """On a CPU memory of ours, in large pages where the system has them: a cache indexed by physical
-        addresses then ends where its capacity does."""
+        """A buffer; on a CPU it is host memory in large pages, where the system has them.
+
+        In large pages a cache that is indexed by physical addresses has an edge at its capacity.
+        """
         flags = self.cl.mem_flags
         if not self.is_cpu:
             return self.cl.Buffer(self.context, flags.READ_WRITE, size)
         whole = mmap.mmap(-1, size + LARGE_PAGE_BYTES, flags=PRIVATE)
-        with contextlib.suppress(AttributeError, OSError):  # no Linux, or none of its large pages
+        with contextlib.suppress(AttributeError, OSError):  # not Linux, or without large pages
             whole.madvise(mmap.MADV_HUGEPAGE)
         memory = np.frombuffer(whole, np.uint8)
         begin = -memory.ctypes.data % LARGE_PAGE_BYTES
@@ -157,7 +159,7 @@ class OpenCLDevice:
         event, waited = self._launch(name, items, group, arguments)
         try:
             spent = float(event.profile.end - event.profile.start) * 1e-9
-        except self.cl.Error:  # no profiling on this queue: the host's clock, around the whole
+        except self.cl.Error:  # without profiling: the host's clock around the launch
             return waited
         return spent if spent > 0 else waited
 

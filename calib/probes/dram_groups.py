@@ -1,6 +1,6 @@
-"""The groups of requests that a replay has in flight to memory together (seed 001, section 3.2.3).
+"""The groups of requests that a replay has in flight to memory (Baghsorkhi et al. 2012, section 3.2.3).
 
-The seed loads their addresses into a microbenchmark: a kernel's own memory latency T_m on a device.
+A microbenchmark loads their addresses and so measures a kernel's own memory latency T_m on a device.
 """
 
 from __future__ import annotations
@@ -19,9 +19,11 @@ from memsim.trace import GRANULE_BYTES, Trace
 
 @dataclass(frozen=True, kw_only=True)
 class DramGroups:
-    """address_bytes : (n,) int64 of all requests, from 0 on; offset : (n_batch + 1,) int64
+    """Groups of requests.
 
-    kernel, machine : whose they are
+    address_bytes : (n,) int64 addresses of all requests, from 0 on
+    offset : (n_group + 1,) int64
+    kernel, machine : of the replay
     """
 
     address_bytes: npt.NDArray[np.int64]
@@ -31,9 +33,9 @@ class DramGroups:
 
 
 def dram_groups(trace: Trace, machine: Machine, seed: int = 0) -> DramGroups:
-    """Random groups of what a replay of the trace on the machine reads from memory.
+    """Random groups of the reads from memory in a replay of the trace on the machine.
 
-    Raises Unclear where nothing reaches memory.
+    Raises Unclear where no read reaches memory.
     """
     plan, _ = make_plan(trace, machine)
     work = Workspace(plan)

@@ -1,4 +1,4 @@
-"""What a launch costs, how many groups run at once, and how fast a chain of additions is."""
+"""The overhead of a launch, the number of groups that run concurrently, and the speed of additions."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ MOST_ITEMS = 1 << 20
 OPERATIONS_OF_EIGHT_STEPS = 17
 STEPS = 1 << 17
 MOST_OFF = 0.05
-"""Of the times, how far off a staircase they may lie in the mean."""
+"""Greatest mean relative deviation of the times from a staircase."""
 
 
 def launch_overhead(bench: Bench, repeats: int = 200) -> Finding:
-    """Seconds from the call to the end of a kernel that does nothing."""
+    """Seconds from the call of an empty kernel to its end."""
     spent = np.array([bench.device.host_s("nothing", 1, 1) for _ in range(repeats)])
     spent = spent[repeats // 10 :]
     draws = np.random.default_rng(0).integers(0, len(spent), (200, len(spent)))
@@ -43,7 +43,7 @@ def launch_overhead(bench: Bench, repeats: int = 200) -> Finding:
 
 
 def addition_hz(bench: Bench) -> Finding:
-    """Dependent integer operations a second: the clock, where one takes a cycle (as on CPUs)."""
+    """Dependent integer operations per second: the clock, where an operation takes one cycle (on CPUs)."""
     operations = STEPS // 8 * OPERATIONS_OF_EIGHT_STEPS
     spent = np.array([_additions_s(bench, 1, 1, 64) for _ in range(40)])
     low_s, least_s = lower_end(spent)
@@ -67,12 +67,12 @@ def _additions_s(bench: Bench, groups: int, items: int, local_bytes: int) -> flo
 def concurrency(
     bench: Bench, book: Notebook, what: str, *, items: int = 1, local_bytes: int = 0
 ) -> Finding:
-    """Groups that run at once: n of them take the time of ceil(n / c), whose c fits all n best.
+    """The number c of groups that run concurrently: n groups take the time of ceil(n / c) groups.
 
-    items : work-items of a group;  local_bytes : that each group takes; all of it leaves room for one
-        group a core, and so counts cores
+    items : work-items of a group
+    local_bytes : local memory of a group; with all of it, a core runs one group, so that c counts cores
 
-    Raises Unclear where no number of groups takes longer than one, or where the times are no staircase.
+    Raises Unclear where no number of groups takes longer than one, or where the times are not a staircase.
     """
     counts = _counts(bench.device.n_units, items)
     table = np.empty((len(counts), 12))
@@ -81,7 +81,7 @@ def concurrency(
             table[k, r] = _additions_s(bench, int(counts[k]), items, local_bytes)
     least = table.min(axis=1)
     found, last, off = staircase(counts, least)
-    told = found < counts[-1] and off <= MOST_OFF
+    clear = found < counts[-1] and off <= MOST_OFF
     book.curves.append(
         Curve(
             title=f"Groups that compute: {what}",
@@ -89,16 +89,17 @@ def concurrency(
             y_label="microseconds",
             x=counts.astype(np.float64),
             y=least * 1e6,
-            reading="A staircase: groups that run at once take as long as one of them, and each further"
-            " turn as long again.",
-            edges=((float(found), "at once"),) if told else (),
+            reading="A staircase: groups that run concurrently take as long as one group; each further"
+            " round takes as long again.",
+            edges=((float(found), "concurrent"),) if clear else (),
         )
     )
     if found >= counts[-1]:
         raise Unclear(f"{counts[-1]} groups take no longer than one")
-    if not told:
+    if not clear:
         raise Unclear(
-            f"the times lie {off:.0%} off the nearest staircase, in the mean, that of {found} at once"
+            f"the times deviate by {off:.0%} in the mean from the nearest staircase, that of {found}"
+            " concurrent groups"
         )
     again = np.array([staircase(counts, values)[:2] for values in resampled_least(table)])
     low, _ = interval_of(again[:, 0])
@@ -108,22 +109,22 @@ def concurrency(
         low=min(low, found),
         high=max(high, last),
         unit="",
-        how=f"groups ({what}): the c for which n of them take the time of ceil(n / c), {off:.1%} off",
+        how=f"groups ({what}): the c for which n groups take the time of ceil(n / c), within {off:.1%}",
     )
 
 
 def _counts(units: int, items: int) -> npt.NDArray[np.int64]:
-    """Numbers of groups to try: what units hold, and one more, which begins another turn."""
+    """Numbers of groups to try: multiples of the units, and one group more, which begins another round."""
     full = units * np.array([1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64])
     counts = np.unique(np.concatenate([np.arange(1, 9), units + np.arange(-2, 3), full, full + 1]))
     return counts[(counts > 0) & (counts * items <= MOST_ITEMS) & (counts <= MOST_GROUPS)]
 
 
 def staircase(counts: npt.NDArray[np.int64], spent: Floats) -> tuple[int, int, float]:
-    """(first, last, off): the c in first..last whose turns ceil(n / c) fit times best, and how well.
+    """(first, last, off): the c in first..last whose rounds ceil(n / c) fit the times best.
 
-    off : mean |log(time / one turn) - log(turns)|, one turn being the median: a disturbed point weighs
-        no more than any other
+    off : mean |log(time / time of a round) - log(rounds)|, with the median as the time of a round, so that a
+        disturbed point weighs no more than others
     """
     c = np.arange(1, int(counts[-1]) + 1)
     turns = np.log(-(-counts[None, :] // c[:, None]))

@@ -1,4 +1,4 @@
-"""Lines, fills and ways: which bytes share a tag, which come together, how many lines of a set fit."""
+"""Line size (bytes that share a tag), fill size (bytes that a miss fetches) and associativity."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from calib.probes.outcome import (
 
 DISTANCES_BYTES = (8, 16, 32, 64, 128, 256, 512)
 PITCH_BYTES = 1280
-"""Of pairs: a whole number of the longest fills, odd, so that the pairs use sets evenly."""
+"""Distance between pairs: an odd multiple of the longest fill, so that the pairs use all sets evenly."""
 MOST_SERVED = 1.25
-"""Times what the next level takes, or part of it: a pair beyond it is not served by it."""
+"""A pair that takes more than this many times the next level's latency is not served by it."""
 MOST_WAYS = 40
 LINES_BYTES = (32, 64, 128, 256)
 PART_OF_LEVEL = 0.7
-"""Of a level, what its lines take where they are as short as tried; twice that where they are not."""
+"""Fraction of a level that the words occupy where lines are as short as tried; twice that where longer."""
 
 
 def line_bytes(
     bench: Bench, book: Notebook, name: str, size_bytes: float, hit_ns: float, miss_ns: float
 ) -> Finding:
-    """What one tag covers: words 2 d apart, in two halves of which the second is shifted by d.
+    """The bytes of a line, from words 2 d apart in two halves, the second of which is shifted by d.
 
-    Lines of d bytes or less are then spread over all sets, and take 0.7 of the level: all hit. Longer
-    ones take 1.4 of it, and miss.
+    Lines of d bytes or less are then spread over all sets and occupy 0.7 of the level, so all loads hit.
+    Longer lines occupy 1.4 of it, so loads miss.
 
-    Raises Unclear where none fits, or where all do.
+    Raises Unclear where no d fits, or where every d does.
     """
     begin = (bench.bytes // 2) // PAGE_BYTES * PAGE_BYTES
 
@@ -53,14 +53,14 @@ def line_bytes(
     table = bench.curve(tried, ring, rounds=9, seconds=8.0)
     book.curves.append(
         Curve(
-            title=f"Words 2 d apart that take 0.7 of {name} if its lines are no longer than d",
+            title=f"Words 2 d apart that occupy 0.7 of {name} if its lines are not longer than d",
             x_label="d, bytes",
-            y_label="ns a dependent load",
+            y_label="ns per dependent load",
             x=tried,
             y=table.min(axis=1),
             log_y=False,
-            reading="Where d is shorter than a line, each word brings in a line that it leaves half unused, and"
-            " they do not all fit. A line is as long as the least d at which they do, and loads are fast.",
+            reading="Where d is shorter than a line, half of each line is unused, so the lines do not all"
+            " fit and loads are slow. The line size is the least d at which loads are fast.",
         )
     )
     threshold = hit_ns + 0.4 * (miss_ns - hit_ns)
@@ -70,11 +70,11 @@ def line_bytes(
 
     at = shortest(table.min(axis=1))
     if at == len(tried):
-        raise Unclear(f"words 512 bytes apart that take 0.7 of {name} do not fit")
+        raise Unclear(f"words 512 bytes apart that occupy 0.7 of {name} do not fit")
     again = np.array([shortest(values) for values in resampled_least(table)], np.float64)
     low, high = (min(round(k), len(tried) - 1) for k in interval_of(again))
     if at == 0:
-        raise Unclear("lines are no longer than 32 bytes, the shortest tried")
+        raise Unclear("lines are not longer than 32 bytes, the shortest size tried")
     return Finding(
         value=LINES_BYTES[at],
         low=LINES_BYTES[low],
@@ -93,42 +93,36 @@ def fill_bytes(
     inner_ns: float,
     below_ns: float | None = None,
 ) -> Finding:
-    """What a miss brings in: pairs of loads d apart, so many in random order that the level does not
-    hold their lines. Below the fill's length the second load hits, from there on it misses: it costs
-    more than half of the way from a hit to the next level's latency.
+    """The bytes that a miss fetches, from pairs of loads d apart, in random order.
 
-    inner_ns : of the first level, where the second load hits at the least distance
-    below_ns : of the next level, which must hold all pairs: fewer are tried where it does not. None: what
-        two loads far apart take, half of it
+    There are more pairs than the level has lines, so the first load of a pair misses. Where d is below the
+    fill size, the second load hits; from there on it misses, and costs more than half of the difference
+    between a hit and the next level's latency.
 
-    Raises Unclear where no distance makes the second load miss, or the next level does not hold them.
+    inner_ns : latency of the first level, where the second load hits at the least distance
+    below_ns : latency of the next level, which must contain all pairs; fewer are tried where it does not.
+        None: half of what two loads far apart take
+
+    Raises Unclear where no distance makes the second load miss, or the next level cannot contain the pairs.
     """
-    most = min(n_pairs, bench.bytes // PITCH_BYTES)
-    for n in (int(most), int(most) // 2, int(most) // 4):
-        if n < 2:
-            raise Unclear("the buffer is too small")
-        distances, table = _pairs(bench, n)
-        least = table.min(axis=1)
-        # Of a pair at the least distance, one load comes from the next level and one from the first.
-        served = 2 * least[0] / (below_ns + inner_ns) if below_ns is not None else 1.0
-        if served < MOST_SERVED:
-            break
+    distances, table, served = _served_pairs(bench, n_pairs, inner_ns, below_ns)
+    least = table.min(axis=1)
     book.curves.append(
         Curve(
             title=f"Pairs of loads, the first of which misses {name}",
-            x_label="distance of the two, bytes",
-            y_label="ns a dependent load",
+            x_label="distance of the two loads, bytes",
+            y_label="ns per dependent load",
             x=distances,
             y=least,
             log_y=False,
-            reading="While the second load of a pair comes along with the first, the mean of the two is low;"
-            " it rises at the distance from which on both miss.",
+            reading="The mean of the two loads is low as long as the miss of the first one also fetches the"
+            " data of the second. It rises at the distance from which on both miss.",
         )
     )
     if not 1 / MOST_SERVED < served < MOST_SERVED:
         raise Unclear(
-            f"the first load of a pair takes {max(2 * least[0] - inner_ns, inner_ns):.3g} ns, and not"
-            f" {below_ns:.3g} as from the next level: it lies elsewhere"
+            f"the first load of a pair takes {max(2 * least[0] - inner_ns, inner_ns):.3g} ns, and not the"
+            f" {below_ns:.3g} ns of the next level"
         )
     together, apart = least[0], float(least[-2:].mean())
     if apart < together * 1.15:
@@ -137,7 +131,7 @@ def fill_bytes(
         )
 
     def first_apart(values: Floats) -> int:
-        """The first distance from which on the second load misses in all."""
+        """The first distance from which on the second load always misses."""
         missing = below_ns if below_ns is not None else float(values[-2:].mean())
         hit = values[0] + 0.5 * (hit_ns - inner_ns)
         inside = np.flatnonzero(values <= hit + 0.5 * (missing - hit_ns) / 2)
@@ -145,18 +139,38 @@ def fill_bytes(
 
     at = first_apart(least)
     if at >= len(DISTANCES_BYTES):
-        raise Unclear("no distance is far enough")
+        raise Unclear("the second load hits at every distance")
     again = np.array([first_apart(values) for values in resampled_least(table)], np.float64)
     low, high = (min(round(k), len(DISTANCES_BYTES) - 1) for k in interval_of(again))
     if high > low + 1:
-        raise Unclear(f"anything from {DISTANCES_BYTES[low]} to {DISTANCES_BYTES[high]} bytes")
+        raise Unclear(f"it may be {DISTANCES_BYTES[low]} to {DISTANCES_BYTES[high]} bytes")
     return Finding(
         value=DISTANCES_BYTES[at],
         low=DISTANCES_BYTES[low],
         high=DISTANCES_BYTES[high],
         unit="bytes",
-        how="pairs of loads: the distance from which on the second misses as well",
+        how="pairs of loads: the distance from which on the second one misses too",
     )
+
+
+def _served_pairs(
+    bench: Bench, n_pairs: float, inner_ns: float, below_ns: float | None
+) -> tuple[Floats, Floats, float]:
+    """Distances, latencies (n_distance, n_round) and how many times the expected latency the pairs take.
+
+    Fewer pairs are tried as long as the next level does not serve their first loads.
+    """
+    most = min(n_pairs, bench.bytes // PITCH_BYTES)
+    for n in (int(most), int(most) // 2, int(most) // 4):
+        if n < 2:
+            raise Unclear("the buffer is too small")
+        distances, table = _pairs(bench, n)
+        first = table.min(axis=1)[0]
+        # Of a pair at the least distance, one load comes from the next level and one from the first.
+        served = 2 * first / (below_ns + inner_ns) if below_ns is not None else 1.0
+        if served < MOST_SERVED:
+            break
+    return distances, table, float(served)
 
 
 def _pairs(bench: Bench, n: int) -> tuple[Floats, Floats]:
@@ -182,18 +196,19 @@ def ways(
     miss_ns: float,
     above_ns: float = 0.0,
 ) -> Finding:
-    """Lines of one set that fit: n lines, a capacity apart, lie in one set of any cache whose index is
-    linear; the last n that all hit is the number of ways. A way apart they must do the same.
+    """The associativity of a level: the most lines, one capacity apart, that all hit.
 
-    above_ns : latency of the level above, 0 for the first. Lines of one set here are of one set there, too
+    Where the set index is linear in the address, such lines belong to one set.
 
-    Raises Unclear where they do not (the index is hashed), where the buffer is too small, or where the
-    level above holds as many.
+    above_ns : latency of the level above, 0 for the first; lines of one set here are of one set there too
+
+    Raises Unclear where the index is hashed, where the buffer is too small, or where the level above has
+    at least as many ways.
     """
     spacing = int(size_bytes)
     most = min(MOST_WAYS, bench.bytes // spacing)
     if most < 4:
-        raise Unclear(f"{spacing} bytes apart, only {most} lines fit the buffer")
+        raise Unclear(f"only {most} lines {spacing} bytes apart fit into the buffer")
     counts = np.arange(1, most + 1)
     table = bench.curve(
         counts.astype(np.float64),
@@ -209,47 +224,30 @@ def ways(
         return int(counts[beyond[0] - 1]) if len(beyond) and beyond[0] else 0
 
     found = last_fitting(least)
-    fits_all = not (least > threshold).any()
     curve = Curve(
         title=f"Lines a capacity of {name} apart",
         x_label="lines",
-        y_label="ns a dependent load",
+        y_label="ns per dependent load",
         x=counts.astype(np.float64),
         y=least,
         log_x=False,
         log_y=False,
-        reading="Where sets are chosen by plain addresses, these lines belong to one set: up to the number"
-        " of ways they all fit it.",
+        reading="Where the set index is linear in the address, these lines belong to one set. All of them"
+        " hit up to the number of ways.",
     )
     book.curves.append(curve)
-    if fits_all:
+    if not (least > threshold).any():
         raise Unclear(
-            f"{most} lines {spacing} bytes apart all hit: the sets are hashed, or there are more ways"
+            f"{most} lines {spacing} bytes apart all hit: the set index is hashed, or there are more ways"
         )
-    if found == 0:
-        raise Unclear(f"no number of lines {spacing} bytes apart hits")
-    if found * line >= spacing:
-        raise Unclear(
-            f"{found} lines a capacity apart fit, all that it holds: fully associative, or hashed"
-        )
+    _require_one_set(name, found, spacing, line)
     if least[found - 1] < 0.5 * (above_ns + hit_ns):
         raise Unclear(
-            f"{found} lines {spacing} bytes apart all hit the level above: {name} has no more ways than"
-            " that, and what it has is hidden"
+            f"{found} lines {spacing} bytes apart all hit the level above: {name} has at most as many ways,"
+            " and their number is hidden"
         )
-    each_time = np.median([last_fitting(table[:, r]) for r in range(table.shape[1])])
-    if abs(each_time - found) > 0.1 * found:
-        raise Unclear(
-            f"once {found} lines {spacing} bytes apart fit, mostly {each_time:.0f}: it depends on where"
-            " their pages lie"
-        )
-    way = spacing // found // line * line
-    nearer = min(bench.chase_ns(same_set(bench, 2 * found, way, line)).min() for _ in range(5))
-    if nearer < threshold:
-        raise Unclear(
-            f"{found} lines a capacity apart fit, but {2 * found} lines {way} bytes apart as well:"
-            " the sets are hashed"
-        )
+    usually = float(np.median([last_fitting(table[:, r]) for r in range(table.shape[1])]))
+    _require_linear_index(bench, found, usually, spacing, line, threshold)
     low, high = interval_of(
         np.array([last_fitting(values) for values in resampled_least(table)], np.float64)
     )
@@ -263,8 +261,42 @@ def ways(
     )
 
 
+def _require_one_set(name: str, found: int, spacing: int, line: int) -> None:
+    """Raises Unclear where the number of lines that fit cannot be the ways of one set."""
+    if found == 0:
+        raise Unclear(f"no number of lines {spacing} bytes apart hits")
+    if found * line >= spacing:
+        raise Unclear(
+            f"{found} lines a capacity apart fit, which is the whole of {name}: it is fully associative, or"
+            " its set index is hashed"
+        )
+
+
+def _require_linear_index(
+    bench: Bench, found: int, usually: float, spacing: int, line: int, threshold_ns: float
+) -> None:
+    """Raises Unclear where rounds differ, or where twice as many lines, one way apart, all hit too.
+
+    usually : the number of lines that fit, as the median over rounds
+    """
+    if abs(usually - found) > 0.1 * found:
+        raise Unclear(
+            f"{found} lines {spacing} bytes apart fit in one round, and usually {usually:.0f}: the number"
+            " depends on the physical addresses of their pages"
+        )
+    way_bytes = spacing // found // line * line
+    nearer = min(
+        bench.chase_ns(same_set(bench, 2 * found, way_bytes, line)).min() for _ in range(5)
+    )
+    if nearer < threshold_ns:
+        raise Unclear(
+            f"{found} lines a capacity apart fit, but so do {2 * found} lines {way_bytes} bytes apart: the"
+            " set index is hashed"
+        )
+
+
 def same_set(bench: Bench, n: int, spacing: int, line: int) -> Ring:
-    """Words of n lines, so many bytes apart, from any line of the buffer on, in random order."""
+    """One word of each of n lines, `spacing` bytes apart, from a random line on, in random order."""
     room = (bench.bytes - (n - 1) * spacing) // line
     begin = int(bench.rng.integers(0, max(room, 1))) * line
     return (begin + bench.rng.permutation(n) * spacing) // WORD_BYTES

@@ -1,10 +1,10 @@
-"""A machine of what a survey found. What it did not find is taken from the driver, or assumed, and says so."""
+"""The machine file of a survey; numbers that were not measured are the driver's, or marked as assumed."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from calib.probes.capacity import Level as MeasuredLevel
 from calib.probes.outcome import Unclear
@@ -14,6 +14,7 @@ from memsim.machine import NO_SOURCE, SUBGROUP_SIZES, Dram, Level, Machine, Resi
 _DEFAULT_LINE = 64
 _MOST_LINE = 256
 _GRANULE_BYTES = 32
+ASSUMED = "assumed: it could not be measured"
 
 
 @dataclass
@@ -26,7 +27,7 @@ class _Sources:
 
 
 def machine_of(survey: Survey, name: str) -> Machine:
-    """The machine; raises Unclear where the pointer chase found nothing to make one of."""
+    """The machine. Raises Unclear where the pointer chase had no result."""
     if survey.hierarchy is None:
         raise Unclear("without a pointer chase there is no machine to write")
     put, book, facts = _Sources(), survey.book, survey.facts
@@ -57,7 +58,7 @@ def machine_of(survey: Survey, name: str) -> Machine:
             lanes,
             "assumed: eight lanes of a 256-bit vector"
             if survey.is_cpu
-            else "assumed: 32 lanes; OpenCL 1.2 does not tell",
+            else "assumed: 32 lanes; OpenCL 1.2 does not report them",
         ),
         coalesce_lanes=put("coalesce_lanes", lanes, "assumed: a whole sub-group"),
         cycles_per_turn=put(
@@ -71,7 +72,7 @@ def machine_of(survey: Survey, name: str) -> Machine:
 
 
 def comments_of(survey: Survey) -> list[str]:
-    """What stands above the machine: the device, what no field has room for, and what was not told."""
+    """The comments at the top of the file: the device, findings without a field, and failed probes."""
     lines = [f"Measured by 'memsim machines measure' on {survey.device}, seed {survey.seed}."]
     known = ("clock_hz", "levels.")
     for key, finding in survey.book.findings.items():
@@ -83,7 +84,7 @@ def comments_of(survey: Survey) -> list[str]:
 
 
 def _cores(survey: Survey, put: _Sources) -> int:
-    """What the driver says; whether groups that take all local memory agree is said beside it."""
+    """The cores that the driver reports; the source tells whether the measurement agrees."""
     driver = int(survey.facts["compute units"])
     found = survey.book.findings.get("cores")
     source = "OpenCL: CL_DEVICE_MAX_COMPUTE_UNITS"
@@ -97,6 +98,57 @@ def _cores(survey: Survey, put: _Sources) -> int:
     return int(put("n_cores", driver, source))
 
 
+class _Geometry(NamedTuple):
+    """The geometry of a level, in bytes and ways."""
+
+    line: int
+    fill: int
+    ways: int
+    size: int
+    size_source: str
+
+
+def _geometry(
+    survey: Survey, put: _Sources, prefix: str, found: MeasuredLevel, above_line: int
+) -> _Geometry | None:
+    """Line, fill, ways and size of a level; None where it has no room for a line."""
+    findings = survey.book.findings
+
+    def measured(key: str, default: int, source: str) -> int:
+        finding = findings.get(prefix + key)
+        if finding is None:
+            return int(put(prefix + key, default, source))
+        return int(put(prefix + key, int(finding.value), finding.source()))
+
+    default = max(_DEFAULT_LINE, above_line)
+    line = measured("line_bytes", default, ASSUMED)
+    line = min(max(line, _GRANULE_BYTES), _MOST_LINE)
+    fill = measured("fill_bytes", line, "assumed: a line; it could not be measured")
+    if fill > line:
+        how = findings[prefix + "fill_bytes"].source()
+        put(
+            prefix + "fill_bytes",
+            line,
+            f"assumed: a line; neighbouring lines are fetched too ({how})",
+        )
+    fill = min(max(fill, _GRANULE_BYTES), line)
+    ways = measured("ways", 8, ASSUMED)
+    if found.size_bytes is not None:
+        size, source = int(found.size_bytes.value), found.size_bytes.source()
+    else:
+        size = int(found.edge_bytes)
+        source = "assumed: where the latency begins to rise; the rise has no edge"
+    if size < line:
+        return None
+    # A size is a whole number of sets: where the ways do not divide it, they are the uncertain number.
+    most = ways
+    while size // line % ways:
+        ways -= 1
+    if ways != most:
+        put(prefix + "ways", ways, f"assumed: the most ways, at most {most}, that divide the size")
+    return _Geometry(line, fill, ways, size // (line * ways) * line * ways, source)
+
+
 def _level(
     survey: Survey,
     put: _Sources,
@@ -106,57 +158,33 @@ def _level(
     to_cycles: float,
     above_line: int,
 ) -> Level | None:
-    """A level; None where it holds not even a line. above_line : the line of the level above"""
+    """A level of the machine; None where it has no room for a line.
+
+    above_line : line size of the level above
+    """
     name = f"L{number}"
     prefix = f"levels.{name}."
-    findings = survey.book.findings
-
-    def said(key: str, default: int, source: str) -> int:
-        finding = findings.get(prefix + key)
-        if finding is None:
-            return int(put(prefix + key, default, source))
-        return int(put(prefix + key, int(finding.value), finding.source()))
-
-    default = max(_DEFAULT_LINE, above_line)
-    line = said("line_bytes", default, "assumed: not told by the measurement")
-    line = min(max(line, _GRANULE_BYTES), _MOST_LINE)
-    fill = said("fill_bytes", line, "assumed: a line, not told by the measurement")
-    if fill > line:
-        how = findings[prefix + "fill_bytes"].source()
-        put(prefix + "fill_bytes", line, f"assumed: a line; neighbours come along ({how})")
-    fill = min(max(fill, _GRANULE_BYTES), line)
-    ways = said("ways", 8, "assumed: not told by the measurement")
-    if found.size_bytes is not None:
-        size, source = int(found.size_bytes.value), found.size_bytes.source()
-    else:
-        size = int(found.edge_bytes)
-        source = "assumed: where the latency begins to rise; the rise has no edge"
-    if size < line:
+    geometry = _geometry(survey, put, prefix, found, above_line)
+    if geometry is None:
         return None
-    # A size is a whole number of sets: where the ways do not divide it, they are the ones in doubt.
-    told = ways
-    while size // line % ways:
-        ways -= 1
-    if ways != told:
-        how = f"assumed: the most ways, at most {told}, that divide the size"
-        put(prefix + "ways", ways, how)
-    size = size // (line * ways) * line * ways
     latency = found.latency_ns
-    speed = findings.get(prefix + "bandwidth")
+    speed = survey.book.findings.get(prefix + "bandwidth")
     cycles = f"; {latency.value:.4g} ns at {to_cycles:.4g} GHz"
     allocate, back = _stores(survey, put, prefix, name)
     chosen = survey.book.words.get(f"{name} replacement")
     return Level(
         name=name,
-        size_bytes=put(prefix + "size_bytes", size, source),
-        line_bytes=line,
-        sector_bytes=put(prefix + "sector_bytes", fill, "assumed: what a miss brings in"),
-        fill_bytes=fill,
-        ways=ways,
+        size_bytes=put(prefix + "size_bytes", geometry.size, geometry.size_source),
+        line_bytes=geometry.line,
+        sector_bytes=put(
+            prefix + "sector_bytes", geometry.fill, "assumed: the bytes that a miss fetches"
+        ),
+        fill_bytes=geometry.fill,
+        ways=geometry.ways,
         replacement=put(
             prefix + "replacement",
             chosen[0] if chosen else "lru",
-            f"measured: {chosen[1]}" if chosen else "assumed: not told by the measurement",
+            f"measured: {chosen[1]}" if chosen else ASSUMED,
         ),
         latency_cycles=put(
             prefix + "latency_cycles", latency.value * to_cycles, latency.source() + cycles
@@ -173,20 +201,20 @@ def _level(
 
 
 def _sharers(survey: Survey, put: _Sources, number: int, units: int, latency_ns: float) -> int:
-    """Cores with one instance of a level between them."""
+    """Cores that share one instance of a level."""
     assert survey.hierarchy is not None
     key = f"levels.L{number}.cores_per_instance"
     outermost = number == len(survey.hierarchy.levels)
     copies = survey.book.words.get("shared copies")
     met = survey.book.findings.get("shared_copies_ns")
     if number == 1:
-        return int(put(key, 1, "assumed: every core has its own"))
+        return int(put(key, 1, "assumed: each core has its own"))
     if copies is not None and copies[0].startswith("none"):
         return int(put(key, 1, f"measured: no core finds what another loaded; {copies[1]}"))
     if copies is not None and met is not None and outermost and met.value < 2 * latency_ns:
         return int(put(key, units, f"measured: a core finds what another loaded; {copies[1]}"))
     shared = (number > 1 and not survey.is_cpu) or number > 2
-    how = "assumed: common to all cores" if shared else "assumed: every core has its own"
+    how = "assumed: shared by all cores" if shared else "assumed: each core has its own"
     return int(put(key, units if shared else 1, how))
 
 
@@ -197,13 +225,11 @@ def _stores(survey: Survey, put: _Sources, prefix: str, name: str) -> tuple[Any,
     back = put(
         prefix + "write_policy",
         policy[0] if policy else "write_back",
-        f"measured: {policy[1]}" if policy else "assumed: not told by the measurement",
+        f"measured: {policy[1]}" if policy else ASSUMED,
     )
     allocate = words.get(f"{name} write_allocate")
     if allocate is None:
-        return put(
-            prefix + "write_allocate", "fetch_on_write", "assumed: not told by the measurement"
-        ), back
+        return put(prefix + "write_allocate", "fetch_on_write", ASSUMED), back
     value = "none" if allocate[0] == "none" else "fetch_on_write"
     how = "; whether the line is read first is assumed" if value != "none" else ""
     return put(prefix + "write_allocate", value, f"measured: {allocate[1]}{how}"), back
@@ -213,13 +239,12 @@ def _dram(survey: Survey, put: _Sources, to_cycles: float) -> Dram:
     assert survey.hierarchy is not None
     latency = survey.hierarchy.memory_ns
     speed = survey.book.findings.get("memory_bandwidth")
-    assumed = "assumed: not told by the measurement"
     return Dram(
-        n_channels=put("dram.n_channels", 2 if survey.is_cpu else 8, assumed),
-        n_banks=put("dram.n_banks", 16, assumed),
-        row_bytes=put("dram.row_bytes", 8192 if survey.is_cpu else 2048, assumed),
-        interleave_bytes=put("dram.interleave_bytes", 256, assumed),
-        burst_bytes=put("dram.burst_bytes", 64, assumed),
+        n_channels=put("dram.n_channels", 2 if survey.is_cpu else 8, ASSUMED),
+        n_banks=put("dram.n_banks", 16, ASSUMED),
+        row_bytes=put("dram.row_bytes", 8192 if survey.is_cpu else 2048, ASSUMED),
+        interleave_bytes=put("dram.interleave_bytes", 256, ASSUMED),
+        burst_bytes=put("dram.burst_bytes", 64, ASSUMED),
         latency_cycles=put(
             "dram.latency_cycles",
             latency.value * to_cycles,
@@ -250,7 +275,6 @@ def _residency(survey: Survey, put: _Sources, lanes: int, units: int) -> Residen
     if full is not None and not survey.is_cpu:
         resident = max(round(full.value / units), 1) * items
         items_source = f"{full.source()}, over the cores"
-    assumed = "assumed: not told by the measurement"
     local = facts["local memory, bytes"] or 1
     return Residency(
         max_items=put(
@@ -267,17 +291,17 @@ def _residency(survey: Survey, put: _Sources, lanes: int, units: int) -> Residen
         max_group_items=put(
             "residency.max_group_items", items, "OpenCL: CL_DEVICE_MAX_WORK_GROUP_SIZE"
         ),
-        registers=put("residency.registers", 65536 if not survey.is_cpu else 1 << 20, assumed),
-        max_registers_per_item=put("residency.max_registers_per_item", 255, assumed),
-        register_unit=put("residency.register_unit", 8, assumed),
+        registers=put("residency.registers", 65536 if not survey.is_cpu else 1 << 20, ASSUMED),
+        max_registers_per_item=put("residency.max_registers_per_item", 255, ASSUMED),
+        register_unit=put("residency.register_unit", 8, ASSUMED),
         local_memory_bytes=put(
             "residency.local_memory_bytes", local, "OpenCL: CL_DEVICE_LOCAL_MEM_SIZE"
         ),
-        local_memory_unit_bytes=put("residency.local_memory_unit_bytes", 64, assumed),
+        local_memory_unit_bytes=put("residency.local_memory_unit_bytes", 64, ASSUMED),
     )
 
 
 def default_name(device: str) -> str:
-    """`pocl-cpu-amd-epyc` of a device's title."""
+    """A machine name from a device's title, such as `cpu-amd-epyc`."""
     plain = re.sub(r"[^A-Za-z0-9]+", "-", device.partition(":")[2] or device).strip("-").lower()
     return plain[:48].strip("-") or "measured"

@@ -1,4 +1,4 @@
-"""What a probe found: numbers with their intervals and how they were found, curves, or why not."""
+"""The results of probes: numbers with intervals and methods, curves, and reasons where there is no result."""
 
 from __future__ import annotations
 
@@ -18,7 +18,11 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """One number. low, high : its 95 % interval, or the grid's cell where that is wider"""
+    """A measured number.
+
+    low, high : its 95 % interval, or the cell of the grid where that is wider
+    how : the method, for the machine file
+    """
 
     value: float
     low: float
@@ -27,17 +31,17 @@ class Finding:
     how: str
 
     def source(self) -> str:
-        """What a machine file says of it."""
+        """The text of `source` in a machine file."""
         interval = f"{_number(self.low)} to {_number(self.high)}"
         return f"measured: {self.how}; 95 %: {interval}{' ' + self.unit if self.unit else ''}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Curve:
-    """A curve and the edges detected in it.
+    """A measured curve and the edges detected in it.
 
-    reading : how a stranger reads it, a sentence or two;  edges : (x, what it is)
-    joined : whether the points are one curve, and not a series of trials
+    reading : one or two sentences that explain it;  edges : (x, label)
+    joined : whether the points are one curve, and not separate trials
     """
 
     title: str
@@ -54,11 +58,11 @@ class Curve:
 
 @dataclass
 class Notebook:
-    """What all probes found, under way.
+    """The results of all probes so far.
 
-    findings : dotted key as in a machine file where there is one -> number
-    words : what was found that is no number (policies); value and how
-    silent : probe -> why it told nothing
+    findings : key -> number; keys are those of a machine file where it has one
+    words : key -> (value, method) of results that are not numbers, such as policies
+    silent : probe -> why it has no result
     """
 
     findings: dict[str, Finding] = field(default_factory=dict)
@@ -73,18 +77,18 @@ class Notebook:
         self.words[key] = (value, how)
 
     def cannot_tell(self, probe: str, why: str) -> None:
-        """Keeps the first line of a reason."""
+        """Notes why a probe has no result."""
         self.silent[probe] = " ".join(why.split())[:400] or "no reason given"
 
 
 class Unclear(MemsimError):
-    """A probe ran, and its numbers do not tell what was asked."""
+    """A probe ran, but its measurements do not determine the result."""
 
 
 def attempt(book: Notebook, probe: str, run: Callable[[], Result]) -> Result | None:
-    """The result of a probe; None, with the reason noted, where the device or the numbers refuse.
+    """The result of a probe; None, with the reason noted, where the device or the measurements fail.
 
-    Whatever a driver raises is a reason: the probes after it go on.
+    Any exception of a driver is such a reason, so that later probes can run.
     """
     try:
         return run()
@@ -93,7 +97,7 @@ def attempt(book: Notebook, probe: str, run: Callable[[], Result]) -> Result | N
     except MemoryError:
         book.cannot_tell(probe, "not measured: out of memory")
     except Unclear as error:
-        book.cannot_tell(probe, f"not told: {error}")
+        book.cannot_tell(probe, f"not determined: {error}")
     except Exception as error:
         reason = next((line for line in str(error).splitlines() if line.strip()), "")
         book.cannot_tell(probe, f"not measured: {type(error).__name__}: {reason}")
@@ -101,14 +105,14 @@ def attempt(book: Notebook, probe: str, run: Callable[[], Result]) -> Result | N
 
 
 def lower_end(times: Floats) -> tuple[float, float]:
-    """(low, least): the 95 % interval of what times would be undisturbed, where noise only adds.
+    """(low, least): the 95 % interval of the undisturbed time, where noise only increases times.
 
-    Resampling cannot tell it: no draw is less than the least. Where the noise has a density at its
-    lower end, n (least - end) and the gaps (n - i + 1)(x_i - x_i-1) between the m + 1 smallest of n
-    are exponential with one mean, so n (least - end) / (mean of m gaps) is F(2, 2 m), whose 95 % point
-    is m (20^(1/m) - 1) (Robson and Whitlock 1964, for m = 1). The smaller half is used: what disturbs
-    strongly is not the noise that is always there. Equal times count once; that a clock ticks, the
-    caller adds.
+    Resampling cannot give it, because no draw is less than the least time. Where the density of the noise
+    is positive at its lower end, n (least - end) and the gaps (n - i + 1)(x_i - x_i-1) between the m + 1
+    smallest of n times are exponential with the same mean. So n (least - end) / (mean of m gaps) is
+    F(2, 2 m), whose 95 % point is m (20^(1/m) - 1) (Robson and Whitlock 1964, for m = 1). The smaller half
+    of the times is used, since strong disturbances are not this noise. Equal times count once; the
+    caller adds the clock's resolution.
     """
     x = np.unique(times)
     n = len(x)
@@ -126,7 +130,7 @@ def interval_of(values: Floats) -> tuple[float, float]:
 
 
 def resampled_least(repeats: Floats, seed: int = 0, n: int = 200) -> Floats:
-    """(n, ...) least of repeats, drawn again with replacement from the last axis."""
+    """(n, ...) least of repeats that are resampled with replacement along the last axis."""
     rng = np.random.default_rng(seed)
     n_repeat = repeats.shape[-1]
     draws = rng.integers(0, n_repeat, (n, n_repeat))

@@ -1,4 +1,4 @@
-"""A survey as one HTML page: the levels at a glance, every number with its interval, every curve."""
+"""A survey as one HTML page: a table of the levels, every number with its interval, every curve."""
 
 from __future__ import annotations
 
@@ -28,28 +28,28 @@ NAMES = {
     "memory_ns": "main memory: one random address at a time",
     "kernel_memory_ns": "main memory: a group of the traced kernel's requests",
     "memory_bandwidth": "main memory: bandwidth, all cores",
-    "translation": "pages whose addresses are translated at once",
+    "translation": "pages that address translation covers without extra cost",
     "shared_copies_ns": "a line that another core has loaded",
-    "groups_at_once": "groups of one work-item at once",
-    "full_groups_at_once": "groups of all work-items at once",
-    "cores": "cores (groups with all local memory at once)",
+    "groups_at_once": "concurrent groups of one work-item",
+    "full_groups_at_once": "concurrent groups of the largest size",
+    "cores": "cores (concurrent groups with all local memory)",
     "size_bytes": "capacity",
     "line_bytes": "line",
-    "fill_bytes": "what a miss brings in",
+    "fill_bytes": "bytes that a miss fetches",
     "latency": "latency",
     "bandwidth": "bandwidth, one core",
     "ways": "ways",
-    "L1 write_allocate": "L1: stores bring their line in",
+    "L1 write_allocate": "L1: stores allocate a line",
     "L1 write_policy": "L1: stores",
     "shared copies": "copies of other cores' lines",
     "prefetching": "prefetching",
 }
-"""Keys of findings, and of a level's, in plain words."""
+"""Keys of findings -> their names on the page."""
 _COLUMNS = ("size_bytes", "line_bytes", "fill_bytes", "ways", "latency", "bandwidth")
 
 
 def page(survey: Survey) -> str:
-    """The whole page; it loads nothing from anywhere."""
+    """The page, which loads nothing from elsewhere."""
     book = survey.book
     findings = {**_latencies(survey), **book.findings}
     numbers = [(_name(key), *quantity(f), f.how) for key, f in findings.items()]
@@ -84,15 +84,15 @@ def page(survey: Survey) -> str:
             "<!DOCTYPE html><html lang=en><meta charset=utf-8><title>{0}, measured</title>"
             "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"
             "<style>{1}</style><h1>{0}</h1>{6}"
-            "<p class=soft>Small kernels were run on the device and timed. A latency is that of a chain of"
-            " loads, each of which gives the address of the next; whatever else runs makes a chain slower,"
-            " so the least of many repeats counts. The true value lies within the interval in 95 of 100"
-            " cases, as far as repeats, the clock's tick and the grid of sizes tell.</p>"
-            "<h2>Caches at a glance</h2>{7}"
-            "<h2>Every number</h2><table><tr><th>what</th><th>value</th><th>95 %</th><th>how it was found</th></tr>{2}"
-            "</table><h2>What could not be told, and why</h2><p class=soft>A machine file needs a value for some of"
-            " these all the same: there it says <i>assumed</i>.</p><table>{3}</table><h2>Curves</h2>{4}"
-            "<h2>What the driver says</h2><table>{5}</table></html>"
+            "<p class=soft>Small kernels were run on the device and timed. A latency is the time per step of a"
+            " chain of loads, each of which gives the address of the next. Other programs only make a chain"
+            " slower, so the least of many repeats counts. The 95 % interval includes the scatter of repeats,"
+            " the resolution of the clock and the grid of sizes.</p>"
+            "<h2>Caches</h2>{7}"
+            "<h2>All numbers</h2><table><tr><th>quantity</th><th>value</th><th>95 % interval</th><th>method</th></tr>{2}"
+            "</table><h2>Not determined</h2><p class=soft>A machine file needs a value for some of these"
+            " quantities; it marks such a value as <i>assumed</i>.</p><table>{3}</table><h2>Curves</h2>{4}"
+            "<h2>The driver's information</h2><table>{5}</table></html>"
         ).format(
             survey.device,
             Markup(_STYLE + STYLE),
@@ -109,16 +109,16 @@ def page(survey: Survey) -> str:
 def _interrupted(survey: Survey) -> Markup:
     if not survey.interrupted:
         return Markup("")
-    return Markup("<p><b>Interrupted in '{}'</b>: nothing after it was measured.</p>").format(
+    return Markup("<p><b>Interrupted in '{}'</b>: later probes did not run.</p>").format(
         survey.interrupted
     )
 
 
 def _glance(survey: Survey) -> Markup:
-    """One row a level and one for memory; a dash is what was not told."""
+    """A row for each level and one for memory; a dash is a number that was not determined."""
     found = survey.hierarchy
     if found is None:
-        return Markup("<p>No pointer chase could be measured, so no level is known.</p>")
+        return Markup("<p>The pointer chase had no result, so no level is known.</p>")
     findings = {**_latencies(survey), **survey.book.findings}
     rows = Markup("")
     for number in range(1, len(found.levels) + 1):
@@ -167,7 +167,7 @@ _SCALES = {
 
 
 def quantity(finding: Finding) -> tuple[str, str]:
-    """(value, interval) as a page has room for, both in one unit: 1.361 ns, 1.35 to 1.38 ns."""
+    """(value, interval) as short texts in one unit: 1.361 ns, 1.35 to 1.38 ns."""
     value, low, high, unit = finding.value, finding.low, finding.high, finding.unit
     if unit == "bytes":
         if low == high == value:

@@ -1,4 +1,4 @@
-"""What a cache does beside holding lines: prefetching, stores, and copies in the level below."""
+"""Policies of a cache: prefetching, stores, and copies in a shared level."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ STRIDES_LINES = (1, 2, 4, 8, 16, 32)
 WINDOW_BYTES = 64 << 10
 HELPED = 1.5
 THROUGH = 0.2
-"""Of the next level's latency, what a store takes at least that is passed on to it."""
+"""Least time of a store that is passed to the next level, as a fraction of that level's latency."""
 ROUNDS = 8
 WALKS = 30
 
 
 def prefetching(bench: Bench, book: Notebook, region_bytes: float, line_bytes: int) -> None:
-    """Whether lines in order come faster than in random order, and for which strides.
+    """Measures whether sequential lines are faster than lines in random order, and for which strides.
 
-    Both orders stay within one window of 64 KB until all its lines are met, so that address
-    translation costs the same.
+    Both orders visit all lines of a window of 64 KB before the next one, so that address translation
+    costs the same.
     """
     window = WINDOW_BYTES // line_bytes
     n_window = max(int(region_bytes) // WINDOW_BYTES, 1)
     first = np.arange(n_window)[:, None] * window
 
     def ring(stride: float) -> Ring:
-        """Streams of this stride, one after the other: every line is met; 0 is random order."""
+        """Streams of this stride, one after another, which visit every line; 0 is random order."""
         lines = np.tile(np.arange(window), (n_window, 1))
         if stride:
             lines = (
@@ -42,22 +42,22 @@ def prefetching(bench: Bench, book: Notebook, region_bytes: float, line_bytes: i
     gains = least[0] / least[1:]
     book.curves.append(
         Curve(
-            title="Lines in order: how many times faster than in random order",
+            title="Sequential lines: how many times faster than in random order",
             x_label="stride, lines",
-            y_label="random / in order",
+            y_label="random / sequential",
             x=x[1:],
             y=gains,
             log_y=False,
-            reading="1 means that order does not matter. Far above it, something fetches ahead.",
+            reading="1 means that the order does not matter. Values far above 1 show prefetching.",
         )
     )
     helped = [stride for stride, gain in zip(STRIDES_LINES, gains, strict=True) if gain > HELPED]
-    how = "a pointer chase in order against one in random order: " + ", ".join(
+    how = "a sequential pointer chase, compared with one in random order: " + ", ".join(
         f"stride {stride}: {gain:.1f} times as fast"
         for stride, gain in zip(STRIDES_LINES, gains, strict=True)
     )
-    said = f"yes, up to a stride of {max(helped)} lines" if helped else "none seen"
-    book.say("prefetching", said, how)
+    result = f"yes, up to a stride of {max(helped)} lines" if helped else "none seen"
+    book.say("prefetching", result, how)
 
 
 def store_allocates(
@@ -69,33 +69,33 @@ def store_allocates(
     own_ns: float,
     below_ns: float,
 ) -> None:
-    """Whether a store brings its line in: walks over lines that were left alone, loaded, or stored to.
+    """Measures whether a store allocates a line, from walks over untouched, loaded and stored lines.
 
-    Lines that are stored to and not brought in may lie in the next level, `below_ns` away.
+    Stored lines without an allocation may be in the next level, whose latency is `below_ns`.
 
-    Raises Unclear where loaded lines are not found about as fast as the level is, or hardly faster
-    than those left alone.
+    Raises Unclear where loaded lines are not about as fast as the level, or hardly faster than untouched
+    ones.
     """
     absent, present, stored = _after(bench, size_bytes, line_bytes)
-    said = (
-        f"ns a line: {absent:.3g} left alone, {present:.3g} after loads, {stored:.3g} after stores"
+    how = (
+        f"ns per line: {absent:.3g} untouched, {present:.3g} after loads, {stored:.3g} after stores"
     )
     missing = min(absent, below_ns)
     if not (missing > 1.5 * present and present < 0.5 * (own_ns + below_ns)):
-        raise Unclear(said)
+        raise Unclear(how)
     part = (missing - stored) / (missing - present)
     if part > 0.7:
-        book.say(f"{name} write_allocate", "allocates", said)
+        book.say(f"{name} write_allocate", "allocates", how)
     elif part < 0.3:
-        book.say(f"{name} write_allocate", "none", said)
+        book.say(f"{name} write_allocate", "none", how)
     else:
-        raise Unclear(said)
+        raise Unclear(how)
 
 
 def _after(bench: Bench, size_bytes: float, line_bytes: int) -> tuple[float, float, float]:
-    """ns a line of a first walk over half a cache: lines left alone, loaded before, stored to before.
+    """Nanoseconds per line of a first walk over half a cache: untouched, loaded and stored lines.
 
-    A walk's time is what a launch with it takes more than one without, the least of each.
+    The time of a walk is the difference between launches with it and without it, the least of each.
     """
     n_small = max(int(size_bytes) // line_bytes // 2, 8)
     small = bench.rng.permutation(n_small) * line_bytes // WORD_BYTES
@@ -126,13 +126,12 @@ def writes_back(
     line_bytes: int,
     below_ns: float,
 ) -> None:
-    """Whether stores to a region that the level holds are faster than to one that only the next holds.
+    """Measures whether stores within the level are faster than stores to a region in the next level.
 
-    A level that writes through passes every store on, and then both take the same: as long as the next
-    level needs for one. On a CPU a single work-item's loop bounds both as well, so there the same
-    time tells nothing.
+    A level that writes through passes every store on, so both take the next level's time. On a CPU the
+    loop of a single work-item also limits both, so that equal times are unclear there.
 
-    Raises Unclear where the two tell neither.
+    Raises Unclear where the two times determine neither policy.
     """
     inside, outside = np.inf, np.inf
 
@@ -144,29 +143,29 @@ def writes_back(
     for _ in range(15):
         inside = min(inside, ns_a_store(size_bytes / 2) * 1e9)
         outside = min(outside, ns_a_store(below_bytes) * 1e9)
-    said = f"ns a store: {inside:.3g} within the level, {outside:.3g} beyond"
+    how = f"ns per store: {inside:.3g} within the level, {outside:.3g} beyond it"
     if outside > 1.5 * inside:
-        book.say(f"{name} write_policy", "write_back", said)
+        book.say(f"{name} write_policy", "write_back", how)
     elif not bench.is_cpu and outside < 1.15 * inside and inside > THROUGH * below_ns:
-        book.say(f"{name} write_policy", "write_through", said)
+        book.say(f"{name} write_policy", "write_through", how)
     else:
-        raise Unclear(said)
+        raise Unclear(how)
 
 
 def shared_copies(
     bench: Bench, book: Notebook, size_bytes: float, line_bytes: int, own_ns: float
 ) -> None:
-    """Whether what one core loaded is found by another in a shared level (seed 001, section 2.1).
+    """Measures whether a core finds lines that another core loaded in a shared level.
 
-    As many groups as there are cores each walk a ring of their own; then a single group walks one of
-    them, or one that nobody walked. Walks about as fast as `own_ns` a line met the walking core's own
-    copies and are left out.
+    After Baghsorkhi et al. 2012, section 2.1. As many groups as there are cores each walk a separate
+    ring. Then a single group walks one of these rings, or one that no group has walked. Walks that take
+    about `own_ns` per line have hit the walking core's private copies and are left out.
 
-    Raises Unclear where the two differ too little, or where no walk met another core's lines.
+    Raises Unclear where the two times differ too little, or where too few walks met another core's lines.
     """
-    n_lines = max(int(size_bytes) // line_bytes // 2, 64)
+    ring_lines = max(int(size_bytes) // line_bytes // 2, 64)
     n_cores = max(bench.device.n_units, 2)
-    span = n_lines * line_bytes
+    span = ring_lines * line_bytes
     half = bench.bytes // 2
     if 2 * n_cores * span > half:
         raise Unclear(f"rings for {n_cores} cores do not fit the buffer")
@@ -175,29 +174,29 @@ def shared_copies(
     for _ in range(WALKS):
         places = bench.rng.permutation(half // span)[: n_cores + 1] * span
         starts = [
-            bench.ring((at + bench.rng.permutation(n_lines) * line_bytes) // WORD_BYTES)
+            bench.ring((at + bench.rng.permutation(ring_lines) * line_bytes) // WORD_BYTES)
             for at in places
         ]
-        bench.walk(bench.ring(far), len(far))  # linking touched the rings: drive them out
-        bench.device.run("walks", n_cores, 1, np.array(starts[:n_cores], np.uint32), n_lines)
+        bench.walk(bench.ring(far), len(far))  # evicts the rings, which linking has touched
+        bench.device.run("walks", n_cores, 1, np.array(starts[:n_cores], np.uint32), ring_lines)
         which = int(bench.rng.integers(n_cores))
-        walked.append(bench.walk(starts[which], n_lines) / n_lines * 1e9)
-        fresh.append(bench.walk(starts[-1], n_lines) / n_lines * 1e9)
+        walked.append(bench.walk(starts[which], ring_lines) / ring_lines * 1e9)
+        fresh.append(bench.walk(starts[-1], ring_lines) / ring_lines * 1e9)
     others = [ns for ns in walked if ns > 2 * own_ns]
     if len(others) < 5:
         raise Unclear(
-            f"of {WALKS} walks over another group's lines only {len(others)} met another core's"
+            f"only {len(others)} of {WALKS} walks over another group's lines met another core's lines"
         )
-    # The upper quartile: of two cores with levels of their own, half of the walks meet their own.
+    # The upper quartile: with two cores and private levels, half of the walks hit the core's own copies.
     new, old = float(np.quantile(fresh, 0.75)), float(np.quantile(others, 0.75))
-    said = f"ns a line: {old:.3g} where another core had walked, {new:.3g} where nobody had"
-    book.note("shared_copies_ns", _upper_quartile(np.array(others), said))
+    how = f"ns per line: {old:.3g} where another core had walked, {new:.3g} where none had"
+    book.note("shared_copies_ns", _upper_quartile(np.array(others), how))
     if old < new / 1.5:
-        book.say("shared copies", "kept: a shared level has what a core loaded", said)
+        book.say("shared copies", "kept: a shared level has the lines that a core loaded", how)
     elif old > new / 1.15:
-        book.say("shared copies", "none: no shared level has what a core loaded", said)
+        book.say("shared copies", "none: no shared level has the lines that a core loaded", how)
     else:
-        raise Unclear(said)
+        raise Unclear(how)
 
 
 def _upper_quartile(times_ns: Floats, how: str) -> Finding:

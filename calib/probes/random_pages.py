@@ -1,18 +1,17 @@
-"""A cache's capacity where pages lie anywhere: from how many random pages half the lines miss.
+"""The capacity of a cache that is indexed by physical addresses, from the latency of random pages.
 
-A cache indexed by physical addresses sorts pages into K groups of sets (colours), each of which holds
-W of them; it holds C = K W pages. Of N random pages, one finds its group overfull with
-P(Binomial(N - 1, 1/K) >= W), which is a half at N = 0.95 C to 0.97 C for any W from 4 to 32. Where
-replacement is LRU all lines of such a page miss; where it is random they miss later, and half of all
-miss at up to 1.4 C. What else lies in the cache (code, page tables, other programs) makes it come
-earlier: we allow for a fifth. So of the N at which the latency of a ring over all lines of N random
-pages has risen half of the way,
+Such a cache maps pages to K groups of sets (colours), each of which has room for W pages; its capacity is
+C = K W pages. A page among N random ones is in an overfull group with P(Binomial(N - 1, 1/K) >= W), which
+is one half at N = 0.95 C to 0.97 C for any W from 4 to 32. With LRU replacement all lines of such a page
+miss. With random replacement they miss later, and half of all lines miss at up to 1.4 C. Other contents of
+the cache (code, page tables, other programs) make misses begin earlier; a fifth is allowed for them. If
+the latency of a ring over all lines of N random pages has risen half of the way, then
 
     N / 1.4  <=  C  <=  N / 0.8
 
-Address translation costs more with N as well: a second ring over the same pages, but of so few lines of
-each that no group can overflow, and yet more than the cache above holds, costs that alone and is
-subtracted. Caches have round sizes: the roundest one in the interval is taken.
+The cost of address translation also grows with N. A second ring visits the same pages, but so few lines of
+each that no group can overflow, though more than the cache above can hold. It measures this cost,
+which is subtracted. Caches have round sizes, so the roundest one in the interval is chosen.
 """
 
 from __future__ import annotations
@@ -26,19 +25,22 @@ from calib.probes.bench import PAGE_BYTES, WORD_BYTES, Bench
 from calib.probes.outcome import Floats, Unclear, interval_of
 
 LATEST, EARLIEST = 1.4, 0.8
-"""Of the capacity, where half of the lines may miss."""
+"""Range of the working set, relative to the capacity, at which half of the lines may miss."""
 MOST_SLOPE = 0.15
-"""Of the height, what the curve may rise where it should be flat."""
+"""Greatest rise of the curve where it should be flat, relative to its height."""
 LIKE_EXPECTED, NEAR = math.log(2), math.log(1.5)
 _DRAWS = 100
 
 
 @dataclass(frozen=True, kw_only=True)
 class HalfRise:
-    """at_bytes : where half of the rise is reached, with its 95 % interval; low, high of the capacity
+    """Half of the rise of the latency.
 
-    sizes, extra_ns : the curve, (n_size,) each; height_ns : of the plateau behind the rise
-    agreeing : part of the draws of pages, drawn again, that tell the same round size
+    at_bytes : the working set at which half of the rise is reached
+    low_bytes, high_bytes : 95 % interval of the capacity
+    height_ns : of the plateau after the rise
+    sizes, extra_ns : the curve, (n_size,) each
+    agreeing : fraction of the resampled draws of pages that give the same round size
     """
 
     at_bytes: float
@@ -62,16 +64,17 @@ def page_latencies(
     draws: int = 24,
     seconds: float = 30.0,
 ) -> Floats:
-    """(2, n_size, n_draw) ns a step through full pages and through sparse ones; a draw chooses pages.
+    """(2, n_size, n_draw) nanoseconds per step through full and through sparse pages.
 
-    above_bytes : capacity of the cache above, which the sparse ring overruns four times
-    After four draws none begins later than `seconds`.
+    A draw is a choice of pages. After four draws, none begins later than `seconds`.
+
+    above_bytes : capacity of the cache above, which the sparse ring exceeds four times
     """
     lines = PAGE_BYTES // line_bytes
     n_all = bench.bytes // PAGE_BYTES
     begun = bench.clock()
     found: list[Floats] = []
-    while len(found) < draws:  # outermost, so that a disturbance spoils one draw of each size
+    while len(found) < draws:  # the outermost loop: a disturbance spoils one draw of each size
         if len(found) >= 4 and bench.clock() - begun > seconds:
             break
         row = np.empty((2, len(sizes)))
@@ -92,12 +95,13 @@ def page_latencies(
 
 
 def half_rise(sizes: Floats, latency_ns: Floats, *, expected_ns: float, seed: int = 0) -> HalfRise:
-    """Where what full pages cost beyond sparse ones has risen half of the way to its plateau.
+    """Where the extra latency of full pages has risen half of the way to its plateau.
 
     latency_ns : (2, n_size, n_draw) of full and of sparse pages
-    expected_ns : about how high it lies: another level's rise may follow before the curve is flat
+    expected_ns : approximate height of the plateau; the rise of another level may follow before the curve
+        is flat
 
-    Raises Unclear where they do not rise to one within the sizes.
+    Raises Unclear where the curve does not rise to a plateau within the sizes.
     """
     curve = _extra(latency_ns)
     at, height = _crossing(sizes, curve, expected_ns)
@@ -130,7 +134,7 @@ def _roundest_of(at: float) -> int:
 
 
 def roundest(low: float, high: float, near: float, unit: int = 1024) -> int:
-    """The whole multiple of unit in [low, high] with the fewest binary digits set, nearest to `near`."""
+    """The multiple of unit in [low, high] with the fewest binary digits set, closest to `near`."""
     candidates = np.arange(math.ceil(low / unit), math.floor(high / unit) + 1)
     if not len(candidates):
         return round(near / unit) * unit
@@ -145,21 +149,20 @@ def roundest(low: float, high: float, near: float, unit: int = 1024) -> int:
 
 
 def _extra(latency_ns: Floats) -> Floats:
-    """(n_size,) what full pages cost beyond sparse ones, of each the lowest tenth of its draws.
+    """(n_size,) latency of full pages less that of sparse ones, each the lowest tenth of its draws.
 
-    What disturbs a ring makes it slower. The least differences would be those of disturbed sparse
-    rings.
+    Disturbances only make a ring slower. The least differences would be those of disturbed sparse rings.
     """
     full, sparse = np.quantile(latency_ns, 0.1, axis=2)
     return np.asarray(full - sparse)
 
 
 def _crossing(sizes: Floats, curve: Floats, expected_ns: float) -> tuple[float, float]:
-    """(size where half the height is reached, height): height is what 1.7 to 2.5 times that size cost, or
-    the one expected, if what they cost comes near it.
+    """(size at which half of the height is reached, height); NaN where the curve is nowhere flat.
 
-    On a straight slope any size may be its own answer: of all that are, the one behind which the curve
-    is flattest, if its height is within LIKE_EXPECTED of the one expected. NaN where none is flat.
+    The height is the expected one where the curve is near it at 1.7 to 2.5 times that size; otherwise it is
+    the curve's there. On a straight slope every size satisfies this. Among these the size is chosen after
+    which the curve is flattest, if its height is within LIKE_EXPECTED of the expected one.
     """
     at = _reaches(sizes, curve, expected_ns / 2)
     behind = curve[(sizes >= 1.7 * at) & (sizes <= 2.5 * at)]
@@ -180,7 +183,7 @@ def _crossing(sizes: Floats, curve: Floats, expected_ns: float) -> tuple[float, 
 
 
 def _half_of(sizes: Floats, curve: Floats, at: float) -> tuple[float, float, float]:
-    """(size where the curve comes to half its height behind `at`, height, how much it rises there)."""
+    """(size where the curve reaches half of its height after `at`, that height, the relative rise there)."""
     window = curve[(sizes >= 1.7 * at) & (sizes <= 2.5 * at)]
     if len(window) < 3:
         return math.nan, math.nan, math.inf
@@ -194,8 +197,10 @@ def _half_of(sizes: Floats, curve: Floats, at: float) -> tuple[float, float, flo
 
 
 def _reaches(sizes: Floats, curve: Floats, wanted: float) -> float:
-    """The size where the curve comes to what is wanted: behind it most points lie above, before it most
-    below; NaN where it does not."""
+    """The size where the curve reaches `wanted`; NaN where it does not.
+
+    Most points after it are above, and most points before it below.
+    """
     above = curve >= wanted
     score = np.concatenate([[0], np.cumsum(~above)]) + np.concatenate(
         [np.cumsum(above[::-1])[::-1], [0]]

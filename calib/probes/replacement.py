@@ -1,10 +1,10 @@
-"""Which line of a full set has to go: times of rings through one set, against what each policy misses.
+"""The replacement policy of a set: times of rings through one set, compared with each policy's misses.
 
-A ring's nodes are words, a line has several, so a ring can visit the lines of one set in any order.
-For some orders each policy's misses are counted by the replay's own sets (`memsim.reference.sets`).
-What a miss costs is not known beforehand, so the times less that of a hit are compared up to one
-factor. LRU and FIFO differ on no plain cycle: a line that is visited between all others tells them
-apart.
+The nodes of a ring are words. A line has several words, so a ring can visit the lines of one set in any
+order. For some orders the misses of each policy are counted with the sets of the replay
+(`memsim.reference`). The cost of a miss is unknown, so the times, less that of a hit, are compared up
+to a factor. LRU and FIFO do not differ on cycles; a line that is visited between all others
+distinguishes them.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ PASSES = 60
 PASTS = 8
 ROUNDS = 7
 CLEARLY = 2.0
-"""The best policy's residual must be so many times smaller than the next one's."""
+"""The best policy's residual must be this many times smaller than the second one's."""
 WORST = 0.2
-"""And no larger than this, relative to the times."""
+"""Greatest residual of the best policy, relative to the times."""
 
 Visits = list[int]
 
 
 def patterns(ways: int, words_of_line: int) -> dict[str, Visits]:
-    """Orders in which a ring visits lines 0, 1, ...: each visit needs a word of its own."""
+    """Orders in which a ring visits lines 0, 1, ...; each visit uses a different word of the line."""
     found = {
         f"{n} lines in a cycle": list(range(n))
         for n in sorted({ways + 1, ways + 2, ways + max(ways // 2, 2), 2 * ways})
@@ -60,12 +60,15 @@ def patterns(ways: int, words_of_line: int) -> dict[str, Visits]:
 
 
 def misses(visits: Visits, ways: int, policy: Replacement, seed: int = 0) -> float:
-    """Misses a visit of a policy, once the set is full. seed : of what happened in it before"""
+    """Misses per visit of a policy, once the set is full.
+
+    seed : of random visits before; 0 for none
+    """
     level = dataclasses.replace(_SET, size_bytes=64 * ways, ways=ways, replacement=policy)
-    there = empty_set(level, Stream(seed + 1))
+    simulated = empty_set(level, Stream(seed + 1))
     n_line = max(visits) + 1
     lines = [Line(number) for number in range(n_line + 4 * ways)]
-    held: set[int] = set()
+    resident: set[int] = set()
     rng = np.random.default_rng(seed)
     before: Visits = []
     if seed:  # a mixture of these lines and others, and then only others
@@ -76,21 +79,21 @@ def misses(visits: Visits, ways: int, policy: Replacement, seed: int = 0) -> flo
         counted = turn >= PASSES // 3
         n += len(visits) * counted
         for number in before + visits if turn == 0 else visits:
-            if number in held:
-                there.used(lines[number])
+            if number in resident:
+                simulated.used(lines[number])
                 continue
             count += counted
-            victim = there.admit(lines[number])
-            held.add(number)
+            victim = simulated.admit(lines[number])
+            resident.add(number)
             if victim is not None:
-                held.remove(victim.number)
+                resident.remove(victim.number)
     return count / n
 
 
 def possible(visits: Visits, ways: int, policy: Replacement) -> tuple[float, float]:
-    """(least, most) misses a visit: tree-PLRU goes round in another way after another past."""
-    found = [misses(visits, ways, policy, seed) for seed in range(PASTS)]
-    return min(found), max(found)
+    """(least, most) misses per visit over several initial states, on which tree-PLRU depends."""
+    rates = [misses(visits, ways, policy, seed) for seed in range(PASTS)]
+    return min(rates), max(rates)
 
 
 def replacement(
@@ -103,9 +106,9 @@ def replacement(
     line_bytes: int,
     hit_ns: float,
 ) -> None:
-    """Says which of POLICIES the times of rings through one set fit.
+    """Notes which of POLICIES fits the times of rings through one set.
 
-    Raises Unclear where none does, or more than one.
+    Raises Unclear where none fits, or more than one.
     """
     spacing = int(size_bytes)
     words = line_bytes // WORD_BYTES
@@ -126,7 +129,7 @@ def replacement(
                 (begin * line_bytes + int(place[v]) * spacing) // WORD_BYTES + visits[:i].count(v)
                 for i, v in enumerate(visits)
             ]
-            # What was in the set before decides how some policies go on: only other lines were.
+            # Some policies depend on the set's earlier contents, so other lines are loaded first.
             bench.walk(bench.ring(bench.lines(others)), others // bench.stride_bytes)
             times[k, r] = bench.chase_ns(np.array(at)).min()
     measured = np.median(times, axis=1)
@@ -138,14 +141,14 @@ def replacement(
         Curve(
             title=f"Orders of visits to one set of {name}",
             x_label="order of visits",
-            y_label="ns a dependent load",
+            y_label="ns per dependent load",
             x=np.arange(len(orders), dtype=np.float64),
             y=measured,
             log_x=False,
             log_y=False,
             joined=False,
-            reading="Every policy misses a number of its own in each order; the times are compared with"
-            " those. " + "; ".join(f"{k}: {key}" for k, key in enumerate(orders)) + ".",
+            reading="The number of misses in each order depends on the policy; the times are compared with"
+            " these numbers. " + "; ".join(f"{k}: {key}" for k, key in enumerate(orders)) + ".",
         )
     )
     best, second, *_ = sorted(residual, key=lambda p: residual[p])

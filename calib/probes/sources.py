@@ -1,6 +1,7 @@
-"""The kernels of the probes: OpenCL 1.2 without options.
+"""The kernels of the probes, in OpenCL 1.2 without extensions.
 
-Every one takes the words first and a place for what it found last, so that no compiler drops it.
+The first argument of each is the buffer of words, and the last one an output that depends on all loads, so
+that no compiler removes them.
 """
 
 CHASE = """
@@ -24,7 +25,7 @@ __kernel void link(__global uint *next, __global const uint *from, __global cons
 }
 """
 
-# Every group walks a ring of its own once.
+# Every group walks a separate ring once.
 WALKS = """
 __kernel void walks(__global const uint *next, __global const uint *start, uint steps,
                     __global uint *out)

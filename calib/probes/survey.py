@@ -1,4 +1,4 @@
-"""All probes, one after the other; one that fails says why, and the others go on."""
+"""Runs all probes one after another; one that fails reports why, and the others continue."""
 
 from __future__ import annotations
 
@@ -20,15 +20,16 @@ from calib.probes.translation import translation
 Progress = Callable[[str], None]
 Result = TypeVar("Result")
 LINE_BYTES = 64
-"""Of a level whose lines no probe told."""
+"""Assumed for a level whose line size could not be measured."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Survey:
-    """What was found on a device.
+    """The findings on a device.
 
-    hierarchy : None where the pointer chase told nothing
-    interrupted : the probe in which Ctrl-C came; what came before it is kept
+    facts : what the driver reports
+    hierarchy : None where the pointer chase had no result
+    interrupted : the probe during which Ctrl-C was pressed; earlier findings are kept
     """
 
     device: str
@@ -41,7 +42,7 @@ class Survey:
 
 
 class _Surveyor:
-    """Runs probes and keeps what they find."""
+    """Runs probes and keeps their findings."""
 
     def __init__(self, bench: Bench, say: Progress) -> None:
         self.bench, self.say, self.book = bench, say, Notebook()
@@ -65,7 +66,9 @@ class _Surveyor:
         if bench.is_cpu:
             self.number("clock_hz", "clock", partial(execution.addition_hz, bench))
         else:
-            book.cannot_tell("clock", "not measured: what an operation takes in cycles is unknown")
+            book.cannot_tell(
+                "clock", "not measured: the cycles of an operation on this device are unknown"
+            )
             self.probe("stride of the chase", self.set_stride)
         found = self.probe("pointer chase", partial(hierarchy, bench, book, most_bytes))
         self.hierarchy = found
@@ -75,12 +78,12 @@ class _Surveyor:
         self.cores()
 
     def set_stride(self) -> None:
-        """What a miss of the first level brings in: a chase that is denser meets it twice."""
+        """Sets the chase's stride to the fill size: a denser chase would hit what a miss has fetched."""
         bench = self.bench
         hit_ns = float(bench.chase_ns(bench.lines(2048)).min())
         n_pairs = min(bench.bytes // 2, 16 << 20) // geometry.PITCH_BYTES
-        told = geometry.fill_bytes(bench, self.book, "all caches", n_pairs, hit_ns, hit_ns)
-        bench.stride_bytes = min(max(int(told.value), 32), bench.block_bytes)
+        fill = geometry.fill_bytes(bench, self.book, "all caches", n_pairs, hit_ns, hit_ns)
+        bench.stride_bytes = min(max(int(fill.value), 32), bench.block_bytes)
 
     def levels(self, found: Hierarchy) -> None:
         for k, level in enumerate(found.levels):
@@ -93,70 +96,81 @@ class _Surveyor:
             self.first_level(first, _between(first, second, self.bench.bytes), below_ns)
 
     def level(self, name: str, level: Level, below_ns: float, region: float) -> None:
-        bench, book, own_ns = self.bench, self.book, level.latency_ns.value
-        prefix = f"levels.{name}."
+        """Measures one level; region : a working set that it cannot contain and the next level can."""
+        line_bytes = self.level_line(name, level, below_ns)
         assert self.hierarchy is not None
-        size = level.size_bytes
-        line_bytes = LINE_BYTES
-        if size is not None and level.sharp:
-            line = self.number(
-                f"{prefix}line_bytes",
-                f"{name} line",
-                partial(geometry.line_bytes, bench, book, name, size.value, own_ns, below_ns),
-            )
-            line_bytes = int(line.value) if line else LINE_BYTES
         self.number(
-            f"{prefix}fill_bytes",
+            f"levels.{name}.fill_bytes",
             f"{name} fill",
             partial(
                 geometry.fill_bytes,
-                bench,
-                book,
+                self.bench,
+                self.book,
                 name,
                 region / (2 * line_bytes),
-                own_ns,
+                level.latency_ns.value,
                 self.hierarchy.levels[0].latency_ns.value,
                 below_ns,
             ),
         )
+        size = level.size_bytes
         if size is None:
             return
-        book.note(f"{prefix}size_bytes", size)
-        # A CPU's outer levels may be shared or not; one core's part is what is asked for. Pages that
-        # lie anywhere fill some sets twice where they take half of a level, and none where a quarter.
+        self.book.note(f"levels.{name}.size_bytes", size)
+        # It is one core's part of a level that a CPU's cores may share. Pages at any physical address
+        # overfill some sets where they take half of a level, and none where they take a quarter.
         self.number(
-            f"{prefix}bandwidth",
+            f"levels.{name}.bandwidth",
             f"{name} bandwidth",
             partial(
                 traffic.bandwidth,
-                bench,
+                self.bench,
                 name,
                 size.value / (2 if level.sharp else 4),
                 groups=1,
-                above=self.held_above(name),
+                above=self.capacity_above(name),
             ),
         )
+        self.level_sets(name, level, line_bytes, below_ns)
+
+    def level_line(self, name: str, level: Level, below_ns: float) -> int:
+        """The line size of a level, measured where it has a sharp edge."""
+        if level.size_bytes is None or not level.sharp:
+            return LINE_BYTES
+        size_bytes, hit_ns = level.size_bytes.value, level.latency_ns.value
+        line = self.number(
+            f"levels.{name}.line_bytes",
+            f"{name} line",
+            partial(geometry.line_bytes, self.bench, self.book, name, size_bytes, hit_ns, below_ns),
+        )
+        return int(line.value) if line else LINE_BYTES
+
+    def level_sets(self, name: str, level: Level, line_bytes: int, below_ns: float) -> None:
+        """Associativity of a level, and replacement of the first one."""
+        bench, book, hit_ns = self.bench, self.book, level.latency_ns.value
+        assert level.size_bytes is not None
+        size_bytes = level.size_bytes.value
         if not level.sharp:
-            why = "not told: its pages lie anywhere, so no lines are known to share a set"
+            why = "not determined: its pages have any physical address, so no lines are known to share a set"
             book.cannot_tell(f"{name} line, ways and replacement", why)
             return
         ways = self.number(
-            f"{prefix}ways",
+            f"levels.{name}.ways",
             f"{name} ways",
             partial(
                 geometry.ways,
                 bench,
                 book,
                 name,
-                size.value,
+                size_bytes,
                 line_bytes,
-                own_ns,
+                hit_ns,
                 below_ns,
                 self.latency_above(name),
             ),
         )
         if name != "L1":
-            why = "not told: the level above serves some visits of any order of visits to one set"
+            why = "not determined: the level above serves some visits of every order of visits to one set"
             book.cannot_tell(f"{name} replacement", why)
         elif ways is not None:
             self.probe(
@@ -166,23 +180,23 @@ class _Surveyor:
                     bench,
                     book,
                     name,
-                    size_bytes=size.value,
+                    size_bytes=size_bytes,
                     ways=int(ways.value),
                     line_bytes=line_bytes,
-                    hit_ns=own_ns,
+                    hit_ns=hit_ns,
                 ),
             )
 
     def latency_above(self, name: str) -> float:
-        """Nanoseconds; 0 where nothing is."""
+        """Latency of the level above in nanoseconds; 0 for the first level."""
         number = int(name[1:]) - 1
         assert self.hierarchy is not None
         return self.hierarchy.levels[number - 1].latency_ns.value if number else 0.0
 
-    def held_above(self, name: str) -> tuple[float, bool]:
-        """Bytes that the level above holds at most, and whether data that come round are surely forgotten.
+    def capacity_above(self, name: str) -> tuple[float, bool]:
+        """Greatest capacity of the level above, and whether it surely evicts data that are read cyclically.
 
-        A level that replaces at random has no edge, and its latency begins to rise before it is full.
+        A level with random replacement has no edge, and its latency begins to rise before it is full.
         """
         number = int(name[1:]) - 1
         if number == 0:
@@ -190,15 +204,15 @@ class _Surveyor:
         assert self.hierarchy is not None
         level = self.hierarchy.levels[number - 1]
         policy = self.book.words.get(f"L{number} replacement", ("unknown", ""))[0]
-        held = level.size_bytes.value if level.size_bytes else 2 * level.edge_bytes
-        return held, policy in ("lru", "fifo")
+        capacity = level.size_bytes.value if level.size_bytes else 2 * level.edge_bytes
+        return capacity, policy in ("lru", "fifo")
 
     def first_level(self, level: Level, region: float, below_ns: float) -> None:
-        """What only a core's own cache is asked: stores, and copies that others find."""
+        """Probes of a core's private cache: stores, and copies that other cores find."""
         assert level.size_bytes is not None
         bench, book, size = self.bench, self.book, level.size_bytes.value
-        told = book.findings.get("levels.L1.line_bytes")
-        line = int(told.value) if told else LINE_BYTES
+        measured = book.findings.get("levels.L1.line_bytes")
+        line = int(measured.value) if measured else LINE_BYTES
         own_ns = level.latency_ns.value
         self.probe(
             "L1 stores allocate",
@@ -219,8 +233,8 @@ class _Surveyor:
             [level.size_bytes.value for level in found.levels if level.size_bytes] if found else []
         )
         first = found.levels[0].edge_bytes if found and found.levels else float("inf")
-        told = book.findings.get("levels.L1.line_bytes")
-        line = int(told.value) if told else bench.block_bytes
+        measured = book.findings.get("levels.L1.line_bytes")
+        line = int(measured.value) if measured else bench.block_bytes
         self.number(
             "translation",
             "address translation",
@@ -298,11 +312,12 @@ def survey(
     progress: Progress | None = None,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Survey:
-    """Measure a device.
+    """Measures a device.
 
-    most_bytes : of memory to walk through; less where the device grants less
-    groups : of a kernel's requests, whose latency in memory is asked for
-    clock : seconds, by which long curves end
+    most_bytes : bytes of memory that are walked through; fewer where the device grants less
+    groups : requests of a kernel whose latency in memory is measured
+    progress : called with the name of each probe
+    clock : a clock in seconds, which limits the duration of long curves
     """
     surveyor = _Surveyor(Bench(device, seed, clock), progress or (lambda _: None))
     interrupted = ""
@@ -310,7 +325,9 @@ def survey(
         surveyor.all(most_bytes, groups)
     except KeyboardInterrupt:
         interrupted = surveyor.now
-        surveyor.book.cannot_tell(interrupted, "not measured: interrupted; nor was what follows it")
+        surveyor.book.cannot_tell(
+            interrupted, "not measured: interrupted, as were all probes after it"
+        )
     return Survey(
         device=device.title,
         is_cpu=device.is_cpu,
@@ -327,9 +344,9 @@ def _second(found: Hierarchy) -> Level | None:
 
 
 def _between(level: Level, below: Level | None, most: int) -> float:
-    """A working set that a level does not hold, and the next one does."""
-    held = level.size_bytes.value if level.size_bytes else level.edge_bytes
+    """A working set that exceeds a level's capacity and fits into the next level."""
+    capacity = level.size_bytes.value if level.size_bytes else level.edge_bytes
     if below is None:
-        return float(min(8 * held, most))
+        return float(min(8 * capacity, most))
     outer = below.size_bytes.value if below.size_bytes else below.edge_bytes
-    return float(max(min((2 * held * outer) ** 0.5, 4 * held), 2 * held))
+    return float(max(min((2 * capacity * outer) ** 0.5, 4 * capacity), 2 * capacity))

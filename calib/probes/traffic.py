@@ -1,4 +1,4 @@
-"""Bytes a second from each level, and what main memory takes for batches of given addresses."""
+"""The bandwidth of each level, and the time of main memory for batches of addresses."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from calib.probes.outcome import (
 
 REPEATS = 25
 _RUN_BYTES = 1 << 23
-"""Read by one run of each group: short enough that some runs are not disturbed."""
+"""Bytes that each group reads in a run: few enough that some runs are not disturbed."""
 GROUP_ITEMS = 64
 WIDTHS = (1, 2, 4, 8, 16, 32)
 MOST_LANES = 256
@@ -37,22 +37,22 @@ def bandwidth(
     groups: int,
     above: tuple[float, bool] = (0, True),
 ) -> Finding:
-    """Bytes a second that groups read of so many bytes, each a part of its own: all of them together.
+    """Bytes per second that all groups together read, each from a separate part of data_bytes.
 
-    above : what the level above holds, bytes, and whether it is known to forget what comes round.
-        Otherwise it may replace at random and keep a part of the data, see `missing_part`; then the level
-        asked for is slower than it seems, by that part at most
+    above : capacity of the level above in bytes, and whether it surely evicts data that are read
+        cyclically. If not, it may replace at random and serve a part of the data, see `missing_part`; the
+        level's true bandwidth is then lower, at most by that part
 
-    Raises Unclear where the data do not divide so, or are less than twice what the level above holds.
+    Raises Unclear where the data cannot be divided, or are less than twice the capacity of the level above.
     """
     each = int(data_bytes) // groups
-    held, forgets = above
-    if data_bytes < 2 * held:
+    capacity_above, evicts = above
+    if data_bytes < 2 * capacity_above:
         raise Unclear(
-            f"the {int(data_bytes)} bytes that it surely holds are less than twice the {int(held)} of"
-            " the level above"
+            f"the {int(data_bytes)} bytes that surely fit are less than twice the capacity of the level"
+            f" above, {int(capacity_above)} bytes"
         )
-    missing = 1.0 if forgets else missing_part(data_bytes / held)
+    missing = 1.0 if evicts else missing_part(data_bytes / capacity_above)
     items = min(GROUP_ITEMS, bench.device.max_group_items)
     unit = 16 * 4 * items
     each = each // unit * unit
@@ -79,15 +79,17 @@ def bandwidth(
     )
 
 
-def missing_part(times_held: float) -> float:
-    """Of data read over and over, so many times what a cache holds, what misses if it replaces at random.
+def missing_part(times_capacity: float) -> float:
+    """The miss ratio of data that are read cyclically through a cache with random replacement.
 
-    Between two visits of a line every other one of N passes once, N m of them evict, each of 1 in C
-    lines: m = 1 - exp(-m N / C). Any policy that forgets the oldest misses all.
+    Between two visits of a line, each of the N other lines passes once, and N m of them miss and evict one
+    of the C lines: m = 1 - exp(-m N / C). LRU and FIFO miss all of them.
+
+    times_capacity : N / C
     """
     missing = 1.0
     for _ in range(60):
-        missing = 1 - math.exp(-missing * times_held)
+        missing = 1 - math.exp(-missing * times_capacity)
     return missing
 
 
@@ -100,12 +102,13 @@ def batches_ns(
     repeats: int = 5,
     bare_s: float | None = None,
 ) -> Floats:
-    """(repeats,) ns of a batch, mean over batches of byte addresses [offset[b], offset[b + 1]).
+    """(repeats,) nanoseconds per batch, the mean over batches of byte addresses [offset[b], offset[b + 1]).
 
-    One group loads all of a batch, and the next batch waits for it. What that costs beside the loads
-    is taken out: `bare_s`, by default measured here, of which the loads take `hit_ns` a batch. Addresses
-    are taken modulo the buffer. Before each repeat the whole buffer is read, so that none of them lies
-    in a cache that is much smaller.
+    One group loads all of a batch, and the next batch waits for it. The cost without the loads is
+    subtracted. Addresses are taken modulo the buffer. Before each repeat the whole buffer is read, so that
+    no address is in a cache that is much smaller.
+
+    bare_s : seconds of such batches that hit the first level, in `hit_ns` each; measured here by default
 
     Raises Unclear where there are no batches.
     """
@@ -122,7 +125,7 @@ def batches_ns(
 
 
 def bare_times_s(bench: Bench, offset: npt.NDArray[np.integer], repeats: int = 12) -> Floats:
-    """(repeats,) seconds of such batches at one address only, which the first level holds."""
+    """(repeats,) seconds of batches that load a single address, which hits the first level."""
     nowhere = np.zeros(int(offset[-1]), np.uint32)
     return np.array([_batches_s(bench, nowhere, offset) for _ in range(repeats)])
 
@@ -140,17 +143,19 @@ def _batches_s(
 def memory_batches(
     bench: Bench, book: Notebook, cached_bytes: float, hit: Finding | None
 ) -> Finding:
-    """ns of a batch of random addresses that no cache holds, by the batch's width; that of width 1.
+    """Nanoseconds of a random address in memory; the curve has the time of wider batches too.
 
-    hit : what the first level takes, whose interval this one is widened by; and by that of what batches
-        cost without their loads, of all repeats the least: each one's own, and the least difference
-        would be where that was disturbed most
+    The interval is widened by that of `hit`, and by that of batches without their loads. The least of all
+    repeats of the latter is subtracted: if each repeat's own were, the least difference would be that of
+    the most disturbed one.
 
-    Raises Unclear where the buffer is less than four times what the caches hold.
+    hit : latency of the first level
+
+    Raises Unclear where the buffer is less than four times the capacity of the caches.
     """
     if bench.bytes < 4 * cached_bytes:
         raise Unclear(
-            f"a buffer of {bench.bytes} bytes lies in caches of {int(cached_bytes)} bytes"
+            f"a buffer of {bench.bytes} bytes is too small for caches of {int(cached_bytes)} bytes"
         )
     hit_ns = hit.value if hit else 0.0
     places = bench.bytes // _SPACING_BYTES
@@ -168,15 +173,15 @@ def memory_batches(
         Curve(
             title="Main memory: a batch of random addresses",
             x_label="addresses in a batch",
-            y_label="ns a batch",
+            y_label="ns per batch",
             x=np.array(WIDTHS, np.float64),
             y=least,
-            reading="Each batch waits for the last one. Where a wider batch takes no longer, memory serves"
-            " its requests side by side.",
+            reading="Each batch waits for the previous one. Where a wider batch takes no longer, memory"
+            " serves its requests in parallel.",
         )
     )
     low, value = lower_end(table[0])
-    # Of the times and of what is taken out of them, a tick each.
+    # A tick of the clock for the times, and one for the time that is subtracted.
     ticks_ns = 2 * bench.device.tick_s / (len(offsets[0]) - 1) * 1e9
     bare_ns = (bare[0][1] - bare[0][0]) / (len(offsets[0]) - 1) * 1e9
     return Finding(
@@ -184,13 +189,13 @@ def memory_batches(
         low=low - ticks_ns - (hit_ns - hit.low if hit else 0.0),
         high=value + bare_ns + ticks_ns + (hit.high - hit_ns if hit else 0.0),
         unit="ns",
-        how=f"single random addresses, each of which waits for the last; batches of {WIDTHS[-1]}"
+        how=f"single random addresses, each of which waits for the previous one; batches of {WIDTHS[-1]}"
         f" take {least[-1]:.4g} ns",
     )
 
 
 def kernel_memory(bench: Bench, groups: DramGroups, hit_ns: float) -> Finding:
-    """ns of a group of requests of a replayed kernel: its own memory latency T_m under load."""
+    """Nanoseconds of a group of requests of a replayed kernel: its own memory latency T_m under load."""
     times = batches_ns(bench, groups.address_bytes, groups.offset, hit_ns=hit_ns, repeats=12)
     low, value = lower_end(times)
     sizes = np.diff(groups.offset)
@@ -201,6 +206,6 @@ def kernel_memory(bench: Bench, groups: DramGroups, hit_ns: float) -> Finding:
         high=value + tick_ns,
         unit="ns",
         how=f"{len(sizes)} groups of {sizes.min()} to {sizes.max()} requests that a replay of"
-        f" '{groups.kernel}' on {groups.machine} has in flight together, run on this device: mean of"
-        " a group, until its last request is there",
+        f" '{groups.kernel}' on {groups.machine} has in flight together, run on this device: mean time of"
+        " a group until its last request has arrived",
     )

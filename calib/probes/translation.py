@@ -1,4 +1,4 @@
-"""Address translation: how many pages cost nothing extra."""
+"""The reach of address translation: how many pages are accessed without extra cost."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from calib.probes.outcome import (
 )
 
 LEAST_RISE, SLIGHT_RISE = 0.25, 0.04
-"""Of the latency, what a page that translation does not hold adds surely, and perhaps."""
+"""Relative rise of the latency where pages surely, and perhaps, exceed the reach of translation."""
 
 
 def translation(bench: Bench, book: Notebook, l1_lines: float, line: int) -> Finding:
-    """Pages that address translation holds: one line of each of n pages, in sets of their own.
+    """Pages within the reach of address translation, from one line of each of n pages in different sets.
 
-    l1_lines : what the first level holds. Where half as many pages still cost the same, nothing is told:
-        a rise beyond may be the beginning of its own edge
+    l1_lines : capacity of the first level in lines. Where half as many pages cost nothing extra, the result
+        is unclear, since a rise beyond may be the edge of the first level
 
     Raises Unclear where the latency has no step before the lines fill the buffer or the first level.
     """
@@ -31,7 +31,7 @@ def translation(bench: Bench, book: Notebook, l1_lines: float, line: int) -> Fin
     counts = np.unique(np.geomspace(8, most, 40).astype(int))
 
     def ring(n: float) -> Ring:
-        # A page begins where the last one's line ended, so that they spread over all sets.
+        # The offset within the page grows by a line per page, so that the lines use all sets.
         order = bench.rng.permutation(int(n))
         return (order * PAGE_BYTES + order * line % PAGE_BYTES) // WORD_BYTES
 
@@ -42,16 +42,16 @@ def translation(bench: Bench, book: Notebook, l1_lines: float, line: int) -> Fin
         Curve(
             title="One line of each page",
             x_label="pages of 4 KB",
-            y_label="ns a dependent load",
+            y_label="ns per dependent load",
             x=counts.astype(np.float64),
             y=least,
-            reading="One line of a page takes hardly any cache. What rises is the cost of finding where the"
-            " page lies, once there are more pages than the translation buffer holds.",
+            reading="One line of each page occupies little of the cache. The rise is the cost of address"
+            " translation, where there are more pages than the translation buffer has entries.",
         )
     )
 
     def first_beyond(values: Floats, rise: float) -> int:
-        """From which point on all lie so much above the plateau."""
+        """The first point from which on all lie this fraction above the plateau."""
         inside = np.flatnonzero(values <= (1 + rise) * hit)
         return int(inside[-1]) + 1 if len(inside) else 0
 
@@ -63,7 +63,7 @@ def translation(bench: Bench, book: Notebook, l1_lines: float, line: int) -> Fin
             f"up to {counts[at - 1]} pages cost the same; beyond, the first level may be full"
         )
     again = resampled_least(table)
-    # Where pages are replaced at random, a few too many cost hardly more than the clock tells.
+    # Where entries are replaced at random, a few too many pages cost less than the clock resolves.
     low, _ = interval_of(np.array([first_beyond(v, SLIGHT_RISE) for v in again], np.float64))
     _, high = interval_of(np.array([first_beyond(v, LEAST_RISE) for v in again], np.float64))
     return Finding(

@@ -122,8 +122,8 @@ def test_prune_says_first_and_does_when_told(run_memsim, place):
     ("arguments", "said"),
     [
         (("show", "nothing"), "no kernel 'nothing' in .*: gemm-1234, trsm-99"),
-        (("show", ""), "beginning of several kernels"),
-        (("show", "gemm", "--device", "tpu"), "no device with 'tpu' in its name: cpu, gpu"),
+        (("show", ""), "several kernels begin with"),
+        (("show", "gemm", "--device", "tpu"), "no device's name contains 'tpu': cpu, gpu"),
         (("plot", "gemm", "-o", "x.txt"), "--out must end in"),
         (("plot", "gemm", "--layout", "xyz", "-o", "x.png"), "hexadecimal digits"),
         (("plot", "gemm", "--layout", "2", "-o", "x.png"), "no layout 2 of gemm-1234: 00001000"),
