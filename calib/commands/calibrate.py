@@ -6,11 +6,13 @@ Imports nothing heavy: the group's help loads it.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from memsim.commands import FiniteRange, check_outputs, console, output_path, progress_bar
+from calib.fitting.calibrate_options import CalibrateOptions
+from memsim.commands import check_outputs, console, output_path, progress_bar
+from memsim.options import command_options
 
 if TYPE_CHECKING:
     from calib.fitting.calibration import Calibration
@@ -18,60 +20,14 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("model", metavar="MODEL")
-@click.option(
-    "--device",
-    default="",
-    metavar="PLATFORM[:DEVICE]",
-    help="Parts of the names of an OpenCL platform and device. [default: the one that passes a"
-    " test build]",
-)
-@click.option(
-    "--trials", type=click.IntRange(min=1), default=60, show_default=True, help="Runs of a kernel."
-)
-@click.option(
-    "--statistic",
-    type=click.Choice(["median", "minimum", "mean"]),
-    default="median",
-    show_default=True,
-    help="What of a kernel's trials is its time; the mean leaves outliers out.",
-)
-@click.option(
-    "--rounds",
-    type=click.IntRange(min=1),
-    default=1,
-    show_default=True,
-    help="Passes over all kernels among which trials are shared: steadier on a busy machine.",
-)
-@click.option(
-    "--longest",
-    "longest_s",
-    type=FiniteRange(min=0),
-    metavar="SECONDS",
-    help="End a kernel's trials, after five, once they took so long together.",
-)
-@click.option(
-    "--trial",
-    "trial_s",
-    type=FiniteRange(min=0),
-    default=0.05,
-    show_default=True,
-    metavar="SECONDS",
-    help="A trial is as many launches in a row as take so long, up to 64, and its time their median.",
-)
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
+@command_options(CalibrateOptions)
 @output_path("--output", "-o", required=True, help="The fitted model, for 'memsim predict'.")
 def calibrate(
     model: str,
-    device: str,
-    trials: int,
-    statistic: Any,
-    rounds: int,
-    longest_s: float | None,
-    trial_s: float,
-    seed: int,
+    options: CalibrateOptions,
     output: Path,
 ) -> int:
-    """Fit a model of time to measurement kernels that are run on a device.
+    """Fit a model of time to measurement kernels that run on a device.
 
     MODEL is a .toml file, or the name of a shipped model: general, matmul, dg, finite_diff.
 
@@ -83,24 +39,14 @@ def calibrate(
     from calib.timing import trials as timing
 
     check_outputs({"--output": output})
-    timing.look_ahead(device)  # while much is imported
+    timing.look_ahead(options.device)  # in parallel to the following imports
     from calib.fitting.calibration import calibrate as run
     from calib.fitting.model_file import load_model_file
     from calib.fitting.saved_model import save_model
 
     file = load_model_file(model)
     with progress_bar("measuring") as progress:
-        done = run(
-            file,
-            device=device,
-            trials=trials,
-            statistic=statistic,
-            rounds=rounds,
-            longest_s=longest_s,
-            trial_s=trial_s,
-            seed=seed,
-            progress=progress,
-        )
+        done = run(file, options, progress=progress)
     save_model(done.saved, output)
     _show(done)
     click.echo(f"wrote {output}", err=True)

@@ -10,6 +10,7 @@ from typing import Any
 from calib.features.context import EvaluationContext
 from calib.features.gather import gather_feature_values
 from calib.features.table import FeatureTable, scale_features_by_output
+from calib.fitting.calibrate_options import CalibrateOptions
 from calib.fitting.fit import Fit, fit_model
 from calib.fitting.model_file import ModelFile
 from calib.fitting.saved_model import SavedModel, now
@@ -41,56 +42,52 @@ class Calibration:
 
 def calibrate(
     file: ModelFile,
+    options: CalibrateOptions | None = None,
     *,
-    device: str = "",
-    trials: int = timing.TRIALS,
-    statistic: timing.Statistic = "median",
-    rounds: int = 1,
-    longest_s: float | None = None,
-    trial_s: float = timing.TRIAL_S,
-    seed: int = 0,
     progress: Callable[[int, int], None] | None = None,
+    **changes: Any,
 ) -> Calibration:
     """Times and counts a file's measurement kernels on a device and fits its model to them.
 
-    device : `platform` or `platform:device`, as parts of their names; by default the first device
-        that passes its trial
-    rounds, longest_s : see `calib.gather_feature_values`; trial_s : see
-        `calib.timing.trials.time_kernel`
+    options, changes : a CalibrateOptions, and its fields as keywords, which take precedence
+    progress : called with (kernels done, all kernels)
 
     Raises the errors of counting, timing and fitting, among them FitError if the kernels do not
     determine every parameter.
     """
+    options = (options or CalibrateOptions()).replace(**changes)
     start = time.perf_counter()
-    timing.look_ahead(device)
+    timing.look_ahead(options.device)
     file.kernels()  # generated while the device is found; a GPU's differ in their sizes only
-    context = timing.find_context(device)
+    context = timing.find_context(options.device)
     kernels = file.kernels(on_gpu=timing.is_gpu(context))
-    model = file.model(timing.feature_name(device))
+    model = file.model(timing.feature_name(options.device))
     timings: dict[str, timing.Timing] = {}
     table = gather_feature_values(
         model.all_features(),
         kernels,
         context=EvaluationContext(
             cl_context=context,
-            timing_trials=trials,
-            trial_s=trial_s,
-            statistic=statistic,
-            seed=seed,
+            timing_trials=options.trials,
+            trial_s=options.trial_s,
+            statistic=options.statistic,
+            seed=options.seed,
         ),
-        rounds=rounds,
-        longest_s=longest_s,
+        rounds=options.rounds,
+        longest_s=options.longest_s,
         timings=timings,
         progress=progress,
     )
     scaled = scale_features_by_output(table)
-    fit = fit_model(model, scaled, nonnegative=file.nonnegative, singular="refuse", seed=seed)
+    fit = fit_model(
+        model, scaled, nonnegative=file.nonnegative, singular="refuse", seed=options.seed
+    )
     settings: dict[str, Any] = {
-        "trials": trials,
-        "trial_s": trial_s,
-        "rounds": rounds,
-        "statistic": statistic,
-        "seed": seed,
+        "trials": options.trials,
+        "trial_s": options.trial_s,
+        "rounds": options.rounds,
+        "statistic": options.statistic,
+        "seed": options.seed,
     }
     saved = _saved(file, fit, table, context, settings | _measured(file, context, timings))
     return Calibration(saved=saved, timings=timings, seconds=time.perf_counter() - start)

@@ -9,6 +9,7 @@ from calib.history.dry_run import launch_of
 from calib.history.errors import HistoryError
 from calib.history.priors import calibrated, first_of, uncalibrated
 from calib.history.store import Store
+from calib.timing.defaults import TRIALS
 
 if TYPE_CHECKING:
     from calib.fitting.saved_model import SavedModel
@@ -52,7 +53,7 @@ def wall_time(
     *,
     context: Any = None,
     max_age_s: float = FRESH_S,
-    trials: int = 60,
+    trials: int = TRIALS,
 ) -> float:
     """Seconds of a launch: from the store where its key is calibrated, fits and is recent, else timed now.
 

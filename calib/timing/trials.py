@@ -20,24 +20,19 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from calib.timing.defaults import MOST_LAUNCHES as MOST_LAUNCHES
+from calib.timing.defaults import TRIAL_S as TRIAL_S
+from calib.timing.defaults import TRIALS as TRIALS
+from calib.timing.defaults import Statistic as Statistic
 from calib.timing.launching import as_kernel_error, prepared
 from memsim.errors import MemsimError, OpenCLError
 
 Floats = npt.NDArray[np.float64]
-Statistic = Literal["median", "mean", "minimum"]
-
-TRIALS = 60
 WARMUP = 3
 """Untimed runs; the first one builds the kernel and touches its memory for the first time."""
 
 LEAST = 5
 """Trials that are run regardless of their duration."""
-
-TRIAL_S = 0.05
-"""Duration of a trial in calibration. A single launch of 0.1 ms is shorter than a disturbance."""
-MOST_LAUNCHES = 64
-"""Launches per trial. More of a kernel that is shorter than its launch overhead would time the
-host."""
 
 OUTLIER_DEVIATIONS = 5.0
 """A trial this many (scaled) median absolute deviations from the median is an outlier."""

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
+from typing import Any
+
+import click
 import numpy as np
 import pytest
 
+from calib.commands.calibrate import calibrate as calibrate_command
+from calib.fitting.calibrate_options import CalibrateOptions
 from calib.kernels import ALL_GENERATORS, KernelCollection
 from calib.timing import trials as timing
 from calib.timing.trials import Timing, time_kernel
@@ -111,13 +117,12 @@ def test_a_trial_has_launches_for_its_duration(monkeypatch: pytest.MonkeyPatch) 
     assert timed.timed_s == pytest.approx(70 * 0.003 + 18 * 0.027)  # launches 3 to 72
 
 
-def test_the_command_and_the_library_have_the_same_number_of_trials() -> None:
-    """The command repeats the default, because its help must not import the library."""
-    from calib.commands.calibrate import calibrate
-
-    (option,) = (each for each in calibrate.params if each.name == "trial_s")
-    assert option.default == timing.TRIAL_S
-    assert f"up to {timing.MOST_LAUNCHES}," in option.help
+@pytest.mark.parametrize("field", dataclasses.fields(CalibrateOptions), ids=lambda f: f.name)
+def test_the_command_has_every_option_with_the_same_default(field: Any) -> None:
+    (option,) = (each for each in calibrate_command.params if each.name == field.name)
+    context = click.Context(calibrate_command)
+    default = option.process_value(context, option.get_default(context))
+    assert default == getattr(CalibrateOptions(), field.name)
 
 
 def test_the_launches_of_a_trial_are_limited() -> None:
