@@ -1,4 +1,4 @@
-"""The name under which compiled loops are kept: it changes with every source that they inline."""
+"""The name under which compiled loops are cached changes with every source that they inline."""
 
 from __future__ import annotations
 

@@ -152,7 +152,7 @@ def test_a_pending_sector_never_costs_less_than_a_hit() -> None:
 
 
 def test_who_lets_others_fetch_waits_as_they_do() -> None:
-    """A site whose every sector is pending is charged what the loads together find below."""
+    """A site with only pending sectors has the latency of the misses of all loads together."""
     data = dataset(machine_with(30.0, 200.0), [[(10, 0, 0), (10, 0, 10)], [(10, 5, 0), (0, 0, 0)]])
     below = 0.5 * 200 + 0.5 * 500
     cycles = expected_latency_cycles(data, "pending").values[0]

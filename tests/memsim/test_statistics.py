@@ -98,7 +98,7 @@ def test_running_ends_at_the_estimate(n_trials: int) -> None:
 
 
 def _coverage(n_trials: int, factor: float, n_samples: int = 4000) -> float:
-    """Part of the intervals mean +- factor * standard error that hold the true mean, 0."""
+    """Share of the intervals mean +- factor * standard error that contain the true mean, 0."""
     values = np.random.default_rng(7).normal(size=(n_samples, n_trials))
     error = values.std(axis=1, ddof=1) / math.sqrt(n_trials)
     return float(np.mean(np.abs(values.mean(axis=1)) <= factor * error))

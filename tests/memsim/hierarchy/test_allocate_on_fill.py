@@ -1,4 +1,4 @@
-"""Lines that take their slot when their data come, against counts by hand."""
+"""Allocation on fill: a line takes its slot when its data arrive. Against hand counts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ A, B, C, D = range(4)
 
 
 def counted(bursts: list[list[int]], first: Level) -> tuple[int, int, int]:
-    """(hits, pending, misses) of one sub-group that loads a list of lines a turn."""
+    """(hits, pending, misses) of one sub-group that loads a list of lines in each turn."""
     accesses = [(0, [line], k == 0) for burst in bursts for k, line in enumerate(burst)]
     counts = replayed(make_trace([[accesses]]), machine(first)).counts[0, 0]
     missed = counts[ACCESSES] - counts[HITS] - counts[PENDING]
@@ -47,7 +47,7 @@ def test_by_hand(
 
 @pytest.mark.parametrize("replacement", ["lru", "fifo", "random", "plru"])
 def test_no_more_is_under_way_than_there_are_mshrs(replacement: str) -> None:
-    """With one, each miss waits for the one before it, whose line then has its slot."""
+    """With one request in flight, each miss waits for the previous one, whose line then has a slot."""
     first = level(ways=4, allocate="on_fill", pending_requests=1, replacement=replacement)
     assert counted([[A, B, C, D, A, B, C]], first) == (3, 0, 4)
     many = dataclasses.replace(first, pending_requests=4)
@@ -55,7 +55,7 @@ def test_no_more_is_under_way_than_there_are_mshrs(replacement: str) -> None:
 
 
 def test_lines_come_in_the_order_in_which_they_were_asked_for() -> None:
-    """Of three lines asked for in one turn the last two stay."""
+    """Three lines are requested in one turn, and the last two stay."""
     first = level(ways=2, allocate="on_fill")
     assert counted([[A, B, C], [C, B]], first) == (2, 0, 3)
     assert counted([[A, B, C], [A]], first) == (0, 0, 4)

@@ -1,4 +1,4 @@
-"""What a wavefront of 64 lanes asks of AMD's caches: requests of 64 bytes, or 128; a third level."""
+"""Requests of a 64-lane wavefront to AMD's caches: 64 or 128 bytes each; and a third level."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def waves(n: int, rounds: int = 1) -> Trace:
     ("name", "request_bytes"), [("mi210", 64), ("mi250x", 64), ("mi300x", 128)]
 )
 def test_requests_of_a_wavefront(name: str, request_bytes: int) -> None:
-    """Four groups of 16 lanes ask for 128 bytes each: as two requests of 64, or as one."""
+    """Four groups of 16 lanes load 128 bytes each, in two requests of 64 bytes, or in one."""
     machine, n = load_machine(name), 50
     assert (machine.subgroup_size, machine.coalesce_lanes) == (64, 16)
     plan, _ = make_plan(waves(n), machine, groups_per_core=1)
@@ -39,7 +39,7 @@ def test_requests_of_a_wavefront(name: str, request_bytes: int) -> None:
 
 
 def test_half_a_line_is_asked_for_and_fetched_alone() -> None:
-    """An MI210's L2 has lines of 128 bytes, of which memory is read in halves."""
+    """An MI210's L2 has lines of 128 bytes, and reads memory in halves of them."""
     machine = load_machine("mi210")
     trace = make_trace([[[(0, [8 * k]) for k in range(40)]]], subgroup_size=64)  # every 256 bytes
     plan, _ = make_plan(trace, machine, groups_per_core=1)
@@ -52,8 +52,8 @@ def test_half_a_line_is_asked_for_and_fetched_alone() -> None:
 
 
 def test_infinity_cache_serves_what_a_die_of_l2_lost() -> None:
-    """On eight dies of 38 cores: a sweep of two L2s misses there each time, and is in the third level
-    from the second time on, for all dies together."""
+    """Eight dies of 38 cores sweep twice the size of an L2: every sweep misses the L2, and from the second
+    on it hits the third level, which all dies share."""
     shipped = load_machine("mi300x")
     small = tuple(
         dataclasses.replace(level, size_bytes=level.size_bytes // 64, ways=level.ways, n_slices=n)

@@ -1,4 +1,4 @@
-"""Where the state of hot loops begins."""
+"""The alignment of the hot loops' state."""
 
 from __future__ import annotations
 

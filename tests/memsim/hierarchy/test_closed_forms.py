@@ -1,4 +1,4 @@
-"""The simulator against numbers counted by hand."""
+"""The simulator against hand counts and closed forms."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_random_victim_is_the_next_number_of_the_cores_stream() -> None:
 
 @pytest.mark.parametrize("replacement", ["lru", "fifo", "random", "plru"])
 def test_a_dropped_line_leaves_room(replacement: str) -> None:
-    """Four ways, four lines: an atomic drops its own, so its reload displaces no other."""
+    """Four ways, four lines: an atomic drops its own line, so its reload evicts no other."""
     trace = one_subgroup(
         [*((0, [g]) for g in range(4)), (1, [2]), *((0, [g]) for g in (2, 0, 1, 3, 2))],
         "load",
@@ -137,8 +137,8 @@ def test_sets_conflict_under_modulo_and_not_under_xor() -> None:
 
 
 def test_kinds_of_misses() -> None:
-    """Cold: 3 lines. Modulo sends all to one of 2-way sets: what follows are conflicts. Four lines
-    in two ways, fully associative: capacity."""
+    """Three lines miss cold. Modulo maps all to one 2-way set: the other misses are conflicts. With
+    four lines in two ways, fully associative, they are capacity misses."""
     for on, sweep, expected in (
         (machine(level(ways=2, sets=8)), [0, 8, 16] * 5, [3, 0, 12]),
         (machine(level(ways=2)), [0, 1, 2, 3] * 5, [4, 16, 0]),
@@ -153,13 +153,13 @@ def test_kinds_of_misses() -> None:
 
 
 def off_by(hits: int, n: int, ratio: float) -> float:
-    """How many standard errors a count of hits lies from what a ratio predicts."""
+    """The deviation of a count of hits from a predicted ratio, in standard errors."""
     return float(abs(hits / n - ratio) / np.sqrt(ratio * (1 - ratio) / n))
 
 
 @pytest.mark.parametrize("replacement", ["lru", "fifo", "random", "plru"])
 def test_uniform_random_hits_as_often_as_the_cache_holds(replacement: str) -> None:
-    """Each access is independent of what the full cache holds, so hits are Bernoulli draws."""
+    """Each access is independent of the contents of the full cache, so hits are Bernoulli draws."""
     n_lines, held, n = 256, 64, 20_000
     lines = np.random.default_rng(0).integers(0, n_lines, size=n + 2000)
     trace = one_subgroup(((i >= 2000, [g]) for i, g in enumerate(lines)), "load", "load")
@@ -171,7 +171,7 @@ def test_uniform_random_hits_as_often_as_the_cache_holds(replacement: str) -> No
 
 
 def stack_distances(lines: Sequence[int]) -> list[int | None]:
-    """How many other lines were used since a line's last use; None at its first."""
+    """The number of other lines used since a line's last use; None at its first."""
     recent: list[int] = []
     found: list[int | None] = []
     for line in lines:
@@ -260,7 +260,7 @@ def test_write_back(
     ],
 )
 def test_write_through(allocate: str, write_hit: str, text: str, load_hits: int, read: int) -> None:
-    """Every store goes down, whatever is kept; nothing is ever written back."""
+    """Every store goes to the next level, and nothing is written back."""
     on = machine(level(write_policy="write_through", write_allocate=allocate, write_hit=write_hit))
     result = replayed(stores_and_loads(text + "123"), on)
     assert result.counts[0, 0, HITS] == load_hits
@@ -269,7 +269,7 @@ def test_write_through(allocate: str, write_hit: str, text: str, load_hits: int,
 
 
 def test_dirty_evictions_are_the_last_writers() -> None:
-    """Four dirty lines in a cache of four; loads of site 2 push out all, and clean lines later."""
+    """Four dirty lines in a cache of four; the loads of site 2 evict all of them, then clean lines."""
     on = machine(level(line=64, sets=4, write_policy="write_back", write_allocate="no_fetch"))
     two = [(0, [2 * i, 2 * i + 1]) for i in range(4)]
     trace = one_subgroup(
@@ -285,7 +285,7 @@ def test_dirty_evictions_are_the_last_writers() -> None:
 
 
 def test_only_written_bytes_of_a_sector_go_on() -> None:
-    """L1 writes back half a sector; L2 has to read the rest, or not, once both halves came."""
+    """L1 writes back half a sector; L2 must read the rest unless both halves have arrived."""
     keeps = {"write_policy": "write_back", "write_allocate": "lazy_fetch_on_read"}
     on = machine(level("L1", **keeps), level("L2", ways=8, **keeps))
     half = replayed(stores_and_loads("w1r"), on)
@@ -323,7 +323,7 @@ def test_store_hits_only_where_a_store_wrote() -> None:
 
 
 def test_atomics_are_performed_in_the_second_level() -> None:
-    """The first drops its line; the second reads once, then hits; the load after finds nothing."""
+    """The first level drops its line; the second reads once, then hits; the later load misses the first."""
     on = machine(
         level("L1", ways=4),
         level("L2", ways=4, write_policy="write_back", write_allocate="lazy_fetch_on_read"),
@@ -354,7 +354,7 @@ def test_a_c2050_miss_is_four_blocks_of_l2() -> None:
 
 
 def test_short_lines_above_long_ones() -> None:
-    """Four misses of an L1 with lines of 32 bytes meet one line of the L2."""
+    """Four misses of an L1 with lines of 32 bytes access one line of the L2."""
     on = machine(level("L1", ways=2), level("L2", line=128))
     result = replayed(loads(range(8)), on)
     assert list(result.counts[1, 0]) == [8, 6, 0, 8, 0, 0]
@@ -368,7 +368,7 @@ def test_loads_that_pass_by() -> None:
 
 
 def test_one_site_that_passes_by() -> None:
-    """Volatile loads neither use nor fill the first level, whatever others have brought in."""
+    """Volatile loads neither use nor fill the first level, even if other loads have filled it."""
     trace = make_trace([[[(0, [0]), (1, [0]), (0, [0]), (1, [0])]]], ["load", "load"])
     sites = (dataclasses.replace(trace.sites[0], bypasses_l1=True), trace.sites[1])
     on = machine(level("L1", ways=4), level("L2", ways=4))
@@ -381,7 +381,7 @@ def test_one_site_that_passes_by() -> None:
 
 def test_halves_of_a_subgroup_are_coalesced_apart() -> None:
     """The C1060: 32 words of one line are two transactions of 64 bytes, and a granule that both
-    halves ask for is read twice."""
+    half-warps access is read twice."""
     on = load_machine("c1060")
     trace = one_subgroup([(0, [0, 1, 2, 3]), (0, [8])])
     halves = [0b0011, 0b0011, 0b1100, 0b1100, 0b1111]
@@ -394,7 +394,7 @@ def test_halves_of_a_subgroup_are_coalesced_apart() -> None:
 
 
 def test_carve_out_takes_ways() -> None:
-    """Local memory leaves one of two ways: a sweep that fitted does not any more."""
+    """Local memory leaves one of two ways: a sweep that fitted no longer fits."""
     first = level(ways=2, sets=2, storage_bytes=4 * 32, local_carveouts_bytes=(0, 64))
     sweep = loads([0, 1, 2, 3] * 3)
     assert hits_of(sweep, machine(first)) == 8
@@ -403,7 +403,7 @@ def test_carve_out_takes_ways() -> None:
 
 
 def test_carve_out_takes_sets() -> None:
-    """Local memory leaves one of two sets: lines that lay in both now share what is left."""
+    """Local memory leaves one of two sets: the lines of both now share one."""
     first = level(
         ways=2, sets=2, storage_bytes=4 * 32, local_carveouts_bytes=(0, 64), carveout_takes="sets"
     )
@@ -448,15 +448,15 @@ def same_sector(n_subgroups: int) -> Trace:
     ("miss_turns", "pending"), [(1, 0), (2, 1), (5, 4), (7, 6), (8, 7), (50, 7)]
 )
 def test_a_sector_is_pending_for_so_many_turns(miss_turns: int, pending: int) -> None:
-    """Eight sub-groups ask for one sector in turns 0..7; the miss of turn 0 is there at
-    turn miss_turns, or after a round of all eight, for none of them issues again before."""
+    """Eight sub-groups load one sector in turns 0..7. The data of the miss in turn 0 arrive at turn
+    miss_turns, or after a round of all eight, because none of them issues again before."""
     result = replayed(same_sector(8), machine(level(), miss_turns=miss_turns))
     assert list(result.counts[0, 0]) == [8, 7 - pending, pending, 1, 0, 0]
 
 
 @pytest.mark.parametrize(("miss_turns", "pending"), [(1, 0), (2, 1), (5, 4), (50, 7)])
 def test_a_sector_is_pending_in_a_shared_level(miss_turns: int, pending: int) -> None:
-    """All eight loads pass by the first level, one a turn: a turn is a request of the second."""
+    """All eight loads bypass the first level, one in each turn: a turn is a request of the second."""
     on = machine(level("L1", caches_loads=False), level("L2"), miss_turns=miss_turns)
     assert list(replayed(same_sector(8), on).counts[1, 0]) == [8, 7 - pending, pending, 1, 0, 0]
     # Two requests a turn: in the same time twice as many pass.
@@ -473,7 +473,7 @@ def test_a_subgroups_own_data_are_there_when_it_issues_again() -> None:
 
 
 def test_what_a_store_made_valid_is_not_pending() -> None:
-    """A line that a load fetched just now is displaced by a store: its sector is there at once."""
+    """A store replaces a line that a load has just fetched: its sector is not pending."""
     keeps = {"write_policy": "write_back", "write_allocate": "no_fetch"}
     trace = one_subgroup([(0, [0]), (1, [1], False), (0, [1], False)], "load", "store")
     result = replayed(trace, machine(level(**keeps), miss_turns=50))
@@ -481,7 +481,7 @@ def test_what_a_store_made_valid_is_not_pending() -> None:
 
 
 def test_a_fill_leaves_its_valid_neighbour_alone() -> None:
-    """Sector 0 came by a store; the miss of sector 1 fetches both, yet sector 0 can serve."""
+    """A store made sector 0 valid; the miss of sector 1 fetches both, but sector 0 is not pending."""
     keeps = {"write_policy": "write_back", "write_allocate": "no_fetch"}
     trace = one_subgroup([(1, [0]), (0, [1], False), (0, [0], False)], "load", "store")
     on = machine(level(line=64, sector=32, fill=64, **keeps), miss_turns=50)
@@ -508,8 +508,8 @@ def test_a_barrier_waits_for_none_that_returned() -> None:
 
 
 def test_bulk_sequences_stay_together() -> None:
-    """Two sub-groups sweep four lines twice in a cache of four: all of the second round hits where
-    a turn issues the eight loads of a sequence, or of eight sequences; none where it issues one."""
+    """Two sub-groups sweep four lines twice in a cache of four. The second round hits if a turn issues
+    the eight loads of a sequence, or of eight sequences; it misses if a turn issues one load."""
     on = machine(level(ways=4))
 
     def sweeps(in_bulk: bool) -> Trace:
@@ -545,7 +545,7 @@ def test_groups_before_the_counted_waves_warm_the_caches() -> None:
 
 
 def test_a_random_start_drops_nothing_and_counts_the_rest() -> None:
-    """A single group of 10 sequences: what lies before the start is not counted, but was there."""
+    """A single group of 10 sequences: those before the start warm the cache and are not counted."""
     trace = make_trace([[[(0, [i]) for i in range(10)]]], whole=False)
     on = machine(level("L1"), level("L2", ways=16))
     counted = set()
@@ -572,7 +572,7 @@ def test_starts_are_aligned_to_barriers() -> None:
 
 
 def test_a_subgroup_that_returned_holds_up_no_start() -> None:
-    """One sub-group has two epochs less; what lies before the start is counted of neither."""
+    """One sub-group has two epochs fewer; nothing before the start is counted for either."""
     long = [(0, [0]), BARRIER, (0, [1]), BARRIER, (0, [2])]
     trace = make_trace([[long, [(0, [0])]]], whole=False)
     seen = {
@@ -583,8 +583,8 @@ def test_a_subgroup_that_returned_holds_up_no_start() -> None:
 
 
 def test_staggered_groups_follow_one_another() -> None:
-    """Four groups of 100 loads begin a quarter of their length apart, wherever the newest does: 150 to 250
-    loads are left of them. One start for all leaves none, or all."""
+    """Four groups of 100 loads start a quarter of their length apart, wherever the newest starts: 150 to
+    250 loads remain. With a common start, as few as none or as many as all remain."""
     trace = make_trace([[[(0, [0])] * 100]] * 4, whole=False)
     on = machine(level(), max_groups=4)
 
@@ -611,7 +611,7 @@ def test_staggered_groups_follow_one_another() -> None:
 )
 @given(cases())
 def test_bytes_are_conserved(case: tuple[Trace, Machine, dict[str, Any], int]) -> None:
-    """With sectors of one granule, what a level moves for a site is what the next is asked for."""
+    """With sectors of one granule, the traffic of a level equals the accesses of the next, site by site."""
     trace, on, options, seed = case
     fine = on.replace(
         levels=tuple(

@@ -1,4 +1,4 @@
-"""Memory behind the caches: latencies counted by hand, and which requests are in flight together."""
+"""Memory behind the caches: hand-computed latencies, and the sampling of batches."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def memory(**changes: object) -> Dram:
 
 
 def latencies(addresses: list[list[int]], *, writes: tuple[int, ...] = ()) -> DramSample:
-    """Of batches of 64-byte requests at these addresses; `writes` are positions over all batches."""
+    """Latencies of batches of 64-byte requests; `writes` are positions over all batches."""
     flat = np.array([address for batch in addresses for address in batch], np.int64)
     is_read = np.ones(len(flat), np.bool_)
     is_read[list(writes)] = False
@@ -94,7 +94,7 @@ def test_a_longer_request_takes_more_bursts() -> None:
 
 
 class Phases(np.random.Generator):
-    """A generator whose next uniform numbers are given: where each channel stands."""
+    """A generator with given uniform numbers: the phase of each channel's refresh interval."""
 
     def __init__(self, *phase: float) -> None:
         super().__init__(np.random.PCG64(0))

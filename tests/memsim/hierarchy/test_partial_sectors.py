@@ -1,4 +1,4 @@
-"""Sectors that stores of several cores fill: counted by hand, and as chance has it."""
+"""Sectors that stores of several cores fill: hand counts, and probabilities of early completion."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LINES = 4096
 
 
 def of_cores(percent: float, *, sets: int = LINES, cores: int = 2) -> Machine:
-    """A direct-mapped cache that keeps written bytes under a mask, behind two cores' first levels."""
+    """Two cores share a direct-mapped cache that keeps written bytes under a mask."""
     shared = level(
         "L2",
         sets=sets,
@@ -38,7 +38,7 @@ def of_cores(percent: float, *, sets: int = LINES, cores: int = 2) -> Machine:
 
 
 def halves(n: int, first: int = LOW, second: int = HIGH) -> Trace:
-    """Two groups, one a core: one stores a part of n sectors, the other another part."""
+    """Two groups on two cores store different parts of the same n sectors."""
     return make_trace(
         [[[(0, [i], True, [mask]) for i in range(n)]] for mask in (first, second)], ("store",)
     )
@@ -55,13 +55,13 @@ def of_l2(trace: Trace, on: Machine, trial: int = 0) -> npt.NDArray[np.int64]:
 
 
 def test_what_two_cores_fill_is_completed_meanwhile() -> None:
-    """All of them: each is read once and written back once, and then dirty anew."""
+    """With probability 1, each sector is read and written back once, and then dirty again."""
     assert list(of_l2(halves(100), of_cores(100.0))) == [100, 100, 100]
     assert list(of_l2(halves(100), of_cores(0.0))) == [100, 0, 0]
 
 
 def test_of_many_so_many_as_is_said() -> None:
-    """38 of 100, within 4 standard errors; 30 would be seen."""
+    """A share of 38 % within 4 standard errors; 30 % would fail."""
     n = LINES
     _, read, written = of_l2(halves(n), of_cores(38.0))
     error = math.sqrt(0.38 * 0.62 / n)
@@ -82,16 +82,16 @@ def test_whole_sectors_are_left_alone() -> None:
 
 
 def test_what_is_evicted_in_part_is_completed() -> None:
-    """A level of one line: of ten halves nine have to go, each read and written once. Under its mask,
-    where nothing is said, it is not read."""
+    """A level of one line: nine of ten halves are evicted, each read and written once. Without a
+    percentage they are written under their byte masks, and not read."""
     trace = make_trace([[[(0, [i], True, [LOW]) for i in range(10)]]], ("store",))
     assert list(of_l2(trace, of_cores(38.0, sets=1))) == [0, 9, 9]
     assert list(of_l2(trace, of_cores(0.0, sets=1))) == [0, 0, 9]
 
 
 def test_a_completed_sector_serves_loads() -> None:
-    """One core stores a half of a sector, the other its other half; who loads it later finds it, whether it
-    was completed (read once) or both halves were there."""
+    """Two cores store the two halves of a sector. A later load hits, whether the sector was completed
+    (read once) or both halves were present."""
     groups = [
         [[(0, [0], True, [LOW]), *[(1, [i]) for i in range(1, 40)], (1, [0])]],
         [[(0, [0], True, [HIGH])]],

@@ -1,4 +1,4 @@
-"""A cache in two partitions: what is near, what is far, and what memory is read for."""
+"""A cache in two partitions: near hits, far hits, and reads of memory."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LINES = 8
 
 
 def halved(cores: int = 2, **fields: Any) -> Machine:
-    """An L1 that no load meets, and an L2 of two partitions: even lines belong to the first."""
+    """An L1 that all loads bypass, and an L2 of two partitions: even lines belong to the first."""
     first = level("L1", caches_loads=False)
     plain: dict[str, Any] = {
         "ways": -1,
@@ -52,7 +52,7 @@ ROUNDS = 5
     ],
 )
 def test_one_core_sweeps(n: int, near: int, far: int) -> None:
-    """As an A100's chase: near up to 20 MB, far to 40, memory beyond; the near half is lost before."""
+    """Like a pointer chase on an A100: near hits up to 20 MB, far hits up to 40 MB, then misses."""
     counts = replayed(loads(list(range(n)) * ROUNDS), halved(2)).counts[1, 0]
     hits = (near + far) * (ROUNDS - 1)
     assert counts[ACCESSES] == n * ROUNDS
@@ -62,7 +62,7 @@ def test_one_core_sweeps(n: int, near: int, far: int) -> None:
 
 
 def test_memory_is_read_once_for_both_sides() -> None:
-    """Each of two cores loads every line in every round: one miss a line, all else is served."""
+    """Two cores load every line in every round: each line misses once, and then always hits."""
     sweep = [(0, [g]) for g in list(range(LINES)) * ROUNDS]
     for trial in range(8):
         result = replayed(make_trace([[sweep], [sweep]]), halved(2), trial)
@@ -77,7 +77,7 @@ def test_memory_is_read_once_for_both_sides() -> None:
 
 
 def test_a_store_drops_the_copies() -> None:
-    """Core 0 copies line 1, which belongs to the other side, stores to it, and has to go there again."""
+    """Core 0 has a copy of line 1 of the other partition; its store drops it, so the next load is far."""
     accesses = [(0, [1]), (0, [1]), (1, [1]), (0, [1]), (0, [1])]
     result = replayed(make_trace([[accesses]], ("load", "store")), halved(2))
     load, store = result.counts[1]
@@ -86,7 +86,7 @@ def test_a_store_drops_the_copies() -> None:
 
 
 def test_one_side_is_as_no_partitions() -> None:
-    """Lines that all belong to the core's own side are served as by a cache of that side's size."""
+    """Lines of the core's own partition behave as in a cache of the size of that partition."""
     rng = np.random.default_rng(5)
     even = (2 * rng.integers(0, 2 * LINES, size=400)).tolist()
     plain = halved(1, n_partitions=1, slices=1, cores_per_instance=1)
@@ -96,8 +96,8 @@ def test_one_side_is_as_no_partitions() -> None:
 
 
 def test_a_far_hit_takes_longer() -> None:
-    """Eight cores load one line: the other side's copy comes from the home, or from memory where that
-    side asks first; all other hits are near."""
+    """Eight cores load one line: the other partition copies it from its home, or first causes its miss;
+    all other hits are near."""
     on = halved(8, latency_cycles=200.0, far_latency_cycles=400.0)
     trace = make_trace([[[(0, [0])] * 3] for _ in range(8)])
     replay = memsim.replay(trace, on, trials=16, seed=1)

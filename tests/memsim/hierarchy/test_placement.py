@@ -1,4 +1,4 @@
-"""Pages at random places in memory: sets within a page stay, pages collide as chance has it."""
+"""Random placement of pages: lines of a page keep their relative sets, and pages collide at random."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def placed(placement: str, pages: int) -> Machine:
 
 
 def second_sweep_hits(on: Machine, pages: int, n_trial: int) -> list[int]:
-    """Twice through pages that lie one behind the other: hits, trial by trial."""
+    """Hits of each trial in two sweeps over consecutive pages."""
     trace = make_trace([[[(0, [i]) for _ in range(2) for i in range(PAGE * pages)]]])
     plan, _ = make_plan(trace, on)
     work = Workspace(plan)
@@ -47,7 +47,7 @@ def test_a_page_never_collides_with_itself() -> None:
 
 
 def test_two_pages_collide_in_half_of_the_trials() -> None:
-    """Then nothing is left of either; within 4 standard errors, and never in between."""
+    """Two pages in one frame evict each other completely: within 4 standard errors, and never in part."""
     n = 400
     hits = second_sweep_hits(placed("random", 2), 2, n)
     assert set(hits) == {0, 2 * PAGE}
@@ -61,7 +61,7 @@ def test_trials_can_be_repeated() -> None:
 
 
 def test_places_are_spread_evenly() -> None:
-    """Of 64 equal parts of memory each gets its share of 200,000 pages, within 5 standard errors."""
+    """Each of 64 equal parts of memory gets its share of 200,000 pages, within 5 standard errors."""
     chunk = np.arange(200_000, dtype=np.int64) * 16
     frame = (chunk + page_offsets(chunk, 4096, placement_key(3, 4))) // 16
     assert frame.min() >= 0

@@ -1,4 +1,4 @@
-"""Index functions: they spread lines as arithmetic over GF(2) says, and lose none."""
+"""Index functions: their values by arithmetic over GF(2), and even use of all sets."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def remainder(value: int, polynomial: int) -> int:
 
 
 ANY_NUMBER = sorted(set(FUNCTIONS) - {"fermi", "scatter"})
-"""Functions of any number of bins that lose none."""
+"""Functions that use every bin equally, for any number of bins."""
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ ANY_NUMBER = sorted(set(FUNCTIONS) - {"fermi", "scatter"})
     [*itertools.product(ANY_NUMBER, BINS), ("fermi", 32), ("fermi", 64)],
 )
 def test_consecutive_lines_never_collide(name: str, n_bins: int) -> None:
-    """Every aligned block of n_bins lines falls into all bins, far up in the address space too."""
+    """Every aligned run of n_bins lines uses all bins, at high addresses too."""
     for block in (0, 1, 2, 3, 17, 1000, FAR // n_bins):
         lines = np.arange(block * n_bins, (block + 1) * n_bins, dtype=np.int64)
         assert sorted(FUNCTIONS[name](lines, n_bins)) == list(range(n_bins))
@@ -51,14 +51,14 @@ def test_xor_by_hand() -> None:
 
 
 def test_xor_next_by_hand() -> None:
-    """Of 16 sets only the next four bits count; of 3, the block's number is added."""
+    """With 16 sets only the next four bits matter; with 3, the number of the run is added."""
     lines = np.array([0b1101_0110_1011, 0b1111_0000, 0b1_0000_0101], np.int64)
     assert list(FUNCTIONS["xor_next"](lines, 16)) == [0b0110 ^ 0b1011, 0b1111, 0b0101]
     assert list(FUNCTIONS["xor_next"](np.array([7], np.int64), 3)) == [(1 + 2) % 3]
 
 
 def test_scattered_lines_fill_sets_as_poisson_says() -> None:
-    """Of 4096 sets of 16 with 16 lines each in the mean, the share of lines that find no room."""
+    """The share of lines beyond the 16 ways of their set, for 4096 sets with 16 lines each on average."""
     n_sets, ways = 4096, 16
     lines = np.arange(n_sets * ways, dtype=np.int64) + (FAR >> 7 >> 16 << 16)
     at = FUNCTIONS["scatter"](lines, n_sets)
@@ -107,7 +107,7 @@ def test_a_power_of_two_stride_collides_under_modulo_and_not_under_ipoly(n_bins:
 @pytest.mark.parametrize("slice_index", ANY_NUMBER)
 @pytest.mark.parametrize(("n_sets", "n_slices"), [(1, 1), (4, 1), (1, 6), (8, 6), (5, 3), (16, 80)])
 def test_sets_of_slices(set_index: str, slice_index: str, n_sets: int, n_slices: int) -> None:
-    """A block of n_sets x n_slices lines falls into every set of every slice."""
+    """A run of n_sets x n_slices lines uses every set of every slice."""
     n = n_sets * n_slices
     for block in (0, 7):
         lines = np.arange(block * n, (block + 1) * n, dtype=np.int64)

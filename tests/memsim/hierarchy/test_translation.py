@@ -1,4 +1,4 @@
-"""Translations that a core misses, against hand counts; the twin is held against the fast trial apart."""
+"""Misses of a core's translation buffer against hand counts; another test compares with the twin."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def missed(trace: object, on: Machine) -> list[int]:
 
 @pytest.mark.parametrize(("pages", "expected"), [(3, 3), (4, 4), (5, 5 * 6)])
 def test_a_cycle_through_pages(pages: int, expected: int) -> None:
-    """Of four entries: up to four pages are missed once each, five always (least recently used)."""
+    """With four LRU entries, up to four pages miss once each, and five pages miss always."""
     swept = [(0, [PAGE * p]) for _ in range(6) for p in range(pages)]
     on = buffered(4, level(ways=1, sets=1))  # a line: what comes again misses it
     assert missed(make_trace([[swept]]), on) == [expected]
 
 
 def test_what_the_first_level_serves_is_not_looked_up() -> None:
-    """Five pages' lines stay in a first level of eight: each page is missed once, not six times."""
+    """The lines of five pages stay in a first level of eight lines: each page misses once, not six times."""
     swept = [(0, [PAGE * p]) for _ in range(6) for p in range(5)]
     on = buffered(4, level(ways=-1, sets=8))
     assert missed(make_trace([[swept]]), on) == [5]
@@ -55,7 +55,7 @@ def test_each_core_has_its_own_and_stores_look_up_too() -> None:
 
 
 def test_a_gather_misses_as_often_as_it_meets_other_pages() -> None:
-    """32 lines in 32 pages, then the same again backwards: 16 entries still hold the last 16."""
+    """32 lines in 32 pages, then in reverse order: the 16 entries contain the last 16 pages."""
     there = [PAGE * p for p in range(32)]
     on = buffered(16, level(ways=1, sets=1))
     assert missed(make_trace([[[(0, there)]]]), on) == [32]
@@ -65,7 +65,7 @@ def test_a_gather_misses_as_often_as_it_meets_other_pages() -> None:
 
 
 def test_random_gathers_miss_as_chance_has_it() -> None:
-    """Of uniform draws among 64 pages, 16 are held: 3/4 are missed, within 4 standard errors."""
+    """Uniform accesses to 64 pages with 16 entries: 3/4 miss, within 4 standard errors."""
     rng = np.random.default_rng(3)
     n = 20_000
     draws = [(0, [int(PAGE * p + i % PAGE)]) for i, p in enumerate(rng.integers(64, size=n))]

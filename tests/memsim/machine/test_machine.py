@@ -1,4 +1,4 @@
-"""Machine files: those that come with the package, and what is said about broken ones."""
+"""Machine files: those of the package, and the messages for invalid ones."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_shipped_machines(name: str) -> None:
 
 @pytest.mark.parametrize("name", SHIPPED)
 def test_every_number_carries_its_unit(name: str) -> None:
-    """A number without a unit is a count, and says so: bytes, cycles and hertz stand in names."""
+    """A number without a unit in its name is a count."""
     machine = load_machine(name)
     for key in keys(machine):
         value = value_of(machine, key)

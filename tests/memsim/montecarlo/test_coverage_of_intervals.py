@@ -1,4 +1,4 @@
-"""Do 95 % intervals hold what they promise? Many short replays against one long one."""
+"""The coverage of 95 % intervals: many short replays against a long one."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def truth(plan: Plan) -> npt.NDArray[np.float64]:
 def coverage(
     plan: Plan, truth: npt.NDArray[np.float64], trials: int, ci: float | None = None
 ) -> npt.NDArray[np.float64]:
-    """(n_level,) share of the repetitions whose interval holds the truth."""
+    """(n_level,) share of the repetitions whose interval contains the true mean."""
     inside = np.zeros(len(truth))
     for seed in range(REPETITIONS):
         for k, values in enumerate(ratios(plan, seed, trials, ci)):
@@ -77,7 +77,7 @@ def test_stopping_at_a_half_width(plan: Plan, truth: npt.NDArray[np.float64]) ->
 
 @pytest.mark.slow
 def test_stopping_from_the_second_trial_on_would_not_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Why there are at least 16: of one ratio alone, two trials that happen to agree stop at once."""
+    """The reason for a minimum: for a single ratio, two trials that happen to agree would stop the replay."""
     groups = [[[(0, [(5 * g + i * i) % 24]) for i in range(8)]] for g in range(8)]
     on = machine(level(ways=-1, sets=6), max_groups=8)
     alone = make_plan(make_trace(groups), on, sampler="uniform")[0]

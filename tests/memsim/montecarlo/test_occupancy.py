@@ -1,4 +1,4 @@
-"""Occupancy against NVIDIA's occupancy calculator, by hand, and both sides of every limit."""
+"""Occupancy against NVIDIA's occupancy calculator and hand counts, on both sides of every limit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Launches one after another: what the shared levels keep, against the twin and by hand."""
+"""Launches one after another: the contents of the shared levels, against the twin and hand counts."""
 
 from __future__ import annotations
 
@@ -103,13 +103,13 @@ def test_what_fits_into_l2_is_there_in_the_next_launch() -> None:
 
 
 def test_what_does_not_fit_is_not() -> None:
-    """Nine lines swept through eight LRU ways: nothing is left when it is asked for again."""
+    """Nine lines swept through eight LRU ways: the next sweep misses all."""
     result = counts_of(Launches(launches=(sweep(range(9)), sweep(range(9)))), machine(L1, L2))
     assert list(result.launches[1].counts[1, 1, [ACCESSES, HITS]]) == [9, 0]
 
 
 def test_what_the_host_wrote_is_fetched_anew() -> None:
-    """Of the 16 granules held, a fill covers the first 256 bytes: eight."""
+    """A fill overwrites the first 256 bytes, which are eight of the 16 granules in the cache."""
     first = sweep(range(16))
     wide = machine(L1, level("L2", ways=32))
     fill = (Fill(array="a", size_bytes=256 + 31),)
@@ -118,7 +118,7 @@ def test_what_the_host_wrote_is_fetched_anew() -> None:
 
 
 def test_an_earlier_launchs_dirty_line_is_written_back_by_the_later_one() -> None:
-    """Its row, not the later launch's, has the bytes; both are in what memory saw."""
+    """Bytes written back are in the row of the earlier launch, and in the DRAM bytes of the later one."""
     keeps = level("L2", ways=1, write_policy="write_back", write_allocate="no_fetch")
     store = make_trace([[[(0, [0])]]], ["store"])
     arrays = (ArrayExtent(name="a", base_bytes=0, size_bytes=1 << 16),)

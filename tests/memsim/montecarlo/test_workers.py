@@ -1,4 +1,4 @@
-"""Many trials: when they stop, what Ctrl-C leaves, and that nothing depends on who runs them."""
+"""Many trials: when they stop, the effect of Ctrl-C, and independence of the workers."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def check_equal(found: list[TrialResult], expected: list[TrialResult]) -> None:
 
 
 def result(*hits: int, of: int = 100) -> TrialResult:
-    """A trial of one level in which site i hit so many times; -1 has no accesses."""
+    """A trial of one level with the given hits of each site; -1 for no accesses."""
     counts = np.zeros((1, len(hits), N_COUNTS), np.int64)
     counts[0, :, ACCESSES] = [0 if n < 0 else of for n in hits]
     counts[0, :, HITS] = [max(0, n - 1) for n in hits]
@@ -201,7 +201,7 @@ def test_ctrl_c_keeps_what_is_done(plan: Plan, expected: list[TrialResult], jobs
 def test_nothing_is_left_over_of_a_run_that_stopped(
     plan: Plan, expected: list[TrialResult], n: int
 ) -> None:
-    """The same workers go on with other tasks, wherever the first ones stopped."""
+    """The same workers run other tasks, wherever the first ones stopped."""
     pressed = stopped_after(n)
     with Workers([plan], jobs=2) as workers:
         _, interrupted = trials_on(

@@ -28,7 +28,7 @@ KINDS = ("load", "store", "atomic")
 
 
 def fast_memory(work: Workspace) -> list[Request]:
-    """What the fast trial just sent to memory, decoded."""
+    """The requests that the fast trial sent to memory, decoded."""
     queue, plan = work.queues[-1], work.plan
     granules_per_line = work.levels[-1].geometry.granules_per_line
     line, mask, full, site, kind, counted = unpack_many(queue.record[: queue.used[0]])
@@ -112,7 +112,7 @@ def many_groups(subgroup_size: int, seed: int) -> Trace:
 @pytest.mark.parametrize("name", ["c1060", "c2050", "titan_x", "v100", "v100-accelsim"])
 @pytest.mark.parametrize("sampler", ["wrr", "gto"])
 def test_shipped_machines(name: str, sampler: str) -> None:
-    """With a few cores and an eighth of the L1, so that something is evicted."""
+    """A machine with few cores and an eighth of the L1, so that lines are evicted."""
     shipped = load_machine(name)
     levels = tuple(
         dataclasses.replace(
@@ -139,7 +139,7 @@ def test_shipped_machines_of_64_lanes(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_no_index_leaves_its_array(tmp_path: Path) -> None:
-    """The hot loops trust their indices: the tests above once more, compiled to check them."""
+    """The tests above once more, with the hot loops compiled to check their indices."""
     checked = {**os.environ, "NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(tmp_path)}
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--timeout", "1500"]
     files = [Path(__file__), Path(__file__).parents[1] / "hierarchy" / "test_closed_forms.py"]

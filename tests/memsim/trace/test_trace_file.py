@@ -194,7 +194,7 @@ def header_of(trace: Trace, path: Path) -> dict[str, Any]:
 
 
 def forge(path: Path, header: object, columns: dict[str, Any] | None = None) -> None:
-    """A file with any header, its checksum right: what a hostile writer can do."""
+    """A file with any header and a correct checksum, as a hostile writer can make it."""
     trace = small_trace()
     if columns is None:
         columns = {
