@@ -12,17 +12,18 @@ from hypothesis import HealthCheck, settings
 
 from memsim.commands.cli import main
 
-# Tests in several processes are told of a terminal that is not theirs; tables would fit themselves to it.
+# A worker process of pytest-xdist inherits the width of the controller's terminal, which would
+# set the width of every table.
 os.environ.pop("COLUMNS", None)
 
-# A busy machine is no failure: no test depends on how long something took.
+# A slow machine must not fail a test: hypothesis sets no deadline.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
 
 
 @dataclass(frozen=True)
 class Ended:
-    """How a command line ended."""
+    """The exit code and the output of a command line."""
 
     code: int
     out: str

@@ -1,4 +1,4 @@
-"""Every picture of the project: what holds of all of them, read off the sources."""
+"""A rule for every figure that the packages draw, checked in their sources."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ PACKAGES = ("memsim", "tracegen", "calib", "experiments")
 
 
 def test_every_legend_has_its_place() -> None:
-    """Else matplotlib searches one: for seconds where much is drawn, and then warns of it."""
+    """Without `loc` matplotlib searches for the best place, which takes seconds in a full figure and warns."""
     root = Path(__file__).parents[1]
     legends = [
         (f"{path.relative_to(root)}:{node.lineno}", {each.arg for each in node.keywords})

@@ -1,7 +1,7 @@
-"""How quickly counts are made, read back and evaluated: the figures that the README quotes.
+"""The time to make, read back and evaluate counts.
 
-In seconds of the processor: all is done by one thread, so that on a machine which does nothing else they are
-those of the clock, and on a busy one they say the same.
+Times are CPU time of a single thread: on an idle machine they equal wall time, and other programs do not
+change them.
 """
 
 from __future__ import annotations
@@ -74,8 +74,10 @@ def counted_in(folder: Path, loopy: Path) -> tuple[int, float]:
 
 
 def test_the_access_patterns_of_the_dg_set(tmp_path: Path) -> None:
-    """Three of each variant, of which seed 000 finds 11 distinct. In processes of their own: with
-    nothing kept, then with what the first one kept."""
+    """Three of each variant; Stevens and Klöckner (2020) find 11 distinct ones.
+
+    Two processes: the first starts with empty caches, the second with those of the first.
+    """
     patterns, cold = counted_in(tmp_path / "counts", tmp_path / "loopy")
     again, cached = counted_in(tmp_path / "counts", tmp_path / "loopy")
     print(
@@ -109,7 +111,7 @@ def test_evaluation_at_a_new_size() -> None:
 
 
 def test_a_model_at_ten_thousand_sizes() -> None:
-    """The shipped model of the matrix products, counts and all, for its two variants."""
+    """The shipped model of matrix products for its two variants, counts included."""
     file = load_model_file("matmul")
     model = file.model("f_cl_wall_time")
     parameters = dict.fromkeys(model.parameters, 1e-9)
@@ -128,10 +130,10 @@ def test_a_model_at_ten_thousand_sizes() -> None:
 
 LAUNCHES = """
 import atexit, sys, time
-from calib import timing
+from calib.timing import trials
 from memsim.commands.cli import main
 
-spent, plain = 0.0, timing._Run._launched
+spent, plain = 0.0, trials._Run._launched
 
 def launched(run, count):
     global spent
@@ -141,7 +143,7 @@ def launched(run, count):
     finally:
         spent += time.process_time() - start
 
-timing._Run._launched = launched
+trials._Run._launched = launched
 atexit.register(lambda: print("processor", spent, file=sys.stderr))
 main()
 """
@@ -149,7 +151,7 @@ main()
 
 @dataclass(frozen=True)
 class Spent:
-    """Seconds of a `memsim calibrate`, whole and in launches: of the clock, of the processor."""
+    """Wall and CPU time in seconds of a `memsim calibrate`, in total and in timed launches."""
 
     wall: float
     timed: float
@@ -158,7 +160,7 @@ class Spent:
 
 
 def calibrated(name: str, folder: Path) -> Spent:
-    """The whole command, from the interpreter's start; all that it caches is kept in the folder."""
+    """Runs the whole command in a new process; all its caches lie in the folder."""
     (folder / "pocl").mkdir(parents=True, exist_ok=True)
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     start = time.perf_counter()
@@ -190,11 +192,10 @@ def calibrated(name: str, folder: Path) -> Spent:
 def test_what_calibrating_a_shipped_model_costs_beyond_its_timed_launches(
     name: str, tmp_path: Path
 ) -> None:
-    """Beyond is everything else: start, imports, code, builds, counts, warming runs, fit.
+    """Start-up, imports, code generation, builds, counts, warm-up launches and the fit.
 
-    Cold: nothing is kept, of memsim, Loopy or the OpenCL driver. By the clock; and by the processor, which
-    does not count what other programs took, but counts twice what two threads did at once. A launch runs
-    on every core.
+    In the cold state the caches of memsim, Loopy and the OpenCL driver are empty. Wall time includes
+    other programs; CPU time does not, but adds up the threads of a launch, which runs on every core.
     """
     cores = find_context().devices[0].max_compute_units
     beyond = {}

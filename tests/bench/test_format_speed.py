@@ -1,8 +1,8 @@
-"""How fast other tools' traces are read: Accel-Sim's text, on one core; and what a large one takes.
+"""The speed of reading Accel-Sim's text on one core, and the memory that a large trace takes.
 
-Run alone, pinned to one core: `taskset -c 0 pytest -m bench tests/bench/test_format_speed.py -s`.
-The large trace has 1 GB of text unless MEMSIM_BENCH_GB says otherwise; it wants twice as much room in
-the temporary folder.
+Run alone, pinned to one core: `taskset -c 0 pytest -m bench tests/bench/test_format_speed.py`.
+MEMSIM_BENCH_GB sets the size of the large trace, 1 GB by default. The temporary folder needs twice as
+much space.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from memsim.trace.launches import Launches
 BYTES_PER_SECOND = 50e6
 VARIABLE = "MEMSIM_BENCH_GB"
 MOST_OWN_BYTES = 500e6
-"""Of the process' own, without pages of files, which the system takes back when it wants them."""
+"""Anonymous memory of the process, without file pages, which the system can reclaim."""
 MOST_REPLAYED_BYTES = 2e9
 """A replay holds 8 bytes for each request that misses L1."""
 HEAD = (
@@ -37,7 +37,7 @@ pytestmark = pytest.mark.bench
 
 
 def text_of(groups: int, mode: str) -> str:
-    """A gather's warps: addresses in a list, or all as base and stride."""
+    """The warps of a gather, whose addresses are a list or a base and a stride."""
     rng = np.random.default_rng(0)
     lists = [
         " ".join(
@@ -66,7 +66,7 @@ def text_of(groups: int, mode: str) -> str:
 
 
 @pytest.mark.parametrize("mode", ["list", "stride"])
-def test_accel_sim_speed(tmp_path: Path, mode: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_accel_sim_speed(tmp_path: Path, mode: str) -> None:
     text = text_of(1500 if mode == "list" else 5000, mode)
     path, packed = tmp_path / "k.traceg", tmp_path / "k.traceg.gz"
     path.write_text(text)
@@ -82,13 +82,12 @@ def test_accel_sim_speed(tmp_path: Path, mode: str, capsys: pytest.CaptureFixtur
     begin = time.perf_counter()
     written = write(Launches(launches=found.launches), tmp_path / "out")[1].stat().st_size
     out = written / (time.perf_counter() - begin)
-    with capsys.disabled():
-        print(
-            f"\naccel-sim, {mode}: {len(text) / 1e6:.0f} MB read at {rates[0] / 1e6:.0f} MB/s,"
-            f" from gzip at {rates[1] / 1e6:.0f} MB/s; {written / 1e6:.0f} MB written at"
-            f" {out / 1e6:.0f} MB/s;"
-            f" at most {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3:.0f} MB held"
-        )
+    print(
+        f"\naccel-sim, {mode}: {len(text) / 1e6:.0f} MB read at {rates[0] / 1e6:.0f} MB/s,"
+        f" from gzip at {rates[1] / 1e6:.0f} MB/s; {written / 1e6:.0f} MB written at"
+        f" {out / 1e6:.0f} MB/s;"
+        f" at most {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3:.0f} MB held"
+    )
     assert rates[0] >= BYTES_PER_SECOND
 
 
@@ -122,7 +121,7 @@ if sys.argv[3] == "replay":
 
 
 def write_large(path: Path, size_bytes: int) -> int:
-    """A kernel's text of about this size: the groups of a smaller one, again and again."""
+    """Writes a kernel's text of about this size by repeating the thread blocks of a smaller one."""
     blocks = text_of(256, "list").split("#BEGIN_TB\n")[1:]
     bodies = [block.partition("\n")[2] for block in blocks]
     n_groups = size_bytes // len(bodies[0])
@@ -134,7 +133,7 @@ def write_large(path: Path, size_bytes: int) -> int:
 
 
 @pytest.mark.timeout(3600)
-def test_large_trace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_large_trace(tmp_path: Path) -> None:
     path, warm = tmp_path / "k.traceg", tmp_path / "warm.traceg"
     size = write_large(path, int(float(os.environ.get(VARIABLE, "1")) * 1e9))
     write_large(warm, 200_000)
@@ -148,16 +147,15 @@ def test_large_trace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert done.returncode == 0, done.stderr
     reading, *replaying = (line.split() for line in done.stdout.splitlines())
     seconds, busy, own, n_access, n_granule = (float(word) for word in reading)
-    with capsys.disabled():
+    print(
+        f"\naccel-sim: {size / 1e9:.1f} GB, {n_access / 1e6:.0f} M accesses and"
+        f" {n_granule / 1e6:.0f} M granules, read in {seconds:.0f} s, {busy:.0f} s of them on a"
+        f" core ({size / 1e6 / busy:.0f} MB/s of it), with at most {own / 1e6:.0f} MB of its own"
+    )
+    for took, held, resident in replaying:
         print(
-            f"\naccel-sim: {size / 1e9:.1f} GB, {n_access / 1e6:.0f} M accesses and"
-            f" {n_granule / 1e6:.0f} M granules, read in {seconds:.0f} s, {busy:.0f} s of them on a"
-            f" core ({size / 1e6 / busy:.0f} MB/s of it), with at most {own / 1e6:.0f} MB of its own"
+            f"one trial on v100 in {float(took):.0f} s with at most {float(held) / 1e6:.0f} MB"
+            f" ({float(resident) / 1e3:.0f} MB with pages of files)"
         )
-        for took, held, resident in replaying:
-            print(
-                f"one trial on v100 in {float(took):.0f} s with at most {float(held) / 1e6:.0f} MB"
-                f" ({float(resident) / 1e3:.0f} MB with pages of files)"
-            )
     assert own < MOST_OWN_BYTES
     path.unlink()

@@ -1,6 +1,6 @@
-"""What recording costs: a launch, with and without; the store's writes; a question.
+"""The cost of recording launches in a history, of writing samples and of a prediction.
 
-Run with `pytest -m bench -s`.
+Run with `pytest -m bench`.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def test_a_launch_costs_less_than_five_microseconds_more(store: Store, name: str
         queue.finish()
 
     whole, recorded = [], []
-    for _ in range(9):  # in turn, so that what else runs meets both
+    for _ in range(9):  # alternately, so that other programs disturb both alike
         whole.append(_us(finished, 1) / LAUNCHES)
         recorder = Recorder(store)
         recorder.start()

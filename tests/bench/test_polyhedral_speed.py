@@ -1,7 +1,7 @@
-"""How fast static kernels are traced without running them: from launch to a finished Trace, warm.
+"""The speed of tracing static kernels without running them, from launch to a finished Trace, warm.
 
-Seconds are this process' CPU time, of its one thread: what others do on the machine matters less.
-Run it as `pytest -m bench tests/bench/test_polyhedral_speed.py -s`.
+Times are CPU time of the process' single thread, so that other programs matter less.
+Run it as `pytest -m bench tests/bench/test_polyhedral_speed.py`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ KERNELS: dict[str, Callable[[], Workload]] = {
 
 
 @pytest.mark.parametrize("name", KERNELS)
-def test_polyhedral_speed(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_polyhedral_speed(name: str) -> None:
     prepared = static(prepare(KERNELS[name](), None))
     (launch,) = prepared.launches
     seconds: list[float] = []
@@ -47,10 +47,9 @@ def test_polyhedral_speed(name: str, capsys: pytest.CaptureFixture[str]) -> None
         seconds.append(time.process_time() - begin)
         lanes = int(traced.lanes.sum(dtype=np.int64))
     rate, typical = lanes / min(seconds[1:]), lanes / float(np.median(seconds[1:]))
-    with capsys.disabled():
-        print(
-            f"\n{name}: {lanes / 1e6:.1f} M lane-accesses traced at {rate / 1e6:.0f} M/s"
-            f" (median {typical / 1e6:.0f} M/s), {traced.n_granule / traced.n_access:.1f} granules"
-            " an access"
-        )
+    print(
+        f"\n{name}: {lanes / 1e6:.1f} M lane-accesses traced at {rate / 1e6:.0f} M/s"
+        f" (median {typical / 1e6:.0f} M/s), {traced.n_granule / traced.n_access:.1f} granules"
+        " an access"
+    )
     assert rate >= LANE_ACCESSES_PER_SECOND

@@ -1,6 +1,6 @@
-"""Replay speed: granules a second and core beside a bare two-level loop, linearity, workers, memory.
+"""Replay speed in granules a second and core beside a minimal two-level loop; scaling; workers; memory.
 
-Run with `pytest -m bench -s`.
+Run with `pytest -m bench`.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def traces() -> dict[str, Trace]:
 
 
 def looked_up(line, set_of, ways, tag, use, now):  # type: ignore[no-untyped-def]
-    """One lookup in a scanned LRU level; whether it hit."""
+    """Whether a lookup hits in an LRU level that is searched linearly."""
     base = set_of[line] * ways
     oldest = base
     for way in range(base, base + ways):
@@ -67,7 +67,7 @@ def bare_loop(line, core_offset, set_of, ways, tag, use, pieces):  # type: ignor
     """Two LRU levels, scanned, unsectored: no scheduling, no sites, no stores.
 
     set_of : per level, the set of each line;  tag, use : of both levels
-    pieces : lines of the second level that a miss of a 128-byte line in the first asks for
+    pieces : second-level lines that a miss of a 128-byte line in the first requests
     """
     now = 0
     hits = 0
@@ -112,7 +112,7 @@ def issued_granules(trace: Trace, machine: Machine) -> tuple[Any, Any]:
 def bare_seconds(
     stream: tuple[Any, Any], trace: Trace, machine: Machine, ways: int, pieces: int
 ) -> float:
-    """Of the bare loop over the same stream, with the same sets.
+    """CPU seconds of the bare loop over the same stream, with the same sets.
 
     pieces : 4 looks a C2050's four L2 blocks up for each L1 miss, as it does; with 1 one of them
         stands for all four
@@ -132,7 +132,7 @@ def bare_seconds(
 
 
 def with_ways(machine: Machine, ways: int) -> Machine:
-    """The machine with sets of so many ways, its index functions and all else as they are."""
+    """The machine with a different associativity and everything else unchanged."""
     return machine.replace(
         levels=tuple(
             dataclasses.replace(
@@ -163,7 +163,7 @@ def trial_seconds(trace: Trace, machine: Machine, repeats: int = 5) -> float:
 @pytest.mark.parametrize("machine_name", ["v100", "c2050"])
 @pytest.mark.parametrize("kernel", sorted(KERNELS))
 def test_granules_a_second(traces: dict[str, Trace], kernel: str, machine_name: str) -> None:
-    """Any geometry: the machine's own, and 4 and 16 ways beside the bare loop in the same run."""
+    """The machine's own geometry, and 4 and 16 ways compared with the bare loop in the same run."""
     trace, machine = traces[kernel], memsim.load_machine(machine_name)
     seconds = trial_seconds(trace, machine)
     print(
@@ -204,7 +204,7 @@ def workload_groups(n: int) -> int:
 
 
 def private_megabytes(plan: Plan, workspace: Workspace, seed: int, trial: int) -> float:
-    """What a worker that has just run a trial holds for itself, the interpreter included."""
+    """Private memory of a worker after a trial, the interpreter included."""
     run_trial(plan, seed, trial, workspace=workspace)
     with open("/proc/self/smaps_rollup") as file:
         kilobytes = [int(line.split()[1]) for line in file if line.startswith("Private_")]
@@ -213,7 +213,7 @@ def private_megabytes(plan: Plan, workspace: Workspace, seed: int, trial: int) -
 
 @pytest.mark.parametrize("kernel", ["spmv", "matmul"])
 def test_workers(traces: dict[str, Trace], kernel: str) -> None:
-    """64 trials on two workers against one, by the wall clock; and what a worker holds."""
+    """Wall time of 64 trials on two workers over one, and the private memory of a worker."""
     trace = traces[kernel]
     plan, _ = make_plan(trace, memsim.load_machine("v100"))
     with Workers([plan], jobs=2) as workers:

@@ -1,1 +1,1 @@
-"""What tests of several rooms share: kernels, traces, machines, child processes."""
+"""Helpers that several test modules share: kernels, traces, machines and child processes."""

@@ -1,4 +1,4 @@
-"""Accel-Sim's text read slowly, line by line: what the compiled reader must give."""
+"""A slow reader of Accel-Sim's text, line by line: the specification of the compiled reader."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ WINDOW = 1 << 24
 
 @dataclass(frozen=True)
 class Seen:
-    """An access: its name as a site, its lanes, and the bytes that it asks for by granule."""
+    """An access: the name of its site, its number of lanes, and (granule, mask of requested bytes) pairs."""
 
     name: str
     lanes: int
@@ -33,7 +33,7 @@ class Seen:
 
 
 def read(text: str) -> dict[tuple[int, int], list[Seen | None]]:
-    """(thread block, warp) -> its accesses in order; None is a barrier."""
+    """The accesses of each (thread block, warp) in program order; None stands for a barrier."""
     head = dict(re.findall(r"^-(.+?) = (.*)$", text, re.MULTILINE))
     grid = [int(extent) for extent in head["grid dim"].strip("()").split(",")]
     windows = [int(head.get(f"{name} base_addr", "0"), 16) for name in ("shmem", "local mem")]
@@ -53,7 +53,7 @@ def read(text: str) -> dict[tuple[int, int], list[Seen | None]]:
 
 
 def _instruction(words: list[str], windows: list[int]) -> list[Seen | None]:
-    """Nothing for what does not reach global memory."""
+    """The access of one instruction; an empty list where it does not reach global memory."""
     pc, mask = int(words[0], 16), int(words[1], 16)
     opcode = words[3 + int(words[2])]
     n_from = int(words[4 + int(words[2])])

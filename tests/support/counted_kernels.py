@@ -145,7 +145,7 @@ def flat() -> Any:
 
 
 def halved() -> Any:
-    """Neighbours share elements: the index is not affine in the work-item."""
+    """Neighbouring work-items share elements: the index is not affine in the work-item."""
     kernel = make(
         "{[i]: 0 <= i < n}",
         "y[i] = x[i // 2] * x[i % 4]",

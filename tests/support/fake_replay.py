@@ -1,4 +1,4 @@
-"""Made-up but plausible results, laid out as memsim.montecarlo.result says: a scalar CSR SpMV on a V100."""
+"""Invented but plausible results in the layout of memsim.montecarlo.result: a scalar CSR SpMV on a V100."""
 
 from __future__ import annotations
 
@@ -84,7 +84,10 @@ def fake_dataset(
     machine: Machine | None = None,
     **attributes: Any,
 ) -> xr.Dataset:
-    """A result of n_trials; spread is sigma of a hit ratio over trials, l1_shift moves the L1's."""
+    """A result of n_trials.
+
+    spread : standard deviation of a hit ratio over trials;  l1_shift : added to L1 hit ratios
+    """
     rng = np.random.default_rng(seed)
     machine = load_machine("v100") if machine is None else machine
     n_site, n_level, n_sample = len(sites), 2, 200

@@ -1,4 +1,4 @@
-"""Small kernels, each with one feature that the tracer must see."""
+"""Small kernels, each with one feature that the tracer must record."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def copy(n: int, group: int = 32, dtype: Any = np.float32, stride: int = 1) -> W
 
 
 def ragged(lengths: Any, group: int = 32) -> Workload:
-    """y[i] = sum over a row of values; rows have the given lengths."""
+    """A sparse matrix-vector product whose rows have the given lengths."""
     kernel = make(
         ["{[i]: 0 <= i < n}", "[begin, end] -> {[j]: begin <= j < end}"],
         """

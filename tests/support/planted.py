@@ -1,4 +1,4 @@
-"""What a survey says of a simulated device, beside what was planted in it."""
+"""The parameters that a survey reports of a simulated device, compared with the true ones."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ RIGHT, WRONG, SILENT = "right", "wrong", "silent"
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """One thing asked of a device.
+    """One parameter of a device: its true value and the reported one.
 
-    parameter : of any device ("size");  where : of this one ("L2")
-    told : None where the survey did not tell
-    low, high : the 95 % interval told; None of words and counts, which have none
-    verdict : WRONG where what was told is not what was planted, or its interval does not hold it
+    parameter : its name ("size");  where : the part of the device ("L2")
+    told : the reported value; None where the survey reports none
+    low, high : the reported 95 % interval; None for words and counts, which have none
+    verdict : WRONG where the reported value or its interval excludes the true one
     """
 
     parameter: str
@@ -39,7 +39,7 @@ class Answer:
 
     @property
     def has_interval(self) -> bool:
-        """Of more than one number."""
+        """Whether there is an interval of non-zero width."""
         return self.low is not None and self.high is not None and self.low < self.high
 
     @property
@@ -48,7 +48,7 @@ class Answer:
 
 
 def answers(survey: Survey, machine: Machine, hidden: Hidden) -> list[Answer]:
-    """All that is asked of a device of this kind."""
+    """Every parameter of a device of this kind."""
     return [
         *_levels(survey, machine, hidden),
         *_words(survey, machine, hidden),
@@ -57,7 +57,7 @@ def answers(survey: Survey, machine: Machine, hidden: Hidden) -> list[Answer]:
 
 
 def verdicts(survey: Survey, machine: Machine, hidden: Hidden) -> dict[str, str]:
-    """What is asked -> right, wrong, or silent where the survey did not tell."""
+    """Parameter -> right, wrong, or silent where the survey reports nothing."""
     return {answer.name: answer.verdict for answer in answers(survey, machine, hidden)}
 
 
@@ -70,9 +70,9 @@ def _number(
     exact: bool = False,
     up_to: float = 0.0,
 ) -> Answer:
-    """exact : the value must be the planted one; else its interval must hold it
+    """exact : the reported value must equal the true one; otherwise its interval must contain it
 
-    up_to : what is planted may be met as anything from `planted` to this
+    up_to : any value from `planted` to this counts as true
     """
     if told is None:
         verdict = SILENT
@@ -100,7 +100,7 @@ def _word(parameter: str, where: str, planted: object, told: object) -> Answer:
 
 def _levels(survey: Survey, machine: Machine, hidden: Hidden) -> Iterator[Answer]:
     told = survey.hierarchy.levels if survey.hierarchy else ()
-    # Where a plateau is left out, or a rise has room for one, how many there are is not claimed.
+    # A survey that skips a plateau, or sees room for one, does not claim a number of levels.
     doubted = any(probe.startswith(("plateau", "between")) for probe in survey.book.silent)
     fewer = len(told) < len(machine.levels)
     n_told = None if doubted and fewer else len(told)
@@ -113,7 +113,7 @@ def _levels(survey: Survey, machine: Machine, hidden: Hidden) -> Iterator[Answer
 def _told_of(
     level: Level, machine: Machine, told: tuple[ToldLevel, ...]
 ) -> tuple[str, ToldLevel] | None:
-    """(name, what was told) of a level: the one whose latency is nearer to its than to another's."""
+    """The (name, reported level) whose latency is nearest to that of this level."""
     latencies = [each.latency_cycles * 1e9 / machine.clock_hz for each in machine.levels]
     for number, found in enumerate(told, 1):
         off = [abs(np.log(found.latency_ns.value / ns)) for ns in latencies]
@@ -131,14 +131,14 @@ def _level(
     size = told.size_bytes if told else None
     yield _number("size", where, level.size_bytes, size, exact=True)
     ns = level.latency_cycles * 1e9 / machine.clock_hz
-    # Translation adds to some of a chase's steps, where the level holds more pages than it does.
+    # Where a level covers more pages than the TLB, some steps of a chase miss the TLB too.
     reached = level.size_bytes > hidden.translation_pages * PAGE_BYTES
     late = ns + hidden.translation_ns * reached
     yield _number("latency", where, ns, told.latency_ns if told else None, up_to=late)
     for key, plain in (("line_bytes", "line"), ("fill_bytes", "fill"), ("ways", "ways")):
         finding = findings.get(f"levels.{name}.{key}")
         yield _number(plain, where, getattr(level, key), finding, exact=True)
-    # One core reads no faster than the levels above let it.
+    # One core reads no faster than the slowest level on the way.
     widths = [each.bandwidth_bytes_per_cycle for each in machine.levels[: k + 1]]
     speed = min(widths) * machine.clock_hz
     yield _number("bandwidth", where, speed, findings.get(f"levels.{name}.bandwidth"))
@@ -202,6 +202,6 @@ def _rest(survey: Survey, machine: Machine, hidden: Hidden) -> Iterator[Answer]:
 
 
 def _median_launch_s(machine: Machine, hidden: Hidden) -> float:
-    """Of the distribution that the device draws its launches from."""
+    """Median of the simulated launch overhead, from 20,001 samples."""
     device = SimulatedDevice(machine, hidden, MB, 12345)
     return float(np.median([device.host_s("nothing", 1, 1) for _ in range(20_001)]))

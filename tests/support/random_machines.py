@@ -1,4 +1,4 @@
-"""Machines drawn at random for the simulated device."""
+"""Random machines for the simulated device."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""A device whose parameters are known: it runs the probes' kernels through memsim's own caches.
+"""A simulated device with known parameters: the probes' kernels run through memsim's own caches.
 
-Every load and store of a kernel goes, one after the other, through the levels of a machine as
-`memsim.hierarchy.cache` replays them; what a launch takes is the sum of what its accesses take, and then noise
-that makes it longer, and the tick of its clock. The probes see none of this but the times.
+Every load and store of a kernel passes, one after the other, through the levels of a machine as
+`memsim.hierarchy.cache` replays them. The time of a launch is the sum over its accesses, lengthened by
+random noise and rounded to the tick of the clock. The probes see nothing but these times.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ ACCESS_S = 2e-7
 
 @dataclass(frozen=True, kw_only=True)
 class Hidden:
-    """What of a device is no part of its machine.
+    """The properties of a device that a machine file does not describe.
 
-    scattered : pages lie anywhere physically, and levels behind the first go by physical addresses
-    translation_pages, translation_ns : pages that translation holds, and what any other costs
-    prefetch_lines : brought in beside a miss that follows its predecessor's line
-    noise : of a launch's time, the mean of what is added;  spikes : how often a launch takes up to
+    scattered : pages are scattered over physical memory, whose addresses index the levels below the first
+    translation_pages, translation_ns : entries of the TLB, and the cost of a miss in it
+    prefetch_lines : lines prefetched after a miss in the line after the previous one
+    noise : mean relative lengthening of a launch;  spikes : probability that a launch takes up to
         ten times as long
     """
 
@@ -53,7 +53,7 @@ class Hidden:
 
 @inner
 def _enter(stage, instance, line, mask, full, kind):  # type: ignore[no-untyped-def]
-    """One request to one level, whose queue takes what goes on down."""
+    """One request to one level; the level's queue receives the requests to the next."""
     if kind == LOAD:
         cache.read(stage, instance, line, mask, 0, LOAD, 1, 0, 0)
     else:
@@ -70,7 +70,7 @@ def _loads(queue):  # type: ignore[no-untyped-def]
 
 @inner
 def _pass_down(upper, stage, instance):  # type: ignore[no-untyped-def]
-    """Serve what the level above has queued."""
+    """Serve the requests that the level above has queued."""
     stage.queue.used[0] = 0
     stage.queue.used[1] = 0
     taken = 0
@@ -88,7 +88,7 @@ def _pass_down(upper, stage, instance):  # type: ignore[no-untyped-def]
 
 @inner
 def _access(stages, n_level, sharers, core, word, kind):  # type: ignore[no-untyped-def]
-    """How deep a word's access goes: 0 the first level, n_level memory. Stores reach where they end."""
+    """The level that serves an access to a word, from 0 for the first; n_level stands for memory."""
     granule = word // 8
     first = stages[0]
     per_line = first.geometry.granules_per_line
@@ -118,7 +118,10 @@ def _access(stages, n_level, sharers, core, word, kind):  # type: ignore[no-unty
 
 @inner
 def _translate(pages, slots, rng, word, missing_ns):  # type: ignore[no-untyped-def]
-    """What translation adds; pages : slot of each, slots : page of each; replaced at random."""
+    """The cost of translating a word's address, with random replacement.
+
+    pages : slot of each page, or -1;  slots : page in each slot, or -1
+    """
     page = word // 1024
     if pages[page] >= 0:
         return 0.0
@@ -132,7 +135,7 @@ def _translate(pages, slots, rng, word, missing_ns):  # type: ignore[no-untyped-
 
 @hot
 def _chase(stages, n_level, sharers, ns, rng, core, words, start, steps, pages, slots, missing_ns, ahead):  # type: ignore[no-untyped-def]  # fmt: skip
-    """(word, ns): a walk of so many steps from a word on."""
+    """(word, ns): the end and the time of a pointer chase of `steps` steps from `start`."""
     p = np.int64(start)
     total = 0.0
     last = np.int64(-9)
@@ -152,7 +155,7 @@ def _chase(stages, n_level, sharers, ns, rng, core, words, start, steps, pages, 
 
 @hot
 def _touch(stages, n_level, sharers, ns, core, at, kind):  # type: ignore[no-untyped-def]
-    """ns of accesses to words that do not depend on each other: a quarter of their latencies."""
+    """Time in ns of independent accesses: a quarter of the sum of their latencies."""
     total = 0.0
     for word in at:
         depth = _access(stages, n_level, sharers, core, np.int64(word), kind)
@@ -162,7 +165,7 @@ def _touch(stages, n_level, sharers, ns, core, at, kind):  # type: ignore[no-unt
 
 @hot
 def _depths(stages, n_level, sharers, core, at, found):  # type: ignore[no-untyped-def]
-    """Adds to found (4,) how many of these words' loads end in each level, memory after the last."""
+    """Adds to found (4,) the number of loads that each level serves; memory comes after the last."""
     for word in at:
         found[_access(stages, n_level, sharers, core, np.int64(word), LOAD)] += 1
 
@@ -219,7 +222,7 @@ class SimulatedDevice:
         self.slot_page = np.full(min(hidden.translation_pages, 1 << 16), -1, np.int64)
 
     def clock(self) -> float:
-        """Seconds that go by what was simulated: a survey takes the same rounds on any machine."""
+        """Simulated seconds, so that a survey takes the same number of rounds on any machine."""
         return self.n_accesses * ACCESS_S
 
     def run(self, name: str, items: int, group: int, *arguments: Argument) -> float:
@@ -300,9 +303,9 @@ class SimulatedDevice:
         return self._touched(0, at, STORE)
 
     def _reads(self, items: int, group: int, n_each: int, rounds: int) -> float:
-        """Every instance of a level passes on its lines at its bandwidth; the slowest one counts.
+        """The slowest instance of a level, each passing lines at its bandwidth, decides.
 
-        Groups take turns round by round. Rounds after the second are like it.
+        Work-groups alternate round by round. Rounds after the second repeat it.
         """
         line = self.machine.levels[0].line_bytes
         widths = [level.bandwidth_bytes_per_cycle for level in self.machine.levels]
@@ -330,7 +333,7 @@ class SimulatedDevice:
     def _batches(
         self, items: int, group: int, address: Words, offset: Words, n_batches: int, part: Local
     ) -> float:
-        """Batches on their way to memory together; the next waits for the last of each."""
+        """Batches of concurrent requests to memory; a batch starts when the one before has finished."""
         if not address.any():
             return float(self.ns[0]) * n_batches
         sample = sample_latencies(

@@ -1,4 +1,4 @@
-"""Small traces for tests, built from lists; and large ones for benchmarks, built from arrays."""
+"""Small traces built from lists, and large ones built from arrays."""
 
 from __future__ import annotations
 

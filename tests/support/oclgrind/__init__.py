@@ -1,1 +1,1 @@
-"""Oclgrind as an independent witness of global memory accesses."""
+"""Oclgrind as an independent reference for global memory accesses."""

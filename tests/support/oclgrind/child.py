@@ -1,8 +1,8 @@
-"""Runs pickled workloads, uninstrumented, on the only OpenCL platform that there is: Oclgrind.
+"""Runs pickled workloads, uninstrumented, on the only OpenCL platform of this process: Oclgrind.
 
-A request is a Loopy kernel and its arguments, or what `run_source` takes: OpenCL C as its author wrote it.
+A request is a Loopy kernel and its arguments, or what `run_source` takes: a kernel in OpenCL C.
 
-Reads one JSON list a line, [request, record, outputs, build options], and answers each with a line.
+Reads one JSON list a line, [request, record, outputs, build options], and prints one line for each.
 """
 
 from __future__ import annotations

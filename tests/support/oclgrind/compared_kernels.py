@@ -1,7 +1,7 @@
-"""The kernels on which the tracer and Oclgrind must agree, access for access.
+"""The kernels whose traces must equal Oclgrind's, access for access.
 
-Each is small enough for an interpreter, and ragged where a kernel can be: rows of different length,
-tiles that are not full, groups whose last work-items are idle.
+Each is small enough for an interpreter and irregular where it can be: rows of different length, partial
+tiles, work-groups whose last work-items are idle.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def nested_divergent() -> Workload:
 
 
 def predicated() -> Workload:
-    """Statements that a loaded value switches on, work-item by work-item, loops inside included."""
+    """Statements, one with a loop, whose predicate is a loaded value of the work-item."""
     rng = np.random.default_rng(4)
     kernel = make(
         "{[i, k]: 0 <= i < n and 0 <= k < 3}",
@@ -174,7 +174,7 @@ def repeated_reads() -> Workload:
 
 
 def update_in_place() -> Workload:
-    """A sum into global memory inside a loop; one factor's address is the same each time round."""
+    """A sum into global memory inside a loop; the address of one factor is loop-invariant."""
     kernel = make(
         "{[i, k]: 0 <= i < n and 0 <= k < 4}",
         "out[i, k] = a[i] * b[k, i] + out[i, k]",
@@ -300,7 +300,7 @@ def gather_of_gather() -> Workload:
 
 
 def global_temporary() -> Workload:
-    """Two launches that hand on an array which is no argument of the kernel."""
+    """Two launches that share an array which is no argument of the kernel."""
     kernel = make(
         "{[i, j]: 0 <= i, j < 64}",
         """
