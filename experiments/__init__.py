@@ -1,1 +1,1 @@
-"""Benchmark kernels, and checks of the models against measured hardware."""
+"""Benchmark kernels, reproductions of five papers, and comparisons with measured hardware."""

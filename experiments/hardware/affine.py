@@ -89,12 +89,16 @@ def bases_bytes(kernel: AffineKernel) -> dict[str, int]:
 
 
 @hot
-def _write(groups, subgroup, geometry, table, filling, workgroup, subgroup_offset, site, lanes, granule_offset, granule, byte_mask, lane_groups):  # type: ignore[no-untyped-def]  # fmt: skip
+def _write(groups, subgroup, geometry, table, filling, columns):  # type: ignore[no-untyped-def]
     """Count sub-groups, accesses and granules; with `filling`, also write them into the arrays.
 
     geometry : (8, 3) int64: strides, low, high, grid, group, tile, origin, grid_axes
     table : (n_access, 4) int64: first element, row, lowest and highest row
+    columns : arrays in the order of COLUMNS
     """
+    workgroup, subgroup_offset, site, lanes, granule_offset, granule, byte_mask, lane_groups = (
+        columns
+    )
     strides, low, high, grid = geometry[0], geometry[1], geometry[2], geometry[3]
     group, tile, origin, axes = geometry[4], geometry[5], geometry[6], geometry[7]
     n_items = group[0] * group[1] * group[2]
@@ -190,7 +194,7 @@ COLUMNS = {
     "byte_mask": np.uint32,
     "lane_groups": np.uint8,
 }
-"""The columns of a trace that `_write` fills, in its order of parameters."""
+"""The columns of a trace that `_write` fills."""
 
 
 def _columns(kernel: AffineKernel, groups: Groups, subgroup_size: int) -> dict[str, Any]:
@@ -212,8 +216,8 @@ def _columns(kernel: AffineKernel, groups: Groups, subgroup_size: int) -> dict[s
     )
     sizes = (0,) * len(COLUMNS)
     for filling in (False, True):  # the first pass counts
-        arrays = [np.empty(n, dtype) for n, dtype in zip(sizes, COLUMNS.values(), strict=True)]
-        s, a, q = _write(np.asarray(groups), subgroup_size, geometry, table, filling, *arrays)
+        arrays = tuple(np.empty(n, dtype) for n, dtype in zip(sizes, COLUMNS.values(), strict=True))
+        s, a, q = _write(np.asarray(groups), subgroup_size, geometry, table, filling, arrays)
         sizes = (s, s + 1, a, a, a + 1, q, q, q)
     columns = dict(zip(COLUMNS, arrays, strict=True))
     starts = np.array([access.starts_sequence for access in kernel.accesses])[columns["site"]]
