@@ -1,4 +1,5 @@
-"""The command `reproduce`. Help imports this module, so it imports nothing that takes long to load."""
+"""The command `reproduce`. Help imports this module, so it imports nothing that takes long to
+load."""
 
 from __future__ import annotations
 
@@ -8,7 +9,8 @@ from pathlib import Path
 import click
 
 REPRODUCTIONS = ("bbml", "hardware", "history", "lhf", "perflex", "stochastic")
-"""Packages of experiments that have a TITLE and FIGURES: five papers, and the comparison with hardware."""
+"""Packages of experiments that have a TITLE and FIGURES: five papers, and the comparison with
+hardware."""
 
 
 @click.command()
@@ -26,8 +28,8 @@ REPRODUCTIONS = ("bbml", "hardware", "history", "lhf", "perflex", "stochastic")
 def reproduce(name: str, out: Path, only: str | None, quick: bool, table: Path | None) -> None:
     """Reproduce the figures and tables of a paper and compare them with its numbers.
 
-    Writes index.html, the pictures as PNG files, and summary.json into the folder. NAME is one of the
-    papers on which memsim is based, or `hardware`, which compares replays with measured GPUs.
+    Writes index.html, the pictures as PNG files, and summary.json into the folder. NAME is one of
+    the papers on which memsim is based, or `hardware`, which compares replays with measured GPUs.
 
     \b
     Example:

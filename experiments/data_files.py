@@ -1,8 +1,8 @@
 """The tables in experiments/data: what others measured, and what our full comparisons gave.
 
-A measured table begins with comment lines that name its source. The tables `*_ours.csv` keep the results
-of full comparisons, which take minutes: machine files take `model_error_points` from them, and tests check
-both against them.
+A measured table begins with comment lines that name its source. The tables `*_ours.csv` keep the
+results of full comparisons, which take minutes: machine files take `model_error_points` from them,
+and tests check both against them.
 """
 
 from __future__ import annotations
@@ -53,7 +53,8 @@ def write_results(path: Path, about: str, cases: Sequence[Mapping[str, object]])
 
 
 def hit_ratio_error_points(name: str) -> dict[str, float]:
-    """Level -> error of the load hit ratio, in points, that QUANTILE of a table's cases do not exceed."""
+    """Level -> error of the load hit ratio, in points, that QUANTILE of a table's cases do not
+    exceed."""
     results = rows(name)
     levels = [key.removesuffix("_points") for key in results[0] if key.endswith("_points")]
     return {

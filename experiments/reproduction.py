@@ -1,7 +1,7 @@
 """The results of a reproduction, and the page, pictures and summary that it writes.
 
-A reproduced paper is a package with TITLE and FIGURES. FIGURES maps the name of a figure to the function
-that makes it, which takes the folder for pictures and whether to make only a quick part.
+A reproduced paper is a package with TITLE and FIGURES. FIGURES maps the name of a figure to the
+function that makes it, which takes the folder for pictures and whether to make only a quick part.
 """
 
 from __future__ import annotations
@@ -76,10 +76,11 @@ def reproduce(
     quick: bool = False,
     echo: Callable[[str], object] = print,
 ) -> list[Figure]:
-    """Make the figures, print each when it is finished, and write the page and the summary into `out`.
+    """Make the figures, print each when it is finished, and write the page and the summary into
+    `out`.
 
-    The page and the summary are written after every figure, so an interrupted run keeps the finished ones.
-    Raises MemsimError if `only` is not the name of a figure, or if `out` is a file.
+    The page and the summary are written after every figure, so an interrupted run keeps the
+    finished ones. Raises MemsimError if `only` is not the name of a figure, or if `out` is a file.
     """
     if only is not None and only not in figures:
         raise MemsimError(f"no figure {only!r}: choose one of {', '.join(figures)}")

@@ -1,4 +1,5 @@
-"""The table of results in a Markdown file: what reproductions gave beside what a paper or a GPU gave.
+"""The table of results in a Markdown file: what reproductions gave beside what a paper or a GPU
+gave.
 
 `memsim reproduce NAME --table FILE` replaces the rows of one reproduction. Rows of the others stay.
 """
@@ -42,7 +43,8 @@ def read_table(path: Path) -> tuple[str, list[str], str]:
 
 
 def update_table(path: Path, name: str, figures: Sequence[Figure], *, quick: bool) -> None:
-    """Replace the rows of these figures of reproduction `name`; raises MemsimError as read_table does."""
+    """Replace the rows of these figures of reproduction `name`; raises MemsimError as read_table
+    does."""
     before, rows, after = read_table(path)
     replaced = tuple(f"| {name} | {figure.name} |" for figure in figures)
     date = f"{datetime.date.today()}, {memsim.__version__}{', quick' if quick else ''}"
@@ -81,7 +83,8 @@ def _single(case: Case) -> str:
 
 
 def _summary(cases: Sequence[Case]) -> str:
-    """Means of both sides, and the mean and largest error: in points for percentages, else relative."""
+    """Means of both sides, and the mean and largest error: in points for percentages, else
+    relative."""
     reference = np.array([case.reference for case in cases], np.float64)
     ours = np.array([case.ours for case in cases], np.float64)
     if cases[0].unit == "%":

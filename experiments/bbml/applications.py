@@ -19,12 +19,14 @@ from tracegen.blocks import BlockCounter
 
 TABLES = Path(__file__).parents[1] / "data" / "bbml_tables.csv"
 MOST_SAMPLES = 500
-"""The paper has up to 10 862 inputs for an application. More inputs than this change only the run time."""
+"""The paper has up to 10 862 inputs for an application. More inputs than this change only the run
+time."""
 LEAST_SAMPLES = 150
 """With fewer inputs the low part of a split has fewer samples than the network has parameters."""
 QUICK_SAMPLES = 200
 ALL_LOW, ALL_HIGH = 0.35, 0.25
-"""Share of the runs with all inputs in the lower 70 % of their ranges, and with all inputs above."""
+"""Share of the runs with all inputs in the lower 70 % of their ranges, and with all inputs
+above."""
 
 Integers = npt.NDArray[np.int64]
 
@@ -135,8 +137,8 @@ def n_samples(name: str, quick: bool) -> int:
 def counted(name: str, quick: bool) -> Samples:
     """Counts by sub-group of every block at the drawn inputs, from the closed forms.
 
-    The only block without a closed form (correlation's column without variance) never runs with the data used
-    here, so its count is 0.
+    The only block without a closed form (correlation's column without variance) never runs with the
+    data used here, so its count is 0.
     """
     application = APPLICATIONS[name]
     drawn = draw(application, n_samples(name, quick))
@@ -172,7 +174,8 @@ def _columns(forms: tuple[BlockForm, ...], drawn: Mapping[str, Integers]) -> dic
 
 
 def draw(application: Application, n: int) -> dict[str, Integers]:
-    """Inputs of n runs: some with all inputs low, some with all inputs high, the others anywhere."""
+    """Inputs of n runs: some with all inputs low, some with all inputs high, the others
+    anywhere."""
     rng = np.random.default_rng(sum(map(ord, application.name)))
     kind = rng.random(n)
     drawn: dict[str, Integers] = {}

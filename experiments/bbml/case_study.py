@@ -1,4 +1,5 @@
-"""Figure 5 (right): memory requests and busy cycles from counts of basic blocks, compared with traced runs."""
+"""Figure 5 (right): memory requests and busy cycles from counts of basic blocks, compared with
+traced runs."""
 
 from __future__ import annotations
 

@@ -83,7 +83,8 @@ def distribution(path: Path, title: str, counts: FloatArray, density: Any, poiss
 
 
 def bars(path: Path, title: str, groups: Mapping[str, Mapping[str, float]], floor: float) -> str:
-    """Errors in percent on a logarithmic scale from `floor` on; one group of bars for each application."""
+    """Errors in percent on a logarithmic scale from `floor` on; one group of bars for each
+    application."""
     figure = Figure(figsize=(12, 4.6), layout="constrained")
     axes = figure.add_subplot()
     names = list(groups)
@@ -106,7 +107,8 @@ def bars(path: Path, title: str, groups: Mapping[str, Mapping[str, float]], floo
 def predictions(
     path: Path, panels: Mapping[str, tuple[FloatArray, FloatArray, FloatArray, FloatArray, Any]]
 ) -> str:
-    """Predicted counts with intervals against actual ones; hollow symbols are outside the trained range."""
+    """Predicted counts with intervals against actual ones; hollow symbols are outside the trained
+    range."""
     figure = Figure(figsize=(5 * len(panels), 4.8), layout="constrained")
     for axes, (title, (actual, mean, low, high, outside)) in zip(
         figure.subplots(1, len(panels), squeeze=False)[0], panels.items(), strict=True

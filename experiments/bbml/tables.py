@@ -1,4 +1,5 @@
-"""Tables 2 and 3, and Figures 4 and 5 (left): accuracy of learned counts of the sixteen applications."""
+"""Tables 2 and 3, and Figures 4 and 5 (left): accuracy of learned counts of the sixteen
+applications."""
 
 from __future__ import annotations
 

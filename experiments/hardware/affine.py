@@ -1,7 +1,8 @@
 """Traces of kernels whose addresses are linear in the work-item's coordinates, made without OpenCL.
 
-The arrays of the measured problems have gigabytes. A replay needs only their addresses, which follow from
-the coordinates. tests/experiments/test_hardware.py compares these traces with those of `tracegen.trace`.
+The arrays of the measured problems have gigabytes. A replay needs only their addresses, which
+follow from the coordinates. tests/experiments/test_hardware.py compares these traces with those of
+`tracegen.trace`.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ Groups = npt.NDArray[np.int64]
 class AffineAccess:
     """One access of each work-item: element `first + strides . coordinates` of its array.
 
-    row, rows : the access is executed where the work-item's y + row lies in rows (both ends included);
-        it comes from a loop over y that was unrolled
+    row, rows : the access is executed where the work-item's y + row lies in rows (both ends
+        included); it comes from a loop over y that was unrolled
     idle_turns : additional turns that a sub-group waits before the access
     """
 
@@ -247,7 +248,8 @@ def _with_idle_turns(kernel: AffineKernel, columns: dict[str, Any]) -> dict[str,
 
 
 def with_sequences(kernel: AffineKernel, loads: int) -> AffineKernel:
-    """The kernel with bulk sequences of at most `loads` accesses; loads and stores are never together."""
+    """The kernel with bulk sequences of at most `loads` accesses; loads and stores are never
+    together."""
     accesses, left, direction = [], 0, "none"
     for access in kernel.accesses:
         starts = left == 0 or access.direction != direction

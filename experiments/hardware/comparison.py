@@ -57,7 +57,8 @@ def errors(cases: Iterable[Case], quantity: str) -> Errors:
 
 
 def half_width(values: Sequence[float]) -> float | None:
-    """Half-width of the 95 % confidence interval of the mean (Student); None for fewer than two values."""
+    """Half-width of the 95 % confidence interval of the mean (Student); None for fewer than two
+    values."""
     n = len(values)
     if n < 2:
         return None

@@ -1,7 +1,8 @@
-"""Misses of a fully associative LRU cache while sub-groups sweep a buffer, in step or each at its own pace.
+"""Misses of a fully associative LRU cache while sub-groups sweep a buffer, in step or each at its
+own pace.
 
-The sweep is that of experiments.hardware.l1_sweep: in every row of 2 KB each of eight sub-groups loads two
-lines of 128 bytes that no other sub-group loads.
+The sweep is that of experiments.hardware.l1_sweep: in every row of 2 KB each of eight sub-groups
+loads two lines of 128 bytes that no other sub-group loads.
 """
 
 from __future__ import annotations
@@ -89,9 +90,9 @@ def _free(n_rows, sweeps, batch, in_step, position, ready, tag, used):  # type: 
 def free_running(buffer_kb: float, *, in_step: bool, sweeps: int = 60) -> float:
     """Miss ratio of a fully associative LRU cache of CACHE_KB.
 
-    in_step : the sub-groups wait for each other after every row. Otherwise each issues the loads of a sweep
-        as one batch (the measured loop is unrolled) at 2 cycles a load, then waits for its data; of the
-        ready sub-groups, the oldest runs first
+    in_step : the sub-groups wait for each other after every row. Otherwise each issues the loads of
+        a sweep as one batch (the measured loop is unrolled) at 2 cycles a load, then waits for its
+        data; of the ready sub-groups, the oldest runs first
     """
     n_rows = int(buffer_kb * 1024) // ROW_BYTES
     position, ready = np.zeros((2, N_SUBGROUPS), np.int64)

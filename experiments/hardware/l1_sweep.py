@@ -1,7 +1,8 @@
 """V100: L1 miss ratio while one group of 256 work-items reads a buffer again and again.
 
-The replay keeps the eight sub-groups in step. On the GPU nothing keeps them in step: the kernel has no
-barrier, and no two sub-groups share a line. `free_running` shows how much that changes the miss ratio.
+The replay keeps the eight sub-groups in step. On the GPU nothing keeps them in step: the kernel has
+no barrier, and no two sub-groups share a line. `free_running` shows how much that changes the miss
+ratio.
 """
 
 from __future__ import annotations
@@ -117,7 +118,8 @@ def sweep_trace(buffer_kb: float, sweeps: int = SWEEPS) -> Trace:
 
 
 def miss_ratios(machine: Machine, buffer_kb: float, placements: int) -> list[float]:
-    """L1 miss ratio after the first sweep, with the buffer at random addresses (multiples of 256 bytes)."""
+    """L1 miss ratio after the first sweep, with the buffer at random addresses (multiples of 256
+    bytes)."""
     trace = sweep_trace(buffer_kb)
     plan, _ = make_plan(trace, machine, random_bases=True, groups_per_core=1)
     ratios = []

@@ -1,4 +1,5 @@
-"""The 7-point fp64 Laplacian of amd/amd-lab-notes (MIT), in the variants that were measured on an MI250X.
+"""The 7-point fp64 Laplacian of amd/amd-lab-notes (MIT), in the variants that were measured on an
+MI250X.
 
 The source of the variants is in finite-difference/examples of that repository:
 
@@ -10,8 +11,8 @@ The source of the variants is in finite-difference/examples of that repository:
 6. as 4, with a grid in the order y, z, x
 7. as 6, in four launches, each of a quarter of y
 
-Variants that spill registers (m = 16 of kernels 2 and 3) are left out: they also move scratch memory, which
-the source does not show.
+Variants that spill registers (m = 16 of kernels 2 and 3) are left out: they also move scratch
+memory, which the source does not show.
 """
 
 from __future__ import annotations
@@ -37,13 +38,14 @@ REGISTERS = {
     (4, 8): 94,
     (4, 16): 170,
 }
-"""Vector registers of (kernel, rows): two tables of the compiler's counts in part 3 of the notes. Assumed:
-kernel 2 uses as many as kernel 3; kernels 5 to 7, which have the loads and launch bounds of kernel 4, use as
-many as kernel 4."""
+"""Vector registers of (kernel, rows): two tables of the compiler's counts in part 3 of the notes.
+Assumed: kernel 2 uses as many as kernel 3; kernels 5 to 7, which have the loads and launch bounds
+of kernel 4, use as many as kernel 4."""
 BLOCKS = (("z_minus",), ("y_minus",), ("x_minus", "centre", "x_plus"), ("y_plus",), ("z_plus",))
-"""Loads of kernels 3 to 7, by basic block. Each of the loads at y - 1 and y + 1 has a condition of its own
-(`j > 0 ? u[pos - nx] * invhy2 : 0`), and the compiler moves no load across it. A block ends where its loads
-are added up, so the wavefront waits for them there. Kernels 1 and 2 load without conditions, in one block."""
+"""Loads of kernels 3 to 7, by basic block. Each of the loads at y - 1 and y + 1 has a condition of
+its own (`j > 0 ? u[pos - nx] * invhy2 : 0`), and the compiler moves no load across it. A block ends
+where its loads are added up, so the wavefront waits for them there. Kernels 1 and 2 load without
+conditions, in one block."""
 EVERYWHERE = (-(1 << 30), 1 << 30)
 
 
@@ -65,7 +67,8 @@ class Variant:
 
 
 def laplacian(variant: Variant) -> AffineKernel:
-    """The variant as a kernel. The four launches of kernel 7 have the same volume; this is the second."""
+    """The variant as a kernel. The four launches of kernel 7 have the same volume; this is the
+    second."""
     n, m = variant.n, variant.rows
     bx, by, bz = variant.group
     ny = n // 4 if variant.kernel == 7 else n
@@ -170,10 +173,10 @@ def _registers(variant: Variant) -> int:
 def waiting(kernel: AffineKernel, machine: Machine) -> AffineKernel:
     """The kernel with idle turns before its first store, which stand for the wait for memory.
 
-    One turn lasts as long as a block whose loads hit in the L2: the L2's latency. The loads of the last
-    block come from memory instead. After the store the group waits until it is complete, and its resources
-    then wait for the next group to start. The idle turns are the sum of these latencies, less the two turns
-    that the last block and the store take anyway.
+    One turn lasts as long as a block whose loads hit in the L2: the L2's latency. The loads of the
+    last block come from memory instead. After the store the group waits until it is complete, and
+    its resources then wait for the next group to start. The idle turns are the sum of these
+    latencies, less the two turns that the last block and the store take anyway.
     """
     dram = machine.dram
     cycles = dram.latency_cycles + dram.row_conflict_cycles

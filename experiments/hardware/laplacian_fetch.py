@@ -1,4 +1,5 @@
-"""MI250X (one die), 7-point fp64 Laplacian: bytes fetched from memory by the variants of the kernel."""
+"""MI250X (one die), 7-point fp64 Laplacian: bytes fetched from memory by the variants of the
+kernel."""
 
 from __future__ import annotations
 
@@ -78,7 +79,8 @@ def _variant(row: Mapping[str, str]) -> Variant:
 
 
 def _replays(variant: Variant, machine: Machine, positions: Sequence[float]) -> list[Volumes]:
-    """One snapshot for each position: the L2's sets are drawn at random, so a position moves the result."""
+    """One snapshot for each position: the L2's sets are drawn at random, so a position moves the
+    result."""
     return [
         volumes(
             waiting(laplacian(variant), machine),

@@ -1,4 +1,5 @@
-"""Latency of a random cyclic pointer chase against the size of its buffer, simulated and measured."""
+"""Latency of a random cyclic pointer chase against the size of its buffer, simulated and
+measured."""
 
 from __future__ import annotations
 
@@ -98,9 +99,10 @@ def _plateau(machine: Machine, level: str, buffer_kb: float, latency: float) -> 
 def chase_latency(machine: Machine, buffer_kb: float, seed: int = 0) -> float:
     """Mean cycles of a step after the first round through the buffer.
 
-    A hit costs its level's latency. A step that reaches memory costs the latency of an idle memory, with one
-    request in flight. Where the last cache has partitions, a hit in the far one costs more, and a miss costs
-    more or less by half of that difference, as its line belongs to the far or the near partition.
+    A hit costs its level's latency. A step that reaches memory costs the latency of an idle memory,
+    with one request in flight. Where the last cache has partitions, a hit in the far one costs
+    more, and a miss costs more or less by half of that difference, as its line belongs to the far
+    or the near partition.
     """
     order = chase_lines(machine, buffer_kb, seed)
     address = np.tile(order, ROUNDS) + BASE_BYTES

@@ -1,4 +1,5 @@
-"""V100 stencil: how the size and position of a snapshot, and the assumed loads in flight, change the volumes."""
+"""V100 stencil: how the size and position of a snapshot, and the assumed loads in flight, change
+the volumes."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""The 25-point fp64 star stencil of Ernst et al. (JPDC 2023), measured on a V100 in 43 group shapes.
+"""The 25-point fp64 star stencil of Ernst et al. (JPDC 2023), measured on a V100 in 43 group
+shapes.
 
-dst = 0.25 * (sum of 25 points of src), with one work-item for each point. The interior has 632 x 504 x 504
-points, in an allocation of 640 x 512 x 512 whose first interior element is aligned.
+dst = 0.25 * (sum of 25 points of src), with one work-item for each point. The interior has 632 x
+504 x 504 points, in an allocation of 640 x 512 x 512 whose first interior element is aligned.
 """
 
 from __future__ import annotations
@@ -16,17 +17,19 @@ RANGE = 4
 ALIGN_ELEMENTS = 32
 CORE_REGISTERS = 65536
 """The measurement's notebook assumes one group a core (te42kyfo/warpspeed, commit fcdc19f,
-pystencils-volumes.ipynb: `Blocks per SM: 1`). That group has all the registers; a group of 1024 needs them."""
+pystencils-volumes.ipynb: `Blocks per SM: 1`). That group has all the registers; a group of 1024
+needs them."""
 MOST_IN_Z = 64
-"""Largest depth of a CUDA group (CUDA C++ Programming Guide, compute capability 7.0). The notebook labels
-three shapes as 128 deep, but they were launched 64 deep, with half of the work-items: it prints their grids,
-(316, 126, 8) for 2x4x128, and 504 points in 8 groups are 64 each."""
+"""Largest depth of a CUDA group (CUDA C++ Programming Guide, compute capability 7.0). The notebook
+labels three shapes as 128 deep, but they were launched 64 deep, with half of the work-items: it
+prints their grids, (316, 126, 8) for 2x4x128, and 504 points in 8 groups are 64 each."""
 LOADS_IN_FLIGHT = 8
-"""Assumed. 25 values of 64 bits and their addresses do not fit into 64 registers, so a compiler cannot issue
-all loads together. `memsim reproduce hardware --only snapshots` shows how much the volumes depend on it."""
+"""Assumed. 25 values of 64 bits and their addresses do not fit into 64 registers, so a compiler
+cannot issue all loads together. `memsim reproduce hardware --only snapshots` shows how much the
+volumes depend on it."""
 SNAPSHOT = Snapshot(waves=24, warmup=16)
-"""Neighbouring rows of groups are up to 4 waves apart, and the halo is reused over 9 rows: with a snapshot of
-4 waves the DRAM load volume was up to 280 % too high."""
+"""Neighbouring rows of groups are up to 4 waves apart, and the halo is reused over 9 rows: with a
+snapshot of 4 waves the DRAM load volume was up to 280 % too high."""
 
 
 @dataclass(frozen=True, kw_only=True)

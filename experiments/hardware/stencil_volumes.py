@@ -20,11 +20,11 @@ from memsim.machine import Machine, load_machine
 QUANTITIES = ("l2_load", "dram_load", "l2_store", "dram_store")
 """Columns of the tables, and fields of Volumes."""
 POSITIONS = (0.31, 0.53, 0.77)
-"""Positions of the snapshot in the launch. They avoid simple fractions, where a layer of groups begins:
-its first rows load their whole halo, and a snapshot there would consist mostly of them."""
+"""Positions of the snapshot in the launch. They avoid simple fractions, where a layer of groups
+begins: its first rows load their whole halo, and a snapshot there would consist mostly of them."""
 STENCIL_POSITIONS = POSITIONS * 2
-"""Each position is replayed twice, because pages are placed at random: where a halo only just fits into the
-L2, the placement changes the DRAM volume of a shape by 10 %."""
+"""Each position is replayed twice, because pages are placed at random: where a halo only just fits
+into the L2, the placement changes the DRAM volume of a shape by 10 %."""
 QUICK_SHAPES: tuple[Triple, ...] = (
     *((2, 16, 32), (4, 8, 32), (8, 8, 16), (16, 2, 32)),
     *((16, 16, 4), (32, 4, 8), (64, 16, 1), (128, 1, 8)),
@@ -138,8 +138,9 @@ def _case(
 def hit_ratio_errors(replays: Sequence[Volumes], measured: Mapping[str, float]) -> dict[str, float]:
     """Level -> error of the load hit ratio in points.
 
-    Only volumes were measured. The measured hit ratio is what follows when the loads request as many bytes
-    from a level as in our replays, and the level fetches the measured bytes from the next one.
+    Only volumes were measured. The measured hit ratio is what follows when the loads request as
+    many bytes from a level as in our replays, and the level fetches the measured bytes from the
+    next one.
     """
     result: dict[str, float] = {}
     for level, below in (("L1", "l2_load"), ("L2", "dram_load")):

@@ -30,8 +30,8 @@ class Snapshot:
 class Volumes:
     """Bytes per update, between L1 and L2 and between L2 and memory; load hit ratios by level.
 
-    l2_store : bytes written into the L2: the stores of the cores, and what is read from memory to complete
-        partly written sectors. The V100's counter includes both
+    l2_store : bytes written into the L2: the stores of the cores, and what is read from memory to
+        complete partly written sectors. The V100's counter includes both
     """
 
     l2_load: float
@@ -52,10 +52,10 @@ def volumes(
 ) -> Volumes:
     """Replay a snapshot in one random ordering. An update is the store of one work-item.
 
-    staggered : resident groups of a core start one after another, as they would have been dispatched, instead
-        of all at the same random point. It makes no difference with one group a core, as in the V100 stencil.
-        With several, a common start separates neighbouring groups by up to a wave: on the MI250X the fetched
-        volume of kernel 5 is then 105 % too high
+    staggered : resident groups of a core start one after another, as they would have been
+        dispatched, instead of all at the same random point. It makes no difference with one group a
+        core, as in the V100 stencil. With several, a common start separates neighbouring groups by
+        up to a wave: on the MI250X the fetched volume of kernel 5 is then 105 % too high
     """
     n_groups = kernel.n_groups
     probe = affine_trace(kernel, np.zeros(1, np.int64), machine.subgroup_size)

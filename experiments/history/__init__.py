@@ -1,4 +1,5 @@
-"""History-based performance models that calibrate themselves, on a tiled LU factorisation (Augonnet et al. 2009)."""
+"""History-based performance models that calibrate themselves, on a tiled LU factorisation (Augonnet
+et al. 2009)."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Processor time of launches, measured one launch at a time.
 
-The times of an OpenCL event include the time during which another program has the core; the processor time of
-this process does not. It includes the waking and waiting of its own threads, some 0.1 ms a launch. With tiles
-of 512, whose launches take 3 ms and more, this is a few percent.
+The times of an OpenCL event include the time during which another program has the core; the
+processor time of this process does not. It includes the waking and waiting of its own threads, some
+0.1 ms a launch. With tiles of 512, whose launches take 3 ms and more, this is a few percent.
 """
 
 from __future__ import annotations

@@ -36,7 +36,8 @@ def errors(
     curves: Mapping[str, Sequence[float]],
     by_samples: Mapping[str, Mapping[tuple[int, int], float]],
 ) -> str:
-    """Prediction error in percent by iteration and by the number of samples; one curve for each worker."""
+    """Prediction error in percent by iteration and by the number of samples; one curve for each
+    worker."""
     figure = Figure(figsize=(10, 4.4), layout="constrained")
     left, right = figure.subplots(1, 2, sharey=True)
     for colour, (worker, values) in zip(COLOURS, curves.items(), strict=False):

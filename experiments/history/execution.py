@@ -16,7 +16,8 @@ from experiments.history.workers import Matrix, Worker
 class Done:
     """One finished task.
 
-    expected_s : the time that was predicted when the worker was chosen; None before the first sample
+    expected_s : the time that was predicted when the worker was chosen; None before the first
+        sample
     n_samples : number of samples of that prediction
     """
 

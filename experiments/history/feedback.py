@@ -1,4 +1,5 @@
-"""Figures 7 and 8: time against size with both regressions, and the distribution of one layout's times."""
+"""Figures 7 and 8: time against size with both regressions, and the distribution of one layout's
+times."""
 
 from __future__ import annotations
 

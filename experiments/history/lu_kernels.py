@@ -1,9 +1,10 @@
-"""OpenCL kernels of the tiled LU factorisation: fast ones with vectors of 16, and plain ones for slow workers.
+"""OpenCL kernels of the tiled LU factorisation: fast ones with vectors of 16, and plain ones for
+slow workers.
 
-Tiles are B x B floats in row-major order. There is no pivoting, so the matrix must be diagonally dominant. The
-plain kernels compute the same with shorter vectors and fewer sums in registers. The ratio of the two speeds
-depends on the task: it is largest for gemm, and 1 for getrf, which runs one work-item in both sets. The paper's
-scheduler exploits such differences.
+Tiles are B x B floats in row-major order. There is no pivoting, so the matrix must be diagonally
+dominant. The plain kernels compute the same with shorter vectors and fewer sums in registers. The
+ratio of the two speeds depends on the task: it is largest for gemm, and 1 for getrf, which runs one
+work-item in both sets. The paper's scheduler exploits such differences.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Repeated factorisations on real queues, greedy and by history, with the times of runs and launches."""
+"""Repeated factorisations on real queues, greedy and by history, with the times of runs and
+launches."""
 
 from __future__ import annotations
 
@@ -35,8 +36,8 @@ QUICK_TILE, QUICK_SIZES, QUICK_ITERATIONS = 192, (6,), 5
 class Measured:
     """All runs of one size.
 
-    simulated_s : time of a run by history in simulated time, with the recorded times; None if a kind of task
-        never ran on a worker
+    simulated_s : time of a run by history in simulated time, with the recorded times; None if a
+        kind of task never ran on a worker
     samples : (kind, worker) -> (n,) seconds, of all runs by history
     load : load average of the machine before and after
     """
@@ -132,7 +133,8 @@ def _simulated(
     samples: Mapping[tuple[str, int], npt.NDArray[np.float64]],
     n_workers: int,
 ) -> float | None:
-    """Median of 9 simulated runs with times drawn from those recorded for the kind of task and worker."""
+    """Median of 9 simulated runs with times drawn from those recorded for the kind of task and
+    worker."""
     rng = np.random.default_rng(0)
     if any(len(samples[task.kind, worker]) == 0 for task in tasks for worker in range(n_workers)):
         return None

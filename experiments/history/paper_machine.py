@@ -1,7 +1,8 @@
 """The paper's machine in simulated time: a GPU and three CPU cores with normally distributed times.
 
-The speeds are assumed, so that a run takes about as long as in the paper. The results are the order of the
-policies and the course of the errors, which need no hardware and are reproducible from the seed.
+The speeds are assumed, so that a run takes about as long as in the paper. The results are the order
+of the policies and the course of the errors, which need no hardware and are reproducible from the
+seed.
 """
 
 from __future__ import annotations
@@ -25,10 +26,12 @@ GPU_SPEED_UP = {
     lu_kernels.TRSM_UPPER: 4.0,
     lu_kernels.GETRF: 0.5,
 }
-"""Assumed speed relative to a core: best for products, worse than a core for the factorisation of a tile."""
+"""Assumed speed relative to a core: best for products, worse than a core for the factorisation of a
+tile."""
 VARIATION = {"GPU": 0.001, "CPU": 0.0125}
-"""Relative standard deviation of a launch. The mean absolute error of a mean is 0.8 times this, 0.08 % and 1 % as
-in the paper. So the final errors of the simulation are inputs, and only their course is a result.
+"""Relative standard deviation of a launch. The mean absolute error of a mean is 0.8 times this,
+0.08 % and 1 % as in the paper. So the final errors of the simulation are inputs, and only their
+course is a result.
 """
 
 

@@ -1,7 +1,8 @@
 """Scheduling policies: greedy, and earliest finish by history (Figure 2 of the paper).
 
-A policy keeps the ready tasks. The executor, threads or a simulation, pushes tasks that become ready, pops a
-task for a free worker, and reports finished tasks. Policies are not thread-safe: the executor uses a lock.
+A policy keeps the ready tasks. The executor, threads or a simulation, pushes tasks that become
+ready, pops a task for a free worker, and reports finished tasks. Policies are not thread-safe: the
+executor uses a lock.
 """
 
 from __future__ import annotations
@@ -15,12 +16,14 @@ from typing import Protocol
 from experiments.history.task_graph import Task
 
 CALIBRATED = 10
-"""With fewer samples of a kind of task on a worker, tasks are sent there to collect samples, as in StarPU."""
+"""With fewer samples of a kind of task on a worker, tasks are sent there to collect samples, as in
+StarPU."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Expected:
-    """Predicted time of a task on a worker, and its number of samples; time_s is None before the first one."""
+    """Predicted time of a task on a worker, and its number of samples; time_s is None before the
+    first one."""
 
     time_s: float | None
     n_samples: int
@@ -68,7 +71,8 @@ class Greedy:
 class EarliestFinish:
     """A ready task goes to the queue of the worker on which it is predicted to finish first.
 
-    If some worker has fewer than CALIBRATED samples of a kind of task, the worker with the fewest gets the task.
+    If some worker has fewer than CALIBRATED samples of a kind of task, the worker with the fewest
+    gets the task.
     """
 
     def __init__(self, predict: Predict, n_workers: int) -> None:
@@ -97,9 +101,11 @@ class EarliestFinish:
         self._queues[worker].append((task, chosen.time_s or 0.0))
 
     def _samples(self, kind: str, worker: int, expected: Expected) -> int:
-        """Samples that the history has, or will have when all tasks assigned to this worker are recorded.
+        """Samples that the history has, or will have when all tasks assigned to this worker are
+        recorded.
 
-        Without the tasks that are queued, running or not yet recorded, one worker would get all tasks.
+        Without the tasks that are queued, running or not yet recorded, one worker would get all
+        tasks.
         """
         place = (kind, worker)
         at_start = self._at_start.setdefault(place, expected.n_samples)

@@ -18,7 +18,8 @@ FRESH_S = 0.1
 
 
 class FromHistory:
-    """Mean times by kind of task and worker, each read from a store at most every FRESH_S seconds."""
+    """Mean times by kind of task and worker, each read from a store at most every FRESH_S
+    seconds."""
 
     def __init__(self, store: Store, key_of: Callable[[str, int], Key]) -> None:
         self._store = store
@@ -38,7 +39,8 @@ class FromHistory:
 
 
 def error(done: Sequence[Done]) -> float:
-    """The paper's error: sum of |predicted - measured| / sum of measured; NaN without predictions."""
+    """The paper's error: sum of |predicted - measured| / sum of measured; NaN without
+    predictions."""
     predicted = [(d.expected_s, d.measured_s) for d in done if d.expected_s is not None]
     if not predicted:
         return float("nan")
@@ -57,8 +59,8 @@ def error_by_samples(
 
     times_s : kind -> seconds of its launches
     n_tasks : kind -> number of its tasks in a factorisation
-    counts : values of n; those with no launch left to predict are omitted. Each draw takes n + 1 launches of a
-        kind, and the mean of n of them predicts the last
+    counts : values of n; those with no launch left to predict are omitted. Each draw takes n + 1
+        launches of a kind, and the mean of n of them predicts the last
     """
     rng = np.random.default_rng(seed)
     errors = {}

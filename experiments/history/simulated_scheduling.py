@@ -1,4 +1,5 @@
-"""Figures 5 and 6 in simulated time: on the paper's machine, and on ours without disturbance by other programs."""
+"""Figures 5 and 6 in simulated time: on the paper's machine, and on ours without disturbance by
+other programs."""
 
 from __future__ import annotations
 
@@ -36,7 +37,8 @@ class Results:
 
 
 def simulation(out: Path, quick: bool) -> Figure:
-    """The paper's machine in simulated time: the order of the policies without measurement noise."""
+    """The paper's machine in simulated time: the order of the policies without measurement
+    noise."""
     n_tiles, n_seeds, n_runs = (12, 3, 5) if quick else (32, 5, 6)
     results = _results(
         *("simulation", n_tiles, paper_machine.TILE, {"GPU": [0], "CPU cores": [1, 2, 3]}),

@@ -22,7 +22,8 @@ LAUNCHES = 25
 def sweep(
     widths: Sequence[int],
 ) -> tuple[list[Record], Mapping[Key, npt.NDArray[np.float64]]]:
-    """Records and samples of KIND: LAUNCHES launches at each width on each worker, one worker at a time."""
+    """Records and samples of KIND: LAUNCHES launches at each width on each worker, one worker at a
+    time."""
     with (
         tempfile.TemporaryDirectory() as folder,
         Store(Path(folder) / "history.db", keep_samples=True) as store,

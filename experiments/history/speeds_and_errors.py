@@ -1,4 +1,5 @@
-"""Speeds by row of the paper's Figure 5, and prediction errors by the number of samples, beside the paper's."""
+"""Speeds by row of the paper's Figure 5, and prediction errors by the number of samples, beside the
+paper's."""
 
 from __future__ import annotations
 
@@ -81,7 +82,8 @@ def speed_cases(
 
 
 def overtakes(greedy: Sequence[float], by_history: Sequence[float]) -> str:
-    """The iteration from which on every run by history is faster than the mean of the greedy runs."""
+    """The iteration from which on every run by history is faster than the mean of the greedy
+    runs."""
     level = statistics.mean(greedy)
     slower = [i for i, speed in enumerate(by_history, start=1) if speed <= level]
     gain = statistics.mean(by_history[SETTLED - 1 :]) / level - 1
@@ -118,9 +120,10 @@ def error_cases(
 ) -> tuple[list[Case], list[str], str]:
     """Cases and findings on the prediction errors, and the name of their picture.
 
-    repetitions : series of runs, each of which begins without a history; an iteration's error is over all series
-    known : worker -> error by range of samples, to be shown instead of the errors in the runs. In the runs,
-        predictions with few samples are of other kinds of task than those with many
+    repetitions : series of runs, each of which begins without a history; an iteration's error is
+        over all series
+    known : worker -> error by range of samples, to be shown instead of the errors in the runs. In
+        the runs, predictions with few samples are of other kinds of task than those with many
     """
     cases, findings = [], []
     curves: dict[str, list[float]] = {}

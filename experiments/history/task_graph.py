@@ -28,7 +28,8 @@ class Task:
 
 
 def lu_tasks(n_tiles: int) -> list[Task]:
-    """The tasks of a matrix of n_tiles x n_tiles tiles. A task waits for those that wrote its tiles.
+    """The tasks of a matrix of n_tiles x n_tiles tiles. A task waits for those that wrote its
+    tiles.
 
     No tile is written after its last read by another task, so no task waits for a reader.
     """

@@ -1,7 +1,7 @@
 """The workers of the factorisation: a device with a queue, tiles, and recorded launches.
 
-The workers are two OpenCL devices, or else two halves of one CPU, of which the second is slowed down by plainer
-kernels.
+The workers are two OpenCL devices, or else two halves of one CPU, of which the second is slowed
+down by plainer kernels.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ class Place:
 
 @functools.cache
 def places() -> tuple[Place, Place]:
-    """The devices of two different workers. The result is cached, because every device is tried in a subprocess.
+    """The devices of two different workers. The result is cached, because every device is tried in
+    a subprocess.
 
     Raises OpenCLError if there is only one device and it cannot be split.
     """
@@ -68,7 +69,8 @@ def places() -> tuple[Place, Place]:
 
 @dataclass(kw_only=True)
 class Worker:
-    """One device. Before a task it fetches from the matrix the tiles that another worker has written.
+    """One device. Before a task it fetches from the matrix the tiles that another worker has
+    written.
 
     versions : versions of the tiles in its buffers
     """
@@ -156,7 +158,8 @@ def _named(name: str, _: object) -> str:
 
 
 def _warm_up(worker: Worker) -> None:
-    """Run every kernel once on another queue, without recording: the driver compiles at the first launch."""
+    """Run every kernel once on another queue, without recording: the driver compiles at the first
+    launch."""
     import pyopencl as cl
 
     queue = cl.CommandQueue(worker.queue.context)

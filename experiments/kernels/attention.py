@@ -1,7 +1,7 @@
 """softmax(Q K' / sqrt(d)) V, tile by tile with a running softmax, so that scores are never stored.
 
-Source: Dao et al., *FlashAttention* (NeurIPS 2022), algorithm 1, with one work-item for each query. m is the
-largest score so far and l the sum of exp(score - m); each tile of keys updates both.
+Source: Dao et al., *FlashAttention* (NeurIPS 2022), algorithm 1, with one work-item for each query.
+m is the largest score so far and l the sum of exp(score - m); each tile of keys updates both.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ def attention(
     block: int = 64,
     tile: int = 32,
 ) -> Workload:
-    """Attention with `heads` heads in float32; keys, values and queries are read through local memory.
+    """Attention with `heads` heads in float32; keys, values and queries are read through local
+    memory.
 
     width : width d of a head
     block : queries, and work-items, of a group
@@ -47,7 +48,8 @@ def attention(
     k, v = (data((heads, keys, width), np.dtype(np.float32), seed=s) for s in (2, 3))
 
     def check(outputs: Mapping[str, Any]) -> None:
-        """Values are at most 1 and weights have a relative error of at most (d + keys + 8) roundings."""
+        """Values are at most 1 and weights have a relative error of at most (d + keys + 8)
+        roundings."""
         bound = (width + keys + 8) * np.finfo(np.float32).eps
         for head in range(heads):
             wide_q, wide_k, wide_v = (array[head].astype(np.float64) for array in (q, k, v))

@@ -31,7 +31,8 @@ def black_scholes(
 ) -> Workload:
     """Call and put prices of n options: three input streams, two output streams, no reuse.
 
-    groups : number of groups; each work-item prices several options. With 0 every option has a work-item
+    groups : number of groups; each work-item prices several options. With 0 every option has a
+        work-item
     rate, volatility : of the market, the same for all options
     """
     require_positive(n=n)
@@ -45,7 +46,8 @@ def black_scholes(
     )
 
     def check(outputs: Mapping[str, Any]) -> None:
-        """A price is a difference of two terms; its error is at most 32 roundings of the larger one."""
+        """A price is a difference of two terms; its error is at most 32 roundings of the larger
+        one."""
         s, k, t = (values.astype(np.float64) for values in (price, strike, years))
         market = float(real.type(rate)), float(real.type(volatility))
         expected, bound = _expected(s, k, t, *market)
@@ -111,7 +113,8 @@ def _split(kernel: Any, groups: int, block_size: int) -> Any:
 def _expected(
     s: FloatArray, k: FloatArray, t: FloatArray, r: float, v: float
 ) -> tuple[dict[str, FloatArray], FloatArray]:
-    """Both prices in double precision, and the larger of the terms that they are a difference of."""
+    """Both prices in double precision, and the larger of the terms that they are a difference
+    of."""
     d1 = (np.log(s / k) + (r + 0.5 * v * v) * t) / (v * np.sqrt(t))
     d2 = d1 - v * np.sqrt(t)
     discounted = k * np.exp(-r * t)

@@ -31,10 +31,11 @@ def embedding_bag(
     bags_per_group: int = 4,
     dtype: Literal["float32", "float64"] = "float32",
 ) -> Workload:
-    """out[bag] = sum over its entries of table[index[bag, entry]]: one work-item for each bag and column.
+    """out[bag] = sum over its entries of table[index[bag, entry]]: one work-item for each bag and
+    column.
 
-    distribution : distribution of the rows. With `zipf` the frequency of the k-th most frequent row is
-        proportional to k^-exponent; frequent rows are at random places of the table
+    distribution : distribution of the rows. With `zipf` the frequency of the k-th most frequent row
+        is proportional to k^-exponent; frequent rows are at random places of the table
     """
     require_positive(rows=rows, width=width, bags=bags, per_bag=per_bag)
     require_group(width, bags_per_group)
@@ -67,7 +68,8 @@ def embedding_bag(
         index = rng.integers(0, rows, (bags, per_bag), dtype=np.int32)
 
     def check(outputs: Mapping[str, Any]) -> None:
-        """Entries are at most 1, so the error of a sum of m of them is at most m eps m, in any order."""
+        """Entries are at most 1, so the error of a sum of m of them is at most m eps m, in any
+        order."""
         expected = np.zeros((bags, width))
         for entry in range(per_bag):
             expected += table[index[:, entry]]
@@ -80,7 +82,8 @@ def embedding_bag(
 def zipf_indices(
     rng: np.random.Generator, n: int, shape: tuple[int, ...], exponent: float
 ) -> npt.NDArray[np.int32]:
-    """Random int32 numbers below n; the k-th most frequent one has a frequency proportional to k^-exponent."""
+    """Random int32 numbers below n; the k-th most frequent one has a frequency proportional to
+    k^-exponent."""
     weight = np.arange(1, n + 1, dtype=np.float64) ** -exponent
     cumulative = np.cumsum(weight)
     rank = np.searchsorted(cumulative, rng.random(shape) * cumulative[-1], side="right")

@@ -34,8 +34,8 @@ def fft(
 ) -> Workload:
     """`batch` forward transforms of n complex64 points: log_radix(n) launches from global memory.
 
-    n : a power of `radix`. In each pass a work-item reads `radix` strided points and writes `radix` points. The
-        passes alternate between the arrays `x` and `y`
+    n : a power of `radix`. In each pass a work-item reads `radix` strided points and writes `radix`
+        points. The passes alternate between the arrays `x` and `y`
     """
     require_positive(n=n, batch=batch)
     require_group(block_size)
@@ -82,7 +82,8 @@ def fft(
     last = "y" if passes % 2 else "x"
 
     def check(outputs: Mapping[str, Any]) -> None:
-        """|error| <= 4 log2(n) eps |x| sqrt(n) in the 2-norm, as for any stable FFT (Higham, 24.2)."""
+        """|error| <= 4 log2(n) eps |x| sqrt(n) in the 2-norm, as for any stable FFT (Higham,
+        24.2)."""
         expected = np.fft.fft(points.astype(np.complex128), axis=1)
         error = np.linalg.norm(outputs[last] - expected, axis=1)
         bound = 4 * np.log2(n) * np.finfo(np.float32).eps * np.linalg.norm(expected, axis=1)

@@ -1,4 +1,5 @@
-"""Kernels whose amount of work depends on the data: SpMV and BFS on random graphs, a merge sort pass."""
+"""Kernels whose amount of work depends on the data: SpMV and BFS on random graphs, a merge sort
+pass."""
 
 from __future__ import annotations
 
@@ -39,9 +40,11 @@ def bfs_level(
     block_size: int = 256,
     seed: int = 0,
 ) -> Workload:
-    """One level of a breadth-first search from vertex 0: vertices at distance `level` mark new neighbours.
+    """One level of a breadth-first search from vertex 0: vertices at distance `level` mark new
+    neighbours.
 
-    The marks have an array of their own, so that the work does not depend on the order of the work-items.
+    The marks have an array of their own, so that the work does not depend on the order of the
+    work-items.
 
     level : distance of the frontier; distances up to it are known before the launch
     """
@@ -105,11 +108,11 @@ def merge_pass(n: int = 1 << 14, width: int = 64, per_item: int = 8) -> OpenCLWo
 def random_graph(n: int, degree: int, degrees: Degrees = "poisson", seed: int = 0) -> Any:
     """A directed graph of n vertices whose out-degrees are drawn with mean `degree`.
 
-    degrees : distribution of the degrees: poisson; geometric, at least 1; power, with exponent 2.5 and at
-        most n
+    degrees : distribution of the degrees: poisson; geometric, at least 1; power, with exponent 2.5
+        and at most n
 
-    Neighbours are uniform, and an edge may occur twice. Returns a scipy.sparse.csr_array of ones with 32-bit
-    indices.
+    Neighbours are uniform, and an edge may occur twice. Returns a scipy.sparse.csr_array of ones
+    with 32-bit indices.
     """
     require_positive(n=n, degree=degree)
     require_choice("degrees", degrees, ("poisson", "geometric", "power"))

@@ -22,8 +22,8 @@ def histogram(
 ) -> Workload:
     """One work-item and one atomic addition for each sample.
 
-    distribution : distribution of the samples over the bins; with `zipf` (exponent 1.5) the first bins are the
-        most frequent
+    distribution : distribution of the samples over the bins; with `zipf` (exponent 1.5) the first
+        bins are the most frequent
     dtype : type of the counts; float32 is exact up to 2^24 samples
     """
     require_positive(n=n, bins=bins)

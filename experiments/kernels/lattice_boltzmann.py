@@ -42,7 +42,8 @@ def d3q19(
 ) -> Workload:
     """Stream and collide on a periodic lattice: each site pulls 19 values and stores 19.
 
-    layout : `soa` stores the values of a direction together, which coalesces on a GPU; `aos` those of a site
+    layout : `soa` stores the values of a direction together, which coalesces on a GPU; `aos` those
+        of a site
     """
     require_positive(nx=nx, ny=ny, nz=nz)
     require_group(block_x, block_y)

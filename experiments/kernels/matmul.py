@@ -21,7 +21,8 @@ from tracegen.workloads import Workload
 def naive(
     n: int = 512, tile: int = 16, dtype: Literal["float32", "float64"] = "float32"
 ) -> Workload:
-    """One work-item for each entry of C, groups of `tile` x `tile` work-items, lid(0) along a row."""
+    """One work-item for each entry of C, groups of `tile` x `tile` work-items, lid(0) along a
+    row."""
     kernel = _matmul(n, tile, dtype, "matmul_naive")
     return _workload(kernel, n, dtype)
 

@@ -1,7 +1,9 @@
-"""C = A B after Volkov and Demmel (SC 2008), with blocks of C in registers and only B in local memory.
+"""C = A B after Volkov and Demmel (SC 2008), with blocks of C in registers and only B in local
+memory.
 
-A group of 16 x 4 work-items computes 64 rows and 16 columns of C; a work-item computes 16 entries of one row.
-Matrices are stored in column-major order as in the paper: `a[k, i]` is row i, column k of A.
+A group of 16 x 4 work-items computes 64 rows and 16 columns of C; a work-item computes 16 entries
+of one row. Matrices are stored in column-major order as in the paper: `a[k, i]` is row i, column k
+of A.
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ from tracegen.workloads import Workload
 
 ROWS, COLUMNS = 64, 16
 PADDING = 1
-"""A row of the tile has 17 words, so that the 16 work-items that write a column use different banks."""
+"""A row of the tile has 17 words, so that the 16 work-items that write a column use different
+banks."""
 
 
 _PRODUCT = """

@@ -24,7 +24,8 @@ MAX_ENTRIES = 200_000_000
 """Stored entries (and rows, and columns) above which a matrix is refused: about 3 GB."""
 
 MAX_TEXT_BYTES = 16_000_000_000
-"""Bytes of (unpacked) Matrix Market text above which reading stops, whatever the header promises."""
+"""Bytes of (unpacked) Matrix Market text above which reading stops, whatever the header
+promises."""
 
 _TEXT_BYTES_PER_ENTRY = 256
 _TEXT_BYTES_OF_COMMENTS = 16_000_000
@@ -54,9 +55,9 @@ def csr(matrix: str, n: int) -> Any:
 def finite_element(n: int, *, cell: str = "tet", degree: int = 2, seed: int = 0) -> Any:
     """The stiffness matrix of the Laplace operator on a unit square or cube, about `n` unknowns.
 
-    Vertices of the uniform mesh are moved by up to a tenth of their spacing, so that no entry cancels. Unknowns
-    have scikit-fem's numbering (vertices first, then edges), which makes the accesses to x local but not
-    regular. There is no boundary condition, so rows sum to zero.
+    Vertices of the uniform mesh are moved by up to a tenth of their spacing, so that no entry
+    cancels. Unknowns have scikit-fem's numbering (vertices first, then edges), which makes the
+    accesses to x local but not regular. There is no boundary condition, so rows sum to zero.
 
     cell : "tri" or "tet"; degree : 1 or 2
     """
@@ -83,7 +84,8 @@ def finite_element(n: int, *, cell: str = "tet", degree: int = 2, seed: int = 0)
 
 
 def uniform_random(n: int, entries_per_row: int, *, seed: int = 0) -> Any:
-    """An n x n matrix with `entries_per_row * n` entries at random places, drawn without replacement.
+    """An n x n matrix with `entries_per_row * n` entries at random places, drawn without
+    replacement.
 
     Row lengths therefore have a binomial distribution.
     """
@@ -118,11 +120,13 @@ def block_diagonal(n: int, block: int, *, seed: int = 0) -> Any:
 
 
 def rmat(n: int, entries_per_row: int, *, seed: int = 0) -> Any:
-    """The adjacency matrix of a directed R-MAT graph with random weights, in which few rows are very long.
+    """The adjacency matrix of a directed R-MAT graph with random weights, in which few rows are
+    very long.
 
     `n` is rounded up to a power of two. Quadrants are drawn with the probabilities 0.57, 0.19, 0.19
     and 0.05 of the Graph 500 benchmark (Chakrabarti et al., SDM 2004), vertices have
-    random numbers, and duplicate edges are merged, so a row has fewer than `entries_per_row` on average.
+    random numbers, and duplicate edges are merged, so a row has fewer than `entries_per_row` on
+    average.
     """
     _require_size(n, smallest=2)
     scale = (n - 1).bit_length()
@@ -144,9 +148,9 @@ def read_matrix_market(path: str | Path) -> Any:
     """The matrix in a Matrix Market file (`.mtx`, plain or gzipped; coordinate or array).
 
     Symmetric, skew-symmetric and Hermitian files are expanded, the entries of pattern files are 1,
-    and of complex entries only the real part is kept, so that the pattern is unchanged. Duplicate entries are
-    summed. Raises KernelError, in one line, if the file breaks the format, has no entries, or has more than
-    MAX_ENTRIES.
+    and of complex entries only the real part is kept, so that the pattern is unchanged. Duplicate
+    entries are summed. Raises KernelError, in one line, if the file breaks the format, has no
+    entries, or has more than MAX_ENTRIES.
     """
     path = Path(path)
     try:
@@ -184,7 +188,8 @@ def _unpacked(path: Path, limit: int, *, whole: bool) -> bytes:
 
 
 def _canonical(matrix: Any, name: str) -> Any:
-    """The matrix as CSR with sorted 32-bit indices, summed duplicates, and finite float64 values."""
+    """The matrix as CSR with sorted 32-bit indices, summed duplicates, and finite float64
+    values."""
     matrix = scipy.sparse.csr_array(matrix)
     if np.iscomplexobj(matrix.data):
         matrix = scipy.sparse.csr_array(

@@ -1,7 +1,8 @@
 """Passes of a merge sort, from global memory or through local memory.
 
-The next read of a merge depends on the keys, which Loopy's loops cannot express, so the kernels are OpenCL C
-(`merge_sort.cl`). The input of a pass has sorted runs, as the earlier passes would leave it.
+The next read of a merge depends on the keys, which Loopy's loops cannot express, so the kernels are
+OpenCL C (`merge_sort.cl`). The input of a pass has sorted runs, as the earlier passes would leave
+it.
 """
 
 from __future__ import annotations
@@ -96,7 +97,8 @@ def sort_tiles(n: int = 1 << 20, tile: int = 1024, per_item: int = 4) -> OpenCLW
 
 
 def sorted_runs(n: int, width: int) -> Keys:
-    """n uniform keys, the same in every call, sorted in runs of `width`; the last run may be shorter."""
+    """n uniform keys, the same in every call, sorted in runs of `width`; the last run may be
+    shorter."""
     require_positive(n=n, width=width)
     require_indexable(source=2 * n)
     keys = np.random.default_rng(0).integers(0, 1 << 32, n, dtype=np.uint32)

@@ -24,7 +24,8 @@ def require_positive(**parameters: int) -> None:
 
 
 def require_group(*extents: int) -> None:
-    """Raise KernelError if a work-group with these extents is empty or larger than MAX_GROUP_ITEMS."""
+    """Raise KernelError if a work-group with these extents is empty or larger than
+    MAX_GROUP_ITEMS."""
     shape = "x".join(map(str, extents))
     if min(extents) < 1:
         raise KernelError(f"every extent of a work-group must be at least 1, got {shape}")

@@ -1,4 +1,5 @@
-"""Y = A X with a sparse A (CSR) and a dense X with few columns, as in graph networks and block Krylov methods."""
+"""Y = A X with a sparse A (CSR) and a dense X with few columns, as in graph networks and block
+Krylov methods."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ def spmm(
     rows_per_group: int = 4,
     dtype: Literal["float32", "float64"] = "float32",
 ) -> Workload:
-    """One work-item for each entry of Y; neighbours share a row of A and read consecutive entries of a row of X.
+    """One work-item for each entry of Y; neighbours share a row of A and read consecutive entries
+    of a row of X.
 
     matrix, n : see `experiments.kernels.matrices.csr`
     """

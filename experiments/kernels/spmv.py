@@ -55,9 +55,11 @@ def spmv_vector(
     subgroup_size: int = 32,
     dtype: Literal["float32", "float64"] = "float32",
 ) -> Workload:
-    """One sub-group for each row: its lanes stride over the row and add their sums through local memory.
+    """One sub-group for each row: its lanes stride over the row and add their sums through local
+    memory.
 
-    matrix, n : see `experiments.kernels.matrices.csr`; subgroup_size : lanes, and work-items in a group
+    matrix, n : see `experiments.kernels.matrices.csr`; subgroup_size : lanes, and work-items in a
+        group
     """
     require_group(subgroup_size)
     real, lanes = real_type(dtype), subgroup_size

@@ -1,7 +1,8 @@
 """y = A x in compressed sparse rows, one work-item for each row, four entries in a load.
 
-Source: Baghsorkhi et al. (PPoPP 2012), Listing 3, with the prologue and epilogue that it omits. The kernel is
-OpenCL C, because Loopy cannot express vector loads of arrays that are also read entry by entry.
+Source: Baghsorkhi et al. (PPoPP 2012), Listing 3, with the prologue and epilogue that it omits. The
+kernel is OpenCL C, because Loopy cannot express vector loads of arrays that are also read entry by
+entry.
 """
 
 from __future__ import annotations

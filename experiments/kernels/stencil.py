@@ -88,8 +88,8 @@ def star25(
     """The fp64 star stencil of range 4 that Ernst et al. (JPDC 2023) measured on a V100.
 
     dst = 0.25 * (sum of 25 points of src). The measured grid has an interior of 632 x 504 x 504
-    points in an allocation of 640 x 512 x 512. The default has the same rows and fewer planes. Arrays are flat,
-    because their first *interior* element is aligned to 256 bytes.
+    points in an allocation of 640 x 512 x 512. The default has the same rows and fewer planes.
+    Arrays are flat, because their first *interior* element is aligned to 256 bytes.
 
     pitch : elements from one row to the next, 0 for nx + 8
     """

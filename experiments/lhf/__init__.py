@@ -1,4 +1,5 @@
-"""The latency hidden factor (Yuan et al. 2010), and predicted times compared with times measured on other GPUs."""
+"""The latency hidden factor (Yuan et al. 2010), and predicted times compared with times measured on
+other GPUs."""
 
 from __future__ import annotations
 

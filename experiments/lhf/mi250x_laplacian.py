@@ -1,4 +1,5 @@
-"""MI250X (one die): predicted and measured times of the 7-point fp64 Laplacian of amd/amd-lab-notes."""
+"""MI250X (one die): predicted and measured times of the 7-point fp64 Laplacian of
+amd/amd-lab-notes."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""DRAM bandwidth against occupancy, predicted and measured, for kernels with one element a work-item.
+"""DRAM bandwidth against occupancy, predicted and measured, for kernels with one element a
+work-item.
 
-Each group starts, loads, stores and ends. At low occupancy the time is therefore the start of a group and one
-memory latency; at high occupancy it is the bandwidth. The kernels are read, scale and triad of
-RRZE-HPC/gpu-benches.
+Each group starts, loads, stores and ends. At low occupancy the time is therefore the start of a
+group and one memory latency; at high occupancy it is the bandwidth. The kernels are read, scale and
+triad of RRZE-HPC/gpu-benches.
 """
 
 from __future__ import annotations
@@ -140,7 +141,8 @@ def _curves(gpu: str, measured: list[dict[str, str]]) -> list[Curve]:
 
 
 def _compared(curve: Curve) -> tuple[list[Case], str]:
-    """The knees, the meeting points and the largest bandwidths; and the error of the whole curve."""
+    """The knees, the meeting points and the largest bandwidths; and the error of the whole
+    curve."""
     occupancy = curve.occupancy_pct
     knees = knee(occupancy, curve.measured), knee(occupancy, curve.ours)
     knee_steps = abs(knees[0] - knees[1])

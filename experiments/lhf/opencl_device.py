@@ -1,4 +1,5 @@
-"""Matrix products on the OpenCL device at hand: comparison of the predicted with the measured order."""
+"""Matrix products on the OpenCL device at hand: comparison of the predicted with the measured
+order."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Five matrix products on a Tesla C1060 (Yuan et al. 2010, tables 2 and 3, figures 14 to 16).
 
-The numbers of registers are the compiler's, as given in the paper. Local memory, threads, occupancy, basic
-blocks and times are derived here.
+The numbers of registers are the compiler's, as given in the paper. Local memory, threads,
+occupancy, basic blocks and times are derived here.
 """
 
 from __future__ import annotations
@@ -123,7 +123,8 @@ PRODUCTS = (
 
 @dataclass(frozen=True, kw_only=True)
 class Analysed:
-    """Program of a product for any size, its launch at size TRACED, and the costs of its accesses."""
+    """Program of a product for any size, its launch at size TRACED, and the costs of its
+    accesses."""
 
     product: Product
     program: Program

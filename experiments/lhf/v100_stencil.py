@@ -1,7 +1,7 @@
 """V100: predicted and measured times of the 25-point stencil in 43 group shapes, without any fit.
 
-Two baselines are computed from *measured* volumes: the slower one of DRAM and L2, and the same with the cycles
-of the L1 lines added.
+Two baselines are computed from *measured* volumes: the slower one of DRAM and L2, and the same with
+the cycles of the L1 lines added.
 """
 
 from __future__ import annotations
@@ -116,7 +116,8 @@ def corrected_paper(
 def with_translation(
     replayed: ReplayedKernel, program: Program, machine: Machine, cycles: float | None
 ) -> dict[str, float]:
-    """Seconds by solver if each missed translation occupies a core's translation for `cycles`; None: no misses."""
+    """Seconds by solver if each missed translation occupies a core's translation for `cycles`;
+    None: no misses."""
     costs = dataclasses.replace(replayed.costs, translation_cycles=cycles)
     inputs = simulated_inputs(program, costs, machine)
     return {

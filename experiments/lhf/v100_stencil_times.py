@@ -33,7 +33,8 @@ from memsim.machine import load_machine
 DEEP = 64
 """Depth of groups that access so many planes, each in a page of its own, that translations miss."""
 CALIBRATED: Triple = (8, 1, 128)
-"""The shape from which the cycles of a missed translation are estimated; only a finding uses them."""
+"""The shape from which the cycles of a missed translation are estimated; only a finding uses
+them."""
 
 
 @cache
@@ -45,7 +46,8 @@ def _replayed(shape: Triple, quick: bool) -> ReplayedKernel:
 
 
 def v100_times(out: Path, quick: bool) -> Figure:
-    """Predicted time of every shape by every variant of the model, and baselines from measured volumes."""
+    """Predicted time of every shape by every variant of the model, and baselines from measured
+    volumes."""
     machine = load_machine("v100")
     program = stencil_program()
     measured = measured_times()
@@ -91,7 +93,8 @@ def v100_times(out: Path, quick: bool) -> Figure:
 
 
 def translation(out: Path, quick: bool) -> Figure:
-    """Times with and without missed translations, and the cycles per miss that one shape suggests."""
+    """Times with and without missed translations, and the cycles per miss that one shape
+    suggests."""
     machine = load_machine("v100")
     program = stencil_program()
     measured = measured_times()

@@ -112,7 +112,8 @@ def _best(evaluation: Evaluation) -> list[str]:
 
 
 def _parts(path: Path, evaluation: Evaluation) -> str:
-    """Breakdown of the predicted time at the largest size, by the overlap model; one bar for each variant."""
+    """Breakdown of the predicted time at the largest size, by the overlap model; one bar for each
+    variant."""
     largest = evaluation.sizes == evaluation.sizes.max()
     rows = np.flatnonzero(evaluation.part == "test")[largest]
     labels = [label for label, chosen in zip(evaluation.labels, largest, strict=True) if chosen]

@@ -1,4 +1,5 @@
-"""The three applications of Stevens and Klöckner 2020, section 8: their variants, sizes and models."""
+"""The three applications of Stevens and Klöckner 2020, section 8: their variants, sizes and
+models."""
 
 from __future__ import annotations
 
@@ -24,8 +25,8 @@ class Sizes:
     """Sizes of the variants.
 
     own : the sizes to which the `own` models are fitted
-    tests : the sizes that all models predict; at the last one the variants are also measured with their
-        on-chip work removed
+    tests : the sizes that all models predict; at the last one the variants are also measured with
+        their on-chip work removed
     """
 
     own: tuple[int, ...]
@@ -37,7 +38,8 @@ class Application:
     """One application.
 
     model : the shipped model file with the costs and the measurement kernels (Figure 6)
-    whole, stripped : tags of the variants, and of the variants without on-chip work; sizes are added
+    whole, stripped : tags of the variants, and of the variants without on-chip work; sizes are
+        added
     cpu, gpu : sizes for CPUs and for GPUs
     variant : the argument in which the variants differ, or the first of two
     labels : value of that argument -> name of the variant

@@ -18,7 +18,8 @@ Mask = npt.NDArray[np.bool_]
 
 
 def variants(path: Path, evaluation: Evaluation) -> str:
-    """Measured and predicted times against size: one panel for each model, one colour for each variant."""
+    """Measured and predicted times against size: one panel for each model, one colour for each
+    variant."""
     figure = Figure(figsize=(3.1 * len(MODELS), 3.6), layout="constrained")
     panels: Any = figure.subplots(1, len(MODELS), sharey=True)
     labels = list(dict.fromkeys(evaluation.labels))

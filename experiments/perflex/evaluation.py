@@ -1,4 +1,5 @@
-"""Measures an application and predicts it with five models, all from one interleaved series of trials."""
+"""Measures an application and predicts it with five models, all from one interleaved series of
+trials."""
 
 from __future__ import annotations
 
@@ -37,12 +38,14 @@ MODELS = {
 
 
 HOST = "cpu-pocl"
-"""The machine on which features are simulated: a generic CPU, which was not measured on this host."""
+"""The machine on which features are simulated: a generic CPU, which was not measured on this
+host."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Effort:
-    """Extent of the measurements: trials of a kernel over all rounds, and the longest time of a round."""
+    """Extent of the measurements: trials of a kernel over all rounds, and the longest time of a
+    round."""
 
     trials: int
     rounds: int
@@ -57,7 +60,8 @@ QUICK = Effort(trials=6, rounds=2, longest_s=0.05)
 class Evaluation:
     """One application's measurements and fits.
 
-    table : every measured kernel; its rows are "micro", "own", "test" or "stripped" according to `part`
+    table : every measured kernel; its rows are "micro", "own", "test" or "stripped" according to
+        `part`
     tests, stripped : the kernels of these rows, in order
     fits : model -> fit; predicted : model -> (n_test,) seconds
     """
@@ -95,7 +99,8 @@ class Evaluation:
         return geometric_mean(np.abs(self.errors(model)))
 
     def ranked(self, model: str) -> tuple[int, int, int]:
-        """Numbers of sizes with the correct order of variants, with the correct fastest variant, and of all sizes."""
+        """Numbers of sizes with the correct order of variants, with the correct fastest variant,
+        and of all sizes."""
         order = fastest = 0
         sizes = np.unique(self.sizes)
         for size in sizes:

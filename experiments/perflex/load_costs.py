@@ -1,13 +1,13 @@
 """Why a tiled product's load of b costs 4 to 5 times its load of a on a Titan X.
 
-Stevens and Klöckner 2020 observe this in section 6.1.1 and leave it open. Here the two kernels with all but
-one load removed are replayed on `titan_x`. The time of a launch has lower bounds, from the bytes that each
-level moves and from the latency of the loads, all of them from simulated features:
+Stevens and Klöckner 2020 observe this in section 6.1.1 and leave it open. Here the two kernels with
+all but one load removed are replayed on `titan_x`. The time of a launch has lower bounds, from the
+bytes that each level moves and from the latency of the loads, all of them from simulated features:
 
     T >= max(L1 misses * sector / B_L2, L2 misses * sector / B_DRAM, loads * latency / resident)
 
-As a control, a Titan X with an L2 that is large enough for both matrices is replayed. If the L2 is the cause,
-both loads cost the same there.
+As a control, a Titan X with an L2 that is large enough for both matrices is replayed. If the L2 is
+the cause, both loads cost the same there.
 """
 
 from __future__ import annotations
@@ -58,7 +58,8 @@ class Load:
 
 
 def machines() -> dict[str, Machine]:
-    """The Titan X, with loads that bypass L1, with loads cached in L1, and with an L2 32 times as large.
+    """The Titan X, with loads that bypass L1, with loads cached in L1, and with an L2 32 times as
+    large.
 
     Loads are cached in L1 if the compiler reads `const restrict` arrays through the texture cache.
     """

@@ -1,12 +1,12 @@
 """Section 8.1: how much of the on-chip work is hidden behind global memory accesses.
 
-The whole kernel takes T, the kernel with its on-chip work removed takes T_g, and the removed work costs C
-according to the microbenchmarks. If nothing were hidden, T would be T_g + C. So
+The whole kernel takes T, the kernel with its on-chip work removed takes T_g, and the removed work
+costs C according to the microbenchmarks. If nothing were hidden, T would be T_g + C. So
 
     hidden share of C = (T_g + C - T) / C
 
-is near 0 if the costs add up, and positive if they overlap. Beside it stands the error of the linear model
-(section 8.3). Source: Stevens and Klöckner 2020.
+is near 0 if the costs add up, and positive if they overlap. Beside it stands the error of the
+linear model (section 8.3). Source: Stevens and Klöckner 2020.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ PAPER = {
 
 @dataclass(frozen=True, kw_only=True)
 class Hiding:
-    """Times of one variant in seconds: whole, stripped of on-chip work, and the estimated on-chip work."""
+    """Times of one variant in seconds: whole, stripped of on-chip work, and the estimated on-chip
+    work."""
 
     application: str
     label: str

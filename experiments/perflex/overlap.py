@@ -1,4 +1,5 @@
-"""Figures 4 and 5: the differentiable step function, and local moves that are hidden behind one global load."""
+"""Figures 4 and 5: the differentiable step function, and local moves that are hidden behind one
+global load."""
 
 from __future__ import annotations
 
@@ -132,7 +133,8 @@ def figure_5(out: Path, quick: bool) -> Figure:
 
 
 def _hidden(moves: drawing.Floats, seconds: drawing.Floats) -> tuple[float, float]:
-    """Number of moves that take no additional time, and seconds per move where moves determine the time."""
+    """Number of moves that take no additional time, and seconds per move where moves determine the
+    time."""
     many = moves >= moves[len(moves) // 2]
     slope, offset = np.polyfit(moves[many], seconds[many], 1)
     return float((seconds[0] - offset) / slope), float(slope)

@@ -1,4 +1,5 @@
-"""Tables 1 and 3 and Figure 6: strides and access patterns, and the fitted parameters of a model."""
+"""Tables 1 and 3 and Figure 6: strides and access patterns, and the fitted parameters of a
+model."""
 
 from __future__ import annotations
 
@@ -119,7 +120,8 @@ def _of_load(
 def table_3(out: Path, quick: bool) -> Figure:
     """The fitted parameters of the model of the matrix products.
 
-    An overlap model with an edge of 0 is the linear model with all costs doubled; the linear model is shown then.
+    An overlap model with an edge of 0 is the linear model with all costs doubled; the linear model
+    is shown then.
     """
     evaluation = evaluate("matmul", quick)
     kind = "linear" if "p_edge" in evaluation.fits["overlap"].at_bound else "overlap"
@@ -211,7 +213,8 @@ def _patterns(application: Application) -> tuple[int, int]:
 
 
 def _rate(name: str, features: tuple[str, ...]) -> tuple[str, float, str]:
-    """Unit of the throughput, the amount in that unit of one count, and the granularity of the count."""
+    """Unit of the throughput, the amount in that unit of one count, and the granularity of the
+    count."""
     if name in ("p_add", "p_mul", "p_madd"):
         return "op/s", SUBGROUP_SIZE, "SG"
     if name == "p_local":
@@ -224,5 +227,6 @@ def _rate(name: str, features: tuple[str, ...]) -> tuple[str, float, str]:
 
 
 def _per_item(fit: Fit, name: str) -> float:
-    """Cost of one work-item's load. The load of a without tiles is counted per sub-group, others per item."""
+    """Cost of one work-item's load. The load of a without tiles is counted per sub-group, others
+    per item."""
     return fit[name] / (SUBGROUP_SIZE if name == "p_noPFa" else 1)

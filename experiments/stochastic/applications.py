@@ -1,7 +1,8 @@
 """The eight applications of the paper's section 5.1, at sizes of its time and of today.
 
-The paper names the applications but not their sizes. The sizes of its time are those of the CUDA SDK 4.0 and
-Parboil 2, if they have the application, shortened where more data would only repeat the same pattern.
+The paper names the applications but not their sizes. The sizes of its time are those of the CUDA
+SDK 4.0 and Parboil 2, if they have the application, shortened where more data would only repeat the
+same pattern.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ class Application:
 
 
 def spmv_rows(rows: int, entries_per_row: int = PAPER_ENTRIES_PER_ROW) -> Any:
-    """The scalar kernel with a random matrix and 256 work-items a group, which fill the cores of a C2050."""
+    """The scalar kernel with a random matrix and 256 work-items a group, which fill the cores of a
+    C2050."""
     return spmv_of(matrices.uniform_random(rows, entries_per_row), 256)
 
 

@@ -1,4 +1,5 @@
-"""Figure 8 and section 6.2: latency of each load in scalar and vectorised SpMV, and the gain of vector loads.
+"""Figure 8 and section 6.2: latency of each load in scalar and vectorised SpMV, and the gain of
+vector loads.
 
 Source: Baghsorkhi et al., PPoPP 2012.
 """
@@ -31,11 +32,14 @@ PAPER_SPEEDUPS = {"u": 2.4, "b": 3.63, "U": 2.5, "B": 14.8}
 BLOCK = 256
 """Work-items of a group; six such groups fill a core of a C2050."""
 ROWS = 131_072
-"""The paper does not give the size of its matrices. With this one, x fills two thirds of a C2050's L2."""
+"""The paper does not give the size of its matrices. With this one, x fills two thirds of a C2050's
+L2."""
 EDGES = ("values[j]", "indices[j]", "x[indices[j]]")
-"""Loads of the vectorised kernel's prologue. Those of its epilogue have the same names with ` #2` added."""
+"""Loads of the vectorised kernel's prologue. Those of its epilogue have the same names with ` #2`
+added."""
 WIDTH = 4
-"""Entries of a vector load. The requests and bytes of a row cannot fall by more than this factor, except for x."""
+"""Entries of a vector load. The requests and bytes of a row cannot fall by more than this factor,
+except for x."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -199,7 +203,8 @@ def _limits(kernels: Mapping[str, Mapping[str, Kernel]]) -> str:
 def _counted(dataset: Any) -> Any:
     """(n_trial,) share of the rows that is counted; the other rows warm the caches.
 
-    It is the share of the counted stores, for each sub-group stores its part of y once, in one line.
+    It is the share of the counted stores, for each sub-group stores its part of y once, in one
+    line.
     """
     (store,) = np.flatnonzero(dataset["direction"].values.astype(str) == "store")
     stored = dataset["accesses"].isel(level=0, site=store).values
@@ -215,14 +220,16 @@ def _array_of(site: str) -> str:
 
 
 def gain(scalar: Estimate, vectorised: Estimate) -> Gain:
-    """Ratio of two means. Its relative half-width is the root of the sum of squares, to first order."""
+    """Ratio of two means. Its relative half-width is the root of the sum of squares, to first
+    order."""
     value = scalar.mean / vectorised.mean
     relative = math.hypot(scalar.half_width / scalar.mean, vectorised.half_width / vectorised.mean)
     return Gain(value=value, half_width=value * relative)
 
 
 def _order(gains: Mapping[str, Mapping[str, Gain]], kind: str) -> str:
-    """Compares the order of the matrices by one kind of gain with the order of the paper's speed-ups."""
+    """Compares the order of the matrices by one kind of gain with the order of the paper's
+    speed-ups."""
     ours = sorted(gains, key=lambda name: -gains[name][kind].value)
     paper = sorted(gains, key=lambda name: -PAPER_SPEEDUPS[name])
     verdict = "the paper's order" if ours == paper else f"the paper's order is {' > '.join(paper)}"
@@ -282,7 +289,8 @@ def _cases(name: str, pair: Mapping[str, Kernel], gains: Mapping[str, Gain]) -> 
 
 
 def _bars(kernels: Mapping[str, Mapping[str, Kernel]]) -> dict[str, list[drawing.Segment]]:
-    """Bar -> its loads, relative to the slowest load and to the sum of all loads of the scalar kernel."""
+    """Bar -> its loads, relative to the slowest load and to the sum of all loads of the scalar
+    kernel."""
     bars = {}
     for name, pair in kernels.items():
         worst = max(load.latency.mean for load in pair["scalar"].loads)

@@ -29,7 +29,8 @@ class Cause:
 
     sigma : of the default replay
     together : with all cores starting at the same point of their groups' programs
-    apart : with a private part of the L2 for every core, so that the order between cores has no effect
+    apart : with a private part of the L2 for every core, so that the order between cores has no
+        effect
     """
 
     quantity: str
@@ -64,8 +65,8 @@ def causes(
 ) -> list[Cause]:
     """A Cause for each hit ratio whose sigma exceeds `above`; without one, nothing is replayed.
 
-    At most MOST_TRIALS trials are replayed. Sigma is then known within a fifth, which is enough: a source is
-    named only if it accounts for three quarters of sigma.
+    At most MOST_TRIALS trials are replayed. Sigma is then known within a fifth, which is enough: a
+    source is named only if it accounts for three quarters of sigma.
     """
     trials = min(trials, MOST_TRIALS)
     sigmas = {quantity: describe(values).sigma for quantity, values in measured.items()}

@@ -1,4 +1,5 @@
-"""Figure 7: convergence of sigma, and coverage of the 95 % intervals (Baghsorkhi et al. 2012, section 5.3)."""
+"""Figure 7: convergence of sigma, and coverage of the 95 % intervals (Baghsorkhi et al. 2012,
+section 5.3)."""
 
 from __future__ import annotations
 
@@ -35,15 +36,18 @@ from memsim.statistics import MIN_TRIALS_TO_STOP, describe, student_t
 PAPER_SIGMA = 0.02
 """Sigma of the L2 load hit ratio of SpMV, the largest one in section 5.3 of the paper."""
 SETTLED, BARELY = 20, 60
-"""According to the paper, sigma converges from 20 trials on, and changes are `barely noticeable` from 60."""
+"""According to the paper, sigma converges from 20 trials on, and changes are `barely noticeable`
+from 60."""
 
 REPETITIONS, REPETITIONS_QUICK = 2000, 200
 LEAST_COVERAGE, MOST_COVERAGE = 93, 97
-"""Coverage in percent. Over 2000 repetitions, exact 95 % intervals are within these bounds in 99.99 % of the cases."""
+"""Coverage in percent. Over 2000 repetitions, exact 95 % intervals are within these bounds in 99.99
+% of the cases."""
 TRUTH_TRIALS = 1024
 TRUTHS, TRUTHS_QUICK = 16, 2
-"""Number of means of TRUTH_TRIALS trials with which every repetition is compared. A single one would be off by a
-quarter of the standard error of 64 trials, in the same direction for every repetition."""
+"""Number of means of TRUTH_TRIALS trials with which every repetition is compared. A single one
+would be off by a quarter of the standard error of 64 trials, in the same direction for every
+repetition."""
 FIXED = (16, 32, 64)
 MOST, MOST_QUICK = 64, 48
 HALF_WIDTH = 0.02
@@ -54,7 +58,8 @@ Counts = npt.NDArray[np.int64]
 
 
 def figure_7(out: Path, quick: bool) -> Figure:
-    """Running sigma of SpMV's L2 load hit ratio, and the coverage of the intervals of a small replay."""
+    """Running sigma of SpMV's L2 load hit ratio, and the coverage of the intervals of a small
+    replay."""
     running, settling = _settling(quick)
     covered = coverage(
         *small_replay(),
@@ -132,7 +137,8 @@ def _findings(covered: Coverage) -> list[str]:
 
 
 def exact_coverage(n: int, truth_trials: int = TRUTH_TRIALS) -> float:
-    """Probability that the 95 % interval of n normal values holds the mean of `truth_trials` others."""
+    """Probability that the 95 % interval of n normal values holds the mean of `truth_trials`
+    others."""
     reach = student_t(n) / math.sqrt(1 + n / truth_trials)
     return float(2 * stats.t.cdf(reach, n - 1) - 1)
 
@@ -149,8 +155,8 @@ def running_sigma(values: Floats) -> Floats:
 class Coverage:
     """Coverage of the 95 % intervals.
 
-    shares : number of trials (`32 trials`, or `stopped`) -> hit ratio -> share of repetitions whose interval
-        contains the true mean
+    shares : number of trials (`32 trials`, or `stopped`) -> hit ratio -> share of repetitions whose
+        interval contains the true mean
     skewness : hit ratio -> skewness of its distribution over orderings
     stopped_at : (n_repetition,) trials after which each repetition stopped
     truths : number of means with which each repetition was compared; shares are averages over them
@@ -164,7 +170,8 @@ class Coverage:
 
 
 def small_replay() -> tuple[Plan, tuple[str, ...]]:
-    """A replay that takes milliseconds: four waves of SpMV from inside a launch, on a reduced C2050."""
+    """A replay that takes milliseconds: four waves of SpMV from inside a launch, on a reduced
+    C2050."""
     machine = _scaled(load_machine("c2050"))
     workload = spmv_of(matrices.uniform_random(4096, 16), 32)
     waves, resident = 4, 4
@@ -175,7 +182,8 @@ def small_replay() -> tuple[Plan, tuple[str, ...]]:
 
 
 def _scaled(machine: Machine) -> Machine:
-    """The machine with two cores, a quarter of the L1 and a 32nd of the L2, so that a small matrix does not fit."""
+    """The machine with two cores, a quarter of the L1 and a 32nd of the L2, so that a small matrix
+    does not fit."""
     l1, l2 = machine.levels
     small = (
         dataclasses.replace(
@@ -263,7 +271,8 @@ def _ratios(counts: Counts) -> Floats:
 def _stop(counts: Counts, half_width: float) -> int:
     """Number of trials after which a replay with this half-width stops, at most all of them.
 
-    A trial does not depend on the number of trials, so a stopped replay is a beginning of the longer one.
+    A trial does not depend on the number of trials, so a stopped replay is a beginning of the
+    longer one.
     """
     stopping = Stopping(half_width)
     for n, one in enumerate(counts, start=1):

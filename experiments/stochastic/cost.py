@@ -1,4 +1,5 @@
-"""Section 5.3 of Baghsorkhi et al. 2012: the time of tracing one snapshot of SpMV and of replaying one ordering."""
+"""Section 5.3 of Baghsorkhi et al. 2012: the time of tracing one snapshot of SpMV and of replaying
+one ordering."""
 
 from __future__ import annotations
 

@@ -27,8 +27,8 @@ def device_name() -> str:
 def fastest_s(workloads: Sequence[Any], runs: int = RUNS) -> list[float]:
     """Seconds of the fastest of `runs` launches of each workload, by the device's own clock.
 
-    Other programs only lengthen a launch, so the fastest is the least disturbed one. Workloads take turns, so
-    that the disturbance is the same for all.
+    Other programs only lengthen a launch, so the fastest is the least disturbed one. Workloads take
+    turns, so that the disturbance is the same for all.
     """
     queue = cl.CommandQueue(choose(), properties=cl.command_queue_properties.PROFILING_ENABLE)
     launches = [_launch(workload, queue) for workload in workloads]

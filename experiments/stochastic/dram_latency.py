@@ -1,4 +1,5 @@
-"""Figure 3: the distribution of main-memory latency under SpMV (Baghsorkhi et al. 2012, section 3.2.3)."""
+"""Figure 3: the distribution of main-memory latency under SpMV (Baghsorkhi et al. 2012, section
+3.2.3)."""
 
 from __future__ import annotations
 

@@ -61,7 +61,8 @@ def histograms(path: Path, rows: Sequence[tuple[str, Mapping[str, Floats]]], tit
 
 
 def convergence(path: Path, sigma: Floats, settled: int, barely: int) -> str:
-    """Running sigma, and the band that holds 95 % of its values if the last one is the true sigma."""
+    """Running sigma, and the band that holds 95 % of its values if the last one is the true
+    sigma."""
     trials = np.arange(1, len(sigma) + 1)
     freedom = np.maximum(trials - 1, 1)
     low, high = (np.sqrt(chi2.ppf(p, freedom) / freedom) * sigma[-1] for p in (0.025, 0.975))
@@ -194,7 +195,8 @@ def gains(path: Path, gain_of: Mapping[str, Mapping[str, tuple[float, float]]]) 
 
 
 def latency_densities(path: Path, samples: Mapping[str, Mapping[str, Floats]]) -> str:
-    """Distribution of main-memory latency: one panel for each machine, one histogram for each kernel."""
+    """Distribution of main-memory latency: one panel for each machine, one histogram for each
+    kernel."""
     figure = Figure(figsize=(4.6 * len(samples), 3.4), layout="constrained")
     for axes, (machine, kernels) in zip(
         figure.subplots(1, len(samples), squeeze=False)[0], samples.items(), strict=True

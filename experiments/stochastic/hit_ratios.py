@@ -1,4 +1,5 @@
-"""Figures 5 and 6: distributions of three hit ratios over random orderings, for eight applications."""
+"""Figures 5 and 6: distributions of three hit ratios over random orderings, for eight
+applications."""
 
 from __future__ import annotations
 
@@ -145,7 +146,8 @@ def _mean_sigmas(figure: str, name: str, sigmas: Sequence[float]) -> list[Case]:
 
 
 def _against_hardware(figure: str, machine: Machine) -> list[Case]:
-    """The paper's errors, and the model error of this machine where it was compared with hardware."""
+    """The paper's errors, and the model error of this machine where it was compared with
+    hardware."""
     cases = []
     for quantity, points in PAPER_ERRORS.items():
         level, direction = QUANTITIES[quantity]

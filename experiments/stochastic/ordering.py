@@ -162,7 +162,8 @@ def _cases(access: Access) -> list[Case]:
 
 
 def _findings(accesses: Sequence[Access]) -> list[str]:
-    """For each property of the ordering, the accesses whose hit ratios it changes by more than MOVES."""
+    """For each property of the ordering, the accesses whose hit ratios it changes by more than
+    MOVES."""
     findings = []
     default = [("wrr", True), ("wrr", False)]
     by_sampler = [(sampler, True) for sampler in SAMPLERS]

@@ -46,8 +46,10 @@ class Study:
     cold : the same as in_step, counted from empty caches. Random starts warm the caches too, so the
         cold-start error is the difference between cold and in_step
     by_position : (n_position,) snapshots of the default size
-    default_waves : waves of the default snapshot; fewer than WAVES where the request budget limits it
-    errors : default snapshot minus longest one, paired by seed, so that cores start at the same points
+    default_waves : waves of the default snapshot; fewer than WAVES where the request budget limits
+        it
+    errors : default snapshot minus longest one, paired by seed, so that cores start at the same
+        points
     """
 
     kernel: str

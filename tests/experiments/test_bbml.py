@@ -18,7 +18,8 @@ from experiments.commands import REPRODUCTIONS
 
 
 def test_the_papers_tables_have_the_means_that_it_gives() -> None:
-    """97.6 % and 93.0 % are the means of the tables; the text of the paper has 97.7 and 93.5 or 93.6."""
+    """97.6 % and 93.0 % are the means of the tables; the text of the paper has 97.7 and 93.5 or
+    93.6."""
     assert "bbml" in REPRODUCTIONS
     assert TITLE
     assert "table-2" in FIGURES
@@ -42,7 +43,8 @@ def test_drawn_inputs_keep_to_their_ranges() -> None:
 
 
 def test_samples_are_what_a_run_counts() -> None:
-    """Counts of syrk from closed forms equal those of a run, at a drawn input that is small enough to run."""
+    """Counts of syrk from closed forms equal those of a run, at a drawn input that is small enough
+    to run."""
     given = counted("syrk", True)
     row = int(np.argmin(np.prod(given.inputs, axis=1)))
     sizes = dict(zip(given.names, given.inputs[row].astype(int).tolist(), strict=True))

@@ -1,4 +1,5 @@
-"""Comparisons with measured hardware: bounds on the errors, and tests of the traces and models behind them."""
+"""Comparisons with measured hardware: bounds on the errors, and tests of the traces and models
+behind them."""
 
 from __future__ import annotations
 
@@ -44,7 +45,8 @@ COLUMNS = (
 
 
 def test_the_generated_trace_is_that_of_the_kernel() -> None:
-    """The trace made without OpenCL equals that of the instrumented star25, also with partly filled groups."""
+    """The trace made without OpenCL equals that of the instrumented star25, also with partly filled
+    groups."""
     workload = star25(nx=40, ny=12, nz=7, block_x=16, block_y=4, block_z=4)
     traced = tracegen.trace(workload, subgroup_size=32)
     grid = Grid(interior=(40, 12, 7), pitch=48, rows=20)
@@ -57,7 +59,8 @@ def test_the_generated_trace_is_that_of_the_kernel() -> None:
 
 
 def test_the_laplacian_stores_every_inner_point_once() -> None:
-    """Its loads are those of the source: 7 for each point, or 5 for each row and 2 for each column of rows."""
+    """Its loads are those of the source: 7 for each point, or 5 for each row and 2 for each column
+    of rows."""
     n = 24
     for kernel, m in ((1, 1), (2, 4), (3, 4), (6, 4)):
         variant = Variant(kernel=kernel, n=n, rows=m, group=(8, 2, 4))
@@ -112,7 +115,8 @@ def test_v100_stencil_on_a_few_shapes(tmp_path: Path) -> None:
 
 
 def test_a_fixed_deal_is_what_the_hardware_does_not_do() -> None:
-    """Groups above each other on one core would reuse rows in L1; the measured L2 volume shows no such reuse."""
+    """Groups above each other on one core would reuse rows in L1; the measured L2 volume shows no
+    such reuse."""
     machine = load_machine("v100")
     kernel, snapshot = star_kernel((16, 1, 64)), Snapshot(waves=4, warmup=1)
     measured = measured_volumes()[16, 1, 64]["l2_load"]
@@ -129,7 +133,8 @@ def test_v100_l1_curve_at_its_ends() -> None:
 
 
 def test_beladys_bound_supposes_that_subgroups_keep_step() -> None:
-    """At 172 kB no policy of 128 kB can be below 25.6 % in step; plain LRU can if sub-groups run freely."""
+    """At 172 kB no policy of 128 kB can be below 25.6 % in step; plain LRU can if sub-groups run
+    freely."""
     assert free_running(172, in_step=True) == pytest.approx(1.0)
     assert free_running(172, in_step=False) < 0.1467
     assert free_running(100, in_step=True) == 0.0
@@ -145,7 +150,8 @@ def test_plateaus_of_a_chase_are_the_latencies_of_the_levels(name: str) -> None:
 
 
 def test_v100_chase_crosses_between_5_and_6_ways() -> None:
-    """With 4 ways the sets overflow one after another: half of the misses occur at 1.1 times the size."""
+    """With 4 ways the sets overflow one after another: half of the misses occur at 1.1 times the
+    size."""
     machine = load_machine("v100")
     assert chase_latency(machine, 128 * 1.125) == pytest.approx(136.9, rel=0.2)
     assert chase_latency(machine, 128 * 1.26) == pytest.approx(212.1, rel=0.01)
@@ -187,7 +193,8 @@ def recorded_stencil() -> list[Case]:
 
 
 def test_v100_stencil_on_all_shapes_as_recorded() -> None:
-    """Bounds for every quantity, over all shapes and over those without sectors that two groups fill."""
+    """Bounds for every quantity, over all shapes and over those without sectors that two groups
+    fill."""
     cases = recorded_stencil()
     assert len(cases) == 43 * len(QUANTITIES)
     wide = [case for case in cases if not case.case.startswith("2x")]
@@ -204,7 +211,8 @@ def test_v100_stencil_on_all_shapes_as_recorded() -> None:
 
 
 def test_what_two_groups_fill_is_stored_and_loaded_more() -> None:
-    """The six shapes of width 2. A model without partial write-backs has an error of at least 2.9 of 11 bytes."""
+    """The six shapes of width 2. A model without partial write-backs has an error of at least 2.9
+    of 11 bytes."""
     for case in recorded_stencil():
         if case.case.startswith("2x") and case.quantity == "dram_store":
             assert case.ours == pytest.approx(case.reference, rel=0.05)
@@ -218,7 +226,8 @@ def test_the_v100_says_how_far_off_it_was() -> None:
 
 
 def test_mi250x_laplacian_as_recorded() -> None:
-    """All 20 variants are within 10 %, and pairs that differ by more than 10 % are in the measured order."""
+    """All 20 variants are within 10 %, and pairs that differ by more than 10 % are in the measured
+    order."""
     measured = np.array([float(row["fetch"]) for row in rows("mi250x_laplacian_fetch.csv")])
     recorded = rows("mi250x_laplacian_ours.csv")
     ours = np.array([float(row["fetch"]) for row in recorded])
@@ -246,7 +255,8 @@ def sequence_lengths(variant: Variant) -> list[int]:
 
 
 def test_loads_of_the_laplacian_wait_by_basic_block() -> None:
-    """Kernels 1 and 2 load without conditions; from kernel 3 on the loads at y - 1 and y + 1 are alone."""
+    """Kernels 1 and 2 load without conditions; from kernel 3 on the loads at y - 1 and y + 1 are
+    alone."""
     assert sequence_lengths(Variant(kernel=1)) == [7, 1]
     assert sequence_lengths(Variant(kernel=2, rows=4)) == [5 * 4 + 2, 4]
     assert sequence_lengths(Variant(kernel=3)) == [1, 1, 3, 1, 1, 1]
@@ -254,8 +264,8 @@ def test_loads_of_the_laplacian_wait_by_basic_block() -> None:
 
 
 def test_a_wavefront_waits_before_it_stores() -> None:
-    """(584.6 + 47.9 + 364 + 352) / 251.4 latencies of the L2 are 5, of which two are turns anyway. The
-    requests are unchanged."""
+    """(584.6 + 47.9 + 364 + 352) / 251.4 latencies of the L2 are 5, of which two are turns anyway.
+    The requests are unchanged."""
     machine = load_machine("mi250x")
     kernel = laplacian(Variant(kernel=3))
     slow = waiting(kernel, machine)
@@ -365,7 +375,8 @@ def test_chases_beyond_the_near_l2(gpu: str, name: str, sizes_kb: tuple[float, .
 
 
 def test_an_even_index_would_not_give_the_mi210s_chase() -> None:
-    """With 7.4 MB in an L2 of 8 MB a third misses on hardware; with evenly filled sets almost nothing would."""
+    """With 7.4 MB in an L2 of 8 MB a third misses on hardware; with evenly filled sets almost
+    nothing would."""
     machine = load_machine("mi210")
     even = dataclasses.replace(machine.levels[1], set_index="xor")
     machine = machine.replace(levels=(machine.levels[0], even))

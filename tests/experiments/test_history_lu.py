@@ -64,7 +64,8 @@ def test_greedy_gives_the_highest_priority_to_any_free_worker():
 
 
 def test_earliest_finish_by_hand():
-    """Worker 0 takes 1 s a task, worker 1 takes 3: ends 1, 2, then 3 against 3 (the first), 4 against 3."""
+    """Worker 0 takes 1 s a task, worker 1 takes 3: ends 1, 2, then 3 against 3 (the first), 4
+    against 3."""
     policy = EarliestFinish(known([1.0, 3.0]), 2)
     for number in range(5):
         policy.push(task(number), 0.0)
@@ -97,7 +98,8 @@ def test_what_is_not_calibrated_goes_where_samples_lack():
 
 
 def test_simulated_time_by_hand():
-    """One worker takes the sum of the tasks; two equal ones on four tiles take the longest path, 4 tasks."""
+    """One worker takes the sum of the tasks; two equal ones on four tiles take the longest path, 4
+    tasks."""
     tasks = lu_tasks(2)
     alone = simulate(tasks, 1, Greedy(known([1.0])), lambda t, w: 1.0)
     assert (alone.seconds, len(alone.done)) == (5.0, 5)
@@ -137,7 +139,8 @@ def test_the_papers_error_by_hand():
 
 
 def test_error_by_samples_is_that_of_normal_means():
-    """With standard deviation s and n samples the error is s sqrt(2/pi) sqrt(1 + 1/n); without deviation, 0."""
+    """With standard deviation s and n samples the error is s sqrt(2/pi) sqrt(1 + 1/n); without
+    deviation, 0."""
     rng = np.random.default_rng(5)
     times = {"gemm": 1 + 0.05 * rng.standard_normal(800), "getrf": np.full(800, 3.0)}
     found = error_by_samples(times, {"gemm": 6, "getrf": 2}, (1, 4, 50, 800))

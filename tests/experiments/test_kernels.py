@@ -1,4 +1,5 @@
-"""Every benchmark workload at a small size, run by Loopy on OpenCL and compared with numpy and scipy."""
+"""Every benchmark workload at a small size, run by Loopy on OpenCL and compared with numpy and
+scipy."""
 
 from __future__ import annotations
 

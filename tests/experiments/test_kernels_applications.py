@@ -163,7 +163,8 @@ def test_passes_one_after_another_sort(one_pass: Callable[..., OpenCLWorkload]) 
 
 
 def test_vectors_are_loaded_from_multiples_of_16_bytes() -> None:
-    """Rows with any alignment: every entry is read once, by a vector load, the prologue or the epilogue."""
+    """Rows with any alignment: every entry is read once, by a vector load, the prologue or the
+    epilogue."""
     workload = spmv_vectorised.spmv_vectorised("u", 500)
     row_start = workload.arguments["row_start"]
     lb, ub = row_start[:-1], row_start[1:]
@@ -228,7 +229,8 @@ def test_options_keep_parity() -> None:
 
 
 def test_zipf_indices_follow_their_law() -> None:
-    """The frequency of the k-th most frequent number is proportional to k^-s: chi-square over the first ranks."""
+    """The frequency of the k-th most frequent number is proportional to k^-s: chi-square over the
+    first ranks."""
     n, drawn, exponent = 1000, 200_000, 1.2
     index = embedding.zipf_indices(np.random.default_rng(3), n, (drawn,), exponent)
     counts = np.bincount(index, minlength=n)
@@ -245,7 +247,8 @@ def test_zipf_indices_follow_their_law() -> None:
 
 
 def test_rmat_graph() -> None:
-    """The quadrants have their probabilities, few rows are very long, and the matrix is reproducible."""
+    """The quadrants have their probabilities, few rows are very long, and the matrix is
+    reproducible."""
     graph = matrices.csr("graph", 3000)
     assert graph.shape == (4096, 4096)
     assert graph.has_canonical_format

@@ -1,4 +1,5 @@
-"""memsim reproduce lhf: table 3, closed forms of the compared quantities, and bounds on the errors."""
+"""memsim reproduce lhf: table 3, closed forms of the compared quantities, and bounds on the
+errors."""
 
 from __future__ import annotations
 
@@ -30,8 +31,8 @@ from memsim.machine.parts import Translation
 
 
 def test_table_3_is_worked_out(tmp_path: Path) -> None:
-    """All entries agree, except the naive kernels' NBB, whose last block the paper counts separately, and Volkov's
-    occupation, which is printed as 2 although every resource allows 8."""
+    """All entries agree, except the naive kernels' NBB, whose last block the paper counts
+    separately, and Volkov's occupation, which is printed as 2 although every resource allows 8."""
     found = {(case.case, case.quantity): case for case in table3(tmp_path, True).cases}
     for product in PRODUCTS:
         threads = found[product.name, "threads"]
@@ -51,7 +52,8 @@ def test_table_3_is_worked_out(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_figures_14_to_16_keep_their_order() -> None:
-    """At 2080 to 2112 the order is naive, tiled, register-blocked, all below the 622 GFlop/s of 240 fma units."""
+    """At 2080 to 2112 the order is naive, tiled, register-blocked, all below the 622 GFlop/s of 240
+    fma units."""
     speed = {}
     for product in PRODUCTS:
         n = next(n for n in sizes(product, False) if n > 2000)
@@ -86,7 +88,8 @@ def test_errors_by_hand() -> None:
 
 
 def test_deep_groups_miss_translations_and_flat_ones_hardly_any() -> None:
-    """16 entries of 2 MB: a group that is 64 planes of 2.6 MB deep accesses 136 pages, a flat one 9 planes."""
+    """16 entries of 2 MB: a group that is 64 planes of 2.6 MB deep accesses 136 pages, a flat one 9
+    planes."""
 
     def missed(shape: Triple, entries: int = 16) -> float:
         v100 = load_machine("v100")
@@ -103,7 +106,8 @@ def test_deep_groups_miss_translations_and_flat_ones_hardly_any() -> None:
 
 
 def test_a_lone_group_is_latency_and_its_start() -> None:
-    """With one sub-group on a core at a time, every core moves 128 bytes in a group's start and latency."""
+    """With one sub-group on a core at a time, every core moves 128 bytes in a group's start and
+    latency."""
     machine = load_machine("v100")
     start = machine.group_start_cycles
     wait = machine.dram.latency_cycles

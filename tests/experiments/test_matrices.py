@@ -1,4 +1,5 @@
-"""Properties of the matrices that follow from their construction, and hostile Matrix Market files."""
+"""Properties of the matrices that follow from their construction, and hostile Matrix Market
+files."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ from memsim.errors import KernelError
 
 @pytest.mark.parametrize("name", ["fem-tri-p1", "fem-tri-p2", "fem-tet-p1", "fem-tet-p2"])
 def test_stiffness_matrix(name: str) -> None:
-    """Symmetric, with constants in its null space, non-negative definite, and about as large as requested."""
+    """Symmetric, with constants in its null space, non-negative definite, and about as large as
+    requested."""
     stiffness = matrices.csr(name, 700)
     assert abs(stiffness.shape[0] - 700) < 350
     largest = abs(stiffness).max()

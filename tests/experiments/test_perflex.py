@@ -1,4 +1,5 @@
-"""The Perflex reproduction: formulas on synthetic data, and tables compared with the paper's closed forms."""
+"""The Perflex reproduction: formulas on synthetic data, and tables compared with the paper's closed
+forms."""
 
 from __future__ import annotations
 
@@ -125,7 +126,8 @@ def test_sizes_for_either_device_are_apart(name: str) -> None:
 
 
 def test_b_misses_in_an_l2_that_it_overflows_and_a_does_not() -> None:
-    """The effect of section 6.1.1 at a small size: matrices of 1 MB with an L2 of 96 KB and of 3 MB."""
+    """The effect of section 6.1.1 at a small size: matrices of 1 MB with an L2 of 96 KB and of 3
+    MB."""
     plain = load_machine("titan_x")
     first, second = plain.levels
     second = dataclasses.replace(second, cores_per_instance=2)

@@ -50,8 +50,9 @@ def test_the_machine_is_that_of_section_2_1() -> None:
 
 
 def test_stores_on_a_c2050_hit_only_what_a_store_activated() -> None:
-    """Baghsorkhi et al. 2012, section 2.1: a store to a block that a load fetched is written without a hit. A
-    store to an absent block updates memory and fetches the block; then a store and a load hit."""
+    """Baghsorkhi et al. 2012, section 2.1: a store to a block that a load fetched is written
+    without a hit. A store to an absent block updates memory and fetches the block; then a store and
+    a load hit."""
     load, store, load_again = 0, 1, 2
     directions = ("load", "store", "load")
 
@@ -226,7 +227,8 @@ def block_diagonal() -> dict[str, Any]:
 
 
 def test_latency_of_a_row_is_that_of_its_loads(block_diagonal: dict[str, Any]) -> None:
-    """An execution serves 32 rows; the scalar kernel reads single entries, the other one four at a time."""
+    """An execution serves 32 rows; the scalar kernel reads single entries, the other one four at a
+    time."""
     for name, per_row in (("scalar", 32), ("vectorised", 8)):
         kernel = block_diagonal[name]
         assert sum(load.per_row for load in kernel.loads) == pytest.approx(
@@ -250,7 +252,8 @@ def test_memory_moves_at_least_what_is_read(block_diagonal: dict[str, Any]) -> N
 
 
 def test_snapshots_of_a_stream_are_all_alike(tmp_path: Path) -> None:
-    """A copy reads and writes every line once and whole, so there are no hits at any size and position."""
+    """A copy reads and writes every line once and whole, so there are no hits at any size and
+    position."""
     study = snapshots._study(
         "copy", stream.copy(n=1 << 18), load_machine("c2050"), (1, 2, WAVES), (0.2, 0.8), (2, 3)
     )
@@ -368,7 +371,8 @@ def test_applications_are_the_eight_of_the_paper() -> None:
 def test_figures_5_and_6_of_two_small_applications(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The numbers are those of a separate replay; hit ratios that do not vary count in the average."""
+    """The numbers are those of a separate replay; hit ratios that do not vary count in the
+    average."""
     copy = Application(name="copy", size="small", build=lambda: [stream.copy(n=1 << 17)])
     spmv = Application(
         name="SpMV", size="small", build=lambda: [spmv_of(matrices.csr("u", 8000), 256)]

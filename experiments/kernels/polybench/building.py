@@ -19,10 +19,11 @@ ALPHA, BETA = 1.5, 0.75
 def make(
     name: str, domains: Sequence[str], text: str, arguments: Sequence[Any], assumptions: str
 ) -> Any:
-    """A Loopy kernel whose instructions run in the order of the text, with only the barriers of the text.
+    """A Loopy kernel whose instructions run in the order of the text, with only the barriers of the
+    text.
 
-    Loopy checks for missing barriers by array. It would require barriers that the CUDA kernels do not have, where
-    work-items write entries that no other work-item reads.
+    Loopy checks for missing barriers by array. It would require barriers that the CUDA kernels do
+    not have, where work-items write entries that no other work-item reads.
     """
     t_unit = lp.make_kernel(
         list(domains),
@@ -42,7 +43,8 @@ def make(
 
 
 def along(kernel: Any, *inames: str, items: int = 256) -> Any:
-    """Split each of these inames, which have launches of their own, into groups of `items` work-items."""
+    """Split each of these inames, which have launches of their own, into groups of `items`
+    work-items."""
     for iname in inames:
         kernel = lp.split_iname(kernel, iname, items, outer_tag="g.0", inner_tag="l.0")
     return kernel
@@ -57,7 +59,8 @@ def tiles(kernel: Any, *pairs: tuple[str, str], rows: int = 8, columns: int = 32
 
 
 def near(name: str, result: Any, exact: Any, scale: Any, terms: int, real: Any) -> None:
-    """Assert |result - exact| <= gamma scale with gamma = m eps / (1 - m eps) for m rounded operations.
+    """Assert |result - exact| <= gamma scale with gamma = m eps / (1 - m eps) for m rounded
+    operations.
 
     This is the bound of a sum of `terms` products in any order, where scale is the sum of their
     magnitudes (Higham, *Accuracy and Stability of Numerical Algorithms*, section 3.1).

@@ -17,8 +17,8 @@ from tracegen.workloads import Workload
 def lu(n: int = 256, dtype: Real = "float32") -> Workload:
     """A = L U in place without pivoting, L with ones on its diagonal.
 
-    Each of the n - 1 steps scales a column and then updates the part of A below and to the right. The grids
-    cover all of A at every step.
+    Each of the n - 1 steps scales a column and then updates the part of A below and to the right.
+    The grids cover all of A at every step.
     """
     _require(n)
     real = real_type(dtype)
@@ -80,7 +80,8 @@ for k
     ... gbarrier
 end
 """
-"""Launches of column k: the norm of the column, the division by it, the update of the later columns."""
+"""Launches of column k: the norm of the column, the division by it, the update of the later
+columns."""
 
 
 def gramschmidt(n: int = 256, dtype: Real = "float32") -> Workload:
@@ -114,7 +115,8 @@ def gramschmidt(n: int = 256, dtype: Real = "float32") -> Workload:
     zeros = np.zeros_like(a)
 
     def check(outputs: Mapping[str, Any]) -> None:
-        """Every entry of A - Q R is small, and Q is orthonormal within the bound by the condition of A."""
+        """Every entry of A - Q R is small, and Q is orthonormal within the bound by the condition
+        of A."""
         q, r = wide(outputs["q"]), wide(outputs["r"])
         near("q r", q @ r, wide(a), np.abs(q) @ np.abs(r) + np.abs(wide(a)), 2 * n, real)
         assert not np.tril(r, -1).any()

@@ -20,7 +20,8 @@ SMALLEST_DEVIATION = 0.005
 def covariance(m: int = 512, n: int = 512, dtype: Real = "float32") -> Workload:
     """C = X' X of the centred columns, as in PolyBench; m columns, n rows.
 
-    The launches are the means, the centring, and one with a work-item for each row of the upper triangle.
+    The launches are the means, the centring, and one with a work-item for each row of the upper
+    triangle.
     """
     _require(m, n)
     real = real_type(dtype)
@@ -95,8 +96,8 @@ c[m - 1, m - 1] = 1
 def correlation(m: int = 512, n: int = 512, dtype: Real = "float32") -> Workload:
     """The correlation matrix of m columns of n rows.
 
-    The correlations have one work-item for each row of the upper triangle. The last diagonal entry has a launch of
-    its own, where PolyBench's host writes it.
+    The correlations have one work-item for each row of the upper triangle. The last diagonal entry
+    has a launch of its own, where PolyBench's host writes it.
     """
     _require(m, n)
     real = real_type(dtype)

@@ -19,7 +19,8 @@ TILE = 16
 
 
 def gaussian(n: int = 256, dtype: Real = "float32") -> Workload:
-    """Forward elimination of A x = b, with two launches for each row: the multipliers, then the update.
+    """Forward elimination of A x = b, with two launches for each row: the multipliers, then the
+    update.
 
     n : at least 2
     """

@@ -26,8 +26,8 @@ Integers = npt.NDArray[np.int32]
 def nw(n: int = 512, penalty: int = 10) -> Workload:
     """Needleman-Wunsch alignment scores of two sequences of n, tile by tile.
 
-    There is one launch for each anti-diagonal of tiles, first of increasing, then of decreasing length. Inside
-    a tile a group goes through its anti-diagonals.
+    There is one launch for each anti-diagonal of tiles, first of increasing, then of decreasing
+    length. Inside a tile a group goes through its anti-diagonals.
 
     n : a multiple of 16
     """
@@ -156,8 +156,8 @@ ITEMS = 256
 def pathfinder(rows: int = 100, cols: int = 100_000, height: int = 20) -> Workload:
     """The cheapest paths through the rows of a cost table, `height` rows for each launch.
 
-    A group processes 256 columns. The outermost `height` columns on both sides belong to other groups; one of
-    them becomes invalid with every row.
+    A group processes 256 columns. The outermost `height` columns on both sides belong to other
+    groups; one of them becomes invalid with every row.
 
     height : less than 128
     """
@@ -207,7 +207,8 @@ def pathfinder(rows: int = 100, cols: int = 100_000, height: int = 20) -> Worklo
 
 
 def _pathfinder_text(own: int, height: int) -> str:
-    """Load a row of costs with a halo of `height`, advance it by `height` rows, store the inner part."""
+    """Load a row of costs with a halo of `height`, advance it by `height` rows, store the inner
+    part."""
     column = f"{own}*b - {height} + x"
     return f"""
         for q
