@@ -85,8 +85,8 @@ def _share_of(
         return Fraction(1)
     if condition not in taken:
         raise KernelError(
-            f"condition {condition} of {kernel} depends on values from memory: specify how often it holds,"
-            f" taken={{{condition!r}: share}}, or taken='both' to count both branches in full"
+            f"condition {condition} of {kernel} depends on values from memory: specify how often it"
+            f" holds, taken={{{condition!r}: share}}, or taken='both' to count both branches in full"
         )
     by_items, by_subgroups, others = _shares(taken[condition])
     assert by_items is not None

@@ -55,9 +55,9 @@ def control_flow(counts: KernelCounts, traced: Traced) -> dict[str, Any]:
     while progress:
         progress = False
         for key, members in like.items():
-            found = _measured(counts, traced, key, members, known)
-            if found is not None:
-                known[found[0]] = found[1]
+            measured = _measured(counts, traced, key, members, known)
+            if measured is not None:
+                known[measured[0]] = measured[1]
                 progress = True
     for record in inventory.domains:
         for unknown in _unknowns(record):
@@ -93,11 +93,11 @@ def _measured(
     one."""
     rest = [Fraction(traced.lanes[key]), Fraction(traced.subgroups[key])]
     base = [Fraction(0), Fraction(0)]
-    wanted: Unknown | None = None
+    unmeasured: Unknown | None = None
     for access in members:
         record = counts.inventory.domains[access.domain]
         open_ = [unknown for unknown in _unknowns(record) if unknown not in known]
-        if len(open_) > 1 or (open_ and wanted not in (None, open_[0])):
+        if len(open_) > 1 or (open_ and unmeasured not in (None, open_[0])):
             return None
         for k, unit in enumerate(("work-item", "sub-group")):
             value = counts.points_at(access.domain, unit, traced.subgroup_size, traced.sizes)  # type: ignore[arg-type]
@@ -108,11 +108,11 @@ def _measured(
                 base[k] += value
             else:
                 rest[k] -= value
-        wanted = open_[0] if open_ else wanted
-    if wanted is None:
+        unmeasured = open_[0] if open_ else unmeasured
+    if unmeasured is None:
         return None
     share = [r / b if b else Fraction(0) for r, b in zip(rest, base, strict=True)]
-    return wanted, (share[0], share[1])
+    return unmeasured, (share[0], share[1])
 
 
 def _unknowns(record: DomainRecord) -> tuple[Unknown, ...]:

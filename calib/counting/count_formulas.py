@@ -183,8 +183,8 @@ class Count:
         value = self.value(sizes)
         if value.denominator != 1:
             raise KernelError(
-                f"{self.what} of {self.kernel} is {value}, not a whole number, because averages were given;"
-                " Count.value(sizes) returns it"
+                f"{self.what} of {self.kernel} is {value}, not a whole number, because averages were"
+                " given; Count.value(sizes) returns it"
             )
         return int(value)
 
@@ -206,8 +206,8 @@ class Count:
         shape = np.broadcast_shapes(*(array.shape for array in arrays.values()), ())
         if self._joined is not None and all(name in arrays for name in self._names):
             self._check_many(arrays, shape)
-            found = np.broadcast_to(self._joined.at_many(arrays), shape)
-            return np.array(found, np.float64)
+            total = np.broadcast_to(self._joined.at_many(arrays), shape)
+            return np.array(total, np.float64)
         flat = {name: np.broadcast_to(array, shape).ravel() for name, array in arrays.items()}
         n = int(np.prod(shape, dtype=np.int64))
         rows = ({name: int(column[k]) for name, column in flat.items()} for k in range(n))

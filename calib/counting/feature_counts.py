@@ -144,18 +144,18 @@ class KernelCounts:
         """
         if feature.tag is not None and feature.tag not in self.inventory.tags:
             tags = self.inventory.tags
-            there = near(feature.tag, tags) if tags else "; it has no tags"
+            hint = near(feature.tag, tags) if tags else "; it has no tags"
             raise FeatureError(
-                f"kernel {self.inventory.name} has no access tagged {feature.tag}{there}"
+                f"kernel {self.inventory.name} has no access tagged {feature.tag}{hint}"
             )
-        wanted = (feature.tag, feature.memory, feature.dtype, feature.direction)
+        fields = (feature.tag, feature.memory, feature.dtype, feature.direction)
         return [
             access
             for access in self.inventory.accesses
             if all(
                 want in (None, have)
                 for want, have in zip(
-                    wanted,
+                    fields,
                     (access.tag, access.memory, access.dtype, access.direction),
                     strict=True,
                 )
@@ -166,12 +166,12 @@ class KernelCounts:
         self, feature: MemAccessFeature, options: CountOptions, sizes: Mapping[str, int]
     ) -> list[AccessRecord]:
         """The accesses that match a feature's fields and constraints at one size."""
-        found = []
+        accesses = []
         for access in self.selected(feature):
             guards = self._guards(feature, access, options)
             if guards is not None and all(guard.holds(sizes) for guard in guards):
-                found.append(access)
-        return found
+                accesses.append(access)
+        return accesses
 
     def _guards(
         self, feature: MemAccessFeature, access: AccessRecord, options: CountOptions
@@ -216,8 +216,8 @@ class KernelCounts:
                     " is no affine form of loops and sizes (lp.fix_parameters makes products of"
                     " sizes numbers)"
                 )
-            own = isl.Set(other.footprint)
-            united = own if united is None else _union(united, own)
+            elements = isl.Set(other.footprint)
+            united = elements if united is None else _union(united, elements)
         assert united is not None
         footprint = self._solved(f"footprint {united}", lambda: united)
         terms = [self._term(other.domain, "work-item", options) for other in same]
@@ -308,16 +308,16 @@ _BY_FINGERPRINT: weakref.WeakValueDictionary[str, KernelCounts] = weakref.WeakVa
 def kernel_counts(kernel: Any) -> KernelCounts:
     """The counts of a kernel; equal kernels share them."""
     number = id(kernel)
-    held = _BY_OBJECT.get(number)
-    if held is not None and held[0]() is kernel:
-        return held[1]
+    cached = _BY_OBJECT.get(number)
+    if cached is not None and cached[0]() is kernel:
+        return cached[1]
     t_unit = translation_unit(kernel)
     key = disk_cache.fingerprint(t_unit)
-    found = _BY_FINGERPRINT.get(key)
-    if found is None:
-        found = _BY_FINGERPRINT[key] = KernelCounts(t_unit, key)
-    _BY_OBJECT[number] = (weakref.ref(kernel, lambda _: _BY_OBJECT.pop(number, None)), found)
-    return found
+    counts = _BY_FINGERPRINT.get(key)
+    if counts is None:
+        counts = _BY_FINGERPRINT[key] = KernelCounts(t_unit, key)
+    _BY_OBJECT[number] = (weakref.ref(kernel, lambda _: _BY_OBJECT.pop(number, None)), counts)
+    return counts
 
 
 def _union(left: Any, right: Any) -> Any:

@@ -348,10 +348,10 @@ def _factors(expr: Any) -> list[Any]:
     """Factors of a product and of the products in it, without -1, because a sign costs nothing."""
     if not isinstance(expr, p.Product):
         return []
-    found: list[Any] = []
+    factors: list[Any] = []
     for child in expr.children:
         if isinstance(child, p.Product):
-            found += _factors(child)
+            factors += _factors(child)
         elif not (p.is_constant(child) and child == -1):
-            found.append(child)
-    return found
+            factors.append(child)
+    return factors

@@ -63,11 +63,13 @@ class Reach:
         """The part where a condition holds, or where it fails."""
         if self.domain is None:
             return self
-        found = condition_to_set(self.domain.get_space(), condition)
-        if found is None:
+        satisfied = condition_to_set(self.domain.get_space(), condition)
+        if satisfied is None:
             return replace(self, taken=(*self.taken, (readable(condition), holds)))
-        found = isl.Set.from_basic_set(found) if isinstance(found, isl.BasicSet) else found
-        domain = self.domain & found if holds else self.domain - found
+        satisfied = (
+            isl.Set.from_basic_set(satisfied) if isinstance(satisfied, isl.BasicSet) else satisfied
+        )
+        domain = self.domain & satisfied if holds else self.domain - satisfied
         return replace(self, domain=domain.coalesce())
 
 
@@ -202,18 +204,18 @@ def with_axis(domain: Any, name: str, size: Any) -> Any:
 
 
 def _axes(kernel: Any, inames: Sequence[str], tag: Any, letter: str) -> dict[str, str]:
-    found = {}
+    axes = {}
     for iname in inames:
         for each in kernel.iname_tags_of_type(iname, tag):
-            found[f"{letter}{each.axis}"] = iname
-    return found
+            axes[f"{letter}{each.axis}"] = iname
+    return axes
 
 
 def _starts(
     domain: Any, loops: Sequence[str], items: set[str], known: set[str]
 ) -> tuple[tuple[str, Any], ...]:
     """See Reach.starts. items : inames of the local axes; known : names that are not data."""
-    found = []
+    starts = []
     for k, name in enumerate(loops):
         line = _projected_out(domain, set(loops[k + 1 :]))
         at = line.find_dim_by_name(DIM.set, name)
@@ -228,8 +230,8 @@ def _starts(
         if not names & items and names <= known:
             continue
         affine = len(pieces) == 1 and names <= known
-        found.append((name, aff_to_expr(pieces[0][1]) if affine else None))
-    return tuple(reversed(found))
+        starts.append((name, aff_to_expr(pieces[0][1]) if affine else None))
+    return tuple(reversed(starts))
 
 
 def _projected_out(domain: Any, names: set[str]) -> Any:

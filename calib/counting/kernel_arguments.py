@@ -29,11 +29,11 @@ def workload_of(kernel: Any, env: Mapping[str, int]) -> Workload:
     else:
         made = kernel.arguments
         workload = Workload(kernel.kernel, dict(made() if callable(made) else made))
-    own = {**sizes_of(workload), **getattr(kernel, "env", {})}
+    known = {**sizes_of(workload), **getattr(kernel, "env", {})}
     for name, value in env.items():
-        if own.get(name, value) != value:
+        if known.get(name, value) != value:
             raise KernelError(
-                f"the kernel's own arguments are for {name} = {own[name]}, not {value}"
+                f"the kernel's own arguments are for {name} = {known[name]}, not {value}"
             )
     return workload
 
@@ -48,7 +48,7 @@ def sizes_of(workload: Any) -> dict[str, int]:
         raise KernelError(f"only Loopy kernels can be counted, got a {type(workload).__name__}")
     kernel = workload.kernel.default_entrypoint
     scalars = {a.name for a in kernel.args if isinstance(a, lp.ValueArg)}
-    found = {
+    sizes = {
         name: int(value)
         for name, value in workload.arguments.items()
         if name in scalars and isinstance(value, (int, np.integer))
@@ -59,8 +59,8 @@ def sizes_of(workload: Any) -> dict[str, int]:
             shape = getattr(argument, "shape", None)
             if isinstance(value, np.ndarray) and isinstance(shape, tuple):
                 for extent, size in zip(shape, value.shape, strict=False):
-                    _solve(extent, int(size), scalars, found)
-    return found
+                    _solve(extent, int(size), scalars, sizes)
+    return sizes
 
 
 def _solve(extent: Any, size: int, scalars: set[str], found: dict[str, int]) -> None:

@@ -233,9 +233,9 @@ def parse_feature(text: str) -> Feature:
 
 def near(wrong: str, known: list[str] | tuple[str, ...]) -> str:
     """Text that suggests near names, or lists the known ones if they are few, or is empty."""
-    found = difflib.get_close_matches(wrong, known, n=3, cutoff=0.5)
-    if found:
-        return f"; did you mean {' or '.join(found)}?"
+    similar = difflib.get_close_matches(wrong, known, n=3, cutoff=0.5)
+    if similar:
+        return f"; did you mean {' or '.join(similar)}?"
     return f"; there is {', '.join(known)}" if 0 < len(known) <= 12 else ""
 
 
@@ -325,26 +325,26 @@ _ORDER = ("tag", "memory", "dtype", "direction", *_NAMED)
 
 
 def _fields(reader: _FeatureReader) -> MemAccessFeature:
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     while reader.rest:
         if reader.take("_") is None:
             reader.fail("a field begins with _")
         start = reader.at
         name, value = _field(reader)
-        if name in found:
+        if name in fields:
             reader.fail(f"the field {name} came before", start)
-        later = [each for each in found if _ORDER.index(each) > _ORDER.index(name)]
+        later = [each for each in fields if _ORDER.index(each) > _ORDER.index(name)]
         if later:
             reader.fail(f"{name} must come before {later[0]}", start)
-        found[name] = value
+        fields[name] = value
     return MemAccessFeature(
-        tag=found.get("tag"),
-        memory=found.get("memory"),
-        dtype=found.get("dtype"),
-        direction=found.get("direction"),
-        local_strides=found.get("lstrides", ()),
-        group_strides=found.get("gstrides", ()),
-        afr=found.get("afr"),
+        tag=fields.get("tag"),
+        memory=fields.get("memory"),
+        dtype=fields.get("dtype"),
+        direction=fields.get("direction"),
+        local_strides=fields.get("lstrides", ()),
+        group_strides=fields.get("gstrides", ()),
+        afr=fields.get("afr"),
     )
 
 
@@ -377,19 +377,19 @@ def _field(reader: _FeatureReader) -> tuple[str, Any]:
 def _strides(reader: _FeatureReader) -> AxisConstraints:
     if reader.take(r"\{") is None:
         reader.fail("{ must follow, as in lstrides:{0:1;1:>15}")
-    found: dict[int, Constraint] = {}
+    constraints: dict[int, Constraint] = {}
     while True:
         start = reader.at
         axis = reader.take(r"\d")
         if axis is None:
             reader.fail("an axis (0, 1 or 2) must stand here")
-        if int(axis) in found:
+        if int(axis) in constraints:
             reader.fail(f"axis {axis} came before", start)
         if reader.take(":") is None:
             reader.fail(": must follow the axis")
-        found[int(axis)] = _constraint(reader, fractions=False)
+        constraints[int(axis)] = _constraint(reader, fractions=False)
         if reader.take(r"\}") is not None:
-            return tuple(sorted(found.items()))
+            return tuple(sorted(constraints.items()))
         if reader.take(";") is None:
             reader.fail("; or } must follow a constraint")
 

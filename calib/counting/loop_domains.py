@@ -23,7 +23,7 @@ def separated(kernel: Any, instructions: Sequence[Any]) -> list[Any]:
 
     Raises KernelError if a loop's bounds depend on the local inames of such a domain.
     """
-    found = []
+    domains = []
     for domain in kernel.domains:
         names = [domain.get_dim_name(DIM.set, k) for k in range(domain.dim(DIM.set))]
         local = {name for name in names if kernel.iname_tags_of_type(name, LocalInameTag)}
@@ -32,13 +32,13 @@ def separated(kernel: Any, instructions: Sequence[Any]) -> list[Any]:
             key=sorted,
         )
         if len(used) < 2:
-            found.append(domain)
+            domains.append(domain)
             continue
         shared = [name for name in names if name not in local]
         root = _onto(domain, shared)
-        found.append(root)
-        found += [_leaf(kernel, domain, root, sorted(inames), shared) for inames in used]
-    return found
+        domains.append(root)
+        domains += [_leaf(kernel, domain, root, sorted(inames), shared) for inames in used]
+    return domains
 
 
 def _leaf(kernel: Any, domain: Any, root: Any, inames: Sequence[str], shared: Any) -> Any:

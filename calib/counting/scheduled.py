@@ -148,12 +148,12 @@ def _typed(workload: Workload) -> Any:
     if len(names) != 1:
         return t_unit
     arguments = t_unit[names[0]].arg_dict
-    found = {
+    dtypes = {
         key: np.asarray(value).dtype
         for key, value in workload.arguments.items()
         if key in arguments and arguments[key].dtype in (None, lp.auto) and value is not None
     }
-    return lp.add_dtypes(t_unit, found) if found else t_unit
+    return lp.add_dtypes(t_unit, dtypes) if dtypes else t_unit
 
 
 def _inlined(t_unit: Any) -> Any:

@@ -44,14 +44,14 @@ def axis_strides(
     known = kernel.all_inames() | set(parameters)
     total: list[Stride] = [QuasiPolynomial.number(0)] * len(inames)
     for part, scale in zip(index, _axis_scales(array, index), strict=True):
-        found = _coefficients(kernel, part, inames, known)
+        coefficients = _coefficients(kernel, part, inames, known)
         for k, name in enumerate(inames):
-            own, so_far = found.get(name), total[k]
-            if so_far is None or own is None or (scale is None and own.terms):
+            coefficient, so_far = coefficients.get(name), total[k]
+            if so_far is None or coefficient is None or (scale is None and coefficient.terms):
                 total[k] = None
-            elif own.terms:
+            elif coefficient.terms:
                 assert scale is not None
-                total[k] = so_far + own * scale
+                total[k] = so_far + coefficient * scale
     return tuple(total)
 
 
@@ -60,12 +60,12 @@ def by_trips(index: Sequence[Any], starts: Sequence[tuple[str, Any]]) -> tuple[A
 
     starts : see iteration_domains.Reach
     """
-    found = tuple(index)
+    replaced = tuple(index)
     for name, first in starts:
         start = p.Variable("<data>") if first is None else first
         change = SubstitutionMapper(make_subst_func({name: p.Variable(name) + start}))
-        found = tuple(change(part) for part in found)
-    return found
+        replaced = tuple(change(part) for part in replaced)
+    return replaced
 
 
 def polynomial(
@@ -128,10 +128,10 @@ def _coefficients(
         collected = CoefficientCollector(list(inames))(simplify_using_aff(kernel, part))
     except (ExpressionNotAffineError, TypeError, ValueError, NotImplementedError):
         return {name: None if name in names else QuasiPolynomial.number(0) for name in inames}
-    found: dict[str, Stride] = {}
+    coefficients: dict[str, Stride] = {}
     for name in inames:
         try:
-            found[name] = polynomial(collected.get(p.Variable(name), 0))
+            coefficients[name] = polynomial(collected.get(p.Variable(name), 0))
         except NotPolynomial:
-            found[name] = None
-    return found
+            coefficients[name] = None
+    return coefficients

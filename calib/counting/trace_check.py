@@ -61,8 +61,8 @@ def counting_check(
     traced = trace_whole(kernel, sizes, options.get("subgroup_size", 32), context)
     if "trip_counts" not in options and "taken" not in options:
         options.update(control_flow(counts, traced))
-    found = compared(counts, traced, CountOptions(**options))
-    wrong = [each for each in found if not each.equal]
+    comparisons = compared(counts, traced, CountOptions(**options))
+    wrong = [each for each in comparisons if not each.equal]
     if wrong:
         lines = "; ".join(
             f"{each.access}: counted {each.counted_lanes} by lanes and {each.counted_subgroups} by"
@@ -70,10 +70,10 @@ def counting_check(
             for each in wrong[:4]
         )
         raise CountingError(
-            f"kernel {counts.inventory.name}: {len(wrong)} of {len(found)} counts differ from the"
-            f" trace: {lines}"
+            f"kernel {counts.inventory.name}: {len(wrong)} of {len(comparisons)} counts differ from"
+            f" the trace: {lines}"
         )
-    return found
+    return comparisons
 
 
 def compared(counts: KernelCounts, traced: Traced, options: CountOptions) -> list[Compared]:
@@ -87,7 +87,7 @@ def compared(counts: KernelCounts, traced: Traced, options: CountOptions) -> lis
             by_subgroups[key] += counts.domain_count(
                 access.domain, "sub-group", options, traced.sizes
             )
-    found = [
+    comparisons = [
         Compared(
             f"{key[2]} {key[3]} in {key[0]}",
             by_lanes[key],
@@ -97,7 +97,7 @@ def compared(counts: KernelCounts, traced: Traced, options: CountOptions) -> lis
         )
         for key in sorted(traced.lanes.keys() | by_lanes.keys())
     ]
-    return [*found, *_others(counts, traced, options)]
+    return [*comparisons, *_others(counts, traced, options)]
 
 
 def _others(counts: KernelCounts, traced: Traced, options: CountOptions) -> list[Compared]:
@@ -106,7 +106,7 @@ def _others(counts: KernelCounts, traced: Traced, options: CountOptions) -> list
         return Compared(name, value, seen, value, seen)
 
     groups = sum(trace.launch.n_groups for trace in traced.traces)
-    found = [
+    comparisons = [
         beside("work-groups", "f_thread_groups", groups),
         beside("launches", "f_sync_kernel_launch", len(traced.traces)),
     ]
@@ -115,8 +115,8 @@ def _others(counts: KernelCounts, traced: Traced, options: CountOptions) -> list
         len(each) <= 1 for each in met
     ):  # otherwise some groups execute more barriers than others
         number = sum(next(iter(each), 0) for each in met)
-        found.append(beside("barriers", "f_sync_barrier_local", number))
-    return found
+        comparisons.append(beside("barriers", "f_sync_barrier_local", number))
+    return comparisons
 
 
 def barriers_met(trace: Trace) -> set[int]:

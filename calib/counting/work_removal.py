@@ -163,8 +163,8 @@ class _Removal:
         found = sorted({tag for node in nodes for tag in _tags(node)})
         for tag in sorted((self.choice.keep_tags or frozenset()) | self.choice.remove_tags):
             if tag not in found:
-                there = near(tag, found) if found else "; it has no tags"
-                raise KernelError(f"kernel {self.kernel.name} has no access tagged {tag}{there}")
+                hint = near(tag, found) if found else "; it has no tags"
+                raise KernelError(f"kernel {self.kernel.name} has no access tagged {tag}{hint}")
 
     def _accesses(self, instruction: Any) -> list[Any]:
         """The global accesses of an instruction, including those of its predicates."""
@@ -185,20 +185,20 @@ class _Removal:
             for each in instruction.assignees
         )
         updated = {update.var_name for update in instruction.atomicity}
-        found = [each for each in summands(instruction.expression) if name_of(each) not in updated]
+        loads = [each for each in summands(instruction.expression) if name_of(each) not in updated]
         if not keeps_store:
             for assignee in instruction.assignees:
-                found += summands.of_index(assignee)
+                loads += summands.of_index(assignee)
         if keeps_store and (updated or others):
             raise KernelError(
                 f"instruction {instruction.id} updates {name_of(first)} atomically, or has several"
                 " results: name it in remove_vars"
             )
-        if (found or keeps_store) and any(
+        if (loads or keeps_store) and any(
             is_vector(self.kernel, iname) for iname in instruction.within_inames
         ):
             raise KernelError(f"instruction {instruction.id} works on vectors: its work stays")
-        self._see_types(instruction.id, [*found, first] if keeps_store else found)
+        self._see_types(instruction.id, [*loads, first] if keeps_store else loads)
         target = p.Variable(self.target)
         common = {
             "within_inames": instruction.within_inames,
@@ -206,10 +206,10 @@ class _Removal:
             "predicates": instruction.predicates,
         }
         parts = []
-        if found:
+        if loads:
             name = self.ids(f"read_{instruction.id}")
             # The loads are added up first, so that only one addition waits for the last of them.
-            terms = (target, *found) if len(found) == 1 else (*found, target)
+            terms = (target, *loads) if len(loads) == 1 else (*loads, target)
             parts.append(Assignment(target, p.Sum(terms), id=name, **common))
         if keeps_store:
             parts.append(
@@ -234,10 +234,10 @@ class _Removal:
 
     def _needed(self, parts: Mapping[str, list[Any]]) -> set[str]:
         """Instructions whose results determine addresses, trips or conditions of kept accesses."""
-        wanted: set[str] = set()
+        needed_names: set[str] = set()
         nodes: list[Any] = []
         for part in (part for several in parts.values() for part in several):
-            wanted |= part.dependency_names() | self._bounds(part)
+            needed_names |= part.dependency_names() | self._bounds(part)
             nodes += self._accesses(part)
         temporaries = set(self.kernel.temporary_variables)
         kept: set[str] = set()
@@ -245,9 +245,9 @@ class _Removal:
         while grown:
             grown = False
             for each in self.instructions:
-                if each.id not in kept and written(each) & wanted & temporaries:
+                if each.id not in kept and written(each) & needed_names & temporaries:
                     kept.add(each.id)
-                    wanted |= each.dependency_names() | self._bounds(each)
+                    needed_names |= each.dependency_names() | self._bounds(each)
                     nodes += self._accesses(each)
                     grown = True
         for node in nodes:
@@ -356,12 +356,12 @@ class _Accesses(CombineMapper):  # type: ignore[misc]
     map_tagged_variable = map_variable
 
     def map_subscript(self, expr: Any) -> list[Any]:
-        own = [expr] if name_of(expr) in self.arrays else []
-        return [*own, *self.combine(self.rec(part) for part in expr.index_tuple)]
+        accesses = [expr] if name_of(expr) in self.arrays else []
+        return [*accesses, *self.combine(self.rec(part) for part in expr.index_tuple)]
 
     def map_linear_subscript(self, expr: Any) -> list[Any]:
-        own = [expr] if name_of(expr) in self.arrays else []
-        return [*own, *self.rec(expr.index)]
+        accesses = [expr] if name_of(expr) in self.arrays else []
+        return [*accesses, *self.rec(expr.index)]
 
     def map_lookup(self, expr: Any) -> list[Any]:
         return list(self.rec(expr.aggregate))
@@ -415,11 +415,11 @@ def _sum(summands: list[Any]) -> Any:
 
 def _in_order(instructions: list[Any]) -> list[Any]:
     """Makes each instruction depend on the previous one, in the order of the original kernel."""
-    found: list[Any] = []
+    ordered: list[Any] = []
     for each in instructions:
-        before = frozenset([found[-1].id]) if found else frozenset()
-        found.append(each.copy(depends_on=before, depends_on_is_final=True))
-    return found
+        before = frozenset([ordered[-1].id]) if ordered else frozenset()
+        ordered.append(each.copy(depends_on=before, depends_on_is_final=True))
+    return ordered
 
 
 def written(instruction: Any) -> frozenset[str]:

@@ -72,13 +72,13 @@ def gather_feature_values(
                 values[name][row] = value
     spread = np.zeros(len(rows))
     for name in timed:
-        found = time_measurements(
+        trials = time_measurements(
             name, rows, context=context, rounds=rounds, longest_s=longest_s, progress=progress
         )
-        values[name][:] = [each.value(_statistic(context)) for each in found]
-        spread[:] = [each.half_width_s for each in found]
+        values[name][:] = [each.value(_statistic(context)) for each in trials]
+        spread[:] = [each.half_width_s for each in trials]
         if timings is not None:
-            timings |= {kernel.name: each for kernel, each in zip(rows, found, strict=True)}
+            timings |= {kernel.name: each for kernel, each in zip(rows, trials, strict=True)}
     return FeatureTable(
         output=features[0],
         kernels=tuple(kernel.name for kernel in rows),
@@ -104,7 +104,7 @@ def time_measurements(
     trials = timing.TRIALS if context is None else context.timing_trials
     if rounds < 1:
         raise MemsimError(f"rounds must be at least 1, got {rounds}")
-    found: list[list[timing.Timing]] = [[] for _ in kernels]
+    passes: list[list[timing.Timing]] = [[] for _ in kernels]
     for turn in range(rounds):
         for row, kernel in enumerate(kernels):
             one = timing.time_kernel(
@@ -117,10 +117,10 @@ def time_measurements(
                 trial_s=0.0 if context is None else context.trial_s,
                 context=where,
             )
-            found[row].append(one)
+            passes[row].append(one)
             if progress is not None:
                 progress(turn * len(kernels) + row + 1, rounds * len(kernels))
-    return [timing.joined(each) for each in found]
+    return [timing.joined(each) for each in passes]
 
 
 def feature_arrays(

@@ -147,10 +147,10 @@ def _of_launch(trace: Trace, machine: Machine, context: EvaluationContext) -> Si
     keys = [site_key(site) for site in trace.sites]
 
     def table(values: Floats) -> dict[Key, float]:
-        found: dict[Key, float] = {}
+        totals: dict[Key, float] = {}
         for key, value in zip(keys, values.tolist(), strict=True):
-            found[key] = found.get(key, 0.0) + value
-        return found
+            totals[key] = totals.get(key, 0.0) + value
+        return totals
 
     levels = list(replay.level_names)
     return Simulated(
@@ -203,8 +203,8 @@ def _table(feature: SimulatedFeature, result: Simulated) -> Mapping[Key, float]:
     level, _, what = name.partition("_")
     tables = result.miss_sectors if what == "miss_sectors" else result.sectors
     if level.upper() not in tables:
-        there = ", ".join(tables) or "none"
-        raise FeatureError(f"{feature}: the machine has no level {level.upper()}; it has {there}")
+        levels = ", ".join(tables) or "none"
+        raise FeatureError(f"{feature}: the machine has no level {level.upper()}; it has {levels}")
     return tables[level.upper()]
 
 

@@ -100,11 +100,11 @@ def draw(breakdowns: Sequence[Breakdown], path: Path, unit: str = "s") -> None:
     left = np.zeros(len(breakdowns))
     total = max(each.value for each in breakdowns)
     for index, name in enumerate(names):
-        found = [
+        shares = [
             next((part.value for part in each.parts if part.name == name), 0.0)
             for each in breakdowns
         ]
-        width = np.array(found)
+        width = np.array(shares)
         label = name if width.max() >= 0.005 * total else None
         axes.barh(
             rows,

@@ -95,9 +95,9 @@ def names(tree: Tree, prefix: str, *, in_calls: bool = True) -> tuple[str, ...]:
 
     in_calls : include those in arguments of functions
     """
-    found: dict[str, None] = {}
-    _collect(tree, found, in_calls)
-    return tuple(name for name in found if name.startswith(prefix))
+    ordered: dict[str, None] = {}
+    _collect(tree, ordered, in_calls)
+    return tuple(name for name in ordered if name.startswith(prefix))
 
 
 def derivative(tree: Tree, name: str, *, frozen_calls: bool = False) -> Tree:
@@ -235,15 +235,15 @@ class _Parser:
         return tree
 
     def _next(self) -> None:
-        found = _TOKEN.match(self.text, self.behind)
-        if found is None:
+        match = _TOKEN.match(self.text, self.behind)
+        if match is None:
             self.place = (
                 self.behind + len(self.text[self.behind :]) - len(self.text[self.behind :].lstrip())
             )
             raise self._error(f"{self.text[self.place]!r} cannot stand here")
-        assert found.lastgroup is not None
-        self.kind, self.token = found.lastgroup, found[found.lastgroup]
-        self.place, self.behind = found.start(found.lastgroup), found.end()
+        assert match.lastgroup is not None
+        self.kind, self.token = match.lastgroup, match[match.lastgroup]
+        self.place, self.behind = match.start(match.lastgroup), match.end()
 
     def _error(self, rule: str) -> ExpressionError:
         line_start = self.text.rfind("\n", 0, self.place) + 1
@@ -348,10 +348,10 @@ class _Parser:
         while self._take(","):
             arguments.append(self._sum())
         self._demand(")")
-        wanted = 3 if name == "overlap" else FUNCTIONS[name][0]
-        if len(arguments) != wanted:
+        n_arguments = 3 if name == "overlap" else FUNCTIONS[name][0]
+        if len(arguments) != n_arguments:
             self.place = start
-            raise self._error(f"{name} takes {wanted} arguments, got {len(arguments)}")
+            raise self._error(f"{name} takes {n_arguments} arguments, got {len(arguments)}")
         if name != "overlap":
             return primitives.Variable(name)(*arguments)
         a, b, edge = arguments

@@ -157,8 +157,8 @@ def fit_model(
     groups = indistinct(jacobian, model.parameters)
     if groups and singular == "refuse":
         raise FitError(_why_singular(model, plain, groups))
-    held = (scaled <= 1e-12) if nonnegative else np.zeros(n_parameter, bool)
-    free = np.flatnonzero(~held)
+    at_bound = (scaled <= 1e-12) if nonnegative else np.zeros(n_parameter, bool)
+    free = np.flatnonzero(~at_bound)
     rank = len(free) - null_space(jacobian[:, free]).shape[1]
     freedom = n_kernel - rank
     variance = float(residual @ residual) / freedom if freedom else float("inf")
@@ -176,7 +176,7 @@ def fit_model(
         residual_norm=float(np.linalg.norm(residual)),
         degrees_of_freedom=freedom,
         relative=table.scale is not None,
-        at_bound=tuple(n for n, at in zip(model.parameters, held, strict=True) if at),
+        at_bound=tuple(n for n, at in zip(model.parameters, at_bound, strict=True) if at),
         indistinct=groups,
         errors=model.evaluate(parameters, plain.values) / plain.outputs - 1,
     )
@@ -215,10 +215,10 @@ class _Problem:
     def linear(self) -> Floats:
         """The exact minimum of a linear model."""
         matrix = self.jacobian(np.zeros(len(self.sizes)))
-        wanted = self.table.outputs * self.weight
+        target = self.table.outputs * self.weight
         if self.nonnegative:
-            return np.asarray(nnls(matrix, wanted)[0], np.float64)
-        return np.asarray(np.linalg.lstsq(matrix, wanted, rcond=None)[0], np.float64)
+            return np.asarray(nnls(matrix, target)[0], np.float64)
+        return np.asarray(np.linalg.lstsq(matrix, target, rcond=None)[0], np.float64)
 
     def search(self, n_starts: int, seed: int) -> Floats:
         """The best result of several searches."""
@@ -241,7 +241,7 @@ class _Problem:
         ):
             return None
         try:
-            found = least_squares(
+            solution = least_squares(
                 lambda x: self.residual(x) * self.unit,
                 start,
                 jac=lambda x: self.jacobian(x) * self.unit,
@@ -252,7 +252,7 @@ class _Problem:
             )
         except ValueError:  # a step to parameters where the model has no value
             return None
-        end = np.asarray(found.x, np.float64)
+        end = np.asarray(solution.x, np.float64)
         if self.nonnegative:  # an interior method does not reach the bound exactly
             cleared = np.where(end < 1e-6, 0.0, end)
             if np.sum(self.residual(cleared) ** 2) <= np.sum(self.residual(end) ** 2) * (1 + 1e-6):

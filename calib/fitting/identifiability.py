@@ -55,9 +55,9 @@ def covariance(jacobian: Floats, variance: float) -> Floats:
     lengths = np.where(lengths > 0, lengths, 1.0)
     unit = jacobian / lengths
     inverse = np.linalg.pinv(unit.T @ unit, rcond=TOLERANCE**2, hermitian=True)
-    found = np.asarray(variance * inverse, np.float64)
-    found /= np.outer(lengths, lengths)
+    result = np.asarray(variance * inverse, np.float64)
+    result /= np.outer(lengths, lengths)
     null = null_space(jacobian)
     undetermined = np.flatnonzero(np.linalg.norm(null, axis=1) > 1e-6)
-    found[undetermined, undetermined] = np.inf
-    return found
+    result[undetermined, undetermined] = np.inf
+    return result

@@ -78,8 +78,8 @@ class ModelFile:
 
     def kernels(self, *, on_gpu: bool = False) -> list[MeasurementKernel]:
         """Every measurement kernel once, in the file's order."""
-        found = {k.name: k for each in self.measure for k in each.kernels(on_gpu=on_gpu)}
-        return list(found.values())
+        by_name = {k.name: k for each in self.measure for k in each.kernels(on_gpu=on_gpu)}
+        return list(by_name.values())
 
 
 def model_names() -> list[str]:

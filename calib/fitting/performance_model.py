@@ -131,15 +131,15 @@ class Model:
         values = self._values(parameters, features)
         slopes = [ex.derivative(self.tree, name, frozen_calls=True) for name in self.parameters]
         total, *columns = ex.evaluate_all((self.tree, *slopes), values)
-        found = {
+        terms = {
             name: np.broadcast_to(parameters[name] * column, total.shape)
             for name, column in zip(self.parameters, columns, strict=True)
         }
-        rest = total - np.sum(list(found.values()), axis=0)
+        rest = total - np.sum(list(terms.values()), axis=0)
         if np.any(np.abs(rest) > 1e-9 * np.abs(total)):
-            found["rest"] = rest
+            terms["rest"] = rest
         return {
-            name: value for name, value in found.items() if name == "rest" or np.any(value != 0)
+            name: value for name, value in terms.items() if name == "rest" or np.any(value != 0)
         }
 
     def cost_of(self, parameter: str) -> str:

@@ -32,8 +32,8 @@ def natural_sizes(model: Model, table: FeatureTable) -> Floats:
         useful = np.isfinite(slope) & (slope > 0)
         if useful.any():
             sizes[name] = float(np.median(t[useful] / slope[useful]))
-    found = {name: size or 1.0 for name, size in sizes.items()}
-    values = {**found, **table.values}
+    units = {name: size or 1.0 for name, size in sizes.items()}
+    values = {**units, **table.values}
     for name in model.parameters:
         if sizes[name]:
             continue
@@ -43,9 +43,9 @@ def natural_sizes(model: Model, table: FeatureTable) -> Floats:
             slope = np.abs(ex.evaluate(ex.derivative(argument, name), values))
             slope = slope[np.isfinite(slope) & (slope > 0)]
             if slope.size:
-                found[name] = float(1 / np.median(slope))
+                units[name] = float(1 / np.median(slope))
                 break
-    return np.array([found[name] for name in model.parameters])
+    return np.array([units[name] for name in model.parameters])
 
 
 def starts(

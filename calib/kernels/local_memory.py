@@ -42,10 +42,10 @@ def lmem_move(*, n_groups: int, m: int, dtype: str, lsize_0: int, lsize_1: int) 
     real = np.dtype(dtype).type
 
     def check(outputs: Mapping[str, Any]) -> None:
-        held = np.stack([np.arange(lsize_0) + k for k in range(DEPTH)]).astype(real)
+        expected = np.stack([np.arange(lsize_0) + k for k in range(DEPTH)]).astype(real)
         for k in range(m):
-            held[(k + TO) % DEPTH] = held[(k + FROM) % DEPTH]
-        assert (outputs["out"] == held[TO]).all()
+            expected[(k + TO) % DEPTH] = expected[(k + FROM) % DEPTH]
+        assert (outputs["out"] == expected[TO]).all()
 
     return Built(
         kernel=kernel,
@@ -68,10 +68,10 @@ def overlap_ratio(*, n: int, m: int, dtype: str, lsize_0: int, lsize_1: int) -> 
 
     def check(outputs: Mapping[str, Any]) -> None:
         a = arguments()["a"]
-        held = [a if k in (0, FROM) else 0 * a for k in range(DEPTH)]
+        expected = [a if k in (0, FROM) else 0 * a for k in range(DEPTH)]
         for k in range(m):
-            held[(k + TO) % DEPTH] = held[(k + FROM) % DEPTH]
-        assert np.array_equal(outputs["out"], held[TO])
+            expected[(k + TO) % DEPTH] = expected[(k + FROM) % DEPTH]
+        assert np.array_equal(outputs["out"], expected[TO])
 
     env = {"n_groups": n // items, "m": m}
     return Built(kernel=kernel, env=env, arguments=arguments, check=check)
@@ -132,7 +132,8 @@ def _with_tile(
         [
             f"{{[g, l0, l1]: 0 <= g < n_groups and 0 <= l0 < {lsize_0} and 0 <= l1 < {lsize_1}}}",
             f"{{[c]: 0 <= c < {DEPTH}}}",
-            "{[k]: 0 <= k < m}",  # a separate domain, so that an empty loop does not make the whole domain empty
+            # A separate domain: otherwise an empty loop would make the whole domain empty.
+            "{[k]: 0 <= k < m}",
         ],
         text,
         [

@@ -37,7 +37,8 @@ def _barriers(lsize_0: int, lsize_1: int) -> Any:
     kernel = lp.make_kernel(
         [
             f"{{[g, l0, l1]: 0 <= g < n_groups and 0 <= l0 < {lsize_0} and 0 <= l1 < {lsize_1}}}",
-            "{[k]: 0 <= k < m}",  # a separate domain, so that an empty loop does not make the whole domain empty
+            # A separate domain: otherwise an empty loop would make the whole domain empty.
+            "{[k]: 0 <= k < m}",
         ],
         """
         for g, l0, l1

@@ -34,15 +34,15 @@ def aff_form(aff: Any) -> QuasiPolynomial:
 
 def conditions(domain: Any) -> tuple[Conjunction, ...]:
     """An isl.Set as a disjunction of conjunctions; dims are identified by their names."""
-    found = []
+    disjunction = []
     for basic in domain.compute_divs().get_basic_sets():
         conjunction = []
         for constraint in basic.get_constraints():
             form = _form(constraint.get_aff(), constraint.get_constant_val(), DIM.in_)
             if form.constant is None:
                 conjunction.append(Condition(form, bool(constraint.is_equality())))
-        found.append(tuple(conjunction))
-    return tuple(found)
+        disjunction.append(tuple(conjunction))
+    return tuple(disjunction)
 
 
 def _form(aff: Any, constant: Any, dims: Any) -> QuasiPolynomial:

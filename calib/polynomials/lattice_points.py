@@ -147,7 +147,7 @@ def _ranges(domain: Any, dim: int) -> list[_Range] | None:
     stride = _stride_between(line, low, high)
     if stride is None:
         return None
-    found = []
+    ranges = []
     for low_domain, first in low.get_pieces():
         for high_domain, last in high.get_pieces():
             both = low_domain & high_domain & line.params()
@@ -155,8 +155,8 @@ def _ranges(domain: Any, dim: int) -> list[_Range] | None:
                 continue
             start, end = aff_form(first), aff_form(last)
             length = floor_of(end - start, stride) if stride > 1 else end - start
-            found.append(_Range(both.coalesce(), start, length, stride))
-    return found
+            ranges.append(_Range(both.coalesce(), start, length, stride))
+    return ranges
 
 
 def _stride_between(line: Any, low: Any, high: Any) -> int | None:
@@ -203,8 +203,8 @@ def _period(value: QuasiPolynomial, name: str) -> int:
             if monomial and _mentions(monomial, name):
                 if not all(isinstance(atom, str) for atom, _ in monomial):
                     raise Uncountable("a floor within a floor of a summed dim")
-                own = floor.denominator // math.gcd(floor.denominator, int(coefficient))
-                period = math.lcm(period, own)
+                needed = floor.denominator // math.gcd(floor.denominator, int(coefficient))
+                period = math.lcm(period, needed)
     if period > MAX_RESIDUES:
         raise Uncountable(f"a period of {period}, above {MAX_RESIDUES}")
     return period
@@ -250,12 +250,12 @@ def _tile_pair(domain: Any) -> tuple[int, int, int] | None:
     candidates: dict[tuple[int, int, int], None] = {}
     for basic in domain.get_basic_sets():
         for constraint in basic.get_constraints():
-            found = {
+            coefficients = {
                 k: int(constraint.get_coefficient_val(DIM.set, k).to_python())
                 for k in range(domain.dim(DIM.set))
             }
-            for outer, a in found.items():
-                for inner, b in found.items():
+            for outer, a in coefficients.items():
+                for inner, b in coefficients.items():
                     if outer != inner and b and a and a % b == 0 and a // b > 1:
                         candidates[outer, inner, a // b] = None
     for outer, inner, tile in candidates:

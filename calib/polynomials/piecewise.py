@@ -46,13 +46,13 @@ class Piecewise:
 
     @cached_property
     def parameters(self) -> tuple[str, ...]:
-        found: set[str] = set()
+        names: set[str] = set()
         for region, value in self.pieces:
-            found |= value.names
+            names |= value.names
             for conjunction in region:
                 for condition in conjunction:
-                    found |= condition.form.names
-        return tuple(sorted(found))
+                    names |= condition.form.names
+        return tuple(sorted(names))
 
     @cached_property
     def _program(self) -> _Program:
@@ -179,34 +179,34 @@ class _Program:
         return scale, terms
 
     def at(self, values: Mapping[str, int]) -> Fraction:
-        held = [int(values[name]) for name in self.names]
+        slots = [int(values[name]) for name in self.names]
         for terms, denominator in self.floors:
-            held.append(_value(terms, held) // denominator)
+            slots.append(_value(terms, slots) // denominator)
         total = Fraction(0)
         for region, scale, terms in self.pieces:
-            if any(_all_hold(conjunction, held) for conjunction in region):
-                number = _value(terms, held)
+            if any(_all_hold(conjunction, slots) for conjunction in region):
+                number = _value(terms, slots)
                 total += number if scale == 1 else Fraction(number, scale)
         return total
 
     def at_many(self, values: Mapping[str, npt.NDArray[Any]]) -> npt.NDArray[Any]:
         shape = np.broadcast_shapes(*(np.shape(values[name]) for name in self.names), ())
         # Python's integers: n**4 of a large n is beyond 64 bits.
-        held = [
+        slots = [
             np.broadcast_to(np.asarray(values[name]).astype(object), shape) for name in self.names
         ]
         for terms, denominator in self.floors:
-            held.append(_value(terms, held) // denominator)
+            slots.append(_value(terms, slots) // denominator)
         total = np.zeros(shape, object)
         for region, scale, terms in self.pieces:
             inside = np.zeros(shape, bool)
             for conjunction in region:
                 each = np.ones(shape, bool)
                 for form, equality in conjunction:
-                    value = _value(form, held)
+                    value = _value(form, slots)
                     each &= np.asarray(value == 0 if equality else value >= 0, bool)
                 inside |= each
-            value = np.broadcast_to(np.asarray(_value(terms, held), object), shape)
+            value = np.broadcast_to(np.asarray(_value(terms, slots), object), shape)
             if scale != 1:
                 value = np.frompyfunc(lambda v, s=scale: Fraction(v, s), 1, 1)(value)
             total = total + np.where(inside, value, 0)

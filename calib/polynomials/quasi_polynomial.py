@@ -93,10 +93,10 @@ class QuasiPolynomial:
     @cached_property
     def names(self) -> frozenset[str]:
         """The names that occur, including those inside floors."""
-        found: set[str] = set()
+        names: set[str] = set()
         for atom in self.atoms:
-            found |= {atom} if isinstance(atom, str) else atom.numerator.names
-        return frozenset(found)
+            names |= {atom} if isinstance(atom, str) else atom.numerator.names
+        return frozenset(names)
 
     @property
     def constant(self) -> Fraction | None:

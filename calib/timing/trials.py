@@ -234,14 +234,14 @@ def _candidate(wanted: str) -> Any:
         return chosen()
     if _names(wanted, chosen()):  # no need to test all devices
         return chosen()
-    there = survey()
-    found = [candidate for candidate in there if _names(wanted, candidate)]
-    working = [candidate for candidate in found if candidate.ok]
+    candidates = survey()
+    matching = [candidate for candidate in candidates if _names(wanted, candidate)]
+    working = [candidate for candidate in matching if candidate.ok]
     if working:
         return working[0]
-    if found:
-        raise OpenCLError(f"{found[0].title} does not work: {found[0].reason}")
-    names = ", ".join(dict.fromkeys(c.title for c in there))
+    if matching:
+        raise OpenCLError(f"{matching[0].title} does not work: {matching[0].reason}")
+    names = ", ".join(dict.fromkeys(c.title for c in candidates))
     raise OpenCLError(f"no OpenCL device is named {wanted}: there are {names or 'none'}")
 
 
