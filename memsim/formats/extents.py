@@ -18,7 +18,7 @@ class AddressMap:
     arrays: tuple[ArrayExtent, ...]
 
     def name_at(self, address: int) -> str:
-        """The array in which an address lies; the first where it lies below all."""
+        """The array that contains an address; the first array if the address is below all."""
         bases = [array.base_bytes for array in self.arrays]
         return self.arrays[max(bisect.bisect_right(bases, address) - 1, 0)].name
 

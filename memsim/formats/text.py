@@ -210,7 +210,7 @@ class _Xz:
     def readinto(self, view: memoryview) -> int:
         while True:
             if self._stream.eof:
-                # Streams may follow each other, with zeros between and behind them.
+                # Several streams may follow one another, with zeros between and after them.
                 self._input = self._stream.unused_data.lstrip(b"\0")
                 while not self._input:
                     self._input = self._file.read(_CHUNK_BYTES)

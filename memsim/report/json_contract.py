@@ -8,7 +8,7 @@ orderings. Ratios are fractions, not per cent.
 
     schema, kernel, machine, seed, trials
     interrupted          true where fewer trials were completed than requested
-    counters             how hits are counted: sector (ours), nsight or rocprof
+    counters             how hits are counted: sector (memsim's own counting), nsight or rocprof
     snapshot             groups, of_groups, granules
     sites[]              by share of the load latency, largest first
         site, array, direction (load, store, atomic), source_line (of the generated OpenCL),

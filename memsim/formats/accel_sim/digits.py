@@ -65,7 +65,7 @@ def after_equals(buffer, p):
 
 @inner
 def register_number(buffer, p):
-    """(number of a token `R12`, position behind it); 255, the zero register, for any other token."""
+    """(number of a token `R12`, position after it); 255, the zero register, for any other token."""
     p = skip_blanks(buffer, p)
     number = np.int64(255)
     if buffer[p] == 82:

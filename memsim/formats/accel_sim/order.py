@@ -11,7 +11,7 @@ import numpy.typing as npt
 from memsim.trace.columns import ACCESS, GRANULE, Columns, GrowingColumns
 
 _PIECE = 1 << 16
-"""Accesses moved at once."""
+"""Accesses that are moved together."""
 
 
 def in_order(

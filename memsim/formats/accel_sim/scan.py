@@ -136,7 +136,9 @@ def _line(buffer, p, state, tables, out, group_of, warp_of):
         return np.int64(0)
     if c == 45:  # '-', a header
         return np.int64(0)
-    if _is_word(buffer, p, CLUSTER):  # where a thread block lies in its cluster; no PC has an l
+    if _is_word(
+        buffer, p, CLUSTER
+    ):  # the position of a thread block in its cluster; no PC contains an l
         return np.int64(0 if state[IN_BLOCK] == 2 else ERROR_LINE)
     state[IDLE] = 0
     if c == 116:  # 'thread block'

@@ -188,7 +188,7 @@ class _KernelWriter:
 
     def subgroup(self, subgroup: int, warp: int) -> None:
         self.put(f"\nwarp = {warp}\ninsts = ")
-        # How many follow is known behind them only: room for the number is left.
+        # The number of instructions is known only after them, so space is left for it.
         hole = self.file.tell() + int(self.state[text_of.BYTES])
         self.put(" " * _COUNT_LETTERS + "\n")
         first, end = (int(self.trace.subgroup_offset[subgroup + k]) for k in range(2))

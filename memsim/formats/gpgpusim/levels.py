@@ -1,4 +1,4 @@
-"""A cache's line of gpgpusim.config as a level of ours, and what of it our levels cannot say."""
+"""A cache's option of gpgpusim.config as a Level, and what a Level cannot express of it."""
 
 from __future__ import annotations
 
@@ -67,22 +67,23 @@ def policies(cache: CacheLine, option: Option, note: Note) -> Sourced:
     if cache.allocate in "fs":
         _allocate_on_fill(fields, cache, option, note)
     if cache.mshr in "FT":
-        note(option, f"FIFO of a texture cache ({cache.mshr}); ours has associative MSHRs")
+        note(option, f"FIFO of a texture cache ({cache.mshr}); the model has associative MSHRs")
     note(
-        option, f"merging of at most {cache.mshr_merge} requests in an MSHR; ours merges any number"
+        option,
+        f"merging of at most {cache.mshr_merge} requests in an MSHR; the model merges any number",
     )
     if cache.miss_queue:
-        note(option, f"miss queue of {cache.miss_queue}; ours has no such bound of its own")
+        note(option, f"miss queue of {cache.miss_queue}; the model has no separate bound")
     return fields
 
 
 def _allocate_on_fill(fields: Sourced, cache: CacheLine, option: Option, note: Note) -> None:
-    """That simulator refuses allocation on fill where stores dirty the cache, for it would deadlock, and
-    with F and L; with W ours has none."""
+    """Sets allocation on fill. The simulator refuses it where stores dirty the cache, because it would
+    deadlock, and with F and L; the model does not have it together with W."""
     if cache.write == "B" or cache.write_allocate in "FL":
         option.fail("allocate on miss (m) where it writes back, or fetches for stores (F, L)")
     if fields["write_allocate"][0] != "none":
-        note(option, f"allocation on fill ({cache.allocate}) with W; ours allocates on a miss")
+        note(option, f"allocation on fill ({cache.allocate}) with W; the model allocates on a miss")
         return
     fields["allocate"] = ("on_fill", option.source)
 
@@ -90,10 +91,10 @@ def _allocate_on_fill(fields: Sourced, cache: CacheLine, option: Option, note: N
 def _set_index(letter: str, option: Option, note: Note) -> str:
     known = get_args(SetIndex)
     names, nearest = _INDEX[letter]
-    found = next((name for name in names if name in known), None)
-    if found is None:
+    exact = next((name for name in names if name in known), None)
+    if exact is None:
         note(option, f"set index {_INDEX_NAMES[letter]}; {nearest} in its place")
-    return found or nearest
+    return exact or nearest
 
 
 def partition_index(option: Option | None, note: Note) -> tuple[str, str]:
@@ -106,17 +107,17 @@ def partition_index(option: Option | None, note: Note) -> tuple[str, str]:
     return name, option.source
 
 
-def first_level(reading: OptionUse) -> Sourced | None:
-    option = reading.get("gpgpu_cache:dl1")
+def first_level(options: OptionUse) -> Sourced | None:
+    option = options.get("gpgpu_cache:dl1")
     cache = parse_cache(option) if option is not None else None
     if option is None or cache is None:
-        reading.used |= {"gpgpu_l1_banks", "gpgpu_l1_latency"} & set(reading.options)
+        options.used |= {"gpgpu_l1_banks", "gpgpu_l1_latency"} & set(options.options)
         return None
-    fields = policies(cache, option, reading.note)
-    fields["latency_cycles"] = _l1_latency(reading)
-    banks = reading.integer("gpgpu_l1_banks", 1, 1, 1 << 10)
+    fields = policies(cache, option, options.note)
+    fields["latency_cycles"] = _l1_latency(options)
+    banks = options.integer("gpgpu_l1_banks", 1, 1, 1 << 10)
     port = cache.port_bytes or cache.line_bytes
-    port_source = reading.sources("gpgpu_l1_banks", "gpgpu_cache:dl1")
+    port_source = options.sources("gpgpu_l1_banks", "gpgpu_cache:dl1")
     fields["bandwidth_bytes_per_cycle"] = (
         float(banks * port),
         f"{port_source}: the data ports of the banks",
@@ -125,30 +126,30 @@ def first_level(reading: OptionUse) -> Sourced | None:
     lines = cache.n_sets * cache.ways if cache.allocate == "s" else cache.mshr_entries
     fields["pending_requests"] = (lines, option.source)
     fields["cores_per_instance"] = (1, "GPGPU-Sim: every core has its own")
-    skips = reading.get("gpgpu_gmem_skip_L1D", "gmem_skip_L1D")
+    skips = options.get("gpgpu_gmem_skip_L1D", "gmem_skip_L1D")
     if skips is not None:
         fields["caches_loads"] = (skips.integer(0, 1) == 0, skips.source)
     fields["size_bytes"] = (cache.size_bytes, option.source)
     fields["ways"] = (cache.ways, option.source)
-    adaptive = reading.get("gpgpu_adaptive_cache_config")
+    adaptive = options.get("gpgpu_adaptive_cache_config")
     if adaptive is not None and adaptive.integer(0, 1):
-        _adapt(reading, fields, cache, option)
+        _adapt(options, fields, cache, option)
     return fields
 
 
-def _l1_latency(reading: OptionUse) -> tuple[float, str]:
-    option = reading.get("gpgpu_l1_latency")
+def _l1_latency(options: OptionUse) -> tuple[float, str]:
+    option = options.get("gpgpu_l1_latency")
     if option is None:
         return 1.0, "assumed: GPGPU-Sim's default, one cycle"
     return float(option.integer(1, 1 << 20)), option.source
 
 
-def _adapt(reading: OptionUse, fields: Sourced, cache: CacheLine, option: Option) -> None:
+def _adapt(options: OptionUse, fields: Sourced, cache: CacheLine, option: Option) -> None:
     """An L1 that gets what local memory leaves of their common storage, in ways."""
-    unified = reading.get("gpgpu_unified_l1d_size")
-    shares = reading.get("gpgpu_shmem_option")
+    unified = options.get("gpgpu_unified_l1d_size")
+    shares = options.get("gpgpu_shmem_option")
     if unified is None or shares is None:
-        reading.note(
+        options.note(
             option, "adaptive carve-out without -gpgpu_unified_l1d_size and -gpgpu_shmem_option"
         )
         return
@@ -160,10 +161,10 @@ def _adapt(reading: OptionUse, fields: Sourced, cache: CacheLine, option: Option
     fits = [taken for taken in takes if taken < storage and (storage - taken) % unit == 0]
     for taken in takes:
         if taken not in fits:
-            reading.note(shares, f"{taken // 1024} KB, which leaves the L1 no whole number of ways")
+            options.note(shares, f"{taken // 1024} KB, which leaves the L1 no whole number of ways")
     if not fits:
         return
-    source = reading.sources(
+    source = options.sources(
         "gpgpu_adaptive_cache_config", "gpgpu_unified_l1d_size", "gpgpu_shmem_option"
     )
     size = storage - fits[0]
@@ -175,29 +176,29 @@ def _adapt(reading: OptionUse, fields: Sourced, cache: CacheLine, option: Option
 
 
 def second_level(
-    reading: OptionUse, n_cores: int, clock_ratio: float, hit_cycles: float
+    options: OptionUse, n_cores: int, clock_ratio: float, hit_cycles: float
 ) -> Sourced | None:
-    option = reading.get("gpgpu_cache:dl2")
+    option = options.get("gpgpu_cache:dl2")
     cache = parse_cache(option) if option is not None else None
-    texture = reading.get("gpgpu_cache:dl2_texture_only")
-    n_mem = reading.need("gpgpu_n_mem").integer(1, 1 << 16)
-    n_slices = n_mem * reading.integer("gpgpu_n_sub_partition_per_mchannel", 1, 1, 1 << 10)
+    texture = options.get("gpgpu_cache:dl2_texture_only")
+    n_mem = options.need("gpgpu_n_mem").integer(1, 1 << 16)
+    n_slices = n_mem * options.integer("gpgpu_n_sub_partition_per_mchannel", 1, 1, 1 << 10)
     if option is None or cache is None:
         return None
     if texture is not None and texture.integer(0, 1):
-        reading.note(texture, "an L2 for textures alone: global memory has none here")
+        options.note(texture, "an L2 for textures alone: global memory has none here")
         return None
-    fields = policies(cache, option, reading.note)
-    slices = reading.sources("gpgpu_n_mem", "gpgpu_n_sub_partition_per_mchannel")
+    fields = policies(cache, option, options.note)
+    slices = options.sources("gpgpu_n_mem", "gpgpu_n_sub_partition_per_mchannel")
     sized = f"{slices}, -{option.name} {option.value}"
     fields["size_bytes"] = (cache.size_bytes * n_slices, sized)
     fields["ways"] = (cache.ways, option.source)
     fields["n_slices"] = (n_slices, slices)
     fields["slice_index"] = partition_index(
-        reading.get("gpgpu_memory_partition_indexing"), reading.note
+        options.get("gpgpu_memory_partition_indexing"), options.note
     )
     fields["cores_per_instance"] = (n_cores, "GPGPU-Sim: one L2 for all")
-    rop = reading.get("gpgpu_l2_rop_latency", "rop_latency")
+    rop = options.get("gpgpu_l2_rop_latency", "rop_latency")
     if rop is None:
         fields["latency_cycles"] = (
             hit_cycles + 85.0,

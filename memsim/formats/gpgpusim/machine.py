@@ -39,10 +39,10 @@ class Imported:
 def import_config(path: str | os.PathLike[str], name: str | None = None) -> Imported:
     """The machine of a gpgpusim.config.
 
-    name : of the machine; by default of the folder that the file lies in
+    name : of the machine; by default that of the file's folder
 
     Raises MachineError, one line with file and line, where an option is missing or malformed, or
-    where the machine breaks a rule of ours.
+    where the machine breaks a rule of memsim.machine.
     """
     target = Path(path)
     options = read_options(target)

@@ -91,7 +91,7 @@ def against(
 ) -> Measurement:
     """Compare the Dataset of a replay with measured counters of its kernel.
 
-    kernel : the measured kernel's name or a part of it; by default the one named like ours, or the
+    kernel : the measured kernel's name or a part of it; by default the one named like the replay's, or the
         only one
 
     Raises ResultError where the kernel is missing, the files come from two tools, or the tool cannot
@@ -121,10 +121,12 @@ def against(
     notes = [note for file in files for note in file.notes]
     if n_groups != of_groups:
         notes.append(
-            f"the measured launch has {n_groups} groups, the traced one {of_groups}: ours is scaled"
+            f"the measured launch has {n_groups} groups, the traced one {of_groups}: the replay's counts are scaled"
         )
     if not counts.is_exact and launches:
-        notes.append("our counts are scaled from the snapshot by its waves, which is an estimate")
+        notes.append(
+            "the replay's counts are scaled from the snapshot by its waves, which is an estimate"
+        )
     rows, ignored = _rows(counts, launches, tool)
     if ignored:
         notes.append(f"without a counterpart here: {_listed(ignored)}")
@@ -141,7 +143,7 @@ def against(
 
 
 def _chosen(
-    names: tuple[str, ...], ours: str, requested: str | None, path: Path
+    names: tuple[str, ...], replayed: str, requested: str | None, path: Path
 ) -> tuple[str, ...]:
     """The measured kernels to compare with; several signatures of one name count as one kernel."""
     if not names:
@@ -150,11 +152,11 @@ def _chosen(
         found = tuple(name for name in names if requested in (name, base_name(name)))
         found = found or tuple(name for name in names if requested in name)
     else:
-        found = tuple(name for name in names if base_name(name) == base_name(ours))
+        found = tuple(name for name in names if base_name(name) == base_name(replayed))
         if not found and len(names) == 1:
             found = names
     if not found:
-        name = requested or ours
+        name = requested or replayed
         raise ResultError(
             f"{path} has no kernel named {name}: choose one by --kernel: {_listed(names)}"
         )

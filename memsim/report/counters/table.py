@@ -14,9 +14,9 @@ from memsim.statistics import Estimate
 
 _COLUMNS = 120
 LEGEND = (
-    "ours: the replay in memsim's own counting, then in the counter's counting. The definition of the"
-    " counter explains the difference; what remains to the measurement is the error of the model and"
-    " of the snapshot. ± is the 95 % interval of the mean over random orderings."
+    "replay: in memsim's own counting, then as the counter counts. The definition of the counter"
+    " explains the difference; what remains to the measurement is the error of the model and of the"
+    " snapshot. ± is the 95 % interval of the mean over random orderings."
 )
 
 
@@ -42,7 +42,7 @@ TOOLS = {"nsight": "Nsight Compute", "rocprof": "rocprof"}
 def _fill(table: Table, measurement: Measurement, *, narrow: bool) -> None:
     table.add_column("counter", overflow="fold", min_width=20)
     if not narrow:
-        table.add_column("ours", justify="right", no_wrap=True)
+        table.add_column("replay", justify="right", no_wrap=True)
         table.add_column("by definition", justify="right", no_wrap=True)
     table.add_column("as counter counts", justify="right", no_wrap=True)
     table.add_column("measured", justify="right", no_wrap=True)

@@ -1,4 +1,4 @@
-"""Counting as profilers count, by hand; and a replay beside measured counters."""
+"""Counting as profilers count, against counts by hand; and a replay beside measured counters."""
 
 from __future__ import annotations
 
@@ -300,7 +300,7 @@ def test_what_a_trial_leaves_uncounted_is_made_up_for(warmup: int, expected: flo
     assert abs(expected - counts.share.mean()) <= 5 * error
 
 
-def test_lines_are_set_beside_ours() -> None:
+def test_lines_are_compared_with_the_replay() -> None:
     replay = Replay(fake_dataset())
     lines = (
         LineCounters(
