@@ -33,7 +33,7 @@ def counted(bursts: list[list[int]], first: Level) -> tuple[int, int, int]:
         ([[A, B], [C, A, D, A]], (0, 1, 5), (2, 0, 4)),
         # In the third they are gone: D came last, C before it.
         ([[A, B], [C, D], [C, D, A]], (2, 0, 5), (2, 0, 5)),
-        # The same line asked for twice is fetched once.
+        # The same line requested twice is fetched once.
         ([[A, A], [A]], (1, 1, 1), (1, 1, 1)),
     ],
 )

@@ -69,8 +69,8 @@ def test_infinity_cache_serves_what_a_die_of_l2_lost() -> None:
     one = waves(n, rounds)
     plan, _ = make_plan(one, machine, groups_per_core=1)
     counts = run_trial(plan, 0, 0).counts[:, 0]
-    asked = n * 512 // 128 * rounds
-    assert list(counts[1, [ACCESSES, HITS, PENDING]]) == [asked, 0, 0]
+    accesses = n * 512 // 128 * rounds
+    assert list(counts[1, [ACCESSES, HITS, PENDING]]) == [accesses, 0, 0]
     # Its lines have 64 bytes: each L2 miss asks for two.
-    assert counts[2, ACCESSES] == 2 * asked
-    assert counts[2, HITS] + counts[2, PENDING] == 2 * asked * (rounds - 1) // rounds
+    assert counts[2, ACCESSES] == 2 * accesses
+    assert counts[2, HITS] + counts[2, PENDING] == 2 * accesses * (rounds - 1) // rounds

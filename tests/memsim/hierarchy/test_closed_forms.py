@@ -160,14 +160,14 @@ def off_by(hits: int, n: int, ratio: float) -> float:
 @pytest.mark.parametrize("replacement", ["lru", "fifo", "random", "plru"])
 def test_uniform_random_hits_as_often_as_the_cache_holds(replacement: str) -> None:
     """Each access is independent of the contents of the full cache, so hits are Bernoulli draws."""
-    n_lines, held, n = 256, 64, 20_000
+    n_lines, ways, n = 256, 64, 20_000
     lines = np.random.default_rng(0).integers(0, n_lines, size=n + 2000)
     trace = one_subgroup(((i >= 2000, [g]) for i, g in enumerate(lines)), "load", "load")
     hits = int(
-        replayed(trace, machine(level(ways=held, replacement=replacement))).counts[0, 1, HITS]
+        replayed(trace, machine(level(ways=ways, replacement=replacement))).counts[0, 1, HITS]
     )
-    assert off_by(hits, n, held / n_lines) < 5
-    assert off_by(hits, n, (held + 8) / n_lines) > 5  # the test can fail
+    assert off_by(hits, n, ways / n_lines) < 5
+    assert off_by(hits, n, (ways + 8) / n_lines) > 5  # the test can fail
 
 
 def stack_distances(lines: Sequence[int]) -> list[int | None]:
@@ -187,9 +187,9 @@ def stack_distances(lines: Sequence[int]) -> list[int | None]:
 def test_fully_associative_lru_is_stack_distance(lines: list[int]) -> None:
     distances = stack_distances(lines)
     last = 0
-    for held in range(1, 14):
-        hits = hits_of(loads(lines), machine(level(ways=-1, sets=held)))
-        assert hits == sum(d is not None and d < held for d in distances)
+    for ways in range(1, 14):
+        hits = hits_of(loads(lines), machine(level(ways=-1, sets=ways)))
+        assert hits == sum(d is not None and d < ways for d in distances)
         assert hits >= last  # never fall as ways grow
         last = hits
 

@@ -2,7 +2,7 @@
 
 Its model is ours where a request finishes before the next begins: one sub-group, whose requests L2
 gets in their order. It differs in what it counts: its loads include those that a missing store
-makes, its hits are those of loads alone, and its bytes are those asked for, not the lines moved. A
+makes, its hits are those of loads alone, and its bytes are those requested, not the lines transferred. A
 store's hit does not make a line recent there, so LRU is compared where a load of it came just before.
 """
 

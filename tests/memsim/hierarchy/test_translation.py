@@ -60,7 +60,7 @@ def test_a_gather_misses_as_often_as_it_meets_other_pages() -> None:
     on = buffered(16, level(ways=1, sets=1))
     assert missed(make_trace([[[(0, there)]]]), on) == [32]
     back = [(0, [granule]) for granule in reversed(there)]
-    # The last line is still in L1, whose request is not looked up; the 15 before it are held.
+    # The last line is still in L1, whose request is not translated; the 15 before it are in the buffer.
     assert missed(make_trace([[[(0, there), *back]]]), on) == [32 + 16]
 
 

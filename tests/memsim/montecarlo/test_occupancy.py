@@ -30,7 +30,9 @@ def launch(items: int, registers: int | None = None, local: int = 0) -> Launch:
     )
 
 
-def held(machine: str, items: int, registers: int | None = None, local: int = 0) -> Occupancy:
+def occupancy_of(
+    machine: str, items: int, registers: int | None = None, local: int = 0
+) -> Occupancy:
     return resident_groups(load_machine(machine), launch(items, registers, local))
 
 
@@ -87,27 +89,27 @@ def held(machine: str, items: int, registers: int | None = None, local: int = 0)
 def test_groups_per_core(
     machine: str, items: int, registers: int, local: int, groups: int, limited_by: str
 ) -> None:
-    found = held(machine, items, registers, local)
-    assert found.groups_per_core == groups
-    assert found.limited_by == limited_by
-    assert found.feasible == (groups,)
+    result = occupancy_of(machine, items, registers, local)
+    assert result.groups_per_core == groups
+    assert result.limited_by == limited_by
+    assert result.feasible == (groups,)
     lanes = load_machine(machine).subgroup_size
-    assert found.subgroups_per_core == groups * -(-items // lanes)
-    assert found.limits[limited_by] == groups
+    assert result.subgroups_per_core == groups * -(-items // lanes)
+    assert result.limits[limited_by] == groups
 
 
 def test_occupancy_ratio() -> None:
-    assert held("c2050", 256, 21).occupancy == pytest.approx(40 / 48)
-    assert held("v100", 256, 32).occupancy == 1.0
+    assert occupancy_of("c2050", 256, 21).occupancy == pytest.approx(40 / 48)
+    assert occupancy_of("v100", 256, 32).occupancy == 1.0
 
 
 def test_unknown_registers_leave_it_open() -> None:
-    found = held("v100", 256)
-    assert found.groups_per_core == 8
-    assert "registers" not in found.limits
+    result = occupancy_of("v100", 256)
+    assert result.groups_per_core == 8
+    assert "registers" not in result.limits
     # A quarter of 16384 registers holds 16, 12, 10, 9, 8, 7, 6, ... warps of 1024, 1280, 1536, ...
     # registers: 64, 48, 40, 36, 32, 28, ... in all, and a group is 8.
-    assert found.feasible == (1, 2, 3, 4, 5, 6, 8)
+    assert result.feasible == (1, 2, 3, 4, 5, 6, 8)
 
 
 def test_registers_given_replace_the_launchs() -> None:
@@ -117,8 +119,8 @@ def test_registers_given_replace_the_launchs() -> None:
 
 def test_groups_given() -> None:
     machine = load_machine("v100")
-    found = resident_groups(machine, launch(256), groups_per_core=3)
-    assert (found.groups_per_core, found.limited_by, found.feasible) == (3, "given", (3,))
+    result = resident_groups(machine, launch(256), groups_per_core=3)
+    assert (result.groups_per_core, result.limited_by, result.feasible) == (3, "given", (3,))
     with pytest.raises(ReplayError, match=r"between 1 and 8 \(limited by items .*, got 9"):
         resident_groups(machine, launch(256), groups_per_core=9)
     with pytest.raises(ReplayError, match="got 0"):
@@ -141,7 +143,7 @@ def test_groups_given() -> None:
 )
 def test_no_group_fits(machine: str, items: int, registers: int, local: int, message: str) -> None:
     with pytest.raises(ReplayError, match=message):
-        held(machine, items, registers, local)
+        occupancy_of(machine, items, registers, local)
 
 
 @pytest.mark.parametrize(
@@ -197,7 +199,7 @@ def test_registers_that_hold_no_group_at_all() -> None:
 
 
 def test_json() -> None:
-    document = held("v100", 256, 64).to_json()
+    document = occupancy_of("v100", 256, 64).to_json()
     assert document["groups_per_core"] == 4
     assert document["limits"]["registers"] == 4
     assert document["feasible"] == [4]
