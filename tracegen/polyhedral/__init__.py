@@ -1,10 +1,9 @@
-"""A tracer that runs nothing: addresses of static accesses, straight from Loopy's schedule.
+"""The polyhedral tracer: addresses that follow from Loopy's schedule, without a run.
 
-Loopy's linearised schedule fixes every loop's bounds, every predicate and every index map. Where
-these are made of loop counters, group and work-item ids and integer arguments alone, nothing needs
-to run: `lower.py` turns the schedule, as the code generator writes it, into a short program of
-affine forms (`forms.py`, `code.py`), and `walk.py` walks it once for each sub-group, all lanes at
-once. No OpenCL platform is needed. What an access asks for, which accesses are redundant and where
-bulk sequences begin is decided by the tables that the instrumented tracer uses too, and the traces
+The schedule determines every loop bound, every predicate and every index. Where these depend only on
+loop counters, group and work-item ids and integer arguments, nothing needs to run: `lower.py` turns
+the generated code into a short program of affine forms (`forms.py`, `code.py`), and `walk.py` walks it
+once for each sub-group, all lanes together. No OpenCL platform is needed. The same tables as in the
+instrumented tracer decide which accesses are redundant and where bulk sequences begin, and the traces
 of both are equal, array for array.
 """

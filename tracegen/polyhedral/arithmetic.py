@@ -1,4 +1,4 @@
-"""The integer arithmetic of the walk: values of forms, and C's and Loopy's divisions."""
+"""The integer arithmetic of the walk: values of forms, and the divisions of C and of Loopy."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Index(NamedTuple):
 
 @inner
 def value_shared(form: int, forms: Forms, shared: npt.NDArray[np.int64]) -> np.int64:
-    """What all lanes have in common of a form's value."""
+    """The part of a form's value that all lanes share."""
     value: np.int64 = forms.const[form]
     for term in range(forms.term_offset[form], forms.term_offset[form + 1]):
         value += forms.term_coefficient[term] * shared[forms.term_symbol[term]]
@@ -44,7 +44,7 @@ def value_of_lane(
     subgroup: int,
     own: npt.NDArray[np.int64],
 ) -> np.int64:
-    """A form's value in one lane; level : what lanes share of it."""
+    """A form's value in one lane; level : the part that all lanes share"""
     forms = code.forms
     value: np.int64 = level + code.parts.value[forms.part[form], subgroup, lane]
     for term in range(forms.lane_offset[form], forms.lane_offset[form + 1]):
@@ -54,7 +54,7 @@ def value_of_lane(
 
 @inner
 def operate(operation: int, a: int, b: int) -> int:
-    """An operation that is not affine; a division by 0, which only an idle lane makes, gives 0."""
+    """An operation that is not affine. A division by 0 gives 0: only an idle lane divides by it."""
     if operation == _MULTIPLY:
         return a * b
     if operation >= _LEAST:

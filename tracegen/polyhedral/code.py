@@ -1,4 +1,4 @@
-"""The instruction set of the walk, and one launch's program as flat arrays."""
+"""The instruction set of the walk, and the program of a launch as flat arrays."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from tracegen.polyhedral.forms import FIRST_SLOT, GROUP, LANE, Affine
 
-# Masks are sets of lanes, bit by bit; mask 0 is all lanes of the sub-group. Operands in order:
+# A mask is a set of lanes, one bit each; mask 0 is all lanes of the sub-group. Operands in order:
 END, JUMP, JUMP_IF_EMPTY = range(3)  # -; target; mask, target
 COMPARE, MINUS, JOIN = range(3, 6)  # mask, of mask, form, relation; mask, a, b; mask, a, b
 ZERO, NEXT = range(6, 8)  # slot; slot: a loop's counter
@@ -25,10 +25,12 @@ N_OPERAND = 5
 
 
 class Forms(NamedTuple):
-    """The affine forms, each split into what all lanes share and what they do not.
+    """The affine forms, each split into a part that all lanes share and a part that they do not.
 
-    Ragged lists are a flat array and offsets. part : the row of `lane_parts`; slots of lanes are
-    those whose value differs from lane to lane in other than an affine way.
+    Ragged lists are a flat array and offsets.
+    term_symbol, term_coefficient : the terms that lanes share
+    part : row of `LaneParts`, the contribution of the work-item ids
+    lane_slot, lane_coefficient : terms whose symbol differs between lanes in a non-affine way
     """
 
     const: npt.NDArray[np.int64]
@@ -42,7 +44,7 @@ class Forms(NamedTuple):
 
 
 class LaneParts(NamedTuple):
-    """What the work-item ids add to a form: value (n_part, n_subgroup, 64), and its extremes."""
+    """The contribution of the work-item ids: value (n_part, n_subgroup, 64), its minimum and maximum."""
 
     value: npt.NDArray[np.int64]
     low: npt.NDArray[np.int64]
@@ -50,7 +52,7 @@ class LaneParts(NamedTuple):
 
 
 class Code(NamedTuple):
-    """A launch's program: rows of an instruction and its operands, and how much state they use."""
+    """A launch's program: rows of an instruction and its operands; numbers of masks and symbols."""
 
     rows: npt.NDArray[np.int64]
     forms: Forms
@@ -61,9 +63,9 @@ class Code(NamedTuple):
 
 @dataclass
 class CodeWriter:
-    """Collects instructions, and forms without repetition.
+    """Collects instructions and distinct forms.
 
-    by_lane : the slots whose value differs between lanes in other than an affine way
+    by_lane : the slots whose value differs between lanes in a non-affine way
     """
 
     rows: list[list[int]] = field(default_factory=list)
@@ -75,12 +77,12 @@ class CodeWriter:
     n_symbol: int = FIRST_SLOT
 
     def write(self, instruction: int, *operands: int) -> int:
-        """Returns the row's number."""
+        """Appends an instruction; returns the number of its row."""
         self.rows.append([instruction, *operands, *([0] * (N_OPERAND - len(operands)))])
         return len(self.rows) - 1
 
     def land(self, row: int) -> None:
-        """Makes a jump go to what is written next."""
+        """Makes a jump go to the next instruction that is written."""
         self.rows[row][1 if self.rows[row][0] == JUMP else 2] = len(self.rows)
 
     def mask(self) -> int:
@@ -102,11 +104,11 @@ class CodeWriter:
         return self.parts.setdefault(key, len(self.parts))
 
     def shape(self, form: Affine, stride_bytes: int, size_bytes: int) -> int:
-        """Accesses of one shape ask for one pattern of bytes, apart from where it begins."""
+        """The number of an access's shape: accesses of one shape request one pattern, up to a shift."""
         return self.shapes.setdefault((self.part(form), stride_bytes, size_bytes), len(self.shapes))
 
     def differs(self, form: Affine) -> bool:
-        """Whether lanes may disagree on a form's value."""
+        """Whether a form's value may differ between lanes."""
         return form.uses(self.by_lane | {LANE, LANE + 1, LANE + 2})
 
     def finish(self, group_shape: Sequence[int], subgroup_size: int) -> Code:
@@ -126,7 +128,7 @@ class CodeWriter:
 def lane_parts(
     coefficients: Sequence[tuple[int, ...]], group_shape: Sequence[int], subgroup_size: int
 ) -> LaneParts:
-    """Work-items are numbered along axis 0 first, and cut into sub-groups in that order."""
+    """The lane parts of linear forms of the work-item id. Axis 0 varies fastest within a sub-group."""
     extents = (*group_shape, 1, 1, 1)[:3]
     n_items = int(np.prod(extents))
     n_subgroup = -(-n_items // subgroup_size)

@@ -35,19 +35,19 @@ _WHOLE = ("int", "long", "int32_t", "int64_t")
 
 
 class NotStatic(KernelError):
-    """An access that only a run can tell; the message names it and says why."""
+    """An access whose address or condition only a run can determine; the message names it, and why."""
 
 
 @dataclass(frozen=True)
 class Condition:
-    """mask : where the lanes for which it holds are; by_lane : whether lanes may disagree"""
+    """mask : number of the mask of the lanes for which it holds; by_lane : whether lanes may differ"""
 
     mask: int
     by_lane: bool
 
 
 class Lowering:
-    """Writes instructions; `names` holds the value of each variable at this place of the program."""
+    """Writes instructions; `names` has the value of each variable at this point of the program."""
 
     def __init__(
         self, program: Program, write_access: WriteAccess, site_name: Callable[[int], str]
@@ -56,7 +56,7 @@ class Lowering:
         self.code = CodeWriter()
         self.names: dict[str, Value] = {}
         self.n_seen = 0
-        self.untold = {probe.closes for probe in program.probes}
+        self.closed = {probe.closes for probe in program.probes}
 
     def accesses(self, tree: Node, mask: int) -> None:
         """Writes the accesses, back-edges and barriers of an expression, in order of evaluation."""
@@ -106,15 +106,15 @@ class Lowering:
 
     def _position(self, tree: Node) -> int:
         (position,) = positions(tree)[-1:]
-        self.skip_untold()
+        self.skip_closed()
         if position != self.n_seen:
             raise Unreadable(f"access {position} comes where {self.n_seen} was expected")
         self.n_seen += 1
         return position
 
-    def skip_untold(self) -> None:
-        """Steps over back-edges that the access before them stands for."""
-        while self.n_seen in self.untold:
+    def skip_closed(self) -> None:
+        """Steps over back-edges whose token is that of the access before them."""
+        while self.n_seen in self.closed:
             self.n_seen += 1
 
     def refusal(self, why: str, position: int) -> NotStatic:
@@ -125,7 +125,7 @@ class Lowering:
         )
 
     def value(self, tree: Node, mask: int) -> Value:
-        """An integer; its operations that are not affine are written for the lanes of the mask."""
+        """The value of an integer expression; operations that are not affine become instructions."""
         if tree.kind == "number":
             if "u" in tree.text.lower():
                 return Unknown(f"depends on {tree.text}, an unsigned number, which wraps")
@@ -147,7 +147,7 @@ class Lowering:
             return self._called(tree, mask)
         if tree.kind == "condition" or is_truth(tree):
             return self._selected(tree, mask)
-        return Unknown(self.loaded(tree) or f"depends on {_what(tree)}")
+        return Unknown(self.loaded(tree) or f"depends on {_description(tree)}")
 
     def _negated(self, tree: Node, mask: int) -> Value:
         value = self.value(tree.children[0], mask)
@@ -183,10 +183,10 @@ class Lowering:
         if name in _OPERATIONS and len(tree.children) == 2:
             left, right = (self.value(child, mask) for child in tree.children)
             return self._combined(name, left, right)
-        return Unknown(self.loaded(tree) or f"depends on {_what(tree)}")
+        return Unknown(self.loaded(tree) or f"depends on {_description(tree)}")
 
     def _selected(self, tree: Node, mask: int) -> Value:
-        """A conditional value, or a truth as 0 or 1."""
+        """A conditional value, or a truth value as 0 or 1."""
         test, then, other = (
             tree.children
             if tree.kind == "condition"
@@ -271,7 +271,7 @@ class Lowering:
         return Condition(result, by_lane)
 
     def loaded(self, tree: Node) -> str | None:
-        """What of an expression only a run can tell, None where there is nothing."""
+        """What only a run can determine of an expression; None where there is nothing."""
         if tree.is_call("_tg_probe"):
             return f"depends on the value of {self.site_name(positions(tree)[-1])}"
         if tree.kind == "name":
@@ -284,7 +284,7 @@ class Lowering:
         return None
 
 
-def _what(tree: Node) -> str:
+def _description(tree: Node) -> str:
     return {
         "real": "a real number",
         "index": "what a private or local array holds",

@@ -1,4 +1,4 @@
-"""Affine forms: an integer plus multiples of symbols, and what cannot be known without running."""
+"""Affine forms: an integer plus multiples of symbols; and values that only a run determines."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Affine:
 
 @dataclass(frozen=True)
 class Unknown:
-    """What only a run can tell; `why` completes 'depends on ...'."""
+    """A value that only a run can determine; `why` is a phrase such as 'depends on x[i]'."""
 
     why: str
 

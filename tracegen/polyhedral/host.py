@@ -1,7 +1,7 @@
-"""The launches of a kernel without OpenCL: Loopy's own host code, with nothing behind its arrays.
+"""The launches of a kernel without OpenCL, from Loopy's own host code.
 
-Loopy's invoker finds sizes, checks arguments, lays outputs out and enqueues each launch; here an
-array is its shape, strides and type, nothing is allocated, and nothing runs.
+Loopy's invoker derives sizes, checks arguments, shapes the outputs and enqueues each launch. Here an
+array has only shape, strides and type: nothing is allocated, and nothing runs.
 """
 
 from __future__ import annotations
@@ -59,10 +59,10 @@ class Array:
         self.events = ()
 
     def add_event(self, _: Any) -> None:
-        """Nothing happens to it."""
+        """Events are of no use without content."""
 
     def get(self, **_: Any) -> None:
-        """It has no content to give back."""
+        """Returns None: there is no content."""
 
 
 def to_device(_: Any, array: Any, **__: Any) -> Array:

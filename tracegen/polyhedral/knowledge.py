@@ -1,7 +1,7 @@
-"""Which addresses the lanes of a sub-group already know, by the key of the text that named them.
+"""Which address each lane of a sub-group knows for a key, that is, for one text of an access.
 
-A key's addresses are kept as one level and one row of lane parts while every lane that knows it
-learnt it alike, which costs no loop over lanes; else lane by lane.
+While all lanes that know a key's address computed it from the same level and lane part, only those
+two numbers are stored, and no loop over lanes is needed. Otherwise it is stored lane by lane.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tracegen.recording.subgroup import ProbeTables
 
 
 class Known(NamedTuple):
-    """By key: mask of the lanes that know it, whether lane by lane, and what they know."""
+    """By key: mask of the lanes that know its address, whether it is stored by lane, and the address."""
 
     mask: npt.NDArray[np.int64]
     by_lane: npt.NDArray[np.bool_]
@@ -27,7 +27,7 @@ class Known(NamedTuple):
 
 
 def room(n_key: int) -> Known:
-    """Nothing known, of so many keys."""
+    """The state in which no lane knows any key."""
     n = max(n_key, 1)
     return Known(
         np.zeros(n, np.int64),
@@ -42,15 +42,15 @@ def room(n_key: int) -> Known:
 def known_hits(
     known: Known,
     key: int,
-    asking: int,
+    lanes: int,
     index: Index,
     element: npt.NDArray[np.int64],
     part_value: npt.NDArray[np.int64],
     subgroup: int,
 ) -> np.int64:
-    """The asking lanes that know the address: index.level + lane part where alike, else `element`."""
+    """The lanes lanes that know the address: index.level + lane part where alike, else `element`."""
     hits = np.int64(0)
-    candidates = asking & known.mask[key]
+    candidates = lanes & known.mask[key]
     if candidates == 0:
         return hits
     if index.alike and not known.by_lane[key] and known.part[key] == index.part:
@@ -62,18 +62,18 @@ def known_hits(
                 if index.alike
                 else element[lane]
             )
-            there = (
+            known_element = (
                 known.element[key, lane]
                 if known.by_lane[key]
                 else known.level[key] + part_value[known.part[key], subgroup, lane]
             )
-            hits |= np.int64(this == there) << lane
+            hits |= np.int64(this == known_element) << lane
     return hits
 
 
 @inner
 def forget(known: Known, tables: ProbeTables, position: int, lanes: int) -> None:
-    """The lanes pass a position that makes some keys unknown."""
+    """The lanes pass a position that makes some keys unknown to them."""
     for k in range(tables.kill_offset[position], tables.kill_offset[position + 1]):
         known.mask[tables.kill[k]] &= ~lanes
 
@@ -82,18 +82,18 @@ def forget(known: Known, tables: ProbeTables, position: int, lanes: int) -> None
 def make_known(
     known: Known,
     key: int,
-    asking: int,
+    lanes: int,
     index: Index,
     element: npt.NDArray[np.int64],
     part_value: npt.NDArray[np.int64],
     subgroup: int,
 ) -> None:
-    """From now on the asking lanes know the address."""
-    others = known.mask[key] & ~asking
+    """From now on the lanes lanes know the address."""
+    others = known.mask[key] & ~lanes
     same = (
         not known.by_lane[key] and known.part[key] == index.part and known.level[key] == index.level
     )
-    known.mask[key] |= asking
+    known.mask[key] |= lanes
     if index.alike and (others == 0 or same):
         known.by_lane[key] = False
         known.part[key] = index.part
@@ -104,7 +104,7 @@ def make_known(
             known.element[key, lane] = (
                 known.level[key] + part_value[known.part[key], subgroup, lane]
             )
-        if asking >> lane & 1:
+        if lanes >> lane & 1:
             known.element[key, lane] = (
                 index.level + part_value[index.part, subgroup, lane]
                 if index.alike

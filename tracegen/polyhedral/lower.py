@@ -1,10 +1,10 @@
-"""From a launch's schedule, as Loopy writes it in C, to a program of affine forms.
+"""From the C that Loopy writes for a launch to a program of affine forms.
 
-What is read is the probed text of `tracegen.instrumented.instrument`, in which every access, back-edge and
-barrier carries its position; sizes and integer arguments are numbers by now. Integers that follow
-from loop counters, ids and arguments stay affine forms; values from memory, real numbers and
-integers changed in loops are unknown, and may be anything but an address, a loop bound or the
-condition of an access.
+The input is the probed text of `tracegen.instrumented.instrument`, in which every access, back-edge and
+barrier has its position; sizes and integer arguments are known numbers. Integers that follow from
+loop counters, ids and arguments are affine forms. Values from memory, real numbers and integers that
+change in loops are unknown: an address, a loop bound or the condition of an access must not depend on
+them.
 """
 
 from __future__ import annotations
@@ -53,8 +53,10 @@ def lower(
 ) -> CodeWriter:
     """The program of one kernel function.
 
-    values : integer arguments by name; sizes : the values of program.sizes
-    write_access : writes the access at a position (mask, index, elements of its array)
+    values : integer arguments by name
+    sizes : the values of program.sizes
+    write_access : called with the writer, position, mask, index and number of elements of an access
+
     Raises NotStatic.
     """
     walk = _Schedule(probed, program, values, kernel, sizes, write_access, site_name)
@@ -96,7 +98,7 @@ class _Schedule(Lowering):
         start = function.body_start + len(PROLOGUE)
         for statement in read_statements(self.text, start, function.body_end - len(EPILOGUE)):
             self._walk(statement, 0)
-        self.skip_untold()
+        self.skip_closed()
         if self.n_seen != len(self.program.probes):
             raise Unreadable(f"{self.n_seen} accesses of {len(self.program.probes)} were found")
         self.code.write(c.END)

@@ -1,8 +1,8 @@
-"""Granules of an access: those of one shape are a pattern, coalesced once and then shifted.
+"""Granules of accesses of one shape: coalesced once as a pattern, then shifted.
 
-Lanes whose addresses differ by fixed amounts touch the same granules, apart from where they begin:
-the pattern depends on the shape (lane part, stride and size), the sub-group, the lanes asking and
-the byte of a granule where it begins. Patterns are made by `memsim.trace.coalesce` and kept.
+Lanes whose addresses differ by fixed amounts request the same granules, up to a shift. The pattern
+depends on the shape (lane part, stride and size), the sub-group, the active lanes and the byte of a
+granule at which it begins. Patterns are made by `memsim.trace.coalesce` and cached.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ from memsim.trace import Columns, coalesce
 N_PATTERN = 1 << 12
 PATTERN_ROOM = 1 << 17
 _ABOVE = 1 << 30
-"""Patterns are kept so many granules above 0: `coalesce` takes no negative addresses."""
+"""Added to the granules of a pattern: `coalesce` takes no negative addresses."""
 
 
 class Patterns(NamedTuple):
-    """Kept patterns, found by the remainder of their key; used[0] rows of the flat arrays hold some.
+    """Cached patterns, in the slot that is the remainder of their key.
 
-    address, lanes, asked : scratch of `coalesce`
+    first, last : rows of a slot's pattern in the flat arrays, of which used[0] rows are in use
+    address, lanes, requested : scratch of `coalesce`
     """
 
     key: npt.NDArray[np.int64]
@@ -38,11 +39,11 @@ class Patterns(NamedTuple):
     used: npt.NDArray[np.int64]
     address: npt.NDArray[np.int64]
     lanes: npt.NDArray[np.int64]
-    asked: npt.NDArray[np.int64]
+    requested: npt.NDArray[np.int64]
 
 
 def room(most_granules: int) -> Patterns:
-    """No patterns yet; most_granules: of one lane's access."""
+    """An empty cache. most_granules : of one lane's access"""
     rows = max(PATTERN_ROOM, 256 * most_granules)
     return Patterns(
         np.full(N_PATTERN, -1, np.int64),
@@ -71,7 +72,7 @@ def append_lanes(
     n_granule: int,
     out: Columns,
 ) -> int:
-    """Appends the granules of the lanes' elements `index`; returns their new number."""
+    """Appends the granules of elements index[lane]; returns the number of granules."""
     n_active = 0
     for lane in range(64):
         if issued >> lane & 1:
@@ -79,7 +80,7 @@ def append_lanes(
             patterns.address[n_active] = index[lane] * stride + base
             n_active += 1
     end: int = coalesce(
-        patterns.address, patterns.lanes, 0, n_active, size, patterns.asked, n_granule,
+        patterns.address, patterns.lanes, 0, n_active, size, patterns.requested, n_granule,
         out.granule, out.byte_mask, out.lane_groups, out.lane_hits,
     )  # fmt: skip
     return end
@@ -95,19 +96,19 @@ def _make(
     size: int,
     part: npt.NDArray[np.int64],
 ) -> None:
-    """Keeps the pattern of an access that begins at byte `within` of granule 0."""
+    """Caches the pattern of an access that begins at byte `within` of granule 0."""
     n_active = 0
     for lane in range(64):
         if issued >> lane & 1:
             patterns.lanes[0, n_active] = lane
             patterns.address[n_active] = part[lane] * stride + within + 32 * _ABOVE
             n_active += 1
-    if patterns.used[0] + len(patterns.asked) > len(patterns.granule):
+    if patterns.used[0] + len(patterns.requested) > len(patterns.granule):
         patterns.key[:] = -1
         patterns.used[0] = 0
     first = patterns.used[0]
     last = coalesce(
-        patterns.address, patterns.lanes, 0, n_active, size, patterns.asked, first,
+        patterns.address, patterns.lanes, 0, n_active, size, patterns.requested, first,
         patterns.granule, patterns.byte_mask, patterns.lane_groups, patterns.lane_hits,
     )  # fmt: skip
     patterns.first[slot] = first

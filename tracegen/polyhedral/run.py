@@ -1,4 +1,4 @@
-"""The traces of one launch, walked instead of run."""
+"""The traces of one launch by walking its program."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ACCESS_ROW_BYTES = 18
 
 
 class PolyhedralRun(LaunchRun):
-    """One launch of which nothing runs; so nothing is left behind for later launches."""
+    """One launch that is walked instead of run."""
 
     tracer = "polyhedral"
     libraries = ("loopy", "numba", "numpy")
@@ -77,7 +77,7 @@ class PolyhedralRun(LaunchRun):
 
 
 class _Walker:
-    """Walks groups of one launch, as many at a time as there is room for."""
+    """Walks groups of one launch, as many at a time as fit into memory."""
 
     def __init__(self, run: PolyhedralRun) -> None:
         launch, width = run.launch, run.subgroup_size
@@ -89,13 +89,13 @@ class _Walker:
         self.patterns = patterns.room(self.tables.most_granules)
 
     def count(self, groups: snapshot.Groups) -> npt.NDArray[np.int64]:
-        """(n_group,) what an instrumented run would write for each."""
+        """(n_group,) the tokens that an instrumented run would write for each."""
         tokens = np.zeros(len(groups), np.int64)
         self._walk(groups, _room(0, 1, 1), tokens, recording=False)
         return tokens
 
     def record(self, groups: snapshot.Groups) -> dict[str, Any]:
-        """Column name of a Trace -> array, without a copy where all of it fits."""
+        """Column name of a Trace -> array; without a copy where the trace fits into memory."""
         half = self.run.options.memory_bytes // 2
         n_access = max(half // 2 // ACCESS_ROW_BYTES, 1)
         n_granule = half // 2 // GRANULE_ROW_BYTES + 64 * self.tables.most_granules

@@ -1,4 +1,4 @@
-"""Walks a launch's program once for each sub-group, all lanes together, and writes a trace's accesses.
+"""Walks a launch's program once for each sub-group, all lanes together, and writes its accesses.
 
 Its state, apart from the masks, is that of `tracegen.recording.subgroup.merge` and has the same
 meaning: which addresses a lane knows, the latest access of each site, where the current bulk sequence

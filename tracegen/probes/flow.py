@@ -9,16 +9,16 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Need:
-    """What a value is made of: variables, and loads by position."""
+    """The variables, and the loads by position, that a value depends on."""
 
     names: frozenset[str] = frozenset()
     positions: tuple[int, ...] = ()
 
 
 class Flow:
-    """Which loads feed what, through scalars, private and local arrays and loop bounds.
+    """Which loads feed which accesses, through scalars, private and local arrays and loop bounds.
 
-    A variable is what any of its assignments made it: the order of statements is not looked at.
+    A variable depends on all of its assignments; the order of statements does not matter.
     """
 
     def __init__(self) -> None:
@@ -28,7 +28,7 @@ class Flow:
 
     @contextmanager
     def under(self, names: frozenset[str], positions: Sequence[int]) -> Iterator[None]:
-        """What happens inside depends on these."""
+        """Everything inside depends on these names and positions."""
         self.control.append(Need(names, tuple(positions)))
         try:
             yield
@@ -40,11 +40,11 @@ class Flow:
         self.made_of[name] = union(needs)
 
     def use(self, index: Need, value: Need) -> None:
-        """The next position needs these to know its address and what it writes."""
+        """The next position depends on these for its address and for the value that it stores."""
         self.needs.append((index, union([value, *self.control])))
 
     def feeds(self) -> list[tuple[frozenset[int], frozenset[int]]]:
-        """By position: loads that feed its address, and all loads that it waits for."""
+        """By position: the loads that feed its address, and all loads that it waits for."""
         resolved = []
         for index, rest in self.needs:
             address = self._loads(index)

@@ -1,4 +1,4 @@
-"""A probed kernel function as the rest of the tracer sees it: its probes by position."""
+"""A kernel function with probes: its probes by position."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ ProbeKind = Literal["load", "store", "atomic", "edge", "barrier"]
 
 @dataclass(frozen=True)
 class Probe:
-    """One place of the text that writes a token.
+    """One place in the text that writes a token.
 
     mark : number of its mark, -1 for back-edges and barriers
-    instruction : the one whose statement it stands in; a predicate's is the one that it guards
-    index : plain C text of the subscript, or the loop's variable of a back-edge
-    part : the field of a struct that is accessed, "" for all of an element
-    gathers : the index reads memory itself
+    instruction : id of the instruction; of a predicate, the instruction that it guards
+    index : C text of the subscript without probes; of a back-edge, the loop's variable
+    part : the field of a struct that is accessed, "" for a whole element
+    gathers : whether the index itself reads memory
     line : 1-based, in the plain code
     first, last : of a back-edge, the positions of the loop's body
     assigned : of a back-edge, the variables that the loop's body assigns
-    closes : position of the back-edge that follows this access in any case, and so has no token
-    index_feeds : positions of the loads whose values decide the address
-    feeds : those, and the ones that decide whether the access happens and, unless it is a load,
-        what it writes
+    closes : position of the back-edge that always follows this access, and so needs no token
+    index_feeds : positions of the loads that the address depends on
+    feeds : those, the loads on which it depends whether the access happens, and, unless it is a load,
+        those that the stored value depends on
     aliases : other arrays that a store may change, as far as a compiler can tell
     """
 
@@ -46,9 +46,10 @@ class Probe:
 
 @dataclass(frozen=True)
 class Program:
-    """One kernel function: its probes by position, and the sizes that it is passed.
+    """One kernel function.
 
-    sizes : (array, None) is the array's number of elements, (array, axis) the extent of one axis
+    sizes : the sizes that it takes as arguments: (array, None) is the number of elements of an array,
+        (array, axis) the extent of one axis
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""From what probed work-items recorded to the accesses of sub-groups."""
+"""From the tokens of work-items to the traces of launches."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""The two passes over one launch, counting and recording, and the traces made of their tokens."""
+"""The two runs of a launch, counting and recording, and the traces made of their tokens."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ GRANULE_ROW_BYTES = 14
 
 
 class LaunchRun:
-    """One bound launch: which groups, both passes, and their traces."""
+    """The runs and the traces of one launch."""
 
     tracer = "instrumented run"
 
@@ -54,11 +54,11 @@ class LaunchRun:
         return (self.launch.front_end, "pyopencl", "numba", "numpy")
 
     def whole(self) -> None:
-        """Runs every group without a trace, for what later launches read."""
+        """Runs every group without a trace: later launches may read what it writes."""
         self._count(np.arange(self.launch.n_groups, dtype=np.int64))
 
     def complete(self) -> None:
-        """Leaves behind what the plain launch would have."""
+        """Leaves the buffers as the plain launch would have."""
         if not self.ran_all:
             self._restore()
             self.whole()
@@ -115,13 +115,13 @@ class LaunchRun:
 
     @property
     def keep_hits(self) -> bool:
-        """Whether a trace says how many lanes asked for each granule."""
+        """Whether the trace needs the number of lanes that request each granule."""
         return any(site.direction == "atomic" for site in self.layout.sites.sites)
 
     def columns(
         self, groups: snapshot.Groups, wave: int | None
     ) -> tuple[snapshot.Groups, dict[str, Any]]:
-        """The groups of a snapshot that keep to the budget, and the columns of their trace."""
+        """The groups of a snapshot that fit into its budget, and the columns of their trace."""
         columns = GrowingColumns(
             memory_bytes=self.options.memory_bytes // 2, keep_hits=self.keep_hits
         )
@@ -151,7 +151,7 @@ class LaunchRun:
     def recorded(
         self, groups: snapshot.Groups, wave: int | None = None
     ) -> Iterator[Iterator[tuple[snapshot.Groups, Any, Any]]]:
-        """Batches of (groups, tokens, offset of each work-item's tokens), valid in their turn."""
+        """Batches of (groups, tokens, offset of each work-item's tokens), each valid until the next."""
         self._save()
         counts = self._count(groups)
         self._restore()
@@ -215,21 +215,21 @@ class LaunchRun:
     def _run(self, groups: snapshot.Groups, offset: npt.NDArray[np.int64] | None) -> None:
         if len(groups) == 0:
             return
-        held, queue, launch = self.buffers, self.queue, self.launch
+        pool, queue, launch = self.buffers, self.queue, self.launch
         n_item = len(groups) * launch.group_items
         first = np.zeros(1, np.int64) if offset is None else offset
         buffers = [
-            held.get("tokens", 64),
-            held.put(queue, "offsets", first),
-            held.get("counts", n_item * 4),
-            held.put(queue, "groups", groups.astype(np.uint32)),
-            held.put(queue, "fault", np.zeros(8, np.int64)),
+            pool.get("tokens", 64),
+            pool.put(queue, "offsets", first),
+            pool.get("counts", n_item * 4),
+            pool.put(queue, "groups", groups.astype(np.uint32)),
+            pool.put(queue, "fault", np.zeros(8, np.int64)),
         ]
         kernel = launch.kernel_for(None if offset is None else self.layout.encoding)
         shape = launch.group_shape or (1,)
         items = (len(groups) * shape[0], *shape[1:])
         enqueue(launch, kernel, launch.probe_arguments(buffers), items)
-        with held.mapped(queue, "fault", 5, np.int64) as fault:
+        with pool.mapped(queue, "fault", 5, np.int64) as fault:
             if fault[0]:
                 raise launch.out_of_bounds(*(int(number) for number in fault[1:]))
 

@@ -1,4 +1,4 @@
-"""The slow readable twins of the merge: what one lane keeps, and how lanes line up."""
+"""The readable twin of the merge: which accesses one lane keeps, and the lockstep of lanes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def lane_tokens_kept(
 
 @dataclass(frozen=True)
 class Step:
-    """One sub-group access: its position, and of each active lane the index (None at a barrier)."""
+    """One sub-group access: its position, and lane -> index of the active lanes (None at a barrier)."""
 
     position: int
     lanes: dict[int, int] | None
@@ -47,7 +47,7 @@ class Step:
 def lockstep(
     lanes: Sequence[Sequence[tuple[int, int]]], probes: Sequence[Probe], reduced: bool
 ) -> list[Step]:
-    """The accesses of one sub-group from its lanes' tokens, as `subgroup.merge` finds them."""
+    """The accesses of one sub-group from its lanes' tokens, as `subgroup.merge` writes them."""
     keys, kills = sequences.keys(probes), sequences.kills(probes)
     rest = [list(lane) for lane in lanes]
     known: list[dict[int, int]] = [{} for _ in lanes]

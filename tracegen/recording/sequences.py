@@ -1,8 +1,8 @@
-"""What a compiler would drop: which accesses name one address twice, and what makes them forget.
+"""Redundant accesses, which a compiler would drop, as the keys of accesses and what makes them unknown.
 
-Two loads of one array by the same C text are one, where the address is the same and no store to
-that array, no barrier and no back-edge that could change the text's value came between. A store
-also makes its own value known. Local optimisers do this; nothing more clever is assumed.
+Two loads of one array by the same C text count once if the address is the same and there is no store to
+that array, no barrier and no back-edge that could change the text's value in between. A store makes its
+own value known. Local optimisers do this; nothing more clever is assumed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Key = tuple[str, str, str]
 
 
 def keys(probes: Sequence[Probe]) -> list[int]:
-    """The key of each position; -1 for what is never dropped nor known."""
+    """The key of each position; -1 for those that are neither dropped nor remembered."""
     numbers: dict[Key, int] = {}
     result = []
     for probe in probes:

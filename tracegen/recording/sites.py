@@ -95,7 +95,7 @@ def tables(
     bases: Mapping[str, int],
     element_bytes: Mapping[str, int],
 ) -> ProbeTables:
-    """What `subgroup.merge` must know of each position."""
+    """What `subgroup.merge` reads of each position."""
     key = sequences.keys(probes)
     kill_offset, kill = sequences.ragged(sequences.kills(probes))
     feeds = [sorted({sites.site_of[f] for f in probe.feeds}) for probe in probes]

@@ -1,7 +1,8 @@
-"""Which groups of a launch to trace: a few waves of what the machine holds at once, from its middle.
+"""Which groups of a launch are traced: a few waves from its middle.
 
-A wave is as many groups as the machine holds at once. A snapshot is extended across cores to
-consecutive groups and along time to groups that follow each other on one core (seed 001, 3.1).
+A wave is the number of groups that the machine holds resident. A snapshot extends across cores, to
+consecutive groups, and along time, to groups that follow each other on one core (Baghsorkhi et al.
+2012, section 3.1).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import numpy.typing as npt
 from memsim.errors import KernelError
 
 WAVES = 12
-"""Half of them warm the caches. Merge sort on a C2050 needs ten until its groups' phases have mixed: L2 write
+"""Length of a snapshot; half of it warms the caches. Merge sort on a C2050 needs ten until its groups' phases have mixed: L2 write
 hits of the waves 0 to 15 are 48, 61, 69, 75, 78, 81, 82, 83, 84, 84, ... 84 %, and 87 % in the last, which
 has fewer neighbours. On the V100's 25-point stencil (experiments.hardware, five shapes, three positions
 each) 4 waves put what is stored to memory 102 % off, for little was evicted yet; 8 waves 2.7 % and 16
@@ -22,11 +23,11 @@ each) 4 waves put what is stored to memory 102 % off, for little was evicted yet
 positions differ by 7 to 10 %."""
 FEWEST_WAVES = 2
 BUDGET_ACCESSES = 128_000_000
-"""Lane-accesses of a snapshot: so many are traced in a few seconds."""
+"""Lane-accesses of a snapshot; this number is traced in a few seconds."""
 BUDGET_GRANULES = 16_000_000
-"""Requests of 32 bytes that its lane-accesses come to: a replay of so many takes about a second a trial."""
+"""Granules of a snapshot; a replay of this number takes about a second a trial."""
 SAMPLED_GROUPS = 8
-"""Which tell how many requests a lane-access comes to."""
+"""Groups from which the granules of a lane-access are estimated."""
 
 Groups = npt.NDArray[np.int64]
 
@@ -34,21 +35,22 @@ Groups = npt.NDArray[np.int64]
 def choose(
     n_groups: int,
     wave: int | None,
-    wanted: int | Sequence[int] | None = None,
+    requested: int | Sequence[int] | None = None,
     snapshots: int = 1,
 ) -> list[Groups]:
     """The group ids of each snapshot, ascending.
 
-    wave : groups resident on the whole machine, None where no machine is given (then: all groups)
-    wanted : a number of consecutive groups, or the ids themselves
-    Raises KernelError where that asks for groups that the launch has not.
+    wave : groups resident on the whole machine; None without a machine, which selects all groups
+    requested : a number of consecutive groups, or their ids
+
+    Raises KernelError for groups that the launch does not have.
     """
     if snapshots < 1:
         raise KernelError(f"snapshots must be at least 1, got {snapshots}")
-    if wanted is not None and not isinstance(wanted, (int, np.integer)):
-        return [_listed(n_groups, wanted)] * snapshots
-    if wanted is not None:
-        count = int(wanted)
+    if requested is not None and not isinstance(requested, (int, np.integer)):
+        return [_listed(n_groups, requested)] * snapshots
+    if requested is not None:
+        count = int(requested)
         if count < 1:
             raise KernelError(f"groups must be at least 1, got {count}")
     else:
@@ -66,17 +68,17 @@ def within_budget(
     wave: int | None,
     granules_of: Callable[[npt.NDArray[np.int64]], int],
 ) -> Groups:
-    """The first groups of a snapshot that keep to the budgets, never less than two waves.
+    """The first groups of a snapshot that fit into the budgets, never less than two waves.
 
     accesses : (n_group,) lane-accesses counted in each
-    granules_of : how many requests those have that it is given the places of, for a sample
+    granules_of : indices of sampled groups -> the granules of these groups
     """
     total = int(accesses.sum())
     if wave is None or total <= min(BUDGET_GRANULES, BUDGET_ACCESSES):
         return groups
     sample = np.unique(np.linspace(0, len(groups) - 1, SAMPLED_GROUPS).astype(np.int64))
-    asked = int(accesses[sample].sum())
-    each = granules_of(sample) / asked if asked else 1.0
+    n_sampled = int(accesses[sample].sum())
+    each = granules_of(sample) / n_sampled if n_sampled else 1.0
     budget = min(BUDGET_ACCESSES, BUDGET_GRANULES / each) if each else BUDGET_ACCESSES
     affordable = int(np.searchsorted(np.cumsum(accesses), budget, side="right"))
     return groups[: max(affordable, FEWEST_WAVES * wave, 1)]
@@ -92,8 +94,8 @@ def _starts(n_groups: int, count: int, wave: int, snapshots: int) -> list[int]:
     return starts
 
 
-def _listed(n_groups: int, wanted: Sequence[int]) -> Groups:
-    groups = np.unique(np.asarray(list(wanted), np.int64))
+def _listed(n_groups: int, requested: Sequence[int]) -> Groups:
+    groups = np.unique(np.asarray(list(requested), np.int64))
     if len(groups) == 0:
         raise KernelError("groups must name at least one group, got none")
     if groups[0] < 0 or groups[-1] >= n_groups:
