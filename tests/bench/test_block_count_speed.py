@@ -44,7 +44,7 @@ def test_counting_against_the_plain_launch(name: str, make: Callable[[], Any]) -
             "counting": counter.counting[launch.name],
             "recording": counter.recording[launch.name],
         }
-        run = CountingRun(counter.held, launch, counter.cuts[launch.name], kernels, True)
+        run = CountingRun(counter.buffers, launch, counter.cuts[launch.name], kernels, True)
         launch.set_arguments(kernel)
         shape = launch.group_shape
         items = tuple(a * b for a, b in zip(launch.grid, shape, strict=False))

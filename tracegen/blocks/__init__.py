@@ -1,4 +1,4 @@
-"""Counts of basic blocks, by running a copy of the kernel that counts."""
+"""Counts of basic blocks, by running a copy of the kernel with counters."""
 
 import lazy_loader
 

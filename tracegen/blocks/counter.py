@@ -1,7 +1,7 @@
-"""Counts how often each basic block of a workload runs, by running a copy that counts.
+"""Counts how often each basic block of a workload runs, by running a copy with counters.
 
-Per work-item and per sub-group, as hardware issues a block for all lanes that are in it. Memory is bounded:
-groups are counted in batches, whose numbers are added up.
+Blocks are counted per work-item and per sub-group: hardware issues a block once for all lanes in it.
+Memory is bounded, for groups are counted in batches.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ MOST_EVENTS = 1 << 16
 class LaunchCounts:
     """One launch.
 
-    settings : values of its integer arguments, the host's loops among them
-    by_items, by_subgroups : (n_block,) int64 over all blocks of the workload, 0 for other kernels';
-        by_subgroups is None where they were not counted
+    settings : values of its integer arguments and of the counters of the host's loops
+    by_items, by_subgroups : (n_block,) int64 over all blocks of the workload, 0 for blocks of other
+        kernels; by_subgroups is None where sub-groups were not counted
     """
 
     index: int
@@ -50,10 +50,7 @@ class LaunchCounts:
 
 @dataclass(frozen=True)
 class BlockCounts:
-    """What `count_blocks` finds; totals are over launches.
-
-    launches : each of them, in order
-    """
+    """The counts of all launches in order; totals are over launches."""
 
     blocks: tuple[Block, ...]
     launches: tuple[LaunchCounts, ...]
@@ -65,7 +62,7 @@ class BlockCounts:
 
     @property
     def by_subgroups(self) -> Counts:
-        found = [each.by_subgroups for each in self.launches if each.by_subgroups is not None]
+        found = [one.by_subgroups for one in self.launches if one.by_subgroups is not None]
         if len(found) < len(self.launches):
             raise KernelError("sub-groups were not counted: give subgroup_size")
         return _sum(len(self.blocks), found)
@@ -74,7 +71,8 @@ class BlockCounts:
 class BlockCounter:
     """A workload's kernels with counters, built once for any number of sizes.
 
-    text : what was cut into blocks; blocks : of all kernels, numbered through
+    text : the text that was cut into blocks
+    blocks : of all kernels, numbered consecutively
     """
 
     def __init__(self, workload: AnyWorkload, context: Any = None) -> None:
@@ -92,7 +90,7 @@ class BlockCounter:
         self.counting = self._built(source, [])
         self.source = source
         self._recording: Any = None
-        self.held: Buffers = buffers(self.context)
+        self.buffers: Buffers = buffers(self.context)
 
     @property
     def scheduled(self) -> Any:
@@ -107,7 +105,7 @@ class BlockCounter:
         return self._recording
 
     def accesses(self, block: Block) -> tuple[Access, ...]:
-        """The static accesses to arrays in a block; of OpenCL C none are known."""
+        """The static accesses to arrays in a block; none are known in OpenCL C."""
         if self.table is None:
             return ()
         found = [
@@ -176,7 +174,7 @@ class BlockCounter:
             # Built when first needed.
             "recording": None if subgroup_size is None else self.recording[launch.name],
         }
-        run = CountingRun(self.held, launch, cut, kernels, self.loopy)
+        run = CountingRun(self.buffers, launch, cut, kernels, self.loopy)
         items, subgroups = run.counted(subgroup_size)
         n_items = launch.n_groups * launch.group_items
         n_subgroups = launch.n_groups * -(-launch.group_items // (subgroup_size or 1))

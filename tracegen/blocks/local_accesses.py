@@ -1,4 +1,4 @@
-"""Accesses to local arrays in a block's text, which no mark shows: by the arrays' names."""
+"""Accesses to local arrays, which have no marks: found in a block's text by the arrays' names."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def local_accesses(text: str, cut: Cut, block: Block) -> list[Access]:
         left = assignment_offset(plain, 0, len(plain) - 1) if whole else None
         for match in _SUBSCRIPT.finditer(plain):
             if match.group(1) in names:
-                # What stands first before the `=` is stored to; subscripts within it are read.
+                # The first subscript left of the `=` is stored to; subscripts inside it are read.
                 stored = left is not None and match.start() == 0
                 direction: Literal["load", "store"] = "store" if stored else "load"
                 found.append(Access("local", direction, match.group(1)))

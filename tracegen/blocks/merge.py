@@ -1,8 +1,8 @@
-"""Sub-groups' events from their lanes': lockstep, as tracegen.recording.subgroup lines up accesses.
+"""The events of sub-groups from those of their lanes, in lockstep as in `tracegen.recording.subgroup`.
 
-Always those lanes go on whose next event has the smallest number. Numbers ascend in the text and a
-back-edge comes behind its loop's body, so lanes that left a loop, or skipped a branch, wait for
-the rest; an event that several lanes share is one of the sub-group.
+The next step takes the lanes whose next event has the smallest number. Numbers ascend in the text and a
+back-edge comes after its loop's body, so lanes that left a loop, or skipped a branch, wait for the
+rest. An event that several lanes share is one event of the sub-group.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ def subgroup_events(
 ) -> npt.NDArray[np.int64]:
     """How often each event happens to a sub-group.
 
-    tokens : event numbers in each work-item's order; offset : of each work-item's, one more than
-    there are work-items, whole groups of them
+    tokens : event numbers, work-item by work-item
+    offset : (n_item + 1,) where the tokens of each work-item begin; whole groups of them
     """
     counts = np.zeros(n_events, np.int64)
     at, following = np.zeros(width, np.int64), np.zeros(width, np.int64)

@@ -1,4 +1,4 @@
-"""What a kernel cut into basic blocks is made of: blocks, the branches and loops around them, events."""
+"""A kernel cut into basic blocks: the blocks, the branches and loops around them, and events."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tracegen.c_source.statements import Function
 ControlKind = Literal["then", "else", "loop", "after"]
 BlockKind = Literal["entry", "then", "else", "body", "test", "next"]
 EVERYONE = -1
-"""The event of a kernel's beginning: each work-item's, once."""
+"""The event that happens once to each work-item: the kernel's beginning."""
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class Control:
     """A branch or a loop around a block.
 
     text : a branch's condition; a loop's header between its parentheses
-    event : of each time that it is taken: of a loop, of each trip
+    event : happens each time that a branch is taken, or a loop's body runs
     """
 
     kind: ControlKind
@@ -39,13 +39,16 @@ class Access:
 class Block:
     """One basic block.
 
-    number : among all of a workload's kernels; launch : the kernel function
-    line : 1-based, in the text without marks; text : how it begins
-    controls : around it, from the outermost
-    events : those whose numbers add up to the block's count, EVERYONE among them
-    marks : numbers of Loopy's instructions in it; accesses : by the marks of the subscripts
+    number : among the blocks of all kernels of a workload
+    launch : the kernel function
+    line : 1-based, in the text without marks; text : its beginning
+    controls : the branches and loops around it, from the outermost
+    events : the events, EVERYONE among them, whose counts add up to the block's count
+    marks : numbers of Loopy's instructions in it
+    accesses : numbers of the marks of its subscripts
+    spans : of its text
     followers : numbers of the blocks that may come next, -1 for the kernel's end
-    jumps : a return, break or continue before it decides too whether it runs
+    jumps : whether a return, break or continue before it also decides whether it runs
     """
 
     number: int
@@ -68,7 +71,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Insertion:
-    """What counting puts in place of text[start:end]; `{event}` stands for the event's statement."""
+    """What the counting program has in place of text[start:end]."""
 
     start: int
     end: int

@@ -1,8 +1,8 @@
-"""The source that counts events: one variable a work-item for each, written out at its end.
+"""The source that counts events: a variable for each event, written to memory at the kernel's end.
 
-A compiler keeps the variables in registers, and turns those of loops whose trips it knows into
-products, so that counting costs next to nothing. The recording build writes the events' numbers
-instead, in order, for lanes to be lined up (`block_counts_merge.py`).
+A compiler keeps the variables in registers, and turns those of loops with known trip counts into
+products, so that counting costs next to nothing. The recording build writes the numbers of the events
+instead, in order, for `merge.py` to line lanes up.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ def counting_source(text: str, cuts: list[Cut], *, by_batches: bool) -> str:
     """The program with its events counted, or recorded with -DBC_RECORD.
 
     text : marked or plain, as it was cut
-    by_batches : groups are numbered from _bc_first on along one axis; only for Loopy's text, where
-        all group ids come from the macro gid. Otherwise a launch has the kernel's own grid
+    by_batches : whether a launch runs some groups only, from _bc_first on along one axis. Possible for
+        Loopy's text, where all group ids come from the macro gid; otherwise a launch has its own grid
     """
     insertions: list[Insertion] = []
     for cut in cuts:
@@ -80,7 +80,7 @@ def _prologue(cut: Cut, by_batches: bool) -> str:
 
 
 def _flush(cut: Cut) -> str:
-    """Writes a work-item's numbers."""
+    """Writes the counts of a work-item."""
     return " ".join(f"BC_STORE({event})" for event in range(cut.n_events))
 
 

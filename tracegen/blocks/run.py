@@ -16,29 +16,29 @@ from tracegen.devices.buffers import Buffers
 from tracegen.recording.launch import BoundLaunch, enqueue
 
 BATCH_BYTES = 16 << 20
-"""Of work-items' numbers at a time."""
+"""Counts of work-items that a batch may hold."""
 TOKEN_BATCH_BYTES = 64 << 20
-"""Of work-items' events at a time, where sub-groups are counted."""
+"""Events of work-items that a batch may hold, where sub-groups are counted."""
 
 Counts = npt.NDArray[np.int64]
 
 
 class CountingRun:
-    """Both runs of one launch.
+    """The counting and the recording run of one launch.
 
     kernels : `counting`, and `recording` where sub-groups are counted
-    loopy : group ids come from a macro, so that a launch can be run in parts
+    loopy : whether group ids come from Loopy's macro, so that a launch can run in parts
     """
 
     def __init__(
         self,
-        held: Buffers,
+        pool: Buffers,
         launch: BoundLaunch,
         cut: Cut,
         kernels: Mapping[str, Any],
         loopy: bool,
     ) -> None:
-        self.held, self.launch, self.cut = held, launch, cut
+        self.buffers, self.launch, self.cut = pool, launch, cut
         self.kernels, self.loopy = kernels, loopy
         self.queue = launch.queue
         self.per_group = launch.group_items
@@ -56,7 +56,7 @@ class CountingRun:
         for first in range(0, n_groups, batch):
             n = min(batch, n_groups - first)
             self._enqueue(self.kernels["counting"], first, n, None)
-            with self.held.mapped(
+            with self.buffers.mapped(
                 self.queue, "counts", n * self.per_group * n_events, np.uint32
             ) as counts:
                 table = counts.reshape(n_events, n * self.per_group)
@@ -74,7 +74,7 @@ class CountingRun:
     def _subgroups(
         self, width: int, lanes: npt.NDArray[np.uint32], per_group: Counts, items: Counts
     ) -> Counts:
-        """Records each work-item's events, batch by batch, and lines lanes up."""
+        """Records the events of work-items, batch by batch, and lines the lanes up."""
         n_groups, found = self.launch.n_groups, np.zeros(self.cut.n_events, np.int64)
         ends = np.cumsum(per_group)
         first = 0
@@ -88,9 +88,9 @@ class CountingRun:
             offset = np.zeros(len(own) + 1, np.int64)
             np.cumsum(own, out=offset[1:])
             n_token = int(offset[-1])
-            self.held.get("tokens", (n_token + 1) * 2)
+            self.buffers.get("tokens", (n_token + 1) * 2)
             self._enqueue(self.kernels["recording"], first, last - first, offset)
-            with self.held.mapped(self.queue, "tokens", n_token + 1, np.uint16) as tokens:
+            with self.buffers.mapped(self.queue, "tokens", n_token + 1, np.uint16) as tokens:
                 seen = np.bincount(tokens[:n_token], minlength=self.cut.n_events)
                 items = items - seen
                 found += subgroup_events(
@@ -109,9 +109,9 @@ class CountingRun:
         n_items = n * self.per_group
         grid = (*launch.grid, 1, 1)
         further = [
-            self.held.get("counts", max(n_items * self.cut.n_events, 1) * 4),
-            self.held.get("tokens", 64),
-            self.held.put(
+            self.buffers.get("counts", max(n_items * self.cut.n_events, 1) * 4),
+            self.buffers.get("tokens", 64),
+            self.buffers.put(
                 self.queue, "offsets", np.zeros(1, np.int64) if offset is None else offset
             ),
             np.uint32(n_items),
@@ -127,10 +127,10 @@ class CountingRun:
         enqueue(launch, kernel, further, items)
 
     def _saved(self) -> list[tuple[Any, Any]]:
-        """Copies of the buffers whose old content a second run needs."""
+        """Copies of the buffers whose content before the launch a second run needs."""
         saved = []
         for k, buffer in enumerate(self.launch.written_and_read()):
-            copy = self.held.get(f"saved {k}", buffer.size)
+            copy = self.buffers.get(f"saved {k}", buffer.size)
             cl.enqueue_copy(self.queue, copy, buffer, byte_count=buffer.size)
             saved.append((buffer, copy))
         return saved

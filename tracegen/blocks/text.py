@@ -1,11 +1,11 @@
-"""A kernel's text as basic blocks: what runs as one, under which loops and branches, and what follows it.
+"""Cuts the text of a kernel into basic blocks, with the loops and branches around each.
 
-A block is a straight piece of code: it ends where the text branches. A loop has a block for its test,
-which also runs when the loop ends. `?:`, `&&` and `||` are no branches here, as a GPU's compiler makes
-selects of them; what a called function does belongs to the block that calls it.
+A basic block is a piece of straight code: it ends where the text branches. The test of a loop is a block
+of its own, which also runs when the loop ends. `?:`, `&&` and `||` are no branches here, for a GPU's
+compiler turns them into selects. The body of a called function belongs to the block with the call.
 
-Most blocks run as often as another: all pieces under the same branches do. So only decisions are counted
-as events (branches taken, loops' back-edges), and a block's count is a sum of events.
+All blocks under the same branches run equally often. Therefore only decisions are counted as events
+(branches taken, back-edges of loops), and a block's count is a sum of events.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from tracegen.instrumented.marks import CALL, COMMENT, strip
 
 _WORD = re.compile(r"\w*")
 LENGTH = 60
-"""Characters of a block's text that are kept."""
+"""Characters of its text that a block keeps."""
 
 
 def cut_text(text: str, only: str | None = None) -> list[Cut]:
@@ -84,7 +84,7 @@ class _Cutter:
     # Blocks
 
     def _current(self, at: int) -> Block:
-        """The block that is being filled; a new one where control has just come together or apart."""
+        """The open block; a new one where control has just branched or joined."""
         if self.block is None:
             self.block = self._new(self.kind, at, (self.region,))
             self.kind = "next"
@@ -111,7 +111,7 @@ class _Cutter:
         return block
 
     def _leaving(self) -> list[Block]:
-        """The blocks that what comes next follows."""
+        """The blocks after which the next block runs."""
         return [self.block] if self.block is not None else self.open
 
     def _part(self, control: Control, kind: BlockKind, before: list[Block]) -> None:
@@ -199,7 +199,7 @@ class _Cutter:
         start: int,
         child: Statement,
     ) -> list[Block]:
-        """One branch of an if; the blocks that what comes behind it follows."""
+        """One branch of an if; returns the blocks that leave it."""
         event = self._event()
         at = skip(self.text, start)
         self.insertions.append(Insertion(at, at, f"{{ {hit(event)}; "))

@@ -1,4 +1,4 @@
-"""OpenCL devices: which one traces are recorded on, and its buffers."""
+"""The OpenCL device on which kernels run, and its buffers."""
 
 import lazy_loader
 

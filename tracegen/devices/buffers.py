@@ -1,4 +1,4 @@
-"""The device buffers that probes write to, kept between launches: touching fresh memory is slow."""
+"""The device buffers that probes write to, kept between launches, for fresh memory is slow to touch."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from memsim.trace import Columns, room
 
 
 class Buffers:
-    """Grows named buffers of one context, and the columns that merges fill."""
+    """Named buffers of one context that grow, and the columns that the merge fills."""
 
     def __init__(self, context: Any) -> None:
         self.context = context
-        self.held: dict[str, Any] = {}
+        self.by_name: dict[str, Any] = {}
         self.columns: Columns | None = None
 
     def get(self, name: str, size_bytes: int) -> Any:
-        """A buffer of at least so many bytes; its content is undefined."""
-        buffer = self.held.get(name)
+        """A buffer of at least size_bytes; its content is undefined."""
+        buffer = self.by_name.get(name)
         if buffer is None or buffer.size < size_bytes:
-            self.held.pop(name, None)
+            self.by_name.pop(name, None)
             flags = cl.mem_flags.READ_WRITE | cl.mem_flags.ALLOC_HOST_PTR
             buffer = cl.Buffer(self.context, flags, max(size_bytes, 64))
-            self.held[name] = buffer
+            self.by_name[name] = buffer
         return buffer
 
     def put(self, queue: Any, name: str, array: npt.NDArray[Any]) -> Any:
@@ -46,7 +46,7 @@ class Buffers:
             yield np.empty(0, dtype)
             return
         array, _ = cl.enqueue_map_buffer(
-            queue, self.held[name], cl.map_flags.READ, 0, (count,), dtype
+            queue, self.by_name[name], cl.map_flags.READ, 0, (count,), dtype
         )
         try:
             yield array

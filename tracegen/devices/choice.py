@@ -1,7 +1,7 @@
 """Chooses the OpenCL device that kernels are traced on, by a test build and a test run.
 
 A listed platform need not work: some fail every build on a CPU newer than they are, some abort the
-process. So each is tried in a child process (`opencl_trial.py`), in the order vendor GPU, PoCL,
+process. So each device is tried in a child process (`trial.py`), in the order vendor GPU, PoCL,
 Intel's CPU runtime, others, Oclgrind; the first that computes right numbers is taken. The
 environment variable MEMSIM_OPENCL, a part of a platform's name or `platform:device`, overrides.
 """
@@ -34,7 +34,7 @@ _Key = tuple[int, int]
 
 @dataclass(frozen=True, kw_only=True)
 class Candidate:
-    """One OpenCL device and what its trial gave.
+    """One OpenCL device and the result of its trial.
 
     ok : True after a trial with right numbers, False after any other, None where none was needed
     reason : why it cannot be used, in one line; empty otherwise
@@ -52,7 +52,7 @@ class Candidate:
 
     @property
     def key(self) -> tuple[int, int]:
-        """What tells it from every other device of this machine."""
+        """Identifies the device on this machine."""
         return (self.platform_index, self.device_index)
 
     @property
@@ -120,11 +120,11 @@ def _why_none(wanted: str, candidates: list[Candidate], failed: list[Candidate])
     if not failed:
         names = ", ".join(dict.fromkeys(c.title for c in candidates))
         return f"{VARIABLE}={wanted} names none of the OpenCL devices: {names}"
-    asked = f" that {VARIABLE}={wanted} names" if wanted else ""
+    named = f" that {VARIABLE}={wanted} names" if wanted else ""
     reasons = "; ".join(f"{c.title}: {c.reason}" for c in failed)
     return (
-        f"no OpenCL device{asked} passes a test build ({reasons});"
-        f" on Debian: {INSTALL}; 'memsim doctor' tells more"
+        f"no OpenCL device{named} passes a test build ({reasons});"
+        f" on Debian: {INSTALL}; 'memsim doctor' reports more"
     )
 
 
@@ -164,7 +164,7 @@ def _run_trial(
             continue
         record = json.loads(line.removeprefix(opencl_trial.MARK))
         if "error" in record:
-            raise OpenCLError(f"OpenCL cannot be asked for its devices: {record['error']}")
+            raise OpenCLError(f"OpenCL cannot list its devices: {record['error']}")
         if "devices" in record:
             devices = record["devices"]
         if "trying" in record:

@@ -1,4 +1,4 @@
-"""What `memsim doctor` finds: each check says what is there and, where it is wrong, how to mend it."""
+"""The checks of `memsim doctor`: what is installed and, where something is wrong, how to mend it."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class Check:
     """One finding.
 
     status : `ok`; `note`, the main job runs without it; `missing`, it does not
-    found : what is there, in one line
-    mend : what to do, where there is something to do
+    found : the finding, in one line
+    mend : what to do about it, "" where there is nothing to do
     """
 
     name: str
@@ -110,8 +110,10 @@ def _opencl() -> Iterator[Check]:
         if choice is not None and candidate.key == choice.key:
             continue
         if candidate.ok:
-            asked = os.environ.get(opencl.VARIABLE)
-            why_not = f"{opencl.VARIABLE}={asked}" if asked else "ranks below the chosen one"
+            choice_made = os.environ.get(opencl.VARIABLE)
+            why_not = (
+                f"{opencl.VARIABLE}={choice_made}" if choice_made else "ranks below the chosen one"
+            )
             found = f"works (driver {candidate.driver_version}); not chosen: {why_not}"
             mend = f"to use it: export {opencl.VARIABLE}='{_name_apart(candidate, choice)}'"
         else:
@@ -157,7 +159,7 @@ def _folders() -> Iterator[Check]:
     except FileNotFoundError as error:
         found = error.strerror or str(error)
         yield Check(name="temporary files", status="missing", found=found, mend=mend)
-    # Each of these keeps what it compiled; without it the first call of each process is slow.
+    # These folders cache compiled code; without them the first call of each process is slow.
     cache = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"))
     yield _writable(
         "OpenCL build cache",

@@ -1,8 +1,8 @@
 """Lists OpenCL devices and tries one: builds a small kernel, runs it, compares the numbers.
 
-It runs as a program of its own (`python -P opencl_trial.py REQUEST`), because a broken platform may
-abort or hang instead of reporting an error; `tracegen.devices.choice` starts it and reads its lines. A line
-that is ours begins with MARK and goes on in JSON; whatever else drivers print is ignored.
+It runs as a program of its own (`python -P trial.py REQUEST`), because a broken platform may
+abort or hang instead of reporting an error; `tracegen.devices.choice` starts it and reads its lines. Its
+lines begin with MARK and continue in JSON; whatever else drivers print is ignored.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 MARK = "memsim-opencl "
 
-# Everything that an instrumented kernel leans on: local memory, a barrier, a data-dependent loop,
+# Everything that an instrumented kernel relies on: local memory, a barrier, a data-dependent loop,
 # 64-bit integers, a global atomic. With 64 items the result is known in closed form.
 SOURCE = """
 __kernel void memsim_trial(__global int *total, __global const int *in, __global long *wide)
@@ -131,7 +131,7 @@ def try_device(platform_index: int, device_index: int) -> str:
 
 
 def first_lines(text: str, limit: int = 240) -> str:
-    """The telling lines of a driver's message, joined into one of bounded length."""
+    """The first line of a driver's message and its lines with errors, joined and shortened."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     telling = lines[:1] + [line for line in lines[1:] if "error" in line.lower()]
     joined = "; ".join(telling)

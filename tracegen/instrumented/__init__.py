@@ -1,4 +1,4 @@
-"""The instrumented tracer: Loopy kernels whose global accesses are probed."""
+"""The instrumented tracer: Loopy kernels with probes at their global accesses."""
 
 import lazy_loader
 

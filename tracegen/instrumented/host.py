@@ -1,7 +1,7 @@
-"""Runs a kernel through Loopy's own host code, with the probed kernels in place of the plain ones.
+"""Runs a kernel through Loopy's own host code, with probed kernels in place of the plain ones.
 
-Loopy's invoker finds sizes, allocates outputs and enqueues each launch through `Kernels`, which
-hands every launch, arguments bound, to an observer instead of running it.
+Loopy's invoker derives sizes, allocates outputs and enqueues each launch through `Kernels`, which hands
+the launch, with its arguments bound, to an observer instead of running it.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class PreparedLoopy:
         return tuple(program.name for program in self.instrumented.programs)
 
     def on(self, context: Any) -> PreparedLoopy:
-        """The same, to run on a context."""
+        """The same workload, to run on a context."""
         self.executor.context = self.executor.kernels.builds.context = context
         return PreparedLoopy(self.workload, self.kernel, self.instrumented, self.executor, context)
 
@@ -92,7 +92,7 @@ class PreparedLoopy:
 
 
 def prepare(workload: Workload, context: Any) -> PreparedLoopy:
-    """Schedules and instruments a workload's kernel; context may be None where nothing is to run.
+    """Schedules and instruments a workload's kernel; context may be None where nothing will run.
 
     Raises KernelError where Loopy refuses it or something of it cannot be traced.
     """
@@ -214,7 +214,7 @@ def build_options(kernel: Any) -> list[str]:
 
 
 class Kernels:
-    """What Loopy's host code takes for its compiled kernels and for the pyopencl module."""
+    """Stands for Loopy's compiled kernels, and for the pyopencl module, in Loopy's host code."""
 
     def __init__(self, executor: _Executor, builds: Builds) -> None:
         self.executor, self.builds = executor, builds

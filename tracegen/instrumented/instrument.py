@@ -1,8 +1,8 @@
-"""From marked code to the plain code and to the probed code, and the table of its probes.
+"""From marked code to plain code, probed code, and the table of probes.
 
-Every printed mark becomes one probe with a position of its own: positions ascend in the order of
-evaluation (operands before what uses them, the right side before the left, a loop's back-edge
-after its body), which is what lets lanes that diverge be lined up again.
+Every mark becomes a probe with a position of its own. Positions ascend in the order of evaluation:
+operands before the operation, the right side before the left, a loop's back-edge after its body. This
+order lines diverged lanes up again.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Instrumented:
 
 
 def instrument(marked: str, table: MarkTable) -> Instrumented:
-    """Splits marked code into plain code and probed code."""
+    """The plain and the probed code of marked code, with the probes of each kernel function."""
     edits: list[Edit] = []
     programs = [
         _Numbering(marked, table, function, edits).run() for function in kernel_functions(marked)
@@ -68,7 +68,7 @@ def instrument(marked: str, table: MarkTable) -> Instrumented:
 
 
 class _Numbering:
-    """Walks one kernel function in the order in which it runs and gives out positions."""
+    """Walks one kernel function in the order of evaluation and assigns positions."""
 
     def __init__(self, text: str, table: MarkTable, function: Function, edits: list[Edit]) -> None:
         self.text, self.table, self.function, self.edits = text, table, function, edits
@@ -146,7 +146,7 @@ class _Numbering:
         self.edits.append((edge.start(), edge.end(), token))
 
     def _always_ends(self, body: Statement) -> bool:
-        """Whether the last probe of a loop's body runs in every turn: it then says 'back-edge'."""
+        """Whether the last probe of a loop's body runs in every iteration: its token then marks the back-edge."""
         if body.kind == "block":
             for child in reversed(body.children):
                 if self._has_probe(child):
@@ -198,19 +198,19 @@ class _Numbering:
             self.flow.assign(found.name, right, value)
 
     def _value_first(self, start: int, equals: int, end: int, n_before: int, store: Probe) -> None:
-        """Makes the store of a whole struct run its right side before its address.
+        """Makes the store of a whole struct evaluate its right side before its address.
 
-        Compilers do that for numbers; for structs, complex numbers among them, they need not.
+        Compilers do so for numbers; for structs, and so for complex numbers, they need not.
         """
         mark = self.table.marks[store.mark]
         type_name = self.table.struct_types.get(store.array)
         if store.kind != "store" or mark.field_name is not None or type_name is None:
             return
-        own, self.edits[n_before:] = self.edits[n_before:], []
+        made, self.edits[n_before:] = self.edits[n_before:], []
         comments = [match.end() for match in COMMENT.finditer(self.text, start, equals)]
         first = max([start, *comments])
-        left = [edit for edit in own if edit[0] < equals]
-        right = [edit for edit in own if edit[0] > equals]
+        left = [edit for edit in made if edit[0] < equals]
+        right = [edit for edit in made if edit[0] > equals]
         target = edited(self.text, left, first, equals)
         value = edited(self.text, right, equals + 1, end)
         statement = f" {{ {type_name} _tg_value = {value} {target.strip()} = _tg_value; }}"
@@ -287,7 +287,7 @@ class _Numbering:
         return f"_tg_n{self.sizes.index((array, axis))}"
 
     def _kept(self, text: str) -> str:
-        """An index without probes, its own subscripts kept in range."""
+        """An index without probes, whose own subscripts are clamped into their range."""
         edits: list[Edit] = []
         for match, end in calls(text, 0, len(text)):
             size = self._size(self.table.marks[int(match.group(1))].array, None)

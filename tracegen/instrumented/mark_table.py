@@ -1,4 +1,4 @@
-"""What one code generation marked: the global accesses in the order in which they were written."""
+"""The marks of one code generation: its global accesses in the order in which they were written."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ MarkKind = Literal["load", "store", "atomic", "clamp"]
 class Mark:
     """One marked subscript.
 
-    expression : what stood in the kernel before code generation
+    expression : the subscript in the kernel before code generation
     instruction : id of the instruction; "" for a predicate that guards several
-    occurrence : how many marks of the same text the instruction had before this one
-    component : of a vector element, None for all of it
-    axes : axis and C text, marked, of each index whose range only a run can tell
+    occurrence : number of earlier marks of the same text in the instruction
+    component : of a vector element, None for the whole element
+    axes : axis and marked C text of each index whose range only a run can check
     """
 
     kind: MarkKind
@@ -35,10 +35,11 @@ class Mark:
 
 @dataclass
 class MarkTable:
-    """Everything that one code generation marked; a mark's number indexes `marks`.
+    """The marks of one code generation; a mark's number indexes `marks`.
 
     instructions : ids, by the number in their statement's comment
-    before : of each atomic update, marked: the left side read, the right side, the left side swapped
+    before : of each atomic update, the marked texts of the left side as it is read, of the right side,
+        and of the left side as it is swapped
     struct_types : arrays of structs or complex numbers -> C type of an element
     """
 

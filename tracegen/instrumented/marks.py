@@ -1,4 +1,4 @@
-"""The marks in marked code: what they look like, and the text without them."""
+"""The marks in marked code, and the text without them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ CALL = re.compile(r"\b_tg_(?:load|store|atomic|clamp)_(\d+)\(")
 COMMENT = re.compile(r"/\*@tg ([a-z])(\d*)\*/")
 COMMENT_LINE = re.compile(r"^[ \t]*(?:/\*@tg [a-z]\d*\*/)+\n", re.MULTILINE)
 Edit = tuple[int, int, str]
-"""text[start:end] becomes this."""
+"""(start, end, replacement) of text[start:end]."""
 
 
 def strip(marked: str) -> str:
@@ -28,7 +28,7 @@ def strip_calls(text: str) -> str:
 
 
 def edited(text: str, edits: Iterable[Edit], start: int = 0, end: int | None = None) -> str:
-    """text[start:end] with the edits made, all of which lie inside."""
+    """text[start:end] after edits, all of which lie inside."""
     pieces, position = [], start
     for first, last, replacement in sorted(edits):
         pieces += [text[position:first], replacement]

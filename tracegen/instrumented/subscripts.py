@@ -1,4 +1,4 @@
-"""Subscripts as their author wrote them."""
+"""Subscripts as they stand in the user's kernel."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pymbolic import primitives as p
 
 
 def readable(expression: Any) -> str:
-    """A subscript as its author wrote it: without tags, halves of a split iname joined."""
+    """A subscript as in the user's kernel: without tags, and with the halves of split inames joined."""
     text = str(_Readable()(expression))
     return re.sub(r" \+ -(?=\d)", " - ", re.sub(r" \+ \(-1\)\*", " - ", text))
 

@@ -1,8 +1,8 @@
-"""The instrumented Loopy target: code generation that marks every global access, loop and barrier.
+"""The Loopy target for instrumentation: code generation marks global accesses, loops and barriers.
 
-The code that Loopy writes for it is the plain code with marks added: a call `_tg_load_7(i)` around
-each global subscript and comments `/*@tg ...*/` at statements, loop updates and barriers. Taking
-the marks out gives the plain code back, letter by letter; `instrument.py` turns them into probes.
+The generated code is the plain code with marks: a call `_tg_load_7(i)` around each global subscript, and
+comments `/*@tg ...*/` at statements, loop updates and barriers. Without its marks it equals the plain
+code, letter by letter; `instrument.py` turns marks into probes.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _table: ContextVar[MarkTable] = ContextVar("_table")
 
 
 def marked_code(t_unit: Any) -> tuple[Any, MarkTable]:
-    """Loopy's code generation result for a scheduled translation unit, with marks, and their table."""
+    """The marked code of a scheduled translation unit, as Loopy's code generation result, and the table of marks."""
     table = MarkTable()
     token = _table.set(table)
     try:
@@ -46,7 +46,7 @@ def marked_code(t_unit: Any) -> tuple[Any, MarkTable]:
 
 
 def refuse_unseen(kernel: Any) -> None:
-    """Raises KernelError for what Loopy can write and no mark can see."""
+    """Raises KernelError for instructions and arguments whose accesses cannot be marked."""
     for instruction in kernel.instructions:
         if isinstance(instruction, CInstruction):
             raise KernelError(
@@ -61,7 +61,7 @@ def refuse_unseen(kernel: Any) -> None:
 
 
 class ProbeTarget(PyOpenCLTarget):  # type: ignore[misc]
-    """PyOpenCL, marked. Host code enqueues through the kernels' holder (`launch.py`)."""
+    """PyOpenCL with marks. Host code enqueues kernels through `host.Kernels`."""
 
     def __init__(self) -> None:
         super().__init__(pyopencl_module_name="_lpy_cl_kernels")
@@ -81,7 +81,7 @@ class _ProbeMapper(ExpressionToPyOpenCLCExpressionMapper):  # type: ignore[misc]
         while isinstance(node, p.Lookup):
             node = node.aggregate
         outer, table.storing = table.storing, node
-        # A mapper keeps what it mapped: with a new one no load becomes a store, nor the reverse.
+        # A mapper caches its results; a new one keeps loads and stores apart.
         fresh = type(self)(self.codegen_state, self.fortran_abi, self.type_inf_mapper)
         try:
             return super(_ProbeMapper, fresh).__call__(expr, *args, **kwargs)
@@ -107,7 +107,7 @@ class _ProbeMapper(ExpressionToPyOpenCLCExpressionMapper):  # type: ignore[misc]
         return result
 
     def _open_axes(self, expr: Any) -> list[tuple[int, str]]:
-        """The axes that may run into the next row unseen: Loopy proves the others in range."""
+        """The axes whose index may leave its range within the array; Loopy proves the others in range."""
         table, indices = _table.get(), expr.index_tuple
         array = self.find_array(expr)
         if len(indices) < 2 or not isinstance(array.shape, tuple):
@@ -133,7 +133,7 @@ class _ProbeMapper(ExpressionToPyOpenCLCExpressionMapper):  # type: ignore[misc]
 
     def map_lookup(self, expr: Any, type_context: Any) -> Any:
         first = len(_table.get().marks)
-        # Not the mark of another field of the same element, which this mapper would have kept.
+        # This mapper has cached the mark of another field of the same element.
         fresh = type(self)(self.codegen_state, self.fortran_abi, self.type_inf_mapper)
         result = super(_ProbeMapper, fresh).map_lookup(expr, type_context)
         marks = _table.get().marks
@@ -199,8 +199,8 @@ class _ProbeBuilder(PyOpenCLCASTBuilder):  # type: ignore[misc]
         lhs_dtype: Any,
         rhs_type_context: Any,
     ) -> Any:
-        # Loopy's compare-and-swap loop reads the left side, evaluates the right one and swaps, once
-        # a try. The probes run once, before it; inside, an index is only kept in range.
+        # Each iteration of Loopy's compare-and-swap loop reads the left side, evaluates the right side
+        # and swaps. The probes run once, before the loop; inside, indices are only clamped.
         table = _table.get()
         before = Counter(table.seen)
         ecm = codegen_state.expression_to_code_mapper

@@ -147,7 +147,7 @@ def _array(what: str, kind_of: Any, value: Any) -> npt.NDArray[Any]:
 
 
 def _alike(wanted: Any, given: Any) -> bool:
-    """Whether a C array may hold a numpy one: a sign is not looked at, a byte may be anything."""
+    """Whether a C array may hold a numpy array: signs may differ, and bytes may be of any type."""
     if wanted.itemsize == 1:
         return True
     integers = wanted.kind in "iu" and given.kind in "iu"

@@ -12,13 +12,13 @@ WORK_ITEM = {
     "get_global_size",
     "get_global_offset",
 }
-"""Answered for the whole launch where only some of its groups run."""
+"""Replaced by the values of the whole launch where only some of its groups run."""
 
 PURE = {*WORK_ITEM, "get_local_id", "get_local_size", "get_work_dim"}
 BARRIERS = {"barrier", "work_group_barrier"}
 FENCES = {"mem_fence", "read_mem_fence", "write_mem_fence"}
 IGNORED = {"prefetch", "printf"}
-"""They move nothing that a kernel computes with."""
+"""Calls of these access nothing that a kernel computes with."""
 
 _ATOMIC = re.compile(r"atom(?:ic)?_(?:add|sub|xchg|inc|dec|cmpxchg|min|max|and|or|xor)")
 _VECTOR = re.compile(r"v(load|store)(a?)(_half)?(\d*)(?:_rt[ezpn])?")
@@ -27,7 +27,7 @@ _OUTPUT = {"fract", "frexp", "lgamma_r", "modf", "remquo", "sincos"}
 
 @dataclass(frozen=True)
 class VectorAccess:
-    """vload and vstore: `offset` counts elements of `stride_bytes`, of which `size_bytes` are asked.
+    """vload and vstore: `offset` counts elements of `stride_bytes`, of which `size_bytes` are accessed.
 
     offset, pointer : their places in the arguments
     """

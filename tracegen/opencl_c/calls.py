@@ -46,7 +46,7 @@ class Calls(ABC):
     def text_of(self, cursor: Any) -> str: ...
 
     def call(self, cursor: Any) -> Value:
-        """A call's value, with everything that happens in it recorded."""
+        """The value of a call; everything that happens in it is recorded."""
         name = cursor.spelling
         target = cursor.referenced
         arguments = list(cursor.get_arguments())
@@ -70,7 +70,7 @@ class Calls(ABC):
         return self._vector(cursor, name, arguments)
 
     def probe(self, position: int, size_bytes: int, n_positions: int = 1) -> tuple[str, str]:
-        """What stands before and behind the address that a probe is given.
+        """The text before and behind the address that a probe takes.
 
         n_positions : accesses of that address that follow each other
         """
@@ -128,7 +128,7 @@ class Calls(ABC):
         return Value(recorder.numbers.fresh())
 
     def _fence(self, cursor: Any) -> Value:
-        """No load is reused across a fence: it forgets all, as a back-edge does what it changes."""
+        """No load is reused across a fence: it makes every value unknown."""
         recorder = self.recorder
         line = int(cursor.extent.start.line)
         fence = Probe("edge", line=line, assigned=frozenset([FENCED]))
@@ -152,7 +152,7 @@ class Calls(ABC):
         if position == first:
             edits.wrap(start, end, f"({kind_of}) {before}(", f"){behind}", rank=-1)
         else:
-            # What is read for the other arguments comes first, as it does without a probe.
+            # The loads of the other arguments come first, as without a probe.
             edits.replace(*_until(cursor, pointer), f"({{ {kind_of} _tg_to = ")
             names = []
             previous = pointer
@@ -214,7 +214,7 @@ class Calls(ABC):
         size_bytes: int | None = None,
         align_bytes: int | None = None,
     ) -> int:
-        """Records an access through a pointer that a built-in function is given."""
+        """Records an access of a built-in function through a pointer argument."""
         recorder = self.recorder
         pointee = pointer.type.get_canonical().get_pointee()
         size = pointee.get_size() if size_bytes is None else size_bytes

@@ -1,4 +1,4 @@
-"""What is asked of libclang's cursors: operators, address spaces, extents."""
+"""Properties of libclang's cursors: operators, address spaces, extents."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TypeKind = ci.TypeKind
 ASSIGN, COMMA, AND, OR = 22, 33, 20, 21
 POST_INCREMENT, POST_DECREMENT, INCREMENT, DECREMENT, ADDRESS, DEREFERENCE = 1, 2, 3, 4, 5, 6
 STEPS = (POST_INCREMENT, POST_DECREMENT, INCREMENT, DECREMENT)
-"""CXBinaryOperatorKind and CXUnaryOperatorKind, which libclang has and its Python module has not."""
+"""CXBinaryOperatorKind and CXUnaryOperatorKind, which libclang's Python module lacks."""
 
 _binary = ci.conf.lib.clang_getCursorBinaryOperatorKind
 _unary = ci.conf.lib.clang_getCursorUnaryOperatorKind
@@ -32,7 +32,7 @@ def unary_operator(cursor: Any) -> int:
 
 
 def span(cursor: Any) -> tuple[int, int]:
-    """Offsets of the first character and behind the last one."""
+    """Offset of the first character, and the offset behind the last one."""
     extent = cursor.extent
     return int(extent.start.offset), int(extent.end.offset)
 
@@ -48,7 +48,7 @@ def _counts(cursor: Any) -> bool:
 
 
 def stripped(cursor: Any) -> Any:
-    """Without parentheses and implicit conversions."""
+    """The expression without parentheses and implicit conversions."""
     while True:
         if cursor.kind == Kind.PAREN_EXPR or is_implicit(cursor):
             (cursor,) = expressions(cursor)
@@ -103,12 +103,12 @@ def is_record(kind_of: Any) -> bool:
 
 
 def pointee_space(kind_of: Any) -> str:
-    """Where a pointer of this type points to."""
+    """The address space that a pointer of this type points to."""
     return address_space(kind_of.get_canonical().get_pointee())
 
 
 def declared(cursor: Any) -> int:
-    """What tells the declaration that a name refers to from every other."""
+    """A number that identifies the declaration of a name."""
     return int(cursor.referenced.location.offset)
 
 

@@ -1,4 +1,4 @@
-"""Walks expressions in the order in which they are evaluated, and marks what they access."""
+"""Walks expressions in the order of evaluation, and records their accesses."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _LITERALS = (
 _WHOLE = (TypeKind.INT, TypeKind.UINT, TypeKind.LONG, TypeKind.ULONG)
 _INTEGER = re.compile(r"(?:0[xX][0-9a-fA-F]+|[1-9]\d*|0)[uUlL]*")
 EXPOSED = "exposed"
-"""All variables whose address is taken, as far as they are made of what."""
+"""Stands for all variables whose address is taken, in the flow of values."""
 
 _COMMUTATIVE = set("+*&|^") | {"==", "!="}
 
@@ -56,9 +56,9 @@ _COMMUTATIVE = set("+*&|^") | {"==", "!="}
 class Place:
     """An lvalue: the object that is accessed as a whole, and its address.
 
-    root : the variable that holds it, "" where a pointer leads to it
-    through : the cursor is that of a pointer to the object, as p is in p->x
-    whole : what names it in the text, components of a vector included
+    root : the variable that contains it, "" where a pointer leads to it
+    through : whether the cursor is a pointer to the object, as p is in p->x
+    whole : the cursor that names it in the text, components of a vector included
     """
 
     cursor: Any
@@ -98,7 +98,7 @@ class Expressions(Calls):
         }
 
     def value(self, cursor: Any) -> Value:
-        """What an expression is worth; its accesses are recorded."""
+        """The value of an expression; its accesses are recorded."""
         kind = cursor.kind
         if kind in _LITERALS:
             return self._literal(cursor)
@@ -119,7 +119,7 @@ class Expressions(Calls):
         return " ".join(self.recorder.text.text[start:end].split())
 
     def place(self, cursor: Any) -> Place:
-        """The lvalue that an expression names; what its address reads is recorded."""
+        """The lvalue that an expression names; the loads of its address are recorded."""
         if cursor.kind == Kind.PAREN_EXPR or is_implicit(cursor):
             return self.place(expressions(cursor)[0])
         children = expressions(cursor)
@@ -152,7 +152,7 @@ class Expressions(Calls):
         return Place(cursor, value, "private")
 
     def _behind(self, cursor: Any, pointer: Value, kind_of: Any) -> Place:
-        """What a pointer points to."""
+        """The lvalue that a pointer points to."""
         root = ""
         if pointee_space(kind_of) != "global" and len(pointer.need.names) == 1:
             (root,) = pointer.need.names
@@ -281,7 +281,7 @@ class Expressions(Calls):
         return self._combined(f"unary {operator}", cursor, [child])
 
     def _step(self, cursor: Any, child: Any, operator: int) -> Value:
-        """++ and --: the old value where they stand behind, else the new one."""
+        """++ and --: the old value as a suffix, otherwise the new one."""
         recorder = self.recorder
         place = self._target(child)
         if place.is_traced:
@@ -293,7 +293,7 @@ class Expressions(Calls):
         return old if operator in STEPS[:2] else new
 
     def _content(self, place: Place) -> Value:
-        """What a variable, or a part of one, holds."""
+        """The content of a variable, or of a part of one."""
         recorder = self.recorder
         need = place.address.need
         if place.root and stripped(place.cursor).kind == Kind.DECL_REF_EXPR:
@@ -445,7 +445,7 @@ class Expressions(Calls):
         return Value(recorder.numbers.fresh(), need)
 
     def _store_components(self, place: Place, target: Any, need: Need) -> int:
-        """Stores of single components, as compilers have it; the position of the first."""
+        """Stores of single components, as compilers do; returns the position of the first."""
         chosen = components(target, self.recorder.text.text) or ()
         first = len(self.recorder.probes)
         for component in chosen:
@@ -473,7 +473,7 @@ class Expressions(Calls):
         return recorder.access(access, place.cursor.extent.start.line, place.address, value)
 
     def _pointer_text(self, place: Place) -> str:
-        """The C type of a pointer to what an lvalue holds."""
+        """The C type of a pointer to an lvalue."""
         if place.through:
             spelling = str(place.cursor.type.spelling)
             return spelling[: spelling.rfind("*") + 1] or spelling

@@ -1,4 +1,4 @@
-"""What OpenCL C declares by itself and libclang does not know: types, constants, `as_type`."""
+"""Declarations of OpenCL C that libclang lacks: types, constants, `as_type`."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ _MATHEMATICS += ("2_SQRTPI", "SQRT2", "SQRT1_2")
 
 
 def header(text: str) -> str:
-    """Declarations that must stand before `text` for libclang to understand it."""
+    """The declarations that libclang needs before `text`."""
     lines = [
         "#define __opencl_c_named_address_space_builtins 1",
         "#pragma OPENCL EXTENSION cl_khr_fp16 : enable",

@@ -1,4 +1,4 @@
-"""From a parsed kernel to the probed program, and what its probes stand for."""
+"""From a parsed kernel to the program with probes, and the meaning of the probes."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _EMPTY = re.compile(r"\(\s*(?:void)?\s*\)")
 
 @dataclass(frozen=True)
 class Array:
-    """A buffer that a kernel is given.
+    """A buffer that a kernel takes.
 
-    names : the parameters that point to it, the first of which names it
-    unit_bytes : what an index counts, a divisor of every offset that is accessed
-    element_bytes : what the parameter points to
+    names : the parameters that point to it; the first one names it
+    unit_bytes : bytes that an index counts, a divisor of every offset that is accessed
+    element_bytes : size of the type that the parameter points to
     """
 
     names: tuple[str, ...]
@@ -39,9 +39,10 @@ class Array:
 
 @dataclass(frozen=True)
 class Probed:
-    """A kernel with probes. accesses : by the marks of its probes
+    """A kernel with probes.
 
-    local_bytes : local memory that the kernel declares itself
+    accesses : indexed by the marks of its probes
+    local_bytes : local memory that the kernel itself declares
     """
 
     source: str
@@ -52,7 +53,7 @@ class Probed:
 
 
 def instrument(parsed: Parsed, kernel: Any, buffers: Mapping[str, str]) -> Probed:
-    """Walks a kernel, and everything that it calls, and puts probes at its accesses.
+    """Walks a kernel and everything that it calls, and puts probes at its accesses.
 
     buffers : parameter that points to global memory -> the parameter that names its buffer
     Raises KernelError, with the user's line, for what cannot be traced.
@@ -123,7 +124,7 @@ def _head(recorder: Recorder, arrays: tuple[Array, ...]) -> str:
 
 
 def _frame(recorder: Recorder, parsed: Parsed, kernel: Any, arrays: tuple[Array, ...]) -> None:
-    """The functions' new parameters, the kernel's beginning and end; what is not called goes."""
+    """Adds parameters to functions, and a beginning and an end to the kernel; drops uncalled functions."""
     text, edits = parsed.text.text, recorder.edits
     own = probe_source.arguments(len(arrays))
     for usr, cursor in parsed.declarations:
@@ -166,5 +167,5 @@ def _local_bytes(kernel: Any) -> int:
 
 
 def points_to(parameter: Any) -> str:
-    """What a kernel's parameter points to: global, constant, local; "" where it is no pointer."""
+    """The address space that a parameter points to: global, constant or local; "" for other types."""
     return pointee_space(parameter.type) if is_pointer(parameter.type) else ""

@@ -1,22 +1,23 @@
-"""Value numbers: equal numbers, equal values as long as nothing that they vary with has changed."""
+"""Value numbers: equal numbers are equal values while nothing that they vary with has changed."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 LOAD = "load"
-"""What a value varies with that was read from global memory."""
+"""A value that was read from global memory varies with this."""
 
 FENCED = "fence"
-"""What every value varies with: memory fences."""
+"""Every value varies with memory fences."""
 
 
 class Numbers:
     """Gives equal expressions of equal values one number.
 
-    varies : by number, names of the loops in which the value may change from turn to turn
-    Whole numbers that are added are kept apart, so that (i + 1) + 1 is i + 2, and p[i + 1] is the
-    element behind p[i].
+    varies : by number, the names of the loops in which the value may change between iterations
+
+    Integer constants in sums are stored separately: (i + 1) + 1 is i + 2, and p[i + 1] is the element
+    after p[i].
     """
 
     def __init__(self) -> None:
@@ -35,13 +36,13 @@ class Numbers:
         return self.known[key]
 
     def integer(self, value: int) -> int:
-        """The number of a whole number."""
+        """The number of an integer constant."""
         number = self.of(f"integer {value}")
         self.whole[number] = value
         return number
 
     def plus(self, number: int, by: int) -> int:
-        """The number of a value, or of a pointer, and a whole number more."""
+        """The number of a value, or of a pointer, plus an integer constant."""
         if number in self.whole:
             return self.integer(self.whole[number] + by)
         base, already = self.sums.get(number, (number, 0))
@@ -61,21 +62,21 @@ class Numbers:
         return self.plus(self.of("sum", *sorted((a, b))), more + still_more)
 
     def moved(self, pointer: int, by: int) -> int:
-        """The number of the pointer to an element behind."""
+        """The number of a pointer plus a number of elements."""
         if by in self.whole:
             return self.plus(pointer, self.whole[by])
         (base, more), (step, still_more) = (self.sums.get(n, (n, 0)) for n in (pointer, by))
         return self.plus(self.of("moved", base, step), more + still_more)
 
     def minus(self, number: int) -> int:
-        """The number of a value with the other sign."""
+        """The number of the negated value."""
         if number in self.whole:
             return self.integer(-self.whole[number])
         base, more = self.sums.get(number, (number, 0))
         return self.plus(self.of("minus", base), -more)
 
     def fresh(self) -> int:
-        """A value of which nothing is known."""
+        """The number of a value about which nothing is known."""
         return self._new(frozenset(self.loops))
 
     def text(self, number: int) -> str:
@@ -83,7 +84,7 @@ class Numbers:
         return " ".join([f"v{number}", FENCED, *sorted(self.varies[number] - {LOAD})])
 
     def is_loaded(self, number: int) -> bool:
-        """Whether the value was made of something read from global memory."""
+        """Whether the value depends on a load from global memory."""
         return LOAD in self.varies[number]
 
     def _new(self, varies: frozenset[str]) -> int:

@@ -1,4 +1,4 @@
-"""A preprocessed OpenCL C program through libclang: its functions, or what is wrong with it."""
+"""Parses a preprocessed OpenCL C program with libclang: its functions, or its errors."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Program:
     declarations: tuple[tuple[str, Any], ...]
 
     def named(self, name: str | None) -> Any:
-        """The kernel of that name, or the only one; KernelError lists what there is."""
+        """The kernel of that name, or the only one; the KernelError lists all kernels."""
         listed = ", ".join(self.kernels) or "no kernel at all"
         where = self.text.file
         if name is None:

@@ -1,4 +1,4 @@
-"""Macros, conditions and includes worked out, so that what is instrumented stands where it is read.
+"""Expands macros, conditions and includes, so that probes can be put into the text that is compiled.
 
 Each line of the result knows the file and line that it came from.
 """
@@ -44,8 +44,9 @@ class Place:
 class Text:
     """Preprocessed OpenCL C.
 
-    file : where it begins; places : of each line of `text`
-    options : build options that preprocessing leaves
+    file : in which it begins
+    places : the place of each line of `text`
+    options : build options other than those of the preprocessor
     """
 
     file: str
@@ -54,7 +55,7 @@ class Text:
     options: tuple[str, ...]
 
     def place(self, line: int) -> Place:
-        """Where the 1-based line of the text came from."""
+        """The place of a 1-based line of the text."""
         return self.places[min(line, len(self.places)) - 1]
 
 
@@ -85,7 +86,7 @@ def preprocess(
 
 
 def _split(options: str | Sequence[str]) -> tuple[list[str], list[str], list[str], tuple[str, ...]]:
-    """Macros to define and to undefine, include folders, and what else there is."""
+    """Macros to define and to undefine, include folders, and the remaining options."""
     words = shlex.split(options) if isinstance(options, str) else list(options)
     found: dict[str, list[str]] = {"-D": [], "-U": [], "-I": []}
     rest = []

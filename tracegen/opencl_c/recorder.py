@@ -1,4 +1,4 @@
-"""What one walk through a kernel gathers: probes by position, values, and what feeds what."""
+"""The results of one walk through a kernel: probes by position, values, and the flow between them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NOTHING = Need()
 
 @dataclass(frozen=True)
 class Value:
-    """An expression's value: its number, and the variables and loads that it is made of."""
+    """An expression's value: its number, and the variables and loads that it depends on."""
 
     number: int
     need: Need = NOTHING
@@ -29,10 +29,13 @@ class Value:
 
 @dataclass(frozen=True)
 class Access:
-    """A static access as the text has it, in one call of its function.
+    """A static access in the text, in one call of its function.
 
-    start, end : its span; arrays : what it may reach; align_bytes : what its address is a multiple of
-    label : what it is called; offset_bytes : from the address that its probe is given
+    start, end : its span
+    arrays : those that it may reach
+    align_bytes : its address is a multiple of this
+    label : its name in reports
+    offset_bytes : from the address that its probe takes
     """
 
     kind: ProbeKind
@@ -50,7 +53,9 @@ class Access:
 class Frame:
     """One call of a function.
 
-    usr : the function; base : position of its first probe; instance : tells calls apart
+    usr : the function
+    base : position of its first probe
+    instance : number of the call
     """
 
     usr: str
@@ -66,9 +71,11 @@ class Frame:
 class Recorder:
     """The state of a walk.
 
-    environment : variable -> number of its value; jumps : what decides over a jump that was met,
-    and whether it leaves the function ("return") or a loop ("loop")
-    stateful : functions that hold probes or ask which group they run in; reached : all functions
+    environment : variable -> number of its value
+    jumps : what each jump so far depends on, and whether it leaves the function ("return") or a loop
+        ("loop")
+    stateful : functions with probes, or that read the id of their group
+    reached : all functions that are called
     where : (function's number, offset of an access in it) -> its positions in all calls
     """
 
@@ -91,7 +98,7 @@ class Recorder:
         return self.frames[-1]
 
     def refuse(self, cursor: Any, what: str) -> KernelError:
-        """An error that says what cannot be traced, and where it stands."""
+        """The error that names what cannot be traced, and its line."""
         place = self.text.place(cursor.extent.start.line)
         return KernelError(f"{place}: {what} cannot be traced")
 
@@ -109,7 +116,7 @@ class Recorder:
         return len(self.probes) - 1
 
     def access(self, access: Access, line: int, address: Value, value: Need = NOTHING) -> int:
-        """The position of an access: `address` is where, `value` what a store waits for besides."""
+        """The position of an access. `value` : what a store waits for in addition to its address"""
         self.accesses.append(access)
         number = address.number
         probe = Probe(
@@ -135,7 +142,7 @@ class Recorder:
         return Value(number, Need(positions=(position,)))
 
     def here(self, position: int) -> str:
-        """A position as instrumented code writes it: relative to the call's first one."""
+        """A position in the probed text: relative to the first position of the call."""
         return f"TG_AT(_tg_b + {position - self.frame.base})"
 
     def name(self, declaration: int) -> str:
@@ -147,7 +154,7 @@ class Recorder:
         self.flow.assign(name, value.need.names, value.need.positions)
 
     def change(self, name: str, need: Need) -> None:
-        """A part of a variable changed: what it is now is unknown."""
+        """A part of a variable changed: its value is unknown from now on."""
         self.environment[name] = self.numbers.fresh()
         self.flow.assign(name, need.names, need.positions)
 
@@ -158,7 +165,7 @@ class Recorder:
 
     @contextmanager
     def under(self, need: Need) -> Iterator[None]:
-        """What happens inside depends on this, and so does what follows a jump inside."""
+        """Everything inside depends on this, and so does everything after a jump inside."""
         depth, met = len(self.flow.control), len(self.jumps)
         self.flow.control.append(need)
         try:
@@ -194,7 +201,7 @@ class Recorder:
 
     @contextmanager
     def perhaps(self) -> Iterator[None]:
-        """What happens inside may not happen: variables that it changes are unknown afterwards."""
+        """The inside may not run: variables that it changes are unknown afterwards."""
         before = dict(self.environment)
         yield
         self.join(before)

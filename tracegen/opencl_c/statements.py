@@ -176,7 +176,7 @@ class Statements(Expressions):
 
 
 class _Parts:
-    """What a loop is made of, and where its text is changed to say 'back-edge'."""
+    """The parts of a loop, and the places of its text that receive the back-edge."""
 
     def __init__(self, cursor: Any, text: str) -> None:
         self.is_do = cursor.kind == Kind.DO_STMT

@@ -1,7 +1,7 @@
-"""Kernels in Fortran, through Loopy's own front end; their lines are the user's.
+"""Kernels in Fortran, through Loopy's own front end, with the lines of the user's file.
 
-A `.floopy` file holds subroutines and, between `!$loopy begin` and `!$loopy end`, Python code that
-turns them into kernels. That code is run: it is the file's author who is trusted with it.
+A `.floopy` file has subroutines and, between `!$loopy begin` and `!$loopy end`, Python code that turns
+them into kernels. That code runs, so the file must come from someone trusted.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from memsim.errors import KernelError
 
 SUFFIX = ".floopy"
 LINE_ID = "fortran_line_"
-"""What ids of instructions begin with whose line is known; `sites.user_line` reads it from there."""
+"""Prefix of the ids of instructions whose line is known; `instrumented.sites.user_line` reads it."""
 
 
 def load_fortran(path: Path, name: str) -> Any:
@@ -33,7 +33,7 @@ def load_fortran(path: Path, name: str) -> Any:
     except (OSError, UnicodeDecodeError) as error:
         raise KernelError(f"cannot read {path}: {error}") from error
     lines: dict[tuple[str, str], int] = {}
-    with _quiet(path), _noting(lines, text):
+    with _quiet(path), _recording_lines(lines, text):
         units = _parsed(text, str(path))
     found: dict[str, Any] = {}
     for unit in units:
@@ -63,34 +63,34 @@ def _parsed(text: str, name: str) -> list[Any]:
 
 @contextlib.contextmanager
 def _quiet(path: Path) -> Iterator[None]:
-    """Keeps the parser from printing, and turns what it raises into KernelError."""
+    """Silences the parser, and turns its exceptions into KernelError."""
     log = logging.getLogger("fparser")
-    handlers, said = list(log.handlers), io.StringIO()
-    ours = logging.StreamHandler(said)
+    handlers, printed = list(log.handlers), io.StringIO()
+    ours = logging.StreamHandler(printed)
     log.addHandler(ours)
     try:
-        with warnings.catch_warnings(), contextlib.redirect_stdout(said):
+        with warnings.catch_warnings(), contextlib.redirect_stdout(printed):
             warnings.simplefilter("ignore")
             yield
     except KernelError:
         raise
     except Exception as error:
-        words = " ".join(f"{error} {said.getvalue()}".split())
+        words = " ".join(f"{error} {printed.getvalue()}".split())
         raise KernelError(f"{path}: {type(error).__name__}: {words[:300]}") from error
     finally:
         log.handlers[:] = handlers
 
 
 @contextlib.contextmanager
-def _noting(lines: dict[tuple[str, str], int], text: str) -> Iterator[None]:
-    """Notes the line of every assignment that is parsed: (subroutine, instruction) -> line."""
+def _recording_lines(lines: dict[tuple[str, str], int], text: str) -> Iterator[None]:
+    """Records the line of every assignment that is parsed: (subroutine, instruction) -> line."""
     from loopy.frontend.fortran import translator
 
     plain = translator.F2LoopyTranslator
     numbers = _lines_outside(text)
     own = text.split("\n")
 
-    class Noting(plain):  # type: ignore[misc,valid-type]
+    class Recording(plain):  # type: ignore[misc,valid-type]
         def map_Assignment(self, node: Any) -> Any:
             result = super().map_Assignment(node)
             scope = self.scope_stack[-1]
@@ -102,7 +102,7 @@ def _noting(lines: dict[tuple[str, str], int], text: str) -> Iterator[None]:
                 lines[scope.subprogram_name, scope.instructions[-1].id] = line
             return result
 
-    translator.F2LoopyTranslator = Noting
+    translator.F2LoopyTranslator = Recording
     try:
         yield
     finally:
@@ -110,7 +110,7 @@ def _noting(lines: dict[tuple[str, str], int], text: str) -> Iterator[None]:
 
 
 def _lines_outside(text: str) -> list[int]:
-    """The 1-based lines that stand in no `!$loopy` block, as Loopy takes them out."""
+    """The 1-based lines outside `!$loopy` blocks, which Loopy removes."""
     kept, inside = [], False
     for number, line in enumerate(text.split("\n"), 1):
         stripped = line.strip()
@@ -125,7 +125,7 @@ def _lines_outside(text: str) -> list[int]:
 
 
 def _with_lines(unit: Any, lines: dict[tuple[str, str], int]) -> Any:
-    """The unit with instructions called by their lines."""
+    """The unit with instruction ids that name their lines."""
     for name in list(unit.callables_table):
         kernel = getattr(unit.callables_table[name], "subkernel", None)
         if kernel is None:

@@ -1,4 +1,4 @@
-"""Finds the kernel that a command names, and its settings.
+"""Loads the kernel that a command names, with its settings.
 
 `file.py:NAME` or `package.module:NAME` for Python, `file.cl:NAME` for OpenCL C, `file.floopy:NAME`
 for Fortran.
@@ -38,9 +38,9 @@ def load_kernel(
     either (settings are then its keyword arguments, converted by its annotations). In OpenCL C it is
     a kernel, in Fortran a subroutine.
 
-    args : FILE.py:NAME of a callable that says what the kernel is launched with and takes the
-        settings: for OpenCL C it returns an OpenCLWorkload and is needed, for Fortran a mapping
-        from argument to value
+    args : FILE.py:NAME of a callable that takes the settings and returns what the kernel is launched
+        with. OpenCL C needs one, which returns an OpenCLWorkload; for Fortran it returns a mapping from
+        argument to value
 
     Raises KernelError in one line where the file, the name or a setting is wrong.
     """
@@ -112,7 +112,7 @@ def _fortran(path: Path, name: str, given: dict[str, str], args: str | None) -> 
 
 
 def _made(spec: str, given: dict[str, str]) -> Any:
-    """What the callable that --args names returns."""
+    """The return value of the callable that --args names."""
     place, _, name = spec.rpartition(":")
     if not place or not name:
         raise KernelError(f"--args is FILE.py:NAME or PACKAGE.MODULE:NAME, got {spec!r}")
@@ -169,7 +169,7 @@ def _arguments(function: Callable[..., Any], given: Mapping[str, str], name: str
 def _attribute(module: ModuleType, name: str, place: str) -> Any:
     if hasattr(module, name):
         return getattr(module, name)
-    there = [
+    available = [
         key
         for key, value in vars(module).items()
         if not key.startswith("_")
@@ -179,7 +179,7 @@ def _attribute(module: ModuleType, name: str, place: str) -> Any:
             or (inspect.isfunction(value) and value.__module__ == module.__name__)
         )
     ]
-    raise KernelError(f"{place} has no {name}; it has {', '.join(there) or 'no kernel at all'}")
+    raise KernelError(f"{place} has no {name}; it has {', '.join(available) or 'no kernel at all'}")
 
 
 def _is_unit(value: Any) -> bool:

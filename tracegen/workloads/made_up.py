@@ -1,4 +1,4 @@
-"""Arguments for a bare TranslationUnit: scalars as given, arrays made up, the same at each call."""
+"""Arguments for a TranslationUnit without a workload: given scalars, and arrays of reproducible values."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def arguments(t_unit: Any, settings: Mapping[str, str]) -> dict[str, Any]:
     Real arrays hold uniform random numbers. An integer array that is itself an index, as `ind` in
     x[ind[j]], holds random indices in range; any other holds zeros, and a warning says so.
 
-    Raises KernelError where a scalar that is needed was not given, or one is that does not exist.
+    Raises KernelError where a scalar is missing, or a setting names none.
     """
     kernel = t_unit.default_entrypoint
     scalars = [a for a in kernel.args if isinstance(a, lp.ValueArg)]

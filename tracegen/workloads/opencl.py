@@ -1,4 +1,4 @@
-"""What is traced of an OpenCL C program: one kernel of it, its arguments, and its launch."""
+"""A workload in OpenCL C: one kernel of a program, its arguments, and its launch."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 @dataclass(frozen=True, kw_only=True)
 class OpenCLWorkload:
-    """A kernel of an OpenCL C file, or of a text, with what it is launched with.
+    """A kernel of an OpenCL C file, or of a text, with its arguments and launch sizes.
 
     path, source : the program; exactly one is needed. With both, source is the text, and path says
         where it came from and where its includes are searched
@@ -23,7 +23,7 @@ class OpenCLWorkload:
     build_options : as for clBuildProgram; -D and -I are understood, CL1.2 is the language
     check : called with the arrays that the kernel may write (name -> array) after a run; raises
         AssertionError where they are wrong
-    registers_per_item : 32-bit registers that a compiler gave the kernel on the target, if known
+    registers_per_item : 32-bit registers of a work-item on the target, if known
     """
 
     path: str | Path | None = None

@@ -1,4 +1,4 @@
-"""Turns `--set NAME=TEXT` into values, by annotations."""
+"""Converts the texts of `--set NAME=TEXT` to values, by annotations."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TRUTHS = {
 def convert(name: str, text: str, hint: Any) -> Any:
     """The value that `text` stands for as an int, float, bool, str, Path, Literal or optional one.
 
-    Raises KernelError that names the setting, the rule and what was given.
+    Raises KernelError that names the setting, the rule and the text.
     """
     origin = typing.get_origin(hint)
     if origin is Literal:

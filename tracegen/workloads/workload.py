@@ -12,12 +12,12 @@ class Workload:
     """A Loopy kernel and its arguments.
 
     kernel : loopy.TranslationUnit, with its inames already split and tagged for the device
-    arguments : argument name -> numpy array or number, as the kernel's executor takes them; what
-        is missing is derived by Loopy (sizes from shapes) or allocated (outputs)
+    arguments : argument name -> numpy array or number, as the kernel's executor takes them; Loopy
+        derives missing sizes from shapes, and allocates missing outputs
     check : called with the outputs (name -> array) after a run; raises AssertionError where they
         are wrong
     source_file : the user's own file, where the kernel was written
-    registers_per_item : 32-bit registers that a compiler gave the kernel on the target, if known
+    registers_per_item : 32-bit registers of a work-item on the target, if known
     """
 
     kernel: Any
