@@ -251,7 +251,7 @@ def test_an_import_that_fails_is_told(
     )
     child.write_text(text)
     with pytest.raises(
-        OpenCLError, match="cannot be asked for its devices: ImportError: no pyopencl"
+        OpenCLError, match="cannot list its devices: ImportError: no pyopencl"
     ):
         opencl.choose()
 
