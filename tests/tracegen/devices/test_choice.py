@@ -250,9 +250,7 @@ def test_an_import_that_fails_is_told(
         "names = ", f"{broken}opencl_trial.list_devices = list_devices\nnames = "
     )
     child.write_text(text)
-    with pytest.raises(
-        OpenCLError, match="cannot list its devices: ImportError: no pyopencl"
-    ):
+    with pytest.raises(OpenCLError, match="cannot list its devices: ImportError: no pyopencl"):
         opencl.choose()
 
 
