@@ -6,7 +6,7 @@ Imports nothing heavy: the group's help loads it.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,31 +37,33 @@ UNITS = ("work-item", "sub-group", "work-group", "kernel")
 @click.option(
     "--granularity",
     type=click.Choice(UNITS),
-    help="Count once per this. [default: what each feature is counted by]",
+    help="The unit per which executions are counted. [default: that of each feature]",
 )
 @click.option("--index-arithmetic", is_flag=True, help="Count operations in subscripts too.")
 @click.option(
     "--trips",
     multiple=True,
     metavar="LOOP=AVERAGE",
-    help="Average trips of a loop that values from memory bound; repeat for more.",
+    help="Average iterations of a loop whose bounds are read from memory; repeat for several loops.",
 )
 @click.option(
     "--both-branches",
     is_flag=True,
-    help="Count both branches where a value from memory decides.",
+    help="Count both branches of conditions on values from memory.",
 )
 @click.option(
-    "--measure", is_flag=True, help="Trace the launch for what only values in memory decide."
+    "--measure",
+    is_flag=True,
+    help="Take the iterations and branches that depend on values in memory from a trace.",
 )
 @click.option("--check", is_flag=True, help="Compare the counts with a trace of the launch.")
-@output_path("--json", "json_out", help="Write the counts as JSON; - for the console.")
+@output_path("--json", "json_out", help="Write the counts as JSON; - for standard output.")
 def count(
     spec: str,
     features: tuple[str, ...],
     settings: dict[str, str],
     subgroup_size: int,
-    granularity: str | None,
+    granularity: Any,
     index_arithmetic: bool,
     trips: tuple[str, ...],
     both_branches: bool,
@@ -69,10 +71,10 @@ def count(
     check: bool,
     json_out: Path | None,
 ) -> int:
-    """Count what a kernel does, as a quasi-polynomial of its sizes.
+    """Count a kernel's operations and memory accesses, as quasi-polynomials in its sizes.
 
     KERNEL is FILE.py:NAME or PACKAGE.MODULE:NAME as for 'memsim profile', or uipick:GENERATOR, whose
-    settings are its tags. Without a FEATURE the kernel's memory accesses are listed, with strides.
+    settings are its tags. Without a FEATURE, the command lists the kernel's memory accesses and strides.
 
     \b
     Examples:
@@ -82,52 +84,54 @@ def count(
     """
     check_outputs({"--json": json_out})
     if measure and (trips or both_branches):
-        raise MemsimError("--measure finds what --trips and --both-branches give: take one")
+        raise MemsimError("--measure replaces --trips and --both-branches: give only one of them")
     from calib.counting.feature_counts import kernel_counts
     from calib.counting.options import CountOptions
 
-    kernel, sizes = _kernel(spec, settings)
-    options: dict[str, Any] = {
-        "trip_counts": dict(_trips(each) for each in trips),
+    kernel, sizes = kernel_and_sizes(spec, settings)
+    control_flow: dict[str, Any] = {
+        "trip_counts": dict(_trips(text) for text in trips),
         "taken": "both" if both_branches else {},
     }
     if measure:
         from calib.counting.control_flow_from_trace import measure_control_flow
 
         with working("tracing"):
-            options = measure_control_flow(kernel, sizes, subgroup_size=subgroup_size)
-    options |= {
-        "subgroup_size": subgroup_size,
-        "granularity": granularity,
-        "index_arithmetic": index_arithmetic,
-    }
-    chosen = CountOptions(**options)
+            control_flow = measure_control_flow(kernel, sizes, subgroup_size=subgroup_size)
+    options = CountOptions(
+        **control_flow,
+        subgroup_size=subgroup_size,
+        granularity=granularity,
+        index_arithmetic=index_arithmetic,
+    )
     counts = kernel_counts(kernel)
-    found = {text: counts.count(text, chosen) for text in features or ()}
+    rows = [_row(text, counts.count(text, options), sizes) for text in features]
     if check:
         from calib.counting.trace_check import counting_check
 
         with working("tracing"):
             compared = counting_check(kernel, sizes, subgroup_size=subgroup_size)
         click.echo(f"{len(compared)} counts equal those of a trace", err=True)
-    rows = [_row(text, each, sizes) for text, each in found.items()]
+    document = {"kernel": counts.inventory.name, "sizes": sizes, "counts": rows}
+    if json_out == STDOUT:
+        click.echo(json.dumps(document, indent=1))
+        return 0
     if json_out is not None:
-        text = json.dumps(
-            {"kernel": counts.inventory.name, "sizes": sizes, "counts": rows}, indent=1
-        )
-        if json_out == STDOUT:
-            click.echo(text)
-            return 0
-        json_out.write_text(text + "\n", encoding="utf-8")
+        json_out.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
         click.echo(f"wrote {json_out}", err=True)
-    if not features:
+    _show(counts, sizes, rows)
+    return 0
+
+
+def _show(counts: Any, sizes: Mapping[str, int], rows: Sequence[Mapping[str, Any]]) -> None:
+    """Prints the counts, or without any the kernel's memory accesses."""
+    if not rows:
         _list(counts, sizes)
     for row in rows:
         per = f" per {row['unit']}" if row["unit"] else ""
         click.echo(f"{row['feature']}{per}\n   {row['count']}")
         at = ", ".join(f"{name} = {sizes[name]}" for name in row["parameters"])
         click.echo(f"   = {row['value']}{f' at {at}' if at else ''}")
-    return 0
 
 
 def _row(text: str, count: Count, sizes: Mapping[str, int]) -> dict[str, Any]:
@@ -179,8 +183,8 @@ def _trips(text: str) -> tuple[str, float]:
     raise MemsimError(f"--trips must be LOOP=AVERAGE, got {text!r}")
 
 
-def _kernel(spec: str, settings: Mapping[str, str]) -> tuple[Any, dict[str, int]]:
-    """The kernel and its sizes."""
+def kernel_and_sizes(spec: str, settings: Mapping[str, str]) -> tuple[Any, dict[str, int]]:
+    """The kernel that a command line specifies, and its sizes."""
     if spec.startswith(GENERATOR):
         from calib.kernels import ALL_GENERATORS, KernelCollection
 
@@ -188,9 +192,7 @@ def _kernel(spec: str, settings: Mapping[str, str]) -> tuple[Any, dict[str, int]
         found = KernelCollection(ALL_GENERATORS).generate_kernels(tags)
         if len(found) > 1:
             names = "; ".join(kernel.name for kernel in found[:3])
-            raise MemsimError(
-                f"{spec} is {len(found)} kernels ({names}, ...): --set what tells them apart"
-            )
+            raise MemsimError(f"{spec} is {len(found)} kernels ({names}, ...): choose one by --set")
         return found[0], dict(found[0].env)
     from calib.counting.kernel_arguments import sizes_of
     from tracegen.workloads import load_kernel

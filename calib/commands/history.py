@@ -100,20 +100,20 @@ def list_command(place: Path | None, as_json: bool) -> int:
     for column in ("kernel", "device", "driver", "layouts", "samples", "outliers", "last", "from"):
         table.add_column(column)
     rows = []
-    for (kernel, device, driver, source), held in groups.items():
-        age_s = time.time() - max(r.last_at for r in held)
-        samples, rejected = sum(r.accepted.n for r in held), sum(r.rejected for r in held)
-        cells = (kernel, device, driver, str(len(held)), str(samples), str(rejected))
+    for (kernel, device, driver, source), members in groups.items():
+        age_s = time.time() - max(r.last_at for r in members)
+        samples, rejected = sum(r.accepted.n for r in members), sum(r.rejected for r in members)
+        cells = (kernel, device, driver, str(len(members)), str(samples), str(rejected))
         table.add_row(*cells, f"{age_s / DAY_S:.1f} days ago", source)
         rows.append(
             {
                 "kernel": kernel,
                 "device": device,
                 "driver": driver,
-                "layouts": len(held),
+                "layouts": len(members),
                 "samples": samples,
                 "outliers": rejected,
-                "last_unix_s": max(r.last_at for r in held),
+                "last_unix_s": max(r.last_at for r in members),
                 "from": source,
             }
         )
@@ -269,14 +269,14 @@ def plot(kernel: str, place: Path | None, device: str | None, layout: str | None
                 click.echo(line, err=True)
         else:
             wanted = _layout(layout)
-            held = [r for r in records if r.key.layout == wanted]
-            if not held:
+            chosen = [r for r in records if r.key.layout == wanted]
+            if not chosen:
                 known = ", ".join(sorted({f"{r.key.layout:08x}" for r in records}))
                 raise MemsimError(f"no layout {layout} of {name}: {known}")
-            several = len({r.key.driver for r in held}) > 1
+            several = len({r.key.driver for r in chosen}) > 1
             times = {
                 r.key.device + (f", driver {r.key.driver}" if several else ""): store.samples(r.key)
-                for r in held
+                for r in chosen
             }
             for where, shape in plot_layout(name, wanted, times, out).items():
                 click.echo(f"{where}: {shape}")

@@ -23,20 +23,21 @@ MATCHES = ("superset", "subset", "identical", "intersect")
     "--tags",
     "show_tags",
     is_flag=True,
-    help="List every generator with its tags, and the values that its arguments may have.",
+    help="List every generator with its tags and the possible values of its arguments.",
 )
 @click.option(
     "--match",
     type=click.Choice(MATCHES),
     default="superset",
     show_default=True,
-    help="When a generator's tags match those given: it has them all, no others, the same, one.",
+    help="Which generators match the given tags: those that have all of them, no others, exactly these, or"
+    " at least one.",
 )
 def kernels(tags: tuple[str, ...], show_tags: bool, match: str) -> int:
-    """List the measurement kernels that tags choose.
+    """List the measurement kernels that match tags.
 
-    A TAG is a word that a generator has, or ARGUMENT:VALUE,VALUE. Every combination of the values
-    that are left is a kernel.
+    A TAG is a tag of a generator, or ARGUMENT:VALUE,VALUE. Every combination of the remaining values is a
+    kernel.
 
     \b
     Examples:
@@ -59,7 +60,7 @@ def _show_generators(generators: list[Generator]) -> None:
     from rich.table import Table
 
     table = Table(show_lines=True)
-    for column in ("generator", "tags", "arguments", "what it makes"):
+    for column in ("generator", "tags", "arguments", "kernels"):
         table.add_column(column)
     for each in generators:
         arguments = "\n".join(

@@ -1,4 +1,4 @@
-"""`memsim predict KERNEL --model FILE`: what a fitted model says of a kernel.
+"""`memsim predict KERNEL --model FILE`: the time of a kernel from a fitted model.
 
 Imports nothing heavy: the group's help loads it.
 """
@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from calib.commands.count import GENERATOR, kernel_and_sizes
 from memsim.commands import STDOUT, check_outputs, console
 from memsim.errors import MemsimError
 
 if TYPE_CHECKING:
     from calib.fitting.breakdown import Breakdown
     from calib.fitting.saved_model import SavedModel
-
-GENERATOR = "uipick:"
 
 
 def predict_with_model(
@@ -30,10 +29,10 @@ def predict_with_model(
     plot: Path | None = None,
     json_out: Path | None = None,
 ) -> int:
-    """Prints a kernel's predicted time in named parts, with its interval; returns the exit code.
+    """Prints the named parts of a kernel's predicted time, with its interval; returns the exit code.
 
     spec : FILE.py:NAME, PACKAGE.MODULE:NAME, or `uipick:GENERATOR`, whose settings are tags
-    plot : a stacked bar, by its suffix .png, .svg or .pdf; json_out : the same numbers
+    plot : a .png, .svg or .pdf with a stacked bar;  json_out : the same numbers as JSON
     """
     from calib.features.gather import feature_arrays
     from calib.fitting.breakdown import break_down, draw, uncovered
@@ -54,8 +53,8 @@ def predict_with_model(
     if missed:
         shown = ", ".join(missed[:4]) + (", ..." if len(missed) > 4 else "")
         click.echo(
-            f"memsim: the model counts {len(missed)} global accesses of the kernel not at all:"
-            f" {shown}; its prediction leaves them out",
+            f"memsim: the model does not count {len(missed)} global accesses of the kernel ({shown});"
+            " its prediction leaves them out",
             err=True,
         )
     if json_out is not None and json_out != STDOUT:
@@ -69,23 +68,11 @@ def predict_with_model(
 
 def _kernel(spec: str, settings: Mapping[str, str]) -> tuple[Any, Mapping[str, int], str]:
     """The kernel, its sizes and a title."""
+    kernel, sizes = kernel_and_sizes(spec, settings)
     if spec.startswith(GENERATOR):
-        from calib.kernels import ALL_GENERATORS, KernelCollection
-
-        tags = [spec.removeprefix(GENERATOR), *(f"{k}:{v}" for k, v in settings.items())]
-        found = KernelCollection(ALL_GENERATORS).generate_kernels(tags)
-        if len(found) > 1:
-            names = "; ".join(kernel.name for kernel in found[:3])
-            raise MemsimError(
-                f"{spec} is {len(found)} kernels ({names}, ...): --set what tells them apart"
-            )
-        return found[0], found[0].env, found[0].name
-    from calib.counting.kernel_arguments import sizes_of
-    from tracegen.workloads import load_kernel
-
-    workload = load_kernel(spec, settings)
+        return kernel, sizes, kernel.name
     title = " ".join([spec.rpartition(":")[2], *(f"{k}={v}" for k, v in settings.items())])
-    return workload, sizes_of(workload), title
+    return kernel, sizes, title
 
 
 def _show(saved: SavedModel, breakdown: Breakdown) -> None:

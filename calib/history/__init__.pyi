@@ -7,6 +7,7 @@ from .errors import HistoryWarning as HistoryWarning
 from .key import Csr as Csr
 from .key import Key as Key
 from .key import layout_hash as layout_hash
+from .model_kinds import relative_speed_ups as relative_speed_ups
 from .plots import plain_ticks as plain_ticks
 from .plots import plot_layout as plot_layout
 from .plots import plot_sizes as plot_sizes

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 import numpy as np
+import numpy.typing as npt
 
 from calib.probes.bench import PAGE_BYTES, WORD_BYTES, Bench, Ring
 from calib.probes.outcome import (
@@ -119,16 +120,7 @@ def fill_bytes(
             " data of the second. It rises at the distance from which on both miss.",
         )
     )
-    if not 1 / MOST_SERVED < served < MOST_SERVED:
-        raise Unclear(
-            f"the first load of a pair takes {max(2 * least[0] - inner_ns, inner_ns):.3g} ns, and not the"
-            f" {below_ns:.3g} ns of the next level"
-        )
-    together, apart = least[0], float(least[-2:].mean())
-    if apart < together * 1.15:
-        raise Unclear(
-            f"two loads take {together:.3g} ns next to each other and {apart:.3g} ns far apart"
-        )
+    _require_two_latencies(least, served, inner_ns, below_ns)
 
     def first_apart(values: Floats) -> int:
         """The first distance from which on the second load always misses."""
@@ -151,6 +143,22 @@ def fill_bytes(
         unit="bytes",
         how="pairs of loads: the distance from which on the second one misses too",
     )
+
+
+def _require_two_latencies(
+    least: Floats, served: float, inner_ns: float, below_ns: float | None
+) -> None:
+    """Raises Unclear where the next level does not serve the first loads, or the second ones never miss."""
+    if not 1 / MOST_SERVED < served < MOST_SERVED:
+        raise Unclear(
+            f"the first load of a pair takes {max(2 * least[0] - inner_ns, inner_ns):.3g} ns, and not the"
+            f" {below_ns:.3g} ns of the next level"
+        )
+    together, apart = least[0], float(least[-2:].mean())
+    if apart < together * 1.15:
+        raise Unclear(
+            f"two loads take {together:.3g} ns next to each other and {apart:.3g} ns far apart"
+        )
 
 
 def _served_pairs(
@@ -209,13 +217,7 @@ def ways(
     most = min(MOST_WAYS, bench.bytes // spacing)
     if most < 4:
         raise Unclear(f"only {most} lines {spacing} bytes apart fit into the buffer")
-    counts = np.arange(1, most + 1)
-    table = bench.curve(
-        counts.astype(np.float64),
-        lambda n: same_set(bench, int(n), spacing, line),
-        rounds=9,
-        seconds=8.0,
-    )
+    counts, table = _same_set_times(bench, book, name, spacing, line, most)
     threshold = hit_ns + 0.25 * (miss_ns - hit_ns)
     least = table.min(axis=1)
 
@@ -224,18 +226,6 @@ def ways(
         return int(counts[beyond[0] - 1]) if len(beyond) and beyond[0] else 0
 
     found = last_fitting(least)
-    curve = Curve(
-        title=f"Lines a capacity of {name} apart",
-        x_label="lines",
-        y_label="ns per dependent load",
-        x=counts.astype(np.float64),
-        y=least,
-        log_x=False,
-        log_y=False,
-        reading="Where the set index is linear in the address, these lines belong to one set. All of them"
-        " hit up to the number of ways.",
-    )
-    book.curves.append(curve)
     if not (least > threshold).any():
         raise Unclear(
             f"{most} lines {spacing} bytes apart all hit: the set index is hashed, or there are more ways"
@@ -251,7 +241,7 @@ def ways(
     low, high = interval_of(
         np.array([last_fitting(values) for values in resampled_least(table)], np.float64)
     )
-    book.curves[-1] = dataclasses.replace(curve, edges=((float(found), "ways"),))
+    book.curves[-1] = dataclasses.replace(book.curves[-1], edges=((float(found), "ways"),))
     return Finding(
         value=found,
         low=min(low, found),
@@ -259,6 +249,32 @@ def ways(
         unit="",
         how=f"the most lines {spacing} bytes apart that all hit",
     )
+
+
+def _same_set_times(
+    bench: Bench, book: Notebook, name: str, spacing: int, line: int, most: int
+) -> tuple[npt.NDArray[np.int64], Floats]:
+    """(n,) numbers of lines up to `most`, and (n, n_round) nanoseconds per load; notes the curve."""
+    counts = np.arange(1, most + 1)
+    table = bench.curve(
+        counts.astype(np.float64),
+        lambda n: same_set(bench, int(n), spacing, line),
+        rounds=9,
+        seconds=8.0,
+    )
+    curve = Curve(
+        title=f"Lines a capacity of {name} apart",
+        x_label="lines",
+        y_label="ns per dependent load",
+        x=counts.astype(np.float64),
+        y=table.min(axis=1),
+        log_x=False,
+        log_y=False,
+        reading="Where the set index is linear in the address, these lines belong to one set. All of them"
+        " hit up to the number of ways.",
+    )
+    book.curves.append(curve)
+    return counts, table
 
 
 def _require_one_set(name: str, found: int, spacing: int, line: int) -> None:

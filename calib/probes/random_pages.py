@@ -117,9 +117,9 @@ def half_rise(sizes: Floats, latency_ns: Floats, *, expected_ns: float, seed: in
     if len(finite) < _DRAWS / 2:
         raise Unclear("where the latency of random pages rises depends on the draw")
     low, high = interval_of(finite)
-    told = [_roundest_of(one) for one in (at, *finite)]
+    sizes_found = [_roundest_of(one) for one in (at, *finite)]
     return HalfRise(
-        agreeing=float(np.mean(np.array(told[1:]) == told[0])),
+        agreeing=float(np.mean(np.array(sizes_found[1:]) == sizes_found[0])),
         at_bytes=at,
         low_bytes=low / LATEST,
         high_bytes=high / EARLIEST,

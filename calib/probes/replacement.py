@@ -152,10 +152,10 @@ def replacement(
         )
     )
     best, second, *_ = sorted(residual, key=lambda p: residual[p])
-    said = "misses do not fit by " + ", ".join(f"{p} {r:.0%}" for p, r in residual.items())
+    residuals = "misses do not fit by " + ", ".join(f"{p} {r:.0%}" for p, r in residual.items())
     if residual[best] > WORST or residual[second] < CLEARLY * residual[best]:
-        raise Unclear(said)
-    book.say(f"{name} replacement", best, f"rings through one set: {said}")
+        raise Unclear(residuals)
+    book.say(f"{name} replacement", best, f"rings through one set: {residuals}")
 
 
 def _residual(extra: Floats, expected: Floats) -> float:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from calib.probes.bench import PAGE_BYTES
-from calib.probes.capacity import Level as ToldLevel
+from calib.probes.capacity import Level as ReportedLevel
 from calib.probes.outcome import Finding
 from calib.probes.survey import Survey
 from memsim.machine.model import Machine
@@ -24,7 +24,7 @@ class Answer:
     """One parameter of a device: its true value and the reported one.
 
     parameter : its name ("size");  where : the part of the device ("L2")
-    told : the reported value; None where the survey reports none
+    reported : the reported value; None where the survey reports none
     low, high : the reported 95 % interval; None for words and counts, which have none
     verdict : WRONG where the reported value or its interval excludes the true one
     """
@@ -32,7 +32,7 @@ class Answer:
     parameter: str
     where: str
     planted: object
-    told: object
+    reported: object
     low: float | None
     high: float | None
     verdict: str
@@ -65,7 +65,7 @@ def _number(
     parameter: str,
     where: str,
     planted: float,
-    told: Finding | None,
+    reported: Finding | None,
     *,
     exact: bool = False,
     up_to: float = 0.0,
@@ -74,48 +74,48 @@ def _number(
 
     up_to : any value from `planted` to this counts as true
     """
-    if told is None:
+    if reported is None:
         verdict = SILENT
     else:
-        held = told.low <= max(planted, up_to) and planted <= told.high
-        verdict = RIGHT if held and (told.value == planted or not exact) else WRONG
+        contained = reported.low <= max(planted, up_to) and planted <= reported.high
+        verdict = RIGHT if contained and (reported.value == planted or not exact) else WRONG
     return Answer(
         parameter=parameter,
         where=where,
         planted=planted,
-        told=told.value if told else None,
-        low=told.low if told else None,
-        high=told.high if told else None,
+        reported=reported.value if reported else None,
+        low=reported.low if reported else None,
+        high=reported.high if reported else None,
         verdict=verdict,
     )
 
 
-def _word(parameter: str, where: str, planted: object, told: object) -> Answer:
-    verdict = SILENT if told is None else RIGHT if told == planted else WRONG
+def _word(parameter: str, where: str, planted: object, reported: object) -> Answer:
+    verdict = SILENT if reported is None else RIGHT if reported == planted else WRONG
     return Answer(
-        parameter=parameter, where=where, planted=planted, told=told, low=None, high=None,
+        parameter=parameter, where=where, planted=planted, reported=reported, low=None, high=None,
         verdict=verdict,
     )  # fmt: skip
 
 
 def _levels(survey: Survey, machine: Machine, hidden: Hidden) -> Iterator[Answer]:
-    told = survey.hierarchy.levels if survey.hierarchy else ()
+    reported = survey.hierarchy.levels if survey.hierarchy else ()
     # A survey that skips a plateau, or sees room for one, does not claim a number of levels.
     doubted = any(probe.startswith(("plateau", "between")) for probe in survey.book.silent)
-    fewer = len(told) < len(machine.levels)
-    n_told = None if doubted and fewer else len(told)
-    yield _word("number of levels", "", len(machine.levels), n_told)
+    fewer = len(reported) < len(machine.levels)
+    n_reported = None if doubted and fewer else len(reported)
+    yield _word("number of levels", "", len(machine.levels), n_reported)
     for k, level in enumerate(machine.levels):
-        found = _told_of(level, machine, told)
+        found = _reported_level(level, machine, reported)
         yield from _level(survey, machine, hidden, k, found)
 
 
-def _told_of(
-    level: Level, machine: Machine, told: tuple[ToldLevel, ...]
-) -> tuple[str, ToldLevel] | None:
+def _reported_level(
+    level: Level, machine: Machine, reported: tuple[ReportedLevel, ...]
+) -> tuple[str, ReportedLevel] | None:
     """The (name, reported level) whose latency is nearest to that of this level."""
     latencies = [each.latency_cycles * 1e9 / machine.clock_hz for each in machine.levels]
-    for number, found in enumerate(told, 1):
+    for number, found in enumerate(reported, 1):
         off = [abs(np.log(found.latency_ns.value / ns)) for ns in latencies]
         if machine.levels[int(np.argmin(off))] is level:
             return f"L{number}", found
@@ -123,18 +123,22 @@ def _told_of(
 
 
 def _level(
-    survey: Survey, machine: Machine, hidden: Hidden, k: int, found: tuple[str, ToldLevel] | None
+    survey: Survey,
+    machine: Machine,
+    hidden: Hidden,
+    k: int,
+    found: tuple[str, ReportedLevel] | None,
 ) -> Iterator[Answer]:
     level, where = machine.levels[k], f"L{k + 1}"
-    name, told = found if found else ("nothing", None)
+    name, reported = found if found else ("nothing", None)
     findings, words = survey.book.findings, survey.book.words
-    size = told.size_bytes if told else None
+    size = reported.size_bytes if reported else None
     yield _number("size", where, level.size_bytes, size, exact=True)
     ns = level.latency_cycles * 1e9 / machine.clock_hz
     # Where a level covers more pages than the TLB, some steps of a chase miss the TLB too.
     reached = level.size_bytes > hidden.translation_pages * PAGE_BYTES
     late = ns + hidden.translation_ns * reached
-    yield _number("latency", where, ns, told.latency_ns if told else None, up_to=late)
+    yield _number("latency", where, ns, reported.latency_ns if reported else None, up_to=late)
     for key, plain in (("line_bytes", "line"), ("fill_bytes", "fill"), ("ways", "ways")):
         finding = findings.get(f"levels.{name}.{key}")
         yield _number(plain, where, getattr(level, key), finding, exact=True)
@@ -147,19 +151,19 @@ def _level(
 
 
 def _words(survey: Survey, machine: Machine, hidden: Hidden) -> Iterator[Answer]:
-    def said(key: str) -> str | None:
-        word = survey.book.words.get(key)
-        return word[0] if word else None
+    def word(key: str) -> str | None:
+        entry = survey.book.words.get(key)
+        return entry[0] if entry else None
 
     first = machine.levels[0]
     allocates = "none" if first.write_allocate == "none" else "allocates"
-    yield _word("stores allocate", "L1", allocates, said("L1 write_allocate"))
-    yield _word("write policy", "L1", first.write_policy, said("L1 write_policy"))
-    fetched = said("prefetching")
+    yield _word("stores allocate", "L1", allocates, word("L1 write_allocate"))
+    yield _word("write policy", "L1", first.write_policy, word("L1 write_policy"))
+    fetched = word("prefetching")
     yield _word(
         "prefetching", "", hidden.prefetch_lines > 0, None if fetched is None else fetched[:3] == "yes"
     )  # fmt: skip
-    copies = said("shared copies")
+    copies = word("shared copies")
     kept = None if copies is None else copies.startswith("kept")
     yield _word("shared level keeps copies", "", machine.levels[-1].cores_per_instance > 1, kept)
 
@@ -182,7 +186,7 @@ def _rest(survey: Survey, machine: Machine, hidden: Hidden) -> Iterator[Answer]:
             parameter="translation",
             where="",
             planted="none",
-            told=pages.value if pages else "none",
+            reported=pages.value if pages else "none",
             low=None,
             high=None,
             verdict=verdict,

@@ -16,7 +16,7 @@ KB, MB = 1024, 1 << 20
 
 
 def cpu(seed: int) -> tuple[Machine, Hidden]:
-    """Two or three write-back levels of 64-byte lines; pages scattered in every other one."""
+    """A CPU with two or three write-back levels of 64-byte lines; half of them have scattered pages."""
     rng = np.random.default_rng([seed, 11])
     ways = int(rng.choice([4, 8, 12, 16]))
     replacement = str(rng.choice(["lru", "plru", "random"] if ways & (ways - 1) == 0 else ["lru"]))

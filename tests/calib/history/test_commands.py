@@ -119,7 +119,7 @@ def test_prune_says_first_and_does_when_told(run_memsim, place):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("show", "nothing"), "no kernel 'nothing' in .*: gemm-1234, trsm-99"),
         (("show", ""), "several kernels begin with"),
@@ -133,14 +133,14 @@ def test_prune_says_first_and_does_when_told(run_memsim, place):
     ],
 )
 def test_what_a_user_can_mend_is_one_line(
-    run_memsim, place, tmp_path, monkeypatch, arguments, said
+    run_memsim, place, tmp_path, monkeypatch, arguments, message
 ):
     import re
 
     monkeypatch.chdir(tmp_path)
     ended = run_memsim("history", *arguments, "--store", str(place))
     assert ended.code == 2
-    assert re.search(said, ended.err)
+    assert re.search(message, ended.err)
     assert len(ended.err.splitlines()) == 1
 
 
@@ -170,8 +170,8 @@ def test_ask_names_the_model_then_the_history(run_memsim, tmp_path):
     assert "nothing is known of matmul_naive" in nothing.err
     by_model = run_memsim(*spec, *store, "--machine", "v100", "--json")
     assert by_model.code == 0
-    told = json.loads(by_model.out)
-    assert (told["kind"], told["n_samples"]) == ("uncalibrated model of v100", 0)
+    predicted = json.loads(by_model.out)
+    assert (predicted["kind"], predicted["n_samples"]) == ("uncalibrated model of v100", 0)
 
     from calib.history.dry_run import launch_of
     from calib.timing.trials import find_context
@@ -180,9 +180,9 @@ def test_ask_names_the_model_then_the_history(run_memsim, tmp_path):
     launch = launch_of(
         load_kernel("experiments/kernels/matmul.py:naive", {"n": "64"}), find_context()
     )
-    with Store(tmp_path / "h.db") as held:
+    with Store(tmp_path / "h.db") as history:
         for _ in range(12):
-            held.add(launch.key, 2e-3, size_bytes=launch.size_bytes)
+            history.add(launch.key, 2e-3, size_bytes=launch.size_bytes)
     assert "2000 us [2000, 2000] by history on 12 samples" in run_memsim(*spec, *store).out
 
 

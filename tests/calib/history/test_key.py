@@ -1,4 +1,4 @@
-"""The layout hash: StarPU's CRC, the seed's fold, and what tells two launches apart."""
+"""The layout hash: StarPU's CRC, the fold of Augonnet et al. 2009, and layouts that must differ."""
 
 import ctypes
 import ctypes.util
@@ -82,7 +82,7 @@ def test_layout_folds_arguments_after_their_own_parameters():
 def test_what_tells_layouts_apart():
     base = np.zeros((512, 1024), np.float32)
     others = [
-        np.zeros((1024, 512), np.float32),  # the seed's own example
+        np.zeros((1024, 512), np.float32),  # the example of Augonnet et al. 2009
         np.zeros((512, 1024), np.float64),
         np.zeros((512, 1024), np.int32),
         np.zeros((512, 1024), np.float32, order="F"),

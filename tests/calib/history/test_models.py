@@ -145,15 +145,15 @@ def test_terms_that_go_together_do_not_calibrate(store):
 )
 def test_intervals_hold_what_they_say(tmp_path, fit, law):
     """Of 300 new launches at new sizes, about 95 % lie in the interval: a binomial bound."""
-    held, trials = 0, 300
+    covered, trials = 0, 300
     for trial in range(trials):
         rng = np.random.default_rng(trial)
         records = _records(law, rng, noise=0.08)
         size = int(rng.integers(SIZES[0], SIZES[-1]))
         got = fit(records).predict(Question(size_bytes=size, terms={"n": float(size)}))
-        held += got[1] <= law(size) * math.exp(0.08 * rng.standard_normal()) <= got[2]
+        covered += got[1] <= law(size) * math.exp(0.08 * rng.standard_normal()) <= got[2]
     low, high = stats.binom.interval(1 - 1e-5, trials, 0.95)
-    assert low <= held <= high
+    assert low <= covered <= high
 
 
 def _records(law, rng, noise):
@@ -181,16 +181,16 @@ def _records(law, rng, noise):
 
 def test_the_interval_of_a_history_holds_the_next_launch(tmp_path):
     rng = np.random.default_rng(9)
-    held, trials = 0, 200
+    covered, trials = 0, 200
     with Store(tmp_path / "h.db") as store:
         for trial in range(trials):
             times = 1e-3 * (1 + 0.05 * rng.standard_normal(11))
             store.add_many(Sample(key=key(trial), time_s=t) for t in times[:10])
             got = answer(store, key(trial))
             assert got.time_s == pytest.approx(times[:10].mean())
-            held += got.low_s <= times[10] <= got.high_s
+            covered += got.low_s <= times[10] <= got.high_s
     low, high = stats.binom.interval(1 - 1e-5, trials, 0.95)
-    assert low <= held <= high
+    assert low <= covered <= high
 
 
 def test_a_kind_that_does_not_fit_names_the_better(store):
@@ -211,7 +211,7 @@ def test_a_layout_that_does_not_repeat_says_so(store):
 
 
 def test_layouts_that_never_return_are_for_a_regression(store):
-    """The seed's irregular application: (1024 x 512) is known, (1026 x 510) comes."""
+    """An irregular application: layout 1024 x 512 has run, 1026 x 510 is new."""
     rng = np.random.default_rng(5)
     sizes = np.unique(rng.integers(10**4, 10**6, 40))
     feed(store, lambda n: 1e-9 * n, sizes, n=1, noise=0.02)
@@ -243,15 +243,15 @@ def test_an_unseen_key_is_answered_by_the_model_marked_so(store):
 
 
 def test_with_the_first_samples_the_answer_shifts_over(store):
-    told = []
+    times_s = []
     for n in range(10):
         got = answer(store, key(1), prior=prior_of(1e-3, 0.5))
         assert got.kind == ("calibrated model" if n == 0 else "blend")
-        told.append(got.time_s)
+        times_s.append(got.time_s)
         store.add(key(1), 2e-3)
-    assert told == sorted(told)
-    assert told[0] == 1e-3
-    assert told[1] > 1.9e-3
+    assert times_s == sorted(times_s)
+    assert times_s[0] == 1e-3
+    assert times_s[1] > 1.9e-3
     got = answer(store, key(1), prior=prior_of(1e-3, 0.5))
     assert (got.kind, got.time_s, got.n_samples) == ("history", pytest.approx(2e-3), 10)
 

@@ -39,9 +39,9 @@ def why_no_tools():
     if DISPLAY is None or PLOT is None:
         return "starpu-tools (Debian) is not installed"
     ended = subprocess.run([DISPLAY, "--version"], capture_output=True, text=True, check=False)
-    said = (ended.stdout + ended.stderr).strip()
-    if ") 1.3." not in said:
-        return f"{said}: version 45 of the files is StarPU 1.3's"
+    output = (ended.stdout + ended.stderr).strip()
+    if ") 1.3." not in output:
+        return f"{output}: version 45 of the files is StarPU 1.3's"
     return ""
 
 
@@ -123,7 +123,7 @@ ENTRY = re.compile(
 
 
 def printed_entries(xml):
-    """What StarPU's display says of each footprint, in its own XML."""
+    """The statistics of each footprint in the XML of starpu_perfmodel_display."""
     return {
         int(footprint, 16): (int(size), float(mean), float(deviation), float(s), float(s2), int(n))
         for footprint, size, _, mean, deviation, s, s2, n in ENTRY.findall(xml)
@@ -272,9 +272,9 @@ def test_a_calibrated_model_becomes_a_history_and_goes_back(calibrated, tmp_path
     records = from_starpu(model, symbol, host, path.stat().st_mtime)
     with Store(tmp_path / "h.db") as store:
         store.put(records)
-        held = store.records(kernel="curve")
-    assert {r.key.device for r in held} == {f"{HOST}:cpu0_impl0"}
-    back = to_starpu(held, cpus=[f"{HOST}:cpu0_impl0"])
+        stored = store.records(kernel="curve")
+    assert {r.key.device for r in stored} == {f"{HOST}:cpu0_impl0"}
+    back = to_starpu(stored, cpus=[f"{HOST}:cpu0_impl0"])
     ours = {e.footprint: e for e in back.combinations[0].implementations[0].entries}
     theirs = {e.footprint: e for e in model.combinations[0].implementations[0].entries}
     assert set(ours) == set(theirs)

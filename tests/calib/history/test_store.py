@@ -87,18 +87,18 @@ def test_eight_writers_and_a_kill_lose_nothing_acknowledged(tmp_path):
 
     with Store(path) as store:
         shared = Key(kernel="shared", device="d", layout=0)
-        held = Counter(named(t) for t in store.samples(shared))
-        assert set(held.values()) == {1}
+        stored = Counter(named(t) for t in store.samples(shared))
+        assert set(stored.values()) == {1}
         for w in range(8):
-            mine = sorted(number for writer, number in held if writer == w)
-            # What was said is there; of what was not, at most the one sample under way.
+            mine = sorted(number for writer, number in stored if writer == w)
+            # All reported samples are stored, and at most one sample that was not reported.
             assert mine[: len(acknowledged[w])] == acknowledged[w]
             assert len(mine) <= len(acknowledged[w]) + 1
             own = store.samples(Key(kernel=f"own{w}", device="d", layout=0))
             assert [number for _, number in map(named, own)] == mine, "all of a batch or none"
         record = store.get(shared)
         assert record is not None
-        assert record.seen == sum(held.values())
+        assert record.seen == sum(stored.values())
         assert record.accepted.n + record.rejected == record.seen
 
 

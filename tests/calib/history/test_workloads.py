@@ -1,4 +1,4 @@
-"""Workloads asked of a history: their keys, fresh wall times, and the other models beside it."""
+"""Times of workloads from a history: their keys, recent wall times, and priors from other models."""
 
 import dataclasses
 from functools import partial
@@ -65,13 +65,13 @@ def saved_model(device, time_s=1e-5, scatter=0.05):
 def test_the_key_is_the_one_that_a_recording_gives(context, store):
     for n in (4096, 8192):
         workload = twice(n)
-        told = launch_of(workload, context)
-        assert store.get(told.key) is None
+        launch = launch_of(workload, context)
+        assert store.get(launch.key) is None
         with record(store):
             time_kernel(workload.kernel, workload.arguments, trials=5, context=context)
-        known = store.get(told.key)
+        known = store.get(launch.key)
         assert known.seen == 5 + 3  # with the warm-up
-        assert known.size_bytes == told.size_bytes == 2 * 4 * n
+        assert known.size_bytes == launch.size_bytes == 2 * 4 * n
     assert len(store.records()) == 2
 
 
@@ -185,7 +185,7 @@ def test_a_model_of_another_device_is_passed_over(context, store):
 
 def test_models_are_asked_only_where_the_history_lacks_samples(store):
     def never(key, question):
-        raise AssertionError("asked")
+        raise AssertionError("the prior was evaluated")
 
     key = Key(kernel="k", device="d", layout=1)
     for _ in range(10):
@@ -195,7 +195,9 @@ def test_models_are_asked_only_where_the_history_lacks_samples(store):
 
 def test_the_first_model_that_has_an_answer():
     given = Prior(time_s=1.0, deviation=0.1, kind="calibrated model")
-    ask = first_of(lambda *_: None, lambda *_: given, lambda *_: pytest.fail("asked"))
+    ask = first_of(
+        lambda *_: None, lambda *_: given, lambda *_: pytest.fail("the prior was evaluated")
+    )
     assert ask(Key(kernel="k", device="d", layout=1), Question()) is given
     assert first_of()(Key(kernel="k", device="d", layout=1), Question()) is None
 

@@ -106,8 +106,8 @@ def test_a_barrier_hides_nothing_more(
     ilp: float, following: float, la: float, bw: float, tlp: int, blp: int
 ) -> None:
     free = idle_cycles(pair(ilp, following, la, bw), tlp, blp)
-    held = idle_cycles(pair(ilp, following, la, bw, barrier=True), tlp, blp)
-    assert held[0] >= free[0]
+    at_barrier = idle_cycles(pair(ilp, following, la, bw, barrier=True), tlp, blp)
+    assert at_barrier[0] >= free[0]
 
 
 def test_one_sub_group_hides_nothing() -> None:
@@ -130,7 +130,7 @@ def test_bandwidth_is_a_floor() -> None:
 
 
 def test_the_print_counts_idle_time_once_for_each_sub_group() -> None:
-    """All 8 wait 1000 cycles, which the other 7 cover for 70 of them, whoever is asked."""
+    """All 8 wait 1000 cycles, which the other 7 cover for 70 of them, for each of them."""
     blocks = cyclic([10], [1000], [0])
     assert round_cycles(blocks, 4, 2) == 80 + 930
     assert round_cycles(blocks, 4, 2, "paper") == 80 + 8 * 930

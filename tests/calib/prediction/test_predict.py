@@ -164,13 +164,13 @@ def test_reuse_in_caches_is_what_the_paper_leaves_out() -> None:
 
 
 @pytest.mark.parametrize(
-    ("machine", "mode", "held"),
+    ("machine", "mode", "ends_with_barrier"),
     [("v100", "simulated", True), ("v100", "paper", False), ("c1060", "paper", True)],
 )
-def test_who_ends_with_a_barrier(machine: str, mode: str, held: bool) -> None:
+def test_who_ends_with_a_barrier(machine: str, mode: str, ends_with_barrier: bool) -> None:
     """Section 2.5: an implicit one on compute capability 1.x, none later."""
     found = predicted(matmul.naive(n=32, tile=8), load_machine(machine), mode=mode, trials=1)
-    assert found.program.blocks[-1].barrier == held
+    assert found.program.blocks[-1].barrier == ends_with_barrier
 
 
 def test_a_stream_is_bound_by_dram_and_takes_its_bytes() -> None:

@@ -50,10 +50,12 @@ def inputs(
     n = len(issue)
     latencies = np.atleast_2d(np.asarray(latency, np.float64))
     moved = np.asarray(channels, np.float64).reshape(-1, n, np.shape(channels)[-1])
-    held = barrier or (False,) * (n - 1) + (True,)
+    barriers = barrier or (False,) * (n - 1) + (True,)
     return Inputs(
         program=Program(
-            blocks=tuple(Block(barrier=b, operations={"k": float(k)}) for k, b in enumerate(held)),
+            blocks=tuple(
+                Block(barrier=b, operations={"k": float(k)}) for k, b in enumerate(barriers)
+            ),
             steps=steps or tuple(range(n)),
         ),
         arithmetic_cycles=np.array(issue, np.float64),
@@ -61,7 +63,7 @@ def inputs(
         latency_cycles=latencies,
         channel_cycles=np.broadcast_to(moved, (len(latencies), *moved.shape[1:])).copy(),
         channels=("L2", DRAM)[: moved.shape[2]],
-        barrier=np.array(held),
+        barrier=np.array(barriers),
     )
 
 
@@ -306,7 +308,7 @@ def test_the_slowest_of_several_accesses_is_waited_for() -> None:
     inside = 0.5 * 0.75**2
     assert found.latency_cycles[0, 1] == pytest.approx(28 * inside + 212 * (1 - inside))
     alone = simulated_inputs(known_program(), costs(served=served), V100, latency="expected")
-    assert alone.latency_cycles[0, 1] == 432  # the larger X of the two, as the replay told it
+    assert alone.latency_cycles[0, 1] == 432  # the larger X of the two, as in the replay
 
 
 def test_accesses_that_were_left_out_cost_as_much_less() -> None:

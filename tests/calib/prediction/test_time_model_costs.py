@@ -1,4 +1,4 @@
-"""What an access costs: L1's pipe by hand, bytes on each channel against what was asked."""
+"""Costs of an access: L1 pipe cycles computed by hand, bytes on each channel against the requested bytes."""
 
 from __future__ import annotations
 

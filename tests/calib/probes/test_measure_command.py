@@ -69,7 +69,7 @@ def test_interrupted_it_writes_what_is_done(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("-o", "no/such/my.toml"), "there is no folder"),
         (("-o", "my.toml", "--trace", "k.trace"), "--trace and --trace-machine need each other"),
@@ -79,7 +79,7 @@ def test_interrupted_it_writes_what_is_done(
 )
 def test_bad_input_is_named(
     arguments: tuple[str, ...],
-    said: str,
+    message: str,
     run_memsim: RunMemsim,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -87,7 +87,7 @@ def test_bad_input_is_named(
     monkeypatch.chdir(tmp_path)
     ended = run_memsim("machines", "measure", *arguments)
     assert ended.code == 2
-    assert said in ended.err
+    assert message in ended.err
 
 
 def test_the_kernels_do_what_the_probes_take_them_for(context: Any) -> None:

@@ -236,8 +236,8 @@ def test_the_lower_end_of_noisy_times_is_covered_as_often_as_said(n: int) -> Non
     n_draw = 4000
     times = 5.0 + rng.exponential(0.1, (n_draw, n))
     ends = np.array([lower_end(row) for row in times])
-    held = int(np.sum((ends[:, 0] <= 5.0) & (ends[:, 1] >= 5.0)))
-    assert binom.ppf(1e-4, n_draw, 0.95) <= held <= binom.isf(1e-4, n_draw, 0.95)
+    covered = int(np.sum((ends[:, 0] <= 5.0) & (ends[:, 1] >= 5.0)))
+    assert binom.ppf(1e-4, n_draw, 0.95) <= covered <= binom.isf(1e-4, n_draw, 0.95)
     assert (resampled_least(times[:50]) > 5.0).all()
 
 

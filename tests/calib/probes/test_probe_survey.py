@@ -1,4 +1,4 @@
-"""Surveys of devices whose parameters are known: what is told is right, what fails is said.
+"""Surveys of devices whose parameters are known: results are right, and failures have a reason.
 
 The truth is a machine drawn at random; every access of a probe's kernel goes through memsim's caches.
 """
@@ -54,11 +54,11 @@ def test_a_small_gpu_is_found() -> None:
     second = dataclasses.replace(second, size_bytes=128 << 10, fill_bytes=32)
     machine = machine.replace(levels=(first, second))
     device = SimulatedDevice(machine, hidden, MB, 1)
-    told = survey(device, most_bytes=MB, seed=1)
-    found = verdicts(told, machine, hidden)
+    reported = survey(device, most_bytes=MB, seed=1)
+    found = verdicts(reported, machine, hidden)
     assert [key for key, verdict in found.items() if verdict == WRONG] == []
     for key in ("L1 size", "L1 line", "L1 fill", "L1 ways", "L2 size", "cores"):
-        assert found[key] == RIGHT, (key, told.book.silent)
+        assert found[key] == RIGHT, (key, reported.book.silent)
 
 
 def test_against_another_machine_the_verdict_is_wrong(surveyed: Survey) -> None:
@@ -162,12 +162,12 @@ def test_ways_that_the_level_above_hides_are_not_told(ways_above: int) -> None:
     levels = (dataclasses.replace(first, ways=ways_above), second)
     bench = Bench(SimulatedDevice(machine.replace(levels=levels), hidden, 4 * MB, 1), 1)
     first_ns, own_ns = (level.latency_cycles / machine.clock_hz * 1e9 for level in levels)
-    asked = (bench, Notebook(), "L2", second.size_bytes, 64, own_ns, 100.0, first_ns)
+    arguments = (bench, Notebook(), "L2", second.size_bytes, 64, own_ns, 100.0, first_ns)
     if ways_above > second.ways:
         with pytest.raises(Unclear, match="hidden"):
-            ways(*asked)
+            ways(*arguments)
     else:
-        assert ways(*asked).value == second.ways
+        assert ways(*arguments).value == second.ways
 
 
 @pytest.mark.parametrize("policy", ["lru", "fifo", "plru", "random"])
@@ -183,15 +183,15 @@ def test_the_policy_of_a_set_is_told(policy: str) -> None:
         hit_ns = first.latency_cycles / machine.clock_hz * 1e9
         replacement(bench, book, "L1", size_bytes=32768, ways=8, line_bytes=64, hit_ns=hit_ns)
     except Unclear:
-        pytest.fail("not told")
+        pytest.fail("no policy was reported")
     assert book.words["L1 replacement"][0] == policy
 
 
 def surveyed_answers(kind: Callable[[int], tuple[Machine, Hidden]], seed: int) -> list[Answer]:
     machine, hidden = kind(seed)
     device = SimulatedDevice(machine, hidden, 8 * MB, seed)
-    told = survey(device, most_bytes=8 * MB, seed=seed, clock=device.clock)
-    return answers(told, machine, hidden)
+    reported = survey(device, most_bytes=8 * MB, seed=seed, clock=device.clock)
+    return answers(reported, machine, hidden)
 
 
 @pytest.mark.slow
@@ -200,18 +200,18 @@ def surveyed_answers(kind: Callable[[int], tuple[Machine, Hidden]], seed: int) -
 def test_of_random_machines_hardly_anything_is_told_wrong(
     kind: Callable[[int], tuple[Machine, Hidden]],
 ) -> None:
-    """What was planted is found, or said to be unknown.
+    """The planted parameters are reported correctly, or as unknown.
 
     Of n intervals of 95 % no more may miss what was planted than of Binomial(n, 0.05) in all but one
     of a thousand draws; what has no interval must be right.
     """
-    told = [(seed, answer) for seed in SEEDS for answer in surveyed_answers(kind, seed)]
-    wrong = [(seed, a) for seed, a in told if a.verdict == WRONG]
-    assert [(seed, a.name, a.planted, a.told) for seed, a in wrong if not a.has_interval] == []
-    n = sum(a.told is not None and a.has_interval for _, a in told)
+    reported = [(seed, answer) for seed in SEEDS for answer in surveyed_answers(kind, seed)]
+    wrong = [(seed, a) for seed, a in reported if a.verdict == WRONG]
+    assert [(seed, a.name, a.planted, a.reported) for seed, a in wrong if not a.has_interval] == []
+    n = sum(a.reported is not None and a.has_interval for _, a in reported)
     assert n >= 8 * len(SEEDS)  # a GPU through one work-item tells fewer than a CPU
     assert len(wrong) <= binom.isf(1e-3, n, 0.05), wrong
-    answered = {(seed, a.name) for seed, a in told if a.told is not None}
+    answered = {(seed, a.name) for seed, a in reported if a.reported is not None}
     for seed in SEEDS:
         for name in ("L1 latency", "memory latency", "memory bandwidth"):
             assert (seed, name) in answered
