@@ -17,7 +17,9 @@ hardware."""
 @click.argument("name", metavar="NAME", type=click.Choice(REPRODUCTIONS))
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder to write into.")
 @click.option(
-    "--only", metavar="FIGURE", help="One figure or table; an unknown one lists them all."
+    "--only",
+    metavar="FIGURE",
+    help="Make only this figure or table. An unknown name lists all names.",
 )
 @click.option("--quick", is_flag=True, help="Only a few cases of each figure; takes minutes.")
 @click.option(

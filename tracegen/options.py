@@ -45,13 +45,13 @@ class TraceOptions(Options):
     tracer: Tracer = option(
         "auto",
         "'opencl' runs an instrumented copy of the kernel, 'polyhedral' derives the addresses from"
-        " Loopy's schedule and runs nothing. 'auto' takes the second where every access allows it"
-        " and no OpenCL context is given. The traces are equal.",
+        " Loopy's schedule and runs nothing. 'auto' chooses 'polyhedral' where every access allows"
+        " it and no OpenCL context is given. The traces are equal.",
         recorded=False,
     )
     subgroup_size: int | None = option(
         None,
-        "Lanes of a sub-group: 8, 16, 32 or 64. Without it the machine's, or 32.",
+        "Lanes of a sub-group: 8, 16, 32 or 64.",
         flags=(),
         default_text="the machine's, or 32",
         recorded=False,
@@ -61,7 +61,7 @@ class TraceOptions(Options):
     )
     memory_bytes: int = option(
         MEMORY_BYTES,
-        "Memory that recording may use at a time. Larger traces go to disk in pieces.",
+        "Memory that recording may use at a time. Larger traces are written to temporary files.",
         least=1,
         unit="bytes",
         flags=(),

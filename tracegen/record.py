@@ -139,7 +139,7 @@ def lane_accesses(
 
 
 def chosen_context(context: Any) -> Any:
-    """The given OpenCL context, or the one that this machine's platforms pass their trial with."""
+    """The given OpenCL context, or one of the first device that passes a test build."""
     if context is not None:
         return context
     from tracegen.devices.choice import choose

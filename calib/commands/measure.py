@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     default=256,
     show_default=True,
     metavar="MB",
-    help="Memory that is walked through; it must exceed the last cache for the latency of memory.",
+    help="Largest amount of memory that is read. To measure DRAM, it must exceed the last-level cache.",
 )
 @click.option(
     "--trace",
     "trace_path",
     type=click.Path(path_type=Path),
     metavar="k.trace",
-    help="Time also the groups of requests that a replay of this trace has in flight to memory.",
+    help="Also time the groups of requests to DRAM that are in flight together in a replay of this trace.",
 )
 @click.option(
     "--trace-machine",

@@ -52,8 +52,8 @@ class PredictOptions(Options):
     )
     latency: Latency = option(
         "slowest",
-        "What a block waits for: the expected latency of its slowest access, or the largest of the"
-        " expected latencies of its accesses.",
+        "How long a basic block waits for its accesses: the expected value of the largest latency, or"
+        " the largest of the expected latencies.",
         flags=(),
     )
     trials: int = option(16, "Trials of the replay.", least=1)

@@ -64,8 +64,8 @@ def counters_option(command: Command) -> Command:
         type=click.Choice(COUNTERS),
         default="sector",
         show_default=True,
-        help="How to count hits: by sectors, with stores apart, or as the counters of Nsight Compute"
-        " or rocprof do. The file of --save does not depend on it.",
+        help="How to count hits: by sectors, loads and stores separately; or as the counters of Nsight"
+        " Compute or rocprof do. The file of --save does not depend on it.",
     )(command)
 
 
@@ -76,7 +76,7 @@ def setting_option(command: Command) -> Command:
         multiple=True,
         metavar="NAME=VALUE",
         callback=_parse_settings,
-        help="A keyword argument of the kernel's callable; repeat for more.",
+        help="A keyword argument of the function that makes the kernel; repeat for several.",
     )(command)
 
 

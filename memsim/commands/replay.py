@@ -53,8 +53,8 @@ def replay(
     """Replay a trace through a machine's caches, under random orderings.
 
     TRACE is a file of 'memsim trace' or 'memsim profile --trace-out', or a trace of another tool: a
-    folder or .traceg of Accel-Sim (NVBit), a folder or .mem of PPT-GPU, or a .csv. Files packed with
-    gzip, xz or zstd are unpacked. The machine must have the sub-group width of the trace.
+    folder or .traceg of Accel-Sim (NVBit), a folder or .mem of PPT-GPU, or a .csv. Files compressed with
+    gzip, xz or zstd are read directly. The machine must have the sub-group size of the trace.
 
     \b
     Examples:
@@ -97,8 +97,8 @@ def export(source: Path, to: str, out: Path) -> int:
     """Write a trace, or a saved replay, in another tool's format.
 
     For accel-sim, INPUT is a trace as 'memsim replay' reads it; kernelslist.g and a .traceg per launch
-    are written. For the others, INPUT is a file of --save. cachegrind: counts by source line, for
-    cg_annotate and KCachegrind. csv: a row per access. json: as --json of 'memsim replay'.
+    are written. For the others, INPUT is a saved replay ('memsim replay --save'). cachegrind: counts by source
+    line, for cg_annotate and KCachegrind. csv: a row per access. json: as 'memsim replay --json'.
 
     \b
     Examples:
@@ -141,9 +141,9 @@ def export(source: Path, to: str, out: Path) -> int:
     "--counters",
     type=click.Choice(COUNTERS),
     default="sector",
-    help="Count hits in both as Nsight Compute's or rocprof's counters do.",
+    help="How to count hits in both: by sectors, or as the counters of Nsight Compute or rocprof do.",
 )
-@click.option("--kernel", metavar="NAME", help="The measured kernel to compare with, by its name.")
+@click.option("--kernel", metavar="NAME", help="Name of the measured kernel to compare with.")
 @output_path("--html", help="Write the comparison as one self-contained page.")
 def compare(
     a: Path,
@@ -154,7 +154,7 @@ def compare(
 ) -> int:
     """Compare a saved replay with another one, or with counters measured on hardware.
 
-    A is a file of --save. If B is another such file, two variants of a kernel or one kernel on two
+    A is a saved replay ('memsim replay --save'). If B is another such file, two variants of a kernel or one kernel on two
     machines are compared access by access. If B are .csv files of Nsight Compute (ncu --csv; pages
     raw, details and source) or rocprof, the replay is compared with them by level and source line.
 

@@ -17,7 +17,7 @@ One row per access of one sub-group, in program order; the rows of a sub-group a
 - `addresses`: bytes, hexadecimal with 0x or decimal, one for each active lane, separated by
   blanks; or `base+stride`, in lanes from the first active one.
 
-Lines `# name = value` before the first row may say `kernel`, `subgroup_size` (32; 64 where a mask
+Lines `# name = value` before the first row may set `kernel`, `subgroup_size` (32; 64 where a mask
 has more lanes), `n_groups` (of the launch, where the file holds a part), `group_items`,
 `local_memory_bytes` and `registers_per_item`. Any other such line is a comment.
 """

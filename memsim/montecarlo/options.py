@@ -32,8 +32,8 @@ class ReplayOptions(Options):
 
     trials: int | None = option(
         None,
-        "Random orderings to replay. With a half-width, the most that are replayed; without one,"
-        " exactly so many.",
+        "Number of random orderings to replay: an upper limit where a half-width is given, otherwise"
+        " the exact number.",
         least=1,
         default_text=f"as many as the half-width needs, at most {DEFAULT_TRIALS}",
     )
@@ -44,26 +44,26 @@ class ReplayOptions(Options):
         above=0,
         below=1,
         metavar="HALF_WIDTH",
-        default_text=f"{DEFAULT_HALF_WIDTH}; none where the number of trials is given",
+        default_text=f"{DEFAULT_HALF_WIDTH}, or none where the number of trials is given",
     )
     seed: int = option(0, "Seed of the random orderings.", least=0)
     jobs: int | None = option(
         None,
-        "Worker processes. The numbers do not depend on it.",
+        "Worker processes. Results do not depend on their number.",
         least=1,
         default_text="usable cores; 1 for a small replay",
     )
     sampler: Sampler = option(
         "wrr",
         "How a core chooses its next sub-group: weighted round robin, loose round robin (skips those"
-        " that wait for data), greedy then oldest (stays until it must wait), or uniform over the"
-        " ready.",
+        " that wait for data), greedy then oldest (stays with one until it must wait), or a random"
+        " one of those that are ready.",
     )
     dispatch: Dispatch | None = option(
         None,
         "How groups are assigned to cores: by their number, to the core that is free first, or every"
         " wave in a random order.",
-        default_text="as the machine does",
+        default_text="that of the machine",
     )
     registers: int | None = option(
         None,
@@ -77,9 +77,12 @@ class ReplayOptions(Options):
         least=1,
         default_text="from the occupancy",
     )
-    warm_l2: bool = option(False, "Begin with what the trace itself leaves in the L2.")
+    warm_l2: bool = option(
+        False,
+        "Start with the L2 contents that the same trace leaves when it is replayed beforehand.",
+    )
     random_bases: bool = option(False, "Place the arrays at new addresses in every trial.")
-    backend: Backend = option("local", "Where trials run: on this machine or on a Dask cluster.")
+    backend: Backend = option("local", "Where trials run: on this computer or on a Dask cluster.")
     scheduler: str | None = option(
         None, "Address of the Dask scheduler, such as tcp://host:8786.", metavar="ADDRESS"
     )
@@ -87,11 +90,12 @@ class ReplayOptions(Options):
         None,
         "Whether every core begins to count at a random point of its first groups.",
         flags=(),
-        default_text="for a snapshot from inside a launch",
+        default_text="yes for a snapshot from inside a launch",
     )
     staggered: bool = option(
         False,
-        "With random starts, spread the starts of a core's resident groups evenly instead.",
+        "With `deviation`, start the resident groups of a core at evenly spaced points of their"
+        " programs.",
         flags=(),
     )
     warmup_waves: int | None = option(
@@ -103,13 +107,13 @@ class ReplayOptions(Options):
     )
     weights: Any = option(
         None,
-        "(n_subgroup,) bulk sequences that each sub-group issues in one turn.",
+        "(n_subgroup,) number of bulk sequences that each sub-group issues in one turn.",
         flags=(),
         default_text="1 each",
     )
     scratch: Path | None = option(
         None,
-        "Folder for the workers' files, which every worker must see.",
+        "Folder for the workers' files; every worker must be able to read it.",
         flags=(),
         default_text="a temporary folder",
         recorded=False,

@@ -125,8 +125,8 @@ class BlockCounter:
     ) -> tuple[BlockCounts, dict[str, Any]]:
         """Counts of a workload of the same kernel, and the outputs that it computed.
 
-        workload : the one that the counter was made of, where None
-        subgroup_size : counts sub-groups of so many lanes too, by a second run
+        workload : by default the one that the counter was made from
+        subgroup_size : also count sub-groups of this number of lanes, by a second run
         """
         if subgroup_size is not None and not 1 <= subgroup_size <= 1024:
             raise KernelError(f"subgroup_size must be 1 to 1024, got {subgroup_size}")

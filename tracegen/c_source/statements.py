@@ -1,7 +1,7 @@
 """Statements of OpenCL C, with the spans of text that they take.
 
 This reads the C that Loopy writes, and the control flow of any C that the preprocessor has been
-through. Only statements are told apart; expressions stay text (see `expressions.py`).
+through. Only statements are parsed here; expressions stay text (see `expressions.py`).
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def kernel_functions(text: str) -> Iterator[Function]:
 def read_statements(text: str, start: int, end: int) -> tuple[Statement, ...]:
     """The statements between two offsets.
 
-    Behind a case label nothing is told apart: the rest is one unsupported statement.
+    Everything after a case label becomes one unsupported statement.
     """
     found: list[Statement] = []
     while (first := skip(text, start)) < end:

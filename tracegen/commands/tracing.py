@@ -68,9 +68,9 @@ def kernel_options(command: Callable[..., Any]) -> Callable[..., Any]:
         "--args",
         "arguments",
         metavar="FILE.py:NAME",
-        help="What a kernel in OpenCL C or Fortran is launched with: a callable that takes what"
-        " --set gives and returns a tracegen.OpenCLWorkload, for Fortran a mapping from argument to"
-        " value.",
+        help="The arguments of a kernel in OpenCL C or Fortran: a function that takes the settings of"
+        " --set and returns a tracegen.OpenCLWorkload or, for Fortran, a mapping from argument names"
+        " to values.",
     )(with_kernel)
     decorated: Callable[..., Any] = setting_option(with_args)
     return click.argument("spec", metavar="KERNEL")(decorated)
@@ -90,7 +90,7 @@ def kernel_options(command: Callable[..., Any]) -> Callable[..., Any]:
 )
 @carry_option
 @replay_options
-@output_path("--trace-out", help="Keep the trace, for 'memsim replay'.")
+@output_path("--trace-out", help="Write the trace to a file, for 'memsim replay'.")
 def profile(
     kernel: KernelSpec,
     machine: str,
@@ -103,9 +103,10 @@ def profile(
 ) -> int:
     """Report where a kernel's memory accesses are served, and what they cost.
 
-    KERNEL is FILE.py:NAME or PACKAGE.MODULE:NAME; NAME is a loopy TranslationUnit, or a callable
-    that returns a tracegen.Workload and takes what --set gives. Or FILE.cl:KERNEL, in OpenCL C,
-    with --args; or FILE.floopy:SUBROUTINE, in Fortran: Python code in its '!$loopy' blocks is run.
+    KERNEL is FILE.py:NAME or PACKAGE.MODULE:NAME, where NAME is a loopy TranslationUnit, or a
+    function that takes the settings of --set and returns a tracegen.Workload. In OpenCL C, KERNEL is
+    FILE.cl:NAME and needs --args. In Fortran, it is FILE.floopy:SUBROUTINE; the Python code in the
+    file's '!$loopy' blocks is executed.
 
     \b
     Examples:
@@ -137,15 +138,19 @@ def profile(
 @kernel_options
 @machine_option
 @command_options(TraceOptions, "tracing")
-@click.option("--all-launches", is_flag=True, help="Trace every launch, for replay --carry-l2.")
+@click.option(
+    "--all-launches",
+    is_flag=True,
+    help="Trace every launch of the kernel, for 'memsim replay --carry-l2'.",
+)
 @output_path("--output", "-o", required=True, help="The trace file.")
 def trace(
     kernel: KernelSpec, machine: str, tracing: TraceOptions, all_launches: bool, output: Path
 ) -> int:
     """Trace a kernel once, to replay it on many machines.
 
-    A trace serves every machine with the same sub-group size; the machine named here decides how
-    many groups are traced.
+    The trace can be replayed on every machine with the same sub-group size. The machine named here
+    only determines how many groups are traced.
 
     \b
     Example:
@@ -165,9 +170,9 @@ def trace(
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
 def doctor(as_json: bool) -> int:
-    """Report what is installed, what is missing, and how to mend it.
+    """Report what is installed, what is missing, and how to install or repair it.
 
-    The exit code is 0 where the main job can run, 1 where it cannot.
+    The exit code is 0 if kernels can be traced and replayed, and 1 if not.
 
     \b
     Examples:
@@ -187,7 +192,7 @@ def doctor(as_json: bool) -> int:
         click.echo(f"{marks[check.status]:<8}{check.name:<{width}}  {check.found}")
         if check.mend:
             click.echo(f"{'':<8}{'':<{width}}  -> {check.mend}")
-    click.echo("Ready." if healthy else "Not ready: mend what is MISSING.")
+    click.echo("Ready." if healthy else "Not ready: repair what is MISSING.")
     return 0 if healthy else EXIT_UNHEALTHY
 
 

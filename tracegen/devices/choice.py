@@ -134,7 +134,7 @@ def _run_trial(
     skip: Sequence[tuple[int, int]] = (),
     only: Sequence[tuple[int, int]] | None = None,
 ) -> tuple[list[Candidate], bool]:
-    """One child's findings: every device, in order of preference, and whether the child ended well.
+    """Results of one child process: every device, in order of preference, and whether it ended normally.
 
     Where it did not, the device under trial has failed, and those behind it were not reached.
     """

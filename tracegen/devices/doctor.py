@@ -1,4 +1,4 @@
-"""The checks of `memsim doctor`: what is installed and, where something is wrong, how to mend it."""
+"""The checks of `memsim doctor`: what is installed and, where something is wrong, how to repair it."""
 
 from __future__ import annotations
 

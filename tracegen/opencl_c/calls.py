@@ -97,13 +97,13 @@ class Calls(ABC):
         for argument in arguments:
             if not is_pointer(argument.type) or _is_global(argument):
                 continue
-            held = stripped(argument)
-            if held.kind == Kind.UNARY_OPERATOR and unary_operator(held) == ADDRESS:
-                held = stripped(expressions(held)[0])
-            while held.kind in (Kind.ARRAY_SUBSCRIPT_EXPR, Kind.MEMBER_REF_EXPR):
-                held = stripped(expressions(held)[0])
-            if held.kind == Kind.DECL_REF_EXPR:
-                recorder.change(recorder.name(declared(held)), need)
+            bare = stripped(argument)
+            if bare.kind == Kind.UNARY_OPERATOR and unary_operator(bare) == ADDRESS:
+                bare = stripped(expressions(bare)[0])
+            while bare.kind in (Kind.ARRAY_SUBSCRIPT_EXPR, Kind.MEMBER_REF_EXPR):
+                bare = stripped(expressions(bare)[0])
+            if bare.kind == Kind.DECL_REF_EXPR:
+                recorder.change(recorder.name(declared(bare)), need)
 
     def _work_item(self, cursor: Any, name: str, arguments: list[Any]) -> Value:
         recorder = self.recorder
@@ -285,14 +285,14 @@ def _exposed(body: Any) -> Any:
     """Declarations of variables whose address is taken."""
     for cursor in body.walk_preorder():
         if cursor.kind == Kind.UNARY_OPERATOR and unary_operator(cursor) == ADDRESS:
-            held = stripped(expressions(cursor)[0])
-            while held.kind in (Kind.ARRAY_SUBSCRIPT_EXPR, Kind.MEMBER_REF_EXPR):
-                base = expressions(held)[0]
+            bare = stripped(expressions(cursor)[0])
+            while bare.kind in (Kind.ARRAY_SUBSCRIPT_EXPR, Kind.MEMBER_REF_EXPR):
+                base = expressions(bare)[0]
                 if is_pointer(base.type) and not is_array(stripped(base).type):
                     break
-                held = stripped(base)
-            if held.kind == Kind.DECL_REF_EXPR:
-                yield declared(held)
+                bare = stripped(base)
+            if bare.kind == Kind.DECL_REF_EXPR:
+                yield declared(bare)
 
 
 def _is_global(cursor: Any) -> bool:

@@ -122,11 +122,11 @@ def components(cursor: Any, text: str) -> tuple[int, ...] | None:
         return None
     (inner,) = expressions(cursor)
     name = text[span(inner)[1] : span(cursor)[1]].strip(" \n\t.->")
-    held = stripped(inner)
-    kind_of = held.type.get_canonical()
+    bare = stripped(inner)
+    kind_of = bare.type.get_canonical()
     kind_of = kind_of.get_pointee() if is_pointer(kind_of) else kind_of
     of_vector = range(kind_of.get_canonical().element_count)
-    within = components(held, text)
+    within = components(bare, text)
     chosen = _named(name, of_vector)
     return chosen if within is None else tuple(within[k] for k in chosen)
 

@@ -169,12 +169,12 @@ class Expressions(Calls):
             pointer = self.value(base)
             at = self.value(index)
         number = self.recorder.numbers.moved(pointer.number, at.number)
-        held = stripped(base)
+        bare = stripped(base)
         root = ""
-        if held.kind == Kind.DECL_REF_EXPR and address_space(cursor.type) != "global":
-            root = self.recorder.name(declared(held))
-        elif held.kind in (Kind.ARRAY_SUBSCRIPT_EXPR, Kind.MEMBER_REF_EXPR):
-            root = self._root(held)
+        if bare.kind == Kind.DECL_REF_EXPR and address_space(cursor.type) != "global":
+            root = self.recorder.name(declared(bare))
+        elif bare.kind in (Kind.ARRAY_SUBSCRIPT_EXPR, Kind.MEMBER_REF_EXPR):
+            root = self._root(bare)
         address = Value(number, union([pointer.need, at.need]))
         return Place(cursor, address, address_space(cursor.type), root)
 
@@ -187,10 +187,10 @@ class Expressions(Calls):
 
     def _target(self, cursor: Any) -> Place:
         """An lvalue that is written: of a vector's component by number, that component alone."""
-        held = stripped(cursor)
-        if held.kind != Kind.ARRAY_SUBSCRIPT_EXPR:
+        bare = stripped(cursor)
+        if bare.kind != Kind.ARRAY_SUBSCRIPT_EXPR:
             return self.place(cursor)
-        base, index = expressions(held)
+        base, index = expressions(bare)
         if is_pointer(base.type) or is_array(base.type) or is_pointer(index.type):
             return self.place(cursor)
         vector = self.place(base)
@@ -199,10 +199,10 @@ class Expressions(Calls):
         at = self.value(index)
         number = self.recorder.numbers.of("component", vector.address.number, at.number)
         start, end = span(base)
-        element = f"__global {held.type.get_canonical().spelling.replace('__global', '').strip()}"
+        element = f"__global {bare.type.get_canonical().spelling.replace('__global', '').strip()}"
         self.recorder.edits.wrap(start, end, f"(({element} *) &(", "))", rank=-1)
         need = union([vector.address.need, at.need])
-        return Place(held, Value(number, need), vector.space)
+        return Place(bare, Value(number, need), vector.space)
 
     def _root(self, cursor: Any) -> str:
         while cursor.kind in (Kind.ARRAY_SUBSCRIPT_EXPR, Kind.MEMBER_REF_EXPR):

@@ -233,13 +233,13 @@ def _opening_of(text: str, position: int) -> int:
 
 def _roots(cursor: Any) -> list[int]:
     """The variable that an lvalue, or an argument, is a part of or leads to."""
-    held = stripped(cursor)
+    bare = stripped(cursor)
     while True:
-        if held.kind == Kind.DECL_REF_EXPR:
-            known = held.referenced.kind in (Kind.VAR_DECL, Kind.PARM_DECL)
-            return [declared(held)] if known else []
-        inner = expressions(held)
-        one = held.kind in (
+        if bare.kind == Kind.DECL_REF_EXPR:
+            known = bare.referenced.kind in (Kind.VAR_DECL, Kind.PARM_DECL)
+            return [declared(bare)] if known else []
+        inner = expressions(bare)
+        one = bare.kind in (
             Kind.ARRAY_SUBSCRIPT_EXPR,
             Kind.MEMBER_REF_EXPR,
             Kind.UNARY_OPERATOR,
@@ -248,4 +248,4 @@ def _roots(cursor: Any) -> list[int]:
         )
         if not one or not inner:
             return []
-        held = stripped(inner[0])
+        bare = stripped(inner[0])

@@ -48,7 +48,7 @@ def known_hits(
     part_value: npt.NDArray[np.int64],
     subgroup: int,
 ) -> np.int64:
-    """The lanes lanes that know the address: index.level + lane part where alike, else `element`."""
+    """Those of `lanes` that know the address: index.level + lane part where alike, else `element`."""
     hits = np.int64(0)
     candidates = lanes & known.mask[key]
     if candidates == 0:
@@ -88,7 +88,7 @@ def make_known(
     part_value: npt.NDArray[np.int64],
     subgroup: int,
 ) -> None:
-    """From now on the lanes lanes know the address."""
+    """From now on all of `lanes` know the address."""
     others = known.mask[key] & ~lanes
     same = (
         not known.by_lane[key] and known.part[key] == index.part and known.level[key] == index.level

@@ -124,25 +124,25 @@ def walk(
             while row < len(rows):
                 instruction = rows[row, 0]
                 if instruction >= _WITHIN:
-                    asking = walk.scratch.masks[rows[row, 2]]
-                    if asking != 0:
+                    active = walk.scratch.masks[rows[row, 2]]
+                    if active != 0:
                         index = Index(0, 0, True)
                         if instruction != _EVENT:
                             index = _index(walk, row)
-                            if not _in_bounds(walk, subgroup, row, index, asking, fault):
+                            if not _in_bounds(walk, subgroup, row, index, active, fault):
                                 return group, n_access, n_granule
                         if instruction == _WITHIN:
                             pass
                         elif not walk.recording:
-                            n_token += count_bits(asking)
+                            n_token += count_bits(active)
                         elif (
                             progress.n_access >= most_accesses or progress.n_granule > most_granules
                         ):
                             return group, n_access, n_granule
                         elif instruction == _ACCESS:
-                            progress = _access(walk, subgroup, row, index, asking, progress, out)
+                            progress = _access(walk, subgroup, row, index, active, progress, out)
                         else:
-                            progress = _event(walk, rows[row, 1], asking, progress, out)
+                            progress = _event(walk, rows[row, 1], active, progress, out)
                     row += 1
                 elif instruction <= _JUMP_IF_EMPTY:
                     row = _next_row(walk, row)
@@ -206,10 +206,10 @@ def _in_bounds(
     subgroup: Subgroup,
     row: int,
     index: Index,
-    asking: int,
+    active: int,
     fault: npt.NDArray[np.int64],
 ) -> bool:
-    """Whether the index of each asking lane is in its range; else `fault` names one that is not.
+    """Whether the index of each active lane is in its range; if not, sets `fault`.
 
     Where the range of all lanes does not decide it, `element` receives the index of each.
     """
@@ -222,7 +222,7 @@ def _in_bounds(
         return True
     element = walk.scratch.element
     for lane in range(subgroup.n_lane):
-        if asking >> lane & 1:
+        if active >> lane & 1:
             element[lane] = value_of_lane(
                 form, lane, index.level, code, subgroup.number, walk.scratch.own
             )
@@ -243,7 +243,7 @@ def _access(
     subgroup: Subgroup,
     row: int,
     index: Index,
-    asking: int,
+    active: int,
     progress: Progress,
     out: Columns,
 ) -> Progress:
@@ -254,20 +254,20 @@ def _access(
     is_load = tables.kind[position] == LOAD
     track = walk.reduced and key >= 0
     part_value = walk.code.parts.value[index.part, subgroup.number]
-    issued = asking
+    issued = active
     if track and is_load:
         hits = known_hits(
-            known, key, asking, index, scratch.element, walk.code.parts.value, subgroup.number
+            known, key, active, index, scratch.element, walk.code.parts.value, subgroup.number
         )
         if hits != 0:
             site = tables.site[position]
             scratch.latest[site] = max(scratch.latest[site], scratch.known_access[key])
-            issued = asking & ~hits
+            issued = active & ~hits
     elif walk.reduced:
-        forget(known, tables, position, asking)
+        forget(known, tables, position, active)
     if track:
         make_known(
-            known, key, asking, index, scratch.element, walk.code.parts.value, subgroup.number
+            known, key, active, index, scratch.element, walk.code.parts.value, subgroup.number
         )
     if issued != 0:
         stride = tables.stride[position]
@@ -288,7 +288,7 @@ def _access(
     edge = tables.closes[position]
     if edge >= 0:
         if walk.reduced:
-            forget(known, tables, edge, asking)
+            forget(known, tables, edge, active)
         progress = with_fresh(progress)
     return progress
 
@@ -329,11 +329,11 @@ def _write(
 
 
 @inner
-def _event(walk: Walk, position: int, asking: int, progress: Progress, out: Columns) -> Progress:
+def _event(walk: Walk, position: int, active: int, progress: Progress, out: Columns) -> Progress:
     """A back-edge or a barrier."""
     if walk.tables.kind[position] == EDGE:
         if walk.reduced:
-            forget(walk.known, walk.tables, position, asking)
+            forget(walk.known, walk.tables, position, active)
         at_edge: Progress = with_fresh(progress)
         return at_edge
     n_access = progress.n_access
@@ -373,15 +373,15 @@ def _set(walk: Walk, subgroup: Subgroup, row: int) -> None:
 def _compare(walk: Walk, subgroup: Subgroup, row: int) -> None:
     """Sets a mask to the lanes of another for which a form is not negative, is 0, or is not."""
     code, masks = walk.code, walk.scratch.masks
-    asking = masks[code.rows[row, 2]]
+    active = masks[code.rows[row, 2]]
     relation = code.rows[row, 4]
     index = _index(walk, row)
     low = index.level + code.parts.low[index.part, subgroup.number]
     high = index.level + code.parts.high[index.part, subgroup.number]
     if index.alike and relation == _NOT_NEGATIVE and (low >= 0 or high < 0):
-        result = asking if low >= 0 else 0
+        result = active if low >= 0 else 0
     elif index.alike and relation != _NOT_NEGATIVE and low == high:
-        result = asking if (low == 0) == (relation == _IS_ZERO) else 0
+        result = active if (low == 0) == (relation == _IS_ZERO) else 0
     else:
         chosen = np.int64(0)
         form = code.rows[row, 3]
@@ -390,7 +390,7 @@ def _compare(walk: Walk, subgroup: Subgroup, row: int) -> None:
             is_zero = (this == 0) == (relation == _IS_ZERO)
             true = this >= 0 if relation == _NOT_NEGATIVE else is_zero
             chosen |= np.int64(true) << lane
-        result = asking & chosen
+        result = active & chosen
     masks[code.rows[row, 1]] = result
 
 

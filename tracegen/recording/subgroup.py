@@ -2,7 +2,7 @@
 
 The lanes of a sub-group run in lockstep: the next step takes those lanes whose next token has the
 smallest position. Positions ascend in program order and a loop's back-edge comes after its body, so
-lanes that left a loop or skipped a branch wait for the rest. A step drops redundant loads, finds out
+lanes that left a loop or skipped a branch wait for the rest. A step drops redundant loads, determines
 whether a bulk sequence begins, and coalesces the addresses of its lanes into granules.
 """
 
@@ -49,7 +49,7 @@ class ProbeTables(NamedTuple):
 
 
 class Lanes(NamedTuple):
-    """Scratch of the merge: (64,) by lane unless said otherwise.
+    """Scratch of the merge: (64,) by lane unless stated otherwise.
 
     head, element : position and index of a lane's next token; cursor, end : of its tokens
     lanes : (3, 64) lists of lanes: all of them, those of this step, those of a load that are kept

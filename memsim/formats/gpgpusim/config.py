@@ -39,7 +39,7 @@ class Option:
 
     @property
     def source(self) -> str:
-        """What a value taken from here says of where it comes from."""
+        """The source that is recorded for a value of this option."""
         return f"{self.file}: -{self.name} {self.value}"
 
     def numbers(self, separator: str, least: int = 1) -> list[float]:
@@ -127,7 +127,7 @@ def _words(text: str, file: str) -> list[tuple[str, int, bool]]:
 
 @dataclass(frozen=True, kw_only=True)
 class CacheLine:
-    """What a cache's line says, letter by letter as that simulator reads it.
+    """The fields of a cache's option, as the simulator parses them.
 
     kind : N (a tag a line) or S (four sectors a tag)
     replacement : L (LRU), F (FIFO)

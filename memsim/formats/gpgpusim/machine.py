@@ -30,7 +30,7 @@ _TIMING_USED = ("nbk", "RCD", "RP", "CL")
 
 @dataclass(frozen=True, kw_only=True)
 class Imported:
-    """notes : what the machine does not say as the file does, one line each."""
+    """notes : options of the file that the machine does not express, one line each."""
 
     machine: Machine
     notes: tuple[str, ...]
