@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 @click.option(
     "--run",
     is_flag=True,
-    help="Also run the first size and compare its counts; --json then lists those of each launch.",
+    help="Also run the first size and compare its counts; --json then lists the counts of each launch.",
 )
 @click.option(
     "--train",
@@ -64,7 +64,10 @@ if TYPE_CHECKING:
     help="Number of runs to learn from.",
 )
 @click.option(
-    "--machine", "-m", metavar="MACHINE", help="Report also requests, and busy cycles of each unit."
+    "--machine",
+    "-m",
+    metavar="MACHINE",
+    help="Also report memory requests, and the busy cycles of each unit of this machine.",
 )
 @click.option(
     "--hits",

@@ -183,7 +183,11 @@ def show(kernel: str, place: Path | None, device: str | None) -> int:
 @click.argument("spec", metavar="KERNEL")
 @store_option
 @setting_option
-@click.option("--device", metavar="TEXT", help="The OpenCL device: 'platform:device', or a part.")
+@click.option(
+    "--device",
+    metavar="TEXT",
+    help="The OpenCL device: 'platform:device', or a part of either name.",
+)
 @click.option(
     "--model",
     type=click.Path(path_type=Path),

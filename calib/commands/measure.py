@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     default=256,
     show_default=True,
     metavar="MB",
-    help="Largest amount of memory that is read. To measure DRAM, it must exceed the last-level cache.",
+    help="Size of the largest buffer. To measure DRAM, it must exceed the last-level cache.",
 )
 @click.option(
     "--trace",

@@ -79,14 +79,14 @@ class PredictFiles(Options):
 @click.option(
     "--follow",
     metavar="NAME=LOW:HIGH",
-    help="Predict at these sizes and extrapolate the time to the size that --set gives; there, blocks are"
-    " only counted and nothing runs.",
+    help="Predict at these sizes and extrapolate the time to the size of --set. At that size, basic blocks are"
+    " counted, but nothing is traced.",
 )
 @click.option(
     "--model",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Predict with a model that 'memsim calibrate' fitted instead.",
+    help="Predict with this model, fitted by 'memsim calibrate', instead of a machine.",
 )
 @command_options(PredictFiles, "files")
 def predict(

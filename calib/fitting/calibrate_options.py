@@ -20,7 +20,8 @@ class CalibrateOptions(Options):
     )
     trials: int = option(TRIALS, "Trials of each kernel.", least=1)
     statistic: Statistic = option(
-        "median", "The statistic of the trials that is a kernel's time; the mean omits outliers."
+        "median",
+        "Which statistic of the trials is taken as a kernel's time; the mean omits outliers.",
     )
     rounds: int = option(
         1,
@@ -38,7 +39,7 @@ class CalibrateOptions(Options):
     )
     trial_s: float = option(
         TRIAL_S,
-        "A trial is the median of as many consecutive launches as take this long, at most"
+        "Duration of a trial: the median of as many consecutive launches as fit into it, at most"
         f" {MOST_LAUNCHES}.",
         least=0,
         unit="s",

@@ -1,7 +1,7 @@
 """Counts how often each basic block of a workload runs, by running a copy with counters.
 
 Blocks are counted per work-item and per sub-group: hardware issues a block once for all lanes in it.
-Memory is bounded, for groups are counted in batches.
+Memory is bounded, because groups are counted in batches.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class BlockCounts:
 class BlockCounter:
     """A workload's kernels with counters, built once for any number of sizes.
 
-    text : the text that was cut into blocks
+    text : the text that is divided into blocks
     blocks : of all kernels, numbered consecutively
     """
 

@@ -1,4 +1,4 @@
-"""The events of sub-groups from those of their lanes, in lockstep as in `tracegen.recording.subgroup`.
+"""Merges the events of lanes into events of sub-groups, in lockstep as in `tracegen.recording.subgroup`.
 
 The next step takes the lanes whose next event has the smallest number. Numbers ascend in the text and a
 back-edge comes after its loop's body, so lanes that left a loop, or skipped a branch, wait for the

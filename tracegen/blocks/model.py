@@ -48,7 +48,7 @@ class Block:
     accesses : numbers of the marks of its subscripts
     spans : of its text
     followers : numbers of the blocks that may come next, -1 for the kernel's end
-    jumps : whether a return, break or continue before it also decides whether it runs
+    jumps : whether it may be skipped by an earlier return, break or continue
     """
 
     number: int
@@ -71,7 +71,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Insertion:
-    """What the counting program has in place of text[start:end]."""
+    """The text that replaces text[start:end] in the counting program."""
 
     start: int
     end: int
@@ -82,7 +82,7 @@ class Insertion:
 class Cut:
     """A kernel function cut into blocks.
 
-    n_events : numbered in the order in which lanes that diverge are lined up
+    n_events : number of events; their numbers ascend in the order in which diverged lanes are aligned
     """
 
     function: Function

@@ -74,7 +74,7 @@ class CountingRun:
     def _subgroups(
         self, width: int, lanes: npt.NDArray[np.uint32], per_group: Counts, items: Counts
     ) -> Counts:
-        """Records the events of work-items, batch by batch, and lines the lanes up."""
+        """Records the events of work-items, batch by batch, and merges the lanes."""
         n_groups, found = self.launch.n_groups, np.zeros(self.cut.n_events, np.int64)
         ends = np.cumsum(per_group)
         first = 0

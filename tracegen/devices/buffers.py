@@ -1,4 +1,4 @@
-"""The device buffers that probes write to, kept between launches, for fresh memory is slow to touch."""
+"""The device buffers that probes write to, kept between launches, because first accesses to new memory are slow."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """From marked code to plain code, probed code, and the table of probes.
 
 Every mark becomes a probe with a position of its own. Positions ascend in the order of evaluation:
-operands before the operation, the right side before the left, a loop's back-edge after its body. This
-order lines diverged lanes up again.
+operands before the operation, the right side before the left, a loop's back-edge after its body. The
+merge uses this order to bring diverged lanes together again.
 """
 
 from __future__ import annotations

@@ -113,7 +113,7 @@ def _suffix(mark: Mark) -> str:
 
 
 def _part(kernel: Any, mark: Mark, element: int) -> tuple[int, int]:
-    """Byte offset of an access in its element, and the bytes that it requests."""
+    """Byte offset of an access within its element, and the number of bytes that it requests."""
     dtype = kernel.get_var_descriptor(mark.array).dtype.numpy_dtype
     if mark.field_name is not None and not kernel.target.is_vector_dtype(
         kernel.get_var_descriptor(mark.array).dtype

@@ -2,7 +2,7 @@
 
 C lets two pointers of one type point to the same memory unless one is `restrict`: after a store
 through one, what was loaded through the other must be loaded again. Pointers to different scalar
-types do not alias; characters, vectors and structs alias everything, as clang has it.
+types do not alias; characters, vectors and structs alias everything, as in clang.
 """
 
 from __future__ import annotations

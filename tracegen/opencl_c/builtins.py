@@ -29,7 +29,7 @@ _OUTPUT = {"fract", "frexp", "lgamma_r", "modf", "remquo", "sincos"}
 class VectorAccess:
     """vload and vstore: `offset` counts elements of `stride_bytes`, of which `size_bytes` are accessed.
 
-    offset, pointer : their places in the arguments
+    offset, pointer : indices of these two arguments
     """
 
     direction: str

@@ -128,7 +128,7 @@ class Calls(ABC):
         return Value(recorder.numbers.fresh())
 
     def _fence(self, cursor: Any) -> Value:
-        """No load is reused across a fence: it makes every value unknown."""
+        """A fence makes every loaded value unknown, so that no load is reused across it."""
         recorder = self.recorder
         line = int(cursor.extent.start.line)
         fence = Probe("edge", line=line, assigned=frozenset([FENCED]))

@@ -1,7 +1,7 @@
 """Which arrays a pointer to global memory may point into, by data flow.
 
-The order of statements is not looked at: a pointer variable may point to whatever any assignment
-gave it. What cannot be followed (pointers in structs and arrays) may point to any array.
+The order of statements is ignored: a pointer variable may point to whatever is assigned to it
+anywhere. What cannot be followed (pointers in structs and arrays) may point to any array.
 """
 
 from __future__ import annotations

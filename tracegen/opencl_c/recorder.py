@@ -116,7 +116,7 @@ class Recorder:
         return len(self.probes) - 1
 
     def access(self, access: Access, line: int, address: Value, value: Need = NOTHING) -> int:
-        """The position of an access. `value` : what a store waits for in addition to its address"""
+        """Add an access; returns its position. value : what a store waits for besides its address"""
         self.accesses.append(access)
         number = address.number
         probe = Probe(
@@ -135,7 +135,7 @@ class Recorder:
         return position
 
     def loaded(self, position: int, address: Value) -> Value:
-        """The value that a load gives."""
+        """The value that a load returns."""
         number = self.numbers.of(
             f"load {self.probes[position].part}", address.number, varies=[LOAD]
         )
@@ -154,7 +154,7 @@ class Recorder:
         self.flow.assign(name, value.need.names, value.need.positions)
 
     def change(self, name: str, need: Need) -> None:
-        """A part of a variable changed: its value is unknown from now on."""
+        """Record that a part of a variable changes: its value is unknown from now on."""
         self.environment[name] = self.numbers.fresh()
         self.flow.assign(name, need.names, need.positions)
 
@@ -165,7 +165,7 @@ class Recorder:
 
     @contextmanager
     def under(self, need: Need) -> Iterator[None]:
-        """Everything inside depends on this, and so does everything after a jump inside."""
+        """Context in which everything depends on this condition, as does all code after a jump in it."""
         depth, met = len(self.flow.control), len(self.jumps)
         self.flow.control.append(need)
         try:
@@ -177,7 +177,7 @@ class Recorder:
 
     @contextmanager
     def within(self, kind: str) -> Iterator[None]:
-        """A function or a loop, which a jump of that kind leaves."""
+        """Context of a function or a loop, which a jump of that kind leaves."""
         depth, met = len(self.flow.control), len(self.jumps)
         self.depths[kind].append(depth)
         if kind == "return":
@@ -196,18 +196,18 @@ class Recorder:
                 self.flow.control.append(union(need for _, need in self.jumps[met:]))
 
     def jump(self, kind: str) -> None:
-        """A return, or a break or continue, under the present conditions."""
+        """Record a return, break or continue under the present conditions."""
         self.jumps.append((kind, union(self.flow.control[self.depths[kind][-1] :])))
 
     @contextmanager
     def perhaps(self) -> Iterator[None]:
-        """The inside may not run: variables that it changes are unknown afterwards."""
+        """Context of code that may not run: variables that it changes are unknown afterwards."""
         before = dict(self.environment)
         yield
         self.join(before)
 
     def join(self, other: dict[str, int]) -> None:
-        """Variables that differ between the present environment and another become unknown."""
+        """Make variables unknown that differ between the present environment and another."""
         for name in self.environment.keys() | other.keys():
             if self.lookup(name) != other.get(name, self.numbers.of(f"start {name}")):
                 self.environment[name] = self.numbers.fresh()

@@ -35,7 +35,7 @@ _WHOLE = ("int", "long", "int32_t", "int64_t")
 
 
 class NotStatic(KernelError):
-    """An access whose address or condition only a run can determine; the message names it, and why."""
+    """An access whose address or condition only a run can determine; the message has the reason."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ class Lowering:
         return position
 
     def skip_closed(self) -> None:
-        """Steps over back-edges whose token is that of the access before them."""
+        """Skips back-edges that have no token because the access before them implies them."""
         while self.n_seen in self.closed:
             self.n_seen += 1
 
@@ -271,7 +271,7 @@ class Lowering:
         return Condition(result, by_lane)
 
     def loaded(self, tree: Node) -> str | None:
-        """What only a run can determine of an expression; None where there is nothing."""
+        """The part of an expression that only a run can determine; None if there is none."""
         if tree.is_call("_tg_probe"):
             return f"depends on the value of {self.site_name(positions(tree)[-1])}"
         if tree.kind == "name":

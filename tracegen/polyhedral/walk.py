@@ -101,7 +101,7 @@ def walk(
 ) -> tuple[int, int, int]:
     """Fills `out` with the accesses of the groups; returns where it stopped.
 
-    tokens : (n_group,) filled where nothing is recorded: what an instrumented run would write
+    tokens : (n_group,) filled when not recording: how many an instrumented run writes
     fault : whether there is one, position, index, axis (-1: of the whole array), index of that axis:
         the first access outside its array, which ends the walk
 

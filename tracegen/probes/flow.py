@@ -28,7 +28,7 @@ class Flow:
 
     @contextmanager
     def under(self, names: frozenset[str], positions: Sequence[int]) -> Iterator[None]:
-        """Everything inside depends on these names and positions."""
+        """Context in which everything depends on these names and positions."""
         self.control.append(Need(names, tuple(positions)))
         try:
             yield

@@ -30,7 +30,7 @@ class Layout:
 
     elements : array -> bytes that its index counts
     sizes : the numbers that a probed kernel takes after the extents of its grid
-    user_source : text of the file that most sites name, "" where there is none
+    user_source : text of the file that contains most sites, "" if there is none
     """
 
     extents: tuple[ArrayExtent, ...]

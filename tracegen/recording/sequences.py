@@ -2,7 +2,7 @@
 
 Two loads of one array by the same C text count once if the address is the same and there is no store to
 that array, no barrier and no back-edge that could change the text's value in between. A store makes its
-own value known. Local optimisers do this; nothing more clever is assumed.
+own value known. Local optimisers do this; no further optimisation is assumed.
 """
 
 from __future__ import annotations

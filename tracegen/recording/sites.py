@@ -41,7 +41,7 @@ class StaticAccess(NamedTuple):
 
     key : equal for copies of one access, which share a site
     label : the site's name, before names are made unique
-    offset_bytes : of what is accessed in the element that the probe's index names
+    offset_bytes : offset of the accessed bytes in the element that the probe's index selects
     """
 
     key: Hashable

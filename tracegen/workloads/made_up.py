@@ -1,4 +1,4 @@
-"""Arguments for a TranslationUnit without a workload: given scalars, and arrays of reproducible values."""
+"""Arguments for a TranslationUnit without a workload: the given scalars, and arrays with reproducible contents."""
 
 from __future__ import annotations
 
