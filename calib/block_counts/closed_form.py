@@ -237,12 +237,12 @@ def _frame(scheduled: Scheduled, launch: int, text: str) -> Frame:
     assigned: dict[str, list[str]] = {}
     for statement in read_statements(text, 0, len(text)):
         for inner in statement.walk():
-            found = None
+            target = None
             if inner.kind == "expression":
-                found = assignment(text, inner.start, inner.end)
-            if found is not None and found.name and not found.selector:
-                value = text[found.equals + 1 : inner.end].rsplit(";", 1)[0]
-                assigned.setdefault(found.name, []).append(" ".join(value.split()))
+                target = assignment(text, inner.start, inner.end)
+            if target is not None and target.name and not target.selector:
+                value = text[target.equals + 1 : inner.end].rsplit(";", 1)[0]
+                assigned.setdefault(target.name, []).append(" ".join(value.split()))
     return Frame(domain, tuple(names), len(loops), n_outside, shape.local_sizes, assigned)
 
 

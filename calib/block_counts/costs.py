@@ -2,7 +2,7 @@
 
 The work of one sub-group in a block is read from the kernel's instructions and multiplied by the number
 of sub-groups that run the block. Index arithmetic is not counted, because compilers share most of it.
-A loop's test is an addition and a comparison.
+The test of a loop counts as an addition and a comparison.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def block_work(counter: BlockCounter) -> tuple[BlockWork, ...]:
 
 def _all_work(counter: BlockCounter) -> tuple[BlockWork, ...]:
     scheduled = schedule(counter.scheduled)
-    found = []
+    works = []
     for block in counter.blocks:
         operations: Counter[str] = Counter()
         for name in counter.instructions(block):
@@ -73,15 +73,15 @@ def _all_work(counter: BlockCounter) -> tuple[BlockWork, ...]:
             kind = "load" if access.direction == "load" else "store"
             operations[f"{access.memory}_{kind}"] += 1
         operations.update(_control(block, counter))
-        found.append(BlockWork(block, requests, dict(operations)))
-    return tuple(found)
+        works.append(BlockWork(block, requests, dict(operations)))
+    return tuple(works)
 
 
 def _arithmetic(scheduled: Scheduled, name: str) -> Counter[str]:
-    """Of one instruction; a predicate is evaluated where its `if` stands."""
-    found: Counter[str] = Counter()
+    """Operations of one instruction; those of its predicate count where its `if` is evaluated."""
+    numbers: Counter[str] = Counter()
     if name not in scheduled.places:  # a barrier
-        return found
+        return numbers
     instruction = scheduled.kernel.id_to_insn[name]
     reader = InstructionReader(scheduled.kernel, scheduled.callables)
     shape = grid(scheduled, scheduled.places[name].launch)
@@ -89,8 +89,8 @@ def _arithmetic(scheduled: Scheduled, name: str) -> Counter[str]:
     for op in reader.ops:
         operation = throughputs.machine_operation(op.dtype, op.name)
         if operation is not None and not op.in_index:
-            found[operation] += op.number
-    return found
+            numbers[operation] += op.number
+    return numbers
 
 
 def requests(
@@ -147,11 +147,11 @@ def _unit(operation: str) -> str:
 
 def _control(block: Block, counter: BlockCounter) -> Counter[str]:
     """Operations of the `if` or the loop test that ends a block."""
-    found: Counter[str] = Counter()
+    numbers: Counter[str] = Counter()
     if block.kind == "test":
-        found["int32_compare"] += 1
-        found["int32_add"] += 1
-        return found
+        numbers["int32_compare"] += 1
+        numbers["int32_add"] += 1
+        return numbers
     conditions = {
         other.controls[-1].text
         for other in counter.blocks
@@ -161,10 +161,10 @@ def _control(block: Block, counter: BlockCounter) -> Counter[str]:
     }
     for text in conditions:
         try:
-            found["int32_compare"] += _comparisons(parse(text))
+            numbers["int32_compare"] += _comparisons(parse(text))
         except Unreadable:
-            found["int32_compare"] += 1
-    return found
+            numbers["int32_compare"] += 1
+    return numbers
 
 
 def _comparisons(tree: Node) -> int:

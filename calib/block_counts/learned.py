@@ -238,7 +238,7 @@ def _ensemble(
 ) -> tuple[tuple[Model, ...], FloatArray]:
     rng = np.random.default_rng([seed, len(x)])
     members: list[Model] = []
-    found: list[FloatArray] = [np.array([[1.0, 0.0]])]
+    errors: list[FloatArray] = [np.array([[1.0, 0.0]])]
     n = len(x)
     for _ in range(NETWORK_MEMBERS if kind.startswith("network") else MEMBERS):
         drawn = rng.integers(0, n, n)
@@ -250,7 +250,7 @@ def _ensemble(
         unseen = np.setdiff1d(np.arange(n), drawn)
         predicted = member.predict(x[unseen])
         keep = predicted > 0
-        found.append(np.column_stack([predicted[keep], y[unseen][keep] / predicted[keep] - 1]))
+        errors.append(np.column_stack([predicted[keep], y[unseen][keep] / predicted[keep] - 1]))
     if not members:
-        return (fit(x, y),), np.concatenate(found)
-    return tuple(members), np.concatenate(found)
+        return (fit(x, y),), np.concatenate(errors)
+    return tuple(members), np.concatenate(errors)

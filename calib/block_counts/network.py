@@ -78,8 +78,8 @@ class _Exponential:
     scale: float
 
     def predict(self, inputs: FloatArray) -> FloatArray:
-        found: FloatArray = self.fitted.predict((inputs - self.least) / self.span) * self.scale
-        return found
+        counts: FloatArray = self.fitted.predict((inputs - self.least) / self.span) * self.scale
+        return counts
 
 
 def fit_network(

@@ -160,8 +160,8 @@ def refit_polynomial(powers: FloatArray, inputs: FloatArray, counts: FloatArray)
 
 
 def _weights(counts: FloatArray) -> FloatArray:
-    found: FloatArray = 1.0 / np.maximum(counts, max(1.0, 1e-3 * float(counts.max())))
-    return found
+    weights: FloatArray = 1.0 / np.maximum(counts, max(1.0, 1e-3 * float(counts.max())))
+    return weights
 
 
 def _criterion(squares: float, n: int, terms: int) -> float:
@@ -171,8 +171,8 @@ def _criterion(squares: float, n: int, terms: int) -> float:
 def _monomials(inputs: FloatArray, powers: FloatArray) -> FloatArray:
     if not len(powers):
         return np.zeros((len(inputs), 0))
-    found: FloatArray = np.prod(inputs[:, None, :] ** powers[None], axis=2)
-    return found
+    values: FloatArray = np.prod(inputs[:, None, :] ** powers[None], axis=2)
+    return values
 
 
 def _enough(what: str, n: int, parameters: int) -> None:

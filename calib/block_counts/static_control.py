@@ -1,7 +1,7 @@
-"""Points at which a block runs, from the C that Loopy wrote: affine branches and loops as an isl set.
+"""The points at which a block runs, as an isl set, from the branches and loops of Loopy's C code.
 
-What is no affine form of ids, sizes and loop counters is refused with the reason in words: those blocks
-have to be learned.
+A branch or loop that is not affine in ids, sizes and loop counters is refused with a reason. The
+counts of the blocks that it controls must be learned.
 """
 
 from __future__ import annotations
@@ -31,16 +31,17 @@ _COMPARED: dict[str, Callable[[Any, Any], Any]] = {
 
 
 class DataDependent(KernelError):
-    """Control that only values in memory, or something else that is not affine, decide."""
+    """Control flow that depends on values in memory, or is not affine for another reason."""
 
 
 @dataclass(frozen=True)
 class Frame:
     """A launch's work-items as an isl.Set over host loops, group axes and local axes.
 
-    names : of its dims, as the kernel's text says them: `gid(0)`, `lid(0)`, a loop's variable
-    n_host, n_outside : dims of the host's loops, which come first; those and the groups' axes
-    assigned : private variable -> texts that are assigned to it anywhere in the kernel
+    names : of its dims, as in the kernel's text: `gid(0)`, `lid(0)`, the variable of a loop
+    n_host : number of dims of the host's loops, which come first
+    n_outside : number of dims of the host's loops and of the group axes together
+    assigned : private variable -> all expressions, as text, that the kernel assigns to it
     """
 
     points: Any
@@ -52,15 +53,15 @@ class Frame:
 
 
 def points_under(frame: Frame, controls: Sequence[Control]) -> Any:
-    """The points at which what stands under these branches and loops runs; loops add dims.
+    """The points at which code inside these branches and loops runs; loops add dims.
 
-    Raises DataDependent, with why.
+    Raises DataDependent, which gives the reason.
     """
     domain, names = frame.points, frame.names
     for control in controls:
         if control.kind == "after":
             raise DataDependent(
-                f"a jump out of 'if ({control.text})' decides whether it is reached"
+                f"whether it is reached depends on a jump out of 'if ({control.text})'"
             )
         if control.kind == "loop":
             domain, names = _with_loop(domain, names, control.text, frame)
@@ -116,17 +117,17 @@ def _tree(text: str) -> Node:
 
 
 class _Reader:
-    """Turns expressions into forms over one set's dims."""
+    """Converts expressions to affine functions of the dims of one set."""
 
     def __init__(self, domain: Any, names: Sequence[str], frame: Frame) -> None:
         self.domain, self.names, self.frame = domain, list(names), frame
         self.space = isl.LocalSpace.from_space(domain.get_space())
         self.following: list[str] = []
 
-    def set_of(self, found: Any) -> Any:
-        found = isl.Set.from_basic_set(found) if isinstance(found, isl.BasicSet) else found
-        found, self.domain = aligned(found, self.domain)
-        return found
+    def set_of(self, points: Any) -> Any:
+        points = isl.Set.from_basic_set(points) if isinstance(points, isl.BasicSet) else points
+        points, self.domain = aligned(points, self.domain)
+        return points
 
     def condition(self, tree: Node) -> Any:
         if tree.kind == "binary" and tree.text in ("&&", "||"):
@@ -167,7 +168,7 @@ class _Reader:
             return self._either(*tree.children)
         if tree.kind == "index":
             raise DataDependent(f"it reads memory: {tree!s}")
-        raise DataDependent(f"'{tree!s}' is no affine form")
+        raise DataDependent(f"'{tree!s}' is not affine")
 
     def _either(self, condition: Node, then: Node, other: Node) -> Any:
         holds = self.condition(condition)
@@ -191,7 +192,7 @@ class _Reader:
                 if _MODULO.fullmatch(tree.text):
                     return left.mod_val(isl.Val(number))
                 return left.scale_down_val(isl.Val(number)).floor()
-        raise DataDependent(f"'{name}' is no affine form")
+        raise DataDependent(f"'{name}' is not affine")
 
     def _product(self, left: Node, right: Node) -> Any:
         for one, other in ((left, right), (right, left)):
@@ -200,14 +201,14 @@ class _Reader:
             except DataDependent:
                 continue
             return self.value(other).scale_val(isl.Val(factor))
-        raise DataDependent(f"'{left!s} * {right!s}' is a product of what varies")
+        raise DataDependent(f"'{left!s} * {right!s}' is a product of two variable expressions")
 
     def _number(self, tree: Node) -> int:
         value = self.value(tree)
         pieces = value.get_pieces()
         if len(pieces) == 1 and pieces[0][1].is_cst():
             return int(pieces[0][1].get_constant_val().to_python())
-        raise DataDependent(f"'{tree!s}' is no number")
+        raise DataDependent(f"'{tree!s}' is not a constant number")
 
     def _constant(self, value: int) -> Any:
         aff = isl.Aff.zero_on_domain(self.space).set_constant_val(isl.Val(value))

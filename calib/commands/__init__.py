@@ -1,1 +1,1 @@
-"""The commands of calib, one a module; each is cheap to import, for the group's help loads it."""
+"""The commands of calib, one per module. Each is cheap to import, as the group's help loads it."""

@@ -1,6 +1,6 @@
 """`memsim blocks KERNEL`: how often each basic block runs, at sizes that are not executed.
 
-Imports nothing heavy: the group's help loads it.
+It imports nothing heavy at module level, because the help of the command group loads it.
 """
 
 from __future__ import annotations
@@ -238,7 +238,7 @@ def _extrapolated(
 ) -> list[dict[str, Any]]:
     """Hit ratios and times at each size, from replays of small sizes.
 
-    Settings with the value of the one that varies grow with it.
+    Settings that have the same value as the varying one grow with it.
     """
     from dataclasses import asdict
 

@@ -1,6 +1,6 @@
 """Sizes that are not executed and the cost of a kernel's blocks there; `blocks` and `predict` use them.
 
-Imports nothing heavy: the group's help loads it.
+It imports nothing heavy at module level, because the help of the command group loads it.
 """
 
 from __future__ import annotations

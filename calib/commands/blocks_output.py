@@ -1,6 +1,6 @@
 """The tables and lines that `memsim blocks` prints.
 
-Imports nothing heavy: the group's help loads it.
+It imports nothing heavy at module level, because the help of the command group loads it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Settings of `memsim blocks` that contain ranges of sizes.
 
-Imports nothing heavy: the group's help loads it.
+It imports nothing heavy at module level, because the help of the command group loads it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The command that fits a model to a device: calibrate.
 
-Imports nothing heavy: the group's help loads it.
+It imports nothing heavy at module level, because the help of the command group loads it.
 """
 
 from __future__ import annotations

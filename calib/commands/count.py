@@ -1,6 +1,6 @@
 """`memsim count KERNEL FEATURE...`: counted features as quasi-polynomials, and their values.
 
-Imports nothing heavy: the group's help loads it.
+It imports nothing heavy at module level, because the help of the command group loads it.
 """
 
 from __future__ import annotations
@@ -189,11 +189,13 @@ def kernel_and_sizes(spec: str, settings: Mapping[str, str]) -> tuple[Any, dict[
         from calib.kernels import ALL_GENERATORS, KernelCollection
 
         tags = [spec.removeprefix(GENERATOR), *(f"{k}:{v}" for k, v in settings.items())]
-        found = KernelCollection(ALL_GENERATORS).generate_kernels(tags)
-        if len(found) > 1:
-            names = "; ".join(kernel.name for kernel in found[:3])
-            raise MemsimError(f"{spec} is {len(found)} kernels ({names}, ...): choose one by --set")
-        return found[0], dict(found[0].env)
+        generated = KernelCollection(ALL_GENERATORS).generate_kernels(tags)
+        if len(generated) > 1:
+            names = "; ".join(kernel.name for kernel in generated[:3])
+            raise MemsimError(
+                f"{spec} stands for {len(generated)} kernels ({names}, ...): choose one by --set"
+            )
+        return generated[0], dict(generated[0].env)
     from calib.counting.kernel_arguments import sizes_of
     from tracegen.workloads import load_kernel
 

@@ -1,6 +1,6 @@
 """The commands of a history: list, show, ask, plot, export, import, prune.
 
-Imports nothing heavy: the group's help loads it.
+It imports nothing heavy at module level, because the help of the command group loads it.
 """
 
 from __future__ import annotations
@@ -231,8 +231,8 @@ def ask(
     workload = tracegen.load_kernel(spec, settings)
     context = find_context(device or "")
     with Store(place or default_path()) as store:
-        found = ask_workload(store, workload, context=context, model=saved, machine=target)
-    click.echo(json.dumps(dataclasses.asdict(found), indent=1) if as_json else str(found))
+        predicted = ask_workload(store, workload, context=context, model=saved, machine=target)
+    click.echo(json.dumps(dataclasses.asdict(predicted), indent=1) if as_json else str(predicted))
     return 0
 
 

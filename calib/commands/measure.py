@@ -74,26 +74,26 @@ def measure(
 
     check_outputs({"--out": out, "--html": html}, inputs=(trace_path,) if trace_path else ())
     if (trace_machine is None) != (trace_path is None):
-        raise MemsimError("--trace and --trace-machine need each other")
+        raise MemsimError("--trace and --trace-machine must be given together")
     groups = _groups(trace_path, trace_machine, seed) if trace_path and trace_machine else None
     say = _progress()
     device = OpenCLDevice(choose(), memory_mb << 20)
-    found = survey(device, most_bytes=memory_mb << 20, seed=seed, groups=groups, progress=say)
+    measured = survey(device, most_bytes=memory_mb << 20, seed=seed, groups=groups, progress=say)
     if html is not None:
-        write_text(html, page(found))
+        write_text(html, page(measured))
         click.echo(f"wrote {html}", err=True)
-    for probe, why in found.book.silent.items():
+    for probe, why in measured.book.silent.items():
         click.echo(f"{probe}: {why}", err=True)
     try:
-        machine = machine_of(found, name or default_name(found.device))
+        machine = machine_of(measured, name or default_name(measured.device))
     except Unclear as error:
-        if found.interrupted:
-            click.echo(f"{found.device}: {error}", err=True)
+        if measured.interrupted:
+            click.echo(f"{measured.device}: {error}", err=True)
             return EXIT_INTERRUPTED
-        raise MemsimError(f"{found.device}: {error}") from None
-    write_text(out, machine_to_toml(machine, comments_of(found)))
+        raise MemsimError(f"{measured.device}: {error}") from None
+    write_text(out, machine_to_toml(machine, comments_of(measured)))
     click.echo(f"wrote {out}", err=True)
-    return EXIT_INTERRUPTED if found.interrupted else 0
+    return EXIT_INTERRUPTED if measured.interrupted else 0
 
 
 def _groups(path: Path, machine: str, seed: int) -> DramGroups:

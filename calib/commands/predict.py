@@ -1,6 +1,6 @@
 """The command predict: the time of a kernel on a machine, without calibration, or by a fitted model.
 
-Imports nothing heavy: the group's help loads it.
+It imports nothing heavy at module level, because the help of the command group loads it.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def predict(
     """
     if model is not None:
         if machine is not None or what_if or files.html is not None:
-            raise MemsimError("--model does not go with --machine, --what-if or --html")
+            raise MemsimError("--model cannot be combined with --machine, --what-if or --html")
         from calib.commands.predict_model import predict_with_model
 
         return predict_with_model(spec, model, settings, plot=files.png, json_out=files.json)
@@ -126,7 +126,7 @@ def predict(
         for name, value in (("--what-if", what_if), ("--html", files.html), ("--png", files.png)):
             if value:
                 raise MemsimError(
-                    f"{name} does not go with --follow: nothing is traced at that size"
+                    f"{name} cannot be combined with --follow: nothing is traced at that size"
                 )
         from calib.commands.predict_followed import predict_followed
 

@@ -1,6 +1,6 @@
 """`memsim predict --follow`: predict small sizes, count the requested one; nothing runs at that size.
 
-Imports nothing heavy: the group's help loads it.
+It imports nothing heavy at module level, because the help of the command group loads it.
 """
 
 from __future__ import annotations

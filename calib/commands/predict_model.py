@@ -1,6 +1,6 @@
 """`memsim predict KERNEL --model FILE`: the time of a kernel from a fitted model.
 
-Imports nothing heavy: the group's help loads it.
+It imports nothing heavy at module level, because the help of the command group loads it.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ class Answer:
     n_samples : the samples that the model is based on
     calibrated : whether there are enough samples and enough different sizes
     fits : False where the model's error is known to be large; `note` then names a better kind
-    note : how the time was found, in a sentence or two
+    note : how the time was obtained, in a sentence or two
     """
 
     time_s: float
@@ -262,24 +262,24 @@ def _can_ask(kind: str, question: Question) -> bool:
 def _of_kind(
     kind: str, record: Record | None, records: Sequence[Record], question: Question
 ) -> Answer:
-    found = verdicts(records)
-    verdict = next((v for v in found if v.kind == kind), None)
+    ranked = verdicts(records)
+    verdict = next((v for v in ranked if v.kind == kind), None)
     if verdict is None:
-        kinds = ", ".join(v.kind for v in found)
+        kinds = ", ".join(v.kind for v in ranked)
         raise HistoryError(f"there is no kind of model {kind!r}: choose one of {kinds}")
     if kind == HISTORY:
         if record is None or record.accepted.n == 0:
-            raise HistoryError(f"no history of this layout: {_better(found, HISTORY)}")
+            raise HistoryError(f"no history of this layout: {_better(ranked, HISTORY)}")
         ready = record.accepted.n >= LEAST_SAMPLES
         return _by_history(record) if ready else _few_samples(record)
     if verdict.model is None:
-        raise HistoryError(f"{kind} is not calibrated: {verdict.reason}; {_better(found, kind)}")
+        raise HistoryError(f"{kind} is not calibrated: {verdict.reason}; {_better(ranked, kind)}")
     if not _can_ask(kind, question):
         raise HistoryError(f"{kind} needs the {'terms' if kind.startswith('linear') else 'size'}")
     time_s, low_s, high_s = verdict.model.predict(question)
     note = verdict.reason
     if not verdict.fits:
-        note += f"; its error on left-out layouts is {verdict.error:.0%}: {_better(found, kind)}"
+        note += f"; its error on left-out layouts is {verdict.error:.0%}: {_better(ranked, kind)}"
     if not verdict.model.covers(question):
         note += "; beyond the measured range"
     return Answer(
@@ -294,8 +294,8 @@ def _of_kind(
     )
 
 
-def _better(found: Sequence[Verdict], than: str) -> str:
-    for verdict in found:
+def _better(ranked: Sequence[Verdict], than: str) -> str:
+    for verdict in ranked:
         if verdict.kind != than and verdict.calibrated and verdict.fits:
             return f"{verdict.kind} is the better kind ({verdict.reason})"
     return f"no other kind fits: {MORE_THAN_LAYOUT}"

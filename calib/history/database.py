@@ -162,9 +162,9 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
         )
     connection.execute("PRAGMA journal_mode = WAL")
     if path.stat().st_size <= CHECKED_WHOLE_BYTES:
-        found = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
-        if found != "ok":
-            raise _DamagedError(" ".join(found.split()))
+        state = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+        if state != "ok":
+            raise _DamagedError(" ".join(state.split()))
 
 
 def _create(connection: sqlite3.Connection) -> None:

@@ -1,9 +1,9 @@
 """Conversion between a history and StarPU's performance models.
 
 StarPU has a file for each codelet; the conversion makes one for each kernel, with a combination for each
-device and driver. The type and number of a device are StarPU's: OpenCL, or CPU where the caller says
-so. The names of devices and drivers, rejected samples and extremes have no place in StarPU's file.
-Reading a file back gives the same means, deviations and counts.
+device and driver. The type and number of a device are StarPU's: OpenCL, or CPU where the caller
+specifies it. StarPU's file has no place for names of devices and drivers, rejected samples and
+extremes. Reading a file back gives the same means, deviations and counts.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def _record(entry: Entry, symbol: str, device: str, at: float) -> Record:
     if not good:
         raise HistoryError(
             f"entry {entry.footprint:08x} of {symbol} has mean {entry.mean} and deviation"
-            f" {entry.deviation}: these are not those of times"
+            f" {entry.deviation}: no set of times has these"
         )
     mean, n = entry.mean / US, entry.n
     variation = entry.deviation / entry.mean

@@ -66,7 +66,7 @@ def relative_speed_ups(records: Sequence[Record], reference: str) -> dict[str, S
     }
     if not any(device == reference for device, _, _ in means):
         raise HistoryError(f"there is no calibrated history of the reference device {reference}")
-    found = {}
+    speed_ups = {}
     for device in sorted({device for device, _, _ in means}):
         ratios = [
             means[(reference, kernel, layout)] / mean
@@ -74,13 +74,13 @@ def relative_speed_ups(records: Sequence[Record], reference: str) -> dict[str, S
             if other == device and (reference, kernel, layout) in means
         ]
         if ratios:
-            found[device] = SpeedUp(
+            speed_ups[device] = SpeedUp(
                 factor=math.exp(float(np.mean(np.log(ratios)))),
                 low=min(ratios),
                 high=max(ratios),
                 n_layouts=len(ratios),
             )
-    return found
+    return speed_ups
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,8 +106,10 @@ def verdicts(records: Sequence[Record]) -> list[Verdict]:
 
     The best one is calibrated, fits, and has the least error.
     """
-    found = [_history(records), *(_regression(name, records) for name in REGRESSIONS)]
-    return sorted(found, key=lambda v: (not v.calibrated, not v.fits, math.isnan(v.error), v.error))
+    unsorted = [_history(records), *(_regression(name, records) for name in REGRESSIONS)]
+    return sorted(
+        unsorted, key=lambda v: (not v.calibrated, not v.fits, math.isnan(v.error), v.error)
+    )
 
 
 def history_misfit(record: Record) -> str:

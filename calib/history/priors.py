@@ -34,8 +34,8 @@ def calibrated(saved: SavedModel, workload: Any) -> AskPrior:
         if saved.device and not key.device.startswith(saved.device):
             return None
         features = feature_arrays(saved.model.input_features, workload, sizes_of(workload))
-        found = saved.fit.predict(features)
-        time_s, high_s = float(found.value), float(found.high)
+        predicted = saved.fit.predict(features)
+        time_s, high_s = float(predicted.value), float(predicted.high)
         if not (time_s > 0.0 and math.isfinite(high_s)):
             return None
         deviation = max(math.log(high_s / time_s) / NORMAL_95, 1e-6)

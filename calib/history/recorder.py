@@ -33,8 +33,8 @@ WAITING = 65_536
 LONGEST_WAIT_S = 60.0
 """Wait for events at the end; those that are not complete by then are waiting for something else."""
 KNOWN_LAUNCHES = 100_000
-"""Most kinds of launch in memory, a program may have one for each value of an integer; then the memory is
-cleared."""
+"""Most kinds of launch in memory, which is cleared when it is full. A program may have one kind for
+each value of an integer argument."""
 KNOWN_KERNELS = 4096
 NO_ARGUMENTS: tuple[Any, ...] = ((), (), (), ())
 """The arguments of a kernel that were set before the recording."""
@@ -66,7 +66,7 @@ class Counts:
 class Recorder:
     """Stores the times of launches. `record` makes one for all queues, `RecordingQueue` for one queue.
 
-    kernel_name : kernel -> its name; by default its name with a fingerprint of its source
+    kernel_name : kernel -> its name; by default the kernel's name with a fingerprint of its source
     device_name : queue -> its device's name; by default platform, name and compute units
     only : the only queue whose launches are recorded; None for all queues
     """
@@ -144,8 +144,8 @@ class Recorder:
     def laid_out(self, *arguments: Any, terms: dict[str, float] | None = None) -> Iterator[None]:
         """Gives the launches of this thread within the block the layout and size of these arguments.
 
-        Without it, the layout is that of what OpenCL knows: bytes of buffers, values of integers, and the
-        grid.
+        Without it, the layout consists of what OpenCL reports: bytes of buffers, values of
+        integers, and the grid.
 
         arguments : arrays, CSR matrices, numbers
         terms : name -> value, for the linear regression

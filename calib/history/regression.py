@@ -166,10 +166,10 @@ def power_law_with_offset(records: Iterable[Record]) -> Linearised | None:
         float(_EXPONENTS[max(best - 1, 0)]),
         float(_EXPONENTS[min(best + 1, len(_EXPONENTS) - 1)]),
     )
-    found = minimize_scalar(
+    minimum = minimize_scalar(
         lambda b: solve(float(b))[1], bounds=cell, method="bounded", options={"xatol": 1e-10}
     )
-    exponent = float(found.x)
+    exponent = float(minimum.x)
     (scaled_a, c), _ = solve(exponent)
     if scaled_a == 0.0:  # the times do not grow with the size
         return None

@@ -34,10 +34,10 @@ _COLUMNS = (
 
 
 def read_one(connection: sqlite3.Connection, key: Key) -> Record | None:
-    found = select(
+    matches = select(
         connection, kernel=key.kernel, device=key.device, driver=key.driver, layout=key.layout
     )
-    return found[0] if found else None
+    return matches[0] if matches else None
 
 
 def select(connection: sqlite3.Connection, **equal: Any) -> list[Record]:

@@ -247,7 +247,7 @@ class Cutter:
             parts.append(
                 dataclasses.replace(
                     work,
-                    # What came with the group before is used now.
+                    # Set below, in proportion to the loads of each part.
                     operations=Counter(),
                     loads=tuple(group),
                     stores=(),

@@ -95,7 +95,7 @@ def _blocks_of(
     trace: Trace, subgroup: int, per_load: Mapping[str, float], ends_with_barrier: bool
 ) -> list[Block]:
     begin, end = (int(trace.subgroup_offset[subgroup + k]) for k in (0, 1))
-    found: list[Block] = []
+    blocks: list[Block] = []
     accesses: list[str] = []
     loads: list[str] = []
     arrived = 0  # values that the previous block loaded
@@ -107,7 +107,7 @@ def _blocks_of(
         if barrier:
             operations["barrier"] = 1
         size = sum(sizes[name] for name in accesses)
-        found.append(
+        blocks.append(
             Block(
                 operations=operations,
                 accesses=tuple(accesses),
@@ -138,9 +138,9 @@ def _blocks_of(
             loads.append(site.name)
     if loads:  # the last loaded values are used before the end
         close(barrier=False)
-    if accesses or ends_with_barrier or not found:
+    if accesses or ends_with_barrier or not blocks:
         close(barrier=ends_with_barrier)
-    return found
+    return blocks
 
 
 def _alike(left: Sequence[Step], right: Sequence[Step]) -> bool:
@@ -170,11 +170,11 @@ def _mean(alike: Sequence[Sequence[Step]], weights: Sequence[float]) -> tuple[St
 
 
 def _repeats(steps: Sequence[Step]) -> list[Repeat]:
-    found: list[Repeat] = []
+    repeats: list[Repeat] = []
     for step in steps:
         if isinstance(step, Repeat):
-            found += [step, *_repeats(step.steps)]
-    return found
+            repeats += [step, *_repeats(step.steps)]
+    return repeats
 
 
 def _is_single(step: Repeat) -> bool:

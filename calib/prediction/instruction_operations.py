@@ -1,8 +1,9 @@
-"""What one Loopy instruction issues on a machine: throughputs that it needs, loads, and stores.
+"""The operations, loads and stores that one Loopy instruction issues on a machine.
 
-`calib.counting.instruction_reader` reads the instruction as it is printed. Here the same operations
-are taken as a compiler emits them: a small power is multiplications, a division by a constant is one
-multiplication, a product that is added is one multiply-add, and a condition costs its comparison.
+`calib.counting.instruction_reader` reads the instruction as it is written. This module converts its
+operations to those that a compiler emits: a small power is multiplications, a division by a
+constant is one multiplication, a product that is added is one multiply-add, and a condition costs
+its comparison.
 Index arithmetic is not counted, because compilers keep one address for all accesses that differ by a
 constant (neglected by Yuan et al. 2010, section 2.1, as well).
 """
@@ -46,7 +47,7 @@ class Touch:
 
 @dataclass(frozen=True, kw_only=True)
 class Work:
-    """What one execution of an instruction does.
+    """The work of one execution of an instruction.
 
     operations : throughput (see `calib.prediction.throughputs`) -> number
     reads : private variables whose value it needs;  writes : those that it assigns
@@ -68,7 +69,7 @@ class Work:
 def work_of(
     kernel: Any, callables: Mapping[Any, Any], instruction: Any, takes_local_operand: bool
 ) -> Work:
-    """What an instruction of a scheduled, typed kernel does.
+    """The work of one execution of an instruction of a scheduled, typed kernel.
 
     takes_local_operand : fp32 arithmetic reads one operand straight from local memory
 
@@ -129,20 +130,20 @@ class _CompiledReader(InstructionReader):
 
 
 def _operations(reader: InstructionReader, takes_local_operand: bool) -> Counter[str]:
-    """Arithmetic and accesses to local memory, those of indices left out."""
-    found: Counter[str] = Counter()
+    """Arithmetic and accesses to local memory, without those of index expressions."""
+    numbers: Counter[str] = Counter()
     for access in reader.accesses:
         if access.memory == "local" and not access.in_index:
-            found["local_load" if access.direction == "load" else "local_store"] += 1
+            numbers["local_load" if access.direction == "load" else "local_store"] += 1
     for op in reader.ops:
         name = machine_operation(op.dtype, op.name)
         if op.in_index or name is None:
             continue
         direct = op.with_local_operand if takes_local_operand and name.startswith("fp32") else 0
-        found[name] += op.number - direct
-        found[name + LOCAL] += direct
-        found["local_load"] -= direct
-    return +found
+        numbers[name] += op.number - direct
+        numbers[name + LOCAL] += direct
+        numbers["local_load"] -= direct
+    return +numbers
 
 
 def _global(reader: InstructionReader) -> list[StaticAccess]:
@@ -170,12 +171,12 @@ def _touch(kernel: Any, access: StaticAccess) -> Touch:
 class _Subscripts(WalkMapper):  # type: ignore[misc]
     """Gathers the subscripts of an expression."""
 
-    def __init__(self, found: set[Any]) -> None:
+    def __init__(self, subscripts: set[Any]) -> None:
         super().__init__()
-        self.found = found
+        self.subscripts = subscripts
 
     def map_subscript(self, expr: Any, *args: Any) -> None:
-        self.found.add(expr)
+        self.subscripts.add(expr)
         super().map_subscript(expr, *args)
 
     def map_tagged_variable(self, expr: Any, *args: Any) -> None:

@@ -39,7 +39,7 @@ Mode = Literal["corrected", "paper"]
 
 
 class LatencyHidingError(MemsimError):
-    """The model cannot take these blocks or this residency."""
+    """The model does not apply to these blocks or this residency."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +52,9 @@ class Blocks:
     latency_cycles, bandwidth_cycles : (..., n) La_i and Bw_i
     barrier : (n,) whether block i ends with a barrier
 
-    Arrays may have leading axes (trials). A million equal blocks are one row. Raises LatencyHidingError where a value is negative or not finite.
+    Arrays may have leading axes (trials). A million equal blocks are one row.
+
+    Raises LatencyHidingError where a value is negative or not finite.
     """
 
     count: Floats

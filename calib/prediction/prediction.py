@@ -35,8 +35,9 @@ ASSUMED_SHARE = 0.1
 class Prediction:
     """A kernel's predicted time on a machine, and the quantities it was computed from.
 
-    program : of one sub-group, without open sizes;  costs, replay : None in mode `paper`
-    notes : what a reader must know about the prediction, one sentence each
+    program : of one sub-group; all its repeat counts are numbers
+    costs, replay : None in mode `paper`
+    notes : assumptions and limits of the prediction, one sentence each
     """
 
     kernel: str
@@ -208,7 +209,7 @@ def _without_latency(inputs: Inputs) -> Inputs:
 
 
 def _notes(machine: Machine, occupancy: Occupancy, timing: Timing) -> list[str]:
-    """What was unknown or assumed and changes the time."""
+    """Sentences on unknown or assumed inputs that change the time."""
     notes = []
     if len(occupancy.feasible) > 1:
         notes.append(
@@ -294,8 +295,8 @@ def _named_as(trace: Trace) -> Any:
 def _ends_with_barrier(machine: Machine, mode: Mode) -> bool:
     """Whether the end of a program is a barrier: a group's resources are freed when all of it has ended.
 
-    The paper models so the devices up to compute capability 1.3, which allocate registers to whole
-    groups, and not later ones (section 2.5).
+    The paper models only devices up to compute capability 1.3 in this way, because these allocate
+    registers to whole groups (section 2.5).
     """
     return mode != "paper" or machine.residency.register_allocation == "group"
 
@@ -320,15 +321,15 @@ def _with_registers(trace: Trace, registers: int | None) -> Trace:
     return trace.replace(launch=launch)
 
 
-def as_json(found: Prediction) -> dict[str, Any]:
+def as_json(prediction: Prediction) -> dict[str, Any]:
     """A prediction for json.dumps; times are in seconds, cycles are those of a core's clock."""
-    timing, inputs = found.timing, found.timing.inputs
+    timing, inputs = prediction.timing, prediction.timing.inputs
     estimate = timing.estimate
     interval = [estimate.low, estimate.high] if estimate.has_interval else None
     return {
         "schema": 1,
-        "kernel": found.kernel,
-        "machine": found.machine.name,
+        "kernel": prediction.kernel,
+        "machine": prediction.machine.name,
         "mode": timing.mode,
         "solver": timing.solver,
         "time_s": {"mean": estimate.mean, "ci95": interval, "sigma": _finite(estimate.sigma)},
@@ -341,21 +342,23 @@ def as_json(found: Prediction) -> dict[str, Any]:
             "nb": timing.residents.n_groups,
             "nsm": timing.residents.n_cores,
             "rep_num": timing.residents.rounds,
-            "limited_by": found.occupancy.limited_by,
-            "occupancy": found.occupancy.occupancy,
+            "limited_by": prediction.occupancy.limited_by,
+            "occupancy": prediction.occupancy.occupancy,
         },
-        "nbb": float(found.program.n_blocks),
-        "blocks": block_rows(found),
-        "accesses": access_rows(found),
-        "notes": list(found.notes),
-        "replay": None if found.replay is None else json.loads(found.replay.attrs["options_json"]),
+        "nbb": float(prediction.program.n_blocks),
+        "blocks": block_rows(prediction),
+        "accesses": access_rows(prediction),
+        "notes": list(prediction.notes),
+        "replay": None
+        if prediction.replay is None
+        else json.loads(prediction.replay.attrs["options_json"]),
         "latency_model": {"ways": list(inputs.channels), "trials": inputs.n_trials},
     }
 
 
-def block_rows(found: Prediction) -> list[dict[str, Any]]:
+def block_rows(prediction: Prediction) -> list[dict[str, Any]]:
     """A row for each distinct block: its issue and latency in cycles, and the fraction not hidden."""
-    inputs, timing = found.timing.inputs, found.timing
+    inputs, timing = prediction.timing.inputs, prediction.timing
     times = inputs.program.occurrences()
     rows = []
     for number, block in enumerate(inputs.program.blocks):
@@ -382,11 +385,11 @@ def block_rows(found: Prediction) -> list[dict[str, Any]]:
     return rows
 
 
-def access_rows(found: Prediction) -> list[dict[str, Any]]:
+def access_rows(prediction: Prediction) -> list[dict[str, Any]]:
     """A row for each load that a block waits for: its latency, and the fraction not hidden."""
-    if found.costs is None:
+    if prediction.costs is None:
         return []
-    inputs, timing, costs = found.timing.inputs, found.timing, found.costs
+    inputs, timing, costs = prediction.timing.inputs, prediction.timing, prediction.costs
     times = inputs.program.occurrences()
     runs = dict.fromkeys(costs.sites, 0.0)
     visible = dict.fromkeys(costs.sites, 0.0)

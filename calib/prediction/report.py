@@ -19,9 +19,9 @@ STYLE = (
 )
 
 
-def headline(found: Prediction) -> str:
+def headline(prediction: Prediction) -> str:
     """The time with its interval over schedules, and what limits it."""
-    estimate, timing = found.timing.estimate, found.timing
+    estimate, timing = prediction.timing.estimate, prediction.timing
     interval = ""
     if estimate.has_interval:
         interval = (
@@ -29,7 +29,7 @@ def headline(found: Prediction) -> str:
             " the model's error)"
         )
     return (
-        f"{found.kernel} on {found.machine.name}: {seconds(estimate.mean)}{interval};"
+        f"{prediction.kernel} on {prediction.machine.name}: {seconds(estimate.mean)}{interval};"
         f" limited by {timing.binds}"
     )
 
@@ -42,40 +42,40 @@ def seconds(value: float) -> str:
     return f"{value * 1e9:.4g} ns"
 
 
-def residency_line(found: Prediction) -> str:
+def residency_line(prediction: Prediction) -> str:
     """The residency: TLP, BLP, NB, RepNum and NBB."""
-    resident, occupancy = found.timing.residents, found.occupancy
+    resident, occupancy = prediction.timing.residents, prediction.occupancy
     return (
         f"{resident.subgroups_per_group} sub-groups per group (TLP), {resident.groups_per_core} resident"
         f" groups per core (BLP, limited by {occupancy.limited_by}), {resident.n_groups} groups on"
         f" {resident.n_cores} cores: {resident.rounds:.4g} rounds;"
-        f" {float(found.program.n_blocks):.6g} basic blocks per sub-group (NBB)"
+        f" {float(prediction.program.n_blocks):.6g} basic blocks per sub-group (NBB)"
     )
 
 
-def floors_table(found: Prediction) -> tuple[list[str], list[list[str]]]:
+def floors_table(prediction: Prediction) -> tuple[list[str], list[list[str]]]:
     """Lower bounds of the time, and how much faster the kernel would be without latency, barriers, ..."""
-    total = found.timing.estimate.mean
+    total = prediction.timing.estimate.mean
     rows = [
         [
             f"at least, for {name}",
             seconds(float(value.mean())),
             _percent(float(value.mean()) / total),
         ]
-        for name, value in found.timing.floors_s.items()
+        for name, value in prediction.timing.floors_s.items()
     ]
     rows += [
         [f"saved without {name}", seconds(value), _percent(value / total)]
-        for name, value in found.timing.parts_s.items()
+        for name, value in prediction.timing.parts_s.items()
     ]
     return ["part", "time", "share of the time"], rows
 
 
-def blocks_table(found: Prediction) -> tuple[list[str], list[list[str]]]:
+def blocks_table(prediction: Prediction) -> tuple[list[str], list[list[str]]]:
     """The blocks with the most issue cycles; numbers are cycles of one sub-group."""
-    channels = list(found.timing.inputs.channels)
+    channels = list(prediction.timing.inputs.channels)
     head = ["block", "executions", "issue", "latency", *channels, "not hidden", "waits for"]
-    listed = sorted(block_rows(found), key=lambda row: -row["runs"] * row["issue_cycles"])
+    listed = sorted(block_rows(prediction), key=lambda row: -row["runs"] * row["issue_cycles"])
     rows = []
     for row in sorted(listed[:MOST_BLOCKS], key=lambda row: int(row["block"])):
         rows.append(
@@ -92,7 +92,7 @@ def blocks_table(found: Prediction) -> tuple[list[str], list[list[str]]]:
     return head, rows
 
 
-def accesses_table(found: Prediction) -> tuple[list[str], list[list[str]]]:
+def accesses_table(prediction: Prediction) -> tuple[list[str], list[list[str]]]:
     """The loads, by their visible latency."""
     rows = [
         [
@@ -102,7 +102,7 @@ def accesses_table(found: Prediction) -> tuple[list[str], list[list[str]]]:
             _percent(row["not_hidden"]),
             row["site"],
         ]
-        for row in access_rows(found)
+        for row in access_rows(prediction)
     ]
     return ["executions", "latency", "hidden", "not hidden", "access"], rows
 
@@ -120,42 +120,43 @@ def rich_table(title: str, content: tuple[list[str], list[list[str]]]) -> Table:
     return table
 
 
-def page(found: Prediction, changed: Sequence[tuple[str, Prediction]] = ()) -> str:
+def page(prediction: Prediction, changed: Sequence[tuple[str, Prediction]] = ()) -> str:
     """One HTML page that includes the timeline and loads nothing from elsewhere."""
     from calib.prediction.timeline import as_svg
 
     parts = [
         "<!doctype html><html lang=en><meta charset=utf-8>",
-        f"<title>{html.escape(headline(found))}</title><style>{STYLE}</style>",
-        f"<h1>{html.escape(headline(found))}</h1><p>{html.escape(residency_line(found))}</p><ul>",
-        *(f"<li>{html.escape(note)}</li>" for note in found.notes),
+        f"<title>{html.escape(headline(prediction))}</title><style>{STYLE}</style>",
+        f"<h1>{html.escape(headline(prediction))}</h1>",
+        f"<p>{html.escape(residency_line(prediction))}</p><ul>",
+        *(f"<li>{html.escape(note)}</li>" for note in prediction.notes),
         "</ul>",
         *(
-            f"<p>With {html.escape(text)}: {html.escape(comparison(found, other))}</p>"
+            f"<p>With {html.escape(text)}: {html.escape(comparison(prediction, other))}</p>"
             for text, other in changed
         ),
         "<h2>What limits the time</h2>",
         "<p>No schedule can be faster than a lower bound (&ldquo;at least&rdquo;). &ldquo;Saved"
         " without&rdquo; is how much faster the kernel would be without that part.</p>",
-        _html_table(floors_table(found)),
+        _html_table(floors_table(prediction)),
         "<h2>Loads, by their visible latency</h2>",
         "<p>Latencies are in cycles of a core. The part that is hidden is covered by instructions of other"
         " sub-groups.</p>",
-        _html_table(accesses_table(found)),
+        _html_table(accesses_table(prediction)),
         "<h2>Basic blocks, in cycles of one sub-group</h2>",
         "<p>A sub-group issues a basic block without waiting, and then waits for its loads. The columns"
         " between latency and not hidden are the cycles that the block occupies a core's share of each"
         " level's bandwidth.</p>",
-        _html_table(blocks_table(found)),
+        _html_table(blocks_table(prediction)),
         "<h2>Timeline of a few sub-groups on one core</h2>",
-        as_svg(found),
+        as_svg(prediction),
     ]
     return "\n".join(parts)
 
 
-def comparison(found: Prediction, other: Prediction) -> str:
+def comparison(prediction: Prediction, other: Prediction) -> str:
     """The time with changes, compared with the time without them."""
-    before, after = found.timing.estimate.mean, other.timing.estimate.mean
+    before, after = prediction.timing.estimate.mean, other.timing.estimate.mean
     return (
         f"{seconds(after)} instead of {seconds(before)} ({after / before - 1:+.1%});"
         f" limited by {other.timing.binds}"

@@ -233,7 +233,7 @@ def time_of(
     Raises LatencyHidingError where mode or solver is unknown.
     """
     if mode not in get_args(Mode) or solver not in get_args(Solver):
-        raise LatencyHidingError(f"no mode {mode!r} with solver {solver!r}")
+        raise LatencyHidingError(f"there is no mode {mode!r} with solver {solver!r}")
     if mode == "paper":
         solver = "equation"
     scale = resident.rounds / machine.clock_hz

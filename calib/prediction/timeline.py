@@ -20,9 +20,9 @@ COLOURS = ("#4c78a8", "#f58518", "#54a24b", "#b279a2", "#e45756", "#72b7b2", "#e
 WAIT, BARRIER = "#d9d9d9", "#f2c4c4"
 
 
-def draw(found: Prediction, *, rounds: int = 2) -> Figure:
+def draw(prediction: Prediction, *, rounds: int = 2) -> Figure:
     """The timeline; rows are sub-groups spread over the resident groups, loops are cut short."""
-    inputs, resident = found.timing.inputs, found.timing.residents
+    inputs, resident = prediction.timing.inputs, prediction.timing.residents
     happened, order = timeline(inputs, resident, rounds=rounds, turns=MOST_LOOP_TURNS)
     n = resident.subgroups
     shown = np.unique(np.linspace(0, n - 1, min(n, MOST_SUBGROUPS)).round().astype(int))
@@ -63,8 +63,8 @@ def draw(found: Prediction, *, rounds: int = 2) -> Figure:
     axes.invert_yaxis()
     axes.set(xlabel="cycles of one core", xlim=(0, end))
     axes.set_title(
-        f"{found.kernel} on {found.machine.name}: {len(shown)} of {n} resident sub-groups,"
-        f" loops cut to {MOST_LOOP_TURNS} iterations",
+        f"{prediction.kernel} on {prediction.machine.name}: {len(shown)} of {n} resident"
+        f" sub-groups, loops cut to {MOST_LOOP_TURNS} iterations",
         fontsize=9,
     )
     handles: list[Any] = [
@@ -89,10 +89,10 @@ def _released(happened: Events, tlp: int) -> npt.NDArray[np.float64]:
     return np.repeat(ready.max(axis=1), tlp, axis=0)
 
 
-def as_svg(found: Prediction) -> str:
+def as_svg(prediction: Prediction) -> str:
     """The timeline as an SVG element for a page."""
     buffer = io.StringIO()
-    draw(found).savefig(buffer, format="svg", metadata={"Date": None})
+    draw(prediction).savefig(buffer, format="svg", metadata={"Date": None})
     text = buffer.getvalue()
     return text[text.index("<svg") :]
 

@@ -26,7 +26,7 @@ _ALONE = ("no-barriers", "no-latency")
 
 
 class WhatIfError(MemsimError):
-    """A change is not understood, or the machine does not allow it."""
+    """A change is unknown, or impossible on the machine."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +54,7 @@ class Changes:
 def parse(text: str, machine: Machine) -> Changes:
     """The changes that a text such as `groups_per_core=4,l1=64KiB` lists.
 
-    Raises WhatIfError, which names the part that is not understood and the possible changes.
+    Raises WhatIfError, which names the unknown part and the possible changes.
     """
     changes = Changes(text=text, machine=machine)
     for part in (piece.strip() for piece in text.split(",")):
@@ -124,7 +124,9 @@ def _changed(machine: Machine, part: str, name: str, value: str) -> Machine:
             *(f"{name}=2x" for name in (*levels, "dram", *machine.throughputs)),
         ]
     )
-    raise WhatIfError(f"--what-if does not know {part!r} on {machine.name}; it knows {known}")
+    raise WhatIfError(
+        f"--what-if: no change {part!r} is possible on {machine.name}; possible are {known}"
+    )
 
 
 def _resized(machine: Machine, level: Level, size_bytes: int, part: str) -> Level:

@@ -76,8 +76,8 @@ class Bench:
         Each run continues where the previous one stopped, so that all of a long ring is walked. A first,
         untimed run fetches it into the caches.
         """
-        found: Floats = self.chases_ns([words], repeats=repeats, least_steps=least_steps)[0]
-        return found
+        times_ns: Floats = self.chases_ns([words], repeats=repeats, least_steps=least_steps)[0]
+        return times_ns
 
     def chases_ns(
         self, rings: Sequence[Ring], *, repeats: int = 3, least_steps: int = LEAST_STEPS
@@ -90,7 +90,7 @@ class Bench:
         return _ns_a_step(spent, before[:, None], steps[:, None])
 
     def resolution_ns(self, step_ns: float, n_words: int) -> float:
-        """The nanoseconds per step that one tick of the clock is, for this step in a ring of n_words."""
+        """Resolution in ns per step: a tick of the clock, divided by the steps of a timed run."""
         steps = self._steps(step_ns * 1e-9, n_words, LEAST_STEPS)
         return self.device.tick_s / steps * 1e9
 
@@ -102,8 +102,12 @@ class Bench:
     def _runs(
         self, rings: Sequence[Ring], repeats: int, least_steps: int
     ) -> tuple[Floats, Floats, Floats]:
-        """Seconds (n_ring, repeats), of them before the first timed step (n_ring,), steps (n_ring,)."""
-        _ = self.overhead_s  # it walks a ring of its own
+        """Measures rings alternately; see `chases_ns`.
+
+        Returns the seconds of each run (n_ring, repeats), the seconds before its first timed step
+        (n_ring,), and its number of timed steps (n_ring,).
+        """
+        _ = self.overhead_s  # measured first, because it walks a separate ring
         starts = [self.ring(words) for words in rings]
         steps = []
         for k, words in enumerate(rings):
@@ -163,16 +167,16 @@ class Bench:
         the least difference would be that of the round whose filling was disturbed most.
         """
         begun = self.clock()
-        found: list[Floats] = []
-        while len(found) < rounds:
-            if len(found) >= least_rounds and self.clock() - begun > seconds:
+        rows: list[Floats] = []
+        while len(rows) < rounds:
+            if len(rows) >= least_rounds and self.clock() - begun > seconds:
                 break
             row = np.empty((3, len(x)))
             for i in self.rng.permutation(len(x)):
                 spent, before, steps = self._runs([ring_of(float(x[i]))], 3, LEAST_STEPS)
                 row[:, i] = spent.min(), before[0], steps[0]
-            found.append(row)
-        spent, before, steps = np.stack(found, axis=2)
+            rows.append(row)
+        spent, before, steps = np.stack(rows, axis=2)
         return _ns_a_step(spent, before.min(axis=1, keepdims=True), steps)
 
     def _apart(self, n: int) -> npt.NDArray[np.int64]:
@@ -210,8 +214,8 @@ def _neighbours(order: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
 
 
 def _ns_a_step(spent_s: Floats, before_s: Floats, steps: Floats) -> Floats:
-    found: Floats = np.maximum(spent_s - before_s, 0.01 * spent_s) / steps * 1e9
-    return found
+    step_ns: Floats = np.maximum(spent_s - before_s, 0.01 * spent_s) / steps * 1e9
+    return step_ns
 
 
 def _eights(steps: int) -> int:

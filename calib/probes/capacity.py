@@ -106,17 +106,15 @@ def hierarchy(bench: Bench, book: Notebook, most_bytes: int) -> Hierarchy:
     Raises Unclear where the latency has no plateau.
     """
     sizes, repeats = sweep(bench, most_bytes)
-    found = _plateaus(sizes, repeats.min(axis=1))
-    if not found:
+    flat = _plateaus(sizes, repeats.min(axis=1))
+    if not flat:
         raise Unclear("the latency has no plateau")
     levels: list[Level] = []
     at = 0
-    while at < len(found) - 1:
-        level = _level(
-            bench, book, len(levels) + 1, sizes, repeats, found[at], found[at + 1], levels
-        )
+    while at < len(flat) - 1:
+        level = _level(bench, book, len(levels) + 1, sizes, repeats, flat[at], flat[at + 1], levels)
         at += 1
-        if level.size_bytes is None and found[at].level < UNPROVEN_RISE * level.latency_ns.value:
+        if level.size_bytes is None and flat[at].level < UNPROVEN_RISE * level.latency_ns.value:
             book.silent.pop(f"L{len(levels) + 1} capacity", None)
             book.cannot_tell(
                 f"plateau at {level.latency_ns.value:.3g} ns",
@@ -125,21 +123,21 @@ def hierarchy(bench: Bench, book: Notebook, most_bytes: int) -> Hierarchy:
             )
             continue
         levels.append(level)
-        if not level.sharp and sizes[found[at].first] > STEEP * level.edge_bytes:
+        if not level.sharp and sizes[flat[at].first] > STEEP * level.edge_bytes:
             book.cannot_tell(
                 f"between L{len(levels)} and what follows",
                 f"not determined: the latency rises from {_size(level.edge_bytes)} to"
-                f" {_size(sizes[found[at].first])}, where another level may be",
+                f" {_size(sizes[flat[at].first])}, where another level may be",
             )
         capacity = level.size_bytes.low if level.size_bytes and not level.sharp else 0.0
-        while at < len(found) - 1 and sizes[found[at].last] < capacity:
+        while at < len(flat) - 1 and sizes[flat[at].last] < capacity:
             book.cannot_tell(
-                f"plateau at {found[at].level:.3g} ns",
-                f"not a level: it ends at {_size(sizes[found[at].last])}, within the capacity of"
+                f"plateau at {flat[at].level:.3g} ns",
+                f"not a level: it ends at {_size(sizes[flat[at].last])}, within the capacity of"
                 f" L{len(levels)}; the rise there is the cost of address translation",
             )
             at += 1
-    last = found[-1]
+    last = flat[-1]
     how = "pointer chase through working sets larger than all caches"
     memory = _latency(bench, sizes, repeats, last, how, levels)
     book.curves.insert(
@@ -158,18 +156,18 @@ def hierarchy(bench: Bench, book: Notebook, most_bytes: int) -> Hierarchy:
     return Hierarchy(levels=tuple(levels), memory_ns=memory)
 
 
-def _plateaus(sizes: Floats, own: Floats) -> list[Plateau]:
-    """Plateaus and shelves of a sweep whose points' least repeats are `own`.
+def _plateaus(sizes: Floats, least_repeats: Floats) -> list[Plateau]:
+    """Plateaus and shelves of a sweep, from the least repeat of each point.
 
-    Larger sets are never faster, so the value of a point is its least or that of a larger set. Where a
-    single large set was fast by chance, the points before it look like a plateau; so most points of a
-    plateau must have been as fast themselves.
+    Larger sets are never faster, so the value of a point is its least or that of a larger set.
+    Where a single large set was fast by chance, the points before it look like a plateau. So the
+    median point of a plateau must itself have been that fast.
     """
-    least = np.minimum.accumulate(own[::-1])[::-1]
+    least = np.minimum.accumulate(least_repeats[::-1])[::-1]
     return [
         each
         for each in with_shelves(sizes, least, plateaus(sizes, least))
-        if np.median(own[each.first : each.last + 1]) <= LEAST_RISE * each.level
+        if np.median(least_repeats[each.first : each.last + 1]) <= LEAST_RISE * each.level
     ]
 
 
@@ -245,13 +243,13 @@ def _level(
     return Level(latency_ns=latency, size_bytes=spread, sharp=False, edge_bytes=last)
 
 
-def is_sharp(found: Edge) -> bool:
+def is_sharp(detected: Edge) -> bool:
     """Whether an edge determines a size: it is short, and few points are on the wrong side."""
     return (
-        bool(np.isfinite(found.end))
-        and found.end <= SHARP * found.x
-        and found.high <= SHARP * found.low
-        and found.astray <= MOST_ASTRAY
+        bool(np.isfinite(detected.end))
+        and detected.end <= SHARP * detected.x
+        and detected.high <= SHARP * detected.low
+        and detected.astray <= MOST_ASTRAY
     )
 
 
@@ -265,9 +263,9 @@ def _fine_edge(
     sizes = np.unique(np.round(sizes / bench.stride_bytes)) * bench.stride_bytes
     sizes = sizes[sizes <= bench.bytes]
     repeats = bench.curve(sizes, lambda at: bench.lines(at), rounds=12, seconds=15.0)
-    found = edge(sizes, repeats, low_level, high_level, n_flat=max(n // 8, 2))
-    sharp = found is not None and is_sharp(found)
-    marks = ((found.x, f"{name} ends"),) if found is not None and sharp else ()
+    detected = edge(sizes, repeats, low_level, high_level, n_flat=max(n // 8, 2))
+    sharp = detected is not None and is_sharp(detected)
+    marks = ((detected.x, f"{name} ends"),) if detected is not None and sharp else ()
     book.curves.append(
         Curve(
             title=f"The edge of {name}",
@@ -287,7 +285,7 @@ def _fine_edge(
             ),
         )
     )
-    return found
+    return detected
 
 
 def _random_pages(
@@ -301,9 +299,9 @@ def _random_pages(
     sizes = np.unique(sizes) * PAGE_BYTES
     latency_ns = page_latencies(bench, sizes, bench.stride_bytes, inner_bytes)
     try:
-        found = half_rise(sizes, latency_ns, expected_ns=rise_ns)
-        if found.agreeing < LEAST_AGREE:
-            interval = f"{_size(found.low_bytes)} to {_size(found.high_bytes)}"
+        half = half_rise(sizes, latency_ns, expected_ns=rise_ns)
+        if half.agreeing < LEAST_AGREE:
+            interval = f"{_size(half.low_bytes)} to {_size(half.high_bytes)}"
             raise Unclear(
                 f"it may be {interval}, and the roundest size in the interval depends on the pages"
             )
@@ -316,8 +314,8 @@ def _random_pages(
             x_label="working set of random pages, bytes",
             y_label="ns per dependent load",
             x=sizes,
-            y=found.extra_ns,
-            edges=((found.at_bytes, "half of the first rise"),),
+            y=half.extra_ns,
+            edges=((half.at_bytes, "half of the first rise"),),
             log_y=False,
             reading="Pages have any physical address, so some sets overflow before the level is full. About"
             f" half of the lines miss when the pages take its capacity. The capacity of {name} is therefore"
@@ -326,12 +324,12 @@ def _random_pages(
         )
     )
     return Finding(
-        value=found.roundest_bytes,
-        low=found.low_bytes,
-        high=found.high_bytes,
+        value=half.roundest_bytes,
+        low=half.low_bytes,
+        high=half.high_bytes,
         unit="bytes",
-        how=f"random pages, half of whose lines miss at {_size(found.at_bytes)}; the roundest size in"
-        " the interval",
+        how=f"random pages, half of whose lines miss at {_size(half.at_bytes)}; the roundest size"
+        " in the interval",
     )
 
 

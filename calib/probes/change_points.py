@@ -72,12 +72,12 @@ def pieces(y: Floats, penalty: float, least_points: int = 2) -> list[tuple[int, 
         cost = squares[end] - squares[begin] - total**2 / length + best[begin] + penalty
         k = int(np.argmin(cost))
         best[end], came_from[end] = cost[k], begin[k]
-    found = []
+    parts = []
     end = n
     while end > 0:
-        found.append((int(came_from[end]), end - 1))
+        parts.append((int(came_from[end]), end - 1))
         end = int(came_from[end])
-    return found[::-1]
+    return parts[::-1]
 
 
 def plateaus(x: Floats, y: Floats, least_octaves: float = 0.75) -> list[Plateau]:
@@ -91,29 +91,29 @@ def plateaus(x: Floats, y: Floats, least_octaves: float = 0.75) -> list[Plateau]
     steps = np.abs(np.diff(log))
     noise = max(float(np.median(np.sort(steps)[: max(len(steps) // 2, 1)])), 0.03)
     cut = pieces(log, penalty=4 * noise**2 * np.log(len(y)))
-    found: list[Plateau] = []
+    flat: list[Plateau] = []
     for first, last in cut:
         level = float(np.exp(np.median(log[first : last + 1])))
-        if found and level < found[-1].level * LEAST_RISE:
-            before = found[-1]
+        if flat and level < flat[-1].level * LEAST_RISE:
+            before = flat[-1]
             if level > before.level / LEAST_RISE:
-                found[-1] = Plateau(first=before.first, last=last, level=before.level)
+                flat[-1] = Plateau(first=before.first, last=last, level=before.level)
             continue
         wide = np.log2(x[last] / x[first]) >= least_octaves
         if wide or last == len(x) - 1:
-            found.append(Plateau(first=first, last=last, level=level))
-    return found
+            flat.append(Plateau(first=first, last=last, level=level))
+    return flat
 
 
-def with_shelves(x: Floats, y: Floats, found: list[Plateau]) -> list[Plateau]:
+def with_shelves(x: Floats, y: Floats, flat: list[Plateau]) -> list[Plateau]:
     """The plateaus and, between two of them, the shelf where the curve rises least, if there is one.
 
     A level that scattered pages fill unevenly, or that is shared with others, has no flat stretch. It is
     visible as a stretch with at most half of the slope on both sides.
     """
     log_x, log_y = np.log2(x), np.log2(y)
-    filled = found[:1]
-    for below, above in itertools.pairwise(found):
+    filled = flat[:1]
+    for below, above in itertools.pairwise(flat):
         shelf = _shelf(log_x, log_y, below, above)
         filled += [above] if shelf is None else [shelf, above]
     return filled

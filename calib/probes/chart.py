@@ -132,10 +132,10 @@ def _decades(values: Floats) -> list[float]:
     low, high = float(values.min()), float(values.max())
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     for among in ((1, 2, 3, 5, 7), (1, 2, 5), (1, 3), (1,)):
-        found = [m * 10.0**k for k in powers for m in among if low <= m * 10.0**k <= high]
-        if len(found) <= 8:
-            return found or [low, high]
-    return found
+        ticks = [m * 10.0**k for k in powers for m in among if low <= m * 10.0**k <= high]
+        if len(ticks) <= 8:
+            return ticks or [low, high]
+    return ticks
 
 
 def _powers_of_two(values: Floats) -> list[float]:

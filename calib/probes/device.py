@@ -19,7 +19,7 @@ Words = npt.NDArray[np.uint32]
 
 @dataclass(frozen=True)
 class Local:
-    """An argument: bytes of local memory for every group."""
+    """A kernel argument: local memory of this many bytes for each group."""
 
     n_bytes: int
 
@@ -66,9 +66,9 @@ class Device(Protocol):
 class OpenCLDevice:
     """The device of a pyopencl.Context.
 
-    wanted_bytes : size of the buffer, which is halved until the device grants it
+    wanted_bytes : size of the buffer, which is halved until the device can allocate it
 
-    Raises OpenCLError where the device does not grant 1 MB.
+    Raises OpenCLError where the device cannot allocate 1 MB.
     """
 
     def __init__(self, context: Any, wanted_bytes: int = 256 << 20) -> None:
@@ -108,7 +108,7 @@ class OpenCLDevice:
                 return size, data
             except (self.cl.Error, MemoryError):
                 if size <= 1 << 20:
-                    raise OpenCLError(f"{self.title} grants no buffer of 1 MB") from None
+                    raise OpenCLError(f"{self.title} cannot allocate a buffer of 1 MB") from None
                 size //= 2
 
     def _memory(self, size: int) -> Any:
@@ -179,9 +179,9 @@ class OpenCLDevice:
             "clock, MHz": int(device.max_clock_frequency),
             "global memory, bytes": int(device.global_mem_size),
             "local memory, bytes": int(device.local_mem_size),
-            "work-items of a group, at most": self.max_group_items,
+            "largest group, work-items": self.max_group_items,
             "cache, bytes": int(device.global_mem_cache_size),
             "cache line, bytes": int(device.global_mem_cacheline_size),
             "driver": str(device.driver_version).strip(),
-            "memory walked through, bytes": self.bytes,
+            "buffer of the probes, bytes": self.bytes,
         }

@@ -1,6 +1,6 @@
 """The groups of requests that a replay has in flight to memory (Baghsorkhi et al. 2012, section 3.2.3).
 
-A microbenchmark loads their addresses and so measures a kernel's own memory latency T_m on a device.
+A microbenchmark that loads their addresses measures a kernel's memory latency T_m on a device.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def dram_groups(trace: Trace, machine: Machine, seed: int = 0) -> DramGroups:
     line, mask, _, _, kind, counted = unpack_many(queue.record[: queue.used[0]])
     reads = (kind == LOAD) & (counted == 1)
     if not reads.any():
-        raise Unclear(f"nothing of '{trace.launch.kernel}' is read from memory on {machine.name}")
+        raise Unclear(f"'{trace.launch.kernel}' reads nothing from memory on {machine.name}")
     line, mask = line[reads], mask[reads]
     lowest = np.array([(m & -m).bit_length() - 1 if m else 0 for m in range(256)])[mask]
     address = plan.space.true_granule(line * geometry.granules_per_line + lowest) * GRANULE_BYTES

@@ -53,7 +53,7 @@ def addition_hz(bench: Bench) -> Finding:
         low=operations / (least_s + tick_s),
         high=operations / max(low_s - tick_s, 0.1 * least_s),
         unit="Hz",
-        how="a chain of dependent integer operations, one a cycle",
+        how="a chain of dependent integer operations, one per cycle",
     )
 
 
@@ -70,7 +70,7 @@ def concurrency(
     """The number c of groups that run concurrently: n groups take the time of ceil(n / c) groups.
 
     items : work-items of a group
-    local_bytes : local memory of a group; with all of it, a core runs one group, so that c counts cores
+    local_bytes : local memory of a group; if it is all that a core has, c is the number of cores
 
     Raises Unclear where no number of groups takes longer than one, or where the times are not a staircase.
     """
@@ -80,33 +80,33 @@ def concurrency(
         for k in bench.rng.permutation(len(counts)):
             table[k, r] = _additions_s(bench, int(counts[k]), items, local_bytes)
     least = table.min(axis=1)
-    found, last, off = staircase(counts, least)
-    clear = found < counts[-1] and off <= MOST_OFF
+    number, last, off = staircase(counts, least)
+    clear = number < counts[-1] and off <= MOST_OFF
     book.curves.append(
         Curve(
-            title=f"Groups that compute: {what}",
+            title=f"Concurrent groups: {what}",
             x_label="groups",
             y_label="microseconds",
             x=counts.astype(np.float64),
             y=least * 1e6,
             reading="A staircase: groups that run concurrently take as long as one group; each further"
             " round takes as long again.",
-            edges=((float(found), "concurrent"),) if clear else (),
+            edges=((float(number), "concurrent"),) if clear else (),
         )
     )
-    if found >= counts[-1]:
+    if number >= counts[-1]:
         raise Unclear(f"{counts[-1]} groups take no longer than one")
     if not clear:
         raise Unclear(
-            f"the times deviate by {off:.0%} in the mean from the nearest staircase, that of {found}"
-            " concurrent groups"
+            f"the times deviate by {off:.0%} in the mean from the nearest staircase, that of"
+            f" {number} concurrent groups"
         )
     again = np.array([staircase(counts, values)[:2] for values in resampled_least(table)])
     low, _ = interval_of(again[:, 0])
     _, high = interval_of(again[:, 1])
     return Finding(
-        value=found,
-        low=min(low, found),
+        value=number,
+        low=min(low, number),
         high=max(high, last),
         unit="",
         how=f"groups ({what}): the c for which n groups take the time of ceil(n / c), within {off:.1%}",

@@ -37,7 +37,7 @@ def line_bytes(
     Lines of d bytes or less are then spread over all sets and occupy 0.7 of the level, so all loads hit.
     Longer lines occupy 1.4 of it, so loads miss.
 
-    Raises Unclear where no d fits, or where every d does.
+    Raises Unclear where the words fit for no d, or for every d.
     """
     begin = (bench.bytes // 2) // PAGE_BYTES * PAGE_BYTES
 
@@ -225,27 +225,27 @@ def ways(
         beyond = np.flatnonzero(values > threshold)
         return int(counts[beyond[0] - 1]) if len(beyond) and beyond[0] else 0
 
-    found = last_fitting(least)
+    fitting = last_fitting(least)
     if not (least > threshold).any():
         raise Unclear(
             f"{most} lines {spacing} bytes apart all hit: the set index is hashed, or there are more ways"
         )
-    _require_one_set(name, found, spacing, line)
-    if least[found - 1] < 0.5 * (above_ns + hit_ns):
+    _require_one_set(name, fitting, spacing, line)
+    if least[fitting - 1] < 0.5 * (above_ns + hit_ns):
         raise Unclear(
-            f"{found} lines {spacing} bytes apart all hit the level above: {name} has at most as many ways,"
-            " and their number is hidden"
+            f"{fitting} lines {spacing} bytes apart all hit the level above: {name} has at most as"
+            " many ways, and their exact number is hidden"
         )
     usually = float(np.median([last_fitting(table[:, r]) for r in range(table.shape[1])]))
-    _require_linear_index(bench, found, usually, spacing, line, threshold)
+    _require_linear_index(bench, fitting, usually, spacing, line, threshold)
     low, high = interval_of(
         np.array([last_fitting(values) for values in resampled_least(table)], np.float64)
     )
-    book.curves[-1] = dataclasses.replace(book.curves[-1], edges=((float(found), "ways"),))
+    book.curves[-1] = dataclasses.replace(book.curves[-1], edges=((float(fitting), "ways"),))
     return Finding(
-        value=found,
-        low=min(low, found),
-        high=max(high, found),
+        value=fitting,
+        low=min(low, fitting),
+        high=max(high, fitting),
         unit="",
         how=f"the most lines {spacing} bytes apart that all hit",
     )
@@ -277,37 +277,37 @@ def _same_set_times(
     return counts, table
 
 
-def _require_one_set(name: str, found: int, spacing: int, line: int) -> None:
+def _require_one_set(name: str, fitting: int, spacing: int, line: int) -> None:
     """Raises Unclear where the number of lines that fit cannot be the ways of one set."""
-    if found == 0:
-        raise Unclear(f"no number of lines {spacing} bytes apart hits")
-    if found * line >= spacing:
+    if fitting == 0:
+        raise Unclear(f"lines {spacing} bytes apart never hit, whatever their number")
+    if fitting * line >= spacing:
         raise Unclear(
-            f"{found} lines a capacity apart fit, which is the whole of {name}: it is fully associative, or"
-            " its set index is hashed"
+            f"{fitting} lines a capacity apart fit, which is all of {name}: it is fully"
+            " associative, or its set index is hashed"
         )
 
 
 def _require_linear_index(
-    bench: Bench, found: int, usually: float, spacing: int, line: int, threshold_ns: float
+    bench: Bench, fitting: int, usually: float, spacing: int, line: int, threshold_ns: float
 ) -> None:
     """Raises Unclear where rounds differ, or where twice as many lines, one way apart, all hit too.
 
     usually : the number of lines that fit, as the median over rounds
     """
-    if abs(usually - found) > 0.1 * found:
+    if abs(usually - fitting) > 0.1 * fitting:
         raise Unclear(
-            f"{found} lines {spacing} bytes apart fit in one round, and usually {usually:.0f}: the number"
-            " depends on the physical addresses of their pages"
+            f"{fitting} lines {spacing} bytes apart fit in one round, and usually {usually:.0f}:"
+            " the number depends on the physical addresses of their pages"
         )
-    way_bytes = spacing // found // line * line
+    way_bytes = spacing // fitting // line * line
     nearer = min(
-        bench.chase_ns(same_set(bench, 2 * found, way_bytes, line)).min() for _ in range(5)
+        bench.chase_ns(same_set(bench, 2 * fitting, way_bytes, line)).min() for _ in range(5)
     )
     if nearer < threshold_ns:
         raise Unclear(
-            f"{found} lines a capacity apart fit, but so do {2 * found} lines {way_bytes} bytes apart: the"
-            " set index is hashed"
+            f"{fitting} lines a capacity apart fit, but so do {2 * fitting} lines {way_bytes} bytes"
+            " apart: the set index is hashed"
         )
 
 

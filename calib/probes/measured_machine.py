@@ -42,9 +42,9 @@ def machine_of(survey: Survey, name: str) -> Machine:
     lanes = 8 if survey.is_cpu else 32
     assert lanes in SUBGROUP_SIZES
     levels: list[Level] = []
-    for number, found in enumerate(survey.hierarchy.levels, 1):
+    for number, measured_level in enumerate(survey.hierarchy.levels, 1):
         below = levels[-1].line_bytes if levels else _GRANULE_BYTES
-        level = _level(survey, put, number, found, units, to_cycles, below)
+        level = _level(survey, put, number, measured_level, units, to_cycles, below)
         if level is not None:
             levels.append(level)
     machine = Machine(
@@ -84,16 +84,16 @@ def comments_of(survey: Survey) -> list[str]:
 
 
 def _cores(survey: Survey, put: _Sources) -> int:
-    """The cores that the driver reports; the source tells whether the measurement agrees."""
+    """The cores that the driver reports; `source` states whether the measurement agrees."""
     driver = int(survey.facts["compute units"])
-    found = survey.book.findings.get("cores")
+    finding = survey.book.findings.get("cores")
     source = "OpenCL: CL_DEVICE_MAX_COMPUTE_UNITS"
-    if found is not None:
-        agrees = round(found.value) == driver
+    if finding is not None:
+        agrees = round(finding.value) == driver
         source = (
-            f"{found.source()}; CL_DEVICE_MAX_COMPUTE_UNITS says the same"
+            f"{finding.source()}; CL_DEVICE_MAX_COMPUTE_UNITS is equal"
             if agrees
-            else f"{source}; not confirmed: {found.value:.0f} is {found.how}"
+            else f"{source}; not confirmed: {finding.value:.0f} is {finding.how}"
         )
     return int(put("n_cores", driver, source))
 
@@ -109,9 +109,9 @@ class _Geometry(NamedTuple):
 
 
 def _geometry(
-    survey: Survey, put: _Sources, prefix: str, found: MeasuredLevel, above_line: int
+    survey: Survey, put: _Sources, prefix: str, measured_level: MeasuredLevel, above_line: int
 ) -> _Geometry | None:
-    """Line, fill, ways and size of a level; None where it has no room for a line."""
+    """Line, fill, ways and size of a level; None where it is smaller than a line."""
     findings = survey.book.findings
 
     def measured(key: str, default: int, source: str) -> int:
@@ -133,10 +133,10 @@ def _geometry(
         )
     fill = min(max(fill, _GRANULE_BYTES), line)
     ways = measured("ways", 8, ASSUMED)
-    if found.size_bytes is not None:
-        size, source = int(found.size_bytes.value), found.size_bytes.source()
+    if measured_level.size_bytes is not None:
+        size, source = int(measured_level.size_bytes.value), measured_level.size_bytes.source()
     else:
-        size = int(found.edge_bytes)
+        size = int(measured_level.edge_bytes)
         source = "assumed: where the latency begins to rise; the rise has no edge"
     if size < line:
         return None
@@ -153,21 +153,21 @@ def _level(
     survey: Survey,
     put: _Sources,
     number: int,
-    found: MeasuredLevel,
+    measured_level: MeasuredLevel,
     units: int,
     to_cycles: float,
     above_line: int,
 ) -> Level | None:
-    """A level of the machine; None where it has no room for a line.
+    """A level of the machine; None where it is smaller than a line.
 
     above_line : line size of the level above
     """
     name = f"L{number}"
     prefix = f"levels.{name}."
-    geometry = _geometry(survey, put, prefix, found, above_line)
+    geometry = _geometry(survey, put, prefix, measured_level, above_line)
     if geometry is None:
         return None
-    latency = found.latency_ns
+    latency = measured_level.latency_ns
     speed = survey.book.findings.get(prefix + "bandwidth")
     cycles = f"; {latency.value:.4g} ns at {to_cycles:.4g} GHz"
     allocate, back = _stores(survey, put, prefix, name)
@@ -210,9 +210,13 @@ def _sharers(survey: Survey, put: _Sources, number: int, units: int, latency_ns:
     if number == 1:
         return int(put(key, 1, "assumed: each core has its own"))
     if copies is not None and copies[0].startswith("none"):
-        return int(put(key, 1, f"measured: no core finds what another loaded; {copies[1]}"))
+        return int(
+            put(key, 1, f"measured: no core hits lines that another core loaded; {copies[1]}")
+        )
     if copies is not None and met is not None and outermost and met.value < 2 * latency_ns:
-        return int(put(key, units, f"measured: a core finds what another loaded; {copies[1]}"))
+        return int(
+            put(key, units, f"measured: a core hits lines that another core loaded; {copies[1]}")
+        )
     shared = (number > 1 and not survey.is_cpu) or number > 2
     how = "assumed: shared by all cores" if shared else "assumed: each core has its own"
     return int(put(key, units if shared else 1, how))
@@ -264,12 +268,12 @@ def _dram(survey: Survey, put: _Sources, to_cycles: float) -> Dram:
 
 def _residency(survey: Survey, put: _Sources, lanes: int, units: int) -> Residency:
     facts = survey.facts
-    items = int(facts["work-items of a group, at most"])
+    items = int(facts["largest group, work-items"])
     groups, source = 1, "assumed: a core works on one group at a time"
-    found = survey.book.findings.get("groups_at_once")
-    if found is not None and not survey.is_cpu:
-        groups = max(round(found.value / units), 1)
-        source = f"{found.source()}, over the cores"
+    finding = survey.book.findings.get("groups_at_once")
+    if finding is not None and not survey.is_cpu:
+        groups = max(round(finding.value / units), 1)
+        source = f"{finding.source()}, over the cores"
     full = survey.book.findings.get("full_groups_at_once")
     resident, items_source = items, "OpenCL: CL_DEVICE_MAX_WORK_GROUP_SIZE; assumed: one group"
     if full is not None and not survey.is_cpu:

@@ -116,12 +116,12 @@ def _interrupted(survey: Survey) -> Markup:
 
 def _glance(survey: Survey) -> Markup:
     """A row for each level and one for memory; a dash is a number that was not determined."""
-    found = survey.hierarchy
-    if found is None:
+    caches = survey.hierarchy
+    if caches is None:
         return Markup("<p>The pointer chase had no result, so no level is known.</p>")
     findings = {**_latencies(survey), **survey.book.findings}
     rows = Markup("")
-    for number in range(1, len(found.levels) + 1):
+    for number in range(1, len(caches.levels) + 1):
         cells = [findings.get(f"levels.L{number}.{key}") for key in _COLUMNS]
         policy = survey.book.words.get(f"L{number} replacement")
         texts = [quantity(cell)[0] if cell else "-" for cell in cells]
@@ -144,11 +144,11 @@ def _row(texts: list[str]) -> Markup:
 def _latencies(survey: Survey) -> dict[str, Finding]:
     if survey.hierarchy is None:
         return {}
-    found = {
+    latencies = {
         f"levels.L{k}.latency": level.latency_ns
         for k, level in enumerate(survey.hierarchy.levels, 1)
     }
-    return {**found, "memory.latency": survey.hierarchy.memory_ns}
+    return {**latencies, "memory.latency": survey.hierarchy.memory_ns}
 
 
 def _name(key: str) -> str:
@@ -171,13 +171,13 @@ def quantity(finding: Finding) -> tuple[str, str]:
     value, low, high, unit = finding.value, finding.low, finding.high, finding.unit
     if unit == "bytes":
         if low == high == value:
-            return size_text(value), "no other"
+            return size_text(value), "exact"
         return size_text(value), f"{size_text(low)} to {size_text(high)}"
     scales = _SCALES.get(unit, ((1.0, unit),))
     scale, name = next((s for s in scales if abs(value) >= s[0]), scales[-1])
     name = f" {name}" if name else ""
     if low == high == value:
-        return f"{value / scale:.4g}{name}", "no other"
+        return f"{value / scale:.4g}{name}", "exact"
     return f"{value / scale:.4g}{name}", f"{_plain(low / scale)} to {_plain(high / scale)}{name}"
 
 

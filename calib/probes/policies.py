@@ -56,7 +56,7 @@ def prefetching(bench: Bench, book: Notebook, region_bytes: float, line_bytes: i
         f"stride {stride}: {gain:.1f} times as fast"
         for stride, gain in zip(STRIDES_LINES, gains, strict=True)
     )
-    result = f"yes, up to a stride of {max(helped)} lines" if helped else "none seen"
+    result = f"yes, up to a stride of {max(helped)} lines" if helped else "none detected"
     book.say("prefetching", result, how)
 
 
@@ -155,7 +155,7 @@ def writes_back(
 def shared_copies(
     bench: Bench, book: Notebook, size_bytes: float, line_bytes: int, own_ns: float
 ) -> None:
-    """Measures whether a core finds lines that another core loaded in a shared level.
+    """Measures whether a core hits lines in a shared level that another core loaded.
 
     After Baghsorkhi et al. 2012, section 2.1. As many groups as there are cores each walk a separate
     ring. Then a single group walks one of these rings, or one that no group has walked. Walks that take

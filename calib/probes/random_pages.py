@@ -73,9 +73,9 @@ def page_latencies(
     lines = PAGE_BYTES // line_bytes
     n_all = bench.bytes // PAGE_BYTES
     begun = bench.clock()
-    found: list[Floats] = []
-    while len(found) < draws:  # the outermost loop: a disturbance spoils one draw of each size
-        if len(found) >= 4 and bench.clock() - begun > seconds:
+    rows: list[Floats] = []
+    while len(rows) < draws:  # the outermost loop: a disturbance spoils one draw of each size
+        if len(rows) >= 4 and bench.clock() - begun > seconds:
             break
         row = np.empty((2, len(sizes)))
         for i in bench.rng.permutation(len(sizes)):
@@ -90,8 +90,8 @@ def page_latencies(
                 for word, ring in enumerate((full, sparse))
             ]
             row[:, i] = bench.chases_ns(rings, repeats=3).min(axis=1)
-        found.append(row)
-    return np.stack(found, axis=2)
+        rows.append(row)
+    return np.stack(rows, axis=2)
 
 
 def half_rise(sizes: Floats, latency_ns: Floats, *, expected_ns: float, seed: int = 0) -> HalfRise:
@@ -173,11 +173,11 @@ def _crossing(sizes: Floats, curve: Floats, expected_ns: float) -> tuple[float, 
     tried = np.geomspace(sizes[0], sizes[-1] / 1.7, 60)
     before = 0.0
     for at in tried:
-        found, height, slope = _half_of(sizes, curve, float(at))
-        off = math.log(found / at) if found > 0 else math.nan
+        half_at, height, slope = _half_of(sizes, curve, float(at))
+        off = math.log(half_at / at) if half_at > 0 else math.nan
         like = abs(math.log(max(height, 1e-9) / expected_ns)) < LIKE_EXPECTED
         if before > 0 >= off and slope < flattest and like:
-            best, flattest = (found, height), slope
+            best, flattest = (half_at, height), slope
         before = off
     return best
 
@@ -190,10 +190,10 @@ def _half_of(sizes: Floats, curve: Floats, at: float) -> tuple[float, float, flo
     height = float(np.median(window))
     half = len(window) // 2
     slope = abs(float(np.median(window[-half:]) - np.median(window[:half])))
-    found = _reaches(sizes, curve, height / 2) if height > 0 else math.nan
-    if not math.isfinite(found):
+    half_at = _reaches(sizes, curve, height / 2) if height > 0 else math.nan
+    if not math.isfinite(half_at):
         return math.nan, math.nan, math.inf
-    return found, height, slope / height
+    return half_at, height, slope / height
 
 
 def _reaches(sizes: Floats, curve: Floats, wanted: float) -> float:

@@ -34,27 +34,27 @@ Visits = list[int]
 
 def patterns(ways: int, words_of_line: int) -> dict[str, Visits]:
     """Orders in which a ring visits lines 0, 1, ...; each visit uses a different word of the line."""
-    found = {
+    orders = {
         f"{n} lines in a cycle": list(range(n))
         for n in sorted({ways + 1, ways + 2, ways + max(ways // 2, 2), 2 * ways})
     }
     hot = min(ways, words_of_line - 1)
     between = [v for k in range(1, hot + 2) for v in (0, k)][:-1]
-    found["one line between all others"] = between + list(range(hot + 2, ways + 1))
+    orders["one line between all others"] = between + list(range(hot + 2, ways + 1))
     back = list(range(ways + 1))
-    found["to and fro"] = back + back[-2:0:-1]
+    orders["forward and backward"] = back + back[-2:0:-1]
     rng = np.random.default_rng(ways)
     for name, hot_visits in (
         ("at random", words_of_line // 3),
-        ("at random, some hotter", words_of_line - 1),
+        ("at random, some lines more often", words_of_line - 1),
     ):
         visits = [
             v for v in range(ways + 2) for _ in range(hot_visits if v < 2 else words_of_line // 3)
         ]
-        found[name] = [int(v) for v in rng.permutation(visits)]
+        orders[name] = [int(v) for v in rng.permutation(visits)]
     return {
         name: visits
-        for name, visits in found.items()
+        for name, visits in orders.items()
         if max(visits.count(line) for line in set(visits)) < words_of_line
     }
 
@@ -152,7 +152,7 @@ def replacement(
         )
     )
     best, second, *_ = sorted(residual, key=lambda p: residual[p])
-    residuals = "misses do not fit by " + ", ".join(f"{p} {r:.0%}" for p, r in residual.items())
+    residuals = "residuals of the misses: " + ", ".join(f"{p} {r:.0%}" for p, r in residual.items())
     if residual[best] > WORST or residual[second] < CLEARLY * residual[best]:
         raise Unclear(residuals)
     book.say(f"{name} replacement", best, f"rings through one set: {residuals}")

@@ -36,8 +36,8 @@ __kernel void walks(__global const uint *next, __global const uint *start, uint 
 }
 """
 
-# A chain of dependent additions: what a cycle is, where an addition takes one. The room in local
-# memory decides how many groups fit a core.
+# A chain of dependent additions. It measures the clock where an addition takes one cycle. The local
+# memory of a group limits how many groups a core can run.
 ADDITIONS = """
 __kernel void additions(__global const uint *unused, uint start, uint steps, __local uint *room,
                         __global uint *out)
@@ -52,8 +52,8 @@ __kernel void additions(__global const uint *unused, uint start, uint steps, __l
 }
 """
 
-# Rounds of: walk a large ring (so that the small one is forgotten), touch the small ring's lines as
-# `mode` says (0 not at all, 1 load, 2 store), walk the small ring `passes` times.
+# Each round walks a large ring, which evicts the small one. It then touches the lines of the small
+# ring (mode 0: not at all, 1: loads, 2: stores), and walks the small ring `passes` times.
 PREPARED = """
 __kernel void prepared(__global uint *next, uint large, uint n_large, uint small_start, uint n_small,
                        uint mode, uint rounds, uint passes, __global const uint *order,
@@ -75,7 +75,7 @@ __kernel void prepared(__global uint *next, uint large, uint n_large, uint small
 }
 """
 
-# Stores to every line of a region, again and again; no arithmetic that takes longer than a store.
+# Stores to every line of a region, repeatedly. The arithmetic takes no longer than a store.
 STORES = """
 __kernel void stores(__global uint *data, uint n_lines, uint line_words, uint rounds,
                      __global uint *out)
@@ -85,7 +85,7 @@ __kernel void stores(__global uint *data, uint n_lines, uint line_words, uint ro
 }
 """
 
-# Every group reads its own part again and again.
+# Every group reads a separate part of the data repeatedly.
 READS = """
 __kernel void reads(__global const float4 *data, uint n_each, uint rounds, __global float *out)
 {
@@ -101,8 +101,8 @@ __kernel void reads(__global const float4 *data, uint n_each, uint rounds, __glo
 }
 """
 
-# Batches of addresses: the work-items of a group (a power of two) load them all, and the addresses
-# of the next batch depend on every value (by a bit that no word has).
+# Batches of addresses. The work-items of a group, whose number is a power of two, load a batch
+# together. The next batch depends on every loaded value, through a bit that is 0 in all words.
 BATCHES = """
 __kernel void batches(__global const uint *data, __global const uint *address,
                       __global const uint *offset, uint n_batches, __local uint *part,

@@ -55,10 +55,10 @@ class _Surveyor:
         return attempt(self.book, name, run)
 
     def number(self, key: str, name: str, run: Callable[[], Finding]) -> Finding | None:
-        found = self.probe(name, run)
-        if found is not None:
-            self.book.note(key, found)
-        return found
+        finding = self.probe(name, run)
+        if finding is not None:
+            self.book.note(key, finding)
+        return finding
 
     def all(self, most_bytes: int, groups: DramGroups | None) -> None:
         bench, book = self.bench, self.book
@@ -70,11 +70,11 @@ class _Surveyor:
                 "clock", "not measured: the cycles of an operation on this device are unknown"
             )
             self.probe("stride of the chase", self.set_stride)
-        found = self.probe("pointer chase", partial(hierarchy, bench, book, most_bytes))
-        self.hierarchy = found
-        if found is not None:
-            self.levels(found)
-        self.memory(found, groups)
+        caches = self.probe("pointer chase", partial(hierarchy, bench, book, most_bytes))
+        self.hierarchy = caches
+        if caches is not None:
+            self.levels(caches)
+        self.memory(caches, groups)
         self.cores()
 
     def set_stride(self) -> None:
@@ -85,14 +85,14 @@ class _Surveyor:
         fill = geometry.fill_bytes(bench, self.book, "all caches", n_pairs, hit_ns, hit_ns)
         bench.stride_bytes = min(max(int(fill.value), 32), bench.block_bytes)
 
-    def levels(self, found: Hierarchy) -> None:
-        for k, level in enumerate(found.levels):
-            inner = found.levels[k + 1] if k + 1 < len(found.levels) else None
-            below_ns = inner.latency_ns.value if inner else found.memory_ns.value
+    def levels(self, caches: Hierarchy) -> None:
+        for k, level in enumerate(caches.levels):
+            inner = caches.levels[k + 1] if k + 1 < len(caches.levels) else None
+            below_ns = inner.latency_ns.value if inner else caches.memory_ns.value
             self.level(f"L{k + 1}", level, below_ns, _between(level, inner, self.bench.bytes))
-        if found.levels and (first := found.levels[0]).size_bytes is not None:
-            second = _second(found)
-            below_ns = (second.latency_ns if second else found.memory_ns).value
+        if caches.levels and (first := caches.levels[0]).size_bytes is not None:
+            second = _second(caches)
+            below_ns = (second.latency_ns if second else caches.memory_ns).value
             self.first_level(first, _between(first, second, self.bench.bytes), below_ns)
 
     def level(self, name: str, level: Level, below_ns: float, region: float) -> None:
@@ -117,8 +117,8 @@ class _Surveyor:
         if size is None:
             return
         self.book.note(f"levels.{name}.size_bytes", size)
-        # It is one core's part of a level that a CPU's cores may share. Pages at any physical address
-        # overfill some sets where they take half of a level, and none where they take a quarter.
+        # The size is one core's part of a level that the cores of a CPU may share. Pages at random
+        # physical addresses overflow some sets at half of a level, and none at a quarter.
         self.number(
             f"levels.{name}.bandwidth",
             f"{name} bandwidth",
@@ -227,12 +227,14 @@ class _Surveyor:
             partial(policies.shared_copies, bench, book, size, line, own_ns),
         )
 
-    def memory(self, found: Hierarchy | None, groups: DramGroups | None) -> None:
+    def memory(self, caches: Hierarchy | None, groups: DramGroups | None) -> None:
         bench, book = self.bench, self.book
         sizes = (
-            [level.size_bytes.value for level in found.levels if level.size_bytes] if found else []
+            [level.size_bytes.value for level in caches.levels if level.size_bytes]
+            if caches
+            else []
         )
-        first = found.levels[0].edge_bytes if found and found.levels else float("inf")
+        first = caches.levels[0].edge_bytes if caches and caches.levels else float("inf")
         measured = book.findings.get("levels.L1.line_bytes")
         line = int(measured.value) if measured else bench.block_bytes
         self.number(
@@ -241,8 +243,8 @@ class _Surveyor:
             partial(translation, bench, book, first / line, line),
         )
         cached = (
-            max([level.edge_bytes for level in found.levels] + sizes)
-            if sizes and found
+            max([level.edge_bytes for level in caches.levels] + sizes)
+            if sizes and caches
             else 1 << 20
         )
         far = min(max(4 * cached, 16 << 20), bench.bytes)
@@ -251,7 +253,7 @@ class _Surveyor:
             default=LINE_BYTES,
         )
         self.probe("prefetching", partial(policies.prefetching, bench, book, far, longest))
-        hit = found.levels[0].latency_ns if found and found.levels else None
+        hit = caches.levels[0].latency_ns if caches and caches.levels else None
         self.number(
             "memory_ns", "batches", partial(traffic.memory_batches, bench, book, cached, hit)
         )
@@ -314,7 +316,7 @@ def survey(
 ) -> Survey:
     """Measures a device.
 
-    most_bytes : bytes of memory that are walked through; fewer where the device grants less
+    most_bytes : largest working set in bytes; smaller where the device cannot allocate as much
     groups : requests of a kernel whose latency in memory is measured
     progress : called with the name of each probe
     clock : a clock in seconds, which limits the duration of long curves
@@ -339,8 +341,8 @@ def survey(
     )
 
 
-def _second(found: Hierarchy) -> Level | None:
-    return found.levels[1] if len(found.levels) > 1 else None
+def _second(caches: Hierarchy) -> Level | None:
+    return caches.levels[1] if len(caches.levels) > 1 else None
 
 
 def _between(level: Level, below: Level | None, most: int) -> float:

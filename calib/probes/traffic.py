@@ -116,12 +116,12 @@ def batches_ns(
         raise Unclear("there are no batches")
     bare = float(bare_times_s(bench, offset).min()) if bare_s is None else bare_s
     groups = bench.device.n_units
-    found = np.empty(repeats)
+    times_ns = np.empty(repeats)
     for k in range(repeats):
         bench.device.run("reads", 64 * groups, 64, bench.bytes // groups // 16, 1)
         spent = _batches_s(bench, np.asarray(address_bytes) % bench.bytes // WORD_BYTES, offset)
-        found[k] = (spent - bare) / (len(offset) - 1) * 1e9 + hit_ns
-    return np.maximum(found, hit_ns)
+        times_ns[k] = (spent - bare) / (len(offset) - 1) * 1e9 + hit_ns
+    return np.maximum(times_ns, hit_ns)
 
 
 def bare_times_s(bench: Bench, offset: npt.NDArray[np.integer], repeats: int = 12) -> Floats:

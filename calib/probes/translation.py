@@ -57,10 +57,10 @@ def translation(bench: Bench, book: Notebook, l1_lines: float, line: int) -> Fin
 
     at = first_beyond(least, LEAST_RISE)
     if at in (0, len(counts)):
-        raise Unclear("one line a page costs the same for any number of pages")
+        raise Unclear("one line per page takes the same time for any number of pages")
     if counts[at] > 0.5 * l1_lines:
         raise Unclear(
-            f"up to {counts[at - 1]} pages cost the same; beyond, the first level may be full"
+            f"up to {counts[at - 1]} pages take the same time; beyond, the first level may be full"
         )
     again = resampled_least(table)
     # Where entries are replaced at random, a few too many pages cost less than the clock resolves.

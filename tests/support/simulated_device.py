@@ -242,7 +242,7 @@ class SimulatedDevice:
             "compute units": self.n_units,
             "clock, MHz": round(self.machine.clock_hz / 1e6),
             "local memory, bytes": self.machine.residency.local_memory_bytes,
-            "work-items of a group, at most": self.max_group_items,
+            "largest group, work-items": self.max_group_items,
         }
 
     def _timed(self, seconds: float) -> float:

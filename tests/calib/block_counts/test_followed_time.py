@@ -120,7 +120,7 @@ def test_sizes_that_do_not_fill_the_machine_are_left_out(run_memsim: RunMemsim, 
         (
             "doubled",
             ("--set", "n=16777216", "--follow", "n=131072:2097152", "--html", "x.html"),
-            "--html does not go with --follow",
+            "--html cannot be combined with --follow",
         ),
         ("gather", ("--set", "n=16777216", "--follow", "n=131072:1048576"), "has no closed form"),
     ],

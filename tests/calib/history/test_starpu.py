@@ -358,7 +358,7 @@ def test_entries_that_are_no_times_are_not_imported():
             replace(model.combinations[0], implementations=[replace(implementation, entries=[bad])])
         ]
     )
-    with pytest.raises(HistoryError, match="not those of times"):
+    with pytest.raises(HistoryError, match="no set of times has these"):
         from_starpu(spoilt, "s", "h", 0.0)
 
 

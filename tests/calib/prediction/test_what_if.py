@@ -55,12 +55,12 @@ def test_registers_and_no_latency() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("l3=64KiB", "does not know 'l3=64KiB' on v100; it knows blocks_per_core=4"),
-        ("", "does not know ''"),
-        ("no-barrier", "does not know 'no-barrier'"),
-        ("l1=64", "does not know 'l1=64'"),
-        ("fp128_fma=2x", "does not know 'fp128_fma=2x'"),
-        ("dram=0x", "does not know 'dram=0x'"),
+        ("l3=64KiB", "no change 'l3=64KiB' is possible on v100; possible are blocks_per_core=4"),
+        ("", "no change ''"),
+        ("no-barrier", "no change 'no-barrier'"),
+        ("l1=64", "no change 'l1=64'"),
+        ("fp128_fma=2x", "no change 'fp128_fma=2x'"),
+        ("dram=0x", "no change 'dram=0x'"),
         ("blocks_per_core=0", "blocks_per_core=0: must be a positive whole number, got '0'"),
         ("blocks_per_core", "must be a positive whole number, got ''"),
         ("registers=-3", "must be a positive whole number, got '-3'"),

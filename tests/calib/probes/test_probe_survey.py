@@ -70,7 +70,7 @@ def test_against_another_machine_the_verdict_is_wrong(surveyed: Survey) -> None:
     assert {"L1 size", "L1 ways", "L1 latency"} <= {k for k, v in found.items() if v == WRONG}
 
 
-def test_the_machine_file_is_read_and_says_how_each_number_was_found(
+def test_the_machine_file_is_read_and_states_the_source_of_each_number(
     surveyed: Survey, tmp_path: Path
 ) -> None:
     made = machine_of(surveyed, "mine")
@@ -88,7 +88,7 @@ def test_the_machine_file_is_read_and_says_how_each_number_was_found(
     )
 
 
-def test_the_page_holds_every_number_and_curve_and_nothing_from_outside(surveyed: Survey) -> None:
+def test_the_page_contains_every_number_and_curve_and_loads_nothing(surveyed: Survey) -> None:
     odd = dataclasses.replace(surveyed, device="<script>alert(1)</script>")
     text = page(odd)
     assert "<script>" not in text
@@ -137,7 +137,7 @@ def test_interrupted_it_keeps_what_is_done() -> None:
     assert "memory_bandwidth" not in found.book.findings
 
 
-def test_noise_without_caches_tells_no_level() -> None:
+def test_noise_without_caches_determines_no_level() -> None:
     """A second negative control: every load takes as long as any other, and launches are noisy."""
     machine, hidden = small_cpu()
     flat = tuple(dataclasses.replace(level, latency_cycles=300.0) for level in machine.levels)
@@ -149,13 +149,13 @@ def test_noise_without_caches_tells_no_level() -> None:
     book = found.book
     assert [key for key in book.findings if key.startswith("levels.")] == []
     assert [key for key in book.words if key.startswith("L")] == []
-    assert book.words["prefetching"][0] == "none seen"
+    assert book.words["prefetching"][0] == "none detected"
     assert "address translation" in book.silent
     assert found.hierarchy.memory_ns.low <= 100 <= found.hierarchy.memory_ns.high
 
 
 @pytest.mark.parametrize("ways_above", [4, 16])
-def test_ways_that_the_level_above_hides_are_not_told(ways_above: int) -> None:
+def test_ways_that_the_level_above_hides_are_not_determined(ways_above: int) -> None:
     """Lines that share a set of the second level share one of the first: 16 ways there hide 8 here."""
     machine, hidden = small_cpu()
     first, second = machine.levels
@@ -171,7 +171,7 @@ def test_ways_that_the_level_above_hides_are_not_told(ways_above: int) -> None:
 
 
 @pytest.mark.parametrize("policy", ["lru", "fifo", "plru", "random"])
-def test_the_policy_of_a_set_is_told(policy: str) -> None:
+def test_the_policy_of_a_set_is_determined(policy: str) -> None:
     machine, hidden = cpu(0)
     first = dataclasses.replace(machine.levels[0], size_bytes=32768, ways=8, replacement=policy)
     # The lines of one set must not fill a set of the next level too.
@@ -197,7 +197,7 @@ def surveyed_answers(kind: Callable[[int], tuple[Machine, Hidden]], seed: int) -
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("kind", [cpu, gpu])
-def test_of_random_machines_hardly_anything_is_told_wrong(
+def test_of_random_machines_hardly_any_number_is_wrong(
     kind: Callable[[int], tuple[Machine, Hidden]],
 ) -> None:
     """The planted parameters are reported correctly, or as unknown.
