@@ -55,7 +55,7 @@ def events(
     rounds: int = 1,
     cores: int = 1,
 ) -> Events:
-    """Simulates a program of n blocks, run `rounds` times by each of blp groups of tlp sub-groups on a core.
+    """Simulates `rounds` runs of a program of n blocks by blp groups of tlp sub-groups on each core.
 
     issue_cycles, latency_cycles, barrier : (n,)
     channel_cycles : (n, n_channel) transfer time at one core's share of each channel
