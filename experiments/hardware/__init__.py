@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from experiments.hardware.h100_stencil import h100_stencil
 from experiments.hardware.l1_sweep import v100_l1
 from experiments.hardware.laplacian_fetch import mi250x_laplacian
 from experiments.hardware.pointer_chase import latency
@@ -14,6 +15,7 @@ from experiments.reproduction import MakeFigure
 TITLE = "memsim compared with measured hardware"
 FIGURES: Mapping[str, MakeFigure] = {
     "v100-stencil": v100_stencil,
+    "h100-stencil": h100_stencil,
     "snapshots": snapshots,
     "mi250x-laplacian": mi250x_laplacian,
     "v100-l1": v100_l1,

@@ -1,0 +1,24 @@
+"""The H100's counters: what follows from the launch alone, and the table's own consistency."""
+
+from __future__ import annotations
+
+import math
+
+from experiments.data_files import rows, source
+from experiments.hardware.h100_stencil import SECTOR_BYTES, TABLE, UPDATES, measured
+
+
+def test_counters_agree_with_each_other() -> None:
+    for row in rows(TABLE):
+        loads, hits = int(row["l1_load_sectors"]), int(row["l1_load_hit_sectors"])
+        # A load that misses L1 is a read of L2, or waits for one that is on its way (at most 9 % do).
+        assert math.isclose(loads - hits, int(row["l2_read_sectors"]), rel_tol=0.09)
+        assert int(row["l2_read_hit_sectors"]) <= int(row["l2_read_sectors"])
+        # Every point is stored once, with whole sectors or more.
+        assert int(row["l1_store_sectors"]) * SECTOR_BYTES >= 8 * UPDATES
+        assert int(row["dram_read_bytes"]) >= 8 * UPDATES
+
+
+def test_one_point_variants_have_a_shape_each() -> None:
+    assert len(measured()) == 59
+    assert "Nsight Compute" in source(TABLE)
