@@ -32,7 +32,7 @@ UNITS = {"l2_load": "B/update", "dram_load": "B/update", "dram_store": "B/update
 def counted(row: Mapping[str, str]) -> dict[str, float]:
     """Bytes per update and the L1 hit ratio of loads in percent, from a row of counters.
 
-    A load counts as a hit if it caused no read of L2. The counter of hits is lower by up to 4 points: it
+    A load counts as a hit if it caused no read of L2. The counter of hits is lower by up to 3 points: it
     leaves out loads of sectors that are on their way, which our hits include.
     """
     return {
