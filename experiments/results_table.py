@@ -74,8 +74,10 @@ def _single(case: Case) -> str:
     interval = "" if case.ci95 is None else f" ± {case.ci95:.2g}"
     if case.unit == "%":
         difference = f"{ours - reference:+.2g} points"
+    elif case.unit and reference:
+        difference = f"{ours / reference - 1:+.1%}"
     else:
-        difference = f"{ours / reference - 1:+.1%}" if reference else ""
+        difference = f"{ours - reference:+.2g}"
     return (
         f"{_cell(case.case)} | {_with_unit(reference, case.unit)}"
         f" | {ours:.4g}{interval} | {difference}"
@@ -83,8 +85,11 @@ def _single(case: Case) -> str:
 
 
 def _summary(cases: Sequence[Case]) -> str:
-    """Means of both sides, and the mean and largest error: in points for percentages, else
-    relative."""
+    """Means of both sides, and the mean and largest error.
+
+    The errors are points for percentages, absolute for numbers without a unit such as correlations, and
+    relative for all others.
+    """
     reference = np.array([case.reference for case in cases], np.float64)
     ours = np.array([case.ours for case in cases], np.float64)
     if cases[0].unit == "%":
@@ -92,7 +97,7 @@ def _summary(cases: Sequence[Case]) -> str:
         mean, unit = f"mean {np.abs(off).mean():.2g} points", " points"
         worst = int(np.abs(off).argmax())
         largest = f"{off[worst]:+.2g}{unit}"
-    elif (ours > 0).all() and (reference > 0).all():
+    elif cases[0].unit and (ours > 0).all() and (reference > 0).all():
         off = ours / reference - 1
         mean = f"geometric mean {np.exp(np.abs(np.log(ours / reference)).mean()) - 1:.1%}"
         worst = int(np.abs(off).argmax())

@@ -144,5 +144,5 @@ def test_seconds_are_finite(
     fitted = tmp_path / "f.json"
     ended = run_memsim("calibrate", "matmul", option, seconds, "-o", str(fitted))
     assert ended.code == 2
-    assert f"Invalid value for '{option}': {seconds} is not a finite number" in ended.err
+    assert f"Invalid value for '{option}': must be a finite number, got {seconds}" in ended.err
     assert not fitted.exists()

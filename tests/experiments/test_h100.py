@@ -1,9 +1,11 @@
-"""The H100's counters: what follows from the launch alone, and the table's own consistency."""
+"""Measurements on an H100: counters that agree with each other, and READMEs that quote the tables."""
 
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
+import experiments
 from experiments.data_files import rows, source
 from experiments.hardware.h100_stencil import SECTOR_BYTES, TABLE, UPDATES, measured
 
@@ -22,3 +24,15 @@ def test_counters_agree_with_each_other() -> None:
 def test_one_point_variants_have_a_shape_each() -> None:
     assert len(measured()) == 59
     assert "Nsight Compute" in source(TABLE)
+
+
+def test_the_readme_quotes_the_errors_of_the_calibrated_models() -> None:
+    readme = (Path(experiments.__file__).parent / "README.md").read_text("utf-8")
+    table = {(row["figure"], row["case"]): row for row in rows("h100_perflex_ours.csv")}
+    for figure, application in (
+        ("figure-7", "matrix product"),
+        ("figure-8", "DG differentiation"),
+        ("figure-9", "finite differences"),
+    ):
+        linear, overlap = (float(table[figure, case]["ours"]) for case in ("linear", "overlap"))
+        assert f"| {application} | {linear:.1f} | {overlap:.1f} | " in readme
