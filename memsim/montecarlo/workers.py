@@ -195,14 +195,26 @@ class Workers:
         if self._in_process:
             yield (task(self.plans[k], self._workspace(k), *rest) for k, rest in arguments)
             return
+        enough = False
+
+        def tasks() -> Iterator[Any]:
+            for k, rest in arguments:
+                if enough:
+                    return
+                folder = str(self._folder / str(k))
+                yield joblib.delayed(_in_folder)(task, folder, self.handling, rest)
+
         # Each run has its own Parallel: after results were dropped, a Parallel keeps the tasks that it had
         # dispatched ahead, and would run them first the next time (joblib 1.6).
-        results = self._parallel()(
-            joblib.delayed(_in_folder)(task, str(self._folder / str(k)), self.handling, rest)
-            for k, rest in arguments
-        )
+        results = self._parallel()(tasks())
         try:
             yield results
+            enough = True
+            if self._backend == "local":
+                # The few trials that have begun end by themselves. To abort them joblib would kill the
+                # workers: the next run would start others, and now and then wait for them for ever.
+                for _ in results:
+                    pass
         finally:
             with warnings.catch_warnings():
                 # Trials beyond the stopping point are dropped on purpose.
