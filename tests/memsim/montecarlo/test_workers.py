@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -210,6 +212,23 @@ def test_nothing_is_left_over_of_a_run_that_stopped(
         assert interrupted
         found, _ = trials_on(workers, seed=5, trials=6)
     check_equal(found, expected)
+
+
+def worker_pid(plan: Plan, workspace: object, k: int) -> int:
+    time.sleep(0.05)  # so that some have begun when others are dropped
+    return os.getpid()
+
+
+def test_a_run_that_stops_early_keeps_its_workers(plan: Plan) -> None:
+    """Starting others takes seconds, and joblib can wait for ever for workers that it killed."""
+    tasks = [(0, (k,)) for k in range(40)]
+    with Workers([plan], jobs=2) as workers:
+        with workers.run(worker_pid, tasks) as results:
+            before = {next(results) for _ in range(8)}
+        with workers.run(worker_pid, tasks) as results:
+            after = set(results)
+    assert os.getpid() not in after
+    assert len(before | after) <= 2
 
 
 def test_ctrl_c_marks_the_replay() -> None:
