@@ -15,7 +15,7 @@ from memsim.commands import ReplayOutputs, replay_options
 from memsim.errors import ReplayError
 from memsim.montecarlo.options import WORTH_WORKERS, ReplayOptions, usable_cores
 from memsim.options import declared, markdown_table
-from tests.memsim.montecarlo.test_workers import on, trace
+from tests.support.order_sensitive import on, trace
 
 PYTHON_ONLY = {"deviation", "staggered", "warmup_waves", "weights", "scratch"}
 

@@ -15,7 +15,6 @@ from memsim.errors import ReplayError
 from memsim.hierarchy.cache import ACCESSES, HITS, N_COUNTS, PENDING
 from memsim.hierarchy.dram import DramSample
 from memsim.machine.file import load_machine
-from memsim.machine.model import Machine
 from memsim.montecarlo.one_launch import replay
 from memsim.montecarlo.plan import Plan, load_plan, make_plan, save_plan
 from memsim.montecarlo.trial import TrialResult, run_trial
@@ -26,43 +25,9 @@ from memsim.montecarlo.workers import (
     trials_on,
 )
 from memsim.statistics import MIN_TRIALS_TO_STOP, describe
-from memsim.trace.model import Trace
-from tests.support.small_machines import level, machine
+from tests.support.order_sensitive import on, trace
 from tests.support.traces import make_trace
 from tests.support.trials import run_trials
-
-
-def trace(n_groups: int = 12) -> Trace:
-    """Loads and stores of few lines by many groups: hits depend on the order."""
-    rng = np.random.default_rng(0)
-    return make_trace(
-        [
-            [
-                [(int(rng.integers(0, 2)), rng.choice(40, 3, replace=False)) for _ in range(6)]
-                for _ in range(2)
-            ]
-            for _ in range(n_groups)
-        ],
-        ("load", "store"),
-        whole=False,
-    )
-
-
-def on() -> Machine:
-    return machine(
-        level("L1", ways=4, sets=2, replacement="random"),
-        level(
-            "L2",
-            ways=4,
-            sets=4,
-            cores_per_instance=3,
-            write_policy="write_back",
-            write_allocate="lazy_fetch_on_read",
-        ),
-        cores=3,
-        max_groups=2,
-        miss_turns=3,
-    )
 
 
 @pytest.fixture(scope="module")
