@@ -16,6 +16,13 @@ from memsim.commands.cli import main
 # set the width of every table.
 os.environ.pop("COLUMNS", None)
 
+# Workers of pytest-xdist share the machine already: each gets one core, so that no test starts
+# processes or threads for all of them.
+_worker = os.environ.get("PYTEST_XDIST_WORKER", "")
+if _worker and hasattr(os, "sched_setaffinity"):
+    _cores = sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, {_cores[int(_worker.removeprefix("gw")) % len(_cores)]})
+
 # A slow machine must not fail a test: hypothesis sets no deadline.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
