@@ -1,0 +1,137 @@
+"""Machine code as data: basic blocks of instructions, and what a kernel needs of a core.
+
+SASS (NVIDIA) and GCN or CDNA assembly (AMD) are both read into these classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, get_args
+
+Pipe = Literal[
+    "fma",
+    "alu",
+    "fp64",
+    "fp16",
+    "special",
+    "tensor",
+    "scalar",
+    "load_store",
+    "branch",
+    "barrier",
+    "wait",
+    "other",
+]
+"""What executes an instruction.
+
+fma : 32-bit floating-point arithmetic, and integer multiplications that share its unit
+alu : integer and logic operations, comparisons, moves, conversions that run at their rate
+fp64, fp16 : 64-bit and packed 16-bit floating-point arithmetic
+special : reciprocals, roots, sine, exponential, and conversions that run at their rate
+tensor : matrix instructions
+scalar : the scalar or uniform unit, scalar loads included
+load_store : loads, stores and atomics of global, local, private and constant memory
+branch : jumps, calls, exits, and the instructions that manage divergence
+barrier : barriers of a work-group
+wait : only waits (`s_waitcnt`, `DEPBAR`) or does nothing (`NOP`)
+other : an opcode that the tables do not list
+"""
+PIPES: tuple[Pipe, ...] = get_args(Pipe)
+
+Space = Literal["global", "local", "private", "constant"]
+"""As OpenCL names them: `local` is shared by a group, `private` belongs to a work-item."""
+
+
+@dataclass(frozen=True, order=True)
+class Location:
+    """A position in the compiled text: 1-based line and column; column 0 if unknown."""
+
+    line: int
+    column: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemoryOperation:
+    """A load, store or atomic.
+
+    bytes_per_item : bytes that each active work-item accesses
+    array : name of the kernel's parameter that the address derives from, if that is known
+    spill : True where the compiler moved a register's value to private memory or back
+    """
+
+    space: Space
+    direction: Literal["load", "store", "atomic"]
+    bytes_per_item: int
+    array: str | None = None
+    spill: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Instruction:
+    """One machine instruction.
+
+    opcode : with its modifiers, `LDG.E.64.CONSTANT`;  text : the whole instruction
+    predicated : True if a predicate decides whether it runs
+    reads, writes : names of single registers (`R8`, `R9`, `v3`, `s4`, `P0`, `vcc_lo`)
+    origin : number of the intermediate instruction (PTX) that it implements, None if unknown
+    location : position in the compiled text, None if unknown
+    outstanding : for an instruction that waits by count (AMD's `s_waitcnt vmcnt(n)`): how many of
+        the latest accesses to global and private memory may still be outstanding after it
+    """
+
+    opcode: str
+    text: str
+    pipe: Pipe
+    predicated: bool = False
+    reads: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
+    memory: MemoryOperation | None = None
+    origin: int | None = None
+    location: Location | None = None
+    outstanding: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class BasicBlock:
+    """Instructions that run one after another.
+
+    label : "" if it has none
+    successors : indices of the blocks that may run next
+    """
+
+    label: str
+    instructions: tuple[Instruction, ...]
+    successors: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class MachineCode:
+    """A compiled kernel.
+
+    target : `sm_80`, `gfx90a`
+    blocks : in the order of the code; the first one is the entry
+    registers_per_item : 32-bit vector registers that a work-item occupies
+    scalar_registers : scalar registers of a sub-group, 0 where the target has none
+    local_memory_bytes : static local memory of a group
+    private_bytes : private memory of a work-item: spilled registers and arrays
+    spill_store_bytes, spill_load_bytes : as the compiler reports them, for the whole text
+    listing : the assembly text
+    intermediate : the intermediate text (PTX), "" where there is none
+    tools : name -> version of the programs that made it
+    notes : what is unknown or approximate, one sentence each
+    """
+
+    kernel: str
+    target: str
+    blocks: tuple[BasicBlock, ...]
+    registers_per_item: int
+    scalar_registers: int = 0
+    local_memory_bytes: int = 0
+    private_bytes: int = 0
+    spill_store_bytes: int = 0
+    spill_load_bytes: int = 0
+    listing: str = ""
+    intermediate: str = ""
+    tools: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
