@@ -44,7 +44,9 @@ class Declared:
     metavar : the placeholder that the command's help shows
     flags : the command's names of the option; empty where it is a keyword of Python only
     default_text : what the documentation shows for a default that has no short text of its own
-    parse : (context, parameter, text) -> value, a callback of click in place of the type's own reading
+    is_flag : whether the command's option takes no value; a bool is always one
+    parse : (context, parameter, text) -> value, a callback of click in place of the type's own reading;
+        of a flag, text is whether it was given
     recorded : whether provenance records it; what cannot change a number need not be
     """
 
@@ -57,6 +59,7 @@ class Declared:
     metavar: str | None
     flags: tuple[str, ...] | None
     default_text: str
+    is_flag: bool
     parse: Callable[..., Any] | None
     recorded: bool
 
@@ -74,6 +77,7 @@ def option(
     metavar: str | None = None,
     flags: tuple[str, ...] | None = None,
     default_text: str = "",
+    is_flag: bool = False,
     parse: Callable[..., Any] | None = None,
     recorded: bool = True,
 ) -> Any:
@@ -92,6 +96,7 @@ def option(
         metavar=metavar,
         flags=flags,
         default_text=default_text,
+        is_flag=is_flag,
         parse=parse,
         recorded=recorded,
     )
@@ -211,7 +216,8 @@ def _click_option(family: type[Options], field: dataclasses.Field[Any]) -> Decor
     rule = declared(field)
     kind, _, many = _kind(family, field.name)
     settings: dict[str, Any] = {"help": rule.help, "metavar": rule.metavar}
-    if kind is bool:
+    is_flag = kind is bool or rule.is_flag
+    if is_flag:
         settings["is_flag"] = True
     elif typing.get_origin(kind) is Literal:
         settings["type"] = click.Choice(typing.get_args(kind))
@@ -220,9 +226,9 @@ def _click_option(family: type[Options], field: dataclasses.Field[Any]) -> Decor
     default = field.default if field.default is not MISSING else field.default_factory
     if many:
         settings["multiple"] = True
-    elif default is not MISSING:
+    elif default is not MISSING and not rule.is_flag:
         settings["default"] = default
-        if kind is not bool:
+        if not is_flag:
             settings["show_default"] = rule.default_text or default is not None
     flags = rule.flags or ("--" + field.name.replace("_", "-"),)
     return click.option(*flags, field.name, callback=_checked(family, field.name), **settings)

@@ -12,45 +12,22 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from calib.counting.options import CountOptions
 from memsim.commands import STDOUT, check_outputs, output_path, setting_option, working
 from memsim.errors import MemsimError
+from memsim.options import command_options
 
 if TYPE_CHECKING:
     from calib.counting.count_formulas import Count
 
 GENERATOR = "uipick:"
-UNITS = ("work-item", "sub-group", "work-group", "kernel")
 
 
 @click.command()
 @click.argument("spec", metavar="KERNEL")
 @click.argument("features", metavar="[FEATURE]...", nargs=-1)
 @setting_option
-@click.option(
-    "--subgroup-size",
-    type=click.IntRange(min=1),
-    default=32,
-    show_default=True,
-    metavar="N",
-    help="Lanes of a sub-group.",
-)
-@click.option(
-    "--granularity",
-    type=click.Choice(UNITS),
-    help="The unit per which executions are counted. [default: that of each feature]",
-)
-@click.option("--index-arithmetic", is_flag=True, help="Count operations in subscripts too.")
-@click.option(
-    "--trips",
-    multiple=True,
-    metavar="LOOP=AVERAGE",
-    help="Average iterations of a loop whose bounds are read from memory; repeat for several loops.",
-)
-@click.option(
-    "--both-branches",
-    is_flag=True,
-    help="Count both branches of conditions on values from memory.",
-)
+@command_options(CountOptions)
 @click.option(
     "--measure",
     is_flag=True,
@@ -62,11 +39,7 @@ def count(
     spec: str,
     features: tuple[str, ...],
     settings: dict[str, str],
-    subgroup_size: int,
-    granularity: Any,
-    index_arithmetic: bool,
-    trips: tuple[str, ...],
-    both_branches: bool,
+    options: CountOptions,
     measure: bool,
     check: bool,
     json_out: Path | None,
@@ -83,27 +56,18 @@ def count(
       memsim count experiments/kernels/spmv.py:spmv f_op_float32_madd --measure
     """
     check_outputs({"--json": json_out})
-    if measure and (trips or both_branches):
+    if measure and (options.trip_counts or options.taken):
         raise MemsimError("--measure replaces --trips and --both-branches: give only one of them")
     from calib.counting.feature_counts import kernel_counts
-    from calib.counting.options import CountOptions
 
     kernel, sizes = kernel_and_sizes(spec, settings)
-    control_flow: dict[str, Any] = {
-        "trip_counts": dict(_trips(text) for text in trips),
-        "taken": "both" if both_branches else {},
-    }
+    subgroup_size = options.subgroup_size
     if measure:
         from calib.counting.control_flow_from_trace import measure_control_flow
 
         with working("tracing"):
-            control_flow = measure_control_flow(kernel, sizes, subgroup_size=subgroup_size)
-    options = CountOptions(
-        **control_flow,
-        subgroup_size=subgroup_size,
-        granularity=granularity,
-        index_arithmetic=index_arithmetic,
-    )
+            measured = measure_control_flow(kernel, sizes, subgroup_size=subgroup_size)
+        options = options.replace(**measured)
     counts = kernel_counts(kernel)
     rows = [_row(text, counts.count(text, options), sizes) for text in features]
     if check:
@@ -171,16 +135,6 @@ def _strides(strides: tuple[Any, ...]) -> str:
     return ", ".join(
         f"{axis}: {'?' if stride is None else stride}" for axis, stride in enumerate(strides)
     )
-
-
-def _trips(text: str) -> tuple[str, float]:
-    name, equals, value = text.partition("=")
-    try:
-        if name and equals:
-            return name, float(value)
-    except ValueError:
-        pass
-    raise MemsimError(f"--trips must be LOOP=AVERAGE, got {text!r}")
 
 
 def kernel_and_sizes(spec: str, settings: Mapping[str, str]) -> tuple[Any, dict[str, int]]:

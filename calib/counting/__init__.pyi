@@ -3,5 +3,7 @@ from .feature_counts import kernel_counts as kernel_counts
 from .inventory import AccessRecord as AccessRecord
 from .kernel_arguments import sizes_of as sizes_of
 from .options import CountOptions as CountOptions
+from .options import Share as Share
+from .options import Trips as Trips
 from .scheduled import schedule as schedule
 from .strides import axis_strides as axis_strides

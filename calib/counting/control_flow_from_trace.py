@@ -13,10 +13,9 @@ from fractions import Fraction
 from typing import Any
 
 from calib.counting.complete_traces import Key, Traced, access_key, trace_whole
-from calib.counting.control_flow import Share, Trips
 from calib.counting.feature_counts import KernelCounts, kernel_counts
 from calib.counting.inventory import AccessRecord, DomainRecord
-from calib.counting.options import CountOptions
+from calib.counting.options import SUBGROUP_SIZE, Share, Trips
 from memsim.errors import KernelError
 
 Unknown = tuple[str, bool | None]
@@ -29,7 +28,7 @@ def measure_control_flow(
     kernel: Any,
     sizes: Mapping[str, int] | None = None,
     *,
-    subgroup_size: int = 32,
+    subgroup_size: int = SUBGROUP_SIZE,
     context: Any = None,
 ) -> dict[str, Any]:
     """Measures the options trip_counts and taken of `calib.count` in a trace of the whole launch.
@@ -117,6 +116,3 @@ def _measured(
 
 def _unknowns(record: DomainRecord) -> tuple[Unknown, ...]:
     return (*((name, None) for name in record.trips), *record.taken)
-
-
-__all__ = ["CountOptions", "control_flow", "measure_control_flow"]

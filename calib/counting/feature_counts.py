@@ -28,7 +28,7 @@ from calib.counting.count_formulas import (
     solved_from_json,
     solved_to_json,
 )
-from calib.counting.granularity import Granularity, points
+from calib.counting.granularity import points
 from calib.counting.inventory import AccessRecord, take_inventory
 from calib.counting.language import (
     BarrierFeature,
@@ -41,7 +41,7 @@ from calib.counting.language import (
     near,
     parse_feature,
 )
-from calib.counting.options import CountOptions
+from calib.counting.options import CountOptions, Granularity
 from calib.counting.scheduled import schedule, translation_unit
 from calib.polynomials.isl_forms import aligned
 from calib.polynomials.piecewise import Piecewise
@@ -63,12 +63,7 @@ def count(kernel: Any, feature: str | Feature, **options: Any) -> Count:
     Raises FeatureError for a text that is not a counted feature or names a tag that is not in the
     kernel, KernelError for a kernel that cannot be counted.
     """
-    try:
-        chosen = CountOptions(**options)
-    except TypeError:
-        names = ", ".join(CountOptions.__dataclass_fields__)
-        wrong = ", ".join(set(options) - CountOptions.__dataclass_fields__.keys())
-        raise KernelError(f"count has no option {wrong}; it has {names}") from None
+    chosen = CountOptions().replace(**options)
     return kernel_counts(kernel).count(feature, chosen)
 
 

@@ -7,15 +7,13 @@ ordinal, because lanes that start a loop at different values still run through i
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 import islpy as isl
 
+from calib.counting.options import Granularity
 from calib.polynomials.isl_forms import DIM
 from memsim.errors import KernelError
-
-Granularity = Literal["work-item", "sub-group", "work-group", "kernel"]
-GRANULARITIES: tuple[Granularity, ...] = ("work-item", "sub-group", "work-group", "kernel")
 
 
 def points(

@@ -11,7 +11,6 @@ from typing import Any, Literal
 import islpy as isl
 from loopy.symbolic import get_access_map
 
-from calib.counting.granularity import Granularity
 from calib.counting.instruction_reader import InstructionReader, StaticAccess, StaticOperations
 from calib.counting.iteration_domains import (
     Grid,
@@ -23,6 +22,7 @@ from calib.counting.iteration_domains import (
     reordered,
     with_axis,
 )
+from calib.counting.options import Granularity
 from calib.counting.scheduled import Scheduled, as_kernel_error
 from calib.counting.strides import axis_strides, by_trips
 from calib.polynomials.isl_forms import DIM, Conjunction, conditions

@@ -57,11 +57,12 @@ def counting_check(
     options : see counting.CountOptions; trip counts and shares that are not given are measured
         in the same trace
     """
+    chosen = CountOptions().replace(**options)
     counts = kernel_counts(kernel)
-    traced = trace_whole(kernel, sizes, options.get("subgroup_size", 32), context)
+    traced = trace_whole(kernel, sizes, chosen.subgroup_size, context)
     if "trip_counts" not in options and "taken" not in options:
-        options.update(control_flow(counts, traced))
-    comparisons = compared(counts, traced, CountOptions(**options))
+        chosen = chosen.replace(**control_flow(counts, traced))
+    comparisons = compared(counts, traced, chosen)
     wrong = [each for each in comparisons if not each.equal]
     if wrong:
         lines = "; ".join(

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
-from calib.counting.control_flow import Taken, TripCounts
-from calib.counting.options import SUBGROUP_SIZE, CountOptions
+from calib.counting.options import SUBGROUP_SIZE, CountOptions, Taken, TripCounts
 from calib.timing.trials import TRIALS
 from memsim.machine import Machine
 from tracegen.workloads import Workload

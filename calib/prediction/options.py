@@ -4,36 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
+from calib.counting.options import parse_trips
 from memsim.options import Options, option
-
-if TYPE_CHECKING:
-    import click
 
 Mode = Literal["simulated", "paper"]
 Solver = Literal["events", "equation"]
 Latency = Literal["slowest", "expected"]
-
-
-def parse_trips(
-    context: click.Context, parameter: click.Parameter, values: tuple[str, ...]
-) -> dict[str, float]:
-    """loop -> iterations, from texts such as `j=24`."""
-    import click
-
-    trips: dict[str, float] = {}
-    for value in values:
-        name, _, text = value.partition("=")
-        try:
-            trips[name] = float(text)
-        except ValueError:
-            raise click.BadParameter(
-                f"must be LOOP=NUMBER, got '{value}'", context, parameter
-            ) from None
-        if not 0 <= trips[name] < float("inf"):
-            raise click.BadParameter(f"must not be negative, got '{value}'", context, parameter)
-    return trips
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
+import click
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 import calib
-from calib.counting.control_flow import Share, Trips
+from calib.commands.count import count as count_command
 from calib.counting.feature_counts import kernel_counts
-from calib.counting.options import CountOptions
+from calib.counting.options import CountOptions, Share, Trips
 from experiments.kernels import matmul, stencil
 from memsim.errors import KernelError
+from memsim.options import markdown_table
 from tests.support import counted_kernels
 from tests.support import loopy_kernels as kernels
 
@@ -276,7 +282,7 @@ def test_sizes_that_violate_assumptions_are_refused(paper: Any) -> None:
 
 
 def test_unknown_options_are_refused(paper: Any) -> None:
-    with pytest.raises(KernelError, match="count has no option width"):
+    with pytest.raises(KernelError, match="there is no option 'width'"):
         calib.count(paper, LOAD, width=3)
     with pytest.raises(KernelError, match="granularity must be one of"):
         calib.count(paper, LOAD, granularity="warp")
@@ -286,6 +292,28 @@ def test_unknown_options_are_refused(paper: Any) -> None:
         calib.count(paper, LOAD, taken={"x": 2})
     with pytest.raises(KernelError, match=r"trip_counts\['j'\] must not be negative"):
         calib.count(paper, LOAD, trip_counts={"j": -1})
+
+
+@pytest.mark.parametrize("field", dataclasses.fields(CountOptions), ids=lambda f: f.name)
+def test_the_command_has_every_option_with_the_same_default(field: dataclasses.Field[Any]) -> None:
+    (option,) = (each for each in count_command.params if each.name == field.name)
+    context = click.Context(count_command)
+    default = option.process_value(context, option.get_default(context))
+    assert default == getattr(CountOptions(), field.name)
+
+
+def test_the_command_counts_with_its_options() -> None:
+    spec = "experiments.kernels.spmv:spmv"
+    arguments = [spec, "f_op_float32_madd", "--set", "n=200", "--trips", "j=2.5", "--json", "-"]
+    arguments += ["--granularity", "work-item", "--subgroup-size", "64"]
+    ended = CliRunner().invoke(count_command, arguments, catch_exceptions=False)
+    (row,) = json.loads(ended.output)["counts"]
+    assert (row["unit"], row["value"]) == ("work-item", 125 * 2.5)
+
+
+def test_the_readme_shows_the_options() -> None:
+    readme = Path(calib.__file__).with_name("README.md").read_text(encoding="utf-8")
+    assert markdown_table(CountOptions) in readme
 
 
 def test_other_objects_are_refused() -> None:
