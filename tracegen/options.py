@@ -11,6 +11,8 @@ from memsim.options import Options, option
 
 Tracer = Literal["auto", "polyhedral", "opencl"]
 MEMORY_BYTES = 1 << 30
+MOST_SUBGROUP_SIZE = 1024
+"""Lanes of the largest sub-group for which basic blocks are counted."""
 
 
 def _number_of_groups(context: Any, parameter: Any, text: Any) -> int | None:

@@ -20,6 +20,7 @@ from calib.block_counts.static_control import DataDependent, Frame, points_under
 from calib.counting.count_formulas import PerSize, Solved, solve
 from calib.counting.granularity import points
 from calib.counting.iteration_domains import grid, loop_domain, with_axis
+from calib.counting.options import SUBGROUP_SIZE
 from calib.counting.scheduled import Scheduled, as_kernel_error, schedule
 from calib.polynomials.isl_forms import DIM, fix, parameters_of
 from calib.polynomials.piecewise import Piecewise
@@ -129,7 +130,7 @@ class BlockForm:
         return self.by_items is not None
 
 
-def block_forms(counter: BlockCounter, subgroup_size: int = 32) -> tuple[BlockForm, ...]:
+def block_forms(counter: BlockCounter, subgroup_size: int = SUBGROUP_SIZE) -> tuple[BlockForm, ...]:
     """The closed forms of a counted workload's blocks, in their order.
 
     subgroup_size : lanes of a sub-group

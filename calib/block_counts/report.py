@@ -11,13 +11,12 @@ import numpy as np
 
 from calib.block_counts.closed_form import BlockForm, block_forms
 from calib.block_counts.learned import LearnedCount, learn
+from calib.block_counts.options import RUNS_TO_LEARN
 from calib.block_counts.sampling import SampleError, samples
+from calib.counting.options import SUBGROUP_SIZE
 from memsim.errors import KernelError
 from tracegen.blocks import Block, BlockCounter
 from tracegen.record import AnyWorkload
-
-RUNS_TO_LEARN = 12
-"""Fewest runs from which a count is learned."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +80,7 @@ class BlockReport:
 def exact_report(
     counter: BlockCounter,
     sizes: Sequence[Mapping[str, int]],
-    subgroup_size: int = 32,
+    subgroup_size: int = SUBGROUP_SIZE,
     learned: Mapping[int, LearnedCount] | None = None,
     names: Sequence[str] = (),
 ) -> BlockReport:
@@ -132,7 +131,7 @@ def learn_from_runs(
     counter: BlockCounter,
     workloads: Sequence[AnyWorkload],
     inputs: Mapping[str, Sequence[float]],
-    subgroup_size: int = 32,
+    subgroup_size: int = SUBGROUP_SIZE,
 ) -> dict[int, LearnedCount]:
     """Runs workloads of the counter's kernel and learns the counts that have no closed form.
 

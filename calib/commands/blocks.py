@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from calib.block_counts.options import BlockOptions
 from calib.commands.blocks_costs import costs_of, integer_sizes
 from calib.commands.blocks_output import show_costs, show_counts, show_extrapolated, show_run
 from calib.commands.blocks_settings import (
@@ -24,6 +25,7 @@ from calib.commands.blocks_settings import (
 )
 from memsim.commands import STDOUT, check_outputs, output_path, setting_option, working
 from memsim.errors import MemsimError
+from memsim.options import command_options
 
 if TYPE_CHECKING:
     from calib.block_counts.learned import LearnedCount
@@ -35,14 +37,6 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("spec", metavar="KERNEL")
 @setting_option
-@click.option(
-    "--subgroup-size",
-    type=click.IntRange(1, 1024),
-    default=32,
-    show_default=True,
-    metavar="N",
-    help="Lanes of a sub-group.",
-)
 @click.option(
     "--run",
     is_flag=True,
@@ -56,13 +50,7 @@ if TYPE_CHECKING:
     help="Learn the counts without a closed form from runs with this setting in this range; repeat for"
     " several settings.",
 )
-@click.option(
-    "--runs",
-    type=click.IntRange(min=12),
-    default=40,
-    show_default=True,
-    help="Number of runs to learn from.",
-)
+@command_options(BlockOptions)
 @click.option(
     "--machine",
     "-m",
@@ -82,10 +70,9 @@ if TYPE_CHECKING:
 def blocks(
     spec: str,
     settings: dict[str, str],
-    subgroup_size: int,
+    options: BlockOptions,
     run: bool,
     training: tuple[str, ...],
-    runs: int,
     machine: str | None,
     hits: str | None,
     formulas: bool,
@@ -120,12 +107,12 @@ def blocks(
         base = load_kernel(spec, small)
         counter = BlockCounter(base)
         sizes = integer_sizes(counter, base, small, rows, spec)
-    learned = _learned(spec, counter, rows[0], ranges, runs, subgroup_size) if ranges else {}
-    report = exact_report(counter, sizes, subgroup_size, learned, list(ranges))
+    learned = _learned(spec, counter, rows[0], ranges, options) if ranges else {}
+    report = exact_report(counter, sizes, options.subgroup_size, learned, list(ranges))
     record = report.record()
     if run:
         workload = base if small == rows[0] else load_kernel(spec, rows[0])
-        record |= _run_first(report, counter, workload, subgroup_size)
+        record |= _run_first(report, counter, workload, options.subgroup_size)
     record["costs"], extrapolated = _costs(spec, counter, report, rows[0], machine, hits)
     if hits is not None:
         record["beyond"] = extrapolated
@@ -156,22 +143,21 @@ def _learned(
     counter: BlockCounter,
     settings: Mapping[str, str],
     ranges: Mapping[str, tuple[int, int]],
-    runs: int,
-    subgroup_size: int,
+    options: BlockOptions,
 ) -> dict[int, LearnedCount]:
     """block number -> its learned count, from runs at sizes drawn from the ranges."""
     from calib.block_counts.report import learn_from_runs
     from tracegen.workloads import load_kernel
 
-    drawn = drawn_sizes(ranges, runs)
-    with working(f"running {runs} sizes to learn from"):
+    drawn = drawn_sizes(ranges, options.runs)
+    with working(f"running {options.runs} sizes to learn from"):
         fixed = {name: value for name, value in settings.items() if name not in ranges}
         workloads = [
             load_kernel(spec, fixed | {name: str(value) for name, value in row.items()})
             for row in drawn
         ]
         inputs = {name: [row[name] for row in drawn] for name in ranges}
-        return learn_from_runs(counter, workloads, inputs, subgroup_size)
+        return learn_from_runs(counter, workloads, inputs, options.subgroup_size)
 
 
 def _run_first(

@@ -24,6 +24,7 @@ from tracegen.blocks.text import cut_text
 from tracegen.devices.buffers import Buffers, buffers
 from tracegen.instrumented.host import PreparedLoopy
 from tracegen.instrumented.mark_table import MarkTable
+from tracegen.options import MOST_SUBGROUP_SIZE
 from tracegen.record import AnyWorkload, chosen_context, instrumented
 from tracegen.recording.launch import BoundLaunch, Prepared
 from tracegen.workloads.workload import Workload
@@ -128,8 +129,10 @@ class BlockCounter:
         workload : by default the one that the counter was made from
         subgroup_size : also count sub-groups of this number of lanes, by a second run
         """
-        if subgroup_size is not None and not 1 <= subgroup_size <= 1024:
-            raise KernelError(f"subgroup_size must be 1 to 1024, got {subgroup_size}")
+        if subgroup_size is not None and not 1 <= subgroup_size <= MOST_SUBGROUP_SIZE:
+            raise KernelError(
+                f"subgroup_size must be 1 to {MOST_SUBGROUP_SIZE}, got {subgroup_size}"
+            )
         prepared = self._with(workload)
         found: list[LaunchCounts] = []
 
