@@ -13,11 +13,12 @@ import tracegen
 from memsim.errors import KernelError
 from memsim.options import declared, markdown_table
 from tests.support.loopy_kernels import copy
-from tracegen.commands import tracing
+from tracegen.commands.profile import profile
+from tracegen.commands.trace import trace
 from tracegen.options import TraceOptions
 
 
-@pytest.mark.parametrize("command", [tracing.trace, tracing.profile], ids=lambda c: c.name)
+@pytest.mark.parametrize("command", [trace, profile], ids=lambda c: c.name)
 def test_commands_have_the_defaults_of_python(command: click.Command) -> None:
     of_command = {parameter.name: parameter for parameter in command.params}
     for field in dataclasses.fields(TraceOptions):

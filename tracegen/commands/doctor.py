@@ -1,0 +1,41 @@
+"""`memsim doctor`: what is installed, and what is missing.
+
+Nothing heavy is imported here: the help of `memsim` loads this module.
+"""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+EXIT_UNHEALTHY = 1
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
+def doctor(as_json: bool) -> int:
+    """Report what is installed, what is missing, and how to install or repair it.
+
+    The exit code is 0 if kernels can be traced and replayed, and 1 if not.
+
+    \b
+    Examples:
+      memsim doctor
+      memsim doctor --json
+    """
+    from tracegen.devices import doctor as examination
+
+    checks = examination.examine()
+    healthy = examination.is_healthy(checks)
+    if as_json:
+        click.echo(json.dumps(examination.as_json(checks), indent=2))
+        return 0 if healthy else EXIT_UNHEALTHY
+    marks = {"ok": "ok", "note": "note", "missing": "MISSING"}
+    width = max(len(check.name) for check in checks)
+    for check in checks:
+        click.echo(f"{marks[check.status]:<8}{check.name:<{width}}  {check.found}")
+        if check.mend:
+            click.echo(f"{'':<8}{'':<{width}}  -> {check.mend}")
+    click.echo("Ready." if healthy else "Not ready: repair what is MISSING.")
+    return 0 if healthy else EXIT_UNHEALTHY

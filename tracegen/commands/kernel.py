@@ -1,0 +1,98 @@
+"""What the commands that trace a kernel share: KERNEL with its options, its traces, their files.
+
+Nothing heavy is imported here: the help of `memsim` loads this module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from memsim.commands import setting_option, working
+
+if TYPE_CHECKING:
+    from memsim.machine import Machine
+    from memsim.trace import Launches, Trace
+    from tracegen.options import TraceOptions
+
+
+@dataclass(frozen=True)
+class KernelSpec:
+    """A kernel as a command names it: KERNEL, --set and --args."""
+
+    spec: str
+    settings: dict[str, str]
+    arguments: str | None
+
+    def load(self) -> Any:
+        """The workload. Raises KernelError."""
+        import tracegen
+
+        return tracegen.load_kernel(self.spec, self.settings, self.arguments)
+
+
+def kernel_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds KERNEL, --set and --args; the command gets them as one `kernel: KernelSpec`."""
+
+    def with_kernel(
+        spec: str, settings: dict[str, str], arguments: str | None, **others: Any
+    ) -> Any:
+        return command(kernel=KernelSpec(spec, settings, arguments), **others)
+
+    with_kernel.__name__, with_kernel.__doc__ = command.__name__, command.__doc__
+    with_kernel.__click_params__ = getattr(command, "__click_params__", [])  # type: ignore[attr-defined]
+    with_args = click.option(
+        "--args",
+        "arguments",
+        metavar="FILE.py:NAME",
+        help="The arguments of a kernel in OpenCL C or Fortran: a function that takes the settings of"
+        " --set and returns a tracegen.OpenCLWorkload or, for Fortran, a mapping from argument names"
+        " to values.",
+    )(with_kernel)
+    decorated: Callable[..., Any] = setting_option(with_args)
+    return click.argument("spec", metavar="KERNEL")(decorated)
+
+
+def trace_snapshots(
+    kernel: KernelSpec, machine: Machine, options: TraceOptions, snapshots: int
+) -> list[Trace]:
+    import tracegen
+
+    with working("tracing"):
+        return tracegen.trace_snapshots(
+            kernel.load(), machine, snapshots=snapshots, options=options
+        )
+
+
+def trace_launches(kernel: KernelSpec, machine: Machine, options: TraceOptions) -> Launches:
+    import tracegen
+    from memsim.trace import Launches
+
+    with working("tracing"):
+        traces = tracegen.trace_launches(kernel.load(), machine, options=options)
+    return Launches(launches=tuple(traces))
+
+
+def save_launches(launches: Launches, path: Path) -> None:
+    """Writes the traces of several launches, and reports the file on standard error."""
+    from memsim.trace import write_launches
+
+    write_launches(launches, path)
+    n_granule = sum(trace.n_granule for trace in launches.launches)
+    click.echo(f"wrote {path}: {len(launches.launches)} launches, {n_granule} granules", err=True)
+
+
+def save_trace(trace: Trace, path: Path) -> None:
+    """Writes a trace, and reports the file on standard error."""
+    from memsim.trace import write_trace
+
+    write_trace(trace, path)
+    click.echo(
+        f"wrote {path}: {trace.n_groups} of {trace.launch.n_groups} groups,"
+        f" {trace.n_access} accesses, {trace.n_granule} granules",
+        err=True,
+    )

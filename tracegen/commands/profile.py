@@ -1,0 +1,97 @@
+"""`memsim profile`: traces a kernel and replays the trace.
+
+Nothing heavy is imported here: the help of `memsim` loads this module.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from memsim.commands import (
+    ReplayOutputs,
+    carry_option,
+    check_launch_outputs,
+    check_outputs,
+    machine_option,
+    output_path,
+    replay_options,
+    run_launches,
+    run_replay,
+)
+from memsim.errors import MemsimError
+from memsim.options import command_options
+from tracegen.commands.kernel import (
+    KernelSpec,
+    kernel_options,
+    save_launches,
+    save_trace,
+    trace_launches,
+    trace_snapshots,
+)
+from tracegen.options import TraceOptions
+
+if TYPE_CHECKING:
+    from memsim import ReplayOptions
+
+
+@click.command()
+@kernel_options
+@machine_option
+@command_options(TraceOptions, "tracing")
+@click.option(
+    "--snapshots",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    metavar="K",
+    help="Trace K snapshots, spread evenly over the launch; the trials alternate between them.",
+)
+@carry_option
+@replay_options
+@output_path("--trace-out", help="Write the trace to a file, for 'memsim replay'.")
+def profile(
+    kernel: KernelSpec,
+    machine: str,
+    tracing: TraceOptions,
+    snapshots: int,
+    carry_l2: bool,
+    trace_out: Path | None,
+    options: ReplayOptions,
+    outputs: ReplayOutputs,
+) -> int:
+    """Report where a kernel's memory accesses are served, and what they cost.
+
+    KERNEL is FILE.py:NAME or PACKAGE.MODULE:NAME, where NAME is a loopy TranslationUnit, or a
+    function that takes the settings of --set and returns a tracegen.Workload. In OpenCL C, KERNEL is
+    FILE.cl:NAME and needs --args. In Fortran, it is FILE.floopy:SUBROUTINE; the Python code in the
+    file's '!$loopy' blocks is executed.
+
+    \b
+    Examples:
+      memsim profile experiments/kernels/spmv.py:spmv -m v100 --set matrix=fem --html spmv.html
+      memsim profile my_kernel.py:knl -m a100 --set n=4096 --trials 64 --seed 1 --json out.json
+      memsim profile kernel.cl:name -m v100 --args args.py:make
+      memsim profile my_kernel.py:lu -m v100 --carry-l2
+    """
+    check_outputs({"--trace-out": trace_out, **outputs.paths()})
+    if trace_out is not None and snapshots > 1:
+        raise MemsimError("--trace-out keeps one snapshot: leave out --snapshots")
+    if carry_l2 and snapshots > 1:
+        raise MemsimError("--carry-l2 takes one snapshot a launch: leave out --snapshots")
+    from memsim.machine import load_machine
+
+    target = load_machine(machine)
+    if carry_l2:
+        if tracing.launch is None:
+            check_launch_outputs(outputs)
+        launches = trace_launches(kernel, target, tracing.replace(launch=None))
+        if trace_out is not None:
+            save_launches(launches, trace_out)
+        return run_launches(launches, target, options, outputs, tracing.launch)
+    traces = trace_snapshots(kernel, target, tracing, snapshots)
+    if trace_out is not None:
+        save_trace(traces[0], trace_out)
+    return run_replay(traces if snapshots > 1 else traces[0], target, options, outputs)

@@ -1,0 +1,59 @@
+"""`memsim trace`: writes a kernel's trace to a file.
+
+Nothing heavy is imported here: the help of `memsim` loads this module.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from memsim.commands import check_outputs, machine_option, output_path
+from memsim.errors import MemsimError
+from memsim.options import command_options
+from tracegen.commands.kernel import (
+    KernelSpec,
+    kernel_options,
+    save_launches,
+    save_trace,
+    trace_launches,
+    trace_snapshots,
+)
+from tracegen.options import TraceOptions
+
+
+@click.command()
+@kernel_options
+@machine_option
+@command_options(TraceOptions, "tracing")
+@click.option(
+    "--all-launches",
+    is_flag=True,
+    help="Trace every launch of the kernel, for 'memsim replay --carry-l2'.",
+)
+@output_path("--output", "-o", required=True, help="The trace file.")
+def trace(
+    kernel: KernelSpec, machine: str, tracing: TraceOptions, all_launches: bool, output: Path
+) -> int:
+    """Trace a kernel once, to replay it on many machines.
+
+    The trace can be replayed on every machine with the same sub-group size. The machine named here
+    only determines how many groups are traced.
+
+    \b
+    Example:
+      memsim trace my_kernel.py:knl --machine a100 -o k.trace
+      memsim replay k.trace --machine h100 --ci 0.005
+    """
+    check_outputs({"--output": output})
+    if all_launches and tracing.launch is not None:
+        raise MemsimError("--all-launches traces every launch: leave out --launch")
+    from memsim.machine import load_machine
+
+    target = load_machine(machine)
+    if all_launches:
+        save_launches(trace_launches(kernel, target, tracing), output)
+        return 0
+    save_trace(trace_snapshots(kernel, target, tracing, 1)[0], output)
+    return 0
