@@ -174,7 +174,9 @@ class OpenCLDevice:
 
     def facts(self) -> dict[str, Any]:
         device = self.device
+        target = compiler_target(device)
         return {
+            **({"compiler target": target} if target else {}),
             "compute units": self.n_units,
             "clock, MHz": int(device.max_clock_frequency),
             "global memory, bytes": int(device.global_mem_size),
@@ -185,3 +187,12 @@ class OpenCLDevice:
             "driver": str(device.driver_version).strip(),
             "buffer of the probes, bytes": self.bytes,
         }
+
+
+def compiler_target(device: Any) -> str:
+    """What compilers call the device, "" where its driver does not say."""
+    if device.name.startswith("gfx"):  # AMD's: `gfx90a:sramecc+:xnack-`
+        return str(device.name.partition(":")[0])
+    if "cl_nv_device_attribute_query" not in device.extensions.split():
+        return ""
+    return f"sm_{device.compute_capability_major_nv}{device.compute_capability_minor_nv}"

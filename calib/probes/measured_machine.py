@@ -64,6 +64,9 @@ def machine_of(survey: Survey, name: str) -> Machine:
         cycles_per_turn=put(
             "cycles_per_turn", 1.0 if survey.is_cpu else 4.0, "assumed: not measured"
         ),
+        compiler_target=put(
+            "compiler_target", facts.get("compiler target", ""), "the device's OpenCL driver"
+        ),
         levels=tuple(levels),
         dram=_dram(survey, put, to_cycles),
         residency=_residency(survey, put, lanes, units),

@@ -38,6 +38,7 @@ MAX_FILE_BYTES = 1 << 20
 NO_SOURCE = f"{ASSUMED}: the default, no source given"
 
 _PLAIN = ("name", "title", "vendor")  # texts that need no source
+_UNSET = (None, "")
 _RECORDS = {"dram": Dram, "residency": Residency, "translation": Translation}
 _TABLES = (*_RECORDS, "throughputs", "model_error_points")
 
@@ -110,7 +111,7 @@ def keys(machine: Machine) -> list[str]:
             dotted += [f"{name}.{key}" for key in _sourced(type(value))]
         elif isinstance(value, Mapping):
             dotted += [f"{name}.{key}" for key in value if name != "sources"]
-        elif name not in _PLAIN and value is not None:
+        elif name not in _PLAIN and value not in _UNSET:
             dotted.append(name)
     return dotted
 
@@ -138,7 +139,7 @@ def machine_to_json(machine: Machine) -> str:
                 }
         elif name in _PLAIN:
             document[name] = value
-        elif value is not None:
+        elif value not in _UNSET:
             document[name] = _with_source(value, machine.sources, name)
     return json.dumps(document)
 

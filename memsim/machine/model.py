@@ -27,6 +27,7 @@ class Machine:
         level's latency it determines how long a sector stays pending
     levels : from the core outward; empty for a machine without caches
     dispatch : how groups are assigned to cores (see memsim.montecarlo.options.Dispatch)
+    compiler_target : what compilers call the machine (`sm_80`, `gfx90a`); "" if they have no name for it
     group_start_cycles : from the moment a group's resources are free on a core to the issue of its
         first instruction, plus the time from its last instruction to the release of its resources;
         0 if not measured
@@ -54,6 +55,7 @@ class Machine:
     dram: Dram
     residency: Residency
     dispatch: Dispatching = "round_robin"
+    compiler_target: str = ""
     group_start_cycles: float = 0.0
     store_wait_cycles: float = 0.0
     translation: Translation | None = None
@@ -65,6 +67,7 @@ class Machine:
         rules.check_fields(self, "", "")
         lanes = rules.lane_rules(self.subgroup_size, self.coalesce_lanes)
         rules.check_rules(lanes, self, "", "")
+        rules.check_rules(rules.target_rules(self.compiler_target), self, "", "")
         rules.check_levels(self.levels, self.n_cores)
         rules.check_dram(self.dram)
         rules.check_fields(self.residency, "residency.", " (residency)")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
@@ -39,6 +40,8 @@ _MAY_BE_ZERO = frozenset(
         "model_error_points",
     }
 )
+_MAY_BE_EMPTY = frozenset({"compiler_target"})
+_TARGET = re.compile(r"sm_[1-9][0-9]{1,2}[af]?|gfx[1-9][0-9a-f]{2,3}")
 
 
 class RuleError(MachineError):
@@ -108,6 +111,16 @@ def lane_rules(subgroup_size: int, coalesce_lanes: int) -> Iterator[Rule]:
         coalesce_lanes % 8 == 0 and subgroup_size % coalesce_lanes == 0,
         "coalesce_lanes",
         f"be a multiple of 8 that divides subgroup_size ({subgroup_size})",
+    )
+
+
+def target_rules(compiler_target: str) -> Iterator[Rule]:
+    """The two families of targets that kernels can be compiled for."""
+    yield Rule(
+        not compiler_target or _TARGET.fullmatch(compiler_target) is not None,
+        "compiler_target",
+        "be NVIDIA's sm_ or AMD's gfx with a number, such as sm_80 or gfx90a",
+        shown(compiler_target),
     )
 
 
@@ -284,7 +297,7 @@ def _check_value(key: str, field_name: str, name: str, value: Any, kind: Any, wh
         if not isinstance(value, bool):
             fail("be true or false")
     elif kind is str:
-        if not isinstance(value, str) or not value:
+        if not isinstance(value, str) or not (value or field_name in _MAY_BE_EMPTY):
             fail("be a text")
     elif get_origin(kind) is tuple:
         if not isinstance(value, tuple):

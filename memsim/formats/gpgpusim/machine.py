@@ -105,6 +105,7 @@ class _MachineImporter(OptionUse):
                 **self._record("residency", self._residency(int(items), int(lanes)))
             ),
             throughputs={key: value for key, (value, _) in throughputs.items()},
+            compiler_target=self._compiler_target(),
             **{key: value for key, (value, _) in whole.items()},
         )
         # Defaults that no option sets have a source that says so.
@@ -124,6 +125,13 @@ class _MachineImporter(OptionUse):
         if min(core, l2, dram) <= 0:
             option.fail("be four positive frequencies in MHz")
         return core, l2, dram
+
+    def _compiler_target(self) -> str:
+        option = self.get("gpgpu_occupancy_sm_number")
+        if option is None:
+            return ""
+        self.sources_of["compiler_target"] = option.source
+        return f"sm_{option.integer(10, 999)}"
 
     def _coalescing(self, lanes: int) -> tuple[int, str]:
         option = self.get("gpgpu_coalesce_arch")

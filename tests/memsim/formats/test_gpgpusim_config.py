@@ -118,6 +118,7 @@ def test_every_number_says_where_it_comes_from(tmp_path: Path) -> None:
     )
     for key in ("levels.L2.latency_cycles", "dram.latency_cycles", "cycles_per_turn"):
         assert machine.is_assumed(key)  # put together from several options
+    assert machine.compiler_target == "sm_70"
     assert not machine.is_assumed("levels.L2.size_bytes")
 
 
@@ -198,6 +199,8 @@ def test_other_machines(tmp_path: Path) -> None:
     assert any("an L2 for textures alone" in note for note in found.notes)
     found = changed(tmp_path, "-gpgpu_coalesce_arch 70", "-gpgpu_coalesce_arch 13")
     assert found.machine.coalesce_lanes == 16
+    found = changed(tmp_path, "-gpgpu_occupancy_sm_number 70\n", "")
+    assert found.machine.compiler_target == ""
     found = changed(tmp_path, "0,8,16,32,64,96", "32,64")
     assert found.machine.levels[0].size_bytes == 96 * 1024
     found = changed(tmp_path, "0,8,16,32,64,96", "0,64,128")

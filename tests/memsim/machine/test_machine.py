@@ -67,6 +67,17 @@ def test_every_number_carries_its_unit(name: str) -> None:
             assert unit_of(key), key
 
 
+def test_targets_of_compilers() -> None:
+    named = {name: load_machine(name).compiler_target for name in SHIPPED}
+    assert [name for name, target in named.items() if not target] == ["cpu-pocl"]
+    assert {named[name] for name in ("v100", "titan_v", "v100-accelsim")} == {"sm_70"}
+    assert (named["h100"], named["titan_x"]) == ("sm_90", "sm_52")  # a Titan X of Maxwell's
+    assert (named["mi250x"], named["mi300x"]) == ("gfx90a", "gfx942")
+    host = load_machine("cpu-pocl")
+    assert "compiler_target" not in keys(host)
+    assert "compiler_target" not in json.loads(machine_to_json(host))
+
+
 def test_geometry_by_hand() -> None:
     c2050 = load_machine("c2050")
     l1, l2 = c2050.levels
@@ -135,6 +146,14 @@ L1, L2 = 'name = "L1"', 'name = "L2"'
         ("clock_hz", "1" + "0" * 400, "", "clock_hz must be at most 1099511627776"),
         ("clock_hz", "0x" + "F" * 9000, "", "clock_hz must be at most 1099511627776, got a huge"),
         ("subgroup_size", "24", "", "subgroup_size must be one of 8, 16, 32, 64, got 24"),
+        ("compiler_target", "70", "", "compiler_target must be a text, got 70"),
+        (
+            "compiler_target",
+            '"volta"',
+            "",
+            "compiler_target must be NVIDIA's sm_ or AMD's gfx with a number, such as sm_80 or"
+            " gfx90a, got 'volta'",
+        ),
         ("coalesce_lanes", "24", "", "coalesce_lanes must be a multiple of 8 that divides"),
         ("line_bytes", "96", L1, "line_bytes must be a power of two, got 96 (level 'L1')"),
         ("line_bytes", "512", L1, "line_bytes must be at most 256, got 512 (level 'L1')"),
