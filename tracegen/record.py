@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,16 +10,12 @@ from memsim.machine import Machine
 from memsim.trace import Trace
 from tracegen.instrumented.host import prepare
 from tracegen.options import TraceOptions
-from tracegen.recording import snapshot
-from tracegen.recording.launch import BoundLaunch, LaneAccess, Prepared
+from tracegen.recording.launch import BoundLaunch, Prepared
 from tracegen.recording.passes import LaunchRun
-from tracegen.recording.reference import lane_tokens_kept
 from tracegen.workloads.opencl import OpenCLWorkload
 from tracegen.workloads.workload import Workload
 
 AnyWorkload = Workload | OpenCLWorkload
-
-LaneAccesses = dict[tuple[int, int, int], list[LaneAccess]]
 
 
 @dataclass
@@ -91,51 +86,6 @@ def instrumented(workload: AnyWorkload, context: Any) -> Prepared:
 
         return run.prepare(workload, chosen_context(context))
     return prepare(workload, chosen_context(context))
-
-
-def run_traced(
-    workload: AnyWorkload, options: TraceOptions | None = None, context: Any = None
-) -> tuple[list[Trace], dict[str, Any]]:
-    """Traces of every launch, and the outputs that the instrumented kernel computed."""
-    prepared = instrumented(workload, context)
-    recording = _Recording(prepared, None, options or TraceOptions(), every_launch=True)
-    outputs = prepared.run(recording)
-    return [traces[0] for traces in recording.traces], outputs
-
-
-def lane_accesses(
-    workload: AnyWorkload,
-    *,
-    reduced: bool = True,
-    groups: int | Sequence[int] | None = None,
-    context: Any = None,
-) -> LaneAccesses:
-    """The accesses of each work-item, in program order.
-
-    Returns (launch, group, local linear id) -> [(direction, array, byte offset, bytes), ...];
-    work-items without accesses have an empty list. Meant for comparison: it is slow.
-    """
-    prepared = instrumented(workload, context)
-    found: LaneAccesses = {}
-
-    def observer(launch: BoundLaunch) -> None:
-        run = LaunchRun(prepared, launch, TraceOptions(groups=groups))
-        chosen = snapshot.choose(launch.n_groups, None, groups)[0]
-        program = launch.program
-        with run.recorded(chosen) as batches:
-            for batch, tokens, offset in batches:
-                for item in range(len(offset) - 1):
-                    mine = tokens[offset[item] : offset[item + 1]].tolist()
-                    own = [run.layout.encoding.split(token) for token in mine]
-                    kept = lane_tokens_kept(own, program.probes, reduced)
-                    group = int(batch[item // launch.group_items])
-                    found[launch.index, group, item % launch.group_items] = [
-                        launch.lane_access(*token) for token in kept
-                    ]
-        run.complete()
-
-    prepared.run(observer)
-    return found
 
 
 def chosen_context(context: Any) -> Any:

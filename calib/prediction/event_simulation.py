@@ -17,7 +17,6 @@ import numpy as np
 import numpy.typing as npt
 
 from calib.prediction.event_simulation_compiled import run
-from calib.prediction.latency_hiding import Blocks
 
 Floats = npt.NDArray[np.float64]
 
@@ -127,20 +126,6 @@ def readable(
         order[c] += [k for k in released if at[c][k] < n * rounds]
     table = np.array(rows, np.float64).reshape(-1, 6)
     return _events(table[:, :3].T.astype(np.int64), table[:, 3:].T)
-
-
-def simulate(blocks: Blocks, tlp: int, blp: int, *, rounds: int = 1) -> float:
-    """Cycles of one of `rounds` runs of a cyclic program, as `latency_hiding.cyclic` makes it."""
-    result = events(
-        blocks.issue_cycles.tolist(),
-        blocks.latency_cycles.tolist(),
-        blocks.bandwidth_cycles,
-        blocks.barrier.tolist(),
-        tlp=tlp,
-        blp=blp,
-        rounds=rounds,
-    )
-    return result.end_cycles / rounds
 
 
 def _events(issuers: npt.NDArray[np.int64], times: Floats) -> Events:

@@ -76,25 +76,6 @@ class Blocks:
         object.__setattr__(self, "barrier", np.asarray(self.barrier, np.bool_))
 
 
-def cyclic(
-    issue_cycles: npt.ArrayLike,
-    latency_cycles: npt.ArrayLike,
-    bandwidth_cycles: npt.ArrayLike,
-    barrier: npt.ArrayLike | None = None,
-) -> Blocks:
-    """The blocks of a cyclic program, given one by one; arguments are (..., n)."""
-    issue = np.asarray(issue_cycles, np.float64)
-    n = issue.shape[-1]
-    return Blocks(
-        count=np.ones(n),
-        issue_cycles=issue,
-        next_issue_cycles=np.roll(issue, -1, axis=-1),
-        latency_cycles=np.asarray(latency_cycles, np.float64),
-        bandwidth_cycles=np.asarray(bandwidth_cycles, np.float64),
-        barrier=np.zeros(n, np.bool_) if barrier is None else np.asarray(barrier, np.bool_),
-    )
-
-
 def denominator(blocks: Blocks, tlp: int, blp: int) -> Floats:
     """D_ij, (..., n, J): latency and transfer time of block i for sub-group j."""
     before = _before(tlp, blp)

@@ -17,8 +17,6 @@ KINDS = (GETRF, TRSM_LOWER, TRSM_UPPER, GEMM)
 
 N_TILES = {GETRF: 1, TRSM_LOWER: 2, TRSM_UPPER: 2, GEMM: 3}
 """Number of tiles of a task, which writes the last of them."""
-MULTIPLE = 16
-"""A tile's width is a multiple of this."""
 
 FAST = """
 void axpy(global float *x, global const float *y, float by, int from)

@@ -32,13 +32,24 @@ Per site, from the trace:
     site_ideal_sectors   fewest sectors that could carry those bytes, access by access (float64)
 Coordinates of site: site (name), array, direction, source_line (generated, -1 unknown), user_file,
     user_line (-1 unknown), itemsize_bytes
-Attributes: see ATTRIBUTES.
+Attributes:
+    schema (int)            version of this layout
+    kernel, machine         their names
+    machine_json            every parameter of the machine with its source
+    seed (int), options_json             the replay's options
+    interrupted (int)       1 if not all requested trials were completed
+    traced_groups, of_groups (int)       of the launch
+    granules (int)          of the snapshot
+    occupancy_json          groups per core and what limits them
+    generated_source        the OpenCL C that was traced
+    user_source             the user's own file, if it is known
+    model_error_json        level -> the machine's validated error in points of hit ratio, or null
+    provenance_json         versions, platform, host of the trace and of the replay
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -56,25 +67,7 @@ if TYPE_CHECKING:
     from memsim.report.plots import Plots
     from memsim.report.semantics import Semantics
 
-PER_SITE = ("accesses", "hits", "pending", "read_bytes", "write_bytes")
 MISS_KINDS = ("cold_misses", "capacity_misses", "conflict_misses")
-ATTRIBUTES: Mapping[str, str] = {
-    "schema": "int, version of this layout",
-    "kernel": "str, the kernel's name",
-    "machine": "str, the machine's name",
-    "machine_json": "str, every parameter of the machine with its source",
-    "seed": "int",
-    "options_json": "str, the replay's options",
-    "interrupted": "int, 1 if not all requested trials were completed",
-    "traced_groups": "int",
-    "of_groups": "int, groups of the launch",
-    "granules": "int, of the snapshot",
-    "occupancy_json": "str, groups per core and what limits them",
-    "generated_source": "str, the OpenCL that was traced",
-    "user_source": "str, the user's own file, if it is known",
-    "model_error_json": "str, level -> the machine's validated error in points of hit ratio, or null",
-    "provenance_json": "str, versions, platform, host of the trace and of the replay",
-}
 
 
 @dataclass(frozen=True)

@@ -27,9 +27,9 @@ from experiments.kernels import (
     spmv_vectorised,
 )
 from memsim.errors import KernelError
+from tests.support.instrumented_runs import run_traced
 from tracegen import OpenCLWorkload
 from tracegen.devices import choice as opencl
-from tracegen.record import run_traced
 from tracegen.workloads.workload import Workload
 
 Case = tuple[Callable[..., Workload], dict[str, Any]]

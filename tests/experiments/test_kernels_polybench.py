@@ -14,10 +14,10 @@ from experiments.kernels.polybench import factorisations, moments, products, vec
 from experiments.kernels.polybench.building import near
 from experiments.kernels.rodinia import elimination, paths
 from memsim.errors import KernelError
+from tests.support.instrumented_runs import run_traced
 from tracegen.devices import choice as opencl
 from tracegen.instrumented.host import prepare
 from tracegen.options import TraceOptions
-from tracegen.record import run_traced
 from tracegen.recording.launch import BoundLaunch
 from tracegen.recording.passes import LaunchRun
 

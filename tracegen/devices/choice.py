@@ -29,7 +29,6 @@ TRIAL_SECONDS = 120
 """A child that takes longer hangs: PoCL's first build on a cold disk takes about two seconds."""
 
 _TRIAL_FILE = Path(opencl_trial.__file__)
-_Key = tuple[int, int]
 
 
 @dataclass(frozen=True, kw_only=True)

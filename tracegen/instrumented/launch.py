@@ -21,7 +21,7 @@ from tracegen.instrumented.instrument import Instrumented
 from tracegen.instrumented.sites import UserFile, static_accesses
 from tracegen.instrumented.subscripts import readable
 from tracegen.probes.tokens import TokenEncoding
-from tracegen.recording.launch import BoundLaunch, LaneAccess, Layout
+from tracegen.recording.launch import BoundLaunch, Layout
 from tracegen.recording.sites import allocate, site_map, tables
 
 
@@ -221,11 +221,6 @@ class LoopyLaunch(BoundLaunch):
             f" {where} in array {probe.array} of shape {self.array_shape(probe.array)}"
             f" ({mark.kind} {readable(mark.expression)} in instruction {probe.instruction})"
         )
-
-    def lane_access(self, position: int, index: int) -> LaneAccess:
-        probe, layout = self.program.probes[position], self.layout
-        offset = index * layout.elements[probe.array] + layout.sites.offset_bytes[position]
-        return probe.kind, probe.array, offset, layout.sites.size_bytes[position]
 
 
 def element_bytes(kernel: Any, name: str) -> int:

@@ -14,7 +14,6 @@ WORK_ITEM = {
 }
 """Replaced by the values of the whole launch where only some of its groups run."""
 
-PURE = {*WORK_ITEM, "get_local_id", "get_local_size", "get_work_dim"}
 BARRIERS = {"barrier", "work_group_barrier"}
 FENCES = {"mem_fence", "read_mem_fence", "write_mem_fence"}
 IGNORED = {"prefetch", "printf"}

@@ -19,7 +19,7 @@ from tracegen.opencl_c.instrument import Probed
 from tracegen.opencl_c.preprocess import Text
 from tracegen.opencl_c.sites import static_accesses
 from tracegen.probes.tokens import Builds, TokenEncoding
-from tracegen.recording.launch import BoundLaunch, LaneAccess, Layout
+from tracegen.recording.launch import BoundLaunch, Layout
 from tracegen.recording.sites import SiteMap, allocate, site_map, tables
 
 SCRATCH_BYTES = 4096
@@ -154,15 +154,6 @@ class SourceLaunch(BoundLaunch):
             ends = [extent.base_bytes + extent.size_bytes for extent in extents]
             most = max(most, max(ends) - extents[0].base_bytes)
         return most
-
-    def lane_access(self, position: int, index: int) -> LaneAccess:
-        layout, probe = self.layout, self.program.probes[position]
-        at = self._bases(layout.extents)[probe.array] + index * self.elements[probe.array]
-        for extent in layout.extents:
-            if extent.base_bytes <= at < extent.base_bytes + extent.size_bytes:
-                offset = at - extent.base_bytes + layout.sites.offset_bytes[position]
-                return probe.kind, extent.name, offset, layout.sites.size_bytes[position]
-        raise AssertionError("a probe's index lies in no array")
 
     def out_of_bounds(self, position: int, index: int, axis: int, at: int) -> KernelError:
         """index : byte from the start of the array; axis : number of the array; at : misalignment"""

@@ -20,9 +20,6 @@ from tracegen.probes.tokens import TokenEncoding
 from tracegen.recording.sites import SiteMap
 from tracegen.recording.subgroup import ProbeTables
 
-LaneAccess = tuple[str, str, int, int]
-"""Direction, array, byte offset and number of bytes of one access of one work-item."""
-
 
 @dataclass(frozen=True)
 class Layout:
@@ -98,9 +95,6 @@ class BoundLaunch(Protocol):
 
     def out_of_bounds(self, position: int, index: int, axis: int, at: int) -> KernelError:
         """The error for the access that a probe reported."""
-
-    def lane_access(self, position: int, index: int) -> LaneAccess:
-        """What a token of one work-item stands for."""
 
 
 Observer = Callable[[Any], None]

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 from memsim.formats.accel_sim import tables
-
-Space = Literal["global", "generic", "shared", "local", "constant", "elsewhere"]
 
 _ATOMICS = ("ATOM", "ATOMG", "RED", "REDG")
 _KINDS: dict[str, int] = {

@@ -28,7 +28,6 @@ _OPCODES = {"load": "LDG.E", "store": "STG.E", "atomic": "RED.E.ADD"}
 _WIDTHS = (".U8", ".U16", "", ".64", ".128")
 _OPCODE_BYTES = 24
 _BAR, _NOP, _EXIT = "BAR.SYNC ", "NOP ", "EXIT "
-_MOST_ITEMS = 1 << 16
 
 
 def write(launches: Launches, folder: Path) -> list[Path]:

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calib.prediction.event_simulation import Events, events, readable, simulate
-from calib.prediction.latency_hiding import cyclic
+from calib.prediction.event_simulation import Events, events, readable
+from tests.support.cyclic_programs import cyclic, simulate
 
 CYCLES = st.integers(0, 60).map(float)
 

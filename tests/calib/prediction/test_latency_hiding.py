@@ -10,17 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calib.prediction.event_simulation import simulate
 from calib.prediction.latency_hiding import (
     Blocks,
     LatencyHidingError,
-    cyclic,
     denominator,
     hidden_factor,
     hiding,
     idle_cycles,
     round_cycles,
 )
+from tests.support.cyclic_programs import cyclic, simulate
 
 CYCLES = st.floats(0, 1000, allow_nan=False).map(lambda value: round(value, 3))
 WIDTHS = st.integers(1, 8)

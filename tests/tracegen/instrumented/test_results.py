@@ -14,8 +14,8 @@ import tracegen
 from memsim.errors import KernelError
 from memsim.trace.model import COLUMN_DTYPES, Trace
 from tests.support import loopy_kernels as kernels
+from tests.support.instrumented_runs import lane_accesses, run_traced
 from tracegen.options import TraceOptions
-from tracegen.record import lane_accesses, run_traced
 from tracegen.workloads.workload import Workload
 
 WORKLOADS: dict[str, Callable[[], Workload]] = {

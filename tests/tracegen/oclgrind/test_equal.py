@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 from experiments.kernels import spmv, transpose
+from tests.support.instrumented_runs import lane_accesses
 from tests.support.oclgrind import compared_kernels, harness
 from tests.support.oclgrind.harness import Access, Oclgrind, Run, WorkItem
-from tracegen.record import lane_accesses
 
 # islpy's own deprecation, raised inside Loopy where a loop's last tile is not full.
 pytestmark = pytest.mark.filterwarnings("ignore:Aff.is_equal with implicit:DeprecationWarning")

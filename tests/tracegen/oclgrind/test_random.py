@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import pytest
 
+from tests.support.instrumented_runs import lane_accesses
 from tests.support.oclgrind.harness import Oclgrind
 from tests.support.oclgrind.random_kernels import random_workload
-from tracegen.record import lane_accesses
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:Aff.is_equal with implicit:DeprecationWarning"),

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.support.instrumented_runs import lane_accesses, run_traced
 from tests.support.oclgrind import raw_kernels
 from tests.support.oclgrind.harness import Access, Oclgrind, WorkItem, project_atomics
 from tracegen import OpenCLWorkload
-from tracegen.record import lane_accesses, run_traced
 
 
 def accesses_of_both(

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.support.instrumented_runs import lane_accesses, run_traced
 from tests.support.oclgrind.harness import Oclgrind
 from tests.support.oclgrind.random_opencl_c import random_opencl_c
 from tracegen.devices.choice import choose
 from tracegen.opencl_c.run import prepare
 from tracegen.options import TraceOptions
 from tracegen.probes.program import Probe
-from tracegen.record import lane_accesses, run_traced
 from tracegen.recording.passes import LaunchRun
 
 pytestmark = pytest.mark.filterwarnings("ignore:Non-empty compiler output")

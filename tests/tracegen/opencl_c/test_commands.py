@@ -12,8 +12,8 @@ import tracegen
 from memsim.commands.cli import main
 from memsim.errors import KernelError
 from memsim.trace.file import read_trace
+from tests.support.instrumented_runs import run_traced
 from tracegen import OpenCLWorkload
-from tracegen.record import run_traced
 
 KERNEL = """\
 __kernel void scaled(__global const float *restrict x, __global float *restrict y, float by)

@@ -10,9 +10,9 @@ import pytest
 
 import tracegen
 from memsim.trace.model import BARRIER_SITE
+from tests.support.instrumented_runs import lane_accesses, run_traced
 from tracegen import OpenCLWorkload
 from tracegen.options import TraceOptions
-from tracegen.record import lane_accesses, run_traced
 
 
 def workload(source: str, arguments: Any, **options: Any) -> OpenCLWorkload:

@@ -1,0 +1,76 @@
+"""What instrumented runs yield besides a trace: a kernel's outputs, and the accesses of each lane."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from memsim.trace import Trace
+from tracegen.options import TraceOptions
+from tracegen.record import AnyWorkload, instrumented
+from tracegen.recording import snapshot
+from tracegen.recording.launch import BoundLaunch
+from tracegen.recording.passes import LaunchRun
+from tracegen.recording.reference import lane_tokens_kept
+
+LaneAccess = tuple[str, str, int, int]
+"""Direction, array, byte offset and number of bytes of one access of one work-item."""
+
+
+def run_traced(
+    workload: AnyWorkload, options: TraceOptions | None = None, context: Any = None
+) -> tuple[list[Trace], dict[str, Any]]:
+    """Traces of every launch, and the outputs that the instrumented kernel computed."""
+    prepared = instrumented(workload, context)
+    traces = []
+
+    def observer(launch: BoundLaunch) -> None:
+        run = LaunchRun(prepared, launch, options or TraceOptions())
+        traces.extend(run.traces(1))
+        run.complete()
+
+    outputs = prepared.run(observer)
+    return traces, outputs
+
+
+def lane_accesses(
+    workload: AnyWorkload,
+    *,
+    reduced: bool = True,
+    groups: int | Sequence[int] | None = None,
+    context: Any = None,
+) -> dict[tuple[int, int, int], list[LaneAccess]]:
+    """(launch, group, local linear id) -> the accesses of that work-item, in program order."""
+    prepared = instrumented(workload, context)
+    accesses: dict[tuple[int, int, int], list[LaneAccess]] = {}
+
+    def observer(launch: BoundLaunch) -> None:
+        run = LaunchRun(prepared, launch, TraceOptions(groups=groups))
+        chosen = snapshot.choose(launch.n_groups, None, groups)[0]
+        with run.recorded(chosen) as batches:
+            for batch, tokens, offset in batches:
+                for item in range(len(offset) - 1):
+                    mine = tokens[offset[item] : offset[item + 1]].tolist()
+                    own = [run.layout.encoding.split(token) for token in mine]
+                    kept = lane_tokens_kept(own, launch.program.probes, reduced)
+                    group = int(batch[item // launch.group_items])
+                    accesses[launch.index, group, item % launch.group_items] = [
+                        _lane_access(launch, *token) for token in kept
+                    ]
+        run.complete()
+
+    prepared.run(observer)
+    return accesses
+
+
+def _lane_access(launch: BoundLaunch, position: int, index: int) -> LaneAccess:
+    """What a token of one work-item stands for."""
+    tables, kind = launch.layout.tables, launch.program.probes[position].kind
+    address = int(tables.base[position]) + index * int(tables.stride[position])
+    size_bytes = int(tables.size[position])
+    (array,) = (
+        extent
+        for extent in launch.layout.extents
+        if extent.base_bytes <= address < extent.base_bytes + extent.size_bytes
+    )
+    return kind, array.name, address - array.base_bytes, size_bytes
