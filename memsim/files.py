@@ -29,7 +29,7 @@ def whole_file(path: Path) -> Iterator[Path]:
 def write_whole(path: str | os.PathLike[str], write: Callable[[Path], object]) -> Path:
     """Call write(temporary path), then rename the temporary file to `path`; returns `path`.
 
-    An existing `path` that is no regular file (a pipe, /dev/stdout) is written in place. Raises
+    An existing `path` that is not a regular file (a pipe, /dev/stdout) is written in place. Raises
     ResultError where the file cannot be written.
     """
     target = Path(os.path.realpath(path))  # a link stays a link

@@ -1,4 +1,4 @@
-"""What is installed: every file of the packages that is no README."""
+"""What is installed: every file of the packages that is not a README."""
 
 from __future__ import annotations
 

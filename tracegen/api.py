@@ -26,7 +26,7 @@ def trace(
     machine : gives the sub-group size and the number of resident groups, hence the snapshot.
         Without it every group is traced, in sub-groups of 32
     options, changes : a TraceOptions, and keywords of it that differ
-    context : the pyopencl.Context to run on; without it, the first device that passes a test build
+    context : the pyopencl.Context to run on; by default, that of the first device that passes a test build
 
     Raises KernelError where the kernel does not build, an access is out of bounds, or the kernel has
     several launches and none was named; with the polyhedral tracer also where an access needs a run.

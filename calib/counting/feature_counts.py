@@ -208,7 +208,7 @@ class KernelCounts:
             if other.footprint is None:
                 raise KernelError(
                     f"the footprint of {other.text} in {self.inventory.name} is unknown: its index"
-                    " is no affine form of loops and sizes (lp.fix_parameters makes products of"
+                    " is not an affine form of loops and sizes (lp.fix_parameters makes products of"
                     " sizes numbers)"
                 )
             elements = isl.Set(other.footprint)

@@ -102,7 +102,7 @@ def load_model_file(name: str) -> ModelFile:
     except (OSError, UnicodeDecodeError) as error:
         raise ModelFileError(f"cannot read {path}: {error}") from error
     except tomllib.TOMLDecodeError as error:
-        raise ModelFileError(f"{path} is no TOML: {error}") from error
+        raise ModelFileError(f"{path} is not a TOML file: {error}") from error
     try:
         return _model_file(data, path)
     except ModelFileError:

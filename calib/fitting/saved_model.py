@@ -113,9 +113,9 @@ def load_model(path: Path) -> SavedModel:
     except (OSError, UnicodeDecodeError) as error:
         raise SavedModelError(f"cannot read {path}: {error}") from error
     except (json.JSONDecodeError, RecursionError) as error:
-        raise SavedModelError(f"{path} is no JSON: {error}") from error
+        raise SavedModelError(f"{path} is not a JSON file: {error}") from error
     if not isinstance(data, dict) or data.get("format") != FORMAT:
-        raise SavedModelError(f"{path} is no fitted model of 'memsim calibrate'")
+        raise SavedModelError(f"{path} is not a fitted model of 'memsim calibrate'")
     if data.get("version") != VERSION:
         raise SavedModelError(
             f"{path} has version {data.get('version')}, this memsim reads {VERSION}"

@@ -439,7 +439,7 @@ def _without(inputs: Inputs) -> dict[str, Inputs]:
     no_start[:, 0] = 0.0
     last = np.zeros(len(inputs.barrier), np.bool_)
     ends = _last_block(inputs.program.steps)
-    last[ends] = inputs.barrier[ends]  # a group's end is no barrier of the program
+    last[ends] = inputs.barrier[ends]  # a group's end is not a barrier of the program
     changed = {"latency": dataclasses.replace(inputs, latency_cycles=no_wait)}
     if inputs.latency_cycles[:, 0].any():
         changed["group start"] = dataclasses.replace(inputs, latency_cycles=no_start)

@@ -41,7 +41,7 @@ def replays_of(
     with warnings.catch_warnings():
         # Short snapshots are replayed here on purpose.
         warnings.simplefilter("ignore", SnapshotWarning)
-        # joblib replaces a worker that grew with the size of the traces, which is no fault here.
+        # joblib replaces a worker that grew with the size of the traces, which is not a fault here.
         warnings.filterwarnings("ignore", message="A worker stopped while some jobs")
         return [
             memsim.replay(

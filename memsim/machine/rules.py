@@ -98,7 +98,7 @@ def check_fields(record: Any, prefix: str, where: str) -> None:
 
 
 def check_numbers(table: str, numbers: Mapping[str, float]) -> None:
-    """Raises RuleError where an entry of a table of numbers is no number in range."""
+    """Raises RuleError where an entry of a table of numbers is not a number in range."""
     for name, value in numbers.items():
         _check_value(f"{table}.{name}", table, name, value, float, f" ({table})")
 

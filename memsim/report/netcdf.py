@@ -82,11 +82,13 @@ def load(path: str | os.PathLike[str]) -> xr.Dataset:
     except MemoryError as error:
         raise ResultError(f"{name} is larger than this machine's memory") from error
     except Exception as error:  # HDF5 raises whatever a damaged file leads it to
-        raise ResultError(f"{name} is no memsim result, or is damaged: {_line(error)}") from error
+        raise ResultError(
+            f"{name} is not a memsim result, or is damaged: {_line(error)}"
+        ) from error
     try:
         return check(dataset)
     except MemsimError as error:
-        raise ResultError(f"{name} is no memsim result, or is damaged: {error}") from error
+        raise ResultError(f"{name} is not a memsim result, or is damaged: {error}") from error
 
 
 def check(dataset: xr.Dataset) -> xr.Dataset:

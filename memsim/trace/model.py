@@ -208,7 +208,7 @@ def check_trace(trace: Trace) -> None:
                 f" got {site.direction}"
             )
         if site.bypasses_l1 and site.direction != "load":
-            raise TraceError(f"site {site.name} is no load: bypasses_l1 must be false")
+            raise TraceError(f"site {site.name} is not a load: bypasses_l1 must be false")
     sizes = {
         "n_subgroup": len(trace.workgroup),
         "n_access": len(trace.site),

@@ -63,10 +63,10 @@ class BlockCounts:
 
     @property
     def by_subgroups(self) -> Counts:
-        found = [one.by_subgroups for one in self.launches if one.by_subgroups is not None]
-        if len(found) < len(self.launches):
+        counts = [one.by_subgroups for one in self.launches if one.by_subgroups is not None]
+        if len(counts) < len(self.launches):
             raise KernelError("sub-groups were not counted: give subgroup_size")
-        return _sum(len(self.blocks), found)
+        return _sum(len(self.blocks), counts)
 
 
 class BlockCounter:
@@ -109,11 +109,11 @@ class BlockCounter:
         """The static accesses to arrays in a block; none are known in OpenCL C."""
         if self.table is None:
             return ()
-        found = [
+        global_accesses = [
             Access("global", mark.kind, mark.array)  # type: ignore[arg-type]
             for mark in (self.table.marks[number] for number in block.accesses)
         ]
-        return (*found, *local_accesses(self.text, self.cuts[block.launch], block))
+        return (*global_accesses, *local_accesses(self.text, self.cuts[block.launch], block))
 
     def instructions(self, block: Block) -> tuple[str, ...]:
         """Ids of the Loopy instructions in a block."""
@@ -134,13 +134,13 @@ class BlockCounter:
                 f"subgroup_size must be 1 to {MOST_SUBGROUP_SIZE}, got {subgroup_size}"
             )
         prepared = self._with(workload)
-        found: list[LaunchCounts] = []
+        launches: list[LaunchCounts] = []
 
         def observer(launch: BoundLaunch) -> None:
-            found.append(self._launch(launch, subgroup_size))
+            launches.append(self._launch(launch, subgroup_size))
 
         outputs = prepared.run(observer)
-        return BlockCounts(self.blocks, tuple(found), subgroup_size), outputs
+        return BlockCounts(self.blocks, tuple(launches), subgroup_size), outputs
 
     def _with(self, workload: AnyWorkload | None) -> Prepared:
         if workload is None:

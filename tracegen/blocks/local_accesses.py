@@ -17,7 +17,7 @@ def local_accesses(text: str, cut: Cut, block: Block) -> list[Access]:
     """Accesses to local arrays in a block, by their names."""
     body = plain_text(text[cut.function.body_start : cut.function.body_end])
     names = set(_LOCAL.findall(body))
-    found = []
+    accesses = []
     for start, end in block.spans:
         plain = plain_text(text[start:end])
         if plain.startswith("__local"):
@@ -29,5 +29,5 @@ def local_accesses(text: str, cut: Cut, block: Block) -> list[Access]:
                 # The first subscript left of the `=` is stored to; subscripts inside it are read.
                 stored = left is not None and match.start() == 0
                 direction: Literal["load", "store"] = "store" if stored else "load"
-                found.append(Access("local", direction, match.group(1)))
-    return found
+                accesses.append(Access("local", direction, match.group(1)))
+    return accesses

@@ -10,7 +10,7 @@ from tracegen.c_source.statements import Function
 ControlKind = Literal["then", "else", "loop", "after"]
 BlockKind = Literal["entry", "then", "else", "body", "test", "next"]
 EVERYONE = -1
-"""The event that happens once to each work-item: the kernel's beginning."""
+"""The event that happens once for each work-item: the kernel's beginning."""
 
 
 @dataclass(frozen=True)

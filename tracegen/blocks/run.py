@@ -75,7 +75,7 @@ class CountingRun:
         self, width: int, lanes: npt.NDArray[np.uint32], per_group: Counts, items: Counts
     ) -> Counts:
         """Records the events of work-items, batch by batch, and merges the lanes."""
-        n_groups, found = self.launch.n_groups, np.zeros(self.cut.n_events, np.int64)
+        n_groups, events = self.launch.n_groups, np.zeros(self.cut.n_events, np.int64)
         ends = np.cumsum(per_group)
         first = 0
         while first < n_groups:
@@ -93,7 +93,7 @@ class CountingRun:
             with self.buffers.mapped(self.queue, "tokens", n_token + 1, np.uint16) as tokens:
                 seen = np.bincount(tokens[:n_token], minlength=self.cut.n_events)
                 items = items - seen
-                found += subgroup_events(
+                events += subgroup_events(
                     tokens[:n_token], offset, self.per_group, width, self.cut.n_events
                 )
             first = last
@@ -102,7 +102,7 @@ class CountingRun:
                 f"launch {self.launch.index} ({self.launch.name}) took other paths when it was run"
                 " again: it has a data race"
             )
-        return found
+        return events
 
     def _enqueue(self, kernel: Any, first: int, n: int, offset: Counts | None) -> None:
         launch = self.launch

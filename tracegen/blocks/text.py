@@ -1,8 +1,8 @@
 """Cuts the text of a kernel into basic blocks, with the loops and branches around each.
 
 A basic block is a piece of straight code: it ends where the text branches. The test of a loop is a block
-of its own, which also runs when the loop ends. `?:`, `&&` and `||` are no branches here, for a GPU's
-compiler turns them into selects. The body of a called function belongs to the block with the call.
+of its own, which also runs when the loop ends. `?:`, `&&` and `||` do not count as branches,
+because GPU compilers turn them into selects. The body of a called function belongs to the block with the call.
 
 All blocks under the same branches run equally often. Therefore only decisions are counted as events
 (branches taken, back-edges of loops), and a block's count is a sum of events.
@@ -44,12 +44,12 @@ def cut_text(text: str, only: str | None = None) -> list[Cut]:
 
     Raises KernelError for statements that cannot be cut into blocks (switch, goto).
     """
-    found: list[Cut] = []
+    cuts: list[Cut] = []
     for function in kernel_functions(text):
         if only in (None, function.name):
-            first_number = sum(len(cut.blocks) for cut in found)
-            found.append(_Cutter(text, function, first_number).run())
-    return found
+            first_number = sum(len(cut.blocks) for cut in cuts)
+            cuts.append(_Cutter(text, function, first_number).run())
+    return cuts
 
 
 def hit(event: int) -> str:
@@ -84,7 +84,7 @@ class _Cutter:
     # Blocks
 
     def _current(self, at: int) -> Block:
-        """The open block; a new one where control has just branched or joined."""
+        """The current block; a new one where control has just branched or joined."""
         if self.block is None:
             self.block = self._new(self.kind, at, (self.region,))
             self.kind = "next"

@@ -123,14 +123,14 @@ def read_statements(text: str, start: int, end: int) -> tuple[Statement, ...]:
 
     Everything after a case label becomes one unsupported statement.
     """
-    found: list[Statement] = []
+    statements: list[Statement] = []
     while (first := skip(text, start)) < end:
         if _word(text, first) in _LABELS:
-            found.append(Statement("unsupported", start, end, first))
+            statements.append(Statement("unsupported", start, end, first))
             break
-        found.append(_statement(text, start))
-        start = found[-1].end
-    return tuple(found)
+        statements.append(_statement(text, start))
+        start = statements[-1].end
+    return tuple(statements)
 
 
 def skip(text: str, position: int) -> int:

@@ -1,9 +1,9 @@
 """Chooses the OpenCL device that kernels are traced on, by a test build and a test run.
 
-A listed platform need not work: some fail every build on a CPU newer than they are, some abort the
-process. So each device is tried in a child process (`trial.py`), in the order vendor GPU, PoCL,
-Intel's CPU runtime, others, Oclgrind; the first that computes right numbers is taken. The
-environment variable MEMSIM_OPENCL, a part of a platform's name or `platform:device`, overrides.
+A listed platform may not work: some fail every build on a CPU newer than they are, some abort the
+process. Therefore each device is tried in a child process (`trial.py`), in the order vendor GPU, PoCL,
+Intel's CPU runtime, others, Oclgrind. The first that computes correct numbers is chosen. The
+environment variable MEMSIM_OPENCL, a part of a platform's name or `platform:device`, overrides this.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tracegen.devices import trial as opencl_trial
 VARIABLE = "MEMSIM_OPENCL"
 INSTALL = "apt-get install pocl-opencl-icd ocl-icd-libopencl1"
 TRIAL_SECONDS = 120
-"""A child that takes longer hangs: PoCL's first build on a cold disk takes about two seconds."""
+"""A trial that takes longer is taken to hang. PoCL's first build on a cold disk takes about two seconds."""
 
 _TRIAL_FILE = Path(opencl_trial.__file__)
 
@@ -35,7 +35,7 @@ _TRIAL_FILE = Path(opencl_trial.__file__)
 class Candidate:
     """One OpenCL device and the result of its trial.
 
-    ok : True after a trial with right numbers, False after any other, None where none was needed
+    ok : True after a trial with correct numbers, False after a failed one, None where none was needed
     reason : why it cannot be used, in one line; empty otherwise
     """
 
@@ -92,7 +92,7 @@ def _context(wanted: str) -> Any:
         return cl.Context([device])
     except (cl.Error, IndexError) as error:
         raise OpenCLError(
-            f"{choice.title} passed its trial and then gave no context:"
+            f"{choice.title} passed its trial, but its context cannot be made:"
             f" {opencl_trial.first_lines(str(error))}"
         ) from error
 
@@ -167,12 +167,12 @@ def _run_trial(
         if "devices" in record:
             devices = record["devices"]
         if "trying" in record:
-            reasons[_key(record["trying"])] = end or "gave no result"
+            reasons[_key(record["trying"])] = end or "returned no result"
         if "tried" in record:
             reasons[_key(record["tried"])] = record["reason"]
     if devices is None:
         raise OpenCLError(
-            f"listing the OpenCL devices {end or 'gave nothing'}: an installed platform is broken;"
+            f"listing the OpenCL devices {end or 'returned nothing'}: an installed platform is broken;"
             " remove its .icd file, or set OCL_ICD_VENDORS to that of one that works"
         )
     candidates = []

@@ -25,9 +25,9 @@ Status = Literal["ok", "note", "missing"]
 class Check:
     """One finding.
 
-    status : `ok`; `note`, the main job runs without it; `missing`, it does not
-    found : the finding, in one line
-    mend : what to do about it, "" where there is nothing to do
+    status : `ok`; `note`, if kernels can be traced and replayed without it; `missing`, if not
+    found : what was found, in one line
+    mend : how to repair it, "" where nothing needs repair
     """
 
     name: str
@@ -37,12 +37,12 @@ class Check:
 
 
 def examine() -> list[Check]:
-    """Every check, in the order in which a set-up goes wrong."""
+    """Every check, in the order of installation."""
     return [_python(), *_packages(), *_opencl(), _barvinok(), *_folders()]
 
 
 def is_healthy(checks: list[Check]) -> bool:
-    """Whether the main job can run."""
+    """Whether kernels can be traced and replayed."""
     return all(check.status != "missing" for check in checks)
 
 
@@ -61,7 +61,7 @@ def _python() -> Check:
 
 
 def _packages() -> Iterator[Check]:
-    """The requirements of the installed distribution against what is installed beside it."""
+    """The requirements of the installed distribution against the installed packages."""
     from packaging.requirements import Requirement
 
     try:
@@ -146,7 +146,7 @@ def _barvinok() -> Check:
     return Check(
         name=name,
         status="note",
-        found="not there: sets are counted exactly at given sizes, not symbolically",
+        found="not installed: sets are counted exactly at given sizes, not symbolically",
         mend="pip install --no-deps --force-reinstall islpy-barvinok==2025.2.5.post1"
         " (GPL; replaces islpy's files, so last)",
     )

@@ -63,19 +63,19 @@ def list_devices() -> list[dict[str, Any]]:
     """Every device of every platform, in the loader's order, as plain values."""
     import pyopencl as cl
 
-    found: list[dict[str, Any]] = []
+    records: list[dict[str, Any]] = []
     try:
         platforms = cl.get_platforms()
-    except cl.Error:  # the loader's way to say that there is none
-        return found
+    except cl.Error:  # the loader's report that there is none
+        return records
     kinds = {"cpu": cl.device_type.CPU, "gpu": cl.device_type.GPU}
     for platform_index, platform in enumerate(platforms):
         try:
             devices = platform.get_devices()
-        except cl.Error:  # a platform without a device
+        except cl.Error:  # its report that a platform has no device
             continue
         for device_index, device in enumerate(devices):
-            found.append(
+            records.append(
                 {
                     "platform_index": platform_index,
                     "device_index": device_index,
@@ -86,11 +86,11 @@ def list_devices() -> list[dict[str, Any]]:
                     "types": [kind for kind, bit in kinds.items() if device.type & bit],
                 }
             )
-    return found
+    return records
 
 
 def try_device(platform_index: int, device_index: int) -> str:
-    """Why the device cannot be used; empty where the trial's numbers came out right."""
+    """Why the device cannot be used; empty where the trial computed correct numbers."""
     import numpy as np
     import pyopencl as cl
 
@@ -149,9 +149,7 @@ def main(request: dict[str, Any]) -> None:
     warnings.simplefilter("ignore")
     try:
         devices = sorted(list_devices(), key=rank)
-    except (
-        Exception
-    ) as error:  # an import that fails, a loader that breaks: say so, never trace back
+    except Exception as error:  # a failed import or a broken loader is reported in one line
         say(error=first_lines(f"{type(error).__name__}: {error}"))
         return
     say(devices=devices)

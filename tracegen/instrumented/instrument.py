@@ -105,9 +105,9 @@ class _Numbering:
         if statement.kind == "for":
             self._loop(statement)
         elif statement.kind == "if":
-            found = self._expression(start, end, "")
-            self.guards += found
-            with self.flow.under(self._names(start, end), found):
+            feeds = self._expression(start, end, "")
+            self.guards += feeds
+            with self.flow.under(self._names(start, end), feeds):
                 for child in statement.children:
                     self._walk(child)
         elif statement.kind == "expression":
@@ -152,11 +152,11 @@ class _Numbering:
                 if self._has_probe(child):
                     return self._always_ends(child)
         plain = strip(self.text[body.start : body.end])
-        found = calls(self.text, body.start, body.end)
+        marked = calls(self.text, body.start, body.end)
         in_store_only = self.probes[-2].kind != "atomic" if len(self.probes) > 1 else True
         return (
             body.kind == "expression"
-            and bool(found)
+            and bool(marked)
             and in_store_only
             and not re.search(r"[?]|&&|[|][|]", plain)
         )
@@ -183,19 +183,19 @@ class _Numbering:
                 probe = Probe("barrier", line=self._line(comment.end()))
                 replacement = f"_tg_event(&_tg, TG_AT({self._add(probe, Need())})), "
             self.edits.append((comment.start(), comment.end(), replacement))
-        found = assignment(self.text, start, end)
-        if found is None:
+        assigned = assignment(self.text, start, end)
+        if assigned is None:
             self._expression(start, end, instruction)
             return
-        equals = found.equals
+        equals = assigned.equals
         right = self._names(equals, end)
         n_before = len(self.edits)
         value = self._expression(equals, end, instruction)
         stored = self._expression(start, equals, instruction, Need(right, tuple(value)))
         if stored:
             self._value_first(start, equals, end, n_before, self.probes[stored[-1]])
-        if found.name and found.name not in self.table.arrays:
-            self.flow.assign(found.name, right, value)
+        if assigned.name and assigned.name not in self.table.arrays:
+            self.flow.assign(assigned.name, right, value)
 
     def _value_first(self, start: int, equals: int, end: int, n_before: int, store: Probe) -> None:
         """Makes the store of a whole struct evaluate its right side before its address.
@@ -225,14 +225,14 @@ class _Numbering:
         pieces, value = [], Need()
         for text, prefix in ((old, "(void) &("), (right, "(void) ("), (new, "(void) &(")):
             edits: list[Edit] = []
-            found = []
+            positions = []
             for match, end in calls(text, 0, len(text)):
                 line = lines.get(self.table.marks[int(match.group(1))].array, self._line(offset))
                 added, position = self._probe(text, match, end, instruction, line, value)
                 edits += added
-                found += position
+                positions += position
             pieces.append(f"{prefix}{edited(text, edits)});")
-            value = Need(names_in(strip_calls(text)), tuple(found))
+            value = Need(names_in(strip_calls(text)), tuple(positions))
         return " ".join(pieces)
 
     def _expression(

@@ -37,5 +37,5 @@ def edited(text: str, edits: Iterable[Edit], start: int = 0, end: int | None = N
 
 
 def calls(text: str, start: int, end: int) -> list[tuple[re.Match[str], int]]:
-    found = [(match, closing(text, match.end() - 1)) for match in CALL.finditer(text, start, end)]
-    return sorted(found, key=lambda call: call[1])
+    matches = [(match, closing(text, match.end() - 1)) for match in CALL.finditer(text, start, end)]
+    return sorted(matches, key=lambda call: call[1])

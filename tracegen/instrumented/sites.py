@@ -95,11 +95,11 @@ def user_line(source: str, instruction: str, text: str) -> int | None:
         return int(numbered.group(1))
     lines = source.splitlines()
     by_id = re.compile(rf"\bid\s*=\s*{re.escape(instruction)}\b")
-    found = [n for n, line in enumerate(lines, 1) if instruction and by_id.search(line)]
-    if len(found) != 1:
+    numbers = [n for n, line in enumerate(lines, 1) if instruction and by_id.search(line)]
+    if len(numbers) != 1:
         wanted = re.compile(r"(?<!\w)" + re.escape("".join(text.split())))
-        found = [n for n, line in enumerate(lines, 1) if wanted.search("".join(line.split()))]
-    return found[0] if len(found) == 1 else None
+        numbers = [n for n, line in enumerate(lines, 1) if wanted.search("".join(line.split()))]
+    return numbers[0] if len(numbers) == 1 else None
 
 
 def _name(mark: Mark) -> str:

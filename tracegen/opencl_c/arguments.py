@@ -103,7 +103,7 @@ def _value(what: str, kind_of: Any, kind: str, value: Any) -> Any:
     if name is not None:
         return _scalar(what, np.dtype(name), value)
     if canonical.kind not in (TypeKind.RECORD, TypeKind.EXTVECTOR, TypeKind.VECTOR):
-        raise KernelError(f"{what} cannot be traced: it is no number, struct, vector or pointer")
+        raise KernelError(f"{what} cannot be traced: it is not a number, struct, vector or pointer")
     size = canonical.get_size()
     if not isinstance(value, (np.generic, np.ndarray)) or value.nbytes != size:
         raise KernelError(f"{what} takes a numpy value of {size} bytes, got {_short(value)}")

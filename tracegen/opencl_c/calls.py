@@ -180,27 +180,27 @@ class Calls(ABC):
     def _vector(self, cursor: Any, name: str, arguments: list[Any]) -> Value:
         recorder = self.recorder
         element = arguments[-1].type.get_canonical().get_pointee().get_size()
-        found = builtins.vector_access(name, element)
-        if found is None:
+        access = builtins.vector_access(name, element)
+        if access is None:
             raise recorder.refuse(cursor, f"{name} on global memory")
         values = [self.value(argument) for argument in arguments]
-        offset, pointer = arguments[found.offset], arguments[found.pointer]
-        at, base = values[found.offset], values[found.pointer]
-        data = values[0].need if found.direction == "store" else NOTHING
+        offset, pointer = arguments[access.offset], arguments[access.pointer]
+        at, base = values[access.offset], values[access.pointer]
+        data = values[0].need if access.direction == "store" else NOTHING
         numbers = recorder.numbers
         number = base.number
         if numbers.whole.get(at.number) != 0:
-            number = numbers.of(f"moved by {found.stride_bytes}", base.number, at.number)
+            number = numbers.of(f"moved by {access.stride_bytes}", base.number, at.number)
         address = Value(number, union([at.need, base.need]))
         position = self._through(
-            found.direction, cursor, pointer, address, data, found.size_bytes, found.align_bytes
+            access.direction, cursor, pointer, address, data, access.size_bytes, access.align_bytes
         )
-        before, behind = self.probe(position, found.size_bytes)
+        before, behind = self.probe(position, access.size_bytes)
         start, end = span(offset)[0], span(pointer)[1]
         prefix = f"0, ({pointer.type.spelling}) {before}_tg_moved("
-        suffix = f", {found.stride_bytes}){behind}"
+        suffix = f", {access.stride_bytes}){behind}"
         recorder.edits.wrap(start, end, prefix, suffix, rank=-1)
-        if found.direction == "store":
+        if access.direction == "store":
             return Value(numbers.fresh())
         return Value(numbers.of(f"call {name}", number, varies=[LOAD]), Need(positions=(position,)))
 

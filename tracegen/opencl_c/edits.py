@@ -15,7 +15,7 @@ class Edits:
     made: dict[tuple[_Key, int], str] = field(default_factory=dict)
 
     def wrap(self, start: int, end: int, prefix: str, suffix: str, rank: int = 0) -> None:
-        """Text before and behind text[start:end]; of equal spans the one of higher rank is inside."""
+        """Inserts text before and behind text[start:end]; of equal spans, that of higher rank is inside."""
         self.made[(start, 1, -end, rank), start] = prefix
         self.made[(end, 0, -start, -rank), end] = suffix
 

@@ -82,7 +82,7 @@ def instrument(parsed: Parsed, kernel: Any, buffers: Mapping[str, str]) -> Probe
 
 
 def _arrays(kernel: Any, buffers: Mapping[str, str], accesses: list[Access]) -> tuple[Array, ...]:
-    found = []
+    arrays = []
     elements = {
         parameter.spelling: parameter.type.get_canonical().get_pointee().get_size()
         for parameter in kernel.get_arguments()
@@ -91,8 +91,8 @@ def _arrays(kernel: Any, buffers: Mapping[str, str], accesses: list[Access]) -> 
     for name in dict.fromkeys(buffers.values()):
         names = tuple(parameter for parameter, buffer in buffers.items() if buffer == name)
         aligned = [access.align_bytes for access in accesses if name in access.arrays]
-        found.append(Array(names, min(aligned, default=1), max(elements[name], 1)))
-    return tuple(found)
+        arrays.append(Array(names, min(aligned, default=1), max(elements[name], 1)))
+    return tuple(arrays)
 
 
 def _finished(recorder: Recorder, kernel: Any, buffers: Mapping[str, str]) -> tuple[Probe, ...]:

@@ -164,7 +164,7 @@ class SourceLaunch(BoundLaunch):
         if at:
             return KernelError(
                 f"{where}: access {site.name} is misaligned: byte {index} of array {array.name} is"
-                f" no multiple of {array.unit_bytes}"
+                f" not a multiple of {array.unit_bytes}"
             )
         element = array.element_bytes
         place = f"index {index // element}" if index % element == 0 else f"byte {index}"
@@ -174,11 +174,11 @@ class SourceLaunch(BoundLaunch):
         )
 
     def _arrays_with(self, kinds: tuple[str, ...]) -> set[str]:
-        found: set[str] = set()
+        arrays: set[str] = set()
         for access in self.probed.accesses:
             if access.kind in kinds:
-                found |= access.arrays
-        return found
+                arrays |= access.arrays
+        return arrays
 
     @property
     def repeatable(self) -> bool:
@@ -191,8 +191,8 @@ class SourceLaunch(BoundLaunch):
         """Buffers whose content before the launch matters to a second run."""
         read = self._arrays_with(("load", "atomic"))
         written = self._arrays_with(("store", "atomic"))
-        found = [self.buffers[name] for name in sorted(read & written)]
-        return [buffer for buffer in found if buffer is not None]
+        buffers = [self.buffers[name] for name in sorted(read & written)]
+        return [buffer for buffer in buffers if buffer is not None]
 
     def kernel_for(self, recording: TokenEncoding | None) -> Any:
         return self.source.builds.kernel(self.name, recording)
@@ -203,7 +203,7 @@ class SourceLaunch(BoundLaunch):
 
     def outputs(self) -> dict[str, Any]:
         """The arrays that the kernel may write, as it left them."""
-        found = {}
+        copies = {}
         for argument in self.arguments:
             if argument.kind != "global" or argument.value is None:
                 continue
@@ -212,8 +212,8 @@ class SourceLaunch(BoundLaunch):
                 copy = argument.value.copy(order="K")
                 if copy.nbytes:
                     cl.enqueue_copy(self.queue, copy, self.buffers[name])
-                found[argument.name] = copy
-        return found
+                copies[argument.name] = copy
+        return copies
 
     def set_arguments(self, kernel: Any) -> int:
         """Sets the kernel's original arguments; returns their number."""

@@ -1,4 +1,4 @@
-"""Value numbers: equal numbers are equal values while nothing that they vary with has changed."""
+"""Value numbers: values with equal numbers are equal while nothing that they vary with has changed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ FENCED = "fence"
 
 
 class Numbers:
-    """Gives equal expressions of equal values one number.
+    """Numbers values, so that equal expressions of equal values have the same number.
 
     varies : by number, the names of the loops in which the value may change between iterations
 

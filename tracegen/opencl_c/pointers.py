@@ -78,8 +78,8 @@ class Pointers:
                 return self._pointer(children[1])
             return frozenset().union(*(self.of(c) for c in children if is_pointer(c.type)))
         if kind == Kind.CALL_EXPR:
-            found = [self.of(c) for c in children[1:] if _is_global(c.type)]
-            return frozenset().union(*found) if found else self.every
+            arrays = [self.of(c) for c in children[1:] if _is_global(c.type)]
+            return frozenset().union(*arrays) if arrays else self.every
         if kind == Kind.INTEGER_LITERAL:
             return frozenset()
         return self.every

@@ -31,7 +31,7 @@ _LANGUAGE = (
 
 @dataclass(frozen=True)
 class Place:
-    """A line, from 1, of a file that the user wrote."""
+    """A 1-based line of a file that the user wrote."""
 
     file: str
     line: int
@@ -88,28 +88,32 @@ def preprocess(
 def _split(options: str | Sequence[str]) -> tuple[list[str], list[str], list[str], tuple[str, ...]]:
     """Macros to define and to undefine, include folders, and the remaining options."""
     words = shlex.split(options) if isinstance(options, str) else list(options)
-    found: dict[str, list[str]] = {"-D": [], "-U": [], "-I": []}
+    values: dict[str, list[str]] = {"-D": [], "-U": [], "-I": []}
     rest = []
     position = 0
     while position < len(words):
         word = words[position]
         flag = word[:2]
-        if flag in found:
+        if flag in values:
             if len(word) == 2:
                 position += 1
                 if position == len(words):
                     raise KernelError(f"build option {flag} needs a value")
                 word = flag + words[position]
-            found[flag].append(word[2:])
+            values[flag].append(word[2:])
         elif word.startswith("-cl-std="):
             if word not in ("-cl-std=CL1.0", "-cl-std=CL1.1", "-cl-std=CL1.2"):
-                raise KernelError(f"kernels are traced as OpenCL C 1.2; build option {word} is not")
+                raise KernelError(
+                    f"build option {word} is not supported: kernels are traced as OpenCL C 1.2"
+                )
             rest.append(word)
         else:
             rest.append(word)
         position += 1
-    defines = [" ".join(text.split("=", 1)) if "=" in text else f"{text} 1" for text in found["-D"]]
-    return defines, found["-U"], found["-I"], tuple(rest)
+    defines = [
+        " ".join(text.split("=", 1)) if "=" in text else f"{text} 1" for text in values["-D"]
+    ]
+    return defines, values["-U"], values["-I"], tuple(rest)
 
 
 class _Reader(pcpp.Preprocessor):  # type: ignore[misc]

@@ -13,14 +13,14 @@ def static_accesses(probed: Probed, text: Text) -> list[StaticAccess | None]:
 
     An access in a function that is called several times has one key for each array that it reaches.
     """
-    found: list[StaticAccess | None] = []
+    accesses: list[StaticAccess | None] = []
     for probe in probed.program.probes:
         if probe.mark < 0:
-            found.append(None)
+            accesses.append(None)
             continue
         access = probed.accesses[probe.mark]
         place = text.place(probe.line)
-        found.append(
+        accesses.append(
             StaticAccess(
                 key=(access.start, access.end, access.kind, probe.array, access.label),
                 label=access.label,
@@ -31,4 +31,4 @@ def static_accesses(probed: Probed, text: Text) -> list[StaticAccess | None]:
                 ),
             )
         )
-    return found
+    return accesses

@@ -67,12 +67,12 @@ class Statements(Expressions):
         value = initializer(variable)
         if address_space(variable.type) == "constant" or value is None:
             return
-        found = self.value(value)
+        initial = self.value(value)
         name = recorder.name(int(variable.location.offset))
         if value.kind == Kind.INIT_LIST_EXPR:
-            recorder.change(name, found.need)
+            recorder.change(name, initial.need)
         else:
-            recorder.assign(name, found)
+            recorder.assign(name, initial)
 
     def _if(self, cursor: Any) -> None:
         recorder = self.recorder
@@ -99,17 +99,17 @@ class Statements(Expressions):
 
     def _return(self, cursor: Any) -> None:
         recorder = self.recorder
-        found = expressions(cursor)
+        operands = expressions(cursor)
         result = f"result_{recorder.frame.instance}"
-        if found:
-            value = self.value(found[0])
+        if operands:
+            value = self.value(operands[0])
             known = result in recorder.environment
             recorder.assign(result, value)
             if known or recorder.flow.control[recorder.depths["return"][-1] :]:
                 recorder.environment[result] = recorder.numbers.fresh()
         recorder.jump("return")
         if recorder.frame.is_kernel:
-            if found:
+            if operands:
                 raise recorder.refuse(cursor, "a kernel's return of a value")
             start, end = span(cursor)
             recorder.edits.replace(start, end, "{ _tg_finish(_tg); return; }")
@@ -157,7 +157,7 @@ class Statements(Expressions):
 
     def _assigned(self, cursor: Any) -> list[str]:
         """The variables that a statement may change."""
-        found = set()
+        roots = set()
         for inner in subtree(cursor):
             if (
                 inner.kind == Kind.BINARY_OPERATOR and binary_operator(inner) == ASSIGN
@@ -167,12 +167,12 @@ class Statements(Expressions):
                 (target,) = expressions(inner)
             elif inner.kind == Kind.CALL_EXPR:
                 for argument in inner.get_arguments():
-                    found |= set(_roots(argument))
+                    roots |= set(_roots(argument))
                 continue
             else:
                 continue
-            found |= set(_roots(target))
-        return [self.recorder.name(declaration) for declaration in sorted(found)]
+            roots |= set(_roots(target))
+        return [self.recorder.name(declaration) for declaration in sorted(roots)]
 
 
 class _Parts:
@@ -196,7 +196,7 @@ class _Parts:
             self.body = children[-1]
             parts = split(text, self.opening + 1, self.closing, ";")
             if len(parts) != 3:
-                raise KernelError("a for loop's header has no two semicolons")
+                raise KernelError("a for loop whose header does not have two semicolons")
             self.semicolons = [end for _, end in parts[:2]]
             for child in children[:-1]:
                 at = span(child)[0]

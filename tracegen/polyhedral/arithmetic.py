@@ -18,7 +18,7 @@ assert (_MULTIPLY, _MODULO, _LEAST) == (c.MULTIPLY, c.MODULO, c.LEAST)
 class Index(NamedTuple):
     """A form's value: level + row `part` of the lane parts, and more where lanes are not alike.
 
-    alike : whether work-item ids, in an affine way, are all that makes lanes differ
+    alike : whether lanes differ only by an affine function of the work-item ids
     """
 
     part: int

@@ -76,13 +76,15 @@ class Lowering:
         self.accesses(first, mask)
         if not any(has_probe(child) for child in rest):
             return
-        found = self.condition(first, mask)
-        if isinstance(found, Unknown):
+        condition = self.condition(first, mask)
+        if isinstance(condition, Unknown):
             inside = next(position for child in rest for position in positions(child))
-            raise self.refusal(f"is made under a condition that {found.why}", inside)
+            raise self.refusal(f"is made under a condition that {condition.why}", inside)
         without = self.code.mask()
-        self.code.write(c.MINUS, without, mask, found.mask)
-        chosen = {"?:": (found.mask, without), "&&": (found.mask,), "||": (without,)}[tree.text]
+        self.code.write(c.MINUS, without, mask, condition.mask)
+        chosen = {"?:": (condition.mask, without), "&&": (condition.mask,), "||": (without,)}[
+            tree.text
+        ]
         for child, own in zip(rest, chosen, strict=True):
             self.accesses(child, own)
 
@@ -192,18 +194,18 @@ class Lowering:
             if tree.kind == "condition"
             else (tree, Node("number", "1"), Node("number", "0"))
         )
-        found = self.condition(test, mask)
-        if isinstance(found, Unknown):
-            return found
+        condition = self.condition(test, mask)
+        if isinstance(condition, Unknown):
+            return condition
         left, right = self.value(then, mask), self.value(other, mask)
         if isinstance(left, Unknown):
             return left
         if isinstance(right, Unknown):
             return right
-        by_lane = found.by_lane or self.code.differs(left) or self.code.differs(right)
+        by_lane = condition.by_lane or self.code.differs(left) or self.code.differs(right)
         slot = self.code.slot(by_lane)
         forms = self.code.form(left), self.code.form(right)
-        self.code.write(c.SELECT, slot, found.mask, *forms, by_lane)
+        self.code.write(c.SELECT, slot, condition.mask, *forms, by_lane)
         return symbol(slot)
 
     def condition(self, tree: Node, mask: int) -> Condition | Unknown:
@@ -211,8 +213,8 @@ class Lowering:
         if tree.kind == "binary" and tree.text in ("&&", "||"):
             return self._both(tree, mask)
         if tree.kind == "unary" and tree.text == "!":
-            found = self.condition(tree.children[0], mask)
-            return found if isinstance(found, Unknown) else self._rest(mask, found)
+            negated = self.condition(tree.children[0], mask)
+            return negated if isinstance(negated, Unknown) else self._rest(mask, negated)
         if tree.kind == "condition":
             return self._either(tree, mask)
         relation = c.IS_NOT_ZERO
@@ -249,21 +251,21 @@ class Lowering:
 
     def _either(self, tree: Node, mask: int) -> Condition | Unknown:
         test, then, other = tree.children
-        found = self.condition(test, mask)
-        if isinstance(found, Unknown):
-            return found
-        left = self.condition(then, found.mask)
-        right = self.condition(other, self._rest(mask, found).mask)
+        condition = self.condition(test, mask)
+        if isinstance(condition, Unknown):
+            return condition
+        left = self.condition(then, condition.mask)
+        right = self.condition(other, self._rest(mask, condition).mask)
         if isinstance(left, Unknown):
             return left
         if isinstance(right, Unknown):
             return right
         return self._joined(left.mask, right.mask, True)
 
-    def _rest(self, mask: int, found: Condition) -> Condition:
+    def _rest(self, mask: int, condition: Condition) -> Condition:
         result = self.code.mask()
-        self.code.write(c.MINUS, result, mask, found.mask)
-        return Condition(result, found.by_lane)
+        self.code.write(c.MINUS, result, mask, condition.mask)
+        return Condition(result, condition.by_lane)
 
     def _joined(self, left: int, right: int, by_lane: bool) -> Condition:
         result = self.code.mask()
@@ -287,7 +289,7 @@ class Lowering:
 def _description(tree: Node) -> str:
     return {
         "real": "a real number",
-        "index": "what a private or local array holds",
+        "index": "the content of a private or local array",
         "call": f"the function {tree.text}",
         "member": f"the field {tree.text}",
     }.get(tree.kind, f"the operation {tree.text}")

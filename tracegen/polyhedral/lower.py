@@ -139,12 +139,12 @@ class _Schedule(Lowering):
         self.code.write(c.ZERO, counter)
         self.code.write(c.JOIN, running, mask, mask)
         top = len(self.code.rows)
-        found = self.condition(parse(header.test), running)
-        if isinstance(found, Unknown):
+        condition = self.condition(parse(header.test), running)
+        if isinstance(condition, Unknown):
             raise self.refusal(
-                f"runs in a loop over {name} whose end {found.why}", self._first(statement)
+                f"runs in a loop over {name} whose end {condition.why}", self._first(statement)
             )
-        self.code.write(c.JOIN, running, found.mask, found.mask)
+        self.code.write(c.JOIN, running, condition.mask, condition.mask)
         leave = self.code.write(c.JUMP_IF_EMPTY, running)
         self._walk(body, running)
         for event in header.updates[1:]:
@@ -162,18 +162,18 @@ class _Schedule(Lowering):
         tree = parse(self.text[slice(*statement.header)])
         self.accesses(tree, mask)
         inside = [child for child in statement.children if self._probes(child)]
-        found = self.condition(tree, mask)
-        if isinstance(found, Unknown):
+        condition = self.condition(tree, mask)
+        if isinstance(condition, Unknown):
             if inside:
                 raise self.refusal(
-                    f"runs under a condition that {found.why}", self._first(inside[0])
+                    f"runs under a condition that {condition.why}", self._first(inside[0])
                 )
             self._forget(statement, "which a condition sets")
             return
-        chosen = [found.mask]
+        chosen = [condition.mask]
         if len(statement.children) > 1:
             chosen.append(self.code.mask())
-            self.code.write(c.MINUS, chosen[1], mask, found.mask)
+            self.code.write(c.MINUS, chosen[1], mask, condition.mask)
         before = self.names
         ends = [] if len(statement.children) > 1 else [before]
         for child, own in zip(statement.children, chosen, strict=True):
@@ -194,30 +194,32 @@ class _Schedule(Lowering):
         start, end = statement.start, statement.end
         text = self.text[start:end]
         has_probe = _PROBE.search(text) is not None
-        found = assignment(self.text, start, end)
-        if found is None:
+        assigned = assignment(self.text, start, end)
+        if assigned is None:
             declared = declaration(self.text, start, end)
             if declared is not None:
                 self.types[declared[1]] = _type(declared[0])
             if has_probe:
                 self.accesses(parse(without_comments(text).rsplit(";", 1)[0]), mask)
             return
-        is_scalar = found.name != "" and not found.selector
+        is_scalar = assigned.name != "" and not assigned.selector
         if not is_scalar and not has_probe:
             return
-        if is_scalar and found.type_words:
-            self.types[found.name] = _type(found.type_words)
-        kind = self.types.get(found.name, "") if is_scalar else ""
+        if is_scalar and assigned.type_words:
+            self.types[assigned.name] = _type(assigned.type_words)
+        kind = self.types.get(assigned.name, "") if is_scalar else ""
         if not has_probe and kind not in _INTEGERS | _TRUTHS:
-            self.names[found.name] = _no_integer(found.name, kind)
+            self.names[assigned.name] = _no_integer(assigned.name, kind)
             return
-        right = parse(self.text[found.equals + 1 : end].rsplit(";", 1)[0])
+        right = parse(self.text[assigned.equals + 1 : end].rsplit(";", 1)[0])
         self.accesses(right, mask)
         if is_scalar:
-            self.names[found.name] = self._assigned(found.name, kind, right, mask)
+            self.names[assigned.name] = self._assigned(assigned.name, kind, right, mask)
         else:
-            left = without_comments(self.text[start : found.equals])
-            self.accesses(parse(f"{found.name}{found.selector}" if found.name else left), mask)
+            left = without_comments(self.text[start : assigned.equals])
+            self.accesses(
+                parse(f"{assigned.name}{assigned.selector}" if assigned.name else left), mask
+            )
 
     def _assigned(self, name: str, kind: str, right: Node, mask: int) -> Value:
         if kind in _INTEGERS or (kind in _TRUTHS and is_truth(right)):
@@ -241,12 +243,12 @@ def _argument(argument: Any, values: Mapping[str, Any]) -> Value:
     dtype = np.dtype(argument.dtype.numpy_dtype)
     if dtype.kind == "i" and argument.name in values:
         return Affine(int(values[argument.name]))
-    kind = "an unsigned number, which wraps" if dtype.kind == "u" else "which is no integer"
+    kind = "an unsigned number, which wraps" if dtype.kind == "u" else "which is not an integer"
     return Unknown(f"depends on {argument.name}, {kind}")
 
 
 def _no_integer(name: str, kind: str) -> Unknown:
-    what = "a real number" if kind in _REALS else "which is no signed integer"
+    what = "a real number" if kind in _REALS else "which is not a signed integer"
     return Unknown(f"depends on {name}, {what}")
 
 

@@ -18,8 +18,8 @@ import pyopencl as cl
 from memsim.errors import KernelError
 
 # Both builds keep an index in range and report the first one that was not. In the recording build,
-# `next` reaches `end` only where two runs of one kernel differ (a data race); the lost tokens then
-# show in the count. TG_TRUSTED leaves both checks out of the second run of a kernel that reads
+# `next` reaches `end` only where two runs of one kernel differ (a data race); the number of tokens then
+# differs from the count. TG_TRUSTED leaves both checks out of the second run of a kernel that reads
 # nothing that it writes, and so cannot differ from the first.
 MACROS = """\
 #ifdef TG_RECORD

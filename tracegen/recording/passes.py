@@ -25,7 +25,7 @@ from tracegen.recording.subgroup import merge
 
 DEFAULT_SUBGROUP_SIZE = 32
 GRANULE_ROW_BYTES = 14
-"""Of a granule in all its columns. Where nothing coalesces, a lane-access is one granule."""
+"""Bytes of a granule in all columns. Where nothing coalesces, each lane-access is one granule."""
 
 
 class LaunchRun:
@@ -58,7 +58,7 @@ class LaunchRun:
         self._count(np.arange(self.launch.n_groups, dtype=np.int64))
 
     def complete(self) -> None:
-        """Leaves the buffers as the plain launch would have."""
+        """Gives the buffers the content that the plain launch would have left."""
         if not self.ran_all:
             self._restore()
             self.whole()
@@ -135,7 +135,8 @@ class LaunchRun:
     def _merged(
         self, batch: snapshot.Groups, tokens: Any, offset: Any
     ) -> tuple[Columns, int, int, int]:
-        """The rows of a batch's accesses; valid until the next; how many sub-groups, accesses, granules."""
+        """The rows of a batch's accesses, valid until the next batch; and the numbers of sub-groups,
+        accesses and granules."""
         width, n_items = self.subgroup_size, self.launch.group_items
         n_subgroup = len(batch) * -(-n_items // width)
         out = self.buffers.room(

@@ -1,4 +1,4 @@
-"""The readable twin of the merge: which accesses one lane keeps, and the lockstep of lanes."""
+"""The readable twin of the merge: which accesses one lane keeps, and the lanes in lockstep."""
 
 from __future__ import annotations
 

@@ -15,12 +15,16 @@ import numpy.typing as npt
 from memsim.errors import KernelError
 
 WAVES = 12
-"""Length of a snapshot; half of it warms the caches. Merge sort on a C2050 needs ten until its groups' phases have mixed: L2 write
-hits of the waves 0 to 15 are 48, 61, 69, 75, 78, 81, 82, 83, 84, 84, ... 84 %, and 87 % in the last, which
-has fewer neighbours. On the V100's 25-point stencil (experiments.hardware, five shapes, three positions
-each) 4 waves put what is stored to memory 102 % off, for little was evicted yet; 8 waves 2.7 % and 16
-0.7 %. Loads do not gain: 2.8, 2.8 and 2.7 % off at the L2, 3.2, 2.6 and 3.5 % at memory, where the three
-positions differ by 7 to 10 %."""
+"""Length of a snapshot, in waves; half of it warms the caches.
+
+Merge sort on a C2050 needs ten waves until the phases of its groups have mixed: the L2 write hits of the
+waves 0 to 15 are 48, 61, 69, 75, 78, 81, 82, 83, 84, 84, ... 84 %, and 87 % in the last wave, which has
+fewer neighbours. For the 25-point stencil on a V100 (experiments.hardware, five shapes, three positions
+each), the volume of stores to memory is wrong by 102 % with 4 waves, because little has been evicted by
+then, by 2.7 % with 8 waves and by 0.7 % with 16. Longer snapshots do not improve loads: their errors are
+2.8, 2.8 and 2.7 % at the L2 and 3.2, 2.6 and 3.5 % at memory, where the three positions differ by 7 to
+10 %.
+"""
 FEWEST_WAVES = 2
 BUDGET_ACCESSES = 128_000_000
 """Lane-accesses of a snapshot; this number is traced in a few seconds."""

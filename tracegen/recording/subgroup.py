@@ -81,7 +81,7 @@ class Step(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """Where the merge stands.
+    """How far the merge has come.
 
     n_access, n_granule : written so far; start : n_access at the sub-group's beginning
     sequence : the access, counted from start, that began the current bulk sequence

@@ -35,14 +35,16 @@ def load_fortran(path: Path, name: str) -> Any:
     lines: dict[tuple[str, str], int] = {}
     with _quiet(path), _recording_lines(lines, text):
         units = _parsed(text, str(path))
-    found: dict[str, Any] = {}
+    subroutines: dict[str, Any] = {}
     for unit in units:
         for entry in unit.callables_table:
             if isinstance(entry, str):
-                found.setdefault(entry, unit)
-    if name not in found:
-        raise KernelError(f"{path} has no subroutine {name}; it has {', '.join(found) or 'none'}")
-    return _with_lines(found[name].with_entrypoints(name), lines)
+                subroutines.setdefault(entry, unit)
+    if name not in subroutines:
+        raise KernelError(
+            f"{path} has no subroutine {name}; it has {', '.join(subroutines) or 'none'}"
+        )
+    return _with_lines(subroutines[name].with_entrypoints(name), lines)
 
 
 def _parsed(text: str, name: str) -> list[Any]:

@@ -59,25 +59,25 @@ def load_kernel(
         return _fortran(Path(place), name, given, args)
     if args is not None:
         raise KernelError(
-            f"{spec} brings its own arguments: --args is for kernels in OpenCL C and Fortran"
+            f"{spec} has its own arguments: --args is for kernels in OpenCL C and Fortran"
         )
     with _importing(place) as module:
-        found = _attribute(module, name, place)
+        target = _attribute(module, name, place)
         source = getattr(module, "__file__", None)
-        if _is_unit(found) or isinstance(found, WORKLOADS):
-            return _workload(found, given, spec, source)
-        if not callable(found):
+        if _is_unit(target) or isinstance(target, WORKLOADS):
+            return _workload(target, given, spec, source)
+        if not callable(target):
             raise KernelError(
-                f"{spec} is {_a(found)}; a kernel is a loopy.TranslationUnit, or a callable that"
+                f"{spec} is {_a(target)}; a kernel is a loopy.TranslationUnit, or a callable that"
                 " returns a tracegen.Workload"
             )
-        arguments = _arguments(found, given, name)
+        arguments = _arguments(target, given, name)
         with _one_line(f"{spec} failed"):
-            made = found(**arguments)
+            made = target(**arguments)
         if not (_is_unit(made) or isinstance(made, WORKLOADS)):
             raise KernelError(f"{spec} must return a tracegen.Workload, got {_a(made)}")
         with contextlib.suppress(TypeError):
-            source = inspect.getsourcefile(inspect.unwrap(found)) or source
+            source = inspect.getsourcefile(inspect.unwrap(target)) or source
         return _workload(made, {}, spec, source)
 
 
@@ -86,7 +86,7 @@ def _opencl(path: Path, name: str, given: dict[str, str], args: str | None) -> O
         raise KernelError(f"no such kernel file: {path}")
     if args is None:
         raise KernelError(
-            f"{path} says nothing of its launch: --args FILE.py:NAME names a callable that returns a"
+            f"{path} does not describe its launch: --args FILE.py:NAME names a callable that returns a"
             " tracegen.OpenCLWorkload"
         )
     made = _made(args, given)
@@ -117,28 +117,28 @@ def _made(spec: str, given: dict[str, str]) -> Any:
     if not place or not name:
         raise KernelError(f"--args is FILE.py:NAME or PACKAGE.MODULE:NAME, got {spec!r}")
     with _importing(place) as module:
-        found = _attribute(module, name, place)
-        if not callable(found):
-            raise KernelError(f"{spec} is {_a(found)}; --args names a callable")
-        arguments = _arguments(found, given, name)
+        factory = _attribute(module, name, place)
+        if not callable(factory):
+            raise KernelError(f"{spec} is {_a(factory)}; --args names a callable")
+        arguments = _arguments(factory, given, name)
         with _one_line(f"{spec} failed"):
-            return found(**arguments)
+            return factory(**arguments)
 
 
 def _workload(
-    found: Any, settings: Mapping[str, str], spec: str, source: str | None
+    kernel: Any, settings: Mapping[str, str], spec: str, source: str | None
 ) -> Workload | OpenCLWorkload:
-    if isinstance(found, WORKLOADS) and settings:
+    if isinstance(kernel, WORKLOADS) and settings:
         raise KernelError(f"{spec} is a finished Workload; it takes no settings")
-    if isinstance(found, OpenCLWorkload):
-        return found
-    if isinstance(found, Workload):
-        if found.source_file is None and source is not None:
-            return dataclasses.replace(found, source_file=source)
-        return found
+    if isinstance(kernel, OpenCLWorkload):
+        return kernel
+    if isinstance(kernel, Workload):
+        if kernel.source_file is None and source is not None:
+            return dataclasses.replace(kernel, source_file=source)
+        return kernel
     from tracegen.workloads.made_up import arguments
 
-    return Workload(found, arguments(found, settings), source_file=source)
+    return Workload(kernel, arguments(kernel, settings), source_file=source)
 
 
 def _arguments(function: Callable[..., Any], given: Mapping[str, str], name: str) -> dict[str, Any]:

@@ -25,7 +25,7 @@ def arguments(t_unit: Any, settings: Mapping[str, str]) -> dict[str, Any]:
     Real arrays hold uniform random numbers. An integer array that is itself an index, as `ind` in
     x[ind[j]], holds random indices in range; any other holds zeros, and a warning says so.
 
-    Raises KernelError where a scalar is missing, or a setting names none.
+    Raises KernelError where a scalar is missing or a setting is unknown.
     """
     kernel = t_unit.default_entrypoint
     scalars = [a for a in kernel.args if isinstance(a, lp.ValueArg)]
@@ -70,7 +70,7 @@ def _array(kernel: Any, argument: Any, values: Mapping[str, Any], limits: Mappin
     if dtype.kind in "iu" and argument.name in limits:
         return rng.integers(0, max(limits[argument.name], 1), shape).astype(dtype)
     _log.warning(
-        "array %s of kernel %s is made up of zeros; return a tracegen.Workload for real ones",
+        "array %s of kernel %s is filled with zeros; return a tracegen.Workload for real ones",
         argument.name,
         kernel.name,
     )
@@ -100,13 +100,13 @@ def _subscripts(kernel: Any) -> Iterator[Any]:
     class Walker(WalkMapper):  # type: ignore[misc]
         def __init__(self) -> None:
             super().__init__()
-            self.found: list[Any] = []
+            self.subscripts: list[Any] = []
 
         def map_subscript(self, expr: Any, *args: Any) -> None:
-            self.found.append(expr)
+            self.subscripts.append(expr)
             super().map_subscript(expr, *args)
 
     walker = Walker()
     for instruction in kernel.instructions:
         instruction.with_transformed_expressions(lambda expr: (walker(expr), expr)[1])
-    yield from walker.found
+    yield from walker.subscripts

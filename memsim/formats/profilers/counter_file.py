@@ -103,7 +103,7 @@ class Rows:
 
     begun : set once the row of columns is found; lines before it need not be CSV
 
-    Raises TraceError for what is no CSV, and for a row of more than MOST_COLUMNS cells.
+    Raises TraceError for a file that is not CSV, and for a row of more than MOST_COLUMNS cells.
     """
 
     def __init__(self, text: Text) -> None:
@@ -180,7 +180,7 @@ def is_european(cell: str) -> bool:
 
 
 def n_groups(text: str) -> int | None:
-    """Groups of a launch from `(128, 1, 1)`; None where it is no such shape."""
+    """Groups of a launch from `(128, 1, 1)`; None for any other text."""
     parts = re.fullmatch(r"\s*\(?\s*(\d{1,10})\s*,\s*(\d{1,10})\s*,\s*(\d{1,10})\s*\)?\s*", text)
     if parts is None:
         return None

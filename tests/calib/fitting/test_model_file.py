@@ -65,7 +65,7 @@ def test_a_gpus_tags_replace_those_of_the_same_arguments(tmp_path: Path) -> None
         ('gpu = ["n_groups:', 'cpu = ["n_groups:', "tags, match and gpu"),
         ('gpu = ["n_groups:4096,8192,16384"]', 'gpu = ["empty"]', "ARGUMENT:VALUE tags only"),
         ('"empty_kernel"', "3", "tags must be texts"),
-        ("[[measure]]", "[measure]", "no TOML"),
+        ("[[measure]]", "[measure]", "not a TOML file"),
     ],
 )
 def test_a_wrong_file_is_refused_with_its_name(

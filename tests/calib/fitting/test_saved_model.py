@@ -87,7 +87,7 @@ def test_an_undetermined_parameter_round_trips(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda d: d.update(format="other"), "no fitted model"),
+        (lambda d: d.update(format="other"), "not a fitted model"),
         (lambda d: d.update(version=99), "has version 99"),
         (lambda d: d["model"].update(expression="p_a *"), "ends where a value"),
         (lambda d: d["model"].update(expression="p_other * f_x"), "damaged"),

@@ -201,7 +201,7 @@ def test_this_cpu_has_the_caches_that_its_kernel_reports(
             line = int((index / "coherency_line_size").read_text())
             caches[level] = int(size[:-1]) * scale, line
     if not {"1", "2"} <= caches.keys() or not OpenCLDevice(context, MB).is_cpu:
-        pytest.skip("this is no CPU whose kernel reports its caches")
+        pytest.skip("this CPU or its kernel does not report its caches")
     mine = tmp_path / "my.toml"
     assert run_memsim("machines", "measure", "-o", str(mine)).code == 0
     first, second, *_ = load_machine(mine).levels

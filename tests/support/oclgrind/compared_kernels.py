@@ -300,7 +300,7 @@ def gather_of_gather() -> Workload:
 
 
 def global_temporary() -> Workload:
-    """Two launches that share an array which is no argument of the kernel."""
+    """Two launches that share an array which is not an argument of the kernel."""
     kernel = make(
         "{[i, j]: 0 <= i, j < 64}",
         """

@@ -42,7 +42,7 @@ struct Access
 {
   uint32_t launch, group, item;
   uint32_t kind;
-  uint32_t argument; // index; 0xffffffff where the buffer is no argument of the kernel
+  uint32_t argument; // index; 0xffffffff where the buffer is not an argument of the kernel
   uint32_t size_bytes;
   uint64_t offset_bytes;
 };

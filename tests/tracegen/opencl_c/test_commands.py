@@ -136,7 +136,7 @@ def test_fortran_computes_what_it_says(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("spec", "args", "match"),
     [
-        ("k.cl:scaled", None, r"k\.cl says nothing of its launch: --args FILE\.py:NAME names"),
+        ("k.cl:scaled", None, r"k\.cl does not describe its launch: --args FILE\.py:NAME names"),
         ("k.cl:scale", "args.py:scaled", r"k\.cl has no kernel scale; it has scaled, filled"),
         ("k.cl", "args.py:scaled", r"k\.cl has several kernels; name one of them: scaled, filled"),
         ("k.cl:scaled", "args.py:filled", r"args\.py:filled is for kernel filled, not for scaled"),
@@ -144,7 +144,7 @@ def test_fortran_computes_what_it_says(folder: Path) -> None:
         ("k.cl:scaled", "args.py:nothing", r"args\.py has no nothing; it has scaled, filled"),
         ("k.cl:scaled", "args.py", r"--args is FILE\.py:NAME or PACKAGE\.MODULE:NAME, got"),
         ("none.cl:scaled", "args.py:scaled", r"no such kernel file: none\.cl"),
-        ("args.py:filled", "args.py:filled", r"brings its own arguments: --args is for kernels in"),
+        ("args.py:filled", "args.py:filled", r"has its own arguments: --args is for kernels in"),
         ("f.floopy:other", None, r"f\.floopy has no subroutine other; it has neighbours"),
         ("f.floopy:neighbours", None, r"needs a value for n: --set n=VALUE"),
         ("f.floopy:neighbours", "args.py:number", "must return a mapping from argument to value"),

@@ -97,7 +97,7 @@ def test_file_of_a_package_sees_its_neighbours() -> None:
 def test_unit_with_made_up_arguments(file: Path, caplog: pytest.LogCaptureFixture) -> None:
     settings = {"n": "50", "s": "2.5"}
     loaded, again = (tracegen.load_kernel(f"{file}:unit", settings).arguments for _ in "12")
-    assert "array other of kernel loopy_kernel is made up of zeros" in caplog.text
+    assert "array other of kernel loopy_kernel is filled with zeros" in caplog.text
     assert loaded["n"] == 50
     assert loaded["s"] == 2.5
     assert loaded["x"].shape == (100,)
