@@ -41,8 +41,6 @@ def replays_of(
     with warnings.catch_warnings():
         # Short snapshots are replayed here on purpose.
         warnings.simplefilter("ignore", SnapshotWarning)
-        # joblib replaces a worker that grew with the size of the traces, which is not a fault here.
-        warnings.filterwarnings("ignore", message="A worker stopped while some jobs")
         return [
             memsim.replay(
                 trace,

@@ -9,13 +9,13 @@ from __future__ import annotations
 import contextlib
 import functools
 import shutil
+import sys
 import tempfile
-import warnings
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import BrokenExecutor
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-import joblib
 import numpy as np
 import numpy.typing as npt
 
@@ -24,6 +24,7 @@ from memsim.errors import ReplayError
 from memsim.hierarchy.cache import ACCESSES, HITS, PENDING
 from memsim.montecarlo.options import Backend
 from memsim.montecarlo.plan import Plan, load_plan, save_plan
+from memsim.montecarlo.processes import Submit, in_order, submit_locally
 from memsim.montecarlo.trial import TrialResult, Workspace, run_trial
 from memsim.statistics import MIN_TRIALS_TO_STOP
 
@@ -163,6 +164,9 @@ class Workers:
         self._in_process = backend == "local" and jobs == 1
         self._jobs, self._backend, self._scheduler = jobs, backend, scheduler
         self._scratch = scratch
+        self._submit: Submit = functools.partial(submit_locally, jobs)
+        self._most_ahead = 2 * jobs
+        self._died: type[Exception] = BrokenExecutor
         self._workspaces: dict[int, Any] = {}
         self._stack = contextlib.ExitStack()
 
@@ -175,9 +179,8 @@ class Workers:
             for k, plan in enumerate(self.plans):
                 (self._folder / str(k)).mkdir()
                 self.handling.save(plan, self._folder / str(k))
-            self._parallel = stack.enter_context(
-                _parallel(self._backend, self._scheduler, self._jobs)
-            )
+            if self._backend == "dask":
+                self._connect(stack)
             self._stack = stack.pop_all()
         return self
 
@@ -195,58 +198,34 @@ class Workers:
         if self._in_process:
             yield (task(self.plans[k], self._workspace(k), *rest) for k, rest in arguments)
             return
-        enough = False
-
-        def tasks() -> Iterator[Any]:
-            for k, rest in arguments:
-                if enough:
-                    return
-                folder = str(self._folder / str(k))
-                yield joblib.delayed(_in_folder)(task, folder, self.handling, rest)
-
-        # Each run has its own Parallel: after results were dropped, a Parallel keeps the tasks that it had
-        # dispatched ahead, and would run them first the next time (joblib 1.6).
-        results = self._parallel()(tasks())
+        folders = [str(self._folder / str(k)) for k in range(len(self.plans))]
+        tasks = [(_in_folder, task, folders[k], self.handling, rest) for k, rest in arguments]
         try:
-            yield results
-            enough = True
-            if self._backend == "local":
-                # The few trials that have begun end by themselves. To abort them joblib would kill the
-                # workers: the next run would start others, and now and then wait for them for ever.
-                for _ in results:
-                    pass
-        finally:
-            with warnings.catch_warnings():
-                # Trials beyond the stopping point are dropped on purpose.
-                warnings.simplefilter("ignore")
-                results.close()
+            with in_order(self._submit, tasks, self._most_ahead) as results:
+                yield results
+        except self._died as error:
+            raise ReplayError(
+                "a worker process died: it was killed, perhaps because memory ran out"
+            ) from error
+
+    def _connect(self, stack: contextlib.ExitStack) -> None:
+        """Submit to the Dask cluster, all tasks at once: the scheduler queues them."""
+        try:
+            from distributed import Client, KilledWorker
+        except ImportError as error:
+            raise ReplayError("backend dask needs the packages of memsim[dask]") from error
+        try:
+            client = stack.enter_context(Client(self._scheduler, timeout=10))
+        except (OSError, ValueError) as error:
+            raise ReplayError(f"scheduler {self._scheduler} does not answer: {error}") from error
+        self._submit = client.get_executor(pure=False).submit
+        self._most_ahead = sys.maxsize
+        self._died = KilledWorker
 
     def _workspace(self, k: int) -> Any:
         if k not in self._workspaces:
             self._workspaces[k] = self.handling.workspace(self.plans[k])
         return self._workspaces[k]
-
-
-@contextlib.contextmanager
-def _parallel(
-    backend: Backend, scheduler: str | None, jobs: int
-) -> Iterator[Callable[[], joblib.Parallel]]:
-    """A factory of joblib.Parallel objects that yield their results one by one, in order."""
-    made = functools.partial(joblib.Parallel, return_as="generator")
-    if backend == "local":
-        with joblib.parallel_config(backend="loky"):
-            yield functools.partial(made, n_jobs=jobs, pre_dispatch="2*n_jobs")
-        return
-    try:
-        from distributed import Client
-    except ImportError as error:
-        raise ReplayError("backend dask needs the packages of memsim[dask]") from error
-    try:
-        client = Client(scheduler, timeout=10)
-    except (OSError, ValueError) as error:
-        raise ReplayError(f"scheduler {scheduler} does not answer: {error}") from error
-    with client, joblib.parallel_config(backend="dask", client=client):
-        yield functools.partial(made, n_jobs=-1, pre_dispatch="all")
 
 
 @functools.lru_cache(maxsize=4)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import time
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -164,36 +164,18 @@ def test_ctrl_c_keeps_what_is_done(plan: Plan, expected: list[TrialResult], jobs
     check_equal(found, expected[:3])
 
 
-@pytest.mark.parametrize("n", range(1, 7))
-def test_nothing_is_left_over_of_a_run_that_stopped(
-    plan: Plan, expected: list[TrialResult], n: int
-) -> None:
-    """The same workers run other tasks, wherever the first ones stopped."""
-    pressed = stopped_after(n)
+def die(plan: Plan, workspace: object, seed: int, k: int) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@pytest.mark.timeout(120)
+def test_a_worker_that_dies_ends_with_one_line(plan: Plan, expected: list[TrialResult]) -> None:
     with Workers([plan], jobs=2) as workers:
-        _, interrupted = trials_on(
-            workers, seed=1, trials=40, progress=lambda done, of: next(pressed)
-        )
-        assert interrupted
+        message = "^a worker process died: it was killed, perhaps because memory ran out$"
+        with pytest.raises(ReplayError, match=message):
+            trials_on(workers, seed=5, trials=6, task=die)
         found, _ = trials_on(workers, seed=5, trials=6)
     check_equal(found, expected)
-
-
-def worker_pid(plan: Plan, workspace: object, k: int) -> int:
-    time.sleep(0.05)  # so that some have begun when others are dropped
-    return os.getpid()
-
-
-def test_a_run_that_stops_early_keeps_its_workers(plan: Plan) -> None:
-    """Starting others takes seconds, and joblib can wait for ever for workers that it killed."""
-    tasks = [(0, (k,)) for k in range(40)]
-    with Workers([plan], jobs=2) as workers:
-        with workers.run(worker_pid, tasks) as results:
-            before = {next(results) for _ in range(8)}
-        with workers.run(worker_pid, tasks) as results:
-            after = set(results)
-    assert os.getpid() not in after
-    assert len(before | after) <= 2
 
 
 def test_ctrl_c_marks_the_replay() -> None:
@@ -258,6 +240,19 @@ def test_a_dask_cluster_gives_the_same_numbers(
     assert not interrupted
     check_equal(found, expected)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.slow
+def test_a_dask_worker_that_dies_ends_with_one_line(plan: Plan) -> None:
+    distributed = pytest.importorskip("distributed")
+    with (
+        distributed.LocalCluster(
+            n_workers=1, threads_per_worker=1, dashboard_address=None, silence_logs=50
+        ) as cluster,
+        Workers([plan], backend="dask", scheduler=cluster.scheduler_address) as workers,
+        pytest.raises(ReplayError, match="a worker process died"),
+    ):
+        trials_on(workers, seed=5, trials=6, task=die)
 
 
 @pytest.mark.slow

@@ -1,0 +1,96 @@
+"""Tasks in other processes, with results in order, that stop early or at Ctrl-C without harm."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import signal
+import threading
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from multiprocessing import resource_tracker
+from queue import SimpleQueue
+from typing import Any
+
+from joblib.externals.loky import ProcessPoolExecutor
+
+Submit = Callable[..., Future[Any]]
+
+
+@contextlib.contextmanager
+def in_order(
+    submit: Submit, tasks: Sequence[tuple[Any, ...]], most_ahead: int
+) -> Iterator[Iterator[Any]]:
+    """The results of submit(*task) for each task, in order.
+
+    Leaving the context drops results that were not consumed; tasks that have begun end by themselves.
+
+    most_ahead : number of tasks that are submitted ahead of the result that is waited for
+    """
+    found: SimpleQueue[tuple[Any, BaseException | None]] = SimpleQueue()
+    wanted: SimpleQueue[bool] = SimpleQueue()
+
+    def serve() -> None:
+        ahead: deque[Future[Any]] = deque()
+        rest = iter(tasks)
+        try:
+            while wanted.get():
+                free = most_ahead - len(ahead)
+                ahead.extend(submit(*task) for task in itertools.islice(rest, free))
+                found.put((ahead.popleft().result(), None))
+        except BaseException as error:
+            found.put((None, error))
+        finally:
+            for future in ahead:
+                future.cancel()
+
+    def results() -> Iterator[Any]:
+        for _ in tasks:
+            wanted.put(True)
+            result, error = found.get()
+            if error is not None:
+                raise error
+            yield result
+
+    # A process that grew is replaced. Where warnings are errors, to warn of that would end the thread
+    # that replaces it.
+    warnings.filterwarnings("ignore", message="A worker stopped while some jobs")
+    # Ctrl-C interrupts the main thread, and can leave the lock of a future or of an executor held for
+    # ever. Therefore another thread uses them.
+    threading.Thread(target=serve, daemon=True).start()
+    try:
+        yield results()
+    finally:
+        wanted.put(False)
+
+
+_executors: dict[int, ProcessPoolExecutor] = {}
+"""The worker processes of each number of jobs; later runs use them again."""
+
+
+def submit_locally(jobs: int, *task: Any) -> Future[Any]:
+    """Submit to `jobs` worker processes; raises BrokenExecutor when one of them dies.
+
+    It blocks Ctrl-C in the thread that calls it.
+    """
+    executor = _executors.get(jobs)
+    if executor is None or executor._flags.broken:
+        threads = ("MKL_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+        executor = ProcessPoolExecutor(jobs, timeout=300, env=dict.fromkeys(threads, "1"))
+        resource_tracker.ensure_running()  # otherwise submit starts it, and unblocks Ctrl-C
+    # A terminal sends Ctrl-C to all processes. Those that start here inherit that it is blocked.
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    future: Future[Any] = executor.submit(*task)
+    if not _executors:
+        # This is called before the executor's own function, which waits for tasks that have begun.
+        threading._register_atexit(_terminate)  # type: ignore[attr-defined]
+    _executors[jobs] = executor
+    return future
+
+
+def _terminate() -> None:
+    for executor in _executors.values():
+        for process in list(executor._processes.values()):
+            process.terminate()
