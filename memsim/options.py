@@ -45,9 +45,9 @@ class Declared:
     flags : the command's names of the option; empty where it is a keyword of Python only
     default_text : what the documentation shows for a default that has no short text of its own
     is_flag : whether the command's option takes no value; a bool is always one
-    parse : (context, parameter, text) -> value, a callback of click in place of the type's own reading;
+    parse : (context, parameter, text) -> value, a callback of click in place of the type's own conversion;
         of a flag, text is whether it was given
-    recorded : whether provenance records it; what cannot change a number need not be
+    recorded : whether provenance records it; options that cannot change a number need not be recorded
     """
 
     help: str

@@ -76,7 +76,7 @@ class Estimate:
 
 
 class TooFewTrialsError(ResultError):
-    """There are too few trials for an interval; `estimate` has what they give."""
+    """There are too few trials for an interval; `estimate` has the mean and sigma so far."""
 
     def __init__(self, estimate: Estimate) -> None:
         super().__init__(
@@ -140,7 +140,9 @@ def describe(values: npt.ArrayLike) -> Estimate:
     mean = float(array.mean())
     if n_trials < MIN_TRIALS:
         return Estimate(mean=mean, half_width=math.nan, sigma=math.nan, n_trials=n_trials)
-    if np.all(array == array[0]):  # the mean of equal numbers need not equal them in floating point
+    if np.all(
+        array == array[0]
+    ):  # in floating point, the mean of equal numbers may differ from them
         return Estimate(mean=float(array[0]), half_width=0.0, sigma=0.0, n_trials=n_trials)
     sigma = float(array.std(ddof=1))
     off = array - mean

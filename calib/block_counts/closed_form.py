@@ -183,7 +183,7 @@ def _form(
     else:
         reason = "its loops and branches are affine in ids and sizes"
     if not (by_items.symbolic and by_subgroups.symbolic):
-        reason += "; no closed form was found, so points are counted anew for each size"
+        reason += "; there is no closed form, so points are counted anew for each size"
     return BlockForm(block, by_items, by_subgroups, reason)
 
 

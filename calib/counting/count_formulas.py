@@ -300,11 +300,11 @@ def solve(points: Any, assumptions: Any) -> Solved:
         pieces = count_points(inside)
     except Uncountable:
         return PerSize(str(inside))
-    found = []
+    parts = []
     for piece in pieces:
         region = piece.domain.gist_params(assumptions.params())
-        found.append((conditions(region), piece.value))
-    result = Piecewise.total((Piecewise((piece,)), Fraction(1)) for piece in found)
+        parts.append(Piecewise(((conditions(region), piece.value),)))
+    result = Piecewise.total((part, Fraction(1)) for part in parts)
     return result if _agrees(result, inside, assumptions) else PerSize(str(inside))
 
 
@@ -321,7 +321,7 @@ def _agrees(value: Piecewise, points: Any, assumptions: Any) -> bool:
         for step in (0, 5):
             values = {name: size + step * k for k, name in enumerate(names)}
             if fix(assumptions, values).is_empty():
-                continue  # the form need not be right there
+                continue  # the form may be wrong there
             count = value.at(values)
             if count <= CHECKED_POINTS:
                 if int(fix(points, values).count_val().to_python()) != count:

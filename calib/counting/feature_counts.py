@@ -230,7 +230,7 @@ class KernelCounts:
             term = self._term(barrier.domain, "work-item", options)
             if unit != "work-item":
                 raise KernelError(
-                    "barriers are counted as one work-item meets them; multiply by f_thread_groups"
+                    "barriers are counted as one work-item executes them; multiply by f_thread_groups"
                 )
             terms.append(term)
         return terms, unit

@@ -105,7 +105,7 @@ class InstructionReader(Mapper):  # type: ignore[misc]
         self.updated, self.swapped, self.left = set(), set(), []
         self.rec(expression, reach)
 
-    # What reads memory
+    # Expressions that read memory
 
     def map_variable(self, expr: Any, reach: Reach) -> None:
         self._access(expr, "load", reach)
@@ -152,7 +152,7 @@ class InstructionReader(Mapper):  # type: ignore[misc]
             " there cannot be counted"
         )
 
-    # What computes
+    # Expressions that compute
 
     def map_constant(self, expr: Any, reach: Reach) -> None:
         pass

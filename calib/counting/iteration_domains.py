@@ -140,7 +140,7 @@ def loop_domain(scheduled: Scheduled, loops: Sequence[str], what: str) -> tuple[
     if not (product & axes).is_equal(both):
         raise KernelError(
             f"{what} is in loops ({', '.join(loops)}) whose trips differ among work-groups:"
-            " the count of one work-item is not that of all"
+            " the count of one work-item does not apply to all"
         )
     return only, trips
 

@@ -63,14 +63,14 @@ def sizes_of(workload: Any) -> dict[str, int]:
     return sizes
 
 
-def _solve(extent: Any, size: int, scalars: set[str], found: dict[str, int]) -> None:
+def _solve(extent: Any, size: int, scalars: set[str], sizes: dict[str, int]) -> None:
     if not isinstance(extent, primitives.ExpressionNode):
         return
-    unknown = get_dependencies(extent) - found.keys()
+    unknown = get_dependencies(extent) - sizes.keys()
     if len(unknown) != 1 or not unknown <= scalars:
         return
     (name,) = unknown
-    at: list[int] = [int(evaluate(substitute(extent, found), {name: x})) for x in (0, 1, 2)]
+    at: list[int] = [int(evaluate(substitute(extent, sizes), {name: x})) for x in (0, 1, 2)]
     slope = at[1] - at[0]
     if slope and at[2] - at[1] == slope and (size - at[0]) % slope == 0:
-        found[name] = (size - at[0]) // slope
+        sizes[name] = (size - at[0]) // slope

@@ -332,7 +332,7 @@ def _fields(reader: _FeatureReader) -> MemAccessFeature:
         start = reader.at
         name, value = _field(reader)
         if name in fields:
-            reader.fail(f"the field {name} came before", start)
+            reader.fail(f"the field {name} occurs twice", start)
         later = [each for each in fields if _ORDER.index(each) > _ORDER.index(name)]
         if later:
             reader.fail(f"{name} must come before {later[0]}", start)
@@ -382,9 +382,9 @@ def _strides(reader: _FeatureReader) -> AxisConstraints:
         start = reader.at
         axis = reader.take(r"\d")
         if axis is None:
-            reader.fail("an axis (0, 1 or 2) must stand here")
+            reader.fail("expected an axis (0, 1 or 2)")
         if int(axis) in constraints:
-            reader.fail(f"axis {axis} came before", start)
+            reader.fail(f"axis {axis} occurs twice", start)
         if reader.take(":") is None:
             reader.fail(": must follow the axis")
         constraints[int(axis)] = _constraint(reader, fractions=False)
@@ -424,7 +424,7 @@ def _factor(reader: _FeatureReader, fractions: bool) -> QuasiPolynomial:
     name = reader.take(r"[A-Za-z]\w*")
     if name is not None:
         return QuasiPolynomial.atom(name)
-    reader.fail("a number or a size parameter must stand here")
+    reader.fail("expected a number or a size parameter")
 
 
 def _word(reader: _FeatureReader, known: tuple[str, ...], what: str) -> str:

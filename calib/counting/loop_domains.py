@@ -46,7 +46,7 @@ def _leaf(kernel: Any, domain: Any, root: Any, inames: Sequence[str], shared: An
     if not _onto(wide, shared).is_equal(root):
         raise KernelError(
             f"loops of {kernel.name} have bounds that depend on the work-item ({', '.join(inames)}):"
-            " their work cannot be taken apart"
+            " their work cannot be separated"
         )
     for name in shared:
         at = wide.find_dim_by_name(DIM.set, name)

@@ -160,10 +160,10 @@ class _Removal:
                 f"kernel {self.kernel.name} has no global array {name}{near(name, known)}"
             )
         nodes = [node for each in self.instructions for node in self._accesses(each)]
-        found = sorted({tag for node in nodes for tag in _tags(node)})
+        tags = sorted({tag for node in nodes for tag in _tags(node)})
         for tag in sorted((self.choice.keep_tags or frozenset()) | self.choice.remove_tags):
-            if tag not in found:
-                hint = near(tag, found) if found else "; it has no tags"
+            if tag not in tags:
+                hint = near(tag, tags) if tags else "; it has no tags"
                 raise KernelError(f"kernel {self.kernel.name} has no access tagged {tag}{hint}")
 
     def _accesses(self, instruction: Any) -> list[Any]:
@@ -197,7 +197,9 @@ class _Removal:
         if (loads or keeps_store) and any(
             is_vector(self.kernel, iname) for iname in instruction.within_inames
         ):
-            raise KernelError(f"instruction {instruction.id} works on vectors: its work stays")
+            raise KernelError(
+                f"instruction {instruction.id} operates on vectors: its work cannot be removed"
+            )
         self._see_types(instruction.id, [*loads, first] if keeps_store else loads)
         target = p.Variable(self.target)
         common = {

@@ -19,7 +19,7 @@ from calib.timing import trials as timing
 
 @dataclass(frozen=True, kw_only=True)
 class Calibration:
-    """A fitted model with the timings that it rests on.
+    """A fitted model with the timings that it was fitted to.
 
     timings : kernel name -> its trials
     seconds : duration of the calibration

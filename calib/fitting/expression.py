@@ -203,10 +203,10 @@ def _outer_derivative(index: int, name: str, arguments: tuple[Any, ...]) -> Tree
     )
 
 
-def _collect(tree: Tree, found: dict[str, None], in_calls: bool) -> None:
+def _collect(tree: Tree, collected: dict[str, None], in_calls: bool) -> None:
     children: tuple[Tree, ...] = ()
     if isinstance(tree, primitives.Variable):
-        found.setdefault(tree.name)
+        collected.setdefault(tree.name)
     elif isinstance(tree, (primitives.Sum, primitives.Product)):
         children = tree.children
     elif isinstance(tree, primitives.Quotient):
@@ -216,7 +216,7 @@ def _collect(tree: Tree, found: dict[str, None], in_calls: bool) -> None:
     elif isinstance(tree, primitives.Call) and in_calls:
         children = tree.parameters
     for child in children:
-        _collect(child, found, in_calls)
+        _collect(child, collected, in_calls)
 
 
 class _Parser:
@@ -231,7 +231,7 @@ class _Parser:
     def all(self) -> Tree:
         tree = self._sum()
         if self.kind != "end":
-            raise self._error(f"an operator must stand before {self.token!r}")
+            raise self._error(f"expected an operator before {self.token!r}")
         return tree
 
     def _next(self) -> None:
@@ -240,7 +240,7 @@ class _Parser:
             self.place = (
                 self.behind + len(self.text[self.behind :]) - len(self.text[self.behind :].lstrip())
             )
-            raise self._error(f"{self.text[self.place]!r} cannot stand here")
+            raise self._error(f"unexpected {self.text[self.place]!r}")
         assert match.lastgroup is not None
         self.kind, self.token = match.lastgroup, match[match.lastgroup]
         self.place, self.behind = match.start(match.lastgroup), match.end()
@@ -325,8 +325,8 @@ class _Parser:
             self._demand(")")
             return tree
         if self.kind == "end":
-            raise self._error("the expression ends where a value should stand")
-        raise self._error(f"a value must stand here, got {self.token!r}")
+            raise self._error("expected a value at the end of the expression")
+        raise self._error(f"expected a value, got {self.token!r}")
 
     def _named(self) -> Tree:
         name = self.token

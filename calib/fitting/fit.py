@@ -86,7 +86,9 @@ class Fit(Mapping[str, float]):
         """Half-width of each parameter's interval; nan for one at its bound, inf for an
         undetermined one."""
         deviation = np.sqrt(np.diag(self.covariance))
-        if self.degrees_of_freedom:  # otherwise every free one is infinite already
+        if (
+            self.degrees_of_freedom
+        ):  # otherwise all free parameters already have an infinite interval
             deviation = deviation * self._quantile(confidence)
         return {
             name: float("nan") if name in self.at_bound else float(deviation[j])
@@ -142,7 +144,7 @@ def fit_model(
     n_kernel, n_parameter = len(table), len(model.parameters)
     if n_kernel < n_parameter:
         raise FitError(
-            f"{n_kernel} kernels cannot give {n_parameter} parameters: {', '.join(model.parameters)}"
+            f"{n_kernel} kernels cannot determine {n_parameter} parameters: {', '.join(model.parameters)}"
         )
     plain = table.unscaled()
     weight = 1.0 / (table.scale if table.scale is not None else np.ones(n_kernel))
@@ -270,5 +272,5 @@ def _why_singular(model: Model, table: FeatureTable, groups: tuple[tuple[str, ..
             why = "its features are 0 in every kernel" if absent else "it changes no kernel's value"
             reasons.append(f"{named[0]}: {why}")
         else:
-            reasons.append(f"{', '.join(named)}: only their sum of costs is seen, not each")
+            reasons.append(f"{', '.join(named)}: only the sum of their costs is determined")
     return f"these kernels do not determine every parameter: {'; '.join(reasons)}"

@@ -213,18 +213,18 @@ class _Program:
         return np.asarray(total, object)
 
 
-def _value(terms: list[Any], held: list[Any]) -> Any:
+def _value(terms: list[Any], values: list[Any]) -> Any:
     total: Any = 0
     for value, slots in terms:
         for slot in slots:
-            value = value * held[slot]
+            value = value * values[slot]
         total = total + value
     return total
 
 
-def _all_hold(conjunction: list[Any], held: list[Any]) -> bool:
+def _all_hold(conjunction: list[Any], values: list[Any]) -> bool:
     for terms, equality in conjunction:
-        value = _value(terms, held)
+        value = _value(terms, values)
         if value != 0 if equality else value < 0:
             return False
     return True

@@ -22,7 +22,7 @@ LEAST_RISE = 1.25
 """Plateaus whose levels differ by a smaller factor are one plateau."""
 FIVE_SIGMA = 5.0
 LEAST_STEP = 0.04
-"""A point is off its plateau only if it is this fraction above it: clocks and neighbours vary as much."""
+"""A point is off its plateau only if it is this fraction above it, because clocks vary as much."""
 SHELF_OCTAVES = 1.0
 MOST_SHELF_SLOPE = 0.35
 """Greatest slope of log latency over log size on a shelf, over SHELF_OCTAVES."""

@@ -187,7 +187,9 @@ def run_launches(
     elif launch >= n:
         raise MemsimError(f"--launch must be below {n}, got {launch}")
     if options.warm_l2:
-        raise MemsimError("--warm-l2 does not go with --carry-l2: earlier launches warm it")
+        raise MemsimError(
+            "--warm-l2 cannot be combined with --carry-l2: earlier launches warm the L2"
+        )
     last = n if launch is None else launch + 1
     launches = Launches(launches=launches.launches[:last], between=launches.between[: last - 1])
     with progress_bar("replaying") as progress:
@@ -202,7 +204,7 @@ def check_launch_outputs(outputs: ReplayOutputs) -> None:
     """Raises MemsimError where --html or --save is requested without a choice of launch."""
     for name, path in (("--html", outputs.html), ("--save", outputs.save)):
         if path is not None:
-            raise MemsimError(f"{name} is of one launch: choose it by --launch I")
+            raise MemsimError(f"{name} describes one launch: choose it with --launch I")
 
 
 def _report(replay: Replay, options: ReplayOptions, outputs: ReplayOutputs) -> int:

@@ -155,7 +155,7 @@ def compare(
     """Compare a saved replay with another one, or with counters measured on hardware.
 
     A is a saved replay ('memsim replay --save'). If B is another such file, two variants of a kernel or one kernel on two
-    machines are compared access by access. If B are .csv files of Nsight Compute (ncu --csv; pages
+    machines are compared access by access. If B is one or more .csv files of Nsight Compute (ncu --csv; pages
     raw, details and source) or rocprof, the replay is compared with them by level and source line.
 
     \b
@@ -168,13 +168,13 @@ def compare(
     if _is_csv(b[0]):
         if counters != "sector":
             raise MemsimError(
-                "--counters goes with two replays: a .csv determines how hits are counted"
+                "--counters applies to two replays: a .csv determines how hits are counted"
             )
         shown, page = _beside_counters(a, b, kernel)
     else:
         if len(b) > 1 or kernel is not None:
             what = "--kernel" if kernel is not None else "more than one B"
-            raise MemsimError(f"{what} goes with counters in .csv files, got {b[0]}")
+            raise MemsimError(f"{what} applies to counters in .csv files, got {b[0]}")
         shown, page = _beside_replay(a, b[0], counters)
     console().print(shown)
     if html is not None:

@@ -55,7 +55,7 @@ def read_any(path: str | os.PathLike[str], *, launch: int | None = None) -> Laun
 
 
 def launch_names(path: str | os.PathLike[str]) -> list[str]:
-    """The kernel of every launch at a path; no more than their heads are read."""
+    """The kernel of every launch at a path; only their headers are read."""
     from memsim.formats import ppt_gpu
     from memsim.formats.accel_sim import reading as accel_sim
     from memsim.trace.file import read_launches
@@ -74,7 +74,7 @@ def launch_names(path: str | os.PathLike[str]) -> list[str]:
 def read_one(path: str | os.PathLike[str], launch: int | None = None) -> Trace:
     """As `read_any`, for one launch, which must be specified where there are several.
 
-    Raises a TraceError that lists them where it is not; no more than their heads are read then.
+    Raises a TraceError that lists them where it is not specified; only their headers are read then.
     """
     if launch is None and len(names := launch_names(path)) > 1:
         raise _one_of_several(path, names)
@@ -99,7 +99,7 @@ def _folder_kind(folder: Path) -> str:
     if "memory_traces" in names or any(_stem(name).endswith(".mem") for name in names):
         return "ppt-gpu"
     raise TraceError(
-        f"{folder}: a folder must hold a kernelslist.g or .traceg files (Accel-Sim),"
+        f"{folder}: a folder must contain a kernelslist.g or .traceg files (Accel-Sim),"
         " or .mem files (PPT-GPU)"
     )
 
@@ -126,7 +126,7 @@ def _is_ours(path: Path) -> bool:
 
 
 def _kind_of_content(path: Path) -> str:
-    """By the first line that says something; `memsim` where none does."""
+    """By the first line with content; `memsim` where there is none."""
     from memsim.formats.csv_trace import COLUMNS
     from memsim.formats.text import Text
 

@@ -62,7 +62,7 @@ class TraceBuilder:
         key = (group, subgroup)
         if key in self.seen:
             raise TraceError(
-                f"the rows of sub-group {subgroup} of group {group} must stand together"
+                f"the rows of sub-group {subgroup} of group {group} must be consecutive"
             )
         if self.n_subgroup == _SUBGROUPS:
             self._flush()
@@ -72,7 +72,7 @@ class TraceBuilder:
         self.in_subgroup = 0
 
     def site(self, name: str, direction: Direction, size_bytes: int) -> SeenSite:
-        """The site of a name and direction; raises TraceError where its size was another."""
+        """The site of a name and direction; raises TraceError where its size differed before."""
         site = self.sites.get((name, direction))
         if site is None:
             if len(self.sites) == MAX_SITES:
@@ -119,7 +119,7 @@ class TraceBuilder:
     ) -> Trace:
         """Raises TraceError where there is no sub-group."""
         if not self.keys:
-            raise TraceError("holds no access")
+            raise TraceError("contains no access")
         self._end_subgroup()
         self._flush()
         pairs = np.array(self.keys, np.int64)

@@ -145,7 +145,7 @@ class _CsvTraceReader:
             except UnicodeDecodeError:
                 raise TraceError("must be UTF-8") from None
             if "\0" in decoded:
-                raise TraceError("must hold no zero bytes")
+                raise TraceError("must not contain zero bytes")
             if decoded.startswith("#") and not self.builder.keys:
                 self._setting(decoded)
             elif not decoded.startswith("#"):

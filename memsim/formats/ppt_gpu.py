@@ -39,7 +39,7 @@ _MOST = (1 << 31) - 1
 
 @dataclass
 class _Kernel:
-    """files : by block;  values : what app_config.py says of it."""
+    """files : by block;  values : those that app_config.py gives for it."""
 
     files: dict[int, Path] = field(default_factory=dict)
     values: dict[str, str] = field(default_factory=dict)
@@ -123,7 +123,7 @@ def _block(text: Text, block: int, builder: TraceBuilder) -> None:
             warp, numbers = numbers[0], numbers[1:]
         n_numbers += 4 + len(numbers)
         if n_numbers > _MOST_NUMBERS:
-            raise text.fail(f"a thread block must hold at most {_MOST_NUMBERS} addresses")
+            raise text.fail(f"a thread block must contain at most {_MOST_NUMBERS} addresses")
         warps.setdefault(warp, []).append((opcode, numbers))
     for subgroup, (_, records) in enumerate(sorted(warps.items())):
         builder.begin_subgroup(block, subgroup)
@@ -177,7 +177,7 @@ def _kernels(path: Path) -> dict[int, _Kernel]:
             if named:
                 kernels.setdefault(int(named[1]), _Kernel()).files[int(named[2])] = file
         if not kernels:
-            raise TraceError(f"{path}: must hold files kernel_K_block_B.mem")
+            raise TraceError(f"{path}: must contain files kernel_K_block_B.mem")
     _configure(folder.parent / "app_config.py", kernels)
     return kernels
 

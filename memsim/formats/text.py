@@ -234,7 +234,7 @@ def _last_newline(buffer: npt.NDArray[np.uint8], begin: int, end: int) -> int:
     step = 4096
     for high in range(end, begin, -step):
         low = max(begin, high - step)
-        found = np.flatnonzero(buffer[low:high] == _NEWLINE)
-        if len(found):
-            return int(low + found[-1])
+        newlines = np.flatnonzero(buffer[low:high] == _NEWLINE)
+        if len(newlines):
+            return int(low + newlines[-1])
     return -1

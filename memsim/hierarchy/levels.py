@@ -52,7 +52,7 @@ class LevelPlan:
         g = self.geometry
         n_bin = self.n_instances * g.n_sets
         lines = aligned((self.n_instances, g.touched_lines, 2), np.int32)
-        # A line that was in no slot yet may name any slot of its instance: it is not the line there.
+        # Before its first fill, a line may name any slot of its instance, because that slot holds another line.
         lines[:, :, 0] = np.arange(self.n_instances)[:, None] * g.n_sets * g.ways * g.stride
         lines[:, :, 1] = self.set_of % g.n_sets
         max_fills = self.n_instances * self.pending_requests if g.on_fill else 0

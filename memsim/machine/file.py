@@ -284,7 +284,7 @@ def _value(
         fail(f"missing value of {name}")
     source = entry.get("source")
     if source is None:
-        fail(f"missing source of {name}; write 'assumed' where nobody measured it")
+        fail(f"missing source of {name}; write 'assumed' if nobody measured it")
     if not isinstance(source, str) or not source.strip():
         fail(f"source of {name} must be a text, got {shown(source)}")
     sources[key] = source

@@ -220,8 +220,8 @@ def _feasible(machine: Machine, launch: Launch, most: int) -> tuple[int, ...]:
     feasible.discard(0)
     if not feasible:
         raise MachineError(
-            f"registers of {machine.name} hold no group of {launch.group_items} work-items,"
-            " even at one a work-item"
+            f"registers of {machine.name} do not suffice for a group of {launch.group_items} work-items,"
+            " even with one per work-item"
         )
     return tuple(sorted(feasible))
 

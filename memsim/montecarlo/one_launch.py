@@ -172,7 +172,7 @@ def warn_if_short(trace: Trace, plan: Plan) -> None:
 
 
 def options_used(options: ReplayOptions, plan: Plan) -> dict[str, Any]:
-    """What a result records of its options, those left open as the plan resolved them."""
+    """The options as a result records them; the plan determines those that were left open."""
     ordering = plan.ordering
     return {
         **options.to_json(),

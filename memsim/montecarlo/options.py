@@ -122,7 +122,9 @@ class ReplayOptions(Options):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.scheduler is not None and self.backend != "dask":
-            raise self.error("scheduler (--scheduler) goes with backend dask (--backend dask) only")
+            raise self.error(
+                "scheduler (--scheduler) applies to backend dask (--backend dask) only"
+            )
         if self.backend == "dask" and self.scheduler is None:
             raise self.error(
                 "backend dask needs the address of a scheduler (--scheduler), for example"

@@ -92,9 +92,11 @@ def make_sequence(
     """
     options = (options or ReplayOptions()).replace(**changes)
     if options.warm_l2:
-        raise ReplayError("warm_l2 goes with one launch: here the earlier ones leave what L2 holds")
+        raise ReplayError("warm_l2 applies to one launch: here the earlier launches warm the L2")
     if options.weights is not None:
-        raise ReplayError("weights go with one launch: they are per sub-group of its trace")
+        raise ReplayError(
+            "weights apply to one launch: they are given for each sub-group of its trace"
+        )
     dense = common_table(launches.launches)
     arrays = tuple(launches.arrays.values())
     n_sites = sum(len(trace.sites) for trace in launches.launches)

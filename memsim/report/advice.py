@@ -20,7 +20,7 @@ MAIN_KIND = 0.5
 MANY_CONFLICTS = 0.25
 """Of a level's misses."""
 MANY_TRANSLATIONS = 0.25
-"""Missed translations per access: at 20 cycles each they take as long as a sector from DRAM."""
+"""Missed translations per access: at 20 cycles each, they take as long as a sector from DRAM."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Advice:
 
 @dataclass(frozen=True)
 class SlowLoad:
-    """A load with what the rules ask of it."""
+    """A load with the quantities that the rules need."""
 
     summary: Summary
     site: SiteNumbers

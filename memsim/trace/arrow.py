@@ -62,7 +62,7 @@ def read_columns(path: str | os.PathLike[str]) -> tuple[dict[str, str], list[Byt
     content = np.frombuffer(mapped, np.uint8)
     buffer = memoryview(mapped)
     if bytes(buffer[: len(_MAGIC)]) != _MAGIC or bytes(buffer[-len(_MAGIC) :]) != _MAGIC:
-        raise ValueError("no Arrow file, or cut short")
+        raise ValueError("not an Arrow file, or cut short")
     end = len(buffer) - len(_MAGIC) - 4
     footer_bytes = _unpack("<i", buffer, end)
     if not 0 < footer_bytes <= end:
@@ -75,7 +75,7 @@ def read_columns(path: str | os.PathLike[str]) -> tuple[dict[str, str], list[Byt
     metadata = {entry.string(0): entry.string(1) for entry in entries}
     blocks = footer.structs(3, "<qi4xq")
     if len(blocks) != 1:
-        raise ValueError("it must hold one record batch")
+        raise ValueError("it must contain one record batch")
     columns = [
         content[start : start + length]
         for start, length in _column_extents(buffer[:end], blocks[0])
@@ -90,10 +90,10 @@ def _column_extents(buffer: memoryview, block: tuple[int, ...]) -> list[tuple[in
     if offset < 0 or head_bytes < 8 or body_bytes < 0 or body + body_bytes > len(buffer):
         raise ValueError("its record batch reaches beyond the file")
     if _unpack("<I", buffer, offset) != _CONTINUATION:
-        raise ValueError("its record batch has no head")
+        raise ValueError("its record batch has no header")
     message = _Table.root(buffer[offset + 8 : body])
     if message.scalar(1, "<B") != _RECORD_BATCH:
-        raise ValueError("it must hold a record batch")
+        raise ValueError("it must contain a record batch")
     batch = message.table(2)
     if batch.position_of(3) is not None:
         raise ValueError("its columns must not be compressed")

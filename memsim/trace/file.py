@@ -59,7 +59,7 @@ def read_trace(path: str | os.PathLike[str], *, verify: bool = True) -> Trace:
     launches = read_launches(path, verify=verify).launches
     if len(launches) > 1:
         raise TraceError(
-            f"{os.fspath(path)}: holds {len(launches)} launches where one is expected:"
+            f"{os.fspath(path)}: contains {len(launches)} launches where one is expected:"
             " read it with read_launches"
         )
     return launches[0]
@@ -190,7 +190,7 @@ def _launches(header: Mapping[str, Any], columns: list[Bytes], verify: bool) -> 
     remaining = iter(columns)
     traces = [_trace(i, entry, remaining, verify) for i, entry in enumerate(described)]
     if next(remaining, None) is not None:
-        raise TraceError("it must hold only the columns that its header names")
+        raise TraceError("it must contain only the columns that its header names")
     between = header.get("between")
     if not isinstance(between, list) or not all(isinstance(events, list) for events in between):
         raise TraceError(f"between must be a list of lists, got {shown(between)}")
@@ -222,7 +222,7 @@ def _trace(launch: int, entry: dict[str, Any], remaining: Any, verify: bool) -> 
     for column in listed:
         name, shape, crc = _column_entry(column)
         if name in values:
-            raise TraceError(f"column {name} must be there once")
+            raise TraceError(f"column {name} must occur once")
         data = next(remaining, None)
         if data is None:
             raise TraceError(f"column {name} of launch {launch} is missing")
@@ -260,7 +260,7 @@ def _column_entry(entry: Any) -> tuple[str, tuple[int, ...], int]:
 def _check_booleans(data: Bytes) -> None:
     for start in range(0, len(data), _CHUNK_BYTES):
         if int(data[start : start + _CHUNK_BYTES].max()) > 1:
-            raise ValueError("must hold 0 and 1 only")
+            raise ValueError("must contain 0 and 1 only")
 
 
 def _required(kind: Any) -> Any:

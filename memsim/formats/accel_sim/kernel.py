@@ -1,4 +1,4 @@
-"""One kernel of an Accel-Sim trace: its head, and its thread blocks as the columns of a Trace."""
+"""One kernel of an Accel-Sim trace: its header, and its thread blocks as the columns of a Trace."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def read_kernel(path: Path, memory_bytes: int) -> Kernel:
             return reading.kernel()
         except OSError as error:
             raise TraceError(
-                f"{path}: what it holds cannot be kept in a temporary file:"
+                f"{path}: its content cannot be written to a temporary file:"
                 f" {error.strerror or error}"
             ) from None
         finally:
@@ -146,7 +146,7 @@ class _KernelReader:
         if len(twice):
             group, warp = divmod(int(key[twice[0]]), self.head.n_warp)
             raise TraceError(
-                f"{text.path}: warp {warp} of thread block {group} must be there once, got it twice"
+                f"{text.path}: warp {warp} of thread block {group} must occur once, got it twice"
             )
         workgroup = (key // self.head.n_warp).astype(np.int32)
         skipped = {
@@ -222,7 +222,7 @@ class _KernelReader:
 
 
 def _head(text: Text) -> Head:
-    """Reads up to the first thread block, which stays to be read."""
+    """Reads up to the first thread block, which is left to be read."""
     values: dict[str, str] = {}
     at_line: dict[str, int] = {}
     n_bytes = 0
@@ -230,10 +230,10 @@ def _head(text: Text) -> Head:
         n_bytes += len(line) + 1
         if text.number > _MOST_HEAD_LINES or n_bytes > _MOST_HEAD_BYTES:
             raise text.fail(
-                f"a head must have at most {_MOST_HEAD_LINES} lines and {_MOST_HEAD_BYTES} bytes"
+                f"a header must have at most {_MOST_HEAD_LINES} lines and {_MOST_HEAD_BYTES} bytes"
             )
         if line.startswith(b"#BEGIN_TB"):
-            # Back to where it begins: the scanner wants to see it.
+            # Back to its beginning: the scanner reads this line too.
             newline = int(np.flatnonzero(text.buffer[: text.begin] == 10)[-1])
             before = np.flatnonzero(text.buffer[:newline] == 10)
             text.begin = int(before[-1]) + 1 if len(before) else 0
@@ -245,7 +245,7 @@ def _head(text: Text) -> Head:
         key, equals, value = stripped.partition(b"=")
         if not stripped.startswith(b"-") or not equals:
             raise text.fail(
-                f"a head's line must be '-name = value', got"
+                f"a line of the header must be '-name = value', got"
                 f" {stripped[:72].decode('ascii', 'backslashreplace')!r}"
             )
         name = key[1:].strip().decode("ascii", "replace")
@@ -257,7 +257,7 @@ def _head(text: Text) -> Head:
 def _as_head(text: Text, values: dict[str, str], at_line: dict[str, int]) -> Head:
     def fail(name: str, rule: str) -> TraceError:
         if name not in values:
-            return TraceError(f"{text.path}: the head must say '-{name} = ...'")
+            return TraceError(f"{text.path}: the header must have '-{name} = ...'")
         return text.fail(f"{name} must be {rule}, got {values[name][:72]!r}", at_line[name])
 
     def number(name: str, base: int = 10, most: int = 1 << 57) -> int:
@@ -269,12 +269,12 @@ def _as_head(text: Text, values: dict[str, str], at_line: dict[str, int]) -> Hea
         return int(value, base)
 
     def shape(name: str, most: int) -> tuple[int, int, int]:
-        found = re.fullmatch(
+        match = re.fullmatch(
             r"\(\s*(\d{1,10})\s*,\s*(\d{1,10})\s*,\s*(\d{1,10})\s*\)", values.get(name, "")
         )
-        if not found:
+        if not match:
             raise fail(name, "(x,y,z)")
-        x, y, z = (int(part) for part in found.groups())
+        x, y, z = (int(part) for part in match.groups())
         if not 0 < x * y * z <= most:
             raise fail(name, f"a shape of 1 to {most}")
         return x, y, z

@@ -2,7 +2,7 @@
 
 A folder holds kernelslist.g (the kernels and copies, in order) and a .traceg per kernel, plain or
 packed. Accesses to global memory are kept: LDG, STG, ATOM, RED, LDGSTS, and LD, ST and ATOM whose
-first address lies outside the shared and local windows given in the head. Shared, local and
+first address lies outside the shared and local windows given in the header. Shared, local and
 constant accesses, textures and bulk copies are counted in the provenance (`skipped`). A site is an
 instruction by PC; its width comes from its opcode. Loads that L1 may not serve (`.STRONG.GPU`,
 volatile) are separate sites, which bypass the first level in a replay. Warps issue in order, so an
@@ -81,7 +81,7 @@ def read(path: Path, *, launch: int | None = None, memory_bytes: int = MEMORY_BY
 
 
 def kernel_names(path: Path) -> list[str]:
-    """The kernels in order, from their heads alone."""
+    """The kernels in order, from their headers alone."""
     return [read_head(file).name for file in _kernel_files(path)]
 
 
@@ -161,7 +161,7 @@ def _unlisted(folder: Path) -> list[Path | Written]:
     """The kernels of a folder without a list, by the first number in their names."""
     files = [file for file in folder.iterdir() if re.search(r"\.traceg(\.\w+)?$", file.name)]
     if not files:
-        raise TraceError(f"{folder}: must hold a kernelslist.g or .traceg files")
+        raise TraceError(f"{folder}: must contain a kernelslist.g or .traceg files")
 
     def order(file: Path) -> tuple[int, str]:
         number = re.search(r"\d{1,18}", file.name)
@@ -204,9 +204,9 @@ def _written(text: Text, command: str) -> Written:
 def _named(text: Text, folder: Path, name: str) -> Path:
     relative = Path(name)
     if relative.is_absolute() or ".." in relative.parts or "\0" in name:
-        raise text.fail(f"a kernel's file must lie beside the list, got {name[:72]!r}")
+        raise text.fail(f"a kernel's file must be in the folder of the list, got {name[:72]!r}")
     for suffix in _SUFFIXES:
         file = folder / f"{name}{suffix}"
         if os.path.isfile(file):  # False too for a name that no file can have
             return file
-    raise text.fail(f"lists {name[:72]!r}, which is not there")
+    raise text.fail(f"lists {name[:72]!r}, which does not exist")

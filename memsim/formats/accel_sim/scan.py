@@ -116,7 +116,7 @@ def _is_word(buffer, p, word):
 
 @inner
 def _line(buffer, p, state, tables, out, group_of, warp_of):
-    """A line that says something; returns 0, NEW_OPCODE or the error."""
+    """A line with content; returns 0, NEW_OPCODE or the error."""
     c = buffer[p]
     if c == 35:  # '#'
         if _is_word(buffer, p + 1, BEGIN_TB):

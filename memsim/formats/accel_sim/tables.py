@@ -28,7 +28,7 @@ MESSAGES = {
     4: "#END_TB outside a thread block",
     5: "'thread block = x,y,z' must follow #BEGIN_TB",
     6: "a thread block must lie in the grid",
-    7: "'warp = k' must stand in a thread block",
+    7: "'warp = k' must be inside a thread block",
     8: "a warp must lie in its thread block",
     9: "'insts = m' must follow 'warp = k'",
     10: "the warp has fewer instructions than its 'insts'",
@@ -42,7 +42,7 @@ MESSAGES = {
     18: "a stride or delta must be a decimal number, one for each further active lane",
     19: "an address must be between 0 and 2^57",
     20: "neither a header, a thread block, a warp nor an instruction",
-    21: "too many lines that say nothing",
+    21: "too many lines without content",
     22: "a trace may have at most 32766 instructions that access global memory",
 }
 ERROR_BEGIN, ERROR_END = 3, 4

@@ -113,15 +113,15 @@ def _words(text: str, file: str) -> list[tuple[str, int, bool]]:
         r'(?P<space>[ \t\r\n\f\v]+)|(?P<note>#[^\n]*)|"(?P<quoted>[^"]*)"|(?P<word>[^ \t\r\n\f\v#"]+)'
     )
     while at < len(text):
-        found = pattern.match(text, at)
-        if found is None:
+        match = pattern.match(text, at)
+        if match is None:
             raise MachineError(f'{file}:{number}: a quoted value must end with "')
-        if found["quoted"] is not None:
-            words.append(("".join(found["quoted"].split()), number, True))
-        elif found["word"] is not None:
-            words.append((found["word"], number, False))
-        number += text.count("\n", at, found.end())
-        at = found.end()
+        if match["quoted"] is not None:
+            words.append(("".join(match["quoted"].split()), number, True))
+        elif match["word"] is not None:
+            words.append((match["word"], number, False))
+        number += text.count("\n", at, match.end())
+        at = match.end()
     return words
 
 
@@ -182,7 +182,7 @@ def parse_cache(option: Option) -> CacheLine | None:
     if option.value == "none":
         return None
     number = _NUMBER
-    found = re.fullmatch(
+    match = re.fullmatch(
         rf"(?:(?P<kind>[A-Za-z]):)?(?P<n_sets>{number}):(?P<line_bytes>{number}):(?P<ways>{number}),"
         r"(?P<replacement>[A-Za-z]):(?P<write>[A-Za-z]):(?P<allocate>[A-Za-z]):"
         r"(?P<write_allocate>[A-Za-z]):(?P<index>[A-Za-z]),"
@@ -190,17 +190,17 @@ def parse_cache(option: Option) -> CacheLine | None:
         rf"(?:,(?P<miss_queue>{number})(?::(?P<fifo>{number}))?(?:,(?P<port_bytes>{number}))?)?",
         re.sub(r"\s", "", option.value),
     )
-    if found is None:
+    if match is None:
         option.fail(
             "be <N|S>:<sets>:<line>:<ways>,<rep>:<write>:<alloc>:<write alloc>:<index>,"
             "<mshr>:<entries>:<merge>,<miss queue>[:<fifo>][,<port>]"
         )
-    letters = {name: found[name] or "N" for name in _FIELDS}
+    letters = {name: match[name] or "N" for name in _FIELDS}
     for name, (rule, allowed) in _FIELDS.items():
         if letters[name] not in allowed:
             option.fail(f"have {rule} for {name.replace('_', ' ')}, not {letters[name]}")
     sizes = {
-        name: int(found[name])
+        name: int(match[name])
         for name in ("n_sets", "line_bytes", "ways", "mshr_entries", "mshr_merge")
     }
     for name, value in sizes.items():
@@ -208,9 +208,9 @@ def parse_cache(option: Option) -> CacheLine | None:
             option.fail(f"have 1 to {1 << 24} for {name.replace('_', ' ')}, not {value}")
     if letters["kind"] == "S" and sizes["line_bytes"] != 4 * SECTOR_BYTES:
         option.fail(f"have lines of {4 * SECTOR_BYTES} bytes where they have sectors")
-    port = int(found["port_bytes"] or 0)
+    port = int(match["port_bytes"] or 0)
     fields: dict[str, Any] = {**letters, **sizes}
-    return CacheLine(**fields, miss_queue=int(found["miss_queue"] or 0), port_bytes=port or None)
+    return CacheLine(**fields, miss_queue=int(match["miss_queue"] or 0), port_bytes=port or None)
 
 
 def _shown(text: str) -> str:

@@ -19,17 +19,17 @@ _NOT_OURS = re.compile(
     r"gpgpu_compute_cap|gpgpu_mem_address_mask|gpgpu_cache:il1|gpgpu_const_cache|gpgpu_tex_cache"
 )
 _REASONS: Mapping[str, str] = {
-    "gpgpu_cache:dl1PrefL1": "the cache's size where a kernel prefers it; the plain one is taken",
+    "gpgpu_cache:dl1PrefL1": "the cache's size where a kernel prefers it; the plain size is used",
     "gpgpu_cache:dl1PrefShared": "likewise where it prefers local memory",
-    "gpgpu_shmem_size_PrefL1": "local memory where a kernel prefers cache; the plain size is taken",
-    "gpgpu_shmem_size_PrefShared": "local memory where a kernel prefers that; the plain size is taken",
-    "gpgpu_shmem_sizeDefault": "local memory by default; -gpgpu_shmem_size is taken",
+    "gpgpu_shmem_size_PrefL1": "local memory where a kernel prefers cache; the plain size is used",
+    "gpgpu_shmem_size_PrefShared": "local memory where a kernel prefers that; the plain size is used",
+    "gpgpu_shmem_sizeDefault": "local memory by default; -gpgpu_shmem_size is used",
     "gpgpu_l1_cache_write_ratio": "a bound on the part of the L1 that stores may dirty",
     "gpgpu_l1_banks_byte_interleaving": "bank conflicts of the L1",
     "gpgpu_l1_banks_hashing_function": "bank conflicts of the L1",
     "gpgpu_flush_l1_cache": "a replay begins with an empty L1 in any case",
     "gpgpu_flush_l2_cache": "the L2 between kernels; a replay's --warm-l2 decides",
-    "gpgpu_perf_sim_memcpy": "copies that fill the L2; a replay's --warm-l2 is the nearest",
+    "gpgpu_perf_sim_memcpy": "copies that fill the L2; a replay's --warm-l2 comes closest",
     "gpgpu_registers_per_block": "a bound on registers of a group beside those of a core",
     "gpgpu_shmem_per_block": "a bound on local memory of a group beside that of a core",
     "gpgpu_smem_latency": "local memory is not traced",
@@ -80,7 +80,7 @@ class OptionUse:
                 reason = _REASONS["network_mode"]
             value = option.value if len(option.value) <= 60 else option.value[:57] + "..."
             notes.append(
-                f"{option.file}:{option.line}: -{name} {value}: not modelled: {reason or 'unknown here'}"
+                f"{option.file}:{option.line}: -{name} {value}: not modelled: {reason or 'unknown option'}"
             )
         if others:
             notes.append(f"{self.path.name}: do not concern caches or memory: {', '.join(others)}")

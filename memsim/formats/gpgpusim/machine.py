@@ -281,13 +281,13 @@ class _MachineImporter(OptionUse):
 
 def _mapping(option: Option) -> tuple[int, int]:
     """(bytes that lie in one channel together, bytes of a row) of `dramid@8;...RRBBCCSS`."""
-    found = re.fullmatch(
+    match = re.fullmatch(
         r"dramid@([0-9]{1,2});([0DdRrBbCcSs.]*)", re.sub(r"\s|\|", "", option.value)
     )
-    bits = found[2].replace(".", "") if found else ""
-    if found is None or len(bits) != 64:
+    bits = match[2].replace(".", "") if match else ""
+    if match is None or len(bits) != 64:
         option.fail("be dramid@BIT; and 64 letters of 0, D, R, B, C and S")
-    low = int(found[1])
+    low = int(match[1])
     columns = sum(letter in "CcSs" for letter in bits)
     if not 5 <= low <= 32 or not 5 <= columns <= 30:
         option.fail("have its channel's bits from bit 5 to 32, and 5 to 30 column and burst bits")

@@ -125,7 +125,7 @@ class Rows:
             if line.startswith(b"=="):
                 continue
             if b"\0" in line:
-                raise TraceError("must hold no zero bytes")
+                raise TraceError("must not contain zero bytes")
             try:
                 decoded = line.decode("utf-8-sig" if self._text.number == 1 else "utf-8")
             except UnicodeDecodeError:

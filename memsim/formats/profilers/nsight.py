@@ -203,7 +203,7 @@ def _source_page(path: Path, first: list[str], rows: Iterator[list[str]]) -> Cou
 
 
 def _line_column(columns: list[str]) -> int | None:
-    """Where line numbers stand; the page of SASS alone numbers its instructions in `#`."""
+    """The column of line numbers; the page of SASS alone numbers its instructions in `#`."""
     for name in ("Line No", "# Line", "Line"):
         if name in columns:
             return columns.index(name)
@@ -217,6 +217,6 @@ def _scale(unit: str) -> float:
         if plain.removesuffix("s").endswith(base):
             prefix = plain.removesuffix("s").removesuffix(base)
             if prefix not in _PREFIXES:
-                raise TraceError(f"Metric Unit must be one that is known, got {unit[:60]!r}")
+                raise TraceError(f"Metric Unit must be a known unit, got {unit[:60]!r}")
             return _PREFIXES[prefix]
     return 1.0

@@ -33,6 +33,6 @@ def read_counters(path: str | os.PathLike[str]) -> CounterFile:
         except csv.Error as error:
             raise text.fail(f"not CSV: {error}", max(text.number, 1)) from None
     raise TraceError(
-        f"{target}: holds no counters: there must be a row of columns as Nsight Compute (--csv) or"
+        f"{target}: contains no counters: there must be a row of columns as Nsight Compute (--csv) or"
         " rocprof write it"
     )

@@ -98,7 +98,7 @@ def against(
     measure the replay's machine.
     """
     if semantics_of(dataset) != "sector":
-        raise ResultError("the replay must be counted by sectors to be set beside counters")
+        raise ResultError("the replay must be counted by sectors to be compared with counters")
     tool = files[0].tool
     if any(file.tool != tool for file in files):
         raise ResultError(
@@ -149,20 +149,22 @@ def _chosen(
     if not names:
         return ()
     if requested is not None:
-        found = tuple(name for name in names if requested in (name, base_name(name)))
-        found = found or tuple(name for name in names if requested in name)
+        matching = tuple(name for name in names if requested in (name, base_name(name)))
+        matching = matching or tuple(name for name in names if requested in name)
     else:
-        found = tuple(name for name in names if base_name(name) == base_name(replayed))
-        if not found and len(names) == 1:
-            found = names
-    if not found:
+        matching = tuple(name for name in names if base_name(name) == base_name(replayed))
+        if not matching and len(names) == 1:
+            matching = names
+    if not matching:
         name = requested or replayed
         raise ResultError(
             f"{path} has no kernel named {name}: choose one by --kernel: {_listed(names)}"
         )
-    if len({base_name(name) for name in found}) > 1:
-        raise ResultError(f"{path}: --kernel {requested} means several kernels: {_listed(found)}")
-    return found
+    if len({base_name(name) for name in matching}) > 1:
+        raise ResultError(
+            f"{path}: --kernel {requested} matches several kernels: {_listed(matching)}"
+        )
+    return matching
 
 
 def base_name(kernel: str) -> str:

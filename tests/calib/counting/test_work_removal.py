@@ -182,7 +182,7 @@ def test_counts_after_removal_equal_a_trace(context: Any) -> None:
             "row_start cannot be removed from spmv",
         ),
         (lambda: kernels.histogram(40), {}, "updates bins atomically"),
-        (lambda: kernels.vectors(40), {}, "works on vectors"),
+        (lambda: kernels.vectors(40), {}, "operates on vectors"),
         (lambda: kernels.two_launches(64), {}, "has 2 launches"),
     ],
 )

@@ -159,7 +159,7 @@ def test_indistinct_parameters_are_named() -> None:
     with pytest.raises(FitError) as refused:
         fit_model(model, gathered)
     told = str(refused.value)
-    assert "p_a (f_a), p_b (f_b): only their sum" in told
+    assert "p_a (f_a), p_b (f_b): only the sum of" in told
     assert "p_z (f_z): its features are 0 in every kernel" in told
     assert "p_g" not in told
     fit = fit_model(model, gathered, singular="report")
@@ -187,7 +187,7 @@ def test_nearly_collinear_parameters_are_distinguished() -> None:
 
 def test_too_few_kernels_names_the_parameters() -> None:
     model = Model("f_t", "p_g * f_g + p_l * f_l + p_0 * f_k")
-    with pytest.raises(FitError, match="2 kernels cannot give 3 parameters: p_g, p_l, p_0"):
+    with pytest.raises(FitError, match="2 kernels cannot determine 3 parameters: p_g, p_l, p_0"):
         fit_model(model, table(model, TRUE, 2, 0.0, 11))
     exact = fit_model(model, table(model, TRUE, 3, 0.0, 11))
     assert exact["p_g"] == pytest.approx(TRUE["p_g"], rel=1e-6)

@@ -131,7 +131,7 @@ def test_too_few_kernels_are_refused_by_the_command(
     path = written(tmp_path, text)
     assert cli.main(["calibrate", path, "--trials", "1", "-o", str(tmp_path / "x.json")]) == 2
     error = capsys.readouterr().err
-    assert "2 kernels cannot give 3 parameters: p_l, p_g, p_b" in error
+    assert "2 kernels cannot determine 3 parameters: p_l, p_g, p_b" in error
     assert not (tmp_path / "x.json").exists()
 
 

@@ -89,7 +89,7 @@ def test_an_undetermined_parameter_round_trips(tmp_path: Path) -> None:
     [
         (lambda d: d.update(format="other"), "not a fitted model"),
         (lambda d: d.update(version=99), "has version 99"),
-        (lambda d: d["model"].update(expression="p_a *"), "ends where a value"),
+        (lambda d: d["model"].update(expression="p_a *"), "expected a value at the end"),
         (lambda d: d["model"].update(expression="p_other * f_x"), "damaged"),
         (lambda d: d["fit"]["parameters"].update(p_ld="many"), "damaged"),
         (lambda d: d["fit"].update(covariance=[[1.0]]), "damaged"),

@@ -20,7 +20,7 @@ from tests.support.foreign_files import CSV
 from tests.support.foreign_files import PPT_GPU as MEM
 
 WRONG = [
-    ("-kernel name = k\n", "", r"the head must say '-kernel name"),
+    ("-kernel name = k\n", "", r"the header must have '-kernel name"),
     ("(2,1,1)", "(2,1)", r"line 2: grid dim must be \(x,y,z\)"),
     ("(2,1,1)", "(0,1,1)", r"line 2: grid dim must be a shape of 1 to"),
     ("(2,1,1)", "(65536,65536,65536)", r"line 2: grid dim must be a shape of 1 to"),
@@ -28,14 +28,14 @@ WRONG = [
     ("-shmem = 0", "-shmem = -5", r"line 4: shmem must be a number, got '-5'"),
     ("-nregs = 8", "-nregs = 99999999999", r"line 5: nregs must be at most 65536"),
     ("version = 3", "version = 2", r"line 6: accelsim tracer version must be 3 to 6, got '2'"),
-    ("-accelsim tracer version = 3\n", "", r"must say '-accelsim tracer version"),
-    ("-shmem = 0", "hello", r"line 4: a head's line must be '-name = value', got 'hello'"),
+    ("-accelsim tracer version = 3\n", "", r"must have '-accelsim tracer version"),
+    ("-shmem = 0", "hello", r"line 4: a line of the header must be '-name = value', got 'hello'"),
     ("thread block = 0,0,0", "thread block = 2,0,0", r"line 9: .* must lie in the grid"),
     ("thread block = 0,0,0", "thread block = -1,0,0", r"line 9: .* must lie in the grid"),
-    ("thread block = 0,0,0\n", "", r"line 9: 'warp = k' must stand in a thread block"),
+    ("thread block = 0,0,0\n", "", r"line 9: 'warp = k' must be inside a thread block"),
     ("warp = 1", "warp = 2", r"line 15: a warp must lie in its thread block"),
-    ("warp = 1", "warp = 0", r"warp 0 of thread block 0 must be there once"),
-    ("block = 1,0,0", "block = 0,0,0", r"warp 0 of thread block 0 must be there once"),
+    ("warp = 1", "warp = 0", r"warp 0 of thread block 0 must occur once"),
+    ("block = 1,0,0", "block = 0,0,0", r"warp 0 of thread block 0 must occur once"),
     ("insts = 3", "insts = 4", r"line 15: the warp has fewer instructions"),
     ("insts = 3", "insts = 2", r"line 14: the warp has more instructions"),
     ("insts = 3", "insts = -3", r"line 11: 'insts = m' must follow"),
@@ -108,10 +108,10 @@ def test_a_packed_file_cut_short(tmp_path: Path, pack: object) -> None:
         ("MemcpyHtoD,0x1000", "a copy must be"),
         ("MemcpyHtoD,0x1000,-5", "a copy must be"),
         ("MemcpyHtoD,0xffffffffffffffff,5", "a copy must end below"),
-        ("../secret.traceg", "must lie beside the list"),
-        ("/etc/passwd.traceg", "must lie beside the list"),
-        ("kernel-9.traceg", "which is not there"),
-        ("k" * 300 + ".traceg", "which is not there"),
+        ("../secret.traceg", "must be in the folder of the list"),
+        ("/etc/passwd.traceg", "must be in the folder of the list"),
+        ("kernel-9.traceg", "which does not exist"),
+        ("k" * 300 + ".traceg", "which does not exist"),
         ("something else", "must be a .traceg or"),
         ("# nothing", "lists no kernel"),
     ],
@@ -135,7 +135,7 @@ CSV_WRONG = [
     ("4096 0x2000", "4096 -1", r"line 6: an address must be between 0 and 2\^57, got -1"),
     ("4096 0x2000", "4096 zz", "line 6: an address must be a number"),
     ("4096 0x2000", "4096 0x2000,1", "line 6: a row must have 7 columns, got 8"),
-    ("1,0,c", "0,0,c", "line 7: the rows of sub-group 0 of group 0 must stand together"),
+    ("1,0,c", "0,0,c", "line 7: the rows of sub-group 0 of group 0 must be consecutive"),
     ("1,0,c", '1,0,"c', "not CSV"),
     ("64 64 96", "", "line 7: there must be an address"),
     (",barrier,,,", ",barrier,4,,", "line 5: a barrier has neither"),
@@ -143,7 +143,7 @@ CSV_WRONG = [
     ("subgroup_size = 32", "subgroup_size = -32", "line 2: subgroup_size must be 1 to"),
     ("subgroup_size = 32", "subgroup_size = 33", "subgroup_size must be 8, 16, 32 or 64"),
     ("subgroup_size = 32", "n_groups = 1", "n_groups must be above every group"),
-    ("a[i],load", "a[i]\0,load", "line 4: must hold no zero bytes"),
+    ("a[i],load", "a[i]\0,load", "line 4: must not contain zero bytes"),
 ]
 
 
@@ -165,7 +165,7 @@ def test_csv_rows(tmp_path: Path, old: str, new: str, message: str) -> None:
         ("FADD 10000", "line 1: an opcode must load or store, got 'FADD'"),
         ("LDG.E ffffffffffffffff", r"line 1: an address must be between 0 and 2\^57"),
         ("LDG.E " + "10000 " * 70, "line 1: addresses must be hexadecimal, at most 64"),
-        ("", "holds no access"),
+        ("", "contains no access"),
     ],
 )
 def test_ppt_gpu_records(tmp_path: Path, text: str, message: str) -> None:
@@ -177,7 +177,7 @@ def test_ppt_gpu_records(tmp_path: Path, text: str, message: str) -> None:
 
 def test_what_is_nobodys_trace(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    with pytest.raises(TraceError, match=r"a folder must hold a kernelslist\.g"):
+    with pytest.raises(TraceError, match=r"a folder must contain a kernelslist\.g"):
         read_any(tmp_path / "empty")
     with pytest.raises(TraceError, match="cannot be read: No such file"):
         read_any(tmp_path / "none.traceg")

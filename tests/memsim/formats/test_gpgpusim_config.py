@@ -182,7 +182,7 @@ def test_what_cannot_be_expressed_is_named(tmp_path: Path, line: str, note: str)
 def test_no_option_is_dropped_silently(tmp_path: Path) -> None:
     found = changed(tmp_path, "# a Volta\n", "-gpgpu_made_up 5 6\n-icnt_flit_size 40\n")
     notes = "\n".join(found.notes)
-    assert "gpgpusim.config:1: -gpgpu_made_up 5 6: not modelled: unknown here" in notes
+    assert "gpgpusim.config:1: -gpgpu_made_up 5 6: not modelled: unknown option" in notes
     assert "-icnt_flit_size 40: not modelled: the network" in notes
     assert "-gpgpu_dram_scheduler 1: not modelled: requests wait in no queue" in notes
     assert "RAS=28" in notes

@@ -106,9 +106,9 @@ WRONG = [
     (RAW, '"65.77"', '"' + "9" * 100 + '"', "line 5: .* must be a number"),
     (RAW, '"65.77"', '"1.2.3.4,5,6"', "line 5: .* must be a number"),
     (RAW, '"1,234.5",', "", "line 5: a row must have 15 columns, got 14"),
-    (RAW, '"Ksector"', '"Zsector"', "line 5: Metric Unit must be one that is known"),
+    (RAW, '"Ksector"', '"Zsector"', "line 5: Metric Unit must be a known unit"),
     (RAW, '"117,344"', '"117,344', "line 5: not CSV: a quoted cell must end on its line"),
-    (RAW, '"117,344"', '"\0"', "line 5: must hold no zero bytes"),
+    (RAW, '"117,344"', '"\0"', "line 5: must not contain zero bytes"),
     (RAW, "double", "d" * 5000, "line 5: Kernel Name must be at most 4096 letters"),
     (DETAILS, '"1,024",""', '"-1",""', "line 2: dram__bytes_read.sum must be 0 to"),
     (DETAILS, '"byte","1,024",""', "", "line 2: a row must have 16 columns, got 14"),
@@ -131,7 +131,7 @@ def test_the_culprit_is_named(tmp_path: Path, good: str, old: str, new: str, mes
 
 @pytest.mark.parametrize("text", ["", "hello\n", "a,b,c\n1,2,3\n", '"ID","Kernel"\n'])
 def test_what_is_nobodys_counters(tmp_path: Path, text: str) -> None:
-    with pytest.raises(TraceError, match="holds no counters"):
+    with pytest.raises(TraceError, match="contains no counters"):
         written(tmp_path / "k.csv", text)
 
 

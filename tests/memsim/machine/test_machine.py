@@ -250,7 +250,7 @@ def test_broken_values(key: str, value: str, after: str, message: str) -> None:
         (
             re.search("n_cores = .*", V100).group(),  # type: ignore[union-attr]
             "n_cores = { value = 80 }",
-            "missing source of n_cores; write 'assumed' where nobody measured it",
+            "missing source of n_cores; write 'assumed' if nobody measured it",
             "n_cores",
         ),
         (

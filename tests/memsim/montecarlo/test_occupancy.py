@@ -194,7 +194,7 @@ def test_registers_that_hold_no_group_at_all() -> None:
     machine = load_machine("v100")
     residency = dataclasses.replace(machine.residency, registers=1024)
     small: Machine = machine.replace(residency=residency)
-    with pytest.raises(MachineError, match="registers of v100 hold no group of 1024"):
+    with pytest.raises(MachineError, match="registers of v100 do not suffice for a group of 1024"):
         resident_groups(small, launch(1024))
 
 

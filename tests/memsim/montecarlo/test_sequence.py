@@ -163,5 +163,5 @@ def test_counts_have_a_row_a_site_of_every_launch() -> None:
 
 
 def test_warm_l2_contradicts_a_sequence() -> None:
-    with pytest.raises(ReplayError, match="warm_l2 goes with one launch"):
+    with pytest.raises(ReplayError, match="warm_l2 applies to one launch"):
         make_sequence(Launches(launches=(sweep(range(4)),)), machine(L1, L2), warm_l2=True)

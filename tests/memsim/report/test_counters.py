@@ -336,7 +336,7 @@ def test_the_kernel_is_chosen_by_name() -> None:
     only = against(replay.dataset, files[:1])
     assert only.measured_kernel == "a"
     both = [launch(kernel=name, lts__t_sectors_op_read__dot__sum=1.0) for name in ("xa", "xb")]
-    with pytest.raises(ResultError, match="--kernel x means several kernels: xa, xb"):
+    with pytest.raises(ResultError, match="--kernel x matches several kernels: xa, xb"):
         against(replay.dataset, both, kernel="x")
 
 

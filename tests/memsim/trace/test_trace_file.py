@@ -219,7 +219,7 @@ def change(header: dict[str, Any], keys: list[Any], value: object) -> None:
         (["version"], 2, "version of a trace file must be 1, got 2"),
         (["format"], "other", "format of its header must be 'memsim-trace'"),
         (["launches"], {}, "launches must be a list"),
-        (["launches"], [], "it must hold only the columns that its header names"),
+        (["launches"], [], "it must contain only the columns that its header names"),
         (["launches", 0], 3, "launches must be a list of objects"),
         (["launches", 0, "sites"], 7, "sites must be a list, got 7"),
         (["launches", 0, "sites", 0, "name"], None, "name must be a text, got None"),
@@ -235,7 +235,7 @@ def change(header: dict[str, Any], keys: list[Any], value: object) -> None:
         (["launches", 0, "columns", 0], [], "a column must be an object"),
         (["launches", 0, "columns", 0, "name"], "__class__", "must be an array of a trace"),
         (["launches", 0, "columns", 0, "name"], ["x"], "must be an array of a trace"),
-        (["launches", 0, "columns", 0, "name"], "site", "column site must be there once"),
+        (["launches", 0, "columns", 0, "name"], "site", "column site must occur once"),
         (["launches", 0, "columns", 0, "shape"], [-2], "shape of column workgroup must be 1 sizes"),
         (["launches", 0, "columns", 0, "shape"], [2**61], "must have .* bytes, got 8"),
         (["launches", 0, "columns", 0, "shape"], [1, 2], "must be 1 sizes"),
@@ -300,7 +300,7 @@ def test_columns_missing_and_left_over(tmp_path: Path) -> None:
         if column["name"] == "starts_sequence":
             column["crc32"] = zlib.crc32(bad.tobytes())
     forge(path, header, {**stored, "starts_sequence": bad})
-    with pytest.raises(TraceError, match="starts_sequence of launch 0: must hold 0 and 1 only"):
+    with pytest.raises(TraceError, match="starts_sequence of launch 0: must contain 0 and 1 only"):
         read_trace(path)
 
 
@@ -382,7 +382,7 @@ def test_launches_round_trip(tmp_path: Path) -> None:
     assert found.between == (events,)
     for one, other in zip(found.launches, launches.launches, strict=True):
         assert_same(one, other)
-    with pytest.raises(TraceError, match="holds 2 launches where one is expected"):
+    with pytest.raises(TraceError, match="contains 2 launches where one is expected"):
         read_trace(path)
     write_trace(first, path)
     assert read_launches(path).between == ()
