@@ -21,7 +21,7 @@ import functools
 import math
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
@@ -44,6 +44,7 @@ class Declared:
     metavar : the placeholder that the command's help shows
     flags : the command's names of the option; empty where it is a keyword of Python only
     default_text : what the documentation shows for a default that has no short text of its own
+    formerly : earlier name of a choice -> its name; both are accepted
     is_flag : whether the command's option takes no value; a bool is always one
     parse : (context, parameter, text) -> value, a callback of click in place of the type's own conversion;
         of a flag, text is whether it was given
@@ -59,6 +60,7 @@ class Declared:
     metavar: str | None
     flags: tuple[str, ...] | None
     default_text: str
+    formerly: Mapping[str, str]
     is_flag: bool
     parse: Callable[..., Any] | None
     recorded: bool
@@ -77,6 +79,7 @@ def option(
     metavar: str | None = None,
     flags: tuple[str, ...] | None = None,
     default_text: str = "",
+    formerly: Mapping[str, str] | None = None,
     is_flag: bool = False,
     parse: Callable[..., Any] | None = None,
     recorded: bool = True,
@@ -96,6 +99,7 @@ def option(
         metavar=metavar,
         flags=flags,
         default_text=default_text,
+        formerly=formerly or {},
         is_flag=is_flag,
         parse=parse,
         recorded=recorded,
@@ -115,6 +119,9 @@ class Options:
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
+            formerly, value = declared(field).formerly, getattr(self, field.name)
+            if isinstance(value, str) and value in formerly:
+                object.__setattr__(self, field.name, formerly[value])
             broken = broken_rule(type(self), field.name, getattr(self, field.name))
             if broken:
                 raise self.error(f"{field.name} {broken}")
@@ -220,7 +227,7 @@ def _click_option(family: type[Options], field: dataclasses.Field[Any]) -> Decor
     if is_flag:
         settings["is_flag"] = True
     elif typing.get_origin(kind) is Literal:
-        settings["type"] = click.Choice(typing.get_args(kind))
+        settings["type"] = _choice(typing.get_args(kind), rule.formerly)
     elif rule.parse is None:
         settings["type"] = kind
     default = field.default if field.default is not MISSING else field.default_factory
@@ -232,6 +239,17 @@ def _click_option(family: type[Options], field: dataclasses.Field[Any]) -> Decor
             settings["show_default"] = rule.default_text or default is not None
     flags = rule.flags or ("--" + field.name.replace("_", "-"),)
     return click.option(*flags, field.name, callback=_checked(family, field.name), **settings)
+
+
+def _choice(names: tuple[str, ...], formerly: Mapping[str, str]) -> Any:
+    """A click.Choice that accepts earlier names too, without listing them."""
+    import click
+
+    class Choice(click.Choice):  # type: ignore[type-arg]
+        def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+            return super().convert(formerly.get(value, value), param, ctx)
+
+    return Choice(names)
 
 
 def _checked(family: type[Options], name: str) -> Callable[..., Any]:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 from memsim.errors import KernelError, MemsimError
 from memsim.options import Options, option
 
-Tracer = Literal["auto", "polyhedral", "opencl"]
+Tracer = Literal["auto", "polyhedral", "instrumented"]
 MEMORY_BYTES = 1 << 30
 MOST_SUBGROUP_SIZE = 1024
 """Lanes of the largest sub-group for which basic blocks are counted."""
@@ -46,9 +46,10 @@ class TraceOptions(Options):
     )
     tracer: Tracer = option(
         "auto",
-        "'opencl' runs an instrumented copy of the kernel, 'polyhedral' derives the addresses from"
-        " Loopy's schedule and runs nothing. 'auto' chooses 'polyhedral' where every access allows"
-        " it and no OpenCL context is given. The traces are equal.",
+        "'instrumented' runs a copy of the kernel with probes on an OpenCL device, 'polyhedral' derives"
+        " the addresses from Loopy's schedule and runs nothing. 'auto' chooses 'polyhedral' where every"
+        " access allows it and no OpenCL context is given. The traces are equal.",
+        formerly={"opencl": "instrumented"},
         recorded=False,
     )
     subgroup_size: int | None = option(

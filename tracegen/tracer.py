@@ -1,4 +1,4 @@
-"""Chooses the tracer of a workload: the polyhedral one where it applies, otherwise OpenCL."""
+"""Chooses the tracer of a workload: the polyhedral one where it applies, else the instrumented one."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _chosen(
         if tracer == "polyhedral":
             raise KernelError("the polyhedral tracer reads Loopy kernels; OpenCL C must be run")
         return instrumented(workload, context), LaunchRun
-    if tracer == "opencl" or (tracer == "auto" and context is not None):
+    if tracer == "instrumented" or (tracer == "auto" and context is not None):
         # A user who names a context wants the kernel to run there.
         return prepare(workload, chosen_context(context)), LaunchRun
     prepared = static(prepare(workload, None))

@@ -37,7 +37,7 @@ def test_the_readme_shows_the_options() -> None:
     ("options", "message"),
     [
         ({"launch": -1}, "launch must be at least 0"),
-        ({"tracer": "magic"}, "tracer must be one of auto, polyhedral, opencl"),
+        ({"tracer": "magic"}, "tracer must be one of auto, polyhedral, instrumented"),
         ({"memory_bytes": 0}, "memory_bytes must be at least 1"),
         ({"snapshot": 3}, "there is no option 'snapshot'"),
         ({"groups": 0}, "groups must be at least 1"),

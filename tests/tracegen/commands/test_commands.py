@@ -137,7 +137,7 @@ def test_a_trace_must_not_be_overwritten_by_what_is_made_of_it(
         ("nothing", (), ("nothing",)),
         ("broken", (), ("table", "8")),
         ("empty", (), ("empty", "no global memory")),
-        ("empty", ("--tracer", "opencl"), ("empty", "no global memory")),
+        ("empty", ("--tracer", "instrumented"), ("empty", "no global memory")),
     ],
 )
 def test_a_wrong_kernel_is_named_in_one_line(

@@ -231,12 +231,12 @@ def test_auto_runs_what_needs_a_run(context: Any, name: str) -> None:
 
 def test_auto_runs_nothing_else(context: Any) -> None:
     assert tracegen.trace(kernels.copy(64)).provenance["tracer"] == "polyhedral"
-    forced = tracegen.trace(kernels.copy(64), tracer="opencl")
+    forced = tracegen.trace(kernels.copy(64), tracer="instrumented")
     assert forced.provenance["tracer"] == "instrumented run"
     given_context = tracegen.trace(kernels.copy(64), context=context)
     assert given_context.provenance["tracer"] == "instrumented run"
     with pytest.raises(
-        KernelError, match="tracer must be one of auto, polyhedral, opencl, got 'x'"
+        KernelError, match="tracer must be one of auto, polyhedral, instrumented, got 'x'"
     ):
         tracegen.trace(kernels.copy(64), tracer="x")  # type: ignore[arg-type]
 
@@ -393,7 +393,7 @@ def test_without_opencl(tmp_path: Path, context: Any) -> None:
 def test_command(tmp_path: Path, run_memsim: Callable[..., Any]) -> None:
     folder, out = Path(transpose.__file__).parent, tmp_path / "k.trace"
     common = ["--machine", "v100", "-o", str(out)]
-    for tracer, name in (("polyhedral", "polyhedral"), ("opencl", "instrumented run")):
+    for tracer, name in (("polyhedral", "polyhedral"), ("instrumented", "instrumented run")):
         ended = run_memsim(
             *("trace", f"{folder}/transpose.py:naive", "--set", "n=64"),
             *("--tracer", tracer, *common),
