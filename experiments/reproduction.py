@@ -82,14 +82,18 @@ def reproduce(
     The page and the summary are written after every figure, so an interrupted run keeps the
     finished ones. Raises MemsimError if `only` is not the name of a figure, or if `out` is a file.
     """
-    if only is not None and only not in figures:
-        raise MemsimError(f"no figure {only!r}: choose one of {', '.join(figures)}")
+    chosen = list(figures)
+    if only is not None:  # hyphens may be left out: figure5 is figure-5
+        plain = only.replace("-", "")
+        chosen = [name for name in figures if name.replace("-", "") == plain]
+        if not chosen:
+            raise MemsimError(f"no figure {only!r}: choose one of {', '.join(figures)}")
     try:
         out.mkdir(parents=True, exist_ok=True)
     except FileExistsError as error:
         raise MemsimError(f"--out must be a folder, got the file {out}") from error
     done: list[Figure] = []
-    for name in [only] if only is not None else figures:
+    for name in chosen:
         figure = figures[name](out, quick)
         done.append(figure)
         echo(text(figure))

@@ -15,11 +15,11 @@ from experiments.history.speeds_and_errors import SOURCE
 from experiments.reproduction import Case, Figure
 
 
-def figure7(out: Path, quick: bool) -> Figure:
+def figure_7(out: Path, quick: bool) -> Figure:
     """Time against size of one kernel, and the fit of both regressions."""
     widths = size_sweep.QUICK_WIDTHS if quick else size_sweep.WIDTHS
     records, samples = size_sweep.sweep(widths)
-    path = out / "figure7.png"
+    path = out / "figure-7.png"
     findings = plot_sizes(size_sweep.KIND, records, samples, path)
     cases = []
     for device in sorted({r.key.device for r in records}):
@@ -33,7 +33,7 @@ def figure7(out: Path, quick: bool) -> Figure:
         for quantity, model in models:
             cases.append(
                 Case(
-                    figure="figure7",
+                    figure="figure-7",
                     case=device,
                     quantity=quantity,
                     unit="%",
@@ -46,7 +46,7 @@ def figure7(out: Path, quick: bool) -> Figure:
             if width in (widths[0], widths[-1]):
                 cases.append(
                     Case(
-                        figure="figure7",
+                        figure="figure-7",
                         case=f"{device}, tiles of {width}",
                         quantity="standard deviation of a launch",
                         unit="%",
@@ -56,7 +56,7 @@ def figure7(out: Path, quick: bool) -> Figure:
                     )
                 )
     return Figure(
-        name="figure7",
+        name="figure-7",
         title=f"Figure 7: {size_sweep.KIND} against size, both regressions, both workers",
         source=f"{SOURCE}, Figure 7 (a picture; the text has no numbers)",
         cases=cases,
@@ -65,17 +65,17 @@ def figure7(out: Path, quick: bool) -> Figure:
     )
 
 
-def figure8(out: Path, quick: bool) -> Figure:
+def figure_8(out: Path, quick: bool) -> Figure:
     """The distribution of one layout's times that the factorisations recorded."""
     runs = all_sizes(quick)[-1]
     kind = lu_kernels.TRSM_UPPER
     times = {title: runs.samples[kind, number] for number, title in enumerate(runs.workers)}
     layout = next(r.key.layout for r in runs.records if r.key.kernel == kind)
-    path = out / "figure8.png"
+    path = out / "figure-8.png"
     shapes = plot_layout(kind, layout, times, path)
     cases = [
         Case(
-            figure="figure8",
+            figure="figure-8",
             case=f"{title}, tiles of {runs.tile}",
             quantity="standard deviation of a launch",
             unit="%",
@@ -87,7 +87,7 @@ def figure8(out: Path, quick: bool) -> Figure:
         if len(values) > 1
     ]
     return Figure(
-        name="figure8",
+        name="figure-8",
         title=f"Figure 8: distribution of {kind} on tiles of {runs.tile}, during the factorisations",
         source=f"{SOURCE}, Figure 8: one narrow peak on the GPU, two peaks on CPUs",
         cases=cases,

@@ -19,14 +19,14 @@ from experiments.history.speeds_and_errors import (
 from experiments.reproduction import Case, Figure
 
 
-def figure5(out: Path, quick: bool) -> Figure:
+def figure_5(out: Path, quick: bool) -> Figure:
     """Speed of greedy runs and of runs by history, by iteration."""
     cases, findings, pictures = [], [], []
     for runs, column in zip(all_sizes(quick), PAPER_SPEEDS, strict=False):
         name = f"n = {runs.n}"
         greedy = [runs.gflops(run) for run in runs.greedy]
         by_history = [runs.gflops(run) for run in runs.by_history]
-        cases += speed_cases("figure5", name, column, [greedy], [by_history])
+        cases += speed_cases("figure-5", name, column, [greedy], [by_history])
         findings.append(f"{name}: {overtakes(greedy, by_history)}")
         pairs = [h / g for g, h in zip(greedy, by_history, strict=True)]
         findings.append(
@@ -36,7 +36,7 @@ def figure5(out: Path, quick: bool) -> Figure:
         settled = statistics.median(run.seconds for run in runs.by_history[SETTLED - 1 :])
         cases.append(
             Case(
-                figure="figure5",
+                figure="figure-5",
                 case=f"{name}, from 4th",
                 quantity="simulated time relative to measured",
                 unit="",
@@ -46,9 +46,11 @@ def figure5(out: Path, quick: bool) -> Figure:
             )
         )
         findings.append(runs.conditions)
-        pictures.append(drawing.iterations(out / f"figure5-{runs.n}.png", name, greedy, by_history))
+        pictures.append(
+            drawing.iterations(out / f"figure-5-{runs.n}.png", name, greedy, by_history)
+        )
     return Figure(
-        name="figure5",
+        name="figure-5",
         title="Figure 5: greedy and history-based scheduling of a tiled LU, by iteration",
         source=f"{SOURCE}, Figure 5; the paper used a Quadro FX4600 and three cores of a Xeon E5410",
         cases=cases,
@@ -57,14 +59,16 @@ def figure5(out: Path, quick: bool) -> Figure:
     )
 
 
-def figure6(out: Path, quick: bool) -> Figure:
+def figure_6(out: Path, quick: bool) -> Figure:
     """Error of the predictions by iteration."""
     cases, findings, pictures = [], [], []
     for runs in all_sizes(quick):
         name = f"n = {runs.n}"
         workers = {title: [number] for number, title in enumerate(runs.workers)}
-        path = out / f"figure6-{runs.n}.png"
-        of_size, sentences, picture = error_cases("figure6", name, [runs.by_history], workers, path)
+        path = out / f"figure-6-{runs.n}.png"
+        of_size, sentences, picture = error_cases(
+            "figure-6", name, [runs.by_history], workers, path
+        )
         cases += of_size
         findings += sentences
         pictures.append(picture)
@@ -77,7 +81,7 @@ def figure6(out: Path, quick: bool) -> Figure:
             )
         findings.append(runs.conditions)
     return Figure(
-        name="figure6",
+        name="figure-6",
         title="Figure 6: prediction error, sum |predicted - measured| / sum measured",
         source=f"{SOURCE}, Figure 6 and section 4.1: of an order of 1 % on CPUs, below 0.1 % on the GPU",
         cases=cases,

@@ -76,7 +76,7 @@ PRODUCTS = (
         groups=8,
         blocks=lambda n: n + 2,
         multiple=8,
-        figure="figure14",
+        figure="figure-14",
     ),
     Product(
         name="naive 16x16",
@@ -86,7 +86,7 @@ PRODUCTS = (
         groups=4,
         blocks=lambda n: n + 2,
         multiple=16,
-        figure="figure14",
+        figure="figure-14",
     ),
     Product(
         name="CUBLAS 1.1 8x8",
@@ -96,7 +96,7 @@ PRODUCTS = (
         groups=8,
         blocks=lambda n: 3 * (n / 8) + 1,
         multiple=8,
-        figure="figure15",
+        figure="figure-15",
     ),
     Product(
         name="CUBLAS 1.1 16x16",
@@ -106,7 +106,7 @@ PRODUCTS = (
         groups=4,
         blocks=lambda n: 3 * (n / 16) + 1,
         multiple=16,
-        figure="figure15",
+        figure="figure-15",
     ),
     Product(
         name="Volkov 16x4",
@@ -116,7 +116,7 @@ PRODUCTS = (
         groups=2,
         blocks=None,
         multiple=64,
-        figure="figure16",
+        figure="figure-16",
     ),
 )
 
@@ -210,8 +210,8 @@ def _steady(costs: AccessCosts, program: Program) -> AccessCosts:
 
 def sizes(product: Product, quick: bool) -> list[int]:
     """Widths as in the paper: slightly more than powers of two, and multiples of the tile."""
-    last = 4096 if product.figure == "figure14" else 8192
-    first = 64 if product.multiple == 64 or product.figure == "figure14" else 256
+    last = 4096 if product.figure == "figure-14" else 8192
+    first = 64 if product.multiple == 64 or product.figure == "figure-14" else 256
     widths, n = [], first
     while n <= last:
         widths.append(n + max(32, product.multiple))
@@ -219,11 +219,11 @@ def sizes(product: Product, quick: bool) -> list[int]:
     return [n // product.multiple * product.multiple for n in widths]
 
 
-def table3(out: Path, quick: bool) -> Figure:
+def table_3(out: Path, quick: bool) -> Figure:
     """Characteristics of the kernels, derived from their programs."""
     cases = [case for product in PRODUCTS for case in _characteristics(product)]
     return Figure(
-        name="table3",
+        name="table-3",
         title="Table 3: characteristics of the matrix products, derived from the kernels",
         source=SOURCE,
         cases=cases,
@@ -266,7 +266,7 @@ def _characteristics(product: Product, width: int = 1024) -> list[Case]:
     )
     return [
         Case(
-            figure="table3",
+            figure="table-3",
             case=product.name,
             quantity=quantity,
             unit=unit,

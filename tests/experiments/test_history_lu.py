@@ -248,11 +248,11 @@ def test_the_figures_of_real_runs(tmp_path, monkeypatch, two_places):
     monkeypatch.setattr(measured_runs, "QUICK_TILE", 64)
     monkeypatch.setattr(measured_runs, "QUICK_SIZES", (4,))
     monkeypatch.setattr("experiments.history.size_sweep.QUICK_WIDTHS", (32, 48, 64, 96))
-    for name in ("figure5", "figure6", "figure7", "figure8"):
+    for name in ("figure-5", "figure-6", "figure-7", "figure-8"):
         figure = FIGURES[name](tmp_path, True)
         assert all((tmp_path / picture).stat().st_size > 1000 for picture in figure.pictures)
         assert figure.cases
-        if name == "figure5":
+        if name == "figure-5":
             speeds = {c.case: c.ours for c in figure.cases if c.quantity == "speed"}
             assert {k.rpartition(", ")[2] for k in speeds} == {
                 "greedy",
@@ -262,5 +262,5 @@ def test_the_figures_of_real_runs(tmp_path, monkeypatch, two_places):
                 "from 4th",
             }
             assert all(speed > 0 for speed in speeds.values())
-        if name == "figure7":
+        if name == "figure-7":
             assert all(c.ours is not None for c in figure.cases)

@@ -17,7 +17,7 @@ from experiments.lhf.mi250x_laplacian import laplacian_times
 from experiments.lhf.occupancy_bandwidth import bandwidth_gbs, knee, stream_kernel, table
 from experiments.lhf.opencl_device import ordered_pairs
 from experiments.lhf.replay_costs import replay_costs
-from experiments.lhf.tesla_c1060 import PRODUCTS, analysed, gflops, sizes, table3
+from experiments.lhf.tesla_c1060 import PRODUCTS, analysed, gflops, sizes, table_3
 from experiments.lhf.v100_stencil import (
     baselines,
     errors_of,
@@ -33,7 +33,7 @@ from memsim.machine.parts import Translation
 def test_table_3_is_worked_out(tmp_path: Path) -> None:
     """All entries agree, except the naive kernels' NBB, whose last block the paper counts
     separately, and Volkov's occupation, which is printed as 2 although every resource allows 8."""
-    found = {(case.case, case.quantity): case for case in table3(tmp_path, True).cases}
+    found = {(case.case, case.quantity): case for case in table_3(tmp_path, True).cases}
     for product in PRODUCTS:
         threads = found[product.name, "threads"]
         assert threads.ours == threads.reference
@@ -170,6 +170,6 @@ def test_the_command_writes_page_and_summary(tmp_path: Path) -> None:
     lines: list[str] = []
     reproduce(TITLE, FIGURES, tmp_path, only="table3", quick=True, echo=lines.append)
     records = json.loads((tmp_path / "summary.json").read_text())
-    assert {record["figure"] for record in records} == {"table3"}
+    assert {record["figure"] for record in records} == {"table-3"}
     assert "Table 3" in (tmp_path / "index.html").read_text()
     assert any("CUBLAS 1.1 16x16" in line for line in lines)
