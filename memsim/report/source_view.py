@@ -16,6 +16,7 @@ from pygments.lexers.python import PythonLexer
 from pygments.util import ClassNotFound
 
 from memsim.report.numbers import SiteNumbers
+from memsim.report.text import file_label
 
 LIGHT_STYLE, DARK_STYLE = "xcode", "github-dark"
 
@@ -36,9 +37,14 @@ class SourceLine:
 
 @dataclass(frozen=True, kw_only=True)
 class Listing:
-    """A source with its accesses; unplaced : those whose line is unknown or outside the source"""
+    """A source with its accesses.
+
+    file : its path; "" for generated code
+    unplaced : accesses whose line is unknown or outside the source
+    """
 
     title: str
+    file: str
     lines: tuple[SourceLine, ...]
     unplaced: tuple[SiteNumbers, ...]
 
@@ -48,7 +54,7 @@ def generated_listing(source: str, sites: Sequence[SiteNumbers]) -> Listing | No
     if not source.strip():
         return None
     places = [(site, site.source_line) for site in sites]
-    return _listing("Generated OpenCL", source, CLexer(**_VERBATIM), places)
+    return _listing("Generated OpenCL", "", source, CLexer(**_VERBATIM), places)
 
 
 def user_listing(source: str, sites: Sequence[SiteNumbers]) -> Listing | None:
@@ -58,7 +64,7 @@ def user_listing(source: str, sites: Sequence[SiteNumbers]) -> Listing | None:
         return None
     name = files.most_common(1)[0][0]
     places = [(site, site.user_line if site.user_file == name else None) for site in sites]
-    return _listing(name, source, _lexer(name), places)
+    return _listing(file_label(name), name, source, _lexer(name), places)
 
 
 def colours() -> str:
@@ -81,7 +87,11 @@ def _lexer(name: str) -> Lexer:
 
 
 def _listing(
-    title: str, source: str, lexer: Lexer, places: Sequence[tuple[SiteNumbers, int | None]]
+    title: str,
+    file: str,
+    source: str,
+    lexer: Lexer,
+    places: Sequence[tuple[SiteNumbers, int | None]],
 ) -> Listing:
     plain = source.replace("\r\n", "\n").replace("\r", "\n").rstrip("\n").split("\n")
     coloured = highlight("\n".join(plain), lexer, HtmlFormatter(nowrap=True)).split("\n")
@@ -95,7 +105,7 @@ def _listing(
         for number, (text, code) in enumerate(zip(plain, coloured, strict=False), start=1)
     )
     unplaced = tuple(site for site, line in places if line is None or line > len(plain))
-    return Listing(title=title, lines=lines, unplaced=unplaced)
+    return Listing(title=title, file=file, lines=lines, unplaced=unplaced)
 
 
 def _rules(style: str) -> list[str]:

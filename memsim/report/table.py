@@ -170,7 +170,7 @@ def _name(site: SiteNumbers) -> Text:
     name = Text(site.name, style="bold")
     name.append(f"\n{site.direction}{line}", style="dim")
     if site.user_file and site.user_line:
-        name.append(f"\n{site.user_file}:{site.user_line}", style="dim")
+        name.append(f"\n{text.relative_path(site.user_file)}:{site.user_line}", style="dim")
     return name
 
 

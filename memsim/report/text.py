@@ -1,8 +1,9 @@
-"""Numbers as text for people; an undefined number is shown as a dash."""
+"""Numbers and files as text for people; an undefined number is shown as a dash."""
 
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 from memsim.statistics import Estimate
 
@@ -77,3 +78,15 @@ def model_cycles(error: float | None) -> str:
 
 def line_label(line: int | None) -> str:
     return UNKNOWN if line is None else str(line)
+
+
+def relative_path(name: str) -> str:
+    """A file as seen from the current folder if it lies below that, otherwise unchanged."""
+    path = Path(name)
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else name
+
+
+def file_label(name: str) -> str:
+    """As `relative_path`, but only the name of a file that lies elsewhere."""
+    label = relative_path(name)
+    return Path(label).name if Path(label).is_absolute() else label

@@ -8,6 +8,7 @@ import hashlib
 import io
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 import jsonschema
@@ -358,6 +359,23 @@ def test_accesses_without_a_line_are_listed() -> None:
     assert "rowptr[i]" in tail
     assert "x[ind[jj]]" in tail
     assert "val[jj]" not in tail
+
+
+def test_files_are_shown_from_the_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file that lies elsewhere is shown by its name; its path is the title of both links to it."""
+    file = str(tmp_path / "kernels" / "spmv.py")
+    data = fake_dataset(n_trials=2)
+    data = data.assign_coords(user_file=("site", [file] * data.sizes["site"]))
+    for folder, label in ((tmp_path, "kernels/spmv.py"), (Path(__file__).parent, "spmv.py")):
+        monkeypatch.chdir(folder)
+        content = page(data)
+        assert f'title="{file}">{label}</h2>' in content
+        assert f'title="{file}">{label}:' in content
+        assert f">{file}" not in content
+    assert text.relative_path(file) == file
+    assert text.file_label("k.cl") == "k.cl"
 
 
 def test_the_page_without_sources_says_so() -> None:
