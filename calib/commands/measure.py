@@ -20,7 +20,13 @@ if TYPE_CHECKING:
 @output_path("--out", "-o", help="The machine file to write.", required=True)
 @output_path("--html", help="Write all numbers and curves as one page.")
 @click.option("--name", help="Name of the machine. [default: from the device's name]")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
+@click.option(
+    "--seed",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="Seed of the random orders of the chases, and of the replay of --trace.",
+)
 @click.option(
     "--memory",
     "memory_mb",

@@ -63,7 +63,8 @@ class Level:
         are written back under their byte mask
     n_partitions : partitions of an instance, each attached to an equal share of its cores. The slice
         of a line determines its home partition; the others keep copies (see
-        memsim.hierarchy.partitions). A100 and H100 have two
+        memsim.hierarchy.partitions). The L2 of the A100, and of the data-centre GPUs of NVIDIA after it,
+        has two
     far_latency_cycles : latency of a hit whose home is another partition, 0 without partitions
     pending_requests : misses that one instance can have in flight
     storage_bytes : size of the array that the level shares with local memory, 0 if it shares none
