@@ -42,6 +42,8 @@ PIPES: tuple[Pipe, ...] = get_args(Pipe)
 Space = Literal["global", "local", "private", "constant"]
 """As OpenCL names them: `local` is shared by a group, `private` belongs to a work-item."""
 
+Direction = Literal["load", "store", "atomic"]
+
 
 @dataclass(frozen=True, order=True)
 class Location:
@@ -61,7 +63,7 @@ class MemoryOperation:
     """
 
     space: Space
-    direction: Literal["load", "store", "atomic"]
+    direction: Direction
     bytes_per_item: int
     array: str | None = None
     spill: bool = False

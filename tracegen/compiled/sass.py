@@ -1,0 +1,230 @@
+"""Reads NVIDIA's machine code (SASS) as `nvdisasm -c` prints it, with or without `-g`.
+
+With `-g`, the line of each instruction is the number of the PTX instruction that it implements, if
+`ptx.number_instructions` prepared the text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from memsim.errors import KernelError
+from tracegen.compiled.block_graph import Line, basic_blocks
+from tracegen.compiled.model import BasicBlock, Direction, Instruction, MemoryOperation, Pipe, Space
+from tracegen.compiled.sass_opcodes import BULK_COPIES, PIPE_OF, words
+from tracegen.compiled.sass_operands import access_bytes, registers
+
+_SECTION = re.compile(r"^\s*\.section\s+([^,\s]+)")
+_ORIGIN = re.compile(r'^\s*//## File "[^"]*", line (\d+)')
+_FUNCTION = re.compile(r"^\s*\.type\s+([^,\s]+),\s*@function")
+_LABEL = re.compile(r"^([\w.$]+):\s*$")
+_INSTRUCTION = re.compile(
+    r"^\s+/\*[0-9a-f]{4,}\*/\s+(?:@(?P<guard>!?U?P[\dT])\s+)?"
+    r"(?P<opcode>[A-Z][\w.]*)\s*(?P<operands>.*?)\s*;"
+)
+_TABLE = re.compile(r"BRANCH_TARGETS ([^\"]*)")
+_REMARK = re.compile(r'\(\*"[^"]*"\*\)|\s[&?]\S+')
+_TARGET = re.compile(r"`\(([^)]+)\)")
+_OPERAND = re.compile(r"(?:\[[^\]]*\]|\([^)]*\)|[^,\[(])+")
+_PREDICATE = re.compile(r"!?U?P\d")
+_SPACES: dict[str, Space] = {
+    **dict.fromkeys(words("LD LDG ST STG ATOM ATOMG RED REDG LDGSTS LDGMC"), "global"),
+    **dict.fromkeys(words("LDS STS ATOMS LDSM STSM STAS REDAS"), "local"),
+    **dict.fromkeys(words("LDL STL"), "private"),
+    **dict.fromkeys(words("LDC ULDC LDCU"), "constant"),
+}
+_JUMPS = words("BRA JMP BRX BRXU JMX JMXU")
+_ENDS = words("EXIT RET KILL")
+_TABLE_JUMPS = words("BRX BRXU JMX JMXU")
+
+
+def read_sass(text: str, kernel: str) -> tuple[tuple[BasicBlock, ...], tuple[str, ...]]:
+    """The blocks of a kernel and the functions that it calls, and notes on what is approximate.
+
+    Code that cannot be reached is left out. A call goes on in the called function, and that function
+    returns to all its calls. Generic accesses (`LD`, `ST`, `ATOM`) count as global.
+
+    Raises KernelError if the listing has no such kernel.
+    """
+    reader = _Reader()
+    for line in _section(text, kernel):
+        reader.read(line)
+    if not reader.parsed:
+        raise KernelError(f"the disassembly contains no kernel {kernel!r}")
+    blocks, missing = basic_blocks(reader.linked())
+    return blocks, tuple(_notes(blocks, reader, missing))
+
+
+def _section(text: str, kernel: str) -> Iterator[str]:
+    inside = False
+    for line in text.splitlines():
+        if found := _SECTION.match(line):
+            inside = found[1] == f".text.{kernel}"
+        elif inside:
+            yield line
+
+
+@dataclass
+class _Parsed:
+    """An instruction with its labels; `function` is the one that it belongs to."""
+
+    instruction: Instruction
+    labels: tuple[str, ...]
+    function: str
+    targets: tuple[str, ...]
+    can_fall_through: bool
+
+
+@dataclass
+class _Reader:
+    """Collects instructions line by line."""
+
+    parsed: list[_Parsed] = field(default_factory=list)
+    function: str = ""
+    functions: set[str] = field(default_factory=set)
+    labels: list[str] = field(default_factory=list)
+    origin: int | None = None
+    origin_is_fresh: bool = False
+
+    def read(self, line: str) -> None:
+        if found := _ORIGIN.match(line):
+            # Of several lines before an instruction, the first is where it was written; the others
+            # are where that place was inlined.
+            if not self.origin_is_fresh:
+                self.origin, self.origin_is_fresh = int(found[1]), True
+        elif found := _INSTRUCTION.match(line):
+            self._add(found)
+        elif found := _LABEL.match(line):
+            self.labels.append(found[1])
+            if found[1] in self.functions:
+                self.function = found[1]
+        elif found := _FUNCTION.match(line):
+            self.functions.add(found[1])
+
+    def _add(self, found: re.Match[str]) -> None:
+        table = _TABLE.search(found["operands"])
+        listed = _REMARK.sub("", found["operands"])
+        operands = [part.strip() for part in _OPERAND.findall(listed) if part.strip()]
+        is_spill = "SpillRefill" in found["operands"]
+        instruction = _instruction(
+            found["guard"] or "", found["opcode"], operands, self.origin, is_spill
+        )
+        base = instruction.opcode.partition(".")[0]
+        targets: list[str] = []
+        # `CALL R2 \`(base)` calls through a register.
+        if base in _JUMPS or (base == "CALL" and not instruction.reads):
+            targets = table[1].split(",") if table else _TARGET.findall(listed)[-1:]
+        stops = base in _JUMPS or base in _ENDS or (base == "CALL" and bool(targets))
+        self.parsed.append(
+            _Parsed(
+                instruction,
+                tuple(self.labels),
+                self.function,
+                tuple(target.strip() for target in targets),
+                not stops or instruction.predicated,
+            )
+        )
+        self.labels = []
+        self.origin_is_fresh = False
+
+    def linked(self) -> list[Line]:
+        """The lines with the targets of returns: what follows the calls of their function."""
+        returns: dict[str, list[str]] = defaultdict(list)
+        for index, call in enumerate(self.parsed[:-1]):
+            if call.instruction.opcode.startswith("CALL"):
+                label = f"after call {index}"
+                self.parsed[index + 1].labels += (label,)
+                for target in call.targets:
+                    returns[target].append(label)
+        return [self._line(parsed, returns) for parsed in self.parsed]
+
+    def _line(self, parsed: _Parsed, returns: dict[str, list[str]]) -> Line:
+        targets = parsed.targets
+        base = parsed.instruction.opcode.partition(".")[0]
+        if base == "RET":
+            targets = tuple(returns[parsed.function])
+        elif base in _TABLE_JUMPS and not targets:
+            labels = (label for other in self.parsed for label in other.labels)
+            targets = tuple(label for label in labels if label.startswith(".L"))
+        return Line(
+            instruction=parsed.instruction,
+            labels=parsed.labels,
+            targets=targets,
+            falls_through=parsed.can_fall_through,
+            ends_block=base in _JUMPS or base in _ENDS,
+        )
+
+
+def _instruction(
+    guard: str, opcode: str, operands: Sequence[str], origin: int | None, is_spill: bool
+) -> Instruction:
+    base = opcode.partition(".")[0]
+    text = f"{'@' + guard + ' ' if guard else ''}{opcode} {', '.join(operands)}".rstrip()
+    never = guard == "!PT"
+    decided = bool(guard) or (base in _JUMPS and _is_conditional(opcode, operands))
+    reads, writes = registers(opcode, operands, guard)
+    return Instruction(
+        opcode=opcode,
+        text=text,
+        pipe=_pipe(base, never),
+        predicated=decided,
+        reads=reads,
+        writes=writes,
+        memory=None if never else _memory(base, opcode, is_spill),
+        origin=origin,
+    )
+
+
+def _pipe(base: str, never: bool) -> Pipe:
+    """`@!PT LDS RZ, [RZ]` never runs: ptxas fills time with it."""
+    return "wait" if never else PIPE_OF.get(base, "other")
+
+
+def _is_conditional(opcode: str, operands: Sequence[str]) -> bool:
+    """`BRA P1, target` and `BRA.DIV UR4, target` depend on an operand, with no guard."""
+    return ".DIV" in opcode or any(_PREDICATE.fullmatch(operand) for operand in operands)
+
+
+def _memory(base: str, opcode: str, is_spill: bool) -> MemoryOperation | None:
+    space = _SPACES.get(base)
+    if space is None:
+        return None
+    direction: Direction = "load"
+    if base.startswith(("ATOM", "RED")):
+        direction = "atomic"
+    elif base.startswith("ST"):
+        direction = "store"
+    return MemoryOperation(
+        space=space, direction=direction, bytes_per_item=access_bytes(opcode), spill=is_spill
+    )
+
+
+def _notes(blocks: Sequence[BasicBlock], reader: _Reader, missing: Sequence[str]) -> Iterator[str]:
+    used = Counter(
+        instruction.opcode.partition(".")[0]
+        for block in blocks
+        for instruction in block.instructions
+    )
+    unknown = sorted(set(used) - PIPE_OF.keys() - BULK_COPIES)
+    if unknown:
+        count = sum(used[base] for base in unknown)
+        yield f"{count} instructions of unknown opcode: {', '.join(unknown)}."
+    if bulk := sorted(set(used) & BULK_COPIES):
+        yield f"Copies of whole tiles are not counted as accesses: {', '.join(bulk)}."
+    if used["LDGSTS"]:
+        yield "Asynchronous copies (LDGSTS) count as loads from global memory."
+    called = sorted(
+        {target for parsed in reader.parsed for target in parsed.targets} & reader.functions
+    )
+    if called:
+        yield f"Called functions are part of the code: {', '.join(called)}."
+    pointers = [parsed for parsed in reader.parsed if not parsed.targets]
+    if any(parsed.instruction.opcode.split(".")[0] in _TABLE_JUMPS for parsed in pointers):
+        yield "A jump through a table may go to every label."
+    if any(parsed.instruction.opcode.startswith("CALL") for parsed in pointers):
+        yield "Functions that are called through pointers are left out."
+    if missing:
+        yield f"Jumps out of the kernel's code are left out: {', '.join(missing)}."

@@ -1,0 +1,76 @@
+"""The opcodes of NVIDIA's machine code (SASS) from Maxwell (sm_50) to Blackwell (sm_120), by pipe.
+
+Opcodes: CUDA Binary Utilities 12.9, "Instruction Set Reference", tables of Maxwell and Pascal, Volta,
+Turing, Ampere and Ada, Hopper, Blackwell; and what ptxas 12.9 writes beyond them (`FENCE`, `I2FP`).
+Pipes: Nsight Compute, "Kernel Profiling Guide", section "Pipelines", and the throughputs of arithmetic
+instructions in the CUDA C++ Programming Guide: an instruction at a quarter of the rate of 32-bit
+additions or less, which is neither fp64 nor a matrix instruction, belongs to `special`.
+"""
+
+from __future__ import annotations
+
+from tracegen.compiled.model import Pipe
+
+
+def words(text: str) -> frozenset[str]:
+    """The words of a text."""
+    return frozenset(text.split())
+
+
+_OPCODES: dict[Pipe, str] = {
+    "fma": """
+        FADD FADD32I FFMA FFMA32I FMUL FMUL32I FSWZADD FSWZ FADD2 FFMA2 FMUL2 FHADD FHFMA
+        IMAD IMAD32I IMADSP IMUL IMUL32I XMAD IDP IDP4A""",
+    "alu": """
+        FCHK FCMP FMNMX FMNMX3 FSEL FSET FSETP RRO F2FP F2IP I2FP I2IP
+        BFE BFI BMSK FINDLEADING IABS IADD IADD3 IADD32I ICMP IMNMX ISAD ISCADD ISCADD32I ISET ISETP
+        LEA LOP LOP3 LOP32I SGXT SHF SHL SHR VABSDIFF VABSDIFF4 VADD VMAD VMNMX VSET VSETP VSHL VSHR
+        VIADD VIADDMNMX VIMNMX VIMNMX3 VHMNMX HMNMX2
+        MOV MOV32I MOVM PRMT SEL LEPC
+        CSET CSETP PSET PSETP PLOP3 P2R R2P S2P B2R R2B CS2R VOTE MATCH ELECT REDUX CREDUX CSMTEST
+        GETLMEMBASE SETLMEMBASE SETCTAID PMTRIG PIXLD GETCRSPTR""",
+    "fp64": "DADD DFMA DMNMX DMUL DSET DSETP",
+    "fp16": "HADD2 HADD2_32I HFMA2 HFMA2_32I HMUL2 HMUL2_32I HSET2 HSETP2",
+    "special": "MUFU F2F F2I FRND I2F I2I D2F D2I I2D BREV FLO POPC S2R",
+    "tensor": """
+        BMMA DMMA HMMA IMMA OMMA QMMA BGMMA HGMMA IGMMA QGMMA
+        UTCHMMA UTCIMMA UTCOMMA UTCQMMA UTCSHIFT""",
+    "scalar": """
+        R2UR S2UR CS2UR R2P2UR ULDC LDCU UBMSK UBREV UCLEA UF2F UF2FP UF2I UF2IP UFADD UFFMA UFLO
+        UFMNMX UFMUL UFRND UFSEL UFSET UFSETP UI2F UI2FP UI2I UI2IP UIABS UIADD3 UIMAD UIMNMX UISETP
+        ULEA ULEPC ULOP ULOP3 ULOP32I UMOV UP2UR UPLOP3 UPOPC UPRMT UPSETP UR2UP USEL USGXT USHF USHL
+        USHR UVIADD UVIMNMX VOTEU UIADD UTCATOMSWS UVIRTCOUNT UGETNEXTWORKID USETMAXREG USETSHMSZ""",
+    "load_store": """
+        LD LDG LDS LDL LDC LDSM LDTM LDT LDGMC LDGSTS ST STG STS STL STSM STTM STT STAS
+        ATOM ATOMG ATOMS RED REDG REDAS SHFL CCTL CCTLL CCTLT QSPC AL2P ALD AST
+        TEX TEXS TLD TLDS TLD4 TLD4S TMML TXA TXD TXQ FOOTPRINT
+        SUATOM SULD SURED SUST SUQUERY LDTRAM ISBERD IPA OUT""",
+    "branch": """
+        BRA BRX BRXU JMP JMX JMXU JCAL CAL CALL PRET RET RTT EXIT KILL BPT BREAK BRK PBK PCNT CONT
+        PEXIT LONGJMP PLONGJMP SSY SYNC SAM RAM BSSY BSYNC BMOV RPCMOV WARPSYNC YIELD ENDCOLLECTIVE
+        PREEXIT IDE""",
+    "barrier": "BAR ARRIVES SYNCS UCGABAR_ARV UCGABAR_WAIT UTCBAR",
+    "wait": """
+        NOP DEPBAR LDGDEPBAR TEXDEPBAR MEMBAR ERRBAR CGAERRBAR FENCE NANOSLEEP WARPGROUP WARPGROUPSET
+        ACQBULK ACQSHMINIT UTMACMDFLUSH""",
+}
+PIPE_OF: dict[str, Pipe] = {
+    opcode: pipe for pipe, opcodes in _OPCODES.items() for opcode in opcodes.split()
+}
+
+BULK_COPIES = words(
+    """UBLKCP UBLKPF UBLKRED UTMACCTL UTMALDG UTMAPF UTMAREDG UTMASTG UTCCP UMEMSETS UREDGR USTGR"""
+)
+"""One lane starts a copy of a whole tile, in the background. The tracers see no such copy."""
+
+NO_RESULT = words("""ST STG STS STL STSM STTM STT STAS RED REDG REDAS LDGSTS CCTL CCTLL CCTLT SUST SURED
+    BAR ARRIVES UTCBAR UCGABAR_ARV UCGABAR_WAIT R2B BSSY BSYNC BREAK SETCTAID SETLMEMBASE PMTRIG
+    BRA BRX BRXU JMP JMX JMXU CALL RET EXIT KILL BPT WARPSYNC YIELD USETMAXREG USETSHMSZ
+    UTCHMMA UTCIMMA UTCOMMA UTCQMMA UTCSHIFT UVIRTCOUNT""") | words(_OPCODES["wait"])
+"""No operand of these is a result."""
+
+ONE_PREDICATE = words("FCHK R2P CSMTEST")
+"""The first operand of these is their only result, although a register follows it."""
+
+TWO_PREDICATES = words("ISETP FSETP DSETP HSETP2 PSETP CSETP PLOP3 UISETP UFSETP UPSETP UPLOP3")
+"""The first two operands of these are results, both predicates."""
