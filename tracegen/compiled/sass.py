@@ -211,7 +211,7 @@ def _notes(blocks: Sequence[BasicBlock], reader: _Reader, missing: Sequence[str]
     unknown = sorted(set(used) - PIPE_OF.keys() - BULK_COPIES)
     if unknown:
         count = sum(used[base] for base in unknown)
-        yield f"{count} instructions of unknown opcode: {', '.join(unknown)}."
+        yield f"Instructions of unknown opcode: {count} ({', '.join(unknown)})."
     if bulk := sorted(set(used) & BULK_COPIES):
         yield f"Copies of whole tiles are not counted as accesses: {', '.join(bulk)}."
     if used["LDGSTS"]:

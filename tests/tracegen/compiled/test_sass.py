@@ -188,7 +188,7 @@ def test_notes_on_what_is_approximate() -> None:
         "k",
     )
     assert notes == (
-        "2 instructions of unknown opcode: FOO, QUUX.",
+        "Instructions of unknown opcode: 2 (FOO, QUUX).",
         "Copies of whole tiles are not counted as accesses: UBLKCP.",
         "Asynchronous copies (LDGSTS) count as loads from global memory.",
         "Functions that are called through pointers are left out.",

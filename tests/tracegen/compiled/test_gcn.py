@@ -1,0 +1,365 @@
+"""AMD assembly is read into blocks; `small.gfx90a.s` is what clang 14 writes for kernels of test_sass.py."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from memsim.errors import KernelError
+from tracegen.compiled.gcn import read_gcn
+from tracegen.compiled.gcn_metadata import Parameter, Resources, read_resources
+from tracegen.compiled.model import BasicBlock, Instruction, Location, MachineCode
+from tracegen.compiled.waits import awaited
+
+SMALL = (Path(__file__).parent / "listings" / "small.gfx90a.s").read_text()
+
+
+def opcodes(block: BasicBlock) -> list[str]:
+    return [instruction.opcode for instruction in block.instructions]
+
+
+def only(blocks: tuple[BasicBlock, ...], opcode: str) -> Instruction:
+    (found,) = (
+        instruction
+        for block in blocks
+        for instruction in block.instructions
+        if instruction.opcode == opcode
+    )
+    return found
+
+
+def assembly(*lines: str, arguments: int = 2) -> str:
+    """A kernel `k` with this code; its parameters point to arrays."""
+    entry = """\
+      - .address_space:  global
+        .offset:         {offset}
+        .size:           8
+        .value_kind:     global_buffer
+"""
+    entries = "".join(entry.format(offset=8 * index) for index in range(arguments))
+    code = "\n".join(line if line.endswith(":") else f"\t{line}" for line in lines)
+    return f"""\
+	.amdgcn_target "amdgcn-amd-amdhsa--gfx906"
+k:
+{code}
+	.amdhsa_kernel k
+		.amdhsa_user_sgpr_private_segment_buffer 1
+		.amdhsa_user_sgpr_dispatch_ptr 1
+		.amdhsa_user_sgpr_kernarg_segment_ptr 1
+	.end_amdhsa_kernel
+.Lfunc_end0:
+	.amdgpu_metadata
+amdhsa.kernels:
+  - .args:
+{entries}    .name:           k
+	.end_amdgpu_metadata
+"""
+
+
+def instructions(*lines: str, arguments: int = 2) -> tuple[Instruction, ...]:
+    blocks, _ = read_gcn(assembly(*lines, arguments=arguments), "k")
+    return tuple(instruction for block in blocks for instruction in block.instructions)
+
+
+def test_blocks_of_a_loop() -> None:
+    blocks, notes = read_gcn(SMALL, "row_sums")
+
+    assert [block.successors for block in blocks] == [(5, 1), (4, 2), (3,), (3, 4), (5,), ()]
+    assert [block.label for block in blocks] == ["", "", "", ".LBB0_3", ".LBB0_4", ".LBB0_5"]
+    assert opcodes(blocks[3]) == [
+        "global_load_dwordx2", "s_add_i32", "v_add_co_u32_e32", "v_addc_co_u32_e32", "s_cmp_eq_u32",
+        "s_waitcnt", "v_add_f64", "s_cbranch_scc0",
+    ]  # fmt: skip
+    assert blocks[3].instructions[-1].predicated
+    assert opcodes(blocks[5]) == ["s_endpgm"]
+    assert notes == ()
+
+
+def test_accesses_and_their_arrays() -> None:
+    blocks, _ = read_gcn(SMALL, "row_sums", ["in", "out", "n"])
+    load = only(blocks, "global_load_dwordx2")
+    store = only(blocks, "global_store_dwordx2")
+    assert load.memory is not None
+    assert store.memory is not None
+    assert (load.memory.space, load.memory.direction, load.memory.bytes_per_item) == (
+        "global",
+        "load",
+        8,
+    )
+    assert (load.memory.array, store.memory.array) == ("in", "out")
+    assert (load.reads, load.writes) == (("v4", "v5"), ("v6", "v7"))
+    assert (store.reads, store.writes) == (("v0", "v1", "v2", "v3"), ())
+    assert load.location == Location(8, 12)
+
+
+def test_arrays_have_ptxs_names_if_no_names_are_known() -> None:
+    blocks, _ = read_gcn(SMALL, "reversed")
+    load = only(blocks, "global_load_dword")
+    assert load.memory is not None
+    assert load.memory.array == "reversed_param_0"
+
+    named = SMALL.replace(
+        "        .offset:         0\n", "        .name:           x\n        .offset:         0\n"
+    )
+    load = only(read_gcn(named, "reversed")[0], "global_load_dword")
+    assert load.memory is not None
+    assert load.memory.array == "x"
+
+
+def test_local_memory_barriers_and_pipes() -> None:
+    blocks, _ = read_gcn(SMALL, "reversed")
+    (block,) = blocks
+    pipes = {instruction.opcode: instruction.pipe for instruction in block.instructions}
+    assert pipes["s_barrier"] == "barrier"
+    assert pipes["s_waitcnt"] == "wait"
+    assert pipes["s_load_dwordx4"] == "scalar"
+    assert pipes["v_lshlrev_b64"] == "alu"
+    assert pipes["ds_write_b32"] == pipes["global_load_dword"] == "load_store"
+    assert pipes["s_endpgm"] == "branch"
+    write = only(blocks, "ds_write_b32")
+    assert write.memory is not None
+    assert (write.memory.space, write.memory.direction) == ("local", "store")
+
+
+def test_waits_for_counts() -> None:
+    found = instructions(
+        "s_waitcnt vmcnt(3)",
+        "s_waitcnt lgkmcnt(0)",
+        "s_waitcnt vmcnt(0) lgkmcnt(1)",
+        "s_waitcnt vmcnt(63) expcnt(0)",
+        "s_waitcnt_vscnt null, 0x0",
+        "s_wait_loadcnt 0x1f",
+        "s_wait_loadcnt_dscnt 0x205",
+        "s_endpgm",
+    )
+    assert [instruction.outstanding for instruction in found] == [3, None, 0, 63, None, 31, 2, None]
+    assert {instruction.pipe for instruction in found[:-1]} == {"wait"}
+
+
+@pytest.mark.parametrize("kernel", ["row_sums", "reversed"])
+def test_the_compilers_waits_cover_what_registers_need(kernel: str) -> None:
+    """In each block, a load has left the queue of accesses before its register is needed."""
+    blocks, _ = read_gcn(SMALL, kernel)
+    code = MachineCode(kernel=kernel, target="gfx90a", blocks=blocks, registers_per_item=8)
+    number = n_needed = 0
+    for block, rows in zip(blocks, awaited(code), strict=True):
+        under_way: list[int] = []
+        for instruction, loads in zip(block.instructions, rows, strict=True):
+            n_needed += len(loads)
+            assert not set(loads) & set(under_way)
+            if instruction.memory is not None and instruction.memory.space == "global":
+                under_way.append(number)
+            if instruction.outstanding is not None:
+                under_way = under_way[max(0, len(under_way) - instruction.outstanding) :]
+            number += 1
+    assert n_needed == 1
+
+
+def test_resources() -> None:
+    assert read_resources(SMALL, "row_sums") == Resources(
+        registers_per_item=8,
+        scalar_registers=10,
+        private_bytes=0,
+        local_memory_bytes=0,
+        spill_bytes=0,
+        parameters=(
+            Parameter("", 0, 8, True), Parameter("", 8, 8, True), Parameter("", 16, 4, False)
+        ),
+    )  # fmt: skip
+    assert read_resources(SMALL, "reversed").local_memory_bytes == 256
+    spilled = SMALL.replace(".vgpr_spill_count: 0", ".vgpr_spill_count: 3")
+    assert read_resources(spilled, "row_sums").spill_bytes == 12
+    with pytest.raises(KernelError, match="no metadata of kernel 'k'"):
+        read_resources(SMALL, "k")
+
+
+def test_hidden_arguments_are_no_parameters() -> None:
+    hidden = SMALL.replace(".value_kind:     by_value", ".value_kind:     hidden_none")
+    assert len(read_resources(hidden, "row_sums").parameters) == 2
+
+
+def test_an_unknown_kernel() -> None:
+    with pytest.raises(KernelError, match="no kernel 'columns'"):
+        read_gcn(SMALL, "columns")
+
+
+@pytest.mark.parametrize(
+    ("text", "reads", "writes"),
+    [
+        ("v_add_u32_e32 v2, vcc, s2, v0", "s2 v0", "v2 vcc_lo vcc_hi"),
+        ("v_add_u32_e32 v2, s2, v0", "s2 v0", "v2"),
+        ("v_addc_co_u32_e32 v3, vcc, v59, v1, vcc", "v59 v1 vcc_lo vcc_hi", "v3 vcc_lo vcc_hi"),
+        ("v_add_co_ci_u32_e32 v3, vcc_lo, s1, v1, vcc_lo", "s1 v1 vcc_lo", "v3 vcc_lo"),
+        ("v_cmp_lt_i32_e32 vcc, -1, v2", "v2", "vcc_lo vcc_hi"),
+        ("v_cmpx_lt_i32_e32 0, v1", "v1", "exec_lo exec_hi"),
+        ("v_fma_f64 v[0:1], -v[2:3], |v[4:5]|, 1.0", "v2 v3 v4 v5", "v0 v1"),
+        ("v_fmac_f32_e32 v0, s1, v2", "s1 v2 v0", "v0"),
+        ("v_div_scale_f64 v[4:5], s[0:1], v[2:3], v[2:3], v[0:1]", "v2 v3 v0 v1", "v4 v5 s0 s1"),
+        ("v_mad_u64_u32 v[0:1], s[2:3], v4, v5, v[6:7]", "v4 v5 v6 v7", "v0 v1 s2 s3"),
+        ("v_dual_mov_b32 v2, v3 :: v_dual_add_f32 v4, v5, v6", "v3 v5 v6", "v2 v4"),
+        ("v_mfma_f32_4x4x1f32 a[0:3], v0, v1, a[0:3]", "v0 v1 a0 a1 a2 a3", "a0 a1 a2 a3"),
+        ("v_pk_fma_f32 v[0:1], v[2:3], s[4:5], v[0:1] op_sel_hi:[1,0,1]", "v2 v3 s4 s5 v0 v1", "v0 v1"),
+        ("s_and_saveexec_b64 s[0:1], vcc", "vcc_lo vcc_hi", "s0 s1 exec_lo exec_hi"),
+        ("s_cmp_lt_i32 s7, 1", "s7", ""),
+        ("global_load_dword v4, v2, s[0:1] offset:4", "v2 s0 s1", "v4"),
+        ("global_store_dwordx2 v4, v[2:3], s[0:1]", "v4 v2 v3 s0 s1", ""),
+        ("global_atomic_add v5, v[5:6], v8, off glc", "v5 v6 v8", "v5"),
+        ("global_atomic_add v[5:6], v8, off", "v5 v6 v8", ""),
+        ("buffer_load_dword v2, v1, s[0:3], 0 offen", "v1 s0 s1 s2 s3", "v2"),
+        ("ds_read2_b32 v[0:1], v2 offset0:1 offset1:2", "v2", "v0 v1"),
+        ("ds_max_i32 v7, v1", "v7 v1", ""),
+        ("ds_add_rtn_u32 v0, v7, v1", "v7 v1", "v0"),
+        ("s_load_dwordx2 s[2:3], s[4:5], 0x0", "s4 s5", "s2 s3"),
+        ("s_nop 0", "", ""),
+    ],
+)  # fmt: skip
+def test_registers(text: str, reads: str, writes: str) -> None:
+    instruction = instructions(text, "s_endpgm")[0]
+    assert (" ".join(instruction.reads), " ".join(instruction.writes)) == (reads, writes)
+
+
+@pytest.mark.parametrize(
+    ("text", "space", "direction", "n_bytes"),
+    [
+        ("flat_load_dwordx4 v[0:3], v[4:5]", "global", "load", 16),
+        ("global_load_ubyte v3, v0, s[0:1] offset:1", "global", "load", 1),
+        ("global_store_short v[5:6], v3, off", "global", "store", 2),
+        ("global_load_b96 v[0:2], v[4:5], off", "global", "load", 12),
+        ("global_atomic_cmpswap_x2 v[0:1], v[2:3], v[4:7], off glc", "global", "atomic", 8),
+        ("global_atomic_add_f64 v[0:1], v[2:3], off", "global", "atomic", 8),
+        ("global_atomic_pk_add_f16 v[0:1], v2, off", "global", "atomic", 4),
+        ("buffer_store_dword v9, off, s[0:3], 0 offset:4", "private", "store", 4),
+        ("scratch_load_dwordx2 v[0:1], off, off offset:8", "private", "load", 8),
+        ("ds_read2st64_b64 v[0:3], v4 offset1:1", "local", "load", 16),
+        ("ds_write_b8 v0, v1", "local", "store", 1),
+        ("ds_load_2addr_b32 v[0:1], v2 offset1:1", "local", "load", 8),
+        ("ds_add_u32 v0, v1", "local", "atomic", 4),
+        ("s_load_dwordx8 s[8:15], s[4:5], 0x0", "constant", "load", 32),
+    ],
+)
+def test_memory(text: str, space: str, direction: str, n_bytes: int) -> None:
+    memory = instructions(text, "s_endpgm")[0].memory
+    assert memory is not None
+    assert (memory.space, memory.direction, memory.bytes_per_item) == (space, direction, n_bytes)
+    assert not memory.spill
+
+
+@pytest.mark.parametrize(
+    ("text", "pipe"),
+    [
+        ("v_fma_f32 v0, v1, v2, v3", "fma"),
+        ("v_pk_fma_f32 v[0:1], v[2:3], v[4:5], v[6:7]", "fma"),
+        ("v_dual_fmac_f32 v0, v1, v2 :: v_dual_mov_b32 v3, v4", "fma"),
+        ("v_max_f32_e32 v0, v1, v2", "alu"),
+        ("v_mul_lo_u32 v0, v1, v2", "alu"),
+        ("v_add_f64 v[0:1], v[2:3], v[4:5]", "fp64"),
+        ("v_cvt_f64_f32_e32 v[0:1], v2", "fp64"),
+        ("v_rsq_f64_e32 v[0:1], v[2:3]", "special"),
+        ("v_rcp_iflag_f32_e32 v0, v1", "special"),
+        ("v_pk_mul_f16 v0, v1, v2", "fp16"),
+        ("v_mfma_f32_4x4x1f32 a[0:3], v0, v1, a[0:3]", "tensor"),
+        ("s_mul_i32 s0, s1, s2", "scalar"),
+        ("s_nop 1", "wait"),
+        ("s_cbranch_vccz .LBB0_1", "branch"),
+    ],
+)
+def test_pipes(text: str, pipe: str) -> None:
+    assert instructions(text, ".LBB0_1:", "s_endpgm")[0].pipe == pipe
+
+
+ARGUMENTS = "s_load_dwordx4 s[0:3], s[6:7], 0x0"
+"""A buffer of four scalar registers and the dispatch pointer come before the arguments' address."""
+
+
+@pytest.mark.parametrize(
+    ("lines", "array"),
+    [
+        (("global_load_dword v1, v2, s[0:1]",), "k_param_0"),
+        (("global_load_dword v1, v2, s[2:3] offset:8",), "k_param_1"),
+        (("s_add_u32 s8, s2, s9", "s_addc_u32 s9, s3, 0", "s_load_dword s1, s[8:9], 0x0"), "k_param_1"),
+        (
+            ("v_mov_b32_e32 v3, s1", "v_add_co_u32_e32 v2, vcc, s0, v0",
+             "v_addc_co_u32_e32 v3, vcc, v3, v1, vcc", "flat_load_dword v1, v[2:3]"),
+            "k_param_0",
+        ),
+        (("v_lshl_add_u64 v[2:3], s[2:3], 0, v[4:5]", "global_load_dword v1, v[2:3], off"), "k_param_1"),
+        # A register keeps its array until it is written again.
+        (("s_mov_b64 s[0:1], s[2:3]", "global_load_dword v1, v2, s[0:1]"), "k_param_1"),
+        (("s_mul_i32 s0, s0, 4", "s_mov_b32 s1, 0", "global_load_dword v1, v2, s[0:1]"), None),
+        # Either array, so neither.
+        (("s_cselect_b32 s0, s0, s2", "s_cselect_b32 s1, s1, s3", "global_load_dword v1, v2, s[0:1]"), None),
+        # Through a spill slot, and through a lane of a vector register.
+        (
+            ("v_mov_b32_e32 v3, s3", "buffer_store_dword v3, off, s[12:15], 0 offset:4 ; 4-byte Folded Spill",
+             "v_mov_b32_e32 v3, 0", "buffer_load_dword v3, off, s[12:15], 0 offset:4 ; 4-byte Folded Reload",
+             "v_mov_b32_e32 v2, 0", "global_load_dword v1, v[2:3], off"),
+            "k_param_1",
+        ),
+        (
+            ("v_writelane_b32 v40, s2, 5", "s_mov_b32 s2, 0", "s_mov_b32 s3, 0",
+             "v_readlane_b32 s2, v40, 5", "global_load_dword v1, v2, s[2:3]"),
+            "k_param_1",
+        ),
+    ],
+)  # fmt: skip
+def test_where_an_address_comes_from(lines: tuple[str, ...], array: str | None) -> None:
+    *_, access, _ = instructions(ARGUMENTS, *lines, "s_endpgm")
+    assert access.memory is not None
+    assert access.memory.array == array
+
+
+def test_arrays_at_a_join() -> None:
+    access = "global_load_dword v1, v2, s[0:1]"
+    code = (ARGUMENTS, "s_cbranch_scc1 .LBB0_1", "{change}", ".LBB0_1:", access, "s_endpgm")
+    for change, array in (("s_nop 0", "k_param_0"), ("s_mov_b64 s[0:1], s[2:3]", None)):
+        found = instructions(*(line.format(change=change) for line in code))
+        memory = found[-2].memory
+        assert memory is not None
+        assert memory.array == array
+
+
+def test_spills_are_marked() -> None:
+    store = "buffer_store_dword v3, off, s[12:15], 0 offset:100 ; 4-byte Folded Spill"
+    memory = instructions(store, "s_endpgm")[0].memory
+    assert memory is not None
+    assert memory.spill
+
+
+def test_a_branch_that_is_too_far_for_an_offset() -> None:
+    blocks, _ = read_gcn(
+        assembly(
+            "s_cbranch_scc1 .LBB0_2",
+            "s_getpc_b64 s[8:9]",
+            ".Lpost_getpc0:",
+            "s_add_u32 s8, s8, (.LBB0_3-.Lpost_getpc0)&4294967295",
+            "s_addc_u32 s9, s9, (.LBB0_3-.Lpost_getpc0)>>32",
+            "s_setpc_b64 s[8:9]",
+            ".LBB0_2:",
+            "s_nop 0",
+            ".LBB0_3:",
+            "s_endpgm",
+        ),
+        "k",
+    )
+    assert [block.successors for block in blocks] == [(2, 1), (3,), (3,), ()]
+
+
+def test_notes_on_what_is_approximate() -> None:
+    text = assembly(
+        "s_getpc_b64 s[8:9]",
+        "s_add_u32 s8, s8, helper@rel32@lo+4",
+        "s_swappc_b64 s[30:31], s[8:9]",
+        "flat_load_dword v0, v[0:1]",
+        "x_unknown v1",
+        "s_endpgm",
+    )
+    text += "\t.type\thelper,@function\n"
+    assert read_gcn(text, "k")[1] == (
+        "Instructions of unknown opcode: 1 (x_unknown).",
+        "Flat accesses count as accesses to global memory.",
+        "Called functions are left out: helper.",
+    )
+    assert read_gcn(assembly("s_endpgm").replace("gfx906", "gfx1030"), "k")[1] == (
+        "Waits count loads only; on this target, stores are counted apart.",
+    )

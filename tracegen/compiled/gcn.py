@@ -1,0 +1,168 @@
+"""Reads the assembly that clang writes for AMD's GPUs, with the positions of `-gline-tables-only`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from memsim.errors import KernelError
+from tracegen.compiled.block_graph import Line, basic_blocks
+from tracegen.compiled.gcn_arrays import name_arrays
+from tracegen.compiled.gcn_metadata import Parameter, read_resources
+from tracegen.compiled.gcn_opcodes import memory, pipe
+from tracegen.compiled.gcn_operands import registers
+from tracegen.compiled.model import BasicBlock, Instruction, Location
+from tracegen.compiled.source_files import user_files, user_location
+
+_LABEL = re.compile(r"^([\w.$]+):")
+_POSITION = re.compile(r"^\s+\.loc\s+([^;]*)")
+_INSTRUCTION = re.compile(r"^\s+([a-z]\w*)\s*([^;]*?)\s*(?:;\s*(.*))?$")
+_WAIT = re.compile(r"vmcnt\((\d+)\)")
+_FAR_TARGET = re.compile(r"(\.LBB\w+)-\.Lpost_getpc")
+_FUNCTION_ADDRESS = re.compile(r"([\w$.]+)@(?:rel32|gotpcrel32)@lo")
+_USER_REGISTERS = (
+    ("private_segment_buffer", 4),
+    ("dispatch_ptr", 2),
+    ("queue_ptr", 2),
+)
+"""What may lie before the pointer to the arguments, and how many scalar registers it takes."""
+
+
+def read_gcn(
+    text: str, kernel: str, parameter_names: Sequence[str] = (), source: str | None = None
+) -> tuple[tuple[BasicBlock, ...], tuple[str, ...]]:
+    """The blocks of a kernel, and notes on what is approximate.
+
+    parameter_names : of the kernel in order; if there are none, those of the metadata, and if it has
+        none, `star_param_0` and so on
+    source : name of the user's file, see `user_files`
+
+    Raises KernelError if the assembly has no such kernel.
+    """
+    reader = _Reader(user_files(text, source))
+    for line in _body(text, kernel):
+        reader.read(line)
+    if not reader.lines:
+        raise KernelError(f"the assembly contains no kernel {kernel!r}")
+    blocks, _ = basic_blocks(reader.lines)
+    parameters = [
+        replace(parameter, name=_name(kernel, parameter_names, index, parameter))
+        for index, parameter in enumerate(read_resources(text, kernel).parameters)
+    ]
+    register = _argument_register(text, kernel)
+    if register is not None:
+        blocks = name_arrays(blocks, parameters, register)
+    return blocks, tuple(_notes(text, blocks, reader))
+
+
+def _body(text: str, kernel: str) -> Iterator[str]:
+    start = re.search(rf"^{re.escape(kernel)}:", text, re.MULTILINE)
+    for line in text[start.start() :].splitlines() if start else ():
+        if line.startswith(".Lfunc_end"):
+            return
+        yield line
+
+
+def _name(kernel: str, parameter_names: Sequence[str], index: int, parameter: Parameter) -> str:
+    given = parameter_names[index] if index < len(parameter_names) else ""
+    return given or parameter.name or f"{kernel}_param_{index}"
+
+
+def _argument_register(text: str, kernel: str) -> int | None:
+    """The first of the two scalar registers with the address of the arguments."""
+    found = re.search(
+        rf"^\s*\.amdhsa_kernel {re.escape(kernel)}\s*$(.*?)\.end_amdhsa_kernel", text, re.M | re.S
+    )
+    if found is None or not _user_registers(found[1], "kernarg_segment_ptr"):
+        return None
+    return sum(count * _user_registers(found[1], name) for name, count in _USER_REGISTERS)
+
+
+def _user_registers(directives: str, name: str) -> int:
+    found = re.search(rf"\.amdhsa_user_sgpr_{name} (\d+)", directives)
+    return int(found[1]) if found else 0
+
+
+@dataclass
+class _Reader:
+    """Collects instructions line by line."""
+
+    files: frozenset[str]
+    lines: list[Line] = field(default_factory=list)
+    labels: list[str] = field(default_factory=list)
+    location: Location | None = None
+    far_target: str = ""
+    called: set[str] = field(default_factory=set)
+
+    def read(self, line: str) -> None:
+        if found := _LABEL.match(line):
+            self.labels.append(found[1])
+        elif found := _POSITION.match(line):
+            self.location = user_location(found[1], self.files)
+        elif found := _INSTRUCTION.match(line):
+            self._add(found[1], " ".join(found[2].split()), found[3] or "")
+
+    def _add(self, opcode: str, operands: str, comment: str) -> None:
+        if found := _FAR_TARGET.search(operands):
+            self.far_target = found[1]
+        if found := _FUNCTION_ADDRESS.search(operands):
+            self.called.add(found[1])
+        reads, writes = registers(opcode, operands)
+        instruction = Instruction(
+            opcode=opcode,
+            text=f"{opcode} {operands}".rstrip(),
+            pipe=pipe(opcode),
+            predicated=opcode.startswith("s_cbranch"),
+            reads=reads,
+            writes=writes,
+            memory=memory(opcode, comment),
+            location=self.location,
+            outstanding=_outstanding(opcode, operands),
+        )
+        is_end = opcode in ("s_branch", "s_endpgm", "s_endpgm_saved", "s_setpc_b64")
+        self.lines.append(
+            Line(
+                instruction=instruction,
+                labels=tuple(self.labels),
+                targets=self._targets(opcode, operands),
+                falls_through=not is_end,
+            )
+        )
+        self.labels = []
+
+    def _targets(self, opcode: str, operands: str) -> tuple[str, ...]:
+        """A branch that is too far for its offset adds the distance to the program counter."""
+        if opcode.startswith(("s_branch", "s_cbranch")):
+            return (operands.split()[-1],)
+        if opcode == "s_setpc_b64" and self.far_target:
+            target, self.far_target = self.far_target, ""
+            return (target,)
+        return ()
+
+
+def _outstanding(opcode: str, operands: str) -> int | None:
+    """How many accesses to global and private memory a wait leaves under way."""
+    if opcode == "s_waitcnt":
+        found = _WAIT.search(operands)
+        return int(found[1]) if found else None
+    if opcode == "s_wait_loadcnt":
+        return int(operands, 0)
+    if opcode == "s_wait_loadcnt_dscnt":
+        return int(operands, 0) >> 8 & 0x3F
+    return None
+
+
+def _notes(text: str, blocks: Sequence[BasicBlock], reader: _Reader) -> Iterator[str]:
+    used = [instruction for block in blocks for instruction in block.instructions]
+    unknown = sorted({instruction.opcode for instruction in used if instruction.pipe == "other"})
+    if unknown:
+        count = sum(instruction.pipe == "other" for instruction in used)
+        yield f"Instructions of unknown opcode: {count} ({', '.join(unknown)})."
+    if any(instruction.opcode.startswith("flat_") for instruction in used):
+        yield "Flat accesses count as accesses to global memory."
+    if any(instruction.opcode == "s_swappc_b64" for instruction in used):
+        functions = [name for name in sorted(reader.called) if f".type\t{name},@function" in text]
+        yield f"Called functions are left out: {', '.join(functions) or 'of unknown name'}."
+    if re.search(r'\.amdgcn_target "[^"]*gfx1\d\d\d', text):
+        yield "Waits count loads only; on this target, stores are counted apart."

@@ -1,0 +1,94 @@
+"""What a kernel needs of a core, from the metadata that clang writes for AMD's loader.
+
+Keys: LLVM, "User Guide for AMDGPU Backend", section "Code Object Metadata".
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from memsim.errors import KernelError
+
+_BLOCK = re.compile(r"^\s*\.amdgpu_metadata\s*$(.*?)^\s*\.end_amdgpu_metadata", re.M | re.S)
+_KERNEL = re.compile(r"^  - (.*?)(?=^  - |^\S|\Z)", re.M | re.S)
+_ARGUMENT = re.compile(r"^      - (.*?)(?=^      - |^    \S|\Z)", re.M | re.S)
+_REGISTER_BYTES = 4
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter of a kernel.
+
+    name : "" if clang was run without `-cl-kernel-arg-info`
+    offset, n_bytes : its place among the arguments, in bytes
+    is_array : whether it points to global or constant memory
+    """
+
+    name: str
+    offset: int
+    n_bytes: int
+    is_array: bool
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What a kernel needs of a core.
+
+    registers_per_item : vector registers, accumulation registers included where they share a file
+        (gfx90a and later)
+    scalar_registers : of a sub-group
+    private_bytes, local_memory_bytes : of a work-item and of a group, without the local memory that
+        arguments ask for
+    spill_bytes : registers that a work-item keeps in private memory
+    """
+
+    registers_per_item: int
+    scalar_registers: int
+    private_bytes: int
+    local_memory_bytes: int
+    spill_bytes: int
+    parameters: tuple[Parameter, ...] = ()
+
+
+def read_resources(text: str, kernel: str) -> Resources:
+    """The resources of a kernel; raises KernelError if the metadata does not list it."""
+    block = _BLOCK.search(text)
+    for entry in _KERNEL.findall(block[1] if block else ""):
+        if _value(entry, "    ", "name") == kernel:
+            return _resources(entry)
+    raise KernelError(f"the assembly has no metadata of kernel {kernel!r}")
+
+
+def _resources(entry: str) -> Resources:
+    def number(key: str) -> int:
+        return int(_value(entry, "    ", key) or 0)
+
+    return Resources(
+        registers_per_item=number("vgpr_count"),
+        scalar_registers=number("sgpr_count"),
+        private_bytes=number("private_segment_fixed_size"),
+        local_memory_bytes=number("group_segment_fixed_size"),
+        spill_bytes=number("vgpr_spill_count") * _REGISTER_BYTES,
+        parameters=tuple(
+            _parameter(argument)
+            for argument in _ARGUMENT.findall(entry)
+            if not (_value(argument, "        ", "value_kind") or "hidden").startswith("hidden")
+        ),
+    )
+
+
+def _parameter(argument: str) -> Parameter:
+    space = _value(argument, "        ", "address_space")
+    return Parameter(
+        name=_value(argument, "        ", "name") or "",
+        offset=int(_value(argument, "        ", "offset") or 0),
+        n_bytes=int(_value(argument, "        ", "size") or 0),
+        is_array=space in ("global", "constant"),
+    )
+
+
+def _value(entry: str, indent: str, key: str) -> str | None:
+    """The value of a key of this level; the first key of an entry stands behind its dash."""
+    found = re.search(rf"^(?:{indent})?\.{key}:[ \t]+(\S.*?)[ \t]*$", entry, re.M)
+    return found[1].strip("'\"") if found else None
