@@ -21,7 +21,8 @@ def _imported(module: str) -> tuple[str, ...]:
     """The modules that a module imports when it is loaded, itself first.
 
     Imports inside functions and under TYPE_CHECKING do not count: their modules cannot be inlined,
-    and whether such an import has run depends on the process.
+    and whether such an import has run depends on the process. For the same reason modules are
+    located by their files: some may not be loaded yet.
     """
     names = []
     for node in ast.parse(_source(module)).body:
@@ -32,26 +33,41 @@ def _imported(module: str) -> tuple[str, ...]:
             for alias in node.names:
                 names.append(f"{node.module}.{alias.name}")
                 names.append(_home(node.module, alias.name))
-    return module, *(name for name in names if name in sys.modules)
+    return module, *(name for name in names if _file(name) is not None)
 
 
 @functools.cache
 def _home(package: str, name: str) -> str:
     """The module from which a package's face, `__init__.pyi`, takes a name; else the package."""
-    stub = Path(sys.modules[package].__file__ or "").with_suffix(".pyi")
-    if stub.name == "__init__.pyi" and stub.is_file():
+    file = _file(package)
+    stub = None if file is None else file.with_suffix(".pyi")
+    if stub is not None and stub.name == "__init__.pyi" and stub.is_file():
         for node in ast.parse(stub.read_bytes()).body:
             if isinstance(node, ast.ImportFrom) and name in (alias.name for alias in node.names):
                 return f"{package}.{node.module}"
     return package
 
 
+def _file(module: str) -> Path | None:
+    """The source of a module; None where it has none, or its top-level package is not loaded."""
+    if module in sys.modules:
+        file = getattr(sys.modules[module], "__file__", None)
+        return None if file is None else Path(file)
+    top, *inside = module.split(".")
+    for folder in getattr(sys.modules.get(top), "__path__", ()):
+        path = Path(folder, *inside)
+        for source in (path / "__init__.py", path.with_name(f"{path.name}.py")):
+            if source.is_file():
+                return source
+    return None
+
+
 @functools.cache
 def _source(module: str) -> bytes:
-    path = sys.modules[module].__file__
+    path = _file(module)
     if path is None:
         raise OSError(f"module {module} has no source file, so its hot loops cannot be compiled")
-    return Path(path).read_bytes()
+    return path.read_bytes()
 
 
 def fingerprint(module: str) -> str:

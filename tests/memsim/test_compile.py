@@ -69,6 +69,25 @@ def test_other_sources_do_not(package: Path) -> None:
     assert _fingerprint(package) == before
 
 
+def test_a_package_that_is_still_loading(tmp_path: Path) -> None:
+    """A hot module imports its package, whose next import has not run when the loop is compiled."""
+    folder = tmp_path / "memsim_user"
+    folder.mkdir()
+    (folder / "__init__.py").write_text(
+        "from . import loops\nfrom memsim_user.tables import TABLE\n"
+    )
+    (folder / "loops.py").write_text(
+        "import memsim_user\nfrom memsim.compile import fingerprint\nprint(fingerprint(__name__))\n"
+    )
+    prints = []
+    for table in (1, 1, 2):
+        (folder / "tables.py").write_text(f"TABLE = {table}\n")
+        command = [sys.executable, "-B", "-c", "import memsim_user"]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+        prints.append(done.stdout)
+    assert prints[0] == prints[1] != prints[2]
+
+
 def test_what_comes_through_a_face_counts() -> None:
     """`from memsim.trace import coalesce` inlines from a file that the statement does not name."""
     import tracegen.recording.subgroup
