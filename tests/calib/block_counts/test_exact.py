@@ -37,7 +37,7 @@ CASES: list[Any] = [
 def test_closed_forms_are_what_runs_count(
     make: Callable[..., Any], small: dict[str, Any], other: dict[str, Any]
 ) -> None:
-    """At the size that the forms were made at and at another one, work-items and sub-groups."""
+    """By work-items and by sub-groups, at the size of the counter's workload and at another one."""
     workloads = [make(**small), make(**other)]
     counter = BlockCounter(workloads[0])
     forms = block_forms(counter)
@@ -59,7 +59,7 @@ def body(forms: tuple[BlockForm, ...], launch: str, kind: str = "then") -> Block
 
 
 def test_sizes_that_never_ran() -> None:
-    """LU's update at n = 10^6 is a sum of squares; a closed form gives it at once."""
+    """LU's update at n = 10^6 is a sum of squares, which the closed form yields immediately."""
     forms = block_forms(BlockCounter(factorisations.lu(20)))
     n = 10**6
     updated = body(forms, "lu_0").by_items

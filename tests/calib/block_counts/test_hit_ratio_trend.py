@@ -1,4 +1,4 @@
-"""Hit ratios that go on: the line, its interval, and what a cost at a larger size is made of."""
+"""Extrapolated hit ratios: the line, its interval, and the parts of a cost at a larger size."""
 
 from __future__ import annotations
 

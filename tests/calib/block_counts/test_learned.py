@@ -1,4 +1,4 @@
-"""Learned counts: the network against its derivative, models against made-up truths, bad input."""
+"""Learned counts: the network against its derivative, models against known counts, bad input."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def loss_and_gradient(inputs, target, weights, hidden):
 
 
 def test_the_gradient_is_the_losss_slope() -> None:
-    """Against differences of the loss, with outputs on both sides of where the logarithm ends."""
+    """Against finite differences of the loss, with outputs above and below the least output."""
     rng = np.random.default_rng(0)
     inputs, target = rng.random((40, 3)), rng.poisson(2, 40) / 2.0
     for shift in (0.0, 1.0, -5.0):
@@ -96,7 +96,7 @@ def test_a_polynomial_is_found_term_by_term() -> None:
 
 
 def test_validation_takes_what_fits_the_purpose() -> None:
-    """n^3 / 6 - n^2 goes on as a polynomial beyond its samples, where a power law does not."""
+    """A polynomial extrapolates n^3 / 6 - n^2 beyond its samples; a power law does not."""
     n = np.arange(20, 120, 2)
     given = samples({"n": n.tolist()}, {"B": (n**3 + 3 * n).tolist()})
     found = learn(given, 0, "beyond", fits(("power law", "polynomial")))

@@ -1,4 +1,4 @@
-"""Recording: programs that know nothing of it are timed, and PyOpenCL is left as it was."""
+"""Recording: unchanged programs are timed, and PyOpenCL is restored afterwards."""
 
 import contextlib
 import threading

@@ -35,7 +35,7 @@ DISPLAY, PLOT = shutil.which("starpu_perfmodel_display"), shutil.which("starpu_p
 
 
 def why_no_tools():
-    """Why StarPU's tools cannot judge here; empty where they can."""
+    """Why StarPU's tools cannot run here; empty where they can."""
     if DISPLAY is None or PLOT is None:
         return "starpu-tools (Debian) is not installed"
     ended = subprocess.run([DISPLAY, "--version"], capture_output=True, text=True, check=False)
@@ -49,7 +49,7 @@ needs_tools = pytest.mark.skipif(bool(why_no_tools()), reason=why_no_tools() or 
 
 
 class Home:
-    """A StarPU home of a test's own, and StarPU's programs run in it."""
+    """A separate StarPU home for a test, in which StarPU's programs run."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -232,7 +232,7 @@ def test_we_read_what_starpu_calibrated_as_its_display_prints_it(calibrated):
 
 
 def test_starpus_own_regressions_follow_from_what_we_read(calibrated):
-    """Its alpha and beta are what our formula makes of its sums: the same model, not just digits."""
+    """Our formula applied to StarPU's sums yields its alpha and beta: the models are the same."""
     for symbol in ("line", "curve"):
         (combination,) = read(calibrated.file(symbol)).combinations
         (theirs,) = combination.implementations

@@ -49,7 +49,7 @@ def test_merged_is_all_together(first, second):
 
 
 def test_small_deviations_of_large_times_survive():
-    """A sum of squares would lose them all: 10^8 s with a microsecond's steps."""
+    """Times of 10^8 s that differ by microseconds: a sum of squares would lose the differences."""
     values = 1e8 + np.arange(5) * 1e-6
     state = Running()
     for value in values:
@@ -133,7 +133,7 @@ def test_one_mode_is_one_and_two_are_two():
 
 
 def test_two_modes_of_times_far_apart_are_seen_in_logarithms():
-    """A launch alone takes 6 ms, one that others interrupt 30: in plain time there is no valley."""
+    """Launches take 6 ms alone and 30 ms where others interrupt: only their logarithms have a valley."""
     rng = np.random.default_rng(4)
     found = []
     for _ in range(100):

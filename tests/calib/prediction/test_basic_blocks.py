@@ -42,7 +42,7 @@ def band() -> Workload:
 
 
 def listed(steps: Any) -> list[int]:
-    """The blocks of a closed program one by one."""
+    """The blocks of a program without unknown counts, one by one."""
     found: list[int] = []
     for step in steps:
         if isinstance(step, Repeat):
@@ -53,7 +53,7 @@ def listed(steps: Any) -> list[int]:
 
 
 def test_naive_matmul() -> None:
-    """Two loads a turn; each turn's fma waits for them, and issues with the next turn's loads."""
+    """Two loads per iteration; the fma waits for them, and issues with the next iteration's loads."""
     found = program(matmul.naive(n=64))
     assert str(found.n_blocks) == "n + 1"
     head, turn, last = (found.blocks[k] for k in listed(found.at(n=2).steps))
@@ -88,7 +88,7 @@ def test_tiled_matmul(machine: str, operations: dict[str, float]) -> None:
 
 
 def test_volkovs_matmul() -> None:
-    """A turn of ko: four loads of B, their local stores, and 16 turns that load A for 16 terms."""
+    """An iteration of ko: four loads of B, their local stores, and 16 iterations that load A."""
     found = program(volkov(n=64), "c1060")
     assert str(found.n_blocks) == "19*n/16 + 1"
     counted: Counter[str] = Counter()
@@ -166,7 +166,7 @@ def test_a_loop_that_memory_bounds_is_asked_for_by_name() -> None:
 
 
 def test_its_turns_come_from_the_trace(context: Any) -> None:
-    """A sub-group turns as often as its longest row has entries."""
+    """A sub-group iterates as often as its longest row has entries."""
     workload = band()
     trace = tracegen.trace(workload, load_machine("v100"), context=context)
     assert trips_from_trace(program(workload), trace, {}) == {"j": 5}
@@ -209,7 +209,7 @@ def test_folding_keeps_the_order(steps: list[Any]) -> None:
 
 @given(steps=steps_of(2))
 def test_finding_loops_in_a_list_keeps_how_often_each_block_runs(steps: list[Any]) -> None:
-    """Turns that differ in how often a loop inside them runs become one turn with the mean."""
+    """Iterations that differ in the count of an inner loop become one with the mean count."""
     order = listed(steps)
     found = Program(blocks=BLOCKS, steps=tuple(fold(order))).occurrences()
     assert found == pytest.approx(dict(Counter(order)))

@@ -1,4 +1,4 @@
-"""Sub-groups in turn: times by hand, and what may never happen on a core."""
+"""The event simulation: times computed by hand, and properties of every run."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_one_sub_group_waits_for_everything() -> None:
 
 
 def test_two_sub_groups_cover_each_other() -> None:
-    """10 issued, 15 waited for: the second issues meanwhile, and the core idles for 5."""
+    """A block issues for 10 cycles and waits for 15: the second sub-group hides 10 of them."""
     found = events([10, 10], [15, 0], [[0], [0]], [False, False], tlp=1, blp=2)
     np.testing.assert_array_equal(found.subgroup, [0, 1, 0, 1])
     np.testing.assert_array_equal(found.start_cycles, [0, 10, 25, 35])
@@ -61,13 +61,13 @@ def test_two_sub_groups_cover_each_other() -> None:
 
 
 def test_a_way_serves_one_after_the_other() -> None:
-    """Three ask at 1, 2 and 3; the first byte comes after 50, each takes 30."""
+    """Three requests at 1, 2 and 3; the first byte comes after 50, and each transfer takes 30."""
     found = events([1], [50], [[30]], [False], tlp=3, blp=1)
     np.testing.assert_array_equal(found.ready_cycles, [81, 111, 141])
 
 
 def test_cores_share_a_way() -> None:
-    """Two cores have twice the channel of one: alone, each request is served in half the time."""
+    """Two cores share a channel twice as wide: a request alone is served in half the time."""
     found = events([1], [50], [[30]], [False], tlp=1, blp=1, cores=2)
     np.testing.assert_array_equal(found.core, [0, 1])
     np.testing.assert_array_equal(found.start_cycles, [0, 0])
@@ -75,19 +75,19 @@ def test_cores_share_a_way() -> None:
 
 
 def test_a_busy_core_may_take_what_others_leave() -> None:
-    """Both ask at once for 30 each, then nothing: together they are done when the shares would be."""
+    """Two requests at once, of 30 each: both end when they would with half of the channel each."""
     found = events([1], [0], [[30]], [False], tlp=4, blp=2, cores=4)
     assert found.end_cycles == 1 + 8 * 30
 
 
 def test_ways_are_apart() -> None:
-    """Two channels work side by side: what is waited for is the longer."""
+    """Two channels transfer concurrently: the block waits for the longer transfer."""
     found = events([1], [0], [[30, 50]], [False], tlp=2, blp=1)
     np.testing.assert_array_equal(found.ready_cycles, [51, 101])
 
 
 def test_a_barrier_holds_a_group_and_nobody_else() -> None:
-    """The group of 0 and 1 goes on when both have their data, at 20 + 100; 2 and 3 likewise."""
+    """Sub-groups 0 and 1 continue when the data of both have arrived, at 20 + 100; 2 and 3 likewise."""
     found = events([10, 1], [100, 0], [[0], [0]], [True, False], tlp=2, blp=2)
     second = found.block == 1
     starts = dict(zip(found.subgroup[second].tolist(), found.start_cycles[second], strict=True))
@@ -99,7 +99,7 @@ def test_issue_binds() -> None:
 
 
 def test_bandwidth_binds() -> None:
-    """The channel never stands idle once its first byte has come."""
+    """The channel is never idle after its first byte."""
     rounds = 200
     found = simulate(cyclic([1, 1], [70, 0], [30, 0]), 4, 4, rounds=rounds)
     assert found == pytest.approx(16 * 30, abs=100 / rounds + 1)

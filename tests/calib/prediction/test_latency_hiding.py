@@ -1,4 +1,4 @@
-"""The latency hidden factor against the paper's four cases, numbers by hand, and sub-groups in turn."""
+"""The latency hidden factor against the paper's four cases, hand counts and an event simulation."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_one_sub_group_hides_nothing() -> None:
 
 
 def test_both_sides_of_where_all_is_hidden() -> None:
-    """Of 11 sub-groups the first is covered by the ten behind it: 100 cycles of 10 each."""
+    """Of 11 sub-groups, the other ten hide the latency of the first: 100 cycles, 10 each."""
     assert idle_cycles(cyclic([10], [100], [0]), 11, 1)[0] == 0
     assert idle_cycles(cyclic([10], [101], [0]), 11, 1)[0] == 1
     assert round_cycles(cyclic([10], [100], [0]), 11, 1) == 110
@@ -124,12 +124,12 @@ def test_both_sides_of_where_all_is_hidden() -> None:
 
 
 def test_bandwidth_is_a_floor() -> None:
-    """With issue and latency gone, four sub-groups bring their data one after the other."""
+    """Without issue cycles and latency, the transfers of four sub-groups follow each other."""
     assert round_cycles(cyclic([0, 0], [0, 0], [30, 10]), 2, 2) == 4 * 40
 
 
 def test_the_print_counts_idle_time_once_for_each_sub_group() -> None:
-    """All 8 wait 1000 cycles, which the other 7 cover for 70 of them, for each of them."""
+    """Each of 8 sub-groups waits for 1000 cycles, of which the other 7 hide 70."""
     blocks = cyclic([10], [1000], [0])
     assert round_cycles(blocks, 4, 2) == 80 + 930
     assert round_cycles(blocks, 4, 2, "paper") == 80 + 8 * 930
@@ -166,7 +166,7 @@ def test_a_million_blocks_are_as_cheap_as_the_distinct_ones() -> None:
 def random_kernel(
     rng: np.random.Generator, regime: str, barriers: float
 ) -> tuple[Blocks, int, int]:
-    """A program whose time is made by latency, issue or bandwidth, and its TLP and BLP."""
+    """A program that is limited by latency, issue or bandwidth, with its TLP and BLP."""
     n, tlp, blp = int(rng.integers(1, 9)), int(rng.integers(1, 9)), int(rng.integers(1, 5))
     issue = rng.uniform(4, 40, n)
     if regime == "latency":  # more than all others together can cover
@@ -205,7 +205,7 @@ def test_against_sub_groups_in_turn(
 
 
 def test_the_print_is_several_times_too_long_where_latency_binds() -> None:
-    """What the test above could not miss: without the correction the median is 7 times too long."""
+    """The negative control: without the correction the median is 7 times too long."""
     rng = np.random.default_rng(11)
     ratio = []
     for _ in range(100):

@@ -1,4 +1,4 @@
-"""memsim predict: its numbers hang together, its pictures and pages are whole, mistakes are one line."""
+"""memsim predict: consistent numbers, complete pictures and pages, and errors of one line."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def test_it_is_the_same_again_and_another_with_another_seed() -> None:
 
 
 def test_reuse_in_caches_is_what_the_paper_leaves_out() -> None:
-    """A naive product reads each row and column again and again: caches serve nearly all of it."""
+    """A naive product reads each row and column repeatedly: caches serve nearly all of it."""
     workload = matmul.naive(n=256)
     fed, printed = (predicted(workload, mode=mode).timing for mode in ("simulated", "paper"))
     assert printed.estimate.mean > 3 * fed.estimate.mean
@@ -168,7 +168,7 @@ def test_reuse_in_caches_is_what_the_paper_leaves_out() -> None:
     [("v100", "simulated", True), ("v100", "paper", False), ("c1060", "paper", True)],
 )
 def test_who_ends_with_a_barrier(machine: str, mode: str, ends_with_barrier: bool) -> None:
-    """Section 2.5: an implicit one on compute capability 1.x, none later."""
+    """Section 2.5: a group ends with an implicit barrier on compute capability 1.x, not later."""
     found = predicted(matmul.naive(n=32, tile=8), load_machine(machine), mode=mode, trials=1)
     assert found.program.blocks[-1].barrier == ends_with_barrier
 
@@ -248,7 +248,7 @@ def test_a_machine_without_throughputs_says_which(run_memsim: RunMemsim, tmp_pat
 
 
 def test_a_loop_that_nothing_tells_is_asked_for() -> None:
-    """Both loops read the same entries: the trace cannot say which of them ran how often."""
+    """Both loops read the same entries: the trace does not show how often each of them ran."""
     from calib.polynomials.quasi_polynomial import QuasiPolynomial
     from calib.prediction.basic_blocks import Block, Program, Repeat
     from calib.prediction.prediction import trips_from_trace

@@ -126,7 +126,7 @@ def test_floors_are_met_where_they_bind(
 
 
 def test_latency_binds() -> None:
-    """One sub-group alone: 30 issued, 500 waited for."""
+    """One sub-group alone: 30 cycles of issue and 500 of waiting."""
     found = time_of(
         inputs([0, 10, 20], [0, 500, 0], [[0], [0], [0]]), resident(1, 1, rounds=2), V100
     )
@@ -160,7 +160,7 @@ def test_the_group_start_is_named() -> None:
 @pytest.mark.parametrize("solver", ["events", "equation"])
 @pytest.mark.parametrize("count", [40, 400])
 def test_a_loop_that_is_cut_lasts_as_long_as_the_whole(count: int, solver: Any) -> None:
-    """The event simulation runs six turns of it and adds the others; here all of them are run."""
+    """The event simulation runs six iterations and adds the others; here all of them are run."""
     given = inputs([0, 5, 7, 3], [10, 90, 40, 0], [[0], [6], [0], [0]])
     folded = dataclasses.replace(
         given, program=Program(blocks=given.program.blocks, steps=(0, Repeat((1, 2), count), 3))
@@ -205,7 +205,7 @@ def test_time_is_never_below_a_floor_and_never_falls_with_latency() -> None:
 
 
 def test_uncertain_hits_make_an_uncertain_time() -> None:
-    """Latencies of each trial are solved apart: their interval is the time's where nothing hides."""
+    """Each trial has its own time: where nothing is hidden, its interval is that of the latencies."""
     rng = np.random.default_rng(8)
     off = rng.normal(0, 30, 12)
     waits = 400 + np.concatenate([off, -off])  # no skewness: the interval is Student's
@@ -312,7 +312,7 @@ def test_the_slowest_of_several_accesses_is_waited_for() -> None:
 
 
 def test_accesses_that_were_left_out_cost_as_much_less() -> None:
-    """The program says x twice; the trace met it once a sub-group: half of everything it moves."""
+    """The program accesses x twice, the trace once per sub-group: the costs are halved."""
     rarer = costs(per_subgroup=np.array([1.0, 1.0, 1.0]))
     found = simulated_inputs(known_program(), rarer, V100)
     np.testing.assert_allclose(found.channel_cycles[0, :, 0], [0, (32 + 256) / 16, 32 / 16, 8])

@@ -71,7 +71,7 @@ def test_every_byte_of_a_stream_moves_once_on_each_way() -> None:
 
 
 def test_what_a_short_snapshot_leaves_in_the_last_level_is_written_in_the_end() -> None:
-    """The same groups out of a launch a hundred times as long, of which the L2 holds 6 of 100 MiB."""
+    """The same groups in a launch a hundred times as long: the L2 can keep 6 of its 100 MiB."""
     n = 4096
     far = 4 * n
     groups = [
@@ -94,7 +94,7 @@ def test_hits_and_what_serves_them() -> None:
 
 
 def test_missed_translations_keep_a_way_busy() -> None:
-    """Every load touches a page that the buffer has lost: 23.5 cycles each, of each core."""
+    """Every load accesses a page that the buffer has evicted: 23.5 cycles each, on each core."""
     page = (1 << 21) // 32
     groups = [[[(0, [page * (p + 40 * g)]) for p in range(40)]] for g in range(160)]
     trace = make_trace(groups)

@@ -1,4 +1,4 @@
-"""What-if changes: what each makes of a machine and of a program, and what is refused."""
+"""What-if changes: their effect on a machine and a program, and errors."""
 
 from __future__ import annotations
 

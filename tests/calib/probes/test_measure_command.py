@@ -1,4 +1,4 @@
-"""`memsim machines measure`: on a device whose parameters are known, and on the one that is there."""
+"""`memsim machines measure` on a device whose parameters are known, and on the actual one."""
 
 from __future__ import annotations
 

@@ -248,7 +248,7 @@ except TraceError as error:
 
 @pytest.mark.parametrize("kind", ["zeros", "blank lines", "long head", "zstd"])
 def test_bombs_take_no_memory(tmp_path: Path, kind: str) -> None:
-    """600 MB and more of nothing, packed to less than 1 MB."""
+    """More than 600 MB of zeros, packed to less than 1 MB."""
     good, path = tmp_path / "good.traceg", tmp_path / "bomb.traceg"
     good.write_text(GOOD)
     unit = {"zeros": b"\0", "blank lines": b"\n", "long head": b"-a = b\n", "zstd": b"\0"}[kind]

@@ -52,7 +52,7 @@ def test_the_details_page_sums_nothing_and_skips_rules(tmp_path: Path) -> None:
 
 
 def test_the_other_decimal_sign(tmp_path: Path) -> None:
-    """`27.595` alone could be either; another number of the file tells."""
+    """`27.595` alone is ambiguous; another number of the file determines the decimal sign."""
     text = DETAILS.replace("1,024", "27.595").replace("83.25", "65,77")
     (launch,) = written(tmp_path / "d.csv", text).launches
     assert launch.counters == {"dram__bytes_read.sum": 27595, "L2 Hit Rate": 65.77}

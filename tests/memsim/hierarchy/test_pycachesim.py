@@ -1,7 +1,7 @@
 """One core with unsectored caches against pycachesim, an independent simulator in C.
 
-Its model is ours where a request finishes before the next begins: one sub-group, whose requests L2
-gets in their order. It differs in what it counts: its loads include those that a missing store
+Both models agree where each request finishes before the next begins: for one sub-group, whose
+requests reach L2 in order. pycachesim differs in what it counts: its loads include those that a missing store
 makes, its hits are those of loads alone, and its bytes are those requested, not the lines transferred. A
 store's hit does not make a line recent there, so LRU is compared where a load of it came just before.
 """
@@ -154,7 +154,7 @@ def test_loads_and_stores_written_back(geometry: str, kind: str, replacement: st
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_write_through_level_above_a_write_back_one(kind: str) -> None:
-    """The lower level is first in, first out: it gets stores whose line no load went for."""
+    """The lower level is FIFO, because it receives stores to lines that no load requested."""
     levels = (
         level("L1", line=64, ways=2, sets=8, replacement="fifo"),
         level("L2", line=64, ways=4, sets=32, replacement="fifo", **KEEPS),

@@ -66,7 +66,7 @@ class Run:
 
 
 def missing() -> str:
-    """What the harness lacks on this machine; empty where it lacks nothing."""
+    """What is missing for the harness on this machine; empty if nothing is."""
     if shutil.which("g++") is None:
         return "g++ is not installed"
     try:
@@ -142,7 +142,7 @@ class Oclgrind:
 
 
 def _request(workload: Workload | OpenCLWorkload) -> tuple[Any, Any]:
-    """What the child is sent; OpenCL C goes as its author wrote it."""
+    """The request for the child; OpenCL C is sent unchanged."""
     if isinstance(workload, Workload):
         return workload.kernel, dict(workload.arguments)
     text, name = run.source_of(workload)

@@ -1,4 +1,4 @@
-"""Loopy's own OpenCL through the door for OpenCL C: the same trace as Loopy's kernel gives."""
+"""Loopy's OpenCL C, traced as OpenCL C: the same trace as that of the Loopy kernel."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_same_trace_as_from_loopy(context: Any, case: str, reduced: bool) -> Non
 
 
 def assert_same(traced: Trace, expected: Trace) -> None:
-    """Equal arrays, sites apart: each must stand for one of the other's."""
+    """Whether two traces have equal arrays, and sites that correspond one to one."""
     assert traced.arrays == expected.arrays
     assert (traced.launch.n_groups, traced.launch.group_items) == (
         expected.launch.n_groups,

@@ -175,7 +175,7 @@ def test_snapshots(context: Any, name: str) -> None:
 
 
 def test_the_budget_cuts_at_the_same_group(context: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A group of `copy` asks for 64 granules, so that 1500 groups fit: more than two waves of 640
+    """A group of `copy` requests 64 granules, so that 1500 groups fit: more than two waves of 640
     groups, fewer than four."""
     monkeypatch.setattr("tracegen.recording.snapshot.BUDGET_GRANULES", 1500 * 64 + 10)
     machine = load_machine("v100")
@@ -367,7 +367,7 @@ print(json.dumps({"granule": static.granule.tolist(), "tracer": static.provenanc
 
 
 def test_without_opencl(tmp_path: Path, context: Any) -> None:
-    """No platform, and every way to one blocked; a kernel that needs a run then says so."""
+    """Without any OpenCL platform; a kernel that needs a run then raises an error."""
     folder = str(Path(transpose.__file__).parent) + "/"
     environment = {
         **os.environ,

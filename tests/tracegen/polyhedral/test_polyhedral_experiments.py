@@ -1,4 +1,4 @@
-"""Every workload of experiments: traced the same with a run and without, or told why it needs one."""
+"""Every workload of experiments has equal traces with and without a run, or a reason for the run."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_equal_or_refused(context: Any, name: str) -> None:
 
 
 def test_every_kernel_is_here() -> None:
-    """Loopy kernels by name: the list above is made by looking, so that it may not look past one."""
+    """The names of all Loopy kernels, so that the list above cannot miss one."""
     expected = {"attention.attention", "fft.fft", "matmul_volkov.volkov", "spmv.spmv"}
     assert expected <= BUILDERS.keys()
     assert len(BUILDERS) >= 17

@@ -43,7 +43,7 @@ def test_number_of_groups_overrides() -> None:
 
 
 def test_budget_keeps_two_waves(monkeypatch: pytest.MonkeyPatch) -> None:
-    """10 accesses a group, and 4 requests: 20 of one or 50 of the other are what is affordable."""
+    """10 accesses and 4 requests per group: the budgets allow 20 groups or 50."""
     groups = np.arange(100, 180)
     accesses = np.full(80, 10)
     asked = []
@@ -72,7 +72,7 @@ def test_budget_keeps_two_waves(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_is_in_one_line_for_all_lanes_gets_more_groups(
     context: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A copy of floats asks for one request in eight lane-accesses, of doubles for one in four."""
+    """A copy of floats makes one request per eight lane-accesses, of doubles one per four."""
     machine = load_machine("v100")
     monkeypatch.setattr(snapshot, "BUDGET_GRANULES", 1 << 17)
     n_access = {}
