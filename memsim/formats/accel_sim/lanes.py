@@ -81,7 +81,7 @@ def _place(share, groups, n, g, room):
 
 @inner
 def share_out(masks, groups, hits, has_hits, n, n_lane, width, share, room):
-    """Fills share[granule, group] with lanes; False where one instruction cannot ask for it all.
+    """Fills share[granule, group] with lanes; False where one instruction cannot request it all.
 
     room : (3, GROUPS) scratch; room[0] ends as the lanes that are idle
     """
@@ -92,10 +92,10 @@ def share_out(masks, groups, hits, has_hits, n, n_lane, width, share, room):
         room[0, q] = GROUP_LANES
     for g in range(n):
         for q in range(GROUPS):
-            asks = np.int64((groups[g] >> q) & 1)
-            share[g, q] = asks
-            room[0, q] -= asks
-            total += asks
+            requested = np.int64((groups[g] >> q) & 1)
+            share[g, q] = requested
+            room[0, q] -= requested
+            total += requested
     for q in range(GROUPS):
         if room[0, q] < 0:
             return False
@@ -107,7 +107,7 @@ def share_out(masks, groups, hits, has_hits, n, n_lane, width, share, room):
             if not _place(share, groups, n, g, room):
                 return False
             total += 1
-    # Lanes that ask for what others ask for as well.
+    # Lanes that request the same as others.
     for q in range(GROUPS):
         for g in range(n):
             if share[g, q] > 0:

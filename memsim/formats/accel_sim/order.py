@@ -1,4 +1,4 @@
-"""Sub-groups in another order: a Trace wants them by group, tools write them as they come."""
+"""Sub-groups in order: a Trace has them by group, other tools write them in any order."""
 
 from __future__ import annotations
 
