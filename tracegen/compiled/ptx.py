@@ -24,6 +24,8 @@ _FUNCTION = re.compile(
     re.MULTILINE,
 )
 _PARAMETER = re.compile(r"([\w$]+)\s*(?:\[\d*\]\s*)?(?:,|$)")
+# clang 20 and later write positions and a debugger's labels even inside calls.
+_INSIDE = re.compile(r"(?<=\S)\s*\n\s*(?:\.loc\b[^\n]*|\$?L\w+:[ \t]*)(?=\n)")
 _STATEMENT = re.compile(
     r"""\s*(?:
     (?P<brace>[{}])
@@ -59,8 +61,9 @@ def number_instructions(
 ) -> tuple[str, list[Origin]]:
     """The text with `.loc 1 N 1` before its N-th instruction, and the N-th origin at index N - 1.
 
-    parameter_names : kernel -> its parameters in order, "" for one that is no pointer. A kernel that
-        it does not list has arrays named as in PTX, `star_param_0`.
+    parameter_names : kernel -> its parameters in order, "" for one that is no pointer; arrays of
+        kernels that it does not list stay unknown. By default all kernels have names as in PTX,
+        `star_param_0`.
     source : name of the user's file, see `user_files`.
     """
     text = _DEBUG.sub(r"\1", _SECTION.sub("", _FILE.sub("", _COMMENT.sub("", ptx))))
@@ -72,7 +75,7 @@ def number_instructions(
         if header["end"] == "{":
             position = reader.read_body(text, position, _function(header))
     lines = [*reader.lines, text[position:].strip("\n"), '.file 1 "ptx"']
-    accessed = arrays(reader.functions, parameter_names or {})
+    accessed = arrays(reader.functions, parameter_names)
     return "\n".join(lines) + "\n", list(reader.origins(accessed))
 
 
@@ -106,7 +109,7 @@ class _Reader:
             if found["position"]:
                 location = user_location(found["position"], self.files)
                 continue
-            words = " ".join(found[0].split())
+            words = " ".join(_INSIDE.sub("", found[0]).split())
             if words == "{":
                 scopes.append(n_scopes)
                 n_scopes += 1

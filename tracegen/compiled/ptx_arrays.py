@@ -64,18 +64,21 @@ class Function:
 
 
 def arrays(
-    functions: Sequence[Function], parameter_names: Mapping[str, Sequence[str]]
+    functions: Sequence[Function], parameter_names: Mapping[str, Sequence[str]] | None
 ) -> list[str | None]:
     """For each instruction of the functions in order, the array that it accesses, None if unclear.
 
+    parameter_names : of the kernels to be followed; None for all, with the names of the text.
     Registers are followed without regard to the order of instructions: a register that holds
     addresses of two arrays at different times belongs to neither.
     """
     graph = _Graph({function.name: function for function in functions})
     called = {callee for function in functions for callee in graph.add(function)}
     for function in functions:
-        if function.name not in called:
-            graph.follow(function, parameter_names.get(function.name, function.parameters))
+        if parameter_names is None and function.name not in called:
+            graph.follow(function, function.parameters)
+        elif parameter_names is not None:
+            graph.follow(function, parameter_names.get(function.name, ()))
     return [
         graph.array(function, statement)
         for function in functions
