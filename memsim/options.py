@@ -299,9 +299,12 @@ def _declared(family: type[Options], name: str) -> Declared:
     return declared(family.__dataclass_fields__[name])
 
 
+_hints: Callable[[Any], dict[str, Any]] = functools.cache(typing.get_type_hints)
+
+
 def _kind(family: type[Options], name: str) -> tuple[Any, bool, bool]:
     """(type of one value, whether None is allowed, whether there are several values)."""
-    hint = typing.get_type_hints(family)[name]
+    hint = _hints(family)[name]
     optional = hint is Any
     if typing.get_origin(hint) in (types.UnionType, typing.Union):
         arms = [arm for arm in typing.get_args(hint) if arm is not type(None)]

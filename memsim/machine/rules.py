@@ -7,10 +7,11 @@ each may rely on those before it.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
 from memsim.errors import MachineError
@@ -70,9 +71,12 @@ def shown(value: object) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
+_hints: Callable[[Any], dict[str, Any]] = functools.cache(get_type_hints)
+
+
 def field_types(record: type[Any]) -> Mapping[str, Any]:
     """Field name -> type of a dataclass."""
-    hints = get_type_hints(record)
+    hints = _hints(record)
     return {f.name: hints[f.name] for f in dataclasses.fields(record)}
 
 
