@@ -18,7 +18,7 @@ _PLAIN_PREDICATE = re.compile(r"U?P[\dT]")
 _ALL_PREDICATES = tuple(f"P{index}" for index in range(7))
 _GLOBAL_ACCESSES = words("LD LDG ST STG ATOM ATOMG RED REDG LDGSTS CCTL QSPC")
 _SHARED_ACCESSES = words("LDS STS LDL STL ATOMS LDC ULDC LDCU")
-_PAIRS = words("DADD DFMA DMNMX DMUL DSET DSETP FADD2 FFMA2 FMUL2")
+_PAIRS = words("DADD DFMA DMNMX DMUL DSET DSETP FADD2 FFMA2 FMUL2 RET BRX JMX BRXU JMXU CALL")
 _SHIFTS = words("SHF USHF SHL SHR USHL USHR LEA ULEA")
 _MATRIX_BITS = {"HMMA": 16, "IMMA": 8, "BMMA": 1, "DMMA": 64, "QMMA": 8, "OMMA": 4}
 _LANES = 32
@@ -119,8 +119,10 @@ def _result_width(opcode: str) -> int:
         return min(4, max(1, access_bytes(opcode) // 4))
     if base in _MATRIX_BITS or base.endswith("GMMA"):
         return _matrix_widths(opcode)[0]
-    if base == "CS2R":
+    if base in ("CS2R", "LEPC"):
         return 1 if "32" in modifiers else 2
+    if base == "MOVM":
+        return 2 if "U4TO8" in modifiers else 1
     if base in ("I2F", "FRND"):
         return 2 if "F64" in modifiers else 1
     if base == "F2F":

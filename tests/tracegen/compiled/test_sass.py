@@ -161,7 +161,7 @@ def test_a_jump_through_a_table() -> None:
     table = 'BRX R4 -0x180    (*"BRANCH_TARGETS .L_1,.L_2"*);'
     blocks, notes = read_sass(listing(table, ".L_1:", "EXIT ;", ".L_2:", "EXIT ;"), "k")
     assert blocks[0].successors == (1, 2)
-    assert blocks[0].instructions[0].reads == ("R4",)
+    assert blocks[0].instructions[0].reads == ("R4", "R5")
     assert notes == ()
 
     unknown = read_sass(listing("BRX R4 -0x180 ;", ".L_1:", "EXIT ;", ".L_2:", "EXIT ;"), "k")

@@ -62,8 +62,8 @@ def registers(text: str) -> tuple[str, str]:
         ("S2R R3, SR_CTAID.X", "", "R3"),
         ("BAR.SYNC.DEFER_BLOCKING 0x0", "", ""),
         ("BMOV.32.CLEAR RZ, B0", "", ""),
-        ("BRX R4 -0xc0", "R4", ""),
-        ("RET.REL.NODEC R20 `(k)", "R20", ""),
+        ("BRX R4 -0xc0", "R4 R5", ""),
+        ("RET.REL.NODEC R20 `(k)", "R20 R21", ""),
     ],
 )
 def test_arithmetic(text: str, reads: str, writes: str) -> None:
