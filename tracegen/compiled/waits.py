@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
 
-from tracegen.compiled.model import BasicBlock, Instruction, MachineCode
+from tracegen.compiled.model import Instruction, MachineCode
 
-_Pending = dict[str, int]
-"""Register -> the loads that may not have written it yet, one bit each."""
+_Pending = dict[str, set[int]]
+"""Register -> the loads that may not have written it yet."""
+_NONE: frozenset[int] = frozenset()
 
 
 def awaited(code: MachineCode) -> list[list[tuple[int, ...]]]:
@@ -21,21 +22,16 @@ def awaited(code: MachineCode) -> list[list[tuple[int, ...]]]:
     AMD's compiler writes the waits as instructions (`Instruction.outstanding`); there, the result is
     what these must ensure at least.
     """
-    starts = _numbers(code.blocks)
+    walker = _Walker(code)
     entering: list[_Pending] = [{} for _ in code.blocks]
     waiting = list(range(len(code.blocks)))
     while waiting:
         index = waiting.pop()
-        pending = dict(entering[index])
-        for _ in _walk(code.blocks[index], starts[index], pending):
-            pass
+        pending, _ = walker.walk(index, entering[index])
         for successor in code.blocks[index].successors:
             if _merge(entering[successor], pending) and successor not in waiting:
                 waiting.append(successor)
-    return [
-        [_loads(bits) for bits in _walk(block, start, dict(pending))]
-        for block, start, pending in zip(code.blocks, starts, entering, strict=True)
-    ]
+    return [walker.walk(index, pending)[1] for index, pending in enumerate(entering)]
 
 
 def is_awaited(instruction: Instruction) -> bool:
@@ -49,59 +45,64 @@ def is_awaited(instruction: Instruction) -> bool:
     )
 
 
-def _numbers(blocks: tuple[BasicBlock, ...]) -> list[int]:
-    """Number of the first instruction of each block."""
-    starts = [0]
-    for block in blocks:
-        starts.append(starts[-1] + len(block.instructions))
-    return starts[:-1]
+class _Walker:
+    """Walks over blocks.
 
+    instructions : of all blocks;  starts : number of the first instruction of each block
+    """
 
-def _walk(block: BasicBlock, start: int, pending: _Pending) -> Iterator[int]:
-    """Yields the loads that each instruction waits for, and keeps `pending` up to date."""
-    guards: dict[int, str] = {}
-    for number, instruction in enumerate(block.instructions, start):
-        ended = 0
-        guard = _guard(instruction)
+    def __init__(self, code: MachineCode) -> None:
+        self.instructions = [one for block in code.blocks for one in block.instructions]
+        sizes = (len(block.instructions) for block in code.blocks)
+        self.starts = list(itertools.accumulate(sizes, initial=0))
+
+    def walk(self, index: int, entering: _Pending) -> tuple[_Pending, list[tuple[int, ...]]]:
+        """What is pending after a block, and the loads that each of its instructions waits for."""
+        start, end = self.starts[index : index + 2]
+        pending = {register: set(loads) for register, loads in entering.items()}
+        awaited = []
+        for number in range(start, end):
+            instruction = self.instructions[number]
+            ended = self._ended(instruction, pending, start)
+            for load in ended:
+                for register in self.instructions[load].writes:
+                    pending[register].discard(load)
+            if is_awaited(instruction):
+                for register in instruction.writes:
+                    pending.setdefault(register, set()).add(number)
+            awaited.append(tuple(sorted(ended)))
+        return pending, awaited
+
+    def _ended(self, instruction: Instruction, pending: _Pending, start: int) -> set[int]:
+        """Loads whose register is read or overwritten.
+
+        A load under `@P0` and another one under `@!P0` in one block write different items' registers.
+        """
+        ended: set[int] = set()
         for register in instruction.reads:
-            ended |= pending.get(register, 0)
+            ended |= pending.get(register, _NONE)
+        guard = _guard(instruction)
         for register in instruction.writes:
-            ended |= pending.get(register, 0) & ~_excluded(guards, guard)
-        if ended:
-            for register in [name for name, loads in pending.items() if loads & ended]:
-                pending[register] &= ~ended
-        if is_awaited(instruction):
-            guards[number] = guard
-            for register in instruction.writes:
-                pending[register] = pending.get(register, 0) | 1 << number
-        yield ended
+            for load in pending.get(register, _NONE):
+                if load < start or not _are_opposite(guard, _guard(self.instructions[load])):
+                    ended.add(load)
+        return ended
 
 
 def _guard(instruction: Instruction) -> str:
     return instruction.text.partition(" ")[0] if instruction.text.startswith("@") else ""
 
 
-def _excluded(guards: dict[int, str], guard: str) -> int:
-    """The loads of this block under the opposite predicate: they write other lanes' registers."""
-    opposite = guard.replace("@!", "@") if "!" in guard else guard.replace("@", "@!")
-    return sum(1 << number for number, other in guards.items() if other and other == opposite)
+def _are_opposite(guard: str, other: str) -> bool:
+    return bool(guard) and guard != other and guard.replace("!", "") == other.replace("!", "")
 
 
 def _merge(into: _Pending, pending: _Pending) -> bool:
     """Adds the loads of `pending`; whether any was new."""
     changed = False
     for register, loads in pending.items():
-        merged = into.get(register, 0) | loads
-        if merged != into.get(register, 0):
-            into[register] = merged
+        known = into.setdefault(register, set())
+        if not loads <= known:
+            known |= loads
             changed = True
     return changed
-
-
-def _loads(bits: int) -> tuple[int, ...]:
-    found = []
-    while bits:
-        lowest = bits & -bits
-        found.append(lowest.bit_length() - 1)
-        bits ^= lowest
-    return tuple(found)
