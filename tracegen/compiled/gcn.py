@@ -34,6 +34,8 @@ def read_gcn(
 ) -> tuple[tuple[BasicBlock, ...], tuple[str, ...]]:
     """The blocks of a kernel, and notes on what is approximate.
 
+    Scalar loads count as constant: most of them bring arguments, and those of an array have its name.
+
     parameter_names : of the kernel in order; if there are none, those of the metadata, and if it has
         none, `star_param_0` and so on
     source : name of the user's file, see `user_files`

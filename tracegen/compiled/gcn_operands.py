@@ -17,7 +17,7 @@ _REGISTER = re.compile(
 )
 _OPERAND = re.compile(r"(?:\[[^\]]*\]|\([^)]*\)|\|[^|]*\||[^,\[(|])+")
 _NO_RESULT = re.compile(
-    r"(global|flat|scratch|buffer|tbuffer)_(store|wb|inv)|ds_(write|store|gws)|s_store"
+    r"(global|flat|scratch|buffer|tbuffer)_(store|wb|inv|load_lds)|ds_(write|store|gws)|s_store"
     r"|s_(cmp|cmpk|bitcmp|branch|cbranch|endpgm|setpc|wait|nop|barrier|sleep|setprio|sendmsg|setreg"
     r"|delay_alu|clause|set_inst|inst_prefetch|icache|dcache|trap|code_end|ttrace|setvskip)"
 )
@@ -27,7 +27,10 @@ _ATOMIC = re.compile(
 )
 _CARRY = re.compile(r"v_(add|sub|subrev|addc|subb|subbrev)_(co_|co_ci_|nc_)?u32")
 _TWO_RESULTS = re.compile(r"v_(div_scale|mad_(co_)?[ui]64)")
-_UPDATES = re.compile(r"v_(dual_)?(pk_)?(fmac|mac|dot\d\w*c|writelane|swap)_")
+_UPDATES = re.compile(
+    r"v_(dual_)?(pk_)?(fmac|mac|dot\d\w*c|writelane|swap)_|s_(addk|mulk|cmov|cmovk|bitset\d)_"
+    r"|\w+_(sdwa|dpp|dpp8|d16_hi)$"
+)
 _EXEC = re.compile(r"s_\w*saveexec|v_cmpx")
 
 
@@ -58,7 +61,7 @@ def _add(opcode: str, operands: str, reads: list[str], writes: list[str]) -> Non
     n_results = _result_count(opcode, operands, listed)
     for index, operand in enumerate(listed):
         (writes if index < n_results else reads).extend(names(operand))
-    if _UPDATES.match(opcode) or "_sdwa" in opcode or "_d16_hi" in opcode:
+    if _UPDATES.match(opcode) and n_results:
         reads.extend(names(listed[0]))
     if "v_swap" in opcode:
         writes.extend(names(listed[1]))
