@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tracegen.compiled.model import BasicBlock, Instruction
 
@@ -16,6 +17,9 @@ class Line:
     targets : labels of the instructions that may run next, apart from the following one
     falls_through : whether the following instruction may run next
     ends_block : True also for an exit under a predicate, after which fewer items run
+    function : the function that the instruction belongs to, by the label of its first instruction
+    callee : of a call, the function that it calls, "" if it is unknown; None of other instructions
+    returns : whether it returns from its function
     """
 
     instruction: Instruction
@@ -23,13 +27,18 @@ class Line:
     targets: tuple[str, ...] = ()
     falls_through: bool = True
     ends_block: bool = False
+    function: str = ""
+    callee: str | None = None
+    returns: bool = False
 
 
 def basic_blocks(lines: Sequence[Line]) -> tuple[tuple[BasicBlock, ...], tuple[str, ...]]:
     """The blocks that can be reached from the first line, and the targets that are not in the code.
 
-    Only targets start a block: other labels serve debuggers.
+    Only targets start a block: other labels serve debuggers. A call goes on in the called function,
+    and that function returns to all its calls; a function that is not in the code is passed over.
     """
+    lines = _with_calls(lines)
     targets = {target for line in lines for target in line.targets}
     starts = list(_starts(lines, targets))
     block_of = {
@@ -54,6 +63,46 @@ def basic_blocks(lines: Sequence[Line]) -> tuple[tuple[BasicBlock, ...], tuple[s
             )
         )
     return reachable(blocks), tuple(sorted(targets - block_of.keys()))
+
+
+def _with_calls(lines: Sequence[Line]) -> list[Line]:
+    """The lines with the targets of calls and of returns."""
+    linked = list(lines)
+    after: dict[str, list[str]] = defaultdict(list)
+    functions = _functions(lines)
+    for index, line in enumerate(lines):
+        if line.callee in functions:
+            label = f"after call {index}"
+            after[line.callee].append(label)
+            falls_through = line.instruction.predicated
+            linked[index] = replace(
+                linked[index], targets=(line.callee,), falls_through=falls_through
+            )
+            if index + 1 < len(lines):
+                labels = (*linked[index + 1].labels, label)
+                linked[index + 1] = replace(linked[index + 1], labels=labels)
+    return [
+        replace(line, targets=tuple(after[line.function])) if line.returns else line
+        for line in linked
+    ]
+
+
+def call_notes(lines: Sequence[Line]) -> Iterator[str]:
+    """Which functions are part of the code, and which are not."""
+    called = {line.callee for line in lines if line.callee}
+    functions = _functions(lines)
+    if known := sorted(called & functions):
+        yield f"Called functions are part of the code: {', '.join(known)}."
+    if missing := sorted(called - functions):
+        yield f"Called functions are left out: {', '.join(missing)}."
+    if any(line.callee == "" for line in lines):
+        yield "Functions that are called through pointers are left out."
+
+
+def _functions(lines: Sequence[Line]) -> set[str]:
+    """The functions whose first instruction is there."""
+    labels = {label for line in lines for label in line.labels}
+    return labels & {line.function for line in lines}
 
 
 def _starts(lines: Sequence[Line], targets: Iterable[str]) -> Iterator[int]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from memsim.errors import KernelError
-from tracegen.compiled.block_graph import Line, basic_blocks
+from tracegen.compiled.block_graph import Line, basic_blocks, call_notes
 from tracegen.compiled.gcn_arrays import name_arrays
 from tracegen.compiled.gcn_metadata import Parameter, read_resources
 from tracegen.compiled.gcn_opcodes import memory, pipe
@@ -21,6 +21,7 @@ _INSTRUCTION = re.compile(r"^\s+([a-z]\w*)\s*([^;]*?)\s*(?:;\s*(.*))?$")
 _WAIT = re.compile(r"vmcnt\((\d+)\)")
 _FAR_TARGET = re.compile(r"(\.LBB\w+)-\.Lpost_getpc")
 _FUNCTION_ADDRESS = re.compile(r"([\w$.]+)@(?:rel32|gotpcrel32)@lo")
+_ENDS = frozenset(["s_branch", "s_endpgm", "s_endpgm_saved", "s_setpc_b64"])
 _USER_REGISTERS = (
     ("private_segment_buffer", 4),
     ("dispatch_ptr", 2),
@@ -32,7 +33,7 @@ _USER_REGISTERS = (
 def read_gcn(
     text: str, kernel: str, parameter_names: Sequence[str] = (), source: str | None = None
 ) -> tuple[tuple[BasicBlock, ...], tuple[str, ...]]:
-    """The blocks of a kernel, and notes on what is approximate.
+    """The blocks of a kernel and the functions that it calls, and notes on what is approximate.
 
     Scalar loads count as constant: most of them bring arguments, and those of an array have its name.
 
@@ -43,8 +44,7 @@ def read_gcn(
     Raises KernelError if the assembly has no such kernel.
     """
     reader = _Reader(user_files(text, source))
-    for line in _body(text, kernel):
-        reader.read(line)
+    reader.read_function(text, kernel)
     if not reader.lines:
         raise KernelError(f"the assembly contains no kernel {kernel!r}")
     blocks, _ = basic_blocks(reader.lines)
@@ -58,8 +58,8 @@ def read_gcn(
     return blocks, tuple(_notes(text, blocks, reader))
 
 
-def _body(text: str, kernel: str) -> Iterator[str]:
-    start = re.search(rf"^{re.escape(kernel)}:", text, re.MULTILINE)
+def _body(text: str, function: str) -> Iterator[str]:
+    start = re.search(rf"^{re.escape(function)}:", text, re.MULTILINE)
     for line in text[start.start() :].splitlines() if start else ():
         if line.startswith(".Lfunc_end"):
             return
@@ -88,14 +88,29 @@ def _user_registers(directives: str, name: str) -> int:
 
 @dataclass
 class _Reader:
-    """Collects instructions line by line."""
+    """Collects instructions line by line, of a kernel and then of the functions that it calls.
+
+    pointers : scalar register -> the function whose address it was given last
+    """
 
     files: frozenset[str]
+    function: str = ""
     lines: list[Line] = field(default_factory=list)
     labels: list[str] = field(default_factory=list)
     location: Location | None = None
     far_target: str = ""
-    called: set[str] = field(default_factory=set)
+    pointers: dict[str, str] = field(default_factory=dict)
+    called: list[str] = field(default_factory=list)
+
+    def read_function(self, text: str, function: str) -> None:
+        """Reads a function and those that it calls and that are not read yet."""
+        known = set(self.called)
+        self.function, self.location, self.pointers = function, None, {}
+        for line in _body(text, function):
+            self.read(line)
+        for callee in dict.fromkeys(self.called):
+            if callee not in known:
+                self.read_function(text, callee)
 
     def read(self, line: str) -> None:
         if found := _LABEL.match(line):
@@ -108,9 +123,8 @@ class _Reader:
     def _add(self, opcode: str, operands: str, comment: str) -> None:
         if found := _FAR_TARGET.search(operands):
             self.far_target = found[1]
-        if found := _FUNCTION_ADDRESS.search(operands):
-            self.called.add(found[1])
         reads, writes = registers(opcode, operands)
+        self._follow_pointers(operands, reads, writes)
         instruction = Instruction(
             opcode=opcode,
             text=f"{opcode} {operands}".rstrip(),
@@ -122,16 +136,29 @@ class _Reader:
             location=self.location,
             outstanding=_outstanding(opcode, operands),
         )
-        is_end = opcode in ("s_branch", "s_endpgm", "s_endpgm_saved", "s_setpc_b64")
+        targets = self._targets(opcode, operands)
+        callee = self.pointers.get(reads[0], "") if opcode == "s_swappc_b64" else None
+        if callee:
+            self.called.append(callee)
         self.lines.append(
             Line(
                 instruction=instruction,
                 labels=tuple(self.labels),
-                targets=self._targets(opcode, operands),
-                falls_through=not is_end,
+                targets=targets,
+                falls_through=opcode not in _ENDS,
+                function=self.function,
+                callee=callee,
+                returns=opcode == "s_setpc_b64" and not targets,
             )
         )
         self.labels = []
+
+    def _follow_pointers(self, operands: str, reads: Sequence[str], writes: Sequence[str]) -> None:
+        """`s_add_u32 s8, s8, helper@rel32@lo+4` gives s8 the low half of a function's address."""
+        if found := _FUNCTION_ADDRESS.search(operands):
+            self.pointers[writes[0]] = found[1]
+        elif reads and writes and reads[0] in self.pointers:
+            self.pointers[writes[0]] = self.pointers[reads[0]]
 
     def _targets(self, opcode: str, operands: str) -> tuple[str, ...]:
         """A branch that is too far for its offset adds the distance to the program counter."""
@@ -163,8 +190,6 @@ def _notes(text: str, blocks: Sequence[BasicBlock], reader: _Reader) -> Iterator
         yield f"Instructions of unknown opcode: {count} ({', '.join(unknown)})."
     if any(instruction.opcode.startswith("flat_") for instruction in used):
         yield "Flat accesses count as accesses to global memory."
-    if any(instruction.opcode == "s_swappc_b64" for instruction in used):
-        functions = [name for name in sorted(reader.called) if f".type\t{name},@function" in text]
-        yield f"Called functions are left out: {', '.join(functions) or 'of unknown name'}."
+    yield from call_notes(reader.lines)
     if re.search(r'\.amdgcn_target "[^"]*gfx1\d\d\d', text):
         yield "Waits count loads only; on this target, stores are counted apart."

@@ -9,6 +9,9 @@ from dataclasses import dataclass
 
 from tracegen.compiled.model import BasicBlock, MachineCode
 
+_AMD_RETURN = ("s_setpc_b64", ("s30", "s31"))
+"""The same instruction with other registers jumps far inside a function."""
+
 
 @dataclass(frozen=True)
 class Loop:
@@ -55,11 +58,11 @@ def _flow(blocks: tuple[BasicBlock, ...], index: int) -> tuple[int, ...]:
 
     Two calls of one function would else make a loop: out of the first and into the second.
     """
-    opcode = blocks[index].instructions[-1].opcode
+    last = blocks[index].instructions[-1]
     successors = blocks[index].successors
-    if opcode.startswith("RET"):
-        return tuple(successor for successor in successors if successor == index + 1)
-    if opcode.startswith("CALL") and index + 1 < len(blocks):
+    if last.opcode.startswith("RET") or (last.opcode, last.reads) == _AMD_RETURN:
+        return (index + 1,) if last.predicated and index + 1 in successors else ()
+    if last.opcode.startswith(("CALL", "s_swappc")) and index + 1 < len(blocks):
         return tuple(dict.fromkeys((*successors, index + 1)))
     return successors
 

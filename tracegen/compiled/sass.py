@@ -7,12 +7,12 @@ With `-g`, the line of each instruction is the number of the PTX instruction tha
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from memsim.errors import KernelError
-from tracegen.compiled.block_graph import Line, basic_blocks
+from tracegen.compiled.block_graph import Line, basic_blocks, call_notes
 from tracegen.compiled.model import BasicBlock, Direction, Instruction, MemoryOperation, Pipe, Space
 from tracegen.compiled.sass_opcodes import BULK_COPIES, PIPE_OF, words
 from tracegen.compiled.sass_operands import access_bytes, registers
@@ -52,7 +52,7 @@ def read_sass(text: str, kernel: str) -> tuple[tuple[BasicBlock, ...], tuple[str
     reader = _Reader()
     for line in _section(text, kernel):
         reader.read(line)
-    if not reader.parsed:
+    if not reader.lines:
         raise KernelError(f"the disassembly contains no kernel {kernel!r}")
     blocks, missing = basic_blocks(reader.linked())
     return blocks, tuple(_notes(blocks, reader, missing))
@@ -68,21 +68,10 @@ def _section(text: str, kernel: str) -> Iterator[str]:
 
 
 @dataclass
-class _Parsed:
-    """An instruction with its labels; `function` is the one that it belongs to."""
-
-    instruction: Instruction
-    labels: tuple[str, ...]
-    function: str
-    targets: tuple[str, ...]
-    can_fall_through: bool
-
-
-@dataclass
 class _Reader:
     """Collects instructions line by line."""
 
-    parsed: list[_Parsed] = field(default_factory=list)
+    lines: list[Line] = field(default_factory=list)
     function: str = ""
     functions: set[str] = field(default_factory=set)
     labels: list[str] = field(default_factory=list)
@@ -113,49 +102,38 @@ class _Reader:
             found["guard"] or "", found["opcode"], operands, self.origin, is_spill
         )
         base = instruction.opcode.partition(".")[0]
-        targets: list[str] = []
-        # `CALL R2 \`(base)` calls through a register.
-        if base in _JUMPS or (base == "CALL" and not instruction.reads):
-            targets = table[1].split(",") if table else _TARGET.findall(listed)[-1:]
-        stops = base in _JUMPS or base in _ENDS or (base == "CALL" and bool(targets))
-        self.parsed.append(
-            _Parsed(
-                instruction,
-                tuple(self.labels),
-                self.function,
-                tuple(target.strip() for target in targets),
-                not stops or instruction.predicated,
+        named = table[1].split(",") if table else _TARGET.findall(listed)[-1:]
+        callee = None
+        if base == "CALL":  # `CALL R2 \`(base)` calls through a register.
+            callee = named[0] if named and not instruction.reads else ""
+        stops = base in _JUMPS or base in _ENDS
+        self.lines.append(
+            Line(
+                instruction=instruction,
+                labels=tuple(self.labels),
+                targets=tuple(name.strip() for name in named) if base in _JUMPS else (),
+                falls_through=not stops or instruction.predicated,
+                ends_block=stops,
+                function=self.function,
+                callee=callee,
+                returns=base == "RET",
             )
         )
         self.labels = []
         self.origin_is_fresh = False
 
     def linked(self) -> list[Line]:
-        """The lines with the targets of returns: what follows the calls of their function."""
-        returns: dict[str, list[str]] = defaultdict(list)
-        for index, call in enumerate(self.parsed[:-1]):
-            if call.instruction.opcode.startswith("CALL"):
-                label = f"after call {index}"
-                self.parsed[index + 1].labels += (label,)
-                for target in call.targets:
-                    returns[target].append(label)
-        return [self._line(parsed, returns) for parsed in self.parsed]
+        """The lines; a jump through a table that the listing does not show may go to every label."""
+        labels = (label for line in self.lines for label in line.labels)
+        anywhere = tuple(label for label in labels if label.startswith(".L"))
+        return [
+            replace(line, targets=anywhere) if _is_unknown_jump(line) else line
+            for line in self.lines
+        ]
 
-    def _line(self, parsed: _Parsed, returns: dict[str, list[str]]) -> Line:
-        targets = parsed.targets
-        base = parsed.instruction.opcode.partition(".")[0]
-        if base == "RET":
-            targets = tuple(returns[parsed.function])
-        elif base in _TABLE_JUMPS and not targets:
-            labels = (label for other in self.parsed for label in other.labels)
-            targets = tuple(label for label in labels if label.startswith(".L"))
-        return Line(
-            instruction=parsed.instruction,
-            labels=parsed.labels,
-            targets=targets,
-            falls_through=parsed.can_fall_through,
-            ends_block=base in _JUMPS or base in _ENDS,
-        )
+
+def _is_unknown_jump(line: Line) -> bool:
+    return line.instruction.opcode.split(".")[0] in _TABLE_JUMPS and not line.targets
 
 
 def _instruction(
@@ -216,15 +194,8 @@ def _notes(blocks: Sequence[BasicBlock], reader: _Reader, missing: Sequence[str]
         yield f"Copies of whole tiles are not counted as accesses: {', '.join(bulk)}."
     if used["LDGSTS"]:
         yield "Asynchronous copies (LDGSTS) count as loads from global memory."
-    called = sorted(
-        {target for parsed in reader.parsed for target in parsed.targets} & reader.functions
-    )
-    if called:
-        yield f"Called functions are part of the code: {', '.join(called)}."
-    pointers = [parsed for parsed in reader.parsed if not parsed.targets]
-    if any(parsed.instruction.opcode.split(".")[0] in _TABLE_JUMPS for parsed in pointers):
+    yield from call_notes(reader.lines)
+    if any(_is_unknown_jump(line) for line in reader.lines):
         yield "A jump through a table may go to every label."
-    if any(parsed.instruction.opcode.startswith("CALL") for parsed in pointers):
-        yield "Functions that are called through pointers are left out."
     if missing:
         yield f"Jumps out of the kernel's code are left out: {', '.join(missing)}."

@@ -9,6 +9,7 @@ import pytest
 from memsim.errors import KernelError
 from tracegen.compiled.gcn import read_gcn
 from tracegen.compiled.gcn_metadata import Parameter, Resources, read_resources
+from tracegen.compiled.loops import loops
 from tracegen.compiled.model import BasicBlock, Instruction, Location, MachineCode
 from tracegen.compiled.waits import awaited
 
@@ -349,6 +350,37 @@ def test_a_branch_that_is_too_far_for_an_offset() -> None:
     assert [block.successors for block in blocks] == [(2, 1), (3,), (3,), ()]
 
 
+def test_a_called_function_returns_to_each_call() -> None:
+    text = assembly(
+        ARGUMENTS,
+        "v_mov_b32_e32 v1, s1",
+        "s_getpc_b64 s[8:9]",
+        "s_add_u32 s8, s8, helper@rel32@lo+4",
+        "s_addc_u32 s9, s9, helper@rel32@hi+12",
+        "s_swappc_b64 s[30:31], s[8:9]",
+        "s_nop 0",
+        "s_swappc_b64 s[30:31], s[8:9]",
+        "s_endpgm",
+    )
+    text += """\
+helper:
+	s_waitcnt vmcnt(0) expcnt(0) lgkmcnt(0)
+	flat_load_dword v0, v[0:1]
+	s_setpc_b64 s[30:31]
+.Lfunc_end1:
+"""
+    blocks, notes = read_gcn(text, "k")
+    assert [block.successors for block in blocks] == [(3,), (3,), (), (1, 2)]
+    assert blocks[3].label == "helper"
+    load = only(blocks, "flat_load_dword")
+    assert load.memory is not None
+    assert load.memory.array == "k_param_0"
+    assert "Called functions are part of the code: helper." in notes
+
+    code = MachineCode(kernel="k", target="gfx906", blocks=blocks, registers_per_item=8)
+    assert loops(code) == ()
+
+
 def test_notes_on_what_is_approximate() -> None:
     text = assembly(
         "s_getpc_b64 s[8:9]",
@@ -358,7 +390,6 @@ def test_notes_on_what_is_approximate() -> None:
         "x_unknown v1",
         "s_endpgm",
     )
-    text += "\t.type\thelper,@function\n"
     assert read_gcn(text, "k")[1] == (
         "Instructions of unknown opcode: 1 (x_unknown).",
         "Flat accesses count as accesses to global memory.",
