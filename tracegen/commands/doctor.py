@@ -24,7 +24,7 @@ def doctor(as_json: bool) -> int:
       memsim doctor
       memsim doctor --json
     """
-    from tracegen.devices import doctor as examination
+    from tracegen import doctor as examination
 
     checks = examination.examine()
     healthy = examination.is_healthy(checks)

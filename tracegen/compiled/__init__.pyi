@@ -1,5 +1,13 @@
+from .compile import compile_kernel as compile_kernel
 from .model import BasicBlock as BasicBlock
 from .model import Instruction as Instruction
 from .model import Location as Location
 from .model import MachineCode as MachineCode
 from .model import MemoryOperation as MemoryOperation
+from .programs import Program as Program
+from .programs import program_of as program_of
+from .request import CompileError as CompileError
+from .toolchain import COST as COST
+from .toolchain import CompilerMissing as CompilerMissing
+from .toolchain import amd_tools as amd_tools
+from .toolchain import nvidia_tools as nvidia_tools

@@ -231,7 +231,7 @@ def test_doctor_says_how_to_mend_what_is_missing(
 ) -> None:
     monkeypatch.setenv("MEMSIM_OPENCL", "no-such-platform")
     monkeypatch.setattr(
-        "tracegen.devices.doctor.importlib.metadata.requires",
+        "tracegen.doctor.importlib.metadata.requires",
         lambda name: ["numpy>=99", "no-such-package>=1", "unasked; extra == 'more'"],
     )
     ended = run_memsim("doctor")
@@ -244,3 +244,17 @@ def test_doctor_says_how_to_mend_what_is_missing(
     assert "MEMSIM_OPENCL=no-such-platform names none" in ended.out
     assert "unasked" not in ended.out
     assert lines[-1].startswith("Not ready")
+
+
+def test_doctor_notes_missing_compilers(
+    run_memsim: RunMemsim, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MEMSIM_CLANG", "none")
+    ended = run_memsim("doctor", "--json")
+    assert ended.code == 0
+    checks = {check["name"]: check for check in json.loads(ended.out)["checks"]}
+    for vendor in ("NVIDIA", "AMD"):
+        found = checks[f"compilers for {vendor}"]
+        assert found["status"] == "note"
+        assert "MEMSIM_CLANG=none is no clang" in found["found"]
+        assert "registers and the order of loads are unknown" in found["found"]

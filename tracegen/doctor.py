@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from memsim.errors import MemsimError
+from tracegen.compiled import COST, CompilerMissing, amd_tools, nvidia_tools
 from tracegen.devices import choice as opencl
 from tracegen.devices import trial as opencl_trial
 
@@ -38,7 +39,7 @@ class Check:
 
 def examine() -> list[Check]:
     """Every check, in the order of installation."""
-    return [_python(), *_packages(), *_opencl(), _barvinok(), *_folders()]
+    return [_python(), *_packages(), *_opencl(), *_compilers(), _barvinok(), *_folders()]
 
 
 def is_healthy(checks: list[Check]) -> bool:
@@ -133,6 +134,20 @@ def _name_apart(candidate: opencl.Candidate, choice: opencl.Candidate | None) ->
     if choice is not None and opencl_trial.matches(asdict(choice), platform):
         return f"{platform}:{candidate.device}"
     return platform
+
+
+def _compilers() -> Iterator[Check]:
+    """What compiles kernels for GPUs that are not there."""
+    for vendor, find in (("NVIDIA", nvidia_tools), ("AMD", amd_tools)):
+        name = f"compilers for {vendor}"
+        try:
+            versions = find().versions
+        except CompilerMissing as error:
+            found = f"{error.reason}: {COST}"
+            yield Check(name=name, status="note", found=found, mend=error.mend)
+            continue
+        found = ", ".join(f"{tool} {version}" for tool, version in versions.items())
+        yield Check(name=name, status="ok", found=found)
 
 
 def _barvinok() -> Check:

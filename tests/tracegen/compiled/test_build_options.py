@@ -1,0 +1,47 @@
+"""Build options, sorted for clang."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from memsim.errors import KernelError
+from tracegen.compiled.build_options import read_options
+
+
+def test_what_describes_the_program_reaches_clang() -> None:
+    found = read_options("-DN=4 -D M -U K -I sub -cl-mad-enable -w")
+    folder = os.path.abspath("sub")
+    assert found.arguments == (
+        *("-cl-std=CL1.2", "-DN=4", "-DM", "-UK", f"-I{folder}", "-cl-mad-enable"),
+    )
+    assert found.ignored == ()
+
+
+def test_the_standard_is_chosen() -> None:
+    assert read_options(["-cl-std=CL2.0"]).arguments == ("-cl-std=CL2.0",)
+
+
+def test_nothing_else_reaches_clang() -> None:
+    given = ["-o", "/etc/x", "-Xclang", "-load", "-fplugin=x.so", "@file", "-cl-std", "x.cl"]
+    found = read_options(given)
+    assert found.arguments == ("-cl-std=CL1.2",)
+    assert found.ignored == tuple(given)
+
+
+@pytest.mark.parametrize("text", ["-cl-nv-maxrregcount=32", "-cl-nv-maxrregcount 32"])
+def test_a_limit_of_registers(text: str) -> None:
+    assert read_options(text).registers_limit == 32
+
+
+def test_precision() -> None:
+    assert not read_options("").is_relaxed
+    assert read_options("-cl-fast-relaxed-math").is_relaxed
+    assert read_options("-cl-fp32-correctly-rounded-divide-sqrt").divides_exactly
+
+
+@pytest.mark.parametrize("text", ["-D", "-cl-nv-maxrregcount", "-cl-nv-maxrregcount=many"])
+def test_a_missing_value(text: str) -> None:
+    with pytest.raises(KernelError, match="needs a"):
+        read_options(text)

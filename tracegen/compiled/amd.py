@@ -1,0 +1,153 @@
+"""Compiles OpenCL C for AMD's targets: clang with AMD's device libraries writes the final assembly."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from memsim.errors import KernelError
+from tracegen.compiled import cache
+from tracegen.compiled.gcn import read_gcn
+from tracegen.compiled.gcn_metadata import read_resources
+from tracegen.compiled.headers import included, unchanged
+from tracegen.compiled.model import MachineCode
+from tracegen.compiled.process import run
+from tracegen.compiled.request import SOURCE, CompileError, Request, check, linked
+from tracegen.compiled.toolchain import AmdTools, CompilerMissing, amd_tools
+
+TRIPLE = "amdgcn-amd-amdhsa"
+_KERNEL = re.compile(r"^\s*\.amdhsa_kernel (\S+)", re.MULTILINE)
+_LABEL = re.compile(r"^([\w.$]+):", re.MULTILINE)
+_REFERENCE = re.compile(r"\b([\w.$]+)@(?:gotpcrel32|rel32|abs32)@lo")
+_VERSION = re.compile(r"oclc_isa_version_([1-9][0-9a-f]{2,3})\.bc")
+
+
+def machine_code(request: Request) -> MachineCode:
+    """The kernel in AMD's assembly. Raises KernelError where clang is missing or refuses the kernel."""
+    tools = amd_tools()
+    if request.target not in tools.clang.targets:
+        raise CompilerMissing(f"{tools.clang} does not compile for {request.target}")
+    key = cache.key(*_dependencies(request, tools))
+    texts = cache.load(key)
+    if texts is None or not unchanged(texts["headers"]):
+        texts = _compiled(request, tools)
+        cache.save(key, texts)
+    return _read(request, tools, texts["listing"])
+
+
+def _dependencies(request: Request, tools: AmdTools) -> Iterator[str]:
+    """Everything that decides what clang writes."""
+    yield from (request.text, request.kernel, request.target, str(request.options.arguments))
+    yield from (str(request.group_shape), str(request.registers_limit), tools.clang.identity)
+    for library in _libraries(request, tools.libraries):
+        status = library.stat()
+        yield f"{library} {status.st_size} {status.st_mtime_ns}"
+
+
+def _compiled(request: Request, tools: AmdTools) -> dict[str, Any]:
+    """What clang writes: `listing`, and the headers that it read."""
+    with tempfile.TemporaryDirectory(prefix="memsim-") as name:
+        folder = Path(name)
+        (folder / SOURCE).write_text(request.source, encoding="utf-8")
+        command = [
+            *(str(tools.clang.path), "-target", TRIPLE, f"-mcpu={request.target}"),
+            *("-cl-kernel-arg-info", *_attributes(request)),
+            *linked(list(_libraries(request, tools.libraries))),
+            *("-gline-tables-only", *request.clang_arguments("kernel.s")),
+        ]
+        check(run(command, folder), tools.clang, request)
+        listing = (folder / "kernel.s").read_text(encoding="utf-8")
+        _check_symbols(listing, request)
+        return {"listing": listing, "headers": included(folder, SOURCE)}
+
+
+def _check_symbols(listing: str, request: Request) -> None:
+    """Raises KernelError where the kernel is not there, or a called function is defined nowhere."""
+    kernels = _KERNEL.findall(listing)
+    if request.kernel not in kernels:
+        raise KernelError(
+            f"the program has no kernel {request.kernel}; it has {', '.join(kernels) or 'none'}"
+        )
+    defined = set(_LABEL.findall(listing))
+    for name in _REFERENCE.findall(listing):
+        if name not in defined:
+            raise CompileError(f"function {name} is not available for {request.target}")
+
+
+def _attributes(request: Request) -> list[str]:
+    """Attributes that the text lacks, as a macro of the keyword that begins a kernel."""
+    added = []
+    if request.group_shape is not None and request.signature.group_shape is None:
+        added.append(f"reqd_work_group_size({','.join(map(str, request.group_shape))})")
+    if request.registers_limit is not None:
+        added.append(f"amdgpu_num_vgpr({request.registers_limit})")
+    if not added:
+        return []
+    attribute = f"__attribute__(({', '.join(added)}))"
+    return [f"-D{word}={attribute} {word}" for word in ("__kernel", "kernel")]
+
+
+def _libraries(request: Request, folder: Path) -> Iterator[Path]:
+    """AMD's libraries in the order of their calls, with the constants that the build options choose."""
+    options = request.options
+    relaxed = options.is_relaxed
+
+    def chosen(name: str, on: bool) -> str:
+        return f"oclc_{name}_{'on' if on else 'off'}.bc"
+
+    names = [
+        *("opencl.bc", "ocml.bc", "ockl.bc"),
+        chosen("daz_opt", "-cl-denorms-are-zero" in options),
+        chosen("unsafe_math", relaxed or "-cl-unsafe-math-optimizations" in options),
+        chosen("finite_only", relaxed or "-cl-finite-math-only" in options),
+        chosen("correctly_rounded_sqrt", options.divides_exactly),
+        chosen("wavefrontsize64", _is_wide(request.target)),
+        "oclc_abi_version_500.bc",
+        _architecture(request.target, folder),
+    ]
+    return (folder / name for name in names if (folder / name).is_file())
+
+
+def _is_wide(target: str) -> bool:
+    """Whether a sub-group has 64 work-items: from gfx10 on clang chooses 32."""
+    return len(target) < len("gfx1010")
+
+
+def _architecture(target: str, folder: Path) -> str:
+    """The constant for this target, or for the latest one before it of the same generation."""
+    wanted = target.removeprefix("gfx")
+    known = [found[1] for entry in folder.iterdir() if (found := _VERSION.fullmatch(entry.name))]
+    same = [name for name in known if name[:-2] == wanted[:-2] and int(name, 16) <= int(wanted, 16)]
+    if not same:
+        raise CompilerMissing(f"AMD's device libraries do not know {target}")
+    return f"oclc_isa_version_{max(same, key=lambda name: int(name, 16))}.bc"
+
+
+def _read(request: Request, tools: AmdTools, listing: str) -> MachineCode:
+    resources = read_resources(listing, request.kernel)
+    blocks, notes = read_gcn(listing, request.kernel, request.pointer_names, SOURCE)
+    return MachineCode(
+        kernel=request.kernel,
+        target=request.target,
+        blocks=blocks,
+        registers_per_item=resources.registers_per_item,
+        scalar_registers=resources.scalar_registers,
+        local_memory_bytes=resources.local_memory_bytes,
+        private_bytes=resources.private_bytes,
+        spill_store_bytes=resources.spill_bytes,
+        spill_load_bytes=resources.spill_bytes,
+        listing=listing,
+        tools=tools.versions,
+        notes=(*request.notes, *_limit_notes(request, resources.registers_per_item), *notes),
+    )
+
+
+def _limit_notes(request: Request, registers: int) -> Iterator[str]:
+    if request.registers_limit is not None and registers > request.registers_limit:
+        yield (
+            f"The limit of {request.registers_limit} registers holds for ordinary vector registers;"
+            f" {registers} are used, accumulation registers included."
+        )

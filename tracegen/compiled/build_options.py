@@ -1,0 +1,85 @@
+"""Build options, as clBuildProgram takes them, for clang."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from memsim.errors import KernelError
+
+DEFAULT_STANDARD = "-cl-std=CL1.2"
+_KNOWN = frozenset(
+    {
+        "-cl-denorms-are-zero",
+        "-cl-fast-relaxed-math",
+        "-cl-finite-math-only",
+        "-cl-fp32-correctly-rounded-divide-sqrt",
+        "-cl-mad-enable",
+        "-cl-no-signed-zeros",
+        "-cl-opt-disable",
+        "-cl-single-precision-constant",
+        "-cl-strict-aliasing",
+        "-cl-uniform-work-group-size",
+        "-cl-unsafe-math-optimizations",
+    }
+)
+_WITHOUT_EFFECT = ("-w", "-Werror", "-g", "-cl-kernel-arg-info", "-cl-nv-verbose", "-cl-nv-cstd")
+_REGISTERS = "-cl-nv-maxrregcount"
+
+
+@dataclass(frozen=True)
+class BuildOptions:
+    """What the options of a build say.
+
+    arguments : for clang
+    registers_limit : of -cl-nv-maxrregcount, None if it is not given
+    ignored : options that no compiler here knows
+    """
+
+    arguments: tuple[str, ...]
+    registers_limit: int | None = None
+    ignored: tuple[str, ...] = ()
+
+    def __contains__(self, option: str) -> bool:
+        return option in self.arguments
+
+    @property
+    def is_relaxed(self) -> bool:
+        """Whether mathematical functions may be approximated."""
+        return "-cl-fast-relaxed-math" in self
+
+    @property
+    def divides_exactly(self) -> bool:
+        """Whether single-precision divisions and roots are rounded correctly; OpenCL asks for 2.5 ulp."""
+        return "-cl-fp32-correctly-rounded-divide-sqrt" in self
+
+
+def read_options(options: str | Sequence[str]) -> BuildOptions:
+    """Sorts the options: only those that describe the program reach the compiler.
+
+    Folders are made absolute, because the compiler runs in a folder of its own.
+    Raises KernelError where an option lacks its value.
+    """
+    words = iter(shlex.split(options) if isinstance(options, str) else list(options))
+    arguments, ignored = [DEFAULT_STANDARD], []
+    registers: int | None = None
+    for word in words:
+        if word[:2] in ("-D", "-U", "-I"):
+            value = word[2:] or next(words, "")
+            if not value:
+                raise KernelError(f"build option {word} needs a value")
+            arguments.append(word[:2] + (os.path.abspath(value) if word[:2] == "-I" else value))
+        elif word.startswith("-cl-std="):
+            arguments[0] = word
+        elif word in _KNOWN:
+            arguments.append(word)
+        elif word.startswith(_REGISTERS):
+            value = word.partition("=")[2] or next(words, "")
+            if not value.isdecimal():
+                raise KernelError(f"build option {_REGISTERS} needs a number, got {value!r}")
+            registers = int(value)
+        elif not word.startswith(_WITHOUT_EFFECT):
+            ignored.append(word)
+    return BuildOptions(tuple(arguments), registers, tuple(ignored))

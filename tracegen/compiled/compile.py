@@ -1,0 +1,62 @@
+"""Compiles one kernel in OpenCL C for a target: the entry of this room."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from memsim.errors import KernelError
+from tracegen.compiled import amd, nvidia
+from tracegen.compiled.build_options import read_options
+from tracegen.compiled.model import MachineCode
+from tracegen.compiled.request import Request
+from tracegen.compiled.signature import read_signature
+
+_FAMILIES: dict[str, Callable[[Request], MachineCode]] = {
+    "sm_": nvidia.machine_code,
+    "gfx": amd.machine_code,
+}
+
+
+def compile_kernel(
+    text: str,
+    kernel: str,
+    target: str,
+    *,
+    build_options: str | Sequence[str] = (),
+    group_shape: Sequence[int] | None = None,
+    registers_limit: int | None = None,
+) -> MachineCode:
+    """The machine code of a kernel of a program in OpenCL C.
+
+    target : `sm_80`, `gfx90a`
+    build_options : as for clBuildProgram
+    group_shape : work-items along the axes of a group, for a kernel whose text does not require a
+        shape; by default the code allows any shape
+    registers_limit : most vector registers of a work-item
+
+    Raises CompilerMissing if a compiler is missing, CompileError if one refuses the text, each in one
+    line; both are KernelErrors.
+    """
+    family = next((f for prefix, f in _FAMILIES.items() if target.startswith(prefix)), None)
+    if family is None:
+        raise KernelError(f"kernels are compiled for sm_ and gfx targets, got {target!r}")
+    options = read_options(build_options)
+    signature = read_signature(text, kernel)
+    limit = options.registers_limit if registers_limit is None else registers_limit
+    request = Request(
+        text=text,
+        kernel=kernel,
+        target=target,
+        options=options,
+        signature=signature,
+        group_shape=signature.group_shape or _three(group_shape),
+        registers_limit=limit,
+    )
+    return family(request)
+
+
+def _three(shape: Sequence[int] | None) -> tuple[int, int, int] | None:
+    if shape is None:
+        return None
+    x, y, z = (*map(int, shape), 1, 1)[:3]
+    return x, y, z

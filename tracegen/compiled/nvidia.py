@@ -1,0 +1,154 @@
+"""Compiles OpenCL C for NVIDIA's targets: clang writes PTX, ptxas compiles it, nvdisasm shows the code."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tracegen.compiled import cache
+from tracegen.compiled.headers import included, unchanged
+from tracegen.compiled.model import BasicBlock, Instruction, MachineCode
+from tracegen.compiled.nvidia_ptx import builtins_text, number, write_ptx
+from tracegen.compiled.process import run
+from tracegen.compiled.ptx import Origin, number_instructions
+from tracegen.compiled.ptxas_log import read_usage
+from tracegen.compiled.request import SOURCE, Request, check
+from tracegen.compiled.sass import read_sass
+from tracegen.compiled.toolchain import CompilerMissing, NvidiaTools, Tool, nvidia_tools
+
+# PTX that accesses private memory itself: local, parameters of calls, or a generic address. All other
+# instructions access it only where ptxas spills a register.
+_PRIVATE = re.compile(r"(?:@!?%p\d+ )?(?:ld|st)\.(?!global|shared|const)")
+
+
+def machine_code(request: Request) -> MachineCode:
+    """The kernel in SASS. Raises KernelError where a compiler is missing or refuses the kernel."""
+    tools = nvidia_tools()
+    key = cache.key(*_dependencies(request, tools))
+    texts = cache.load(key)
+    if texts is None or not unchanged(texts["headers"]):
+        texts = _compiled(request, tools)
+        cache.save(key, texts)
+    return _read(request, tools, texts)
+
+
+def _dependencies(request: Request, tools: NvidiaTools) -> Iterator[str]:
+    """Everything that decides what the compilers write."""
+    yield from (request.text, request.kernel, request.target, str(request.options.arguments))
+    yield from (str(request.group_shape), str(request.registers_limit))
+    yield from (tool.identity for tool in (tools.clang, tools.ptxas, tools.nvdisasm))
+    yield builtins_text()
+
+
+def _compiled(request: Request, tools: NvidiaTools) -> dict[str, Any]:
+    """What the programs write: `ptx`, `log`, and `listing` with its own target and log."""
+    _check_target(request.target, tools.ptxas)
+    with tempfile.TemporaryDirectory(prefix="memsim-") as name:
+        folder = Path(name)
+        ptx = write_ptx(request, tools, folder)
+        log, shown = _assemble(request, tools, ptx, folder), request
+        listing_log = log
+        if request.target not in tools.nvdisasm.targets:
+            target, registers = _readable(request.target, tools), read_usage(log).registers_per_item
+            shown = dataclasses.replace(request, target=target, registers_limit=registers)
+            listing_log = _assemble(shown, tools, ptx, folder)
+        command = [str(tools.nvdisasm.path), "-c", "-g", "kernel.cubin"]
+        listing = check(run(command, folder), tools.nvdisasm, request).output
+        headers = included(folder, SOURCE)
+    return {
+        "ptx": ptx,
+        "log": log,
+        "headers": headers,
+        "listing": listing,
+        "listing_target": shown.target,
+        "listing_log": listing_log,
+    }
+
+
+def _check_target(target: str, ptxas: Tool) -> None:
+    if target not in ptxas.targets:
+        known = sorted(map(number, ptxas.targets))
+        raise CompilerMissing(
+            f"{ptxas} compiles for sm_{known[0]} to sm_{known[-1]}, not for {target}"
+        )
+
+
+def _readable(target: str, tools: NvidiaTools) -> str:
+    """The oldest later target whose code nvdisasm reads."""
+    common = set(tools.nvdisasm.targets) & set(tools.ptxas.targets)
+    later = [name for name in common if name[-1].isdigit() and number(name) >= number(target)]
+    if not later:
+        raise CompilerMissing(f"{tools.nvdisasm} does not know {target}")
+    return min(later, key=number)
+
+
+def _assemble(request: Request, tools: NvidiaTools, ptx: str, folder: Path) -> str:
+    """Writes `kernel.cubin`, in which line N is the N-th PTX instruction; returns the log."""
+    numbered, _ = number_instructions(ptx, source=SOURCE)
+    (folder / "kernel.ptx").write_text(numbered, encoding="utf-8")
+    limit = request.registers_limit
+    command = [
+        *(str(tools.ptxas.path), f"-arch={request.target}", "-v", "-lineinfo"),
+        *("-e", request.kernel, "kernel.ptx", "-o", "kernel.cubin"),
+        *([f"-maxrregcount={limit}"] if limit is not None else []),
+    ]
+    return check(run(command, folder), tools.ptxas, request).errors
+
+
+def _read(request: Request, tools: NvidiaTools, texts: dict[str, Any]) -> MachineCode:
+    usage = read_usage(texts["log"])
+    names = {request.kernel: request.pointer_names} if request.signature.parameters else None
+    _, origins = number_instructions(texts["ptx"], names, SOURCE)
+    blocks, notes = read_sass(texts["listing"], request.kernel)
+    return MachineCode(
+        kernel=request.kernel,
+        target=request.target,
+        blocks=tuple(_with_origins(blocks, origins)),
+        registers_per_item=usage.registers_per_item,
+        local_memory_bytes=usage.local_memory_bytes,
+        private_bytes=usage.private_bytes,
+        spill_store_bytes=usage.spill_store_bytes,
+        spill_load_bytes=usage.spill_load_bytes,
+        listing=texts["listing"],
+        intermediate=texts["ptx"],
+        tools=tools.versions,
+        notes=(*request.notes, *_target_notes(request, tools, texts), *notes),
+    )
+
+
+def _target_notes(request: Request, tools: NvidiaTools, texts: Mapping[str, Any]) -> Iterator[str]:
+    """What is approximate where a program does not know the target."""
+    shown = texts["listing_target"]
+    if request.target not in tools.clang.targets:
+        yield f"{tools.clang} does not know {request.target}: its PTX is for an older target."
+    if shown != request.target:
+        yield (
+            f"The registers are those of {request.target}; the instructions are those of {shown}"
+            f" with as many registers, because nvdisasm does not read {request.target}."
+        )
+        spilled = read_usage(texts["listing_log"]).spill_store_bytes
+        if spilled != read_usage(texts["log"]).spill_store_bytes:
+            yield f"On {shown}, {spilled} bytes of registers are spilled."
+
+
+def _with_origins(blocks: Iterable[BasicBlock], origins: Sequence[Origin]) -> Iterator[BasicBlock]:
+    """The blocks with what the PTX instructions tell of theirs: position and array."""
+    for block in blocks:
+        instructions = tuple(_with_origin(one, origins) for one in block.instructions)
+        yield dataclasses.replace(block, instructions=instructions)
+
+
+def _with_origin(instruction: Instruction, origins: Sequence[Origin]) -> Instruction:
+    number = instruction.origin
+    if number is None or not 1 <= number <= len(origins):
+        return instruction
+    origin, memory = origins[number - 1], instruction.memory
+    if memory is not None:
+        spill = memory.space == "private" and _PRIVATE.match(origin.text) is None
+        array = None if memory.space == "private" else origin.array
+        memory = dataclasses.replace(memory, array=array, spill=spill or memory.spill)
+    return dataclasses.replace(instruction, location=origin.location, memory=memory)

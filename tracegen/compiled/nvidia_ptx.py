@@ -1,0 +1,136 @@
+"""From OpenCL C to PTX: clang, the built-in functions of the folder beside, and NVIDIA's libdevice.
+
+As in NVIDIA's own compiler for OpenCL, multiplications and additions are contracted, and divisions
+and square roots in single precision have the precision that OpenCL asks for, unless build options say
+otherwise.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from importlib import resources
+from pathlib import Path
+
+from memsim.errors import KernelError
+from tracegen.compiled import cache
+from tracegen.compiled.process import run
+from tracegen.compiled.request import SOURCE, CompileError, Request, check, linked
+from tracegen.compiled.toolchain import NvidiaTools, Tool
+
+TRIPLE = "nvptx64-nvidia-nvcl"
+_EXTENSIONS = "+cl_khr_fp16,+cl_khr_int64_base_atomics,+cl_khr_int64_extended_atomics"
+_DEBUG_TARGET = re.compile(r"^(\.target [^\n]*?), debug$", re.MULTILINE)
+_DEBUG_SECTION = re.compile(r"^\s*\.section\s.*?^\s*\}\s*?$", re.MULTILINE | re.DOTALL)
+# Labels that only the debug sections refer to. clang puts them, and positions, even inside calls.
+_DEBUG_LABEL = re.compile(r"^\$?L__(?:tmp|func_begin|func_end)\d+:[ \t]*\n", re.MULTILINE)
+_WHOLE_CALL = re.compile(r"^\s*call(?:\.uni)?\b[^;]*;", re.MULTILINE)
+_POSITION = re.compile(r"^\s*\.loc\b[^\n]*\n", re.MULTILINE)
+_ENTRY = re.compile(
+    r"^\.(?:visible \.)?entry (\w+)\([^{]*?\)\s*(?P<directives>[^{]*?)\{", re.MULTILINE
+)
+_DEFINED = re.compile(r"^(?:\.\w+ )?\.func [^;{]*?(\w+)\s*\([^;{]*\{", re.MULTILINE)
+_CALL = re.compile(r"^\s*call(?:\.uni)?\b[^;]*?\b(_Z(\d+)(\w+))[^;]*;", re.MULTILINE)
+_LINE = re.compile(r"^\s*\.loc\s+\d+ (\d+)", re.MULTILINE)
+
+
+def number(target: str) -> int:
+    """90 of `sm_90` and of `sm_90a`."""
+    return int(re.sub(r"\D", "", target))
+
+
+def write_ptx(request: Request, tools: NvidiaTools, folder: Path) -> str:
+    """The PTX of a program, without debug sections; the kernel states its group shape."""
+    options = request.options
+    precision = 0 if options.is_relaxed else 2 if options.divides_exactly else 1
+    command = [
+        *(str(tools.clang.path), *_target(request.target, tools.clang)),
+        *("-mllvm", f"-nvptx-prec-divf32={precision}"),
+        *linked([_library(request, tools, folder), tools.libdevice]),
+        # With tables of line numbers, clang 19 crashes on some programs.
+        *("-gline-directives-only", *request.clang_arguments("kernel.ptx")),
+    ]
+    (folder / SOURCE).write_text(request.source, encoding="utf-8")
+    check(run(command, folder), tools.clang, request)
+    ptx = (folder / "kernel.ptx").read_text(encoding="utf-8")
+    ptx = _without_debug(ptx)
+    kernels = {found[1]: found for found in _ENTRY.finditer(ptx)}
+    if request.kernel not in kernels:
+        raise KernelError(
+            f"the program has no kernel {request.kernel}; it has {', '.join(kernels) or 'none'}"
+        )
+    _check_functions(ptx, request.target)
+    return _with_group_shape(ptx, kernels[request.kernel], request.group_shape)
+
+
+def _without_debug(ptx: str) -> str:
+    """The text with positions of instructions, but without the tables of a debugger."""
+    ptx = _DEBUG_SECTION.sub("", _DEBUG_TARGET.sub(r"\1", ptx))
+    ptx = _DEBUG_LABEL.sub("", ptx)
+    return _WHOLE_CALL.sub(lambda call: _POSITION.sub("", call[0]), ptx)
+
+
+def _target(target: str, clang: Tool) -> list[str]:
+    """clang's own name for the target, or the newest older one: ptxas compiles PTX for any later one."""
+    older = [
+        name for name in clang.targets if name[-1].isdigit() and number(name) <= number(target)
+    ]
+    name = target if target in clang.targets else max(older, key=number)
+    return [
+        *("-target", TRIPLE, "-Xclang", "-target-cpu", "-Xclang", name),
+        *("-Xclang", f"-cl-ext={_EXTENSIONS}"),
+    ]
+
+
+def _check_functions(ptx: str, target: str) -> None:
+    """Raises CompileError where a built-in function is called that no library defines."""
+    defined = set(_DEFINED.findall(ptx))
+    for found in _CALL.finditer(ptx):
+        if found[1] not in defined:
+            lines = _LINE.findall(ptx, 0, found.start())
+            name = found[3][: int(found[2])]
+            raise CompileError(
+                f"function {name} is not available for {target} with these arguments",
+                int(lines[-1]) if lines else None,
+            )
+
+
+def _with_group_shape(ptx: str, entry: re.Match[str], shape: tuple[int, ...] | None) -> str:
+    """The directive `.reqntid`, which clang up to version 19 leaves out."""
+    if shape is None or ".reqntid" in entry["directives"]:
+        return ptx
+    end = entry.end() - 1
+    return f"{ptx[:end]}.reqntid {', '.join(map(str, shape))}\n{ptx[end:]}"
+
+
+@functools.cache
+def builtins_text() -> str:
+    """The sources of the built-in functions."""
+    folder = resources.files("tracegen.compiled") / "nvidia_builtins"
+    files = sorted(folder.iterdir(), key=lambda file: file.name)
+    return "".join(file.read_text(encoding="utf-8") for file in files)
+
+
+def _library(request: Request, tools: NvidiaTools, folder: Path) -> Path:
+    """Bitcode of the built-in functions, compiled once for each clang and precision.
+
+    It is not optimised here but together with each kernel, whose target it then gets.
+    """
+    variant = [
+        *(["-cl-fast-relaxed-math"] if request.options.is_relaxed else []),
+        *(["-DDIVIDES_EXACTLY"] if request.options.divides_exactly else []),
+    ]
+    key = cache.key("builtins", tools.clang.identity, builtins_text(), *variant)
+
+    def make(path: Path) -> None:
+        sources = resources.files("tracegen.compiled") / "nvidia_builtins"
+        with resources.as_file(sources) as place:
+            command = [
+                *(str(tools.clang.path), "-x", "cl", "-cl-std=CL1.2", "-O2", "-w", *variant),
+                *("-target", TRIPLE, "-nogpulib", "-c", "-emit-llvm", "-fno-crash-diagnostics"),
+                *("-Xclang", f"-cl-ext={_EXTENSIONS}", "-Xclang", "-disable-llvm-passes"),
+                *(str(place / "all.cl"), "-o", str(path)),
+            ]
+            check(run(command, folder), tools.clang, request)
+
+    return cache.file(f"{key}.bc", make, folder)

@@ -1,0 +1,107 @@
+"""A workload's program in OpenCL C, as its kernels are compiled, and its machine code."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from memsim.errors import KernelError
+from tracegen.compiled.compile import compile_kernel
+from tracegen.compiled.model import MachineCode
+from tracegen.compiled.request import CompileError
+from tracegen.compiled.signature import read_signature
+from tracegen.workloads.opencl import OpenCLWorkload
+from tracegen.workloads.workload import Workload
+
+# What GPUs of both vendors report; a program may ask for it with #ifdef.
+_EXTENSIONS = (
+    *("cl_khr_byte_addressable_store", "cl_khr_fp64", "cl_khr_global_int32_base_atomics"),
+    *("cl_khr_global_int32_extended_atomics", "cl_khr_local_int32_base_atomics"),
+    *("cl_khr_local_int32_extended_atomics", "cl_khr_int64_base_atomics"),
+    "cl_khr_int64_extended_atomics",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Program:
+    """A program in OpenCL C.
+
+    kernels : names, in the order of their launches
+    group_shape : of a launch whose kernel does not require a shape, None if that is unknown
+    local_argument_bytes : local memory of a group that is passed as arguments
+    place : 1-based line of the text -> where the user wrote it
+    """
+
+    text: str
+    kernels: tuple[str, ...]
+    build_options: tuple[str, ...] = ()
+    group_shape: tuple[int, ...] | None = None
+    local_argument_bytes: int = 0
+    place: Callable[[int], str]
+
+    def compiled(self, kernel: str, target: str, registers_limit: int | None = None) -> MachineCode:
+        """A kernel's machine code. As `compile_kernel`, but errors have the user's lines."""
+        try:
+            return compile_kernel(
+                self.text,
+                kernel,
+                target,
+                build_options=self.build_options,
+                registers_limit=registers_limit,
+            )
+        except CompileError as error:
+            if error.line is None:
+                raise
+            raise KernelError(f"{self.place(error.line)}: {error.reason}") from None
+
+    def shape_of(self, kernel: str) -> tuple[int, ...] | None:
+        """Work-items along the axes of a group; None if neither text nor launch gives them."""
+        return read_signature(self.text, kernel).group_shape or self.group_shape
+
+
+def program_of(workload: Workload | OpenCLWorkload) -> Program:
+    """The program of a workload. No OpenCL is needed.
+
+    Raises KernelError where Loopy refuses the kernel, or the text cannot be preprocessed or parsed.
+    """
+    if isinstance(workload, OpenCLWorkload):
+        return _of_opencl(workload)
+    from tracegen.instrumented import prepare
+
+    prepared = prepare(workload, None)
+    return Program(
+        text=prepared.source,
+        kernels=tuple(dict.fromkeys(prepared.launch_names)),
+        build_options=(*prepared.build_options, *_include_options()),
+        place=functools.partial("line {} of the code that Loopy generates".format),
+    )
+
+
+def _include_options() -> list[str]:
+    """The folder of pyopencl's headers, which Loopy's code includes for complex numbers."""
+    spec = importlib.util.find_spec("pyopencl")
+    folders = spec.submodule_search_locations if spec is not None else None
+    return [f"-I{folder}/cl" for folder in folders or ()]
+
+
+def _of_opencl(workload: OpenCLWorkload) -> Program:
+    from tracegen.opencl_c.arguments import bound
+    from tracegen.opencl_c.parse import parse
+    from tracegen.opencl_c.preprocess import preprocess
+    from tracegen.opencl_c.run import axes, source_of
+
+    source, name = source_of(workload)
+    text = preprocess(source, name, workload.build_options, _EXTENSIONS)
+    kernel = parse(text).named(workload.kernel)
+    arguments, _ = bound(kernel, workload.arguments)
+    local = [argument.value for argument in arguments if argument.kind == "local"]
+    return Program(
+        text=text.text,
+        kernels=(kernel.spelling,),
+        build_options=text.options,
+        group_shape=axes(workload.local_size),
+        local_argument_bytes=int(sum(local)),
+        place=lambda line: str(text.place(line)),
+    )

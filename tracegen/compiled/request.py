@@ -1,0 +1,106 @@
+"""What is to be compiled, and the errors of compilers in one line."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from memsim.errors import KernelError
+from tracegen.compiled.build_options import BuildOptions
+from tracegen.compiled.headers import DEPENDENCIES
+from tracegen.compiled.process import Finished
+from tracegen.compiled.signature import Signature
+from tracegen.compiled.toolchain import Tool
+
+SOURCE = "kernel.cl"
+"""The name of the text while it is compiled."""
+_PRINTF = re.compile(r"\bprintf(?=\s*\()")
+_ERROR = re.compile(
+    rf"^(?:{SOURCE}:(?P<line>\d+):\d+: (?:fatal )?error: |fatal error: |clang[^:\n]*: error: "
+    r"|ptxas [^:\n]*(?:error|fatal)\s*: )(?P<reason>.*)$",
+    re.MULTILINE,
+)
+
+
+class CompileError(KernelError):
+    """A compiler refused a kernel.
+
+    line : 1-based line of the compiled text, None if the compiler gives none
+    reason : the message without a position
+    """
+
+    def __init__(self, reason: str, line: int | None = None) -> None:
+        super().__init__(reason if line is None else f"line {line}: {reason}")
+        self.reason, self.line = reason, line
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """A kernel of a program in OpenCL C, and how it is to be compiled.
+
+    group_shape : work-items along the three axes of a group; None if the compiler must allow any
+    registers_limit : most vector registers of a work-item, None for the target's own limit
+    """
+
+    text: str
+    kernel: str
+    target: str
+    options: BuildOptions
+    signature: Signature
+    group_shape: tuple[int, int, int] | None
+    registers_limit: int | None
+
+    @property
+    def pointer_names(self) -> list[str]:
+        """The parameters in order, "" for one that is no pointer."""
+        known = self.signature
+        return [name if name in known.pointers else "" for name in known.parameters]
+
+    @property
+    def notes(self) -> list[str]:
+        """What the compiled program leaves out, in sentences."""
+        notes = [f"Build option {option} is ignored." for option in self.options.ignored]
+        if _PRINTF.search(self.text):
+            notes.append("printf is left out.")
+        return notes
+
+    @property
+    def source(self) -> str:
+        """The text as it is compiled: where it prints, it calls a macro with a name of equal length."""
+        return _PRINTF.sub("_print", self.text)
+
+    def clang_arguments(self, output: str) -> list[str]:
+        """The arguments that all targets share: the language, the options, source and output."""
+        contract = "on" if "FP_CONTRACT" in self.text else "fast"
+        return [
+            *("-x", "cl", *self.options.arguments, "-O3", "-S"),
+            *("-nogpulib", "-fno-gnu-inline-asm", "-fno-crash-diagnostics", "-w"),
+            *("-fdebug-compilation-dir=.", f"-ffp-contract={contract}", "-D_print(...)=0"),
+            *(["-MMD", "-MF", DEPENDENCIES] if "#include" in self.text else []),
+            *(SOURCE, "-o", output),
+        ]
+
+
+def linked(libraries: list[Path]) -> list[str]:
+    """clang's arguments to link bitcode; of each library only what is used, in this order."""
+    return [
+        word
+        for path in libraries
+        for word in ("-Xclang", "-mlink-builtin-bitcode", "-Xclang", str(path))
+    ]
+
+
+def check(finished: Finished, tool: Tool, request: Request) -> Finished:
+    """The process if it succeeded; raises CompileError with its first error."""
+    if finished.status == 0:
+        return finished
+    found = _ERROR.search(finished.errors)
+    if found is None:
+        lines = [line.strip() for line in finished.errors.splitlines() if line.strip()]
+        reason = lines[0] if lines else f"it ended with status {finished.status}"
+    else:
+        reason = found["reason"].strip()
+    line = int(found["line"]) if found and found["line"] else None
+    where = "" if line else f"kernel {request.kernel}: "
+    raise CompileError(f"{where}{reason} ({tool} for {request.target})", line)

@@ -1,0 +1,260 @@
+"""Finds the compilers: clang, NVIDIA's ptxas and nvdisasm, and the libraries that kernels need.
+
+A program is asked for its version and its targets once; the answers are kept in the cache.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.metadata
+import os
+import re
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from memsim.errors import KernelError
+from tracegen.compiled import cache
+from tracegen.compiled.process import run
+
+CLANG_VARIABLE = "MEMSIM_CLANG"
+OLDEST_CLANG, NEWEST_CLANG = 14, 22
+COST = "registers and the order of loads are unknown"
+INSTALL_CLANG = "apt-get install clang-19"
+INSTALL_NVIDIA = "pip install nvidia-cuda-nvcc-cu12==12.9.86 nvidia-cuda-nvdisasm==13.2.51"
+INSTALL_DEVICE_LIBRARIES = "apt-get install rocm-device-libs"
+_VARIABLES = (
+    *(CLANG_VARIABLE, "PATH", "CUDA_HOME", "CUDA_PATH", "HIP_DEVICE_LIB_PATH"),
+    *("MEMSIM_CACHE_DIR", "XDG_CACHE_HOME"),
+)
+_DISTRIBUTIONS = {
+    "ptxas": ("nvidia-cuda-nvcc-cu12", "nvidia-cuda-nvcc"),
+    "nvdisasm": ("nvidia-cuda-nvdisasm",),
+}
+_DEVICE_LIBRARIES = (
+    "/usr/lib/x86_64-linux-gnu/amdgcn/bitcode",
+    "/usr/lib/aarch64-linux-gnu/amdgcn/bitcode",
+    "/usr/lib/amdgcn/bitcode",
+    "/opt/rocm/amdgcn/bitcode",
+)
+_LIBDEVICE = "libdevice/libdevice.10.bc"
+
+
+class CompilerMissing(KernelError):
+    """A compiler for the target is not installed, or does not know the target.
+
+    reason : what is wrong;  mend : the commands that install what is missing, "" where none helps
+    """
+
+    def __init__(self, reason: str, mend: str = "") -> None:
+        how = f" ({mend})" if mend else ""
+        super().__init__(f"{reason}{how}; {COST}")
+        self.reason, self.mend = reason, mend
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A program.
+
+    identity : changes when another version is installed at the same path
+    version : `19.1.7`
+    targets : what it compiles for, as its help lists them
+    """
+
+    name: str
+    path: Path
+    identity: str
+    version: str
+    targets: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.version}"
+
+
+@dataclass(frozen=True)
+class NvidiaTools:
+    """What a kernel is compiled with for an NVIDIA target."""
+
+    clang: Tool
+    ptxas: Tool
+    nvdisasm: Tool
+    libdevice: Path
+
+    @property
+    def versions(self) -> dict[str, str]:
+        return {tool.name: tool.version for tool in (self.clang, self.ptxas, self.nvdisasm)}
+
+
+@dataclass(frozen=True)
+class AmdTools:
+    """What a kernel is compiled with for an AMD target.
+
+    libraries : folder of AMD's device libraries
+    """
+
+    clang: Tool
+    libraries: Path
+
+    @property
+    def versions(self) -> dict[str, str]:
+        return {self.clang.name: self.clang.version}
+
+
+def nvidia_tools() -> NvidiaTools:
+    """The programs for NVIDIA's targets. Raises CompilerMissing, with how to install what is missing."""
+    return _nvidia_tools(_environment())
+
+
+def amd_tools() -> AmdTools:
+    """The programs for AMD's targets. Raises CompilerMissing, with how to install what is missing."""
+    return _amd_tools(_environment())
+
+
+def _environment() -> tuple[str | None, ...]:
+    """The variables that decide what is found."""
+    return tuple(os.environ.get(name) for name in _VARIABLES)
+
+
+@functools.lru_cache(maxsize=8)
+def _nvidia_tools(_: tuple[str | None, ...]) -> NvidiaTools:
+    clang, ptxas, nvdisasm = find_clang("nvptx64"), find_tool("ptxas"), find_tool("nvdisasm")
+    libdevice = find_libdevice(ptxas.path) if ptxas is not None else None
+    if clang and ptxas and nvdisasm and libdevice:
+        return NvidiaTools(clang, ptxas, nvdisasm, libdevice)
+    found = {"clang": clang, "ptxas": ptxas, "nvdisasm": nvdisasm, "libdevice": libdevice}
+    raise _missing("NVIDIA", found, {"clang": INSTALL_CLANG}, INSTALL_NVIDIA)
+
+
+@functools.lru_cache(maxsize=8)
+def _amd_tools(_: tuple[str | None, ...]) -> AmdTools:
+    clang, libraries = find_clang("amdgcn"), find_device_libraries()
+    if clang and libraries:
+        return AmdTools(clang, libraries)
+    found = {"clang": clang, "device libraries": libraries}
+    raise _missing("AMD", found, {"clang": INSTALL_CLANG}, INSTALL_DEVICE_LIBRARIES)
+
+
+def _missing(
+    vendor: str, found: Mapping[str, object], commands: Mapping[str, str], otherwise: str
+) -> CompilerMissing:
+    """The error for what was not found; `commands` install a part, `otherwise` every other one."""
+    names = [name for name, tool in found.items() if not tool]
+    mends = dict.fromkeys(commands.get(name, otherwise) for name in names)
+    return CompilerMissing(
+        f"kernels cannot be compiled for {vendor}'s GPUs without {', '.join(names)}",
+        " && ".join(mends),
+    )
+
+
+def find_clang(architecture: str) -> Tool | None:
+    """The newest clang that compiles for an architecture of LLVM's, `nvptx64` or `amdgcn`.
+
+    MEMSIM_CLANG names another one. Raises CompilerMissing where that one does not.
+    """
+    given = os.environ.get(CLANG_VARIABLE)
+    if given:
+        path = shutil.which(given)
+        found = _clang(path, architecture) if path else None
+        if found is None or not found.targets:
+            raise CompilerMissing(
+                f"{CLANG_VARIABLE}={given} is no clang that compiles for {architecture}"
+            )
+        return found
+    candidates = [_clang(path, architecture) for path in _clang_paths()]
+    usable = [tool for tool in candidates if tool is not None and tool.targets]
+    return max(usable, key=lambda tool: _numbers(tool.version), default=None)
+
+
+def find_tool(name: str) -> Tool | None:
+    """ptxas or nvdisasm: from NVIDIA's wheels, else from CUDA_HOME, else from PATH."""
+    for path in (*_wheel_paths(name), *_cuda_paths(name), shutil.which(name)):
+        if path is not None and os.access(path, os.X_OK):
+            tool = _asked(name, str(path), ["--help"], r"'(?:sm_|SM)([0-9]+[af]?)'", "sm_")
+            if tool is not None and tool.targets:
+                return tool
+    return None
+
+
+def find_libdevice(ptxas: Path) -> Path | None:
+    """NVIDIA's library of mathematical functions, which lies beside ptxas, or where Debian puts it."""
+    root = ptxas.resolve().parent.parent
+    places = (root / "nvvm" / _LIBDEVICE, Path("/usr/lib/nvidia-cuda-toolkit") / _LIBDEVICE)
+    return next((place for place in places if place.is_file()), None)
+
+
+def find_device_libraries() -> Path | None:
+    """The folder of AMD's device libraries; HIP_DEVICE_LIB_PATH names another one, as for clang."""
+    for place in (os.environ.get("HIP_DEVICE_LIB_PATH"), *_DEVICE_LIBRARIES):
+        if place and (Path(place) / "opencl.bc").is_file():
+            return Path(place)
+    return None
+
+
+def _clang_paths() -> Iterator[str]:
+    names = [f"clang-{major}" for major in range(NEWEST_CLANG, OLDEST_CLANG - 1, -1)]
+    seen = set()
+    for name in (*names, "clang"):
+        path = shutil.which(name)
+        if path is not None and (real := os.path.realpath(path)) not in seen:
+            seen.add(real)
+            yield path
+
+
+def _clang(path: str, architecture: str) -> Tool | None:
+    options = [f"--target={architecture}", "--print-supported-cpus"]
+    return _asked("clang", path, options, r"^\s+((?:sm_|gfx)[0-9a-f]+)$", "")
+
+
+def _wheel_paths(name: str) -> Iterator[Path]:
+    for distribution in _DISTRIBUTIONS[name]:
+        try:
+            files = importlib.metadata.files(distribution) or ()
+        except importlib.metadata.PackageNotFoundError:
+            continue
+        yield from (Path(str(file.locate())) for file in files if file.match(f"bin/{name}"))
+
+
+def _cuda_paths(name: str) -> Iterator[Path]:
+    for variable in ("CUDA_HOME", "CUDA_PATH"):
+        if os.environ.get(variable):
+            yield Path(os.environ[variable]) / "bin" / name
+
+
+def _asked(name: str, path: str, options: list[str], pattern: str, prefix: str) -> Tool | None:
+    """A program with its version and targets, None if it does not run."""
+    status = os.stat(path)
+    identity = f"{os.path.realpath(path)} {status.st_size} {status.st_mtime_ns}"
+    answers = _answers(path, identity, tuple(options))
+    if answers is None:
+        return None
+    version = re.search(r"(?:V|version )(\d+(?:\.\d+)+)", answers["version"])
+    targets = re.findall(pattern, answers["targets"], re.MULTILINE)
+    listed = tuple(dict.fromkeys(f"{prefix}{target}" for target in targets))
+    return Tool(name, Path(path), identity, version[1] if version else "?", listed)
+
+
+@functools.lru_cache(maxsize=64)
+def _answers(path: str, identity: str, options: tuple[str, ...]) -> dict[str, str] | None:
+    """The program's texts `version` and `targets`; None if it does not run."""
+    key = cache.key("answers", identity, *options)
+    kept: dict[str, str] | None = cache.load(key)
+    if kept is not None:
+        return kept
+    try:
+        version, targets = run([path, "--version"]), run([path, *options])
+    except KernelError:
+        return None
+    if version.status:
+        return None
+    # clang prints its targets to the standard error, and nothing of the kind if it has none.
+    answers = {
+        "version": version.output,
+        "targets": "" if targets.status else targets.output + targets.errors,
+    }
+    cache.save(key, answers)
+    return answers
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", version))
