@@ -6,6 +6,8 @@ from .model import MachineCode as MachineCode
 from .model import MemoryOperation as MemoryOperation
 from .programs import Program as Program
 from .programs import program_of as program_of
+from .report import CompiledKernel as CompiledKernel
+from .report import compiled_to_json as compiled_to_json
 from .request import CompileError as CompileError
 from .toolchain import COST as COST
 from .toolchain import CompilerMissing as CompilerMissing

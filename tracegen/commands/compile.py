@@ -1,0 +1,159 @@
+"""`memsim compile`: a kernel's machine code for a GPU that is not there.
+
+Nothing heavy is imported here: the help of `memsim` loads this module.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from memsim.commands import (
+    STDOUT,
+    check_outputs,
+    console,
+    machine_option,
+    output_path,
+    working,
+)
+from memsim.errors import MemsimError
+from tracegen.commands.kernel import KernelSpec, kernel_options
+
+if TYPE_CHECKING:
+    from tracegen.compiled import CompiledKernel, MachineCode
+
+
+@click.command("compile")
+@kernel_options
+@machine_option
+@click.option(
+    "--target",
+    metavar="NAME",
+    help="Compile for this target, such as sm_90 or gfx90a, instead of the machine's.",
+)
+@click.option(
+    "--launch",
+    type=click.IntRange(min=0),
+    metavar="I",
+    help="Only the kernel of launch I, from 0, of a kernel that has several.",
+)
+@click.option(
+    "--registers-limit",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Use at most N vector registers a work-item.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@output_path(
+    "--output",
+    "-o",
+    help="Write the code as text: PTX to FILE.ptx, NVIDIA's assembly to FILE.sass, AMD's to FILE.s;"
+    " with - the assembly is printed instead of the report.",
+)
+def compile_(
+    kernel: KernelSpec,
+    machine: str,
+    target: str | None,
+    launch: int | None,
+    registers_limit: int | None,
+    as_json: bool,
+    output: Path | None,
+) -> int:
+    """Compile a kernel for a machine's GPU, without that GPU.
+
+    Prints the registers, spills and local memory that the vendor's compiler reports, the occupancy,
+    and the instructions of each basic block. Needs clang, and for NVIDIA ptxas and nvdisasm: 'memsim
+    doctor' says whether they are there. KERNEL is as in 'memsim profile'.
+
+    \b
+    Examples:
+      memsim compile experiments/kernels/stencil.py:star25 -m v100
+      memsim compile kernel.cl:name --args args.py:make -m mi250x -o kernel.s
+      memsim compile experiments/kernels/stencil.py:star25 -m v100 --target sm_90 -o - | less
+    """
+    if output != STDOUT:
+        check_outputs({"--output": output})
+    elif as_json:
+        raise MemsimError("--json and --output - both write to standard output: leave out one")
+    with working("compiling"):
+        compiled = _compiled(kernel, machine, target, launch, registers_limit)
+    if output is not None:
+        text = _text(compiled, output)
+        if output == STDOUT:
+            click.echo(text)
+            return 0
+        from memsim.files import write_text
+
+        write_text(output, text)
+        click.echo(f"wrote {output}", err=True)
+    _report(compiled, as_json)
+    return 0
+
+
+def _compiled(
+    kernel: KernelSpec,
+    machine: str,
+    target: str | None,
+    launch: int | None,
+    registers_limit: int | None,
+) -> list[CompiledKernel]:
+    from memsim.machine import load_machine
+    from tracegen.compiled import CompiledKernel, program_of
+
+    on = load_machine(machine)
+    chosen = target or on.compiler_target
+    if not chosen:
+        raise MemsimError(f"machine {on.name} has no compiler_target: name one with --target")
+    program = program_of(kernel.load())
+    names = list(program.kernels)
+    if launch is not None:
+        if launch >= len(names):
+            raise MemsimError(f"--launch must be at most {len(names) - 1}, got {launch}")
+        names = [names[launch]]
+    return [
+        CompiledKernel(
+            code=program.compiled(name, chosen, registers_limit),
+            machine=on,
+            group_shape=program.shape_of(name),
+            local_argument_bytes=program.local_argument_bytes,
+        )
+        for name in names
+    ]
+
+
+def _text(compiled: list[CompiledKernel], output: Path) -> str:
+    if len(compiled) != 1:
+        names = ", ".join(kernel.code.kernel for kernel in compiled)
+        raise MemsimError(f"--output takes one kernel, there are {names}: name one with --launch")
+    code = compiled[0].code
+    texts = _texts(code)
+    if output == STDOUT:
+        return code.listing
+    if output.suffix not in texts:
+        listed = " or ".join(texts)
+        raise MemsimError(f"--output for {code.target} must end in {listed}, got {output}")
+    return texts[output.suffix]
+
+
+def _texts(code: MachineCode) -> dict[str, str]:
+    """Suffix of a file -> its text."""
+    if code.intermediate:
+        return {".ptx": code.intermediate, ".sass": code.listing}
+    return {".s": code.listing}
+
+
+def _report(compiled: list[CompiledKernel], as_json: bool) -> None:
+    from tracegen.compiled import compiled_to_json
+
+    if as_json:
+        click.echo(compiled_to_json(compiled))
+        return
+    screen = console()
+    for kernel in compiled:
+        for line in kernel.lines():
+            click.echo(line)
+        screen.print(kernel.table())
+        for note in kernel.code.notes:
+            click.echo(f"note: {note}")

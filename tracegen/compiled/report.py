@@ -1,0 +1,174 @@
+"""A compiled kernel as text for a terminal and as JSON: what it needs of a core, and its instructions."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from memsim.errors import ReplayError
+from memsim.machine import Machine
+from memsim.montecarlo import Occupancy, resident_groups
+from memsim.trace import Launch
+from tracegen.compiled.loops import depths
+from tracegen.compiled.model import PIPES, BasicBlock, MachineCode
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompiledKernel:
+    """A kernel with its occupancy on a machine.
+
+    group_shape : work-items along the axes of a group, None if it is unknown
+    local_argument_bytes : local memory of a group that is passed as arguments
+    """
+
+    code: MachineCode
+    machine: Machine
+    group_shape: tuple[int, ...] | None = None
+    local_argument_bytes: int = 0
+
+    @property
+    def local_memory_bytes(self) -> int:
+        """Local memory of a group, arguments included."""
+        return self.code.local_memory_bytes + self.local_argument_bytes
+
+    @property
+    def group_items(self) -> int:
+        items = 1
+        for extent in self.group_shape or ():
+            items *= extent
+        return items
+
+    def occupancy(self) -> Occupancy | None:
+        """None if the shape of a group is unknown. Raises ReplayError if no group fits."""
+        if self.group_shape is None:
+            return None
+        launch = Launch(
+            kernel=self.code.kernel,
+            n_groups=1,
+            group_items=self.group_items,
+            group_shape=self.group_shape,
+            local_memory_bytes=self.local_memory_bytes,
+            registers_per_item=max(self.code.registers_per_item, 1),
+        )
+        return resident_groups(self.machine, launch)
+
+    def lines(self) -> Iterator[str]:
+        """What the kernel needs of a core, a line for each resource."""
+        code = self.code
+        tools = ", ".join(f"{name} {version}" for name, version in code.tools.items())
+        yield f"{code.kernel} for {code.target}, compiled by {tools}"
+        scalar = f", {code.scalar_registers} scalar a sub-group" if code.scalar_registers else ""
+        spills = "none"
+        if code.spill_store_bytes or code.spill_load_bytes:
+            spills = f"{code.spill_store_bytes} bytes stored, {code.spill_load_bytes} bytes loaded"
+        for name, value in (
+            ("registers", f"{code.registers_per_item} a work-item{scalar}"),
+            ("spills", spills),
+            ("private memory", f"{code.private_bytes} bytes a work-item"),
+            ("local memory", f"{self.local_memory_bytes} bytes a group"),
+            ("occupancy", self._occupancy_text()),
+        ):
+            yield f"  {name:<16}{value}"
+
+    def _occupancy_text(self) -> str:
+        try:
+            found = self.occupancy()
+        except ReplayError as error:
+            return str(error)
+        if found is None:
+            return "unknown: the kernel requires no group shape"
+        return (
+            f"{100 * found.occupancy:.0f} %: {found.groups_per_core} groups of {self.group_items}"
+            f" work-items on a core of {self.machine.name}, limited by {found.limited_by}"
+        )
+
+    def table(self) -> Table:
+        """A row for each basic block: its instructions by pipe, its accesses to global memory."""
+        from rich.table import Table
+        from rich.text import Text
+
+        blocks, used = self.code.blocks, list(_mix(self.code.blocks))
+        table = Table(header_style="bold", box=None, pad_edge=False)
+        table.add_column("block")
+        for title in ("loops", "instructions", *used, "global loads", "stores", "atomics"):
+            table.add_column(title, justify="right")
+        table.add_column("next")
+        rows = [
+            (f"{index} {block.label}".strip(), str(depth), [block], block.successors)
+            for index, (block, depth) in enumerate(zip(blocks, depths(self.code), strict=True))
+        ]
+        for name, depth, counted, after in (*rows, ("all", "", list(blocks), ())):
+            mix, memory = _mix(counted), _global_accesses(counted)
+            numbers = [mix.total(), *(mix[pipe] for pipe in used), *memory.values()]
+            following = " ".join(map(str, after))
+            table.add_row(Text(name), depth, *(str(number or "") for number in numbers), following)
+        return table
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything that the text says, and the accesses of each block."""
+        code, occupancy, why = self.code, None, ""
+        try:
+            found = self.occupancy()
+            occupancy = found.to_json() if found is not None else None
+        except ReplayError as error:
+            why = str(error)
+        return {
+            "kernel": code.kernel,
+            "machine": self.machine.name,
+            "target": code.target,
+            "tools": dict(code.tools),
+            "registers_per_item": code.registers_per_item,
+            "scalar_registers": code.scalar_registers,
+            "spill_store_bytes": code.spill_store_bytes,
+            "spill_load_bytes": code.spill_load_bytes,
+            "private_bytes": code.private_bytes,
+            "local_memory_bytes": self.local_memory_bytes,
+            "group_shape": list(self.group_shape) if self.group_shape else None,
+            "occupancy": occupancy,
+            "instructions": dict(_mix(code.blocks)),
+            "blocks": [_block_json(block) for block in code.blocks],
+            "notes": [*code.notes, *([why] if why else [])],
+        }
+
+
+def compiled_to_json(kernels: Sequence[CompiledKernel]) -> str:
+    """`{"schema", "kernels": [...]}`, in the order of the launches."""
+    return json.dumps({"schema": SCHEMA, "kernels": [kernel.to_json() for kernel in kernels]})
+
+
+def _block_json(block: BasicBlock) -> dict[str, Any]:
+    accesses = [
+        {
+            **asdict(instruction.memory),
+            "opcode": instruction.opcode,
+            "line": instruction.location.line if instruction.location else None,
+        }
+        for instruction in block.instructions
+        if instruction.memory is not None
+    ]
+    return {
+        "label": block.label,
+        "successors": list(block.successors),
+        "instructions": dict(_mix([block])),
+        "accesses": accesses,
+    }
+
+
+def _mix(blocks: Sequence[BasicBlock]) -> Counter[str]:
+    """Pipe -> number of instructions, in the order of PIPES."""
+    counts = Counter(one.pipe for block in blocks for one in block.instructions)
+    return Counter({pipe: counts[pipe] for pipe in PIPES if counts[pipe]})
+
+
+def _global_accesses(blocks: Sequence[BasicBlock]) -> dict[str, int]:
+    found = [one.memory for block in blocks for one in block.instructions if one.memory]
+    counts = Counter(memory.direction for memory in found if memory.space == "global")
+    return {direction: counts[direction] for direction in ("load", "store", "atomic")}
