@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -18,11 +17,8 @@ from tracegen.compiled.ptx import Origin, number_instructions
 from tracegen.compiled.ptxas_log import read_usage
 from tracegen.compiled.request import SOURCE, Request, check
 from tracegen.compiled.sass import read_sass
+from tracegen.compiled.spills import mark_spills
 from tracegen.compiled.toolchain import CompilerMissing, NvidiaTools, Tool, nvidia_tools
-
-# PTX that accesses private memory itself: local, parameters of calls, or a generic address. All other
-# instructions access it only where ptxas spills a register.
-_PRIVATE = re.compile(r"(?:@!?%p\d+ )?(?:ld|st)\.(?!global|shared|const)")
 
 
 def machine_code(request: Request) -> MachineCode:
@@ -107,7 +103,7 @@ def _read(request: Request, tools: NvidiaTools, texts: dict[str, Any]) -> Machin
     return MachineCode(
         kernel=request.kernel,
         target=request.target,
-        blocks=tuple(_with_origins(blocks, origins)),
+        blocks=tuple(_with_origins(mark_spills(blocks, origins), origins)),
         registers_per_item=usage.registers_per_item,
         local_memory_bytes=usage.local_memory_bytes,
         private_bytes=usage.private_bytes,
@@ -148,7 +144,6 @@ def _with_origin(instruction: Instruction, origins: Sequence[Origin]) -> Instruc
         return instruction
     origin, memory = origins[number - 1], instruction.memory
     if memory is not None:
-        spill = memory.space == "private" and _PRIVATE.match(origin.text) is None
         array = None if memory.space == "private" else origin.array
-        memory = dataclasses.replace(memory, array=array, spill=spill or memory.spill)
+        memory = dataclasses.replace(memory, array=array)
     return dataclasses.replace(instruction, location=origin.location, memory=memory)

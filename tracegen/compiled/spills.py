@@ -16,9 +16,9 @@ from tracegen.compiled.ptx import Origin
 _PRIVATE_ACCESS = re.compile(
     r"(?:@!?%?\w+ )?(?:ld|st|atom|red)\."
     r"(?:(?:volatile|relaxed|acquire|release|acq_rel|cta|cluster|gpu|sys)\.)*+"
-    r"(?!global|shared|const|param)"
+    r"(?!global|shared|const)"
 )
-"""A PTX instruction that names private memory (`.local`), or no memory at all."""
+"""PTX that accesses private memory itself: `.local`, the parameters of a call, or a generic address."""
 
 
 def mark_spills(blocks: Sequence[BasicBlock], origins: Sequence[Origin]) -> tuple[BasicBlock, ...]:

@@ -28,10 +28,10 @@ def is_spill(ptx: str, space: Space = "private", origin: int | None = 2) -> bool
         ("ld.global.f32 %f1, [%rd1];", True),
         ("@%p1 st.volatile.global.f32 [%rd1], %f1;", True),
         ("st.shared.f32 [%rd1], %f1;", True),
-        ("ld.param.u64 %rd1, [k_param_0];", True),
         ("ld.local.f32 %f1, [%rd1];", False),
         ("@!%p1 st.local.v2.f32 [%rd1], {%f1, %f2};", False),
         ("ld.volatile.local.f32 %f1, [%rd1];", False),
+        ("st.param.b64 [param0+0], %rd1;", False),
         # A generic address may be private.
         ("ld.f32 %f1, [%rd1];", False),
         ("atom.add.u32 %r1, [%rd1], 1;", False),

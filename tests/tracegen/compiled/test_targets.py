@@ -1,0 +1,273 @@
+"""What compilers write for every target can be read, where the compilers are installed."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.compilers import needs_nvidia
+from tracegen.compiled.gcn import read_gcn
+from tracegen.compiled.gcn_metadata import read_resources
+from tracegen.compiled.model import BasicBlock, MachineCode
+from tracegen.compiled.ptx import number_instructions
+from tracegen.compiled.sass import read_sass
+from tracegen.compiled.spills import mark_spills
+from tracegen.compiled.toolchain import find_clang, nvidia_tools
+from tracegen.compiled.waits import awaited
+
+PROGRAMS = Path(__file__).parent / "programs"
+NVIDIA = ["sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"]
+AMD = ["gfx803", "gfx900", "gfx906", "gfx908", "gfx90a", "gfx940", "gfx942", "gfx1030"]
+
+CLANG = ["-x", "cl", "-cl-std=CL1.2", "-O3", "-S", "-w", "-nogpulib"]
+
+
+def run(folder: Path, *command: str | Path) -> subprocess.CompletedProcess[str]:
+    words = [str(word) for word in command]
+    return subprocess.run(words, cwd=folder, check=True, capture_output=True, text=True)
+
+
+@pytest.fixture(scope="module")
+def ptx(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """`many.cl` for sm_70, which later targets understand."""
+    folder = tmp_path_factory.mktemp("ptx")
+    target = ["-target", "nvptx64-nvidia-nvcl", "-Xclang", "-target-cpu", "-Xclang", "sm_70"]
+    words = (*target, *CLANG, "-gline-directives-only", PROGRAMS / "many.cl", "-o", "many.ptx")
+    run(folder, nvidia_tools().clang.path, *words)
+    return (folder / "many.ptx").read_text()
+
+
+def disassembled(folder: Path, ptx: str, target: str, *options: str) -> tuple[str, str]:
+    """The listing, and what ptxas reports."""
+    tools = nvidia_tools()
+    if target not in tools.ptxas.targets:
+        pytest.skip(f"{tools.ptxas} does not compile for {target}")
+    (folder / "k.ptx").write_text(number_instructions(ptx)[0])
+    assembler = (tools.ptxas.path, f"-arch={target}", "-v", "-lineinfo", *options)
+    log = run(folder, *assembler, "k.ptx", "-o", "k.cubin").stderr
+    return run(folder, tools.nvdisasm.path, "-g", "-c", "k.cubin").stdout, log
+
+
+@needs_nvidia
+@pytest.mark.parametrize("target", NVIDIA)
+def test_nvidia(target: str, ptx: str, tmp_path: Path) -> None:
+    _, origins = number_instructions(ptx)
+    listing, _ = disassembled(tmp_path, ptx, target)
+    kernels = re.findall(r"\.entry (\w+)", ptx)
+    assert len(kernels) == 14
+    for kernel in kernels:
+        blocks, notes = read_sass(listing, kernel)
+        check(blocks, notes, entry={"R1"}, ends=("EXIT", "RET", "BPT"))
+        check_memory(blocks, kernel)
+        functions = {
+            origins[instruction.origin - 1].function
+            for block in blocks
+            for instruction in block.instructions
+            if instruction.origin is not None
+        }
+        assert functions <= {kernel, "helper"}
+
+
+def check_memory(blocks: tuple[BasicBlock, ...], kernel: str) -> None:
+    used = {
+        instruction.memory.space
+        for block in blocks
+        for instruction in block.instructions
+        if instruction.memory is not None
+    }
+    assert ("local" in used) == (kernel in ("tiles", "atomics"))
+    assert "global" in used
+    assert kernel != "private_array" or "private" in used
+
+
+@needs_nvidia
+@pytest.mark.parametrize("target", NVIDIA[1:])
+def test_nvidia_beyond_opencl(target: str, tmp_path: Path) -> None:
+    listing, _ = disassembled(tmp_path, (PROGRAMS / "matrix.ptx").read_text(), target)
+    for kernel in ("matrices", "table"):
+        blocks, notes = read_sass(listing, kernel)
+        check(blocks, notes, entry={"R1"}, ends=("EXIT", "BPT"))
+    pipes = {
+        instruction.pipe
+        for block in read_sass(listing, "matrices")[0]
+        for instruction in block.instructions
+    }
+    assert pipes >= {"tensor", "special", "barrier", "wait", "load_store"}
+
+
+@needs_nvidia
+@pytest.mark.parametrize("target", ["sm_75", "sm_90", "sm_120"])
+def test_spills_are_those_that_ptxas_reports(target: str, ptx: str, tmp_path: Path) -> None:
+    listing, log = disassembled(tmp_path, ptx, target, "-maxrregcount=32")
+    report = re.search(
+        r"properties for crowded\s.*?(\d+) bytes spill stores, (\d+) bytes spill loads", log, re.S
+    )
+    assert report is not None
+    blocks = mark_spills(read_sass(listing, "crowded")[0], number_instructions(ptx)[1])
+    spills = [
+        (instruction.memory.direction, instruction.memory.bytes_per_item)
+        for block in blocks
+        for instruction in block.instructions
+        if instruction.memory is not None and instruction.memory.spill
+    ]
+    assert sum(size for direction, size in spills if direction == "store") == int(report[1]) > 0
+    assert sum(size for direction, size in spills if direction == "load") == int(report[2]) > 0
+
+
+@pytest.mark.parametrize("target", AMD)
+def test_amd(target: str, tmp_path: Path) -> None:
+    clang = find_clang("amdgcn")
+    if clang is None or target not in clang.targets:
+        pytest.skip(f"no clang compiles for {target}")
+    machine = ("-target", "amdgcn-amd-amdhsa", f"-mcpu={target}", "-cl-kernel-arg-info")
+    run(
+        tmp_path,
+        clang.path,
+        *machine,
+        *CLANG,
+        "-gline-tables-only",
+        PROGRAMS / "many.cl",
+        "-o",
+        "many.s",
+    )
+    text = (tmp_path / "many.s").read_text()
+    kernels = re.findall(r"^\s*\.amdhsa_kernel (\w+)", text, re.MULTILINE)
+    assert len(kernels) == 14
+    for kernel in kernels:
+        blocks, notes = read_gcn(text, kernel)
+        scalar = {f"s{number}" for number in range(20)}
+        special = {"vcc_lo", "vcc_hi", "exec_lo", "exec_hi", "v0", "v1", "v2", "v31"}
+        check(blocks, notes, entry=scalar | special, ends=("s_endpgm",))
+        check_waits(blocks)
+        check_arrays(blocks, kernel)
+        highest = max(
+            int(name[1:])
+            for block in blocks
+            for instruction in block.instructions
+            for name in (*instruction.reads, *instruction.writes)
+            if re.fullmatch(r"v\d+", name)
+        )
+        assert highest < read_resources(text, kernel).registers_per_item
+
+
+def check(
+    blocks: tuple[BasicBlock, ...], notes: tuple[str, ...], entry: set[str], ends: tuple[str, ...]
+) -> None:
+    """No opcode is unknown, blocks are linked, and every register is written before it is read."""
+    assert not any("unknown" in note for note in notes)
+    for block in blocks:
+        last = block.instructions[-1]
+        assert block.successors or last.opcode.split(".")[0] in ends
+    written = [entry, *(set[str]() for _ in blocks[1:])]
+    waiting = [0]
+    reached = {0}
+    while waiting:
+        index = waiting.pop()
+        known = written[index].union(*(one.writes for one in blocks[index].instructions))
+        for successor in blocks[index].successors:
+            if not known <= written[successor] or successor not in reached:
+                reached.add(successor)
+                written[successor] |= known
+                waiting.append(successor)
+    assert reached == set(range(len(blocks)))
+    for block, known in zip(blocks, written, strict=True):
+        for instruction in block.instructions:
+            assert set(instruction.reads) <= known, instruction.text
+            known |= set(instruction.writes)
+
+
+def check_waits(blocks: tuple[BasicBlock, ...]) -> None:
+    """In each block, a load has left the queue of accesses before its register is needed."""
+    code = MachineCode(kernel="k", target="gfx", blocks=blocks, registers_per_item=1)
+    for block, rows, start in zip(blocks, awaited(code), starts(blocks), strict=True):
+        queue: list[int] = []
+        for number, (instruction, loads) in enumerate(
+            zip(block.instructions, rows, strict=True), start
+        ):
+            assert not set(loads) & set(queue), instruction.text
+            if instruction.memory is not None and instruction.memory.space in ("global", "private"):
+                queue.append(number)
+            if instruction.outstanding is not None:
+                queue = queue[max(0, len(queue) - instruction.outstanding) :]
+
+
+def starts(blocks: tuple[BasicBlock, ...]) -> Iterator[int]:
+    number = 0
+    for block in blocks:
+        yield number
+        number += len(block.instructions)
+
+
+def check_arrays(blocks: tuple[BasicBlock, ...], kernel: str) -> None:
+    """Every access to global memory has its array, except for a pointer that may point to two."""
+    unknown = [
+        instruction.text
+        for block in blocks
+        for instruction in block.instructions
+        if instruction.memory is not None
+        and instruction.memory.space == "global"
+        and instruction.memory.array is None
+    ]
+    assert len(unknown) == (1 if kernel in ("either", "constants") else 0), unknown
+
+
+@needs_nvidia
+@pytest.mark.parametrize("program", ["many.cl", "matrix.ptx"])
+@pytest.mark.parametrize("target", ["sm_90", "sm_100", "sm_120"])
+def test_registers_are_those_of_nvdisasms_life_ranges(
+    target: str, program: str, ptx: str, tmp_path: Path
+) -> None:
+    if program.endswith(".ptx"):
+        ptx = (PROGRAMS / program).read_text()
+    disassembled(tmp_path, ptx, target)
+    nvdisasm = nvidia_tools().nvdisasm.path
+    ranges = subprocess.run(
+        [nvdisasm, "-plr", "-c", "k.cubin"], cwd=tmp_path, capture_output=True, text=True
+    )
+    if "flow analysis is disabled" in ranges.stderr:
+        pytest.skip("this nvdisasm follows no registers of that ptxas's code")
+    compared = 0
+    for text, reads, writes in life_ranges(ranges.stdout):
+        (block,) = read_sass(f"\t.section\t.text.k\n{text}\n", "k")[0]
+        (instruction,) = block.instructions
+        if instruction.opcode.startswith("CALL"):  # which has everything that the function uses
+            continue
+        assert (set(instruction.reads), set(instruction.writes)) == (reads, writes), text
+        compared += 1
+    assert compared > 100
+
+
+def life_ranges(listing: str) -> Iterator[tuple[str, set[str], set[str]]]:
+    """Each instruction with the registers that nvdisasm marks as read (v, x) and written (^, x).
+
+    The head of the table of a function names its groups of columns; the next line has the numbers.
+    """
+    kinds = {"GPR": "R", "PRED": "P", "UGPR": "UR", "UPRED": "UP"}
+    groups: list[str] = []
+    columns: dict[int, str] = {}
+    for line in listing.splitlines():
+        text, _, table = line.partition("// |")
+        if "GPR" in table:
+            groups = [kinds[name.strip()] for name in table.split("|")[:-1]]
+        elif "#" in table:
+            columns = dict(_columns(groups, table))
+        elif re.match(r"\s+/\*[0-9a-f]+\*/", text):
+            marks = {name: table[column] for column, name in columns.items()}
+            yield (
+                text,
+                {name for name, mark in marks.items() if mark in "vx"},
+                {name for name, mark in marks.items() if mark in "^x"},
+            )
+
+
+def _columns(groups: list[str], head: str) -> Iterator[tuple[int, str]]:
+    """Column of a mark, under the last digit of its register, and the register's name."""
+    start = 0
+    for kind, part in zip(groups, head.split("|")[:-1], strict=True):
+        for number in re.finditer(r"\d+", part):
+            yield start + number.end() - 1, f"{kind}{number[0]}"
+        start += len(part) + 1
