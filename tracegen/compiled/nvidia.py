@@ -10,7 +10,7 @@ from typing import Any
 
 from tracegen.compiled import cache
 from tracegen.compiled.headers import included, unchanged
-from tracegen.compiled.model import BasicBlock, Instruction, MachineCode
+from tracegen.compiled.model import BasicBlock, Instruction, MachineCode, MemoryOperation
 from tracegen.compiled.nvidia_ptx import builtins_text, number, write_ptx
 from tracegen.compiled.process import run
 from tracegen.compiled.ptx import Origin, number_instructions
@@ -144,6 +144,11 @@ def _with_origin(instruction: Instruction, origins: Sequence[Origin]) -> Instruc
         return instruction
     origin, memory = origins[number - 1], instruction.memory
     if memory is not None:
-        array = None if memory.space == "private" else origin.array
-        memory = dataclasses.replace(memory, array=array)
+        memory = dataclasses.replace(memory, array=_array(memory, origin))
     return dataclasses.replace(instruction, location=origin.location, memory=memory)
+
+
+def _array(memory: MemoryOperation, origin: Origin) -> str | None:
+    """Spills, and loads of arguments from constant memory, do not access the array of their line."""
+    of_argument = memory.space == "constant" and "ld.const" not in origin.text
+    return None if memory.space == "private" or of_argument else origin.array

@@ -73,6 +73,7 @@ def test_loads_and_stores_have_arrays_and_positions(target: str) -> None:
         *[("load", 8, "in")] * 3,
         ("store", 8, "out"),
     ]
+    assert {one.array for one in accesses(code, "constant")} <= {None}  # they load arguments
     lines = [
         one.location.line for one in instructions(code) if one.memory in found and one.location
     ]
@@ -88,6 +89,8 @@ def test_loads_and_stores_have_arrays_and_positions(target: str) -> None:
 def test_local_and_constant_memory_and_barriers(target: str) -> None:
     code = compile_kernel(TILE, "tile", target)
     assert code.local_memory_bytes == 1024
+    loads = accesses(code) + accesses(code, "constant")
+    assert [one.direction for one in loads if one.array == "weights"] == ["load"]
     assert [one.direction for one in accesses(code, "local")].count("load") >= 1
     assert len([one for one in instructions(code) if one.pipe == "barrier"]) == 1
     assert {one.array for one in accesses(code)} <= {"data", "weights", None}
