@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from memsim.commands.cli import main
+from tests.support.command_line import Ended, RunMemsim
 
 # A worker process of pytest-xdist inherits the width of the controller's terminal, which would
 # set the width of every table.
@@ -26,18 +25,6 @@ if _worker and hasattr(os, "sched_setaffinity"):
 # A slow machine must not fail a test: hypothesis sets no deadline.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
-
-
-@dataclass(frozen=True)
-class Ended:
-    """The exit code and the output of a command line."""
-
-    code: int
-    out: str
-    err: str
-
-
-RunMemsim = Callable[..., Ended]
 
 
 @pytest.fixture

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -14,6 +12,7 @@ from experiments.commands import REPRODUCTIONS
 from experiments.reproduction import Case, Figure
 from experiments.results_table import BEGIN, END, HEAD, read_table, table_rows, update_table
 from memsim.errors import MemsimError
+from tests.support.command_line import RunMemsim
 
 
 def case(name: str, quantity: str, reference: float | None, ours: float, unit: str = "s") -> Case:
@@ -66,7 +65,7 @@ def test_the_rows_of_one_figure_are_replaced(tmp_path: Path) -> None:
 
 
 def test_a_file_without_the_marker_lines_is_refused_before_the_work(
-    run_memsim: Callable[..., Any], tmp_path: Path
+    run_memsim: RunMemsim, tmp_path: Path
 ) -> None:
     path = tmp_path / "table.md"
     path.write_text("no table\n")

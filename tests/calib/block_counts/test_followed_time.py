@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,8 +11,8 @@ from scipy import stats
 
 from calib.block_counts.followed_time import SmallSize, followed_time
 from memsim.errors import MemsimError
+from tests.support.command_line import RunMemsim
 
-RunMemsim = Callable[..., Any]
 KERNEL = """
 import loopy as lp
 import numpy as np

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import calib
 from calib.fitting.model_file import Measurements, ModelFileError, load_model_file, model_names
 from memsim.commands import cli
+from tests.support.command_line import RunMemsim
 
 pytestmark = pytest.mark.filterwarnings("ignore::loopy.diagnostic.LoopyWarning")
 
@@ -138,7 +137,7 @@ def test_too_few_kernels_are_refused_by_the_command(
 @pytest.mark.parametrize("option", ["--trial", "--longest"])
 @pytest.mark.parametrize("seconds", ["nan", "inf"])
 def test_seconds_are_finite(
-    option: str, seconds: str, tmp_path: Path, run_memsim: Callable[..., Any]
+    option: str, seconds: str, tmp_path: Path, run_memsim: RunMemsim
 ) -> None:
     """nan would pass every range check."""
     fitted = tmp_path / "f.json"

@@ -157,9 +157,6 @@ def test_accesses_that_no_feature_counts_are_found() -> None:
     assert "z" in missed[0]
 
 
-RunMemsim = Callable[..., Any]
-
-
 def test_predict_from_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from calib.commands.predict_model import predict_with_model
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +18,8 @@ from experiments.kernels import matmul, stencil, stream
 from memsim.errors import ReplayError
 from memsim.machine.file import load_machine
 from memsim.machine.parts import Translation
+from tests.support.command_line import RunMemsim
 
-RunMemsim = Callable[..., Any]
 KERNELS = Path(matmul.__file__).parent
 TILED = f"{KERNELS / 'matmul.py'}:tiled"
 SMALL = ("--set", "n=64", "--trials", "4", "--jobs", "1")

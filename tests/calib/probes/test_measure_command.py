@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +16,10 @@ from calib.probes.traffic import batches_ns
 from memsim.errors import OpenCLError
 from memsim.machine.file import load_machine
 from memsim.trace.file import read_trace
+from tests.support.command_line import RunMemsim
 from tests.support.random_machines import MB, small_cpu
 from tests.support.simulated_device import RefusingDevice, SimulatedDevice
 
-RunMemsim = Callable[..., Any]
 KERNEL = "experiments/kernels/matmul.py:naive"
 
 

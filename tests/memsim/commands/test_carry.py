@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +11,7 @@ import pytest
 
 import memsim
 from memsim.report.json_contract import json_schema
-
-RunMemsim = Callable[..., Any]
+from tests.support.command_line import RunMemsim
 
 KERNEL = '''
 import loopy as lp

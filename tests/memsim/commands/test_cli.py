@@ -17,8 +17,8 @@ import pytest
 
 from memsim.commands import cli
 from memsim.errors import KernelError, MemsimError
+from tests.support.command_line import RunMemsim
 
-RunMemsim = Callable[..., Any]
 """The fixture of conftest.py: arguments -> an object with code, out and err."""
 
 COMMANDS = ("compare", "doctor", "machines", "profile", "replay", "trace")

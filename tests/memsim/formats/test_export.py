@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from memsim.formats.accel_sim.writing import write
 from memsim.trace.coalescing import coalesce
 from memsim.trace.launches import Copy, Fill, Launches
 from memsim.trace.model import AccessSite, ArrayExtent, Direction, Launch, Trace
+from tests.support.command_line import RunMemsim
 from tests.support.traces import make_trace
 
 DIRECTIONS: tuple[Direction, ...] = ("load", "store", "atomic")
@@ -219,9 +219,6 @@ def test_a_long_subgroup_is_written_in_pieces(tmp_path: Path, monkeypatch: Any) 
     monkeypatch.setattr("memsim.formats.accel_sim.writing._TEXT_BYTES", (1 << 21) + 5000)
     trace = gather(3000)
     assert_round_trip(trace, tmp_path / "a")
-
-
-RunMemsim = Callable[..., Any]
 
 
 def test_the_command(run_memsim: RunMemsim, tmp_path: Path) -> None:

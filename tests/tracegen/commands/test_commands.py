@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +11,8 @@ import pytest
 
 import memsim
 from memsim.report.json_contract import json_schema
+from tests.support.command_line import RunMemsim
 
-RunMemsim = Callable[..., Any]
 """The fixture of conftest.py: arguments -> an object with code, out and err."""
 
 KERNEL = '''

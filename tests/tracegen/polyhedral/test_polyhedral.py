@@ -33,6 +33,7 @@ from memsim.trace.file import read_trace
 from memsim.trace.model import COLUMN_DTYPES, Trace
 from tests.support import loopy_kernels as kernels
 from tests.support import random_affine
+from tests.support.command_line import RunMemsim
 from tests.support.oclgrind import compared_kernels
 from tracegen.devices import choice as opencl
 from tracegen.instrumented.host import prepare
@@ -390,7 +391,7 @@ def test_without_opencl(tmp_path: Path, context: Any) -> None:
     assert found["granule"] == ran.granule.tolist()
 
 
-def test_command(tmp_path: Path, run_memsim: Callable[..., Any]) -> None:
+def test_command(tmp_path: Path, run_memsim: RunMemsim) -> None:
     folder, out = Path(transpose.__file__).parent, tmp_path / "k.trace"
     common = ["--machine", "v100", "-o", str(out)]
     for tracer, name in (("polyhedral", "polyhedral"), ("instrumented", "instrumented run")):
