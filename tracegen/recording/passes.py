@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import platform
 from collections.abc import Iterator, Mapping
@@ -271,6 +272,7 @@ class LaunchRun:
         }
 
 
+@functools.cache
 def _version(name: str) -> str:
     try:
         return version(name)
