@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from memsim.trace import Trace
+from tracegen import OpenCLWorkload, Workload
 from tracegen.options import TraceOptions
 from tracegen.record import AnyWorkload, instrumented
 from tracegen.recording import snapshot
-from tracegen.recording.launch import BoundLaunch
+from tracegen.recording.launch import BoundLaunch, Prepared
 from tracegen.recording.passes import LaunchRun
 from tracegen.recording.reference import lane_tokens_kept
 
@@ -17,11 +18,18 @@ LaneAccess = tuple[str, str, int, int]
 """Direction, array, byte offset and number of bytes of one access of one work-item."""
 
 
+def prepared_of(workload: AnyWorkload | Prepared, context: Any = None) -> Prepared:
+    """With probes; a workload that has them already is the same."""
+    if isinstance(workload, Workload | OpenCLWorkload):
+        return instrumented(workload, context)
+    return workload
+
+
 def run_traced(
-    workload: AnyWorkload, options: TraceOptions | None = None, context: Any = None
+    workload: AnyWorkload | Prepared, options: TraceOptions | None = None, context: Any = None
 ) -> tuple[list[Trace], dict[str, Any]]:
     """Traces of every launch, and the outputs that the instrumented kernel computed."""
-    prepared = instrumented(workload, context)
+    prepared = prepared_of(workload, context)
     traces = []
 
     def observer(launch: BoundLaunch) -> None:
@@ -34,14 +42,14 @@ def run_traced(
 
 
 def lane_accesses(
-    workload: AnyWorkload,
+    workload: AnyWorkload | Prepared,
     *,
     reduced: bool = True,
     groups: int | Sequence[int] | None = None,
     context: Any = None,
 ) -> dict[tuple[int, int, int], list[LaneAccess]]:
     """(launch, group, local linear id) -> the accesses of that work-item, in program order."""
-    prepared = instrumented(workload, context)
+    prepared = prepared_of(workload, context)
     accesses: dict[tuple[int, int, int], list[LaneAccess]] = {}
 
     def observer(launch: BoundLaunch) -> None:

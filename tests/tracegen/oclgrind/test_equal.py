@@ -6,6 +6,7 @@ compiler drops, equal its default build. Needs g++ (the plugin is built here).
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable
 from typing import Any
@@ -14,9 +15,11 @@ import numpy as np
 import pytest
 
 from experiments.kernels import spmv, transpose
-from tests.support.instrumented_runs import lane_accesses
+from tests.support.instrumented_runs import lane_accesses, prepared_of
 from tests.support.oclgrind import compared_kernels, harness
 from tests.support.oclgrind.harness import Access, Oclgrind, Run, WorkItem
+from tracegen import Workload
+from tracegen.recording.launch import Prepared
 
 # islpy's own deprecation, raised inside Loopy where a loop's last tile is not full.
 pytestmark = pytest.mark.filterwarnings("ignore:Aff.is_equal with implicit:DeprecationWarning")
@@ -29,8 +32,11 @@ def busy(accesses: Any) -> dict[WorkItem, list[Access]]:
     return {item: harness.project_atomics(list(own)) for item, own in accesses.items() if own}
 
 
-COMPARISONS = [(case, False) for case in compared_kernels.CASES] + [
-    (case, True) for case in compared_kernels.CASES if case not in compared_kernels.REDUCED_DIFFERS
+COMPARISONS = [
+    (case, reduced)
+    for case in compared_kernels.CASES
+    for reduced in (False, True)
+    if not reduced or case not in compared_kernels.REDUCED_DIFFERS
 ]
 
 
@@ -39,13 +45,19 @@ def compared(comparison: tuple[str, bool]) -> str:
     return f"{case}-{'reduced' if reduced else 'full'}"
 
 
+@functools.lru_cache(maxsize=1)  # COMPARISONS of one case follow one another
+def prepared_case(case: str) -> tuple[Workload, Prepared]:
+    workload = compared_kernels.CASES[case]()
+    return workload, prepared_of(workload)
+
+
 @pytest.mark.parametrize("comparison", COMPARISONS, ids=compared)
 def test_trace_equals_oclgrind(comparison: tuple[str, bool], seen: Seen) -> None:
     case, reduced = comparison
-    run, workload = seen(case, reduced), compared_kernels.CASES[case]()
+    run, (workload, prepared) = seen(case, reduced), prepared_case(case)
     assert workload.check is not None
     workload.check(run.outputs)
-    expected, traced = busy(run.accesses), busy(lane_accesses(workload, reduced=reduced))
+    expected, traced = busy(run.accesses), busy(lane_accesses(prepared, reduced=reduced))
     assert traced.keys() == expected.keys()
     for item, accesses in expected.items():
         assert traced[item] == accesses, f"launch, group, item = {item}"

@@ -13,16 +13,18 @@ from experiments.kernels import histogram, matmul, spmv, stencil, transpose
 from memsim.trace.model import COLUMN_DTYPES, Trace
 from tests.support import loopy_kernels as kernels
 from tracegen import OpenCLWorkload, Workload
-from tracegen.instrumented.host import prepare
+from tracegen.instrumented.host import PreparedLoopy, prepare
 from tracegen.instrumented.launch import LoopyLaunch
+from tracegen.opencl_c import run
+from tracegen.options import TraceOptions
+from tracegen.record import trace_one
 
 # islpy's own deprecation, raised inside Loopy where a loop's last tile is not full.
 pytestmark = pytest.mark.filterwarnings("ignore:Aff.is_equal with implicit:DeprecationWarning")
 
 
-def as_opencl_c(workload: Workload, context: Any) -> OpenCLWorkload:
+def as_opencl_c(prepared: PreparedLoopy) -> OpenCLWorkload:
     """The code that Loopy writes for a workload of one launch, and what it launches it with."""
-    prepared = prepare(workload, context)
     found: list[OpenCLWorkload] = []
 
     def observer(launch: LoopyLaunch) -> None:
@@ -63,13 +65,16 @@ CASES: dict[str, Callable[[], Workload]] = {
 }
 
 
-@pytest.mark.parametrize("reduced", [True, False], ids=["reduced", "full"])
 @pytest.mark.parametrize("case", CASES)
-def test_same_trace_as_from_loopy(context: Any, case: str, reduced: bool) -> None:
-    workload = CASES[case]()
-    expected = tracegen.trace(workload, reduced=reduced, context=context)
-    traced = tracegen.trace(as_opencl_c(workload, context), reduced=reduced, context=context)
-    assert_same(traced, expected)
+def test_same_trace_as_from_loopy(context: Any, case: str) -> None:
+    prepared = prepare(CASES[case](), context)
+    as_text = run.prepare(as_opencl_c(prepared), context)
+    for reduced in (True, False):
+        options = TraceOptions(reduced=reduced)
+        for traced, expected in zip(
+            trace_one(as_text, options), trace_one(prepared, options), strict=True
+        ):
+            assert_same(traced, expected)
 
 
 def assert_same(traced: Trace, expected: Trace) -> None:
@@ -103,7 +108,7 @@ def test_histogram_but_for_its_tries(context: Any) -> None:
     """
     workload = histogram.histogram(200, bins=16)
     expected = tracegen.trace(workload, context=context)
-    traced = tracegen.trace(as_opencl_c(workload, context), context=context)
+    traced = tracegen.trace(as_opencl_c(prepare(workload, context)), context=context)
     assert [(site.direction, site.array) for site in traced.sites] == [
         ("load", "samples"),
         ("load", "counts"),
@@ -126,7 +131,7 @@ def test_what_a_condition_chooses_waits_for_it(context: Any) -> None:
     """In `c ? x : y` no load is issued before c is known; Loopy's tracer takes it as straight code."""
     workload = kernels.either(40)
     expected = tracegen.trace(workload, context=context)
-    traced = tracegen.trace(as_opencl_c(workload, context), context=context)
+    traced = tracegen.trace(as_opencl_c(prepare(workload, context)), context=context)
     for name in COLUMN_DTYPES:
         if name not in ("site", "starts_sequence", "waits") and getattr(expected, name) is not None:
             np.testing.assert_array_equal(getattr(traced, name), getattr(expected, name), name)

@@ -14,8 +14,9 @@ from memsim.trace.model import BARRIER_SITE, Trace
 from tests.support import loopy_kernels as kernels
 from tracegen.instrumented.host import prepare
 from tracegen.options import TraceOptions
+from tracegen.record import trace_one
 from tracegen.recording import snapshot
-from tracegen.recording.launch import BoundLaunch
+from tracegen.recording.launch import BoundLaunch, Prepared
 from tracegen.recording.passes import LaunchRun
 from tracegen.recording.reference import Step, lockstep
 from tracegen.workloads.workload import Workload
@@ -50,22 +51,27 @@ def test_rows_of_different_length(context: Any) -> None:
     assert trace.waits[-2:].tolist() == [15, 16]
 
 
-@pytest.mark.parametrize("reduced", [False, True])
-@pytest.mark.parametrize("size", [8, 32, 64])
 @pytest.mark.parametrize("name", WORKLOADS)
-def test_merge_equals_twin(context: Any, name: str, size: int, reduced: bool) -> None:
-    workload = WORKLOADS[name]()
-    trace = tracegen.trace(workload, subgroup_size=size, reduced=reduced, context=context)
-    expected = list(twin(workload, size, reduced, context))
-    assert trace.n_subgroup == len(expected)
-    for subgroup, (run, steps) in enumerate(expected):
-        own = range(*trace.subgroup_offset[subgroup : subgroup + 2])
-        assert [describe(trace, access) for access in own] == [written(run, step) for step in steps]
+def test_merge_equals_twin(context: Any, name: str) -> None:
+    prepared = prepare(WORKLOADS[name](), context)
+    groups = recorded(prepared)
+    for size, reduced in itertools.product((8, 32, 64), (False, True)):
+        options = TraceOptions(subgroup_size=size, reduced=reduced)
+        (trace,) = trace_one(prepared, options)
+        expected = [
+            (run, lockstep(items[first : first + size], run.launch.program.probes, reduced))
+            for run, items in groups
+            for first in range(0, len(items), size)
+        ]
+        assert trace.n_subgroup == len(expected)
+        for subgroup, (run, steps) in enumerate(expected):
+            own = range(*trace.subgroup_offset[subgroup : subgroup + 2])
+            assert [describe(trace, access) for access in own] == [written(run, s) for s in steps]
 
 
-def twin(workload: Workload, size: int, reduced: bool, context: Any) -> list[Any]:
-    found: list[Any] = []
-    prepared = prepare(workload, context)
+def recorded(prepared: Prepared) -> list[tuple[LaunchRun, list[Any]]]:
+    """The tokens of the items of every group."""
+    found = []
 
     def observer(launch: BoundLaunch) -> None:
         run = LaunchRun(prepared, launch, TraceOptions())
@@ -77,10 +83,7 @@ def twin(workload: Workload, size: int, reduced: bool, context: Any) -> list[Any
                     for begin, end in itertools.pairwise(offset)
                 ]
                 for group in range(0, len(items), launch.group_items):
-                    own = items[group : group + launch.group_items]
-                    for first in range(0, launch.group_items, size):
-                        lanes = own[first : first + size]
-                        found.append((run, lockstep(lanes, launch.program.probes, reduced)))
+                    found.append((run, items[group : group + launch.group_items]))
 
     prepared.run(observer)
     return found
