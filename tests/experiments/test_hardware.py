@@ -6,17 +6,15 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import json
-from collections.abc import Callable
 from importlib import resources
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 import tracegen
 from experiments.data_files import hit_ratio_error_points, rows
-from experiments.hardware import FIGURES
+from experiments.hardware import FIGURES, stencil_volumes
 from experiments.hardware.affine import AffineKernel, affine_trace, with_sequences
 from experiments.hardware.comparison import errors
 from experiments.hardware.free_running import free_running
@@ -37,6 +35,7 @@ from experiments.reproduction import Case
 from memsim.machine.file import load_machine
 from memsim.montecarlo.occupancy import resident_groups
 from memsim.trace.model import Launch
+from tests.support.command_line import RunMemsim
 
 COLUMNS = (
     *("workgroup", "subgroup_offset", "site", "lanes", "granule_offset", "granule"),
@@ -100,6 +99,15 @@ def test_errors_are_those_of_a_hand_count() -> None:
     assert (found.worst, found.worst_case) == (1.0, "a")
 
 
+def test_v100_stencil_on_two_shapes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stencil_volumes, "QUICK_SHAPES", ((16, 2, 32), (128, 1, 8)))
+    cases = FIGURES["v100-stencil"](tmp_path, True).cases
+    assert [case.case for case in cases[:: len(QUANTITIES)]] == ["16x2x32", "128x1x8"]
+    for quantity in QUANTITIES:
+        assert abs(errors(cases, quantity).worst) < 0.05
+
+
+@pytest.mark.slow
 def test_v100_stencil_on_a_few_shapes(tmp_path: Path) -> None:
     """The bounds at L2 hold for all of these shapes; those at memory hold except for width 2."""
     cases = FIGURES["v100-stencil"](tmp_path, True).cases
@@ -158,7 +166,7 @@ def test_v100_chase_crosses_between_5_and_6_ways() -> None:
 
 
 def test_the_command_writes_page_pictures_and_summary(
-    run_memsim: Callable[..., Any], tmp_path: Path
+    run_memsim: RunMemsim, tmp_path: Path
 ) -> None:
     ended = run_memsim(
         "reproduce", "hardware", "--out", str(tmp_path), "--only", "latency", "--quick"
