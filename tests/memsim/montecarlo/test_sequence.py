@@ -48,15 +48,26 @@ def sequences(draw: st.DrawFn) -> tuple[Launches, Machine, dict[str, Any], int]:
     return launches, made, options, draw(st.integers(0, 1000))
 
 
-@settings(
-    max_examples=150,
-    derandomize=True,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+REPEATABLE = settings(
+    derandomize=True, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )
+Case = tuple[Launches, Machine, dict[str, Any], int]
+
+
+@settings(REPEATABLE, max_examples=50)
 @given(sequences())
-def test_sequence_equals_its_twin(
-    case: tuple[Launches, Machine, dict[str, Any], int],
-) -> None:
+def test_sequence_equals_its_twin(case: Case) -> None:
+    compare(case)
+
+
+@pytest.mark.slow
+@settings(REPEATABLE, max_examples=150)
+@given(sequences())
+def test_it_does_in_many_cases(case: Case) -> None:
+    compare(case)
+
+
+def compare(case: Case) -> None:
     launches, on, options, seed = case
     sequence, _ = make_sequence(launches, on, **options)
     work = SequenceWorkspace(sequence)

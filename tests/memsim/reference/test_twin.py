@@ -76,13 +76,22 @@ def compare(trace: Trace, on: Machine, seed: int, trial: int, options: dict[str,
     np.testing.assert_array_equal(fast.counts, again.counts)
 
 
-@settings(
-    max_examples=400,
-    derandomize=True,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+REPEATABLE = settings(
+    derandomize=True, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )
+
+
+@settings(REPEATABLE, max_examples=100)
 @given(cases())
 def test_fast_trial_equals_its_twin(case: tuple[Trace, Machine, dict[str, Any], int]) -> None:
+    trace, on, options, seed = case
+    compare(trace, on, seed, seed % 3, options)
+
+
+@pytest.mark.slow
+@settings(REPEATABLE, max_examples=400)
+@given(cases())
+def test_it_does_in_many_cases(case: tuple[Trace, Machine, dict[str, Any], int]) -> None:
     trace, on, options, seed = case
     compare(trace, on, seed, seed % 3, options)
 
@@ -139,9 +148,10 @@ def test_shipped_machines_of_64_lanes(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_no_index_leaves_its_array(tmp_path: Path) -> None:
-    """The tests above once more, with the hot loops compiled to check their indices."""
+    """The tests above once more, with the compiled loops checking their indices."""
     checked = {**os.environ, "NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(tmp_path)}
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--timeout", "1500"]
+    command += ["-m", "not bench", "-k", "not no_index"]
     files = [Path(__file__), Path(__file__).parents[1] / "hierarchy" / "test_closed_forms.py"]
     ended = subprocess.run(
         [*command, *map(str, files)],
