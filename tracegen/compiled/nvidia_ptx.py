@@ -14,10 +14,13 @@ from pathlib import Path
 
 from memsim.errors import KernelError
 from tracegen.compiled import cache
+from tracegen.compiled.kernel_bodies import inlined_bodies
 from tracegen.compiled.process import run
 from tracegen.compiled.request import SOURCE, CompileError, Request, check, linked
-from tracegen.compiled.toolchain import NvidiaTools, Tool
+from tracegen.compiled.toolchain import NvidiaTools, Tool, major
 
+SEPARATE_BODIES = 21
+"""The first version of clang that puts the body of a kernel into a function of its own."""
 TRIPLE = "nvptx64-nvidia-nvcl"
 _EXTENSIONS = "+cl_khr_fp16,+cl_khr_int64_base_atomics,+cl_khr_int64_extended_atomics"
 _DEBUG_TARGET = re.compile(r"^(\.target [^\n]*?), debug$", re.MULTILINE)
@@ -41,19 +44,9 @@ def number(target: str) -> int:
 
 def write_ptx(request: Request, tools: NvidiaTools, folder: Path) -> str:
     """The PTX of a program, without debug sections; the kernel states its group shape."""
-    options = request.options
-    precision = 0 if options.is_relaxed else 2 if options.divides_exactly else 1
-    command = [
-        *(str(tools.clang.path), *_target(request.target, tools.clang)),
-        *("-mllvm", f"-nvptx-prec-divf32={precision}"),
-        *linked([_library(request, tools, folder), tools.libdevice]),
-        # With tables of line numbers, clang 19 crashes on some programs.
-        *("-gline-directives-only", *request.clang_arguments("kernel.ptx")),
-    ]
     (folder / SOURCE).write_text(request.source, encoding="utf-8")
-    check(run(command, folder), tools.clang, request)
-    ptx = (folder / "kernel.ptx").read_text(encoding="utf-8")
-    ptx = _without_debug(ptx)
+    _run_clang(request, tools, folder)
+    ptx = _without_debug((folder / "kernel.ptx").read_text(encoding="utf-8"))
     kernels = {found[1]: found for found in _ENTRY.finditer(ptx)}
     if request.kernel not in kernels:
         raise KernelError(
@@ -61,6 +54,29 @@ def write_ptx(request: Request, tools: NvidiaTools, folder: Path) -> str:
         )
     _check_functions(ptx, request.target)
     return _with_group_shape(ptx, kernels[request.kernel], request.group_shape)
+
+
+def _run_clang(request: Request, tools: NvidiaTools, folder: Path) -> None:
+    """Writes `kernel.ptx`; with new versions of clang in two steps, see `kernel_bodies`."""
+    options = request.options
+    precision = 0 if options.is_relaxed else 2 if options.divides_exactly else 1
+    command = [
+        *(str(tools.clang.path), *_target(request.target, tools.clang)),
+        *("-mllvm", f"-nvptx-prec-divf32={precision}"),
+    ]
+    # With tables of line numbers, clang 19 crashes on some programs.
+    libraries = linked([_library(request, tools, folder), tools.libdevice])
+    first = [*command, "-gline-directives-only", *libraries]
+    if major(tools.clang) < SEPARATE_BODIES:
+        check(run([*first, *request.clang_arguments("kernel.ptx")], folder), tools.clang, request)
+        return
+    unoptimised = ["-emit-llvm", "-Xclang", "-disable-llvm-passes"]
+    arguments = [*unoptimised, *request.clang_arguments("kernel.ll")]
+    check(run([*first, *arguments], folder), tools.clang, request)
+    ir = folder / "kernel.ll"
+    ir.write_text(inlined_bodies(ir.read_text(encoding="utf-8")), encoding="utf-8")
+    arguments = ["-x", "ir", *request.backend_arguments, ir.name, "-o", "kernel.ptx"]
+    check(run([*command, *arguments], folder), tools.clang, request)
 
 
 def _without_debug(ptx: str) -> str:

@@ -72,13 +72,20 @@ class Request:
 
     def clang_arguments(self, output: str) -> list[str]:
         """The arguments that all targets share: the language, the options, source and output."""
-        contract = "on" if "FP_CONTRACT" in self.text else "fast"
         return [
-            *("-x", "cl", *self.options.arguments, "-O3", "-S"),
-            *("-nogpulib", "-fno-gnu-inline-asm", "-fno-crash-diagnostics", "-w"),
-            *("-fdebug-compilation-dir=.", f"-ffp-contract={contract}", "-D_print(...)=0"),
+            *("-x", "cl", *self.options.arguments, *self.backend_arguments),
+            *("-fno-gnu-inline-asm", "-fdebug-compilation-dir=.", "-D_print(...)=0"),
             *(["-MMD", "-MF", DEPENDENCIES] if "#include" in self.text else []),
             *(SOURCE, "-o", output),
+        ]
+
+    @property
+    def backend_arguments(self) -> list[str]:
+        """Of those, the arguments that are not about the language."""
+        contract = "on" if "FP_CONTRACT" in self.text else "fast"
+        return [
+            *("-O3", "-S", f"-ffp-contract={contract}"),
+            *("-nogpulib", "-fno-crash-diagnostics", "-w"),
         ]
 
 

@@ -19,7 +19,9 @@ from tracegen.compiled import cache
 from tracegen.compiled.process import run
 
 CLANG_VARIABLE = "MEMSIM_CLANG"
-OLDEST_CLANG, NEWEST_CLANG = 14, 22
+NEWEST_CLANG = 22
+OLDEST_CLANG = {"nvptx64": 14, "amdgcn": 15}
+"""AMD's device libraries of Debian 12 are bitcode of version 15."""
 COST = "registers and the order of loads are unknown"
 INSTALL_CLANG = "apt-get install clang-19"
 INSTALL_NVIDIA = "pip install nvidia-cuda-nvcc-cu12==12.9.86 nvidia-cuda-nvdisasm==13.2.51"
@@ -156,14 +158,19 @@ def find_clang(architecture: str) -> Tool | None:
     if given:
         path = shutil.which(given)
         found = _clang(path, architecture) if path else None
-        if found is None or not found.targets:
+        if found is None or not _is_usable(found, architecture):
             raise CompilerMissing(
-                f"{CLANG_VARIABLE}={given} is no clang that compiles for {architecture}"
+                f"{CLANG_VARIABLE}={given} is no clang, {OLDEST_CLANG[architecture]} or later, that"
+                f" compiles for {architecture}"
             )
         return found
     candidates = [_clang(path, architecture) for path in _clang_paths()]
-    usable = [tool for tool in candidates if tool is not None and tool.targets]
+    usable = [tool for tool in candidates if tool and _is_usable(tool, architecture)]
     return max(usable, key=lambda tool: _numbers(tool.version), default=None)
+
+
+def _is_usable(clang: Tool, architecture: str) -> bool:
+    return bool(clang.targets) and _numbers(clang.version) >= (OLDEST_CLANG[architecture],)
 
 
 def find_tool(name: str) -> Tool | None:
@@ -192,7 +199,7 @@ def find_device_libraries() -> Path | None:
 
 
 def _clang_paths() -> Iterator[str]:
-    names = [f"clang-{major}" for major in range(NEWEST_CLANG, OLDEST_CLANG - 1, -1)]
+    names = [f"clang-{major}" for major in range(NEWEST_CLANG, min(OLDEST_CLANG.values()) - 1, -1)]
     seen = set()
     for name in (*names, "clang"):
         path = shutil.which(name)
@@ -254,6 +261,11 @@ def _answers(path: str, identity: str, options: tuple[str, ...]) -> dict[str, st
     }
     cache.save(key, answers)
     return answers
+
+
+def major(tool: Tool) -> int:
+    """19 of version 19.1.7."""
+    return _numbers(tool.version)[0]
 
 
 def _numbers(version: str) -> tuple[int, ...]:

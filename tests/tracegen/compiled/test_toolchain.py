@@ -97,8 +97,16 @@ def test_a_clang_by_name(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert found.version == "15.0.0"
     for wrong in ("none", str(empty)):
         monkeypatch.setenv("MEMSIM_CLANG", wrong)
-        with pytest.raises(CompilerMissing, match=f"MEMSIM_CLANG={wrong} is no clang that"):
+        with pytest.raises(CompilerMissing, match=f"MEMSIM_CLANG={wrong} is no clang, 14 or later"):
             find_clang("nvptx64")
+
+
+def test_amd_needs_a_later_clang_than_nvidia(empty: Path) -> None:
+    clang(empty, "clang-14", "14.0.6", "gfx90a")
+    assert find_clang("amdgcn") is None
+    assert find_clang("nvptx64") is not None
+    clang(empty, "clang-15", "15.0.6", "gfx90a")
+    assert find_clang("amdgcn") is not None
 
 
 def test_programs_are_asked_once(empty: Path) -> None:

@@ -58,32 +58,52 @@ HALF_LOADS(__global) HALF_LOADS(__local) HALF_LOADS(__private) HALF_LOADS(__cons
 EACH_SPACE(HALF_STORES, float)
 EACH_SPACE(HALF_STORES, double)
 
-#define ATOMIC_2(NAME, OPERATION, SPACE, T)                                                        \
-  T OVERLOADED NAME(volatile SPACE T *p, T x)                                                      \
-  {                                                                                                \
-    return __atomic_##OPERATION(p, x, __ATOMIC_RELAXED);                                           \
-  }
+// Up to version 18, clang has only the older builtins for this target. They order more accesses, which
+// makes no difference to its code, and lack the minimum and maximum of 64 bits.
+#if __clang_major__ < 19
+#define FETCH(OPERATION, P, X) __sync_fetch_and_##OPERATION(P, X)
+#define EXCHANGE(P, X) __sync_swap(P, X)
+#define COMPARE_AND_SWAP(P, EXPECTED, X) EXPECTED = __sync_val_compare_and_swap(P, EXPECTED, X)
+#define LEAST_AND_MOST(PREFIX, SPACE, T, SIGN)                                                     \
+  ATOMIC_2(PREFIX##_min, __sync_fetch_and_##SIGN##min(p, x), SPACE, T)                             \
+  ATOMIC_2(PREFIX##_max, __sync_fetch_and_##SIGN##max(p, x), SPACE, T)
+#define WIDE_LEAST_AND_MOST(SPACE, T)
+#else
+#define FETCH(OPERATION, P, X) __atomic_fetch_##OPERATION(P, X, __ATOMIC_RELAXED)
+#define EXCHANGE(P, X) __atomic_exchange_n(P, X, __ATOMIC_RELAXED)
+#define COMPARE_AND_SWAP(P, EXPECTED, X)                                                           \
+  __atomic_compare_exchange_n(P, &EXPECTED, X, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED)
+#define LEAST_AND_MOST(PREFIX, SPACE, T, SIGN)                                                     \
+  ATOMIC_2(PREFIX##_min, FETCH(min, p, x), SPACE, T)                                               \
+  ATOMIC_2(PREFIX##_max, FETCH(max, p, x), SPACE, T)
+#define WIDE_LEAST_AND_MOST(SPACE, T) LEAST_AND_MOST(atom, SPACE, T, )
+#endif
+
+#define ATOMIC_2(NAME, RESULT, SPACE, T)                                                           \
+  T OVERLOADED NAME(volatile SPACE T *p, T x) { return RESULT; }
 #define ATOMIC(PREFIX, SPACE, T)                                                                   \
-  ATOMIC_2(PREFIX##_add, fetch_add, SPACE, T)                                                      \
-  ATOMIC_2(PREFIX##_sub, fetch_sub, SPACE, T)                                                      \
-  ATOMIC_2(PREFIX##_and, fetch_and, SPACE, T)                                                      \
-  ATOMIC_2(PREFIX##_or, fetch_or, SPACE, T)                                                        \
-  ATOMIC_2(PREFIX##_xor, fetch_xor, SPACE, T)                                                      \
-  ATOMIC_2(PREFIX##_min, fetch_min, SPACE, T)                                                      \
-  ATOMIC_2(PREFIX##_max, fetch_max, SPACE, T)                                                      \
-  ATOMIC_2(PREFIX##_xchg, exchange_n, SPACE, T)                                                    \
+  ATOMIC_2(PREFIX##_add, FETCH(add, p, x), SPACE, T)                                               \
+  ATOMIC_2(PREFIX##_sub, FETCH(sub, p, x), SPACE, T)                                               \
+  ATOMIC_2(PREFIX##_and, FETCH(and, p, x), SPACE, T)                                               \
+  ATOMIC_2(PREFIX##_or, FETCH(or, p, x), SPACE, T)                                                 \
+  ATOMIC_2(PREFIX##_xor, FETCH(xor, p, x), SPACE, T)                                               \
+  ATOMIC_2(PREFIX##_xchg, EXCHANGE(p, x), SPACE, T)                                                \
   T OVERLOADED PREFIX##_inc(volatile SPACE T *p) { return PREFIX##_add(p, (T)1); }                 \
   T OVERLOADED PREFIX##_dec(volatile SPACE T *p) { return PREFIX##_sub(p, (T)1); }                 \
   T OVERLOADED PREFIX##_cmpxchg(volatile SPACE T *p, T expected, T x)                              \
   {                                                                                                \
-    __atomic_compare_exchange_n(p, &expected, x, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED);           \
+    COMPARE_AND_SWAP(p, expected, x);                                                              \
     return expected;                                                                               \
   }
+#define NARROW_ATOMIC(PREFIX, SPACE, T, SIGN)                                                      \
+  ATOMIC(PREFIX, SPACE, T) LEAST_AND_MOST(PREFIX, SPACE, T, SIGN)
 #define ATOMICS(SPACE)                                                                             \
-  ATOMIC(atomic, SPACE, int) ATOMIC(atomic, SPACE, uint) ATOMIC(atom, SPACE, int)                  \
-  ATOMIC(atom, SPACE, uint) ATOMIC(atom, SPACE, long) ATOMIC(atom, SPACE, ulong)                   \
+  NARROW_ATOMIC(atomic, SPACE, int, ) NARROW_ATOMIC(atomic, SPACE, uint, u)                        \
+  NARROW_ATOMIC(atom, SPACE, int, ) NARROW_ATOMIC(atom, SPACE, uint, u)                            \
+  ATOMIC(atom, SPACE, long) ATOMIC(atom, SPACE, ulong)                                             \
+  WIDE_LEAST_AND_MOST(SPACE, long) WIDE_LEAST_AND_MOST(SPACE, ulong)                               \
   float OVERLOADED atomic_xchg(volatile SPACE float *p, float x)                                   \
   {                                                                                                \
-    return as_float(__atomic_exchange_n((volatile SPACE int *)p, as_int(x), __ATOMIC_RELAXED));    \
+    return as_float(EXCHANGE((volatile SPACE int *)p, as_int(x)));                                 \
   }
 ATOMICS(__global) ATOMICS(__local)
