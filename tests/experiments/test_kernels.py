@@ -154,9 +154,9 @@ def test_star25_touches_the_measured_layout() -> None:
 @pytest.mark.parametrize(
     ("build", "culprit"),
     [
-        (functools.partial(spmv.spmv, block_size=0), "work-group"),
-        (functools.partial(spmv.spmv, block_size=2048), "2048"),
-        (functools.partial(spmv.spmv, dtype="int8"), "dtype"),
+        (functools.partial(spmv.spmv, n=900, block_size=0), "work-group"),
+        (functools.partial(spmv.spmv, n=900, block_size=2048), "2048"),
+        (functools.partial(spmv.spmv, n=900, dtype="int8"), "dtype"),
         (functools.partial(spmv.spmv, n=-1), "n must be"),
         (functools.partial(matmul.naive, n=0), "n must be at least 1"),
         (functools.partial(matmul.tiled, tile=33), "33x33"),

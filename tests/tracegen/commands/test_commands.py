@@ -184,6 +184,7 @@ def test_an_interrupted_replay_is_shown_and_written(
     assert json.loads(out.read_text())["interrupted"] is True
 
 
+@pytest.mark.slow
 def test_a_dask_cluster_gives_the_same_report(
     run_memsim: RunMemsim, spec: str, tmp_path: Path
 ) -> None:

@@ -6,6 +6,7 @@ import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,8 +21,16 @@ from tracegen.compiled.toolchain import find_clang, nvidia_tools
 from tracegen.compiled.waits import awaited
 
 PROGRAMS = Path(__file__).parent / "programs"
-NVIDIA = ["sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"]
-AMD = ["gfx803", "gfx900", "gfx906", "gfx908", "gfx90a", "gfx940", "gfx942", "gfx1030"]
+FAST = ("sm_75", "sm_90", "sm_120", "gfx803", "gfx90a", "gfx1030")
+
+
+def targets(*names: str) -> list[Any]:
+    """Of each form of code one is tested in the fast suite."""
+    return [pytest.param(name, marks=[] if name in FAST else [pytest.mark.slow]) for name in names]
+
+
+NVIDIA = targets("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120")
+AMD = targets("gfx803", "gfx900", "gfx906", "gfx908", "gfx90a", "gfx940", "gfx942", "gfx1030")
 
 CLANG = ["-x", "cl", "-cl-std=CL1.2", "-O3", "-S", "-w", "-nogpulib"]
 
@@ -217,7 +226,7 @@ def check_arrays(blocks: tuple[BasicBlock, ...], kernel: str) -> None:
 
 @needs_nvidia
 @pytest.mark.parametrize("program", ["many.cl", "matrix.ptx"])
-@pytest.mark.parametrize("target", ["sm_90", "sm_100", "sm_120"])
+@pytest.mark.parametrize("target", targets("sm_90", "sm_100", "sm_120"))
 def test_registers_are_those_of_nvdisasms_life_ranges(
     target: str, program: str, ptx: str, tmp_path: Path
 ) -> None:
