@@ -157,7 +157,11 @@ def expected_latency_cycles(dataset: xr.Dataset, mode: LatencyMode = "hit") -> x
 
 def latency_shares(dataset: xr.Dataset, mode: LatencyMode = "hit") -> xr.DataArray:
     """Share of the kernel's load latency, (trial, site): sums to 1 in each trial; stores have 0."""
-    total = load_latency_cycles(dataset, mode)
+    return shares_of(load_latency_cycles(dataset, mode))
+
+
+def shares_of(total: xr.DataArray) -> xr.DataArray:
+    """Shares, of what load_latency_cycles returns."""
     whole = total.sum("site")
     return (total / whole.where(whole > 0, 1)).rename("share")
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import xarray as xr
 
 from memsim import latency
@@ -30,8 +31,8 @@ def summarise(dataset: xr.Dataset) -> Summary:
     attrs = {str(name): value for name, value in dataset.attrs.items()}
     level_names = tuple(str(name) for name in dataset["level"].values)
     model_error = _model_error(attrs, level_names)
-    total = latency.load_latency_cycles(dataset)
-    waits = np.isfinite(latency.expected_latency_cycles(dataset).values)
+    parts, total = latency.latency_parts(dataset), latency.load_latency_cycles(dataset)
+    waits = np.isfinite(parts.values).all(axis=1)
     n_waiting = (waits * dataset["site_accesses"].values).sum(axis=1)
     total_cycles = total.sum("site").values
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -48,7 +49,7 @@ def summarise(dataset: xr.Dataset) -> Summary:
         traced_groups=int(attrs.get("traced_groups", 0)),
         of_groups=int(attrs.get("of_groups", 0)),
         granules=int(attrs.get("granules", 0)),
-        sites=_sites(dataset, level_names, model_error),
+        sites=_sites(dataset, level_names, model_error, parts, latency.shares_of(total).values),
         totals=_totals(dataset, level_names, model_error),
         dram=DramNumbers(
             read_bytes=describe(dataset["dram_read_bytes"].values),
@@ -68,12 +69,15 @@ def summarise(dataset: xr.Dataset) -> Summary:
 
 
 def _sites(
-    dataset: xr.Dataset, level_names: tuple[str, ...], model_error: Mapping[str, float | None]
+    dataset: xr.Dataset,
+    level_names: tuple[str, ...],
+    model_error: Mapping[str, float | None],
+    parts: xr.DataArray,
+    shares: npt.NDArray[np.float64],
 ) -> tuple[SiteNumbers, ...]:
-    cycles = latency.expected_latency_cycles(dataset)
+    """parts : of the latency; shares : (trial, site)"""
+    cycles = parts.sum("part", skipna=False)
     pending_cycles = latency.expected_latency_cycles(dataset, "pending")
-    parts = latency.latency_parts(dataset)
-    shares = latency.latency_shares(dataset).values
     leads = (shares >= shares.max(axis=1, keepdims=True)) & (shares > 0) if shares.size else shares
     plain = dataset.reset_coords()
     numbers = []
