@@ -10,6 +10,7 @@ from memsim.errors import KernelError, MemsimError
 from memsim.options import Options, option
 
 Tracer = Literal["auto", "polyhedral", "instrumented"]
+Compiler = Literal["auto", "none"]
 MEMORY_BYTES = 1 << 30
 MOST_SUBGROUP_SIZE = 1024
 """Lanes of the largest sub-group for which basic blocks are counted."""
@@ -51,6 +52,12 @@ class TraceOptions(Options):
         " access allows it and no OpenCL context is given. The traces are equal.",
         formerly={"opencl": "instrumented"},
         recorded=False,
+    )
+    compiler: Compiler = option(
+        "auto",
+        "'auto' compiles the kernel for the machine's GPU, where the compilers are installed: the"
+        " machine code gives registers, and which accesses are performed in which order. 'none'"
+        " takes the accesses in the order of the source.",
     )
     subgroup_size: int | None = option(
         None,

@@ -20,6 +20,8 @@ from tracegen.compiled.sass import read_sass
 from tracegen.compiled.spills import mark_spills
 from tracegen.compiled.toolchain import CompilerMissing, NvidiaTools, Tool, nvidia_tools
 
+_SHAPES = re.compile(r"^[ \t]*\.(?:reqntid|maxntid|minnctapersm)\b[^\n]*\n", re.MULTILINE)
+
 
 def machine_code(request: Request) -> MachineCode:
     """The kernel in SASS. Raises KernelError where a compiler is missing or refuses the kernel."""
@@ -85,6 +87,9 @@ def _readable(target: str, tools: NvidiaTools) -> str:
 def _assemble(request: Request, tools: NvidiaTools, ptx: str, folder: Path) -> str:
     """Writes `kernel.cubin`, in which line N is the N-th PTX instruction; returns the log."""
     numbered, _ = number_instructions(ptx, source=SOURCE)
+    if request.registers_limit is not None:
+        # ptxas ignores a limit on registers where the text names the shape of the groups.
+        numbered = _SHAPES.sub("", numbered)
     (folder / "kernel.ptx").write_text(numbered, encoding="utf-8")
     limit = request.registers_limit
     command = [

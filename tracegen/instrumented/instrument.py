@@ -28,6 +28,7 @@ from tracegen.instrumented.marks import (
     COMMENT,
     COMMENT_LINE,
     Edit,
+    PlainOffsets,
     calls,
     edited,
     strip,
@@ -38,6 +39,7 @@ from tracegen.probes.flow import Flow, Need
 from tracegen.probes.program import Probe, Program
 
 MAX_POSITIONS = 1 << 16
+_WORD = re.compile(r"\w")
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,7 @@ class _Numbering:
         self.flow = Flow()
         self.line_ends = [match.start() for match in re.finditer("\n", text)]
         self.removed_lines = [match.end() for match in COMMENT_LINE.finditer(text)]
+        self.plain = PlainOffsets(text)
 
     def run(self) -> Program:
         function = self.function
@@ -244,9 +247,19 @@ class _Numbering:
             edits, position = self._probe(
                 self.text, match, close, instruction, line, value or Need()
             )
+            for number in position:
+                span = self._span(match.start(), close)
+                self.probes[number] = replace(self.probes[number], span=span)
             self.edits += edits
             positions += position
         return positions
+
+    def _span(self, opening: int, closing: int) -> tuple[int, int]:
+        """Where `array[index]` begins and ends in the plain code, from the mark around its index."""
+        first = opening - 1
+        while first > 0 and _WORD.match(self.text[first - 1]):
+            first -= 1
+        return self.plain.at(first), self.plain.at(closing) + 1
 
     def _probe(
         self, text: str, match: re.Match[str], end: int, instruction: str, line: int, value: Need

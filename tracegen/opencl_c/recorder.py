@@ -128,6 +128,7 @@ class Recorder:
             part=f"{access.size_bytes} at {access.offset_bytes}",
             gathers=self.numbers.is_loaded(number),
             line=line,
+            span=(access.start, access.end),
         )
         position = self.add(probe, address.need, value)
         function = list(self.reached).index(self.frame.usr)

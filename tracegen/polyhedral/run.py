@@ -123,7 +123,7 @@ class _Walker:
         recording: bool,
     ) -> tuple[int, int, int]:
         fault = np.zeros(5, np.int64)
-        launch, options = self.run.launch, self.run.options
+        launch = self.run.launch
         grid = (*launch.grid, 1, 1)
         state = Walk(
             code=self.code,
@@ -136,7 +136,7 @@ class _Walker:
             group_items=launch.group_items,
             subgroup_size=self.run.subgroup_size,
             recording=recording,
-            reduced=options.reduced,
+            reduced=self.run.reduced,
         )
         end: tuple[int, int, int] = walk(state, groups, out, tokens, fault)
         if fault[0]:

@@ -18,6 +18,7 @@ class Probe:
     part : the field of a struct that is accessed, "" for a whole element
     gathers : whether the index itself reads memory
     line : 1-based, in the plain code
+    span : where the access begins and ends in the plain code; None if it is not a piece of it
     first, last : of a back-edge, the positions of the loop's body
     assigned : of a back-edge, the variables that the loop's body assigns
     closes : position of the back-edge that always follows this access, and so needs no token
@@ -35,6 +36,7 @@ class Probe:
     part: str = ""
     gathers: bool = False
     line: int = 0
+    span: tuple[int, int] | None = None
     first: int = 0
     last: int = 0
     assigned: frozenset[str] = frozenset()

@@ -18,6 +18,8 @@ from memsim.errors import KernelError
 from memsim.machine import Machine
 from memsim.montecarlo import resident_groups
 from memsim.trace import Columns, GrowingColumns, Launch, Trace
+from tracegen.compiled.launch import by_position, compiled_launch
+from tracegen.compiled.rearrange import CompiledLaunch
 from tracegen.devices.buffers import Buffers, buffers
 from tracegen.options import TraceOptions
 from tracegen.recording import snapshot
@@ -43,7 +45,13 @@ class LaunchRun:
     ) -> None:
         self.prepared, self.launch = prepared, launch
         self.options, self.machine = options, machine
+        self.compiled = compiled_launch(prepared, launch, machine, options.compiler)
         self.layout = launch.layout
+        self.reduced = options.reduced
+        if isinstance(self.compiled, CompiledLaunch):
+            # The compiler says which accesses are redundant.
+            self.reduced = False
+            self.layout = by_position(launch.layout, launch.program.probes)
         self.buffers: Buffers = buffers(prepared.context)
         self.queue = launch.queue
         self.saved: list[tuple[Any, Any]] = []
@@ -80,7 +88,7 @@ class LaunchRun:
             grid=launch.grid,
             group_shape=launch.group_shape,
             local_memory_bytes=launch.local_memory_bytes,
-            registers_per_item=self.prepared.registers_per_item,
+            registers_per_item=self._registers_per_item,
         )
         if launch.n_groups == 0:
             raise KernelError(
@@ -88,8 +96,7 @@ class LaunchRun:
             )
         wave = None
         if self.machine is not None:
-            resident = resident_groups(self.machine, shape).groups_per_core
-            wave = max(resident, 1) * self.machine.n_cores
+            wave = max(self._resident(shape), self.machine.n_cores)
         chosen = snapshot.choose(launch.n_groups, wave, options.groups, n_snapshots)
         return [
             self._trace(groups, shape, None if options.groups is not None else wave)
@@ -101,18 +108,45 @@ class LaunchRun:
         if width not in (8, 16, 32, 64):
             raise KernelError(f"subgroup_size must be 8, 16, 32 or 64, got {width}")
         ids, columns = self.columns(groups, wave)
+        n_subgroup = -(-shape.group_items // width)
+        sites, arrays = self.layout.sites.sites, self.layout.extents
+        compiler: dict[str, Any] = {}
+        if isinstance(self.compiled, CompiledLaunch):
+            places = np.arange(len(ids), dtype=np.int64) % max(self._resident(shape), 1)
+            slots = (places[:, None] * n_subgroup + np.arange(n_subgroup)).reshape(-1)
+            made = self.compiled.rearranged(columns, arrays, width, slots)
+            sites, arrays, columns = made.sites, made.arrays, made.columns
+            compiler = self.compiled.provenance(made.unmatched)
+        elif self.compiled:
+            compiler = {"missing": self.compiled}
         return Trace(
-            sites=self.layout.sites.sites,
-            arrays=self.layout.extents,
+            sites=sites,
+            arrays=arrays,
             launch=shape,
             subgroup_size=width,
-            workgroup=np.repeat(ids, -(-shape.group_items // width)).astype(np.int32),
+            workgroup=np.repeat(ids, n_subgroup).astype(np.int32),
             whole=len(ids) == shape.n_groups,
             generated_source=self.prepared.source,
             user_source=self.layout.user_source,
-            provenance=self._provenance(),
+            provenance={**self._provenance(), "compiler": compiler},
             **columns,
         )
+
+    @property
+    def _registers_per_item(self) -> int | None:
+        """What the user specified, else what the compiler reports."""
+        if self.prepared.registers_per_item is not None:
+            return self.prepared.registers_per_item
+        return (
+            self.compiled.code.registers_per_item
+            if isinstance(self.compiled, CompiledLaunch)
+            else None
+        )
+
+    def _resident(self, shape: Launch) -> int:
+        """Groups resident on the whole machine."""
+        assert self.machine is not None
+        return resident_groups(self.machine, shape).groups_per_core * self.machine.n_cores
 
     @property
     def keep_hits(self) -> bool:
@@ -143,7 +177,7 @@ class LaunchRun:
         out = self.buffers.room(
             n_subgroup, len(tokens), len(tokens) * self.layout.tables.most_granules
         )
-        shift, reduced = self.layout.encoding.position_shift, self.options.reduced
+        shift, reduced = self.layout.encoding.position_shift, self.reduced
         n_access, n_granule = merge(
             tokens, offset, n_items, width, shift, reduced, self.layout.tables, out
         )

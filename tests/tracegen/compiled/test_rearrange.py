@@ -1,0 +1,231 @@
+"""Traces in the order of machine code: hand-written code, and what must come out."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.support.machine_code import compiled, machine_code, probe, rearranged, rows
+
+TEXT = "c[0] = a[0] + b[0];\n"
+THREE = [probe("load", TEXT, "a[0]"), probe("load", TEXT, "b[0]"), probe("store", TEXT, "c[0]")]
+
+
+def test_loads_come_in_the_order_of_the_instructions_and_wait_at_their_first_use() -> None:
+    code = machine_code(
+        [(["load R1 b 1:15", "use R1", "load R2 a 1:8", "use R2", "store c 1:6 R2"], ())]
+    )
+    result = rearranged(compiled(code, TEXT, THREE), [[(0, 10), (1, 20), (2, 30)]])
+    assert rows(result) == [
+        [("b[0]", (20,), True), ("a[0]", (10,), True), ("store c[0]", (30,), True)]
+    ]
+    assert list(result.columns["waits"]) == [-1, 0, 1]
+    assert result.unmatched == 0
+
+
+def test_loads_that_nothing_waits_for_are_one_sequence() -> None:
+    code = machine_code([(["load R1 a 1:8", "load R2 b 1:15", "use R1 R2", "store c 1:6"], ())])
+    result = rearranged(compiled(code, TEXT, THREE), [[(0, 10), (1, 20), (2, 30)]])
+    assert [begins for *_, begins in rows(result)[0]] == [True, False, True]
+
+
+def test_counted_waits_of_amd_end_a_sequence() -> None:
+    code = machine_code(
+        [(["load - a 1:8", "load - b 1:15", "wait 1", "wait 1", "store c 1:6", "wait 0"], ())]
+    )
+    result = rearranged(compiled(code, TEXT, THREE), [[(0, 10), (1, 20), (2, 30)]])
+    assert [begins for *_, begins in rows(result)[0]] == [True, False, True]
+    assert list(result.columns["waits"]) == [-1, -1, 0]
+
+
+LOOP = "for (i) {\n x += a[i] * b[i];\n}\nc[0] = x;\n"
+LOOP_PROBES = [
+    probe("load", LOOP, "a[i]"),
+    probe("load", LOOP, "b[i]"),
+    probe("edge", LOOP, "", first=0, last=1),
+    probe("store", LOOP, "c[0]"),
+]
+
+
+def test_an_unrolled_loop_takes_its_main_body_before_its_remainder() -> None:
+    code = machine_code(
+        [
+            (["use R9"], (1, 2)),
+            (["load R1 a 2:7", "load R2 a 2:7", "load R3 b 2:14", "load R4 b 2:14", "use R1 R2 R3 R4"], (1, 2)),
+            (["use R9"], (3, 4)),
+            (["load R1 a 2:7", "load R3 b 2:14", "use R1 R3"], (3, 4)),
+            (["store c 4:6"], ()),
+        ]
+    )  # fmt: skip
+    stream = [entry for i in range(5) for entry in ((0, i), (1, 10 + i))] + [(3, 99)]
+    names = [f"{name[0]}{granule[0]}" for name, granule, _ in rows(
+        rearranged(compiled(code, LOOP, LOOP_PROBES), [stream])
+    )[0]]  # fmt: skip
+    assert names == ["a0", "a1", "b10", "b11", "a2", "a3", "b12", "b13", "a4", "b14", "s99"]
+
+
+def test_an_access_that_was_moved_out_of_its_loop_is_performed_once() -> None:
+    code = machine_code(
+        [
+            (["load R1 a 2:7"], (1,)),
+            (["load R2 b 2:14", "use R2"], (1, 2)),
+            (["store c 4:6"], ()),
+        ]
+    )
+    stream = [entry for i in range(3) for entry in ((0, 7), (1, 10 + i))] + [(3, 99)]
+    result = rearranged(compiled(code, LOOP, LOOP_PROBES), [stream])
+    assert [granules[0] for _, granules, _ in rows(result)[0]] == [7, 10, 11, 12, 99]
+
+
+def test_a_load_without_an_instruction_was_dropped() -> None:
+    code = machine_code([(["load R1 a 1:8", "use R1", "store c 1:6"], ())])
+    result = rearranged(compiled(code, TEXT, THREE), [[(0, 10), (1, 20), (2, 30)]])
+    assert [name for name, *_ in rows(result)[0]] == ["a[0]", "store c[0]"]
+
+
+def test_a_wide_load_takes_neighbouring_accesses_together() -> None:
+    text = "c[0] = a[0] + a[1];\n"
+    probes = [
+        probe("load", text, "a[0]"),
+        probe("load", text, "a[1]"),
+        probe("store", text, "c[0]"),
+    ]
+    code = machine_code([(["load64 R1 a 1:8", "use R1", "store32 c 1:6"], ())])
+    launch = compiled(code, text, probes, dict.fromkeys(range(3), 32))
+    result = rearranged(launch, [[(0, 10), (1, 11), (2, 30)]])
+    assert rows(result)[0][0] == ("a[0]", (10, 11), True)
+    assert result.sites[0].itemsize_bytes == 64
+
+
+def test_parts_of_a_wide_access_are_accesses_of_their_own() -> None:
+    code = machine_code([(["load R1 a 1:8", "load R2 a 1:8", "use R1", "load R3 b 1:15"], ())])
+    launch = compiled(code, TEXT, THREE[:2], {0: 8})
+    assert [name for name, *_ in rows(rearranged(launch, [[(0, 10), (1, 20)]]))[0]] == [
+        "a[0]", "a[0]", "b[0]",
+    ]  # fmt: skip
+
+
+def test_instructions_without_a_location_are_matched_by_array_and_order() -> None:
+    code = machine_code([(["load R1 b -", "load R2 a -", "use R1 R2", "store c -"], ())])
+    launch = compiled(code, TEXT, THREE)
+    assert launch.matched(()).covers == ((1,), (0,), (2,))
+    assert not launch.matched(()).dropped
+    assert not launch.matched(()).kept
+
+
+def test_an_access_without_its_instruction_keeps_its_place_and_is_counted() -> None:
+    code = machine_code([(["load R1 a 1:8", "load R2 b 1:15", "use R1 R2"], ())])
+    launch = compiled(code, TEXT, THREE)
+    assert launch.matched(()).kept == {2}
+    result = rearranged(launch, [[(0, 10), (1, 20), (2, 30)]])
+    assert [name for name, *_ in rows(result)[0]] == ["a[0]", "b[0]", "store c[0]"]
+
+
+def test_accesses_stay_on_their_side_of_a_barrier() -> None:
+    text = "c[0] = a[0]; barrier(); d[0] = b[0];\n"
+    probes = [
+        probe("load", text, "a[0]"),
+        probe("store", text, "c[0]"),
+        probe("barrier", text, ""),
+        probe("load", text, "b[0]"),
+        probe("store", text, "d[0]"),
+    ]
+    code = machine_code(
+        [(["load R1 a 1:8", "store c 1:6 R1", "barrier", "load R1 b 1:32", "store d 1:30 R1"], ())]
+    )
+    stream = [(0, 1), (1, 2), -1, (3, 3), (4, 4)]
+    result = rearranged(compiled(code, text, probes), [stream, stream])
+    expected = [
+        ("a[0]", (1,), True), ("store c[0]", (2,), True), ("barrier", (), True),
+        ("b[0]", (3,), True), ("store d[0]", (4,), True),
+    ]  # fmt: skip
+    assert rows(result) == [expected, expected]
+
+
+def test_a_load_may_be_issued_before_a_barrier_that_it_follows_in_the_source() -> None:
+    text = "c[0] = a[0]; barrier(); d[0] = b[0];\n"
+    probes = [
+        probe("load", text, "a[0]"),
+        probe("store", text, "c[0]"),
+        probe("barrier", text, ""),
+        probe("load", text, "b[0]"),
+        probe("store", text, "d[0]"),
+    ]
+    early = ["load R1 a 1:8", "load R2 b 1:32", "store c 1:6 R1", "barrier", "store d 1:30 R2"]
+    launch = compiled(machine_code([(early, ())]), text, probes)
+    result = rearranged(launch, [[(0, 1), (1, 2), -1, (3, 3), (4, 4)]])
+    assert [name for name, *_ in rows(result)[0]] == [
+        "a[0]", "b[0]", "store c[0]", "barrier", "store d[0]",
+    ]  # fmt: skip
+    assert result.unmatched == 0
+
+
+def test_spilled_registers_are_accesses_to_private_memory() -> None:
+    code = machine_code(
+        [(["spill 8", "load R1 a 1:8", "fill R2 8", "load R3 b 1:15", "store c 1:6"], ())],
+        private_bytes=16,
+    )
+    streams = [[(0, 10), (1, 20), (2, 30)]] * 2
+    result = rearranged(compiled(code, TEXT, THREE), streams)
+    memory = result.arrays[-1]
+    assert memory.name == "private memory"
+    assert memory.size_bytes == 2 * 16 * 32
+    first, second = rows(result)
+    # Word 2 of the lanes of the first sub-group: 128 bytes, four granules.
+    begin = (memory.base_bytes + 2 * 4 * 32) // 32
+    assert first[0] == ("store spilled registers", (begin, begin + 1, begin + 2, begin + 3), True)
+    assert second[0][1][0] == begin + 16 * 32 // 32
+    assert [name for name, *_ in first] == [
+        "store spilled registers", "a[0]", "spilled registers", "b[0]", "store c[0]",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("predicate", ["", "?"])
+def test_a_branch_that_a_subgroup_skips(predicate: str) -> None:
+    code = machine_code(
+        [
+            (["load R1 a 1:8"], (1, 2)),
+            ([f"{predicate}load R2 b 1:15"], (2,)),
+            (["store c 1:6"], ()),
+        ]
+    )
+    launch = compiled(code, TEXT, THREE)
+    streams = [[(0, 1), (1, 2), (2, 3)], [(0, 4), (2, 5)]]
+    names = [[name for name, *_ in mine] for mine in rows(rearranged(launch, streams))]
+    assert names == [["a[0]", "b[0]", "store c[0]"], ["a[0]", "store c[0]"]]
+
+
+@settings(max_examples=60)
+@given(data=st.data())
+def test_every_access_is_performed_exactly_once(data: st.DataObject) -> None:
+    """Whatever code a stream meets, nothing is lost or made up as long as nothing was dropped."""
+    n_position = data.draw(st.integers(1, 5))
+    kind = data.draw(st.sampled_from(["load", "store"]))
+    text = "".join(f"a{k}[0];\n" for k in range(n_position))
+    probes = [probe(kind, text, f"a{k}[0]") for k in range(n_position)]
+    covered = data.draw(st.permutations(range(n_position)))
+    extra = data.draw(st.lists(st.integers(0, n_position - 1), max_size=4))
+    register = " R0" if kind == "load" else ""
+    loads = [f"{kind}{register} a{k} {k + 1}:1" for k in (*covered, *extra)]
+    cuts = sorted(data.draw(st.sets(st.integers(1, len(loads)), max_size=3)) | {0, len(loads)})
+    pieces = [loads[a:b] for a, b in itertools.pairwise(cuts)]
+    code = machine_code([(piece, range(len(pieces))) for piece in pieces])
+    stream = data.draw(
+        st.lists(st.one_of(st.just(-1), st.integers(0, n_position - 1)), max_size=30)
+    )
+    entries = [at if at < 0 else (at, k) for k, at in enumerate(stream)]
+    result = rearranged(compiled(code, text, probes), [entries, entries])
+    for mine in rows(result):
+        performed = sorted(granules[0] for _, granules, _ in mine if granules)
+        assert performed == [k for k, at in enumerate(stream) if at >= 0]
+        between = np.cumsum([name == "barrier" for name, *_ in mine])
+        expected = np.cumsum([at < 0 for at in stream])
+        for (_, granules, _), side in zip(mine, between, strict=True):
+            if granules and kind == "load":
+                assert side in (expected[granules[0]], expected[granules[0]] - 1)
+            elif granules:
+                assert side == expected[granules[0]]

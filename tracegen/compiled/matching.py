@@ -1,0 +1,345 @@
+"""Which accesses of the source each memory instruction performs.
+
+A compiler keeps, merges, copies, moves or drops the accesses of a kernel. The position in the text
+that it records for an instruction, the array that the address derives from, the direction and the
+width say which probe of the source an instruction stands for.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from tracegen.compiled.loops import depths
+from tracegen.compiled.model import Instruction, Location, MachineCode
+from tracegen.probes.program import Probe
+
+OUTSIDE = 1 << 30
+_OFFSET_SASS = re.compile(r"\[([^\[\]+]*(?:\+U?R\w+)*)(?:\+(-?0x[0-9a-fA-F]+))?\]\s*(?:,|$)")
+_OFFSET_AMD = re.compile(r"\boffset:(-?\d+)")
+MOST_NEIGHBOURS = 256
+"""Accesses among which the neighbours in memory of one are looked for."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Match:
+    """The accesses of machine code, as positions of probes.
+
+    covers : for each load, store and atomic of global memory, in the order of the code: the
+        positions that it performs at once. A position repeated is an access that the source
+        executes several times; none where the source has no such access
+    again : for each of them, whether it performs another part of the access before
+    dropped : positions that the compiler dropped or found equal to others
+    kept : positions for which no instruction was found, though there should be one
+    """
+
+    covers: tuple[tuple[int, ...], ...]
+    again: tuple[bool, ...]
+    dropped: frozenset[int] = frozenset()
+    kept: frozenset[int] = frozenset()
+
+
+def is_traced(instruction: Instruction) -> bool:
+    """Whether an instruction accesses an array in global memory.
+
+    Loads through AMD's scalar cache are among them: every lane reads one address.
+    """
+    memory = instruction.memory
+    if memory is None:
+        return False
+    return memory.space == "global" or (instruction.pipe == "scalar" and memory.array is not None)
+
+
+def traced_instructions(code: MachineCode) -> list[Instruction]:
+    """The instructions that `Match.covers` lists."""
+    return [
+        instruction
+        for block in code.blocks
+        for instruction in block.instructions
+        if is_traced(instruction)
+    ]
+
+
+Sample = Sequence[tuple[int, int]]
+"""The accesses of one sub-group in the order of the source: position, and first byte."""
+
+
+def match(
+    code: MachineCode,
+    text: str,
+    probes: Sequence[Probe],
+    sizes: Sequence[int],
+    sample: Sample = (),
+) -> Match:
+    """Matches machine code to the probes of the text that it was compiled from.
+
+    sizes : bytes that each position accesses
+    sample : shows which accesses are neighbours in memory, where instructions perform several at once
+    """
+    return _Matching(code, text, probes, sizes, sample).run()
+
+
+@dataclass
+class _Matching:
+    code: MachineCode
+    text: str
+    probes: Sequence[Probe]
+    sizes: Sequence[int]
+    sample: Sample
+    covers: list[tuple[int, ...]] = field(default_factory=list)
+
+    def run(self) -> Match:
+        instructions = traced_instructions(self.code)
+        self.line_starts = [0]
+        for line in self.text.splitlines(keepends=True):
+            self.line_starts.append(self.line_starts[-1] + len(line))
+        self.by_direction: dict[str, list[int]] = defaultdict(list)
+        for position, probe in enumerate(self.probes):
+            self.by_direction[probe.kind].append(position)
+        self.covers = [self._at_location(instruction) for instruction in instructions]
+        self._share_copies(instructions)
+        taken = {position for cover in self.covers for position in cover}
+        self._bundle(instructions, taken)
+        self._without_location(instructions, taken)
+        return Match(
+            covers=tuple(self.covers),
+            again=tuple(self._parts(instructions)),
+            **self._left_over(instructions, taken),
+        )
+
+    def _offset(self, location: Location) -> int | None:
+        if not 1 <= location.line < len(self.line_starts):
+            return None
+        return self.line_starts[location.line - 1] + max(location.column - 1, 0)
+
+    def _candidates(self, instruction: Instruction) -> list[int]:
+        memory = instruction.memory
+        assert memory is not None
+        return [
+            position
+            for position in self.by_direction[memory.direction]
+            if memory.array is None or memory.array in self.probes[position].array.split(" or ")
+        ]
+
+    def _at_location(self, instruction: Instruction) -> tuple[int, ...]:
+        """The positions whose text is the nearest to an instruction's location, on its line."""
+        offset = None if instruction.location is None else self._offset(instruction.location)
+        if offset is None:
+            return ()
+        assert instruction.location is not None
+        line = instruction.location.line
+        best = (OUTSIDE, 0)
+        chosen: list[int] = []
+        for position in self._candidates(instruction):
+            span = self.probes[position].span
+            if span is None:
+                if self.probes[position].line == line:
+                    distance = (OUTSIDE - 1, 0)
+                else:
+                    continue
+            else:
+                first, last = (self._line(at) for at in (span[0], span[1] - 1))
+                if not first <= line <= last:
+                    continue
+                gap = max(span[0] - offset, offset - span[1] + 1, 0)
+                distance = (gap, span[1] - span[0])
+            if distance < best:
+                best, chosen = distance, [position]
+            elif distance == best:
+                chosen.append(position)
+        return tuple(chosen)
+
+    def _line(self, offset: int) -> int:
+        return bisect_left(self.line_starts, offset + 1)
+
+    def _share_copies(self, instructions: Sequence[Instruction]) -> None:
+        """Where one text stands for several positions (calls of a function), deals them out in order."""
+        groups: dict[tuple[int, ...], list[int]] = defaultdict(list)
+        for number, cover in enumerate(self.covers):
+            if len(cover) > 1:
+                groups[cover].append(number)
+        for positions, numbers in groups.items():
+            for k, number in enumerate(numbers):
+                self.covers[number] = (positions[k * len(positions) // len(numbers)],)
+
+    def _without_location(self, instructions: Sequence[Instruction], taken: set[int]) -> None:
+        """Instructions without a usable location perform the accesses that none has, in order."""
+        waiting: dict[tuple[int, ...], list[int]] = defaultdict(list)
+        for number, instruction in enumerate(instructions):
+            if not self.covers[number]:
+                free = [p for p in self._candidates(instruction) if p not in taken]
+                waiting[tuple(free)].append(number)
+        for candidates, numbers in waiting.items():
+            left = [position for position in candidates if position not in taken]
+            for k, number in enumerate(numbers):
+                at = k * len(left) // len(numbers) if len(numbers) >= len(left) else k
+                self.covers[number] = tuple(left[at : at + 1])
+                taken.update(self.covers[number])
+
+    def _bundle(self, instructions: Sequence[Instruction], taken: set[int]) -> None:
+        """Instructions wider than their access perform its neighbours in memory too.
+
+        A compiler that merges loads gives them all the position of one. So the instructions of one
+        array are taken together, those of each loop's block by themselves, and dealt the accesses.
+        """
+        depth = depths(self.code)
+        block_of = [
+            number if depth[number] else OUTSIDE
+            for number, block in enumerate(self.code.blocks)
+            for instruction in block.instructions
+            if is_traced(instruction)
+        ]
+        bundles: dict[tuple[int, str, str, int], list[int]] = defaultdict(list)
+        for number, cover in enumerate(self.covers):
+            if len(cover) == 1:
+                own, size = self.probes[cover[0]], self.sizes[cover[0]]
+                bundles[block_of[number], own.array, own.kind, max(size, 1)].append(number)
+        for (block, *_, size), numbers in bundles.items():
+            mine = [instructions[number] for number in numbers]
+            if max(map(_width, mine)) <= size:
+                continue
+            places = [self.covers[number][0] for number in numbers]
+            entries = self._neighbours(places)
+            if block != OUTSIDE:  # in a loop, only accesses without an instruction are to be had
+                entries = [e for e in entries if e[0] not in taken or e[0] in places]
+            for number, cover in zip(numbers, _dealt(entries, mine, places, size), strict=True):
+                repeats = max(_width(instructions[number]) // size, 1)
+                self.covers[number] = cover or self.covers[number] * repeats
+                taken.update(self.covers[number])
+
+    def _neighbours(self, places: Sequence[int]) -> list[tuple[int, int]]:
+        """The sampled accesses of the array of some positions, from the first of these on."""
+        own = self.probes[places[0]]
+        stream = [
+            (position, byte)
+            for position, byte in self.sample
+            if self.probes[position].array == own.array and self.probes[position].kind == own.kind
+        ]
+        first = next((k for k, entry in enumerate(stream) if entry[0] in places), 0)
+        return stream[max(first - MOST_NEIGHBOURS // 2, 0) : first + MOST_NEIGHBOURS]
+
+    def _parts(self, instructions: Sequence[Instruction]) -> list[bool]:
+        """Whether an instruction narrower than its access performs another part of one before."""
+        done: dict[int, int] = {}
+        again = []
+        for instruction, cover in zip(instructions, self.covers, strict=True):
+            assert instruction.memory is not None
+            size = self.sizes[cover[0]] if len(cover) == 1 else 0
+            width = instruction.memory.bytes_per_item
+            if size <= width:
+                again.append(False)
+                continue
+            before = done.get(cover[0], 0)
+            again.append(before > 0)
+            done[cover[0]] = before + width if before + width < size else 0
+        return again
+
+    def _left_over(
+        self, instructions: Sequence[Instruction], taken: set[int]
+    ) -> dict[str, frozenset[int]]:
+        unknown = [
+            instruction
+            for instruction, cover in zip(instructions, self.covers, strict=True)
+            if not cover
+        ]
+        dropped: set[int] = set()
+        kept: set[int] = set()
+        for position, probe in enumerate(self.probes):
+            if probe.kind in ("edge", "barrier") or position in taken:
+                continue
+            perhaps = any(position in self._candidates(instruction) for instruction in unknown)
+            (kept if perhaps or probe.kind != "load" else dropped).add(position)
+        return {"dropped": frozenset(dropped), "kept": frozenset(kept)}
+
+
+def _width(instruction: Instruction) -> int:
+    assert instruction.memory is not None
+    return instruction.memory.bytes_per_item
+
+
+def _chains(instructions: Sequence[Instruction]) -> list[list[int]]:
+    """Instructions whose addresses lie behind each other: one base register, offsets without gaps."""
+    at = [_address(instruction) for instruction in instructions]
+    chains: list[list[int]] = []
+    last: dict[tuple[str, int], list[int]] = {}
+    for k in sorted(range(len(at)), key=lambda k: at[k]):
+        base, offset = at[k]
+        chain = last.pop((base, offset), None)
+        if chain is None:
+            chain = []
+            chains.append(chain)
+        chain.append(k)
+        last[base, offset + _width(instructions[k])] = chain
+    return chains
+
+
+def _address(instruction: Instruction) -> tuple[str, int]:
+    """The address of an access as text, without its constant offset, and that offset in bytes."""
+    text = instruction.text.partition(instruction.opcode)[2]
+    hexadecimal = _OFFSET_SASS.search(text)
+    if hexadecimal is not None:
+        return hexadecimal.group(1), int(hexadecimal.group(2) or "0", 16)
+    offset = _OFFSET_AMD.search(text)
+    operands = [part.strip() for part in _OFFSET_AMD.sub("", text).split(",")]
+    data = 0 if instruction.memory is not None and instruction.memory.direction == "load" else 1
+    del operands[data : data + 1]
+    return ",".join(operands), 0 if offset is None else int(offset.group(1))
+
+
+def _dealt(
+    entries: Sequence[tuple[int, int]],
+    instructions: Sequence[Instruction],
+    places: Sequence[int],
+    size: int,
+) -> list[tuple[int, ...]]:
+    """The positions of each of some instructions: neighbours in memory, wide ones first.
+
+    entries : (position, first byte) of accesses;  places : position of each instruction's text
+    """
+    left = list(entries)
+    covers: list[tuple[int, ...]] = [()] * len(instructions)
+    waiting = Counter(places)
+    chains = [
+        (chain, [max(_width(instructions[k]) // size, 1) for k in chain])
+        for chain in _chains(instructions)
+    ]
+    for chain, counts in sorted(chains, key=lambda one: (-sum(one[1]), min(one[0]))):
+        own = {places[k] for k in chain}
+        waiting.subtract(places[k] for k in chain)
+        spare = Counter(position for position, _ in left)
+        spare.subtract(waiting)
+        runs = (_run(left, entry, sum(counts), size) for entry in left)
+        whole = [run for run in runs if len(run) == sum(counts)]
+        if not whole:
+            continue
+        # First those of its own positions, and those that no other instruction is waiting for.
+        run = min(
+            whole,
+            key=lambda run: (
+                not own & {position for position, _ in run},
+                sum(spare[position] <= 0 for position, _ in run),
+            ),
+        )
+        first = 0
+        for k, count in zip(chain, counts, strict=True):
+            covers[k] = tuple(position for position, _ in run[first : first + count])
+            first += count
+        for entry in run:
+            left.remove(entry)
+    return covers
+
+
+def _run(
+    entries: Sequence[tuple[int, int]], first: tuple[int, int], n: int, size: int
+) -> list[tuple[int, int]]:
+    """Up to n accesses that lie behind each other in memory from a first one on."""
+    run = [first]
+    while len(run) < n:
+        following = next((e for e in entries if e[1] == run[-1][1] + size), None)
+        if following is None:
+            break
+        run.append(following)
+    return run

@@ -1,0 +1,230 @@
+"""A trace in the order of the source becomes a trace of what the machine code accesses."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from memsim.trace import BARRIER_SITE, GRANULE_BYTES, AccessSite, ArrayExtent
+from tracegen.compiled.gather import WORD_BYTES, Private, Source, gathered, repeated
+from tracegen.compiled.loops import depths
+from tracegen.compiled.matching import Match, Sample, is_traced, match, traced_instructions
+from tracegen.compiled.model import MachineCode
+from tracegen.compiled.order import Stream, in_machine_order
+from tracegen.compiled.stations import PrivateAccess, private_accesses, stations
+from tracegen.probes.program import Probe
+from tracegen.recording.sites import BASE_ALIGNMENT_BYTES, SiteMap
+
+PRIVATE_MEMORY = "private memory"
+MOST_SAMPLED = 4096
+"""Accesses of one sub-group that show which ones are neighbours in memory."""
+
+
+@dataclass(frozen=True)
+class Rearranged:
+    """The parts of a trace that machine code changes.
+
+    columns : the columns of a Trace but `workgroup`
+    unmatched : share of the accesses that kept their place in the source's order, for no
+        instruction was found for them
+    """
+
+    sites: tuple[AccessSite, ...]
+    arrays: tuple[ArrayExtent, ...]
+    columns: dict[str, Any]
+    unmatched: float
+
+
+@dataclass(frozen=True)
+class CompiledLaunch:
+    """The machine code of a launch, matched to its probes.
+
+    sites : the sites of the source
+    """
+
+    code: MachineCode
+    text: str
+    probes: Sequence[Probe]
+    sites: SiteMap
+
+    def matched(self, sample: Sample) -> Match:
+        """The match of the code, where a sub-group's accesses are known."""
+        return match(self.code, self.text, self.probes, self.sites.size_bytes, sample)
+
+    @cached_property
+    def private(self) -> list[PrivateAccess]:
+        return private_accesses(self.code)
+
+    def _moved(self, found: Match) -> npt.NDArray[np.bool_]:
+        """(n_position,) accesses whose only instruction lies in fewer loops than they do."""
+        depth = depths(self.code)
+        depths_of: dict[int, list[int]] = {}
+        number = 0
+        for block, block_depth in zip(self.code.blocks, depth, strict=True):
+            for instruction in block.instructions:
+                if is_traced(instruction):
+                    for position in found.covers[number]:
+                        depths_of.setdefault(position, []).append(block_depth)
+                    number += 1
+        moved = np.zeros(len(self.probes), np.bool_)
+        for position, machine_depths in depths_of.items():
+            moved[position] = len(machine_depths) == 1 and machine_depths[0] < self._depth(position)
+        return moved
+
+    def _depth(self, position: int) -> int:
+        """The loops of the source around a position."""
+        return sum(
+            probe.kind == "edge" and probe.first <= position <= probe.last for probe in self.probes
+        )
+
+    def provenance(self, unmatched: float) -> dict[str, Any]:
+        """What made the machine code; unmatched : share of the accesses without an instruction."""
+        return {
+            "target": self.code.target,
+            **self.code.tools,
+            "registers_per_item": self.code.registers_per_item,
+            "unmatched_percent": round(100 * unmatched, 2),
+            "notes": list(self.code.notes),
+        }
+
+    def rearranged(
+        self,
+        columns: dict[str, Any],
+        arrays: tuple[ArrayExtent, ...],
+        subgroup_size: int,
+        slots: npt.NDArray[np.int64],
+    ) -> Rearranged:
+        """The accesses of the machine code.
+
+        columns : of a trace whose `site` is the position of each access, without `workgroup`
+        slots : (n_subgroup,) the number of the place on the machine where each sub-group is resident
+        """
+        n_position = len(self.probes)
+        source = Source(
+            **{name: columns.get(name, np.empty(0, np.uint8)) for name in Source._fields}
+        )
+        site = columns["site"]
+        position = np.where(site == BARRIER_SITE, n_position, site).astype(np.int32)
+        offset = columns["subgroup_offset"]
+        is_store = np.array([probe.kind == "store" for probe in self.probes], np.bool_)
+        found = self.matched(_sample(position, offset, source, n_position))
+        left_out = np.zeros(len(site), np.bool_)
+        moved = self._moved(found)
+        if moved.any():
+            left_out = repeated(position, offset, source, moved, is_store)
+        dropped = np.zeros(n_position + 1, np.bool_)
+        dropped[sorted(found.dropped)] = True
+        left_out |= dropped[position]
+        kept = np.zeros(n_position + 1, np.bool_)
+        kept[sorted(found.kept)] = True
+        stream = Stream(offset, position, columns["starts_sequence"], left_out, kept)
+        ordered, unmatched = in_machine_order(stream, stations(self.code, found), n_position)
+        arrays, private = self._private(arrays, subgroup_size, slots)
+        made = gathered(
+            source, ordered["end"], ordered["part_end"], ordered["part"], private, subgroup_size
+        )
+        sites, number = self._numbered(found, site, ordered["part_end"], ordered["part"])
+        made |= {
+            "site": number,
+            "starts_sequence": ordered["starts"],
+            "waits": ordered["waits"],
+            "subgroup_offset": np.concatenate([[0], ordered["end"]]).astype(np.int64),
+        }
+        return Rearranged(sites, arrays, made, unmatched / max(len(site), 1))
+
+    def _private(
+        self, arrays: tuple[ArrayExtent, ...], subgroup_size: int, slots: npt.NDArray[np.int64]
+    ) -> tuple[tuple[ArrayExtent, ...], Private]:
+        ends = [access.offset_bytes + access.size_bytes for access in self.private]
+        row = -(-max([self.code.private_bytes, *ends]) // WORD_BYTES) * WORD_BYTES * subgroup_size
+        end = max((extent.base_bytes + extent.size_bytes for extent in arrays), default=0)
+        base = -(-end // BASE_ALIGNMENT_BYTES) * BASE_ALIGNMENT_BYTES
+        private = Private(
+            base + slots * row,
+            np.array([access.offset_bytes for access in self.private], np.int64),
+            np.array([access.size_bytes for access in self.private], np.int64),
+        )
+        if self.private:
+            size = row * (int(slots.max(initial=0)) + 1)
+            memory = ArrayExtent(name=PRIVATE_MEMORY, base_bytes=base, size_bytes=size)
+            arrays = (*arrays, memory)
+        return arrays, private
+
+    def _numbered(
+        self,
+        found: Match,
+        position: npt.NDArray[np.int32],
+        part_end: npt.NDArray[np.int64],
+        part: npt.NDArray[np.int64],
+    ) -> tuple[tuple[AccessSite, ...], npt.NDArray[np.int32]]:
+        """The sites of the machine code, and the site of each access.
+
+        Accesses that are performed together have the name of the first.
+        """
+        begin = np.concatenate([[0], part_end[:-1]]).astype(np.int64)
+        first = part[begin] if len(part_end) else np.empty(0, np.int64)
+        sites = list(self.sites.sites)
+        of_private = {
+            key: len(sites) + k
+            for k, key in enumerate(sorted({(a.direction, a.spill) for a in self.private}))
+        }
+        sites += [_private_site(*key) for key in of_private]
+        table = np.array([*self.sites.site_of, BARRIER_SITE], np.int32)
+        private_table = np.array([of_private[a.direction, a.spill] for a in self.private], np.int32)
+        number = np.empty(len(first), np.int32)
+        own = first >= 0
+        number[own] = table[position[first[own]]]
+        number[~own] = private_table[-1 - first[~own]]
+        return self._widened(tuple(sites), found), number
+
+    def _widened(self, sites: tuple[AccessSite, ...], found: Match) -> tuple[AccessSite, ...]:
+        """The sites with the width of their instructions, where these perform several at once."""
+        wide: Counter[int] = Counter()
+        for cover, instruction in zip(found.covers, traced_instructions(self.code), strict=True):
+            if len(cover) > 1 and instruction.memory is not None:
+                site = self.sites.site_of[cover[0]]
+                wide[site] = max(wide[site], instruction.memory.bytes_per_item)
+        return tuple(
+            replace(site, itemsize_bytes=wide[k]) if wide[k] else site
+            for k, site in enumerate(sites)
+        )
+
+
+def _private_site(direction: str, spill: bool) -> AccessSite:
+    what = "spilled registers" if spill else PRIVATE_MEMORY
+    return AccessSite(
+        name=f"{'store ' if direction == 'store' else ''}{what}",
+        array=PRIVATE_MEMORY,
+        direction=direction,  # type: ignore[arg-type]
+        itemsize_bytes=WORD_BYTES,
+    )
+
+
+def _sample(
+    position: npt.NDArray[np.int32],
+    offset: npt.NDArray[np.int64],
+    source: Source,
+    n_position: int,
+) -> Sample:
+    """The accesses of the sub-group that has most."""
+    if len(offset) < 2:
+        return ()
+    longest = int(np.argmax(np.diff(offset)))
+    sample = []
+    for access in range(
+        int(offset[longest]), min(int(offset[longest + 1]), int(offset[longest]) + MOST_SAMPLED)
+    ):
+        first = int(source.granule_offset[access])
+        if position[access] < n_position and first < source.granule_offset[access + 1]:
+            mask = int(source.byte_mask[first])
+            lowest = (mask & -mask).bit_length() - 1
+            sample.append(
+                (int(position[access]), int(source.granule[first]) * GRANULE_BYTES + lowest)
+            )
+    return sample

@@ -1,0 +1,237 @@
+"""Machine code as stations: what a sub-group issues, and waits for, between two branches.
+
+A station is a basic block, or a part of one that begins with a barrier, which accesses memory. Its
+events are what matters for the order of accesses. An arrow leads to each station that may come
+next, with what happens in the blocks in between.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from tracegen.compiled.matching import Match, is_traced
+from tracegen.compiled.model import Instruction, MachineCode
+from tracegen.compiled.waits import awaited
+
+ACCESS, PRIVATE, BARRIER, USE, COUNT, SCALAR = range(6)
+"""Kinds of events: an access to global memory or to private memory, a barrier, the first use of
+loaded values, a wait until at most so many accesses are outstanding, and a load that these counts
+leave out."""
+_SCALAR_WAIT = re.compile(r"lgkmcnt\(0\)|s_wait_kmcnt 0x0")
+_SLOT = re.compile(r"\[[^\]]*?\+?(-?0x[0-9a-fA-F]+)\]|offset:(\d+)")
+
+
+class Event(NamedTuple):
+    """One event.
+
+    number : of an access: index of its instruction among those of global memory (`Match.covers`), or
+        among those of private memory; of a count: how many accesses may be outstanding
+    loads : of a use: the accesses, by number, whose values are awaited
+    optional : whether a predicate may switch the access off
+    is_load : of an access; loads may be issued before a barrier that they follow in the source
+    """
+
+    kind: int
+    number: int = 0
+    loads: tuple[int, ...] = ()
+    optional: bool = False
+    is_load: bool = False
+
+
+class PrivateAccess(NamedTuple):
+    """A load or store of private memory; offset_bytes : of its bytes in a work-item's memory."""
+
+    direction: str
+    offset_bytes: int
+    size_bytes: int
+    spill: bool
+
+
+@dataclass
+class _Station:
+    block: int
+    last: bool = False
+    events: list[Event] = field(default_factory=list)
+
+    @property
+    def stands(self) -> bool:
+        return any(event.kind in (ACCESS, SCALAR, BARRIER) for event in self.events)
+
+
+class Stations(NamedTuple):
+    """The stations as arrays for the compiled loop. Ragged lists are a flat array and offsets.
+
+    Station s has the events first_event[s] to last_event[s] and the arrows arrow_offset[s] to
+    arrow_offset[s + 1]. The last station is the entry, which has arrows only. Arrow a leads to
+    station target[a] and passes the events first_prelude[a] to last_prelude[a].
+
+    kind, number, optional, is_load : (n_event,)
+    use_offset, use : the loads of each event
+    cover_offset, cover : the positions of each access to global memory;  again : see Match
+    """
+
+    first_event: npt.NDArray[np.int64]
+    last_event: npt.NDArray[np.int64]
+    arrow_offset: npt.NDArray[np.int64]
+    target: npt.NDArray[np.int64]
+    first_prelude: npt.NDArray[np.int64]
+    last_prelude: npt.NDArray[np.int64]
+    kind: npt.NDArray[np.int32]
+    number: npt.NDArray[np.int32]
+    optional: npt.NDArray[np.bool_]
+    is_load: npt.NDArray[np.bool_]
+    use_offset: npt.NDArray[np.int64]
+    use: npt.NDArray[np.int32]
+    cover_offset: npt.NDArray[np.int64]
+    cover: npt.NDArray[np.int32]
+    again: npt.NDArray[np.bool_]
+
+
+def private_accesses(code: MachineCode) -> list[PrivateAccess]:
+    """The accesses to private memory, in the order of the code."""
+    return [
+        PrivateAccess(memory.direction, _slot(text), memory.bytes_per_item, memory.spill)
+        for memory, text in (
+            (instruction.memory, instruction.text)
+            for block in code.blocks
+            for instruction in block.instructions
+        )
+        if memory is not None and memory.space == "private"
+    ]
+
+
+def _slot(text: str) -> int:
+    place = _SLOT.search(text)
+    if place is None:
+        return 0
+    return abs(int(place.group(1), 16)) if place.group(1) else int(place.group(2))
+
+
+def stations(code: MachineCode, match: Match) -> Stations:
+    """The stations of matched machine code."""
+    pieces = _cut(code)
+    first_of = {piece.block: k for k, piece in reversed(list(enumerate(pieces)))}
+    standing = [k for k, piece in enumerate(pieces) if piece.stands]
+    index = {k: number for number, k in enumerate(standing)}
+
+    def following(k: int) -> list[int]:
+        if not pieces[k].last:
+            return [k + 1]
+        return [first_of[successor] for successor in code.blocks[pieces[k].block].successors]
+
+    def arrows(starts: list[int]) -> dict[int, list[Event]]:
+        """Stations that are reached through blocks without accesses, and the events on the way."""
+        found: dict[int, list[Event]] = {}
+        seen = set(starts)
+        queue: deque[tuple[int, list[Event]]] = deque((start, []) for start in starts)
+        while queue:
+            piece, passed = queue.popleft()
+            if piece in index:
+                found[index[piece]] = passed
+                continue
+            for after in following(piece):
+                if after not in seen:
+                    seen.add(after)
+                    queue.append((after, passed + pieces[piece].events))
+        return found
+
+    leads = [arrows(following(k)) for k in standing] + [arrows([0])]
+    return _arrays([pieces[k].events for k in standing], leads, match)
+
+
+def _cut(code: MachineCode) -> list[_Station]:
+    """The blocks, cut before each barrier."""
+    everything = [instruction for block in code.blocks for instruction in block.instructions]
+    # Where the code waits by count, it does so before each use.
+    counts_waits = any(instruction.outstanding is not None for instruction in everything)
+    waits = None if counts_waits else awaited(code)
+    number_of: dict[int, int] = {}
+    n_traced = n_private = 0
+    scalar = []
+    for k, instruction in enumerate(everything):
+        if is_traced(instruction):
+            if instruction.pipe == "scalar":
+                scalar.append(n_traced)
+            number_of[k] = n_traced
+            n_traced += 1
+        elif instruction.memory is not None and instruction.memory.space == "private":
+            number_of[k] = n_private
+            n_private += 1
+    pieces: list[_Station] = []
+    k = 0
+    for number, block in enumerate(code.blocks):
+        pieces.append(_Station(number))
+        for at, instruction in enumerate(block.instructions):
+            waited = waits[number][at] if waits is not None else ()
+            loads = tuple(number_of[load] for load in waited if is_traced(everything[load]))
+            if _SCALAR_WAIT.search(instruction.text):
+                loads = tuple(scalar)
+            if instruction.pipe == "barrier":
+                pieces.append(_Station(number))
+            pieces[-1].events += _events(instruction, loads, number_of.get(k, -1))
+            k += 1
+        pieces[-1].last = True
+    return pieces
+
+
+def _events(instruction: Instruction, loads: tuple[int, ...], number: int) -> list[Event]:
+    events = []
+    if loads:
+        events.append(Event(USE, loads=loads))
+    if instruction.outstanding is not None:
+        events.append(Event(COUNT, instruction.outstanding))
+    if instruction.pipe == "barrier":
+        events.append(Event(BARRIER))
+    memory = instruction.memory
+    if memory is not None and number >= 0:
+        kind = PRIVATE if memory.space == "private" else ACCESS
+        kind = SCALAR if instruction.pipe == "scalar" else kind
+        is_load = memory.direction == "load"
+        events.append(Event(kind, number, optional=instruction.predicated, is_load=is_load))
+    return events
+
+
+def _arrays(
+    events: Sequence[Sequence[Event]], leads: Sequence[dict[int, list[Event]]], match: Match
+) -> Stations:
+    flat: list[Event] = []
+
+    def stored(some: Sequence[Event]) -> tuple[int, int]:
+        flat.extend(some)
+        return len(flat) - len(some), len(flat)
+
+    ranges = [stored(some) for some in events]
+    arrows = [(target, stored(passed)) for lead in leads for target, passed in lead.items()]
+    use_offset, use = _ragged([event.loads for event in flat])
+    cover_offset, cover = _ragged(match.covers)
+    return Stations(
+        first_event=np.array([first for first, _ in ranges], np.int64),
+        last_event=np.array([last for _, last in ranges], np.int64),
+        arrow_offset=np.cumsum([0, *(len(lead) for lead in leads)], dtype=np.int64),
+        target=np.array([target for target, _ in arrows], np.int64),
+        first_prelude=np.array([first for _, (first, _) in arrows], np.int64),
+        last_prelude=np.array([last for _, (_, last) in arrows], np.int64),
+        kind=np.array([event.kind for event in flat], np.int32),
+        number=np.array([event.number for event in flat], np.int32),
+        optional=np.array([event.optional for event in flat], np.bool_),
+        is_load=np.array([event.is_load for event in flat], np.bool_),
+        use_offset=use_offset,
+        use=use,
+        cover_offset=cover_offset,
+        cover=cover,
+        again=np.array(match.again, np.bool_),
+    )
+
+
+def _ragged(
+    rows: Sequence[Sequence[int]],
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
+    offset = np.cumsum([0, *(len(row) for row in rows)], dtype=np.int64)
+    return offset, np.array([value for row in rows for value in row], np.int32)
