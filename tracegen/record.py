@@ -8,6 +8,7 @@ from typing import Any
 from memsim.errors import KernelError
 from memsim.machine import Machine
 from memsim.trace import Trace
+from tracegen.compiled.launch import compiled_launch
 from tracegen.instrumented.host import prepare
 from tracegen.options import TraceOptions
 from tracegen.recording.launch import BoundLaunch, Prepared
@@ -37,8 +38,14 @@ class _Recording:
                 raise _several(self.prepared)
             if chosen is not None and launch.index > chosen:
                 return
-        run = self.tracer(self.prepared, launch, self.options, self.machine)
-        if not self.every_launch and chosen not in (None, launch.index):
+        traced = self.every_launch or chosen in (None, launch.index)
+        compiled = (
+            compiled_launch(self.prepared, launch, self.machine, self.options.compiler)
+            if traced
+            else ""
+        )
+        run = self.tracer(self.prepared, launch, self.options, self.machine, compiled)
+        if not traced:
             run.whole()
             return
         self.traces.append(run.traces(self.n_snapshots))

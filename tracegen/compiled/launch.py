@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
-
-import numpy as np
-
 from memsim.errors import KernelError
 from memsim.machine import Machine
 from tracegen.compiled.compile import compile_kernel
 from tracegen.compiled.rearrange import CompiledLaunch
 from tracegen.options import Compiler
-from tracegen.probes.program import Probe
-from tracegen.recording.launch import BoundLaunch, Layout, Prepared
-from tracegen.recording.sequences import ragged
+from tracegen.recording.launch import BoundLaunch, Prepared
 
 
 def compiled_launch(
@@ -34,17 +27,3 @@ def compiled_launch(
     except KernelError as error:
         return str(error)
     return CompiledLaunch(code, prepared.source, launch.program.probes, launch.layout.sites)
-
-
-def by_position(layout: Layout, probes: Sequence[Probe]) -> Layout:
-    """A layout whose tables take every position for a site of its own."""
-    offset, feed = ragged([sorted(probe.feeds) for probe in probes])
-    site = np.arange(len(probes), dtype=np.int32)
-    is_access = np.array([number >= 0 for number in layout.sites.site_of], np.bool_)
-    tables = layout.tables._replace(
-        site=np.where(is_access, site, np.int32(-1)).astype(np.int32),
-        feed_offset=offset,
-        feed=feed,
-        n_site=len(probes),
-    )
-    return replace(layout, tables=tables)

@@ -18,7 +18,7 @@ from tracegen.compiled.model import Instruction, Location, MachineCode
 from tracegen.probes.program import Probe
 
 OUTSIDE = 1 << 30
-_OFFSET_SASS = re.compile(r"\[([^\[\]+]*(?:\+U?R\w+)*)(?:\+(-?0x[0-9a-fA-F]+))?\]\s*(?:,|$)")
+_OFFSET_SASS = re.compile(r"\[(U?R\d+[^\[\]+]*(?:\+U?R\w+)*)(?:\+(-?0x[0-9a-fA-F]+))?\]\s*(?:,|$)")
 _OFFSET_AMD = re.compile(r"\boffset:(-?\d+)")
 MOST_NEIGHBOURS = 256
 """Accesses among which the neighbours in memory of one are looked for."""
@@ -187,7 +187,7 @@ class _Matching:
         """
         depth = depths(self.code)
         block_of = [
-            number if depth[number] else OUTSIDE
+            number
             for number, block in enumerate(self.code.blocks)
             for instruction in block.instructions
             if is_traced(instruction)
@@ -196,16 +196,19 @@ class _Matching:
         for number, cover in enumerate(self.covers):
             if len(cover) == 1:
                 own, size = self.probes[cover[0]], self.sizes[cover[0]]
-                bundles[block_of[number], own.array, own.kind, max(size, 1)].append(number)
-        for (block, *_, size), numbers in bundles.items():
+                loop = block_of[number] if depth[block_of[number]] else OUTSIDE
+                bundles[loop, own.array, own.kind, max(size, 1)].append(number)
+        for (loop, *_, size), numbers in bundles.items():
             mine = [instructions[number] for number in numbers]
             if max(map(_width, mine)) <= size:
                 continue
             places = [self.covers[number][0] for number in numbers]
             entries = self._neighbours(places)
-            if block != OUTSIDE:  # in a loop, only accesses without an instruction are to be had
+            if loop != OUTSIDE:  # in a loop, only accesses without an instruction are to be had
                 entries = [e for e in entries if e[0] not in taken or e[0] in places]
-            for number, cover in zip(numbers, _dealt(entries, mine, places, size), strict=True):
+            blocks = [block_of[number] for number in numbers]
+            dealt = _dealt(entries, mine, blocks, places, size)
+            for number, cover in zip(numbers, dealt, strict=True):
                 repeats = max(_width(instructions[number]) // size, 1)
                 self.covers[number] = cover or self.covers[number] * repeats
                 taken.update(self.covers[number])
@@ -260,19 +263,20 @@ def _width(instruction: Instruction) -> int:
     return instruction.memory.bytes_per_item
 
 
-def _chains(instructions: Sequence[Instruction]) -> list[list[int]]:
-    """Instructions whose addresses lie behind each other: one base register, offsets without gaps."""
-    at = [_address(instruction) for instruction in instructions]
+def _chains(instructions: Sequence[Instruction], blocks: Sequence[int]) -> list[list[int]]:
+    """Instructions of a block whose addresses lie behind each other: one base register, offsets
+    without gaps."""
+    at = [(block, *_address(one)) for block, one in zip(blocks, instructions, strict=True)]
     chains: list[list[int]] = []
-    last: dict[tuple[str, int], list[int]] = {}
+    last: dict[tuple[int, str, int], list[int]] = {}
     for k in sorted(range(len(at)), key=lambda k: at[k]):
-        base, offset = at[k]
-        chain = last.pop((base, offset), None)
+        block, base, offset = at[k]
+        chain = last.pop((block, base, offset), None)
         if chain is None:
             chain = []
             chains.append(chain)
         chain.append(k)
-        last[base, offset + _width(instructions[k])] = chain
+        last[block, base, offset + _width(instructions[k])] = chain
     return chains
 
 
@@ -292,19 +296,21 @@ def _address(instruction: Instruction) -> tuple[str, int]:
 def _dealt(
     entries: Sequence[tuple[int, int]],
     instructions: Sequence[Instruction],
+    blocks: Sequence[int],
     places: Sequence[int],
     size: int,
 ) -> list[tuple[int, ...]]:
     """The positions of each of some instructions: neighbours in memory, wide ones first.
 
-    entries : (position, first byte) of accesses;  places : position of each instruction's text
+    entries : (position, first byte) of accesses
+    blocks, places : of each instruction, its block and the position of its text
     """
     left = list(entries)
     covers: list[tuple[int, ...]] = [()] * len(instructions)
     waiting = Counter(places)
     chains = [
         (chain, [max(_width(instructions[k]) // size, 1) for k in chain])
-        for chain in _chains(instructions)
+        for chain in _chains(instructions, blocks)
     ]
     for chain, counts in sorted(chains, key=lambda one: (-sum(one[1]), min(one[0]))):
         own = {places[k] for k in chain}

@@ -19,26 +19,12 @@ from tracegen.compiled.model import MachineCode
 from tracegen.compiled.order import Stream, in_machine_order
 from tracegen.compiled.stations import PrivateAccess, private_accesses, stations
 from tracegen.probes.program import Probe
+from tracegen.recording.machine_order import Rearranged
 from tracegen.recording.sites import BASE_ALIGNMENT_BYTES, SiteMap
 
 PRIVATE_MEMORY = "private memory"
 MOST_SAMPLED = 4096
 """Accesses of one sub-group that show which ones are neighbours in memory."""
-
-
-@dataclass(frozen=True)
-class Rearranged:
-    """The parts of a trace that machine code changes.
-
-    columns : the columns of a Trace but `workgroup`
-    unmatched : share of the accesses that kept their place in the source's order, for no
-        instruction was found for them
-    """
-
-    sites: tuple[AccessSite, ...]
-    arrays: tuple[ArrayExtent, ...]
-    columns: dict[str, Any]
-    unmatched: float
 
 
 @dataclass(frozen=True)
@@ -52,6 +38,10 @@ class CompiledLaunch:
     text: str
     probes: Sequence[Probe]
     sites: SiteMap
+
+    @property
+    def registers_per_item(self) -> int:
+        return self.code.registers_per_item
 
     def matched(self, sample: Sample) -> Match:
         """The match of the code, where a sub-group's accesses are known."""
@@ -84,7 +74,6 @@ class CompiledLaunch:
         )
 
     def provenance(self, unmatched: float) -> dict[str, Any]:
-        """What made the machine code; unmatched : share of the accesses without an instruction."""
         return {
             "target": self.code.target,
             **self.code.tools,
@@ -100,11 +89,6 @@ class CompiledLaunch:
         subgroup_size: int,
         slots: npt.NDArray[np.int64],
     ) -> Rearranged:
-        """The accesses of the machine code.
-
-        columns : of a trace whose `site` is the position of each access, without `workgroup`
-        slots : (n_subgroup,) the number of the place on the machine where each sub-group is resident
-        """
         n_position = len(self.probes)
         source = Source(
             **{name: columns.get(name, np.empty(0, np.uint8)) for name in Source._fields}

@@ -18,12 +18,11 @@ from memsim.errors import KernelError
 from memsim.machine import Machine
 from memsim.montecarlo import resident_groups
 from memsim.trace import Columns, GrowingColumns, Launch, Trace
-from tracegen.compiled.launch import by_position, compiled_launch
-from tracegen.compiled.rearrange import CompiledLaunch
 from tracegen.devices.buffers import Buffers, buffers
 from tracegen.options import TraceOptions
 from tracegen.recording import snapshot
 from tracegen.recording.launch import BoundLaunch, Prepared, enqueue
+from tracegen.recording.machine_order import MachineOrder, by_position
 from tracegen.recording.subgroup import merge
 
 DEFAULT_SUBGROUP_SIZE = 32
@@ -42,13 +41,15 @@ class LaunchRun:
         launch: BoundLaunch,
         options: TraceOptions,
         machine: Machine | None = None,
+        compiled: MachineOrder | str = "",
     ) -> None:
+        """compiled : the launch's machine code, or why there is none"""
         self.prepared, self.launch = prepared, launch
         self.options, self.machine = options, machine
-        self.compiled = compiled_launch(prepared, launch, machine, options.compiler)
+        self.compiled = compiled
         self.layout = launch.layout
         self.reduced = options.reduced
-        if isinstance(self.compiled, CompiledLaunch):
+        if not isinstance(compiled, str):
             # The compiler says which accesses are redundant.
             self.reduced = False
             self.layout = by_position(launch.layout, launch.program.probes)
@@ -111,7 +112,7 @@ class LaunchRun:
         n_subgroup = -(-shape.group_items // width)
         sites, arrays = self.layout.sites.sites, self.layout.extents
         compiler: dict[str, Any] = {}
-        if isinstance(self.compiled, CompiledLaunch):
+        if not isinstance(self.compiled, str):
             places = np.arange(len(ids), dtype=np.int64) % max(self._resident(shape), 1)
             slots = (places[:, None] * n_subgroup + np.arange(n_subgroup)).reshape(-1)
             made = self.compiled.rearranged(columns, arrays, width, slots)
@@ -137,11 +138,7 @@ class LaunchRun:
         """What the user specified, else what the compiler reports."""
         if self.prepared.registers_per_item is not None:
             return self.prepared.registers_per_item
-        return (
-            self.compiled.code.registers_per_item
-            if isinstance(self.compiled, CompiledLaunch)
-            else None
-        )
+        return None if isinstance(self.compiled, str) else self.compiled.registers_per_item
 
     def _resident(self, shape: Launch) -> int:
         """Groups resident on the whole machine."""

@@ -247,7 +247,7 @@ def test_a_negative_count_is_refused() -> None:
 def test_a_trace_says_the_same_of_its_accesses(workload: Workload, context: Any) -> None:
     """Each program's loads, in groups that are waited for together, are those of the kernel."""
     machine: Machine = load_machine("v100")
-    trace = tracegen.trace(workload, machine, context=context)
+    trace = tracegen.trace(workload, machine, context=context, compiler="none")
     alone = blocks_from_trace(trace)
     known, _ = program_of(workload, [trace], machine, PredictOptions())
 

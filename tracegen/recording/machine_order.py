@@ -1,0 +1,67 @@
+"""What recording knows of compiled code: registers, and accesses in another order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from memsim.trace import AccessSite, ArrayExtent
+from tracegen.probes.program import Probe
+from tracegen.recording.launch import Layout
+from tracegen.recording.sequences import ragged
+
+
+@dataclass(frozen=True)
+class Rearranged:
+    """The parts of a trace that machine code changes.
+
+    columns : the columns of a Trace but `workgroup`
+    unmatched : share of the accesses that kept their place in the source's order, for no
+        instruction was found for them
+    """
+
+    sites: tuple[AccessSite, ...]
+    arrays: tuple[ArrayExtent, ...]
+    columns: dict[str, Any]
+    unmatched: float
+
+
+class MachineOrder(Protocol):
+    """The machine code of a launch."""
+
+    @property
+    def registers_per_item(self) -> int: ...
+
+    def rearranged(
+        self,
+        columns: dict[str, Any],
+        arrays: tuple[ArrayExtent, ...],
+        subgroup_size: int,
+        slots: npt.NDArray[np.int64],
+    ) -> Rearranged:
+        """The accesses of the machine code.
+
+        columns : of a trace whose `site` is the position of each access, without `workgroup`
+        slots : (n_subgroup,) the number of the place on the machine where each sub-group is resident
+        """
+
+    def provenance(self, unmatched: float) -> dict[str, Any]:
+        """What made the machine code; unmatched : share of the accesses without an instruction."""
+
+
+def by_position(layout: Layout, probes: Sequence[Probe]) -> Layout:
+    """A layout whose tables take every position for a site of its own."""
+    offset, feed = ragged([sorted(probe.feeds) for probe in probes])
+    site = np.arange(len(probes), dtype=np.int32)
+    is_access = np.array([number >= 0 for number in layout.sites.site_of], np.bool_)
+    tables = layout.tables._replace(
+        site=np.where(is_access, site, np.int32(-1)).astype(np.int32),
+        feed_offset=offset,
+        feed=feed,
+        n_site=len(probes),
+    )
+    return replace(layout, tables=tables)
