@@ -11,7 +11,9 @@ from tracegen.compiled.toolchain import CompilerMissing, amd_tools, nvidia_tools
 
 def _marked(find: Callable[[], object]) -> pytest.MarkDecorator:
     try:
-        find()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("MEMSIM_CACHE_DIR", "")  # the user's cache is not touched
+            find()
     except CompilerMissing as error:
         return pytest.mark.skipif(True, reason=str(error))
     return pytest.mark.skipif(False, reason="")

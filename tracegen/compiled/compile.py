@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 
 from memsim.errors import KernelError
@@ -52,7 +53,18 @@ def compile_kernel(
         group_shape=signature.group_shape or _three(group_shape),
         registers_limit=limit,
     )
-    return family(request)
+    return _with_spills_noted(family(request))
+
+
+def _with_spills_noted(code: MachineCode) -> MachineCode:
+    """Spills are traffic that the source does not show."""
+    if not (code.spill_store_bytes or code.spill_load_bytes):
+        return code
+    note = (
+        f"Registers are spilled to private memory: the code stores {code.spill_store_bytes} bytes and"
+        f" loads {code.spill_load_bytes}."
+    )
+    return dataclasses.replace(code, notes=(*code.notes, note))
 
 
 def _three(shape: Sequence[int] | None) -> tuple[int, int, int] | None:

@@ -23,8 +23,9 @@ SEPARATE_BODIES = 21
 """The first version of clang that puts the body of a kernel into a function of its own."""
 TRIPLE = "nvptx64-nvidia-nvcl"
 _EXTENSIONS = "+cl_khr_fp16,+cl_khr_int64_base_atomics,+cl_khr_int64_extended_atomics"
+_FLUSH = "-fdenormal-fp-math-f32=preserve-sign"
 _DEBUG_TARGET = re.compile(r"^(\.target [^\n]*?), debug$", re.MULTILINE)
-_DEBUG_SECTION = re.compile(r"^\s*\.section\s.*?^\s*\}\s*?$", re.MULTILINE | re.DOTALL)
+_DEBUG_SECTION = re.compile(r"^\s*\.section\s[^{]*\{.*?\}[ \t]*$", re.MULTILINE | re.DOTALL)
 # Labels that only the debug sections refer to. clang puts them, and positions, even inside calls.
 _DEBUG_LABEL = re.compile(r"^\$?L__(?:tmp|func_begin|func_end)\d+:[ \t]*\n", re.MULTILINE)
 _WHOLE_CALL = re.compile(r"^\s*call(?:\.uni)?\b[^;]*;", re.MULTILINE)
@@ -63,11 +64,12 @@ def _run_clang(request: Request, tools: NvidiaTools, folder: Path) -> None:
     command = [
         *(str(tools.clang.path), *_target(request.target, tools.clang)),
         *("-mllvm", f"-nvptx-prec-divf32={precision}"),
+        *(["-Xclang", _FLUSH] if "-cl-denorms-are-zero" in options else []),
     ]
     # With tables of line numbers, clang 19 crashes on some programs.
     libraries = linked([_library(request, tools, folder), tools.libdevice])
     first = [*command, "-gline-directives-only", *libraries]
-    if major(tools.clang) < SEPARATE_BODIES:
+    if major(tools.clang) < SEPARATE_BODIES or "-cl-opt-disable" in options:
         check(run([*first, *request.clang_arguments("kernel.ptx")], folder), tools.clang, request)
         return
     unoptimised = ["-emit-llvm", "-Xclang", "-disable-llvm-passes"]

@@ -84,8 +84,8 @@ class Request:
         """Of those, the arguments that are not about the language."""
         contract = "on" if "FP_CONTRACT" in self.text else "fast"
         return [
-            *("-O3", "-S", f"-ffp-contract={contract}"),
-            *("-nogpulib", "-fno-crash-diagnostics", "-w"),
+            *("-O0" if "-cl-opt-disable" in self.options else "-O3", "-S"),
+            *(f"-ffp-contract={contract}", "-nogpulib", "-fno-crash-diagnostics", "-w"),
         ]
 
 

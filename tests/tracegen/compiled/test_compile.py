@@ -149,6 +149,10 @@ def test_a_limit_of_registers_spills(target: str) -> None:
     assert few.registers_per_item <= 40
     assert few.spill_store_bytes > 0
     assert few.private_bytes > 0
+    assert few.notes[-1] == (
+        f"Registers are spilled to private memory: the code stores {few.spill_store_bytes} bytes and"
+        f" loads {few.spill_load_bytes}."
+    )
     assert any(one.spill for one in accesses(few, "private"))
 
 
@@ -156,7 +160,7 @@ def test_a_limit_of_registers_spills(target: str) -> None:
 def test_accumulation_registers_take_what_exceeds_the_limit() -> None:
     code = compile_kernel(MANY, "many", "gfx90a", registers_limit=40)
     assert code.registers_per_item > 40
-    assert code.notes == (
+    assert code.notes[:1] == (
         f"The limit of 40 registers holds for ordinary vector registers; {code.registers_per_item}"
         " are used, accumulation registers included.",
     )
@@ -178,6 +182,23 @@ def test_division_and_root_have_the_precision_that_opencl_asks_for() -> None:
     assert "div.rn.f32" in exact
     assert "div.approx.f32" in ptx(body, "-cl-fast-relaxed-math")
     assert "div.rn.f64" in ptx("x[i] = sqrt(x[i]) / x[i + 1];", parameters="__global double *x")
+
+
+@needs_nvidia
+def test_small_numbers_are_zero_where_the_options_say_so() -> None:
+    body = "x[i] = x[i] * x[i + 1];"
+    assert "mul.f32" in ptx(body)
+    assert "mul.ftz.f32" in ptx(body, "-cl-denorms-are-zero")
+    assert "debug" not in ptx(body)
+
+
+@pytest.mark.parametrize("target", BOTH)
+def test_without_optimisation_the_code_is_longer(target: str) -> None:
+    plain, fast = (
+        compile_kernel(SUMS, "sums", target, build_options=options)
+        for options in ("-cl-opt-disable", "")
+    )
+    assert len(instructions(plain)) > len(instructions(fast))
 
 
 @needs_nvidia
