@@ -15,6 +15,8 @@ from memsim.errors import KernelError
 from memsim.trace.model import COLUMN_DTYPES, Trace
 from tests.support import loopy_kernels as kernels
 from tests.support.instrumented_runs import lane_accesses, prepared_of, run_traced
+from tracegen.instrumented import host
+from tracegen.instrumented.target import ProbeTarget
 from tracegen.options import TraceOptions
 from tracegen.workloads.workload import Workload
 
@@ -131,3 +133,29 @@ def test_provenance(context: Any) -> None:
     )
     assert {"loopy", "pyopencl", "numba", "python", "platform", "device"} <= first.keys()
     assert first["kernel_sha256"] != second["kernel_sha256"]
+
+
+class Code:
+    """A result of Loopy's code generation."""
+
+    def device_code(self) -> str:
+        return "other code"
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_code_that_marks_changed_is_refused(
+    context: Any, monkeypatch: pytest.MonkeyPatch, times: int
+) -> None:
+    """Only where Loopy generates it again: what it kept may have been generated otherwise."""
+    real, others = host.lp.generate_code_v2, iter([Code()] * times)
+
+    def generate(t_unit: Any) -> Any:
+        marked = isinstance(t_unit.target, ProbeTarget)
+        return real(t_unit) if marked else next(others, None) or real(t_unit)
+
+    monkeypatch.setattr(host.lp, "generate_code_v2", generate)
+    if times == 1:
+        assert tracegen.trace(kernels.copy(64), context=context).n_groups > 0
+    else:
+        with pytest.raises(AssertionError, match="marks changed the code"):
+            tracegen.trace(kernels.copy(64), context=context)
