@@ -30,8 +30,10 @@ _DEBUG_SECTION = re.compile(r"^\s*\.section\s[^{]*\{.*?\}[ \t]*$", re.MULTILINE 
 _DEBUG_LABEL = re.compile(r"^\$?L__(?:tmp|func_begin|func_end)\d+:[ \t]*\n", re.MULTILINE)
 _WHOLE_CALL = re.compile(r"^\s*call(?:\.uni)?\b[^;]*;", re.MULTILINE)
 _POSITION = re.compile(r"^\s*\.loc\b[^\n]*\n", re.MULTILINE)
-_ENTRY = re.compile(
-    r"^\.(?:visible \.)?entry (\w+)\([^{]*?\)\s*(?P<directives>[^{]*?)\{", re.MULTILINE
+_ENTRY = re.compile(r"^\.(?:visible \.)?entry (\w+)\(", re.MULTILINE)
+_HEADER = re.compile(r"^\.(?:visible \.)?entry [^{]*(?=\{)", re.MULTILINE)
+_WHOLE_ENTRY = re.compile(
+    r"^\.(?:visible \.)?entry (\w+)\(.*?^\}[ \t]*\n", re.MULTILINE | re.DOTALL
 )
 _DEFINED = re.compile(r"^(?:\.\w+ )?\.func [^;{]*?(\w+)\s*\([^;{]*\{", re.MULTILINE)
 _CALL = re.compile(r"^\s*call(?:\.uni)?\b[^;]*?\b(_Z(\d+)(\w+))[^;]*;", re.MULTILINE)
@@ -44,17 +46,18 @@ def number(target: str) -> int:
 
 
 def write_ptx(request: Request, tools: NvidiaTools, folder: Path) -> str:
-    """The PTX of a program, without debug sections; the kernel states its group shape."""
+    """The PTX of a kernel and of the functions that it calls; it states the group shape."""
     (folder / SOURCE).write_text(request.source, encoding="utf-8")
     _run_clang(request, tools, folder)
     ptx = _without_debug((folder / "kernel.ptx").read_text(encoding="utf-8"))
-    kernels = {found[1]: found for found in _ENTRY.finditer(ptx)}
+    kernels = _ENTRY.findall(ptx)
     if request.kernel not in kernels:
         raise KernelError(
             f"the program has no kernel {request.kernel}; it has {', '.join(kernels) or 'none'}"
         )
+    ptx = _WHOLE_ENTRY.sub(lambda found: found[0] if found[1] == request.kernel else "", ptx)
     _check_functions(ptx, request.target)
-    return _with_group_shape(ptx, kernels[request.kernel], request.group_shape)
+    return _with_group_shape(ptx, request.group_shape)
 
 
 def _run_clang(request: Request, tools: NvidiaTools, folder: Path) -> None:
@@ -113,12 +116,12 @@ def _check_functions(ptx: str, target: str) -> None:
             )
 
 
-def _with_group_shape(ptx: str, entry: re.Match[str], shape: tuple[int, ...] | None) -> str:
-    """The directive `.reqntid`, which clang up to version 19 leaves out."""
-    if shape is None or ".reqntid" in entry["directives"]:
+def _with_group_shape(ptx: str, shape: tuple[int, ...] | None) -> str:
+    """The text of one kernel with the directive `.reqntid`, which clang up to version 19 leaves out."""
+    if shape is None or ".reqntid" in ptx:
         return ptx
-    end = entry.end() - 1
-    return f"{ptx[:end]}.reqntid {', '.join(map(str, shape))}\n{ptx[end:]}"
+    directive = f".reqntid {', '.join(map(str, shape))}\n"
+    return _HEADER.sub(lambda found: f"{found[0]}{directive}", ptx, count=1)
 
 
 @functools.cache

@@ -294,6 +294,18 @@ def test_errors_have_the_line_and_one_line(target: str, text: str, line: int, re
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("target", BOTH)
+def test_one_kernel_of_a_program(target: str) -> None:
+    both = f"{SUMS}\n{TILE}"
+    for text, kernel, shape in ((SUMS, "sums", None), (TILE, "tile", (64, 4, 1))):
+        alone, beside = compile_kernel(text, kernel, target), compile_kernel(both, kernel, target)
+        assert beside.registers_per_item == alone.registers_per_item
+        assert [one.text for one in instructions(beside)] == [
+            one.text for one in instructions(alone)
+        ]
+        assert beside.intermediate.count(".reqntid") == (shape is not None and target == "sm_80")
+
+
 @needs_nvidia
 def test_a_builtin_function_that_is_not_available() -> None:
     text = "__kernel void f(__global float *x)\n{\n  int q;\n  x[0] = remquo(x[1], x[2], &q);\n}"
