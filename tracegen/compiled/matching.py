@@ -186,12 +186,7 @@ class _Matching:
         array are taken together, those of each loop's block by themselves, and dealt the accesses.
         """
         depth = depths(self.code)
-        block_of = [
-            number
-            for number, block in enumerate(self.code.blocks)
-            for instruction in block.instructions
-            if is_traced(instruction)
-        ]
+        block_of, written = _places(self.code)
         bundles: dict[tuple[int, str, str, int], list[int]] = defaultdict(list)
         for number, cover in enumerate(self.covers):
             if len(cover) == 1:
@@ -206,8 +201,8 @@ class _Matching:
             entries = self._neighbours(places)
             if loop != OUTSIDE:  # in a loop, only accesses without an instruction are to be had
                 entries = [e for e in entries if e[0] not in taken or e[0] in places]
-            blocks = [block_of[number] for number in numbers]
-            dealt = _dealt(entries, mine, blocks, places, size)
+            bases = [(block_of[number], written[number]) for number in numbers]
+            dealt = _dealt(entries, mine, bases, places, size)
             for number, cover in zip(numbers, dealt, strict=True):
                 repeats = max(_width(instructions[number]) // size, 1)
                 self.covers[number] = cover or self.covers[number] * repeats
@@ -263,20 +258,37 @@ def _width(instruction: Instruction) -> int:
     return instruction.memory.bytes_per_item
 
 
-def _chains(instructions: Sequence[Instruction], blocks: Sequence[int]) -> list[list[int]]:
-    """Instructions of a block whose addresses lie behind each other: one base register, offsets
+def _places(code: MachineCode) -> tuple[list[int], list[int]]:
+    """Of each traced instruction, its block, and which instruction last wrote what it reads."""
+    block_of, written = [], []
+    for number, block in enumerate(code.blocks):
+        latest: dict[str, int] = {}
+        for k, instruction in enumerate(block.instructions):
+            if is_traced(instruction):
+                block_of.append(number)
+                written.append(
+                    max((latest.get(name, -1) for name in instruction.reads), default=-1)
+                )
+            latest.update(dict.fromkeys(instruction.writes, k))
+    return block_of, written
+
+
+def _chains(
+    instructions: Sequence[Instruction], bases: Sequence[tuple[int, int]]
+) -> list[list[int]]:
+    """Instructions whose addresses lie behind each other: one value of a base register, and offsets
     without gaps."""
-    at = [(block, *_address(one)) for block, one in zip(blocks, instructions, strict=True)]
+    at = [(base, *_address(one)) for base, one in zip(bases, instructions, strict=True)]
     chains: list[list[int]] = []
-    last: dict[tuple[int, str, int], list[int]] = {}
+    last: dict[tuple[tuple[int, int], str, int], list[int]] = {}
     for k in sorted(range(len(at)), key=lambda k: at[k]):
-        block, base, offset = at[k]
-        chain = last.pop((block, base, offset), None)
+        base, register, offset = at[k]
+        chain = last.pop((base, register, offset), None)
         if chain is None:
             chain = []
             chains.append(chain)
         chain.append(k)
-        last[block, base, offset + _width(instructions[k])] = chain
+        last[base, register, offset + _width(instructions[k])] = chain
     return chains
 
 
@@ -296,21 +308,21 @@ def _address(instruction: Instruction) -> tuple[str, int]:
 def _dealt(
     entries: Sequence[tuple[int, int]],
     instructions: Sequence[Instruction],
-    blocks: Sequence[int],
+    bases: Sequence[tuple[int, int]],
     places: Sequence[int],
     size: int,
 ) -> list[tuple[int, ...]]:
     """The positions of each of some instructions: neighbours in memory, wide ones first.
 
     entries : (position, first byte) of accesses
-    blocks, places : of each instruction, its block and the position of its text
+    bases, places : of each instruction, what its base register holds and the position of its text
     """
     left = list(entries)
     covers: list[tuple[int, ...]] = [()] * len(instructions)
     waiting = Counter(places)
     chains = [
         (chain, [max(_width(instructions[k]) // size, 1) for k in chain])
-        for chain in _chains(instructions, blocks)
+        for chain in _chains(instructions, bases)
     ]
     for chain, counts in sorted(chains, key=lambda one: (-sum(one[1]), min(one[0]))):
         own = {places[k] for k in chain}
