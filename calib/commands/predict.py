@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from calib.prediction.prediction import Prediction
     from memsim.trace import Trace
 
+Compiler = Literal["auto", "none"]
 PICTURES = (".png", ".svg", ".pdf")
 
 
@@ -54,6 +55,12 @@ class PredictFiles(Options):
 
 @click.command()
 @click.argument("spec", metavar="KERNEL")
+@click.option(
+    "--args",
+    "arguments",
+    metavar="FILE.py:NAME",
+    help="The arguments of a kernel in OpenCL C or Fortran, as for 'memsim profile'.",
+)
 @click.option(
     "--machine",
     "-m",
@@ -88,9 +95,18 @@ class PredictFiles(Options):
     metavar="FILE",
     help="Predict with this model, fitted by 'memsim calibrate', instead of a machine.",
 )
+@click.option(
+    "--compiler",
+    type=click.Choice(["auto", "none"]),
+    default="auto",
+    show_default=True,
+    help="'auto' counts the instructions of the compiled kernel, where a compiler for the machine is"
+    " installed; 'none' counts the operations of the source.",
+)
 @command_options(PredictFiles, "files")
 def predict(
     spec: str,
+    arguments: str | None,
     machine: str | None,
     settings: dict[str, str],
     options: PredictOptions,
@@ -99,13 +115,14 @@ def predict(
     launch: int | None,
     follow: str | None,
     model: Path | None,
+    compiler: Compiler,
     files: PredictFiles,
 ) -> int:
     """Predict how long a kernel takes on a machine, and what limits it.
 
-    KERNEL is FILE.py:NAME or PACKAGE.MODULE:NAME, as for 'memsim profile'. No GPU and no calibration
-    are needed: basic blocks come from the kernel, hit ratios and bytes from a replay, throughputs from
-    the machine's file.
+    KERNEL is FILE.py:NAME, PACKAGE.MODULE:NAME, FILE.cl:NAME or FILE.floopy:SUBROUTINE, as for 'memsim
+    profile'. No GPU and no calibration are needed: basic blocks come from the compiled kernel, hit ratios
+    and bytes from a replay, throughputs from the machine's file.
 
     \b
     Examples:
@@ -131,19 +148,21 @@ def predict(
         from calib.commands.predict_followed import predict_followed
 
         return predict_followed(spec, settings, machine, options, follow, files.json)
-    base, changed = _predict(spec, settings, machine, options, what_if, groups, launch)
+    base, changed = _predict(
+        (spec, settings, arguments), machine, options, what_if, groups, launch, compiler
+    )
     _write(base, changed, files)
     return 0
 
 
 def _predict(
-    spec: str,
-    settings: dict[str, str],
+    kernel: tuple[str, dict[str, str], str | None],
     name: str,
     options: PredictOptions,
     what_if: tuple[str, ...],
     groups: int | None,
     launch: int | None,
+    compiler: Compiler,
 ) -> tuple[Prediction, list[tuple[str, Prediction]]]:
     import tracegen
     from calib.prediction import prediction
@@ -152,10 +171,10 @@ def _predict(
 
     machine = load_machine(name)
     changes = [parse(text, machine) for text in what_if]
-    workload = tracegen.load_kernel(spec, settings)
+    workload = tracegen.load_kernel(*kernel)
     with working("tracing"):
         traces: list[Trace] = tracegen.trace_snapshots(
-            workload, machine, snapshots=1, groups=groups, launch=launch
+            workload, machine, snapshots=1, groups=groups, launch=launch, compiler=compiler
         )
     with working("replaying"):
         base = prediction.predict(workload, traces, machine, options)

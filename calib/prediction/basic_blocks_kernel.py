@@ -89,14 +89,10 @@ class Open:
 
 
 class Cutter:
-    """Walks the items of a schedule and collects basic blocks.
+    """Walks the items of a schedule and collects basic blocks."""
 
-    loads_in_flight : loads that a work-item can have outstanding, where its registers limit them
-    """
-
-    def __init__(self, name_of: NameOf, loads_in_flight: int | None = None) -> None:
+    def __init__(self, name_of: NameOf) -> None:
         self.name_of = name_of
-        self.most = loads_in_flight or 1 << 30
         self.blocks: list[Block] = []
 
     def program(self, items: Sequence[Item], *, ends_with_barrier: bool) -> Program:
@@ -207,12 +203,8 @@ class Cutter:
                 continue
             if k not in issued and work.loads:
                 names = frozenset().union(*(load.index_names for load in work.loads))
-                blocked = (
-                    names & (open_.outstanding | assigned)
-                    or any(
-                        load.array in stored or load.index_loads & pending for load in work.loads
-                    )
-                    or len(open_.waits_for) + len(work.loads) > self.most > 0 < len(open_.waits_for)
+                blocked = names & (open_.outstanding | assigned) or any(
+                    load.array in stored or load.index_loads & pending for load in work.loads
                 )
                 if not blocked:
                     self._access(work, work.loads, open_)
@@ -229,18 +221,9 @@ class Cutter:
         """
         first = [load for load in work.loads if not load.index_loads]
         later = [load for load in work.loads if load.index_loads]
-        feeding = frozenset().union(*(load.index_loads for load in later)) if later else frozenset()
-        needed = [load for load in first if load.subscript in feeding]
-        groups: list[list[Touch]] = []
-        if later:
-            groups.append(first if len(first) <= self.most else needed)
-            rest = later if len(first) <= self.most else [*later, *_without(first, needed)]
-        else:
-            rest = first
-        for k in range(0, len(rest), self.most):
-            groups.append(rest[k : k + self.most])
-        if len(groups) <= 1:
+        if not later or not first:
             return [work]
+        groups = [first, later]
         counts = _spread(work.operations, [0, *(len(group) for group in groups)])
         parts = []
         for k, group in enumerate(groups):
@@ -352,7 +335,6 @@ def blocks_from_kernel(
     machine: Machine | None = None,
     sizes: Mapping[str, int] | None = None,
     name_of: NameOf | None = None,
-    loads_in_flight: int | None = None,
     ends_with_barrier: bool = True,
     launch: int = 0,
 ) -> Program:
@@ -361,14 +343,13 @@ def blocks_from_kernel(
     machine : decides whether arithmetic instructions can read local memory directly
     sizes : values of size arguments; loop counts are formulas in the sizes that are missing
     name_of : names the accesses; by default by their text in the kernel
-    loads_in_flight : loads that a work-item can have outstanding, where its registers limit them
     ends_with_barrier : whether a group's resources are freed only when all its sub-groups have ended
     launch : index of the kernel's launch
 
     Raises BlockError where the schedule cannot be cut into blocks.
     """
     items = schedule_items(kernel, callables or {}, machine, sizes or {}, launch)
-    cutter = Cutter(name_of or site_name, loads_in_flight)
+    cutter = Cutter(name_of or site_name)
     return cutter.program(items, ends_with_barrier=ends_with_barrier)
 
 
@@ -390,10 +371,6 @@ def _copies(kernel: Any, instruction: str, sizes: Mapping[str, int]) -> int:
             count = trip_count(kernel, iname, frozenset(), sizes)
             total *= round(count) if isinstance(count, float) else 1
     return total
-
-
-def _without(loads: Sequence[Touch], taken: Sequence[Touch]) -> list[Touch]:
-    return [load for load in loads if load not in taken]
 
 
 def _spread(operations: Counter[str], weights: Sequence[int]) -> list[Counter[str]]:

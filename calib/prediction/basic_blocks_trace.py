@@ -1,7 +1,8 @@
 """Basic blocks from a trace alone: a block is a bulk sequence with loads, and the stores before it.
 
-A trace records which loads are issued together (`starts_sequence`) and where barriers are. It does not
-record arithmetic, so the caller may specify operations per loaded value.
+A trace records which loads are issued together (`starts_sequence`) and where barriers are. A trace of
+compiled code also records the machine instructions before each access (`work`); they are operations
+of the block with the access. Of other traces the caller may specify operations per loaded value.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from calib.prediction.basic_blocks import Block, BlockError, Program, Repeat, Step, make_program
+from calib.prediction.machine_pipes import PREFIX
 from memsim.trace import BARRIER_SITE, Trace
 
 SUBGROUPS = 256
@@ -98,42 +100,46 @@ def _blocks_of(
     blocks: list[Block] = []
     accesses: list[str] = []
     loads: list[str] = []
+    work: list[int] = []
     arrived = 0  # values that the previous block loaded
     first = 0  # index of the block's first access within the sub-group
+    sizes = {site.name: float(site.itemsize_bytes) for site in trace.sites}
+    rows = None if trace.work is None else trace.work[begin:end].tolist()
 
     def close(barrier: bool) -> None:
-        nonlocal accesses, loads, arrived
+        nonlocal accesses, loads, work, arrived
         operations = {name: count * arrived for name, count in per_load.items() if arrived}
-        if barrier:
+        if barrier and rows is None:
             operations["barrier"] = 1
-        size = sum(sizes[name] for name in accesses)
         blocks.append(
             Block(
-                operations=operations,
+                operations=operations | _instructions(trace, work),
                 accesses=tuple(accesses),
                 waits_for=tuple(loads),
-                bytes_per_item=size,
+                bytes_per_item=sum(sizes[name] for name in accesses),
                 barrier=barrier,
             )
         )
         arrived = len(loads)
-        accesses, loads = [], []
+        accesses, loads, work = [], [], []
 
-    sizes = {site.name: float(site.itemsize_bytes) for site in trace.sites}
-    for k in range(begin, end):
-        number = int(trace.site[k])
+    columns = (trace.site, trace.starts_sequence, trace.waits)
+    listed = zip(*(column[begin:end].tolist() for column in columns), strict=True)
+    for k, (number, starts, waits) in enumerate(listed):
         if number == BARRIER_SITE:
             if loads:  # their values are used before the barrier
                 close(barrier=False)
+            work += [] if rows is None else [rows[k]]
             close(barrier=True)
             continue
         if not (accesses or loads):
-            first = k - begin
-        if loads and (trace.starts_sequence[k] or trace.waits[k] >= first):
+            first = k
+        if loads and (starts or waits >= first):
             close(barrier=False)
-            first = k - begin
+            first = k
         site = trace.sites[number]
         accesses.append(site.name)
+        work += [] if rows is None else [rows[k]]
         if site.direction == "load":
             loads.append(site.name)
     if loads:  # the last loaded values are used before the end
@@ -141,6 +147,16 @@ def _blocks_of(
     if accesses or ends_with_barrier or not blocks:
         close(barrier=ends_with_barrier)
     return blocks
+
+
+def _instructions(trace: Trace, rows: Sequence[int]) -> dict[str, float]:
+    """Kind of instruction -> how many the rows of a trace's work count."""
+    if trace.work_table is None or not rows:
+        return {}
+    counts = trace.work_table[rows].sum(axis=0).tolist()
+    return {
+        PREFIX + kind: count for kind, count in zip(trace.work_kinds, counts, strict=True) if count
+    }
 
 
 def _alike(left: Sequence[Step], right: Sequence[Step]) -> bool:

@@ -49,17 +49,11 @@ class PredictOptions(Options):
     groups_per_core: int | None = option(
         None, "Resident groups per core, in place of those that the occupancy allows.", least=1
     )
-    loads_in_flight: int | None = option(
-        None,
-        "Loads that a work-item can have outstanding, where its registers limit them. By default all"
-        " loads of a basic block are outstanding together.",
-        least=1,
-        metavar="N",
-    )
     trips: Mapping[str, float] = option(
         factory=dict,
-        help="Iterations of a loop whose bounds are read from memory. Repeat for several loops. By"
-        " default they are counted in the trace.",
+        help="Iterations of a loop whose bounds are read from memory. Repeat for several loops. Basic"
+        " blocks then come from the Loopy kernel rather than its machine code. By default iterations"
+        " are counted in the trace.",
         metavar="LOOP=N",
         default_text="as in the trace",
         parse=parse_trips,

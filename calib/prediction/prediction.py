@@ -97,10 +97,13 @@ def predict_changed(
 def program_of(
     workload: Any, traces: Sequence[Trace], machine: Machine, options: PredictOptions
 ) -> tuple[Program, list[str]]:
-    """The program of a sub-group, from the kernel or else from the trace, and notes about it.
+    """The program of a sub-group and notes about it: from the machine code where the trace has it, else
+    from the kernel, else from the accesses alone.
 
     Raises BlockError, which names a loop whose iterations the trace does not determine.
     """
+    if traces[0].work is not None and options.mode != "paper" and not options.trips:
+        return blocks_from_trace(traces[0]), _compiler_notes(traces[0])
     if workload is None or not _is_loopy(workload):
         return blocks_from_trace(traces[0]), [
             "the basic blocks are the bulk sequences of the trace; arithmetic is not counted"
@@ -118,7 +121,6 @@ def program_of(
         machine=machine,
         sizes=sizes,
         name_of=_named_as(traces[0]),
-        loads_in_flight=options.loads_in_flight,
         ends_with_barrier=_ends_with_barrier(machine, options.mode),
         launch=_launch(kernel, traces[0]),
     )
@@ -129,6 +131,13 @@ def program_of(
         if name not in options.trips
     ]
     return program.at(**{**sizes, **trips}), notes
+
+
+def _compiler_notes(trace: Trace) -> list[str]:
+    """What the trace says of its machine code."""
+    compiler = trace.provenance.get("compiler", {})
+    notes = compiler.get("notes", ()) if isinstance(compiler, Mapping) else ()
+    return [str(note) for note in notes]
 
 
 def trips_from_trace(

@@ -1,6 +1,7 @@
 """The time of a kernel, from its basic blocks and the costs of their accesses in a replay.
 
-    ILP_i  issue cycles of the block's instructions, and of L1's pipe for its accesses
+    ILP_i  issue cycles of the block's instructions, and of L1's pipe for its accesses: their sum, or for
+           machine instructions the longest of the units' times (calib.prediction.machine_pipes)
     La_i   latency until the data arrive that the block waits for, from the replay's hit ratios: that of
            the slowest access, or the largest of the expected latencies X. A last block that stores
            waits for its store on machines whose groups do so
@@ -30,6 +31,13 @@ from calib.prediction.basic_blocks import Block, Program, Repeat
 from calib.prediction.costs import DRAM, AccessCosts
 from calib.prediction.event_simulation import Events, events
 from calib.prediction.latency_hiding import Blocks, LatencyHidingError, hidden_factor, round_cycles
+from calib.prediction.machine_pipes import (
+    PARTITIONS,
+    is_issued,
+    load_store_cycles,
+    throughputs_of,
+    unit_cycles,
+)
 from calib.prediction.options import Latency, Mode, Solver
 from calib.prediction.throughputs import cycles_of, issue_cycles
 from memsim.machine import Machine
@@ -54,22 +62,35 @@ class Inputs:
     """The cycles of a program's blocks on a machine; block 0 is the start of a group.
 
     program : with the start of a group as its first block
-    arithmetic_cycles, pipe_cycles : (n_block,) the two terms of ILP_i
+    unit_cycles : (n_block, n_unit) cycles of each unit but the load/store unit, `units` by name; where
+        only operations are known, one unit executes all
+    pipe_cycles : (n_block,) of the load/store unit and L1
+    at_once : whether ILP_i is the longest of these cycles rather than their sum
     latency_cycles : (n_trial, n_block)
     channel_cycles : (n_trial, n_block, n_channel)
     channels : names;  barrier : (n_block,) whether the block ends with a barrier
     """
 
     program: Program
-    arithmetic_cycles: Floats
+    unit_cycles: Floats
     pipe_cycles: Floats
     latency_cycles: Floats
     channel_cycles: Floats
     channels: tuple[str, ...]
     barrier: npt.NDArray[np.bool_]
+    units: tuple[str, ...] = ("arithmetic",)
+    at_once: bool = False
+
+    @property
+    def arithmetic_cycles(self) -> Floats:
+        """(n_block,) of the busiest unit."""
+        return np.asarray(self.unit_cycles.max(axis=1))
 
     @property
     def issue_cycles(self) -> Floats:
+        """(n_block,) ILP_i."""
+        if self.at_once:
+            return np.maximum(self.arithmetic_cycles, self.pipe_cycles)
         return self.arithmetic_cycles + self.pipe_cycles
 
     @property
@@ -163,23 +184,26 @@ def simulated_inputs(
     scale = _executions_ratio(program, costs)
     per_execution, channels = _channel_cycles(costs)
     n_trial, n_channel = costs.n_trials, len(channels)
-    arithmetic, pipe = [0.0], [0.0]
+    units, occupied, local = _issue(program, machine)
+    alone = _alone_cycles(program, occupied)
+    pipe = [0.0]
     waits = [np.full(n_trial, machine.group_start_cycles)]
     moved = [np.zeros((n_trial, n_channel))]
-    for block in program.blocks:
+    for number, block in enumerate(program.blocks, 1):
         accesses = [index[name] for name in block.accesses]
         waited = [index[name] for name in block.waits_for if costs.loads[index[name]]]
-        arithmetic.append(issue_cycles(machine, block.operations))
-        pipe.append(float((scale * costs.pipe_cycles)[accesses].sum()))
+        pipe.append(local[number] + float((scale * costs.pipe_cycles)[accesses].sum()))
         wait_cycles = costs.slowest_cycles if latency == "slowest" else costs.mean_cycles
-        waits.append(wait_cycles(waited))
+        waits.append(wait_cycles(waited) + alone[number])
         moved.append((scale * per_execution)[:, :, accesses].sum(2))
     last = _last_block(program.steps)
     if any(not costs.loads[index[name]] for name in program.blocks[last].accesses):
         waits[last + 1] = np.maximum(waits[last + 1], machine.store_wait_cycles)
     return Inputs(
         program=started,
-        arithmetic_cycles=np.array(arithmetic),
+        unit_cycles=occupied,
+        units=units,
+        at_once=_is_compiled(program),
         pipe_cycles=np.array(pipe),
         latency_cycles=np.stack(waits, axis=1),
         channel_cycles=np.stack(moved, axis=1),
@@ -211,7 +235,7 @@ def paper_inputs(
     started = _with_start(program)
     return Inputs(
         program=started,
-        arithmetic_cycles=np.array(arithmetic),
+        unit_cycles=np.array(arithmetic)[:, None],
         pipe_cycles=np.array(pipe),
         latency_cycles=np.array([waits]),
         channel_cycles=np.array(moved)[None, :, None],
@@ -263,7 +287,7 @@ def floors_cycles(inputs: Inputs, resident: Residents) -> dict[str, Floats]:
     count = occurrences(inputs)
     subgroups = resident.subgroups * np.ones(inputs.n_trials)
     floors = {
-        "arithmetic": subgroups * float(count @ inputs.arithmetic_cycles),
+        "arithmetic": subgroups * float((count @ inputs.unit_cycles).max()),
         "L1": subgroups * float(count @ inputs.pipe_cycles),
     }
     for k, channel in enumerate(inputs.channels):
@@ -301,9 +325,37 @@ def _channel_cycles(costs: AccessCosts) -> tuple[Floats, tuple[str, ...]]:
     return np.concatenate([cycles, busy[:, None, :]], axis=1), (*costs.channels, TRANSLATION)
 
 
+def _is_compiled(program: Program) -> bool:
+    """Whether the operations of a program are machine instructions."""
+    return any(is_issued(block.operations) for block in program.blocks)
+
+
+def _issue(program: Program, machine: Machine) -> tuple[tuple[str, ...], Floats, Floats]:
+    """The units, (n_block, n_unit) their cycles, and (n_block,) those of accesses to local memory.
+
+    Block 0 is the start of a group.
+    """
+    if not _is_compiled(program):
+        summed = [0.0, *(issue_cycles(machine, block.operations) for block in program.blocks)]
+        return ("arithmetic",), np.array(summed)[:, None], np.zeros(len(summed))
+    rows = [{}, *(unit_cycles(machine, block.operations) for block in program.blocks)]
+    local = [0.0, *(load_store_cycles(machine, block.operations) for block in program.blocks)]
+    units = tuple(dict.fromkeys(name for row in rows for name in row))
+    return units, np.array([[row.get(n, 0.0) for n in units] for row in rows]), np.array(local)
+
+
+def _alone_cycles(program: Program, occupied: Floats) -> Floats:
+    """(n_block,) how much longer one sub-group takes for a block than all parts of a core together."""
+    if not _is_compiled(program):
+        return np.zeros(len(occupied))
+    return np.asarray((PARTITIONS - 1) * occupied.max(axis=1))
+
+
 def _require(machine: Machine, program: Program, *others: str) -> None:
     """Raises ThroughputError, which names every throughput that the program lacks on this machine."""
     names = {name for block in program.blocks for name in block.operations}
+    if is_issued(names):
+        names = set(throughputs_of(names))
     issue_cycles(machine, dict.fromkeys([*sorted(names), *others], 1.0))
 
 

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from calib.prediction.basic_blocks import Program
+from calib.prediction.machine_pipes import PREFIX
 from memsim.errors import MachineError, MemsimError
 from memsim.machine import Level, Machine
 
@@ -79,7 +80,11 @@ def without_barriers(program: Program) -> Program:
         dataclasses.replace(
             block,
             barrier=False,
-            operations={k: v for k, v in block.operations.items() if k != "barrier"},
+            operations={
+                k: v
+                for k, v in block.operations.items()
+                if k not in ("barrier", PREFIX + "barrier")
+            },
         )
         for block in program.blocks
     ]

@@ -43,6 +43,10 @@ _CHUNK_BYTES = 1 << 24
 _FIELDS = tuple(name for name in field_types(Trace) if name not in COLUMN_DTYPES)
 _RETIRED = {"issue_cycles_before": 1, "block_counts": 2}
 """Column -> number of axes, for columns of memsim 0.1.0 that traces no longer have; they are skipped."""
+_AXES = {**_RETIRED, "work_table": 2}
+"""Column -> number of axes, where it is not 1."""
+_ADDED = ("work_kinds",)
+"""Fields that files of memsim 0.1.0 lack."""
 _EVENTS: dict[str, type[Copy] | type[Fill]] = {"copy": Copy, "fill": Fill}
 
 
@@ -213,6 +217,8 @@ def _trace(launch: int, entry: dict[str, Any], remaining: Any, verify: bool) -> 
     types_of = field_types(Trace)
     values: dict[str, Any] = {}
     for name in _FIELDS:
+        if name in _ADDED and name not in entry:
+            continue
         if name not in entry:
             raise TraceError(f"launch {launch} has no {name}")
         values[name] = _decoded(entry[name], types_of[name], name)
@@ -251,7 +257,7 @@ def _column_entry(entry: Any) -> tuple[str, tuple[int, ...], int]:
     if not isinstance(name, str) or name not in {*COLUMN_DTYPES, *_RETIRED}:
         raise TraceError(f"name of a column must be an array of a trace, got {shown(name)}")
     shape: tuple[int, ...] = _decoded(entry.get("shape"), tuple[int, ...], "shape")
-    n_axes = _RETIRED.get(name, 1)
+    n_axes = _AXES.get(name, 1)
     if len(shape) != n_axes or min(shape) < 0:
         raise TraceError(f"shape of column {name} must be {n_axes} sizes, got {shown(shape)}")
     return name, shape, _decoded(entry.get("crc32"), int, "crc32")

@@ -101,6 +101,11 @@ class Trace:
     byte_mask : (n_granule,) uint32, bit b: byte b of the granule is accessed
     lane_groups : (n_granule,) uint8, bit q: one of the lanes 8q..8q+7 accesses the granule
     lane_hits : (n_granule,) uint8 or None, number of lanes that access it (recorded for atomics)
+    work : (n_access,) int32 or None, row of work_table: the machine instructions that the sub-group
+        issues from its previous access, or its start, up to this access; those after its last access
+        are counted with the last one. None where no machine code is known
+    work_table : (n_row, n_kind) float64 or None, instructions of one sub-group by kind
+    work_kinds : names of the kinds
     """
 
     sites: tuple[AccessSite, ...]
@@ -118,6 +123,9 @@ class Trace:
     byte_mask: npt.NDArray[np.uint32]
     lane_groups: npt.NDArray[np.uint8]
     lane_hits: npt.NDArray[np.uint8] | None = None
+    work: npt.NDArray[np.int32] | None = None
+    work_table: npt.NDArray[np.float64] | None = None
+    work_kinds: tuple[str, ...] = ()
     whole: bool = False
     generated_source: str = ""
     user_source: str = ""
@@ -175,6 +183,8 @@ COLUMN_DTYPES: dict[str, Any] = {
     "byte_mask": np.uint32,
     "lane_groups": np.uint8,
     "lane_hits": np.uint8,
+    "work": np.int32,
+    "work_table": np.float64,
 }
 """Every array of a Trace, which is a column of a trace file, and its element type."""
 
@@ -188,6 +198,7 @@ _LENGTHS = {
     "byte_mask": "n_granule",
     "lane_groups": "n_granule",
     "lane_hits": "n_granule",
+    "work": "n_access",
 }
 
 
@@ -227,10 +238,31 @@ def check_trace(trace: Trace) -> None:
                 f"site must index the {len(trace.sites)} sites or be {BARRIER_SITE},"
                 f" got {low}..{high}"
             )
+    _check_work(trace)
     if trace.n_granule and int(trace.granule.min()) < 0:
         raise TraceError(f"granule must not be negative, got {int(trace.granule.min())}")
     if trace.n_subgroup and np.any(trace.workgroup[1:] < trace.workgroup[:-1]):
         raise TraceError("workgroup must ascend: the sub-groups of a group are consecutive")
+
+
+def _check_work(trace: Trace) -> None:
+    if trace.work is None and trace.work_table is None:
+        return
+    if trace.work is None or trace.work_table is None:
+        raise TraceError("work and work_table must be given together")
+    n_kind = len(trace.work_kinds)
+    if trace.work_table.ndim != 2 or trace.work_table.shape[1] != n_kind:
+        raise TraceError(
+            f"work_table must have a column for each of {n_kind} kinds,"
+            f" got the shape {trace.work_table.shape}"
+        )
+    low, high = int(trace.work.min(initial=0)), int(trace.work.max(initial=-1))
+    if low < 0 or high >= len(trace.work_table):
+        raise TraceError(
+            f"work must index the {len(trace.work_table)} rows of work_table, got {low}..{high}"
+        )
+    if not bool(np.all(trace.work_table >= 0)):
+        raise TraceError("work_table must not be negative")
 
 
 def _check_offsets(name: str, offset: npt.NDArray[np.int64], n_row: int, n_flat: int) -> None:

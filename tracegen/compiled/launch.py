@@ -6,6 +6,7 @@ from memsim.errors import KernelError
 from memsim.machine import Machine
 from tracegen.compiled.compile import compile_kernel
 from tracegen.compiled.rearrange import CompiledLaunch
+from tracegen.compiled.source_loops import source_loops
 from tracegen.options import Compiler
 from tracegen.recording.launch import BoundLaunch, Prepared
 
@@ -26,4 +27,6 @@ def compiled_launch(
         )
     except KernelError as error:
         return str(error)
-    return CompiledLaunch(code, prepared.source, launch.program.probes, launch.layout.sites)
+    text = prepared.source
+    loops = source_loops(text, launch.settings)
+    return CompiledLaunch(code, text, launch.program.probes, launch.layout.sites, loops)

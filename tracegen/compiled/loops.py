@@ -32,7 +32,7 @@ def loops(code: MachineCode) -> tuple[Loop, ...]:
     left out. A called function has the loops of its own body; that its call lies in a loop does not
     make it part of that loop.
     """
-    successors = [_flow(code.blocks, index) for index in range(len(code.blocks))]
+    successors = [flow(code.blocks, index) for index in range(len(code.blocks))]
     order = _reverse_postorder(successors)
     predecessors: list[list[int]] = [[] for _ in successors]
     for index in order:
@@ -53,7 +53,7 @@ def depths(code: MachineCode) -> tuple[int, ...]:
     return tuple(sum(index in loop.blocks for loop in found) for index in range(len(code.blocks)))
 
 
-def _flow(blocks: tuple[BasicBlock, ...], index: int) -> tuple[int, ...]:
+def flow(blocks: tuple[BasicBlock, ...], index: int) -> tuple[int, ...]:
     """Successors where a call goes on after itself, and a function does not return.
 
     Two calls of one function would else make a loop: out of the first and into the second.

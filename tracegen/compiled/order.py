@@ -18,6 +18,8 @@ from memsim.compile import hot, inner
 from tracegen.compiled.stations import ACCESS, BARRIER, COUNT, PRIVATE, SCALAR, USE, Stations
 
 NONE = -1
+MOST_SUMS = 1 << 15
+"""Distinct numbers of instructions between two accesses; beyond, an equal hash is enough."""
 MISSING_COST = 64
 """A station that lacks one of its accesses is as unlikely as one that leaves so many behind."""
 JUMP_COST = 32
@@ -49,6 +51,7 @@ class Ordered(NamedTuple):
     part_end : (n_out,) where the parts of each access end
     part : accesses of the stream that are performed at once; -1 - k for private access k
     starts, waits : as in a Trace
+    work : (n_out,) row of the table of work that is made beside them
     """
 
     end: npt.NDArray[np.int64]
@@ -56,6 +59,7 @@ class Ordered(NamedTuple):
     part: npt.NDArray[np.int64]
     starts: npt.NDArray[np.bool_]
     waits: npt.NDArray[np.int32]
+    work: npt.NDArray[np.int32]
 
 
 class _Scratch(NamedTuple):
@@ -69,6 +73,10 @@ class _Scratch(NamedTuple):
     issued_at : the access of each issue, in order
     outstanding : (n_global,) the access of an instruction's latest issue, NONE once awaited
     state : (N_STATE,) where the walk stands
+    pending : (n_kind,) instructions since the latest access;  key : (1,) the sum of their rows' keys
+    row_key : (n_row,) a random number for each row of the stations' work
+    table : (n_table, n_kind) distinct sums of rows so far;  table_key : (n_table,) their keys
+    slot : (n_slot,) hash table of the numbers of `table`, NONE where it is free
     """
 
     entry: npt.NDArray[np.int64]
@@ -82,9 +90,17 @@ class _Scratch(NamedTuple):
     issued_at: npt.NDArray[np.int64]
     outstanding: npt.NDArray[np.int64]
     state: npt.NDArray[np.int64]
+    pending: npt.NDArray[np.float64]
+    key: npt.NDArray[np.int64]
+    row_key: npt.NDArray[np.int64]
+    table: npt.NDArray[np.float64]
+    table_key: npt.NDArray[np.int64]
+    slot: npt.NDArray[np.int64]
 
 
-HEAD, ENTRIES, FAR, OUT, PART, BEGIN, FRESH, WAIT, ISSUED, ARRIVED, UNMATCHED, N_STATE = range(12)
+HEAD, ENTRIES, FAR, OUT, PART, BEGIN, FRESH, WAIT, ISSUED, ARRIVED, UNMATCHED, SUMS, N_STATE = (
+    range(13)
+)
 """Where the walk stands, as elements of one array:
 
 HEAD : the first entry that is not consumed;  ENTRIES : of the sub-group
@@ -94,6 +110,7 @@ FRESH : 1 if the next access begins a bulk sequence
 WAIT : the latest access whose value was awaited
 ISSUED, ARRIVED : counts of accesses
 UNMATCHED : accesses without a station so far, of all sub-groups
+SUMS : rows in the table of work
 """
 State = npt.NDArray[np.int64]
 
@@ -108,15 +125,22 @@ class _Fit(NamedTuple):
 
 def in_machine_order(
     stream: Stream, stations: Stations, n_position: int
-) -> tuple[dict[str, npt.NDArray[Any]], int]:
-    """The accesses in machine order, by the names of `Ordered`, and how many had no station."""
+) -> tuple[dict[str, npt.NDArray[Any]], npt.NDArray[np.float64], int]:
+    """The accesses in machine order, by the names of `Ordered`, the table of their work, and how many
+    accesses had no station."""
     n_subgroup = len(stream.offset) - 1
     longest = int(np.diff(stream.offset).max(initial=0))
     n_event = len(stations.kind)
     room = 2 * max(longest, 1) + n_event + 1
     n_global = len(stations.again)
     pieces: list[dict[str, npt.NDArray[Any]]] = []
-    done = unmatched = n_out = n_part = 0
+    done = unmatched = n_out = n_part = sums = 0
+    n_row, n_kind = stations.work.shape
+    drawn = np.random.default_rng(0).integers(1, 1 << 62, n_row - 1)
+    row_key = np.concatenate([[0], drawn]).astype(np.int64)
+    table = np.zeros((MOST_SUMS, n_kind))
+    table_key = np.zeros(MOST_SUMS, np.int64)
+    slot = np.full(2 * MOST_SUMS, NONE, np.int64)
     size = max(len(stream.position) + len(stream.position) // 8, 8 * room)
     while done < n_subgroup:
         scratch = _Scratch(
@@ -131,15 +155,24 @@ def in_machine_order(
             issued_at=np.empty(size + 1, np.int64),
             outstanding=np.empty(n_global + 1, np.int64),
             state=np.zeros(N_STATE, np.int64),
+            pending=np.zeros(n_kind),
+            key=np.zeros(1, np.int64),
+            row_key=row_key,
+            table=table,
+            table_key=table_key,
+            slot=slot,
         )
+        scratch.state[SUMS] = sums
         out = Ordered(
             end=np.empty(n_subgroup, np.int64),
             part_end=np.empty(size, np.int64),
             part=np.empty(2 * size, np.int64),
             starts=np.empty(size, np.bool_),
             waits=np.empty(size, np.int32),
+            work=np.empty(size, np.int32),
         )
         last, outs, parts, alone = _walk(stream, stations, done, n_position, scratch, out)
+        sums = int(scratch.state[SUMS])
         if last == done:
             size *= 2
             continue
@@ -150,16 +183,21 @@ def in_machine_order(
                 "part": out.part[:parts],
                 "starts": out.starts[:outs],
                 "waits": out.waits[:outs],
+                "work": out.work[:outs],
             }
         )
         done, n_out, n_part, unmatched = last, n_out + outs, n_part + parts, unmatched + alone
     if not pieces:
         empty = np.empty(0, np.int64)
-        return dict.fromkeys(Ordered._fields, empty), 0
-    return {
-        name: pieces[0][name] if len(pieces) == 1 else np.concatenate([p[name] for p in pieces])
-        for name in Ordered._fields
-    }, unmatched
+        return dict.fromkeys(Ordered._fields, empty), table[:0], 0
+    return (
+        {
+            name: pieces[0][name] if len(pieces) == 1 else np.concatenate([p[name] for p in pieces])
+            for name in Ordered._fields
+        },
+        table[:sums].copy(),
+        unmatched,
+    )
 
 
 @hot
@@ -176,13 +214,15 @@ def _walk(
     Returns where it stopped, how many accesses and parts there are, and how many without a station.
     """
     state = scratch.state
-    state[:] = 0
+    state[:SUMS] = 0
     for subgroup in range(begin, len(stream.offset) - 1):
         n = _entries(stream, subgroup, scratch)
         scratch.outstanding[:] = NONE
         written, parts, unmatched = state[OUT], state[PART], state[UNMATCHED]
         state[HEAD], state[ENTRIES], state[FAR], state[BEGIN] = 0, n, -1, written
         state[FRESH], state[WAIT], state[ISSUED], state[ARRIVED] = 1, NONE, 0, 0
+        scratch.pending[:] = 0.0
+        scratch.key[0] = 0
         complete = _subgroup(stream, stations, n_position, scratch, out, state)
         for k in range(n):
             scratch.first[scratch.at[k]] = len(scratch.entry)
@@ -235,13 +275,60 @@ def _subgroup(
         if taken == 0:
             _alone(stream, n_position, scratch, out, state)
             continue
+        _issue_work(stations, stations.behind[now], scratch)
         if arrow >= 0:
+            _issue_work(stations, stations.on_way[arrow], scratch)
             for event in range(stations.first_prelude[arrow], stations.last_prelude[arrow]):
                 _pass(stream, stations, event, n_position, scratch, out, state)
         for event in range(stations.first_event[station], stations.last_event[station]):
             _pass(stream, stations, event, n_position, scratch, out, state)
         now = station
+    _finish(stations, now, scratch, out, state)
     return True
+
+
+@inner
+def _issue_work(stations: Stations, row: int, scratch: _Scratch) -> None:
+    """Adds a row to the instructions since the latest access."""
+    if row != 0:
+        scratch.key[0] += scratch.row_key[row]
+        for kind in range(stations.work.shape[1]):
+            scratch.pending[kind] += stations.work[row, kind]
+
+
+@inner
+def _finish(stations: Stations, now: int, scratch: _Scratch, out: Ordered, state: State) -> None:
+    """Counts what follows the last access of a sub-group with that access."""
+    _issue_work(stations, stations.behind[now], scratch)
+    _issue_work(stations, stations.to_end[now], scratch)
+    last = state[OUT] - 1
+    if last >= state[BEGIN]:
+        row = out.work[last]
+        scratch.key[0] += scratch.table_key[row]
+        for kind in range(stations.work.shape[1]):
+            scratch.pending[kind] += scratch.table[row, kind]
+        out.work[last] = _sum(scratch, state)
+
+
+@inner
+def _sum(scratch: _Scratch, state: State) -> Any:
+    """The number of the pending instructions in the table of work; nothing is pending afterwards."""
+    key = scratch.key[0]
+    n_slot = len(scratch.slot)
+    at = key % n_slot
+    while scratch.slot[at] >= 0 and scratch.table_key[scratch.slot[at]] != key:
+        if state[SUMS] == len(scratch.table):
+            break
+        at = (at + 1) % n_slot
+    if scratch.slot[at] < 0 and state[SUMS] < len(scratch.table):
+        scratch.slot[at] = state[SUMS]
+        scratch.table_key[state[SUMS]] = key
+        for kind in range(len(scratch.pending)):
+            scratch.table[state[SUMS], kind] = scratch.pending[kind]
+        state[SUMS] += 1
+    scratch.pending[:] = 0.0
+    scratch.key[0] = 0
+    return max(scratch.slot[at], 0)
 
 
 @inner
@@ -345,6 +432,7 @@ def _pass(
     state: State,
 ) -> None:
     """A sub-group passes one event."""
+    _issue_work(stations, stations.before[event], scratch)
     kind = stations.kind[event]
     number = stations.number[event]
     if kind == USE:
@@ -419,6 +507,7 @@ def _issue(scratch: _Scratch, out: Ordered, state: State, n_taken: int, number: 
     out.part_end[state[OUT]] = state[PART]
     out.starts[state[OUT]] = state[FRESH] != 0
     out.waits[state[OUT]] = state[WAIT]
+    out.work[state[OUT]] = _sum(scratch, state)
     this_access = state[OUT] - state[BEGIN]
     scratch.issued_at[state[ISSUED]] = this_access
     if number >= 0:

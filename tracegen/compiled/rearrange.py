@@ -17,7 +17,10 @@ from tracegen.compiled.loops import depths
 from tracegen.compiled.matching import Match, Sample, is_traced, match, traced_instructions
 from tracegen.compiled.model import MachineCode
 from tracegen.compiled.order import Stream, in_machine_order
+from tracegen.compiled.quiet_code import Executions, executions
+from tracegen.compiled.source_loops import SourceLoop
 from tracegen.compiled.stations import PrivateAccess, private_accesses, stations
+from tracegen.compiled.work import KINDS
 from tracegen.probes.program import Probe
 from tracegen.recording.machine_order import Rearranged
 from tracegen.recording.sites import BASE_ALIGNMENT_BYTES, SiteMap
@@ -32,12 +35,18 @@ class CompiledLaunch:
     """The machine code of a launch, matched to its probes.
 
     sites : the sites of the source
+    loops : those of the text
     """
 
     code: MachineCode
     text: str
     probes: Sequence[Probe]
     sites: SiteMap
+    loops: Sequence[SourceLoop] = ()
+
+    @cached_property
+    def executions(self) -> Executions:
+        return executions(self.code, self.loops)
 
     @property
     def registers_per_item(self) -> int:
@@ -79,7 +88,7 @@ class CompiledLaunch:
             **self.code.tools,
             "registers_per_item": self.code.registers_per_item,
             "unmatched_percent": round(100 * unmatched, 2),
-            "notes": list(self.code.notes),
+            "notes": [*self.code.notes, *self.executions.notes],
         }
 
     def rearranged(
@@ -108,9 +117,10 @@ class CompiledLaunch:
         kept = np.zeros(n_position + 1, np.bool_)
         kept[sorted(found.kept)] = True
         stream = Stream(offset, position, columns["starts_sequence"], left_out, kept)
-        ordered, unmatched = in_machine_order(stream, stations(self.code, found), n_position)
+        way = stations(self.code, found, self.executions)
+        ordered, work_table, unmatched = in_machine_order(stream, way, n_position)
         arrays, private = self._private(arrays, subgroup_size, slots)
-        made = gathered(
+        made: dict[str, Any] = gathered(
             source, ordered["end"], ordered["part_end"], ordered["part"], private, subgroup_size
         )
         sites, number = self._numbered(found, site, ordered["part_end"], ordered["part"])
@@ -118,6 +128,9 @@ class CompiledLaunch:
             "site": number,
             "starts_sequence": ordered["starts"],
             "waits": ordered["waits"],
+            "work": ordered["work"],
+            "work_table": work_table,
+            "work_kinds": KINDS,
             "subgroup_offset": np.concatenate([[0], ordered["end"]]).astype(np.int64),
         }
         return Rearranged(sites, arrays, made, unmatched / max(len(site), 1))

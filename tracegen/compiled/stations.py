@@ -16,9 +16,18 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from tracegen.compiled.loops import flow
 from tracegen.compiled.matching import Match, is_traced
 from tracegen.compiled.model import Instruction, MachineCode
+from tracegen.compiled.quiet_code import (
+    Executions,
+    between,
+    lines_of,
+    shortest,
+    with_new_lines,
+)
 from tracegen.compiled.waits import awaited
+from tracegen.compiled.work import KINDS, WorkTable, counted
 
 ACCESS, PRIVATE, BARRIER, USE, COUNT, SCALAR = range(6)
 """Kinds of events: an access to global memory or to private memory, a barrier, the first use of
@@ -36,6 +45,8 @@ class Event(NamedTuple):
     loads : of a use: the accesses, by number, whose values are awaited
     optional : whether a predicate may switch the access off
     is_load : of an access; loads may be issued before a barrier that they follow in the source
+    end : index in its piece of the instruction before which it happens; that of an access or a barrier
+        is behind it
     """
 
     kind: int
@@ -43,6 +54,7 @@ class Event(NamedTuple):
     loads: tuple[int, ...] = ()
     optional: bool = False
     is_load: bool = False
+    end: int = 0
 
 
 class PrivateAccess(NamedTuple):
@@ -59,6 +71,7 @@ class _Station:
     block: int
     last: bool = False
     events: list[Event] = field(default_factory=list)
+    instructions: list[Instruction] = field(default_factory=list)
 
     @property
     def stands(self) -> bool:
@@ -75,6 +88,11 @@ class Stations(NamedTuple):
     kind, number, optional, is_load : (n_event,)
     use_offset, use : the loads of each event
     cover_offset, cover : the positions of each access to global memory;  again : see Match
+
+    work : (n_row, n_kind) instructions by kind (tracegen.compiled.work.KINDS)
+    before : (n_event,) row of work: the instructions since the previous event of the station
+    behind : (n_station + 1,) row: those behind the last event;  to_end : from there to the kernel's end
+    on_way : (n_arrow,) row: those between the two stations
     """
 
     first_event: npt.NDArray[np.int64]
@@ -92,6 +110,11 @@ class Stations(NamedTuple):
     cover_offset: npt.NDArray[np.int64]
     cover: npt.NDArray[np.int32]
     again: npt.NDArray[np.bool_]
+    work: npt.NDArray[np.float64]
+    before: npt.NDArray[np.int32]
+    behind: npt.NDArray[np.int32]
+    to_end: npt.NDArray[np.int32]
+    on_way: npt.NDArray[np.int32]
 
 
 def private_accesses(code: MachineCode) -> list[PrivateAccess]:
@@ -114,8 +137,11 @@ def _slot(text: str) -> int:
     return abs(int(place.group(1), 16)) if place.group(1) else int(place.group(2))
 
 
-def stations(code: MachineCode, match: Match) -> Stations:
-    """The stations of matched machine code."""
+def stations(code: MachineCode, match: Match, executions: Executions | None = None) -> Stations:
+    """The stations of matched machine code.
+
+    executions : how often blocks between stations run; by default once
+    """
     pieces = _cut(code)
     first_of = {piece.block: k for k, piece in reversed(list(enumerate(pieces)))}
     standing = [k for k, piece in enumerate(pieces) if piece.stands]
@@ -143,7 +169,8 @@ def stations(code: MachineCode, match: Match) -> Stations:
         return found
 
     leads = [arrows(following(k)) for k in standing] + [arrows([0])]
-    return _arrays([pieces[k].events for k in standing], leads, match)
+    work = _Work(code, pieces, standing, executions or Executions([1.0] * len(code.blocks)))
+    return _arrays([pieces[k].events for k in standing], leads, match, work)
 
 
 def _cut(code: MachineCode) -> list[_Station]:
@@ -175,31 +202,109 @@ def _cut(code: MachineCode) -> list[_Station]:
                 loads = tuple(scalar)
             if instruction.pipe == "barrier":
                 pieces.append(_Station(number))
-            pieces[-1].events += _events(instruction, loads, number_of.get(k, -1))
+            piece = pieces[-1]
+            at_piece = len(piece.instructions)
+            piece.events += _events(instruction, loads, number_of.get(k, -1), at_piece)
+            piece.instructions.append(instruction)
             k += 1
         pieces[-1].last = True
     return pieces
 
 
-def _events(instruction: Instruction, loads: tuple[int, ...], number: int) -> list[Event]:
+def _events(instruction: Instruction, loads: tuple[int, ...], number: int, at: int) -> list[Event]:
     events = []
     if loads:
-        events.append(Event(USE, loads=loads))
+        events.append(Event(USE, loads=loads, end=at))
     if instruction.outstanding is not None:
-        events.append(Event(COUNT, instruction.outstanding))
+        events.append(Event(COUNT, instruction.outstanding, end=at))
     if instruction.pipe == "barrier":
-        events.append(Event(BARRIER))
+        events.append(Event(BARRIER, end=at + 1))
     memory = instruction.memory
     if memory is not None and number >= 0:
         kind = PRIVATE if memory.space == "private" else ACCESS
         kind = SCALAR if instruction.pipe == "scalar" else kind
         is_load = memory.direction == "load"
-        events.append(Event(kind, number, optional=instruction.predicated, is_load=is_load))
+        optional = instruction.predicated
+        events.append(Event(kind, number, optional=optional, is_load=is_load, end=at + 1))
     return events
 
 
+class _Work:
+    """Rows of instructions by kind, for the parts of a sub-group's way.
+
+    pieces : of the code;  standing : those that are stations
+    """
+
+    def __init__(
+        self,
+        code: MachineCode,
+        pieces: Sequence[_Station],
+        standing: Sequence[int],
+        executions: Executions,
+    ) -> None:
+        self.pieces, self.standing = pieces, standing
+        self.table = WorkTable()
+        first_of = {piece.block: k for k, piece in reversed(list(enumerate(pieces)))}
+        self.graph = [
+            [first_of[block] for block in flow(code.blocks, piece.block)] if piece.last else [k + 1]
+            for k, piece in enumerate(pieces)
+        ]
+        self.quiet = frozenset(range(len(pieces))) - frozenset(standing)
+        self.looped = frozenset(k for k in self.quiet if pieces[k].block in executions.looped)
+        self.lines = [lines_of(piece.instructions) for piece in pieces]
+        self.times = [executions.times[piece.block] for piece in pieces]
+        self.ends = frozenset(k for k, after in enumerate(self.graph) if not after)
+
+    def before(self, station: int) -> list[int]:
+        """A row for each event of a station."""
+        instructions = self.pieces[self.standing[station]].instructions
+        ends = [event.end for event in self.pieces[self.standing[station]].events]
+        return [
+            self.table.add(counted(instructions[begin:end]))
+            for begin, end in zip([0, *ends], ends, strict=False)
+        ]
+
+    def behind(self, station: int) -> int:
+        """The row of what follows the last event of a station."""
+        piece = self.pieces[self.standing[station]]
+        return self.table.add(counted(piece.instructions[piece.events[-1].end :]))
+
+    def on_way(self, station: int, target: int) -> int:
+        """The row of what lies between two stations; from the last one, the entry."""
+        end = self.standing[target]
+        if station == len(self.standing):
+            starts, seen = [0], self.lines[end]
+        else:
+            begin = self.standing[station]
+            starts, seen = self.graph[begin], self.lines[begin] | self.lines[end]
+        return self._row(starts, frozenset([end]), seen)
+
+    def to_end(self, station: int) -> int:
+        """The row of what lies between a station and the end of the kernel."""
+        begin = self.standing[station]
+        return self._row(self.graph[begin], self.ends & self.quiet, self.lines[begin])
+
+    def _row(self, starts: Sequence[int], ends: frozenset[int], seen: frozenset[int]) -> int:
+        inside = between(self.graph, starts, self.quiet, ends)
+        way: frozenset[int] = frozenset()
+        if ends.isdisjoint(starts):
+            first = [start for start in starts if start in inside]
+            way = shortest(self.graph, first, inside, ends) | (ends & inside)
+        elif ends & self.quiet:
+            way = ends & frozenset(starts)
+        loops = self.looped & inside
+        passed = loops | with_new_lines(self.lines, way | loops, inside - loops, seen)
+        total = np.zeros(len(KINDS))
+        for piece in passed:
+            total += self.times[piece] * counted(self.pieces[piece].instructions)
+        return self.table.add(total)
+
+
 def _arrays(
-    events: Sequence[Sequence[Event]], leads: Sequence[dict[int, list[Event]]], match: Match
+    events: Sequence[Sequence[Event]],
+    leads: Sequence[dict[int, list[Event]]],
+    match: Match,
+    work: _Work,
 ) -> Stations:
     flat: list[Event] = []
 
@@ -209,6 +314,10 @@ def _arrays(
 
     ranges = [stored(some) for some in events]
     arrows = [(target, stored(passed)) for lead in leads for target, passed in lead.items()]
+    before = [row for station in range(len(events)) for row in work.before(station)]
+    behind = [*map(work.behind, range(len(events))), 0]
+    to_end = [*map(work.to_end, range(len(events))), 0]
+    on_way = [work.on_way(station, to) for station, lead in enumerate(leads) for to in lead]
     use_offset, use = _ragged([event.loads for event in flat])
     cover_offset, cover = _ragged(match.covers)
     return Stations(
@@ -227,6 +336,12 @@ def _arrays(
         cover_offset=cover_offset,
         cover=cover,
         again=np.array(match.again, np.bool_),
+        work=np.array(work.table.rows),
+        # The events on a way have no row of their own.
+        before=np.array(before + [0] * (len(flat) - len(before)), np.int32),
+        behind=np.array(behind, np.int32),
+        to_end=np.array(to_end, np.int32),
+        on_way=np.array(on_way, np.int32),
     )
 
 

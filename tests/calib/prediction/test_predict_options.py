@@ -33,7 +33,7 @@ def test_the_command_has_every_field_with_the_same_default(field: dataclasses.Fi
         ("trials", 0, "trials must be at least 1, got 0"),
         ("seed", -1, "seed must be at least 0, got -1"),
         ("mode", "real", "mode must be one of simulated, paper, got 'real'"),
-        ("loads_in_flight", 0, "loads_in_flight must be at least 1, got 0"),
+        ("registers", 0, "registers must be at least 1, got 0"),
         ("lattency", "slowest", "there is no option 'lattency'; did you mean 'latency'"),
     ],
 )

@@ -58,7 +58,7 @@ def inputs(
             ),
             steps=steps or tuple(range(n)),
         ),
-        arithmetic_cycles=np.array(issue, np.float64),
+        unit_cycles=np.array(issue, np.float64)[:, None],
         pipe_cycles=np.zeros(n),
         latency_cycles=latencies,
         channel_cycles=np.broadcast_to(moved, (len(latencies), *moved.shape[1:])).copy(),

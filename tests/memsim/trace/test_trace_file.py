@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import zlib
@@ -468,3 +469,45 @@ def test_columns_that_only_older_files_have_are_skipped(tmp_path: Path) -> None:
         described.append({"name": name, "shape": list(columns[name].shape), "crc32": crc})
     forge(tmp_path / "old.trace", header, columns)
     assert_same(read_trace(tmp_path / "old.trace"), trace)
+
+
+def test_work_between_accesses_is_kept(tmp_path: Path) -> None:
+    trace = small_trace()
+    rows = np.arange(trace.n_access, dtype=np.int32) % 2
+    table = np.array([[1.0, 0.0, 2.5], [0.0, 3.0, 0.0]])
+    trace = trace.replace(work=rows, work_table=table, work_kinds=("fma", "alu", "access"))
+    write_trace(trace, tmp_path / "work.trace")
+    found = read_trace(tmp_path / "work.trace")
+    assert_same(found, trace)
+    assert found.work_table is not None
+    assert found.work_table.shape == (2, 3)
+
+
+def test_files_from_before_work_was_recorded_are_read(tmp_path: Path) -> None:
+    trace = small_trace()
+    header = header_of(trace, tmp_path / "new.trace")
+    _, data = read_columns(tmp_path / "new.trace")
+    entry = header["launches"][0]
+    columns = {
+        described["name"]: column for described, column in zip(entry["columns"], data, strict=True)
+    }
+    del entry["work_kinds"]
+    forge(tmp_path / "old.trace", header, columns)
+    assert_same(read_trace(tmp_path / "old.trace"), trace)
+
+
+@pytest.mark.parametrize(
+    ("changes", "rule"),
+    [
+        ({"work_table": None}, "work and work_table must be given together"),
+        ({"work_kinds": ("fma",)}, "work_table must have a column for each of 1 kinds"),
+        ({"work_table": np.zeros((1, 2))}, "work must index the 1 rows of work_table, got 0..1"),
+        ({"work_table": np.full((2, 2), -1.0)}, "work_table must not be negative"),
+    ],
+)
+def test_work_that_contradicts_itself_is_refused(changes: dict[str, Any], rule: str) -> None:
+    trace = small_trace()
+    rows = np.arange(trace.n_access, dtype=np.int32) % 2
+    whole = {"work": rows, "work_table": np.ones((2, 2)), "work_kinds": ("fma", "alu")}
+    with pytest.raises(TraceError, match=re.escape(rule)):
+        trace.replace(**{**whole, **changes})

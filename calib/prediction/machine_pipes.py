@@ -1,0 +1,103 @@
+"""Issue cycles of a block of machine instructions, counted by the unit that executes them.
+
+The units of a core work at the same time, so a block lasts as long as its busiest unit or its issue
+slots, whichever takes longer, and not their sum. On NVIDIA's GPUs since Volta, 32-bit floating-point,
+integer, 64-bit floating-point and special-function instructions have units of their own, each narrower
+than a warp: a scheduler issues to the next one while a unit is busy (Jia et al., Dissecting the NVIDIA
+Volta GPU Architecture via Microbenchmarking, arXiv 1804.06826, section 2.1; NVIDIA Tesla V100 GPU
+Architecture whitepaper, section "Volta SM": independent FP32 and INT32 units). Their rates are those
+of the table of arithmetic throughputs in the CUDA C++ Programming Guide. Before Volta the
+same units compute with floating-point numbers and integers (NVIDIA Maxwell and Pascal Tuning Guides).
+On AMD's GPUs all vector arithmetic shares the SIMD units, beside which the scalar unit, the local
+data share and the memory unit issue (AMD, Graphics Core Next architecture whitepaper, 2012: at most
+five instructions a cycle, each of another kind).
+
+The load/store unit is counted apart, because the global accesses of a block use it as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from calib.prediction.throughputs import cycles_of
+from memsim.machine import Machine
+
+PREFIX = "issued_"
+"""Marks an operation that is a count of machine instructions: `issued_fma`."""
+PARTITIONS = 4
+"""A core consists of four parts that have a scheduler and a quarter of the arithmetic units each; a
+sub-group stays on one of them (NVIDIA whitepapers from Maxwell on: processing blocks; AMD Graphics Core
+Next: four SIMD units)."""
+SLOTS = "instructions"
+"""The throughput that limits all instructions together, in lanes: instructions a cycle times lanes."""
+_FIRST_SPLIT = 70
+"""The compute capability from which integer instructions have units of their own."""
+
+_THROUGHPUT = {
+    "fma": "fp32_fma",
+    "alu": "int32_add",
+    "fp64": "fp64_fma",
+    "fp16": "fp16_fma",
+    "special": "fp32_special",
+    "barrier": "barrier",
+}
+_VECTOR = ("fma", "alu", "fp64", "fp16", "special")
+_LOAD_STORE = {"local_32": 1.0, "local_64": 2.0, "local_128": 4.0, "exchange": 1.0}
+"""Passes of the local memory's banks, 4 bytes a lane each, without conflicts."""
+
+
+def is_issued(operations: Iterable[str]) -> bool:
+    """Whether operations are counts of machine instructions."""
+    return any(name.startswith(PREFIX) for name in operations)
+
+
+def throughputs_of(operations: Iterable[str]) -> list[str]:
+    """The throughputs that counts of machine instructions need, as operations."""
+    kinds = {name.removeprefix(PREFIX) for name in operations if name.startswith(PREFIX)}
+    needed = [name for kind, name in _THROUGHPUT.items() if kind in kinds]
+    return needed + ["local_load"] * bool(kinds & _LOAD_STORE.keys())
+
+
+def unit_cycles(machine: Machine, operations: Mapping[str, float]) -> dict[str, float]:
+    """Unit -> cycles that a block's instructions occupy it; `slots` for the issue slots.
+
+    Raises ThroughputError where the machine lacks a throughput.
+    """
+    counts = _counts(operations)
+    cycles: dict[str, float] = {"slots": sum(counts.values()) * _slot_cycles(machine)}
+    unit_of = _shared_units(machine)
+    for kind, throughput in _THROUGHPUT.items():
+        if counts.get(kind):
+            unit = unit_of.get(kind, kind)
+            busy = counts[kind] * cycles_of(machine, throughput)
+            cycles[unit] = cycles.get(unit, 0.0) + busy
+    return cycles
+
+
+def load_store_cycles(machine: Machine, operations: Mapping[str, float]) -> float:
+    """Cycles that a block's accesses to local memory occupy the load/store unit."""
+    passes = sum(_LOAD_STORE.get(kind, 0.0) * n for kind, n in _counts(operations).items())
+    return passes * cycles_of(machine, "local_load") if passes else 0.0
+
+
+def _counts(operations: Mapping[str, float]) -> dict[str, float]:
+    return {
+        name.removeprefix(PREFIX): count
+        for name, count in operations.items()
+        if name.startswith(PREFIX)
+    }
+
+
+def _slot_cycles(machine: Machine) -> float:
+    """Cycles an instruction; 0 where the machine file does not limit them."""
+    return cycles_of(machine, SLOTS) if SLOTS in machine.throughputs else 0.0
+
+
+def _shared_units(machine: Machine) -> dict[str, str]:
+    """Kind -> the unit that it shares with others."""
+    target = machine.compiler_target
+    if target.startswith("gfx"):
+        return dict.fromkeys(_VECTOR, "vector")
+    if target.startswith("sm_") and int(target[3:].rstrip("af")) >= _FIRST_SPLIT:
+        return {}
+    return {"fma": "arithmetic", "alu": "arithmetic"}

@@ -1,0 +1,78 @@
+"""Issue cycles of machine instructions, against sums by hand."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from calib.prediction.basic_blocks_trace import blocks_from_trace
+from calib.prediction.machine_pipes import load_store_cycles, throughputs_of, unit_cycles
+from memsim.machine import load_machine
+from memsim.trace import Trace
+from tests.support.traces import loads
+
+V100 = load_machine("v100")
+MI250X = load_machine("mi250x")
+
+
+def issued(**counts: float) -> dict[str, float]:
+    return {f"issued_{kind}": count for kind, count in counts.items()}
+
+
+def test_units_of_volta_work_at_once() -> None:
+    """16 lanes of FP32, of INT32 and 8 of FP64 in each of four parts; four instructions a cycle."""
+    found = unit_cycles(V100, issued(fma=10, alu=6, fp64=3, special=2, branch=1))
+    assert found == {
+        "slots": 22 / 4, "fma": 10 * 32 / 64, "alu": 6 * 32 / 64, "fp64": 3 * 32 / 32,
+        "special": 2 * 32 / 16,
+    }  # fmt: skip
+
+
+def test_vector_instructions_of_amd_share_their_unit() -> None:
+    found = unit_cycles(MI250X, issued(fma=10, alu=6, fp64=3, special=2, scalar=30))
+    assert found["vector"] == 10 + 6 + 3 + 2 * 4
+    assert found["slots"] == pytest.approx(51 / 5)
+    assert set(found) == {"vector", "slots"}
+
+
+def test_before_volta_integers_share_the_unit_of_floating_point() -> None:
+    found = unit_cycles(load_machine("titan_x"), issued(fma=8, alu=8))
+    assert found["arithmetic"] == 16 * 32 / 128
+
+
+def test_a_machine_that_does_not_list_instructions_has_no_limit_of_slots() -> None:
+    rates = {name: rate for name, rate in V100.throughputs.items() if name != "instructions"}
+    assert unit_cycles(V100.replace(throughputs=rates), issued(fma=10))["slots"] == 0
+
+
+@pytest.mark.parametrize(("kind", "passes"), [("local_32", 1), ("local_64", 2), ("local_128", 4)])
+def test_wide_accesses_to_local_memory_take_several_passes(kind: str, passes: int) -> None:
+    assert load_store_cycles(V100, {f"issued_{kind}": 3}) == 3 * passes
+
+
+def test_the_throughputs_that_instructions_need() -> None:
+    assert throughputs_of(issued(fma=1, local_64=1, branch=1)) == ["fp32_fma", "local_load"]
+
+
+def with_work(trace: Trace) -> Trace:
+    """One instruction before the k-th access of a sub-group more than before the last one."""
+    row = np.arange(trace.n_access, dtype=np.int32) - np.repeat(
+        trace.subgroup_offset[:-1], np.diff(trace.subgroup_offset)
+    ).astype(np.int32)
+    table = np.zeros((int(row.max()) + 1, 2))
+    table[:, 0] = np.arange(len(table)) + 1
+    table[:, 1] = 1
+    return dataclasses.replace(trace, work=row, work_table=table, work_kinds=("fma", "access"))
+
+
+def test_a_program_of_a_trace_counts_its_instructions() -> None:
+    trace = with_work(loads([1, 2, 2, 5]))
+    found = blocks_from_trace(trace)
+    n = int(trace.subgroup_offset[1])
+    total = sum(
+        times * found.blocks[number].operations.get("issued_fma", 0)
+        for number, times in found.occurrences().items()
+    )
+    assert total == n * (n + 1) / 2

@@ -1,0 +1,183 @@
+"""Machine instructions between accesses, against counts by hand and an independent walk."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.support.machine_code import compiled, instruction, machine_code, probe, rearranged
+from tracegen.compiled.model import Instruction, Location, MemoryOperation
+from tracegen.compiled.quiet_code import executions
+from tracegen.compiled.rearrange import CompiledLaunch, Rearranged
+from tracegen.compiled.source_loops import source_loops
+from tracegen.compiled.work import KINDS, kind_of
+
+TEXT = "c[0] = a[0] + b[0];\n"
+THREE = [probe("load", TEXT, "a[0]"), probe("load", TEXT, "b[0]"), probe("store", TEXT, "c[0]")]
+
+
+def counts_of(result: Rearranged, kind: str = "alu") -> list[list[float]]:
+    """For each sub-group, the instructions of a kind that each access counts."""
+    columns = result.columns
+    values = columns["work_table"][columns["work"], KINDS.index(kind)]
+    return [list(part) for part in np.split(values, columns["subgroup_offset"][1:-1])]
+
+
+def totals(result: Rearranged) -> list[float]:
+    """Instructions of each sub-group."""
+    columns = result.columns
+    sums = columns["work_table"].sum(axis=1)[columns["work"]]
+    return [float(part.sum()) for part in np.split(sums, columns["subgroup_offset"][1:-1])]
+
+
+def with_loops(launch: CompiledLaunch, **values: int) -> CompiledLaunch:
+    return CompiledLaunch(
+        launch.code, launch.text, launch.probes, launch.sites, source_loops(launch.text, values)
+    )
+
+
+def test_instructions_count_with_the_next_access_and_the_last_ones_with_the_last() -> None:
+    """A block ends with a jump, so there is one `alu` more than is written."""
+    code = machine_code(
+        [(["use R9", "use R9", "load R1 a 1:8", "use R9", "load R2 b 1:15"], (1,)),
+         (["use R9"], (2,)),
+         (["use R1", "store c 1:6", "use R9", "use R9"], ())]
+    )  # fmt: skip
+    result = rearranged(compiled(code, TEXT, THREE), [[(0, 10), (1, 20), (2, 30)]])
+    assert counts_of(result) == [[2, 1, (1 + 2 + 1) + 3]]
+    assert counts_of(result, "access") == [[1, 1, 1]]
+
+
+def test_a_subgroup_that_skips_a_branch_issues_less() -> None:
+    code = machine_code(
+        [
+            (["load R1 a 1:8"], (1, 2)),
+            (["use R9", "load R2 b 1:15"], (2,)),
+            (["store c 1:6"], ()),
+        ]
+    )
+    streams = [[(0, 1), (1, 2), (2, 3)], [(0, 4), (2, 5)]]
+    assert counts_of(rearranged(compiled(code, TEXT, THREE), streams)) == [[0, 2, 2], [0, 2]]
+
+
+LOOP = "c[0] = a[0];\nfor (int i = 0; i < n; ++i) {\n x = x * s;\n}\nb[0] = x;\n"
+PROBES = [probe("load", LOOP, "a[0]"), probe("store", LOOP, "c[0]"), probe("store", LOOP, "b[0]")]
+
+
+def quiet(line: int) -> Instruction:
+    """An instruction without memory that implements a line."""
+    return replace(instruction("use R9"), location=Location(line, 6))
+
+
+def unrolled(main: int, remainder: int) -> CompiledLaunch:
+    """The loop of LOOP, with `main` copies of its body, and behind it a loop with `remainder`."""
+    code = machine_code(
+        [(["load R1 a 1:8", "store c 1:1"], (1,)), ([], (1, 2)), ([], (2, 3)), (["store b 5:1"], ())]
+    )  # fmt: skip
+    blocks = list(code.blocks)
+    for at, copies in ((1, main), (2, remainder)):
+        own = tuple(quiet(3) for _ in range(copies))
+        blocks[at] = replace(blocks[at], instructions=own)
+    return compiled(replace(code, blocks=tuple(blocks)), LOOP, PROBES)
+
+
+@pytest.mark.parametrize(("n", "main", "rest"), [(16, 4, 0), (18, 4, 2), (3, 0, 3)])
+def test_an_unrolled_loop_without_accesses_runs_as_often_as_its_source(
+    n: int, main: float, rest: float
+) -> None:
+    launch = with_loops(unrolled(4, 1), n=n)
+    assert launch.executions.times == [1, main, rest, 1]
+    stream = [[(0, 1), (1, 2), (2, 3)]]
+    # The jumps of the first block and of the last one, and n times the body.
+    assert counts_of(rearranged(launch, stream)) == [[0, 0, 1 + n + 1]]
+
+
+def test_a_loop_that_its_header_does_not_bound_is_said() -> None:
+    launch = with_loops(unrolled(4, 1))
+    assert launch.executions.times == [1, 1, 1, 1]
+    assert "line 2" in launch.executions.notes[0]
+
+
+def test_the_slow_path_of_a_function_is_left_out() -> None:
+    """A block beside the shortest way counts only if it implements a line of its own."""
+    code = machine_code(
+        [(["load R1 a 1:8"], (1, 2)), (["use R9"] * 50, (2,)), (["store c 1:6"], ())]
+    )
+    pair = [THREE[0], THREE[2]]
+    assert totals(rearranged(compiled(code, TEXT, pair), [[(0, 1), (1, 3)]])) == [4]
+    side = replace(code.blocks[1], instructions=tuple(quiet(2) for _ in range(50)))
+    other = replace(code, blocks=(code.blocks[0], side, code.blocks[2]))
+    text = TEXT + "x = y;\n"
+    assert totals(rearranged(compiled(other, text, pair), [[(0, 1), (1, 3)]])) == [54]
+
+
+@pytest.mark.parametrize(
+    ("text", "values", "trips"),
+    [
+        ("for (int i = 0; i < 16; ++i) { f(i);\n }", {}, 16),
+        ("for (int i = 0; i <= -1 + n; ++i)\n f(i);", {"n": 7}, 7),
+        ("for (int i = n; i > 0; i -= 3) {\n}", {"n": 10}, 4),
+        ("for (int i = 8; 2 <= i; i--) {\n}", {}, 7),
+        ("const int k = 3 * n;\nfor (i = 0; i != k; i++) {\n}", {"n": 2}, 6),
+        ("for (int i = 0; i < m; ++i) {\n}", {"n": 7}, None),
+        ("while (x < 3) {\n}", {}, None),
+        ("for (int i = 5; i < 3; i++) {\n}", {}, 0),
+    ],
+)
+def test_iterations_of_a_header(text: str, values: dict[str, int], trips: float | None) -> None:
+    (loop,) = source_loops(text, values)
+    assert loop.trips == trips
+
+
+def test_kinds_of_accesses() -> None:
+    def accessing(space: Any, size: int) -> str:
+        memory = MemoryOperation(space=space, direction="load", bytes_per_item=size)
+        return kind_of(Instruction(opcode="L", text="L", pipe="load_store", memory=memory))
+
+    assert [accessing("local", size) for size in (1, 4, 8, 16)] == [
+        "local_32", "local_32", "local_64", "local_128",
+    ]  # fmt: skip
+    assert accessing("private", 4) == accessing("global", 4) == "access"
+    assert accessing("constant", 4) == "constant"
+    assert kind_of(Instruction(opcode="SHFL", text="SHFL", pipe="load_store")) == "exchange"
+
+
+@settings(max_examples=60)
+@given(data=st.data())
+def test_all_instructions_on_a_walk_are_counted_once(data: st.DataObject) -> None:
+    """A chain of blocks, some of which repeat: the total equals that of a plain walk."""
+    n_block = data.draw(st.integers(1, 5))
+    text = "".join(f"a{k}[0];\n" for k in range(n_block))
+    probes = [probe("load", text, f"a{k}[0]") for k in range(n_block)]
+    sizes = data.draw(st.lists(st.integers(0, 4), min_size=n_block, max_size=n_block))
+    blocks = []
+    for k, size in enumerate(sizes):
+        body = ["use R9"] * size
+        body.insert(data.draw(st.integers(0, size)), f"load R0 a{k} {k + 1}:1")
+        blocks.append((body, (k, k + 1) if k + 1 < n_block else (k,)))
+    turns = data.draw(
+        st.lists(
+            st.lists(st.integers(1, 4), min_size=n_block, max_size=n_block), min_size=1, max_size=3
+        )
+    )
+    code = machine_code(blocks)
+    streams = [
+        [(k, 10 * k + t) for k, times in enumerate(mine) for t in range(times)] for mine in turns
+    ]
+    found = totals(rearranged(compiled(code, text, probes), streams))
+    lengths = [len(block.instructions) for block in code.blocks]
+    assert found == [
+        sum(times * length for times, length in zip(mine, lengths, strict=True)) for mine in turns
+    ]
+
+
+def test_quiet_loops_of_code_without_source_run_once() -> None:
+    found = executions(unrolled(4, 1).code, ())
+    assert Counter(found.times) == {1.0: 4}
+    assert not found.looped

@@ -1,0 +1,171 @@
+"""The loops of a kernel's text, and how often each iterates where its header says so."""
+
+from __future__ import annotations
+
+import operator
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from tracegen.c_source.expressions import Node, Unreadable, parse
+from tracegen.c_source.statements import closing, loop_header, skip
+
+_LOOP = re.compile(r"\b(for|while)\s*(?=\()")
+_CONSTANT = re.compile(r"\bconst\s+(?:unsigned\s+)?\w+\s+(\w+)\s*=\s*([^;,]+);")
+_UPDATE = re.compile(r"^(?:(\+\+|--)\s*(\w+)|(\w+)\s*(\+\+|--)|(\w+)\s*([+-])=\s*(.+))$", re.DOTALL)
+_MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "!=": "!="}
+
+_ARITHMETIC: dict[str, Callable[[int, int], int]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "==": operator.eq,
+    "!=": operator.ne,
+    "&": operator.and_,
+    "|": operator.or_,
+    "<<": operator.lshift,
+    ">>": operator.rshift,
+    "/": lambda a, b: int(a / b),
+    "%": lambda a, b: a - b * int(a / b),
+}
+
+
+@dataclass(frozen=True)
+class SourceLoop:
+    """A loop of the text.
+
+    line : of its header;  first_line, last_line : of its body, 1-based
+    trips : iterations each time that it is reached; None if its header does not determine them
+    """
+
+    line: int
+    first_line: int
+    last_line: int
+    trips: float | None
+
+    def holds(self, line: int) -> bool:
+        """Whether a line belongs to the body."""
+        return self.first_line <= line <= self.last_line
+
+
+def source_loops(text: str, values: Mapping[str, int]) -> tuple[SourceLoop, ...]:
+    """The loops in textual order, so outer loops before those inside them.
+
+    values : integers that the text may name: the kernel's arguments
+    """
+    known = _with_constants(text, values)
+    starts = [0, *(match.end() for match in re.finditer("\n", text))]
+    found = []
+    for match in _LOOP.finditer(text):
+        try:
+            end = closing(text, match.end())
+            body = skip(text, end + 1)
+            last = closing(text, body) if text[body] == "{" else text.index(";", body)
+        except (AssertionError, IndexError, ValueError):
+            continue
+        line, first, final = (bisect_right(starts, at) for at in (match.start(), body, last))
+        # What stands on the header's line may belong to the header.
+        found.append(
+            SourceLoop(
+                line,
+                max(first, line + 1) if final > line else line,
+                final,
+                _trips(text[match.end() + 1 : end], known) if match[1] == "for" else None,
+            )
+        )
+    return tuple(found)
+
+
+def _with_constants(text: str, values: Mapping[str, int]) -> dict[str, int]:
+    """The values, and those of the constants that the text declares."""
+    known = dict(values)
+    for match in _CONSTANT.finditer(text):
+        value = _value(match.group(2), known)
+        if value is not None:
+            known[match.group(1)] = value
+    return known
+
+
+def _trips(header: str, values: Mapping[str, int]) -> float | None:
+    parts = loop_header(header)
+    if parts is None or not parts.counter or len(parts.updates) != 1:
+        return None
+    first = _value(parts.first, values)
+    step = _step(parts.updates[0], parts.counter, values)
+    bound = _bound(parts.test, parts.counter, values)
+    if first is None or not step or bound is None:
+        return None
+    sign, last = bound
+    distance = last - first
+    if sign in ("<=", ">="):
+        distance += 1 if sign == "<=" else -1
+    wrong = (sign in ("<", "<=") and step < 0) or (sign in (">", ">=") and step > 0)
+    if wrong or (sign == "!=" and distance % step):
+        return None
+    return float(max(0, -(-distance // step)))
+
+
+def _step(update: str, counter: str, values: Mapping[str, int]) -> int | None:
+    match = _UPDATE.match(update)
+    if match is None:
+        return None
+    before, name, other, behind, assigned, sign, by = match.groups()
+    if (name or other or assigned) != counter:
+        return None
+    if assigned:
+        amount = _value(by, values)
+        return None if amount is None else amount if sign == "+" else -amount
+    return 1 if (before or behind) == "++" else -1
+
+
+def _bound(test: str, counter: str, values: Mapping[str, int]) -> tuple[str, int] | None:
+    """(comparison, value) of `counter < value` and the like."""
+    try:
+        tree = parse(test)
+    except Unreadable:
+        return None
+    if tree.kind != "binary" or tree.text not in _MIRRORED:
+        return None
+    left, right = tree.children
+    if left.kind == "name" and left.text == counter:
+        value, sign = _evaluated(right, values), tree.text
+    elif right.kind == "name" and right.text == counter:
+        value, sign = _evaluated(left, values), _MIRRORED[tree.text]
+    else:
+        return None
+    return None if value is None else (sign, value)
+
+
+def _value(text: str, values: Mapping[str, int]) -> int | None:
+    try:
+        return _evaluated(parse(text), values)
+    except Unreadable:
+        return None
+
+
+def _evaluated(tree: Node, values: Mapping[str, int]) -> int | None:
+    if tree.kind == "number":
+        return int(tree.text.rstrip("uUlL"), 0)
+    if tree.kind == "name":
+        return values.get(tree.text)
+    if tree.kind not in ("unary", "binary", "condition", "cast"):
+        return None
+    parts = [_evaluated(child, values) for child in tree.children]
+    numbers = [part for part in parts if part is not None]
+    if len(numbers) < len(parts):
+        return None
+    if tree.kind == "cast":
+        return numbers[0]
+    if tree.kind == "condition":
+        return numbers[1] if numbers[0] else numbers[2]
+    if tree.kind == "unary":
+        return {"-": -numbers[0], "+": numbers[0]}.get(tree.text)
+    if tree.text in ("/", "%") and numbers[1] == 0:
+        return None
+    known = _ARITHMETIC.get(tree.text)
+    return None if known is None else int(known(*numbers))

@@ -1,0 +1,69 @@
+"""What a sub-group issues, counted by the unit that executes it.
+
+The counts are rows of a table (n_row, n_kind). Row 0 is empty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import numpy.typing as npt
+
+from tracegen.compiled.model import PIPES, Instruction
+
+Counts = npt.NDArray[np.float64]
+
+_ACCESS, _CONSTANT = "access", "constant"
+_LOCAL_BITS = (32, 64, 128)
+KINDS: tuple[str, ...] = (
+    *(pipe for pipe in PIPES if pipe != "load_store"),
+    _ACCESS,
+    _CONSTANT,
+    *(f"local_{bits}" for bits in _LOCAL_BITS),
+    "exchange",
+)
+"""The pipes (`tracegen.compiled.model.PIPES`), with `load_store` divided by what is accessed:
+
+access : global and private memory, whose further costs a replay gives;  constant : constant memory
+local_32, local_64, local_128 : local memory, by the bits that each work-item accesses
+exchange : other instructions of the load/store unit, such as `SHFL`
+"""
+_NUMBER = {kind: number for number, kind in enumerate(KINDS)}
+
+
+def kind_of(instruction: Instruction) -> str:
+    """The kind under which an instruction is counted."""
+    if instruction.pipe != "load_store":
+        return instruction.pipe
+    memory = instruction.memory
+    if memory is None:
+        return "exchange"
+    if memory.space == "local":
+        bits = 8 * memory.bytes_per_item
+        return f"local_{next((width for width in _LOCAL_BITS if bits <= width), 128)}"
+    return _CONSTANT if memory.space == "constant" else _ACCESS
+
+
+def counted(instructions: Iterable[Instruction]) -> Counts:
+    """(n_kind,) how many instructions there are of each kind."""
+    counts = np.zeros(len(KINDS))
+    for instruction in instructions:
+        counts[_NUMBER[kind_of(instruction)]] += 1
+    return counts
+
+
+class WorkTable:
+    """Rows of counts; equal rows share a number."""
+
+    def __init__(self) -> None:
+        self.rows: list[Counts] = [np.zeros(len(KINDS))]
+        self._number = {self.rows[0].tobytes(): 0}
+
+    def add(self, counts: Counts) -> int:
+        """The number of a row."""
+        key = counts.tobytes()
+        if key not in self._number:
+            self._number[key] = len(self.rows)
+            self.rows.append(counts.copy())
+        return self._number[key]
