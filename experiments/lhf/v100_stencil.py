@@ -19,20 +19,17 @@ from calib.prediction import (
     Program,
     Residents,
     Solver,
-    blocks_from_kernel,
     blocks_from_trace,
     paper_inputs,
     simulated_inputs,
     time_of,
 )
 from experiments.data_files import rows
-from experiments.hardware.affine import Triple
-from experiments.hardware.star_stencil import SNAPSHOT, Grid, launched
+from experiments.hardware.affine import Triple, affine_trace
+from experiments.hardware.star_stencil import SNAPSHOT, Grid, star_kernel
 from experiments.hardware.stencil_volumes import group_shape, measured_volumes
-from experiments.kernels.stencil import star25
-from experiments.lhf.replay_costs import ReplayedKernel, compiled_costs
+from experiments.lhf.replay_costs import ReplayedKernel, replay_costs
 from memsim.machine import Machine
-from tracegen.instrumented import prepare
 
 UPDATES = 632 * 504 * 504
 L2_BYTES_PER_S, DRAM_BYTES_PER_S = 2.3e12, 790e9
@@ -70,28 +67,26 @@ def baselines(machine: Machine) -> dict[str, dict[Triple, float]]:
     return seconds
 
 
-def source_program() -> Program:
-    """The program of a sub-group as in the source, for the paper's equation."""
-    return blocks_from_kernel(prepare(star25(nx=64, ny=16, nz=8), None).kernel)
+def stencil_program() -> Program:
+    """The program of a sub-group, the same for every group shape: 25 additions or products of 64 bits."""
+    trace = affine_trace(star_kernel((32, 4, 8), Grid()), np.zeros(1, np.int64), 32)
+    return blocks_from_trace(trace, per_load={"fp64_fma": 1.0})
 
 
 def replayed_kernel(
     shape: Triple, machine: Machine, positions: Sequence[float], trials: int
 ) -> ReplayedKernel:
-    """Replays of one group shape at several positions of the launch, as the machine's compiler orders it."""
-    grid = Grid()
-    workload = star25(*grid.interior, *launched(shape), pitch=grid.pitch)
-    return compiled_costs(workload, machine, positions, trials, SNAPSHOT)
+    """Replays of one group shape at several positions of the launch."""
+    return replay_costs(star_kernel(shape, Grid()), machine, positions, trials, SNAPSHOT)
 
 
 def predictions(
-    replayed: ReplayedKernel, source: Program, machine: Machine
+    replayed: ReplayedKernel, program: Program, machine: Machine
 ) -> dict[str, npt.NDArray[np.float64]]:
-    """Variant of the model -> (n_trial,) seconds. The paper's variants take the source's program."""
-    program = blocks_from_trace(replayed.trace)
+    """Variant of the model -> (n_trial,) seconds."""
     slow = simulated_inputs(program, replayed.costs, machine)
     mean = simulated_inputs(program, replayed.costs, machine, latency="expected")
-    printed = paper_inputs(source, machine)
+    printed = paper_inputs(program, machine)
     resident = replayed.resident
     return {
         "paper print": time_of(printed, resident, machine, mode="paper").seconds,
@@ -110,12 +105,12 @@ def corrected_paper(
 
 
 def with_translation(
-    replayed: ReplayedKernel, machine: Machine, cycles: float | None
+    replayed: ReplayedKernel, program: Program, machine: Machine, cycles: float | None
 ) -> dict[str, float]:
     """Seconds by solver if each missed translation occupies a core's translation for `cycles`;
     None: no misses."""
     costs = dataclasses.replace(replayed.costs, translation_cycles=cycles)
-    inputs = simulated_inputs(blocks_from_trace(replayed.trace), costs, machine)
+    inputs = simulated_inputs(program, costs, machine)
     return {
         solver: float(time_of(inputs, replayed.resident, machine, solver=solver).seconds.mean())
         for solver in get_args(Solver)
