@@ -29,6 +29,7 @@ class Occupancy:
         ascending; a single one if registers are known or groups_per_core is given
     local_memory_carveout_bytes : the part of the storage shared with a cache that local memory takes,
         0 if it shares none
+    registers_per_item : 32-bit registers of a work-item, None if they are unknown
     """
 
     groups_per_core: int
@@ -38,6 +39,7 @@ class Occupancy:
     occupancy: float
     feasible: tuple[int, ...]
     local_memory_carveout_bytes: int
+    registers_per_item: int | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The fields as a JSON object."""
@@ -86,6 +88,7 @@ def resident_groups(
         occupancy=subgroups / machine.residency.max_subgroups,
         feasible=feasible,
         local_memory_carveout_bytes=local_memory_carveout(machine, launch, most),
+        registers_per_item=registers,
     )
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from memsim import latency
 from memsim.machine.model import Machine
 from memsim.machine.parts import Level
+from memsim.report.compiled import Compiled
 from memsim.statistics import Estimate
 from memsim.trace.model import GRANULE_BYTES
 
@@ -168,6 +169,7 @@ class Summary:
     generated_source: str
     user_source: str
     counters: str = "sector"
+    compiled: Compiled = field(default_factory=Compiled)
 
     @property
     def feasible_hit_ratios(self) -> dict[int, dict[str, float]]:
@@ -182,6 +184,12 @@ class Summary:
                 for name, ratio in row["load_hit_ratio"].items()
             }
         return ratios
+
+    @property
+    def registers_per_item(self) -> int | None:
+        """32-bit registers of a work-item, None if they are unknown."""
+        registers = self.occupancy.get("registers_per_item")
+        return registers if isinstance(registers, int) else None
 
     @property
     def machine_title(self) -> str:

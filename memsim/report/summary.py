@@ -12,6 +12,7 @@ import numpy.typing as npt
 import xarray as xr
 
 from memsim import latency
+from memsim.report.compiled import read_compiled, without_code
 from memsim.report.numbers import (
     DramNumbers,
     LevelNumbers,
@@ -37,6 +38,7 @@ def summarise(dataset: xr.Dataset) -> Summary:
     total_cycles = total.sum("site").values
     with np.errstate(invalid="ignore", divide="ignore"):
         mean_latency = np.where(n_waiting > 0, total_cycles / np.maximum(n_waiting, 1), np.nan)
+    provenance = _json_object(attrs, "provenance_json")
     return Summary(
         kernel=str(attrs.get("kernel", "")),
         machine_name=str(attrs.get("machine", "")),
@@ -62,7 +64,8 @@ def summarise(dataset: xr.Dataset) -> Summary:
         model_error=model_error,
         occupancy=_json_object(attrs, "occupancy_json"),
         options=_json_object(attrs, "options_json"),
-        provenance=_json_object(attrs, "provenance_json"),
+        provenance=without_code(provenance),
+        compiled=read_compiled(provenance),
         generated_source=str(attrs.get("generated_source", "")),
         user_source=str(attrs.get("user_source", "")),
     )

@@ -14,7 +14,7 @@ from memsim.latency import DRAM
 from memsim.report import text
 from memsim.report.numbers import LevelNumbers, SiteNumbers, Summary
 from memsim.report.semantics import LEGENDS
-from memsim.report.verdict import occupancy_text
+from memsim.report.verdict import occupancy_text, registers_text, resident_text
 
 BAR_CELLS = 8
 Fill = Callable[[Table], None]
@@ -98,7 +98,15 @@ def _caption(summary: Summary) -> Text:
         f" written {text.byte_size(dram.write_bytes.mean)},"
         f" latency {text.plus_minus(dram.latency_cycles, 0)} cycles"
     )
-    legends = (occupancy_text(summary), LEGENDS.get(summary.counters, ""), _LEGEND)
+    resident = "; ".join(filter(None, (registers_text(summary), resident_text(summary))))
+    missing = summary.compiled.missing_text
+    legends = (
+        resident,
+        occupancy_text(summary),
+        missing,
+        LEGENDS.get(summary.counters, ""),
+        _LEGEND,
+    )
     lines += [line for line in legends if line]
     return Text("\n".join(lines), style="dim")
 

@@ -29,6 +29,14 @@ _KIND_MEANS = {
 }
 
 
+_LIMITERS = {
+    "items": "work-items",
+    "subgroups": "sub-groups",
+    "groups": "the most groups that a core holds",
+}
+"""The resources of memsim.montecarlo.Occupancy, where their names are not plain words."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Finding:
     """One slow access: a headline (without its name), reasons, certainty, and what to try."""
@@ -206,6 +214,7 @@ def _caveats(summary: Summary) -> tuple[str, ...]:
     open_occupancy = occupancy_text(summary)
     if open_occupancy:
         caveats.append(open_occupancy)
+    caveats += summary.compiled.caveats()
     unknown = [name for name, error in summary.model_error.items() if error is None]
     if unknown:
         caveats.append(
@@ -242,6 +251,42 @@ def assumed_parameters(summary: Summary) -> list[str]:
         for key in machine_file.keys(machine)
         if machine.is_assumed(key) and key not in meaningless
     ]
+
+
+def registers_text(summary: Summary) -> str:
+    """`20 registers per work-item, compiled for sm_80`; empty where they are unknown."""
+    registers = summary.registers_per_item
+    if registers is None:
+        return ""
+    return f"{registers} registers per work-item, {registers_source(summary)}"
+
+
+def registers_source(summary: Summary) -> str:
+    """Where the number of registers is from."""
+    compiled = summary.compiled
+    if summary.options.get("registers") is not None:
+        return "given as an option"
+    if compiled.target and summary.registers_per_item == compiled.registers_per_item:
+        return f"compiled for {compiled.target}"
+    return "given with the kernel"
+
+
+def resident_text(summary: Summary) -> str:
+    """`16 groups per core, limited by items`; empty where the result does not say so."""
+    groups = summary.occupancy.get("groups_per_core")
+    if not isinstance(groups, int):
+        return ""
+    return f"{groups} group{'s' if groups != 1 else ''} per core, {limiter_text(summary)}"
+
+
+def limiter_text(summary: Summary) -> str:
+    """What limits the groups of a core."""
+    limiter = summary.occupancy.get("limited_by")
+    return (
+        "given as an option"
+        if limiter == "given"
+        else f"limited by {_LIMITERS.get(str(limiter), limiter)}"
+    )
 
 
 def occupancy_text(summary: Summary) -> str:

@@ -1,0 +1,151 @@
+"""What a report says of the machine code of a kernel: `provenance["compiler"]` of its trace.
+
+Results come from files, too: whatever has not the expected form is left out.
+
+    target, registers_per_item, notes, unmatched_percent
+                       and the versions of the tools, as texts; or only
+    missing            why there is no machine code
+    code{}             its instructions, in columns of equal length: text, pipe, line (of the
+                       generated source, 0 if unknown), site (index, -1 for what accesses no array);
+                       n_instructions, of which the columns may hold only the first
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from memsim.report.text import percent
+
+_NO_TOOLS = {"target", "registers_per_item", "unmatched_percent", "notes", "code", "missing"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class MachineInstruction:
+    """number : in the order of the code, from 0; line, site : None if there is none"""
+
+    number: int
+    text: str
+    pipe: str
+    line: int | None
+    site: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compiled:
+    """The machine code of a kernel; all empty where the trace has no compiler's.
+
+    tools : name -> version
+    unmatched : share of the accesses for which no instruction was found
+    missing : why there is no machine code
+    instructions : of which the trace holds only the first where n_instructions is larger
+    """
+
+    target: str = ""
+    registers_per_item: int | None = None
+    tools: Mapping[str, str] | None = None
+    unmatched: float = 0.0
+    notes: tuple[str, ...] = ()
+    missing: str = ""
+    instructions: tuple[MachineInstruction, ...] = ()
+    n_instructions: int = 0
+
+    @property
+    def missing_text(self) -> str:
+        """What the lack of a compiler costs, in one sentence; empty where there is none to lack."""
+        if not self.missing:
+            return ""
+        return (
+            "The accesses are in the order of the source, and registers are not those of a"
+            f" compiler: {self.missing.rstrip('.')}."
+        )
+
+    def caveats(self) -> list[str]:
+        """Sentences on what is missing, unmatched or approximate."""
+        said = [self.missing_text] if self.missing else []
+        if self.unmatched > 0:
+            said.append(
+                f"No instruction was found for {percent(self.unmatched)} of the accesses; they keep"
+                " their place in the order of the source."
+            )
+        return said + list(self.notes)
+
+    @property
+    def tools_text(self) -> str:
+        return ", ".join(f"{name} {version}" for name, version in (self.tools or {}).items())
+
+    @property
+    def mix(self) -> dict[str, int]:
+        """Pipe -> number of instructions, most frequent first."""
+        return dict(Counter(one.pipe for one in self.instructions).most_common())
+
+
+def read_compiled(provenance: Mapping[str, Any], site_names: tuple[str, ...] = ()) -> Compiled:
+    """The machine code of a replay's provenance.
+
+    site_names : in the order of the trace
+    """
+    found = _compiler(provenance)
+    registers, unmatched = found.get("registers_per_item"), found.get("unmatched_percent")
+    notes = found.get("notes")
+    return Compiled(
+        target=_text(found.get("target")),
+        registers_per_item=registers if isinstance(registers, int) else None,
+        tools={
+            name: value
+            for name, value in found.items()
+            if name not in _NO_TOOLS and isinstance(value, str)
+        },
+        unmatched=unmatched / 100 if isinstance(unmatched, int | float) else 0.0,
+        notes=tuple(_text(note) for note in notes) if isinstance(notes, list) else (),
+        missing=_text(found.get("missing")),
+        **_code(found.get("code"), site_names),
+    )
+
+
+def without_code(provenance: Mapping[str, Any]) -> dict[str, Any]:
+    """The provenance less its table of instructions."""
+    found = _compiler(provenance)
+    if "code" not in found:
+        return dict(provenance)
+    kept = {name: value for name, value in found.items() if name != "code"}
+    return {**provenance, "trace": {**provenance["trace"], "compiler": kept}}
+
+
+def _compiler(provenance: Mapping[str, Any]) -> Mapping[str, Any]:
+    trace = provenance.get("trace")
+    found = trace.get("compiler") if isinstance(trace, Mapping) else None
+    return found if isinstance(found, Mapping) else {}
+
+
+def _code(table: Any, site_names: tuple[str, ...]) -> dict[str, Any]:
+    if not isinstance(table, Mapping):
+        return {}
+    columns = [table.get(name) for name in ("text", "pipe", "line", "site")]
+    if not all(isinstance(column, list) for column in columns):
+        return {}
+    total = table.get("n_instructions")
+    instructions = tuple(
+        MachineInstruction(
+            number=number,
+            text=_text(text),
+            pipe=_text(pipe),
+            line=line if isinstance(line, int) and line > 0 else None,
+            site=_item(site_names, site),
+        )
+        for number, (text, pipe, line, site) in enumerate(zip(*columns, strict=False))
+    )
+    return {
+        "instructions": instructions,
+        "n_instructions": max(total if isinstance(total, int) else 0, len(instructions)),
+    }
+
+
+def _item(names: tuple[str, ...], index: Any) -> str | None:
+    return names[index] if isinstance(index, int) and 0 <= index < len(names) else None
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
