@@ -123,7 +123,7 @@ def _render(template: str, dataset: xr.Dataset) -> str:
         poorly_coalesced=is_poorly_coalesced,
         registers_source=registers_source,
         limiter_text=limiter_text,
-        listings=[] if template.startswith("fragment") else _listings(summary),
+        listings=[] if template.startswith("fragment") else listings(summary),
         histograms=[] if template.startswith("fragment") else _histograms(dataset, summary),
         convergence=[] if template.startswith("fragment") else _convergence(dataset, summary),
         dram_chart=None if template.startswith("fragment") else _dram_chart(dataset),
@@ -149,9 +149,12 @@ def flatten(value: Any, key: str = "") -> list[tuple[str, str]]:
     return [(key, _plain(value))]
 
 
-def _listings(summary: Summary) -> list[source_view.Listing]:
+def listings(summary: Summary) -> list[source_view.Listing]:
+    """The generated source and the user's own, as far as the result contains them."""
     listings = (
-        source_view.generated_listing(summary.generated_source, summary.sites),
+        source_view.generated_listing(
+            summary.generated_source, summary.sites, summary.compiled.instructions
+        ),
         source_view.user_listing(summary.user_source, summary.sites),
     )
     return [listing for listing in listings if listing is not None]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from markupsafe import Markup
 from pygments import highlight
@@ -15,6 +15,7 @@ from pygments.lexers.c_cpp import CLexer
 from pygments.lexers.python import PythonLexer
 from pygments.util import ClassNotFound
 
+from memsim.report.compiled import MachineInstruction
 from memsim.report.numbers import SiteNumbers
 from memsim.report.text import file_label
 
@@ -23,12 +24,14 @@ LIGHT_STYLE, DARK_STYLE = "xcode", "github-dark"
 
 @dataclass(frozen=True, kw_only=True)
 class SourceLine:
-    """One line; code : HTML;  share : of all accesses on the line together"""
+    """One line; code : HTML;  share : of all accesses on the line together;  machine : what it
+    was compiled to"""
 
     number: int
     code: Markup
     indent: int
     sites: tuple[SiteNumbers, ...]
+    machine: tuple[MachineInstruction, ...] = ()
 
     @property
     def share(self) -> float:
@@ -41,20 +44,29 @@ class Listing:
 
     file : its path; "" for generated code
     unplaced : accesses whose line is unknown or outside the source
+    unplaced_machine : instructions of that kind
     """
 
     title: str
     file: str
     lines: tuple[SourceLine, ...]
     unplaced: tuple[SiteNumbers, ...]
+    unplaced_machine: tuple[MachineInstruction, ...] = ()
+
+    @property
+    def has_machine_code(self) -> bool:
+        return bool(self.unplaced_machine) or any(line.machine for line in self.lines)
 
 
-def generated_listing(source: str, sites: Sequence[SiteNumbers]) -> Listing | None:
-    """The traced OpenCL; None where the trace does not contain it."""
+def generated_listing(
+    source: str, sites: Sequence[SiteNumbers], machine: Sequence[MachineInstruction] = ()
+) -> Listing | None:
+    """The traced OpenCL with its machine code; None where the trace does not contain it."""
     if not source.strip():
         return None
     places = [(site, site.source_line) for site in sites]
-    return _listing("Generated OpenCL", "", source, CLexer(**_VERBATIM), places)
+    listing = _listing("Generated OpenCL", "", source, CLexer(**_VERBATIM), places)
+    return _with_machine_code(listing, machine)
 
 
 def user_listing(source: str, sites: Sequence[SiteNumbers]) -> Listing | None:
@@ -106,6 +118,20 @@ def _listing(
     )
     unplaced = tuple(site for site, line in places if line is None or line > len(plain))
     return Listing(title=title, file=file, lines=lines, unplaced=unplaced)
+
+
+def _with_machine_code(listing: Listing, machine: Sequence[MachineInstruction]) -> Listing:
+    of_line: dict[int | None, list[MachineInstruction]] = {}
+    for one in machine:
+        known = one.line is not None and one.line <= len(listing.lines)
+        of_line.setdefault(one.line if known else None, []).append(one)
+    return replace(
+        listing,
+        lines=tuple(
+            replace(line, machine=tuple(of_line.get(line.number, ()))) for line in listing.lines
+        ),
+        unplaced_machine=tuple(of_line.get(None, ())),
+    )
 
 
 def _rules(style: str) -> list[str]:

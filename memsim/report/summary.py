@@ -65,7 +65,7 @@ def summarise(dataset: xr.Dataset) -> Summary:
         occupancy=_json_object(attrs, "occupancy_json"),
         options=_json_object(attrs, "options_json"),
         provenance=without_code(provenance),
-        compiled=read_compiled(provenance),
+        compiled=read_compiled(provenance, tuple(str(name) for name in dataset["site"].values)),
         generated_source=str(attrs.get("generated_source", "")),
         user_source=str(attrs.get("user_source", "")),
     )

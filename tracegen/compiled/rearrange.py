@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from memsim.trace import BARRIER_SITE, GRANULE_BYTES, AccessSite, ArrayExtent
 from tracegen.compiled.gather import WORD_BYTES, Private, Source, gathered, repeated
+from tracegen.compiled.listed import code_table
 from tracegen.compiled.loops import depths
 from tracegen.compiled.matching import Match, Sample, is_traced, match, traced_instructions
 from tracegen.compiled.model import MachineCode
@@ -82,13 +83,14 @@ class CompiledLaunch:
             probe.kind == "edge" and probe.first <= position <= probe.last for probe in self.probes
         )
 
-    def provenance(self, unmatched: float) -> dict[str, Any]:
+    def provenance(self, made: Rearranged) -> dict[str, Any]:
         return {
             "target": self.code.target,
             **self.code.tools,
             "registers_per_item": self.code.registers_per_item,
-            "unmatched_percent": round(100 * unmatched, 2),
+            "unmatched_percent": round(100 * made.unmatched, 2),
             "notes": [*self.code.notes, *self.executions.notes],
+            "code": made.code,
         }
 
     def rearranged(
@@ -133,7 +135,8 @@ class CompiledLaunch:
             "work_kinds": KINDS,
             "subgroup_offset": np.concatenate([[0], ordered["end"]]).astype(np.int64),
         }
-        return Rearranged(sites, arrays, made, unmatched / max(len(site), 1))
+        code = code_table(self.code, found, self.sites.site_of, self._private_sites)
+        return Rearranged(sites, arrays, made, unmatched / max(len(site), 1), code)
 
     def _private(
         self, arrays: tuple[ArrayExtent, ...], subgroup_size: int, slots: npt.NDArray[np.int64]
@@ -153,6 +156,17 @@ class CompiledLaunch:
             arrays = (*arrays, memory)
         return arrays, private
 
+    @property
+    def _private_kinds(self) -> list[tuple[str, bool]]:
+        """Direction, and whether registers are spilled: a site for each that the code has."""
+        return sorted({(access.direction, access.spill) for access in self.private})
+
+    @property
+    def _private_sites(self) -> list[int]:
+        """The site of each access to private memory."""
+        first, kinds = len(self.sites.sites), self._private_kinds
+        return [first + kinds.index((access.direction, access.spill)) for access in self.private]
+
     def _numbered(
         self,
         found: Match,
@@ -166,14 +180,9 @@ class CompiledLaunch:
         """
         begin = np.concatenate([[0], part_end[:-1]]).astype(np.int64)
         first = part[begin] if len(part_end) else np.empty(0, np.int64)
-        sites = list(self.sites.sites)
-        of_private = {
-            key: len(sites) + k
-            for k, key in enumerate(sorted({(a.direction, a.spill) for a in self.private}))
-        }
-        sites += [_private_site(*key) for key in of_private]
+        sites = [*self.sites.sites, *(_private_site(*kind) for kind in self._private_kinds)]
         table = np.array([*self.sites.site_of, BARRIER_SITE], np.int32)
-        private_table = np.array([of_private[a.direction, a.spill] for a in self.private], np.int32)
+        private_table = np.array(self._private_sites, np.int32)
         number = np.empty(len(first), np.int32)
         own = first >= 0
         number[own] = table[position[first[own]]]

@@ -22,12 +22,14 @@ class Rearranged:
     columns : the columns of a Trace but `workgroup`
     unmatched : share of the accesses that kept their place in the source's order, for no
         instruction was found for them
+    code : the instructions with their sites, as provenance records them
     """
 
     sites: tuple[AccessSite, ...]
     arrays: tuple[ArrayExtent, ...]
     columns: dict[str, Any]
     unmatched: float
+    code: dict[str, Any]
 
 
 class MachineOrder(Protocol):
@@ -49,8 +51,8 @@ class MachineOrder(Protocol):
         slots : (n_subgroup,) the number of the place on the machine where each sub-group is resident
         """
 
-    def provenance(self, unmatched: float) -> dict[str, Any]:
-        """What made the machine code; unmatched : share of the accesses without an instruction."""
+    def provenance(self, made: Rearranged) -> dict[str, Any]:
+        """What made the machine code, and its instructions."""
 
 
 def by_position(layout: Layout, probes: Sequence[Probe]) -> Layout:

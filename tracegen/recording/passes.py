@@ -117,7 +117,7 @@ class LaunchRun:
             slots = (places[:, None] * n_subgroup + np.arange(n_subgroup)).reshape(-1)
             made = self.compiled.rearranged(columns, arrays, width, slots)
             sites, arrays, columns = made.sites, made.arrays, made.columns
-            compiler = self.compiled.provenance(made.unmatched)
+            compiler = self.compiled.provenance(made)
         elif self.compiled:
             compiler = {"missing": self.compiled}
         return Trace(

@@ -10,10 +10,10 @@ import pytest
 from rich.console import Console
 
 from memsim.montecarlo.result import Replay
-from memsim.report.html import page
+from memsim.report.html import listings, page
 from memsim.report.summary import summarise
 from memsim.report.verdict import judge
-from tests.support.fake_replay import fake_dataset
+from tests.support.fake_replay import HOSTILE, SITES, fake_dataset
 from tests.support.outline import Outline
 
 COMPILER: dict[str, Any] = {
@@ -98,3 +98,57 @@ def test_notes_and_unmatched_accesses_are_among_the_notes_of_the_page() -> None:
 @pytest.mark.parametrize("compiler", [None, {}, [], "x", {"notes": 1, "target": [], "code": 3}])
 def test_results_without_a_compiler_still_render(compiler: object) -> None:
     assert "Expected latency of a load" in shown(replay(compiler))
+
+
+CODE: dict[str, Any] = {
+    "n_instructions": 4,
+    "text": ["LDG.E R0, [R2] ;", "FADD R1, R0, R0 ;", "MOV R4, R5 ;", f"EXIT {HOSTILE} ;"],
+    "pipe": ["load_store", "fma", "alu", "branch"],
+    "line": [20, 20, 0, 4000],
+    "site": [2, -1, -1, 99],
+}
+
+
+def lines_with_instructions(one: Replay) -> dict[int, list[str]]:
+    [listing] = [found for found in listings(summarise(one.dataset)) if not found.file]
+    assert [one.number for one in listing.unplaced_machine] == [2, 3]
+    return {line.number: [i.text for i in line.machine] for line in listing.lines if line.machine}
+
+
+def test_instructions_stand_under_their_line_and_accesses_name_their_site() -> None:
+    one = replay({**COMPILER, "code": CODE})
+    assert lines_with_instructions(one) == {20: CODE["text"][:2]}
+    found = summarise(one.dataset).compiled
+    assert [i.site for i in found.instructions] == [SITES[2][0], None, None, None]
+    text = shown(one)
+    assert "Compiled for sm_70 by clang 19.1.7, ptxas 12.9.86: 4 instructions. Unfold" in text
+    assert "0 load_store LDG.E R0, [R2] ; val[jj] 1 fma FADD" in text
+    assert "2 instructions without a line" in text
+
+
+def test_instructions_are_escaped_and_run_nothing() -> None:
+    plain, coded = (
+        Outline(page(replay(c).dataset)) for c in (COMPILER, {**COMPILER, "code": CODE})
+    )
+    assert coded.scripts == plain.scripts
+    assert "<script>alert(1)" in " ".join(coded.text)
+    assert {tag for tag, _ in coded.tags} - {tag for tag, _ in plain.tags} <= {"details", "summary"}
+
+
+def test_the_instructions_are_in_neither_the_provenance_nor_the_json() -> None:
+    one = replay({**COMPILER, "code": CODE})
+    assert "FADD" not in one.to_json()
+    assert json.loads(one.to_json())["provenance"]["trace"]["compiler"] == COMPILER
+    assert shown(one).count("FADD") == 1
+
+
+def test_a_table_that_was_cut_says_so() -> None:
+    cut = replay({**COMPILER, "code": {**CODE, "n_instructions": 9000}})
+    assert "9,000 instructions, of which the first 4 are shown and counted" in shown(cut)
+
+
+@pytest.mark.parametrize(
+    "code", [{"text": 3}, {**CODE, "line": None}, {**CODE, "line": ["x", None, [], {}]}, {}]
+)
+def test_a_damaged_table_still_renders(code: object) -> None:
+    assert "Expected latency of a load" in shown(replay({**COMPILER, "code": code}))
