@@ -32,7 +32,13 @@ from memsim.report.counters import table as counter_table
 from memsim.report.counters.measurement import Measurement
 from memsim.report.numbers import Summary
 from memsim.report.summary import summarise
-from memsim.report.verdict import judge, latency_split, limiter_text, registers_source
+from memsim.report.verdict import (
+    groups_text,
+    judge,
+    latency_split,
+    limiter_text,
+    registers_text,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,8 +127,8 @@ def _render(template: str, dataset: xr.Dataset) -> str:
         anchor={site.name: f"access-{i}" for i, site in enumerate(summary.sites, start=1)},
         most_cycles=max((site.latency_cycles.mean for site in summary.loads), default=1.0) or 1.0,
         poorly_coalesced=is_poorly_coalesced,
-        registers_source=registers_source,
-        limiter_text=limiter_text,
+        groups_text=groups_text(summary),
+        resident_notes=[note for note in (limiter_text(summary), registers_text(summary)) if note],
         listings=[] if template.startswith("fragment") else listings(summary),
         histograms=[] if template.startswith("fragment") else _histograms(dataset, summary),
         convergence=[] if template.startswith("fragment") else _convergence(dataset, summary),

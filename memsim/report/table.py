@@ -14,7 +14,7 @@ from memsim.latency import DRAM
 from memsim.report import text
 from memsim.report.numbers import LevelNumbers, SiteNumbers, Summary
 from memsim.report.semantics import LEGENDS
-from memsim.report.verdict import occupancy_text, registers_text, resident_text
+from memsim.report.verdict import groups_text, limiter_text, occupancy_text, registers_text
 
 BAR_CELLS = 8
 Fill = Callable[[Table], None]
@@ -98,7 +98,7 @@ def _caption(summary: Summary) -> Text:
         f" written {text.byte_size(dram.write_bytes.mean)},"
         f" latency {text.plus_minus(dram.latency_cycles, 0)} cycles"
     )
-    resident = "; ".join(filter(None, (registers_text(summary), resident_text(summary))))
+    resident = "; ".join(filter(None, (registers_text(summary), _resident_text(summary))))
     missing = summary.compiled.missing_text
     legends = (
         resident,
@@ -109,6 +109,11 @@ def _caption(summary: Summary) -> Text:
     )
     lines += [line for line in legends if line]
     return Text("\n".join(lines), style="dim")
+
+
+def _resident_text(summary: Summary) -> str:
+    groups = groups_text(summary)
+    return f"{groups} per core, {limiter_text(summary)}" if groups else ""
 
 
 def _fill_wide(table: Table, summary: Summary) -> None:

@@ -271,22 +271,21 @@ def registers_source(summary: Summary) -> str:
     return "given with the kernel"
 
 
-def resident_text(summary: Summary) -> str:
-    """`16 groups per core, limited by items`; empty where the result does not say so."""
+def groups_text(summary: Summary) -> str:
+    """`16 groups`, resident on a core; empty where the result does not say so."""
     groups = summary.occupancy.get("groups_per_core")
     if not isinstance(groups, int):
         return ""
-    return f"{groups} group{'s' if groups != 1 else ''} per core, {limiter_text(summary)}"
+    return f"{groups} group{'s' if groups != 1 else ''}"
 
 
 def limiter_text(summary: Summary) -> str:
-    """What limits the groups of a core."""
-    limiter = summary.occupancy.get("limited_by")
-    return (
-        "given as an option"
-        if limiter == "given"
-        else f"limited by {_LIMITERS.get(str(limiter), limiter)}"
-    )
+    """`100 % occupancy, limited by work-items`."""
+    ratio, limiter = (summary.occupancy.get(name) for name in ("occupancy", "limited_by"))
+    occupancy = f"{percent(ratio, 0)} occupancy, " if isinstance(ratio, int | float) else ""
+    if limiter == "given":
+        return f"{occupancy}given as an option"
+    return f"{occupancy}limited by {_LIMITERS.get(str(limiter), limiter)}"
 
 
 def occupancy_text(summary: Summary) -> str:

@@ -24,7 +24,12 @@ COMPILER: dict[str, Any] = {
     "unmatched_percent": 0.0,
     "notes": [],
 }
-OCCUPANCY = {"groups_per_core": 16, "limited_by": "items", "registers_per_item": 32}
+OCCUPANCY: dict[str, Any] = {
+    "groups_per_core": 16,
+    "limited_by": "items",
+    "occupancy": 0.5,
+    "registers_per_item": 32,
+}
 
 
 def replay(compiler: object, occupancy: dict[str, Any] | None = None, **attributes: Any) -> Replay:
@@ -51,12 +56,10 @@ def shown(one: Replay) -> str:
 
 def test_page_and_terminal_say_where_the_registers_are_from_and_what_limits_the_groups() -> None:
     one = replay(COMPILER)
-    line = (
-        "32 registers per work-item, compiled for sm_70; 16 groups per core, limited by work-items"
-    )
-    assert line in printed(one)
-    assert "Registers per work-item 32 compiled for sm_70" in shown(one)
-    assert "Groups per core 16 limited by work-items" in shown(one)
+    registers = "32 registers per work-item, compiled for sm_70"
+    limiter = "50 % occupancy, limited by work-items"
+    assert f"{registers}; 16 groups per core, {limiter}" in printed(one)
+    assert f"Resident on a core 16 groups {limiter}; {registers}" in shown(one)
     assert "Registers are unknown" not in printed(one) + shown(one)
 
 
@@ -83,7 +86,7 @@ def test_one_line_says_which_compiler_is_missing() -> None:
     for text in (printed(one), shown(one)):
         assert text.count("clang is not installed.") == 1
         assert "The accesses are in the order of the source" in text
-    assert "Registers per work-item" not in shown(one)
+    assert "registers per work-item" not in shown(one)
 
 
 def test_notes_and_unmatched_accesses_are_among_the_notes_of_the_page() -> None:
