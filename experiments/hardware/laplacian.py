@@ -170,24 +170,6 @@ def _registers(variant: Variant) -> int:
     return REGISTERS[like, variant.rows]
 
 
-def waiting(kernel: AffineKernel, machine: Machine) -> AffineKernel:
-    """The kernel with idle turns before its first store, which stand for the wait for memory.
-
-    One turn lasts as long as a block whose loads hit in the L2: the L2's latency. The loads of the
-    last block come from memory instead. After the store the group waits until it is complete, and
-    its resources then wait for the next group to start. The idle turns are the sum of these
-    latencies, less the two turns that the last block and the store take anyway.
-    """
-    dram = machine.dram
-    cycles = dram.latency_cycles + dram.row_conflict_cycles
-    cycles += machine.store_wait_cycles + machine.group_start_cycles
-    turns = max(0, round(cycles / machine.levels[1].latency_cycles) - 2)
-    accesses = list(kernel.accesses)
-    first = next(k for k, access in enumerate(accesses) if access.direction == "store")
-    accesses[first] = dataclasses.replace(accesses[first], idle_turns=turns)
-    return dataclasses.replace(kernel, accesses=tuple(accesses))
-
-
 def machine_for(variant: Variant, machine: Machine) -> Machine:
     """The machine; nontemporal stores do not allocate in its last cache."""
     if not variant.nontemporal:

@@ -29,14 +29,17 @@ def laplacian(
     block_x: int = 256,
     block_y: int = 1,
     block_z: int = 1,
+    nz: int = 0,
     filled: bool = True,
 ) -> OpenCLWorkload:
-    """A variant on n x n x n points.
+    """A variant on n x n x nz points.
 
     kernel : 1 to 7, as the notes number them;  rows : points of a work-item, their tiling factor
+    nz : 0 for n; a snapshot needs only the planes around it
     filled : False leaves the arrays zero, for a trace of a large grid
     """
-    require_positive(n=n, rows=rows)
+    nz = nz or n
+    require_positive(n=n, nz=nz, rows=rows)
     block = (min(block_x, n), block_y, block_z)
     require_group(*block)
     if not 1 <= kernel <= 7:
@@ -45,7 +48,7 @@ def laplacian(
         raise KernelError(f"kernel 1 computes one row, got rows={rows}")
     ny = n // LAUNCHES if kernel == 7 else n
     tile = (block[0], block[1] * rows, block[2])
-    groups = [(extent - 1) // size + 1 for extent, size in zip((n, ny, n), tile, strict=True)]
+    groups = [(extent - 1) // size + 1 for extent, size in zip((n, ny, nz), tile, strict=True)]
     axes = (2, 0, 1) if kernel == 6 else (0, 1, 2)
     grid = dict(zip(axes, groups, strict=True))
     defines = {
@@ -54,7 +57,8 @@ def laplacian(
         **dict(zip(("GX", "GY", "GZ"), axes, strict=True)),
         "FIRST_Y": ny if kernel == 7 else 0,
     }
-    u = data((n, n, n), np.float64) if filled else np.zeros((n, n, n))
+    shape = (nz, n, n)
+    u = data(shape, np.float64) if filled else np.zeros(shape)
     across = 1 / _SPACING**2
 
     def check(outputs: Mapping[str, Any]) -> None:
@@ -75,9 +79,11 @@ def laplacian(
         path=Path(__file__).with_suffix(".cl"),
         kernel="laplacian",
         arguments={
-            "f": np.zeros((n, n, n)),
+            "f": np.zeros(shape),
             "u": u,
-            **{name: np.int32(n) for name in ("nx", "ny", "nz")},
+            "nx": np.int32(n),
+            "ny": np.int32(n),
+            "nz": np.int32(nz),
             **{f"along_{axis}": np.float64(across) for axis in "xyz"},
             "centre": np.float64(-6 * across),
         },
