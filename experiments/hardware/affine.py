@@ -28,7 +28,6 @@ class AffineAccess:
 
     row, rows : the access is executed where the work-item's y + row lies in rows (both ends
         included); it comes from a loop over y that was unrolled
-    idle_turns : additional turns that a sub-group waits before the access
     """
 
     name: str
@@ -38,7 +37,6 @@ class AffineAccess:
     row: int = 0
     rows: tuple[int, int] = (-(1 << 30), 1 << 30)
     starts_sequence: bool = False
-    idle_turns: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,7 +151,7 @@ def _write(groups, subgroup, geometry, table, filling, columns):  # type: ignore
 
 def affine_trace(kernel: AffineKernel, groups: Groups, subgroup_size: int) -> Trace:
     """The trace of some groups, given by their ids in ascending order."""
-    columns = _with_idle_turns(kernel, _columns(kernel, groups, subgroup_size))
+    columns = _columns(kernel, groups, subgroup_size)
     base = bases_bytes(kernel)
     return Trace(
         sites=tuple(
@@ -225,26 +223,6 @@ def _columns(kernel: AffineKernel, groups: Groups, subgroup_size: int) -> dict[s
     first = columns["subgroup_offset"][:-1]
     starts[first[first < a]] = True
     return columns | {"starts_sequence": starts}
-
-
-def _with_idle_turns(kernel: AffineKernel, columns: dict[str, Any]) -> dict[str, Any]:
-    """The columns with an empty access, which takes one turn, for every idle turn of an access."""
-    idle = np.array([access.idle_turns for access in kernel.accesses])
-    if not idle.any():
-        return columns
-    copies = 1 + idle[columns["site"]]
-    source = np.repeat(np.arange(len(copies)), copies)
-    is_idle = np.ones(len(source), np.bool_)
-    is_idle[np.cumsum(copies) - 1] = False
-    new_index = np.concatenate([[0], np.cumsum(copies)])
-    granule_offset = columns["granule_offset"]
-    return columns | {
-        "subgroup_offset": new_index[columns["subgroup_offset"]],
-        "granule_offset": np.append(granule_offset[source], granule_offset[-1]),
-        "site": columns["site"][source],
-        "starts_sequence": columns["starts_sequence"][source] | is_idle,
-        "lanes": np.where(is_idle, 0, columns["lanes"][source]).astype(np.uint8),
-    }
 
 
 def with_sequences(kernel: AffineKernel, loads: int) -> AffineKernel:

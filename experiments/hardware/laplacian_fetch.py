@@ -15,11 +15,10 @@ from experiments.hardware import drawing
 from experiments.hardware.comparison import errors, half_width
 from experiments.hardware.laplacian import Variant, machine_for
 from experiments.hardware.stencil_volumes import group_shape, label
+from experiments.hardware.volumes import bytes_per_update
 from experiments.kernels.laplacian import laplacian
 from experiments.reproduction import Case, Figure
 from memsim.machine import Machine, load_machine
-from memsim.montecarlo import Replay
-from memsim.trace import GRANULE_BYTES
 
 PLANES = 128
 """Planes that are allocated: more than a snapshot spans."""
@@ -95,19 +94,8 @@ def _fetches(variant: Variant, machine: Machine, seeds: int) -> list[float]:
     )
     traces = tracegen.trace_snapshots(workload, machine, snapshots=seeds)
     interior = (1 - 2 / variant.n) ** 3
-    return [
-        _bytes_per_update(memsim.replay(trace, machine, trials=1, seed=k, staggered=True), machine)
-        / 8
-        * interior
+    replays = [
+        memsim.replay(trace, machine, trials=1, seed=k, staggered=True)
         for k, trace in enumerate(traces)
     ]
-
-
-def _bytes_per_update(replay: Replay, machine: Machine) -> float:
-    """Bytes read from memory for each work-item's store, over the counted part of the snapshot."""
-    result = replay.dataset
-    stores = result.isel(site=np.flatnonzero(result["direction"].values == "store"))
-    first = machine.levels[0]
-    granules = stores["accesses"].sel(level=first.name) * (first.sector_bytes / GRANULE_BYTES)
-    updates = (granules / stores["site_sectors"] * stores["site_lanes"]).sum("site")
-    return float((result["dram_read_bytes"] / updates).mean())
+    return [bytes_per_update(run, machine)["dram_load"] / 8 * interior for run in replays]

@@ -9,7 +9,7 @@ import numpy as np
 from experiments.hardware.affine import AffineKernel, affine_trace
 from memsim.hierarchy import ACCESSES, HITS, PENDING, READ_GRANULES, WRITE_GRANULES
 from memsim.machine import Machine
-from memsim.montecarlo import make_plan, resident_groups, run_trial
+from memsim.montecarlo import Replay, make_plan, resident_groups, run_trial
 from memsim.trace import GRANULE_BYTES
 
 
@@ -93,3 +93,22 @@ def volumes(
         dram_store=float(last_level[:, WRITE_GRANULES].sum() * per_update),
         load_hit_ratio=ratios,
     )
+
+
+def bytes_per_update(replay: Replay, machine: Machine) -> dict[str, float]:
+    """`l2_load`, `dram_load` and `dram_store` of a replay with default options, per stored element.
+
+    Bytes between L1 and L2, and read from and written to memory, over the counted part of a snapshot,
+    divided by the store's lanes in that part.
+    """
+    result = replay.dataset
+    stores = result.isel(site=np.flatnonzero(result["direction"].values == "store"))
+    first = machine.levels[0]
+    granules = stores["accesses"].sel(level=first.name) * (first.sector_bytes / GRANULE_BYTES)
+    updates = (granules / stores["site_sectors"] * stores["site_lanes"]).sum("site")
+    moved = {
+        "l2_load": result["read_bytes"].sel(level=first.name).sum("site"),
+        "dram_load": result["dram_read_bytes"],
+        "dram_store": result["dram_write_bytes"],
+    }
+    return {name: float((value / updates).mean()) for name, value in moved.items()}

@@ -84,6 +84,7 @@ def star25(
     block_y: int = 4,
     block_z: int = 4,
     pitch: int = 0,
+    filled: bool = True,
 ) -> Workload:
     """The fp64 star stencil of range 4 that Ernst et al. (JPDC 2023) measured on a V100.
 
@@ -92,6 +93,7 @@ def star25(
     Arrays are flat, because their first *interior* element is aligned to 256 bytes.
 
     pitch : elements from one row to the next, 0 for nx + 8
+    filled : False leaves the arrays zero, for a trace of a large grid
     """
     require_positive(nx=nx, ny=ny, nz=nz)
     require_group(block_x, block_y, block_z)
@@ -117,7 +119,7 @@ def star25(
         lang_version=(2018, 2),
     )
     kernel = _grid(kernel, block_x, block_y, block_z)
-    src = data(n_element, np.float64)
+    src = data(n_element, np.float64) if filled else np.zeros(n_element)
 
     def check(outputs: Mapping[str, Any]) -> None:
         shape = (nz + halo, ny + halo, pitch)

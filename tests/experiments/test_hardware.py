@@ -19,7 +19,7 @@ from experiments.hardware.affine import AffineKernel, affine_trace, with_sequenc
 from experiments.hardware.comparison import errors
 from experiments.hardware.free_running import free_running
 from experiments.hardware.l1_sweep import l1_curve_errors, miss_ratios
-from experiments.hardware.laplacian import Variant, laplacian, waiting
+from experiments.hardware.laplacian import Variant, laplacian
 from experiments.hardware.pointer_chase import chase_latency
 from experiments.hardware.star_stencil import Grid, star_kernel
 from experiments.hardware.stencil_volumes import (
@@ -269,25 +269,6 @@ def test_loads_of_the_laplacian_wait_by_basic_block() -> None:
     assert sequence_lengths(Variant(kernel=2, rows=4)) == [5 * 4 + 2, 4]
     assert sequence_lengths(Variant(kernel=3)) == [1, 1, 3, 1, 1, 1]
     assert sequence_lengths(Variant(kernel=5, rows=8)) == [8, 1, 24, 1, 8, 8]
-
-
-def test_a_wavefront_waits_before_it_stores() -> None:
-    """(584.6 + 47.9 + 364 + 352) / 251.4 latencies of the L2 are 5, of which two are turns anyway.
-    The requests are unchanged."""
-    machine = load_machine("mi250x")
-    kernel = laplacian(Variant(kernel=3))
-    slow = waiting(kernel, machine)
-    assert [access.idle_turns for access in slow.accesses] == [0, 0, 0, 0, 0, 0, 0, 3]
-    groups = np.arange(5000, 5004)
-    plain, idle = (affine_trace(one, groups, 64) for one in (kernel, slow))
-    stores = int((plain.site == len(kernel.accesses) - 1).sum())
-    assert stores > 0
-    assert len(idle.site) == len(plain.site) + 3 * stores
-    has_request = np.diff(idle.granule_offset) > 0
-    assert idle.starts_sequence[~has_request].all()
-    np.testing.assert_array_equal(idle.site[has_request], plain.site)
-    np.testing.assert_array_equal(idle.granule, plain.granule)
-    assert int(idle.lanes.sum()) == int(plain.lanes.sum())
 
 
 @pytest.mark.slow
