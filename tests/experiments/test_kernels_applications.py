@@ -20,6 +20,7 @@ from experiments.kernels import (
     black_scholes,
     embedding,
     fft,
+    laplacian,
     lattice_boltzmann,
     matrices,
     merge_sort,
@@ -102,6 +103,11 @@ OPENCL_C: list[tuple[Callable[..., OpenCLWorkload], dict[str, Any]]] = [
     *((spmv_vectorised.spmv_vectorised, {"matrix": m, "n": 900}) for m in ("fem", "u", "b", "U")),
     (spmv_vectorised.spmv_vectorised, {"matrix": "B", "n": 901, "block_size": 32}),
     (spmv_vectorised.spmv_vectorised, {"matrix": "fem-tri-p1", "n": 700}),
+    (laplacian.laplacian, {"n": 16}),
+    (laplacian.laplacian, {"kernel": 2, "n": 16, "rows": 4, "block_x": 8}),
+    (laplacian.laplacian, {"kernel": 3, "n": 16, "rows": 2, "block_x": 8, "block_z": 4, "nz": 8}),
+    (laplacian.laplacian, {"kernel": 6, "n": 16, "rows": 4, "block_x": 8}),
+    (laplacian.laplacian, {"kernel": 7, "n": 32, "rows": 4, "block_x": 16}),
 ]
 
 
@@ -120,7 +126,11 @@ def run_plain(workload: OpenCLWorkload) -> dict[str, Any]:
     }
     kernel = cl.Kernel(program, workload.kernel)
     kernel.set_args(*(buffers.get(name, value) for name, value in given.items()))
-    cl.enqueue_nd_range_kernel(queue, kernel, (workload.global_size,), (workload.local_size,))
+    global_size, local_size = (
+        (size,) if isinstance(size, int) else size
+        for size in (workload.global_size, workload.local_size)
+    )
+    cl.enqueue_nd_range_kernel(queue, kernel, global_size, local_size)
     outputs = {name: np.empty_like(given[name]) for name in buffers}
     for name, buffer in buffers.items():
         cl.enqueue_copy(queue, outputs[name], buffer)
@@ -135,9 +145,10 @@ def test_opencl_c_result_is_right_with_probes_and_without(case: Any) -> None:
     outputs = run_plain(workload)
     workload.check(outputs)
     _, traced = run_traced(workload)
-    name = "y" if builder is spmv_vectorised.spmv_vectorised else "target"
+    names = {spmv_vectorised.spmv_vectorised: "y", laplacian.laplacian: "f"}
+    name = names.get(builder, "target")
     np.testing.assert_array_equal(traced[name], outputs[name])
-    outputs[name][len(outputs[name]) // 2] += 1
+    outputs[name][tuple(extent * 3 // 8 for extent in outputs[name].shape)] += 1e6
     with pytest.raises(AssertionError):
         workload.check(outputs)
 
