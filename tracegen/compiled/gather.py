@@ -38,6 +38,32 @@ class Private(NamedTuple):
     size: npt.NDArray[np.int64]
 
 
+def occurrences(
+    position: npt.NDArray[np.int32], subgroup_offset: npt.NDArray[np.int64], n_position: int
+) -> npt.NDArray[np.int32]:
+    """(n_access,) how often its sub-group has performed the same position before.
+
+    position : of each access, n_position for a barrier
+    """
+    out = np.zeros(len(position), np.int32)
+    _occurrences(position, subgroup_offset, np.zeros(n_position + 1, np.int32), out)
+    return out
+
+
+@hot
+def _occurrences(
+    position: npt.NDArray[np.int32],
+    subgroup_offset: npt.NDArray[np.int64],
+    count: npt.NDArray[np.int32],
+    out: npt.NDArray[np.int32],
+) -> None:
+    for subgroup in range(len(subgroup_offset) - 1):
+        count[:] = 0
+        for access in range(subgroup_offset[subgroup], subgroup_offset[subgroup + 1]):
+            out[access] = count[position[access]]
+            count[position[access]] += 1
+
+
 def repeated(
     position: npt.NDArray[np.int32],
     subgroup_offset: npt.NDArray[np.int64],

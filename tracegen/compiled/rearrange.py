@@ -12,7 +12,14 @@ import numpy as np
 import numpy.typing as npt
 
 from memsim.trace import BARRIER_SITE, GRANULE_BYTES, AccessSite, ArrayExtent
-from tracegen.compiled.gather import WORD_BYTES, Private, Source, gathered, repeated
+from tracegen.compiled.gather import (
+    WORD_BYTES,
+    Private,
+    Source,
+    gathered,
+    occurrences,
+    repeated,
+)
 from tracegen.compiled.listed import code_table
 from tracegen.compiled.loops import depths
 from tracegen.compiled.matching import Match, Sample, is_traced, match, traced_instructions
@@ -27,6 +34,8 @@ from tracegen.recording.machine_order import Rearranged
 from tracegen.recording.sites import BASE_ALIGNMENT_BYTES, SiteMap
 
 PRIVATE_MEMORY = "private memory"
+MOST_UNROLLED = 4096
+"""Further positions that code without loops may need."""
 MOST_SAMPLED = 4096
 """Accesses of one sub-group that show which ones are neighbours in memory."""
 
@@ -94,6 +103,50 @@ class CompiledLaunch:
         }
 
     def rearranged(
+        self,
+        columns: dict[str, Any],
+        arrays: tuple[ArrayExtent, ...],
+        subgroup_size: int,
+        slots: npt.NDArray[np.int64],
+    ) -> Rearranged:
+        if not any(depths(self.code)):
+            unrolled, site = self._unrolled(columns["site"], columns["subgroup_offset"])
+            return unrolled._rearranged(columns | {"site": site}, arrays, subgroup_size, slots)
+        return self._rearranged(columns, arrays, subgroup_size, slots)
+
+    def _unrolled(
+        self, site: npt.NDArray[np.int32], offset: npt.NDArray[np.int64]
+    ) -> tuple[CompiledLaunch, npt.NDArray[np.int32]]:
+        """The launch with a position for each time that a sub-group performs an access.
+
+        Code without loops has an instruction of its own for each; a compiler that has unrolled the
+        source's loops may have ordered these as it likes.
+        """
+        n_position = len(self.probes)
+        position = np.where(site == BARRIER_SITE, n_position, site).astype(np.int32)
+        times = occurrences(position, offset, n_position)
+        most = np.zeros(n_position + 1, np.int64)
+        np.maximum.at(most, position, times)
+        most[n_position] = 0
+        if not 0 < most.sum() <= MOST_UNROLLED:
+            return self, site
+        # The first time keeps its position; the others follow behind all positions.
+        further = n_position + np.cumsum(most) - most
+        copy = np.where(times > 0, further[position] + times - 1, position)
+        source = [at for at in range(n_position) for _ in range(most[at])]
+        sites = self.sites
+        extended = SiteMap(
+            sites.sites,
+            *(
+                (*values, *(values[at] for at in source))
+                for values in (sites.site_of, sites.offset_bytes, sites.size_bytes)
+            ),
+        )
+        probes = [*self.probes, *(self.probes[at] for at in source)]
+        unrolled = replace(self, probes=probes, sites=extended)
+        return unrolled, np.where(site == BARRIER_SITE, site, copy).astype(np.int32)
+
+    def _rearranged(
         self,
         columns: dict[str, Any],
         arrays: tuple[ArrayExtent, ...],
