@@ -81,7 +81,7 @@ def replay_launches(
         about = attributes(
             [trace],
             plan,
-            {**occupancies[k].to_json(), "over_feasible": []},
+            {**occupancies[k].to_json(), "over_feasible": [], "over_groups": []},
             options={**options_used(options, plan), "snapshots": 1, "launches_before": k},
             interrupted=interrupted,
         )

@@ -45,6 +45,8 @@ SCHEMA = 1
 MAX_SAMPLES = 2048
 """The most DRAM latencies that are kept per trial, evenly spaced over those sampled."""
 MAX_OCCUPANCIES = 4
+TRIALS_PER_POINT = 10
+"""Where the occupancy is known, others are replayed only if they add less than 10 % of the trials."""
 
 
 def replay(
@@ -73,7 +75,7 @@ def replay(
         warn_if_short(one, plan)
         plans.append(plan)
     kinds: npt.NDArray[np.int64] | None = None
-    over: list[dict[str, Any]] = []
+    over: dict[str, list[dict[str, Any]]] = {"over_feasible": [], "over_groups": []}
     with workers_for(plans, options, max(one.n_granule for one in traces)) as workers:
         results, interrupted = trials_on(
             workers,
@@ -85,9 +87,13 @@ def replay(
         try:
             if not interrupted:
                 kinds = _miss_kinds(workers, options.seed, results[0])
-                over = _over_occupancies(
-                    workers, traces[0], machine, occupancy, options.seed, results[0]
-                )
+                others = _other_groups(occupancy, len(results))
+                over |= {
+                    name: _hit_ratios_at(
+                        workers, traces[0], machine, groups, options.seed, results[0]
+                    )
+                    for name, groups in others.items()
+                }
         except KeyboardInterrupt:
             interrupted = True
     if kinds is None:
@@ -95,7 +101,7 @@ def replay(
     about = attributes(
         traces,
         plans[0],
-        {**occupancy.to_json(), "over_feasible": over},
+        {**occupancy.to_json(), **over},
         options={**options_used(options, plans[0]), "snapshots": len(traces)},
         interrupted=interrupted,
     )
@@ -220,20 +226,35 @@ def _counts_with(
     return run_trial(dataclasses.replace(plan, **changes), seed, 0).counts
 
 
-def _over_occupancies(
+def _other_groups(occupancy: Occupancy, n_trials: int) -> dict[str, list[int]]:
+    """The numbers of groups per core that are replayed once besides the actual one.
+
+    over_feasible : some feasible ones, where unknown registers leave several
+    over_groups : smaller ones, where the number is known and is a result of the resources
+    """
+    actual, feasible = occupancy.groups_per_core, occupancy.feasible
+    if len(feasible) > 1:
+        picks = np.linspace(0, len(feasible) - 1, MAX_OCCUPANCIES).round().astype(int)
+        return {"over_feasible": sorted({feasible[i] for i in picks} - {actual})}
+    n_points = min(MAX_OCCUPANCIES - 1, n_trials // TRIALS_PER_POINT)
+    if occupancy.limited_by == "given" or not n_points:
+        return {}
+    points = np.geomspace(1, actual, n_points + 1)[:-1].round().astype(int)
+    return {"over_groups": sorted({int(point) for point in points} - {actual})}
+
+
+def _hit_ratios_at(
     workers: Workers,
     trace: Trace,
     machine: Machine,
-    occupancy: Occupancy,
+    others: list[int],
     seed: int,
     actual: TrialResult,
 ) -> list[dict[str, Any]]:
-    """Load hit ratios at feasible occupancies, if unknown registers leave several."""
-    if len(occupancy.feasible) < 2:
+    """Load hit ratios at the actual and at other numbers of groups per core; none without others."""
+    if not others:
         return []
     plan = workers.plans[0]
-    picks = np.linspace(0, len(occupancy.feasible) - 1, MAX_OCCUPANCIES).round().astype(int)
-    others = sorted({occupancy.feasible[i] for i in picks} - {plan.resident})
     tasks = [(0, (changes_for_occupancy(plan, trace, machine, n), seed)) for n in others]
     with workers.run(_counts_with, tasks) as counted:
         counts = dict(zip(others, counted, strict=True))

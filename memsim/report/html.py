@@ -132,6 +132,7 @@ def _render(template: str, dataset: xr.Dataset) -> str:
         listings=[] if template.startswith("fragment") else listings(summary),
         histograms=[] if template.startswith("fragment") else _histograms(dataset, summary),
         convergence=[] if template.startswith("fragment") else _convergence(dataset, summary),
+        groups_charts=[] if template.startswith("fragment") else _groups_charts(summary),
         dram_chart=None if template.startswith("fragment") else _dram_chart(dataset),
         parameters=_parameters(summary),
         provenance=[
@@ -198,6 +199,25 @@ def _convergence(dataset: xr.Dataset, summary: Summary) -> list[Chart]:
         )
         if image is not None:
             charts.append(Chart(title="Latency of a load, cycles", note="", image=image))
+    return charts
+
+
+def _groups_charts(summary: Summary) -> list[Chart]:
+    """Load hit ratios over the number of resident groups, where other numbers were replayed."""
+    by_groups, actual = summary.hit_ratios_by_groups, summary.occupancy.get("groups_per_core")
+    charts: list[Chart] = []
+    if not isinstance(actual, int):
+        return charts
+    for level in summary.level_names:
+        image = svg.curve(
+            {groups: 100 * row.get(level, math.nan) for groups, row in by_groups.items()},
+            actual,
+            "resident groups per core",
+            "%",
+            f"{level} hit ratio of loads over groups per core",
+        )
+        if image is not None:
+            charts.append(Chart(title=f"{level} hit ratio of loads, %", note="", image=image))
     return charts
 
 

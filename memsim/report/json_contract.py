@@ -28,7 +28,8 @@ orderings. Ratios are fractions, not per cent.
                          counters is nsight or rocprof, all: whatever the kind.
                          DRAM: read_bytes, write_bytes, latency_cycles, row_hit_ratio
     occupancy{}          groups per core, what limits them, and, where registers are unknown, the load
-                         hit ratios over the feasible occupancies
+                         hit ratios over the feasible occupancies (over_feasible); where they are
+                         known, those at fewer groups per core (over_groups)
     provenance{}         versions, platform and host of the trace and of the replay
 """
 

@@ -174,16 +174,12 @@ class Summary:
     @property
     def feasible_hit_ratios(self) -> dict[int, dict[str, float]]:
         """Groups per core -> level -> load hit ratio; empty where the occupancy is known."""
-        ratios: dict[int, dict[str, float]] = {}
-        rows = self.occupancy.get("over_feasible")
-        for row in rows if isinstance(rows, list) else []:
-            if not isinstance(row, dict) or not isinstance(row.get("load_hit_ratio"), dict):
-                continue
-            ratios[int(row.get("groups_per_core", 0))] = {
-                str(name): float(ratio) if isinstance(ratio, int | float) else math.nan
-                for name, ratio in row["load_hit_ratio"].items()
-            }
-        return ratios
+        return _by_groups(self.occupancy.get("over_feasible"))
+
+    @property
+    def hit_ratios_by_groups(self) -> dict[int, dict[str, float]]:
+        """The same, also at numbers of groups that the kernel does not have; empty if not replayed."""
+        return self.feasible_hit_ratios or _by_groups(self.occupancy.get("over_groups"))
 
     @property
     def registers_per_item(self) -> int | None:
@@ -210,6 +206,18 @@ class Summary:
             return self.dram.latency_cycles.mean
         level = self.level(part)
         return None if level is None else level.latency_cycles
+
+
+def _by_groups(rows: Any) -> dict[int, dict[str, float]]:
+    ratios: dict[int, dict[str, float]] = {}
+    for row in rows if isinstance(rows, list) else []:
+        if not isinstance(row, dict) or not isinstance(row.get("load_hit_ratio"), dict):
+            continue
+        ratios[int(row.get("groups_per_core", 0))] = {
+            str(name): float(ratio) if isinstance(ratio, int | float) else math.nan
+            for name, ratio in row["load_hit_ratio"].items()
+        }
+    return ratios
 
 
 def divide(a: float, b: float) -> float:

@@ -6,6 +6,7 @@ Every mark has a `<title>`, which a browser shows when the pointer is over it.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -52,6 +53,13 @@ class _Frame:
             Markup(
                 '<line class="{}" x1="{:.1f}" x2="{:.1f}" y1="{}" y2="{}"><title>{}</title></line>'
             ).format(kind, self.x(x), self.x(x), _TOP, HEIGHT - _BOTTOM, what)
+        )
+
+    def point(self, x: float, y: float, what: str) -> None:
+        self.marks.append(
+            Markup(
+                '<circle class="bar" cx="{:.1f}" cy="{:.1f}" r="3.5"><title>{}</title></circle>'
+            ).format(self.x(x), self.y(y), what)
         )
 
     def path(self, points: list[tuple[float, float]], kind: str, closed: bool = False) -> None:
@@ -131,6 +139,22 @@ def convergence(values: npt.ArrayLike, label: str, unit: str) -> Markup | None:
     frame.path([*zip(trials, line.tolist(), strict=True)], "curve")
     decimals = _decimals(frame.y_range)
     return frame.draw(0, decimals, f"running mean of {label}, {unit}")
+
+
+def curve(
+    points: Mapping[int, float], marked: int, label: str, unit: str, described: str
+) -> Markup | None:
+    """Values over whole numbers, of which one is marked; None below two points."""
+    finite = [(float(x), y) for x, y in sorted(points.items()) if math.isfinite(y)]
+    if len(finite) < 2:
+        return None
+    heights = [y for _, y in finite]
+    frame = _Frame((finite[0][0], finite[-1][0]), (min(heights), max(heights)), label)
+    frame.vertical(marked, "mean", f"here: {marked}")
+    frame.path(finite, "curve")
+    for x, y in finite:
+        frame.point(x, y, f"{fixed(x)}: {fixed(y, 1)} {unit}")
+    return frame.draw(0, _decimals(frame.y_range), described)
 
 
 def _mark_mean(frame: _Frame, estimate: Estimate, decimals: int, unit: str) -> None:

@@ -15,6 +15,7 @@ from memsim.montecarlo.occupancy import (
     local_memory_carveout,
     resident_groups,
 )
+from memsim.montecarlo.one_launch import _other_groups
 from memsim.trace.model import Launch
 
 KIB = 1024
@@ -203,3 +204,28 @@ def test_json() -> None:
     assert document["groups_per_core"] == 4
     assert document["limits"]["registers"] == 4
     assert document["feasible"] == [4]
+
+
+@pytest.mark.parametrize(
+    ("registers", "groups", "n_trials", "expected"),
+    [
+        (None, None, 1, {"over_feasible": [1, 3, 5]}),
+        (32, None, 9, {}),
+        (32, None, 10, {"over_groups": [1]}),
+        (32, None, 32, {"over_groups": [1, 2, 4]}),
+        (32, None, 1000, {"over_groups": [1, 2, 4]}),
+        (32, 4, 32, {}),
+        (255, None, 32, {"over_groups": []}),
+    ],
+)
+def test_other_numbers_of_groups_are_replayed_where_they_cost_little(
+    registers: int | None, groups: int | None, n_trials: int, expected: dict[str, list[int]]
+) -> None:
+    found = resident_groups(
+        load_machine("v100"),
+        launch(256, registers),
+        groups_per_core=groups,
+    )
+    others = _other_groups(found, n_trials)
+    assert others == expected
+    assert len(others.get("over_groups", ())) <= n_trials / 10

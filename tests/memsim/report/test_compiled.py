@@ -155,3 +155,23 @@ def test_a_table_that_was_cut_says_so() -> None:
 )
 def test_a_damaged_table_still_renders(code: object) -> None:
     assert "Expected latency of a load" in shown(replay({**COMPILER, "code": code}))
+
+
+def at_groups(*groups: int) -> list[dict[str, Any]]:
+    return [{"groups_per_core": n, "load_hit_ratio": {"L1": 1 / n, "L2": None}} for n in groups]
+
+
+def test_hit_ratios_are_drawn_over_the_groups_of_a_core() -> None:
+    drawn = replay(COMPILER, {**OCCUPANCY, "over_groups": at_groups(1, 4, 16)})
+    text = shown(drawn)
+    assert "The vertical line marks the 16 groups of this replay" in text
+    for point in ("1: 100.0 %", "4: 25.0 %", "16: 6.2 %"):
+        assert point in text
+    assert "Registers are unknown" not in text
+
+
+@pytest.mark.parametrize("rows", [[], at_groups(16), "x", [{"groups_per_core": 3}]])
+def test_nothing_is_drawn_below_two_points(rows: object) -> None:
+    assert "Over the groups of a core" not in shown(
+        replay(COMPILER, {**OCCUPANCY, "over_groups": rows})
+    )
