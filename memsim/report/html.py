@@ -215,6 +215,7 @@ def _groups_charts(summary: Summary) -> list[Chart]:
             "resident groups per core",
             "%",
             f"{level} hit ratio of loads over groups per core",
+            10.0,
         )
         if image is not None:
             charts.append(Chart(title=f"{level} hit ratio of loads, %", note="", image=image))

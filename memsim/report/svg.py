@@ -142,14 +142,23 @@ def convergence(values: npt.ArrayLike, label: str, unit: str) -> Markup | None:
 
 
 def curve(
-    points: Mapping[int, float], marked: int, label: str, unit: str, described: str
+    points: Mapping[int, float],
+    marked: int,
+    label: str,
+    unit: str,
+    described: str,
+    least_height: float,
 ) -> Markup | None:
-    """Values over whole numbers, of which one is marked; None below two points."""
+    """Values over whole numbers, of which one is marked; None below two points.
+
+    least_height : of the vertical axis, so that differences that mean nothing look like nothing
+    """
     finite = [(float(x), y) for x, y in sorted(points.items()) if math.isfinite(y)]
     if len(finite) < 2:
         return None
-    heights = [y for _, y in finite]
-    frame = _Frame((finite[0][0], finite[-1][0]), (min(heights), max(heights)), label)
+    low, high = min(y for _, y in finite), max(y for _, y in finite)
+    margin = max(least_height - (high - low), 0.0) / 2
+    frame = _Frame((finite[0][0], finite[-1][0]), (low - margin, high + margin), label)
     frame.vertical(marked, "mean", f"here: {marked}")
     frame.path(finite, "curve")
     for x, y in finite:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from typing import Any
 
 import pytest
 from rich.console import Console
 
 from memsim.montecarlo.result import Replay
+from memsim.report import svg
 from memsim.report.html import listings, page
 from memsim.report.summary import summarise
 from memsim.report.verdict import judge
@@ -175,3 +177,11 @@ def test_nothing_is_drawn_below_two_points(rows: object) -> None:
     assert "Over the groups of a core" not in shown(
         replay(COMPILER, {**OCCUPANCY, "over_groups": rows})
     )
+
+
+@pytest.mark.parametrize(("second", "spans"), [(50.01, False), (70.0, True)])
+def test_small_differences_do_not_fill_the_height_of_a_curve(second: float, spans: bool) -> None:
+    image = svg.curve({1: 50.0, 8: second}, 8, "groups", "%", "d", 10.0)
+    heights = [float(y) for y in re.findall(r'cy="([\d.]+)"', str(image))]
+    assert (heights[0] - heights[1] > 100) == spans
+    assert spans or heights[0] - heights[1] < 1
