@@ -5,6 +5,7 @@ from __future__ import annotations
 from memsim.errors import KernelError
 from memsim.machine import Machine
 from tracegen.compiled.compile import compile_kernel
+from tracegen.compiled.programs import include_options
 from tracegen.compiled.rearrange import CompiledLaunch
 from tracegen.compiled.source_loops import source_loops
 from tracegen.options import Compiler
@@ -22,7 +23,7 @@ def compiled_launch(
             prepared.source,
             launch.name,
             machine.compiler_target,
-            build_options=prepared.build_options,
+            build_options=[*prepared.build_options, *include_options()],
             group_shape=launch.group_shape,
         )
     except KernelError as error:

@@ -74,12 +74,12 @@ def program_of(workload: Workload | OpenCLWorkload) -> Program:
     return Program(
         text=prepared.source,
         kernels=tuple(dict.fromkeys(prepared.launch_names)),
-        build_options=(*prepared.build_options, *_include_options()),
+        build_options=(*prepared.build_options, *include_options()),
         place=functools.partial("line {} of the code that Loopy generates".format),
     )
 
 
-def _include_options() -> list[str]:
+def include_options() -> list[str]:
     """The folder of pyopencl's headers, which Loopy's code includes for complex numbers."""
     spec = importlib.util.find_spec("pyopencl")
     folders = spec.submodule_search_locations if spec is not None else None
