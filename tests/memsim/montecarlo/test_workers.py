@@ -227,7 +227,7 @@ def test_a_dask_cluster_gives_the_same_numbers(
 ) -> None:
     distributed = pytest.importorskip("distributed")
     with distributed.LocalCluster(
-        n_workers=2, processes=True, threads_per_worker=1, dashboard_address=None
+        n_workers=2, processes=True, threads_per_worker=1, dashboard_address=":0"
     ) as cluster:
         found, interrupted = run_trials(
             [plan],
@@ -247,7 +247,7 @@ def test_a_dask_worker_that_dies_ends_with_one_line(plan: Plan) -> None:
     distributed = pytest.importorskip("distributed")
     with (
         distributed.LocalCluster(
-            n_workers=1, threads_per_worker=1, dashboard_address=None, silence_logs=50
+            n_workers=1, threads_per_worker=1, dashboard_address=":0", silence_logs=50
         ) as cluster,
         Workers([plan], backend="dask", scheduler=cluster.scheduler_address) as workers,
         pytest.raises(ReplayError, match="a worker process died"),
