@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from memsim.commands.replay import export
+from memsim.commands.export import export
 from memsim.errors import MemsimError, ResultError
 from memsim.montecarlo.result import Replay
 from memsim.report.access_csv import site_csv

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from rich.console import Console
 from scipy import stats
 
-from memsim.commands.replay import compare as compare_command
+from memsim.commands.compare import compare as compare_command
 from memsim.errors import MemsimError, ResultError
 from memsim.machine.file import load_machine
 from memsim.montecarlo.result import Replay

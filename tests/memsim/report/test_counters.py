@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from rich.console import Console
 
 import memsim
-from memsim.commands.replay import compare as compare_command
+from memsim.commands.compare import compare as compare_command
 from memsim.errors import MemsimError, ResultError
 from memsim.formats.profilers.counter_file import CounterFile, LaunchCounters, LineCounters
 from memsim.formats.profilers.read import read_counters
