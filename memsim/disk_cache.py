@@ -72,13 +72,13 @@ def save(kind: str, key: str, content: Any, most_bytes: int | None = None) -> No
 
 def shrink(where: Path, most_bytes: int) -> None:
     """Deletes the files of a folder that were not used for longest, until the others fit."""
-    found = []
+    files = []
     for entry in os.scandir(where):
         with contextlib.suppress(OSError):  # another process may delete it
             status = entry.stat()
-            found.append((status.st_mtime_ns, status.st_size, entry.path))
-    total = sum(size for _, size, _ in found)
-    for _, size, path in sorted(found):
+            files.append((status.st_mtime_ns, status.st_size, entry.path))
+    total = sum(size for _, size, _ in files)
+    for _, size, path in sorted(files):
         if total <= most_bytes:
             return
         with contextlib.suppress(OSError):

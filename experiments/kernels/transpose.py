@@ -21,7 +21,7 @@ from tracegen.workloads import Workload
 def naive(
     n: int = 1024, tile: int = 16, dtype: Literal["float32", "float64"] = "float32"
 ) -> Workload:
-    """Reads of A go down its columns, stores to B along its rows."""
+    """Loads of A are strided by a column, stores to B are contiguous."""
     return _workload(_transpose(n, tile, dtype, "transpose_naive"), n, dtype)
 
 
@@ -31,7 +31,7 @@ def tiled(
     dtype: Literal["float32", "float64"] = "float32",
     pad: bool = True,
 ) -> Workload:
-    """Both global arrays are met along their rows; the turn is made in local memory.
+    """Loads and stores are contiguous; a tile in local memory is transposed.
 
     pad : give each row of the tile one element more, which spreads a column over the banks
     """

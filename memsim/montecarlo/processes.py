@@ -29,27 +29,27 @@ def in_order(
 
     most_ahead : number of tasks that are submitted ahead of the result that is waited for
     """
-    found: SimpleQueue[tuple[Any, BaseException | None]] = SimpleQueue()
-    wanted: SimpleQueue[bool] = SimpleQueue()
+    finished: SimpleQueue[tuple[Any, BaseException | None]] = SimpleQueue()
+    requests: SimpleQueue[bool] = SimpleQueue()
 
     def serve() -> None:
         ahead: deque[Future[Any]] = deque()
         rest = iter(tasks)
         try:
-            while wanted.get():
+            while requests.get():
                 free = most_ahead - len(ahead)
                 ahead.extend(submit(*task) for task in itertools.islice(rest, free))
-                found.put((ahead.popleft().result(), None))
+                finished.put((ahead.popleft().result(), None))
         except BaseException as error:
-            found.put((None, error))
+            finished.put((None, error))
         finally:
             for future in ahead:
                 future.cancel()
 
     def results() -> Iterator[Any]:
         for _ in tasks:
-            wanted.put(True)
-            result, error = found.get()
+            requests.put(True)
+            result, error = finished.get()
             if error is not None:
                 raise error
             yield result
@@ -63,7 +63,7 @@ def in_order(
     try:
         yield results()
     finally:
-        wanted.put(False)
+        requests.put(False)
 
 
 _executors: dict[int, ProcessPoolExecutor] = {}

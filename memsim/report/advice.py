@@ -1,6 +1,6 @@
 """What to try against a slow load: a table of rules, each with a condition on the load's numbers.
 
-A rule whose condition does not hold says nothing.
+A rule whose condition does not hold gives no advice.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MANY_TRANSLATIONS = 0.25
 
 @dataclass(frozen=True)
 class Advice:
-    """What to try: a name, how, and what it would gain (empty where no number says so)."""
+    """What to try: a name, how, and what it would gain (empty where no number supports it)."""
 
     name: str
     how: str

@@ -1,6 +1,6 @@
-"""What a report says of the machine code of a kernel: `provenance["compiler"]` of its trace.
+"""The machine code of a kernel in a report: `provenance["compiler"]` of its trace.
 
-Results come from files, too: whatever has not the expected form is left out.
+Results may come from files: whatever does not have the expected form is left out.
 
     target, registers_per_item, notes, unmatched_percent
                        and the versions of the tools, as texts; or only
@@ -64,13 +64,13 @@ class Compiled:
 
     def caveats(self) -> list[str]:
         """Sentences on what is missing, unmatched or approximate."""
-        said = [self.missing_text] if self.missing else []
+        sentences = [self.missing_text] if self.missing else []
         if self.unmatched > 0:
-            said.append(
+            sentences.append(
                 f"No instruction was found for {percent(self.unmatched)} of the accesses; they keep"
                 " their place in the order of the source."
             )
-        return said + list(self.notes)
+        return sentences + list(self.notes)
 
     @property
     def tools_text(self) -> str:
@@ -87,37 +87,37 @@ def read_compiled(provenance: Mapping[str, Any], site_names: tuple[str, ...] = (
 
     site_names : in the order of the trace
     """
-    found = _compiler(provenance)
-    registers, unmatched = found.get("registers_per_item"), found.get("unmatched_percent")
-    notes = found.get("notes")
+    compiler = _compiler(provenance)
+    registers, unmatched = compiler.get("registers_per_item"), compiler.get("unmatched_percent")
+    notes = compiler.get("notes")
     return Compiled(
-        target=_text(found.get("target")),
+        target=_text(compiler.get("target")),
         registers_per_item=registers if isinstance(registers, int) else None,
         tools={
             name: value
-            for name, value in found.items()
+            for name, value in compiler.items()
             if name not in _NO_TOOLS and isinstance(value, str)
         },
         unmatched=unmatched / 100 if isinstance(unmatched, int | float) else 0.0,
         notes=tuple(_text(note) for note in notes) if isinstance(notes, list) else (),
-        missing=_text(found.get("missing")),
-        **_code(found.get("code"), site_names),
+        missing=_text(compiler.get("missing")),
+        **_code(compiler.get("code"), site_names),
     )
 
 
 def without_code(provenance: Mapping[str, Any]) -> dict[str, Any]:
     """The provenance less its table of instructions."""
-    found = _compiler(provenance)
-    if "code" not in found:
+    compiler = _compiler(provenance)
+    if "code" not in compiler:
         return dict(provenance)
-    kept = {name: value for name, value in found.items() if name != "code"}
+    kept = {name: value for name, value in compiler.items() if name != "code"}
     return {**provenance, "trace": {**provenance["trace"], "compiler": kept}}
 
 
 def _compiler(provenance: Mapping[str, Any]) -> Mapping[str, Any]:
     trace = provenance.get("trace")
-    found = trace.get("compiler") if isinstance(trace, Mapping) else None
-    return found if isinstance(found, Mapping) else {}
+    compiler = trace.get("compiler") if isinstance(trace, Mapping) else None
+    return compiler if isinstance(compiler, Mapping) else {}
 
 
 def _code(table: Any, site_names: tuple[str, ...]) -> dict[str, Any]:

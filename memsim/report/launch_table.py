@@ -60,7 +60,7 @@ def launch_table(summaries: Sequence[Summary]) -> Table:
 
 
 def launches_json(summaries: Sequence[Summary]) -> str:
-    """`{"schema", "launches": [...]}`: each as memsim.report.json_contract says, in order."""
+    """`{"schema", "launches": [...]}`: each in the form of memsim.report.json_contract, in order."""
     data = {"schema": SCHEMA, "launches": [to_data(one) for one in summaries]}
     return json.dumps(data, indent=2, allow_nan=False, ensure_ascii=True)
 

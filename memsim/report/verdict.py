@@ -1,7 +1,7 @@
 """The verdict in words: which loads are slow, why, how certain that is, and what to try.
 
 Every sentence follows from a number of the summary by a rule in this module. Where no rule applies,
-nothing is said.
+the verdict has no sentence.
 """
 
 from __future__ import annotations
@@ -272,7 +272,7 @@ def registers_source(summary: Summary) -> str:
 
 
 def groups_text(summary: Summary) -> str:
-    """`16 groups`, resident on a core; empty where the result does not say so."""
+    """`16 groups`, resident on a core; empty where the result does not contain it."""
     groups = summary.occupancy.get("groups_per_core")
     if not isinstance(groups, int):
         return ""

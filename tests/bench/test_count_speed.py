@@ -56,7 +56,7 @@ print(len(patterns), time.process_time() - start)
 
 
 def counted_in(folder: Path, loopy: Path) -> tuple[int, float]:
-    found = subprocess.run(
+    finished = subprocess.run(
         [sys.executable, "-c", DG],
         capture_output=True,
         text=True,
@@ -69,7 +69,7 @@ def counted_in(folder: Path, loopy: Path) -> tuple[int, float]:
             "PYTHONPATH": str(ROOT),
         },
     )
-    patterns, seconds = found.stdout.split()
+    patterns, seconds = finished.stdout.split()
     return int(patterns), float(seconds)
 
 
@@ -121,10 +121,10 @@ def test_a_model_at_ten_thousand_sizes() -> None:
         )
         model.eval_with_kernel(parameters, kernel, {"n": 16})
         start = time.process_time()
-        told = model.eval_with_kernel(parameters, kernel, {"n": 16 * np.arange(1, 10_001)})
+        result = model.eval_with_kernel(parameters, kernel, {"n": 16 * np.arange(1, 10_001)})
         seconds = time.process_time() - start
         print(f"\nprefetch:{prefetch}: the model at 10,000 sizes in {seconds:.2f} s")
-        assert told.shape == (10_000,)
+        assert result.shape == (10_000,)
         assert seconds < 2
 
 
@@ -164,7 +164,7 @@ def calibrated(name: str, folder: Path) -> Spent:
     (folder / "pocl").mkdir(parents=True, exist_ok=True)
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     start = time.perf_counter()
-    found = subprocess.run(
+    finished = subprocess.run(
         [sys.executable, "-c", LAUNCHES, "calibrate", name, "-o", str(folder / "fitted.json")],
         capture_output=True,
         text=True,
@@ -180,8 +180,8 @@ def calibrated(name: str, folder: Path) -> Spent:
     wall = time.perf_counter() - start
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     processor = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    timed = re.search(r"of them ([0-9.]+) s in timed launches", found.stdout)
-    launching = re.search(r"^processor ([0-9.]+)$", found.stderr, re.MULTILINE)
+    timed = re.search(r"of them ([0-9.]+) s in timed launches", finished.stdout)
+    launching = re.search(r"^processor ([0-9.]+)$", finished.stderr, re.MULTILINE)
     assert timed is not None
     assert launching is not None
     return Spent(wall, float(timed[1]), processor, float(launching[1]))

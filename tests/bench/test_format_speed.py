@@ -77,16 +77,16 @@ def test_accel_sim_speed(tmp_path: Path, mode: str) -> None:
     rates = []
     for file in (path, packed):
         begin = time.perf_counter()
-        found = read_any(file)
+        result = read_any(file)
         rates.append(len(text) / (time.perf_counter() - begin))
     begin = time.perf_counter()
-    written = write(Launches(launches=found.launches), tmp_path / "out")[1].stat().st_size
+    written = write(Launches(launches=result.launches), tmp_path / "out")[1].stat().st_size
     out = written / (time.perf_counter() - begin)
     print(
         f"\naccel-sim, {mode}: {len(text) / 1e6:.0f} MB read at {rates[0] / 1e6:.0f} MB/s,"
         f" from gzip at {rates[1] / 1e6:.0f} MB/s; {written / 1e6:.0f} MB written at"
         f" {out / 1e6:.0f} MB/s;"
-        f" at most {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3:.0f} MB held"
+        f" at most {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3:.0f} MB resident"
     )
     assert rates[0] >= BYTES_PER_SECOND
 
@@ -152,9 +152,9 @@ def test_large_trace(tmp_path: Path) -> None:
         f" {n_granule / 1e6:.0f} M granules, read in {seconds:.0f} s, {busy:.0f} s of them on a"
         f" core ({size / 1e6 / busy:.0f} MB/s of it), with at most {own / 1e6:.0f} MB of its own"
     )
-    for took, held, resident in replaying:
+    for took, peak, resident in replaying:
         print(
-            f"one trial on v100 in {float(took):.0f} s with at most {float(held) / 1e6:.0f} MB"
+            f"one trial on v100 in {float(took):.0f} s with at most {float(peak) / 1e6:.0f} MB"
             f" ({float(resident) / 1e3:.0f} MB with pages of files)"
         )
     assert own < MOST_OWN_BYTES

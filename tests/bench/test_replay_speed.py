@@ -217,9 +217,9 @@ def test_workers(traces: dict[str, Trace], kernel: str) -> None:
     trace = traces[kernel]
     plan, _ = make_plan(trace, memsim.load_machine("v100"))
     with Workers([plan], jobs=2) as workers:
-        with workers.run(private_megabytes, [(0, (0, i)) for i in range(6)]) as found:
-            held = max(found)
-        print(f"\n{kernel}: a worker holds {held:.0f} MB of its own, the interpreter included")
+        with workers.run(private_megabytes, [(0, (0, i)) for i in range(6)]) as megabytes:
+            most = max(megabytes)
+        print(f"\n{kernel}: a worker takes {most:.0f} MB of its own, the interpreter included")
         ratios = []
         for _ in range(3):
             begin = time.perf_counter()
@@ -231,7 +231,7 @@ def test_workers(traces: dict[str, Trace], kernel: str) -> None:
             ratios.append(one / two)
             print(f"  64 trials: one worker {one:.1f} s, two {two:.1f} s, ratio {one / two:.2f}")
     print(f"  median ratio {statistics.median(ratios):.2f}")
-    assert held > 0
+    assert most > 0
 
 
 def test_help_is_quick() -> None:

@@ -60,10 +60,10 @@ def test_scores_by_hand() -> None:
     n = np.arange(10, 110)
     given = samples({"n": n.tolist()}, {"A": (2 * n).tolist(), "B": [5] * 100})
     trained, tested = split(given, "high-low")
-    found = score(trained, tested, given.counts.max(axis=0), "chosen", "beyond")
-    assert found.accuracy == pytest.approx(1, abs=1e-12)
-    assert found.pearson == pytest.approx(1)
-    assert found.kinds["constant"] == 1
+    result = score(trained, tested, given.counts.max(axis=0), "chosen", "beyond")
+    assert result.accuracy == pytest.approx(1, abs=1e-12)
+    assert result.pearson == pytest.approx(1)
+    assert result.kinds["constant"] == 1
     worse = score(trained, tested, given.counts.max(axis=0), "network", "beyond")
     assert 1e-4 < worse.mse < 0.5
 

@@ -16,7 +16,7 @@ from memsim.errors import OpenCLError
 
 
 @pytest.mark.parametrize("n", [1, 2, 5, 8])
-def test_a_graph_has_as_many_tasks_as_the_sums_say(n):
+def test_a_graph_has_the_number_of_tasks_of_the_closed_form(n):
     kinds = [task.kind for task in lu_tasks(n)]
     assert kinds.count(lu_kernels.GETRF) == n
     assert (
@@ -74,7 +74,7 @@ def test_earliest_finish_by_hand():
     assert policy.pop(1, 0.0).number == 3
 
 
-def test_earliest_finish_knows_what_runs():
+def test_earliest_finish_accounts_for_running_tasks():
     policy = EarliestFinish(known([1.0, 1.5]), 2)
     policy.push(task(0), 0.0)
     policy.pop(0, 0.0)
@@ -85,7 +85,7 @@ def test_earliest_finish_knows_what_runs():
     assert policy.pop(0, 0.6).number == 2
 
 
-def test_what_is_not_calibrated_goes_where_samples_lack():
+def test_tasks_without_calibration_go_to_the_worker_with_fewest_samples():
     counts = {0: 9, 1: 4}
     policy = EarliestFinish(
         lambda t, worker: Expected(time_s=1.0 if worker else 100.0, n_samples=counts[worker]), 2
@@ -143,13 +143,13 @@ def test_error_by_samples_is_that_of_normal_means():
     deviation, 0."""
     rng = np.random.default_rng(5)
     times = {"gemm": 1 + 0.05 * rng.standard_normal(800), "getrf": np.full(800, 3.0)}
-    found = error_by_samples(times, {"gemm": 6, "getrf": 2}, (1, 4, 50, 800))
-    assert set(found) == {1, 4, 50}
-    for n, value in found.items():
+    result = error_by_samples(times, {"gemm": 6, "getrf": 2}, (1, 4, 50, 800))
+    assert set(result) == {1, 4, 50}
+    for n, value in result.items():
         exact = 0.05 * np.sqrt(2 / np.pi) * np.sqrt(1 + 1 / n) / 2  # half the time is getrf's
         # 2000 draws of 800 launches: 1.7 % and 2.5 %, five deviations.
         assert value == pytest.approx(exact, rel=0.15)
-    assert found[1] > found[4] > found[50]
+    assert result[1] > result[4] > result[50]
 
 
 def test_core_times_grow_with_the_work(two_places):

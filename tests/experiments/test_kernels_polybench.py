@@ -96,7 +96,7 @@ def test_graphs(make: Callable[..., Any], settings: dict[str, Any]) -> None:
     workload.check(outputs)
 
 
-def test_degrees_have_the_mean_that_was_asked_for() -> None:
+def test_degrees_have_the_specified_mean() -> None:
     for degrees in ("poisson", "geometric"):
         drawn = np.diff(graphs.random_graph(20_000, 6, degrees).indptr)
         error = drawn.std() / np.sqrt(len(drawn))

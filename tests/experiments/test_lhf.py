@@ -30,19 +30,19 @@ from memsim.machine.file import load_machine
 from memsim.machine.parts import Translation
 
 
-def test_table_3_is_worked_out(tmp_path: Path) -> None:
+def test_table_3_is_derived_from_the_programs(tmp_path: Path) -> None:
     """All entries agree, except the naive kernels' NBB, whose last block the paper counts
     separately, and Volkov's occupation, which is printed as 2 although every resource allows 8."""
-    found = {(case.case, case.quantity): case for case in table_3(tmp_path, True).cases}
+    result = {(case.case, case.quantity): case for case in table_3(tmp_path, True).cases}
     for product in PRODUCTS:
-        threads = found[product.name, "threads"]
+        threads = result[product.name, "threads"]
         assert threads.ours == threads.reference
-        local = found[product.name, "shared memory"]
+        local = result[product.name, "shared memory"]
         assert local.ours is not None
         assert local.reference is not None
         # The CUDA kernels have one to six arguments of 4 bytes more than ours.
         assert local.reference - local.ours in (4, 24)
-        groups, blocks = found[product.name, "occupation"], found[product.name, "NBB"]
+        groups, blocks = result[product.name, "occupation"], result[product.name, "NBB"]
         if product.name.startswith("naive"):
             assert blocks.ours == (blocks.reference or 0) - 1
         elif blocks.reference is not None:
@@ -69,13 +69,13 @@ def test_baselines_from_measured_volumes() -> None:
     """The errors of the two baselines from measured volumes, over 43 shapes."""
     measured = measured_times()
     assert len(measured) == 43
-    found = {
+    result = {
         name: errors_of(ours, measured) for name, ours in baselines(load_machine("v100")).items()
     }
-    error, rank = found["max(DRAM, L2)"]
+    error, rank = result["max(DRAM, L2)"]
     assert 0.3 < error < 0.4
     assert 0.55 < rank < 0.65
-    error, rank = found["L1 lines + max(DRAM, L2)"]
+    error, rank = result["L1 lines + max(DRAM, L2)"]
     assert 0.13 < error < 0.21
     assert 0.88 < rank < 0.91
 
@@ -111,9 +111,9 @@ def test_a_lone_group_is_latency_and_its_start() -> None:
     machine = load_machine("v100")
     start = machine.group_start_cycles
     wait = machine.dram.latency_cycles
-    found = bandwidth_gbs("read", machine, 16, 1)
+    result = bandwidth_gbs("read", machine, 16, 1)
     most = 16 * 8 * machine.n_cores * machine.clock_hz / (start + wait) / 1e9
-    assert 0.85 * most < found < most
+    assert 0.85 * most < result < most
 
 
 def test_a_knee_by_hand() -> None:
@@ -121,7 +121,7 @@ def test_a_knee_by_hand() -> None:
     assert knee([1, 2, 3, 4], [100, 89, 90, 100]) == 0
 
 
-def test_the_stream_reads_what_it_says() -> None:
+def test_the_stream_kernel_has_its_number_of_loads_and_stores() -> None:
     kernel = stream_kernel("triad", 256)
     assert [access.direction for access in kernel.accesses] == ["load"] * 3 + ["store"]
     assert kernel.n_groups * 256 == kernel.elements["a"]

@@ -58,14 +58,14 @@ def made_up(hidden: float) -> Evaluation:
 
 
 @pytest.mark.parametrize("share", [0.0, 0.25, 1.0])
-def test_what_is_hidden_is_found(share: float) -> None:
-    found = onchip_hiding.of(made_up(share))
-    assert [each.label for each in found] == ["prefetch", "no prefetch"]
-    for each in found:
+def test_the_hidden_share_is_computed(share: float) -> None:
+    result = onchip_hiding.of(made_up(share))
+    assert [each.label for each in result] == ["prefetch", "no prefetch"]
+    for each in result:
         # The launch stands in both times, so that only the on-chip work is left over.
         assert each.hidden == pytest.approx(share, abs=1e-9)
-    assert found[0].onchip_s == pytest.approx(144)
-    assert found[1].onchip_s == pytest.approx(72)
+    assert result[0].onchip_s == pytest.approx(144)
+    assert result[1].onchip_s == pytest.approx(72)
 
 
 def test_variants_are_ranked_size_by_size() -> None:

@@ -61,8 +61,8 @@ def test_stores_on_a_c2050_hit_only_what_a_store_activated() -> None:
         return memsim.replay(trace, load_machine("c2050"), trials=2).dataset.isel(trial=0)
 
     def l2_hits(dataset: Any, site: int) -> int:
-        found = dataset.sel(level="L2").isel(site=site)
-        return int(found["hits"] + found["pending"])
+        result = dataset.sel(level="L2").isel(site=site)
+        return int(result["hits"] + result["pending"])
 
     once = replayed((load, [0]), (store, [0]))
     assert l2_hits(once, store) == 0
@@ -90,9 +90,9 @@ def test_ratios_count_launches_together() -> None:
 def test_running_sigma_is_that_of_each_beginning() -> None:
     values = np.random.default_rng(0).normal(40, 0.01, 50)
     expected = [values[:n].std(ddof=1) for n in range(2, 51)]
-    found = running_sigma(values)
-    assert np.isnan(found[0])
-    np.testing.assert_allclose(found[1:], expected, rtol=1e-6)
+    result = running_sigma(values)
+    assert np.isnan(result[0])
+    np.testing.assert_allclose(result[1:], expected, rtol=1e-6)
 
 
 def test_exact_coverage_of_a_mean_with_an_error() -> None:
@@ -138,8 +138,8 @@ def test_coverage_of_a_few_repetitions_and_of_too_narrow_intervals() -> None:
     narrow = 0
     for seed in range(repetitions):
         values = hit_ratio(repetition(plan, work, seed, 16)).reshape(16, -1)[:, column]
-        found = describe(values)
-        narrow += abs(found.mean - truth) <= found.half_width / 4
+        estimates = describe(values)
+        narrow += abs(estimates.mean - truth) <= estimates.half_width / 4
     assert narrow / repetitions < 0.95 - five_errors
 
 
@@ -177,11 +177,11 @@ def test_a_cause_is_named(together: float, apart: float, conclusion: str) -> Non
 
 
 def test_causes_are_sought_only_of_what_is_wide() -> None:
-    found = {"L1 load": np.array([0.3, 0.31]), "L2 write": np.array([0.1, 0.5])}
+    result = {"L1 load": np.array([0.3, 0.31]), "L2 write": np.array([0.1, 0.5])}
     machine = load_machine("c2050")
     traces = [make_trace([[[(0, [0]), (1, [0])]]], ("load", "store"))]
-    assert causes(traces, machine, found, above=0.5, trials=2) == []
-    (cause,) = causes(traces, machine, found, above=0.02, trials=2)
+    assert causes(traces, machine, result, above=0.5, trials=2) == []
+    (cause,) = causes(traces, machine, result, above=0.02, trials=2)
     assert cause.quantity == "L2 write"
     assert cause.sigma == pytest.approx(np.std([0.1, 0.5], ddof=1))
     assert cause.together == cause.apart == 0
@@ -192,8 +192,8 @@ def test_a_gain_has_the_interval_of_a_ratio() -> None:
     rng = np.random.default_rng(1)
     n, draws = 16, 4000
     scalar, vectorised = (rng.normal(mean, 2.0, (draws, n)) for mean in (90, 30))
-    found = [gain(describe(a), describe(b)) for a, b in zip(scalar, vectorised, strict=True)]
-    inside = np.mean([abs(g.value - 3) <= g.half_width for g in found])
+    result = [gain(describe(a), describe(b)) for a, b in zip(scalar, vectorised, strict=True)]
+    inside = np.mean([abs(g.value - 3) <= g.half_width for g in result])
     assert 0.94 < inside < 0.985  # Student's factor of each side is larger than that of both
 
 
@@ -272,11 +272,11 @@ def test_snapshots_of_a_stream_are_all_alike(tmp_path: Path) -> None:
     assert "in 3 of 3 hit ratios" in snapshots._findings([moved])[0]
     assert "by up to 3.0 points" in snapshots._findings([moved])[1]
     unsure = describe([0.5, 1.5, 3.0])  # two points are within its interval
-    found = snapshots._findings(
+    result = snapshots._findings(
         [dataclasses.replace(study, errors=study.errors | {"L1 load": unsure})]
     )
-    assert "in 2 of 3 hit ratios" in found[0]
-    assert "Not shown to be within 2 points: copy, L1 load (1.7 ±" in found[2]
+    assert "in 2 of 3 hit ratios" in result[0]
+    assert "Not shown to be within 2 points: copy, L1 load (1.7 ±" in result[2]
 
 
 def test_a_difference_between_sizes_gets_orderings_until_it_is_precise(
@@ -309,14 +309,16 @@ def test_pictures_of_the_case_study(tmp_path: Path, block_diagonal: dict[str, An
     """The scalar kernel's row is 1 by definition, the vectorised one's the inverse of its gain."""
     bars = _bars({"b": block_diagonal})
     scalar, vectorised = (sum(s.per_row for s in segments) for segments in bars.values())
-    found = gain(
+    result = gain(
         block_diagonal["scalar"].latency_per_row, block_diagonal["vectorised"].latency_per_row
     )
     assert scalar == pytest.approx(1)
-    assert vectorised == pytest.approx(1 / found.value)
+    assert vectorised == pytest.approx(1 / result.value)
     assert max(s.once for s in next(iter(bars.values()))) == pytest.approx(1)
     written(tmp_path, drawing.stacked_latencies(tmp_path / "bars.png", bars))
-    gains = {"b": {"paper": (3.63, float("nan")), "load latency": (found.value, found.half_width)}}
+    gains = {
+        "b": {"paper": (3.63, float("nan")), "load latency": (result.value, result.half_width)}
+    }
     written(tmp_path, drawing.gains(tmp_path / "gains.png", gains))
 
 

@@ -42,6 +42,6 @@ def test_the_files_that_were_not_used_for_longest_are_deleted(folder: Path) -> N
     assert sorted(path.stem for path in folder.iterdir()) == ["d", "e"]
 
 
-def test_fingerprints_tell_sequences_apart() -> None:
+def test_different_sequences_have_different_fingerprints() -> None:
     sequences = [["ab", "c"], ["a", "bc"], ["abc"], ["abc", ""], []]
     assert len({disk_cache.fingerprint(parts) for parts in sequences}) == 5

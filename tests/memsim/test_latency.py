@@ -102,7 +102,7 @@ def test_a_level_that_is_never_reached_has_no_weight() -> None:
     assert np.isnan(hit_ratios(data).values[0, 1, 0])
 
 
-def test_stores_and_sites_never_met_have_no_latency_and_no_share() -> None:
+def test_stores_and_sites_without_accesses_have_no_latency_and_no_share() -> None:
     data = dataset(
         machine_with(30.0, 200.0),
         [[(10, 0, 0), (10, 10, 0), (0, 0, 0)], [(10, 10, 0), (0, 0, 0), (0, 0, 0)]],
@@ -112,7 +112,7 @@ def test_stores_and_sites_never_met_have_no_latency_and_no_share() -> None:
     assert latency_shares(data).values[0].tolist() == [0.0, 1.0, 0.0]
 
 
-def test_the_dominant_main_memory_latency_goes_before_the_mean() -> None:
+def test_the_dominant_main_memory_latency_takes_precedence_over_the_mean() -> None:
     data = dataset(
         machine_with(30.0, 200.0),
         [[(1, 0, 0)], [(1, 0, 0)]],
@@ -151,7 +151,7 @@ def test_a_pending_sector_never_costs_less_than_a_hit() -> None:
     assert float(expected_latency_cycles(data, "pending")[0, 0]) == 300.0
 
 
-def test_who_lets_others_fetch_waits_as_they_do() -> None:
+def test_an_access_whose_neighbours_fetch_waits_as_they_do() -> None:
     """A site with only pending sectors has the latency of the misses of all loads together."""
     data = dataset(machine_with(30.0, 200.0), [[(10, 0, 0), (10, 0, 10)], [(10, 5, 0), (0, 0, 0)]])
     below = 0.5 * 200 + 0.5 * 500

@@ -14,16 +14,16 @@ README = Path(memsim.__file__).with_name("README.md").read_text(encoding="utf-8"
 
 
 def test_the_table_of_options_is_that_of_the_declaration() -> None:
-    found = re.search(r"<!-- options -->\n(.*?)\n<!-- end of options -->", README, re.DOTALL)
-    assert found is not None
-    assert found[1] == markdown_table(ReplayOptions)
+    match = re.search(r"<!-- options -->\n(.*?)\n<!-- end of options -->", README, re.DOTALL)
+    assert match is not None
+    assert match[1] == markdown_table(ReplayOptions)
 
 
 def test_the_machine_file_can_be_loaded_and_replayed_on(tmp_path: Path) -> None:
-    found = re.search(r"^```toml\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
-    assert found is not None
+    match = re.search(r"^```toml\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+    assert match is not None
     path = tmp_path / "small.toml"
-    path.write_text(found[1])
+    path.write_text(match[1])
     machine = memsim.load_machine(path)
     assert machine.level_names == ("L1",)
     assert memsim.replay(make_trace([[[(0, [0])]]]), machine, trials=2).level_names == ("L1",)

@@ -36,25 +36,25 @@ def skewed_term(n_trials: int, skewness: float) -> float:
 
 @given(st.lists(floats, min_size=2, max_size=40))
 def test_interval_is_scipys_and_a_term_of_scipys_skewness(values: list[float]) -> None:
-    found = estimate(values)
+    estimates = estimate(values)
     n = len(values)
-    assert found.mean == pytest.approx(np.mean(values), rel=1e-12, abs=1e-9)
+    assert estimates.mean == pytest.approx(np.mean(values), rel=1e-12, abs=1e-9)
     error = np.std(values, ddof=1) / math.sqrt(n)
     if len(set(values)) == 1:
-        assert (found.half_width, found.sigma) == (0.0, 0.0)
-        assert found.mean == values[0]
+        assert (estimates.half_width, estimates.sigma) == (0.0, 0.0)
+        assert estimates.mean == values[0]
     elif error > 1e-6 * max(abs(np.max(values)), abs(np.min(values)), 1e-3):
         skewness = stats.skew(values, bias=False) if n > 2 else 0.0
         half = (stats.t.ppf(0.975, n - 1) + skewed_term(n, float(skewness))) * error
-        assert found.half_width == pytest.approx(half, rel=1e-6)
+        assert estimates.half_width == pytest.approx(half, rel=1e-6)
 
 
 @given(st.integers(3, 40))
 def test_no_sample_is_more_skewed_than_one_odd_value(n: int) -> None:
     values = np.array([1.0] + [0.0] * (n - 1))
     off = values - values.mean()
-    found = sample_skewness(n, np.sum(off**2), np.sum(off**3))
-    assert found == pytest.approx(math.sqrt(n))
+    result = sample_skewness(n, np.sum(off**2), np.sum(off**3))
+    assert result == pytest.approx(math.sqrt(n))
     assert sample_skewness(n, 1e-12, 1.0) == math.sqrt(n)  # what is left of cancelled sums
 
 
@@ -66,12 +66,12 @@ def test_two_trials_and_equal_ones_have_no_skewness() -> None:
 
 
 def test_equal_trials_have_a_point_for_an_interval() -> None:
-    found = estimate([0.1] * 3)  # their mean in floating point is not 0.1
-    assert found.ci95 == (0.1, 0.1)
-    assert found.sigma == 0.0
+    estimates = estimate([0.1] * 3)  # their mean in floating point is not 0.1
+    assert estimates.ci95 == (0.1, 0.1)
+    assert estimates.sigma == 0.0
 
 
-def test_one_trial_is_refused_with_what_it_says() -> None:
+def test_one_trial_is_refused_with_its_estimate_attached() -> None:
     with pytest.raises(TooFewTrialsError, match="at least 2 trials, got 1") as caught:
         estimate([0.25])
     assert isinstance(caught.value, ResultError)
@@ -81,8 +81,8 @@ def test_one_trial_is_refused_with_what_it_says() -> None:
 
 
 def test_undefined_trials_are_left_out() -> None:
-    found = describe([1.0, math.nan, 3.0])
-    assert (found.mean, found.n_trials) == (2.0, 2)
+    estimates = describe([1.0, math.nan, 3.0])
+    assert (estimates.mean, estimates.n_trials) == (2.0, 2)
     assert not describe([math.nan]).is_defined
 
 
@@ -137,17 +137,17 @@ def test_skewed_quantities_are_covered_where_student_does_not(name: str) -> None
     true, draw = SKEWED[name]
     n_samples, n = 6000, 32
     values = draw(np.random.default_rng(5), (n_samples, n))
-    found = [estimate(row) for row in values]
-    covered = np.mean([e.low <= true <= e.high for e in found])
-    student = np.array([student_t(n) * e.sigma / math.sqrt(n) for e in found])
-    plain = np.mean(np.abs(np.array([e.mean for e in found]) - true) <= student)
+    result = [estimate(row) for row in values]
+    covered = np.mean([e.low <= true <= e.high for e in result])
+    student = np.array([student_t(n) * e.sigma / math.sqrt(n) for e in result])
+    plain = np.mean(np.abs(np.array([e.mean for e in result]) - true) <= student)
     noise = 3 * math.sqrt(0.95 * 0.05 / n_samples)
     assert 0.93 < covered < (0.99 if name == "one in eight" else 0.97)
     assert plain < 0.93 + noise  # the negative control
     assert plain < covered - noise
 
 
-def test_what_student_leaves_out_is_as_much_as_the_expansion_says() -> None:
+def test_students_error_agrees_with_its_expansion() -> None:
     """Coverage of plain Student intervals of exponential values, of skewness 2 and excess kurtosis 6:
     0.95 - 2 phi(z) z (skewness^2 (z^4 + 2 z^2 - 3) / 18 - kurtosis (z^2 - 3) / 12) / n."""
     n, n_samples = 100, 100_000
@@ -166,7 +166,7 @@ def test_what_student_leaves_out_is_as_much_as_the_expansion_says() -> None:
 @given(st.lists(floats, min_size=2, max_size=20), st.lists(floats, min_size=2, max_size=20))
 def test_welch_is_scipys(a: list[float], b: list[float]) -> None:
     left, right = estimate(a), estimate(b)
-    found = welch(left, right)
+    test = welch(left, right)
     if left.sigma + right.sigma < 1e-3:
         return  # nothing left of the numbers' digits
 
@@ -174,11 +174,11 @@ def test_welch_is_scipys(a: list[float], b: list[float]) -> None:
         sides = (difference, right.sigma, len(b), 0.0, left.sigma, len(a))
         return float(stats.ttest_ind_from_stats(*sides, equal_var=False).pvalue)
 
-    assert found.p_value == pytest.approx(p_value(right.mean - left.mean), rel=1e-6, abs=1e-12)
-    assert p_value(found.half_width) == pytest.approx(0.05, rel=1e-6)
+    assert test.p_value == pytest.approx(p_value(right.mean - left.mean), rel=1e-6, abs=1e-12)
+    assert p_value(test.half_width) == pytest.approx(0.05, rel=1e-6)
 
 
-def test_welch_of_what_does_not_vary() -> None:
+def test_welch_of_constant_samples() -> None:
     same, other = estimate([2.0, 2.0]), estimate([3.0, 3.0, 3.0])
     assert welch(same, same).p_value == 1.0
     assert welch(same, other).p_value == 0.0

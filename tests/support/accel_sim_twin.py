@@ -38,7 +38,7 @@ def read(text: str) -> dict[tuple[int, int], list[Seen | None]]:
     grid = [int(extent) for extent in head["grid dim"].strip("()").split(",")]
     windows = [int(head.get(f"{name} base_addr", "0"), 16) for name in ("shmem", "local mem")]
     has_lines = head.get("enable lineinfo", "0") != "0"
-    found: dict[tuple[int, int], list[Seen | None]] = {}
+    result: dict[tuple[int, int], list[Seen | None]] = {}
     block, own = 0, None
     for line in text[text.index("#BEGIN_TB") :].splitlines():
         words = line.split()
@@ -46,10 +46,10 @@ def read(text: str) -> dict[tuple[int, int], list[Seen | None]]:
             x, y, z = (int(place) for place in line.split("=")[1].split(","))
             block = (z * grid[1] + y) * grid[0] + x
         elif line.startswith("warp"):
-            own = found.setdefault((block, int(words[2])), [])
+            own = result.setdefault((block, int(words[2])), [])
         elif words and own is not None and not line.startswith(("#", "insts", "cluster")):
             own += _instruction(words[has_lines:], windows)
-    return found
+    return result
 
 
 def _instruction(words: list[str], windows: list[int]) -> list[Seen | None]:

@@ -106,8 +106,8 @@ def _levels(survey: Survey, machine: Machine, hidden: Hidden) -> Iterator[Answer
     n_reported = None if doubted and fewer else len(reported)
     yield _word("number of levels", "", len(machine.levels), n_reported)
     for k, level in enumerate(machine.levels):
-        found = _reported_level(level, machine, reported)
-        yield from _level(survey, machine, hidden, k, found)
+        result = _reported_level(level, machine, reported)
+        yield from _level(survey, machine, hidden, k, result)
 
 
 def _reported_level(
@@ -115,10 +115,10 @@ def _reported_level(
 ) -> tuple[str, ReportedLevel] | None:
     """The (name, reported level) whose latency is nearest to that of this level."""
     latencies = [each.latency_cycles * 1e9 / machine.clock_hz for each in machine.levels]
-    for number, found in enumerate(reported, 1):
-        off = [abs(np.log(found.latency_ns.value / ns)) for ns in latencies]
+    for number, result in enumerate(reported, 1):
+        off = [abs(np.log(result.latency_ns.value / ns)) for ns in latencies]
         if machine.levels[int(np.argmin(off))] is level:
-            return f"L{number}", found
+            return f"L{number}", result
     return None
 
 
@@ -127,10 +127,10 @@ def _level(
     machine: Machine,
     hidden: Hidden,
     k: int,
-    found: tuple[str, ReportedLevel] | None,
+    named: tuple[str, ReportedLevel] | None,
 ) -> Iterator[Answer]:
     level, where = machine.levels[k], f"L{k + 1}"
-    name, reported = found if found else ("nothing", None)
+    name, reported = named if named else ("nothing", None)
     findings, words = survey.book.findings, survey.book.words
     size = reported.size_bytes if reported else None
     yield _number("size", where, level.size_bytes, size, exact=True)
@@ -199,8 +199,8 @@ def _rest(survey: Survey, machine: Machine, hidden: Hidden) -> Iterator[Answer]:
     yield _number("cores", "", machine.n_cores, findings.get("cores"), exact=True)
     yield _number("groups at once", "", at_once, findings.get("groups_at_once"), exact=True)
     if not hidden.is_cpu:
-        found = findings.get("full_groups_at_once")
-        yield _number("full groups at once", "", full, found, exact=True)
+        result = findings.get("full_groups_at_once")
+        yield _number("full groups at once", "", full, result, exact=True)
     launch_s = _median_launch_s(machine, hidden)
     yield _number("launch overhead", "", launch_s, findings.get("launch_overhead"))
 

@@ -62,10 +62,10 @@ def _enter(stage, instance, line, mask, full, kind):  # type: ignore[no-untyped-
 
 @inner
 def _loads(queue):  # type: ignore[no-untyped-def]
-    found = False
+    results = False
     for k in range(queue.used[0]):
-        found |= cache.unpack(queue.record[k])[4] == LOAD
-    return found
+        results |= cache.unpack(queue.record[k])[4] == LOAD
+    return results
 
 
 @inner
@@ -164,10 +164,10 @@ def _touch(stages, n_level, sharers, ns, core, at, kind):  # type: ignore[no-unt
 
 
 @hot
-def _depths(stages, n_level, sharers, core, at, found):  # type: ignore[no-untyped-def]
-    """Adds to found (4,) the number of loads that each level serves; memory comes after the last."""
+def _depths(stages, n_level, sharers, core, at, served):  # type: ignore[no-untyped-def]
+    """Adds to served (4,) the number of loads that each level serves; memory comes after the last."""
     for word in at:
-        found[_access(stages, n_level, sharers, core, np.int64(word), LOAD)] += 1
+        served[_access(stages, n_level, sharers, core, np.int64(word), LOAD)] += 1
 
 
 class SimulatedDevice:

@@ -1,4 +1,4 @@
-"""Accesses to local arrays, which have no marks: found in a block's text by the arrays' names."""
+"""Accesses to local arrays, which have no marks: the text of a block is searched for the names of the arrays."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def compile_(
 
     Prints the registers, spills and local memory that the vendor's compiler reports, the occupancy,
     and the instructions of each basic block. Needs clang, and for NVIDIA ptxas and nvdisasm: 'memsim
-    doctor' says whether they are there. KERNEL is as in 'memsim profile'.
+    doctor' reports whether they are installed. KERNEL is as in 'memsim profile'.
 
     \b
     Examples:

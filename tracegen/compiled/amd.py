@@ -119,7 +119,7 @@ def _is_wide(target: str) -> bool:
 def _architecture(target: str, folder: Path) -> str:
     """The constant for this target, or for the latest one before it of the same generation."""
     wanted = target.removeprefix("gfx")
-    known = [found[1] for entry in folder.iterdir() if (found := _VERSION.fullmatch(entry.name))]
+    known = [match[1] for entry in folder.iterdir() if (match := _VERSION.fullmatch(entry.name))]
     same = [name for name in known if name[:-2] == wanted[:-2] and int(name, 16) <= int(wanted, 16)]
     if not same:
         raise CompilerMissing(f"AMD's device libraries do not know {target}")

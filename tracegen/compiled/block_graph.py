@@ -116,12 +116,12 @@ def _starts(lines: Sequence[Line], targets: Iterable[str]) -> Iterator[int]:
 
 def reachable(blocks: Sequence[BasicBlock]) -> tuple[BasicBlock, ...]:
     """The blocks that can be reached from the first one, in the same order."""
-    found, waiting = {0}, [0] if blocks else []
+    reached, waiting = {0}, [0] if blocks else []
     while waiting:
-        new = set(blocks[waiting.pop()].successors) - found
-        found |= new
+        new = set(blocks[waiting.pop()].successors) - reached
+        reached |= new
         waiting.extend(new)
-    kept = {old: new for new, old in enumerate(sorted(found))} if blocks else {}
+    kept = {old: new for new, old in enumerate(sorted(reached))} if blocks else {}
     return tuple(
         BasicBlock(
             label=blocks[old].label,

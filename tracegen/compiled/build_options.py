@@ -31,7 +31,7 @@ _REGISTERS = "-cl-nv-maxrregcount"
 
 @dataclass(frozen=True)
 class BuildOptions:
-    """What the options of a build say.
+    """The options of a build, sorted by what they affect.
 
     arguments : for clang
     registers_limit : of -cl-nv-maxrregcount, None if it is not given
@@ -52,7 +52,7 @@ class BuildOptions:
 
     @property
     def divides_exactly(self) -> bool:
-        """Whether single-precision divisions and roots are rounded correctly; OpenCL asks for 2.5 ulp."""
+        """Whether single-precision divisions and roots are rounded correctly; OpenCL requires 2.5 ulp."""
         return "-cl-fp32-correctly-rounded-divide-sqrt" in self
 
 

@@ -73,17 +73,17 @@ def _name(kernel: str, parameter_names: Sequence[str], index: int, parameter: Pa
 
 def _argument_register(text: str, kernel: str) -> int | None:
     """The first of the two scalar registers with the address of the arguments."""
-    found = re.search(
+    match = re.search(
         rf"^\s*\.amdhsa_kernel {re.escape(kernel)}\s*$(.*?)\.end_amdhsa_kernel", text, re.M | re.S
     )
-    if found is None or not _user_registers(found[1], "kernarg_segment_ptr"):
+    if match is None or not _user_registers(match[1], "kernarg_segment_ptr"):
         return None
-    return sum(count * _user_registers(found[1], name) for name, count in _USER_REGISTERS)
+    return sum(count * _user_registers(match[1], name) for name, count in _USER_REGISTERS)
 
 
 def _user_registers(directives: str, name: str) -> int:
-    found = re.search(rf"\.amdhsa_user_sgpr_{name} (\d+)", directives)
-    return int(found[1]) if found else 0
+    match = re.search(rf"\.amdhsa_user_sgpr_{name} (\d+)", directives)
+    return int(match[1]) if match else 0
 
 
 @dataclass
@@ -113,16 +113,16 @@ class _Reader:
                 self.read_function(text, callee)
 
     def read(self, line: str) -> None:
-        if found := _LABEL.match(line):
-            self.labels.append(found[1])
-        elif found := _POSITION.match(line):
-            self.location = user_location(found[1], self.files)
-        elif found := _INSTRUCTION.match(line):
-            self._add(found[1], " ".join(found[2].split()), found[3] or "")
+        if match := _LABEL.match(line):
+            self.labels.append(match[1])
+        elif match := _POSITION.match(line):
+            self.location = user_location(match[1], self.files)
+        elif match := _INSTRUCTION.match(line):
+            self._add(match[1], " ".join(match[2].split()), match[3] or "")
 
     def _add(self, opcode: str, operands: str, comment: str) -> None:
-        if found := _FAR_TARGET.search(operands):
-            self.far_target = found[1]
+        if match := _FAR_TARGET.search(operands):
+            self.far_target = match[1]
         reads, writes = registers(opcode, operands)
         self._follow_pointers(operands, reads, writes)
         instruction = Instruction(
@@ -155,8 +155,8 @@ class _Reader:
 
     def _follow_pointers(self, operands: str, reads: Sequence[str], writes: Sequence[str]) -> None:
         """`s_add_u32 s8, s8, helper@rel32@lo+4` gives s8 the low half of a function's address."""
-        if found := _FUNCTION_ADDRESS.search(operands):
-            self.pointers[writes[0]] = found[1]
+        if match := _FUNCTION_ADDRESS.search(operands):
+            self.pointers[writes[0]] = match[1]
         elif reads and writes and reads[0] in self.pointers:
             self.pointers[writes[0]] = self.pointers[reads[0]]
 
@@ -173,8 +173,8 @@ class _Reader:
 def _outstanding(opcode: str, operands: str) -> int | None:
     """How many accesses to global and private memory a wait leaves under way."""
     if opcode == "s_waitcnt":
-        found = _WAIT.search(operands)
-        return int(found[1]) if found else None
+        match = _WAIT.search(operands)
+        return int(match[1]) if match else None
     if opcode == "s_wait_loadcnt":
         return int(operands, 0)
     if opcode == "s_wait_loadcnt_dscnt":

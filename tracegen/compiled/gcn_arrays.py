@@ -69,9 +69,9 @@ def _named(block: BasicBlock, state: _State, arguments: Mapping[int, str]) -> It
     for instruction in block.instructions:
         memory = instruction.memory
         if memory is not None and memory.space in ("global", "constant"):
-            found = _union(state, _address_registers(instruction)) - {_ARGUMENTS}
-            if len(found) == 1:
-                memory = dataclasses.replace(memory, array=next(iter(found)))
+            origins = _union(state, _address_registers(instruction)) - {_ARGUMENTS}
+            if len(origins) == 1:
+                memory = dataclasses.replace(memory, array=next(iter(origins)))
                 yield dataclasses.replace(instruction, memory=memory)
             else:
                 yield instruction
@@ -137,8 +137,8 @@ def _loaded(
     if offset is None or not is_arguments:
         return [_NOTHING for _ in instruction.writes]
     start = int(offset[1], 0)
-    found = (arguments.get(start + 4 * word) for word in range(len(instruction.writes)))
-    return [frozenset([name]) if name else _NOTHING for name in found]
+    pointers = (arguments.get(start + 4 * word) for word in range(len(instruction.writes)))
+    return [frozenset([name]) if name else _NOTHING for name in pointers]
 
 
 def _derived(instruction: Instruction, state: _State) -> frozenset[str]:
@@ -156,8 +156,8 @@ def _derived(instruction: Instruction, state: _State) -> frozenset[str]:
 
 @lru_cache(maxsize=4096)
 def _pointer_sources(opcode: str) -> tuple[int, ...]:
-    found = (indices for pattern, indices in _POINTER_SOURCES if re.match(pattern, opcode))
-    return next(found, ())
+    matching = (indices for pattern, indices in _POINTER_SOURCES if re.match(pattern, opcode))
+    return next(matching, ())
 
 
 def _result_operands(instruction: Instruction, operands: Sequence[str]) -> int:
@@ -171,8 +171,8 @@ def _result_operands(instruction: Instruction, operands: Sequence[str]) -> int:
     return count
 
 
-def _union(state: _State, found: Iterable[str]) -> frozenset[str]:
-    return _NOTHING.union(*(state.get(name, _NOTHING) for name in found))
+def _union(state: _State, registers: Iterable[str]) -> frozenset[str]:
+    return _NOTHING.union(*(state.get(name, _NOTHING) for name in registers))
 
 
 def _merge(into: _State, state: _State) -> bool:

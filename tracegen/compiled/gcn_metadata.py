@@ -90,5 +90,5 @@ def _parameter(argument: str) -> Parameter:
 
 def _value(entry: str, indent: str, key: str) -> str | None:
     """The value of a key of this level; the first key of an entry stands behind its dash."""
-    found = re.search(rf"^(?:{indent})?\.{key}:[ \t]+(\S.*?)[ \t]*$", entry, re.M)
-    return found[1].strip("'\"") if found else None
+    match = re.search(rf"^(?:{indent})?\.{key}:[ \t]+(\S.*?)[ \t]*$", entry, re.M)
+    return match[1].strip("'\"") if match else None

@@ -72,15 +72,15 @@ def _direction(opcode: str) -> Direction:
 @lru_cache(maxsize=4096)
 def access_bytes(opcode: str) -> int:
     """Bytes for each item: `global_load_dwordx2` 8, `ds_read2_b32` 8, `global_atomic_add` 4."""
-    found = _SIZE.search(opcode)
+    match = _SIZE.search(opcode)
     size = 4
-    if found and found["dwords"]:
-        size = 4 * int(found["count"] or 1)
-    elif found and found["word"]:
-        size = _WORDS[found["word"]]
-    elif found and found["bits"]:
-        size = int(found["bits"]) // 8
-    elif found:
+    if match and match["dwords"]:
+        size = 4 * int(match["count"] or 1)
+    elif match and match["word"]:
+        size = _WORDS[match["word"]]
+    elif match and match["bits"]:
+        size = int(match["bits"]) // 8
+    elif match:
         size = 8
     if opcode.startswith(("global_atomic_pk", "flat_atomic_pk", "ds_pk")):
         size = 4

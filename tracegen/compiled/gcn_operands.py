@@ -1,6 +1,6 @@
 """Which registers a GCN instruction reads and writes.
 
-Operands name all registers of a group, so that only results and sources must be told apart.
+Operands name all registers of a group, so that only results and sources must be distinguished.
 """
 
 from __future__ import annotations
@@ -88,12 +88,12 @@ def names(operand: str) -> tuple[str, ...]:
 
 
 def _names(operand: str) -> Iterator[str]:
-    for found in _REGISTER.finditer(operand):
-        if found["named"]:
-            halves = [found["half"]] if found["half"] else ["_lo", "_hi"]
-            yield from (found["named"] + half for half in halves)
-        elif found["one"]:
-            yield found["kind"] + found["one"]
+    for match in _REGISTER.finditer(operand):
+        if match["named"]:
+            halves = [match["half"]] if match["half"] else ["_lo", "_hi"]
+            yield from (match["named"] + half for half in halves)
+        elif match["one"]:
+            yield match["kind"] + match["one"]
         else:
-            first, last = int(found["first"]), int(found["last"])
-            yield from (f"{found['kind']}{number}" for number in range(first, last + 1))
+            first, last = int(match["first"]), int(match["last"])
+            yield from (f"{match['kind']}{number}" for number in range(first, last + 1))

@@ -16,8 +16,8 @@ _BODY = re.compile(
 
 def inlined_bodies(ir: str) -> str:
     """LLVM's text with the bodies of kernels as functions that are always inlined."""
-    groups = {found["group"] for found in _BODY.finditer(ir)}
-    ir = _BODY.sub(lambda found: f"define internal {found['rest']}", ir)
+    groups = {match["group"] for match in _BODY.finditer(ir)}
+    ir = _BODY.sub(lambda match: f"define internal {match['rest']}", ir)
     for group in groups:
         ir = re.sub(
             rf"^(attributes #{group} = \{{.*?)\bnoinline\b",

@@ -16,14 +16,14 @@ NO_SITE = -1
 
 
 def code_table(
-    code: MachineCode, found: Match, site_of: Sequence[int], private_sites: Sequence[int]
+    code: MachineCode, matching: Match, site_of: Sequence[int], private_sites: Sequence[int]
 ) -> dict[str, Any]:
     """The first instructions in columns; the reader is memsim.report.compiled.
 
     site_of : the site of each position of a probe
     private_sites : the site of each access to private memory, in the order of the code
     """
-    numbered = zip(_instructions(code), _sites(code, found, site_of, private_sites), strict=True)
+    numbered = zip(_instructions(code), _sites(code, matching, site_of, private_sites), strict=True)
     rows = list(islice(numbered, MOST_INSTRUCTIONS))
     return {
         "n_instructions": sum(len(block.instructions) for block in code.blocks),
@@ -39,10 +39,10 @@ def _instructions(code: MachineCode) -> Iterator[Instruction]:
 
 
 def _sites(
-    code: MachineCode, found: Match, site_of: Sequence[int], private_sites: Sequence[int]
+    code: MachineCode, matching: Match, site_of: Sequence[int], private_sites: Sequence[int]
 ) -> Iterator[int]:
     """The site of each instruction; accesses performed together have the site of the first."""
-    covers, private = iter(found.covers), iter(private_sites)
+    covers, private = iter(matching.covers), iter(private_sites)
     for instruction in _instructions(code):
         if is_traced(instruction):
             cover = next(covers)

@@ -49,8 +49,10 @@ def loops(code: MachineCode) -> tuple[Loop, ...]:
 
 def depths(code: MachineCode) -> tuple[int, ...]:
     """For each block, the number of loops that contain it."""
-    found = loops(code)
-    return tuple(sum(index in loop.blocks for loop in found) for index in range(len(code.blocks)))
+    all_loops = loops(code)
+    return tuple(
+        sum(index in loop.blocks for loop in all_loops) for index in range(len(code.blocks))
+    )
 
 
 def flow(blocks: tuple[BasicBlock, ...], index: int) -> tuple[int, ...]:
@@ -114,11 +116,11 @@ def _dominates(header: int, block: int, dominator: dict[int, int]) -> bool:
 
 def _body(header: int, latches: list[int], predecessors: list[list[int]]) -> set[int]:
     """What reaches a latch without passing the header."""
-    found = {header}
+    body = {header}
     waiting = list(latches)
     while waiting:
         block = waiting.pop()
-        if block not in found:
-            found.add(block)
+        if block not in body:
+            body.add(block)
             waiting.extend(predecessors[block])
-    return found
+    return body

@@ -32,8 +32,8 @@ class Match:
         positions that it performs at once. A position repeated is an access that the source
         executes several times; none where the source has no such access
     again : for each of them, whether it performs another part of the access before
-    dropped : positions that the compiler dropped or found equal to others
-    kept : positions for which no instruction was found, though there should be one
+    dropped : positions that the compiler dropped or merged with others
+    kept : positions without an instruction, though there should be one
     """
 
     covers: tuple[tuple[int, ...], ...]

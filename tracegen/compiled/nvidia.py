@@ -138,7 +138,7 @@ def _target_notes(request: Request, tools: NvidiaTools, texts: Mapping[str, Any]
 
 
 def _with_origins(blocks: Iterable[BasicBlock], origins: Sequence[Origin]) -> Iterator[BasicBlock]:
-    """The blocks with what the PTX instructions tell of theirs: position and array."""
+    """The blocks with the position and the array of the PTX instruction that each instruction implements."""
     for block in blocks:
         instructions = tuple(_with_origin(one, origins) for one in block.instructions)
         yield dataclasses.replace(block, instructions=instructions)

@@ -1,8 +1,8 @@
 """From OpenCL C to PTX: clang, the built-in functions of the folder beside, and NVIDIA's libdevice.
 
 As in NVIDIA's own compiler for OpenCL, multiplications and additions are contracted, and divisions
-and square roots in single precision have the precision that OpenCL asks for, unless build options say
-otherwise.
+and square roots in single precision have the precision that OpenCL requires, unless build options
+change it.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def write_ptx(request: Request, tools: NvidiaTools, folder: Path) -> str:
         raise KernelError(
             f"the program has no kernel {request.kernel}; it has {', '.join(kernels) or 'none'}"
         )
-    ptx = _WHOLE_ENTRY.sub(lambda found: found[0] if found[1] == request.kernel else "", ptx)
+    ptx = _WHOLE_ENTRY.sub(lambda match: match[0] if match[1] == request.kernel else "", ptx)
     _check_functions(ptx, request.target)
     return _with_group_shape(ptx, request.group_shape)
 
@@ -106,10 +106,10 @@ def _target(target: str, clang: Tool) -> list[str]:
 def _check_functions(ptx: str, target: str) -> None:
     """Raises CompileError where a built-in function is called that no library defines."""
     defined = set(_DEFINED.findall(ptx))
-    for found in _CALL.finditer(ptx):
-        if found[1] not in defined:
-            lines = _LINE.findall(ptx, 0, found.start())
-            name = found[3][: int(found[2])]
+    for match in _CALL.finditer(ptx):
+        if match[1] not in defined:
+            lines = _LINE.findall(ptx, 0, match.start())
+            name = match[3][: int(match[2])]
             raise CompileError(
                 f"function {name} is not available for {target} with these arguments",
                 int(lines[-1]) if lines else None,
@@ -121,7 +121,7 @@ def _with_group_shape(ptx: str, shape: tuple[int, ...] | None) -> str:
     if shape is None or ".reqntid" in ptx:
         return ptx
     directive = f".reqntid {', '.join(map(str, shape))}\n"
-    return _HEADER.sub(lambda found: f"{found[0]}{directive}", ptx, count=1)
+    return _HEADER.sub(lambda match: f"{match[0]}{directive}", ptx, count=1)
 
 
 @functools.cache

@@ -102,20 +102,20 @@ class _Reader:
         location: Location | None = None
         scopes, n_scopes = [0], 1
         while scopes:
-            found = _STATEMENT.match(text, position)
-            if found is None:
+            match = _STATEMENT.match(text, position)
+            if match is None:
                 raise ValueError(f"PTX function {function.name!r} has no end")
-            position = found.end()
-            if found["position"]:
-                location = user_location(found["position"], self.files)
+            position = match.end()
+            if match["position"]:
+                location = user_location(match["position"], self.files)
                 continue
-            words = " ".join(_INSIDE.sub("", found[0]).split())
+            words = " ".join(_INSIDE.sub("", match[0]).split())
             if words == "{":
                 scopes.append(n_scopes)
                 n_scopes += 1
             elif words == "}":
                 scopes.pop()
-            elif found["instruction"]:
+            elif match["instruction"]:
                 function.statements.append(Statement(words, scopes[-1]))
                 self.locations.append(location)
                 self.lines.append(f".loc 1 {len(self.locations)} 1")

@@ -152,8 +152,8 @@ class _Graph:
         addresses = [operand for operand in operands if operand.startswith("[")]
         # `cp.async` copies from its second address, in global memory, to its first, in local memory.
         places = self._places(function, statement.scope, addresses[-1:])
-        found = {name for place in places for name in self.origins.get(place, ())}
-        return found.pop() if len(found) == 1 else None
+        names = {name for place in places for name in self.origins.get(place, ())}
+        return names.pop() if len(names) == 1 else None
 
 
 def _split(text: str) -> tuple[list[str], list[str]]:

@@ -1,4 +1,4 @@
-"""What `ptxas -v` says of a kernel: registers, local and private memory, spills."""
+"""Reads what `ptxas -v` reports of a kernel: registers, local and private memory, spills."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def read_usage(log: str) -> Usage:
     used = _USED.search(log)
     if used is None:
         raise KernelError("ptxas does not tell the kernel's registers")
-    spills = [tuple(map(int, found.groups())) for found in _SPILLS.finditer(log)]
+    spills = [tuple(map(int, match.groups())) for match in _SPILLS.finditer(log)]
     frames = [frame for frame, _, _ in spills]
     stack, local = _STACK.search(used[2]), _LOCAL.search(used[2])
     return Usage(

@@ -139,7 +139,7 @@ class _Executions:
         if source.trips is None:
             self.result.notes.append(
                 f"one iteration is assumed of the loop in line {source.line} of the compiled text,"
-                " whose header does not say how often it runs"
+                " whose header does not determine how often it runs"
             )
             return
         outer = [loop for loop in self.of_source if loop is not source and loop.holds(source.line)]
@@ -230,20 +230,20 @@ def between(
                 backward[after].append(node)
         if node in ends or any(after in ends for after in graph[node]):
             last.append(node)
-    found, waiting = set(last), last
+    reached, waiting = set(last), last
     while waiting:
-        new = [node for node in backward[waiting.pop()] if node not in found]
-        found.update(new)
+        new = [node for node in backward[waiting.pop()] if node not in reached]
+        reached.update(new)
         waiting.extend(new)
-    return frozenset(found)
+    return frozenset(reached)
 
 
 def _reached(
     graph: Sequence[Sequence[int]], starts: Sequence[int], inside: frozenset[int]
 ) -> frozenset[int]:
-    found, waiting = set(starts), list(starts)
+    reached, waiting = set(starts), list(starts)
     while waiting:
-        new = [k for k in graph[waiting.pop()] if k in inside and k not in found]
-        found.update(new)
+        new = [k for k in graph[waiting.pop()] if k in inside and k not in reached]
+        reached.update(new)
         waiting.extend(new)
-    return frozenset(found)
+    return frozenset(reached)

@@ -70,7 +70,7 @@ class CompiledLaunch:
     def private(self) -> list[PrivateAccess]:
         return private_accesses(self.code)
 
-    def _moved(self, found: Match) -> npt.NDArray[np.bool_]:
+    def _moved(self, matching: Match) -> npt.NDArray[np.bool_]:
         """(n_position,) accesses whose only instruction lies in fewer loops than they do."""
         depth = depths(self.code)
         depths_of: dict[int, list[int]] = {}
@@ -78,7 +78,7 @@ class CompiledLaunch:
         for block, block_depth in zip(self.code.blocks, depth, strict=True):
             for instruction in block.instructions:
                 if is_traced(instruction):
-                    for position in found.covers[number]:
+                    for position in matching.covers[number]:
                         depths_of.setdefault(position, []).append(block_depth)
                     number += 1
         moved = np.zeros(len(self.probes), np.bool_)
@@ -161,24 +161,24 @@ class CompiledLaunch:
         position = np.where(site == BARRIER_SITE, n_position, site).astype(np.int32)
         offset = columns["subgroup_offset"]
         is_store = np.array([probe.kind == "store" for probe in self.probes], np.bool_)
-        found = self.matched(_sample(position, offset, source, n_position))
+        matching = self.matched(_sample(position, offset, source, n_position))
         left_out = np.zeros(len(site), np.bool_)
-        moved = self._moved(found)
+        moved = self._moved(matching)
         if moved.any():
             left_out = repeated(position, offset, source, moved, is_store)
         dropped = np.zeros(n_position + 1, np.bool_)
-        dropped[sorted(found.dropped)] = True
+        dropped[sorted(matching.dropped)] = True
         left_out |= dropped[position]
         kept = np.zeros(n_position + 1, np.bool_)
-        kept[sorted(found.kept)] = True
+        kept[sorted(matching.kept)] = True
         stream = Stream(offset, position, columns["starts_sequence"], left_out, kept)
-        way = stations(self.code, found, self.executions)
+        way = stations(self.code, matching, self.executions)
         ordered, work_table, unmatched = in_machine_order(stream, way, n_position)
         arrays, private = self._private(arrays, subgroup_size, slots)
         made: dict[str, Any] = gathered(
             source, ordered["end"], ordered["part_end"], ordered["part"], private, subgroup_size
         )
-        sites, number = self._numbered(found, site, ordered["part_end"], ordered["part"])
+        sites, number = self._numbered(matching, site, ordered["part_end"], ordered["part"])
         made |= {
             "site": number,
             "starts_sequence": ordered["starts"],
@@ -188,7 +188,7 @@ class CompiledLaunch:
             "work_kinds": KINDS,
             "subgroup_offset": np.concatenate([[0], ordered["end"]]).astype(np.int64),
         }
-        code = code_table(self.code, found, self.sites.site_of, self._private_sites)
+        code = code_table(self.code, matching, self.sites.site_of, self._private_sites)
         return Rearranged(sites, arrays, made, unmatched / max(len(site), 1), code)
 
     def _private(
@@ -222,7 +222,7 @@ class CompiledLaunch:
 
     def _numbered(
         self,
-        found: Match,
+        matching: Match,
         position: npt.NDArray[np.int32],
         part_end: npt.NDArray[np.int64],
         part: npt.NDArray[np.int64],
@@ -240,12 +240,12 @@ class CompiledLaunch:
         own = first >= 0
         number[own] = table[position[first[own]]]
         number[~own] = private_table[-1 - first[~own]]
-        return self._widened(tuple(sites), found), number
+        return self._widened(tuple(sites), matching), number
 
-    def _widened(self, sites: tuple[AccessSite, ...], found: Match) -> tuple[AccessSite, ...]:
+    def _widened(self, sites: tuple[AccessSite, ...], matching: Match) -> tuple[AccessSite, ...]:
         """The sites with the width of their instructions, where these perform several at once."""
         wide: Counter[int] = Counter()
-        for cover, instruction in zip(found.covers, traced_instructions(self.code), strict=True):
+        for cover, instruction in zip(matching.covers, traced_instructions(self.code), strict=True):
             if len(cover) > 1 and instruction.memory is not None:
                 site = self.sites.site_of[cover[0]]
                 wide[site] = max(wide[site], instruction.memory.bytes_per_item)

@@ -80,14 +80,14 @@ class CompiledKernel:
 
     def _occupancy_text(self) -> str:
         try:
-            found = self.occupancy()
+            occupancy = self.occupancy()
         except ReplayError as error:
             return str(error)
-        if found is None:
+        if occupancy is None:
             return "unknown: the kernel requires no group shape"
         return (
-            f"{100 * found.occupancy:.0f} %: {found.groups_per_core} groups of {self.group_items}"
-            f" work-items on a core of {self.machine.name}, limited by {found.limited_by}"
+            f"{100 * occupancy.occupancy:.0f} %: {occupancy.groups_per_core} groups of {self.group_items}"
+            f" work-items on a core of {self.machine.name}, limited by {occupancy.limited_by}"
         )
 
     def table(self) -> Table:
@@ -113,11 +113,11 @@ class CompiledKernel:
         return table
 
     def to_json(self) -> dict[str, Any]:
-        """Everything that the text says, and the accesses of each block."""
+        """Everything that the text contains, and the accesses of each block."""
         code, occupancy, why = self.code, None, ""
         try:
-            found = self.occupancy()
-            occupancy = found.to_json() if found is not None else None
+            fit = self.occupancy()
+            occupancy = fit.to_json() if fit is not None else None
         except ReplayError as error:
             why = str(error)
         return {
@@ -169,6 +169,6 @@ def _mix(blocks: Sequence[BasicBlock]) -> Counter[str]:
 
 
 def _global_accesses(blocks: Sequence[BasicBlock]) -> dict[str, int]:
-    found = [one.memory for block in blocks for one in block.instructions if one.memory]
-    counts = Counter(memory.direction for memory in found if memory.space == "global")
+    accesses = [one.memory for block in blocks for one in block.instructions if one.memory]
+    counts = Counter(memory.direction for memory in accesses if memory.space == "global")
     return {direction: counts[direction] for direction in ("load", "store", "atomic")}

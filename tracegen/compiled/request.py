@@ -102,12 +102,12 @@ def check(finished: Finished, tool: Tool, request: Request) -> Finished:
     """The process if it succeeded; raises CompileError with its first error."""
     if finished.status == 0:
         return finished
-    found = _ERROR.search(finished.errors)
-    if found is None:
+    match = _ERROR.search(finished.errors)
+    if match is None:
         lines = [line.strip() for line in finished.errors.splitlines() if line.strip()]
         reason = lines[0] if lines else f"it ended with status {finished.status}"
     else:
-        reason = found["reason"].strip()
-    line = int(found["line"]) if found and found["line"] else None
+        reason = match["reason"].strip()
+    line = int(match["line"]) if match and match["line"] else None
     where = "" if line else f"kernel {request.kernel}: "
     raise CompileError(f"{where}{reason} ({tool} for {request.target})", line)

@@ -61,8 +61,8 @@ def read_sass(text: str, kernel: str) -> tuple[tuple[BasicBlock, ...], tuple[str
 def _section(text: str, kernel: str) -> Iterator[str]:
     inside = False
     for line in text.splitlines():
-        if found := _SECTION.match(line):
-            inside = found[1] == f".text.{kernel}"
+        if match := _SECTION.match(line):
+            inside = match[1] == f".text.{kernel}"
         elif inside:
             yield line
 
@@ -79,27 +79,27 @@ class _Reader:
     origin_is_fresh: bool = False
 
     def read(self, line: str) -> None:
-        if found := _ORIGIN.match(line):
+        if match := _ORIGIN.match(line):
             # Of several lines before an instruction, the first is where it was written; the others
             # are where that place was inlined.
             if not self.origin_is_fresh:
-                self.origin, self.origin_is_fresh = int(found[1]), True
-        elif found := _INSTRUCTION.match(line):
-            self._add(found)
-        elif found := _LABEL.match(line):
-            self.labels.append(found[1])
-            if found[1] in self.functions:
-                self.function = found[1]
-        elif found := _FUNCTION.match(line):
-            self.functions.add(found[1])
+                self.origin, self.origin_is_fresh = int(match[1]), True
+        elif match := _INSTRUCTION.match(line):
+            self._add(match)
+        elif match := _LABEL.match(line):
+            self.labels.append(match[1])
+            if match[1] in self.functions:
+                self.function = match[1]
+        elif match := _FUNCTION.match(line):
+            self.functions.add(match[1])
 
-    def _add(self, found: re.Match[str]) -> None:
-        table = _TABLE.search(found["operands"])
-        listed = _REMARK.sub("", found["operands"])
+    def _add(self, match: re.Match[str]) -> None:
+        table = _TABLE.search(match["operands"])
+        listed = _REMARK.sub("", match["operands"])
         operands = [part.strip() for part in _OPERAND.findall(listed) if part.strip()]
-        is_spill = "SpillRefill" in found["operands"]
+        is_spill = "SpillRefill" in match["operands"]
         instruction = _instruction(
-            found["guard"] or "", found["opcode"], operands, self.origin, is_spill
+            match["guard"] or "", match["opcode"], operands, self.origin, is_spill
         )
         base = instruction.opcode.partition(".")[0]
         named = table[1].split(",") if table else _TARGET.findall(listed)[-1:]

@@ -1,6 +1,6 @@
 """Which registers a SASS instruction reads and writes.
 
-The text names the first register of a pair or a group; the opcode tells how many belong to it.
+The text names the first register of a pair or a group; the opcode determines how many belong to it.
 """
 
 from __future__ import annotations

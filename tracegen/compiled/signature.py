@@ -1,4 +1,4 @@
-"""What the text of a kernel says before its body: its parameters, and the shape of its groups."""
+"""The signature of a kernel in its text: its parameters, and the shape of its groups."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ class Signature:
 def read_signature(text: str, kernel: str) -> Signature:
     """The signature of the kernel's definition; an empty one where the text has none, as with macros."""
     plain = _COMMENT.sub(" ", text)
-    for found in re.finditer(rf"\b{re.escape(kernel)}\s*\(", plain):
-        end = _closing(plain, found.end())
+    for match in re.finditer(rf"\b{re.escape(kernel)}\s*\(", plain):
+        end = _closing(plain, match.end())
         if plain[end : end + 200].lstrip(") \t\r\n").startswith("{"):
-            listed = _split(plain[found.end() : end])
+            listed = _split(plain[match.end() : end])
             named = [(name, part) for part in listed if (name := _NAME.search(part))]
             return Signature(
                 parameters=tuple(name[1] for name, _ in named),
                 pointers=frozenset(name[1] for name, part in named if re.search(r"[*\[]", part)),
-                group_shape=_shape(plain[: found.start()]),
+                group_shape=_shape(plain[: match.start()]),
             )
     return Signature()
 
 
 def _shape(before: str) -> tuple[int, int, int] | None:
     """The attribute between the previous definition and the kernel's name."""
-    found = _SHAPE.search(before, max(before.rfind("}"), before.rfind(";")) + 1)
-    return (int(found[1]), int(found[2]), int(found[3])) if found else None
+    match = _SHAPE.search(before, max(before.rfind("}"), before.rfind(";")) + 1)
+    return (int(match[1]), int(match[2]), int(match[3])) if match else None
 
 
 def _closing(text: str, position: int) -> int:

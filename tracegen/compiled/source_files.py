@@ -28,7 +28,7 @@ def user_location(position: str, files: frozenset[str]) -> Location | None:
     None if there is none, or if the compiler gives line 0: the instruction belongs to no line.
     """
     for part in position.split("inlined_at"):
-        found = _POSITION.search(part)
-        if found and found[1] in files:
-            return Location(int(found[2]), int(found[3])) if found[2] != "0" else None
+        match = _POSITION.search(part)
+        if match and match[1] in files:
+            return Location(int(match[2]), int(match[3])) if match[2] != "0" else None
     return None

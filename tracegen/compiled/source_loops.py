@@ -1,4 +1,4 @@
-"""The loops of a kernel's text, and how often each iterates where its header says so."""
+"""The loops of a kernel's text, and how often each iterates where its header determines it."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def source_loops(text: str, values: Mapping[str, int]) -> tuple[SourceLoop, ...]
     """
     known = _with_constants(text, values)
     starts = [0, *(match.end() for match in re.finditer("\n", text))]
-    found = []
+    loops = []
     for match in _LOOP.finditer(text):
         try:
             end = closing(text, match.end())
@@ -70,7 +70,7 @@ def source_loops(text: str, values: Mapping[str, int]) -> tuple[SourceLoop, ...]
             continue
         line, first, final = (bisect_right(starts, at) for at in (match.start(), body, last))
         # What stands on the header's line may belong to the header.
-        found.append(
+        loops.append(
             SourceLoop(
                 line,
                 max(first, line + 1) if final > line else line,
@@ -78,7 +78,7 @@ def source_loops(text: str, values: Mapping[str, int]) -> tuple[SourceLoop, ...]
                 _trips(text[match.end() + 1 : end], known) if match[1] == "for" else None,
             )
         )
-    return tuple(found)
+    return tuple(loops)
 
 
 def _with_constants(text: str, values: Mapping[str, int]) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""Tells spilled registers from arrays in NVIDIA's private memory.
+"""Distinguishes spilled registers from arrays in NVIDIA's private memory.
 
 nvdisasm marks spills from version 13.5 on only. ptxas gives the access to a spill slot the line of the
 instruction that needs the register, and an access to an array the line of that access.

@@ -154,19 +154,19 @@ def stations(code: MachineCode, match: Match, executions: Executions | None = No
 
     def arrows(starts: list[int]) -> dict[int, list[Event]]:
         """Stations that are reached through blocks without accesses, and the events on the way."""
-        found: dict[int, list[Event]] = {}
+        reached: dict[int, list[Event]] = {}
         seen = set(starts)
         queue: deque[tuple[int, list[Event]]] = deque((start, []) for start in starts)
         while queue:
             piece, passed = queue.popleft()
             if piece in index:
-                found[index[piece]] = passed
+                reached[index[piece]] = passed
                 continue
             for after in following(piece):
                 if after not in seen:
                     seen.add(after)
                     queue.append((after, passed + pieces[piece].events))
-        return found
+        return reached
 
     leads = [arrows(following(k)) for k in standing] + [arrows([0])]
     work = _Work(code, pieces, standing, executions or Executions([1.0] * len(code.blocks)))

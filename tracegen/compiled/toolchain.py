@@ -1,6 +1,6 @@
 """Finds the compilers: clang, NVIDIA's ptxas and nvdisasm, and the libraries that kernels need.
 
-A program is asked for its version and its targets once; the answers are kept in the cache.
+A program is run once for its version and its targets; its output is kept in the cache.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def amd_tools() -> AmdTools:
 
 
 def _environment() -> tuple[str | None, ...]:
-    """The variables that decide what is found."""
+    """The variables that determine which programs are used."""
     return tuple(os.environ.get(name) for name in _VARIABLES)
 
 
@@ -124,8 +124,8 @@ def _nvidia_tools(_: tuple[str | None, ...]) -> NvidiaTools:
     libdevice = find_libdevice(ptxas.path) if ptxas is not None else None
     if clang and ptxas and nvdisasm and libdevice:
         return NvidiaTools(clang, ptxas, nvdisasm, libdevice)
-    found = {"clang": clang, "ptxas": ptxas, "nvdisasm": nvdisasm, "libdevice": libdevice}
-    raise _missing("NVIDIA", found, {"clang": INSTALL_CLANG}, INSTALL_NVIDIA)
+    parts = {"clang": clang, "ptxas": ptxas, "nvdisasm": nvdisasm, "libdevice": libdevice}
+    raise _missing("NVIDIA", parts, {"clang": INSTALL_CLANG}, INSTALL_NVIDIA)
 
 
 @functools.lru_cache(maxsize=8)
@@ -133,15 +133,19 @@ def _amd_tools(_: tuple[str | None, ...]) -> AmdTools:
     clang, libraries = find_clang("amdgcn"), find_device_libraries()
     if clang and libraries:
         return AmdTools(clang, libraries)
-    found = {"clang": clang, "device libraries": libraries}
-    raise _missing("AMD", found, {"clang": INSTALL_CLANG}, INSTALL_DEVICE_LIBRARIES)
+    parts = {"clang": clang, "device libraries": libraries}
+    raise _missing("AMD", parts, {"clang": INSTALL_CLANG}, INSTALL_DEVICE_LIBRARIES)
 
 
 def _missing(
-    vendor: str, found: Mapping[str, object], commands: Mapping[str, str], otherwise: str
+    vendor: str, parts: Mapping[str, object], commands: Mapping[str, str], otherwise: str
 ) -> CompilerMissing:
-    """The error for what was not found; `commands` install a part, `otherwise` every other one."""
-    names = [name for name, tool in found.items() if not tool]
+    """The error for missing parts.
+
+    parts : name -> the tool, None where it is missing
+    commands : name -> the command that installs it;  otherwise : the command for all other parts
+    """
+    names = [name for name, tool in parts.items() if not tool]
     mends = dict.fromkeys(commands.get(name, otherwise) for name in names)
     return CompilerMissing(
         f"kernels cannot be compiled for {vendor}'s GPUs without {', '.join(names)}",
@@ -157,13 +161,13 @@ def find_clang(architecture: str) -> Tool | None:
     given = os.environ.get(CLANG_VARIABLE)
     if given:
         path = shutil.which(given)
-        found = _clang(path, architecture) if path else None
-        if found is None or not _is_usable(found, architecture):
+        tool = _clang(path, architecture) if path else None
+        if tool is None or not _is_usable(tool, architecture):
             raise CompilerMissing(
                 f"{CLANG_VARIABLE}={given} is no clang, {OLDEST_CLANG[architecture]} or later, that"
                 f" compiles for {architecture}"
             )
-        return found
+        return tool
     candidates = [_clang(path, architecture) for path in _clang_paths()]
     usable = [tool for tool in candidates if tool and _is_usable(tool, architecture)]
     return max(usable, key=lambda tool: _numbers(tool.version), default=None)
@@ -177,7 +181,7 @@ def find_tool(name: str) -> Tool | None:
     """ptxas or nvdisasm: from NVIDIA's wheels, else from CUDA_HOME, else from PATH."""
     for path in (*_wheel_paths(name), *_cuda_paths(name), shutil.which(name)):
         if path is not None and os.access(path, os.X_OK):
-            tool = _asked(name, str(path), ["--help"], r"'(?:sm_|SM)([0-9]+[af]?)'", "sm_")
+            tool = _examined(name, str(path), ["--help"], r"'(?:sm_|SM)([0-9]+[af]?)'", "sm_")
             if tool is not None and tool.targets:
                 return tool
     return None
@@ -210,7 +214,7 @@ def _clang_paths() -> Iterator[str]:
 
 def _clang(path: str, architecture: str) -> Tool | None:
     options = [f"--target={architecture}", "--print-supported-cpus"]
-    return _asked("clang", path, options, r"^\s+((?:sm_|gfx)[0-9a-f]+)$", "")
+    return _examined("clang", path, options, r"^\s+((?:sm_|gfx)[0-9a-f]+)$", "")
 
 
 def _wheel_paths(name: str) -> Iterator[Path]:
@@ -228,21 +232,21 @@ def _cuda_paths(name: str) -> Iterator[Path]:
             yield Path(os.environ[variable]) / "bin" / name
 
 
-def _asked(name: str, path: str, options: list[str], pattern: str, prefix: str) -> Tool | None:
+def _examined(name: str, path: str, options: list[str], pattern: str, prefix: str) -> Tool | None:
     """A program with its version and targets, None if it does not run."""
     status = os.stat(path)
     identity = f"{os.path.realpath(path)} {status.st_size} {status.st_mtime_ns}"
-    answers = _answers(path, identity, tuple(options))
-    if answers is None:
+    texts = _help_of(path, identity, tuple(options))
+    if texts is None:
         return None
-    version = re.search(r"(?:V|version )(\d+(?:\.\d+)+)", answers["version"])
-    targets = re.findall(pattern, answers["targets"], re.MULTILINE)
+    version = re.search(r"(?:V|version )(\d+(?:\.\d+)+)", texts["version"])
+    targets = re.findall(pattern, texts["targets"], re.MULTILINE)
     listed = tuple(dict.fromkeys(f"{prefix}{target}" for target in targets))
     return Tool(name, Path(path), identity, version[1] if version else "?", listed)
 
 
 @functools.lru_cache(maxsize=64)
-def _answers(path: str, identity: str, options: tuple[str, ...]) -> dict[str, str] | None:
+def _help_of(path: str, identity: str, options: tuple[str, ...]) -> dict[str, str] | None:
     """The program's texts `version` and `targets`; None if it does not run."""
     key = cache.key("answers", identity, *options)
     kept: dict[str, str] | None = cache.load(key)

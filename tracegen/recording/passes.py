@@ -50,7 +50,7 @@ class LaunchRun:
         self.layout = launch.layout
         self.reduced = options.reduced
         if not isinstance(compiled, str):
-            # The compiler says which accesses are redundant.
+            # The machine code determines which accesses are redundant.
             self.reduced = False
             self.layout = by_position(launch.layout, launch.program.probes)
         self.buffers: Buffers = buffers(prepared.context)

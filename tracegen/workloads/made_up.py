@@ -23,7 +23,7 @@ def arguments(t_unit: Any, settings: Mapping[str, str]) -> dict[str, Any]:
     """Argument name -> value for everything that a kernel reads.
 
     Real arrays hold uniform random numbers. An integer array that is itself an index, as `ind` in
-    x[ind[j]], holds random indices in range; any other holds zeros, and a warning says so.
+    x[ind[j]], holds random indices in range; any other holds zeros, with a warning.
 
     Raises KernelError where a scalar is missing or a setting is unknown.
     """

@@ -40,32 +40,32 @@ def test_exact_counts_over_a_range(tmp_path: Path) -> None:
     )  # fmt: skip
     assert "5 of 5 exact counts are equal" in text
     assert picture.stat().st_size > 1000
-    found = json.loads(out.read_text())
-    assert [size["nk"] for size in found["sizes"]] == [16, 32, 64, 128, 256, 512, 1024, 2048, 4000]
-    (body,) = [block for block in found["blocks"] if block["kind"] == "body"]
+    data = json.loads(out.read_text())
+    assert [size["nk"] for size in data["sizes"]] == [16, 32, 64, 128, 256, 512, 1024, 2048, 4000]
+    (body,) = [block for block in data["blocks"] if block["kind"] == "body"]
     assert body["by_work_items"][-1] == 40 * 64 * 4000
     assert body["by_sub_groups"][-1] == 40 * 2 * 4000
-    assert all(block["way"] == "exact" for block in found["blocks"])
-    assert found["costs"][-1]["requests"]["global loads"] == 2 * 40 * 2 * 4000 + 40 * 2
-    assert all(row["equal"] for row in found["run"])
-    (launch,) = found["launches"]
-    assert launch["by_sub_groups"] == [row["by_sub_groups"] for row in found["run"]]
+    assert all(block["way"] == "exact" for block in data["blocks"])
+    assert data["costs"][-1]["requests"]["global loads"] == 2 * 40 * 2 * 4000 + 40 * 2
+    assert all(row["equal"] for row in data["run"])
+    (launch,) = data["launches"]
+    assert launch["by_sub_groups"] == [row["by_sub_groups"] for row in data["run"]]
 
 
-def test_what_data_decide_is_learned_and_flagged() -> None:
+def test_data_dependent_counts_are_learned_and_marked() -> None:
     text = run(SPMV, "--set", "n=2048", "--train", "n=100:1000", "--runs", "24", "--json", "-")
-    found: dict[str, Any] = json.loads(text[text.index("{") :])
-    (body,) = [block for block in found["blocks"] if block["kind"] == "body"]
+    data: dict[str, Any] = json.loads(text[text.index("{") :])
+    (body,) = [block for block in data["blocks"] if block["kind"] == "body"]
     assert body["way"] == "learned"
     assert "n = 2048 (trained on 100..1000)" in body["warning"]
     low, high = body["interval"][0]
     # 64 sub-groups, each as long as its longest row of 8 edges on average.
     assert 64 * 8 < low <= body["by_sub_groups"][0] <= high < 64 * 40
-    entry = found["blocks"][0]
+    entry = data["blocks"][0]
     assert (entry["way"], entry["by_sub_groups"]) == ("exact", [64])
 
 
-def test_unknown_counts_say_what_to_do() -> None:
+def test_unknown_counts_are_reported_with_a_remedy() -> None:
     text = run(SPMV, "--set", "n=256")
     assert "unknown counts: learn them with --train" in text
     assert "it reads memory" in text
@@ -78,8 +78,8 @@ def test_cost_at_a_size_that_never_ran() -> None:
         "experiments.kernels.polybench.vectors:atax", "--set", "nx=32768", "--set", "ny=32768",
         "-m", "v100", "--hits", "nx=512:4096", "--json", "-",
     )  # fmt: skip
-    found = json.loads(text[text.index("{") :])
-    (answer,) = found["beyond"]
+    data = json.loads(text[text.index("{") :])
+    (answer,) = data["beyond"]
     assert answer["with"] == ["nx", "ny"]
     assert "512..4096 to 32768" in answer["warning"]
     matrix = 4 * 32768**2

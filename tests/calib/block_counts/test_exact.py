@@ -112,16 +112,16 @@ def test_costs_are_those_of_full_traces_and_of_the_counting_module(
         for form in block_forms(counter)
     ]
     work = block_work(counter)
-    found = requests(work, counts)
+    result = requests(work, counts)
     traced: dict[tuple[str, str, str], float] = {}
     for trace in trace_launches(workload, subgroup_size=32, reduced=False):
         numbers = np.bincount(trace.site[trace.site >= 0], minlength=len(trace.sites))
         for site, number in zip(trace.sites, numbers.tolist(), strict=True):
             key = ("global", site.direction, site.array)
             traced[key] = traced.get(key, 0) + number
-    own = {key: number for key, number in found.items() if key[0] == "global" and number}
+    own = {key: number for key, number in result.items() if key[0] == "global" and number}
     assert own == {key: number for key, number in traced.items() if number}
-    local = sum(number for key, number in found.items() if key[0] == "local")
+    local = sum(number for key, number in result.items() if key[0] == "local")
     dtype = "int32" if make is paths.pathfinder else "float32"
     expected = sum(
         count(workload.kernel, f"f_mem_access_local_{dtype}_{direction}").value(sizes)

@@ -47,24 +47,24 @@ def small(cycle_s: list[float], half_width_s: float = 0.0) -> list[SmallSize]:
     ]
 
 
-def test_a_line_goes_on_and_has_no_width() -> None:
-    found = followed_time(small([1.0, 1.25, 1.5, 1.75]), 2.0**10, 100.0)
-    assert found.seconds == pytest.approx(225.0)
-    assert (found.low_s, found.high_s) == pytest.approx((225.0, 225.0))
-    assert "was not replayed" in found.warning
+def test_an_exact_line_is_extrapolated_with_an_interval_of_width_0() -> None:
+    time = followed_time(small([1.0, 1.25, 1.5, 1.75]), 2.0**10, 100.0)
+    assert time.seconds == pytest.approx(225.0)
+    assert (time.low_s, time.high_s) == pytest.approx((225.0, 225.0))
+    assert "was not replayed" in time.warning
     assert followed_time(small([1.0, 1.25, 1.5, 1.75]), 2.0**6, 100.0).warning == ""
 
 
-def test_the_interval_is_students_and_the_orderings_together() -> None:
+def test_the_interval_combines_students_and_that_of_the_orderings() -> None:
     times = [1.0, 1.1, 0.9, 1.05, 0.95]
-    found = followed_time(small(times, half_width_s=3.0), 2.0**10, 1.0)
+    time = followed_time(small(times, half_width_s=3.0), 2.0**10, 1.0)
     x = np.arange(5, 10.0)
     line = stats.linregress(x, times)
     left = np.array(times) - (line.intercept + line.slope * x)
     spread = np.sqrt((left**2).sum() / 3 * (1 + 1 / 5 + (10 - 7) ** 2 / 10.0))
-    assert found.seconds == pytest.approx(line.intercept + 10 * line.slope)
+    assert time.seconds == pytest.approx(line.intercept + 10 * line.slope)
     half = np.hypot(stats.t.ppf(0.975, 3) * spread, 0.3)
-    assert found.high_s - found.seconds == pytest.approx(half)
+    assert time.high_s - time.seconds == pytest.approx(half)
 
 
 def test_three_sizes_are_too_few() -> None:
@@ -79,7 +79,9 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def test_followed_is_what_is_predicted_there(run_memsim: RunMemsim, file: Path) -> None:
+def test_the_extrapolated_time_agrees_with_a_prediction_at_that_size(
+    run_memsim: RunMemsim, file: Path
+) -> None:
     # Beyond 2 MiB entries all data are larger than L2, so that nothing breaks in between.
     size = ("--set", "n=33554432")
     follow = ("--follow", "n=2097152:16777216")
@@ -123,7 +125,7 @@ def test_sizes_that_do_not_fill_the_machine_are_left_out(run_memsim: RunMemsim, 
         ("gather", ("--set", "n=16777216", "--follow", "n=131072:1048576"), "has no closed form"),
     ],
 )
-def test_what_cannot_be_followed(
+def test_kernels_that_cannot_be_extrapolated_are_refused(
     run_memsim: RunMemsim,
     file: Path,
     tmp_path: Path,

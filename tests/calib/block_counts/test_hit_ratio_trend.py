@@ -10,11 +10,11 @@ from calib.block_counts.sampling import SampleError
 from memsim import load_machine
 
 
-def test_a_line_in_the_logarithm_is_followed_exactly() -> None:
+def test_a_line_in_the_logarithm_is_extrapolated_exactly() -> None:
     sizes = np.array([64.0, 128.0, 256.0, 512.0])
-    found = trend(sizes, 0.1 * np.log2(sizes), 4096.0)
-    assert found.mean == pytest.approx(1.2)
-    assert found.low == pytest.approx(found.high)
+    line = trend(sizes, 0.1 * np.log2(sizes), 4096.0)
+    assert line.mean == pytest.approx(1.2)
+    assert line.low == pytest.approx(line.high)
     clipped = trend(sizes, 0.1 * np.log2(sizes), 4096.0, most=1.0)
     assert clipped.mean == 1.0
 
@@ -26,9 +26,9 @@ def test_intervals_cover_new_observations() -> None:
     inside = 0
     for _ in range(2000):
         values = 50 + 3 * np.log(sizes) + rng.normal(0, 1, 5)
-        found = trend(sizes, values, 8192.0)
+        line = trend(sizes, values, 8192.0)
         new = 50 + 3 * np.log(8192.0) + rng.normal()
-        inside += found.low <= new <= found.high
+        inside += line.low <= new <= line.high
     sigma = np.sqrt(0.95 * 0.05 / 2000)
     assert abs(inside / 2000 - 0.95) < 5 * sigma
 
@@ -39,13 +39,13 @@ def test_costs_by_hand() -> None:
         Observed(size, {"L1": 0.5, "L2": 0.75}, 64.0, 400.0) for size in (64.0, 128.0, 256.0, 512.0)
     ]
     cycles = {"ALU": 8.0e9, "FMA": 1.0e9}
-    found = extrapolate(observed, 300.0, 1e6, cycles, machine)
+    result = extrapolate(observed, 300.0, 1e6, cycles, machine)
     l1, l2 = (level.latency_cycles for level in machine.levels)
-    assert found.latency_cycles == pytest.approx(0.5 * l1 + 0.5 * (0.75 * l2 + 0.25 * 400))
-    assert found.dram_bytes.mean == pytest.approx(64e6)
-    assert found.issue_s == pytest.approx(8.0e9 / machine.n_cores / machine.clock_hz)
-    assert found.least_s.mean == found.issue_s
-    assert found.warning == ""
+    assert result.latency_cycles == pytest.approx(0.5 * l1 + 0.5 * (0.75 * l2 + 0.25 * 400))
+    assert result.dram_bytes.mean == pytest.approx(64e6)
+    assert result.issue_s == pytest.approx(8.0e9 / machine.n_cores / machine.clock_hz)
+    assert result.least_s.mean == result.issue_s
+    assert result.warning == ""
     assert "64..512 to 1024" in extrapolate(observed, 1024.0, 1.0, {}, machine).warning
     with pytest.raises(SampleError, match="at least 4 sizes, got 3"):
         extrapolate(observed[:3], 300.0, 1e6, cycles, machine)

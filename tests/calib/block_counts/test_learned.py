@@ -41,7 +41,7 @@ def test_the_gradient_is_the_losss_slope() -> None:
     assert gradient[-1] == pytest.approx(-target.mean() / LEAST_MEAN)
 
 
-def test_the_network_learns_a_line_and_goes_by_its_seed() -> None:
+def test_the_network_learns_a_line_and_depends_on_its_seed() -> None:
     rng = np.random.default_rng(1)
     x = rng.uniform(10, 100, (600, 1))
     y = np.round(3 * x[:, 0] + 40)
@@ -61,12 +61,12 @@ def test_the_exponential_output_is_scikit_learns() -> None:
     x = rng.uniform(10, 100, (200, 1))
     y = np.round(np.exp(x[:, 0] / 20))
     options = NetworkOptions(learning_rate=1e-2, output="exponential", epochs=100)
-    found = fit_network(x, y, options).predict(x)
-    assert (found > 0).all()
-    assert (np.abs(found - y) / y.max()).mean() < 0.02
+    result = fit_network(x, y, options).predict(x)
+    assert (result > 0).all()
+    assert (np.abs(result - y) / y.max()).mean() < 0.02
 
 
-def test_a_power_law_is_found_exactly() -> None:
+def test_a_power_law_is_fitted_exactly() -> None:
     rng = np.random.default_rng(2)
     x = rng.integers(16, 2048, (50, 3)).astype(float)
     model = fit_power_law(x, 0.5 * x[:, 0] * x[:, 1] ** 2)
@@ -84,7 +84,7 @@ def test_a_poisson_regression_is_the_most_likely_one() -> None:
     assert np.abs(score).max() < 1e-6 * y.sum()
 
 
-def test_a_polynomial_is_found_term_by_term() -> None:
+def test_a_polynomial_is_fitted_term_by_term() -> None:
     rng = np.random.default_rng(4)
     x = rng.integers(2, 1000, (60, 2)).astype(float)
     truth = x[:, 0] ** 2 * x[:, 1] + 3 * x[:, 1] + 7
@@ -95,14 +95,14 @@ def test_a_polynomial_is_found_term_by_term() -> None:
     assert model.text(("n", "m")).startswith("1 n^2 m")
 
 
-def test_validation_takes_what_fits_the_purpose() -> None:
+def test_validation_chooses_the_model_that_suits_the_purpose() -> None:
     """A polynomial extrapolates n^3 / 6 - n^2 beyond its samples; a power law does not."""
     n = np.arange(20, 120, 2)
     given = samples({"n": n.tolist()}, {"B": (n**3 + 3 * n).tolist()})
-    found = learn(given, 0, "beyond", fits(("power law", "polynomial")))
-    assert found.kind == "polynomial"
-    assert found.errors["polynomial"] < found.errors["power law"]
-    assert found.predict(np.array([[1000.0]])).mean[0] == pytest.approx(1000**3 + 3000, rel=1e-6)
+    learned = learn(given, 0, "beyond", fits(("power law", "polynomial")))
+    assert learned.kind == "polynomial"
+    assert learned.errors["polynomial"] < learned.errors["power law"]
+    assert learned.predict(np.array([[1000.0]])).mean[0] == pytest.approx(1000**3 + 3000, rel=1e-6)
 
 
 def test_intervals_hold_and_ranges_are_flagged() -> None:
@@ -110,15 +110,15 @@ def test_intervals_hold_and_ranges_are_flagged() -> None:
     rng = np.random.default_rng(5)
     n = rng.integers(50, 500, 200)
     given = samples({"n": n.tolist()}, {"B": rng.poisson(3 * n).tolist()})
-    found = learn(given, 0, "within", fits(("power law", "polynomial")))
+    learned = learn(given, 0, "within", fits(("power law", "polynomial")))
     fresh = rng.integers(50, 500, 2000)
-    answer = found.predict(fresh[:, None].astype(float))
+    answer = learned.predict(fresh[:, None].astype(float))
     actual = rng.poisson(3 * fresh)
     inside = float(((answer.low <= actual) & (actual <= answer.high)).mean())
     # 200 samples tell the 2.5 % tails to about 1.1 % each.
     assert 0.95 - 4 * 0.016 < inside <= 1 - 0.01
-    assert found.predict(np.array([[100.0]])).warning == ""
-    beyond = found.predict(np.array([[100.0], [4000.0]]))
+    assert learned.predict(np.array([[100.0]])).warning == ""
+    beyond = learned.predict(np.array([[100.0], [4000.0]]))
     assert beyond.outside.tolist() == [[False], [True]]
     low, high = n.min(), n.max()
     assert beyond.warning == f"outside the trained range: n = 4000 (trained on {low}..{high})"
@@ -143,8 +143,8 @@ def test_splits() -> None:
 def test_errors_are_relative_to_the_largest_count() -> None:
     predicted = np.array([[10.0, 0.0], [20.0, 0.0]])
     actual = np.array([[12.0, 0.0], [20.0, 0.0]])
-    found = normalised_error(predicted, actual, np.array([20.0, 0.0]))
-    assert found == pytest.approx([(2 / 20) ** 2 / 2, 0])
+    result = normalised_error(predicted, actual, np.array([20.0, 0.0]))
+    assert result == pytest.approx([(2 / 20) ** 2 / 2, 0])
 
 
 @pytest.mark.parametrize(
@@ -182,8 +182,8 @@ def test_too_few_samples_are_named() -> None:
         split(two, "mixed")
     with pytest.raises(SampleError, match="kind must be one of"):
         fits(("forest",))  # type: ignore[arg-type]
-    found = learn(samples({"n": list(range(1, 60))}, {"B": list(range(1, 60))}), 0)
+    learned = learn(samples({"n": list(range(1, 60))}, {"B": list(range(1, 60))}), 0)
     with pytest.raises(SampleError, match="B is predicted from n: 1 inputs, got 2"):
-        found.predict(np.ones((1, 2)))
+        learned.predict(np.ones((1, 2)))
     with pytest.raises(SampleError, match="inputs of B must be positive"):
-        found.predict(np.zeros((1, 1)))
+        learned.predict(np.zeros((1, 1)))

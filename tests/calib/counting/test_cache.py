@@ -136,7 +136,7 @@ def test_the_fingerprint_is_the_same_in_another_process() -> None:
     here = count_cache.fingerprint(counted_kernels.paper_matmul())
     root = Path(__file__).resolve().parents[3]
     for seed in ("1", "2"):
-        found = subprocess.run(
+        finished = subprocess.run(
             [sys.executable, "-c", program],
             capture_output=True,
             text=True,
@@ -147,7 +147,7 @@ def test_the_fingerprint_is_the_same_in_another_process() -> None:
                 "PYTHONPATH": str(root),
             },
         )
-        assert found.stdout.strip() == here
+        assert finished.stdout.strip() == here
 
 
 def test_equal_kernels_share_their_counts() -> None:

@@ -56,7 +56,7 @@ def test_tiled_matmul_of_the_paper(paper: Any, feature: str, formula: str, unit:
 
 
 def test_strides_of_the_papers_table_1(paper: Any) -> None:
-    found = {
+    result = {
         access.tag: tuple(
             [str(stride) for stride in strides]
             for strides in (access.local_strides, access.group_strides)
@@ -64,7 +64,7 @@ def test_strides_of_the_papers_table_1(paper: Any) -> None:
         for access in kernel_counts(paper).inventory.accesses
         if access.tag
     }
-    assert found == {"aLD": (["1", "n"], ["0", "16*n"]), "bLD": (["1", "n"], ["16", "0"])}
+    assert result == {"aLD": (["1", "n"], ["0", "16*n"]), "bLD": (["1", "n"], ["16", "0"])}
 
 
 def test_access_to_footprint_ratio_of_the_papers_table_1(paper: Any) -> None:

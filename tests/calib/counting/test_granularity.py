@@ -46,10 +46,10 @@ def test_lanes_run_through_a_loop_together(
     subgroups = points(domain, 1, (group,), "sub-group", width)
     groups = points(domain, 1, (group,), "work-group", width)
     for n in (0, 1, 7, 16, 33, 61):
-        found = tuple(
+        result = tuple(
             int(fix(each, {"n": n}).count_val().to_python()) for each in (subgroups, groups)
         )
-        assert found == walked(n, group, width, low, high), n
+        assert result == walked(n, group, width, low, high), n
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_lanes_follow_the_linear_local_id(shape: tuple[int, ...], width: int) ->
     names = [f"l{axis}" for axis in range(len(shape))]
     bounds = " and ".join(f"0 <= {name} < {size}" for name, size in zip(names, shape, strict=True))
     domain = isl.Set(f"[m] -> {{ [{', '.join(names)}] : {bounds} and l0 + l1 < m }}")
-    found = points(domain, 0, shape, "sub-group", width)
+    result = points(domain, 0, shape, "sub-group", width)
     for m in (0, 1, 5, 12, 40, 200):
         expected = set()
         linear = 0
@@ -75,7 +75,7 @@ def test_lanes_follow_the_linear_local_id(shape: tuple[int, ...], width: int) ->
                 rest //= size
             if ids[0] + ids[1] < m:
                 expected.add(linear // width)
-        assert int(fix(found, {"m": m}).count_val().to_python()) == len(expected), m
+        assert int(fix(result, {"m": m}).count_val().to_python()) == len(expected), m
 
 
 def test_subgroups_need_a_numeric_group_size() -> None:

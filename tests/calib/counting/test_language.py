@@ -143,8 +143,8 @@ def test_unknown_tags_suggest_similar_ones() -> None:
 
 def test_counted_values() -> None:
     kernel = counted_kernels.paper_matmul()
-    found = evaluate_all(["f_op_float32_madd", PAPER, "f_thread_groups"], kernel, {"n": 64})
-    assert found == {
+    result = evaluate_all(["f_op_float32_madd", PAPER, "f_thread_groups"], kernel, {"n": 64})
+    assert result == {
         "f_op_float32_madd": 64**3 / 32,
         PAPER: 64**3 / 16,
         "f_thread_groups": 16.0,

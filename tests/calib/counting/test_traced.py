@@ -64,9 +64,9 @@ NARROW = ("ragged", "either", "rising", "branches", "matmul naive", "stencil7")
     ("name", "subgroup_size"), [*((name, 32) for name in CASES), *((name, 8) for name in NARROW)]
 )
 def test_counted_equals_traced(name: str, subgroup_size: int, context: Any) -> None:
-    found = calib.counting_check(CASES[name](), subgroup_size=subgroup_size, context=context)
-    assert len(found) >= 4
-    assert all(each.equal for each in found)
+    result = calib.counting_check(CASES[name](), subgroup_size=subgroup_size, context=context)
+    assert len(result) >= 4
+    assert all(each.equal for each in result)
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ def stream(trace: Trace, array: str) -> list[list[tuple[Any, ...]]]:
     """The granules, bytes and lanes of each access to an array, in order, per sub-group."""
     sites = {k for k, site in enumerate(trace.sites) if site.array == array}
     base = next(each.base_bytes for each in trace.arrays if each.name == array) // 32
-    found = []
+    result = []
     for subgroup in range(trace.n_subgroup):
         own_accesses = []
         for access in range(*trace.subgroup_offset[subgroup : subgroup + 2]):
@@ -40,8 +40,8 @@ def stream(trace: Trace, array: str) -> list[list[tuple[Any, ...]]]:
                         int(trace.lanes[access]),
                     )
                 )
-        found.append(own_accesses)
-    return found
+        result.append(own_accesses)
+    return result
 
 
 def traced(workload: Workload, context: Any) -> Trace:

@@ -49,10 +49,10 @@ def test_reuse_stays_in_the_caches(context: Any) -> None:
     for array_bytes in ("lstrides:{0:0}", "lstrides:{0:1}"):
         feature = f"f_sim_dram_read_bytes_global_float32_load_{array_bytes}"
         assert value(feature, naive, context) == 4 * n * n
-    asked = value("f_sim_l1_sectors_load", naive, context)
+    result = value("f_sim_l1_sectors_load", naive, context)
     missed = value("f_sim_l1_miss_sectors_load", naive, context)
     # Sub-groups cover two rows of 16 lanes: 2 sectors of a (one element of each row) and 2 of b.
-    assert asked == n**3 / 32 * 4
+    assert result == n**3 / 32 * 4
     # First accesses of a group, which miss or are pending: 128 of a, 128 of b.
     assert 0 < missed <= 16 * 256
 

@@ -193,7 +193,7 @@ def test_many_sizes_at_once_are_the_sizes_one_by_one() -> None:
         assert MODEL.gradient(PARAMETERS, one) == pytest.approx(slopes[row], rel=1e-12, abs=1e-300)
 
 
-def test_terms_add_up_and_a_hidden_cost_shows_little() -> None:
+def test_terms_add_up_and_a_hidden_cost_contributes_little() -> None:
     table = features(40)
     terms = MODEL.terms(PARAMETERS, table)
     assert np.sum(list(terms.values()), axis=0) == pytest.approx(

@@ -99,8 +99,10 @@ def test_intervals_have_their_nominal_coverage() -> None:
         half = fit.half_widths()
         inside += abs(fit["p_g"] - TRUE["p_g"]) <= half["p_g"]
         new = table(model, TRUE, 20, 0.03, 9000 + seed)
-        told = fit.predict(new.values)
-        fresh.append(float(np.mean((told.low <= new.outputs) & (new.outputs <= told.high))))
+        prediction = fit.predict(new.values)
+        fresh.append(
+            float(np.mean((prediction.low <= new.outputs) & (new.outputs <= prediction.high)))
+        )
     deviation = np.sqrt(0.95 * 0.05 / trials)
     assert abs(inside / trials - 0.95) < 5 * deviation
     assert abs(np.mean(fresh) - 0.95) < 5 * np.std(fresh) / np.sqrt(trials)
@@ -129,12 +131,12 @@ def test_a_nonnegative_fit_sets_negative_parameters_to_0() -> None:
     )
     free = fit_model(model, gathered)
     assert free["p_l"] == pytest.approx(-1, rel=1e-9)
-    held = fit_model(model, gathered, nonnegative=True)
-    assert held["p_l"] == 0
-    assert held.at_bound == ("p_l",)
-    assert held["p_g"] == pytest.approx(g @ (g - noise) / (g @ g), rel=1e-9)
-    assert np.isnan(held.half_widths()["p_l"])
-    assert held.degrees_of_freedom == 29
+    result = fit_model(model, gathered, nonnegative=True)
+    assert result["p_l"] == 0
+    assert result.at_bound == ("p_l",)
+    assert result["p_g"] == pytest.approx(g @ (g - noise) / (g @ g), rel=1e-9)
+    assert np.isnan(result.half_widths()["p_l"])
+    assert result.degrees_of_freedom == 29
 
 
 def test_a_nonnegative_search_ends_exactly_at_the_bound() -> None:
@@ -158,10 +160,10 @@ def test_indistinct_parameters_are_named() -> None:
     )
     with pytest.raises(FitError) as refused:
         fit_model(model, gathered)
-    told = str(refused.value)
-    assert "p_a (f_a), p_b (f_b): only the sum of" in told
-    assert "p_z (f_z): its features are 0 in every kernel" in told
-    assert "p_g" not in told
+    message = str(refused.value)
+    assert "p_a (f_a), p_b (f_b): only the sum of" in message
+    assert "p_z (f_z): its features are 0 in every kernel" in message
+    assert "p_g" not in message
     fit = fit_model(model, gathered, singular="report")
     assert fit.indistinct == (("p_a", "p_b"), ("p_z",))
     half = fit.half_widths()
@@ -185,7 +187,7 @@ def test_nearly_collinear_parameters_are_distinguished() -> None:
     assert (fit["p_a"], fit["p_b"]) == pytest.approx((1, 2), rel=1e-6)
 
 
-def test_too_few_kernels_names_the_parameters() -> None:
+def test_too_few_kernels_are_refused_with_the_names_of_the_parameters() -> None:
     model = Model("f_t", "p_g * f_g + p_l * f_l + p_0 * f_k")
     with pytest.raises(FitError, match="2 kernels cannot determine 3 parameters: p_g, p_l, p_0"):
         fit_model(model, table(model, TRUE, 2, 0.0, 11))

@@ -112,10 +112,10 @@ def test_calibrate_from_the_command(tmp_path: Path, capsys: pytest.CaptureFixtur
     predict = ["predict", "uipick:barrier_pattern", "--model", str(out)]
     predict += ["--set", "n_groups=32", "--set", "m=8"]
     assert cli.main([*predict, "--json", "-"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    data = json.loads(capsys.readouterr().out)
     fit = saved.fit
-    assert found["value"] == pytest.approx(fit["p_l"] + 32 * fit["p_g"] + 8 * fit["p_b"])
-    assert found["low"] <= found["value"] <= found["high"]
+    assert data["value"] == pytest.approx(fit["p_l"] + 32 * fit["p_g"] + 8 * fit["p_b"])
+    assert data["low"] <= data["value"] <= data["high"]
     bar = tmp_path / "bar.png"
     assert cli.main([*predict, "--png", str(bar)]) == 0
     assert bar.stat().st_size > 5000

@@ -129,25 +129,25 @@ def test_parts_add_up_and_a_hidden_one_costs_more_alone() -> None:
         "f_sync_kernel_launch": 1.0,
         "f_op_float32_div": 0.0,
     }
-    told = break_down(fit, "k", features)
-    assert sum(part.value for part in told.parts) == pytest.approx(told.value, rel=1e-9)
-    assert told.low < told.value < told.high
-    shown = {part.name: part for part in told.parts}
+    breakdown = break_down(fit, "k", features)
+    assert sum(part.value for part in breakdown.parts) == pytest.approx(breakdown.value, rel=1e-9)
+    assert breakdown.low < breakdown.value < breakdown.high
+    shown = {part.name: part for part in breakdown.parts}
     assert shown["p_madd"].alone == pytest.approx(fit["p_madd"] * 3e8, rel=1e-6)
     assert shown["p_madd"].value < 0.1 * shown["p_madd"].alone
     assert shown["p_ld"].cost == "c_gmem"
-    assert told.parts[0].name == "p_ld"
+    assert breakdown.parts[0].name == "p_ld"
 
 
 def test_a_bar_is_drawn(tmp_path: Path) -> None:
     features = dict.fromkeys(MODEL.input_features, 1e6)
-    told = break_down(saved().fit, "k <&>", features)
+    breakdown = break_down(saved().fit, "k <&>", features)
     for name in ("bar.png", "bar.svg"):
-        draw([told, told], tmp_path / name)
+        draw([breakdown, breakdown], tmp_path / name)
         assert (tmp_path / name).stat().st_size > 3000
 
 
-def test_accesses_that_no_feature_counts_are_found() -> None:
+def test_accesses_that_no_feature_counts_are_listed() -> None:
     (kernel,) = KernelCollection(ALL_GENERATORS).generate_kernels(
         ["axpy", "dtype:float32", "groups_fit:True", "n:1024"]
     )
@@ -184,7 +184,7 @@ def test_predict_from_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[
         predict_with_model("uipick:axpy", path, tags, plot=tmp_path / "bar.xyz")
 
 
-def test_predict_finds_a_workloads_sizes(
+def test_predict_derives_the_sizes_of_a_workload(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from calib.commands.predict_model import predict_with_model

@@ -43,20 +43,20 @@ def band() -> Workload:
 
 def listed(steps: Any) -> list[int]:
     """The blocks of a program without unknown counts, one by one."""
-    found: list[int] = []
+    result: list[int] = []
     for step in steps:
         if isinstance(step, Repeat):
-            found += listed(step.steps) * round(float(step.count))
+            result += listed(step.steps) * round(float(step.count))
         else:
-            found.append(step)
-    return found
+            result.append(step)
+    return result
 
 
 def test_naive_matmul() -> None:
     """Two loads per iteration; the fma waits for them, and issues with the next iteration's loads."""
-    found = program(matmul.naive(n=64))
-    assert str(found.n_blocks) == "n + 1"
-    head, turn, last = (found.blocks[k] for k in listed(found.at(n=2).steps))
+    blocks = program(matmul.naive(n=64))
+    assert str(blocks.n_blocks) == "n + 1"
+    head, turn, last = (blocks.blocks[k] for k in listed(blocks.at(n=2).steps))
     loads = ("a[i, k]", "b[k, j]")
     assert (head.operations, head.accesses, head.waits_for) == ({}, loads, loads)
     assert (turn.operations, turn.accesses, turn.waits_for) == ({"fp32_fma": 1}, loads, loads)
@@ -76,9 +76,9 @@ def test_naive_matmul() -> None:
 )
 def test_tiled_matmul(machine: str, operations: dict[str, float]) -> None:
     """A tile of 8: loads, then local stores to a barrier, then 8 terms to a barrier; table 3's NBB."""
-    found = program(matmul.tiled(n=64, tile=8), machine)
-    assert str(found.n_blocks) == "3*n/8 + 1"
-    order = [found.blocks[k] for k in listed(found.at(n=16).steps)]
+    blocks = program(matmul.tiled(n=64, tile=8), machine)
+    assert str(blocks.n_blocks) == "3*n/8 + 1"
+    order = [blocks.blocks[k] for k in listed(blocks.at(n=16).steps)]
     assert [block.barrier for block in order] == [True, False, True, True, False, True, True]
     fetch, store, work = order[1:4]
     assert len(fetch.waits_for) == 2
@@ -89,12 +89,12 @@ def test_tiled_matmul(machine: str, operations: dict[str, float]) -> None:
 
 def test_volkovs_matmul() -> None:
     """An iteration of ko: four loads of B, their local stores, and 16 iterations that load A."""
-    found = program(volkov(n=64), "c1060")
-    assert str(found.n_blocks) == "19*n/16 + 1"
+    blocks = program(volkov(n=64), "c1060")
+    assert str(blocks.n_blocks) == "19*n/16 + 1"
     counted: Counter[str] = Counter()
     accesses: Counter[str] = Counter()
-    for number, times in found.at(n=64).occurrences().items():
-        block = found.blocks[number]
+    for number, times in blocks.at(n=64).occurrences().items():
+        block = blocks.blocks[number]
         for name, count in block.operations.items():
             counted[name] += round(times * count)
         accesses.update({name: round(times) for name in block.accesses})
@@ -127,9 +127,9 @@ def test_functions_run_on_the_special_function_unit() -> None:
     kernel = lp.split_iname(kernel, "i", 32, outer_tag="g.0", inner_tag="l.0")
     x = np.zeros(64, np.float32)
     prepared = prepare(Workload(kernel, {"x": x, "y": x.copy(), "n": 64}), None)
-    found = blocks_from_kernel(prepared.kernel, prepared.executor.scheduled.callables_table)
+    result = blocks_from_kernel(prepared.kernel, prepared.executor.scheduled.callables_table)
     counted: Counter[str] = Counter()
-    for block in found.blocks:
+    for block in result.blocks:
         counted.update(block.operations)
     del counted["barrier"]
     # The division by a constant is one multiplication, the cube two.
@@ -142,15 +142,15 @@ def test_functions_run_on_the_special_function_unit() -> None:
 
 
 def test_transpose_waits_for_its_load_then_for_its_group() -> None:
-    found = program(transpose.tiled(n=64))
-    assert [len(block.waits_for) for block in found.blocks] == [1, 0, 0]
-    assert [block.barrier for block in found.blocks] == [False, True, True]
-    assert found.blocks[2].operations == {"local_load": 1, "barrier": 1}
+    blocks = program(transpose.tiled(n=64))
+    assert [len(block.waits_for) for block in blocks.blocks] == [1, 0, 0]
+    assert [block.barrier for block in blocks.blocks] == [False, True, True]
+    assert blocks.blocks[2].operations == {"local_load": 1, "barrier": 1}
 
 
 def test_what_an_index_loads_is_waited_for_before_what_it_indexes() -> None:
-    found = program(band())
-    row, pair, vector, again, last = found.blocks
+    blocks = program(band())
+    row, pair, vector, again, last = blocks.blocks
     assert row.waits_for == ("row_start[i]", "row_start[i + 1]")
     assert pair.waits_for == ("values[j]", "indices[j]")
     assert vector.waits_for == ("x[indices[j]]",)
@@ -158,20 +158,20 @@ def test_what_an_index_loads_is_waited_for_before_what_it_indexes() -> None:
     assert last.accesses == ("store y[i]",)
 
 
-def test_a_loop_that_memory_bounds_is_asked_for_by_name() -> None:
-    found = program(band())
+def test_a_loop_bounded_by_memory_is_refused_with_its_name() -> None:
+    blocks = program(band())
     with pytest.raises(BlockError, match="how often a loop runs depends on j: give it a value"):
-        found.at()
-    assert found.at(j=5).n_blocks == 2 * 5 + 2
+        blocks.at()
+    assert blocks.at(j=5).n_blocks == 2 * 5 + 2
 
 
-def test_its_turns_come_from_the_trace(context: Any) -> None:
+def test_iterations_of_such_a_loop_come_from_the_trace(context: Any) -> None:
     """A sub-group iterates as often as its longest row has entries."""
     workload = band()
     trace = tracegen.trace(workload, load_machine("v100"), context=context, compiler="none")
     assert trips_from_trace(program(workload), trace, {}) == {"j": 5}
-    found, notes = program_of(workload, [trace], load_machine("v100"), PredictOptions())
-    assert found.n_blocks == 12
+    result, notes = program_of(workload, [trace], load_machine("v100"), PredictOptions())
+    assert result.n_blocks == 12
     assert notes == ["loop j runs 5 iterations, as in the trace"]
     given, notes = program_of(
         workload, [trace], load_machine("v100"), PredictOptions(trips={"j": 7})
@@ -194,12 +194,12 @@ BLOCKS = tuple(Block(operations={"fp32_fma": k + 1.0}) for k in range(4))
 
 @given(steps=steps_of(2))
 def test_pairs_are_those_of_the_list(steps: list[Any]) -> None:
-    found = Program(blocks=BLOCKS, steps=tuple(steps))
+    result = Program(blocks=BLOCKS, steps=tuple(steps))
     order = listed(steps)
     expected = Counter(zip(order, [*order[1:], *order[:1]], strict=True))
-    assert found.pairs() == dict(expected)
-    assert found.n_blocks == len(order)
-    assert found.occurrences() == dict(Counter(order))
+    assert result.pairs() == dict(expected)
+    assert result.n_blocks == len(order)
+    assert result.occurrences() == dict(Counter(order))
 
 
 @given(steps=steps_of(2))
@@ -208,14 +208,14 @@ def test_folding_keeps_the_order(steps: list[Any]) -> None:
 
 
 @given(steps=steps_of(2))
-def test_finding_loops_in_a_list_keeps_how_often_each_block_runs(steps: list[Any]) -> None:
+def test_folding_a_list_preserves_the_count_of_each_block(steps: list[Any]) -> None:
     """Iterations that differ in the count of an inner loop become one with the mean count."""
     order = listed(steps)
-    found = Program(blocks=BLOCKS, steps=tuple(fold(order))).occurrences()
-    assert found == pytest.approx(dict(Counter(order)))
+    result = Program(blocks=BLOCKS, steps=tuple(fold(order))).occurrences()
+    assert result == pytest.approx(dict(Counter(order)))
 
 
-def test_loops_are_found_in_a_list() -> None:
+def test_loops_in_a_list_are_recognised() -> None:
     assert fold([0, 1, 2, 1, 2, 1, 2, 3]) == [0, Repeat((1, 2), 3), 3]
     assert fold([0, 0, 0, 1, 0, 0, 1]) == [Repeat((Repeat((0,), 2.5), 1), 2)]
 
@@ -231,9 +231,9 @@ def test_what_unrolling_cuts_is_what_is_missing(steps: list[Any], most: int) -> 
 
 
 def test_a_negative_count_is_refused() -> None:
-    found = program(matmul.naive(n=64))
+    blocks = program(matmul.naive(n=64))
     with pytest.raises(BlockError, match="these sizes are too small"):
-        found.at(n=0)
+        blocks.at(n=0)
 
 
 @pytest.mark.parametrize(
@@ -244,15 +244,15 @@ def test_a_negative_count_is_refused() -> None:
     ],
     ids=["naive", "tiled", "stencil"],
 )
-def test_a_trace_says_the_same_of_its_accesses(workload: Workload, context: Any) -> None:
+def test_blocks_from_the_trace_have_the_same_accesses(workload: Workload, context: Any) -> None:
     """Each program's loads, in groups that are waited for together, are those of the kernel."""
     machine: Machine = load_machine("v100")
     trace = tracegen.trace(workload, machine, context=context, compiler="none")
     alone = blocks_from_trace(trace)
     known, _ = program_of(workload, [trace], machine, PredictOptions())
 
-    def waits(found: Program) -> list[tuple[str, ...]]:
-        order = [found.blocks[k].waits_for for k in listed(found.steps)]
+    def waits(cut: Program) -> list[tuple[str, ...]]:
+        order = [cut.blocks[k].waits_for for k in listed(cut.steps)]
         return [tuple(sorted(names)) for names in order if names]
 
     assert waits(alone) == waits(known)

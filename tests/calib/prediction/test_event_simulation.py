@@ -45,52 +45,54 @@ def run(program: dict[str, Any]) -> Events:
     return events(**program)
 
 
-def test_one_sub_group_waits_for_everything() -> None:
-    found = events([4, 6], [100, 10], [[20], [0]], [False, False], tlp=1, blp=1)
-    np.testing.assert_array_equal(found.start_cycles, [0, 4 + 100 + 20])
-    np.testing.assert_array_equal(found.ready_cycles, [124, 124 + 6 + 10])
-    assert found.end_cycles == 140
+def test_one_sub_group_waits_for_all_its_latency() -> None:
+    simulated = events([4, 6], [100, 10], [[20], [0]], [False, False], tlp=1, blp=1)
+    np.testing.assert_array_equal(simulated.start_cycles, [0, 4 + 100 + 20])
+    np.testing.assert_array_equal(simulated.ready_cycles, [124, 124 + 6 + 10])
+    assert simulated.end_cycles == 140
 
 
-def test_two_sub_groups_cover_each_other() -> None:
+def test_two_sub_groups_hide_each_others_latency() -> None:
     """A block issues for 10 cycles and waits for 15: the second sub-group hides 10 of them."""
-    found = events([10, 10], [15, 0], [[0], [0]], [False, False], tlp=1, blp=2)
-    np.testing.assert_array_equal(found.subgroup, [0, 1, 0, 1])
-    np.testing.assert_array_equal(found.start_cycles, [0, 10, 25, 35])
-    assert found.end_cycles == 45
+    simulated = events([10, 10], [15, 0], [[0], [0]], [False, False], tlp=1, blp=2)
+    np.testing.assert_array_equal(simulated.subgroup, [0, 1, 0, 1])
+    np.testing.assert_array_equal(simulated.start_cycles, [0, 10, 25, 35])
+    assert simulated.end_cycles == 45
 
 
-def test_a_way_serves_one_after_the_other() -> None:
+def test_a_channel_serves_requests_one_after_another() -> None:
     """Three requests at 1, 2 and 3; the first byte comes after 50, and each transfer takes 30."""
-    found = events([1], [50], [[30]], [False], tlp=3, blp=1)
-    np.testing.assert_array_equal(found.ready_cycles, [81, 111, 141])
+    simulated = events([1], [50], [[30]], [False], tlp=3, blp=1)
+    np.testing.assert_array_equal(simulated.ready_cycles, [81, 111, 141])
 
 
-def test_cores_share_a_way() -> None:
+def test_cores_share_a_channel() -> None:
     """Two cores share a channel twice as wide: a request alone is served in half the time."""
-    found = events([1], [50], [[30]], [False], tlp=1, blp=1, cores=2)
-    np.testing.assert_array_equal(found.core, [0, 1])
-    np.testing.assert_array_equal(found.start_cycles, [0, 0])
-    np.testing.assert_array_equal(found.ready_cycles, [66, 81])
+    simulated = events([1], [50], [[30]], [False], tlp=1, blp=1, cores=2)
+    np.testing.assert_array_equal(simulated.core, [0, 1])
+    np.testing.assert_array_equal(simulated.start_cycles, [0, 0])
+    np.testing.assert_array_equal(simulated.ready_cycles, [66, 81])
 
 
-def test_a_busy_core_may_take_what_others_leave() -> None:
+def test_a_busy_core_may_use_the_bandwidth_that_others_leave() -> None:
     """Two requests at once, of 30 each: both end when they would with half of the channel each."""
-    found = events([1], [0], [[30]], [False], tlp=4, blp=2, cores=4)
-    assert found.end_cycles == 1 + 8 * 30
+    simulated = events([1], [0], [[30]], [False], tlp=4, blp=2, cores=4)
+    assert simulated.end_cycles == 1 + 8 * 30
 
 
-def test_ways_are_apart() -> None:
+def test_channels_are_independent() -> None:
     """Two channels transfer concurrently: the block waits for the longer transfer."""
-    found = events([1], [0], [[30, 50]], [False], tlp=2, blp=1)
-    np.testing.assert_array_equal(found.ready_cycles, [51, 101])
+    simulated = events([1], [0], [[30, 50]], [False], tlp=2, blp=1)
+    np.testing.assert_array_equal(simulated.ready_cycles, [51, 101])
 
 
-def test_a_barrier_holds_a_group_and_nobody_else() -> None:
+def test_a_barrier_stops_its_group_and_no_other() -> None:
     """Sub-groups 0 and 1 continue when the data of both have arrived, at 20 + 100; 2 and 3 likewise."""
-    found = events([10, 1], [100, 0], [[0], [0]], [True, False], tlp=2, blp=2)
-    second = found.block == 1
-    starts = dict(zip(found.subgroup[second].tolist(), found.start_cycles[second], strict=True))
+    simulated = events([10, 1], [100, 0], [[0], [0]], [True, False], tlp=2, blp=2)
+    second = simulated.block == 1
+    starts = dict(
+        zip(simulated.subgroup[second].tolist(), simulated.start_cycles[second], strict=True)
+    )
     assert starts == {0: 120, 1: 121, 2: 140, 3: 141}
 
 
@@ -101,51 +103,51 @@ def test_issue_binds() -> None:
 def test_bandwidth_binds() -> None:
     """The channel is never idle after its first byte."""
     rounds = 200
-    found = simulate(cyclic([1, 1], [70, 0], [30, 0]), 4, 4, rounds=rounds)
-    assert found == pytest.approx(16 * 30, abs=100 / rounds + 1)
+    simulated = simulate(cyclic([1, 1], [70, 0], [30, 0]), 4, 4, rounds=rounds)
+    assert simulated == pytest.approx(16 * 30, abs=100 / rounds + 1)
 
 
 @given(program=programs())
-def test_what_holds_of_every_run(program: dict[str, Any]) -> None:
-    found = run(program)
+def test_properties_of_every_run(program: dict[str, Any]) -> None:
+    result = run(program)
     issue, latency = np.array(program["issue_cycles"]), np.array(program["latency_cycles"])
     channels = np.asarray(program["channel_cycles"])
     barrier = np.array(program["barrier"])
     tlp, blp, rounds = (int(str(program[name])) for name in ("tlp", "blp", "rounds"))
     n = len(issue)
-    assert len(found.block) == n * rounds * tlp * blp
+    assert len(result.block) == n * rounds * tlp * blp
     # One block has the core at a time, for as long as it issues.
-    assert (found.start_cycles[1:] >= found.issued_cycles[:-1]).all()
-    np.testing.assert_allclose(found.issued_cycles - found.start_cycles, issue[found.block])
+    assert (result.start_cycles[1:] >= result.issued_cycles[:-1]).all()
+    np.testing.assert_allclose(result.issued_cycles - result.start_cycles, issue[result.block])
     # Data come no sooner than latency and every channel's own part.
     least = latency + channels.max(axis=1)
-    assert (found.ready_cycles >= found.issued_cycles + least[found.block] - 1e-9).all()
+    assert (result.ready_cycles >= result.issued_cycles + least[result.block] - 1e-9).all()
     for s in range(tlp * blp):
-        mine = found.subgroup == s
-        np.testing.assert_array_equal(found.block[mine], np.tile(np.arange(n), rounds))
-        assert (found.start_cycles[mine][1:] >= found.ready_cycles[mine][:-1]).all()
+        mine = result.subgroup == s
+        np.testing.assert_array_equal(result.block[mine], np.tile(np.arange(n), rounds))
+        assert (result.start_cycles[mine][1:] >= result.ready_cycles[mine][:-1]).all()
     for group in range(blp):
-        members = [found.subgroup == s for s in range(group * tlp, (group + 1) * tlp)]
-        ready = np.array([found.ready_cycles[m] for m in members])
-        start = np.array([found.start_cycles[m] for m in members])
+        members = [result.subgroup == s for s in range(group * tlp, (group + 1) * tlp)]
+        ready = np.array([result.ready_cycles[m] for m in members])
+        start = np.array([result.start_cycles[m] for m in members])
         for step in range(n * rounds - 1):
             if barrier[step % n]:
                 assert start[:, step + 1].min() >= ready[:, step].max()
     # No order of things beats what the core and each channel must do.
     total = rounds * tlp * blp
-    assert found.end_cycles >= total * issue.sum() - 1e-9
-    assert found.end_cycles >= total * channels.sum(axis=0).max() - 1e-9
+    assert result.end_cycles >= total * issue.sum() - 1e-9
+    assert result.end_cycles >= total * channels.sum(axis=0).max() - 1e-9
 
 
 @given(program=programs())
-def test_the_core_idles_only_when_nobody_can_go_on(program: dict[str, Any]) -> None:
+def test_the_core_idles_only_when_no_sub_group_can_continue(program: dict[str, Any]) -> None:
     program = {**program, "barrier": [False] * len(np.array(program["barrier"]))}
-    found = run(program)
+    result = run(program)
     free = np.zeros(int(str(program["tlp"])) * int(str(program["blp"])))
-    left = np.full(len(free), len(found.block) // len(free))
+    left = np.full(len(free), len(result.block) // len(free))
     now = 0.0
     for s, start, issued, ready in zip(
-        found.subgroup, found.start_cycles, found.issued_cycles, found.ready_cycles, strict=True
+        result.subgroup, result.start_cycles, result.issued_cycles, result.ready_cycles, strict=True
     ):
         if start > now:
             assert free[left > 0].min() == start

@@ -59,10 +59,10 @@ def pair(ilp: float, following: float, la: float, bw: float, barrier: bool = Fal
 def test_the_four_cases_are_the_merged_form(
     ilp: float, following: float, la: float, bw: float, tlp: int, blp: int
 ) -> None:
-    found = hidden_factor(pair(ilp, following, la, bw), tlp, blp)[0]
+    result = hidden_factor(pair(ilp, following, la, bw), tlp, blp)[0]
     n = tlp * blp
     expected = [one_case(ilp, following, la, bw, n, j) for j in range(1, n + 1)]
-    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(result, expected, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_each_case_by_hand(ilp: float, following: float, bw: float, case: int) -
     assert hidden_factor(blocks, 2, 2)[0, 2] == pytest.approx(1 - covered[case] / whole[case])
 
 
-def test_a_barrier_rounds_up_below_and_down_above() -> None:
+def test_a_barrier_rounds_the_numerator_down_and_the_denominator_up() -> None:
     """TLP 2, BLP 2: j - 1 = 0, 1, 2, 3 is 0, 2, 2, 4 in the denominator and 0, 0, 2, 2 above."""
     blocks = pair(10, 20, 100, 25, barrier=True)
     np.testing.assert_array_equal(denominator(blocks, 2, 2)[0], [125, 155, 155, 185])
@@ -91,7 +91,7 @@ def test_a_barrier_rounds_up_below_and_down_above() -> None:
 
 
 @given(ilp=CYCLES, following=CYCLES, la=CYCLES, bw=CYCLES, blp=WIDTHS)
-def test_a_barrier_of_one_sub_group_holds_nobody(
+def test_a_barrier_of_a_single_sub_group_stops_nothing(
     ilp: float, following: float, la: float, bw: float, blp: int
 ) -> None:
     np.testing.assert_array_equal(
@@ -115,7 +115,7 @@ def test_one_sub_group_hides_nothing() -> None:
     assert round_cycles(blocks, 1, 1, "paper") == 4 + 110 + 6 + 8 + 55
 
 
-def test_both_sides_of_where_all_is_hidden() -> None:
+def test_both_sides_of_complete_hiding() -> None:
     """Of 11 sub-groups, the other ten hide the latency of the first: 100 cycles, 10 each."""
     assert idle_cycles(cyclic([10], [100], [0]), 11, 1)[0] == 0
     assert idle_cycles(cyclic([10], [101], [0]), 11, 1)[0] == 1
@@ -128,7 +128,7 @@ def test_bandwidth_is_a_floor() -> None:
     assert round_cycles(cyclic([0, 0], [0, 0], [30, 10]), 2, 2) == 4 * 40
 
 
-def test_the_print_counts_idle_time_once_for_each_sub_group() -> None:
+def test_the_equation_as_printed_counts_idle_time_once_for_each_sub_group() -> None:
     """Each of 8 sub-groups waits for 1000 cycles, of which the other 7 hide 70."""
     blocks = cyclic([10], [1000], [0])
     assert round_cycles(blocks, 4, 2) == 80 + 930
@@ -136,7 +136,7 @@ def test_the_print_counts_idle_time_once_for_each_sub_group() -> None:
     assert simulate(blocks, 4, 2, rounds=64) == pytest.approx(80 + 930, rel=0.01)
 
 
-def test_trials_stand_in_front() -> None:
+def test_trials_are_the_leading_axis() -> None:
     rng = np.random.default_rng(3)
     issue, latency, transfer = rng.uniform(1, 50, (3, 7)), rng.uniform(0, 900, (3, 7)), None
     transfer = rng.uniform(0, 60, (3, 7))
@@ -156,10 +156,10 @@ def test_a_million_blocks_are_as_cheap_as_the_distinct_ones() -> None:
     folded = pair(8, 8, 700, 9)
     whole = Blocks(**{**vars(folded), "count": np.array([float(listed)])})
     tracemalloc.start()
-    found = round_cycles(whole, 8, 4)
+    result = round_cycles(whole, 8, 4)
     _, peak_bytes = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert found * some / listed == pytest.approx(float(one_by_one), rel=1e-12)
+    assert result * some / listed == pytest.approx(float(one_by_one), rel=1e-12)
     assert peak_bytes < 1e6  # 10^6 rows of 32 sub-groups would take seconds and 256 MB an array
 
 
@@ -204,7 +204,7 @@ def test_against_sub_groups_in_turn(
     assert max(off) < highest
 
 
-def test_the_print_is_several_times_too_long_where_latency_binds() -> None:
+def test_the_equation_as_printed_is_several_times_too_long_where_latency_limits() -> None:
     """The negative control: without the correction the median is 7 times too long."""
     rng = np.random.default_rng(11)
     ratio = []

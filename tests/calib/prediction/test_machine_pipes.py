@@ -23,23 +23,23 @@ def issued(**counts: float) -> dict[str, float]:
 
 def test_units_of_volta_work_at_once() -> None:
     """16 lanes of FP32, of INT32 and 8 of FP64 in each of four parts; four instructions a cycle."""
-    found = unit_cycles(V100, issued(fma=10, alu=6, fp64=3, special=2, branch=1))
-    assert found == {
+    cycles = unit_cycles(V100, issued(fma=10, alu=6, fp64=3, special=2, branch=1))
+    assert cycles == {
         "slots": 22 / 4, "fma": 10 * 32 / 64, "alu": 6 * 32 / 64, "fp64": 3 * 32 / 32,
         "special": 2 * 32 / 16,
     }  # fmt: skip
 
 
 def test_vector_instructions_of_amd_share_their_unit() -> None:
-    found = unit_cycles(MI250X, issued(fma=10, alu=6, fp64=3, special=2, scalar=30))
-    assert found["vector"] == 10 + 6 + 3 + 2 * 4
-    assert found["slots"] == pytest.approx(51 / 5)
-    assert set(found) == {"vector", "slots"}
+    cycles = unit_cycles(MI250X, issued(fma=10, alu=6, fp64=3, special=2, scalar=30))
+    assert cycles["vector"] == 10 + 6 + 3 + 2 * 4
+    assert cycles["slots"] == pytest.approx(51 / 5)
+    assert set(cycles) == {"vector", "slots"}
 
 
 def test_before_volta_integers_share_the_unit_of_floating_point() -> None:
-    found = unit_cycles(load_machine("titan_x"), issued(fma=8, alu=8))
-    assert found["arithmetic"] == 16 * 32 / 128
+    cycles = unit_cycles(load_machine("titan_x"), issued(fma=8, alu=8))
+    assert cycles["arithmetic"] == 16 * 32 / 128
 
 
 def test_a_machine_that_does_not_list_instructions_has_no_limit_of_slots() -> None:
@@ -69,10 +69,10 @@ def with_work(trace: Trace) -> Trace:
 
 def test_a_program_of_a_trace_counts_its_instructions() -> None:
     trace = with_work(loads([1, 2, 2, 5]))
-    found = blocks_from_trace(trace)
+    result = blocks_from_trace(trace)
     n = int(trace.subgroup_offset[1])
     total = sum(
-        times * found.blocks[number].operations.get("issued_fma", 0)
-        for number, times in found.occurrences().items()
+        times * result.blocks[number].operations.get("issued_fma", 0)
+        for number, times in result.occurrences().items()
     )
     assert total == n * (n + 1) / 2

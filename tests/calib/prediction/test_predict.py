@@ -71,7 +71,7 @@ def test_the_parts_make_the_whole(document: Any) -> None:
         assert row["visible_cycles"] == pytest.approx(4 * row["latency_cycles"] * row["not_hidden"])
 
 
-def test_an_assumed_translation_that_takes_much_is_said() -> None:
+def test_a_note_names_an_assumed_translation_that_takes_much_time() -> None:
     """Pages of 256 bytes and one entry: nearly every request misses."""
     slow = Translation(entries=1, page_bytes=256, miss_cycles=500.0)
     workload = stream.triad(n=1 << 16)
@@ -89,7 +89,7 @@ def test_an_assumed_translation_that_takes_much_is_said() -> None:
     assert not noted(V100)
 
 
-def test_what_if_goes_the_right_way(document: Any) -> None:
+def test_what_if_changes_the_time_in_the_expected_direction(document: Any) -> None:
     first, second = document["what_if"]
     assert first["changes"] == "blocks_per_core=1,l1=64KiB,no-barriers"
     assert first["time_s"]["mean"] < document["time_s"]["mean"]  # barriers cost something
@@ -97,7 +97,7 @@ def test_what_if_goes_the_right_way(document: Any) -> None:
     assert saved == pytest.approx(document["saved_without_s"]["latency"])
 
 
-def test_the_page_stands_alone(document: Any) -> None:
+def test_the_page_is_self_contained(document: Any) -> None:
     page = (document["folder"] / "p.html").read_text()
     assert "<svg" in page
     assert "matmul_tiled on v100" in page
@@ -113,11 +113,11 @@ def test_a_name_from_a_kernel_is_no_markup() -> None:
 
     from calib.prediction.report import page
 
-    found = predicted(stencil.stencil7(nx=32, ny=4, nz=2))
-    assert "<script>" not in page(dataclasses.replace(found, kernel="<script>x</script>"))
+    prediction = predicted(stencil.stencil7(nx=32, ny=4, nz=2))
+    assert "<script>" not in page(dataclasses.replace(prediction, kernel="<script>x</script>"))
 
 
-def test_the_terminal_says_what_binds(run_memsim: RunMemsim) -> None:
+def test_the_terminal_shows_what_limits_the_time(run_memsim: RunMemsim) -> None:
     ended = run_memsim("predict", TILED, "-m", "v100", "--compiler", "none", *SMALL)
     assert ended.code == 0
     assert ended.out.startswith("matmul_tiled on v100: ")
@@ -143,12 +143,12 @@ def test_other_ways_to_predict(
 ) -> None:
     ended = run_memsim("predict", TILED, "-m", "v100", *SMALL, *options, "--json", "-")
     assert ended.code == 0
-    found = json.loads(ended.out)
-    assert (found["time_s"]["ci95"] is not None) == interval
-    assert found["time_s"]["mean"] > 0
+    data = json.loads(ended.out)
+    assert (data["time_s"]["ci95"] is not None) == interval
+    assert data["time_s"]["mean"] > 0
 
 
-def test_it_is_the_same_again_and_another_with_another_seed() -> None:
+def test_predictions_repeat_and_depend_on_the_seed() -> None:
     workload = matmul.tiled(n=64)
     one, two, other = (predicted(workload, seed=seed) for seed in (1, 1, 2))
     np.testing.assert_array_equal(one.timing.seconds, two.timing.seconds)
@@ -166,34 +166,39 @@ def test_reuse_in_caches_is_what_the_paper_leaves_out() -> None:
     ("machine", "mode", "ends_with_barrier"),
     [("v100", "simulated", True), ("v100", "paper", False), ("c1060", "paper", True)],
 )
-def test_who_ends_with_a_barrier(machine: str, mode: str, ends_with_barrier: bool) -> None:
+def test_machines_on_which_a_group_ends_with_a_barrier(
+    machine: str, mode: str, ends_with_barrier: bool
+) -> None:
     """Section 2.5: a group ends with an implicit barrier on compute capability 1.x, not later."""
-    found = predicted(matmul.naive(n=32, tile=8), load_machine(machine), mode=mode, trials=1)
-    assert found.program.blocks[-1].barrier == ends_with_barrier
+    prediction = predicted(matmul.naive(n=32, tile=8), load_machine(machine), mode=mode, trials=1)
+    assert prediction.program.blocks[-1].barrier == ends_with_barrier
 
 
 def test_a_stream_is_bound_by_dram_and_takes_its_bytes() -> None:
     n = 1 << 22
-    found = predicted(stream.triad(n=n), registers=32)
-    assert found.timing.binds == "DRAM"
+    prediction = predicted(stream.triad(n=n), registers=32)
+    assert prediction.timing.binds == "DRAM"
     bandwidth = V100.dram.usable_bandwidth_bytes_per_cycle * V100.clock_hz
-    assert float(found.timing.floors_s["DRAM"].mean()) == pytest.approx(
+    assert float(prediction.timing.floors_s["DRAM"].mean()) == pytest.approx(
         3 * 4 * n / bandwidth, rel=0.05
     )
 
 
-def test_a_change_of_registers_changes_who_is_resident() -> None:
+def test_registers_change_the_resident_groups() -> None:
     workload = matmul.tiled(n=256)
     traces = tracegen.trace_snapshots(workload, V100, snapshots=1)
     settings = PredictOptions(trials=2, jobs=1, registers=32)
-    found = predict(workload, traces, V100, settings)
-    changed = predict_changed(found, traces, settings, parse("registers=128", V100))
-    assert (found.timing.residents.groups_per_core, found.occupancy.limited_by) == (4, "items")
+    prediction = predict(workload, traces, V100, settings)
+    changed = predict_changed(prediction, traces, settings, parse("registers=128", V100))
+    assert (prediction.timing.residents.groups_per_core, prediction.occupancy.limited_by) == (
+        4,
+        "items",
+    )
     assert changed.occupancy.groups_per_core == 2
     assert changed.occupancy.limited_by == "registers"
 
 
-def test_a_group_that_fits_nowhere_says_by_how_much() -> None:
+def test_a_group_too_large_for_a_core_is_refused_with_the_excess() -> None:
     with pytest.raises(ReplayError, match="81920, there are 65536, 16384 too few"):
         predicted(matmul.tiled(n=64, tile=32), registers=80)
 
@@ -230,7 +235,7 @@ def test_a_mistake_is_one_line(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_machine_without_throughputs_says_which(run_memsim: RunMemsim, tmp_path: Path) -> None:
+def test_missing_throughputs_are_named(run_memsim: RunMemsim, tmp_path: Path) -> None:
     from importlib.resources import files
 
     text = (files("memsim.machine") / "shipped" / "v100.toml").read_text()
@@ -246,7 +251,7 @@ def test_a_machine_without_throughputs_says_which(run_memsim: RunMemsim, tmp_pat
         assert name in ended.err
 
 
-def test_a_loop_that_nothing_tells_is_asked_for() -> None:
+def test_a_loop_with_unknown_iterations_is_refused_with_its_name() -> None:
     """Both loops read the same entries: the trace does not show how often each of them ran."""
     from calib.polynomials.quasi_polynomial import QuasiPolynomial
     from calib.prediction.basic_blocks import Block, Program, Repeat

@@ -91,9 +91,9 @@ def launch(n_groups: int, items: int) -> Launch:
 )
 def test_residents(n_groups: int, items: int, tlp: int, blp: int, rounds: float) -> None:
     shape = launch(n_groups, items)
-    found = residents(V100, shape, resident_groups(V100, shape))
-    assert (found.subgroups_per_group, found.groups_per_core) == (tlp, blp)
-    assert found.rounds == rounds
+    residency = residents(V100, shape, resident_groups(V100, shape))
+    assert (residency.subgroups_per_group, residency.groups_per_core) == (tlp, blp)
+    assert residency.rounds == rounds
 
 
 @pytest.mark.parametrize("solver", ["events", "equation"])
@@ -106,7 +106,7 @@ def test_residents(n_groups: int, items: int, tlp: int, blp: int, rounds: float)
         ([0, 1, 1], [0, 5, 0], [0, 20, 20], 8 * 40, "L2"),
     ],
 )
-def test_floors_are_met_where_they_bind(
+def test_the_time_equals_the_lower_bound_that_limits_it(
     issue: list[float],
     latency: list[float],
     channel: list[float],
@@ -115,25 +115,25 @@ def test_floors_are_met_where_they_bind(
     solver: Any,
 ) -> None:
     """The event simulation repeats the program: in a steady state nothing is lost at its ends."""
-    found = time_of(
+    timing = time_of(
         inputs(issue, latency, [[w] for w in channel], barrier=(False,) * 3),
         resident(1, 8, rounds=3),
         V100,
         solver=solver,
     )
-    assert found.estimate.mean * V100.clock_hz / 3 == pytest.approx(cycles, rel=0.03)
-    assert found.binds == binds
+    assert timing.estimate.mean * V100.clock_hz / 3 == pytest.approx(cycles, rel=0.03)
+    assert timing.binds == binds
 
 
 def test_latency_binds() -> None:
     """One sub-group alone: 30 cycles of issue and 500 of waiting."""
-    found = time_of(
+    timing = time_of(
         inputs([0, 10, 20], [0, 500, 0], [[0], [0], [0]]), resident(1, 1, rounds=2), V100
     )
-    assert found.estimate.mean * V100.clock_hz == pytest.approx(2 * 530)
-    assert found.binds == "latency"
-    assert found.parts_s["latency"] * V100.clock_hz == pytest.approx(2 * 500)
-    np.testing.assert_allclose(found.exposed, [0, 1, 0])
+    assert timing.estimate.mean * V100.clock_hz == pytest.approx(2 * 530)
+    assert timing.binds == "latency"
+    assert timing.parts_s["latency"] * V100.clock_hz == pytest.approx(2 * 500)
+    np.testing.assert_allclose(timing.exposed, [0, 1, 0])
 
 
 def test_barriers_bind() -> None:
@@ -142,19 +142,19 @@ def test_barriers_bind() -> None:
     Without it one issues while the other waits.
     """
     given = inputs([0, 100, 100], [0, 100, 0], [[0], [0], [0]], barrier=(False, True, True))
-    found = time_of(given, resident(2, 1, rounds=1), V100)
+    timing = time_of(given, resident(2, 1, rounds=1), V100)
     without = time_of(
         dataclasses.replace(given, barrier=np.array([False, False, True])), resident(2, 1), V100
     )
-    saved = found.estimate.mean - without.estimate.mean
+    saved = timing.estimate.mean - without.estimate.mean
     assert saved > 0
-    assert found.parts_s["barriers"] == pytest.approx(saved)
+    assert timing.parts_s["barriers"] == pytest.approx(saved)
 
 
 def test_the_group_start_is_named() -> None:
-    found = time_of(inputs([0, 10], [300, 0], [[0], [0]]), resident(1, 1), V100)
-    assert found.parts_s["group start"] * V100.clock_hz == pytest.approx(300)
-    assert found.binds == "group start"
+    timing = time_of(inputs([0, 10], [300, 0], [[0], [0]]), resident(1, 1), V100)
+    assert timing.parts_s["group start"] * V100.clock_hz == pytest.approx(300)
+    assert timing.binds == "group start"
 
 
 @pytest.mark.parametrize("solver", ["events", "equation"])
@@ -182,10 +182,10 @@ def test_a_million_blocks_are_no_more_than_their_kinds() -> None:
     blocks, pairs = blocks_of(many)
     assert len(pairs) == 4
     assert blocks.count.sum() == 10**6 + 2
-    found = time_of(many, resident(4, 2), V100)
+    timing = time_of(many, resident(4, 2), V100)
     # 8 sub-groups: 40 issued and 48 moved a turn. One waits for 5 + 90, and for 6 of its core's share of
     # a channel that four cores have together.
-    assert found.estimate.mean * V100.clock_hz == pytest.approx((5 + 90 + 6 / 4) * 10**6, rel=1e-3)
+    assert timing.estimate.mean * V100.clock_hz == pytest.approx((5 + 90 + 6 / 4) * 10**6, rel=1e-3)
 
 
 def test_time_is_never_below_a_floor_and_never_falls_with_latency() -> None:
@@ -197,11 +197,11 @@ def test_time_is_never_below_a_floor_and_never_falls_with_latency() -> None:
         channels = rng.uniform(0, 60, (n, 2))
         where = resident(int(rng.integers(1, 5)), int(rng.integers(1, 5)))
         for solver in ("events", "equation"):
-            found = time_of(inputs(issue, latency, channels), where, V100, solver=solver)  # type: ignore[arg-type]
-            for floor in found.floors_s.values():
-                assert (found.seconds >= floor * (1 - 1e-12)).all()
+            timing = time_of(inputs(issue, latency, channels), where, V100, solver=solver)  # type: ignore[arg-type]
+            for floor in timing.floors_s.values():
+                assert (timing.seconds >= floor * (1 - 1e-12)).all()
         longer = time_of(inputs(issue, 2 * latency, channels), where, V100, solver="equation")
-        assert longer.seconds[0] >= found.seconds[0]
+        assert longer.seconds[0] >= timing.seconds[0]
 
 
 def test_uncertain_hits_make_an_uncertain_time() -> None:
@@ -210,11 +210,11 @@ def test_uncertain_hits_make_an_uncertain_time() -> None:
     off = rng.normal(0, 30, 12)
     waits = 400 + np.concatenate([off, -off])  # no skewness: the interval is Student's
     latency = np.stack([np.zeros(24), waits, np.zeros(24)], axis=1)
-    found = time_of(inputs([0, 10, 20], latency, [[0], [0], [0]]), resident(1, 1), V100)
-    assert found.seconds.shape == (24,)
-    cycles = found.seconds * V100.clock_hz
+    timing = time_of(inputs([0, 10, 20], latency, [[0], [0], [0]]), resident(1, 1), V100)
+    assert timing.seconds.shape == (24,)
+    cycles = timing.seconds * V100.clock_hz
     np.testing.assert_allclose(cycles, 30 + waits)
-    assert found.estimate.high - found.estimate.mean == pytest.approx(
+    assert timing.estimate.high - timing.estimate.mean == pytest.approx(
         2.0687 * waits.std(ddof=1) / math.sqrt(24) / V100.clock_hz, rel=1e-3
     )  # Student's t at 23 degrees of freedom
     hidden = time_of(inputs([0, 10, 20], latency, [[0], [0], [0]]), resident(1, 64), V100)
@@ -223,15 +223,15 @@ def test_uncertain_hits_make_an_uncertain_time() -> None:
 
 def test_the_paper_counts_as_it_prints() -> None:
     given = inputs([0, 10], [0, 1000], [[0], [0]], barrier=(False, False))
-    found = time_of(given, resident(4, 2), V100, mode="paper")
+    timing = time_of(given, resident(4, 2), V100, mode="paper")
     # Block 0 issues nothing and waits for nothing; the 8 waits of 1000 are covered for 70 cycles each,
     # for those behind, in block 1, and none in front, where block 0 follows.
     waits = sum(1000 - 10 * (8 - j) for j in range(1, 9))
-    assert found.estimate.mean * V100.clock_hz == pytest.approx(80 + waits)
-    assert (found.mode, found.solver) == ("paper", "equation")
+    assert timing.estimate.mean * V100.clock_hz == pytest.approx(80 + waits)
+    assert (timing.mode, timing.solver) == ("paper", "equation")
 
 
-def test_unknown_ways_are_refused() -> None:
+def test_unknown_modes_and_solvers_are_refused() -> None:
     given = inputs([0, 10], [0, 1000], [[0], [0]])
     with pytest.raises(LatencyHidingError, match="no mode 'simulated' with solver 'guess'"):
         time_of(given, resident(1, 1), V100, solver="guess")  # type: ignore[arg-type]
@@ -239,10 +239,12 @@ def test_unknown_ways_are_refused() -> None:
 
 def test_the_timeline_is_of_the_mean_trial() -> None:
     latency = np.array([[0, 100, 0], [0, 300, 0]])
-    found, order = timeline(inputs([0, 10, 20], latency, [[0], [0], [0]]), resident(1, 1), rounds=1)
+    result, order = timeline(
+        inputs([0, 10, 20], latency, [[0], [0], [0]]), resident(1, 1), rounds=1
+    )
     assert order == [0, 1, 2]
-    np.testing.assert_array_equal(found.start_cycles, [0, 0, 210])
-    assert found.end_cycles == 230
+    np.testing.assert_array_equal(result.start_cycles, [0, 0, 210])
+    assert result.end_cycles == 230
 
 
 def costs(**changes: Any) -> AccessCosts:
@@ -274,15 +276,15 @@ def known_program() -> Program:
     return Program(blocks=blocks, steps=(0, 1, 2))
 
 
-def test_inputs_are_what_the_replay_says() -> None:
-    found = simulated_inputs(known_program(), costs(), V100)
+def test_inputs_are_those_of_the_replay() -> None:
+    result = simulated_inputs(known_program(), costs(), V100)
     # 32 lanes / 32 fp64 a cycle: one cycle an instruction; L1's pipe beside it.
-    np.testing.assert_allclose(found.issue_cycles, [0, 2 + 4, 4 + 2, 1 + 1])
+    np.testing.assert_allclose(result.issue_cycles, [0, 2 + 4, 4 + 2, 1 + 1])
     # y never hits, so block 1 waits for DRAM; x alone is half in L1 and half in L2.
-    np.testing.assert_allclose(found.latency_cycles, [[368, 432, (28 + 212) / 2, 0]])
+    np.testing.assert_allclose(result.latency_cycles, [[368, 432, (28 + 212) / 2, 0]])
     # L2: (64 + 256) / 16, 64 / 16, 128 / 16; DRAM: 256 / 8, 0, 128 / 8.
-    np.testing.assert_allclose(found.channel_cycles[0], [[0, 0], [20, 32], [4, 0], [8, 16]])
-    floors = floors_cycles(found, resident(2, 3))
+    np.testing.assert_allclose(result.channel_cycles[0], [[0, 0], [20, 32], [4, 0], [8, 16]])
+    floors = floors_cycles(result, resident(2, 3))
     assert {name: float(value[0]) for name, value in floors.items()} == {
         "arithmetic": 6 * 5,
         "L1": 6 * 9,
@@ -293,20 +295,20 @@ def test_inputs_are_what_the_replay_says() -> None:
 
 def test_a_group_that_ends_in_a_store_waits_for_it_where_the_machine_does() -> None:
     waiting = V100.replace(store_wait_cycles=364.0)
-    found = simulated_inputs(known_program(), costs(), waiting)
-    np.testing.assert_allclose(found.latency_cycles, [[368, 432, (28 + 212) / 2, 364]])
+    result = simulated_inputs(known_program(), costs(), waiting)
+    np.testing.assert_allclose(result.latency_cycles, [[368, 432, (28 + 212) / 2, 364]])
     stored_before = Program(blocks=known_program().blocks, steps=(2, 0, 1))
-    found = simulated_inputs(stored_before, costs(), waiting)
-    np.testing.assert_allclose(found.latency_cycles, [[368, 432, (28 + 212) / 2, 0]])
+    result = simulated_inputs(stored_before, costs(), waiting)
+    np.testing.assert_allclose(result.latency_cycles, [[368, 432, (28 + 212) / 2, 0]])
 
 
 def test_the_slowest_of_several_accesses_is_waited_for() -> None:
     """Of x (one line, half in L1) and y' (two lines, each 3 times in 4 in L1, all in L2):
     all three lines are in L1 with 0.5 x 0.75^2."""
     served = np.array([[[0.5, 0.75, 0.0], [1.0, 1.0, 0.0]]])
-    found = simulated_inputs(known_program(), costs(served=served), V100)
+    result = simulated_inputs(known_program(), costs(served=served), V100)
     inside = 0.5 * 0.75**2
-    assert found.latency_cycles[0, 1] == pytest.approx(28 * inside + 212 * (1 - inside))
+    assert result.latency_cycles[0, 1] == pytest.approx(28 * inside + 212 * (1 - inside))
     alone = simulated_inputs(known_program(), costs(served=served), V100, latency="expected")
     assert alone.latency_cycles[0, 1] == 432  # the larger X of the two, as in the replay
 
@@ -314,17 +316,17 @@ def test_the_slowest_of_several_accesses_is_waited_for() -> None:
 def test_accesses_that_were_left_out_cost_as_much_less() -> None:
     """The program accesses x twice, the trace once per sub-group: the costs are halved."""
     rarer = costs(per_subgroup=np.array([1.0, 1.0, 1.0]))
-    found = simulated_inputs(known_program(), rarer, V100)
-    np.testing.assert_allclose(found.channel_cycles[0, :, 0], [0, (32 + 256) / 16, 32 / 16, 8])
-    np.testing.assert_allclose(found.pipe_cycles, [0, 1 + 4, 1, 1])
+    result = simulated_inputs(known_program(), rarer, V100)
+    np.testing.assert_allclose(result.channel_cycles[0, :, 0], [0, (32 + 256) / 16, 32 / 16, 8])
+    np.testing.assert_allclose(result.pipe_cycles, [0, 1 + 4, 1, 1])
 
 
 def test_the_papers_inputs_ignore_hits() -> None:
-    found = paper_inputs(known_program(), V100)
+    result = paper_inputs(known_program(), V100)
     latency = V100.dram.latency_cycles + V100.dram.row_conflict_cycles
-    np.testing.assert_allclose(found.latency_cycles, [[0, latency, latency, latency]])
+    np.testing.assert_allclose(result.latency_cycles, [[0, latency, latency, latency]])
     share = V100.dram.bandwidth_bytes_per_cycle / 80
-    np.testing.assert_allclose(found.channel_cycles[0, :, 0], np.array([0, 16, 8, 8]) * 32 / share)
+    np.testing.assert_allclose(result.channel_cycles[0, :, 0], np.array([0, 16, 8, 8]) * 32 / share)
 
 
 def test_bandwidth_of_a_core() -> None:
@@ -349,7 +351,7 @@ def test_throughputs(machine: str, operation: str, cycles: float) -> None:
     assert cycles_of(load_machine(machine), operation) == pytest.approx(cycles)
 
 
-def test_who_takes_an_operand_from_local_memory() -> None:
+def test_machines_that_read_an_operand_from_local_memory() -> None:
     assert takes_local_operand(load_machine("c1060"), "fp32_fma")
     assert not takes_local_operand(V100, "fp32_fma")
 
@@ -359,7 +361,7 @@ def without_throughputs(*names: str) -> Machine:
     return V100.replace(throughputs=left)
 
 
-def test_all_that_is_missing_is_named_at_once() -> None:
+def test_all_missing_throughputs_are_named_together() -> None:
     poor = without_throughputs("fp64_fma", "fp32_special")
     operations = {"fp64_add": 3.0, "fp64_div": 1.0, "fp32_add": 1.0}
     assert missing(poor, operations) == ["fp32_special", "fp64_fma"]

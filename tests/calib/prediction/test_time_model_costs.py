@@ -28,8 +28,8 @@ WORD = 0xF
 def costs(trace: Trace, machine: Machine = V100, **options: Any) -> AccessCosts:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SnapshotWarning)
-        found = replay(trace, machine, trials=2, warmup_waves=0, **options)
-    return access_costs(trace, found, machine)
+        result = replay(trace, machine, trials=2, warmup_waves=0, **options)
+    return access_costs(trace, result, machine)
 
 
 @pytest.mark.parametrize(
@@ -47,30 +47,30 @@ def costs(trace: Trace, machine: Machine = V100, **options: Any) -> AccessCosts:
 )
 def test_cycles_of_l1s_pipe(granules: Any, masks: Any, lines: int, cycles: float) -> None:
     access = (0, list(granules), True, masks) if masks else (0, list(granules), True)
-    found = costs(make_trace([[[access]]] * 160))
-    assert found.lines[0] == lines
-    assert found.pipe_cycles[0] == cycles
-    assert found.per_subgroup[0] == 1
+    result = costs(make_trace([[[access]]] * 160))
+    assert result.lines[0] == lines
+    assert result.pipe_cycles[0] == cycles
+    assert result.per_subgroup[0] == 1
 
 
-def test_every_byte_of_a_stream_moves_once_on_each_way() -> None:
+def test_every_byte_of_a_stream_moves_once_on_each_channel() -> None:
     """Each group loads a line and stores another of its own: 128 bytes down, 128 bytes up."""
     n = 4096
     far = 4 * n
     groups = [
         [[(0, range(4 * g, 4 * g + 4)), (1, range(far + 4 * g, far + 4 * g + 4))]] for g in range(n)
     ]
-    found = costs(make_trace(groups, ("load", "store")))
-    assert found.channels == channel_names(V100) == ("L2", "L2 stores", DRAM)
-    assert list(found.loads) == [True, False]
-    np.testing.assert_allclose(found.channel_bytes[:, 0], [[128, 0]] * 2)
-    np.testing.assert_allclose(found.channel_bytes[:, 1], [[0, 128]] * 2)
-    np.testing.assert_allclose(found.channel_bytes[:, 2, 0], 128)
+    result = costs(make_trace(groups, ("load", "store")))
+    assert result.channels == channel_names(V100) == ("L2", "L2 stores", DRAM)
+    assert list(result.loads) == [True, False]
+    np.testing.assert_allclose(result.channel_bytes[:, 0], [[128, 0]] * 2)
+    np.testing.assert_allclose(result.channel_bytes[:, 1], [[0, 128]] * 2)
+    np.testing.assert_allclose(result.channel_bytes[:, 2, 0], 128)
     # The L2 of 6 MB holds all 0.5 MB that were stored when the launch of 1 MB ends.
-    np.testing.assert_allclose(found.channel_bytes[:, 2, 1], 0)
+    np.testing.assert_allclose(result.channel_bytes[:, 2, 1], 0)
 
 
-def test_what_a_short_snapshot_leaves_in_the_last_level_is_written_in_the_end() -> None:
+def test_what_a_short_snapshot_leaves_in_the_last_level_is_written_back_later() -> None:
     """The same groups in a launch a hundred times as long: the L2 can keep 6 of its 100 MiB."""
     n = 4096
     far = 4 * n
@@ -86,25 +86,25 @@ def test_what_a_short_snapshot_leaves_in_the_last_level_is_written_in_the_end() 
 def test_hits_and_what_serves_them() -> None:
     """Every sub-group loads one line again and again: L1 serves all but the first load of a core."""
     again = [[[(0, range(4))] * 64]] * 160
-    found = costs(make_trace(again))
-    assert (found.served[:, 0, 0] > 0.9).all()
-    assert found.expected_cycles[:, 0].max() < 80
-    np.testing.assert_array_less(found.channel_bytes[:, 0, 0], 0.05 * 128)
-    assert found.slowest_cycles([]).tolist() == [0, 0]
+    result = costs(make_trace(again))
+    assert (result.served[:, 0, 0] > 0.9).all()
+    assert result.expected_cycles[:, 0].max() < 80
+    np.testing.assert_array_less(result.channel_bytes[:, 0, 0], 0.05 * 128)
+    assert result.slowest_cycles([]).tolist() == [0, 0]
 
 
-def test_missed_translations_keep_a_way_busy() -> None:
+def test_missed_translations_occupy_a_channel() -> None:
     """Every load accesses a page that the buffer has evicted: 23.5 cycles each, on each core."""
     page = (1 << 21) // 32
     groups = [[[(0, [page * (p + 40 * g)]) for p in range(40)]] for g in range(160)]
     trace = make_trace(groups)
-    found = costs(trace)
+    result = costs(trace)
     assert V100.translation is not None
-    assert found.translation_cycles == V100.translation.miss_cycles
-    np.testing.assert_array_equal(found.missed_translations, np.ones((2, 1)))
+    assert result.translation_cycles == V100.translation.miss_cycles
+    np.testing.assert_array_equal(result.missed_translations, np.ones((2, 1)))
     block = Block(accesses=("site0",), waits_for=("site0",))
     program = Program(blocks=(block,), steps=(Repeat((0,), 40),))
-    fed = simulated_inputs(program, found, V100)
+    fed = simulated_inputs(program, result, V100)
     assert fed.channels == (*channel_names(V100), TRANSLATION)
     np.testing.assert_allclose(fed.channel_cycles[:, 1, -1], 23.5)
     floors = floors_cycles(fed, residents(V100, trace.launch, resident_groups(V100, trace.launch)))

@@ -13,11 +13,11 @@ KIB = 1024
 
 
 def test_several_changes_at_once() -> None:
-    found = parse("blocks_per_core=4, l1=64KiB,no-barriers", V100)
-    assert (found.groups_per_core, found.barriers, found.latency) == (4, False, True)
-    assert found.machine.levels[0].size_bytes == 64 * KIB
-    assert found.machine.levels[1:] == V100.levels[1:]
-    assert found.needs_replay
+    changes = parse("blocks_per_core=4, l1=64KiB,no-barriers", V100)
+    assert (changes.groups_per_core, changes.barriers, changes.latency) == (4, False, True)
+    assert changes.machine.levels[0].size_bytes == 64 * KIB
+    assert changes.machine.levels[1:] == V100.levels[1:]
+    assert changes.needs_replay
 
 
 def test_what_leaves_the_replay_as_it_was() -> None:
@@ -26,30 +26,30 @@ def test_what_leaves_the_replay_as_it_was() -> None:
 
 
 def test_bandwidths_and_throughputs() -> None:
-    found = parse("dram=2x,l2=1.5x,fp64_fma=0.5x", V100).machine
-    assert found.dram.bandwidth_bytes_per_cycle == 2 * V100.dram.bandwidth_bytes_per_cycle
+    result = parse("dram=2x,l2=1.5x,fp64_fma=0.5x", V100).machine
+    assert result.dram.bandwidth_bytes_per_cycle == 2 * V100.dram.bandwidth_bytes_per_cycle
     assert (
-        found.dram.usable_bandwidth_bytes_per_cycle
+        result.dram.usable_bandwidth_bytes_per_cycle
         == 2 * V100.dram.usable_bandwidth_bytes_per_cycle
     )
     before = V100.levels[1].bandwidth_bytes_per_cycle
-    assert found.levels[1].bandwidth_bytes_per_cycle == pytest.approx(1.5 * before)
-    assert found.throughputs["fp64_fma"] == 16
-    assert found.throughputs["fp32_fma"] == V100.throughputs["fp32_fma"]
+    assert result.levels[1].bandwidth_bytes_per_cycle == pytest.approx(1.5 * before)
+    assert result.throughputs["fp64_fma"] == 16
+    assert result.throughputs["fp32_fma"] == V100.throughputs["fp32_fma"]
 
 
 @pytest.mark.parametrize(
     ("text", "size"), [("l2=12MiB", 12 * KIB * KIB), ("L2=768KiB", 768 * KIB), ("l1=65536B", 65536)]
 )
 def test_sizes(text: str, size: int) -> None:
-    found = parse(text, V100).machine
-    assert size in [level.size_bytes for level in found.levels]
+    result = parse(text, V100).machine
+    assert size in [level.size_bytes for level in result.levels]
 
 
 def test_registers_and_no_latency() -> None:
-    found = parse("registers=40,no-latency", V100)
-    assert (found.registers, found.latency, found.needs_replay) == (40, False, True)
-    assert found.machine is V100
+    changes = parse("registers=40,no-latency", V100)
+    assert (changes.registers, changes.latency, changes.needs_replay) == (40, False, True)
+    assert changes.machine is V100
 
 
 @pytest.mark.parametrize(
@@ -84,8 +84,8 @@ def test_a_program_without_barriers_still_ends_as_a_group() -> None:
         ),
         steps=(Repeat((0, 1), 4), 2),
     )
-    found = without_barriers(program)
-    assert found.steps == program.steps
-    assert [block.barrier for block in found.blocks] == [False, False, True]
-    assert found.blocks[0] == program.blocks[0]
-    assert found.blocks[1].operations == {"local_store": 2.0}
+    result = without_barriers(program)
+    assert result.steps == program.steps
+    assert [block.barrier for block in result.blocks] == [False, False, True]
+    assert result.blocks[0] == program.blocks[0]
+    assert result.blocks[1].operations == {"local_store": 2.0}

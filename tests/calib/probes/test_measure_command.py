@@ -122,7 +122,7 @@ def test_the_kernels_do_what_the_probes_take_them_for(context: Any) -> None:
 
 
 @pytest.mark.parametrize("granted", [4 * MB, 0])
-def test_a_buffer_that_is_refused_is_asked_for_smaller(
+def test_a_smaller_buffer_is_tried_where_one_is_refused(
     granted: int, context: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A device out of memory: the buffer is halved until it is there; without 1 MB there is an error."""
@@ -145,7 +145,9 @@ def test_a_buffer_that_is_refused_is_asked_for_smaller(
     assert Bench(device, 0).chase_ns(np.arange(64)).min() > 0
 
 
-def test_groups_of_a_replay_are_its_own_addresses(tmp_path: Path, run_memsim: RunMemsim) -> None:
+def test_groups_of_a_replay_have_the_addresses_of_its_requests(
+    tmp_path: Path, run_memsim: RunMemsim
+) -> None:
     trace_path = tmp_path / "k.trace"
     assert (
         run_memsim(

@@ -55,49 +55,49 @@ def test_pieces_cost_as_little_as_the_best_of_all_cuts(seed: int) -> None:
         return float(sum(((part - part.mean()) ** 2).sum() for part in parts) + 0.3 * len(parts))
 
     everything = (c for n in range(6) for c in itertools.combinations(range(1, 12), n))
-    found = pieces(y, 0.3)
-    assert found[0][0] == 0
-    assert found[-1][1] == len(y) - 1
+    result = pieces(y, 0.3)
+    assert result[0][0] == 0
+    assert result[-1][1] == len(y) - 1
     best = min(cost(c) for c in everything)
-    assert cost(tuple(first for first, _ in found[1:])) == pytest.approx(best)
+    assert cost(tuple(first for first, _ in result[1:])) == pytest.approx(best)
 
 
 def test_plateaus_of_three_levels() -> None:
     rng = np.random.default_rng(1)
     curve = steps(X, (32 << 10, 1.4), (1 << 20, 4.1), (np.inf, 90.0))
-    found = plateaus(X, noisy(curve, rng).min(axis=1))
-    assert [round(p.level, 0) for p in found] == [1, 4, 90]
-    assert X[found[0].last] <= 32 << 10 < X[found[1].first]
+    result = plateaus(X, noisy(curve, rng).min(axis=1))
+    assert [round(p.level, 0) for p in result] == [1, 4, 90]
+    assert X[result[0].last] <= 32 << 10 < X[result[1].first]
 
 
 def test_a_flat_curve_is_one_plateau() -> None:
-    """The negative control: no edge is found where there is none."""
+    """The negative control: no edge is detected where there is none."""
     rng = np.random.default_rng(2)
-    found = plateaus(X, noisy(np.full(len(X), 3.0), rng).min(axis=1))
-    assert len(found) == 1
+    result = plateaus(X, noisy(np.full(len(X), 3.0), rng).min(axis=1))
+    assert len(result) == 1
     x = np.linspace(80, 180, 48)
     assert edge(x, noisy(np.full(48, 3.0), rng), 3.0, 9.0, n_flat=6) is None
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_the_interval_of_an_edge_holds_it(seed: int) -> None:
+def test_the_interval_of_an_edge_contains_it(seed: int) -> None:
     rng = np.random.default_rng(seed)
     true = rng.uniform(90, 130)
     x = np.linspace(80, 180, 48)
     curve = 2.0 + 4.0 * np.clip((x - true) / (true / 8), 0, 1)  # eight ways
     curve[x <= true] = 2.0
-    found = edge(x, noisy(curve, rng, 12), 2.0, 6.0, n_flat=6)
-    assert found is not None
-    assert is_sharp(found)
-    assert found.low <= true + 2 * (x[1] - x[0])
-    assert found.high >= true
+    result = edge(x, noisy(curve, rng, 12), 2.0, 6.0, n_flat=6)
+    assert result is not None
+    assert is_sharp(result)
+    assert result.low <= true + 2 * (x[1] - x[0])
+    assert result.high >= true
 
 
 def test_a_slow_rise_is_no_sharp_edge() -> None:
     rng = np.random.default_rng(3)
     x = np.linspace(80, 180, 48)
-    found = edge(x, noisy(2.0 + 4.0 * np.clip((x - 90) / 80, 0, 1), rng, 12), 2.0, 6.0, n_flat=6)
-    assert found is None or not is_sharp(found)
+    result = edge(x, noisy(2.0 + 4.0 * np.clip((x - 90) / 80, 0, 1), rng, 12), 2.0, 6.0, n_flat=6)
+    assert result is None or not is_sharp(result)
 
 
 def test_scattered_points_are_no_sharp_edge() -> None:
@@ -106,8 +106,8 @@ def test_scattered_points_are_no_sharp_edge() -> None:
     x = np.linspace(80, 180, 48)
     curve = np.where(rng.random(48) < 0.4, 6.0, 2.0)
     curve[:6] = 2.0
-    found = edge(x, noisy(curve, rng, 12), 2.0, 6.0, n_flat=6)
-    assert found is None or not is_sharp(found)
+    result = edge(x, noisy(curve, rng, 12), 2.0, 6.0, n_flat=6)
+    assert result is None or not is_sharp(result)
 
 
 def test_a_level_that_others_fill_has_no_sharp_edge() -> None:
@@ -148,8 +148,8 @@ def test_a_straight_rise_has_no_shelf(slope: float) -> None:
     rng = np.random.default_rng(14)
     rise = np.clip(np.log2(X / (32 << 10)) * slope, 0, np.log2(100))
     least = noisy(1.4 * 2**rise, rng).min(axis=1)
-    found = plateaus(X, least)
-    assert with_shelves(X, least, found) == found
+    result = plateaus(X, least)
+    assert with_shelves(X, least, result) == result
 
 
 @pytest.mark.parametrize(("ways", "colours"), [(4, 64), (8, 32), (16, 16), (8, 128), (16, 64)])
@@ -160,14 +160,14 @@ def test_capacity_of_random_pages_follows_the_binomial_law(ways: int, colours: i
     pages = sizes / PAGE_BYTES
     extra = 10.0 * binom.sf(ways - 1, pages - 1, 1 / colours)
     draws = extra[:, None] + rng.exponential(0.3, (len(sizes), 24))
-    found = half_rise(sizes, alone(draws), expected_ns=10.0)
-    assert found.low_bytes <= capacity <= found.high_bytes
-    assert found.roundest_bytes == capacity
+    result = half_rise(sizes, alone(draws), expected_ns=10.0)
+    assert result.low_bytes <= capacity <= result.high_bytes
+    assert result.roundest_bytes == capacity
 
 
 @pytest.mark.parametrize("shape", ["flat", "slope", "noise"])
 @pytest.mark.parametrize("expected_ns", [10.0, 150.0])
-def test_random_pages_without_a_step_tell_nothing(shape: str, expected_ns: float) -> None:
+def test_random_pages_without_a_step_give_no_result(shape: str, expected_ns: float) -> None:
     rng = np.random.default_rng(5)
     sizes = np.geomspace(1e5, 1.4e6, 32)
     curve = {
@@ -189,9 +189,9 @@ def test_of_two_rises_the_expected_one_counts() -> None:
     first = 14.0 * binom.sf(7, pages - 1, 1 / 16)
     extra = first + 81.0 * binom.sf(15, pages - 1, 1 / 32)
     draws = extra[:, None] + rng.exponential(0.1, (len(sizes), 24))
-    found = half_rise(sizes, alone(draws), expected_ns=14.0)
-    assert found.roundest_bytes == 512 << 10
-    assert half_rise(sizes, alone(draws), expected_ns=95.0).at_bytes > 1.5 * found.at_bytes
+    result = half_rise(sizes, alone(draws), expected_ns=14.0)
+    assert result.roundest_bytes == 512 << 10
+    assert half_rise(sizes, alone(draws), expected_ns=95.0).at_bytes > 1.5 * result.at_bytes
 
 
 def test_which_round_size_it_is_can_depend_on_the_pages() -> None:
@@ -230,7 +230,7 @@ def test_misses_of_cycles_in_closed_form(ways: int) -> None:
 
 
 @pytest.mark.parametrize("n", [4, 9, 12, 25])
-def test_the_lower_end_of_noisy_times_is_covered_as_often_as_said(n: int) -> None:
+def test_the_interval_of_the_undisturbed_time_has_its_nominal_coverage(n: int) -> None:
     """Exact for exponential noise; and the negative control: resampled least times cover it never."""
     rng = np.random.default_rng(n)
     n_draw = 4000
@@ -251,7 +251,7 @@ COUNTS = np.array(
 
 
 @pytest.mark.parametrize("at_once", [1, 2, 7, 16, 48])
-def test_a_staircase_tells_how_many_run_at_once(at_once: int) -> None:
+def test_a_staircase_determines_the_concurrent_groups(at_once: int) -> None:
     """Noisy, with a point that took twice as long: the first step alone would mislead."""
     rng = np.random.default_rng(at_once)
     spent = -(-COUNTS // at_once) * 1e-4 * (1 + rng.exponential(0.01, len(COUNTS)))

@@ -38,15 +38,15 @@ def surveyed() -> Survey:
     return survey(device, most_bytes=MB, seed=1, clock=device.clock)
 
 
-def test_a_small_machine_is_found(surveyed: Survey) -> None:
+def test_a_small_machine_is_measured_correctly(surveyed: Survey) -> None:
     machine, hidden = small_cpu()
-    found = verdicts(surveyed, machine, hidden)
-    assert [key for key, verdict in found.items() if verdict == WRONG] == []
+    outcome = verdicts(surveyed, machine, hidden)
+    assert [key for key, verdict in outcome.items() if verdict == WRONG] == []
     for key in ("L1 size", "L1 ways", "L1 line", "L1 latency", "L2 size", "memory latency"):
-        assert found[key] == RIGHT, key
+        assert outcome[key] == RIGHT, key
 
 
-def test_a_small_gpu_is_found() -> None:
+def test_a_small_gpu_is_measured_correctly() -> None:
     """Sectors, a first level that every launch finds empty, groups that share cores."""
     machine, hidden = gpu(0)
     first, second = machine.levels
@@ -55,10 +55,10 @@ def test_a_small_gpu_is_found() -> None:
     machine = machine.replace(levels=(first, second))
     device = SimulatedDevice(machine, hidden, MB, 1)
     reported = survey(device, most_bytes=MB, seed=1)
-    found = verdicts(reported, machine, hidden)
-    assert [key for key, verdict in found.items() if verdict == WRONG] == []
+    outcome = verdicts(reported, machine, hidden)
+    assert [key for key, verdict in outcome.items() if verdict == WRONG] == []
     for key in ("L1 size", "L1 line", "L1 fill", "L1 ways", "L2 size", "cores"):
-        assert found[key] == RIGHT, (key, reported.book.silent)
+        assert outcome[key] == RIGHT, (key, reported.book.silent)
 
 
 def test_against_another_machine_the_verdict_is_wrong(surveyed: Survey) -> None:
@@ -66,8 +66,8 @@ def test_against_another_machine_the_verdict_is_wrong(surveyed: Survey) -> None:
     machine, hidden = small_cpu()
     first, second = machine.levels
     other = dataclasses.replace(first, size_bytes=32768, ways=8, latency_cycles=9.0)
-    found = verdicts(surveyed, machine.replace(levels=(other, second)), hidden)
-    assert {"L1 size", "L1 ways", "L1 latency"} <= {k for k, v in found.items() if v == WRONG}
+    outcome = verdicts(surveyed, machine.replace(levels=(other, second)), hidden)
+    assert {"L1 size", "L1 ways", "L1 latency"} <= {k for k, v in outcome.items() if v == WRONG}
 
 
 def test_the_machine_file_is_read_and_states_the_source_of_each_number(
@@ -105,15 +105,15 @@ def test_the_page_contains_every_number_and_curve_and_loads_nothing(surveyed: Su
         assert str(escape(why)) in text
 
 
-def test_a_refused_kernel_is_not_measured_and_the_others_go_on() -> None:
+def test_a_refused_kernel_is_not_measured_and_the_others_are() -> None:
     machine, hidden = small_cpu()
     refused = {"additions": RuntimeError("CL_OUT_OF_RESOURCES"), "prepared": MemoryError()}
     device = RefusingDevice(machine, hidden, MB, 1, refused=refused)
-    found = survey(device, most_bytes=MB, seed=1)
-    assert "not measured: RuntimeError: CL_OUT_OF_RESOURCES" in found.book.silent["clock"]
-    assert found.book.silent["L1 stores allocate"] == "not measured: out of memory"
-    assert verdicts(found, machine, hidden)["L1 size"] == RIGHT
-    made = machine_of(found, "mine")
+    result = survey(device, most_bytes=MB, seed=1)
+    assert "not measured: RuntimeError: CL_OUT_OF_RESOURCES" in result.book.silent["clock"]
+    assert result.book.silent["L1 stores allocate"] == "not measured: out of memory"
+    assert verdicts(result, machine, hidden)["L1 size"] == RIGHT
+    made = machine_of(result, "mine")
     assert made.sources["clock_hz"].startswith("OpenCL: ")
     assert made.sources["levels.L1.write_allocate"].startswith("assumed")
 
@@ -121,20 +121,20 @@ def test_a_refused_kernel_is_not_measured_and_the_others_go_on() -> None:
 def test_without_a_chase_there_is_no_machine() -> None:
     machine, hidden = small_cpu()
     device = RefusingDevice(machine, hidden, MB, 1, refused={"chase": RuntimeError("no")})
-    found = survey(device, most_bytes=MB, seed=1)
-    assert found.hierarchy is None
+    result = survey(device, most_bytes=MB, seed=1)
+    assert result.hierarchy is None
     with pytest.raises(Unclear, match="without a pointer chase"):
-        machine_of(found, "mine")
+        machine_of(result, "mine")
 
 
 def test_interrupted_it_keeps_what_is_done() -> None:
     machine, hidden = small_cpu()
     device = RefusingDevice(machine, hidden, MB, 1, refused={"prepared": KeyboardInterrupt()})
-    found = survey(device, most_bytes=MB, seed=1)
-    assert found.interrupted == "L1 stores allocate"
-    assert machine_of(found, "mine").levels[0].size_bytes == 16384
-    assert "interrupted" in found.book.silent["L1 stores allocate"]
-    assert "memory_bandwidth" not in found.book.findings
+    result = survey(device, most_bytes=MB, seed=1)
+    assert result.interrupted == "L1 stores allocate"
+    assert machine_of(result, "mine").levels[0].size_bytes == 16384
+    assert "interrupted" in result.book.silent["L1 stores allocate"]
+    assert "memory_bandwidth" not in result.book.findings
 
 
 def test_noise_without_caches_determines_no_level() -> None:
@@ -143,15 +143,15 @@ def test_noise_without_caches_determines_no_level() -> None:
     flat = tuple(dataclasses.replace(level, latency_cycles=300.0) for level in machine.levels)
     noisy = dataclasses.replace(hidden, noise=0.1, spikes=0.3)
     device = SimulatedDevice(machine.replace(levels=flat), noisy, MB, 1)
-    found = survey(device, most_bytes=MB, seed=1, clock=device.clock)
-    assert found.hierarchy is not None
-    assert found.hierarchy.levels == ()
-    book = found.book
+    result = survey(device, most_bytes=MB, seed=1, clock=device.clock)
+    assert result.hierarchy is not None
+    assert result.hierarchy.levels == ()
+    book = result.book
     assert [key for key in book.findings if key.startswith("levels.")] == []
     assert [key for key in book.words if key.startswith("L")] == []
     assert book.words["prefetching"][0] == "none detected"
     assert "address translation" in book.silent
-    assert found.hierarchy.memory_ns.low <= 100 <= found.hierarchy.memory_ns.high
+    assert result.hierarchy.memory_ns.low <= 100 <= result.hierarchy.memory_ns.high
 
 
 @pytest.mark.parametrize("ways_above", [4, 16])

@@ -69,7 +69,7 @@ def test_a_program_that_does_not_build_raises_when_run(context: Any) -> None:
         time_kernel(wrong, {"a": np.ones(64, np.float32)}, context=context)
 
 
-def test_types_that_are_known_only_in_a_run(context: Any) -> None:
+def test_types_that_are_known_only_at_run_time(context: Any) -> None:
     kernel = lp.make_kernel(
         "{[i]: 0 <= i < 64}",
         "b[i] = 2 * a[i]",

@@ -102,16 +102,16 @@ def test_a_trial_has_launches_for_its_duration(monkeypatch: pytest.MonkeyPatch) 
     """Fake times of 3 ms, and 30 ms for every fourth launch: seven fill 20 ms; their median is 3
     ms."""
     given = iter(np.where(np.arange(1, 10_000) % 4, 0.003, 0.030).tolist())
-    asked = []
+    result = []
 
     def launched(self: object, count: int) -> list[float]:
-        asked.append(count)
+        result.append(count)
         return [next(given) for _ in range(count)]
 
     monkeypatch.setattr(timing._Run, "_launched", launched)
     (kernel,) = kernels("axpy", "dtype:float32", "n:65536", "groups_fit:True")
     timed = time_kernel(kernel.kernel, kernel.arguments(), trials=10, trial_s=0.02)
-    assert asked == [1, 1] + [7] * 10
+    assert result == [1, 1] + [7] * 10
     assert timed.launches == 7
     assert set(timed.seconds) == {0.003}
     assert timed.timed_s == pytest.approx(70 * 0.003 + 18 * 0.027)  # launches 3 to 72
@@ -156,7 +156,7 @@ def test_a_kernel_of_two_launches_is_timed_by_the_host() -> None:
     assert timed.clock == "host"
 
 
-def test_the_feature_of_a_device_leads_back_to_it() -> None:
+def test_the_feature_of_a_device_selects_that_device() -> None:
     name = timing.feature_name()
     assert name.startswith("f_cl_wall_time_")
     chosen = timing.find_context()

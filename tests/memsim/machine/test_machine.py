@@ -113,9 +113,9 @@ def test_fully_associative_and_resized() -> None:
 def line_of(text: str, pattern: str, after: str = "") -> int:
     """1-based line of the first match of a pattern that begins a line, from `after` on."""
     start = text.index(after)
-    found = re.compile(f"^{pattern}", re.MULTILINE).search(text, start)
-    assert found
-    return 1 + text.count("\n", 0, found.start())
+    results = re.compile(f"^{pattern}", re.MULTILINE).search(text, start)
+    assert results
+    return 1 + text.count("\n", 0, results.start())
 
 
 def replaced(key: str, value: str, after: str = "") -> str:
@@ -292,15 +292,15 @@ def test_broken_structure(old: str, new: str, message: str, line: str | None) ->
     with pytest.raises(MachineError, match=re.escape(message)) as caught:
         machine_from_toml(text, "my.toml")
     assert "\n" not in str(caught.value)
-    found = int(str(caught.value).split(":")[1])
+    results = int(str(caught.value).split(":")[1])
     if line is None:
-        assert found == 1
+        assert results == 1
     elif line == 'name = "L1"':  # the later of the two
-        assert found == line_of(text, line, "write_hit")
+        assert results == line_of(text, line, "write_hit")
     elif line == "name":
-        assert found == line_of(text, 'name = "L-2"')
+        assert results == line_of(text, 'name = "L-2"')
     else:
-        assert found == line_of(text, line)
+        assert results == line_of(text, line)
 
 
 @pytest.mark.parametrize(

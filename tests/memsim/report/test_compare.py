@@ -34,79 +34,81 @@ def rendered(replays: tuple[Replay, Replay], width: int) -> str:
     return file.getvalue()
 
 
-def test_a_change_is_found_and_tested(before: Replay) -> None:
+def test_a_difference_is_detected_and_tested(before: Replay) -> None:
     after = Replay(fake_dataset(seed=2, l1_shift=0.1))
-    found = compare(before.dataset, after.dataset)
-    site = next(site for site in found.sites if site.name == "val[jj]")
+    comparison = compare(before.dataset, after.dataset)
+    site = next(site for site in comparison.sites if site.name == "val[jj]")
     a, b = (r.hit_ratio("val[jj]", "L1").values for r in (before, after))
     pair = site.levels["L1"]
     assert pair.test.difference == pytest.approx(b.mean() - a.mean())
     assert pair.test.p_value == pytest.approx(stats.ttest_ind(a, b, equal_var=False).pvalue)
-    assert found.differs(pair)
+    assert comparison.differs(pair)
     assert not pair.intervals_overlap
-    assert not found.differs(site.levels["L2"])
-    assert found.headline().startswith("In B a group's loads wait")
-    assert "less than in A: more than random orderings explain" in found.headline()
+    assert not comparison.differs(site.levels["L2"])
+    assert comparison.headline().startswith("In B a group's loads wait")
+    assert "less than in A: more than random orderings explain" in comparison.headline()
 
 
-def test_nothing_is_found_between_two_seeds(before: Replay) -> None:
+def test_two_seeds_do_not_differ_significantly(before: Replay) -> None:
     """Bonferroni: of all tests of equals, one shows something in at most 5 % of comparisons."""
     alarms = 0
     for seed in range(2, 12):
-        found = compare(before.dataset, fake_dataset(seed=seed))
-        alarms += any(found.differs(pair) for site in found.sites for pair in site.pairs())
+        comparison = compare(before.dataset, fake_dataset(seed=seed))
+        alarms += any(
+            comparison.differs(pair) for site in comparison.sites for pair in site.pairs()
+        )
     assert alarms <= 3
 
 
 def test_a_replay_equals_itself(before: Replay) -> None:
-    found = compare(before.dataset, before.dataset)
-    assert [site.name for site in found.sites] == [s.name for s in found.a.sites]
-    assert all(pair.test.difference == 0 for site in found.sites[:5] for pair in site.pairs())
-    assert "is the same in both" in found.headline()
+    comparison = compare(before.dataset, before.dataset)
+    assert [site.name for site in comparison.sites] == [s.name for s in comparison.a.sites]
+    assert all(pair.test.difference == 0 for site in comparison.sites[:5] for pair in site.pairs())
+    assert "is the same in both" in comparison.headline()
 
 
 def test_unmatched_accesses_are_listed(before: Replay, tmp_path: Path) -> None:
     renamed = (*SITES[:4], ("x4[i]", *SITES[4][1:]), SITES[5])
     after = Replay(fake_dataset(seed=2, sites=renamed))
-    found = compare(before.dataset, after.dataset)
-    assert [site.name for site in found.only_a] == ["x[ind[jj]]"]
-    assert [site.name for site in found.only_b] == ["x4[i]"]
+    comparison = compare(before.dataset, after.dataset)
+    assert [site.name for site in comparison.only_a] == ["x[ind[jj]]"]
+    assert [site.name for site in comparison.only_b] == ["x4[i]"]
     content = rendered((before, after), 120)
     assert "only in A: x[ind[jj]]" in content
     assert "only in B: x4[i]" in content
-    page = comparison_page(found)
+    page = comparison_page(comparison)
     assert "Only in A" in page
 
 
 def test_other_clocks_are_compared_in_nanoseconds(before: Replay) -> None:
     machine = load_machine("v100")
     faster = Replay(fake_dataset(machine=machine.replace(clock_hz=2 * machine.clock_hz)))
-    found = compare(before.dataset, faster.dataset)
-    assert found.latency_unit == "ns"
-    assert found.load_latency.relative == pytest.approx(-0.5)
+    comparison = compare(before.dataset, faster.dataset)
+    assert comparison.latency_unit == "ns"
+    assert comparison.load_latency.relative == pytest.approx(-0.5)
     assert compare(before.dataset, before.dataset).latency_unit == "cycles"
 
 
 def test_kernel_totals_are_per_group(before: Replay) -> None:
     twice = Replay(before.dataset.assign_attrs(traced_groups=2 * 640))
-    found = compare(before.dataset, twice.dataset)
-    assert found.group_latency.relative == pytest.approx(-0.5)
-    assert found.dram_read_bytes.relative == pytest.approx(-0.5)
-    assert found.load_latency.relative == 0
+    comparison = compare(before.dataset, twice.dataset)
+    assert comparison.group_latency.relative == pytest.approx(-0.5)
+    assert comparison.dram_read_bytes.relative == pytest.approx(-0.5)
+    assert comparison.load_latency.relative == 0
 
 
 def test_one_trial_cannot_tell(before: Replay) -> None:
     one = Replay(fake_dataset(n_trials=1))
-    found = compare(before.dataset, one.dataset)
-    assert found.differs(found.load_latency) is None
-    assert "one trial cannot show" in found.headline()
+    comparison = compare(before.dataset, one.dataset)
+    assert comparison.differs(comparison.load_latency) is None
+    assert "one trial cannot show" in comparison.headline()
     assert "?" in rendered((before, one), 120)
 
 
 def test_levels_that_one_machine_lacks_are_left_out(before: Replay) -> None:
     l1_only = Replay(before.dataset.isel(level=[0]))
-    found = compare(before.dataset, l1_only.dataset)
-    assert found.level_names == ("L1",)
+    comparison = compare(before.dataset, l1_only.dataset)
+    assert comparison.level_names == ("L1",)
     assert rendered((before, l1_only), 120)
 
 
@@ -126,7 +128,7 @@ def test_the_page_escapes_and_loads_nothing(before: Replay, tmp_path: Path) -> N
     outline = Outline(content)
     assert {tag for tag, _ in outline.tags} <= {*(tag for tag, _ in tame.tags), "p", "code"}
     assert "".join(outline.scripts) == "".join(tame.scripts)
-    assert not any(name.startswith("on") for _, found in outline.tags for name in found)
+    assert not any(name.startswith("on") for _, results in outline.tags for name in results)
     assert f"0{HOSTILE}" in "".join(outline.text)
 
 

@@ -81,7 +81,7 @@ def test_registers_that_are_given_are_not_the_compilers(
     assert f"{registers} registers per work-item, {source};" in printed(one)
 
 
-def test_one_line_says_which_compiler_is_missing() -> None:
+def test_one_line_names_the_missing_compiler() -> None:
     one = replay(
         {"missing": "clang is not installed"}, {"groups_per_core": 16, "limited_by": "items"}
     )
@@ -115,16 +115,16 @@ CODE: dict[str, Any] = {
 
 
 def lines_with_instructions(one: Replay) -> dict[int, list[str]]:
-    [listing] = [found for found in listings(summarise(one.dataset)) if not found.file]
+    [listing] = [result for result in listings(summarise(one.dataset)) if not result.file]
     assert [one.number for one in listing.unplaced_machine] == [2, 3]
     return {line.number: [i.text for i in line.machine] for line in listing.lines if line.machine}
 
 
-def test_instructions_stand_under_their_line_and_accesses_name_their_site() -> None:
+def test_instructions_are_below_their_line_and_accesses_name_their_site() -> None:
     one = replay({**COMPILER, "code": CODE})
     assert lines_with_instructions(one) == {20: CODE["text"][:2]}
-    found = summarise(one.dataset).compiled
-    assert [i.site for i in found.instructions] == [SITES[2][0], None, None, None]
+    result = summarise(one.dataset).compiled
+    assert [i.site for i in result.instructions] == [SITES[2][0], None, None, None]
     text = shown(one)
     assert "Compiled for sm_70 by clang 19.1.7, ptxas 12.9.86: 4 instructions. Unfold" in text
     assert "0 load_store LDG.E R0, [R2] ; val[jj] 1 fma FADD" in text
@@ -147,7 +147,7 @@ def test_the_instructions_are_in_neither_the_provenance_nor_the_json() -> None:
     assert shown(one).count("FADD") == 1
 
 
-def test_a_table_that_was_cut_says_so() -> None:
+def test_a_truncated_table_is_marked() -> None:
     cut = replay({**COMPILER, "code": {**CODE, "n_instructions": 9000}})
     assert "9,000 instructions, of which the first 4 are shown and counted" in shown(cut)
 

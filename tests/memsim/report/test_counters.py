@@ -104,7 +104,7 @@ def test_nsight_by_hand() -> None:
     assert np.array_equal(loads[0], loads[1], equal_nan=True)
 
 
-def test_what_is_on_its_way_is_a_hit() -> None:
+def test_pending_sectors_are_hits() -> None:
     replay = Replay(fake_dataset())
     counted = replay.recount("nsight")
     assert int(replay.dataset["pending"].sum()) > 0
@@ -117,12 +117,12 @@ def test_what_is_on_its_way_is_a_hit() -> None:
 def test_rocprof_by_hand() -> None:
     replay = replayed(amd_like(), ACCESSES)
     counted = replay.recount("rocprof")
-    found = ratios(counted)
+    result = ratios(counted)
     # Lines of 64 bytes: {0, 1} one line, missed, then on its way; stores to 0 (there), 8, 9 (not).
-    assert found["L1", "all"] == pytest.approx(2 / 6)
+    assert result["L1", "all"] == pytest.approx(2 / 6)
     # Requests of 64 bytes: the line missed; writes: there, not, there by then; the atomic not.
-    assert found["L2", "all"] == pytest.approx(2 / 5)
-    assert found["L2", "write"] == ratios(replay)["L2", "write"] == pytest.approx(2 / 3)
+    assert result["L2", "all"] == pytest.approx(2 / 5)
+    assert result["L2", "write"] == ratios(replay)["L2", "write"] == pytest.approx(2 / 3)
 
 
 def test_counters_that_do_not_apply_are_refused() -> None:
@@ -137,7 +137,7 @@ def test_counters_that_do_not_apply_are_refused() -> None:
         counted.recount("sector")
 
 
-def test_the_contract_says_how_hits_are_counted() -> None:
+def test_the_contract_records_how_hits_are_counted() -> None:
     replay = Replay(fake_dataset())
     for semantics in ("sector", "nsight"):
         data = to_data(summarise(replay.recount(semantics).dataset))
@@ -175,8 +175,8 @@ def row(replay: Replay, name: str, measured: float) -> Any:
         tool="nsight",
         launches=(LaunchCounters(id="0", kernel="made", n_groups=None, counters={name: measured}),),
     )
-    (found,) = against(replay.dataset, [file]).rows
-    return found
+    (result,) = against(replay.dataset, [file]).rows
+    return result
 
 
 @pytest.mark.parametrize(
@@ -216,11 +216,11 @@ def row(replay: Replay, name: str, measured: float) -> Any:
     ],
 )
 def test_every_counter_by_hand(name: str, ours: float, counted: float) -> None:
-    found = row(replayed(nvidia_like(), ACCESSES), name, 7.0)
-    assert found.ours.mean == pytest.approx(ours)
-    assert found.counted.mean == pytest.approx(counted)
-    assert found.by_definition == pytest.approx(counted - ours)
-    assert found.unexplained == pytest.approx(counted - 7)
+    result = row(replayed(nvidia_like(), ACCESSES), name, 7.0)
+    assert result.ours.mean == pytest.approx(ours)
+    assert result.counted.mean == pytest.approx(counted)
+    assert result.by_definition == pytest.approx(counted - ours)
+    assert result.unexplained == pytest.approx(counted - 7)
 
 
 @pytest.mark.parametrize(
@@ -247,11 +247,11 @@ def test_every_counter_by_hand(name: str, ours: float, counted: float) -> None:
 def test_every_counter_of_rocprof_by_hand(name: str, ours: float, counted: float) -> None:
     measured = LaunchCounters(id="0", kernel="made", n_groups=1, counters={name: 2.0})
     file = CounterFile(path=Path("k.csv"), tool="rocprof", launches=(measured,))
-    (found,) = against(replayed(amd_like(), ACCESSES).dataset, [file]).rows
-    assert found.ours.mean == pytest.approx(ours)
-    assert found.counted.mean == pytest.approx(counted)
+    (result,) = against(replayed(amd_like(), ACCESSES).dataset, [file]).rows
+    assert result.ours.mean == pytest.approx(ours)
+    assert result.counted.mean == pytest.approx(counted)
     kilobytes = name in ("FETCH_SIZE", "WRITE_SIZE")
-    assert found.measured == (2048 if kilobytes else 2)
+    assert result.measured == (2048 if kilobytes else 2)
 
 
 def test_every_counter_has_a_test() -> None:
@@ -274,17 +274,17 @@ def test_counts_grow_to_the_measured_launch() -> None:
             for i, v in enumerate((18.0, 24.0))
         ),
     )
-    found = against(replay.dataset, [file])
-    (one,) = found.rows
+    result = against(replay.dataset, [file])
+    (one,) = result.rows
     assert one.counted.mean == 20
     assert (one.measured, one.low, one.high, one.n_launches) == (21, 18, 24, 2)
     assert one.error == pytest.approx(-1 / 21)
-    assert "the measured launch has 10 groups, the traced one 1" in " ".join(found.notes)
+    assert "the measured launch has 10 groups, the traced one 1" in " ".join(result.notes)
 
 
 @pytest.mark.filterwarnings("ignore::memsim.errors.SnapshotWarning")
 @pytest.mark.parametrize(("warmup", "expected"), [(0, 1 - 0.5 / 4), (1, 3 / 4), (2, 2 / 4)])
-def test_what_a_trial_leaves_uncounted_is_made_up_for(warmup: int, expected: float) -> None:
+def test_counts_are_scaled_for_the_uncounted_part_of_a_trial(warmup: int, expected: float) -> None:
     """Where the first level tells, the share is exact; the estimate from waves is near it."""
     groups = [[[(0, [64 * g + k]) for k in range(32)]] for g in range(64)]
     trace = make_trace(groups, ("load",), whole=False)
@@ -313,8 +313,8 @@ def test_lines_are_compared_with_the_replay() -> None:
         LineCounters(kernel="spmv", file="x/spmv.py", line=99, source="?", counters={"L1 Tag Requests Global": 1}),
         LineCounters(kernel="spmv", file="x/spmv.py", line=98, source="}", counters={"L1 Tag Requests Global": 0}),
     )  # fmt: skip
-    found = against(replay.dataset, [CounterFile(path=Path("s.csv"), tool="nsight", lines=lines)])
-    by_line = {line.line: line for line in found.lines}
+    result = against(replay.dataset, [CounterFile(path=Path("s.csv"), tool="nsight", lines=lines)])
+    by_line = {line.line: line for line in result.lines}
     assert sorted(by_line) == [11, 12, 13, 99]
     what = {name: (ours, there) for name, ours, there in by_line[11].values}
     # 8192 groups were measured, as the replay says, of which it traced 640.
@@ -369,8 +369,8 @@ def test_the_table_fits(width: int) -> None:
             lts__what=3.0,
         )
     ]
-    found = against(replay.dataset, files)
-    text = shown(found, width)
+    result = against(replay.dataset, files)
+    text = shown(result, width)
     assert max(map(len, text.splitlines())) <= width
     text = " ".join(text.split())
     assert "a write always hits" in text
@@ -393,7 +393,7 @@ def test_the_page_escapes_what_it_shows(tmp_path: Path) -> None:
     plain = against(replay.dataset, [launch(lts__t_sectors__dot__sum=1.0)])
     tame = Outline(measurement_page(plain))
     assert "".join(page.scripts) == "".join(tame.scripts)
-    assert not any(name.startswith("on") for _, found in page.tags for name in found)
+    assert not any(name.startswith("on") for _, result in page.tags for name in result)
 
 
 def test_the_command(tmp_path: Path) -> None:

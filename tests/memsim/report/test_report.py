@@ -66,7 +66,7 @@ def test_the_schema_demands_what_the_contract_promises(
         jsonschema.validate(data, json_schema())
 
 
-def test_every_key_is_written_down(replay: Replay) -> None:
+def test_every_key_is_documented(replay: Replay) -> None:
     schema = json_schema()
     free = {"L1", "L2", "DRAM"}  # level names are keys, too
 
@@ -82,7 +82,7 @@ def test_every_key_is_written_down(replay: Replay) -> None:
     assert written <= known
 
 
-def test_json_says_what_the_dataset_says(replay: Replay) -> None:
+def test_json_equals_the_dataset(replay: Replay) -> None:
     data = json.loads(replay.to_json())
     assert {key: data[key] for key in ("schema", "kernel", "machine", "seed", "trials")} == {
         "schema": 1,
@@ -128,7 +128,7 @@ def test_json_has_no_interval_of_one_trial() -> None:
     assert latency["ci95"] == [None, None]
 
 
-def test_atomics_stand_apart() -> None:
+def test_atomics_are_counted_separately() -> None:
     site = ("h[b]", "h", "atomic", 21, 1, 4, 0.0, 0.0, 0.8, 8.0, 8.0)
     data = json.loads(Replay(fake_dataset(n_trials=4, sites=(*SITES[:2], site))).to_json())
     assert data["levels"]["L2"]["atomic"]["hit_ratio"]["mean"] == pytest.approx(0.8, abs=0.02)
@@ -378,18 +378,18 @@ def test_files_are_shown_from_the_current_folder(
     assert text.file_label("k.cl") == "k.cl"
 
 
-def test_the_page_without_sources_says_so() -> None:
+def test_the_page_states_that_sources_are_missing() -> None:
     content = page(fake_dataset(n_trials=2, generated_source="", user_source=""))
     assert "The trace contains no source." in content
 
 
 @pytest.mark.parametrize(("interrupted", "n_trials"), [(0, 64), (1, 5), (1, 1)])
-def test_interrupted_results_say_so(interrupted: int, n_trials: int) -> None:
+def test_interrupted_results_are_marked(interrupted: int, n_trials: int) -> None:
     content = page(fake_dataset(n_trials=n_trials, interrupted=interrupted))
     assert ("<strong>Interrupted.</strong>" in content) == bool(interrupted)
 
 
-def test_the_models_error_stands_beside_every_interval() -> None:
+def test_the_models_error_is_shown_beside_every_interval() -> None:
     errors = json.dumps({"L1": 2.1, "L2": 4.5})
     known = page(fake_dataset(n_trials=4, model_error_json=errors))
     machine_section = known.index('id="machine"')

@@ -186,13 +186,13 @@ def _accesses(record: Path) -> dict[WorkItem, list[Access]]:
         line.split("\t")[1:] for line in Path(f"{record}.launches").read_text().splitlines()
     ]
     records = np.fromfile(record, RECORD)
-    found: dict[WorkItem, list[Access]] = {}
+    result: dict[WorkItem, list[Access]] = {}
     for launch, group, item, kind, argument, size, offset in records.tolist():
         if argument == NO_ARGUMENT:  # a __constant table, which Oclgrind keeps in global memory
             continue
         access = (KINDS[kind], launches[launch][argument], offset, size)
-        found.setdefault((launch, group, item), []).append(access)
-    return found
+        result.setdefault((launch, group, item), []).append(access)
+    return result
 
 
 def _wheel_folder() -> Path:

@@ -135,7 +135,7 @@ def test_rows_of_a_matrix() -> None:
     assert counts.by_subgroups[test] == longest.sum() + 16
 
 
-def test_launches_add_up_and_are_told_apart() -> None:
+def test_launches_add_up_and_are_distinguished() -> None:
     n = 24
     counts = count_blocks(factorisations.lu(n), 32)
     assert len(counts.launches) == 2 * (n - 1)
@@ -189,8 +189,8 @@ def test_blocks_follow_each_other() -> None:
 def test_accesses_of_a_block() -> None:
     counter = BlockCounter(products.gemm(8, 8, 8))
     (body,) = [block for block in counter.blocks if block.kind == "body"]
-    found = [(a.memory, a.direction, a.array) for a in counter.accesses(body)]
-    assert found == [("global", "load", "a"), ("global", "load", "b")]
+    result = [(a.memory, a.direction, a.array) for a in counter.accesses(body)]
+    assert result == [("global", "load", "a"), ("global", "load", "b")]
 
 
 def test_what_cannot_be_counted_is_named() -> None:

@@ -49,7 +49,7 @@ def spec(tmp_path: Path) -> str:
     return f"{path}:gather"
 
 
-def test_profile_writes_everything_asked_for(
+def test_profile_writes_every_requested_output(
     run_memsim: RunMemsim, spec: str, tmp_path: Path
 ) -> None:
     files = {option: tmp_path / f"out.{option}" for option in ("html", "json", "save", "trace-out")}
@@ -208,7 +208,7 @@ def test_a_dask_cluster_gives_the_same_report(
     assert one["levels"] == other["levels"]
 
 
-def test_doctor_says_that_this_machine_is_ready(run_memsim: RunMemsim) -> None:
+def test_doctor_reports_that_this_machine_is_ready(run_memsim: RunMemsim) -> None:
     ended = run_memsim("doctor")
     assert ended.code == 0, ended.out
     assert ended.out.splitlines()[-1] == "Ready."
@@ -226,7 +226,7 @@ def test_doctor_in_json(run_memsim: RunMemsim) -> None:
     assert {"Python", "memsim", "numpy", "loopy", "OpenCL", "barvinok", "numba cache"} <= names
 
 
-def test_doctor_says_how_to_mend_what_is_missing(
+def test_doctor_reports_how_to_install_what_is_missing(
     run_memsim: RunMemsim, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MEMSIM_OPENCL", "no-such-platform")
@@ -254,7 +254,7 @@ def test_doctor_notes_missing_compilers(
     assert ended.code == 0
     checks = {check["name"]: check for check in json.loads(ended.out)["checks"]}
     for vendor in ("NVIDIA", "AMD"):
-        found = checks[f"compilers for {vendor}"]
-        assert found["status"] == "note"
-        assert "MEMSIM_CLANG=none is no clang" in found["found"]
-        assert "registers and the order of loads are unknown" in found["found"]
+        result = checks[f"compilers for {vendor}"]
+        assert result["status"] == "note"
+        assert "MEMSIM_CLANG=none is no clang" in result["found"]
+        assert "registers and the order of loads are unknown" in result["found"]

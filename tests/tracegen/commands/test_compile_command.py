@@ -94,16 +94,16 @@ def test_json(run_memsim: RunMemsim, scale: tuple[str, ...]) -> None:
         assert ended.code == 0, ended.err
         data = json.loads(ended.out)
         assert data["schema"] == 1
-        (found,) = data["kernels"]
-        assert (found["kernel"], found["machine"], found["target"]) == ("scale", machine, target)
-        assert found["group_shape"] == [128]
-        assert found["local_memory_bytes"] == 40000
-        assert found["occupancy"]["groups_per_core"] >= 1
-        assert found["instructions"]["barrier"] == 1
-        assert sum(found["instructions"].values()) == sum(
-            sum(block["instructions"].values()) for block in found["blocks"]
+        (result,) = data["kernels"]
+        assert (result["kernel"], result["machine"], result["target"]) == ("scale", machine, target)
+        assert result["group_shape"] == [128]
+        assert result["local_memory_bytes"] == 40000
+        assert result["occupancy"]["groups_per_core"] >= 1
+        assert result["instructions"]["barrier"] == 1
+        assert sum(result["instructions"].values()) == sum(
+            sum(block["instructions"].values()) for block in result["blocks"]
         )
-        accesses = [one for block in found["blocks"] for one in block["accesses"]]
+        accesses = [one for block in result["blocks"] for one in block["accesses"]]
         in_global = [one for one in accesses if one["space"] == "global"]
         assert [(one["direction"], one["array"], one["line"]) for one in in_global] == [
             ("load", "in", 4),
@@ -169,7 +169,7 @@ def test_a_machine_that_compilers_have_no_name_for(
     )
 
 
-def test_without_compilers_one_line_says_what_to_install(
+def test_without_compilers_one_line_names_what_to_install(
     run_memsim: RunMemsim, scale: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", "")

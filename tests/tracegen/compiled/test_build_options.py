@@ -11,12 +11,12 @@ from tracegen.compiled.build_options import read_options
 
 
 def test_what_describes_the_program_reaches_clang() -> None:
-    found = read_options("-DN=4 -D M -U K -I sub -cl-mad-enable -w")
+    options = read_options("-DN=4 -D M -U K -I sub -cl-mad-enable -w")
     folder = os.path.abspath("sub")
-    assert found.arguments == (
+    assert options.arguments == (
         *("-cl-std=CL1.2", "-DN=4", "-DM", "-UK", f"-I{folder}", "-cl-mad-enable"),
     )
-    assert found.ignored == ()
+    assert options.ignored == ()
 
 
 def test_the_standard_is_chosen() -> None:
@@ -25,9 +25,9 @@ def test_the_standard_is_chosen() -> None:
 
 def test_nothing_else_reaches_clang() -> None:
     given = ["-o", "/etc/x", "-Xclang", "-load", "-fplugin=x.so", "@file", "-cl-std", "x.cl"]
-    found = read_options(given)
-    assert found.arguments == ("-cl-std=CL1.2",)
-    assert found.ignored == tuple(given)
+    options = read_options(given)
+    assert options.arguments == ("-cl-std=CL1.2",)
+    assert options.ignored == tuple(given)
 
 
 @pytest.mark.parametrize("text", ["-cl-nv-maxrregcount=32", "-cl-nv-maxrregcount 32"])

@@ -68,14 +68,14 @@ def ptx(body: str, options: str = "", parameters: str = "__global float *x") -> 
 @pytest.mark.parametrize("target", BOTH)
 def test_loads_and_stores_have_arrays_and_positions(target: str) -> None:
     code = compile_kernel(SUMS, "sums", target)
-    found = accesses(code)
-    assert [(one.direction, one.bytes_per_item, one.array) for one in found] == [
+    result = accesses(code)
+    assert [(one.direction, one.bytes_per_item, one.array) for one in result] == [
         *[("load", 8, "in")] * 3,
         ("store", 8, "out"),
     ]
     assert {one.array for one in accesses(code, "constant")} <= {None}  # they load arguments
     lines = [
-        one.location.line for one in instructions(code) if one.memory in found and one.location
+        one.location.line for one in instructions(code) if one.memory in result and one.location
     ]
     assert lines == [6, 6, 6, 7]
     assert (code.kernel, code.target) == ("sums", target)
@@ -173,7 +173,7 @@ def test_the_option_of_nvidias_own_compiler_limits_registers() -> None:
 
 
 @needs_nvidia
-def test_division_and_root_have_the_precision_that_opencl_asks_for() -> None:
+def test_division_and_root_have_the_precision_that_opencl_requires() -> None:
     body = "x[i] = sqrt(x[i]) / x[i + 1];"
     assert "sqrt.approx.f32" in ptx(body)
     assert "div.full.f32" in ptx(body)
@@ -185,7 +185,7 @@ def test_division_and_root_have_the_precision_that_opencl_asks_for() -> None:
 
 
 @needs_nvidia
-def test_small_numbers_are_zero_where_the_options_say_so() -> None:
+def test_denormal_numbers_are_flushed_to_zero_by_option() -> None:
     body = "x[i] = x[i] * x[i + 1];"
     assert "mul.f32" in ptx(body)
     assert "mul.ftz.f32" in ptx(body, "-cl-denorms-are-zero")

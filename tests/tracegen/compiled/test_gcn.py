@@ -21,13 +21,13 @@ def opcodes(block: BasicBlock) -> list[str]:
 
 
 def only(blocks: tuple[BasicBlock, ...], opcode: str) -> Instruction:
-    (found,) = (
+    (result,) = (
         instruction
         for block in blocks
         for instruction in block.instructions
         if instruction.opcode == opcode
     )
-    return found
+    return result
 
 
 def assembly(*lines: str, arguments: int = 2) -> str:
@@ -124,7 +124,7 @@ def test_local_memory_barriers_and_pipes() -> None:
 
 
 def test_waits_for_counts() -> None:
-    found = instructions(
+    result = instructions(
         "s_waitcnt vmcnt(3)",
         "s_waitcnt lgkmcnt(0)",
         "s_waitcnt vmcnt(0) lgkmcnt(1)",
@@ -134,8 +134,17 @@ def test_waits_for_counts() -> None:
         "s_wait_loadcnt_dscnt 0x205",
         "s_endpgm",
     )
-    assert [instruction.outstanding for instruction in found] == [3, None, 0, 63, None, 31, 2, None]
-    assert {instruction.pipe for instruction in found[:-1]} == {"wait"}
+    assert [instruction.outstanding for instruction in result] == [
+        3,
+        None,
+        0,
+        63,
+        None,
+        31,
+        2,
+        None,
+    ]
+    assert {instruction.pipe for instruction in result[:-1]} == {"wait"}
 
 
 @pytest.mark.parametrize("kernel", ["row_sums", "reversed"])
@@ -318,8 +327,8 @@ def test_arrays_at_a_join() -> None:
     access = "global_load_dword v1, v2, s[0:1]"
     code = (ARGUMENTS, "s_cbranch_scc1 .LBB0_1", "{change}", ".LBB0_1:", access, "s_endpgm")
     for change, array in (("s_nop 0", "k_param_0"), ("s_mov_b64 s[0:1], s[2:3]", None)):
-        found = instructions(*(line.format(change=change) for line in code))
-        memory = found[-2].memory
+        result = instructions(*(line.format(change=change) for line in code))
+        memory = result[-2].memory
         assert memory is not None
         assert memory.array == array
 

@@ -37,7 +37,7 @@ def test_an_instruction_without_an_access_of_the_source_has_no_site() -> None:
 
 
 @pytest.mark.parametrize("most", [1, 6, 7])
-def test_the_table_is_bounded_and_says_how_many_there_are(
+def test_the_table_is_bounded_and_has_the_total_number(
     most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(listed, "MOST_INSTRUCTIONS", most)

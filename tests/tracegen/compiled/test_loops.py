@@ -80,7 +80,7 @@ def test_random_graphs(successors: list[tuple[int, ...]]) -> None:
 
 def slow_loops(blocks: list[tuple[int, ...]]) -> dict[int, frozenset[int]]:
     """By definition: an edge to a header without which its source cannot be reached."""
-    found: dict[int, set[int]] = {}
+    result: dict[int, set[int]] = {}
     for latch, targets in enumerate(blocks):
         for header in targets:
             if latch == header or latch not in reached(blocks, 0, without=header):
@@ -90,16 +90,16 @@ def slow_loops(blocks: list[tuple[int, ...]]) -> dict[int, frozenset[int]]:
                     if block == latch
                     or (block != header and latch in reached(blocks, block, without=header))
                 }
-                found.setdefault(header, {header}).update(body)
-    return {header: frozenset(body) for header, body in found.items()}
+                result.setdefault(header, {header}).update(body)
+    return {header: frozenset(body) for header, body in result.items()}
 
 
 def reached(blocks: list[tuple[int, ...]], start: int, without: int) -> set[int]:
-    found: set[int] = set()
+    result: set[int] = set()
     waiting = [start]
     while waiting:
         block = waiting.pop()
-        if block != without and block not in found:
-            found.add(block)
+        if block != without and block not in result:
+            result.add(block)
             waiting.extend(blocks[block])
-    return found
+    return result

@@ -30,19 +30,19 @@ def numbered(
 
 
 def with_text(origins: list[Origin], start: str) -> Origin:
-    (found,) = (origin for origin in origins if origin.text.startswith(start))
-    return found
+    (result,) = (origin for origin in origins if origin.text.startswith(start))
+    return result
 
 
 def test_every_instruction_is_on_a_line_of_its_number() -> None:
     text, origins = number_instructions(SMALL)
     lines = text.splitlines()
-    found = {
+    result = {
         int(line.split()[2]): lines[index + 1]
         for index, line in enumerate(lines)
         if line.startswith(".loc")
     }
-    assert found == {number: origin.text for number, origin in enumerate(origins, 1)}
+    assert result == {number: origin.text for number, origin in enumerate(origins, 1)}
     assert not any(origin.text.startswith((".", "{", "}", "//")) for origin in origins)
 
 

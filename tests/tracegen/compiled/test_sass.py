@@ -36,13 +36,13 @@ def opcodes(block: BasicBlock) -> list[str]:
 
 
 def only(blocks: tuple[BasicBlock, ...], opcode: str) -> Instruction:
-    (found,) = (
+    (result,) = (
         instruction
         for block in blocks
         for instruction in block.instructions
         if instruction.opcode.split(".")[0] == opcode
     )
-    return found
+    return result
 
 
 def test_blocks_of_a_loop() -> None:

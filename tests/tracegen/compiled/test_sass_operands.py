@@ -126,8 +126,8 @@ def test_accesses(text: str, reads: str, writes: str) -> None:
 )
 def test_matrix_instructions(text: str, widths: tuple[int, int, int, int]) -> None:
     reads, writes = registers(text)
-    found = [int(name[1:]) for name in (*writes.split(), *reads.split())]
-    counts = [sum(number // 20 == group for number in found) for group in range(4)]
+    result = [int(name[1:]) for name in (*writes.split(), *reads.split())]
+    counts = [sum(number // 20 == group for number in result) for group in range(4)]
     assert tuple(counts) == widths
 
 

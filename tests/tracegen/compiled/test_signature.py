@@ -16,10 +16,10 @@ def test_parameters_and_pointers() -> None:
                         const float factor, int sizes[4], struct pair p)
     { x[0] = twice(factor); }
     """
-    found = read_signature(text, "scale")
-    assert found.parameters == ("x", "tile", "factor", "sizes", "p")
-    assert found.pointers == {"x", "tile", "sizes"}
-    assert found.group_shape is None
+    signature = read_signature(text, "scale")
+    assert signature.parameters == ("x", "tile", "factor", "sizes", "p")
+    assert signature.pointers == {"x", "tile", "sizes"}
+    assert signature.group_shape is None
 
 
 def test_no_parameters() -> None:

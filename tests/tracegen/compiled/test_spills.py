@@ -1,4 +1,4 @@
-"""Spilled registers are told from arrays by the PTX instruction of an access."""
+"""Spilled registers are distinguished from arrays by the PTX instruction of an access."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The compilers that are found, and the message where one is missing."""
+"""Which compilers are chosen, and the message where one is missing."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def program(path: Path, version: str, targets: str) -> None:
-    """A program that tells a version and targets, and counts how often it is asked."""
+    """A program that prints a version and targets, and logs each run."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(
         "#!/bin/sh\n"
-        f"echo asked >> '{path}.log'\n"
+        f"echo run >> '{path}.log'\n"
         f'case "$*" in *--version*) echo "tool version {version} V{version}";;\n'
         f'*) printf "{targets}";; esac\n'
     )
@@ -54,7 +54,7 @@ def cuda(root: Path) -> None:
     (root / "nvvm" / "libdevice" / "libdevice.10.bc").touch()
 
 
-def test_what_is_missing_is_told_in_one_line(empty: Path) -> None:
+def test_missing_programs_are_named_in_one_line(empty: Path) -> None:
     with pytest.raises(CompilerMissing) as caught:
         nvidia_tools()
     assert str(caught.value) == (
@@ -82,19 +82,19 @@ def test_the_newest_clang_that_has_the_target(empty: Path) -> None:
     clang(empty, "clang-14", "14.0.6", "sm_70")
     clang(empty, "clang", "16.0.2", "sm_70", "sm_80")
     clang(empty, "clang-19", "19.1.7")  # without NVIDIA's targets
-    found = find_clang("nvptx64")
-    assert found is not None
-    assert (found.version, found.targets) == ("16.0.2", ("sm_70", "sm_80"))
-    assert str(found) == "clang 16.0.2"
+    tool = find_clang("nvptx64")
+    assert tool is not None
+    assert (tool.version, tool.targets) == ("16.0.2", ("sm_70", "sm_80"))
+    assert str(tool) == "clang 16.0.2"
 
 
 def test_a_clang_by_name(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clang(empty, "clang-19", "19.1.7", "sm_70")
     clang(empty, "mine", "15.0.0", "sm_70")
     monkeypatch.setenv("MEMSIM_CLANG", "mine")
-    found = find_clang("nvptx64")
-    assert found is not None
-    assert found.version == "15.0.0"
+    tool = find_clang("nvptx64")
+    assert tool is not None
+    assert tool.version == "15.0.0"
     for wrong in ("none", str(empty)):
         monkeypatch.setenv("MEMSIM_CLANG", wrong)
         with pytest.raises(CompilerMissing, match=f"MEMSIM_CLANG={wrong} is no clang, 14 or later"):
@@ -109,27 +109,27 @@ def test_amd_needs_a_later_clang_than_nvidia(empty: Path) -> None:
     assert find_clang("amdgcn") is not None
 
 
-def test_programs_are_asked_once(empty: Path) -> None:
+def test_programs_run_once_for_version_and_targets(empty: Path) -> None:
     clang(empty, "clang", "16.0.2", "sm_70")
     for _ in range(3):
-        toolchain._answers.cache_clear()  # as in another process
+        toolchain._help_of.cache_clear()  # as in another process
         find_clang("nvptx64")
-    assert (empty / "clang.log").read_text().count("asked") == 2  # version and targets
+    assert (empty / "clang.log").read_text().count("run") == 2  # version and targets
     clang(empty, "clang", "17.0.4", "sm_70")  # another one at the same path
-    found = find_clang("nvptx64")
-    assert found is not None
-    assert found.version == "17.0.4"
+    tool = find_clang("nvptx64")
+    assert tool is not None
+    assert tool.version == "17.0.4"
 
 
 def test_nvidia_tools_of_cuda_home(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clang(empty, "clang", "16.0.2", "sm_70")
     cuda(empty / "cuda")
     monkeypatch.setenv("CUDA_HOME", str(empty / "cuda"))
-    found = nvidia_tools()
-    assert found.versions == {"clang": "16.0.2", "ptxas": "12.9.86", "nvdisasm": "13.2.51"}
-    assert found.ptxas.targets == ("sm_70", "sm_90a")
-    assert found.nvdisasm.targets == ("sm_75", "sm_90a")
-    assert found.libdevice == empty / "cuda" / "nvvm" / "libdevice" / "libdevice.10.bc"
+    tools = nvidia_tools()
+    assert tools.versions == {"clang": "16.0.2", "ptxas": "12.9.86", "nvdisasm": "13.2.51"}
+    assert tools.ptxas.targets == ("sm_70", "sm_90a")
+    assert tools.nvdisasm.targets == ("sm_75", "sm_90a")
+    assert tools.libdevice == empty / "cuda" / "nvvm" / "libdevice" / "libdevice.10.bc"
 
 
 def test_wheels_come_before_cuda_home(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,9 +145,9 @@ def test_wheels_come_before_cuda_home(empty: Path, monkeypatch: pytest.MonkeyPat
     program(empty / "cuda" / "bin" / "ptxas", "11.0.0", "'sm_70'")
     monkeypatch.setenv("CUDA_HOME", str(empty / "cuda"))
     monkeypatch.setattr(importlib.metadata, "files", files)
-    found = toolchain.find_tool("ptxas")
-    assert found is not None
-    assert found.version == "12.9.86"
+    tool = toolchain.find_tool("ptxas")
+    assert tool is not None
+    assert tool.version == "12.9.86"
 
 
 def test_a_program_that_does_not_run_is_not_there(
@@ -163,5 +163,5 @@ def test_device_libraries(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clang(empty, "clang", "16.0.2", "gfx90a", "generic")
     (empty / "opencl.bc").touch()
     monkeypatch.setenv("HIP_DEVICE_LIB_PATH", str(empty))
-    found = amd_tools()
-    assert (found.libraries, found.clang.targets) == (empty, ("gfx90a",))
+    tools = amd_tools()
+    assert (tools.libraries, tools.clang.targets) == (empty, ("gfx90a",))

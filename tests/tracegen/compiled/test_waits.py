@@ -81,11 +81,11 @@ def test_over_a_back_edge() -> None:
 
 def test_a_compiled_loop_waits_for_its_load() -> None:
     blocks, _ = read_sass((LISTINGS / "row_sums.sm_80.sass").read_text(), "row_sums")
-    found = awaited(code(*blocks))
+    result = awaited(code(*blocks))
     instructions = [instruction for block in blocks for instruction in block.instructions]
     waits = {
         instruction.opcode: [instructions[number].text for number in numbers]
-        for block, rows in zip(blocks, found, strict=True)
+        for block, rows in zip(blocks, result, strict=True)
         for instruction, numbers in zip(block.instructions, rows, strict=True)
         if numbers
     }
@@ -94,7 +94,7 @@ def test_a_compiled_loop_waits_for_its_load() -> None:
 
 def test_the_result_of_a_called_function_is_awaited_after_it() -> None:
     blocks, _ = read_sass((LISTINGS / "calls.sm_80.sass").read_text(), "calls")
-    found = awaited(code(*blocks))
-    assert [instruction.text for instruction, loads in zip(blocks[3].instructions, found[3], strict=True) if loads] == [
+    result = awaited(code(*blocks))
+    assert [instruction.text for instruction, loads in zip(blocks[3].instructions, result[3], strict=True) if loads] == [
         "FADD R7, R2, R2"
     ]  # fmt: skip

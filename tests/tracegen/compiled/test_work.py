@@ -98,7 +98,7 @@ def test_an_unrolled_loop_without_accesses_runs_as_often_as_its_source(
     assert counts_of(rearranged(launch, stream)) == [[0, 0, 1 + n + 1]]
 
 
-def test_a_loop_that_its_header_does_not_bound_is_said() -> None:
+def test_a_note_names_a_loop_that_its_header_does_not_bound() -> None:
     launch = with_loops(unrolled(4, 1))
     assert launch.executions.times == [1, 1, 1, 1]
     assert "line 2" in launch.executions.notes[0]
@@ -170,14 +170,14 @@ def test_all_instructions_on_a_walk_are_counted_once(data: st.DataObject) -> Non
     streams = [
         [(k, 10 * k + t) for k, times in enumerate(mine) for t in range(times)] for mine in turns
     ]
-    found = totals(rearranged(compiled(code, text, probes), streams))
+    results = totals(rearranged(compiled(code, text, probes), streams))
     lengths = [len(block.instructions) for block in code.blocks]
-    assert found == [
+    assert results == [
         sum(times * length for times, length in zip(mine, lengths, strict=True)) for mine in turns
     ]
 
 
 def test_quiet_loops_of_code_without_source_run_once() -> None:
-    found = executions(unrolled(4, 1).code, ())
-    assert Counter(found.times) == {1.0: 4}
-    assert not found.looped
+    results = executions(unrolled(4, 1).code, ())
+    assert Counter(results.times) == {1.0: 4}
+    assert not results.looped

@@ -169,7 +169,7 @@ def test_a_platform_that_hangs_is_passed_over(
     assert opencl.chosen().platform == POCL["platform"]
 
 
-def test_the_survey_says_how_each_ended(
+def test_the_survey_reports_how_each_trial_ended(
     machine_with: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(opencl, "TRIAL_SECONDS", 1)
@@ -213,7 +213,9 @@ def test_a_named_device_that_fails_is_not_replaced_by_another(
         opencl.choose()
 
 
-def test_where_nothing_works_it_says_what_to_install(machine_with: Callable[..., Path]) -> None:
+def test_where_nothing_works_the_error_names_what_to_install(
+    machine_with: Callable[..., Path],
+) -> None:
     machine_with([POCL], portable="unknown CPU")
     with pytest.raises(
         OpenCLError, match=r"unknown CPU.*apt-get install pocl-opencl-icd"
@@ -222,7 +224,7 @@ def test_where_nothing_works_it_says_what_to_install(machine_with: Callable[...,
     assert "\n" not in str(caught.value)
 
 
-def test_where_nothing_is_installed_it_says_what_to_install(
+def test_where_nothing_is_installed_the_error_names_what_to_install(
     machine_with: Callable[..., Path],
 ) -> None:
     machine_with([])
@@ -240,7 +242,7 @@ def test_a_crash_while_listing_is_an_error_and_not_ours(
         opencl.choose()
 
 
-def test_an_import_that_fails_is_told(
+def test_a_failing_import_is_reported(
     monkeypatch: pytest.MonkeyPatch, machine_with: Callable[..., Path]
 ) -> None:
     machine_with([POCL])

@@ -120,10 +120,10 @@ def test_launches_in_a_loop_of_the_host(context: Any) -> None:
 
 
 def test_lane_accesses(context: Any) -> None:
-    found = lane_accesses(kernels.gather(33, np.arange(33)[::-1]), context=context)
-    assert len(found) == 64
-    assert found[0, 1, 0] == [("load", "ind", 128, 4), ("load", "x", 0, 4), ("store", "y", 128, 4)]
-    assert found[0, 1, 1] == []
+    lanes = lane_accesses(kernels.gather(33, np.arange(33)[::-1]), context=context)
+    assert len(lanes) == 64
+    assert lanes[0, 1, 0] == [("load", "ind", 128, 4), ("load", "x", 0, 4), ("store", "y", 128, 4)]
+    assert lanes[0, 1, 1] == []
 
 
 def test_provenance(context: Any) -> None:

@@ -66,22 +66,22 @@ def test_trace_equals_oclgrind(comparison: tuple[str, bool], seen: Seen) -> None
 def test_oclgrind_sees_what_a_hand_count_gives(oclgrind: Oclgrind) -> None:
     """The harness itself: SpMV's accesses, row by row, written down from its source."""
     workload = spmv.spmv("fem-tri-p1", 40, block_size=16)
-    found = oclgrind.run(workload, optimised=False).accesses
+    result = oclgrind.run(workload, optimised=False).accesses
     row_start, indices = workload.arguments["row_start"], workload.arguments["indices"]
-    assert len(found) == len(row_start) - 1
+    assert len(result) == len(row_start) - 1
     for row, (begin, end) in enumerate(itertools.pairwise(row_start)):
         expected = [("load", "row_start", 4 * row, 4), ("load", "row_start", 4 * row + 4, 4)]
         for j in range(begin, end):
             expected += [("load", "values", 4 * j, 4), ("load", "indices", 4 * j, 4)]
             expected += [("load", "x", 4 * int(indices[j]), 4)]
         expected += [("store", "y", 4 * row, 4)]
-        assert found[0, row // 16, row % 16] == expected
+        assert result[0, row // 16, row % 16] == expected
 
 
 def test_oclgrind_numbers_groups_and_items_x_fastest(oclgrind: Oclgrind) -> None:
     workload = transpose.naive(16, tile=8)
-    found = oclgrind.run(workload, optimised=True).accesses
-    for (_, group, item), accesses in found.items():
+    result = oclgrind.run(workload, optimised=True).accesses
+    for (_, group, item), accesses in result.items():
         row, column = 8 * (group // 2) + item % 8, 8 * (group % 2) + item // 8
         assert accesses == [
             ("load", "a", 4 * (16 * row + column), 4),
@@ -118,9 +118,9 @@ def test_projection_of_atomics() -> None:
 
 def test_histogram_counts_are_atomics(oclgrind: Oclgrind) -> None:
     workload = compared_kernels.CASES["histogram_int"]()
-    found = oclgrind.run(workload, optimised=True).accesses
+    result = oclgrind.run(workload, optimised=True).accesses
     bins = np.asarray(workload.arguments["samples"])
-    for (_, group, item), accesses in found.items():
+    for (_, group, item), accesses in result.items():
         sample = 32 * group + item
         assert harness.project_atomics(accesses) == [
             ("load", "samples", 4 * sample, 4),

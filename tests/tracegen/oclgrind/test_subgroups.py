@@ -58,10 +58,10 @@ def bytes_of(access: Access) -> set[int]:
     ["spmv", "nested_divergent", "predicated", "matmul_tiled_ragged", "stencil7", "two_launches",
      "vectors", "sub_word", "histogram_int", "triangle"],
 )  # fmt: skip
-def test_subgroups_hold_what_their_lanes_did(
+def test_accesses_of_subgroups_are_those_of_their_lanes(
     case: str, reduced: bool, seen: Callable[[str, bool], harness.Run]
 ) -> None:
-    found = seen(case, reduced).accesses
+    result = seen(case, reduced).accesses
     traces = trace_launches(
         compared_kernels.CASES[case](), subgroup_size=SUBGROUP_SIZE, reduced=reduced
     )
@@ -72,7 +72,7 @@ def test_subgroups_hold_what_their_lanes_did(
             first = position[group] * SUBGROUP_SIZE
             position[group] += 1
             lanes = [
-                harness.project_atomics(found.get((launch, group, item), []))
+                harness.project_atomics(result.get((launch, group, item), []))
                 for item in range(first, first + SUBGROUP_SIZE)
             ]
             accesses = list(merged(trace, subgroup))

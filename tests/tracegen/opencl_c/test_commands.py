@@ -127,7 +127,7 @@ def test_profile_of_fortran(folder: Path, capsys: pytest.CaptureFixture[str]) ->
     }
 
 
-def test_fortran_computes_what_it_says(folder: Path) -> None:
+def test_fortran_computes_what_its_text_states(folder: Path) -> None:
     workload = tracegen.load_kernel("f.floopy:neighbours", {"n": "100"}, "args.py:fortran")
     _, outputs = run_traced(workload)
     np.testing.assert_array_equal(outputs["out"][1:], 4)
@@ -157,7 +157,9 @@ def test_wrong_names(folder: Path, spec: str, args: str | None, match: str) -> N
     assert "\n" not in str(caught.value)
 
 
-def test_commands_say_so_in_one_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_commands_refuse_broken_programs_in_one_line(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (folder / "k.cl").write_text(KERNEL.replace("by * x[i]", "by * z[i]"))
     words = ["trace", "k.cl:scaled", "--args", "args.py:scaled", "-m", "v100", "-o", "k.trace"]
     assert run(*words) == 2

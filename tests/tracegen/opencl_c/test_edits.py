@@ -5,7 +5,7 @@ from __future__ import annotations
 from tracegen.opencl_c.edits import Edits
 
 
-def test_insertions_at_one_place_stand_in_the_order_of_the_calls() -> None:
+def test_insertions_at_one_place_are_in_the_order_of_the_calls() -> None:
     """A kernel whose body is `{}` begins and ends at one place."""
     edits = Edits()
     edits.insert(1, " begin;")
@@ -13,7 +13,7 @@ def test_insertions_at_one_place_stand_in_the_order_of_the_calls() -> None:
     assert edits.applied("{}") == "{ begin; end;}"
 
 
-def test_an_insertion_made_again_stands_once() -> None:
+def test_a_repeated_insertion_appears_once() -> None:
     """A helper function that is called twice is walked twice."""
     edits = Edits()
     for _ in range(2):

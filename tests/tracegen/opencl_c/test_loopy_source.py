@@ -25,7 +25,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:Aff.is_equal with implicit:Depre
 
 def as_opencl_c(prepared: PreparedLoopy) -> OpenCLWorkload:
     """The code that Loopy writes for a workload of one launch, and what it launches it with."""
-    found: list[OpenCLWorkload] = []
+    result: list[OpenCLWorkload] = []
 
     def observer(launch: LoopyLaunch) -> None:
         values = dict(launch.bound)
@@ -34,7 +34,7 @@ def as_opencl_c(prepared: PreparedLoopy) -> OpenCLWorkload:
             value = values[name]
             arguments[name] = value if np.isscalar(value) else value.get()
         items = tuple(a * b for a, b in zip(launch.grid, launch.group_shape, strict=True))
-        found.append(
+        result.append(
             OpenCLWorkload(
                 source=prepared.instrumented.plain,
                 kernel=launch.name,
@@ -45,7 +45,7 @@ def as_opencl_c(prepared: PreparedLoopy) -> OpenCLWorkload:
         )
 
     prepared.run(observer)
-    (only,) = found
+    (only,) = result
     return only
 
 

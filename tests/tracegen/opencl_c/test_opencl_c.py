@@ -81,8 +81,8 @@ def test_lines_are_the_users(context: Any, tmp_path: Path) -> None:
         OpenCLWorkload(path=path, arguments=[floats(), floats()], global_size=32, local_size=32),
         context=context,
     )
-    found = {s.name: (Path(s.source.user_file or ""), s.source.user_line) for s in trace.sites}
-    assert found == {
+    result = {s.name: (Path(s.source.user_file or ""), s.source.user_line) for s in trace.sites}
+    assert result == {
         "a[(i)]": (path, 12),
         "a[(31 - i)]": (path, 13),
         "*p": (tmp_path / "part" / "twice.h", 6),
@@ -120,8 +120,8 @@ def test_what_a_compiler_drops(context: Any, qualifier: str, reloaded: list[str]
     source = REDUNDANT.replace("__global QUALIFIER", "__global").replace("QUALIFIER", qualifier)
     arguments = [floats(64), np.zeros(32, np.int32), floats()]
     trace = tracegen.trace(workload(source, arguments), context=context)
-    found = [name.split(" #")[0] for name in names(trace)]
-    assert found == [
+    result = [name.split(" #")[0] for name in names(trace)]
+    assert result == [
         "a[i]",
         "store out[i]",
         *reloaded,
@@ -172,9 +172,9 @@ def test_pointer_to_one_of_two_arrays(context: Any) -> None:
     base = {extent.name: extent.base_bytes // 32 for extent in trace.arrays}
     granules = trace.granule[: trace.granule_offset[1]].tolist()
     assert granules == [base["a"], base["b"] + 1, base["b"] + 2, base["b"] + 3]
-    found = lane_accesses(workload(source, arguments), context=context)
-    assert found[0, 0, 7][0] == ("load", "a", 28, 4)
-    assert found[0, 0, 8][0] == ("load", "b", 32, 4)
+    lanes = lane_accesses(workload(source, arguments), context=context)
+    assert lanes[0, 0, 7][0] == ("load", "a", 28, 4)
+    assert lanes[0, 0, 8][0] == ("load", "b", 32, 4)
 
 
 def test_lanes_line_up(context: Any) -> None:

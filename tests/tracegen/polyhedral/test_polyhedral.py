@@ -113,13 +113,13 @@ REFUSED: dict[str, tuple[Make, str]] = {
 def differences(one: Trace, other: Trace) -> list[str]:
     """The fields that two traces disagree on, provenance apart."""
     columns = [(name, getattr(one, name), getattr(other, name)) for name in COLUMN_DTYPES]
-    found = [
+    result = [
         name
         for name, a, b in columns
         if (a is None) != (b is None) or not (a is None or np.array_equal(a, b))
     ]
     plain = ("sites", "arrays", "launch", "subgroup_size", "whole", "generated_source")
-    return found + [
+    return result + [
         name for name in (*plain, "user_source") if getattr(one, name) != getattr(other, name)
     ]
 
@@ -344,7 +344,7 @@ import numpy as np
 import pyopencl as cl
 
 def refuse(*_, **__):
-    raise AssertionError("OpenCL was asked for something")
+    raise AssertionError("OpenCL was called")
 
 for name in ("get_platforms", "create_some_context", "Context", "CommandQueue", "Program", "Buffer"):
     setattr(cl, name, refuse)
@@ -384,11 +384,11 @@ def test_without_opencl(tmp_path: Path, context: Any) -> None:
         check=False,
     )
     assert child.returncode == 0, child.stderr
-    found = json.loads(child.stdout)
-    assert found["tracer"] == "polyhedral"
-    assert found["needed"]
+    data = json.loads(child.stdout)
+    assert data["tracer"] == "polyhedral"
+    assert data["needed"]
     ran = tracegen.trace(transpose.tiled(80), load_machine("v100"), context=context)
-    assert found["granule"] == ran.granule.tolist()
+    assert data["granule"] == ran.granule.tolist()
 
 
 def test_command(tmp_path: Path, run_memsim: RunMemsim) -> None:

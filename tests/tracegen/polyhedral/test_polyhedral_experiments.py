@@ -64,10 +64,10 @@ def test_equal_or_refused(context: Any, name: str) -> None:
     try:
         walked = trace_all(static(prepared), options, PolyhedralRun)
     except NotStatic as refused:
-        found = re.match(
+        match = re.match(
             r"access (.+) of kernel \w+ cannot be traced without running it: it \w+", str(refused)
         )
-        assert found
+        assert match
         assert reads_data(workload)
         return
     assert sum(one.n_access for (one,) in walked) > 0

@@ -71,7 +71,7 @@ def test_merge_equals_twin(context: Any, name: str) -> None:
 
 def recorded(prepared: Prepared) -> list[tuple[LaunchRun, list[Any]]]:
     """The tokens of the items of every group."""
-    found = []
+    result = []
 
     def observer(launch: BoundLaunch) -> None:
         run = LaunchRun(prepared, launch, TraceOptions())
@@ -83,10 +83,10 @@ def recorded(prepared: Prepared) -> list[tuple[LaunchRun, list[Any]]]:
                     for begin, end in itertools.pairwise(offset)
                 ]
                 for group in range(0, len(items), launch.group_items):
-                    found.append((run, items[group : group + launch.group_items]))
+                    result.append((run, items[group : group + launch.group_items]))
 
     prepared.run(observer)
-    return found
+    return result
 
 
 def describe(trace: Trace, access: int) -> Any:

@@ -46,10 +46,10 @@ def test_budget_keeps_two_waves(monkeypatch: pytest.MonkeyPatch) -> None:
     """10 accesses and 4 requests per group: the budgets allow 20 groups or 50."""
     groups = np.arange(100, 180)
     accesses = np.full(80, 10)
-    asked = []
+    result = []
 
     def granules_of(sample: Any) -> int:
-        asked.append(sample.tolist())
+        result.append(sample.tolist())
         return 4 * len(sample)
 
     def kept(wave: int | None) -> int:
@@ -61,12 +61,12 @@ def test_budget_keeps_two_waves(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(snapshot, "BUDGET_GRANULES", 180)
     assert kept(20) == 45
     assert kept(None) == 80
-    assert asked[0] == [0, 11, 22, 33, 45, 56, 67, 79]
+    assert result[0] == [0, 11, 22, 33, 45, 56, 67, 79]
     monkeypatch.setattr(snapshot, "BUDGET_ACCESSES", 10**9)
     monkeypatch.setattr(snapshot, "BUDGET_GRANULES", 800)
-    asked.clear()
+    result.clear()
     assert kept(20) == 80
-    assert not asked  # more requests than accesses there are not
+    assert not result  # more requests than accesses there are not
 
 
 def test_what_is_in_one_line_for_all_lanes_gets_more_groups(
