@@ -1,4 +1,4 @@
-"""Kernels with their arguments: how they are described, found and loaded."""
+"""Kernels with their arguments: how they are described and loaded."""
 
 import lazy_loader
 
