@@ -17,7 +17,7 @@ from calib.counting.scheduled import Scheduled, as_kernel_error, schedule
 from calib.prediction import throughputs
 from memsim.errors import KernelError
 from memsim.machine import Machine
-from tracegen.blocks import Access, Block, BlockCounter
+from tracegen.blocks import Block, BlockAccess, BlockCounter
 from tracegen.c_source import Node, Unreadable, parse
 
 UNITS = {
@@ -43,7 +43,7 @@ class BlockWork:
     """
 
     block: Block
-    requests: tuple[Access, ...]
+    requests: tuple[BlockAccess, ...]
     operations: Mapping[str, int]
 
 

@@ -66,7 +66,7 @@ def points_under(frame: Frame, controls: Sequence[Control]) -> Any:
         if control.kind == "loop":
             domain, names = _with_loop(domain, names, control.text, frame)
         else:
-            reader = _Reader(domain, names, frame)
+            reader = _AffineReader(domain, names, frame)
             holds = reader.condition(_tree(control.text))
             domain = reader.domain & holds if control.kind == "then" else reader.domain - holds
     return domain.coalesce()
@@ -85,7 +85,7 @@ def _with_loop(
     step = _step(name, loop.updates, header)
     n = domain.dim(DIM.set)
     wide = domain.add_dims(DIM.set, 1).set_dim_name(DIM.set, n, _dim_name(name, n))
-    reader = _Reader(wide, (*names, name), frame)
+    reader = _AffineReader(wide, (*names, name), frame)
     counter = reader.value(Node("name", name))
     start = reader.value(_tree(loop.first))
     inside = reader.condition(_tree(loop.test)) & reader.set_of(counter.ge_set(start))
@@ -116,7 +116,7 @@ def _tree(text: str) -> Node:
         raise DataDependent(f"'{text}' cannot be read: {error}") from error
 
 
-class _Reader:
+class _AffineReader:
     """Converts expressions to affine functions of the dims of one set."""
 
     def __init__(self, domain: Any, names: Sequence[str], frame: Frame) -> None:

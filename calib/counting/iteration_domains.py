@@ -14,7 +14,7 @@ import islpy as isl
 from loopy.kernel.data import GroupInameTag, LocalInameTag, VectorizeTag
 from loopy.symbolic import aff_to_expr, condition_to_set
 
-from calib.counting.scheduled import Place, Scheduled
+from calib.counting.scheduled import LoopNest, Scheduled
 from calib.polynomials.isl_forms import DIM, aff_form
 from memsim.errors import KernelError
 from tracegen.instrumented import readable
@@ -85,7 +85,7 @@ def grid(scheduled: Scheduled, launch: int) -> Grid:
 def reach(scheduled: Scheduled, instruction: Any, shape: Grid) -> Reach:
     """All points of an instruction, before its predicates are applied."""
     kernel = scheduled.kernel
-    place: Place = scheduled.places[instruction.id]
+    place: LoopNest = scheduled.places[instruction.id]
     inames = sorted(instruction.within_inames)
     domain = _domain(scheduled, frozenset(inames))
     axes = {

@@ -29,7 +29,7 @@ from tracegen.workloads import Workload
 
 
 @dataclass(frozen=True)
-class Place:
+class LoopNest:
     """The launch in which something runs, and the loops of the host and of the device around it."""
 
     launch: int
@@ -53,8 +53,8 @@ class Scheduled:
     callables: Any
     names: tuple[str, ...]
     launch_loops: tuple[tuple[str, ...], ...]
-    places: Mapping[str, Place]
-    barriers: tuple[tuple[Place, str], ...]
+    places: Mapping[str, LoopNest]
+    barriers: tuple[tuple[LoopNest, str], ...]
     parameters: tuple[str, ...]
 
 
@@ -104,10 +104,10 @@ def _read(t_unit: Any, kernel: Any) -> Scheduled:
     host: list[str] = []
     device: list[str] = []
     inside = False
-    places: dict[str, Place] = {}
-    barriers: list[tuple[Place, str]] = []
+    places: dict[str, LoopNest] = {}
+    barriers: list[tuple[LoopNest, str]] = []
     for item in kernel.linearization:
-        place = Place(len(names) - 1, tuple(host), tuple(device))
+        place = LoopNest(len(names) - 1, tuple(host), tuple(device))
         if isinstance(item, CallKernel):
             names.append(item.kernel_name)
             launch_loops.append(tuple(host))

@@ -17,20 +17,20 @@ import numpy.typing as npt
 
 from calib.history import Store
 from experiments.history import lu_kernels
-from experiments.history.workers import Place, Worker, dominant, places, workers
+from experiments.history.workers import Worker, WorkerDevice, dominant, worker_devices, workers
 from memsim.errors import OpenCLError
 
 
 def measure(
     tile: int, n_launches: int
-) -> tuple[Sequence[Place], Mapping[tuple[str, int], npt.NDArray[np.float64]]]:
+) -> tuple[Sequence[WorkerDevice], Mapping[tuple[str, int], npt.NDArray[np.float64]]]:
     """Both workers, and (kind, worker) -> (n_launches,) seconds of processor time.
 
     Raises OpenCLError if a worker is not a CPU, because other devices use no processor time.
     """
     import pyopencl as cl
 
-    where = places()
+    where = worker_devices()
     for place in where:
         if not place.device.type & cl.device_type.CPU:
             raise OpenCLError(f"processor time is known for CPUs only, not for {place.title}")

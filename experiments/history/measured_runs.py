@@ -22,7 +22,7 @@ from experiments.history.policies import EarliestFinish, Expected, Greedy
 from experiments.history.predictions import FromHistory
 from experiments.history.schedule_simulation import simulate
 from experiments.history.task_graph import Task, lu_tasks
-from experiments.history.workers import Worker, dominant, places, workers
+from experiments.history.workers import Worker, dominant, worker_devices, workers
 
 TILE = 512
 """Width of a tile, as in the paper's Figure 8."""
@@ -75,7 +75,7 @@ def measured(n_tiles: int, tile: int, iterations: int) -> Measured:
     tasks = lu_tasks(n_tiles)
     before = os.getloadavg()[0]
     greedy, by_history = [], []
-    where = places()
+    where = worker_devices()
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         apart = stack.enter_context(Store(folder / "greedy.db"))

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from calib.history import Key, Record, Store
 from experiments.history import lu_kernels
-from experiments.history.workers import Worker, dominant, places, workers
+from experiments.history.workers import Worker, dominant, worker_devices, workers
 
 KIND = lu_kernels.TRSM_UPPER
 WIDTHS = (32, 64, 96, 128, 192, 256, 384, 512)
@@ -28,7 +28,7 @@ def sweep(
         tempfile.TemporaryDirectory() as folder,
         Store(Path(folder) / "history.db", keep_samples=True) as store,
     ):
-        where = places()
+        where = worker_devices()
         for width in widths:
             with workers(where, width, store) as at:
                 for worker in at:

@@ -26,7 +26,7 @@ SIMULATORS = ("Oclgrind",)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
+class WorkerDevice:
     """A device and its set of kernels, fast or plain; `title` is the full name of the device."""
 
     name: str
@@ -36,7 +36,7 @@ class Place:
 
 
 @functools.cache
-def places() -> tuple[Place, Place]:
+def worker_devices() -> tuple[WorkerDevice, WorkerDevice]:
     """The devices of two different workers. The result is cached, because every device is tried in
     a subprocess.
 
@@ -49,7 +49,9 @@ def places() -> tuple[Place, Place]:
     devices = [platforms[c.platform_index].get_devices()[c.device_index] for c in usable]
     if len({(c.platform, c.device) for c in usable}) >= 2:
         first, second = (
-            Place(name=f"device {number}", title=usable[number].title, device=device, fast=True)
+            WorkerDevice(
+                name=f"device {number}", title=usable[number].title, device=device, fast=True
+            )
             for number, device in enumerate(devices[:2])
         )
         return first, second
@@ -61,8 +63,8 @@ def places() -> tuple[Place, Place]:
             parts = device.create_sub_devices([cl.device_partition_property.EQUALLY, units // 2])
             half = f"{units // 2} of {units} units of {candidate.title}"
             return (
-                Place(name="vector", title=half, device=parts[0], fast=True),
-                Place(name="plain", title=half, device=parts[1], fast=False),
+                WorkerDevice(name="vector", title=half, device=parts[0], fast=True),
+                WorkerDevice(name="plain", title=half, device=parts[1], fast=False),
             )
     raise OpenCLError("two kinds of workers need two OpenCL devices, or one that can be split")
 
@@ -75,7 +77,7 @@ class Worker:
     versions : versions of the tiles in its buffers
     """
 
-    place: Place
+    place: WorkerDevice
     queue: Any
     kernels: dict[str, Any]
     tile: int
@@ -129,7 +131,7 @@ class Worker:
 
 
 @contextlib.contextmanager
-def workers(where: Sequence[Place], tile: int, store: Store) -> Iterator[list[Worker]]:
+def workers(where: Sequence[WorkerDevice], tile: int, store: Store) -> Iterator[list[Worker]]:
     """Workers on these devices, which record into the store inside the `with` block."""
     import pyopencl as cl
 

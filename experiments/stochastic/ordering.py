@@ -31,7 +31,7 @@ MOVES = 100 * ORDER_SENSITIVE_SIGMA
 
 
 @dataclass(frozen=True, kw_only=True)
-class Access:
+class AccessByOrdering:
     """Results for one load under every ordering.
 
     share : of the kernel's load latency, under the default ordering
@@ -76,7 +76,7 @@ def orderings(out: Path, quick: bool) -> Figure:
         "LBM": lambda: d3q19(120, 120, 16, 120),
         "merge sort, global": lambda: merge_sort.global_pass(1 << 22, 1 << 14),
     }
-    accesses: list[Access] = []
+    accesses: list[AccessByOrdering] = []
     for kernel, build in kernels.items():
         (trace,) = traces_of([build()], machine)
         replays = {
@@ -100,7 +100,7 @@ def orderings(out: Path, quick: bool) -> Figure:
     )
 
 
-def _draw(path: Path, accesses: Sequence[Access]) -> str:
+def _draw(path: Path, accesses: Sequence[AccessByOrdering]) -> str:
     return drawing.orderings(
         path,
         [f"{a.kernel}: {a.site}  ({100 * a.share:.0f} % of the latency)" for a in accesses],
@@ -109,7 +109,7 @@ def _draw(path: Path, accesses: Sequence[Access]) -> str:
     )
 
 
-def _accesses(kernel: str, replays: dict[tuple[str, bool], Replay]) -> list[Access]:
+def _accesses(kernel: str, replays: dict[tuple[str, bool], Replay]) -> list[AccessByOrdering]:
     default = replays["wrr", True]
     shares = latency_shares(default.dataset).mean("trial")
     marked = {site.name for site in summarise(default.dataset).sites if site.is_order_sensitive}
@@ -119,7 +119,7 @@ def _accesses(kernel: str, replays: dict[tuple[str, bool], Replay]) -> list[Acce
     }
     top = shares.values.argsort()[::-1][:MOST_LOADS]
     return [
-        Access(
+        AccessByOrdering(
             kernel=kernel,
             site=str(shares["site"].values[k]),
             share=float(shares.values[k]),
@@ -133,7 +133,7 @@ def _accesses(kernel: str, replays: dict[tuple[str, bool], Replay]) -> list[Acce
     ]
 
 
-def _cases(access: Access) -> list[Case]:
+def _cases(access: AccessByOrdering) -> list[Case]:
     kinds = {
         "between samplers": [(sampler, True) for sampler in SAMPLERS],
         "deviation on or off": [("wrr", True), ("wrr", False)],
@@ -161,7 +161,7 @@ def _cases(access: Access) -> list[Case]:
     return cases
 
 
-def _findings(accesses: Sequence[Access]) -> list[str]:
+def _findings(accesses: Sequence[AccessByOrdering]) -> list[str]:
     """For each property of the ordering, the accesses whose hit ratios it changes by more than
     MOVES."""
     findings = []

@@ -11,7 +11,7 @@ from experiments.history.predictions import FromHistory, error, error_by_samples
 from experiments.history.schedule_simulation import simulate
 from experiments.history.speeds_and_errors import by_samples, overtakes, rows
 from experiments.history.task_graph import Task, lu_tasks
-from experiments.history.workers import dominant, places, workers
+from experiments.history.workers import dominant, worker_devices, workers
 from memsim.errors import OpenCLError
 
 
@@ -152,7 +152,7 @@ def test_error_by_samples_is_that_of_normal_means():
     assert result[1] > result[4] > result[50]
 
 
-def test_core_times_grow_with_the_work(two_places):
+def test_core_times_grow_with_the_work(two_devices):
     """Six times the width is 216 times the work; waking of threads adds some 0.1 ms to both."""
     _, small = core_time.measure(64, 7)
     _, large = core_time.measure(384, 7)
@@ -163,7 +163,7 @@ def test_core_times_grow_with_the_work(two_places):
             assert np.median(large[kind, worker]) > 5 * np.median(times)
 
 
-def test_the_figure_of_core_times(tmp_path, monkeypatch, two_places):
+def test_the_figure_of_core_times(tmp_path, monkeypatch, two_devices):
     rng = np.random.default_rng(6)
     means = {"getrf": (4, 3), "trsm_lower": (9, 36), "trsm_upper": (6, 49), "gemm": (8, 16)}
     times = {
@@ -171,7 +171,7 @@ def test_the_figure_of_core_times(tmp_path, monkeypatch, two_places):
         for kind, pair in means.items()
         for worker, mean in enumerate(pair)
     }
-    monkeypatch.setattr(core_time, "measure", lambda *_: (two_places, times))
+    monkeypatch.setattr(core_time, "measure", lambda *_: (two_devices, times))
     figure = FIGURES["core-time"](tmp_path, True)
     speeds = {c.case.rpartition(", ")[2]: c.ours for c in figure.cases if c.quantity == "speed"}
     assert speeds["1st"] < speeds["greedy"] < speeds["2nd"] < speeds["from 4th"] * 1.05
@@ -195,17 +195,17 @@ def test_rows_and_the_overtaking():
 
 
 @pytest.fixture(scope="module")
-def two_places():
+def two_devices():
     try:
-        return places()
+        return worker_devices()
     except OpenCLError as error:  # a machine of one core
         pytest.skip(str(error))
 
 
-def test_both_workers_factorise(two_places, tmp_path):
+def test_both_workers_factorise(two_devices, tmp_path):
     n_tiles, tile = 4, 64
     with Store(tmp_path / "h.db") as store:
-        with workers(two_places, tile, store) as at:
+        with workers(two_devices, tile, store) as at:
             equal = EarliestFinish(known([1.0, 1.0]), 2)
             for policy in (
                 Greedy(known([1.0, 1.0])),
@@ -230,11 +230,11 @@ def test_both_workers_factorise(two_places, tmp_path):
         assert {r.key for r in store.records()} <= {w.key(k) for w in at for k in lu_kernels.KINDS}
 
 
-def test_a_worker_that_fails_ends_the_run(two_places, tmp_path):
+def test_a_worker_that_fails_ends_the_run(two_devices, tmp_path):
     class BrokenError(Exception):
         pass
 
-    with Store(tmp_path / "h.db") as store, workers(two_places, 64, store) as at:
+    with Store(tmp_path / "h.db") as store, workers(two_devices, 64, store) as at:
 
         def broken(*_):
             raise BrokenError
@@ -244,7 +244,7 @@ def test_a_worker_that_fails_ends_the_run(two_places, tmp_path):
             execute(lu_tasks(3), at, EarliestFinish(known([1.0, 1.0]), 2), dominant(3, 64))
 
 
-def test_the_figures_of_real_runs(tmp_path, monkeypatch, two_places):
+def test_the_figures_of_real_runs(tmp_path, monkeypatch, two_devices):
     monkeypatch.setattr(measured_runs, "QUICK_TILE", 64)
     monkeypatch.setattr(measured_runs, "QUICK_SIZES", (4,))
     monkeypatch.setattr("experiments.history.size_sweep.QUICK_WIDTHS", (32, 48, 64, 96))

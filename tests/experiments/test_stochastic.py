@@ -332,7 +332,7 @@ def test_pictures_of_trials(tmp_path: Path) -> None:
 
 
 def access(means: dict[tuple[str, bool], float], *, is_marked: bool = False) -> ordering.Access:
-    return ordering.Access(
+    return ordering.AccessByOrdering(
         kernel="k",
         site="a[i]",
         share=0.5,

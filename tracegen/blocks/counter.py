@@ -17,7 +17,7 @@ import pyopencl as cl
 
 from memsim.errors import KernelError
 from tracegen.blocks.local_accesses import local_accesses
-from tracegen.blocks.model import EVERYONE, Access, Block, Cut
+from tracegen.blocks.model import EVERYONE, Block, BlockAccess, Cut
 from tracegen.blocks.probe import counting_source
 from tracegen.blocks.run import CountingRun, Counts
 from tracegen.blocks.text import cut_text
@@ -105,12 +105,12 @@ class BlockCounter:
             self._recording = self._built(self.source, ["-DBC_RECORD"])
         return self._recording
 
-    def accesses(self, block: Block) -> tuple[Access, ...]:
+    def accesses(self, block: Block) -> tuple[BlockAccess, ...]:
         """The static accesses to arrays in a block; none are known in OpenCL C."""
         if self.table is None:
             return ()
         global_accesses = [
-            Access("global", mark.kind, mark.array)  # type: ignore[arg-type]
+            BlockAccess("global", mark.kind, mark.array)  # type: ignore[arg-type]
             for mark in (self.table.marks[number] for number in block.accesses)
         ]
         return (*global_accesses, *local_accesses(self.text, self.cuts[block.launch], block))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Literal
 
-from tracegen.blocks.model import Access, Block, Cut
+from tracegen.blocks.model import Block, BlockAccess, Cut
 from tracegen.blocks.text import plain as plain_text
 from tracegen.c_source.statements import assignment_offset
 
@@ -13,7 +13,7 @@ _LOCAL = re.compile(r"__local [\w ]+?(\w+)(?=\[|;)")
 _SUBSCRIPT = re.compile(r"([A-Za-z_]\w*)\[")
 
 
-def local_accesses(text: str, cut: Cut, block: Block) -> list[Access]:
+def local_accesses(text: str, cut: Cut, block: Block) -> list[BlockAccess]:
     """Accesses to local arrays in a block, by their names."""
     body = plain_text(text[cut.function.body_start : cut.function.body_end])
     names = set(_LOCAL.findall(body))
@@ -29,5 +29,5 @@ def local_accesses(text: str, cut: Cut, block: Block) -> list[Access]:
                 # The first subscript left of the `=` is stored to; subscripts inside it are read.
                 stored = left is not None and match.start() == 0
                 direction: Literal["load", "store"] = "store" if stored else "load"
-                accesses.append(Access("local", direction, match.group(1)))
+                accesses.append(BlockAccess("local", direction, match.group(1)))
     return accesses

@@ -27,7 +27,7 @@ class Control:
 
 
 @dataclass(frozen=True)
-class Access:
+class BlockAccess:
     """A static access to memory in a block's text."""
 
     memory: Literal["global", "local"]

@@ -43,7 +43,7 @@ def read_gcn(
 
     Raises KernelError if the assembly has no such kernel.
     """
-    reader = _Reader(user_files(text, source))
+    reader = _GcnReader(user_files(text, source))
     reader.read_function(text, kernel)
     if not reader.lines:
         raise KernelError(f"the assembly contains no kernel {kernel!r}")
@@ -87,7 +87,7 @@ def _user_registers(directives: str, name: str) -> int:
 
 
 @dataclass
-class _Reader:
+class _GcnReader:
     """Collects instructions line by line, of a kernel and then of the functions that it calls.
 
     pointers : scalar register -> the function whose address it was given last
@@ -182,7 +182,7 @@ def _outstanding(opcode: str, operands: str) -> int | None:
     return None
 
 
-def _notes(text: str, blocks: Sequence[BasicBlock], reader: _Reader) -> Iterator[str]:
+def _notes(text: str, blocks: Sequence[BasicBlock], reader: _GcnReader) -> Iterator[str]:
     used = [instruction for block in blocks for instruction in block.instructions]
     unknown = sorted({instruction.opcode for instruction in used if instruction.pipe == "other"})
     if unknown:

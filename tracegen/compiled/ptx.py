@@ -67,7 +67,7 @@ def number_instructions(
     source : name of the user's file, see `user_files`.
     """
     text = _DEBUG.sub(r"\1", _SECTION.sub("", _FILE.sub("", _COMMENT.sub("", ptx))))
-    reader = _Reader(user_files(ptx, source))
+    reader = _PtxReader(user_files(ptx, source))
     position = 0
     while header := _FUNCTION.search(text, position):
         reader.lines.append(text[position : header.end()])
@@ -87,7 +87,7 @@ def _function(header: re.Match[str]) -> Function:
     return Function(header["name"], names, results, [])
 
 
-class _Reader:
+class _PtxReader:
     """Collects lines, and the functions with their instructions, from the first to the last."""
 
     def __init__(self, files: frozenset[str]) -> None:

@@ -49,7 +49,7 @@ def read_sass(text: str, kernel: str) -> tuple[tuple[BasicBlock, ...], tuple[str
 
     Raises KernelError if the listing has no such kernel.
     """
-    reader = _Reader()
+    reader = _SassReader()
     for line in _section(text, kernel):
         reader.read(line)
     if not reader.lines:
@@ -68,7 +68,7 @@ def _section(text: str, kernel: str) -> Iterator[str]:
 
 
 @dataclass
-class _Reader:
+class _SassReader:
     """Collects instructions line by line."""
 
     lines: list[Line] = field(default_factory=list)
@@ -180,7 +180,9 @@ def _memory(base: str, opcode: str, is_spill: bool) -> MemoryOperation | None:
     )
 
 
-def _notes(blocks: Sequence[BasicBlock], reader: _Reader, missing: Sequence[str]) -> Iterator[str]:
+def _notes(
+    blocks: Sequence[BasicBlock], reader: _SassReader, missing: Sequence[str]
+) -> Iterator[str]:
     used = Counter(
         instruction.opcode.partition(".")[0]
         for block in blocks

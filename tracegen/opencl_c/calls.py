@@ -21,7 +21,7 @@ from tracegen.opencl_c.cursors import (
 )
 from tracegen.opencl_c.numbers import FENCED, LOAD
 from tracegen.opencl_c.pointers import Pointers
-from tracegen.opencl_c.recorder import NOTHING, Access, Frame, Recorder, Value
+from tracegen.opencl_c.recorder import NOTHING, Frame, ProbedAccess, Recorder, Value
 from tracegen.probes.flow import Need, union
 from tracegen.probes.program import Probe
 
@@ -221,7 +221,7 @@ class Calls(ABC):
         align = pointee.get_align() if align_bytes is None else align_bytes
         arrays = recorder.frame.pointers.of(pointer) or recorder.frame.pointers.every
         label = self.text_of(call)
-        access = Access(kind, *span(pointer), arrays, size, align, recorder.frame.name, label)
+        access = ProbedAccess(kind, *span(pointer), arrays, size, align, recorder.frame.name, label)
         return recorder.access(access, int(pointer.extent.start.line), address, value)
 
     def _own(self, cursor: Any, usr: str, arguments: list[Any]) -> Value:

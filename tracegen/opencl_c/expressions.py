@@ -34,7 +34,7 @@ from tracegen.opencl_c.cursors import (
     stripped,
     unary_operator,
 )
-from tracegen.opencl_c.recorder import NOTHING, Access, Recorder, Value
+from tracegen.opencl_c.recorder import NOTHING, ProbedAccess, Recorder, Value
 from tracegen.probes.flow import Need, union
 
 _LITERALS = (
@@ -53,7 +53,7 @@ _COMMUTATIVE = set("+*&|^") | {"==", "!="}
 
 
 @dataclass(frozen=True)
-class Place:
+class LValue:
     """An lvalue: the object that is accessed as a whole, and its address.
 
     root : the variable that contains it, "" where a pointer leads to it
@@ -118,7 +118,7 @@ class Expressions(Calls):
         start, end = span(cursor)
         return " ".join(self.recorder.text.text[start:end].split())
 
-    def place(self, cursor: Any) -> Place:
+    def place(self, cursor: Any) -> LValue:
         """The lvalue that an expression names; the loads of its address are recorded."""
         if cursor.kind == Kind.PAREN_EXPR or is_implicit(cursor):
             return self.place(expressions(cursor)[0])
@@ -133,7 +133,7 @@ class Expressions(Calls):
             name = self.recorder.name(declared(cursor))
             number = self.recorder.numbers.of(f"address of {name}")
             need = Need(frozenset([name]))
-            return Place(cursor, Value(number, need), address_space(cursor.type), name)
+            return LValue(cursor, Value(number, need), address_space(cursor.type), name)
         if cursor.kind == Kind.ARRAY_SUBSCRIPT_EXPR:
             return self._subscript(cursor, *children)
         if cursor.kind == Kind.MEMBER_REF_EXPR:
@@ -145,20 +145,20 @@ class Expressions(Calls):
             number = self.recorder.numbers.of(f"member {cursor.spelling}", outer.address.number)
             if outer.space == "global" and cursor.referenced.is_bitfield():
                 raise self.recorder.refuse(cursor, f"bit-field {self.text_of(cursor)}")
-            return Place(cursor, Value(number, outer.address.need), outer.space, outer.root)
+            return LValue(cursor, Value(number, outer.address.need), outer.space, outer.root)
         if cursor.kind == Kind.UNARY_OPERATOR and unary_operator(cursor) == DEREFERENCE:
             return self._behind(cursor, self.value(children[0]), children[0].type)
         value = self.value(cursor)
-        return Place(cursor, value, "private")
+        return LValue(cursor, value, "private")
 
-    def _behind(self, cursor: Any, pointer: Value, kind_of: Any) -> Place:
+    def _behind(self, cursor: Any, pointer: Value, kind_of: Any) -> LValue:
         """The lvalue that a pointer points to."""
         root = ""
         if pointee_space(kind_of) != "global" and len(pointer.need.names) == 1:
             (root,) = pointer.need.names
-        return Place(cursor, pointer, pointee_space(kind_of), root)
+        return LValue(cursor, pointer, pointee_space(kind_of), root)
 
-    def _subscript(self, cursor: Any, base: Any, index: Any) -> Place:
+    def _subscript(self, cursor: Any, base: Any, index: Any) -> LValue:
         if not (is_pointer(base.type) or is_array(base.type) or is_pointer(index.type)):
             return self.place_of_component(base, index)
         if is_pointer(index.type):
@@ -176,16 +176,16 @@ class Expressions(Calls):
         elif bare.kind in (Kind.ARRAY_SUBSCRIPT_EXPR, Kind.MEMBER_REF_EXPR):
             root = self._root(bare)
         address = Value(number, union([pointer.need, at.need]))
-        return Place(cursor, address, address_space(cursor.type), root)
+        return LValue(cursor, address, address_space(cursor.type), root)
 
-    def place_of_component(self, base: Any, index: Any) -> Place:
+    def place_of_component(self, base: Any, index: Any) -> LValue:
         """A component of a vector by number: the vector counts as a whole."""
         place = self.place(base)
         at = self.value(index)
         need = union([place.address.need, at.need])
-        return Place(place.cursor, Value(place.address.number, need), place.space, place.root)
+        return LValue(place.cursor, Value(place.address.number, need), place.space, place.root)
 
-    def _target(self, cursor: Any) -> Place:
+    def _target(self, cursor: Any) -> LValue:
         """An lvalue that is written: of a vector's component by number, that component alone."""
         bare = stripped(cursor)
         if bare.kind != Kind.ARRAY_SUBSCRIPT_EXPR:
@@ -202,7 +202,7 @@ class Expressions(Calls):
         element = f"__global {bare.type.get_canonical().spelling.replace('__global', '').strip()}"
         self.recorder.edits.wrap(start, end, f"(({element} *) &(", "))", rank=-1)
         need = union([vector.address.need, at.need])
-        return Place(bare, Value(number, need), vector.space)
+        return LValue(bare, Value(number, need), vector.space)
 
     def _root(self, cursor: Any) -> str:
         while cursor.kind in (Kind.ARRAY_SUBSCRIPT_EXPR, Kind.MEMBER_REF_EXPR):
@@ -292,7 +292,7 @@ class Expressions(Calls):
         self.store_private(place, new, whole=True)
         return old if operator in STEPS[:2] else new
 
-    def _content(self, place: Place) -> Value:
+    def _content(self, place: LValue) -> Value:
         """The content of a variable, or of a part of one."""
         recorder = self.recorder
         need = place.address.need
@@ -304,7 +304,7 @@ class Expressions(Calls):
             need = union([need, Need(frozenset([place.root]))])
         return Value(recorder.numbers.fresh(), need)
 
-    def store_private(self, place: Place, value: Value, *, whole: bool) -> None:
+    def store_private(self, place: LValue, value: Value, *, whole: bool) -> None:
         """An assignment to private or local memory."""
         if not place.root:
             self.recorder.flow.assign(EXPOSED, value.need.names, value.need.positions)
@@ -425,13 +425,13 @@ class Expressions(Calls):
         self.store_private(place, new, whole=place.cursor == stripped(left))
         return new
 
-    def access(self, kind: Any, place: Place, value: Need = NOTHING) -> int:
+    def access(self, kind: Any, place: LValue, value: Need = NOTHING) -> int:
         """Records an access to a place and wraps its text."""
         position = self._described(kind, place, value)
         self._wrap(place, position)
         return position
 
-    def _update(self, place: Place, need: Need, target: Any = None) -> Value:
+    def _update(self, place: LValue, need: Need, target: Any = None) -> Value:
         """A load and a store of one place; of its components only, where the target names some."""
         recorder = self.recorder
         load = self._described("load", place)
@@ -444,7 +444,7 @@ class Expressions(Calls):
         self._wrap(place, load, len(recorder.probes) - load)
         return Value(recorder.numbers.fresh(), need)
 
-    def _store_components(self, place: Place, target: Any, need: Need) -> int:
+    def _store_components(self, place: LValue, target: Any, need: Need) -> int:
         """Stores of single components, as compilers do; returns the position of the first."""
         chosen = components(target, self.recorder.text.text) or ()
         first = len(self.recorder.probes)
@@ -453,7 +453,7 @@ class Expressions(Calls):
         return first
 
     def _described(
-        self, kind: Any, place: Place, value: Need = NOTHING, component: int | None = None
+        self, kind: Any, place: LValue, value: Need = NOTHING, component: int | None = None
     ) -> int:
         recorder = self.recorder
         if is_pointer(place.type):
@@ -469,10 +469,12 @@ class Expressions(Calls):
         if component is not None:
             size = place.type.get_canonical().element_type.get_size()
             offset = component * size
-        access = Access(kind, *span(place.cursor), arrays, size, align, frame.name, label, offset)
+        access = ProbedAccess(
+            kind, *span(place.cursor), arrays, size, align, frame.name, label, offset
+        )
         return recorder.access(access, place.cursor.extent.start.line, place.address, value)
 
-    def _pointer_text(self, place: Place) -> str:
+    def _pointer_text(self, place: LValue) -> str:
         """The C type of a pointer to an lvalue."""
         if place.through:
             spelling = str(place.cursor.type.spelling)
@@ -488,7 +490,7 @@ class Expressions(Calls):
             spelling = f"__global {spelling}"
         return f"{spelling} *"
 
-    def _wrap(self, place: Place, position: int, n_positions: int = 1) -> None:
+    def _wrap(self, place: LValue, position: int, n_positions: int = 1) -> None:
         before, behind = self.probe(position, place.type.get_size(), n_positions)
         start, end = span(place.cursor)
         pointer = f"({self._pointer_text(place)}) {before}"

@@ -12,7 +12,7 @@ from tracegen.opencl_c import probe_source
 from tracegen.opencl_c.aliases import aliased
 from tracegen.opencl_c.cursors import Kind, address_space, is_pointer, pointee_space, span, subtree
 from tracegen.opencl_c.parse import Program as Parsed
-from tracegen.opencl_c.recorder import Access, Recorder
+from tracegen.opencl_c.recorder import ProbedAccess, Recorder
 from tracegen.opencl_c.statements import Statements
 from tracegen.probes.program import Probe, Program
 
@@ -47,7 +47,7 @@ class Probed:
 
     source: str
     program: Program
-    accesses: tuple[Access, ...]
+    accesses: tuple[ProbedAccess, ...]
     arrays: tuple[Array, ...]
     local_bytes: int
 
@@ -81,7 +81,9 @@ def instrument(parsed: Parsed, kernel: Any, buffers: Mapping[str, str]) -> Probe
     )
 
 
-def _arrays(kernel: Any, buffers: Mapping[str, str], accesses: list[Access]) -> tuple[Array, ...]:
+def _arrays(
+    kernel: Any, buffers: Mapping[str, str], accesses: list[ProbedAccess]
+) -> tuple[Array, ...]:
     arrays = []
     elements = {
         parameter.spelling: parameter.type.get_canonical().get_pointee().get_size()

@@ -30,7 +30,7 @@ _LANGUAGE = (
 
 
 @dataclass(frozen=True)
-class Place:
+class SourceLine:
     """A 1-based line of a file that the user wrote."""
 
     file: str
@@ -51,10 +51,10 @@ class Text:
 
     file: str
     text: str
-    places: tuple[Place, ...]
+    places: tuple[SourceLine, ...]
     options: tuple[str, ...]
 
-    def place(self, line: int) -> Place:
+    def place(self, line: int) -> SourceLine:
         """The place of a 1-based line of the text."""
         return self.places[min(line, len(self.places)) - 1]
 
@@ -69,7 +69,7 @@ def preprocess(
     Raises KernelError, with file and line, at an error of the preprocessor.
     """
     defines, undefined, folders, rest = _split(options)
-    reader = _Reader(folders)
+    reader = _Preprocessor(folders)
     reader.line_directive = None
     for macro in (*_LANGUAGE, *(f"{extension} 1" for extension in extensions), *defines):
         reader.define(macro)
@@ -116,7 +116,7 @@ def _split(options: str | Sequence[str]) -> tuple[list[str], list[str], list[str
     return defines, values["-U"], values["-I"], tuple(rest)
 
 
-class _Reader(pcpp.Preprocessor):  # type: ignore[misc]
+class _Preprocessor(pcpp.Preprocessor):  # type: ignore[misc]
     def __init__(self, folders: Sequence[str]) -> None:
         super().__init__()
         self.n_files = 0
@@ -158,17 +158,17 @@ class _Reader(pcpp.Preprocessor):  # type: ignore[misc]
         return super().on_file_open(is_system_include, includepath)
 
 
-def _written(reader: Any) -> tuple[str, tuple[Place, ...]]:
+def _written(reader: Any) -> tuple[str, tuple[SourceLine, ...]]:
     """The tokens as text, and the place of each of its lines."""
     pieces: list[str] = []
-    places: list[Place] = []
-    here: Place | None = None
+    places: list[SourceLine] = []
+    here: SourceLine | None = None
     length = 0
     while (token := reader.token()) is not None:
         value = token.value
         if not value:
             continue
-        at = Place(str(token.source), int(token.lineno))
+        at = SourceLine(str(token.source), int(token.lineno))
         if here is not None and value.strip() and at != here:
             # A macro's arguments may stand on several lines, which its expansion joins.
             pieces.append("\n")
@@ -184,5 +184,5 @@ def _written(reader: Any) -> tuple[str, tuple[Place, ...]]:
         if length > LONGEST_TEXT:
             raise KernelError(f"{at}: preprocessing gives more than {LONGEST_TEXT} characters")
     pieces.append("\n")
-    places.append(here or (places[-1] if places else Place("", 1)))
+    places.append(here or (places[-1] if places else SourceLine("", 1)))
     return "".join(pieces), tuple(places)

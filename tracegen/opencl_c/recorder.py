@@ -28,7 +28,7 @@ class Value:
 
 
 @dataclass(frozen=True)
-class Access:
+class ProbedAccess:
     """A static access in the text, in one call of its function.
 
     start, end : its span
@@ -84,7 +84,7 @@ class Recorder:
     flow: Flow = field(default_factory=Flow)
     edits: Edits = field(default_factory=Edits)
     probes: list[Probe] = field(default_factory=list)
-    accesses: list[Access] = field(default_factory=list)
+    accesses: list[ProbedAccess] = field(default_factory=list)
     environment: dict[str, int] = field(default_factory=dict)
     jumps: list[tuple[str, Need]] = field(default_factory=list)
     frames: list[Frame] = field(default_factory=list)
@@ -115,7 +115,7 @@ class Recorder:
             self.stateful.add(frame.usr)
         return len(self.probes) - 1
 
-    def access(self, access: Access, line: int, address: Value, value: Need = NOTHING) -> int:
+    def access(self, access: ProbedAccess, line: int, address: Value, value: Need = NOTHING) -> int:
         """Add an access; returns its position. value : what a store waits for besides its address"""
         self.accesses.append(access)
         number = address.number
