@@ -33,3 +33,7 @@ class OpenCLError(MemsimError):
 
 class SnapshotWarning(UserWarning):
     """A snapshot is too small for a reliable replay."""
+
+
+class PathsWarning(UserWarning):
+    """The paths of a kernel's work-items differ from run to run: its trace is one of many."""

@@ -29,7 +29,8 @@ settings.load_profile("untimed")
 
 @pytest.fixture
 def run_memsim(capsys: pytest.CaptureFixture[str]) -> RunMemsim:
-    """Runs `memsim ARGUMENTS...` in this process."""
+    """Runs `memsim ARGUMENTS...` in this process, and the kernels that it traces too."""
+    import pyopencl  # noqa: F401  # see tracegen.own_process
 
     def run(*arguments: str) -> Ended:
         capsys.readouterr()

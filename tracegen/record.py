@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, field
 from typing import Any
 
-from memsim.errors import KernelError
+from memsim.errors import KernelError, PathsWarning
 from memsim.machine import Machine
 from memsim.trace import Trace
 from tracegen.compiled.launch import compiled_launch
@@ -62,6 +63,7 @@ def trace_all(
     """One snapshot of every launch, launch by launch."""
     recording = _Recording(prepared, machine, options, every_launch=True, tracer=tracer)
     prepared.run(recording)
+    _warn_of_chance(recording.traces)
     return recording.traces
 
 
@@ -83,7 +85,17 @@ def trace_one(
             f"kernel {prepared.name} has no launch {options.launch}; it has"
             f" {', '.join(f'{k} ({name})' for k, name in enumerate(names)) or 'none'}"
         )
+    _warn_of_chance(recording.traces)
     return recording.traces[0]
+
+
+def _warn_of_chance(traces: list[list[Trace]]) -> None:
+    """Warns of launches whose traces are one of many."""
+    for reason in dict.fromkeys(
+        trace.provenance.get("one_of_many") for of in traces for trace in of
+    ):
+        if reason:
+            warnings.warn(f"{reason}, so its trace is one of many", PathsWarning, stacklevel=4)
 
 
 def instrumented(workload: AnyWorkload, context: Any) -> Prepared:

@@ -23,9 +23,10 @@ from calib.commands.blocks_settings import (
     small_settings,
     together,
 )
-from memsim.commands import STDOUT, check_outputs, output_path, setting_option, working
+from memsim.commands import STDOUT, check_outputs, output_path, working
 from memsim.errors import MemsimError
 from memsim.options import command_options
+from tracegen.commands.kernel import KernelSpec, kernel_options
 
 if TYPE_CHECKING:
     from calib.block_counts.learned import LearnedCount
@@ -35,8 +36,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("spec", metavar="KERNEL")
-@setting_option
+@kernel_options
 @click.option(
     "--run",
     is_flag=True,
@@ -68,8 +68,7 @@ if TYPE_CHECKING:
 )
 @output_path("--json", "json_out", help="Write the counts as JSON; - for standard output.")
 def blocks(
-    spec: str,
-    settings: dict[str, str],
+    kernel: KernelSpec,
     options: BlockOptions,
     run: bool,
     training: tuple[str, ...],
@@ -81,8 +80,8 @@ def blocks(
 ) -> int:
     """Count how often each basic block of a kernel runs: exactly, or from a model learned from runs.
 
-    KERNEL is FILE.py:NAME or PACKAGE.MODULE:NAME as for 'memsim profile'. A setting LOW:HIGH stands for
-    LOW, twice that, and so on up to HIGH. Blocks whose loops and branches are affine in the kernel's
+    KERNEL is FILE.py:NAME, PACKAGE.MODULE:NAME, FILE.cl:NAME or FILE.floopy:SUBROUTINE as for
+    'memsim profile'. A setting LOW:HIGH stands for LOW, twice that, and so on up to HIGH. Blocks whose loops and branches are affine in the kernel's
     sizes have closed forms. The counts of other blocks are learned from runs with --train, or
     counted with --run.
 
@@ -96,24 +95,23 @@ def blocks(
     check_outputs({"--plot": plot_out, "--json": json_out})
     from calib.block_counts.report import exact_report, plot
     from tracegen.blocks import BlockCounter
-    from tracegen.workloads import load_kernel
 
     if hits is not None and machine is None:
         raise MemsimError("--hits needs a machine: give --machine")
-    rows = settings_of_sizes(settings)
+    rows = settings_of_sizes(kernel.settings)
     ranges = dict(parsed_range("--train", text) for text in training)
     small = small_settings(rows[0], ranges, hits)
     with working("reading the kernel"):
-        base = load_kernel(spec, small)
+        base = kernel.load(small)
         counter = BlockCounter(base)
-        sizes = integer_sizes(counter, base, small, rows, spec)
-    learned = _learned(spec, counter, rows[0], ranges, options) if ranges else {}
+        sizes = integer_sizes(counter, base, small, rows, kernel.spec)
+    learned = _learned(kernel, counter, rows[0], ranges, options) if ranges else {}
     report = exact_report(counter, sizes, options.subgroup_size, learned, list(ranges))
     record = report.record()
     if run:
-        workload = base if small == rows[0] else load_kernel(spec, rows[0])
+        workload = base if small == rows[0] else kernel.load(rows[0])
         record |= _run_first(report, counter, workload, options.subgroup_size)
-    record["costs"], extrapolated = _costs(spec, counter, report, rows[0], machine, hits)
+    record["costs"], extrapolated = _costs(kernel, counter, report, rows[0], machine, hits)
     if hits is not None:
         record["beyond"] = extrapolated
     _write_json(record, json_out)
@@ -139,7 +137,7 @@ def _write_json(record: Mapping[str, Any], path: Path | None) -> None:
 
 
 def _learned(
-    spec: str,
+    kernel: KernelSpec,
     counter: BlockCounter,
     settings: Mapping[str, str],
     ranges: Mapping[str, tuple[int, int]],
@@ -147,14 +145,12 @@ def _learned(
 ) -> dict[int, LearnedCount]:
     """block number -> its learned count, from runs at sizes drawn from the ranges."""
     from calib.block_counts.report import learn_from_runs
-    from tracegen.workloads import load_kernel
 
     drawn = drawn_sizes(ranges, options.runs)
     with working(f"running {options.runs} sizes to learn from"):
         fixed = {name: value for name, value in settings.items() if name not in ranges}
         workloads = [
-            load_kernel(spec, fixed | {name: str(value) for name, value in row.items()})
-            for row in drawn
+            kernel.load(fixed | {name: str(value) for name, value in row.items()}) for row in drawn
         ]
         inputs = {name: [row[name] for row in drawn] for name in ranges}
         return learn_from_runs(counter, workloads, inputs, options.subgroup_size)
@@ -198,7 +194,7 @@ def _compared(report: BlockReport, counts: Any) -> list[dict[str, Any]]:
 
 
 def _costs(
-    spec: str,
+    kernel: KernelSpec,
     counter: BlockCounter,
     report: BlockReport,
     settings: Mapping[str, str],
@@ -212,12 +208,12 @@ def _costs(
 
     machine = load_machine(machine_name)
     costs = costs_of(counter, report, machine)
-    return costs, _extrapolated(hits, spec, settings, costs, machine) if hits is not None else []
+    return costs, _extrapolated(hits, kernel, settings, costs, machine) if hits is not None else []
 
 
 def _extrapolated(
     hits: str,
-    spec: str,
+    kernel: KernelSpec,
     settings: Mapping[str, str],
     costs: Sequence[Mapping[str, Any]],
     machine: Machine,
@@ -229,14 +225,13 @@ def _extrapolated(
     from dataclasses import asdict
 
     from calib.block_counts.hit_ratio_trend import extrapolate, observe
-    from tracegen.workloads import load_kernel
 
     setting, (low, high) = parsed_range("--hits", hits)
     growing = together(settings, setting)
     observed = []
     with working("tracing and replaying small sizes"):
         for value in doubled(setting, f"{low}:{high}"):
-            workload = load_kernel(spec, {**settings, **{k: str(value) for k in growing}})
+            workload = kernel.load({**settings, **{k: str(value) for k in growing}})
             observed.append(observe(workload, value, machine))
     rows = []
     for cost in costs:

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from calib.counting.options import CountOptions
-from memsim.commands import STDOUT, check_outputs, output_path, setting_option, working
+from memsim.commands import STDOUT, check_outputs, output_path, working
 from memsim.errors import MemsimError
 from memsim.options import command_options
+from tracegen.commands.kernel import KernelSpec, kernel_options
 
 if TYPE_CHECKING:
     from calib.counting.count_formulas import Count
@@ -24,9 +25,8 @@ GENERATOR = "uipick:"
 
 
 @click.command()
-@click.argument("spec", metavar="KERNEL")
+@kernel_options
 @click.argument("features", metavar="[FEATURE]...", nargs=-1)
-@setting_option
 @command_options(CountOptions)
 @click.option(
     "--measure",
@@ -36,9 +36,8 @@ GENERATOR = "uipick:"
 @click.option("--check", is_flag=True, help="Compare the counts with a trace of the launch.")
 @output_path("--json", "json_out", help="Write the counts as JSON; - for standard output.")
 def count(
-    spec: str,
+    kernel: KernelSpec,
     features: tuple[str, ...],
-    settings: dict[str, str],
     options: CountOptions,
     measure: bool,
     check: bool,
@@ -46,8 +45,8 @@ def count(
 ) -> int:
     """Count a kernel's operations and memory accesses, as quasi-polynomials in its sizes.
 
-    KERNEL is FILE.py:NAME or PACKAGE.MODULE:NAME as for 'memsim profile', or uipick:GENERATOR, whose
-    settings are its tags. Without a FEATURE, the command lists the kernel's memory accesses and strides.
+    KERNEL is FILE.py:NAME, PACKAGE.MODULE:NAME or FILE.floopy:SUBROUTINE as for 'memsim profile', or
+    uipick:GENERATOR, whose settings are its tags. Without a FEATURE, the command lists the kernel's memory accesses and strides.
 
     \b
     Examples:
@@ -60,21 +59,21 @@ def count(
         raise MemsimError("--measure replaces --trips and --both-branches: give only one of them")
     from calib.counting.feature_counts import kernel_counts
 
-    kernel, sizes = kernel_and_sizes(spec, settings)
+    loaded, sizes = kernel_and_sizes(kernel.spec, kernel.settings, kernel.arguments)
     subgroup_size = options.subgroup_size
     if measure:
         from calib.counting.control_flow_from_trace import measure_control_flow
 
         with working("tracing"):
-            measured = measure_control_flow(kernel, sizes, subgroup_size=subgroup_size)
+            measured = measure_control_flow(loaded, sizes, subgroup_size=subgroup_size)
         options = options.replace(**measured)
-    counts = kernel_counts(kernel)
+    counts = kernel_counts(loaded)
     rows = [_row(text, counts.count(text, options), sizes) for text in features]
     if check:
         from calib.counting.trace_check import counting_check
 
         with working("tracing"):
-            compared = counting_check(kernel, sizes, subgroup_size=subgroup_size)
+            compared = counting_check(loaded, sizes, subgroup_size=subgroup_size)
         click.echo(f"{len(compared)} counts equal those of a trace", err=True)
     document = {"kernel": counts.inventory.name, "sizes": sizes, "counts": rows}
     if json_out == STDOUT:
@@ -137,7 +136,9 @@ def _strides(strides: tuple[Any, ...]) -> str:
     )
 
 
-def kernel_and_sizes(spec: str, settings: Mapping[str, str]) -> tuple[Any, dict[str, int]]:
+def kernel_and_sizes(
+    spec: str, settings: Mapping[str, str], arguments: str | None = None
+) -> tuple[Any, dict[str, int]]:
     """The kernel that a command line specifies, and its sizes."""
     if spec.startswith(GENERATOR):
         from calib.kernels import ALL_GENERATORS, KernelCollection
@@ -153,5 +154,5 @@ def kernel_and_sizes(spec: str, settings: Mapping[str, str]) -> tuple[Any, dict[
     from calib.counting.kernel_arguments import sizes_of
     from tracegen.workloads import load_kernel
 
-    workload = load_kernel(spec, settings)
+    workload = load_kernel(spec, settings, arguments)
     return workload, sizes_of(workload)

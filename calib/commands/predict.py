@@ -23,10 +23,12 @@ from memsim.commands import (
 from memsim.errors import MemsimError
 from memsim.files import whole_file
 from memsim.options import Options, command_options, option
+from tracegen.commands.kernel import KernelSpec, trace_snapshots
+from tracegen.options import TraceOptions
+from tracegen.own_process import Limits
 
 if TYPE_CHECKING:
     from calib.prediction.prediction import Prediction
-    from memsim.trace import Trace
 
 Compiler = Literal["auto", "none"]
 PICTURES = (".png", ".svg", ".pdf")
@@ -103,6 +105,7 @@ class PredictFiles(Options):
     help="'auto' counts the instructions of the compiled kernel, where a compiler for the machine is"
     " installed; 'none' counts the operations of the source.",
 )
+@command_options(Limits, "limits")
 @command_options(PredictFiles, "files")
 def predict(
     spec: str,
@@ -116,6 +119,7 @@ def predict(
     follow: str | None,
     model: Path | None,
     compiler: Compiler,
+    limits: Limits,
     files: PredictFiles,
 ) -> int:
     """Predict how long a kernel takes on a machine, and what limits it.
@@ -148,34 +152,30 @@ def predict(
         from calib.commands.predict_followed import predict_followed
 
         return predict_followed(spec, settings, machine, options, follow, files.json)
-    base, changed = _predict(
-        (spec, settings, arguments), machine, options, what_if, groups, launch, compiler
-    )
+    kernel = KernelSpec(spec, settings, arguments)
+    tracing = TraceOptions(groups=groups, launch=launch, compiler=compiler)
+    base, changed = _predict(kernel, machine, options, what_if, tracing, limits)
     _write(base, changed, files)
     return 0
 
 
 def _predict(
-    kernel: tuple[str, dict[str, str], str | None],
+    kernel: KernelSpec,
     name: str,
     options: PredictOptions,
     what_if: tuple[str, ...],
-    groups: int | None,
-    launch: int | None,
-    compiler: Compiler,
+    tracing: TraceOptions,
+    limits: Limits,
 ) -> tuple[Prediction, list[tuple[str, Prediction]]]:
-    import tracegen
-    from calib.prediction import prediction
     from calib.prediction.what_if import parse
     from memsim.machine import load_machine
 
     machine = load_machine(name)
     changes = [parse(text, machine) for text in what_if]
-    workload = tracegen.load_kernel(*kernel)
-    with working("tracing"):
-        traces: list[Trace] = tracegen.trace_snapshots(
-            workload, machine, snapshots=1, groups=groups, launch=launch, compiler=compiler
-        )
+    traces = trace_snapshots(kernel, machine, tracing, 1, limits)
+    from calib.prediction import prediction
+
+    workload = kernel.load()
     with working("replaying"):
         base = prediction.predict(workload, traces, machine, options)
         changed = [(c.text, prediction.predict_changed(base, traces, options, c)) for c in changes]

@@ -45,7 +45,10 @@ def sizes_of(workload: Any) -> dict[str, int]:
     Raises KernelError if the kernel is not a Loopy kernel.
     """
     if not isinstance(workload, Workload):
-        raise KernelError(f"only Loopy kernels can be counted, got a {type(workload).__name__}")
+        named = getattr(workload, "kernel", None) or "this one"
+        raise KernelError(
+            f"only Loopy kernels can be counted: {named} is of type {type(workload).__name__}"
+        )
     kernel = workload.kernel.default_entrypoint
     scalars = {a.name for a in kernel.args if isinstance(a, lp.ValueArg)}
     sizes = {

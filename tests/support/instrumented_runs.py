@@ -56,15 +56,16 @@ def lane_accesses(
         run = LaunchRun(prepared, launch, TraceOptions(groups=groups))
         chosen = snapshot.choose(launch.n_groups, None, groups)[0]
         with run.recorded(chosen) as batches:
-            for batch, tokens, offset in batches:
-                for item in range(len(offset) - 1):
-                    mine = tokens[offset[item] : offset[item + 1]].tolist()
-                    own = [run.layout.encoding.split(token) for token in mine]
-                    kept = lane_tokens_kept(own, launch.program.probes, reduced)
-                    group = int(batch[item // launch.group_items])
-                    accesses[launch.index, group, item % launch.group_items] = [
-                        _lane_access(launch, *token) for token in kept
-                    ]
+            for batch in batches:
+                with run.tokens(batch) as (tokens, offset):
+                    for item in range(len(offset) - 1):
+                        mine = tokens[offset[item] : offset[item + 1]].tolist()
+                        own = [run.layout.encoding.split(token) for token in mine]
+                        kept = lane_tokens_kept(own, launch.program.probes, reduced)
+                        group = int(batch.groups[item // launch.group_items])
+                        accesses[launch.index, group, item % launch.group_items] = [
+                            _lane_access(launch, *token) for token in kept
+                        ]
         run.complete()
 
     prepared.run(observer)

@@ -100,7 +100,8 @@ class CountingRun:
         if items.any():
             raise KernelError(
                 f"launch {self.launch.index} ({self.launch.name}) took other paths when it was run"
-                " again: it has a data race"
+                " again, by a data race or the order of its atomic operations: its sub-groups cannot be"
+                " counted"
             )
         return events
 

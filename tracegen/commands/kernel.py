@@ -5,7 +5,7 @@ Nothing heavy is imported here: the help of `memsim` loads this module.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from memsim.commands import setting_option, working
+from tracegen.own_process import Limits, in_own_process
 
 if TYPE_CHECKING:
     from memsim.machine import Machine
@@ -28,11 +29,13 @@ class KernelSpec:
     settings: dict[str, str]
     arguments: str | None
 
-    def load(self) -> Any:
-        """The workload. Raises KernelError."""
+    def load(self, settings: Mapping[str, str] | None = None) -> Any:
+        """The workload, with its settings or others. Raises KernelError."""
         import tracegen
 
-        return tracegen.load_kernel(self.spec, self.settings, self.arguments)
+        return tracegen.load_kernel(
+            self.spec, self.settings if settings is None else settings, self.arguments
+        )
 
 
 def kernel_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -58,23 +61,42 @@ def kernel_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def trace_snapshots(
-    kernel: KernelSpec, machine: Machine, options: TraceOptions, snapshots: int
+    kernel: KernelSpec, machine: Machine, options: TraceOptions, snapshots: int, limits: Limits
 ) -> list[Trace]:
-    import tracegen
+    """Snapshots of a kernel, which runs in a process of its own."""
 
-    with working("tracing"):
+    def work() -> list[Trace]:
+        import tracegen
+
         return tracegen.trace_snapshots(
             kernel.load(), machine, snapshots=snapshots, options=options
         )
 
+    with working("tracing"):
+        return in_own_process(work, limits, kernel.spec, _import_replay)
 
-def trace_launches(kernel: KernelSpec, machine: Machine, options: TraceOptions) -> Launches:
-    import tracegen
+
+def trace_launches(
+    kernel: KernelSpec, machine: Machine, options: TraceOptions, limits: Limits
+) -> Launches:
+    """Every launch of a kernel, which runs in a process of its own."""
     from memsim.trace import Launches
 
+    def work() -> list[Trace]:
+        import tracegen
+
+        return tracegen.trace_launches(kernel.load(), machine, options=options)
+
     with working("tracing"):
-        traces = tracegen.trace_launches(kernel.load(), machine, options=options)
+        traces = in_own_process(work, limits, kernel.spec, _import_replay)
     return Launches(launches=tuple(traces))
+
+
+def _import_replay() -> None:
+    """Imports what a replay needs, while another process traces."""
+    import memsim
+
+    _ = memsim.replay, memsim.Trace
 
 
 def save_launches(launches: Launches, path: Path) -> None:

@@ -32,6 +32,7 @@ from tracegen.commands.kernel import (
     trace_snapshots,
 )
 from tracegen.options import TraceOptions
+from tracegen.own_process import Limits
 
 if TYPE_CHECKING:
     from memsim import ReplayOptions
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 @kernel_options
 @machine_option
 @command_options(TraceOptions, "tracing")
+@command_options(Limits, "limits")
 @click.option(
     "--snapshots",
     type=click.IntRange(min=1),
@@ -56,6 +58,7 @@ def profile(
     kernel: KernelSpec,
     machine: str,
     tracing: TraceOptions,
+    limits: Limits,
     snapshots: int,
     carry_l2: bool,
     trace_out: Path | None,
@@ -87,11 +90,11 @@ def profile(
     if carry_l2:
         if tracing.launch is None:
             check_launch_outputs(outputs)
-        launches = trace_launches(kernel, target, tracing.replace(launch=None))
+        launches = trace_launches(kernel, target, tracing.replace(launch=None), limits)
         if trace_out is not None:
             save_launches(launches, trace_out)
         return run_launches(launches, target, options, outputs, tracing.launch)
-    traces = trace_snapshots(kernel, target, tracing, snapshots)
+    traces = trace_snapshots(kernel, target, tracing, snapshots, limits)
     if trace_out is not None:
         save_trace(traces[0], trace_out)
     return run_replay(traces if snapshots > 1 else traces[0], target, options, outputs)

@@ -21,12 +21,14 @@ from tracegen.commands.kernel import (
     trace_snapshots,
 )
 from tracegen.options import TraceOptions
+from tracegen.own_process import Limits
 
 
 @click.command()
 @kernel_options
 @machine_option
 @command_options(TraceOptions, "tracing")
+@command_options(Limits, "limits")
 @click.option(
     "--all-launches",
     is_flag=True,
@@ -34,7 +36,12 @@ from tracegen.options import TraceOptions
 )
 @output_path("--output", "-o", required=True, help="The trace file.")
 def trace(
-    kernel: KernelSpec, machine: str, tracing: TraceOptions, all_launches: bool, output: Path
+    kernel: KernelSpec,
+    machine: str,
+    tracing: TraceOptions,
+    limits: Limits,
+    all_launches: bool,
+    output: Path,
 ) -> int:
     """Trace a kernel once, to replay it on many machines.
 
@@ -53,7 +60,7 @@ def trace(
 
     target = load_machine(machine)
     if all_launches:
-        save_launches(trace_launches(kernel, target, tracing), output)
+        save_launches(trace_launches(kernel, target, tracing, limits), output)
         return 0
-    save_trace(trace_snapshots(kernel, target, tracing, 1)[0], output)
+    save_trace(trace_snapshots(kernel, target, tracing, 1, limits)[0], output)
     return 0

@@ -47,17 +47,8 @@ PROLOGUE = f"""{tokens.GROUP}\
   _tg_state _tg;
   _tg.fault = _tg_fault;
   _tg.axis = -1;
-#ifdef TG_RECORD
-  _tg.next = _tg_tokens + _tg_offsets[_tg_item];
-  _tg.end = _tg_tokens + _tg_offsets[_tg_item + 1];
-#else
-  _tg.count = 0;
-#endif
+  _tg_begin(&_tg, _tg_tokens, _tg_offsets, _tg_item);
 """
 EPILOGUE = """
-#ifdef TG_RECORD
-  _tg_counts[_tg_item] = (uint) (_tg.next - (_tg_tokens + _tg_offsets[_tg_item]));
-#else
-  _tg_counts[_tg_item] = _tg.count;
-#endif
+  _tg_counts[_tg_item] = _tg_counted(&_tg);
 """

@@ -17,6 +17,7 @@ from memsim.trace import ArrayExtent
 from tracegen.opencl_c.arguments import Argument
 from tracegen.opencl_c.instrument import Probed
 from tracegen.opencl_c.preprocess import Text
+from tracegen.opencl_c.probe_source import ENDLESS, MOST_TURNS
 from tracegen.opencl_c.sites import static_accesses
 from tracegen.probes.tokens import Builds, TokenEncoding
 from tracegen.recording.launch import BoundLaunch, Layout
@@ -156,7 +157,15 @@ class SourceLaunch(BoundLaunch):
         return most
 
     def out_of_bounds(self, position: int, index: int, axis: int, at: int) -> KernelError:
-        """index : byte from the start of the array; axis : number of the array; at : misalignment"""
+        """index : byte from the start of the array; axis : number of the array; at : misalignment
+
+        Where position is ENDLESS, index is a group and axis a work-item of it.
+        """
+        if position == ENDLESS:
+            return KernelError(
+                f"kernel {self.name}: the loops of work-item {axis} of group {index} took more than"
+                f" {MOST_TURNS} turns: they may not end"
+            )
         sites = self.layout.sites
         site = sites.sites[sites.site_of[position]]
         array = self.probed.arrays[axis]

@@ -6,16 +6,19 @@ from collections.abc import Sequence
 
 from tracegen.probes import tokens
 
+MOST_TURNS = 1 << 30
+"""Turns of the loops of one work-item; one that takes more is taken not to end."""
+ENDLESS = -1
+"""Reported in place of a position where a work-item takes more turns."""
+
 # A probe is given an address and returns one that may be accessed: the same address, or that of a
 # scratch buffer where it lies in none of the arrays that the access may reach. From then on the loops
 # of that work-item end soon: what is read from the scratch buffer must not keep a loop going for ever.
+# So do all loops once a work-item has taken MOST_TURNS turns.
 _STATE = f"""\
 {tokens.MACROS}typedef struct {{
-{tokens.STATE_FIELDS}#ifdef TG_RECORD
-  __global TG_TOKEN *first;
-#endif
-  __global uint *counts; __global char *scratch;
-  ulong item; uint faulted; uint group[3]; uint grid[3];
+{tokens.STATE_FIELDS}  __global uint *counts; __global char *scratch;
+  ulong item; uint faulted; uint turns; uint group[3]; uint grid[3];
   __global char *base[TG_ARRAYS]; long bytes[TG_ARRAYS]; long start[TG_ARRAYS];
 }} _tg_state;
 {tokens.FUNCTIONS}static inline int _tg_go(_tg_state *tg)
@@ -23,7 +26,21 @@ _STATE = f"""\
 #ifdef TG_TRUSTED
   return 1;
 #else
-  return tg->faulted == 0 || ++tg->faulted < 100000;
+  if (tg->faulted)
+    return ++tg->faulted < 100000;
+  if ((++tg->turns & 0xffff) == 0)
+  {{
+    if (tg->turns >= {MOST_TURNS}u
+        && atomic_cmpxchg((volatile __global int *) tg->fault, 0, 1) == 0)
+    {{
+      tg->fault[1] = {ENDLESS};
+      tg->fault[2] = tg->group[0] + (long) tg->grid[0] * (tg->group[1] + (long) tg->grid[1] * tg->group[2]);
+      tg->fault[3] = (get_local_id(2) * get_local_size(1) + get_local_id(1)) * get_local_size(0)
+        + get_local_id(0);
+    }}
+    tg->faulted = *(volatile __global int *) tg->fault != 0;
+  }}
+  return 1;
 #endif
 }}
 static inline int _tg_turn(_tg_state *tg, TG_TOKEN token)
@@ -33,11 +50,7 @@ static inline int _tg_turn(_tg_state *tg, TG_TOKEN token)
 }}
 static inline void _tg_finish(_tg_state *tg)
 {{
-#ifdef TG_RECORD
-  tg->counts[tg->item] = (uint) (tg->next - tg->first);
-#else
-  tg->counts[tg->item] = tg->count;
-#endif
+  tg->counts[tg->item] = _tg_counted(tg);
 }}
 static inline void _tg_wrong(_tg_state *tg, TG_TOKEN at, uint array, long offset, long misaligned)
 {{
@@ -125,13 +138,8 @@ _PROLOGUE = f"""
   _tg->counts = _tg_counts;
   _tg->fault = _tg_fault;
   _tg->scratch = _tg_scratch;
-  _tg->faulted = 0;
-#ifdef TG_RECORD
-  _tg->next = _tg->first = _tg_tokens + _tg_offsets[_tg->item];
-  _tg->end = _tg_tokens + _tg_offsets[_tg->item + 1];
-#else
-  _tg->count = 0;
-#endif
+  _tg->faulted = _tg->turns = 0;
+  _tg_begin(_tg, _tg_tokens, _tg_offsets, _tg->item);
 """
 HELPER_ARGUMENTS = "_tg_state *_tg, const uint _tg_b"
 

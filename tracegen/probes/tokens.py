@@ -17,10 +17,10 @@ import pyopencl as cl
 
 from memsim.errors import KernelError
 
-# Both builds keep an index in range and report the first one that was not. In the recording build,
-# `next` reaches `end` only where two runs of one kernel differ (a data race); the number of tokens then
-# differs from the count. TG_TRUSTED leaves both checks out of the second run of a kernel that reads
-# nothing that it writes, and so cannot differ from the first.
+# Both builds keep an index in range and report the first one that was not. The recording build writes the
+# tokens of a work-item from number `skip` on, `room` of them, and counts all: where two runs of one kernel
+# differ, or where not all tokens fit into memory, it is run again. TG_TRUSTED leaves all checks out of
+# the second run of a kernel that reads nothing that it writes, and so cannot differ from the first.
 MACROS = """\
 #ifdef TG_RECORD
 #define TG_AT(POSITION) ((TG_TOKEN) (POSITION) << TG_SHIFT)
@@ -33,22 +33,51 @@ MACROS = """\
 """
 STATE_FIELDS = """\
 #ifdef TG_RECORD
-  __global TG_TOKEN *next; __global TG_TOKEN *end;
+  __global TG_TOKEN *first;
+#endif
+#ifdef TG_TRUSTED
+  __global TG_TOKEN *next;
 #else
-  uint count;
+  uint count; uint skip; uint room;
 #endif
   __global long *fault;
 """
 FUNCTIONS = """\
 static inline void _tg_event(_tg_state *tg, TG_TOKEN token)
 {
-#ifdef TG_RECORD
-#ifndef TG_TRUSTED
-  if (tg->next < tg->end)
-#endif
-    *tg->next++ = token;
+#ifdef TG_TRUSTED
+  *tg->next++ = token;
 #else
+#ifdef TG_RECORD
+  const uint at = tg->count - tg->skip;
+  if (at < tg->room)
+    tg->first[at] = token;
+#endif
   ++tg->count;
+#endif
+}
+static inline void _tg_begin(
+  _tg_state *tg, __global TG_TOKEN *tokens, __global const ulong *offsets, ulong item)
+{
+#ifdef TG_RECORD
+  tg->first = tokens + offsets[2 * item];
+#endif
+#ifdef TG_TRUSTED
+  tg->next = tg->first;
+#else
+  tg->count = 0;
+#ifdef TG_RECORD
+  tg->skip = (uint) offsets[2 * item + 1];
+  tg->room = (uint) (offsets[2 * item + 2] - offsets[2 * item]);
+#endif
+#endif
+}
+static inline uint _tg_counted(const _tg_state *tg)
+{
+#ifdef TG_TRUSTED
+  return (uint) (tg->next - tg->first);
+#else
+  return tg->count;
 #endif
 }
 static inline void _tg_report(_tg_state *tg, TG_TOKEN at, long first, long second, long third)

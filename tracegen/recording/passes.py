@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import hashlib
 import platform
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,14 +21,26 @@ from memsim.montecarlo import resident_groups
 from memsim.trace import Columns, GrowingColumns, Launch, Trace
 from tracegen.devices.buffers import Buffers, buffers
 from tracegen.options import TraceOptions
+from tracegen.probes.tokens import TokenEncoding
 from tracegen.recording import snapshot
 from tracegen.recording.launch import BoundLaunch, Prepared, enqueue
 from tracegen.recording.machine_order import MachineOrder, by_position
-from tracegen.recording.subgroup import merge
+from tracegen.recording.subgroup import LongMerge, merge
 
 DEFAULT_SUBGROUP_SIZE = 32
 GRANULE_ROW_BYTES = 14
 """Bytes of a granule in all columns. Where nothing coalesces, each lane-access is one granule."""
+LONG_ROW_BYTES = 18 + GRANULE_ROW_BYTES
+"""Bytes of an access and a granule in all columns."""
+MOST_TRIES = 8
+"""How often work-items whose paths differ from run to run are given more room."""
+
+
+class Batch(NamedTuple):
+    """Groups that are recorded at once, and the tokens that each of their work-items was counted."""
+
+    groups: snapshot.Groups
+    counts: npt.NDArray[np.uint32]
 
 
 class LaunchRun:
@@ -57,6 +70,7 @@ class LaunchRun:
         self.queue = launch.queue
         self.saved: list[tuple[Any, Any]] = []
         self.ran_all = False
+        self.took_others = False
 
     @property
     def libraries(self) -> tuple[str, ...]:
@@ -134,6 +148,18 @@ class LaunchRun:
         )
 
     @property
+    def _why_one_of_many(self) -> str:
+        """Why another run would give another trace."""
+        # Atomic operations on local memory have no probes.
+        in_local = self.launch.local_memory_bytes > 0 and "atomic" in self.prepared.source
+        if self.keep_hits or in_local:
+            why = "they depend on the order of its atomic operations"
+        else:
+            why = "it has a data race"
+        name = f"launch {self.launch.index} ({self.launch.name})"
+        return f"{name} took other paths when it was run again: {why}"
+
+    @property
     def _registers_per_item(self) -> int | None:
         """What the user specified, else what the compiler reports."""
         if self.prepared.registers_per_item is not None:
@@ -160,31 +186,33 @@ class LaunchRun:
         traced = []
         with self.recorded(groups, wave) as batches:
             for batch in batches:
-                columns.append(*self._merged(*batch))
-                traced.append(batch[0])
+                for rows in self._rows(batch):
+                    columns.append(*rows)
+                traced.append(batch.groups)
         return np.concatenate(traced), columns.finish()
 
-    def _merged(
-        self, batch: snapshot.Groups, tokens: Any, offset: Any
-    ) -> tuple[Columns, int, int, int]:
-        """The rows of a batch's accesses, valid until the next batch; and the numbers of sub-groups,
-        accesses and granules."""
+    def _rows(self, batch: Batch) -> Iterator[tuple[Columns, int, int, int]]:
+        """The rows of a batch's accesses, each valid until the next; and how many sub-groups, accesses
+        and granules they are."""
+        if int(batch.counts.sum(dtype=np.int64)) > self._most_tokens:
+            yield from self._rows_in_pieces(batch)
+            return
         width, n_items = self.subgroup_size, self.launch.group_items
-        n_subgroup = len(batch) * -(-n_items // width)
-        out = self.buffers.room(
-            n_subgroup, len(tokens), len(tokens) * self.layout.tables.most_granules
-        )
-        shift, reduced = self.layout.encoding.position_shift, self.reduced
-        n_access, n_granule = merge(
-            tokens, offset, n_items, width, shift, reduced, self.layout.tables, out
-        )
-        return out, n_subgroup, n_access, n_granule
+        n_subgroup = len(batch.groups) * -(-n_items // width)
+        with self.tokens(batch) as (tokens, offset):
+            most = int(offset[-1])
+            out = self.buffers.room(n_subgroup, most, most * self.layout.tables.most_granules)
+            shift, reduced = self.layout.encoding.position_shift, self.reduced
+            n_access, n_granule = merge(
+                tokens, offset, n_items, width, shift, reduced, self.layout.tables, out
+            )
+            yield out, n_subgroup, n_access, n_granule
 
     @contextmanager
     def recorded(
         self, groups: snapshot.Groups, wave: int | None = None
-    ) -> Iterator[Iterator[tuple[snapshot.Groups, Any, Any]]]:
-        """Batches of (groups, tokens, offset of each work-item's tokens), each valid until the next."""
+    ) -> Iterator[Iterator[Batch]]:
+        """Batches of groups, to be recorded one after another."""
         self._save()
         counts = self._count(groups)
         self._restore()
@@ -195,8 +223,9 @@ class LaunchRun:
         def granules_of(sample: npt.NDArray[np.int64]) -> int:
             own = by_group[sample].reshape(-1)
             n = sum(
-                self._merged(*batch)[3]
+                rows[3]
                 for batch in self._batches(groups[sample], per_group[sample], own)
+                for rows in self._rows(batch)
             )
             self._restore()
             return n
@@ -205,39 +234,97 @@ class LaunchRun:
         yield self._batches(kept, per_group[: len(kept)], counts)
         self.ran_all = len(kept) == self.launch.n_groups
 
+    @property
+    def _most_tokens(self) -> int:
+        """Tokens that are recorded and merged at a time."""
+        tables = self.layout.tables
+        token_bytes = self.layout.encoding.bytes + GRANULE_ROW_BYTES * tables.most_granules
+        return max(self.options.memory_bytes // 4 // token_bytes, 1)
+
     def _batches(
         self, groups: snapshot.Groups, per_group: npt.NDArray[np.int64], counts: Any
-    ) -> Iterator[tuple[snapshot.Groups, Any, Any]]:
-        token_bytes = (
-            self.layout.encoding.bytes + GRANULE_ROW_BYTES * self.layout.tables.most_granules
-        )
-        limit = max(self.options.memory_bytes // 4 // token_bytes, 1)
+    ) -> Iterator[Batch]:
+        limit = self._most_tokens
         n_items = self.launch.group_items
         ends = np.cumsum(per_group)
         first = 0
         while first < len(groups):
             before = int(ends[first - 1]) if first else 0
             last = max(int(np.searchsorted(ends, before + limit, side="right")), first + 1)
-            own = counts[first * n_items : last * n_items]
-            offset = np.zeros(len(own) + 1, np.int64)
-            np.cumsum(own, out=offset[1:])
-            n_token = int(offset[-1])
-            self.buffers.get("tokens", (n_token + 1) * self.layout.encoding.bytes)
-            self._run(groups[first:last], offset)
-            with self.buffers.mapped(self.queue, "counts", len(own), np.uint32) as again:
-                if not np.array_equal(again, own):
-                    raise KernelError(
-                        f"launch {self.launch.index} ({self.launch.name}) took other paths when it"
-                        " was run again: it has a data race"
-                    )
-            with self.buffers.mapped(
-                self.queue, "tokens", n_token + 1, self.layout.encoding.dtype
-            ) as tokens:
-                yield groups[first:last], tokens, offset
+            yield Batch(groups[first:last], counts[first * n_items : last * n_items])
             first = last
 
+    @contextmanager
+    def tokens(self, batch: Batch) -> Iterator[tuple[Any, npt.NDArray[np.int64]]]:
+        """The tokens of a batch and where those of each work-item begin, valid within the context.
+
+        Where work-items take other paths than when they were counted, they are recorded once more with
+        more room, as often as it was too small.
+        """
+        encoding, room = self.layout.encoding, batch.counts
+        before = [] if encoding.trusted else self._copies("before")
+        for _ in range(MOST_TRIES):
+            took = self._record(batch.groups, room, np.zeros(len(room), np.int64), encoding)
+            if (took <= room).all():
+                break
+            self.took_others = True
+            self._paste(before)
+            most = np.maximum(took, room).astype(np.int64)
+            room = np.minimum(most + most // 4 + 16, np.iinfo(np.uint32).max).astype(np.uint32)
+        else:
+            raise KernelError(
+                f"launch {self.launch.index} ({self.launch.name}) took longer paths each of the"
+                f" {MOST_TRIES} times that it was run: it has a data race"
+            )
+        offset, n_token = _offsets(room), int(room.sum(dtype=np.int64))
+        with self.buffers.mapped(self.queue, "tokens", n_token + 1, encoding.dtype) as tokens:
+            if np.array_equal(took, room):
+                yield tokens, offset
+            else:
+                self.took_others = True
+                taken = np.arange(n_token) - np.repeat(offset[:-1], room) < np.repeat(took, room)
+                kept = np.append(tokens[:n_token][taken], tokens[-1])
+                yield kept, _offsets(took)
+
+    def _rows_in_pieces(self, batch: Batch) -> Iterator[tuple[Columns, int, int, int]]:
+        """As `_rows`, of one group with too many tokens: each run records a piece of one sub-group."""
+        (group,) = batch.groups
+        encoding = dataclasses.replace(self.layout.encoding, trusted=False)
+        tables, width = self.layout.tables, self.subgroup_size
+        most = max(self.options.memory_bytes // 4 // encoding.bytes, width)
+        n_row = max(self.options.memory_bytes // 4 // (LONG_ROW_BYTES * tables.most_granules), 1)
+        out = self.buffers.room(1, n_row, n_row * tables.most_granules + 64 * tables.most_granules)
+        before = [] if self.layout.encoding.trusted else self._copies("before")
+        counts = batch.counts.astype(np.int64)
+        for first in range(0, len(counts), width):
+            lanes = slice(first, min(first + width, len(counts)))
+            merged = LongMerge(len(counts[lanes]), encoding.position_shift, self.reduced, tables)
+            n_access = 0
+            while (merged.taken < counts[lanes]).any():
+                room, skip = np.zeros(len(counts), np.uint32), np.zeros(len(counts), np.int64)
+                left = counts[lanes] - merged.taken
+                room[lanes], skip[lanes] = shares(left, most), merged.taken
+                self._paste(before)
+                took = self._record(batch.groups, room, skip, encoding)
+                if not np.array_equal(took, batch.counts):
+                    raise KernelError(
+                        f"launch {self.launch.index} ({self.launch.name}) took other paths when it was"
+                        f" run again, and group {group} makes {counts.sum()} accesses, more than"
+                        " are recorded at once"
+                    )
+                offset = _offsets(room[lanes])
+                with self.buffers.mapped(
+                    self.queue, "tokens", int(offset[-1]) + 1, encoding.dtype
+                ) as tokens:
+                    last = room[lanes] == left
+                    for n_new, n_granule in merged.rows(tokens, offset, last, out):
+                        n_access += n_new
+                        yield out, 0, n_new, n_granule
+            out.subgroup_accesses[0] = n_access
+            yield out, 1, 0, 0
+
     def _count(self, groups: snapshot.Groups) -> npt.NDArray[np.uint32]:
-        self._run(groups, None)
+        self._run(groups, np.zeros(2, np.int64), None)
         n_item = len(groups) * self.launch.group_items
         with self.buffers.mapped(self.queue, "counts", n_item, np.uint32) as counts:
             copied: npt.NDArray[np.uint32] = counts.copy()
@@ -245,20 +332,34 @@ class LaunchRun:
             self.ran_all = True
         return copied
 
-    def _run(self, groups: snapshot.Groups, offset: npt.NDArray[np.int64] | None) -> None:
+    def _record(
+        self, groups: snapshot.Groups, room: Any, skip: Any, encoding: TokenEncoding
+    ) -> npt.NDArray[np.uint32]:
+        """Writes tokens from number `skip` on, `room` of each work-item; returns how many there are."""
+        offset = _offsets(room)
+        self.buffers.get("tokens", (int(offset[-1]) + 1) * encoding.bytes)
+        places = np.zeros((len(offset), 2), np.int64)
+        places[:, 0], places[:-1, 1] = offset, skip
+        self._run(groups, places, encoding)
+        with self.buffers.mapped(self.queue, "counts", len(room), np.uint32) as counts:
+            copied: npt.NDArray[np.uint32] = counts.copy()
+        return copied
+
+    def _run(
+        self, groups: snapshot.Groups, places: npt.NDArray[np.int64], encoding: TokenEncoding | None
+    ) -> None:
         if len(groups) == 0:
             return
         pool, queue, launch = self.buffers, self.queue, self.launch
         n_item = len(groups) * launch.group_items
-        first = np.zeros(1, np.int64) if offset is None else offset
         buffers = [
             pool.get("tokens", 64),
-            pool.put(queue, "offsets", first),
+            pool.put(queue, "offsets", places),
             pool.get("counts", n_item * 4),
             pool.put(queue, "groups", groups.astype(np.uint32)),
             pool.put(queue, "fault", np.zeros(8, np.int64)),
         ]
-        kernel = launch.kernel_for(None if offset is None else self.layout.encoding)
+        kernel = launch.kernel_for(encoding)
         shape = launch.group_shape or (1,)
         items = (len(groups) * shape[0], *shape[1:])
         enqueue(launch, kernel, launch.probe_arguments(buffers), items)
@@ -267,16 +368,23 @@ class LaunchRun:
                 raise launch.out_of_bounds(*(int(number) for number in fault[1:]))
 
     def _save(self) -> None:
-        for buffer, copy in self.saved:
-            del buffer, copy
-        self.saved = []
-        for k, buffer in enumerate(self.launch.written_and_read()):
-            copy = self.buffers.get(f"saved {k}", buffer.size)
-            cl.enqueue_copy(self.queue, copy, buffer, byte_count=buffer.size)
-            self.saved.append((buffer, copy))
+        self.saved.clear()
+        self.saved = self._copies("saved")
 
     def _restore(self) -> None:
-        for buffer, copy in self.saved:
+        self._paste(self.saved)
+
+    def _copies(self, name: str) -> list[tuple[Any, Any]]:
+        """Copies of the buffers whose content the launch changes and reads."""
+        copies = []
+        for k, buffer in enumerate(self.launch.written_and_read()):
+            copy = self.buffers.get(f"{name} {k}", buffer.size)
+            cl.enqueue_copy(self.queue, copy, buffer, byte_count=buffer.size)
+            copies.append((buffer, copy))
+        return copies
+
+    def _paste(self, copies: list[tuple[Any, Any]]) -> None:
+        for buffer, copy in copies:
             cl.enqueue_copy(self.queue, buffer, copy, byte_count=buffer.size)
 
     def _provenance(self) -> Mapping[str, Any]:
@@ -290,6 +398,7 @@ class LaunchRun:
             "kernel_sha256": hashlib.sha256(source.encode()).hexdigest(),
             "launch": self.launch.index,
             "machine": None if self.machine is None else self.machine.name,
+            **({"one_of_many": self._why_one_of_many} if self.took_others else {}),
             **self.options.to_json(),
         }
 
@@ -301,6 +410,21 @@ class LaunchRun:
             "platform_version": device.platform.version.strip(),
             "device": device.name.strip(),
         }
+
+
+def shares(wanted: npt.NDArray[np.int64], most: int) -> npt.NDArray[np.int64]:
+    """What each gets of `most` where nobody gets more than is wanted, or less than others for it."""
+    given = np.zeros(len(wanted), np.int64)
+    for k, lane in enumerate(np.argsort(wanted, kind="stable")):
+        given[lane] = min(wanted[lane], most // (len(wanted) - k))
+        most -= given[lane]
+    return given
+
+
+def _offsets(lengths: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    offset = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(lengths, out=offset[1:])
+    return offset
 
 
 @functools.cache

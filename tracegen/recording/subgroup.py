@@ -8,6 +8,7 @@ whether a bulk sequence begins, and coalesces the addresses of its lanes into gr
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -111,9 +112,18 @@ def merge(
     item_offset : (n_item + 1,) where the tokens of each work-item begin
     Returns how many accesses and how many granules there are.
     """
+    lanes = _lanes(tables)
+    end: tuple[int, int] = _merge(
+        tokens, item_offset, group_items, subgroup_size, position_shift, reduced, tables, lanes, out
+    )
+    return end
+
+
+def _lanes(tables: ProbeTables) -> Lanes:
+    """The state at the beginning of a sub-group."""
     lists = np.zeros((3, 64), np.int64)
     lists[_ALL] = np.arange(64)
-    lanes = Lanes(
+    return Lanes(
         head=np.full(64, _NEVER, np.int32),
         element=np.zeros(64, np.int64),
         cursor=np.zeros(64, np.int64),
@@ -121,14 +131,90 @@ def merge(
         lanes=lists,
         address=np.zeros(64, np.int64),
         requested=np.zeros(64 * tables.most_granules, np.int64),
-        known=np.zeros((tables.n_key + 1, 64), np.int64),
-        known_access=np.zeros(tables.n_key + 1, np.int32),
-        latest=np.zeros(tables.n_site + 1, np.int32),
+        known=np.full((tables.n_key + 1, 64), -1, np.int64),
+        known_access=np.full(tables.n_key + 1, -1, np.int32),
+        latest=np.full(tables.n_site + 1, -1, np.int32),
     )
-    end: tuple[int, int] = _merge(
-        tokens, item_offset, group_items, subgroup_size, position_shift, reduced, tables, lanes, out
-    )
-    return end
+
+
+class LongMerge:
+    """The merge of one sub-group whose tokens come in pieces.
+
+    taken : (n_lane,) tokens that each lane has taken
+    """
+
+    def __init__(
+        self, n_lane: int, position_shift: int, reduced: bool, tables: ProbeTables
+    ) -> None:
+        self.shift, self.reduced, self.tables = position_shift, reduced, tables
+        self.lanes, self.n_lane = _lanes(tables), n_lane
+        self.progress = Progress(0, 0, 0, 0, True)
+        self.taken = np.zeros(n_lane, np.int64)
+
+    def rows(
+        self,
+        tokens: npt.NDArray[Any],
+        offset: npt.NDArray[np.int64],
+        last: npt.NDArray[np.bool_],
+        out: Columns,
+    ) -> Iterator[tuple[int, int]]:
+        """Fills `out` again and again, until a lane that has further tokens needs the next one.
+
+        tokens, offset : from `taken` on, those of each lane, and one token more of any value
+        last : lanes that have no further tokens
+        Yields how many accesses and granules `out` holds; it is overwritten afterwards.
+        """
+        lanes, n = self.lanes, self.n_lane
+        lanes.cursor[:n], lanes.end[:n] = offset[:-1] - 1, offset[1:]
+        begin_lanes(tokens, self.shift, lanes, n)
+        while True:
+            self.progress = continue_merge(
+                tokens, n, last, self.shift, self.reduced, self.tables, lanes, self.progress, out
+            )
+            n_access, n_granule, start = self.progress[:3]
+            if n_access == 0:
+                break
+            yield n_access, n_granule
+            self.progress = self.progress._replace(n_access=0, n_granule=0, start=start - n_access)
+        self.taken += lanes.cursor[:n] - offset[:-1]
+
+
+@hot
+def begin_lanes(tokens: npt.NDArray[Any], position_shift: int, lanes: Lanes, n_lane: int) -> None:
+    """Every lane reads its first token."""
+    for lane in range(n_lane):
+        _advance(tokens, position_shift, lanes, lane)
+
+
+@hot
+def continue_merge(
+    tokens: npt.NDArray[Any],
+    n_lane: int,
+    last: npt.NDArray[np.bool_],
+    position_shift: int,
+    reduced: bool,
+    tables: ProbeTables,
+    lanes: Lanes,
+    progress: Progress,
+    out: Columns,
+) -> Progress:
+    """Goes on until `out` is full, or a lane has no token but is not at its last one."""
+    most_access = len(out.site)
+    most_granule = len(out.granule) - 64 * tables.most_granules
+    while progress.n_access < most_access and progress.n_granule < most_granule:
+        for lane in range(n_lane):
+            if lanes.head[lane] == _NEVER and not last[lane]:
+                return progress
+        step = _next_step(tokens, position_shift, lanes, n_lane)
+        if step.position == _NEVER:
+            return progress
+        if tables.kind[step.position] == EDGE:
+            if reduced:
+                _forget(tables, step.position, lanes, step, n_lane)
+            progress = with_fresh(progress)
+        else:
+            progress = _access(tables, lanes, step, n_lane, reduced, progress, out)
+    return progress
 
 
 @hot

@@ -77,11 +77,12 @@ def recorded(prepared: Prepared) -> list[tuple[LaunchRun, list[Any]]]:
         run = LaunchRun(prepared, launch, TraceOptions())
         every = snapshot.choose(launch.n_groups, None)[0]
         with run.recorded(every) as batches:
-            for _, tokens, offset in batches:
-                items = [
-                    [run.layout.encoding.split(token) for token in tokens[begin:end].tolist()]
-                    for begin, end in itertools.pairwise(offset)
-                ]
+            for batch in batches:
+                with run.tokens(batch) as (tokens, offset):
+                    items = [
+                        [run.layout.encoding.split(token) for token in tokens[begin:end].tolist()]
+                        for begin, end in itertools.pairwise(offset)
+                    ]
                 for group in range(0, len(items), launch.group_items):
                     result.append((run, items[group : group + launch.group_items]))
 

@@ -1,0 +1,215 @@
+"""Work in a process of its own, with limits: a broken kernel cannot take the command down.
+
+The process is forked: everything that is imported already need not be imported again, and while it
+traces, the command imports what it needs for the rest. OpenCL drivers do not survive a fork. A Python
+program that uses pyopencl already therefore works in its own process, without limits.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import pickle
+import select
+import signal
+import sys
+import tempfile
+import traceback
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import IO, Any, ClassVar, TypeVar
+
+from memsim.errors import KernelError, MemsimError
+from memsim.options import Options, option
+
+T = TypeVar("T")
+
+GIB = 2**30
+_ALIGNMENT = 64
+_PR_SET_PDEATHSIG = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits(Options):
+    """What a process of its own may use."""
+
+    error: ClassVar[type[MemsimError]] = KernelError
+
+    time_limit: float = option(
+        3600.0,
+        "End the run of a kernel after this time: its loops may not end.",
+        above=0.0,
+        unit="seconds",
+        metavar="SECONDS",
+        recorded=False,
+    )
+    memory_limit: float | None = option(
+        None,
+        "Memory that the run of a kernel may use.",
+        above=0.0,
+        unit="GiB",
+        metavar="GIB",
+        default_text="three quarters of this computer's memory",
+        recorded=False,
+    )
+
+    @property
+    def memory_bytes(self) -> int:
+        """The limit in bytes."""
+        if self.memory_limit is not None:
+            return int(self.memory_limit * GIB)
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") * 3 // 4
+
+
+def in_own_process(
+    work: Callable[[], T], limits: Limits, what: str, meanwhile: Callable[[], object] | None = None
+) -> T:
+    """What `work` returns, or raises, in a forked process.
+
+    what : names the work in errors
+    meanwhile : called in this process while the other one works
+
+    Raises KernelError where the process crashes or exceeds a limit.
+    """
+    if "pyopencl" in sys.modules or not hasattr(os, "fork"):
+        return work()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    reader, writer = os.pipe()
+    with contextlib.closing(os.fdopen(reader, "rb")), tempfile.TemporaryFile() as result:
+        with warnings.catch_warnings():  # Python 3.12 warns where numpy has started threads
+            warnings.simplefilter("ignore", DeprecationWarning)
+            child = os.fork()
+        if child == 0:
+            _work(work, limits, result)  # does not return
+        os.close(writer)  # the child's copy is closed when it ends
+        status = None
+        try:
+            if meanwhile is not None:
+                meanwhile()
+            if select.select([reader], [], [], limits.time_limit)[0]:
+                status = os.waitpid(child, 0)[1]
+        finally:
+            if status is None:
+                os.kill(child, signal.SIGKILL)
+                os.waitpid(child, 0)
+        if status is None:
+            raise KernelError(
+                f"{what}: its run took more than {limits.time_limit:g} s: its loops may not end, or"
+                " --time-limit must be longer"
+            )
+        if status != 0:
+            raise KernelError(f"{what}: {_end(status, limits)}")
+        returned: T = _returned(result)
+        return returned
+
+
+def _end(status: int, limits: Limits) -> str:
+    if not os.WIFSIGNALED(status):
+        return f"its run ended with exit code {os.WEXITSTATUS(status)}"
+    number = os.WTERMSIG(status)
+    name = signal.Signals(number).name
+    if number in (signal.SIGKILL, signal.SIGABRT):
+        gib = limits.memory_bytes / GIB
+        return (
+            f"its run was ended by {name}; perhaps it needs more memory than {gib:.3g} GiB"
+            " (--memory-limit)"
+        )
+    return f"its run crashed ({name}): the kernel or the OpenCL driver is broken"
+
+
+def _work(work: Callable[[], object], limits: Limits, result: IO[bytes]) -> None:
+    """The forked process: it writes what `work` returns, or raises, and ends."""
+    code = 70
+    try:
+        _confine(limits)
+        try:
+            content: tuple[str, Any] = ("returned", work())
+        except MemoryError:
+            gib = limits.memory_bytes / GIB
+            error = f"the run of the kernel needs more memory than {gib:.3g} GiB (--memory-limit)"
+            content = ("raised", KernelError(error))
+        except BaseException as error:
+            content = ("raised", _portable(error))
+        _write(content, result)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        code = 0
+    finally:
+        os._exit(code)
+
+
+def _confine(limits: Limits) -> None:
+    import ctypes
+    import resource
+
+    # The command ends this process where the user interrupts it.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with contextlib.suppress(
+        OSError, AttributeError
+    ):  # Linux: ends with the command, if that is killed
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    for kind, most in ((resource.RLIMIT_DATA, limits.memory_bytes), (resource.RLIMIT_CORE, 0)):
+        with contextlib.suppress(OSError, ValueError):
+            hard = resource.getrlimit(kind)[1]
+            most = most if hard == resource.RLIM_INFINITY else min(most, hard)
+            resource.setrlimit(kind, (most, hard))
+
+
+def _portable(error: BaseException) -> BaseException:
+    """The error, or one with its text where it cannot be pickled; a bug keeps its traceback."""
+    text = "".join(traceback.format_exception(error))
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:
+        error = RuntimeError(f"{type(error).__name__}: {error}")
+    if not isinstance(error, MemsimError):
+        error.add_note(text)
+    return error
+
+
+class _Pickler(pickle.Pickler):
+    """Memory maps are written as the arrays that they are."""
+
+    def reducer_override(self, value: Any) -> Any:
+        import numpy as np
+
+        if isinstance(value, np.memmap):
+            return np.asarray(value).__reduce_ex__(5)
+        return NotImplemented
+
+
+def _write(content: Any, file: IO[bytes]) -> None:
+    """Arrays at aligned places, so that they can be mapped, then the rest, then the places."""
+    places: list[tuple[int, int]] = []
+
+    def put(buffer: pickle.PickleBuffer) -> None:
+        file.seek(-file.tell() % _ALIGNMENT, os.SEEK_CUR)
+        with buffer.raw() as raw:
+            places.append((file.tell(), raw.nbytes))
+            file.write(raw)
+
+    text = io.BytesIO()
+    _Pickler(text, protocol=5, buffer_callback=put).dump(content)
+    start = file.tell()
+    file.write(text.getbuffer())
+    end = file.tell()
+    pickle.dump((start, end, places), file)
+    file.write(end.to_bytes(8, "little"))
+    file.flush()
+
+
+def _returned(file: IO[bytes]) -> Any:
+    """What `_work` wrote; its arrays are maps of the file, which lives as long as they do."""
+    import mmap
+
+    # Copy on write: whoever gets the arrays may change them.
+    whole = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY))
+    start, end, places = pickle.loads(whole[int.from_bytes(whole[-8:], "little") : -8])
+    buffers = [whole[at : at + size] for at, size in places]
+    kind, content = pickle.loads(whole[start:end], buffers=buffers)
+    if kind == "raised":
+        raise content
+    return content
