@@ -25,6 +25,7 @@ from calib.commands.blocks_settings import (
 )
 from memsim.commands import STDOUT, check_outputs, output_path, working
 from memsim.errors import MemsimError
+from memsim.files import write_text
 from memsim.options import command_options
 from tracegen.commands.kernel import KernelSpec, kernel_options
 
@@ -132,7 +133,7 @@ def _write_json(record: Mapping[str, Any], path: Path | None) -> None:
     if path == STDOUT:
         click.echo(text)
     elif path is not None:
-        path.write_text(text + "\n", encoding="utf-8")
+        write_text(path, text + "\n")
         click.echo(f"wrote {path}", err=True)
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from calib.words import whole
+
 if TYPE_CHECKING:
     from calib.block_counts.report import BlockReport
     from memsim.machine import Machine
@@ -32,7 +34,7 @@ def integer_sizes(
     from tracegen.workloads import load_kernel
 
     if not counter.loopy:
-        return [{k: int(v) for k, v in row.items() if v.isdigit()} for row in rows]
+        return [_whole(row) for row in rows]
     base_sizes = sizes_of(base)
     sizes = []
     for row in rows:
@@ -40,8 +42,13 @@ def integer_sizes(
         row_sizes = base_sizes
         if any(name not in base_sizes for name in changed):
             row_sizes = sizes_of(load_kernel(spec, dict(row)))
-        sizes.append({**row_sizes, **{n: int(v) for n, v in row.items() if v.isdigit()}})
+        sizes.append({**row_sizes, **_whole(row)})
     return sizes
+
+
+def _whole(row: Mapping[str, str]) -> dict[str, int]:
+    numbers = {name: whole(text) for name, text in row.items()}
+    return {name: value for name, value in numbers.items() if value is not None}
 
 
 def costs_of(counter: BlockCounter, report: BlockReport, machine: Machine) -> list[dict[str, Any]]:

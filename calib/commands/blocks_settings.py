@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+from calib.words import shown, whole
 from memsim.errors import MemsimError
 
 MOST_SIZES = 64
@@ -28,7 +29,7 @@ def settings_of_sizes(settings: Mapping[str, str]) -> list[dict[str, str]]:
 
 def is_range(text: str) -> bool:
     low, colon, high = text.partition(":")
-    return bool(colon) and low.isdigit() and high.isdigit()
+    return bool(colon) and None not in (whole(low), whole(high))
 
 
 def doubled(name: str, text: str) -> list[int]:
@@ -45,10 +46,10 @@ def doubled(name: str, text: str) -> list[int]:
 def parsed_range(option: str, text: str) -> tuple[str, tuple[int, int]]:
     """(NAME, (LOW, HIGH)) of a text NAME=LOW:HIGH; `option` is named in the error."""
     name, equals, value = text.partition("=")
-    low, _, high = value.partition(":")
-    if not (name and equals and low.isdigit() and high.isdigit() and 0 < int(low) <= int(high)):
-        raise MemsimError(f"{option} must be NAME=LOW:HIGH with 0 < LOW <= HIGH, got {text!r}")
-    return name, (int(low), int(high))
+    low, high = (whole(word) for word in (value.partition(":")[0], value.partition(":")[2]))
+    if not (name and equals) or low is None or high is None or not 0 < low <= high:
+        raise MemsimError(f"{option} must be NAME=LOW:HIGH with 0 < LOW <= HIGH, got {shown(text)}")
+    return name, (low, high)
 
 
 def small_settings(

@@ -15,6 +15,7 @@ import click
 from calib.counting.options import CountOptions
 from memsim.commands import STDOUT, check_outputs, output_path, working
 from memsim.errors import MemsimError
+from memsim.files import write_text
 from memsim.options import command_options
 from tracegen.commands.kernel import KernelSpec, kernel_options
 
@@ -80,7 +81,7 @@ def count(
         click.echo(json.dumps(document, indent=1))
         return 0
     if json_out is not None:
-        json_out.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+        write_text(json_out, json.dumps(document, indent=1) + "\n")
         click.echo(f"wrote {json_out}", err=True)
     _show(counts, sizes, rows)
     return 0

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from calib.words import shown
 from memsim.commands import FiniteRange, check_outputs, console, setting_option
 from memsim.errors import MemsimError
 
@@ -294,7 +295,7 @@ def _layout(text: str) -> int:
     except ValueError:
         value = -1
     if not 0 <= value < 2**32:
-        raise MemsimError(f"--layout must be up to 8 hexadecimal digits, got {text!r}")
+        raise MemsimError(f"--layout must be up to 8 hexadecimal digits, got {shown(text)}")
     return value
 
 

@@ -14,6 +14,7 @@ import click
 
 from calib.commands.blocks_costs import costs_of, integer_sizes
 from calib.commands.blocks_settings import doubled, parsed_range, together
+from calib.words import whole
 from memsim.commands import STDOUT, console, working
 from memsim.errors import MemsimError
 from memsim.files import whole_file
@@ -73,10 +74,11 @@ def _sizes(settings: dict[str, str], follow: str) -> tuple[str, list[int], list[
     from calib.block_counts.hit_ratio_trend import LEAST_SIZES
 
     setting, (low, high) = parsed_range("--follow", follow)
-    if not settings.get(setting, "").isdigit():
+    requested = whole(settings.get(setting, ""))
+    if requested is None:
         raise MemsimError(f"--follow needs the requested size of {setting}: give it with --set")
     growing = together(settings, setting)
-    values = [*doubled(setting, f"{low}:{high}"), int(settings[setting])]
+    values = [*doubled(setting, f"{low}:{high}"), requested]
     if len(values) <= LEAST_SIZES:
         raise MemsimError(
             f"--follow {follow} has {len(values) - 1} sizes (each twice the previous one); at least"

@@ -15,6 +15,7 @@ import click
 from calib.commands.count import GENERATOR, kernel_and_sizes
 from memsim.commands import STDOUT, check_outputs, console
 from memsim.errors import MemsimError
+from memsim.files import write_text
 
 if TYPE_CHECKING:
     from calib.fitting.breakdown import Breakdown
@@ -58,7 +59,7 @@ def predict_with_model(
             err=True,
         )
     if json_out is not None and json_out != STDOUT:
-        json_out.write_text(json.dumps(breakdown.as_json(), indent=1), encoding="utf-8")
+        write_text(json_out, json.dumps(breakdown.as_json(), indent=1))
         click.echo(f"wrote {json_out}", err=True)
     if plot is not None:
         draw([breakdown], plot)

@@ -284,7 +284,9 @@ class KernelCounts:
         try:
             self.inventory = inventory_json.from_json(data["inventory"])
             self.solved = {str(key): solved_from_json(v) for key, v in data["solved"].items()}
-        except (ValueError, TypeError, KeyError, IndexError, ZeroDivisionError):
+            for text in self.inventory.sets:
+                isl.Set(text)
+        except (*inventory_json.UNREADABLE, isl.Error):
             self.solved = {}
             return False
         return True

@@ -151,6 +151,12 @@ class Inventory:
         return conditions(isl.Set(self.assumptions))
 
     @property
+    def sets(self) -> tuple[str, ...]:
+        """All texts of isl sets."""
+        footprints = [access.footprint for access in self.accesses if access.footprint is not None]
+        return self.assumptions, *(domain.points for domain in self.domains), *footprints
+
+    @property
     def tags(self) -> tuple[str, ...]:
         return tuple(sorted({access.tag for access in self.accesses if access.tag}))
 

@@ -15,6 +15,8 @@ from calib.counting.inventory import (
 from calib.polynomials.piecewise import polynomial_from_json, polynomial_to_json
 
 Json = Any
+UNREADABLE = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError)
+"""What reading anything but the data of `to_json` raises."""
 
 
 def to_json(inventory: Inventory) -> Json:
@@ -37,8 +39,7 @@ def to_json(inventory: Inventory) -> Json:
 
 
 def from_json(data: Json) -> Inventory:
-    """Reads the data of `to_json`; raises ValueError, TypeError, KeyError or IndexError for any
-    other."""
+    """Reads the data of `to_json`; raises one of UNREADABLE for any other."""
     domains = tuple(
         DomainRecord(
             str(points),

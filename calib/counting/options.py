@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from calib.words import shown
 from memsim.errors import KernelError, MemsimError
 from memsim.options import Options, option
 
@@ -71,9 +72,11 @@ def parse_trips(
         except ValueError:
             number = math.nan
         if not name or not math.isfinite(number):
-            raise click.BadParameter(f"must be LOOP=NUMBER, got '{value}'", context, parameter)
+            raise click.BadParameter(f"must be LOOP=NUMBER, got {shown(value)}", context, parameter)
         if number < 0:
-            raise click.BadParameter(f"must not be negative, got '{value}'", context, parameter)
+            raise click.BadParameter(
+                f"must not be negative, got {shown(value)}", context, parameter
+            )
         trips[name] = number
     return trips
 

@@ -110,10 +110,12 @@ def load_model(path: Path) -> SavedModel:
         if path.stat().st_size > MAX_BYTES:
             raise SavedModelError(f"{path} is larger than any fitted model")
         data = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise SavedModelError(f"cannot read {path}: {error}") from error
-    except (json.JSONDecodeError, RecursionError) as error:
-        raise SavedModelError(f"{path} is not a JSON file: {error}") from error
+    except OSError as error:
+        raise SavedModelError(f"cannot read {path}: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise SavedModelError(f"cannot read {path}: it is not text ({error.reason})") from error
+    except (ValueError, RecursionError) as error:  # ValueError also for numbers of 5000 digits
+        raise SavedModelError(f"{path} is not a JSON file: {_one_line(error)}") from error
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         raise SavedModelError(f"{path} is not a fitted model of 'memsim calibrate'")
     if data.get("version") != VERSION:
@@ -123,9 +125,10 @@ def load_model(path: Path) -> SavedModel:
     try:
         return _saved(data)
     except MemsimError as error:
-        raise SavedModelError(f"{path}: {error}") from error
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise SavedModelError(f"{path} is damaged: {type(error).__name__}: {error}") from error
+        raise SavedModelError(f"{path}: {_one_line(error)}") from error
+    except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        reason = f"{type(error).__name__}: {_one_line(error)}"
+        raise SavedModelError(f"{path} is damaged: {reason}") from error
 
 
 def _saved(data: Mapping[str, Any]) -> SavedModel:
@@ -170,6 +173,10 @@ def _saved(data: Mapping[str, Any]) -> SavedModel:
         date=str(origin["date"]),
         settings=dict(origin["settings"]),
     )
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split())[:500]
 
 
 def _finite(value: float) -> float | None:

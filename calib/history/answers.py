@@ -196,7 +196,7 @@ def _by_history(record: Record) -> Answer:
 def _drift(record: Record) -> str:
     """A sentence where the latest launches differ from the mean of all; else empty."""
     state = record.accepted
-    if record.seen <= 2 * len(record.recent):
+    if len(record.recent) == 0 or record.seen <= 2 * len(record.recent):
         return ""
     recent = float(np.median(record.recent))
     if abs(recent - state.mean) <= 4 * state.deviation:

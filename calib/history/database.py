@@ -19,14 +19,16 @@ from pathlib import Path
 from typing import TypeVar
 
 from calib.history.errors import HistoryError, HistoryWarning
+from calib.history.rows import upgrade
 
 APPLICATION_ID = 0x6D73686D
 """`mshm`: SQLite keeps it in the file's header, and file(1) shows it."""
-VERSION = 1
+VERSION = 2
+"""Version 1 had no checksums; it is upgraded when it is opened."""
 PATIENCE_S = 60.0
 """How long a writer waits for other writers."""
 CHECKED_WHOLE_BYTES = 16 * 2**20
-"""Files up to this size are checked page by page when opened, in about 10 ms; larger ones when read."""
+"""Files up to this size are checked page by page when opened, with their indices, in tens of milliseconds; larger ones when read."""
 
 _MAGIC = b"SQLite format 3\0"
 _BUSY = ("locked", "busy")
@@ -39,12 +41,12 @@ CREATE TABLE entry (
   n INTEGER NOT NULL, mean REAL NOT NULL, m2 REAL NOT NULL, low REAL NOT NULL, high REAL NOT NULL,
   sum_ln REAL NOT NULL, sum_ln2 REAL NOT NULL,
   seen INTEGER NOT NULL, rejected INTEGER NOT NULL, recent BLOB NOT NULL,
-  first_at REAL NOT NULL, last_at REAL NOT NULL,
+  first_at REAL NOT NULL, last_at REAL NOT NULL, sum INTEGER NOT NULL,
   UNIQUE (kernel, device, driver, layout)
 );
 CREATE TABLE sample (
   entry INTEGER NOT NULL REFERENCES entry (id) ON DELETE CASCADE,
-  time_s REAL NOT NULL, at REAL NOT NULL
+  time_s REAL NOT NULL, at REAL NOT NULL, sum INTEGER NOT NULL
 );
 CREATE INDEX sample_entry ON sample (entry);
 """
@@ -123,8 +125,8 @@ def _reading(path: Path) -> Iterator[None]:
         sqlite3.OperationalError
     ) as error:  # missing rights, a full disk or a lock, but no damage
         raise HistoryError(f"history {path} cannot be used: {error}") from error
-    except sqlite3.DatabaseError as error:
-        raise _DamagedError(str(error)) from error
+    except (sqlite3.DatabaseError, ValueError) as error:  # ValueError: text that is not UTF-8
+        raise _DamagedError(" ".join(str(error).split())) from error
 
 
 def _check_header(path: Path) -> None:
@@ -155,6 +157,11 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
     version = connection.execute("PRAGMA user_version").fetchone()[0]
     if identity != APPLICATION_ID:  # an empty file, or one whose creation was interrupted
         _create(connection)
+    elif version == 1:
+        with transaction(connection):
+            if connection.execute("PRAGMA user_version").fetchone()[0] == 1:
+                upgrade(connection)
+                connection.execute(f"PRAGMA user_version = {VERSION}")
     elif version != VERSION:
         raise HistoryError(
             f"{path} is a history of version {version}, this memsim reads version {VERSION}; it is"
@@ -162,7 +169,7 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
         )
     connection.execute("PRAGMA journal_mode = WAL")
     if path.stat().st_size <= CHECKED_WHOLE_BYTES:
-        state = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+        state = connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
         if state != "ok":
             raise _DamagedError(" ".join(state.split()))
 

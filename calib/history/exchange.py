@@ -17,7 +17,7 @@ import numpy as np
 from calib.history.errors import HistoryError
 from calib.history.key import Key
 from calib.history.power_laws import LogSums, solve_power_law
-from calib.history.records import Record
+from calib.history.records import Record, check_record
 from calib.history.regression import linear, power_law_with_offset
 from calib.history.starpu_file import Combination, Device, Entry, Implementation, Model
 from calib.history.statistics import Running
@@ -133,6 +133,11 @@ def _record(entry: Entry, symbol: str, device: str, at: float) -> Record:
         )
     mean, n = entry.mean / US, entry.n
     variation = entry.deviation / entry.mean
+    if not variation < math.sqrt(n):  # Samuelson's inequality, below
+        raise HistoryError(
+            f"entry {entry.footprint:08x} of {symbol} has mean {entry.mean} and deviation"
+            f" {entry.deviation}: no {n} times have these"
+        )
     m2 = n * (entry.deviation / US) ** 2
     log = math.log(mean) - variation**2 / 2
     # No sample of n lies further than sqrt(n - 1) population deviations from the mean (Samuelson).
@@ -146,7 +151,7 @@ def _record(entry: Entry, symbol: str, device: str, at: float) -> Record:
         sum_ln=n * log,
         sum_ln2=n * (log * log + variation**2),
     )
-    return Record(
+    record = Record(
         key=Key(kernel=symbol, device=device, driver="StarPU 45", layout=entry.footprint),
         size_bytes=entry.size,
         terms={},
@@ -158,6 +163,7 @@ def _record(entry: Entry, symbol: str, device: str, at: float) -> Record:
         last_at=at,
         source="StarPU",
     )
+    return check_record(record)
 
 
 def symbol_and_host(path: Path) -> tuple[str, str]:

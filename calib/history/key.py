@@ -21,6 +21,8 @@ from calib.history.errors import HistoryError
 POLYNOMIAL = 0x1EDC6F41
 """CRC-32C (Castagnoli), as StarPU's starpu_hash_crc32c_be_n uses it: not reflected, no final xor."""
 
+LONGEST_NAME = 500
+
 
 @dataclass(frozen=True, kw_only=True, order=True)
 class Key:
@@ -44,6 +46,12 @@ class Key:
             raise HistoryError(f"a layout must be a hash of 32 bits, got {self.layout}")
         if not self.kernel or not self.device:
             raise HistoryError("a key needs the names of its kernel and its device")
+        longest = max(self.kernel, self.device, self.driver, key=len)
+        if len(longest) > LONGEST_NAME:
+            raise HistoryError(
+                f"a name in a key has at most {LONGEST_NAME} characters, got {len(longest)}:"
+                f" {longest[:40]!r}..."
+            )
 
 
 @dataclass(frozen=True, kw_only=True)

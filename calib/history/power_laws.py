@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -12,6 +12,9 @@ from calib.history.errors import HistoryError
 from calib.history.records import Record
 from calib.history.regression import LEAST_SAMPLES, SPREAD, Question, student
 from calib.history.statistics import check_time
+
+LARGEST_EXPONENT = 700.0
+"""The exponential of a larger number is none."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,14 +83,21 @@ class PowerLaw:
     def covers(self, question: Question) -> bool:
         return self.sums.min_x <= question.size_bytes <= self.sums.max_x
 
+    def time_s(self, size: float) -> float:
+        """The time at a size. Raises HistoryError where it is no number."""
+        exponent = math.log(self.a) + self.b * math.log(size)
+        if not abs(exponent) < LARGEST_EXPONENT:
+            raise HistoryError(f"the power law {self.formula} gives no time for {size:g} bytes")
+        return math.exp(exponent)
+
     def predict(self, record: Question) -> tuple[float, float, float]:
         """Time, and the interval of the next launch's time at CONFIDENCE, in seconds."""
         sums = self.sums
         x, mean = math.log(record.size_bytes), sums.lnx / sums.n
         sxx = sums.lnx2 - sums.lnx * mean
         width = self.deviation * math.sqrt(1 + 1 / sums.n + (x - mean) ** 2 / sxx)
-        factor = math.exp(min(student(sums.n - 2) * width, 700.0))
-        time_s = self.a * math.exp(self.b * x)
+        factor = math.exp(min(student(sums.n - 2) * width, LARGEST_EXPONENT))
+        time_s = self.time_s(record.size_bytes)
         return time_s, time_s / factor, time_s * factor
 
 
@@ -101,15 +111,12 @@ def power_law(records: Iterable[Record]) -> PowerLaw | None:
     if solved is None:
         return None
     a, b, deviation = solved
-    missed = [a * r.size_bytes**b / r.accepted.mean - 1 for r in used]
-    return PowerLaw(
-        a=a,
-        b=b,
-        deviation=deviation,
-        sums=sums,
-        n_keys=len(used),
-        misfit=float(np.sqrt(np.mean(np.square(missed)))),
-    )
+    law = PowerLaw(a=a, b=b, deviation=deviation, sums=sums, n_keys=len(used), misfit=math.nan)
+    try:
+        missed = [law.time_s(r.size_bytes) / r.accepted.mean - 1 for r in used]
+    except HistoryError:
+        return None
+    return replace(law, misfit=float(np.sqrt(np.mean(np.square(missed)))))
 
 
 def solve_power_law(sums: LogSums) -> tuple[float, float, float] | None:
@@ -120,6 +127,10 @@ def solve_power_law(sums: LogSums) -> tuple[float, float, float] | None:
     sxx = sums.lnx2 - sums.lnx**2 / n
     sxy = sums.lnxlny - sums.lnx * sums.lny / n
     syy = sums.lny2 - sums.lny**2 / n
+    if not sxx > 0.0:  # by rounding, where all sizes but a few are equal
+        return None
     b = sxy / sxx
-    a = math.exp((sums.lny - b * sums.lnx) / n)
-    return a, b, math.sqrt(max(syy - b * sxy, 0.0) / (n - 2))
+    log_a = (sums.lny - b * sums.lnx) / n
+    if not (abs(log_a) < LARGEST_EXPONENT and abs(b) < LARGEST_EXPONENT):
+        return None
+    return math.exp(log_a), b, math.sqrt(max(syy - b * sxy, 0.0) / (n - 2))

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
 
+from calib.history.errors import HistoryError
 from calib.history.key import Key
 from calib.history.outliers import WINDOW, outliers
-from calib.history.statistics import Running, running
+from calib.history.statistics import LONGEST_S, SHORTEST_S, Running, running
 
 OWN = "measured"
+MOST = 2**63
+"""Numbers of the database are below this."""
+LARGEST_LOG = 800.0
+"""No time has a logarithm further from 0."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,3 +91,42 @@ class Record:
             first_at=min(self.first_at, first_at),
             last_at=max(self.last_at, last_at),
         )
+
+
+def check_record(record: Record) -> Record:
+    """The record itself. Raises HistoryError where no set of times has its statistics."""
+    state, recent, key = record.accepted, record.recent, record.key
+    for text in (key.kernel, key.device, key.driver, record.source):
+        if not text.isascii() and text != text.encode("utf-8", "replace").decode():
+            raise _broken(record, "its names must be text")
+    counts = (record.size_bytes, state.n, record.seen, record.rejected)
+    if not all(0 <= count < MOST for count in counts) or state.n + record.rejected != record.seen:
+        raise _broken(record, "its counts must be those of its samples")
+    if not isinstance(record.terms, Mapping) or not all(
+        isinstance(name, str) and isinstance(value, (int, float, np.number)) and abs(value) < 1e100
+        for name, value in record.terms.items()
+    ):
+        raise _broken(record, "its terms must be numbers below 1e100")
+    if len(recent) > min(record.seen, WINDOW) or not np.all(
+        (recent >= SHORTEST_S) & (recent < LONGEST_S)
+    ):
+        raise _broken(record, f"its latest samples must be at most {WINDOW} times")
+    if not (math.isfinite(record.first_at) and record.first_at <= record.last_at < math.inf):
+        raise _broken(record, "its first sample must not be later than its last")
+    if state.n > 0:
+        slack = 1e-9 * state.mean
+        if not (
+            SHORTEST_S <= state.mean < LONGEST_S
+            and 0 <= state.low <= state.mean + slack
+            and state.mean - slack <= state.high < math.inf
+            and 0 <= state.m2 <= state.n * LONGEST_S**2
+            and abs(state.sum_ln) <= state.n * LARGEST_LOG
+            and 0 <= state.sum_ln2 <= state.n * LARGEST_LOG**2
+        ):
+            raise _broken(record, "its mean, deviation and extremes must be those of times")
+    return record
+
+
+def _broken(record: Record, rule: str) -> HistoryError:
+    key = record.key
+    return HistoryError(f"{key.kernel[:80]!r} with layout {key.layout:08x}: {rule}")

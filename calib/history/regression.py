@@ -21,6 +21,7 @@ LEAST_SAMPLES = 10
 """Fewest samples of a calibrated model: StarPU's STARPU_CALIBRATE_MINIMUM."""
 SPREAD = 0.9
 """The smallest size must be below this fraction of the largest, as in StarPU."""
+LARGEST_SIZE = 2**64
 FIT_LIMIT = 0.1
 """A model fits where the root mean square of its relative errors on the keys' means is at most this."""
 CONFIDENCE = 0.95
@@ -100,8 +101,10 @@ class Linearised:
     def _row(self, question: Question) -> tuple[float, F64]:
         """The prediction and its derivative by each coefficient."""
         if self.exponent is not None:
-            a, c, x = self.coefficients[0], self.coefficients[2], float(question.size_bytes)
-            power = x**self.exponent
+            a, c, x = self.coefficients[0], self.coefficients[2], question.size_bytes
+            if not 0 < x < LARGEST_SIZE:
+                raise HistoryError(f"the {self.kind} needs a size below 2^64, got {x}")
+            power = float(x) ** self.exponent
             return a * power + c, np.array([power, a * power * math.log(x), 1.0])
         terms = question.terms or {}
         missing = [n for n in self.names if n != INTERCEPT and n not in terms]
@@ -208,6 +211,8 @@ def linear(records: Iterable[Record]) -> Linearised | None:
         return None
     weighted = (np.sqrt(n) / means)[:, None] * design
     scale = np.linalg.norm(weighted, axis=0)
+    if not (scale > 0.0).all():  # terms so small that their squares are 0
+        return None
     solution, _, rank, _ = np.linalg.lstsq(weighted / scale, np.sqrt(n), rcond=None)
     if rank < len(names) + 1:
         return None

@@ -24,6 +24,8 @@ DEVICE_TYPES = {0: "cpu", 1: "cuda", 2: "opencl", 3: "mic", 5: "mpi_ms"}
 MOST = 100_000
 """Most entries of any list in a file; a greater number means that the file is damaged."""
 
+LARGEST = 2**63
+
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
@@ -185,7 +187,7 @@ def _entry(lines: _Lines) -> Entry:
     except ValueError:
         raise lines.wrong(f"a footprint must be hexadecimal, got {words[0]!r}") from None
     if not 0 <= footprint < 2**32:
-        raise lines.wrong(f"a footprint must have 32 bits, got {words[0]}")
+        raise lines.wrong(f"a footprint must have 32 bits, got {words[0][:40]}")
     return Entry(
         footprint=footprint,
         size=lines.integer(words[1]),
@@ -236,8 +238,8 @@ class _Lines:
             value = int(word)
         except ValueError:
             raise self.wrong(f"not a whole number: {word[:40]!r}") from None
-        if value < 0:
-            raise self.wrong(f"a number must not be negative, got {value}")
+        if not 0 <= value < LARGEST:
+            raise self.wrong(f"a whole number must be from 0 to 2^63 - 1, got {word[:40]}")
         return value
 
     def integers(self, n: int, what: str, *, least: int) -> list[int]:

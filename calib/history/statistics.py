@@ -10,6 +10,8 @@ import numpy.typing as npt
 
 from calib.history.errors import HistoryError
 
+SHORTEST_S = 1e-15
+"""No launch takes a femtosecond; for longer times, quotients of times are finite."""
 LONGEST_S = 1e9
 """No launch takes 30 years; for shorter times the sum of squares over 2^63 samples is finite."""
 
@@ -23,9 +25,11 @@ TWO_MODES_LEAST = 5
 
 
 def check_time(time_s: float) -> float:
-    """The time itself. Raises HistoryError unless it is finite, above 0 and below LONGEST_S."""
-    if not 0.0 < time_s < LONGEST_S:
-        raise HistoryError(f"a launch's time must lie between 0 and {LONGEST_S:g} s, got {time_s}")
+    """The time itself. Raises HistoryError unless it lies between SHORTEST_S and LONGEST_S."""
+    if not SHORTEST_S <= time_s < LONGEST_S:
+        raise HistoryError(
+            f"a launch's time must lie between {SHORTEST_S:g} and {LONGEST_S:g} s, got {time_s}"
+        )
     return float(time_s)
 
 

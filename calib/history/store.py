@@ -17,7 +17,7 @@ from calib.history import database
 from calib.history.errors import HistoryError
 from calib.history.key import Key
 from calib.history.records import OWN, Record, Sample
-from calib.history.rows import empty, read_one, select, write_one
+from calib.history.rows import add_samples, empty, read_one, read_samples, select, write_one
 from calib.history.statistics import check_time
 
 T = TypeVar("T")
@@ -100,10 +100,7 @@ class Store:
                 record = record.with_samples([s.time_s for s in samples], min(at), max(at))
                 entry = write_one(connection, record)
                 if self.keep_samples:
-                    connection.executemany(
-                        "INSERT INTO sample VALUES (?, ?, ?)",
-                        [(entry, s.time_s, when) for s, when in zip(samples, at, strict=True)],
-                    )
+                    add_samples(connection, entry, [s.time_s for s in samples], at)
 
     def put(self, records: Iterable[Record]) -> None:
         """Adds imported statistics, all or none. Raises HistoryError where a key is already present."""
@@ -147,13 +144,7 @@ class Store:
         """The kept samples of a key in seconds, oldest first: all of them, or the latest 64."""
 
         def work(connection: sqlite3.Connection) -> npt.NDArray[np.float64]:
-            rows = connection.execute(
-                "SELECT time_s FROM sample JOIN entry ON entry.id = sample.entry"
-                " WHERE kernel = ? AND device = ? AND driver = ? AND layout = ?"
-                " ORDER BY sample.rowid",
-                (key.kernel, key.device, key.driver, key.layout),
-            ).fetchall()
-            kept = np.array([row[0] for row in rows], dtype=np.float64)
+            kept = read_samples(connection, key)
             record = read_one(connection, key)
             recent = np.empty(0) if record is None else record.recent
             return kept if len(kept) >= len(recent) else recent
@@ -191,10 +182,10 @@ class Store:
             try:
                 return database.patiently(lambda: work(connection))
             except sqlite3.OperationalError as error:
-                raise HistoryError(f"history {self.path}: {error}") from error
+                raise HistoryError(f"history {self.path}: {_one_line(error)}") from error
             except (sqlite3.DatabaseError, ValueError) as error:
                 raise HistoryError(
-                    f"{self.path} is a damaged history ({error}); it is left unchanged"
+                    f"{self.path} is a damaged history ({_one_line(error)}); it is left unchanged"
                 ) from error
 
     def _open_here(self) -> sqlite3.Connection:
@@ -206,6 +197,10 @@ class Store:
             self._connection = database.open_database(self.path)
             self._process = database.process()
         return self._connection
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split())
 
 
 _ABANDONED: list[sqlite3.Connection] = []

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from calib.words import whole
 from memsim.errors import MemsimError
 
 Value = int | str | bool
@@ -72,11 +73,8 @@ class Number:
     low: int = 1
 
     def parse(self, text: str) -> int:
-        try:
-            value = int(text)
-        except ValueError:
-            value = self.low - 1
-        if value < self.low:
+        value = whole(text)
+        if value is None or value < self.low:
             raise ValueError(f"an integer of at least {self.low}")
         return value
 

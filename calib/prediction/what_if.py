@@ -17,11 +17,16 @@ from dataclasses import dataclass
 
 from calib.prediction.basic_blocks import Program
 from calib.prediction.machine_pipes import PREFIX
+from calib.words import shown, whole
 from memsim.errors import MachineError, MemsimError
 from memsim.machine import Level, Machine
 
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(B|[kK]i?B|[mM]i?B)")
-_FACTOR = re.compile(r"(\d+(?:\.\d+)?)x")
+MOST_OF_CORE = 10**6
+"""Most groups, or registers of a work-item, of a core."""
+MOST_TIMES = 1e6
+"""How many times faster a unit may become."""
+_SIZE = re.compile(r"(\d{1,15}(?:\.\d{1,15})?)\s*(B|[kK]i?B|[mM]i?B)")
+_FACTOR = re.compile(r"(\d{1,15}(?:\.\d{1,15})?)x")
 _UNITS = {"b": 1, "kib": 1024, "kb": 1024, "mib": 1024**2, "mb": 1024**2}
 _ALONE = ("no-barriers", "no-latency")
 
@@ -100,8 +105,8 @@ def _changed(machine: Machine, part: str, name: str, value: str) -> Machine:
     if size and name.lower() in levels:
         wanted = float(size[1]) * _UNITS[size[2].lower()]
         return _with_level(machine, _resized(machine, levels[name.lower()], round(wanted), part))
-    if factor and float(factor[1]) > 0:
-        times = float(factor[1])
+    times = float(factor[1]) if factor else 0.0
+    if 0 < times <= MOST_TIMES:
         if name.lower() == "dram":
             dram = dataclasses.replace(
                 machine.dram,
@@ -130,7 +135,7 @@ def _changed(machine: Machine, part: str, name: str, value: str) -> Machine:
         ]
     )
     raise WhatIfError(
-        f"--what-if: no change {part!r} is possible on {machine.name}; possible are {known}"
+        f"--what-if: no change {shown(part)} is possible on {machine.name}; possible are {known}"
     )
 
 
@@ -138,7 +143,7 @@ def _resized(machine: Machine, level: Level, size_bytes: int, part: str) -> Leve
     try:
         return level.resized(size_bytes)
     except MachineError as error:
-        raise WhatIfError(f"--what-if {part}: {error}") from None
+        raise WhatIfError(f"--what-if {shown(part)}: {error}") from None
 
 
 def _with_level(machine: Machine, level: Level) -> Machine:
@@ -149,6 +154,9 @@ def _with_level(machine: Machine, level: Level) -> Machine:
 
 
 def _positive(part: str, value: str) -> int:
-    if not value.isdigit() or int(value) < 1:
-        raise WhatIfError(f"--what-if {part}: must be a positive whole number, got {value!r}")
-    return int(value)
+    number = whole(value)
+    if not number or number > MOST_OF_CORE:
+        raise WhatIfError(
+            f"--what-if {shown(part)}: must be a whole number from 1 to {MOST_OF_CORE}"
+        )
+    return number

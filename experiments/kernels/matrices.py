@@ -29,6 +29,9 @@ promises."""
 
 _TEXT_BYTES_PER_ENTRY = 256
 _TEXT_BYTES_OF_COMMENTS = 16_000_000
+_CHECKED_BYTES = 1 << 24
+_NUMERIC = b"0123456789+-.eE \t\r\nnaifNAIF"
+"""Characters of numbers, nan and inf, and between them."""
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -165,7 +168,8 @@ def read_matrix_market(path: str | Path) -> Any:
         text = _unpacked(path, limit, whole=True)
         if len(text) < n_entry // 4:  # before memory is allocated for entries that do not exist
             raise KernelError(f"{path}: declares {n_entry} entries in {len(text)} bytes of text")
-        matrix = scipy.io.mmread(io.BytesIO(text))
+        _require_numbers(text, path)
+        matrix = scipy.io.mmread(io.BytesIO(text.rstrip() + b"\n"))
     except KernelError:
         raise
     except (OSError, EOFError, zlib.error) as error:
@@ -185,6 +189,20 @@ def _unpacked(path: Path, limit: int, *, whole: bool) -> bytes:
     if len(text) > limit:
         raise KernelError(f"{path}: holds more text than the entries that its header declares")
     return text
+
+
+def _require_numbers(text: bytes, path: Path) -> None:
+    """That only numbers follow the comments: after a number and another character, and at the end of a
+    text that ends in a blank, SciPy's reader may leave the text."""
+    begin = 0
+    while text[begin : begin + 1] == b"%":
+        begin = text.find(b"\n", begin) + 1 or len(text)
+    for at in range(begin, len(text), _CHECKED_BYTES):
+        odd = text[at : at + _CHECKED_BYTES].translate(None, _NUMERIC)
+        if odd:
+            raise KernelError(
+                f"{path}: not a Matrix Market file: below its comments are numbers, got {odd[:20]!r}"
+            )
 
 
 def _canonical(matrix: Any, name: str) -> Any:
@@ -228,7 +246,7 @@ def _require_entries(n_entry: int, name: str) -> None:
 
 
 def _one_line(error: BaseException) -> str:
-    return " ".join(str(error).split()) or type(error).__name__
+    return " ".join(str(error).split())[:300] or type(error).__name__
 
 
 _GENERATORS: dict[str, Callable[[int], Any]] = {

@@ -13,6 +13,7 @@ _TRUTHS = {
     **dict.fromkeys(("true", "yes", "on", "1"), True),
     **dict.fromkeys(("false", "no", "off", "0"), False),
 }
+LONGEST_SHOWN = 100
 
 
 def convert(name: str, text: str, hint: Any) -> Any:
@@ -60,4 +61,4 @@ def _number(name: str, text: str, kind: Any, rule: str) -> Any:
 
 
 def _wrong(name: str, rule: str, text: str) -> KernelError:
-    return KernelError(f"{name} must be {rule}, got {text!r}")
+    return KernelError(f"{name} must be {rule}, got {text[:LONGEST_SHOWN]!r}")

@@ -301,7 +301,7 @@ def test_a_later_version_is_refused(tmp_path):
     connection = sqlite3.connect(path)
     connection.execute("PRAGMA user_version = 99")
     connection.close()
-    with pytest.raises(HistoryError, match="of version 99, this memsim reads version 1"):
+    with pytest.raises(HistoryError, match="of version 99, this memsim reads version 2"):
         Store(path)
 
 
