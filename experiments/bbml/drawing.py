@@ -54,6 +54,9 @@ def by_sample_size(
                 sizes[name], error, "o" + style, color=COLOURS[k % 4], markersize=3, label=name
             )
         axes.set(title=words[how], xlabel="training samples")
+        axes.xaxis.set_major_formatter("{x:g}")
+        axes.xaxis.set_minor_formatter("{x:g}")
+        axes.tick_params(axis="x", which="both", labelsize=8)
         axes.grid(alpha=0.2)
     panels[0].set_ylabel("100 % - accuracy on the test samples, %")
     handles, names = panels[0].get_legend_handles_labels()
