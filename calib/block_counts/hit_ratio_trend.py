@@ -78,8 +78,8 @@ def observe(workload: Any, size: float, machine: Machine, seed: int = 0) -> Obse
 
     Raises MemsimError for more than MOST_LAUNCHES launches, or where the workload has no global loads.
     """
-    import memsim
     import tracegen
+    from calib.whole_replay import whole_replay
 
     traces = tracegen.trace_launches(workload, machine)
     if len(traces) > MOST_LAUNCHES:
@@ -91,7 +91,7 @@ def observe(workload: Any, size: float, machine: Machine, seed: int = 0) -> Obse
     accesses = dict(hits)
     read = requests = latency = 0.0
     for trace in traces:
-        replay = memsim.replay(trace, machine, trials=TRIALS, seed=seed)
+        replay = whole_replay(trace, machine, trials=TRIALS, seed=seed)
         mean = replay.dataset.mean("trial")
         loads = (mean.direction == "load").values
         # A snapshot represents all groups of its launch.

@@ -17,7 +17,7 @@ from memsim.commands import STDOUT, check_outputs, output_path, working
 from memsim.errors import MemsimError
 from memsim.files import write_text
 from memsim.options import command_options
-from tracegen.commands.kernel import KernelSpec, kernel_options
+from tracegen.commands import KernelSpec, kernel_options
 
 if TYPE_CHECKING:
     from calib.counting.count_formulas import Count

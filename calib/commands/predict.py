@@ -23,7 +23,7 @@ from memsim.commands import (
 from memsim.errors import MemsimError
 from memsim.files import whole_file
 from memsim.options import Options, command_options, option
-from tracegen.commands.kernel import KernelSpec, trace_snapshots
+from tracegen.commands import KernelSpec, trace_snapshots
 from tracegen.options import TraceOptions
 from tracegen.own_process import Limits
 

@@ -31,6 +31,7 @@ from calib.counting.feature_counts import kernel_counts
 from calib.counting.kernel_arguments import sizes_of, workload_of
 from calib.counting.language import FeatureError, SimulatedFeature
 from calib.features.context import EvaluationContext
+from calib.whole_replay import whole_replay
 from memsim.errors import SnapshotWarning
 from memsim.machine import Machine
 from memsim.trace import Trace
@@ -114,7 +115,7 @@ def _of_launch(trace: Trace, machine: Machine, context: EvaluationContext) -> Si
         with warnings.catch_warnings():
             # A small launch cannot be traced any larger.
             warnings.simplefilter("ignore", SnapshotWarning)
-            return memsim.replay(trace, machine, seed=context.seed, **options)
+            return whole_replay(trace, machine, seed=context.seed, **options)
 
     if not machine.levels:
         raise FeatureError(

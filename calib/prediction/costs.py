@@ -239,6 +239,8 @@ def _written_back(trace: Trace, machine: Machine) -> Floats:
         return per_execution
     n_access = _n_examined(trace)
     end = int(trace.granule_offset[n_access])
+    if end == 0:  # barriers alone
+        return per_execution
     site = np.repeat(trace.site[:n_access], np.diff(trace.granule_offset[: n_access + 1]))
     share = n_access / trace.n_access
     groups = max(len(np.unique(trace.workgroup)) * share, 1.0)

@@ -241,9 +241,9 @@ def _notes(machine: Machine, occupancy: Occupancy, timing: Timing) -> list[str]:
 
 
 def _replay(traces: Sequence[Trace], machine: Machine, options: PredictOptions) -> Replay:
-    import memsim
+    from calib.whole_replay import whole_replay
 
-    return memsim.replay(
+    return whole_replay(
         list(traces),
         machine,
         trials=options.trials,

@@ -89,12 +89,12 @@ def within_budget(
 
 
 def _starts(n_groups: int, count: int, wave: int, snapshots: int) -> list[int]:
-    """Evenly spread over the launch, aligned to whole waves so that cores stay in step."""
+    """Evenly spread over the launch; whole waves are aligned so that cores stay in step."""
     free = n_groups - count
     starts = []
     for k in range(snapshots):
         start = int(free * (k + 1) / (snapshots + 1))
-        starts.append(start // wave * wave)
+        starts.append(start // wave * wave if count >= wave else start)
     return starts
 
 

@@ -19,11 +19,26 @@ from memsim.errors import ReplayError
 from memsim.machine.file import load_machine
 from memsim.machine.parts import Translation
 from tests.support.command_line import RunMemsim
+from tests.support.kernel_matrix import FORTRAN, FORTRAN_ARGS
 
 KERNELS = Path(matmul.__file__).parent
 TILED = f"{KERNELS / 'matmul.py'}:tiled"
 SMALL = ("--set", "n=64", "--trials", "4", "--jobs", "1")
 V100 = load_machine("v100")
+SCALE = """\
+__kernel void scale(__global const float *in, __global float *out)
+{
+  out[get_global_id(0)] = 2 * in[get_global_id(0)];
+}
+"""
+SCALE_ARGS = """\
+import tracegen
+
+
+def scale(n: int):
+    arguments = [np.ones(n, np.float32), np.zeros(n, np.float32)]
+    return tracegen.OpenCLWorkload(arguments=arguments, global_size=n, local_size=64)
+"""
 
 
 def predicted(workload: Any, machine: Any = V100, **settings: Any) -> Any:
@@ -272,3 +287,50 @@ def test_help_has_an_example(run_memsim: RunMemsim) -> None:
     assert ended.code == 0
     assert "Example" in ended.out
     assert "  memsim predict" in ended.out
+
+
+def test_opencl_c_and_fortran_from_the_command_line(
+    run_memsim: RunMemsim, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "scale.cl").write_text(SCALE)
+    (tmp_path / "f.floopy").write_text(FORTRAN)
+    (tmp_path / "args.py").write_text(FORTRAN_ARGS + SCALE_ARGS)
+    words = ("-m", "v100", "--trials", "2", "--jobs", "1", "--json", "-")
+    times = {}
+    for kernel, function, n in (
+        ("scale.cl:scale", "scale", 1 << 12),
+        ("scale.cl:scale", "scale", 1 << 20),
+        ("f.floopy:neighbours", "arguments", 1 << 12),
+        ("f.floopy:neighbours", "arguments", 1 << 20),
+    ):
+        ended = run_memsim(
+            "predict", kernel, "--args", f"args.py:{function}", "--set", f"n={n}", *words
+        )
+        assert ended.code == 0, ended.err
+        times[kernel, n] = json.loads(ended.out)["time_s"]["mean"]
+    for kernel in ("scale.cl:scale", "f.floopy:neighbours"):
+        assert 0 < times[kernel, 1 << 12] < times[kernel, 1 << 20] < 1e-3
+    ended = run_memsim("predict", "scale.cl:scale", *words)
+    assert ended.code == 2
+    assert "scale.cl does not describe its launch: --args FILE.py:NAME" in ended.err
+
+
+def test_an_interrupted_prediction_has_no_numbers(
+    run_memsim: RunMemsim, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import memsim
+
+    replay = memsim.replay
+
+    def interrupted(*arguments: Any, **options: Any) -> Any:
+        found = replay(*arguments, **options)
+        found.dataset.attrs["interrupted"] = 1
+        return found
+
+    monkeypatch.setattr(memsim, "replay", interrupted)
+    out = tmp_path / "out.json"
+    ended = run_memsim("predict", TILED, "-m", "v100", *SMALL, "--json", str(out))
+    assert (ended.code, ended.out) == (130, "")
+    assert ended.err.splitlines()[-1] == "memsim: interrupted"
+    assert not out.exists()

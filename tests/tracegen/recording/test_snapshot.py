@@ -39,6 +39,8 @@ def test_several_snapshots_spread_over_the_launch() -> None:
 
 def test_number_of_groups_overrides() -> None:
     assert len(snapshot.choose(1000, 20, 7)[0]) == 7
+    # Less than a wave is not aligned: it would begin at the edge of a small launch.
+    assert list(snapshot.choose(1000, 2000, 4)[0]) == [498, 499, 500, 501]
     assert len(snapshot.choose(5, 20, 7)[0]) == 5
 
 

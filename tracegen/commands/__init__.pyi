@@ -1,0 +1,3 @@
+from .kernel import KernelSpec as KernelSpec
+from .kernel import kernel_options as kernel_options
+from .kernel import trace_snapshots as trace_snapshots
