@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,10 +14,17 @@ from memsim.errors import TraceError
 from memsim.formats.accel_sim.order import in_order
 from memsim.trace.coalescing import coalesce
 from memsim.trace.columns import Columns, GrowingColumns, room
-from memsim.trace.model import BARRIER_SITE, AccessSite, ArrayExtent, Direction, Launch, Trace
+from memsim.trace.model import (
+    BARRIER_SITE,
+    MAX_ADDRESS,
+    AccessSite,
+    ArrayExtent,
+    Direction,
+    Launch,
+    Trace,
+)
 
 MAX_SITES = 32766
-MAX_ADDRESS = 1 << 57
 MAX_LANE_BYTES = 128
 _ACCESSES, _SUBGROUPS = 1 << 12, 1 << 12
 _GRANULES_OF_ACCESS = 64 * (MAX_LANE_BYTES // 32 + 1)
@@ -129,12 +137,10 @@ class TraceBuilder:
         columns, key = in_order(columns, pairs[:, 0] * most + pairs[:, 1], self.memory_bytes)
         workgroup: npt.NDArray[np.int32] = (key // most).astype(np.int32)
         seen = sorted(self.sites.values(), key=lambda site: site.number)
-        names = [site.name for site in seen]
+        times = Counter(site.name for site in seen)
         sites = tuple(
             AccessSite(
-                name=site.name
-                if names.count(site.name) == 1
-                else f"{site.name} ({site.direction})",
+                name=site.name if times[site.name] == 1 else f"{site.name} ({site.direction})",
                 array=site.array,
                 direction=site.direction,
                 itemsize_bytes=site.size_bytes,

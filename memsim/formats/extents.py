@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import functools
 import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -19,8 +20,11 @@ class AddressMap:
 
     def name_at(self, address: int) -> str:
         """The array that contains an address; the first array if the address is below all."""
-        bases = [array.base_bytes for array in self.arrays]
-        return self.arrays[max(bisect.bisect_right(bases, address) - 1, 0)].name
+        return self.arrays[max(bisect.bisect_right(self._bases, address) - 1, 0)].name
+
+    @functools.cached_property
+    def _bases(self) -> list[int]:
+        return [array.base_bytes for array in self.arrays]
 
     def copies(self, base: int, size: int) -> list[Copy]:
         """A write of [base, base + size) by the host, array by array."""

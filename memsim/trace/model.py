@@ -7,17 +7,24 @@ sectors of a machine are formed at replay. Ragged data is a flat array and an (n
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
 from memsim.errors import TraceError
+from memsim.trace import columns_check
+from memsim.visible import visible
 
 GRANULE_BYTES = 32
-BARRIER_SITE = -1
+MAX_ADDRESS = 1 << 57
+"""Byte addresses are below this: no GPU has wider ones, and hashes of a set index take time for each bit."""
+MAX_GROUPS = (1 << 31) - 1
+MAX_GROUP_ITEMS = 1 << 26
+BARRIER_SITE = columns_check.BARRIER_SITE
 """The reserved site of a work-group barrier: an access without lanes and granules."""
 
 Direction = Literal["load", "store", "atomic"]
@@ -31,6 +38,9 @@ class SourceLocation:
     generated_line: int | None = None
     user_file: str | None = None
     user_line: int | None = None
+
+    def __post_init__(self) -> None:
+        _make_visible(self, "user_file")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,6 +62,10 @@ class AccessSite:
     depends_on: tuple[str, ...] = ()
     bypasses_l1: bool = False
 
+    def __post_init__(self) -> None:
+        _make_visible(self, "name", "array", "instruction")
+        object.__setattr__(self, "depends_on", tuple(visible(name) for name in self.depends_on))
+
 
 @dataclass(frozen=True, kw_only=True)
 class ArrayExtent:
@@ -60,6 +74,9 @@ class ArrayExtent:
     name: str
     base_bytes: int
     size_bytes: int
+
+    def __post_init__(self) -> None:
+        _make_visible(self, "name")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,10 +94,21 @@ class Launch:
     local_memory_bytes: int = 0
     registers_per_item: int | None = None
 
+    def __post_init__(self) -> None:
+        _make_visible(self, "kernel")
+
+
+def _make_visible(record: Any, *names: str) -> None:
+    """Names appear in tables, files and terminals, which must not obey what is in them."""
+    for name in names:
+        value = getattr(record, name)
+        if isinstance(value, str) and not value.isprintable():
+            object.__setattr__(record, name, visible(value))
+
 
 @dataclass(frozen=True, kw_only=True)
 class Trace:
-    """One snapshot of one launch.
+    """One snapshot of one launch. Raises TraceError where it breaks a rule (see check_trace).
 
     Groups appear in ascending order of their ids, and the sub-groups of a group consecutively and in
     order, so `workgroup` is sorted. A trace of every group of a launch is `whole`; any other is a
@@ -188,6 +216,7 @@ COLUMN_DTYPES: dict[str, Any] = {
 }
 """Every array of a Trace, which is a column of a trace file, and its element type."""
 
+_MOST_BYTES = 1 << 40
 _LENGTHS = {
     "workgroup": "n_subgroup",
     "site": "n_access",
@@ -203,15 +232,42 @@ _LENGTHS = {
 
 
 def check_trace(trace: Trace) -> None:
-    """Raises TraceError where shapes, offsets or indices of a trace contradict each other."""
+    """Raises TraceError for the first rule that a trace breaks, with the access where it does.
+
+    Compiled loops index with the columns of a trace and check nothing, so all that they rely on is
+    checked here, whatever file or tool a trace comes from.
+    """
     if trace.granule_bytes != GRANULE_BYTES:
         raise TraceError(f"granule_bytes must be {GRANULE_BYTES}, got {trace.granule_bytes}")
     if trace.subgroup_size not in (8, 16, 32, 64):
         raise TraceError(f"subgroup_size must be 8, 16, 32 or 64, got {trace.subgroup_size}")
-    names = trace.site_names
-    if len(set(names)) != len(names):
-        twice = sorted({name for name in names if names.count(name) > 1})
-        raise TraceError(f"site names must be unique, got {', '.join(twice)} more than once")
+    _check_sites(trace)
+    _check_launch(trace.launch)
+    for array in trace.arrays:
+        if array.base_bytes < 0 or array.size_bytes < 0 or _end(array) > MAX_ADDRESS:
+            raise TraceError(
+                f"array {array.name} must lie between 0 and 2^57,"
+                f" got {array.size_bytes} bytes at {array.base_bytes}"
+            )
+    _check_shapes(trace)
+    _check_work(trace)
+    if trace.n_subgroup and (
+        np.any(trace.workgroup[1:] < trace.workgroup[:-1]) or int(trace.workgroup[0]) < 0
+    ):
+        raise TraceError("workgroup must ascend from 0: the sub-groups of a group are consecutive")
+    if trace.n_subgroup and int(trace.workgroup[-1]) >= trace.launch.n_groups:
+        raise TraceError(
+            f"workgroup must be below the {trace.launch.n_groups} groups of the launch,"
+            f" got {int(trace.workgroup[-1])}"
+        )
+    _check_accesses(trace)
+
+
+def _check_sites(trace: Trace) -> None:
+    counted = Counter(trace.site_names)
+    if len(counted) != len(trace.sites):
+        twice = sorted(name for name, times in counted.items() if times > 1)
+        raise TraceError(f"site names must be unique, got {', '.join(twice[:4])} more than once")
     for site in trace.sites:
         if site.direction not in DIRECTIONS:
             raise TraceError(
@@ -220,6 +276,32 @@ def check_trace(trace: Trace) -> None:
             )
         if site.bypasses_l1 and site.direction != "load":
             raise TraceError(f"site {site.name} is not a load: bypasses_l1 must be false")
+        if not 0 <= site.itemsize_bytes <= _MOST_BYTES:
+            raise TraceError(
+                f"itemsize_bytes of site {site.name} must be 0 to {_MOST_BYTES},"
+                f" got {site.itemsize_bytes}"
+            )
+        unknown = [name for name in site.depends_on if name not in counted]
+        if unknown:
+            raise TraceError(
+                f"depends_on of site {site.name} must name sites of the trace, got {unknown[0]}"
+            )
+
+
+def _check_launch(launch: Launch) -> None:
+    bounds = {
+        "n_groups": (1, MAX_GROUPS),
+        "group_items": (1, MAX_GROUP_ITEMS),
+        "local_memory_bytes": (0, _MOST_BYTES),
+        "registers_per_item": (0, MAX_GROUP_ITEMS),
+    }
+    for name, (least, most) in bounds.items():
+        value = getattr(launch, name)
+        if value is not None and not least <= value <= most:
+            raise TraceError(f"{name} of a launch must be {least} to {most}, got {value}")
+
+
+def _check_shapes(trace: Trace) -> None:
     sizes = {
         "n_subgroup": len(trace.workgroup),
         "n_access": len(trace.site),
@@ -227,22 +309,17 @@ def check_trace(trace: Trace) -> None:
     }
     for name, size in _LENGTHS.items():
         value = getattr(trace, name)
-        if value is not None and len(value) != sizes[size]:
+        if value is not None and value.shape != (sizes[size],):
             raise TraceError(f"{name} must have {size} = {sizes[size]} rows, got {len(value)}")
     _check_offsets("subgroup_offset", trace.subgroup_offset, sizes["n_subgroup"], sizes["n_access"])
     _check_offsets("granule_offset", trace.granule_offset, sizes["n_access"], sizes["n_granule"])
-    if trace.n_access:
-        low, high = int(trace.site.min()), int(trace.site.max())
-        if low < BARRIER_SITE or high >= len(trace.sites):
-            raise TraceError(
-                f"site must index the {len(trace.sites)} sites or be {BARRIER_SITE},"
-                f" got {low}..{high}"
-            )
-    _check_work(trace)
-    if trace.n_granule and int(trace.granule.min()) < 0:
-        raise TraceError(f"granule must not be negative, got {int(trace.granule.min())}")
-    if trace.n_subgroup and np.any(trace.workgroup[1:] < trace.workgroup[:-1]):
-        raise TraceError("workgroup must ascend: the sub-groups of a group are consecutive")
+
+
+def _check_offsets(name: str, offset: npt.NDArray[np.int64], n_row: int, n_flat: int) -> None:
+    if offset.shape != (n_row + 1,):
+        raise TraceError(f"{name} must have {n_row + 1} rows, got {len(offset)}")
+    if int(offset[0]) != 0 or int(offset[-1]) != n_flat or np.any(offset[1:] < offset[:-1]):
+        raise TraceError(f"{name} must ascend from 0 to {n_flat}")
 
 
 def _check_work(trace: Trace) -> None:
@@ -261,12 +338,67 @@ def _check_work(trace: Trace) -> None:
         raise TraceError(
             f"work must index the {len(trace.work_table)} rows of work_table, got {low}..{high}"
         )
-    if not bool(np.all(trace.work_table >= 0)):
-        raise TraceError("work_table must not be negative")
+    if not bool(np.all(np.isfinite(trace.work_table)) and np.all(trace.work_table >= 0)):
+        raise TraceError("work_table must not be negative, infinite or undefined")
 
 
-def _check_offsets(name: str, offset: npt.NDArray[np.int64], n_row: int, n_flat: int) -> None:
-    if len(offset) != n_row + 1:
-        raise TraceError(f"{name} must have {n_row + 1} rows, got {len(offset)}")
-    if int(offset[0]) != 0 or int(offset[-1]) != n_flat or np.any(offset[1:] < offset[:-1]):
-        raise TraceError(f"{name} must ascend from 0 to {n_flat}")
+def _end(array: ArrayExtent) -> int:
+    return array.base_bytes + array.size_bytes
+
+
+def _covered(trace: Trace) -> npt.NDArray[np.int64]:
+    """(n, 2) int64, the ranges [first, last] of granules that the arrays cover, ascending, disjoint."""
+    ranges: list[list[int]] = []
+    for base, end in sorted((one.base_bytes, _end(one)) for one in trace.arrays):
+        if end == base:
+            continue
+        first, last = base // GRANULE_BYTES, (end - 1) // GRANULE_BYTES
+        if ranges and first <= ranges[-1][1] + 1:
+            ranges[-1][1] = max(ranges[-1][1], last)
+        else:
+            ranges.append([first, last])
+    return np.array(ranges, np.int64).reshape(-1, 2)
+
+
+def _check_accesses(trace: Trace) -> None:
+    rule, subgroup, access = columns_check.first_broken(
+        trace.subgroup_offset,
+        trace.site,
+        trace.waits,
+        trace.lanes,
+        trace.granule_offset,
+        trace.granule,
+        trace.byte_mask,
+        trace.lane_groups,
+        _covered(trace),
+        len(trace.sites),
+        trace.subgroup_size,
+    )
+    if rule != columns_check.KEPT:
+        _fail(trace, int(rule), int(subgroup), int(access))
+
+
+def _fail(trace: Trace, rule: int, subgroup: int, access: int) -> NoReturn:
+    begin, end = (int(bound) for bound in trace.granule_offset[access : access + 2])
+    granules = trace.granule[begin:end][:4].tolist()
+    got: dict[int, npt.NDArray[Any]] = {
+        columns_check.SITE: trace.site,
+        columns_check.WAITS: trace.waits,
+        columns_check.LANES: trace.lanes,
+    }
+    text = {
+        columns_check.SITE: f"site must index the {len(trace.sites)} sites or be {BARRIER_SITE}",
+        columns_check.WAITS: "waits must be -1 or an earlier access of its sub-group",
+        columns_check.LANES: f"lanes must be at most the sub-group's {trace.subgroup_size}",
+        columns_check.BARRIER: "a barrier must have no lanes and no granules",
+        columns_check.ORDER: f"granules of an access must ascend from 0, without repetition, got {granules}",
+        columns_check.ARRAYS: f"granules must lie in the arrays of the trace, got {granules}",
+        columns_check.MASK: "byte_mask of a granule must not be 0",
+        columns_check.GROUPS: f"lane_groups of a granule must be 1 to {_all_groups(trace.subgroup_size)}",
+    }[rule]
+    value = f", got {int(got[rule][access])}" if rule in got else ""
+    raise TraceError(f"{text}{value} (access {access}, in sub-group {subgroup})")
+
+
+def _all_groups(subgroup_size: int) -> int:
+    return (1 << (subgroup_size // 8)) - 1

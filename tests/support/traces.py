@@ -61,7 +61,7 @@ def make_trace(
         ),
         launch=Launch(
             kernel="made",
-            n_groups=len(groups),
+            n_groups=max(len(groups), 1),
             group_items=subgroup_size * max((len(g) for g in groups), default=1),
         ),
         subgroup_size=subgroup_size,
@@ -74,7 +74,7 @@ def make_trace(
         granule_offset=np.array(granule_offset, np.int64),
         granule=np.array(granule, np.int64),
         byte_mask=np.array(byte_mask, np.uint32),
-        lane_groups=np.full(len(granule), 0x0F if subgroup_size == 32 else 0xFF, np.uint8),
+        lane_groups=np.full(len(granule), (1 << (subgroup_size // 8)) - 1, np.uint8),
         whole=whole,
         **fields,
     )
@@ -117,7 +117,7 @@ def csr_like(
     return Trace(
         sites=sites("load", "load", "load"),
         arrays=(ArrayExtent(name="a", base_bytes=0, size_bytes=int(granule.max() + 1) * 32),),
-        launch=Launch(kernel="csr_like", n_groups=n_subgroup // 4, group_items=128),
+        launch=Launch(kernel="csr_like", n_groups=-(-n_subgroup // 4), group_items=128),
         subgroup_size=32,
         workgroup=(np.arange(n_subgroup) // 4).astype(np.int32),
         subgroup_offset=np.arange(n_subgroup + 1, dtype=np.int64) * (3 * per_row),
