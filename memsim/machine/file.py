@@ -32,6 +32,7 @@ from memsim.machine.model import ASSUMED, Machine
 from memsim.machine.parts import Dram, Level, Residency, Translation
 from memsim.machine.rules import RuleError, field_types, shown
 from memsim.machine.toml_lines import KeyPath, index_lines
+from memsim.visible import visible
 
 SCHEMA = 1
 MAX_FILE_BYTES = 1 << 20
@@ -287,7 +288,7 @@ def _value(
         fail(f"missing source of {name}; write 'assumed' if nobody measured it")
     if not isinstance(source, str) or not source.strip():
         fail(f"source of {name} must be a text, got {shown(source)}")
-    sources[key] = source
+    sources[key] = visible(source)
     value = entry["value"]
     if get_origin(kind) is tuple and isinstance(value, list):
         return tuple(value)

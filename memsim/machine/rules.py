@@ -20,7 +20,23 @@ from memsim.machine.parts import Dram, Level, Translation
 MAX_LINE_BYTES = 256
 MIN_SECTOR_BYTES = 32  # the granule of a trace: traces record nothing smaller
 LARGEST = 1 << 40
+LEAST = 1e-6
+"""The least positive number that is no integer: nothing shorter lasts or flows, and quotients stay finite."""
 MAX_ENTRIES = 4096
+MAX_LEVELS = 8
+MAX_LEVEL_LINES = 1 << 25
+"""Lines of a level in all its instances together, 4 GiB of 128 bytes. A replay keeps 32 to 96 bytes a line
+in arrays that 32 bits index."""
+_MOST = {
+    "n_cores": 1 << 12,
+    "n_channels": 1 << 12,
+    "n_banks": 1 << 10,
+    "max_groups": 1 << 12,
+    "max_groups_of_one_subgroup": 1 << 12,
+    "max_subgroups": 1 << 12,
+    "pending_requests": 1 << 20,
+}
+"""Counts of which a replay keeps one record each."""
 SUBGROUP_SIZES = (8, 16, 32, 64)
 _MAY_BE_ZERO = frozenset(
     {
@@ -131,6 +147,8 @@ def target_rules(compiler_target: str) -> Iterator[Rule]:
 def check_levels(levels: tuple[Level, ...], n_cores: int) -> None:
     """Raises RuleError where a level breaks a rule, or does not suit its position."""
     names = [level.name for level in levels]
+    if len(levels) > MAX_LEVELS:
+        raise RuleError("levels", f"there must be at most {MAX_LEVELS} levels, got {len(levels)}")
     for level in levels:
         prefix, where = _place_of(level)
         if names.count(level.name) > 1:
@@ -153,12 +171,22 @@ def check_levels(levels: tuple[Level, ...], n_cores: int) -> None:
 def check_dram(dram: Dram) -> None:
     """Raises RuleError where a value of the memory breaks a rule."""
     check_fields(dram, "dram.", " (dram)")
-    refresh = Rule(
-        not dram.refresh_cycles or dram.refresh_interval_cycles > dram.refresh_cycles,
-        "refresh_interval_cycles",
-        f"be more than refresh_cycles ({dram.refresh_cycles})",
-    )
-    check_rules(iter([refresh]), dram, "dram.", " (dram)")
+    check_rules(_dram_rules(dram), dram, "dram.", " (dram)")
+
+
+def _dram_rules(dram: Dram) -> Iterator[Rule]:
+    """Bursts make up lines, and between two refreshes there is time for a request."""
+    yield Rule(_is_power_of_two(dram.burst_bytes), "burst_bytes", "be a power of two")
+    if dram.refresh_cycles:
+        longest = dram.row_miss_cycles + dram.n_channels / dram.bandwidth_bytes_per_cycle * max(
+            MAX_LINE_BYTES, dram.burst_bytes
+        )
+        yield Rule(
+            dram.refresh_interval_cycles > dram.refresh_cycles + longest,
+            "refresh_interval_cycles",
+            f"be more than refresh_cycles and a request of {MAX_LINE_BYTES} bytes together"
+            f" ({dram.refresh_cycles + longest:.10g})",
+        )
 
 
 def check_translation(translation: Translation) -> None:
@@ -208,6 +236,15 @@ def _size_rules(level: Level, n_cores: int) -> Iterator[Rule]:
         yield Rule(_is_power_of_two(level.n_ways), "ways", "be a power of two for plru")
     cores = f"be at most n_cores ({n_cores})"
     yield Rule(level.cores_per_instance <= n_cores, "cores_per_instance", cores)
+    n_instances = -(-n_cores // level.cores_per_instance)
+    most = f"have at most {MAX_LEVEL_LINES} lines in its {n_instances} instances"
+    yield Rule(level.capacity_lines * n_instances <= MAX_LEVEL_LINES, "size_bytes", most)
+    pending = f"be at most {_MOST['pending_requests']} in its {n_instances} instances together"
+    yield Rule(
+        level.pending_requests * n_instances <= _MOST["pending_requests"],
+        "pending_requests",
+        pending,
+    )
     if level.set_index == "fermi":
         n_sets = {level.n_sets} | {
             level.resized(level.storage_bytes - carveout).n_sets
@@ -303,6 +340,8 @@ def _check_value(key: str, field_name: str, name: str, value: Any, kind: Any, wh
     elif kind is str:
         if not isinstance(value, str) or not (value or field_name in _MAY_BE_EMPTY):
             fail("be a text")
+        if not value.isprintable():
+            fail("be one line of text without control characters")
     elif get_origin(kind) is tuple:
         if not isinstance(value, tuple):
             fail("be a list of integers")
@@ -316,5 +355,7 @@ def _check_value(key: str, field_name: str, name: str, value: Any, kind: Any, wh
         return
     elif value < 0 or (value == 0 and field_name not in _MAY_BE_ZERO):
         fail("not be negative" if field_name in _MAY_BE_ZERO else "be positive")
-    elif value > LARGEST:
-        fail(f"be at most {LARGEST}")
+    elif value > (most := _MOST.get(field_name, LARGEST)):
+        fail(f"be at most {most}")
+    elif kind is float and 0 < value < LEAST:
+        fail(f"be at least {LEAST:g}")

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from memsim.errors import MachineError
+from memsim.visible import visible
 
 MAX_FILE_BYTES = 1 << 20
 SECTOR_BYTES = 32
@@ -86,12 +87,13 @@ def parse_options(text: str, file: str) -> dict[str, Option]:
 
     def done() -> None:
         if name:
-            options[name] = Option(file=file, name=name, value=" ".join(words), line=line)
+            value = visible(" ".join(words))
+            options[name] = Option(file=file, name=name, value=value, line=line)
 
     for word, number, quoted in _words(text, file):
         if not quoted and re.match(r"-[A-Za-z_]", word):
             done()
-            name, line, words = word[1:], number, []
+            name, line, words = visible(word[1:]), number, []
         elif not name:
             raise MachineError(
                 f"{file}:{number}: not a configuration of GPGPU-Sim: there must be an option,"

@@ -24,6 +24,7 @@ from memsim.formats.gpgpusim.levels import (
 from memsim.machine.model import Machine
 from memsim.machine.parts import Dram, Level, Residency
 from memsim.machine.rules import RuleError
+from memsim.visible import visible
 
 _TIMING_USED = ("nbk", "RCD", "RP", "CL")
 
@@ -79,17 +80,21 @@ class _MachineImporter(OptionUse):
             levels.append(self._level("L2", l2))
         below = l2["latency_cycles"][0] if l2 else 0.0
         pipeline = self.need("gpgpu_shader_core_pipeline")
-        items, lanes = pipeline.numbers(":", 2)[:2]
+        items, lanes = (int(number) for number in pipeline.numbers(":", 2)[:2])
+        if not 1 <= lanes <= items:
+            pipeline.fail(
+                "be the work-items of a core and the lanes of a warp, at least one of each"
+            )
         whole: Sourced = {
             "n_cores": (n_cores, self.sources("gpgpu_n_clusters", "gpgpu_n_cores_per_cluster")),
             "clock_hz": (core_mhz * 1e6, self.need("gpgpu_clock_domains").source),
-            "subgroup_size": (int(lanes), pipeline.source),
-            "coalesce_lanes": self._coalescing(int(lanes)),
+            "subgroup_size": (lanes, pipeline.source),
+            "coalesce_lanes": self._coalescing(lanes),
             "cycles_per_turn": (
                 4.0, "assumed: a load or store of 32 lanes in four cycles of the load/store unit",
             ),
         }  # fmt: skip
-        throughputs = self._throughputs(int(lanes))
+        throughputs = self._throughputs(lanes)
         for key, (_, source) in (
             *whole.items(),
             *((f"throughputs.{k}", v) for k, v in throughputs.items()),
@@ -97,13 +102,11 @@ class _MachineImporter(OptionUse):
             self.sources_of[key] = source
         machine = Machine(
             name=name,
-            title=f"{title}, as GPGPU-Sim configures it",
+            title=f"{visible(title)}, as GPGPU-Sim configures it",
             vendor="NVIDIA",
             levels=tuple(levels),
             dram=Dram(**self._record("dram", self._dram(below, dram_mhz / core_mhz))),
-            residency=Residency(
-                **self._record("residency", self._residency(int(items), int(lanes)))
-            ),
+            residency=Residency(**self._record("residency", self._residency(items, lanes))),
             throughputs={key: value for key, (value, _) in throughputs.items()},
             compiler_target=self._compiler_target(),
             **{key: value for key, (value, _) in whole.items()},
