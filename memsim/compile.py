@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 import hashlib
+import pickle
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 import numba as nb
 import numpy as np
 from llvmlite import ir
-from numba.core import cgutils, types
+from numba.core import caching, cgutils, types
 from numba.extending import intrinsic
 
 
@@ -97,10 +98,11 @@ def _closure(module: str) -> set[str]:
 
 
 _OPTIONS: dict[str, Any] = {
-    "cache": True,  # compiled once per installation
     "nogil": True,
     "error_model": "numpy",  # C division
-    "boundscheck": False,  # indices are trusted; the edges of the package check them
+    # Indices are trusted, because the edges of the package check them. NUMBA_BOUNDSCHECK=1 overrides
+    # this where tests put it to the proof.
+    "boundscheck": False,
     # No reference counts: the loops unpack tuples of arrays for every request, and counting
     # references cost 900 ns a request where the work itself takes 30. So nothing here may allocate.
     "_nrt": False,
@@ -114,12 +116,12 @@ took a third of the time of a replay."""
 
 def hot(function: Any) -> Any:
     """Compile a hot loop; it may not allocate."""
-    return nb.njit(**_OPTIONS)(_marked(function))
+    return _cached(nb.njit(**_OPTIONS)(_marked(function)))
 
 
 def compiled(function: Any) -> Any:
     """Compile a function that may allocate arrays, with the error model of Python."""
-    return nb.njit(cache=True, nogil=True, boundscheck=False)(_marked(function))
+    return _cached(nb.njit(nogil=True, boundscheck=False)(_marked(function)))
 
 
 def inner(function: Any) -> Any:
@@ -134,7 +136,67 @@ def inner(function: Any) -> Any:
         "no_cpython_wrapper": True,
         "no_cfunc_wrapper": True,
     }
-    return nb.njit(**options)(_marked(function))
+    return _cached(nb.njit(**options)(_marked(function)))
+
+
+class _RepairedCache(caching.FunctionCache):  # type: ignore[misc]
+    """Numba's cache of one function, which compiles anew what a damaged file contains.
+
+    A full disk or a crash leaves empty files. Numba itself raises whatever pickle does with them.
+    """
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        try:
+            return super().load_overload(sig, target_context)
+        except Exception:  # pickle raises whatever a damaged file leads it to
+            self._forget()
+            return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        try:
+            super().save_overload(sig, data)
+        except OSError:  # a full or read-only disk: the function is compiled again next time
+            self._forget()
+
+    def _forget(self) -> None:
+        try:
+            self.flush()
+        except OSError:
+            self.disable()
+
+
+def _cached(dispatcher: Any) -> Any:
+    """The function, compiled once per installation where a folder for the machine code can be written."""
+    if isinstance(dispatcher, nb.core.dispatcher.Dispatcher):  # else NUMBA_DISABLE_JIT is set
+        try:
+            dispatcher._cache = _RepairedCache(dispatcher.py_func)
+        except (RuntimeError, OSError):  # no folder can be written: compiled in every process
+            return dispatcher
+    return dispatcher
+
+
+def damaged_cache_files(folder: Path) -> list[Path]:
+    """The files of numba's cache below a folder that are empty, cut short or otherwise not readable.
+
+    They are compiled again, and replaced, when they are needed.
+    """
+    damaged = []
+    for index in sorted(folder.rglob("*.nbi")):
+        try:
+            with index.open("rb") as file:
+                pickle.load(file)  # numba's version
+                rest = file.read()
+            _, files = pickle.loads(rest)
+            codes = [index.parent / name for name in files.values()]
+            damaged += [code for code in codes if code.exists() and not _whole(code)]
+        except Exception:  # pickle raises whatever a damaged file leads it to
+            damaged.append(index)
+    return damaged
+
+
+def _whole(pickled: Path) -> bool:
+    """Whether a file ends as a pickle does; one that was cut short does not."""
+    return pickled.read_bytes()[-1:] == pickle.STOP
 
 
 def _marked(function: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -94,3 +95,56 @@ def test_what_comes_through_a_face_counts() -> None:
 
     reached = set(compile_._closure(tracegen.recording.subgroup.__name__))
     assert "memsim.trace.coalescing" in reached
+
+
+LOOP = """
+import numpy as np
+from memsim.compile import hot
+
+@hot
+def total(values):
+    sum_ = 0
+    for i in range(len(values)):
+        sum_ += values[i]
+    return sum_
+
+print(total(np.arange(10)))
+"""
+
+
+def _run(folder: Path, cache: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-W", "ignore", "-m", "loop"],
+        cwd=folder,
+        env=os.environ | {"NUMBA_CACHE_DIR": str(cache)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("damage", [b"", b"\x80\x05", b"not a pickle", b"\x80\x04K\x01."])
+@pytest.mark.parametrize("kind", ["*.nbi", "*.nbc"])
+def test_damaged_machine_code_is_compiled_again(tmp_path: Path, kind: str, damage: bytes) -> None:
+    """A disk that was full leaves empty files, which numba takes for the end of the input."""
+    (tmp_path / "loop.py").write_text(LOOP)
+    cache = tmp_path / "cache"
+    assert _run(tmp_path, cache).stdout == "45\n"
+    assert compile_.damaged_cache_files(cache) == []
+    [file] = cache.rglob(kind)
+    whole = file.stat().st_size
+    file.write_bytes(damage)
+    cut = damage[-1:] != b"." or kind == "*.nbi"
+    assert compile_.damaged_cache_files(cache) == ([file] if cut else [])
+    done = _run(tmp_path, cache)
+    assert (done.stdout, done.returncode) == ("45\n", 0), done.stderr
+    assert compile_.damaged_cache_files(cache) == []
+    assert file.stat().st_size > whole / 2
+
+
+def test_where_no_folder_can_be_written(tmp_path: Path) -> None:
+    (tmp_path / "loop.py").write_text(LOOP)
+    occupied = tmp_path / "file"
+    occupied.write_text("")
+    done = _run(tmp_path, occupied / "cache")
+    assert done.stdout == "45\n", done.stderr
