@@ -23,8 +23,12 @@ def folder(kind: str) -> Path | None:
     if given is not None:
         return Path(given) / kind if given else None
     base = os.environ.get("XDG_CACHE_HOME")
-    home = Path(base) if base and Path(base).is_absolute() else Path.home() / ".cache"
-    return home / "memsim" / kind
+    if base and Path(base).is_absolute():
+        return Path(base) / "memsim" / kind
+    try:
+        return Path.home() / ".cache" / "memsim" / kind
+    except RuntimeError:  # this user has no home
+        return None
 
 
 def fingerprint(parts: Iterable[str]) -> str:

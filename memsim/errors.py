@@ -19,6 +19,10 @@ class ReplayError(MemsimError):
     """The trace, machine and options of a replay do not fit together."""
 
 
+class WorkerDied(ReplayError):
+    """A process that replays trials ended by itself, or was killed."""
+
+
 class ResultError(MemsimError):
     """A saved result cannot be read, or cannot be compared with another."""
 

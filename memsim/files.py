@@ -1,14 +1,34 @@
-"""Files are written whole or not at all: a reader never sees a part of one."""
+"""Files are written whole or not at all: a reader never sees a part of one.
+
+What is being written has a random name of its own, is made exclusively (a link that somebody planted is
+never followed), and is locked. A file or folder that a killed run left is therefore known by its missing
+lock, and the next run that writes to the same place removes it.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import platform
+import re
 import secrets
+import shutil
+import tempfile
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from memsim.errors import ResultError
+
+try:
+    import fcntl
+except ImportError:  # not on Windows: nothing is locked there, and nothing removed
+    fcntl = None  # type: ignore[assignment]
+
+_PREFIX = "memsim-"
+_LOCK = ".memsim-lock"
+_YOUNG_SECONDS = 2.0
+"""A file younger than this may belong to a process that is about to lock it."""
 
 
 @contextlib.contextmanager
@@ -18,12 +38,38 @@ def whole_file(path: Path) -> Iterator[Path]:
     After an error or an interrupt the temporary file is removed and `path` is unchanged.
     """
     # The suffix stays because some writers choose the format by it.
-    temporary = path.with_name(f".{path.stem}-{os.getpid()}-{secrets.token_hex(4)}{path.suffix}")
+    stem, suffix = path.stem[:40], path.suffix[:20]
+    _remove_leftovers(
+        path.parent, re.compile(rf"\.{re.escape(stem)}-[0-9a-f]{{16}}{re.escape(suffix)}")
+    )
+    temporary = path.with_name(f".{stem}-{secrets.token_hex(8)}{suffix}")
+    descriptor = _new_locked(temporary)
     try:
         yield temporary
         temporary.replace(path)
     finally:
+        os.close(descriptor)
         temporary.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def temporary_folder(inside: Path | None = None) -> Iterator[Path]:
+    """A new folder, which is removed at the end, or by the next run if this one is killed.
+
+    inside : where it is made; by default the folder for temporary files. Raises OSError.
+    """
+    place = Path(tempfile.gettempdir()) if inside is None else inside
+    _remove_left_folders(place)
+    folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=place))
+    try:
+        descriptor = _new_locked(folder / _LOCK)
+        try:
+            os.write(descriptor, platform.node().encode())
+            yield folder
+        finally:
+            os.close(descriptor)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def write_whole(path: str | os.PathLike[str], write: Callable[[Path], object]) -> Path:
@@ -32,8 +78,8 @@ def write_whole(path: str | os.PathLike[str], write: Callable[[Path], object]) -
     An existing `path` that is not a regular file (a pipe, /dev/stdout) is written in place. Raises
     ResultError where the file cannot be written.
     """
-    target = Path(os.path.realpath(path))  # a link stays a link
     try:
+        target = Path(os.path.realpath(path))  # a link stays a link
         if target.is_dir():
             raise IsADirectoryError("it is a folder")
         if not target.parent.is_dir():
@@ -46,10 +92,71 @@ def write_whole(path: str | os.PathLike[str], write: Callable[[Path], object]) -
     except OSError as error:
         reason = error.strerror or str(error)
         raise ResultError(f"cannot write {os.fspath(path)}: {reason}") from error
+    except ValueError as error:  # a zero byte, or a surrogate that no file name can hold
+        raise ResultError(f"cannot write {os.fspath(path)!r}: {error}") from error
     return Path(path)
+
+
+def write_bytes(path: str | os.PathLike[str], data: bytes | memoryview) -> Path:
+    """Write bytes whole or not at all. Raises ResultError where they cannot be written."""
+    return write_whole(path, lambda target: target.write_bytes(data))
 
 
 def write_text(path: str | os.PathLike[str], content: str) -> Path:
     """Write UTF-8 text whole or not at all. Raises ResultError where it cannot be written."""
-    data = content.encode("utf-8", errors="replace")  # a lone surrogate from outside must not fail
-    return write_whole(path, lambda target: target.write_bytes(data))
+    return write_bytes(path, content.encode("utf-8", errors="replace"))  # lone surrogates
+
+
+def _new_locked(path: Path) -> int:
+    """A descriptor of a file that did not exist before, locked as long as it is open."""
+    flags = os.O_CREAT | os.O_EXCL | os.O_RDWR | getattr(os, "O_NOFOLLOW", 0)
+    descriptor = os.open(path, flags | getattr(os, "O_CLOEXEC", 0), 0o666)
+    if fcntl is not None:
+        with contextlib.suppress(OSError):  # some network file systems lock nothing
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    return descriptor
+
+
+def _is_abandoned(path: Path) -> bool:
+    """Whether a file was locked by a process that has ended, and is not too young to tell."""
+    if fcntl is None:
+        return False
+    try:
+        descriptor = os.open(path, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0))
+    except OSError:
+        return False
+    try:
+        if time.time() - os.fstat(descriptor).st_mtime < _YOUNG_SECONDS:
+            return False
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:  # a process holds it
+        return False
+    finally:
+        os.close(descriptor)
+    return True
+
+
+def _remove_leftovers(folder: Path, name: re.Pattern[str]) -> None:
+    """Removes the files of a name in a folder that killed runs left there."""
+    with contextlib.suppress(OSError):
+        for entry in os.scandir(folder):
+            if name.fullmatch(entry.name) and entry.is_file(follow_symlinks=False):
+                path = Path(entry.path)
+                if _is_abandoned(path):
+                    path.unlink(missing_ok=True)
+
+
+def _remove_left_folders(place: Path) -> None:
+    """Removes the folders of this user and this computer that killed runs left in a place."""
+    if not hasattr(os, "getuid"):
+        return
+    here = platform.node().encode()
+    with contextlib.suppress(OSError):
+        for entry in os.scandir(place):
+            if not entry.name.startswith(_PREFIX) or not entry.is_dir(follow_symlinks=False):
+                continue
+            lock = Path(entry.path) / _LOCK
+            with contextlib.suppress(OSError):
+                mine = entry.stat(follow_symlinks=False).st_uid == os.getuid()
+                if mine and lock.read_bytes() == here and _is_abandoned(lock):
+                    shutil.rmtree(entry.path, ignore_errors=True)

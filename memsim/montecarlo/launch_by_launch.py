@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from memsim.errors import WorkerDied
 from memsim.machine.file import load_machine
 from memsim.machine.model import Machine
 from memsim.montecarlo.one_launch import (
@@ -72,7 +73,7 @@ def replay_launches(
         try:
             if not interrupted:
                 kinds = _miss_kinds(workers, options.seed, results[0])
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, WorkerDied):  # the trials are complete: they are kept
             interrupted = True
     if kinds is None:
         kinds = np.zeros((3, *results[0].counts.shape[:2]), np.int64)
@@ -107,7 +108,9 @@ def _miss_kinds(workers: Workers, seed: int, actual: SequenceResult) -> npt.NDAr
 
     A miss is cold if even an unbounded level that keeps its contents between launches would miss.
     """
-    n_level = actual.counts.shape[0]
+    n_level, n_site = actual.counts.shape[:2]
+    if not n_level:  # a machine without caches
+        return np.zeros((3, 0, n_site), np.int64)
     tasks = [
         (0, (seed, actual.trial, k, kind))
         for k in range(n_level)

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-from memsim.errors import ReplayError, SnapshotWarning
+from memsim.errors import ReplayError, SnapshotWarning, WorkerDied
 from memsim.hierarchy.cache import (
     ACCESSES,
     FAR,
@@ -94,7 +94,7 @@ def replay(
                     )
                     for name, groups in others.items()
                 }
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, WorkerDied):  # the trials are complete: they are kept
             interrupted = True
     if kinds is None:
         kinds = np.zeros((3, *results[0].counts.shape[:2]), np.int64)

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import shutil
 import sys
-import tempfile
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor
 from pathlib import Path
@@ -20,7 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 from memsim import statistics
-from memsim.errors import ReplayError
+from memsim.errors import ReplayError, WorkerDied
+from memsim.files import temporary_folder
 from memsim.hierarchy.cache import ACCESSES, HITS, PENDING
 from memsim.montecarlo.options import Backend
 from memsim.montecarlo.plan import Plan, load_plan, save_plan
@@ -106,7 +106,8 @@ def trials_on(
     ci : stop once every hit ratio's 95 % interval has at most this half-width, from
         MIN_TRIALS_TO_STOP trials on
 
-    Raises KeyboardInterrupt if no trial is complete when Ctrl-C is pressed.
+    Where a worker process dies, the trials that are complete are kept too, with a warning, and count
+    as interrupted. Raises KeyboardInterrupt, or WorkerDied, if no trial is complete.
     """
     done: list[Any] = []
     stopping = Stopping(ci)
@@ -122,6 +123,11 @@ def trials_on(
     except KeyboardInterrupt:
         if not done:
             raise
+        return done, True
+    except WorkerDied as error:
+        if not done:
+            raise
+        warnings.warn(f"{error}; {len(done)} complete trials are kept", stacklevel=2)
         return done, True
     return done, False
 
@@ -174,8 +180,7 @@ class Workers:
         if self._in_process:
             return self
         with contextlib.ExitStack() as stack:
-            self._folder = Path(tempfile.mkdtemp(prefix="memsim-", dir=self._scratch))
-            stack.callback(shutil.rmtree, self._folder, ignore_errors=True)
+            self._folder = stack.enter_context(temporary_folder(self._scratch))
             for k, plan in enumerate(self.plans):
                 (self._folder / str(k)).mkdir()
                 self.handling.save(plan, self._folder / str(k))
@@ -204,7 +209,7 @@ class Workers:
             with in_order(self._submit, tasks, self._most_ahead) as results:
                 yield results
         except self._died as error:
-            raise ReplayError(
+            raise WorkerDied(
                 "a worker process died: it was killed, perhaps because memory ran out"
             ) from error
 
