@@ -3,7 +3,8 @@
 Columns: `site array direction source_line user_file user_line accesses lanes sectors ideal_sectors
 useful_byte_ratio share`, `latency_cycles` and for each level `L1_hit_ratio`, each with `_low`, `_high`
 (95 % of the mean) and `_sigma`, then `L1_accesses L1_pending_ratio L1_read_bytes L1_write_bytes
-L1_cold_misses L1_capacity_misses L1_conflict_misses` and `L1_model_error`.
+L1_cold_misses L1_capacity_misses L1_conflict_misses` and `L1_model_error`. A name that a spreadsheet would
+take for a formula begins with an apostrophe.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ from pathlib import Path
 from memsim.files import write_text
 from memsim.report.numbers import SiteNumbers, Summary
 from memsim.statistics import Estimate
+from memsim.visible import visible
 
+_FORMULA_BEGINS = ("=", "+", "-", "@", "\t", "\r")
 MISS_KINDS = ("cold", "capacity", "conflict")
 
 
@@ -39,11 +42,11 @@ def write_site_csv(summary: Summary, path: str | os.PathLike[str]) -> Path:
 
 def _row(site: SiteNumbers) -> dict[str, object]:
     row: dict[str, object] = {
-        "site": site.name,
-        "array": site.array,
+        "site": text_cell(site.name),
+        "array": text_cell(site.array),
         "direction": site.direction,
         "source_line": _cell(site.source_line),
-        "user_file": site.user_file,
+        "user_file": text_cell(site.user_file),
         "user_line": _cell(site.user_line),
         "accesses": site.accesses,
         "lanes": site.lanes,
@@ -72,6 +75,11 @@ def _estimate(name: str, estimate: Estimate) -> dict[str, object]:
         f"{name}_high": _cell(estimate.high),
         f"{name}_sigma": _cell(estimate.sigma),
     }
+
+
+def text_cell(text: str) -> str:
+    """A text that spreadsheets show, and never run as a formula: an apostrophe comes first."""
+    return visible(f"'{text}" if text.startswith(_FORMULA_BEGINS) else text)
 
 
 def _cell(value: float | None) -> object:

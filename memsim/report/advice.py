@@ -45,6 +45,11 @@ class SlowLoad:
         return dominant(self.site.latency_parts)
 
     @property
+    def first_level(self) -> str:
+        """The name of the first level; empty on a machine without caches."""
+        return self.site.levels[0].name if self.site.levels else ""
+
+    @property
     def missed_levels(self) -> list[LevelNumbers]:
         """The levels that it misses, from the core outward."""
         return [level for level in self.site.levels if level.n_misses]
@@ -176,14 +181,14 @@ RULES: tuple[Rule, ...] = (
 FALLBACKS: tuple[Rule, ...] = (
     Rule(
         "Access less often",
-        lambda load: load.main_part == load.site.levels[0].name,
+        lambda load: load.main_part == load.first_level,
         lambda load: (
             f"{load.main_part} serves it already: reuse values in registers, or load wider."
         ),
     ),
     Rule(
         "Stage it",
-        lambda load: load.main_part not in (DRAM, load.site.levels[0].name),
+        lambda load: load.main_part not in (DRAM, load.first_level),
         lambda load: f"{load.main_part} serves most of it: reuse values in local memory.",
     ),
 )

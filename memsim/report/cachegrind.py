@@ -10,7 +10,7 @@ Events, for the traced groups, as means over orderings:
 
 A site is attributed to the user's line where that is known, otherwise to its line of the generated
 OpenCL, which is then written beside the file. So is a source whose path no longer exists but whose
-text the trace contains.
+text the trace contains. Neither replaces a file that memsim did not write.
 """
 
 from __future__ import annotations
@@ -28,6 +28,9 @@ from memsim.errors import ResultError
 from memsim.files import write_text
 from memsim.latency import load_latency_cycles
 from memsim.report.counters.counts import Counts
+from memsim.visible import visible
+
+_MARK = "// written by memsim"
 
 
 def write(dataset: xr.Dataset, path: str | os.PathLike[str]) -> list[Path]:
@@ -38,7 +41,9 @@ def write(dataset: xr.Dataset, path: str | os.PathLike[str]) -> list[Path]:
     target = Path(path)
     events, counts = site_events(dataset)
     files, sources = _sources(dataset, target)
-    written = [write_text(name, content) for name, content in sources.items()]
+    for name, content in sources.items():
+        _check_ours(name, content)
+    written = [write_text(name, _with_mark(content)) for name, content in sources.items()]
     lines = _lines_of(dataset)
     totals: dict[tuple[str, int], npt.NDArray[np.int64]] = {}
     for i in range(dataset.sizes["site"]):
@@ -129,6 +134,25 @@ def _sources(dataset: xr.Dataset, target: Path) -> tuple[list[str], Mapping[Path
     return [here.get(file, file) for file in files], absolute
 
 
+def _with_mark(source: str) -> str:
+    """A source that is written beside the file, with a last line by which it is known again."""
+    return f"{source.rstrip()}\n{_MARK}\n"
+
+
+def _check_ours(path: Path, content: str) -> None:
+    """Raises ResultError where a file of another's would be replaced by a source of ours."""
+    try:
+        with open(path, "rb") as file:
+            found = file.read()
+    except OSError:  # not there; writing says what else is wrong
+        return
+    ours = found.rstrip().endswith(_MARK.encode())
+    if not ours and found.rstrip() != content.encode("utf-8", errors="replace").rstrip():
+        raise ResultError(
+            f"{path} must not be replaced: memsim did not write it; choose another name for the output"
+        )
+
+
 def _plain(text: str) -> str:
-    """The text in one line."""
-    return " ".join(text.split())
+    """The text in one line of what can be printed."""
+    return visible(" ".join(text.split()))

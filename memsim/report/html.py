@@ -39,6 +39,7 @@ from memsim.report.verdict import (
     limiter_text,
     registers_text,
 )
+from memsim.visible import visible
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,7 +148,8 @@ def flatten(value: Any, key: str = "") -> list[tuple[str, str]]:
     if isinstance(value, Mapping):
         rows = []
         for name, item in value.items():
-            rows += flatten(item, f"{key}.{name}" if key else str(name))
+            plain = visible(str(name))
+            rows += flatten(item, f"{key}.{plain}" if key else plain)
         return rows
     if isinstance(value, list) and any(isinstance(item, dict | list) for item in value):
         return [row for i, item in enumerate(value) for row in flatten(item, f"{key}[{i}]")]
@@ -268,7 +270,7 @@ def _plain(value: Any) -> str:
         return f"{value:,.10g}"
     if isinstance(value, int):
         return f"{value:,}"
-    return str(value)
+    return visible(str(value))
 
 
 def _asset(name: str) -> str:

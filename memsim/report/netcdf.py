@@ -12,9 +12,12 @@ import xarray as xr
 
 from memsim import latency
 from memsim.errors import MemsimError, ResultError
-from memsim.files import write_whole
+from memsim.files import write_bytes
+from memsim.visible import visible
 
 SCHEMA = 1
+_BOMB_BYTES, _BOMB_RATIO = 1 << 28, 2000
+_SOURCE_LETTERS = "\n\r\t"
 ENGINE: Final = "h5netcdf"
 
 # variable -> (dimensions, kind: i integer, f float)
@@ -48,7 +51,8 @@ _COORDINATES: dict[str, tuple[str, str]] = {
     "itemsize_bytes": ("site", "i"),
 }
 _INTEGERS = ("schema", "seed", "interrupted", "traced_groups", "of_groups", "granules")
-_TEXTS = ("kernel", "machine", "generated_source", "user_source")
+_NAMES = ("kernel", "machine")
+_SOURCES = ("generated_source", "user_source")
 _JSON = (
     "machine_json",
     "options_json",
@@ -61,11 +65,15 @@ _JSON = (
 def save(dataset: xr.Dataset, path: str | os.PathLike[str]) -> Path:
     """Write a result. Raises ResultError where the file cannot be written."""
     encoding = {name: {"zlib": True, "complevel": 4} for name in dataset.data_vars}
+    plain = dataset.copy()
+    # HDF5 keeps neither zero bytes nor lone surrogates.
+    plain.attrs = {name: _storable(value) for name, value in dataset.attrs.items()}
+    # In memory first: HDF5 ends the whole process where the disk is full.
+    return write_bytes(path, plain.to_netcdf(None, engine=ENGINE, encoding=encoding))
 
-    def write(target: Path) -> None:
-        dataset.to_netcdf(target, engine=ENGINE, encoding=encoding)
 
-    return write_whole(path, write)
+def _storable(value: Any) -> Any:
+    return visible(value, keep=_SOURCE_LETTERS) if isinstance(value, str) else value
 
 
 def load(path: str | os.PathLike[str]) -> xr.Dataset:
@@ -77,8 +85,11 @@ def load(path: str | os.PathLike[str]) -> xr.Dataset:
     except OSError as error:
         raise ResultError(f"cannot read {name}: {error.strerror or error}") from error
     try:
+        _check_size(name)
         with xr.open_dataset(name, engine=ENGINE, decode_cf=True) as opened:
             dataset = opened.load()
+    except ResultError:
+        raise
     except MemoryError as error:
         raise ResultError(f"{name} is larger than this machine's memory") from error
     except Exception as error:  # HDF5 raises whatever a damaged file leads it to
@@ -89,6 +100,21 @@ def load(path: str | os.PathLike[str]) -> xr.Dataset:
         return check(dataset)
     except MemsimError as error:
         raise ResultError(f"{name} is not a memsim result, or is damaged: {error}") from error
+
+
+def _check_size(name: str) -> None:
+    """Raises ResultError for a small file that claims to hold much, before anything is unpacked."""
+    import h5py
+
+    packed = os.path.getsize(name)
+    with h5py.File(name, "r") as file:
+        parts = [part for part in file.values() if isinstance(part, h5py.Dataset)]
+        unpacked = sum(int(part.size or 0) * part.dtype.itemsize for part in parts)
+    if unpacked > max(_BOMB_BYTES, _BOMB_RATIO * packed):
+        raise ResultError(
+            f"{name}: a result must not unpack to more than {_BOMB_RATIO} times its size,"
+            f" got {unpacked} bytes in {packed}"
+        )
 
 
 def check(dataset: xr.Dataset) -> xr.Dataset:
@@ -108,7 +134,8 @@ def check(dataset: xr.Dataset) -> xr.Dataset:
         if name not in dataset.coords or dataset[name].dims != (dim,):
             raise ResultError(f"it must have the coordinate {name} over ({dim})")
         if kind == "U":
-            texts[name] = (dim, np.array([str(v) for v in dataset[name].values], dtype=np.str_))
+            names = [visible(str(value)) for value in dataset[name].values]
+            texts[name] = (dim, np.array(names, dtype=np.str_))
         elif dataset[name].dtype.kind != "i" and dataset[name].size:
             raise ResultError(f"{name} must be integers over ({dim})")
     if (dataset["hits"] + dataset["pending"] > dataset["accesses"]).any():
@@ -121,7 +148,12 @@ def check(dataset: xr.Dataset) -> xr.Dataset:
     if unknown:
         raise ResultError(f"direction must be load, store or atomic, got {sorted(unknown)[0]!r}")
     plain = dataset.assign_coords(texts)
-    plain.attrs = {**dataset.attrs, **{name: int(dataset.attrs[name]) for name in _INTEGERS}}
+    plain.attrs = {
+        **dataset.attrs,
+        **{name: int(dataset.attrs[name]) for name in _INTEGERS},
+        **{name: visible(dataset.attrs[name]) for name in _NAMES},
+        **{name: _storable(dataset.attrs[name]) for name in _SOURCES},
+    }
     latency.level_latencies_cycles(plain)
     return plain
 
@@ -136,14 +168,16 @@ def _check_attributes(dataset: xr.Dataset) -> None:
     for name in _INTEGERS:
         if not isinstance(attrs.get(name), int | np.integer):
             raise ResultError(f"attribute {name} must be an integer")
-    for name in (*_TEXTS, *_JSON):
+    for name in (*_NAMES, *_SOURCES, *_JSON):
         if not isinstance(attrs.get(name), str):
             raise ResultError(f"attribute {name} must be a text")
     for name in _JSON:
         try:
-            json.loads(attrs[name])
+            document = json.loads(attrs[name])
         except (ValueError, RecursionError) as error:
             raise ResultError(f"attribute {name} must be JSON") from error
+        if not isinstance(document, dict):
+            raise ResultError(f"attribute {name} must be a JSON object")
 
 
 def _line(error: Exception) -> str:

@@ -7,6 +7,7 @@ call `figure.savefig(path)`.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -42,8 +43,8 @@ class Plots:
     def histogram(self, site: str | None = None) -> Figure:
         """Hit ratios over trials, level by level: of the kernel's loads, or of one access."""
         levels = self._levels
-        figure = Figure(figsize=(4.2 * len(levels), 3.0), layout="constrained")
-        axes = figure.subplots(1, len(levels), squeeze=False)[0]
+        figure = Figure(figsize=(4.2 * max(len(levels), 1), 3.0), layout="constrained")
+        axes = _row_of_axes(figure, len(levels))
         for axis, level in zip(axes, levels, strict=True):
             ratios = self._hit_ratio(site, level)
             _histogram(axis, 100 * ratios.values)
@@ -83,8 +84,8 @@ class Plots:
     def convergence(self, site: str | None = None) -> Figure:
         """Running mean and 95 % interval against trials: load hit ratios, or one access's."""
         levels = self._levels
-        figure = Figure(figsize=(6.5, 2.2 * len(levels)), layout="constrained")
-        axes = figure.subplots(len(levels), 1, squeeze=False, sharex=True)[:, 0]
+        figure = Figure(figsize=(6.5, 2.2 * max(len(levels), 1)), layout="constrained")
+        axes = _row_of_axes(figure, len(levels), across=False)
         for axis, level in zip(axes, levels, strict=True):
             ratios = self._hit_ratio(site, level)
             mean, half_width = running(100 * ratios.values)
@@ -94,7 +95,8 @@ class Plots:
                 trials, mean - half_width, mean + half_width, color=LINE_COLOUR, alpha=0.25, lw=0
             )
             axis.set_ylabel(f"{level} hit ratio, %")
-        axes[-1].set_xlabel("trials")
+        if levels:
+            axes[-1].set_xlabel("trials")
         figure.suptitle(f"{site or 'all loads'}: running mean and 95 % interval")
         return figure
 
@@ -113,6 +115,16 @@ class Plots:
         if site is None:
             return load_hit_ratio(self._dataset, level)
         return site_hit_ratio(self._dataset, site, level)
+
+
+def _row_of_axes(figure: Figure, n: int, *, across: bool = True) -> npt.NDArray[Any]:
+    """(n,) axes beside or below each other; without any, the figure says that there are no caches."""
+    if not n:
+        figure.text(0.5, 0.4, "the machine has no caches", ha="center")
+        return np.empty(0, object)
+    shape = (1, n) if across else (n, 1)
+    axes: npt.NDArray[Any] = figure.subplots(*shape, squeeze=False, sharex=not across).ravel()
+    return axes
 
 
 def _histogram(axis: Axes, values: npt.ArrayLike) -> None:

@@ -17,6 +17,7 @@ from typing import Literal
 
 from memsim.errors import TraceError
 from memsim.formats.text import Text
+from memsim.visible import visible
 
 Tool = Literal["nsight", "rocprof"]
 MOST_LAUNCHES = 100_000
@@ -139,10 +140,10 @@ class Rows:
 
 
 def name_of(what: str, cell: str) -> str:
-    """A name from a file, of bounded length."""
+    """A name from a file, of bounded length, in letters that can be printed."""
     if len(cell) > _MOST_NAME:
         raise TraceError(f"{what} must be at most {_MOST_NAME} letters long")
-    return cell.strip()
+    return visible(cell.strip())
 
 
 def count(name: str, cell: str, *, european: bool = False, least: float = 0.0) -> float | None:

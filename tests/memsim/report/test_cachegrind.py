@@ -50,7 +50,7 @@ def test_cg_annotate_shows_our_counts_on_the_users_lines(replay: Replay, tmp_pat
     path = tmp_path / "cachegrind.out.spmv"
     files = write(replay.dataset, path)
     assert files == [path, tmp_path / "cachegrind.out.spmv.spmv.py"]
-    assert files[1].read_text() == USER_SOURCE
+    assert files[1].read_text() == f"{USER_SOURCE}// written by memsim\n"
     out = annotated(path)
     assert "memsim: spmv on v100, 4 orderings, 640 of 8192 groups" in out
     names, counts = site_events(replay.dataset)

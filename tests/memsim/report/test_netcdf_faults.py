@@ -1,0 +1,158 @@
+"""Saved results: hostile text and files, full disks."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+
+from memsim.errors import ResultError
+from memsim.montecarlo.result import Replay
+from memsim.report.access_csv import site_csv
+from memsim.report.cachegrind import write as write_cachegrind
+from memsim.report.summary import summarise
+from memsim.trace.model import AccessSite
+from tests.support.command_line import RunMemsim
+from tests.support.fake_replay import SITES, fake_dataset
+
+NAMES = (
+    "=cmd|'/c calc'!A1",
+    "@SUM(A1)",
+    "+1",
+    "-x[i]",
+    "a\x1b[31mred\x1b]0;title\x07",
+    "b\u202etxt.exe\n<script>alert(1)</script>\0\ud800",
+)
+
+
+@pytest.fixture
+def hostile(tmp_path: Path) -> Path:
+    """A saved replay whose names passed through the model of a trace, as those of every reader do."""
+    names = [
+        AccessSite(name=name, array=name, direction="load", itemsize_bytes=4).name for name in NAMES
+    ]
+    sites = tuple((name, name, *site[2:]) for name, site in zip(names, SITES, strict=True))
+    data = fake_dataset(n_trials=4, sites=sites, generated_source="a\0b\ud800\n\tc")
+    return Replay(data).save(tmp_path / "k.nc")
+
+
+def test_names_are_text_everywhere(run_memsim: RunMemsim, tmp_path: Path, hostile: Path) -> None:
+    out = tmp_path / "k.csv"
+    ended = run_memsim("export", str(hostile), "--format", "csv", "-o", str(out))
+    assert ended.code == 0, ended.err
+    rows = list(csv.DictReader(io.StringIO(out.read_text())))
+    assert len(rows) == len(NAMES)
+    for row in rows:
+        for cell in (row["site"], row["array"]):
+            assert not cell.startswith(("=", "+", "-", "@", "\t", "\r"))
+            assert cell.isprintable()
+    assert {row["site"] for row in rows} >= {"'=cmd|'/c calc'!A1", "'+1", "'-x[i]"}
+
+    assert (
+        run_memsim("export", str(hostile), "--format", "json", "-o", str(tmp_path / "j")).code == 0
+    )
+    report = json.loads((tmp_path / "j").read_text())
+    assert all(site["site"].isprintable() for site in report["sites"])
+
+    files = write_cachegrind(Replay.load(hostile).dataset, tmp_path / "cg")
+    assert files[0].read_text().replace("\n", "").isprintable()
+
+    ended = run_memsim("compare", str(hostile), str(hostile), "--html", str(tmp_path / "p.html"))
+    assert ended.code == 0, ended.err
+    assert "\x1b" not in ended.out
+    assert "\u202e" not in ended.out
+    page = (tmp_path / "p.html").read_text()
+    assert "<script>alert" not in page
+    assert not set("\x1b\x07\0\u202e") & set(page)
+
+
+def test_names_of_a_hostile_file_too(tmp_path: Path, hostile: Path) -> None:
+    with h5py.File(hostile, "r+") as file:
+        file["array"][0] = "x\x1b[2J"
+        file.attrs["kernel"] = "k\x1b[31m\n"
+    loaded = Replay.load(hostile)
+    assert str(loaded.dataset["array"].values[0]) == r"x\x1b[2J"
+    assert loaded.attrs["kernel"] == r"k\x1b[31m\n"
+    assert loaded.attrs["generated_source"] == "a\\x00b\\ud800\n\tc"
+    assert all(line.isprintable() for line in site_csv(summarise(loaded.dataset)).splitlines())
+
+
+def test_a_small_file_that_claims_to_hold_much(tmp_path: Path, hostile: Path) -> None:
+    with h5py.File(hostile, "r+") as file:
+        del file["dram_latency_cycles"]
+        file.create_dataset(
+            "dram_latency_cycles",
+            shape=(4, 400_000_000),
+            dtype=np.float32,
+            chunks=(4, 1 << 20),
+            compression="gzip",
+        )
+    assert hostile.stat().st_size < 200_000
+    with pytest.raises(ResultError, match="must not unpack to more than 2000 times its size"):
+        Replay.load(hostile)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("occupancy_json", "[]", "attribute occupancy_json must be a JSON object"),
+        ("options_json", "{", "attribute options_json must be JSON"),
+        ("provenance_json", "[" * 100_000, "attribute provenance_json must be JSON"),
+        ("provenance_json", '{"x": ' + "9" * 5000 + "}", "attribute provenance_json must be JSON"),
+        ("machine_json", "{}", "schema of a machine must be 1"),
+        ("kernel", 7, "attribute kernel must be a text"),
+        ("seed", "x", "attribute seed must be an integer"),
+    ],
+)
+def test_attributes_that_are_no_result(
+    hostile: Path, name: str, value: object, message: str
+) -> None:
+    data = Replay.load(hostile).dataset
+    data.attrs[name] = value
+    data.to_netcdf(hostile, engine="h5netcdf")
+    with pytest.raises(ResultError) as caught:
+        Replay.load(hostile)
+    assert str(caught.value).startswith(str(hostile))
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+LIMITED = """
+import resource, signal, sys
+from pathlib import Path
+from memsim.errors import ResultError
+from memsim.montecarlo.result import Replay
+from tests.support.fake_replay import fake_dataset
+replay = Replay(fake_dataset(n_trials=64))
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+try:
+    replay.save(Path(sys.argv[1]))
+except ResultError as error:
+    print(error)
+"""
+
+
+def test_a_disk_that_is_full(tmp_path: Path) -> None:
+    """A bound on the size of files stands for it; HDF5 writes through a file ended by a signal."""
+    path = tmp_path / "k.nc"
+    path.write_bytes(b"before")
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", LIMITED, str(path)],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=Path(__file__).parents[3],
+    )
+    assert (done.returncode, done.stdout) == (0, f"cannot write {path}: File too large\n"), (
+        done.stderr
+    )
+    assert path.read_bytes() == b"before"
+    assert list(tmp_path.iterdir()) == [path]

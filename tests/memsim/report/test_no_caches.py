@@ -1,0 +1,51 @@
+"""A machine without caches, as NVIDIA's first ones, in every report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from memsim.report.launch_table import launch_table, launches_json
+from memsim.report.summary import summarise
+from memsim.trace.file import write_launches
+from memsim.trace.launches import Launches
+from tests.support.command_line import RunMemsim
+from tests.support.traces import make_trace
+
+TRACE = make_trace(
+    [[[(0, [1, 2, 3]), (1, [40]), (0, [100 * g])]] for g in range(5)], ("load", "store")
+)
+
+
+def test_every_output(run_memsim: RunMemsim, tmp_path: Path) -> None:
+    path, saved = tmp_path / "k.trace", tmp_path / "k.nc"
+    write_launches(Launches(launches=(TRACE, TRACE)), path)
+    of_one = ("--launch", "1", "--html", str(tmp_path / "k.html"), "--save", str(saved))
+    for more in (of_one, ("--carry-l2",), ("--carry-l2", *of_one)):
+        ended = run_memsim("replay", str(path), "-m", "c1060", "--trials", "3", *more)
+        assert ended.code == 0, ended.err
+    ended = run_memsim("compare", str(saved), str(saved), "--html", str(tmp_path / "c.html"))
+    assert ended.code == 0, ended.err
+    for to in ("cachegrind", "csv", "json"):
+        ended = run_memsim("export", str(saved), "--format", to, "-o", str(tmp_path / f"k-{to}"))
+        assert ended.code == 0, ended.err
+
+
+def test_figures_and_launches() -> None:
+    import memsim
+
+    replays = memsim.replay_launches(Launches(launches=(TRACE, TRACE)), "c1060", trials=3)
+    summaries = [summarise(replay.dataset) for replay in replays]
+    assert launch_table(summaries).row_count == 2
+    assert launches_json(summaries)
+    for name in ("histogram", "latency", "convergence", "dram_latency"):
+        getattr(replays[0].plot, name)().canvas.draw()
+
+
+@pytest.mark.parametrize("name", ["histogram", "convergence"])
+def test_a_figure_says_that_there_are_none(name: str) -> None:
+    import memsim
+
+    figure = getattr(memsim.replay(TRACE, "c1060", trials=2).plot, name)()
+    assert [text.get_text() for text in figure.texts if "caches" in text.get_text()]
