@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib.metadata
+import io
 import os
 import sys
 import warnings
@@ -19,13 +20,17 @@ import click
 
 from memsim.commands.options import EXIT_INTERRUPTED
 from memsim.errors import MemsimError
+from memsim.visible import visible
 
 GROUP = "memsim.commands"
 DEBUG_VARIABLE = "MEMSIM_DEBUG"
 """If this is set and not empty, errors show a traceback."""
 
 EXIT_USER_ERROR = 2
+EXIT_BUG = 70
 EXIT_BROKEN_PIPE = 141
+_LONGEST = 2000
+"""Letters of a line of an error; what a hostile file contains may be longer."""
 
 
 @functools.cache
@@ -70,6 +75,8 @@ class EntryPointGroup(click.Group):
             return super().invoke(ctx)
         except KeyboardInterrupt:  # caught here because click would print an empty line first
             raise _Interrupted from None
+        except EOFError as error:  # click would take it for an interrupt
+            raise _Bug(error) from error
         except BrokenPipeError:
             raise _PipeClosed from None
 
@@ -80,6 +87,10 @@ class _Interrupted(Exception):
 
 class _PipeClosed(Exception):
     pass
+
+
+class _Bug(Exception):
+    """An error that is nobody's but ours; the only argument."""
 
 
 def _broken(entry: importlib.metadata.EntryPoint, why: str) -> click.Command:
@@ -120,10 +131,12 @@ def memsim(ctx: click.Context) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command line and returns its exit code: 2, with one line, for an error of the user.
 
-    Further lines of an error, such as a build log, are printed unchanged.
+    Further lines of an error, such as a build log, are printed unchanged. An error that nobody foresaw
+    is a bug of ours: one line says so, and the exit code is 70.
     """
     if os.environ.get(DEBUG_VARIABLE):
         return _run(arguments)
+    _print_any_text()
     try:
         with _warnings_in_one_line():
             return _run(arguments)
@@ -135,8 +148,31 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _fail("interrupted", EXIT_INTERRUPTED)
     except (_PipeClosed, BrokenPipeError):
         return _close_stdout()
+    except MemoryError as error:
+        reason = _first_line(error)
+        return _fail(f"out of memory{f': {reason}' if reason else ''}", EXIT_USER_ERROR)
     except OSError as error:  # a full disk, a file that went away
-        return _fail(f"{error.filename or 'system'}: {error.strerror or error}", EXIT_USER_ERROR)
+        where = error.filename if isinstance(error.filename, str) else "system"
+        return _fail(f"{where[:_LONGEST]}: {error.strerror or error}", EXIT_USER_ERROR)
+    except _Bug as error:
+        return _fail(_bug_line(error.args[0]), EXIT_BUG)
+    except Exception as error:
+        return _fail(_bug_line(error), EXIT_BUG)
+
+
+def _bug_line(error: Exception) -> str:
+    reason = _first_line(error)
+    return (
+        f"a bug of memsim: {type(error).__name__}{f': {reason}' if reason else ''};"
+        f" please report it with the traceback that {DEBUG_VARIABLE}=1 shows"
+    )
+
+
+def _print_any_text() -> None:
+    """Letters that the terminal's encoding lacks are written as escapes instead of ending the run."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _run(arguments: Sequence[str] | None) -> int:
@@ -160,8 +196,10 @@ def _first_line(error: object) -> str:
 
 
 def _fail(message: str, code: int) -> int:
+    lines = [visible(line, keep="\t") for line in message.split("\n")]
+    lines[0] = lines[0] if len(lines[0]) <= _LONGEST else f"{lines[0][:_LONGEST]}..."
     with contextlib.suppress(OSError):
-        click.echo(f"memsim: {message}", err=True)
+        click.echo("\n".join([f"memsim: {lines[0]}", *lines[1:]]), err=True)
     return code
 
 

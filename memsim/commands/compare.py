@@ -62,10 +62,10 @@ def compare(
             what = "--kernel" if kernel is not None else "more than one B"
             raise MemsimError(f"{what} applies to counters in .csv files, got {b[0]}")
         shown, page = _beside_replay(a, b[0], counters)
-    console().print(shown)
     if html is not None:
         write_text(html, page())
         click.echo(f"wrote {html}", err=True)
+    console().print(shown)
     return 0
 
 

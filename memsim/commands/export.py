@@ -49,7 +49,7 @@ def export(source: Path, to: str, out: Path) -> int:
         return 0
     from memsim.montecarlo.result import Replay
 
-    check_outputs({"--out": out}, inputs=(source,))
+    check_outputs({"--out": out}, inputs=(source,), kinds={"--out": to})
     replay = Replay.load(source)
     if to == "cachegrind":
         from memsim.report.cachegrind import write

@@ -208,11 +208,11 @@ def check_launch_outputs(outputs: ReplayOutputs) -> None:
 
 
 def _report(replay: Replay, options: ReplayOptions, outputs: ReplayOutputs) -> int:
-    shown = replay.recount(outputs.counters)
-    write_report(shown, html=outputs.html, json=outputs.json, save=None)
-    if outputs.save is not None:
+    if outputs.save is not None:  # before the table, whose reader may leave before its end
         replay.save(outputs.save)
         click.echo(f"wrote {outputs.save}", err=True)
+    shown = replay.recount(outputs.counters)
+    write_report(shown, html=outputs.html, json=outputs.json, save=None)
     return _exit_code(replay, options)
 
 

@@ -38,13 +38,21 @@ class Report(Protocol):
     def save(self, path: Path) -> object: ...
 
 
-def check_outputs(outputs: Mapping[str, Path | None], inputs: tuple[Path, ...] = ()) -> None:
+def check_outputs(
+    outputs: Mapping[str, Path | None],
+    inputs: tuple[Path, ...] = (),
+    kinds: Mapping[str, str] | None = None,
+) -> None:
     """Raises MemsimError, naming option and path, where an output could not be written later.
 
     outputs : option -> path, or None where it was not given; only `--json` may be STDOUT
-    inputs : files that no output may replace
+    inputs : files that no output may replace, and folders whose files none may replace
+    kinds : option -> what it writes, a key of MARKS, besides those that KINDS lists. A file that does not
+        begin like that was not written by memsim, and is not replaced
     """
+    kinds = {**KINDS, **(kinds or {})}
     taken: dict[Path, str] = {path.resolve(): "the input" for path in inputs}
+    folders = {path for path in taken if path.is_dir()}
     for option, path in outputs.items():
         if path is None:
             continue
@@ -55,8 +63,37 @@ def check_outputs(outputs: Mapping[str, Path | None], inputs: tuple[Path, ...] =
         target = path.resolve()
         if target in taken:
             raise MemsimError(f"{option} must not be {path}: that is {taken[target]}")
+        if folders.intersection(target.parents) and target.exists():
+            raise MemsimError(f"{option} must not be {path}: that is a part of the input")
         taken[target] = f"what {option} writes"
         _check_writable(option, path)
+        _check_replaced(option, path, kinds.get(option))
+
+
+MARKS: Mapping[str, tuple[bytes, ...]] = {
+    "html": (b"<!doctype html", b"<html"),
+    "json": (b"{", b"["),
+    "netcdf": (b"\x89hdf\r\n\x1a\n",),
+    "trace": (b"arrow1",),
+    "cachegrind": (b"desc: memsim",),
+    "csv": (b"site",),
+}
+"""What begins the files that memsim writes, in lower case."""
+KINDS = {"--html": "html", "--json": "json", "--save": "netcdf", "--trace-out": "trace"}
+
+
+def _check_replaced(option: str, path: Path, kind: str | None) -> None:
+    if kind is None or not path.is_file():
+        return
+    try:
+        with open(path, "rb") as file:
+            begin = file.read(64).lstrip().lower()
+    except OSError:  # write-only: it cannot be told
+        return
+    if begin and not begin.startswith(MARKS[kind]):
+        raise MemsimError(
+            f"{option} must not replace {path}: memsim did not write it; remove it, or choose another name"
+        )
 
 
 def _check_writable(option: str, path: Path) -> None:
@@ -70,7 +107,7 @@ def _check_writable(option: str, path: Path) -> None:
     if path.exists() and not os.access(path, os.W_OK):
         raise MemsimError(f"{option} {path} cannot be written: it is read-only")
     try:  # permissions, a read-only mount or a full disk show only when a file is made
-        with tempfile.NamedTemporaryFile(dir=folder, prefix=f".{path.name}-"):
+        with tempfile.NamedTemporaryFile(dir=folder, prefix=f".{path.name[:40]}-"):
             pass
     except OSError as error:
         raise MemsimError(f"{option} {path} cannot be written: {error.strerror}") from error
@@ -79,16 +116,19 @@ def _check_writable(option: str, path: Path) -> None:
 def write_report(
     report: Report, *, html: Path | None, json: Path | None, save: Path | None
 ) -> None:
-    """Prints the table, unless JSON goes to standard output, and writes the requested files."""
-    if json == STDOUT:
-        click.echo(report.to_json())
-    else:
-        console().print(report.table())
+    """Writes the requested files, and prints the table unless JSON goes to standard output.
+
+    The files come first, because a reader of standard output may leave before the end.
+    """
     writers = ((json, report.to_json), (save, report.save), (html, report.to_html))
     for path, write in writers:
         if path is not None and path != STDOUT:
             write(path)
             click.echo(f"wrote {path}", err=True)
+    if json == STDOUT:
+        click.echo(report.to_json())
+    else:
+        console().print(report.table())
 
 
 def write_launches_report(replays: Sequence[Replay], json: Path | None) -> None:
@@ -101,10 +141,10 @@ def write_launches_report(replays: Sequence[Replay], json: Path | None) -> None:
     if json == STDOUT:
         click.echo(launches_json(summaries))
         return
-    console().print(launch_table(summaries))
     if json is not None:
         write_text(json, launches_json(summaries) + "\n")
         click.echo(f"wrote {json}", err=True)
+    console().print(launch_table(summaries))
 
 
 def console(*, stderr: bool = False) -> Console:

@@ -54,7 +54,7 @@ def replay(
     from memsim.formats import read_any, read_one
     from memsim.machine.file import load_machine
 
-    check_outputs(outputs.paths(), inputs=(trace_file,))
+    check_outputs(outputs.paths(), inputs=(trace_file, Path(machine)))
     target = load_machine(machine)
     if carry_l2:
         if launch is None:

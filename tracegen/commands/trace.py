@@ -53,7 +53,7 @@ def trace(
       memsim trace my_kernel.py:knl --machine a100 -o k.trace
       memsim replay k.trace --machine h100 --ci 0.005
     """
-    check_outputs({"--output": output})
+    check_outputs({"--output": output}, kinds={"--output": "trace"})
     if all_launches and tracing.launch is not None:
         raise MemsimError("--all-launches traces every launch: leave out --launch")
     from memsim.machine import load_machine

@@ -255,12 +255,61 @@ def test_a_build_log_follows_its_line(
     ]
 
 
-def test_a_bug_of_ours_is_not_hidden(
+@pytest.mark.parametrize(
+    ("error", "code", "start"),
+    [
+        (ZeroDivisionError("ours"), 70, "memsim: a bug of memsim: ZeroDivisionError: ours;"),
+        (
+            ValueError("two\nlines \x1b[31m"),
+            70,
+            r"memsim: a bug of memsim: ValueError: two lines \x1b",
+        ),
+        (EOFError("Ran out of input"), 70, "memsim: a bug of memsim: EOFError: Ran out of input;"),
+        (RecursionError(), 70, "memsim: a bug of memsim: RecursionError;"),
+        (MemoryError("Unable to allocate 8 TiB"), 2, "memsim: out of memory: Unable to allocate"),
+        (MemoryError(), 2, "memsim: out of memory"),
+        (OSError(36, "File name too long", "x" * 9000), 2, "memsim: xxxx"),
+    ],
+)
+def test_what_nobody_foresaw_is_one_line(
+    run_memsim: RunMemsim,
+    add_command: Callable[..., None],
+    error: BaseException,
+    code: int,
+    start: str,
+) -> None:
+    add_command("theirs", command_that(raises(error)))
+    ended = run_memsim("theirs")
+    assert ended.code == code
+    assert one_line(ended.err).startswith(start)
+    assert len(ended.err) < 2200
+    if code == 70:
+        assert "MEMSIM_DEBUG=1" in ended.err
+
+
+def test_an_error_shows_what_a_terminal_would_obey(
     run_memsim: RunMemsim, add_command: Callable[..., None]
 ) -> None:
-    add_command("theirs", command_that(raises(ZeroDivisionError("ours"))))
-    with pytest.raises(ZeroDivisionError, match="ours"):
-        run_memsim("theirs")
+    add_command(
+        "theirs", command_that(raises(MemsimError("file \x1b]0;mine\x07\u202e\ud800 is bad")))
+    )
+    assert one_line(run_memsim("theirs").err) == r"memsim: file \x1b]0;mine\x07\u202e\ud800 is bad"
+
+
+def test_a_terminal_without_unicode_loses_nothing(tmp_path: Path) -> None:
+    """Tables have letters that ASCII lacks; files must be written nevertheless."""
+    program = (
+        "import sys, click; from memsim.commands import cli;"
+        "cli.memsim.callback = lambda: (print('\\u2013 \\ud800'), print('done', file=sys.stderr));"
+        "sys.exit(cli.main([]))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env=os.environ | {"PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"\\u2013 \\ud800\n", b"done\n")
 
 
 def test_the_debug_variable_shows_where_an_error_arose(
