@@ -1,0 +1,351 @@
+"""Files of our own formats, changed part by part: a reader gives a result or a MemsimError, nothing else.
+
+`fuzzed_readers` does the same for the text formats of other tools.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+import shutil
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+
+from tests.support.forged_traces import write_forged
+
+NUMBERS: tuple[Any, ...] = (
+    *(0, 1, -1, 2, 3, 31, 33, 96, 255, 256, 65535, 1 << 20, (1 << 31) - 1, 1 << 31, 1 << 40),
+    *((1 << 57) - 1, 1 << 57, 1 << 58, (1 << 62) + 1, 1 << 70, 0.5, 1e-300, 1e300),
+)
+TEXTS = ("", "x", "=1", "\0", "\x1b[31m\u202e", "\ud800", "load", "x" * 5000, "<b>")
+OTHERS: tuple[Any, ...] = (None, True, [], {}, [[]], [1, "x"], {"x": 1})
+MANY_DIGITS = "9" * 5000
+LONGEST_MESSAGE = 2500
+
+
+@dataclass(frozen=True)
+class Format:
+    """make : writes a changed file;  use : reads it, and does what commands do with it
+
+    replays : whether `use` runs compiled loops
+    """
+
+    name: str
+    make: Callable[[Random, Path], None]
+    use: Callable[[Path, bool], None]
+
+
+def changed(rng: Random, document: Any, times: int) -> Any:
+    """Plain data with some of its values replaced, removed or repeated."""
+    document = copy.deepcopy(document)
+    for _ in range(times):
+        places = list(_places(document))
+        if not places:
+            break
+        holder, key = rng.choice(places)
+        kind = rng.random()
+        if kind < 0.6:
+            pool = NUMBERS if isinstance(holder[key], int | float) else TEXTS
+            holder[key] = rng.choice((*pool, rng.choice(NUMBERS), rng.choice(TEXTS)))
+        elif kind < 0.75:
+            holder[key] = copy.deepcopy(rng.choice(OTHERS))
+        elif kind < 0.85 and isinstance(holder, list):
+            holder.insert(key, copy.deepcopy(holder[key]))
+        elif kind < 0.95:
+            del holder[key]
+        else:
+            holder[key] = copy.deepcopy(rng.choice(places)[0])
+            if len(json.dumps(document)) > 1 << 18:
+                break
+    return document
+
+
+def _places(value: Any) -> Any:
+    for key in range(len(value)) if isinstance(value, list) else list(value):
+        yield value, key
+        if isinstance(value[key], list | dict):
+            yield from _places(value[key])
+
+
+def hurt(rng: Random, data: bytes) -> bytes:
+    """Bytes cut short, flipped or repeated."""
+    at = rng.randrange(len(data))
+    kind = rng.random()
+    if kind < 0.2:
+        return data[:at]
+    if kind < 0.3:
+        return data[:at] + data[at : at + 64] * 2 + data[at + 64 :]
+    out = bytearray(data)
+    for _ in range(rng.choice((1, 1, 4))):
+        out[rng.randrange(len(out))] ^= 1 << rng.randrange(8)
+    return bytes(out)
+
+
+@cache
+def _trace() -> tuple[dict[str, Any], dict[str, Any]]:
+    """The columns and the header of a good trace with barriers, atomics and several groups."""
+    from memsim.trace.file import _columns, _description
+    from memsim.trace.model import BARRIER_SITE
+    from tests.support.traces import make_trace
+
+    def accesses(s: int) -> list[Any]:
+        first = [(0, [s, s + 1]), (1, [40 + s], False, [0xFF])]
+        return [*first, (BARRIER_SITE, []), (2, [7]), (0, range(20, 28))]
+
+    groups = [[accesses(4 * g + s) for s in range(2)] for g in range(3)]
+    trace = make_trace(groups, ("load", "store", "atomic"), provenance={"tool": "test"})
+    stored = _columns(trace)
+    document = {
+        "format": "memsim-trace",
+        "version": 1,
+        "launches": [_description(trace, stored)],
+        "between": [],
+    }
+    return {name: np.array(column) for name, column in stored.items()}, document
+
+
+def make_trace_file(rng: Random, path: Path) -> None:
+    good, document = _trace()
+    columns = {name: column.copy() for name, column in good.items()}
+    kind = rng.random()
+    if kind < 0.6:
+        for _ in range(rng.choice((1, 1, 1, 2, 5))):
+            _change_column(rng, columns)
+    described = columns
+    from memsim.trace.file import _crc32
+
+    document = copy.deepcopy(document)
+    document["launches"][0]["columns"] = [
+        {
+            "name": name,
+            "shape": list(column.shape),
+            "crc32": _crc32(column.reshape(-1).view(np.uint8)),
+        }
+        for name, column in described.items()
+    ]
+    if 0.5 < kind < 0.9:
+        document = changed(rng, document, rng.choice((1, 1, 2, 4)))
+    write_forged(path, {f"0.{name}": column for name, column in columns.items()}, document)
+    if kind >= 0.9:
+        path.write_bytes(hurt(rng, path.read_bytes()))
+
+
+def _change_column(rng: Random, columns: dict[str, Any]) -> None:
+    name = rng.choice(sorted(columns))
+    column = columns[name]
+    kind = rng.random()
+    if kind < 0.1:
+        columns[name] = column[: rng.randrange(len(column) + 1)].copy()
+    elif kind < 0.2:
+        columns[name] = np.concatenate([column, column[-2:]])
+    elif kind < 0.3:
+        columns[name] = rng.choice((np.sort(column), column[::-1].copy(), np.zeros_like(column)))
+    elif len(column):
+        at = rng.randrange(len(column))
+        info = np.iinfo(column.dtype)
+        near = int(column[at]) + rng.choice((-2, -1, 1, 2, 7))
+        value = rng.choice((near, near, info.min, info.max, int(rng.choice(NUMBERS[:18]))))
+        column[at] = min(max(value, info.min), info.max)
+
+
+def use_trace(path: Path, replays: bool) -> None:
+    from memsim.formats.accel_sim.writing import write
+    from memsim.trace.file import read_launches
+
+    launches = read_launches(path)
+    write(launches, path.parent / "accel-sim")
+    if replays:
+        import memsim
+
+        for trace in launches.launches:
+            for machine in ("v100", "c1060") if trace.subgroup_size == 32 else ("mi210",):
+                memsim.replay(trace, machine, trials=2).to_json()
+
+
+@cache
+def _machines() -> tuple[str, ...]:
+    from memsim.machine.file import load_machine, machine_names
+    from memsim.machine.to_toml import machine_to_toml
+
+    return tuple(machine_to_toml(load_machine(name)) for name in machine_names())
+
+
+def make_machine(rng: Random, path: Path) -> None:
+    text = rng.choice(_machines())
+    for _ in range(rng.choice((1, 1, 1, 2, 3))):
+        spots = [found.span(1) for found in re.finditer(r"value = (\[[^\]]*\]|[^,}]+)", text)]
+        kind = rng.random()
+        if kind < 0.85 and spots:
+            begin, end = rng.choice(spots)
+            text = text[:begin] + _toml_value(rng, text[begin:end].strip()) + text[end:]
+        elif kind < 0.95:
+            lines = text.split("\n")
+            lines.pop(rng.randrange(len(lines)))
+            text = "\n".join(lines)
+        else:
+            at = rng.randrange(len(text))
+            text = text[:at] + rng.choice('\0\x1b=[]"\n\u00e9') + text[at + 1 :]
+    path.write_text(text, encoding="utf-8")
+
+
+def _toml_value(rng: Random, old: str) -> str:
+    if rng.random() < 0.4 and re.fullmatch(r"-?[0-9]+", old):
+        return str(int(int(old) * rng.choice((2, 3, 0.5, 10, 1000, 1 / 3, 16))))
+    others = ("nan", "inf", "true", '"x"', '""', "[1]", '"\\u001b[31m"', MANY_DIGITS)
+    return rng.choice((*(str(number) for number in NUMBERS), *others))
+
+
+def use_machine(path: Path, replays: bool) -> None:
+    from memsim.machine.file import load_machine, machine_from_json, machine_to_json
+    from memsim.machine.table import machine_table
+
+    machine = load_machine(str(path))
+    machine_table(machine)
+    assert machine_from_json(machine_to_json(machine)) == machine
+    if replays:
+        import memsim
+        from memsim.report.html import page
+        from tests.support.traces import make_trace
+
+        accesses = [(0, range(8)), (1, [40]), (0, [100, 101])]
+        trace = make_trace(
+            [[[*accesses, (0, [50 * g])]] for g in range(9)],
+            ("load", "store"),
+            subgroup_size=machine.subgroup_size,
+        )
+        page(memsim.replay(trace, machine, trials=2).dataset)
+
+
+@cache
+def _saved(folder: Path) -> Path:
+    from memsim.montecarlo.result import Replay
+    from tests.support.fake_replay import fake_dataset
+
+    occupancy = {
+        "groups_per_core": 16,
+        "limited_by": "items",
+        "over_groups": [{"groups_per_core": 4, "load_hit_ratio": {"L1": 0.5, "L2": None}}],
+    }
+    data = fake_dataset(n_trials=3, occupancy_json=json.dumps(occupancy))
+    return Replay(data).save(folder / "good.nc")
+
+
+def make_saved(rng: Random, path: Path) -> None:
+    import h5py
+
+    shutil.copy(_saved(path.parent), path)
+    if rng.random() < 0.2:
+        path.write_bytes(hurt(rng, path.read_bytes()))
+        return
+    with h5py.File(path, "r+") as file:
+        for _ in range(rng.choice((1, 1, 2, 4))):
+            _change_saved(rng, file)
+
+
+def _change_saved(rng: Random, file: Any) -> None:
+    kind = rng.random()
+    if kind < 0.4:
+        name = rng.choice(sorted(file.attrs))
+        value = file.attrs[name]
+        if name.endswith("_json"):
+            document = changed(rng, json.loads(value), rng.choice((1, 2)))
+            value = json.dumps(document)
+        elif isinstance(value, str):
+            value = rng.choice(("", "x\x1b[31m", "{", MANY_DIGITS))
+        else:
+            value = rng.choice((0, -1, 2, 1 << 40, 0.5, "x", np.zeros(3)))
+        file.attrs[name] = value
+    elif kind < 0.5:
+        del file.attrs[rng.choice(sorted(file.attrs))]
+    else:
+        names = sorted(name for name in file if isinstance(file[name].shape, tuple))
+        _change_variable(rng, file, rng.choice(names))
+
+
+def _change_variable(rng: Random, file: Any, name: str) -> None:
+    variable = file[name]
+    kind = rng.random()
+    if kind < 0.15:
+        del file[name]
+    elif kind < 0.3:
+        shape = tuple(n + rng.choice((-1, 1)) for n in variable.shape)
+        dtype = variable.dtype
+        del file[name]
+        file.create_dataset(name, shape=tuple(max(n, 0) for n in shape), dtype=dtype)
+    elif kind < 0.4:
+        del file[name]
+        file.create_dataset(name, data=rng.choice((np.zeros(6), np.arange(6), 7)))
+    elif variable.size and variable.dtype.kind in "if":
+        at = tuple(rng.randrange(n) for n in variable.shape)
+        values = (0, -1, 1, 1 << 20, (1 << 62)) if variable.dtype.kind == "i" else (
+            *(0.0, -1.0, 1e300, float("nan"), float("inf")),
+        )  # fmt: skip
+        value = rng.choice(values)
+        if variable.dtype == np.float32:
+            value = np.float32(min(value, 3e38))
+        variable[at] = np.clip(value, *_range(variable.dtype))
+    elif variable.size and variable.dtype.kind == "O":
+        variable[rng.randrange(variable.size)] = rng.choice(("", "x\x1b[2J", "load", "=1"))
+
+
+def _range(dtype: Any) -> tuple[Any, Any]:
+    if dtype.kind == "f":
+        return -np.inf, np.inf
+    return np.iinfo(dtype).min, np.iinfo(dtype).max
+
+
+def use_saved(path: Path, replays: bool) -> None:
+    from memsim.montecarlo.result import Replay
+    from memsim.report.access_csv import site_csv
+    from memsim.report.cachegrind import write
+    from memsim.report.compare import compare
+    from memsim.report.compare_table import comparison_table
+    from memsim.report.html import comparison_page, page
+    from memsim.report.summary import summarise
+
+    replay = Replay.load(path)
+    summary = summarise(replay.dataset)
+    replay.to_json()
+    site_csv(summary)
+    write(replay.dataset, path.parent / "cachegrind.out")
+    replay.table()
+    if replays:
+        page(replay.dataset)
+        other = Replay.load(_saved(path.parent))
+        comparison = compare(other.dataset, replay.dataset)
+        comparison_table(comparison)
+        comparison_page(comparison)
+
+
+FORMATS = (
+    Format("k.trace", make_trace_file, use_trace),
+    Format("m.toml", make_machine, use_machine),
+    Format("k.nc", make_saved, use_saved),
+)
+
+
+def check(chosen: Format, seed: int, folder: Path, *, replays: bool) -> bool:
+    """Whether the changed file of a seed was accepted; raises what a reader lets through."""
+    from memsim.errors import MemsimError
+
+    path = folder / chosen.name
+    shutil.rmtree(folder / "accel-sim", ignore_errors=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        chosen.make(Random(seed), path)
+        try:
+            chosen.use(path, replays)
+        except MemsimError as error:
+            refused = str(error)
+            assert "\n" not in refused
+            assert len(refused) < LONGEST_MESSAGE, refused
+            return False
+    return True
