@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -81,8 +81,13 @@ class LValue:
 class Expressions(Calls):
     """The expressions of one kernel and of the functions that it calls."""
 
-    def __init__(self, recorder: Recorder, functions: dict[str, Any]) -> None:
+    def __init__(
+        self, recorder: Recorder, functions: dict[str, Any], local_bytes: Mapping[str, int]
+    ) -> None:
+        """local_bytes : parameter of the kernel that points to local memory -> its bytes"""
         super().__init__(recorder, functions)
+        self.local_bytes = local_bytes
+        self.address_of = (-1, -1)
         self.handlers: dict[Any, Callable[[Any], Value]] = {
             Kind.PAREN_EXPR: lambda c: self.value(expressions(c)[0]),
             Kind.DECL_REF_EXPR: self._name,
@@ -169,6 +174,7 @@ class Expressions(Calls):
             pointer = self.value(base)
             at = self.value(index)
         number = self.recorder.numbers.moved(pointer.number, at.number)
+        self._check(cursor, base, index)
         bare = stripped(base)
         root = ""
         if bare.kind == Kind.DECL_REF_EXPR and address_space(cursor.type) != "global":
@@ -177,6 +183,31 @@ class Expressions(Calls):
             root = self._root(bare)
         address = Value(number, union([pointer.need, at.need]))
         return LValue(cursor, address, address_space(cursor.type), root)
+
+    def _check(self, cursor: Any, base: Any, index: Any) -> None:
+        """Checks the index of an array of known extent that lies in other than global memory."""
+        recorder, bare = self.recorder, stripped(base)
+        kind_of = bare.type.get_canonical()
+        if kind_of.kind == TypeKind.CONSTANTARRAY:
+            if address_space(cursor.type) == "global":
+                return
+            extent = int(kind_of.element_count)
+        elif recorder.frame.is_kernel and bare.spelling in self.local_bytes:
+            extent = self.local_bytes[bare.spelling] // max(cursor.type.get_size(), 1)
+        else:
+            return
+        for frame in recorder.frames:
+            recorder.stateful.add(frame.usr)
+        start, end = span(index)
+        # The address behind the last element may be taken.
+        first, behind = self.address_of
+        in_address = span(cursor)[0] == first and span(cursor)[1] <= behind
+        allowed = extent + 1 if in_address else extent
+        label = self.text_of(base), int(cursor.extent.start.line)
+        recorder.subscripts.setdefault((start, extent), label)
+        number = list(recorder.subscripts).index((start, extent))
+        suffix = f", {allowed}, {number})"
+        recorder.edits.wrap(start, end, "_tg_index(_tg, ", suffix, rank=-9)
 
     def place_of_component(self, base: Any, index: Any) -> LValue:
         """A component of a vector by number: the vector counts as a whole."""
@@ -275,6 +306,7 @@ class Expressions(Calls):
         if operator == DEREFERENCE:
             return self._read(cursor)
         if operator == ADDRESS:
+            self.address_of = span(stripped(child))
             return self.place(child).address
         if operator in STEPS:
             return self._step(cursor, child, operator)

@@ -43,6 +43,7 @@ class Probed:
 
     accesses : indexed by the marks of its probes
     local_bytes : local memory that the kernel itself declares
+    subscripts : array and line of each subscript of other than global memory that is checked
     """
 
     source: str
@@ -50,16 +51,20 @@ class Probed:
     accesses: tuple[ProbedAccess, ...]
     arrays: tuple[Array, ...]
     local_bytes: int
+    subscripts: tuple[tuple[str, int, int], ...]
 
 
-def instrument(parsed: Parsed, kernel: Any, buffers: Mapping[str, str]) -> Probed:
+def instrument(
+    parsed: Parsed, kernel: Any, buffers: Mapping[str, str], local_bytes: Mapping[str, int]
+) -> Probed:
     """Walks a kernel and everything that it calls, and puts probes at its accesses.
 
     buffers : parameter that points to global memory -> the parameter that names its buffer
+    local_bytes : parameter that points to local memory -> its bytes
     Raises KernelError, with the user's line, for what cannot be traced.
     """
     recorder = Recorder(parsed.text)
-    walk = Statements(recorder, parsed.functions)
+    walk = Statements(recorder, parsed.functions, local_bytes)
     bound = {
         int(parameter.location.offset): frozenset([buffers[parameter.spelling]])
         for parameter in kernel.get_arguments()
@@ -78,6 +83,9 @@ def instrument(parsed: Parsed, kernel: Any, buffers: Mapping[str, str]) -> Probe
         accesses=tuple(recorder.accesses),
         arrays=arrays,
         local_bytes=_local_bytes(kernel),
+        subscripts=tuple(
+            (array, line, extent) for (_, extent), (array, line) in recorder.subscripts.items()
+        ),
     )
 
 

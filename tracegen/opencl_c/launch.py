@@ -17,7 +17,7 @@ from memsim.trace import ArrayExtent
 from tracegen.opencl_c.arguments import Argument
 from tracegen.opencl_c.instrument import Probed
 from tracegen.opencl_c.preprocess import Text
-from tracegen.opencl_c.probe_source import ENDLESS, MOST_TURNS
+from tracegen.opencl_c.probe_source import BEYOND, ENDLESS, MOST_TURNS
 from tracegen.opencl_c.sites import static_accesses
 from tracegen.probes.tokens import Builds, TokenEncoding
 from tracegen.recording.launch import BoundLaunch, Layout
@@ -159,12 +159,19 @@ class SourceLaunch(BoundLaunch):
     def out_of_bounds(self, position: int, index: int, axis: int, at: int) -> KernelError:
         """index : byte from the start of the array; axis : number of the array; at : misalignment
 
-        Where position is ENDLESS, index is a group and axis a work-item of it.
+        Where position is ENDLESS, index is a group and axis a work-item of it. Where it is BEYOND, index
+        is that of the subscript with number axis.
         """
         if position == ENDLESS:
             return KernelError(
                 f"kernel {self.name}: the loops of work-item {axis} of group {index} took more than"
                 f" {MOST_TURNS} turns: they may not end"
+            )
+        if position == BEYOND:
+            subscripted, line, extent = self.probed.subscripts[axis]
+            return KernelError(
+                f"{self.source.text.place(line)}: index {index} is out of bounds: array {subscripted} has"
+                f" {extent} elements"
             )
         sites = self.layout.sites
         site = sites.sites[sites.site_of[position]]

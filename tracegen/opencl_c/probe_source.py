@@ -10,6 +10,8 @@ MOST_TURNS = 1 << 30
 """Turns of the loops of one work-item; one that takes more is taken not to end."""
 ENDLESS = -1
 """Reported in place of a position where a work-item takes more turns."""
+BEYOND = -2
+"""The same, of an index beyond an array in local, private or constant memory."""
 
 # A probe is given an address and returns one that may be accessed: the same address, or that of a
 # scratch buffer where it lies in none of the arrays that the access may reach. From then on the loops
@@ -57,6 +59,25 @@ static inline void _tg_wrong(_tg_state *tg, TG_TOKEN at, uint array, long offset
   // Set once: it counts the iterations of loops from the first fault on.
   tg->faulted = max(tg->faulted, 1u);
   _tg_report(tg, at, offset, array, misaligned);
+}}
+"""
+_INDEX = f"""\
+static inline long _tg_index(_tg_state *tg, long index, ulong extent, uint subscript)
+{{
+#ifndef TG_TRUSTED
+  if ((ulong) index >= extent)
+  {{
+    tg->faulted = max(tg->faulted, 1u);
+    if (atomic_cmpxchg((volatile __global int *) tg->fault, 0, 1) == 0)
+    {{
+      tg->fault[1] = {BEYOND};
+      tg->fault[2] = index;
+      tg->fault[3] = subscript;
+    }}
+    index = 0;
+  }}
+#endif
+  return index;
 }}
 """
 _PROBE = """\
@@ -169,7 +190,7 @@ def head(
         # A function may be called with several arrays: then the position of the call decides.
         value = str(known.pop()) if len(known) == 1 else f"_tg_sets[_tg_b + {offset}]"
         lines.append(f"#define TG_ARRAY_{function}_{offset} {value}")
-    return "\n".join([*lines, _STATE, _PROBE])
+    return "\n".join([*lines, _STATE, _INDEX, _PROBE])
 
 
 def arguments(n_array: int) -> str:

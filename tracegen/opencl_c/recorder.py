@@ -76,6 +76,7 @@ class Recorder:
         ("loop")
     stateful : functions with probes, or that read the id of their group
     reached : all functions that are called
+    subscripts : (offset, extent) of a subscript that is checked -> its array, in words, and its line
     where : (function's number, offset of an access in it) -> its positions in all calls
     """
 
@@ -91,6 +92,7 @@ class Recorder:
     depths: dict[str, list[int]] = field(default_factory=lambda: {"return": [0], "loop": [0]})
     stateful: set[str] = field(default_factory=set)
     reached: dict[str, Any] = field(default_factory=dict)
+    subscripts: dict[tuple[int, int], tuple[str, int]] = field(default_factory=dict)
     where: dict[tuple[int, int], list[int]] = field(default_factory=dict)
 
     @property

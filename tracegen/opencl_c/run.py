@@ -74,7 +74,8 @@ def prepare(workload: OpenCLWorkload, context: Any) -> PreparedSource:
     arguments, owners = bound(kernel, workload.arguments)
     if len(set(owners.values())) > MOST_ARRAYS:
         raise KernelError(f"kernel {kernel.spelling} has more than {MOST_ARRAYS} global arrays")
-    probed = instrument(parsed, kernel, owners)
+    local = {argument.name: argument.value for argument in arguments if argument.kind == "local"}
+    probed = instrument(parsed, kernel, owners, local)
     largest = max((access.size_bytes for access in probed.accesses), default=0)
     if largest > LARGEST_ACCESS_BYTES:
         raise KernelError(

@@ -201,3 +201,61 @@ def test_polyhedral_tracer_refuses(context: Any) -> None:
     workload = OpenCLWorkload(source=TWO, kernel="one", arguments=[N], global_size=1, local_size=1)
     with pytest.raises(KernelError, match="reads Loopy kernels; OpenCL C must be run"):
         tracegen.trace(workload, tracer="polyhedral", context=context)
+
+
+SUBSCRIPTS = """\
+typedef struct { int n; float part[3]; } rec;
+__constant float table[4] = { 1, 2, 3, 4 };
+float helper(float *p, int i) { float own[2]; own[0] = p[0]; own[1] = i; return own[i]; }
+__kernel void k(__global const int *in, __global float *out, __local float *dynamic, const int n)
+{
+  __local float t[8][4]; float own[5]; rec r; float sum = 0;
+  for (int i = 0; i < 5; ++i) own[i] = i;
+  r.part[0] = r.part[1] = r.part[2] = 1;
+  for (int i = 0; i < 32; ++i) t[i / 4][i % 4] = dynamic[i] = i;
+  __local float *end = &t[7][3] + 1, *same = &t[8][0];
+  barrier(CLK_LOCAL_MEM_FENCE);
+  const int j = in[get_global_id(0)];
+  switch (n) {
+    case 0: sum = t[j][1]; break;
+    case 1: sum = t[1][j]; break;
+    case 2: sum = own[j]; break;
+    case 3: sum = r.part[j]; break;
+    case 4: sum = table[j]; break;
+    case 5: dynamic[j] = 1; break;
+    case 6: sum = helper(own, j); break;
+    case 7: t[in[j]][j] += 1; break;
+  }
+  out[get_global_id(0)] = sum + (end - same);
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("case", "good", "bad", "line", "array", "extent"),
+    [
+        (0, 7, 8, 14, "t", 8),
+        (1, 3, 4, 15, "t[1]", 4),
+        (2, 4, 5, 16, "own", 5),
+        (3, 2, 3, 17, "r.part", 3),
+        (4, 0, -1, 18, "table", 4),
+        (5, 31, 32, 19, "dynamic", 32),
+        (6, 1, 2, 3, "own", 2),
+        (7, 3, 4, 21, "t[in[j]]", 4),
+    ],
+)
+def test_indices_beyond_arrays_in_other_memory(
+    case: int, good: int, bad: int, line: int, array: str, extent: int, context: Any
+) -> None:
+    def trace(index: int) -> Any:
+        arguments = [np.full(64, index, np.int32), np.zeros(64, np.float32), 128, np.int32(case)]
+        workload = tracegen.OpenCLWorkload(
+            source=SUBSCRIPTS, path="k.cl", arguments=arguments, global_size=64, local_size=32
+        )
+        return tracegen.trace(workload, context=context)
+
+    assert trace(good).n_access >= 6
+    with pytest.raises(KernelError) as caught:
+        trace(bad)
+    message = f"k.cl:{line}: index {bad} is out of bounds: array {array} has {extent} elements"
+    assert str(caught.value) == message
