@@ -15,6 +15,7 @@ from queue import SimpleQueue
 from typing import Any
 
 from joblib.externals.loky import ProcessPoolExecutor
+from joblib.externals.loky.backend.context import get_context
 
 Submit = Callable[..., Future[Any]]
 
@@ -68,6 +69,11 @@ def in_order(
 
 _executors: dict[int, ProcessPoolExecutor] = {}
 """The worker processes of each number of jobs; later runs use them again."""
+
+
+def check_locks() -> None:
+    """Raises OSError where processes cannot share locks, as in a container without /dev/shm."""
+    get_context("loky").Lock()
 
 
 def submit_locally(jobs: int, *task: Any) -> Future[Any]:

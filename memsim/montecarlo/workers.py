@@ -24,7 +24,7 @@ from memsim.files import temporary_folder
 from memsim.hierarchy.cache import ACCESSES, HITS, PENDING
 from memsim.montecarlo.options import Backend
 from memsim.montecarlo.plan import Plan, load_plan, save_plan
-from memsim.montecarlo.processes import Submit, in_order, submit_locally
+from memsim.montecarlo.processes import Submit, check_locks, in_order, submit_locally
 from memsim.montecarlo.trial import TrialResult, Workspace, run_trial
 from memsim.statistics import MIN_TRIALS_TO_STOP
 
@@ -179,6 +179,22 @@ class Workers:
     def __enter__(self) -> Workers:
         if self._in_process:
             return self
+        try:
+            self._prepare()
+        except OSError as error:  # no folder for temporary files, or no shared memory
+            if self._backend == "dask":
+                raise
+            warnings.warn(
+                f"no worker processes can be started: {error.strerror or error}; all trials run in this one",
+                stacklevel=2,
+            )
+            self._in_process = True
+        return self
+
+    def _prepare(self) -> None:
+        """Write the plans for the workers; raises OSError where these cannot be reached."""
+        if self._backend == "local":
+            check_locks()
         with contextlib.ExitStack() as stack:
             self._folder = stack.enter_context(temporary_folder(self._scratch))
             for k, plan in enumerate(self.plans):
@@ -187,7 +203,6 @@ class Workers:
             if self._backend == "dask":
                 self._connect(stack)
             self._stack = stack.pop_all()
-        return self
 
     def __exit__(self, *exception: object) -> None:
         self._stack.close()
