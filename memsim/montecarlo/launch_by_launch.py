@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,6 @@ from memsim.montecarlo.one_launch import (
 from memsim.montecarlo.options import ReplayOptions
 from memsim.montecarlo.result import Replay
 from memsim.montecarlo.sequence import (
-    LaunchSequence,
     SequenceResult,
     SequenceWorkspace,
     load_sequence,
@@ -30,7 +28,7 @@ from memsim.montecarlo.sequence import (
     save_sequence,
     sequence_misses,
 )
-from memsim.montecarlo.trial import TrialResult, miss_kinds, misses_of
+from memsim.montecarlo.trial import miss_kinds, misses_of
 from memsim.montecarlo.workers import Handling, Progress, Workers, trials_on
 from memsim.trace.launches import Launches
 
@@ -86,21 +84,10 @@ def replay_launches(
             options={**options_used(options, plan), "snapshots": 1, "launches_before": k},
             interrupted=interrupted,
         )
-        of_launch = [_of_launch(sequence, k, result) for result in results]
+        of_launch = [result.launches[k] for result in results]
         kinds_of_launch = kinds[:, :, sequence.sites(k)]
         replays.append(Replay(dataset([trace], plan, of_launch, kinds_of_launch, about)))
     return tuple(replays)
-
-
-def _of_launch(sequence: LaunchSequence, launch: int, result: SequenceResult) -> TrialResult:
-    one = result.launches[launch]
-    sites = sequence.sites(launch)
-    missed = one.missed_translations
-    return dataclasses.replace(
-        one,
-        counts=one.counts[:, sites],
-        missed_translations=None if missed is None else missed[sites],
-    )
 
 
 def _miss_kinds(workers: Workers, seed: int, actual: SequenceResult) -> npt.NDArray[np.int64]:

@@ -6,6 +6,7 @@ completely between two launches are dropped from the caches: later loads fetch t
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -49,14 +50,15 @@ class LaunchSequence:
 
     def sites(self, launch: int) -> slice:
         """The rows of the counts that belong to a launch."""
-        first = self.plans[launch].first_site
-        later = [plan.first_site for plan in self.plans[launch + 1 :]]
-        return slice(first, later[0] if later else self.plans[launch].n_sites)
+        plan = self.plans[launch]
+        is_last = launch + 1 == len(self.plans)
+        end = plan.n_sites if is_last else self.plans[launch + 1].first_site
+        return slice(plan.first_site, end)
 
 
 @dataclass(frozen=True)
 class SequenceResult:
-    """The results of all launches in one ordering."""
+    """The results of all launches in one ordering; the counts of each are of its own sites alone."""
 
     trial: int
     launches: tuple[TrialResult, ...]
@@ -64,8 +66,7 @@ class SequenceResult:
     @property
     def counts(self) -> npt.NDArray[np.int64]:
         """(n_level, n_site, N_COUNTS) int64; every site of every launch has a row."""
-        total: npt.NDArray[np.int64] = np.sum([one.counts for one in self.launches], axis=0)
-        return total
+        return np.concatenate([one.counts for one in self.launches], axis=1)
 
 
 class SequenceWorkspace:
@@ -153,19 +154,28 @@ def run_sequence(
                 per_chunk = CHUNK_GRANULES // one.geometry.granules_per_line
                 discard(one.geometry, state, first * per_chunk, (last - first) * per_chunk)
         depth = None if level is None else level + 1
-        results.append(
-            run_trial(
-                plan,
-                seed,
-                trial,
-                workspace=work.launches[k],
-                change=change,
-                depth=depth,
-                launch=k,
-                kept=kept,
-            )
+        result = run_trial(
+            plan,
+            seed,
+            trial,
+            workspace=work.launches[k],
+            change=change,
+            depth=depth,
+            launch=k,
+            kept=kept,
         )
+        results.append(_of_sites(result, sequence.sites(k)))
     return SequenceResult(trial, tuple(results))
+
+
+def _of_sites(result: TrialResult, sites: slice) -> TrialResult:
+    """The counts of some sites: kept in full, those of n launches would take memory in n squared."""
+    missed = result.missed_translations
+    return dataclasses.replace(
+        result,
+        counts=result.counts[:, sites].copy(),
+        missed_translations=None if missed is None else missed[sites].copy(),
+    )
 
 
 def sequence_misses(
