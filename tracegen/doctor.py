@@ -189,6 +189,27 @@ def _folders() -> Iterator[Check]:
     mend = "set NUMBA_CACHE_DIR to a folder that you may write to"
     checks = [_writable("numba cache", folder, mend, "note") for folder in folders]
     yield next((check for check in checks if check.status == "ok"), checks[0])
+    yield _compiled_loops(
+        [Path(own)] if own else [package, package.parent / "tracegen", cache / "numba"]
+    )
+
+
+def _compiled_loops(folders: list[Path]) -> Check:
+    """Files of numba's cache that a full disk or a crash has damaged."""
+    name = "compiled loops"
+    try:
+        from memsim.compile import damaged_cache_files
+    except ImportError as error:
+        return Check(name=name, status="missing", found=str(error), mend="pip install numba")
+    damaged = [file for folder in folders for file in damaged_cache_files(folder)]
+    if not damaged:
+        return Check(name=name, status="ok", found="no file of numba's cache is damaged")
+    return Check(
+        name=name,
+        status="note",
+        found=f"{len(damaged)} damaged: {damaged[0]}",
+        mend="nothing: they are compiled again when they are needed",
+    )
 
 
 def _writable(name: str, folder: Path, mend: str, otherwise: Status = "missing") -> Check:
