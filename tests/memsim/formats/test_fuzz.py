@@ -50,16 +50,25 @@ def test_a_damaged_file(tmp_path: Path, seed: int) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize(
-    ("compiled", "first", "last"), [(True, 0, 20_000), (False, 20_000, 24_000)]
+    ("mode", "first", "last"),
+    [
+        ({}, 0, 20_000),
+        ({"NUMBA_BOUNDSCHECK": "1"}, 24_000, 44_000),
+        ({"NUMBA_DISABLE_JIT": "1"}, 20_000, 24_000),
+    ],
+    ids=["compiled", "bounds", "interpreted"],
 )
-def test_many_damaged_files(compiled: bool, first: int, last: int) -> None:
-    """Interpreted, an index beyond an array is an IndexError; compiled, it would be silent."""
+def test_many_damaged_files(mode: dict[str, str], first: int, last: int, tmp_path: Path) -> None:
+    """With bounds checked, or interpreted, an index beyond an array is an IndexError; otherwise it would
+    be silent."""
+    if "NUMBA_BOUNDSCHECK" in mode:
+        mode = {**mode, "NUMBA_CACHE_DIR": str(tmp_path)}
     done = subprocess.run(
         [
             *(sys.executable, "-W", "ignore", "-c", CHILD),
             *(str(Path(fuzzed_readers.__file__).parents[2]), str(first), str(last)),
         ],
-        env=os.environ | {"NUMBA_DISABLE_JIT": str(int(not compiled))},
+        env=os.environ | mode,
         capture_output=True,
         text=True,
         check=False,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -114,3 +115,15 @@ def test_ppt_gpu(ppt: Path) -> None:
     assert read_one(ppt / "memory_traces" / "kernel_2_block_0.mem").granule.tolist() == [first]
     with pytest.raises(TraceError, match=r"holds 2 launches: .* 1 \(kernel 2\)"):
         read_one(ppt)
+
+
+def test_many_sites_in_many_subgroups(tmp_path: Path) -> None:
+    """Reading took 193 s for 32,000 sites, because each was compared with all others."""
+    path = tmp_path / "k.csv"
+    rows = [f"{i},0,s{i},load,4,ffffffff,{4096 * i}+4\n" for i in range(20_000)]
+    path.write_text("group,subgroup,site,direction,bytes,mask,addresses\n" + "".join(rows))
+    begin = time.process_time()
+    trace = read_one(path)
+    assert (len(trace.sites), len(trace.arrays), trace.n_groups) == (20_000, 20_000, 20_000)
+    assert trace.sites[-1].array == f"0x{4096 * 19_999:x}"
+    assert time.process_time() - begin < 30
