@@ -22,6 +22,8 @@ from memsim.files import whole_file
 FORMAT = "memsim-fitted-model"
 VERSION = 1
 MAX_BYTES = 64 * 2**20
+LARGEST = 1e100
+"""Numbers of a fit are smaller, so that their squares are finite."""
 
 
 class SavedModelError(MemsimError):
@@ -145,6 +147,16 @@ def _saved(data: Mapping[str, Any]) -> SavedModel:
     covariance = np.array(
         [[math.inf if x is None else float(x) for x in row] for row in fitted["covariance"]]
     ).reshape(count, count)
+    finite = covariance[~np.isposinf(covariance)]
+    if not (np.abs(finite) < LARGEST).all() or not (np.diag(covariance) >= 0).all():
+        raise ValueError("its covariance is none of numbers")
+    if not all(abs(value) < LARGEST for value in parameters.values()):
+        raise ValueError(f"its parameters must be numbers below {LARGEST:g}")
+    residual_norm, degrees = float(fitted["residual_norm"]), int(fitted["degrees_of_freedom"])
+    if not (0 <= residual_norm < LARGEST and 0 <= degrees < LARGEST):
+        raise ValueError(
+            "its residual norm and degrees of freedom must not be negative or infinite"
+        )
     kernels = tuple(str(name) for name in rows["kernels"])
     spread = rows["spread"]
     table = FeatureTable(
@@ -157,8 +169,8 @@ def _saved(data: Mapping[str, Any]) -> SavedModel:
         model=model,
         parameters=parameters,
         covariance=covariance,
-        residual_norm=float(fitted["residual_norm"]),
-        degrees_of_freedom=int(fitted["degrees_of_freedom"]),
+        residual_norm=residual_norm,
+        degrees_of_freedom=degrees,
         relative=bool(fitted["relative"]),
         at_bound=tuple(str(name) for name in fitted["at_bound"]),
         indistinct=tuple(tuple(str(name) for name in group) for group in fitted["indistinct"]),

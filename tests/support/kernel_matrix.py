@@ -206,7 +206,8 @@ def commands(kernel: Shipped, machine: str, folder: Path) -> Iterator[tuple[str,
         "count --measure",
         ["count", *words, "--measure", "f_mem_access_global", "f_sync_barrier_local"],
     )
-    yield "compile", ["compile", *words, *on, "-o", _assembly(machine, out)]
+    listing = ["-o", _assembly(machine, out)] if kernel.launch is None else []
+    yield "compile", ["compile", *words, *on, *listing]
     yield "export", ["export", trace, "-o", f"{out}-accel-sim"]
     for form in ("cachegrind", "csv", "json"):
         yield f"export {form}", ["export", saved, "--format", form, "-o", f"{out}.{form}"]

@@ -24,9 +24,10 @@ __kernel void fine(__global float *out) { out[get_global_id(0)] = 1.0f; }
 __kernel void quiet(__global float *out) { volatile int x = 0; while (x < 1) ; out[0] = x; }
 __kernel void crash(__global float *out)
 {
-  volatile float part[4];
-  for (int i = 0; i < 100000000; ++i) part[i * 1000] = i;
-  out[get_global_id(0)] = part[3];
+  float part[4];
+  volatile float *pointer = part;
+  for (int i = 0; i < 100000000; ++i) pointer[i * 1000] = i;
+  out[get_global_id(0)] = pointer[3];
 }
 """
 ARGS = """\

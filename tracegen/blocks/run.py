@@ -13,7 +13,7 @@ from memsim.errors import KernelError
 from tracegen.blocks.merge import subgroup_events
 from tracegen.blocks.model import Cut
 from tracegen.devices.buffers import Buffers
-from tracegen.recording.launch import BoundLaunch, enqueue
+from tracegen.recording.launch import BoundLaunch, check_size, enqueue
 
 BATCH_BYTES = 16 << 20
 """Counts of work-items that a batch may hold."""
@@ -38,6 +38,7 @@ class CountingRun:
         kernels: Mapping[str, Any],
         loopy: bool,
     ) -> None:
+        check_size(launch)
         self.buffers, self.launch, self.cut = pool, launch, cut
         self.kernels, self.loopy = kernels, loopy
         self.queue = launch.queue

@@ -72,6 +72,7 @@ def trace_snapshots(
             kernel.load(), machine, snapshots=snapshots, options=options
         )
 
+    _import_shared()
     with working("tracing"):
         return in_own_process(work, limits, kernel.spec, _import_replay)
 
@@ -87,9 +88,18 @@ def trace_launches(
 
         return tracegen.trace_launches(kernel.load(), machine, options=options)
 
+    _import_shared()
     with working("tracing"):
         traces = in_own_process(work, limits, kernel.spec, _import_replay)
     return Launches(launches=tuple(traces))
+
+
+def _import_shared() -> None:
+    """Imports, before the fork, what both tracing and replaying need."""
+    import memsim.compile
+    import memsim.trace
+
+    _ = memsim.compile.hot, memsim.trace.Trace
 
 
 def _import_replay() -> None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from memsim.errors import KernelError
+from memsim.files import temporary_folder
 from tracegen.compiled import cache
 from tracegen.compiled.gcn import read_gcn
 from tracegen.compiled.gcn_metadata import read_resources
@@ -49,8 +49,7 @@ def _dependencies(request: Request, tools: AmdTools) -> Iterator[str]:
 
 def _compiled(request: Request, tools: AmdTools) -> dict[str, Any]:
     """What clang writes: `listing`, and the headers that it read."""
-    with tempfile.TemporaryDirectory(prefix="memsim-") as name:
-        folder = Path(name)
+    with temporary_folder() as folder:
         (folder / SOURCE).write_text(request.source, encoding="utf-8")
         command = [
             *(str(tools.clang.path), "-target", TRIPLE, f"-mcpu={request.target}"),

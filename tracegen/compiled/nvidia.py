@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import re
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from memsim.files import temporary_folder
 from tracegen.compiled import cache
 from tracegen.compiled.headers import included, unchanged
 from tracegen.compiled.model import BasicBlock, Instruction, MachineCode, MemoryOperation
@@ -46,8 +46,7 @@ def _dependencies(request: Request, tools: NvidiaTools) -> Iterator[str]:
 def _compiled(request: Request, tools: NvidiaTools) -> dict[str, Any]:
     """What the programs write: `ptx`, `log`, and `listing` with its own target and log."""
     _check_target(request.target, tools.ptxas)
-    with tempfile.TemporaryDirectory(prefix="memsim-") as name:
-        folder = Path(name)
+    with temporary_folder() as folder:
         ptx = write_ptx(request, tools, folder)
         log, shown = _assemble(request, tools, ptx, folder), request
         listing_log = log

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyopencl as cl
 
+from memsim.errors import KernelError
 from memsim.trace import Columns, room
 
 
@@ -28,7 +29,13 @@ class Buffers:
         if buffer is None or buffer.size < size_bytes:
             self.by_name.pop(name, None)
             flags = cl.mem_flags.READ_WRITE | cl.mem_flags.ALLOC_HOST_PTR
-            buffer = cl.Buffer(self.context, flags, max(size_bytes, 64))
+            try:
+                buffer = cl.Buffer(self.context, flags, max(size_bytes, 64))
+            except (cl.Error, OverflowError) as error:
+                why = " ".join(str(error).split())
+                raise KernelError(
+                    f"the OpenCL device has no memory for {size_bytes} bytes: {why}"
+                ) from error
             self.by_name[name] = buffer
         return buffer
 

@@ -77,7 +77,7 @@ class SourceLaunch(BoundLaunch):
         arrays = [array.name for array in self.probed.arrays]
         constants = [argument.name for argument in arguments if argument.kind == "constant"]
         self.buffers = {
-            name: _buffer(context, self.by_name[name])
+            name: _buffer(context, name, self.by_name[name])
             for name in dict.fromkeys([*arrays, *constants])
         }
         self.scratch = cl.Buffer(context, cl.mem_flags.READ_WRITE, SCRATCH_BYTES)
@@ -246,11 +246,17 @@ class SourceLaunch(BoundLaunch):
         return len(self.arguments)
 
 
-def _buffer(context: Any, value: Any) -> Any:
+def _buffer(context: Any, name: str, value: Any) -> Any:
     """A buffer with an array's content; None for a null pointer."""
     if value is None:
         return None
     flags = cl.mem_flags.READ_WRITE
     if value.nbytes == 0:
         return cl.Buffer(context, flags, 64)
-    return cl.Buffer(context, flags | cl.mem_flags.COPY_HOST_PTR, hostbuf=value)
+    try:
+        return cl.Buffer(context, flags | cl.mem_flags.COPY_HOST_PTR, hostbuf=value)
+    except cl.Error as error:
+        why = " ".join(str(error).split())
+        raise KernelError(
+            f"the OpenCL device has no memory for the {value.nbytes} bytes of {name}: {why}"
+        ) from error

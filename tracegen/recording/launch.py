@@ -129,6 +129,19 @@ class Prepared(Protocol):
         """Calls observer with every launch in order; returns the outputs, name -> array."""
 
 
+MOST_GROUPS = 2**31 - 1
+"""Group ids of a trace have 32 bits."""
+
+
+def check_size(launch: BoundLaunch) -> None:
+    """Raises KernelError for a launch with more groups than a trace can number."""
+    if launch.n_groups > MOST_GROUPS:
+        raise KernelError(
+            f"launch {launch.index} ({launch.name}) has {launch.n_groups} work-groups; at most"
+            f" {MOST_GROUPS} can be traced"
+        )
+
+
 def enqueue(
     launch: BoundLaunch, kernel: Any, further: Sequence[Any], global_size: tuple[int, ...]
 ) -> None:

@@ -23,7 +23,7 @@ from tracegen.devices.buffers import Buffers, buffers
 from tracegen.options import TraceOptions
 from tracegen.probes.tokens import TokenEncoding
 from tracegen.recording import snapshot
-from tracegen.recording.launch import BoundLaunch, Prepared, enqueue
+from tracegen.recording.launch import BoundLaunch, Prepared, check_size, enqueue
 from tracegen.recording.machine_order import MachineOrder, by_position
 from tracegen.recording.subgroup import LongMerge, merge
 
@@ -32,6 +32,8 @@ GRANULE_ROW_BYTES = 14
 """Bytes of a granule in all columns. Where nothing coalesces, each lane-access is one granule."""
 LONG_ROW_BYTES = 18 + GRANULE_ROW_BYTES
 """Bytes of an access and a granule in all columns."""
+WHOLE_ITEMS = 1 << 26
+"""Work-items that are run at a time where nothing is recorded."""
 MOST_TRIES = 8
 """How often work-items whose paths differ from run to run are given more room."""
 
@@ -57,6 +59,7 @@ class LaunchRun:
         compiled: MachineOrder | str = "",
     ) -> None:
         """compiled : the launch's machine code, or why there is none"""
+        check_size(launch)
         self.prepared, self.launch = prepared, launch
         self.options, self.machine = options, machine
         self.compiled = compiled
@@ -79,7 +82,11 @@ class LaunchRun:
 
     def whole(self) -> None:
         """Runs every group without a trace: later launches may read what it writes."""
-        self._count(np.arange(self.launch.n_groups, dtype=np.int64))
+        n_groups = self.launch.n_groups
+        step = max(WHOLE_ITEMS // max(self.launch.group_items, 1), 1)
+        for first in range(0, n_groups, step):
+            self._count(np.arange(first, min(first + step, n_groups), dtype=np.int64))
+        self.ran_all = True
 
     def complete(self) -> None:
         """Gives the buffers the content that the plain launch would have left."""

@@ -259,3 +259,15 @@ def test_indices_beyond_arrays_in_other_memory(
         trace(bad)
     message = f"k.cl:{line}: index {bad} is out of bounds: array {array} has {extent} elements"
     assert str(caught.value) == message
+
+
+def test_launches_that_are_too_large(context: Any) -> None:
+    source = "__kernel void k(__global float *a) { a[0] = 1; }"
+    refuse(
+        source,
+        r"launch 0 \(k\) has 17179869184 work-groups; at most 2147483647 can be traced",
+        context,
+        [np.zeros(4, np.float32)],
+        global_size=2**40,
+        local_size=64,
+    )

@@ -1,0 +1,163 @@
+"""Commands that are killed at random moments leave whole files, and the next run removes the rest."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from memsim import Replay, read_trace
+from tests.support.kernel_matrix import KERNELS
+
+KILLS = int(os.environ.get("MEMSIM_TEST_KILLS", "100"))
+MEMSIM = [sys.executable, "-m", "memsim.commands.cli"]
+SPMV = [f"{KERNELS / 'spmv.py'}:spmv", "--set", "n=900"]
+TILED = [f"{KERNELS / 'matmul.py'}:tiled", "--set", "n=64"]
+ON = ["-m", "v100"]
+
+
+def whole_page(path: Path) -> None:
+    assert path.read_text(encoding="utf-8").rstrip().endswith(("</html>", "</svg>"))
+
+
+def whole_json(path: Path) -> None:
+    json.loads(path.read_text(encoding="utf-8"))
+
+
+def whole_text(path: Path) -> None:
+    assert path.read_bytes().endswith(b"\n")
+
+
+WHOLE: dict[str, Callable[[Path], object]] = {
+    ".html": whole_page,
+    ".json": whole_json,
+    ".trace": read_trace,
+    ".nc": Replay.load,
+    ".ptx": whole_text,
+    ".sass": whole_text,
+}
+
+
+def commands(out: Path) -> dict[str, list[str]]:
+    pages = ["--trials", "2", "--html", f"{out}/p.html", "--json", f"{out}/p.json"]
+    more = ["--save", f"{out}/p.nc", "--trace-out", f"{out}/p.trace"]
+    return {
+        "trace": ["trace", *SPMV, *ON, "-o", f"{out}/t.trace"],
+        "profile": ["profile", *TILED, *ON, *pages, *more],
+        "predict": ["predict", *TILED, *ON, *[w.replace("/p.", "/q.") for w in pages]],
+        "count": ["count", *TILED, "f_op_float32_madd", "--json", f"{out}/c.json"],
+        "compile": ["compile", *TILED, *ON, "-o", f"{out}/k.sass"],
+    }
+
+
+class Places:
+    """Folders of outputs, caches and temporary files, and the environment that names them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.out, self.cache, self.temporary = (folder / n for n in ("out", "cache", "tmp"))
+        for place in (self.out, self.cache, self.temporary):
+            place.mkdir()
+        names = {"MEMSIM_CACHE_DIR": self.cache, "TMPDIR": self.temporary, "HOME": folder}
+        self.environment = {**os.environ, **{name: str(place) for name, place in names.items()}}
+
+    def start(self, words: list[str]) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            [*MEMSIM, *words],
+            cwd=self.folder,
+            env=self.environment,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+
+    def run(self, words: list[str]) -> float:
+        begin = time.monotonic()
+        process = self.start(words)
+        _, error = process.communicate(timeout=600)
+        assert process.returncode == 0, error.decode()
+        return time.monotonic() - begin
+
+    def check_outputs(self) -> int:
+        """That every file that is there is whole; returns their number."""
+        found = [path for path in self.out.iterdir() if not path.name.startswith(".")]
+        for path in found:
+            WHOLE[path.suffix](path)
+        return len(found)
+
+    def left(self) -> list[Path]:
+        """What killed runs left."""
+        hidden = [path for path in self.out.iterdir() if path.name.startswith(".")]
+        hidden += [path for path in self.cache.rglob(".*") if path.is_file()]
+        return hidden + [path for path in self.temporary.iterdir() if path.name.startswith("mem")]
+
+
+def running(session: int) -> list[int]:
+    """The processes of a session."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[3]) == session and fields[0] != "Z":
+            found.append(int(stat.parent.name))
+    return found
+
+
+def kill_at_random(folder: Path, n: int) -> Counter[str]:
+    """Kills n runs; returns how many of each command were killed before their end."""
+    places, rng, killed = Places(folder), random.Random(0), Counter[str]()
+    listed = commands(places.out)
+    seconds = {name: places.run(words) for name, words in listed.items()}
+    for k in range(n):
+        name = rng.choice(sorted(listed))
+        if rng.random() < 0.5:
+            shutil.rmtree(places.cache)
+            places.cache.mkdir()
+        process = places.start(listed[name])
+        time.sleep(rng.uniform(0, seconds[name]))
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        killed[name] += process.returncode == -signal.SIGKILL
+        end = time.monotonic() + 20
+        while running(process.pid) and time.monotonic() < end:
+            time.sleep(0.05)
+        assert not running(process.pid), f"{name}, kill {k}: its processes go on"
+        places.check_outputs()
+    time.sleep(2.1)  # younger files may belong to runs that are about to lock them
+    for words in listed.values():
+        places.run(words)
+    assert places.check_outputs() == len(list(places.out.iterdir()))
+    assert places.left() == []
+    return killed
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(7200)
+def test_kills_leave_nothing_half_written(tmp_path: Path) -> None:
+    killed = kill_at_random(tmp_path, KILLS)
+    print(f"{killed.total()} of {KILLS} runs were killed before their end: {dict(killed)}")
+    assert killed.total() > KILLS / 3
+
+
+@pytest.mark.slow
+def test_two_runs_to_one_output(tmp_path: Path) -> None:
+    places = Places(tmp_path)
+    words = commands(places.out)["profile"]
+    both = [places.start(words), places.start(words)]
+    for process in both:
+        _, error = process.communicate(timeout=600)
+        assert process.returncode == 0, error.decode()
+    assert places.check_outputs() == 4
+    assert places.left() == []
