@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import os
 import signal
 import threading
+import time
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -84,7 +86,9 @@ def submit_locally(jobs: int, *task: Any) -> Future[Any]:
     executor = _executors.get(jobs)
     if executor is None or executor._flags.broken:
         threads = ("MKL_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
-        executor = ProcessPoolExecutor(jobs, timeout=300, env=dict.fromkeys(threads, "1"))
+        executor = ProcessPoolExecutor(
+            jobs, timeout=300, env=dict.fromkeys(threads, "1"), initializer=_end_with_parent
+        )
         resource_tracker.ensure_running()  # otherwise submit starts it, and unblocks Ctrl-C
     # A terminal sends Ctrl-C to all processes. Those that start here inherit that it is blocked.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
@@ -94,6 +98,18 @@ def submit_locally(jobs: int, *task: Any) -> Future[Any]:
         threading._register_atexit(_terminate)  # type: ignore[attr-defined]
     _executors[jobs] = executor
     return future
+
+
+def _end_with_parent() -> None:
+    """In a worker: it ends within a second of a parent that was killed, and frees its memory."""
+    parent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def _terminate() -> None:

@@ -17,8 +17,8 @@ from memsim.trace.file import read_trace, write_trace
 from tests.support.traces import make_trace
 
 COMMAND = """
-import sys
-from pathlib import Path
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # which a background job ignores
 import memsim, memsim.files, memsim.report.html, memsim.report.netcdf
 from memsim.commands.cli import main
 memsim.files._YOUNG_SECONDS = 0.05
@@ -32,6 +32,9 @@ for k in range(1000):
     if code:
         break
 """
+
+
+KILLS = 20
 
 
 @pytest.mark.slow
@@ -60,9 +63,9 @@ def test_kills_at_random_moments(
         assert child.stdout.readline() == b"ready\n"
         return child
 
-    for _ in range(20):
+    for _ in range(KILLS):
         child = start()
-        time.sleep(rng.uniform(0, 3))
+        time.sleep(rng.uniform(0, 3 if jobs == 1 else 9))
         child.send_signal(signal.SIGKILL)
         child.communicate()
         for path in work.iterdir():

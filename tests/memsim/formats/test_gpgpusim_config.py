@@ -263,6 +263,14 @@ def test_the_culprit_is_named(tmp_path: Path, old: str, new: str, message: str) 
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("value", ["1024:0", "1024:0.5", "16:32", "0:32"])
+def test_a_warp_without_lanes(tmp_path: Path, value: str) -> None:
+    with pytest.raises(MachineError, match="work-items of a core and the lanes of a warp"):
+        changed(
+            tmp_path, "-gpgpu_shader_core_pipeline 2048:32", f"-gpgpu_shader_core_pipeline {value}"
+        )
+
+
 @pytest.mark.parametrize("text", ["", "# nothing\n", "\0", "-"])
 def test_what_is_no_configuration(tmp_path: Path, text: str) -> None:
     with pytest.raises(MachineError, match="not a configuration of GPGPU-Sim"):
