@@ -185,7 +185,7 @@ def _entry(lines: _Lines) -> Entry:
     try:
         footprint = int(words[0], 16)
     except ValueError:
-        raise lines.wrong(f"a footprint must be hexadecimal, got {words[0]!r}") from None
+        raise lines.wrong(f"a footprint must be hexadecimal, got {words[0][:40]!r}") from None
     if not 0 <= footprint < 2**32:
         raise lines.wrong(f"a footprint must have 32 bits, got {words[0][:40]}")
     return Entry(
