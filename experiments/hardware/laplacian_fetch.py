@@ -94,8 +94,5 @@ def _fetches(variant: Variant, machine: Machine, seeds: int) -> list[float]:
     )
     traces = tracegen.trace_snapshots(workload, machine, snapshots=seeds)
     interior = (1 - 2 / variant.n) ** 3
-    replays = [
-        memsim.replay(trace, machine, trials=1, seed=k, staggered=True)
-        for k, trace in enumerate(traces)
-    ]
+    replays = [memsim.replay(trace, machine, trials=1, seed=k) for k, trace in enumerate(traces)]
     return [bytes_per_update(run, machine)["dram_load"] / 8 * interior for run in replays]

@@ -9,7 +9,7 @@ import numpy as np
 from experiments.hardware.affine import AffineKernel, affine_trace
 from memsim.hierarchy import ACCESSES, HITS, PENDING, READ_GRANULES, WRITE_GRANULES
 from memsim.machine import Machine
-from memsim.montecarlo import Replay, make_plan, resident_groups, run_trial
+from memsim.montecarlo import Dispatch, Replay, make_plan, resident_groups, run_trial
 from memsim.trace import GRANULE_BYTES
 
 
@@ -48,15 +48,9 @@ def volumes(
     *,
     seed: int = 0,
     groups_per_core: int | None = None,
-    staggered: bool = False,
+    dispatch: Dispatch = "first_free",
 ) -> Volumes:
-    """Replay a snapshot in one random ordering. An update is the store of one work-item.
-
-    staggered : resident groups of a core start one after another, as they would have been
-        dispatched, instead of all at the same random point. It makes no difference with one group a
-        core, as in the V100 stencil. With several, a common start separates neighbouring groups by
-        up to a wave: on the MI250X the fetched volume of kernel 5 is then 105 % too high
-    """
+    """Replay a snapshot in one random ordering. An update is the store of one work-item."""
     n_groups = kernel.n_groups
     probe = affine_trace(kernel, np.zeros(1, np.int64), machine.subgroup_size)
     occupancy = resident_groups(machine, probe.launch, groups_per_core=groups_per_core)
@@ -72,13 +66,13 @@ def volumes(
         machine,
         warmup_waves=warmup,
         groups_per_core=groups_per_core,
-        staggered=staggered,
+        dispatch=dispatch,
     )
     result = run_trial(plan, seed, 0)
     is_store = np.array([access.direction == "store" for access in kernel.accesses])
-    first = int(plan.requests.first_subgroup[warmup * wave])
-    counted = slice(int(trace.subgroup_offset[first]), None)
-    updates = int(trace.lanes[counted][is_store[trace.site[counted]]].sum(dtype=np.int64))
+    subgroups = np.repeat(plan.counted(), np.diff(plan.requests.first_subgroup))
+    accesses = np.repeat(subgroups, np.diff(trace.subgroup_offset))
+    updates = int(trace.lanes[is_store[trace.site] & (accesses > 0)].sum(dtype=np.int64))
     first_level, last_level = result.counts[0], result.counts[-1]
     per_update = GRANULE_BYTES / updates
     completed = result.counts[1][is_store, READ_GRANULES].sum()

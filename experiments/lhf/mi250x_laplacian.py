@@ -30,9 +30,7 @@ def predicted(variant: Variant) -> Timing:
     machine = machine_for(variant, load_machine("mi250x"))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SnapshotWarning)
-        replayed = replay_costs(
-            laplacian(variant), machine, [POSITION], TRIALS, SNAPSHOT, staggered=True
-        )
+        replayed = replay_costs(laplacian(variant), machine, [POSITION], TRIALS, SNAPSHOT)
     program = blocks_from_trace(replayed.trace, per_load=OPERATIONS)
     return time_of(simulated_inputs(program, replayed.costs, machine), replayed.resident, machine)
 

@@ -33,12 +33,11 @@ def replay_costs(
     *,
     groups_per_core: int | None = None,
     deviation: bool | None = None,
-    staggered: bool = False,
 ) -> ReplayedKernel:
     """Replay snapshots at several positions of the launch; trials are shared among the positions.
 
     trials : at least one is replayed for each position
-    deviation, staggered : random starts; see experiments.hardware.volumes.volumes
+    deviation : see memsim.ReplayOptions
     """
     probe = affine_trace(kernel, np.zeros(1, np.int64), machine.subgroup_size)
     occupancy = resident_groups(machine, probe.launch, groups_per_core=groups_per_core)
@@ -54,7 +53,6 @@ def replay_costs(
         machine,
         trials=max(trials, len(traces)),
         deviation=deviation,
-        staggered=staggered,
         warmup_waves=min(snapshot.warmup, waves - 1),
         groups_per_core=groups_per_core,
     )

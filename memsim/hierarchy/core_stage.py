@@ -182,10 +182,14 @@ def _settle(requests, progress, warming, g):
 
 
 @inner
-def _start_next(requests, progress, groups, next_group):
-    """Start the next group that has any access; returns the index after it."""
+def _start_next(requests, progress, groups, next_group, began, record):
+    """Start the next group that has any access; returns the index after it.
+
+    began : (n_group,) int64, set to `record` for the groups that begin
+    """
     while next_group < len(groups):
         g = groups[nth(next_group)]
+        began[nth(g)] = record
         next_group += 1
         first, last = requests.first_subgroup[nth(g)], requests.first_subgroup[nth(g + 1)]
         progress.alive[nth(g)] = last - first
@@ -311,13 +315,15 @@ def _resume(requests, progress, groups, n_first):
 
 
 @hot
-def replay_core(stage, requests, progress, groups, resident, sampler, latency_turns):
+def replay_core(stage, requests, progress, groups, resident, sampler, latency_turns, began):
     """Replay one core's groups; returns (turns, records queued before counting began).
 
     groups : (n,) int32, the core's groups in order, `resident` at a time
     latency_turns : turns that a miss takes. A sector is pending if it was requested less than so
         many turns ago, and within the last round of the resident sub-groups: none of them issues
         again before its data arrive
+    began : (n_group,) int64, set for the groups that follow the initial ones: the records queued before
+        each
 
     The initial groups first run up to their starts (schedule deviation). This warms the cache and is
     not counted.
@@ -340,7 +346,7 @@ def replay_core(stage, requests, progress, groups, resident, sampler, latency_tu
         if not warming:
             for i in range(n_first):
                 if progress.alive[nth(groups[nth(i)])] == 0:
-                    next_group = _start_next(requests, progress, groups, next_group)
+                    next_group = _start_next(requests, progress, groups, next_group, began, warm)
         ring, wrap = progress.ring, len(progress.ring) - 1
         head, length = progress.ends[0], progress.ends[1]
         while length > 0:
@@ -368,7 +374,9 @@ def replay_core(stage, requests, progress, groups, resident, sampler, latency_tu
             _place(requests, progress, warming, s)
             _settle(requests, progress, warming, g)
             if not warming and progress.alive[nth(g)] == 0:
-                next_group = _start_next(requests, progress, groups, next_group)
+                next_group = _start_next(
+                    requests, progress, groups, next_group, began, stage.queue.used[0]
+                )
             head, length = progress.ends[0], progress.ends[1]
     return turn, warm
 

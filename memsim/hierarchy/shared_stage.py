@@ -1,8 +1,9 @@
 """Steps 4 and 5 of a trial: a shared cache serves the queues of several cores in a random valid order.
 
 Each queue is first in, first out. The next queue is drawn at random, weighted by the number of
-requests that wait in it, which the machine's pending capacity bounds. The requests from before
-counting began are served first.
+requests that wait in it, which the machine's pending capacity bounds. Time is cut into slices, whose
+requests are served slice by slice: this keeps the cores in time with each other. The requests from
+before counting began are served first.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ class Sources(NamedTuple):
     span : lines of the shared level in one record
     head : (n_queue,) int64, the next record of each queue; advanced
     warm : (n_queue,) int64, the end of the records from before counting began
-    last : (n_queue,) int64, the end of its records
+    last : (n_slice, n_queue) int64, the end of its records in each slice of time; never descending
     partial_head : (n_queue,) int64, its next partial mask; advanced
     instance : (n_queue,) int64, the instance of the shared level that it leads to
     capacity : requests that can wait in one queue
@@ -149,12 +150,14 @@ class Scratch(NamedTuple):
 
 
 @inner
-def _draw_batch(stage, draws, sources, scratch, drawn, n_warm, n_active):
+def _draw_batch(stage, draws, sources, scratch, drawn, n_warm, n_active, last):
     """Draw up to BATCH requests into scratch; returns (their number, queues that are not empty).
 
-    A batch ends where the warm-up ends.
+    last : (n_queue,) int64, the end of each queue in this slice of time
+
+    A batch ends where the warm-up or a slice ends.
     """
-    head, last, active = sources.head, sources.last, scratch.active
+    head, active = sources.head, scratch.active
     n = 0
     while n < BATCH and (drawn < n_warm or (n_active > 0 and drawn - n >= n_warm)):
         k = np.int64(0)
@@ -204,18 +207,23 @@ def replay_shared(stage, draws, sources, window, scratch):
     """
     n_warm = _shuffled_interleave(draws, sources.head, sources.warm, scratch.order)
     n_active = 0
-    for q in range(len(sources.head)):
-        if sources.warm[nth(q)] < sources.last[nth(q)]:
-            scratch.active[nth(n_active)] = q
-            n_active += 1
+    slice_ = -1
+    last = sources.last[nth(0)]
     drawn = np.int64(0)
     now = np.int64(0)
     warm_below = stage.queue.used[0]
     ahead = max(1, SLOTS_AHEAD // sources.span)
-    while drawn < n_warm or n_active > 0:
+    while drawn < n_warm or n_active > 0 or slice_ + 1 < len(sources.last):
         if drawn == n_warm:
             warm_below = stage.queue.used[0]
-        n, n_active = _draw_batch(stage, draws, sources, scratch, drawn, n_warm, n_active)
+        if drawn >= n_warm and n_active == 0:
+            slice_ += 1
+            last = sources.last[nth(slice_)]
+            for q in range(len(sources.head)):
+                if sources.head[nth(q)] < last[nth(q)]:
+                    scratch.active[nth(n_active)] = q
+                    n_active += 1
+        n, n_active = _draw_batch(stage, draws, sources, scratch, drawn, n_warm, n_active, last)
         drawn += n
         for i in range(n + ahead):
             if i < n:

@@ -10,12 +10,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from memsim.machine import rules
 from memsim.machine.parts import Dram, Level, Residency, Translation
-
-Dispatching = Literal["round_robin", "dynamic", "random"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +24,6 @@ class Machine:
     cycles_per_turn : core clocks between two turns of a core's load/store unit; together with a
         level's latency it determines how long a sector stays pending
     levels : from the core outward; empty for a machine without caches
-    dispatch : how groups are assigned to cores (see memsim.montecarlo.options.Dispatch)
     compiler_target : what compilers call the machine (`sm_80`, `gfx90a`); "" if they have no name for it
     group_start_cycles : from the moment a group's resources are free on a core to the issue of its
         first instruction, plus the time from its last instruction to the release of its resources;
@@ -54,7 +51,6 @@ class Machine:
     levels: tuple[Level, ...]
     dram: Dram
     residency: Residency
-    dispatch: Dispatching = "round_robin"
     compiler_target: str = ""
     group_start_cycles: float = 0.0
     store_wait_cycles: float = 0.0

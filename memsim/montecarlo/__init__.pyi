@@ -1,6 +1,7 @@
 from .occupancy import Occupancy as Occupancy
 from .occupancy import resident_groups as resident_groups
 from .one_launch import replay as replay
+from .options import Dispatch as Dispatch
 from .options import ReplayOptions as ReplayOptions
 from .options import usable_cores as usable_cores
 from .plan import Plan as Plan

@@ -186,7 +186,8 @@ def options_used(options: ReplayOptions, plan: Plan) -> dict[str, Any]:
         "deviation": ordering.deviation,
         "schedule_deviation": ordering.deviation,
         "warmup_waves": ordering.warmup_waves,
-        "waves": plan.deal.n_waves,
+        "waves": plan.n_waves,
+        "counted_share": plan.counted_share(),
     }
 
 

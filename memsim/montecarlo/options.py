@@ -11,10 +11,9 @@ from memsim.errors import MemsimError, ReplayError
 from memsim.options import Options, option
 
 Sampler = Literal["wrr", "lrr", "gto", "uniform"]
-Dispatch = Literal["round_robin", "dynamic", "random"]
-"""How groups are assigned to cores: by their number; to the core that is free first, where a group
-lasts as many turns as it has bulk sequences; or every wave in a random order, drawn anew in every
-trial, because on hardware groups last unequally long and every core becomes free at its own time."""
+Dispatch = Literal["first_free", "round_robin"]
+"""How groups are assigned to cores: in order of number, each to the core that is free first, as
+hardware does it; or by their number (Baghsorkhi et al. 2012)."""
 Backend = Literal["local", "dask"]
 
 DEFAULT_TRIALS, DEFAULT_HALF_WIDTH = 64, 0.005
@@ -59,11 +58,10 @@ class ReplayOptions(Options):
         " that wait for data), greedy then oldest (stays with one until it must wait), or a random"
         " one of those that are ready.",
     )
-    dispatch: Dispatch | None = option(
-        None,
-        "How groups are assigned to cores: by their number, to the core that is free first, or every"
-        " wave in a random order.",
-        default_text="that of the machine",
+    dispatch: Dispatch = option(
+        "first_free",
+        "How groups are assigned to cores: in order of number, each to the core that is free first, as"
+        " hardware does it; or by their number.",
     )
     registers: int | None = option(
         None,
@@ -88,22 +86,16 @@ class ReplayOptions(Options):
     )
     deviation: bool | None = option(
         None,
-        "Whether every core begins to count at a random point of its first groups.",
+        "Whether the first groups are in progress when counting begins, as inside a launch.",
         flags=(),
         default_text="yes for a snapshot from inside a launch",
-    )
-    staggered: bool = option(
-        False,
-        "With `deviation`, start the resident groups of a core at evenly spaced points of their"
-        " programs.",
-        flags=(),
     )
     warmup_waves: int | None = option(
         None,
         "Waves of resident groups that warm the caches and are not counted.",
         least=0,
         flags=(),
-        default_text="half of a snapshot's waves; 0 for a whole launch",
+        default_text="half of a snapshot's waves but the last; 0 for a whole launch",
     )
     weights: Any = option(
         None,

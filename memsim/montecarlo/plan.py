@@ -31,7 +31,7 @@ from memsim.machine.file import machine_from_json, machine_to_json
 from memsim.machine.model import Machine
 from memsim.montecarlo.occupancy import Occupancy, levels_for, resident_groups
 from memsim.montecarlo.options import Dispatch, ReplayOptions, Sampler
-from memsim.montecarlo.schedule import Deal, count_turns, deal
+from memsim.montecarlo.schedule import Work, work_of
 from memsim.trace.model import GRANULE_BYTES, ArrayExtent, Trace
 
 SAMPLERS: dict[str, int] = {
@@ -47,19 +47,15 @@ SAMPLERS: dict[str, int] = {
 class Ordering:
     """What is random in a trial, and what is counted.
 
-    deviation : every core starts at a random point (Baghsorkhi et al. 2012, section 3.2.1)
-    staggered : with deviation, the initial groups start at equally spaced points, the oldest the
-        furthest along, as in a steady state where a group starts whenever another ends. The point of
-        the newest is random
+    deviation : the initial groups are in progress (Baghsorkhi et al. 2012, section 3.2.1)
     warmup_waves : number of first waves of resident groups that are not counted
     warm_l2 : the whole trace passes through the shared levels once beforehand, uncounted
     random_bases : every array is moved by a random multiple of 256 bytes below 1 MiB
     """
 
     sampler: Sampler = "wrr"
-    dispatch: Dispatch = "round_robin"
+    dispatch: Dispatch = "first_free"
     deviation: bool = True
-    staggered: bool = False
     warmup_waves: int = 0
     warm_l2: bool = False
     random_bases: bool = False
@@ -91,7 +87,7 @@ class ChunkOffsets(NamedTuple):
 
 @dataclass(frozen=True)
 class Plan:
-    """What all trials share: requests, their address space, the machine, the groups of each core.
+    """What all trials share: requests, their address space, the machine, the work of each group.
 
     machine : its levels have the sizes that the launch's local memory leaves them
     resident : groups per core
@@ -103,13 +99,43 @@ class Plan:
     requests: Requests
     space: DenseMap
     machine: Machine
-    deal: Deal
+    work: Work
     resident: int
     n_sites: int
     ordering: Ordering
     array_of_chunk: npt.NDArray[np.int32]
     weight: npt.NDArray[np.int32]
     first_site: int = 0
+
+    @property
+    def wave(self) -> int:
+        """Groups that the machine holds resident."""
+        return self.resident * self.machine.n_cores
+
+    @property
+    def n_waves(self) -> int:
+        return -(-len(self.work.turns) // self.wave)
+
+    def counted(self) -> npt.NDArray[np.uint8]:
+        """(n_group,) 1 for the groups that are counted.
+
+        Those of the first waves warm the caches. Inside a launch the last wave is not counted either,
+        if another one is left: no group follows it, so its groups have the caches more and more to
+        themselves.
+        """
+        ordering, n_groups = self.ordering, len(self.work.turns)
+        counted = np.zeros(n_groups, np.uint8)
+        followed = ordering.deviation and n_groups >= (ordering.warmup_waves + 2) * self.wave
+        last = n_groups - self.wave if followed else n_groups
+        counted[ordering.warmup_waves * self.wave : last] = 1
+        return counted
+
+    def counted_share(self) -> float:
+        """The share of the trace's groups that is counted; of groups in progress, half in the mean."""
+        counted = self.counted().astype(np.float64)
+        if self.ordering.deviation:
+            counted[: self.wave] *= 0.5
+        return float(counted.mean())
 
     def level_plans(self) -> list[LevelPlan]:
         """Every level from the core outward; without caches, one level that passes everything on."""
@@ -162,7 +188,6 @@ def make_plan(
     """
     options = (options or ReplayOptions()).replace(**changes)
     _check_fit(trace, machine)
-    dispatch = options.dispatch or machine.dispatch
     launch = trace.launch
     if options.registers is not None:
         launch = dataclasses.replace(launch, registers_per_item=options.registers)
@@ -183,19 +208,15 @@ def make_plan(
         dense=shared.dense,
         first_site=shared.first_site,
     )
-    turns = np.zeros(trace.n_groups, np.int64)
-    if dispatch == "dynamic":
-        count_turns(requests, turns)
-    dealt = deal(trace.n_groups, machine.n_cores, resident, dispatch=dispatch, turns=turns)
-    ordering = _ordering(trace, dealt, dispatch, options)
+    n_waves = -(-trace.n_groups // (machine.n_cores * resident))
     plan = Plan(
         requests=requests,
         space=space,
         machine=machine,
-        deal=dealt,
+        work=work_of(requests, machine.cycles_per_turn),
         resident=resident,
         n_sites=max(1, shared.n_sites),
-        ordering=ordering,
+        ordering=_ordering(trace, n_waves, options),
         array_of_chunk=_array_of_chunk(shared.arrays, space),
         weight=_weights(trace, options.weights),
         first_site=shared.first_site,
@@ -215,20 +236,19 @@ def _check_fit(trace: Trace, machine: Machine) -> None:
         )
 
 
-def _ordering(trace: Trace, dealt: Deal, dispatch: Dispatch, options: ReplayOptions) -> Ordering:
+def _ordering(trace: Trace, n_waves: int, options: ReplayOptions) -> Ordering:
     """The ordering that options specify, with the defaults for this trace."""
     warmup_waves = options.warmup_waves
     if warmup_waves is None:
-        warmup_waves = _warmup(trace, dealt)
-    if warmup_waves >= dealt.n_waves:
+        warmup_waves = _warmup(trace, n_waves)
+    if warmup_waves >= n_waves:
         raise ReplayError(
-            f"warmup_waves must be below the snapshot's {dealt.n_waves} waves, got {warmup_waves}"
+            f"warmup_waves must be below the snapshot's {n_waves} waves, got {warmup_waves}"
         )
     return Ordering(
         sampler=options.sampler,
-        dispatch=dispatch,
+        dispatch=options.dispatch,
         deviation=(not trace.whole) if options.deviation is None else options.deviation,
-        staggered=options.staggered,
         warmup_waves=warmup_waves,
         warm_l2=options.warm_l2,
         random_bases=options.random_bases,
@@ -243,22 +263,20 @@ def changes_for_occupancy(
     machine : before any carve-out
     """
     ordering = plan.ordering
-    dealt = deal(trace.n_groups, machine.n_cores, groups_per_core)
-    warmup = ordering.warmup_waves and _warmup(trace, dealt)
+    n_waves = -(-trace.n_groups // (machine.n_cores * groups_per_core))
+    warmup = ordering.warmup_waves and _warmup(trace, n_waves)
     return {
         "machine": machine.replace(levels=levels_for(machine, trace.launch, groups_per_core)),
         "resident": groups_per_core,
-        "deal": dealt,
-        "ordering": dataclasses.replace(
-            ordering,
-            warmup_waves=warmup,
-            dispatch="random" if ordering.dispatch == "random" else "round_robin",
-        ),
+        "ordering": dataclasses.replace(ordering, warmup_waves=warmup),
     }
 
 
-def _warmup(trace: Trace, dealt: Deal) -> int:
-    return 0 if trace.whole else dealt.n_waves // 2
+def _warmup(trace: Trace, n_waves: int) -> int:
+    """The waves that warm the caches: half of a snapshot, whose last wave is not counted either."""
+    if trace.whole:
+        return 0
+    return (n_waves - 1) // 2 if n_waves > 2 else n_waves // 2
 
 
 def _weights(trace: Trace, weights: npt.ArrayLike | None) -> npt.NDArray[np.int32]:
@@ -311,7 +329,7 @@ def load_plan(folder: Path) -> Plan:
         requests=Requests(**{name: column(name) for name in Requests._fields}),
         space=DenseMap(column("chunk")),
         machine=machine_from_json(about["machine"]),
-        deal=Deal(column("deal_group"), column("deal_core_offset"), column("deal_wave")),
+        work=Work(column("turns"), column("cycles")),
         resident=int(about["resident"]),
         n_sites=int(about["n_sites"]),
         first_site=int(about["first_site"]),
@@ -325,9 +343,7 @@ def _arrays(plan: Plan) -> dict[str, npt.NDArray[Any]]:
     return {
         **plan.requests._asdict(),
         "chunk": plan.space.chunk,
-        "deal_group": plan.deal.group,
-        "deal_core_offset": plan.deal.core_offset,
-        "deal_wave": plan.deal.wave,
+        **plan.work._asdict(),
         "array_of_chunk": plan.array_of_chunk,
         "weight": plan.weight,
     }

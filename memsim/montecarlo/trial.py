@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
@@ -32,7 +31,7 @@ from memsim.hierarchy.rng import trial_sequence
 from memsim.hierarchy.shared_stage import BATCH, Scratch, Sources, replay_shared
 from memsim.hierarchy.translation import missed_translations, page_offsets, placement_key
 from memsim.montecarlo.plan import SAMPLERS, ChunkOffsets, Plan
-from memsim.montecarlo.schedule import deal, initial_groups, set_starts
+from memsim.montecarlo.schedule import Schedule, schedule, set_starts, slice_ends
 from memsim.trace.model import GRANULE_BYTES
 
 BASE_STEPS = 4096
@@ -148,16 +147,23 @@ def run_trial(
     start_seed, core_seed, *level_seeds, dram_seed = trial_sequence(seed, trial, launch).spawn(
         3 + len(work.levels)
     )
-    generator = np.random.default_rng(start_seed)
-    fractions = generator.random(plan.machine.n_cores)
-    plan = _with_random_deal(plan, generator)
+    ordering = plan.ordering
+    drawn = schedule(
+        plan.work,
+        plan.machine.n_cores,
+        plan.resident,
+        np.random.default_rng(start_seed),
+        dispatch=ordering.dispatch,
+        inside=ordering.deviation,
+    )
     offsets = chunk_offsets(plan, seed, trial)
     levels, caches = _levels_of_trial(plan, work, offsets, change, kept)
     counts = np.zeros((len(levels), 2 * plan.n_sites, N_COUNTS), np.int64)
 
     streams = _streams(core_seed, plan.machine.n_cores)
     stage = levels[0].stage(caches[0], counts[0], work.queues[0], streams)
-    queued, turns = core_stage(plan, stage, streams, fractions)
+    queued, turns, began = core_stage(plan, stage, streams, drawn)
+    ends = slice_ends(drawn, plan.resident, began, queued.warm, queued.last)
     missed = _missed_translations(plan, levels[0], queued, offsets)
     longest = max(int(turns.max(initial=0)), 1)
     n_replayed = len(levels) if depth is None else depth
@@ -168,7 +174,8 @@ def run_trial(
             levels[k].forget_pending(caches[k])
         draws, victims = np.split(_streams(level_seeds[k], 2), 2)
         stage = levels[k].stage(caches[k], counts[k], work.queues[k], victims)
-        queued = _shared_stage(plan, levels, k, stage, queued, draws, longest)
+        queued = _shared_stage(plan, levels, k, stage, queued, draws, longest, ends)
+        ends = queued.last[None]
     sample = dram.NO_SAMPLE
     if n_replayed == len(levels):
         sample = _dram_stage(plan, levels[-1], queued, dram_seed, offsets)
@@ -200,15 +207,6 @@ def chunk_offsets(plan: Plan, seed: int, trial: int) -> ChunkOffsets:
     chunk = plan.space.chunk if shift is None else plan.space.chunk + shift
     placement = page_offsets(chunk, translation.page_bytes, placement_key(seed, trial))
     return ChunkOffsets(shift, placement if shift is None else placement + shift)
-
-
-def _with_random_deal(plan: Plan, generator: np.random.Generator) -> Plan:
-    """The plan with groups assigned to cores at random, where the dispatch is random."""
-    if plan.ordering.dispatch != "random":
-        return plan
-    n_group, n_cores = len(plan.deal.group), plan.machine.n_cores
-    drawn = deal(n_group, n_cores, plan.resident, dispatch="random", generator=generator)
-    return dataclasses.replace(plan, deal=drawn)
 
 
 def _levels_of_trial(
@@ -253,25 +251,28 @@ def core_stage(
     plan: Plan,
     stage: Stage,
     streams: npt.NDArray[np.uint64],
-    fractions: npt.NDArray[np.float64],
-) -> tuple[Queued, npt.NDArray[np.int64]]:
-    """Replay the first level of every core; returns its requests, and the turns of each core.
+    drawn: Schedule,
+) -> tuple[Queued, npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Replay the first level of every core.
 
     streams : (n_core,) uint64, the random stream of each core
-    fractions : (n_core,) the point at which each core starts (schedule deviation)
+
+    Returns its requests, (n_core,) the turns of each core, and (n_group,) the record of its core's
+    queue with which each group begins.
     """
     n_cores = plan.machine.n_cores
     progress = _progress(plan)
     if plan.ordering.deviation:
-        _set_starts(plan, progress, fractions)
+        _set_starts(plan, progress, drawn)
     latency_turns = int(np.ceil(_latency_below(plan, 0) / plan.machine.cycles_per_turn))
     first, warm, last, partial_first, turns = (np.zeros(n_cores, np.int64) for _ in range(5))
+    began = np.zeros(len(drawn.group), np.int64)
     used = stage.queue.used
     used[:] = 0
     for core in range(n_cores):
         first[core], partial_first[core] = used
         warm[core] = first[core]
-        groups = plan.deal.of_core(core)
+        groups = drawn.of_core(core)
         if len(groups):
             clear(stage.geometry, stage.cache)
             turns[core], warm[core] = replay_core(
@@ -282,9 +283,10 @@ def core_stage(
                 plan.resident,
                 SAMPLERS[plan.ordering.sampler],
                 latency_turns,
+                began,
             )
         last[core] = used[0]
-    return Queued(stage.queue, first, warm, last, partial_first), turns
+    return Queued(stage.queue, first, warm, last, partial_first), turns, began
 
 
 def _progress(plan: Plan) -> Progress:
@@ -306,22 +308,16 @@ def _progress(plan: Plan) -> Progress:
         parked=np.zeros(n_subgroup, np.uint8),
         alive=np.zeros(n_group, np.int32),
         waiting=np.zeros(n_group, np.int32),
-        counted=(plan.deal.wave >= plan.ordering.warmup_waves).astype(np.uint8),
+        counted=plan.counted(),
         ring=np.zeros(1 << max(0, plan.resident * widest - 1).bit_length(), np.int32),
         ends=np.zeros(2, np.int64),
     )
 
 
-def _set_starts(plan: Plan, progress: Progress, fractions: npt.NDArray[np.float64]) -> None:
-    """Set where counting starts in the initial groups of every core (schedule deviation)."""
-    n_group, n_cores = len(plan.deal.group), plan.machine.n_cores
-    n_initial = min(n_group, n_cores * plan.resident)
-    for core in range(n_cores):
-        groups = initial_groups(plan.deal, core, plan.resident)
-        fraction = np.full(len(groups), fractions[core])
-        if plan.ordering.staggered:
-            fraction = 1 - (groups + fractions[0]) / n_initial
-        set_starts(plan.requests, groups, fraction, progress.subgroups)
+def _set_starts(plan: Plan, progress: Progress, drawn: Schedule) -> None:
+    """Set where counting starts in the initial groups (schedule deviation)."""
+    groups = np.arange(len(drawn.fraction), dtype=np.int32)
+    set_starts(plan.requests, groups, drawn.fraction, progress.subgroups)
 
 
 def _missed_translations(
@@ -350,10 +346,12 @@ def _shared_stage(
     above: Queued,
     draws: npt.NDArray[np.uint64],
     longest: int,
+    ends: npt.NDArray[np.int64],
 ) -> Queued:
     """Replay the queues of the level above through level k.
 
     longest : turns of the core that took the most
+    ends : (n_slice, n_queue) the end of each queue in each slice of time
     """
     n_queue = len(above.first)
     core = np.arange(n_queue, dtype=np.int64)
@@ -376,7 +374,7 @@ def _shared_stage(
             span=lines_in_record(levels[k - 1], levels[k]),
             head=above.first.copy(),
             warm=above.warm,
-            last=above.last,
+            last=ends,
             partial_head=above.partial_first.copy(),
             instance=instance,
             capacity=levels[k - 1].pending_requests,

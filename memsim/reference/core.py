@@ -47,11 +47,16 @@ class SubGroup:
 
 @dataclass(eq=False)
 class Group:
-    """A group on a core; counted : False in the waves that only warm the caches."""
+    """A group on a core.
+
+    counted : False in the waves that only warm the caches
+    first_record : the requests in its core's queue when it begins
+    """
 
     number: int
     subgroups: list[SubGroup] = field(default_factory=list)
     counted: bool = True
+    first_record: int = 0
 
     @property
     def alive(self) -> list[SubGroup]:
@@ -120,6 +125,7 @@ class Core:
         """Back-to-back scheduling: start the next group that has any access."""
         while self.waiting:
             group = self.waiting.pop(0)
+            group.first_record = len(self.queue)
             self.enter(group, warming=False)
             if group.alive:
                 return

@@ -8,6 +8,7 @@ memory the same requests in the same order.
 from __future__ import annotations
 
 import functools
+import heapq
 import itertools
 import math
 from collections.abc import Iterator, Sequence
@@ -31,6 +32,11 @@ from memsim.trace.model import BARRIER_SITE, GRANULE_BYTES, Direction, Trace
 BASE_STEP_GRANULES = 8  # random bases are multiples of 256 bytes ...
 BASE_STEPS = 4096  # ... within 1 MiB
 LANES_OF_A_BIT = 8  # of Trace.lane_groups
+PLACES_APART, MOST_VARIATION = (
+    10,
+    0.125,
+)  # of when a place counts as free, in places and of its time
+SLICES_OF_WAVE = 4  # slices of time while the groups of a wave begin
 SAMPLED_TURNS = 64  # upper bound of the turns of each resident group during a shared level's miss
 
 
@@ -45,6 +51,13 @@ class ReferenceTrial(NamedTuple):
     counts: npt.NDArray[np.int64]
     memory: list[Request]
     missed_translations: npt.NDArray[np.int64] | None = None
+
+
+class Times(NamedTuple):
+    """When a group begins and ends, in cycles from the beginning of counting; 0 at the earliest."""
+
+    begin: float
+    end: float
 
 
 class Queues(NamedTuple):
@@ -119,16 +132,12 @@ def reference_trial(
     n_seeds = 3 + max(1, len(machine.levels))
     start_seed, core_seed, *level_seeds = trial_sequence(seed, trial, launch).spawn(n_seeds)
     generator = np.random.default_rng(start_seed)
-    fractions = generator.random(machine.n_cores)
+    inside = options.deviation if options.deviation is not None else not trace.whole
 
-    # Step 1: groups go to cores.
+    # Steps 1 and 2: groups go to cores; inside a launch, the initial ones are in progress.
     groups = groups_of(trace, machine, first_row, options.weights)
-    dispatch = options.dispatch or machine.dispatch
-    cores = dealt(groups, machine.n_cores, resident, dispatch, generator)
-    mark_counted(cores, resident, options.warmup_waves, trace.whole)
-    # Step 2: each core starts at a random point of its initial groups.
-    if options.deviation if options.deviation is not None else not trace.whole:
-        deviate(cores, resident, fractions, options.staggered)
+    mark_counted(groups, machine.n_cores * resident, options.warmup_waves, trace.whole, inside)
+    cores, times = dispatched(groups, machine, resident, options.dispatch, inside, generator)
     # Step 3: in each core, sub-groups take turns, and the first level serves their requests.
     queues, longest = core_stage(cores, resident, options.sampler, addresses, counts, core_seed)
     missed = missed_translations(queues, addresses, n_rows)
@@ -136,36 +145,28 @@ def reference_trial(
     for k in range(1, len(machine.levels)):
         cache, draws = shared_level(k, addresses, level_seeds[k], kept)
         window = shared_window(machine, k, resident, queues, longest)
+        parts = slices(cores, times, resident, queues) if k == 1 else whole(queues)
         for counting in (False, True) if options.warm_l2 else (True,):
             cache.counts = counts[k] if counting else np.zeros_like(counts[k])
             cache.forget_pending()
-            served = shared_stage(cache, k, machine.levels[k - 1], queues, draws, window)
+            served = shared_stage(cache, k, machine.levels[k - 1], queues, draws, window, parts)
         queues = served
     return ReferenceTrial(counts, list(itertools.chain.from_iterable(queues.requests)), missed)
 
 
 def mark_counted(
-    cores: list[list[Group]], resident: int, warmup_waves: int | None, whole: bool
+    groups: list[Group], wave: int, warmup_waves: int | None, whole: bool, inside: bool
 ) -> None:
-    """The first waves of a snapshot, by default half of them, only warm the caches."""
+    """The first waves of a snapshot only warm the caches. Inside a launch its last wave, which no
+    group follows, does not count either, if another wave is left."""
+    n_waves = -(-len(groups) // wave)
     if warmup_waves is None:
-        n_waves = -(-max(len(core) for core in cores) // resident)
-        warmup_waves = 0 if whole else n_waves // 2
-    for core in cores:
-        for i, group in enumerate(core):
-            group.counted = i // resident >= warmup_waves
-
-
-def deviate(
-    cores: list[list[Group]], resident: int, fractions: npt.NDArray[np.float64], staggered: bool
-) -> None:
-    """Step 2, schedule deviation: a core's initial groups start to count after the same random
-    fraction; or (staggered) the initial groups of all cores at equally spaced ones."""
-    n_initial = min(sum(map(len, cores)), len(cores) * resident)
-    for core, fraction in zip(cores, fractions, strict=True):
-        for group in core[:resident]:
-            spaced = 1 - (group.number + fractions[0]) / n_initial
-            set_starts(group, spaced if staggered else fraction)
+        warmup_waves = 0 if whole else n_waves // 2 if n_waves < 3 else (n_waves - 1) // 2
+    followed = inside and len(groups) >= (warmup_waves + 2) * wave
+    for k, group in enumerate(groups):
+        group.counted = k // wave >= warmup_waves
+        if followed and k >= len(groups) - wave:
+            group.counted = False
 
 
 def core_stage(
@@ -249,12 +250,19 @@ def shared_window(machine: Machine, k: int, resident: int, queues: Queues, longe
 
 
 def shared_stage(
-    cache: ReferenceCache, k: int, above: Level, queues: Queues, draws: Stream, window: int
+    cache: ReferenceCache,
+    k: int,
+    above: Level,
+    queues: Queues,
+    draws: Stream,
+    window: int,
+    parts: list[list[int]],
 ) -> Queues:
-    """Steps 4 and 5: level k serves the queues of the level above; returns its single queue."""
+    """Steps 4 and 5: level k serves the queues of the level above, slice of time by slice; returns its
+    single queue."""
     below: list[Request] = []
     warm_below = 0
-    order = merged(queues, above.pending_requests, draws)
+    order = merged(queues, above.pending_requests, draws, parts)
     for now, (q, request) in enumerate(order):
         # Behind the first shared level there is one queue, and one instance.
         instance = partition_of(cache.level, q) if k == 1 else 0
@@ -335,37 +343,91 @@ def first_granules(machine: Machine) -> int:
     return max(1, unit // GRANULE_BYTES)
 
 
-def dealt(
+def dispatched(
     groups: list[Group],
-    n_cores: int,
+    machine: Machine,
     resident: int,
     dispatch: str,
+    inside: bool,
     generator: np.random.Generator,
-) -> list[list[Group]]:
-    """Step 1: each core's groups, in order.
+) -> tuple[list[list[Group]], dict[int, Times] | None]:
+    """Each core's groups, in order, and when each group runs; None where nothing says when.
 
-    round_robin : by id. dynamic : a group goes to the place that becomes free first; it lasts as many
-    turns as its longest sub-group has bulk sequences. random : every place draws a number in each
-    wave, and the groups of the wave take the places in the order of these numbers.
+    round_robin : by number; inside a launch, the initial groups of a core are equally far.
+    first_free : in order of number, each to the core that is free first, or to one that is free at nearly
+    the same time. Inside a launch, the initial
+    groups are at equal distances from each other, the first the furthest along.
     """
+    n_cores = machine.n_cores
+    n_initial = min(len(groups), n_cores * resident)
     cores: list[list[Group]] = [[] for _ in range(n_cores)]
+    begun = generator.random(n_cores)
     if dispatch == "round_robin":
-        for group in groups:
-            cores[group.number % n_cores].append(group)
-        return cores
-    if dispatch == "random":
-        n_waves = -(-len(groups) // (n_cores * resident))
-        draws = generator.random((n_waves, n_cores * resident))
-        places = [int(p) % n_cores for wave in draws for p in np.argsort(wave)]
-        for group, core in zip(groups, places, strict=False):
-            cores[core].append(group)
-        return cores
-    free_at = [0] * (resident * n_cores)  # place p is one of core p % n_cores
-    for group in groups:
-        place = free_at.index(min(free_at))
-        cores[place % n_cores].append(group)
-        free_at[place] += max(1, *map(n_sequences, group.subgroups))
-    return cores
+        for k, group in enumerate(groups):
+            cores[k % n_cores].append(group)
+            if inside and k < n_initial:
+                set_starts(group, begun[k % n_cores])
+        return cores, None
+    places = [place % n_cores for place in range(n_cores * resident)]
+    if inside:
+        places = list(generator.permutation(places))
+    times: dict[int, Times] = {}
+    variation = min(PLACES_APART / len(places), MOST_VARIATION)
+    late = variation * generator.standard_normal(len(groups))
+    running: list[tuple[float, int, float, int]] = []  # counts as over, number, end and core
+    for k, group in enumerate(groups):
+        turns = max(1, *map(n_sequences, group.subgroups))
+        requests = sum(len(a.requests) for s in group.subgroups for a in s.accesses)
+        cycles = turns * len(group.subgroups) * machine.cycles_per_turn + requests
+        lasts = cycles
+        if k < n_initial:
+            begin, core = 0.0, places[k]
+            if inside:
+                fraction = 1 - (k + begun[0]) / n_initial
+                set_starts(group, fraction)
+                lasts *= 1 - fraction
+        else:
+            _, _, begin, core = heapq.heappop(running)
+        end = begin + lasts
+        heapq.heappush(running, (end + late[k] * cycles, k, end, core))
+        times[group.number] = Times(begin, end)
+        cores[core].append(group)
+    return cores, times
+
+
+def slices(
+    cores: list[list[Group]],
+    times: dict[int, Times] | None,
+    resident: int,
+    queues: Queues,
+) -> list[list[int]]:
+    """The end of each core's queue in each slice of time.
+
+    A core is in time where a group begins; between these points its requests follow evenly.
+    """
+    if times is None:
+        return whole(queues)
+    n_waves = -(-len(times) // (len(cores) * resident))
+    latest = max(time.end for time in times.values())
+    ends = []
+    for now in np.linspace(0, latest, SLICES_OF_WAVE * n_waves + 1)[1:]:
+        row = []
+        for groups, queue, n_warm in zip(cores, queues.requests, queues.warm, strict=True):
+            points = [(0.0, n_warm)]
+            later = groups[resident:]
+            begins = sorted(times[g.number].begin for g in later)
+            points += zip(begins, (g.first_record for g in later), strict=True)
+            if groups:
+                points.append((max(times[g.number].end for g in groups), len(queue)))
+            time, record = np.array(points).T
+            row.append(int(np.interp(now, time, record)))
+        ends.append(row)
+    return [*ends[:-1], *whole(queues)]
+
+
+def whole(queues: Queues) -> list[list[int]]:
+    """One slice of time, in which all queues end."""
+    return [[len(queue) for queue in queues.requests]]
 
 
 def set_starts(group: Group, fraction: float) -> None:
@@ -384,13 +446,17 @@ def set_starts(group: Group, fraction: float) -> None:
             subgroup.start = begins[skipped] if skipped < len(begins) else len(subgroup.accesses)
 
 
-def merged(queues: Queues, capacity: int, stream: Stream) -> Iterator[tuple[int, Request]]:
+def merged(
+    queues: Queues, capacity: int, stream: Stream, parts: list[list[int]]
+) -> Iterator[tuple[int, Request]]:
     """Steps 4 and 5: a random valid interleaving of queues, each first in, first out.
 
     Yields (queue, request). The requests of the warm-up come first; all their interleavings are
-    equally likely. Then a queue is drawn with a weight of the requests that wait in it, of which the
-    machine holds `capacity` at most: a queue is proposed uniformly, and accepted with probability
-    waiting / capacity.
+    equally likely. Then, slice of time by slice, a queue is drawn with a weight of the requests that
+    wait in it, of which the machine holds `capacity` at most: a queue is proposed uniformly, and
+    accepted with probability waiting / capacity.
+
+    parts : the end of each queue in each slice
     """
     requests, warm = queues
     order = [q for q in range(len(requests)) for _ in range(warm[q])]
@@ -400,17 +466,20 @@ def merged(queues: Queues, capacity: int, stream: Stream) -> Iterator[tuple[int,
     heads = [iter(queue) for queue in requests]
     for q in order:
         yield q, next(heads[q])
-    waiting = [len(queue) - n for queue, n in zip(requests, warm, strict=True)]
-    active = [q for q, n in enumerate(waiting) if n]
-    while active:
-        k = 0
-        while len(active) > 1:
-            k = stream.below(len(active))
-            if waiting[active[k]] >= capacity or stream.below(capacity) < waiting[active[k]]:
-                break
-        q = active[k]
-        yield q, next(heads[q])
-        waiting[q] -= 1
-        if not waiting[q]:
-            active[k] = active[-1]
-            active.pop()
+    before = warm
+    for ends in parts:
+        waiting = [end - begin for begin, end in zip(before, ends, strict=True)]
+        active = [q for q, n in enumerate(waiting) if n]
+        while active:
+            k = 0
+            while len(active) > 1:
+                k = stream.below(len(active))
+                if waiting[active[k]] >= capacity or stream.below(capacity) < waiting[active[k]]:
+                    break
+            q = active[k]
+            yield q, next(heads[q])
+            waiting[q] -= 1
+            if not waiting[q]:
+                active[k] = active[-1]
+                active.pop()
+        before = ends

@@ -191,9 +191,8 @@ def cases(draw: st.DrawFn) -> tuple[Trace, Machine, dict[str, Any], int]:
         trace = trace.replace(launch=dataclasses.replace(trace.launch, local_memory_bytes=local))
     options: dict[str, Any] = {
         "sampler": draw(st.sampled_from(["wrr", "lrr", "gto", "uniform"])),
-        "dispatch": draw(st.sampled_from([None, "round_robin", "dynamic", "random"])),
+        "dispatch": draw(st.sampled_from(["first_free", "first_free", "round_robin"])),
         "deviation": draw(st.sampled_from([None, True, False])),
-        "staggered": draw(st.booleans()),
         "warmup_waves": draw(st.sampled_from([None, 0])),
         "warm_l2": draw(st.booleans()),
         "random_bases": draw(st.booleans()),

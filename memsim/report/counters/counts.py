@@ -119,6 +119,10 @@ class Counts:
     def _mean_share(self) -> float:
         options: Any = json.loads(self.dataset.attrs.get("options_json", "{}"))
         options = options if isinstance(options, dict) else {}
+        share = options.get("counted_share")
+        if isinstance(share, float) and 0 < share <= 1:
+            return share
+        # Files of memsim 0.1.0.
         waves = options.get("waves")
         warmup = options.get("warmup_waves", 0)
         if not isinstance(waves, int | float) or waves < 1 or not isinstance(warmup, int | float):

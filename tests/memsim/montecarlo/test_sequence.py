@@ -41,7 +41,7 @@ def sequences(draw: st.DrawFn) -> tuple[Launches, Machine, dict[str, Any], int]:
         events.append(draw(st.sampled_from([(), (event,)])))
     options = {
         "sampler": draw(st.sampled_from(["wrr", "uniform"])),
-        "dispatch": draw(st.sampled_from([None, "dynamic", "random"])),
+        "dispatch": draw(st.sampled_from(["first_free", "round_robin"])),
         "random_bases": draw(st.booleans()),
     }
     launches = Launches(launches=tuple(found), between=tuple(events))

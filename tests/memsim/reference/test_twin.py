@@ -136,7 +136,11 @@ def test_shipped_machines(name: str, sampler: str) -> None:
     )
     on = shipped.replace(n_cores=3, levels=levels)
     greedy = sampler == "gto"
-    options = {"groups_per_core": 3, "warm_l2": greedy, "dispatch": "dynamic" if greedy else None}
+    options = {
+        "groups_per_core": 3,
+        "warm_l2": greedy,
+        "dispatch": "round_robin" if greedy else "first_free",
+    }
     compare(many_groups(32, 1), on, 2, 3, {"sampler": sampler, **options})
 
 

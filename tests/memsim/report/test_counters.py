@@ -283,9 +283,11 @@ def test_counts_grow_to_the_measured_launch() -> None:
 
 
 @pytest.mark.filterwarnings("ignore::memsim.errors.SnapshotWarning")
-@pytest.mark.parametrize(("warmup", "expected"), [(0, 1 - 0.5 / 4), (1, 3 / 4), (2, 2 / 4)])
+@pytest.mark.parametrize(("warmup", "expected"), [(0, 2.5 / 4), (1, 2 / 4), (2, 1 / 4)])
 def test_counts_are_scaled_for_the_uncounted_part_of_a_trial(warmup: int, expected: float) -> None:
-    """Where the first level tells, the share is exact; the estimate from waves is near it."""
+    """Where the first level tells, the share is exact; the estimate from groups is near it. Of four waves
+    the last one is not counted, and the first one is in progress, its starts rounded down to one of 32
+    sequences."""
     groups = [[[(0, [64 * g + k]) for k in range(32)]] for g in range(64)]
     trace = make_trace(groups, ("load",), whole=False)
     on = machine(level("L1", ways=64), cores=4, max_groups=4)  # four waves of four groups a core
@@ -297,7 +299,7 @@ def test_counts_are_scaled_for_the_uncounted_part_of_a_trial(warmup: int, expect
     assert counts.accesses(0) == pytest.approx(np.full(64, 64 * 32))
     assert counts._mean_share() == expected
     error = counts.share.std(ddof=1) / np.sqrt(64)
-    assert abs(expected - counts.share.mean()) <= 5 * error
+    assert abs(expected - counts.share.mean()) <= 5 * error + 1 / 4 / 32
 
 
 def test_lines_are_compared_with_the_replay() -> None:

@@ -1,0 +1,152 @@
+"""Where and when groups run: closed forms, and halos that groups share."""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from memsim.hierarchy.cache import READ_GRANULES
+from memsim.montecarlo.options import Dispatch
+from memsim.montecarlo.plan import make_plan
+from memsim.montecarlo.schedule import Schedule, Work, schedule
+from memsim.trace.model import Trace
+from tests.support.small_machines import level, machine
+from tests.support.traces import make_trace
+from tests.support.trials import replayed
+
+
+def drawn(
+    cycles: list[float],
+    n_cores: int,
+    resident: int,
+    seed: int = 0,
+    *,
+    dispatch: Dispatch = "first_free",
+    inside: bool = False,
+) -> Schedule:
+    work = Work(np.ones(len(cycles), np.int64), np.array(cycles, np.float64))
+    generator = np.random.default_rng(seed)
+    return schedule(work, n_cores, resident, generator, dispatch=dispatch, inside=inside)
+
+
+def core_of(found: Schedule) -> list[int]:
+    """The core of each group."""
+    cores = np.repeat(np.arange(len(found.core_offset) - 1), np.diff(found.core_offset))
+    return [int(core) for core in cores[np.argsort(found.group)]]
+
+
+def test_equal_groups_fill_the_machine_wave_by_wave() -> None:
+    """Sixty groups on five places of three cores: four waves, in each of which every core has five."""
+    result = drawn([7.0] * 60, n_cores=3, resident=5)
+    for wave in range(4):
+        cores = core_of(result)[15 * wave : 15 * (wave + 1)]
+        assert Counter(cores) == {0: 5, 1: 5, 2: 5}
+    np.testing.assert_allclose(result.start, np.repeat([0.0, 7.0, 14.0, 21.0], 15))
+    np.testing.assert_allclose(result.end, result.start + 7.0)
+
+
+def test_round_robin_deals_by_number() -> None:
+    assert core_of(drawn([1.0] * 8, 3, 2, dispatch="round_robin")) == [0, 1, 2, 0, 1, 2, 0, 1]
+
+
+def test_a_launch_smaller_than_the_machine_spreads_over_its_cores() -> None:
+    assert core_of(drawn([1.0] * 4, n_cores=6, resident=3)) == [0, 1, 2, 3]
+
+
+def test_a_long_group_keeps_its_place() -> None:
+    """While the first group lasts, the other core runs all others."""
+    result = drawn([100.0] + [1.0] * 50, n_cores=2, resident=1)
+    assert core_of(result) == [0] + [1] * 50
+    np.testing.assert_allclose(result.start[1:], np.arange(50))
+
+
+def test_groups_begin_where_a_list_of_places_says() -> None:
+    """Durations so different that no variation changes which place is free first."""
+    cycles = [float(3**k) for k in (4, 1, 3, 0, 2, 5, 1, 0, 3, 2)]
+    places = [(0.0, k) for k in range(3)]
+    expected, starts = [], []
+    for duration in cycles:
+        begin, place = heapq.heappop(places)
+        expected.append(place)
+        starts.append(begin)
+        heapq.heappush(places, (begin + duration, place))
+    result = drawn(cycles, n_cores=3, resident=1)
+    assert core_of(result) == expected
+    np.testing.assert_allclose(result.start, starts)
+
+
+def test_inside_a_launch_the_initial_groups_are_evenly_spread() -> None:
+    result = drawn([8.0] * 24, n_cores=2, resident=4, inside=True)
+    np.testing.assert_allclose(np.diff(result.fraction), -1 / 8)
+    assert 0 <= result.fraction[-1] < 1 / 8
+    # One group begins in every eighth of a group's time.
+    np.testing.assert_allclose(np.diff(np.sort(result.start[8:])[:12]), 1.0)
+    assert Counter(core_of(result)[:8]) == {0: 4, 1: 4}
+
+
+def test_a_group_is_seldom_on_the_core_of_the_group_one_wave_before() -> None:
+    """With equal groups on 80 places the end of each varies by ten places. The same core follows in fewer
+    than one of ten cases, and cores that are free one after another stay near each other."""
+    same, far = [], []
+    for seed in range(20):
+        core = np.array(core_of(drawn([1.0] * 800, 80, 1, seed, inside=True)))
+        same.append(np.mean(core[80:] == core[:-80]))
+        turn = [np.flatnonzero(core == c) for c in range(80)]
+        far += [float(np.abs(np.diff(groups) - 80).mean()) for groups in turn]
+    assert 1 / 80 < np.mean(same) < 1 / 10
+    assert np.mean(far) < 20
+
+
+def test_trials_differ() -> None:
+    one, other = (drawn([1.0] * 200, 10, 2, seed, inside=True) for seed in (0, 1))
+    assert core_of(one) != core_of(other)
+    again = drawn([1.0] * 200, 10, 2, 0, inside=True)
+    assert core_of(one) == core_of(again)
+
+
+# What groups share
+
+
+def with_halos(n_groups: int, turns: list[int]) -> Trace:
+    """Group g reads lines of its own, `turns[g % len(turns)]` of them, then its halos g and g + 1."""
+    groups, own = [], 10 * n_groups
+    for g in range(n_groups):
+        n = turns[g % len(turns)]
+        accesses = [(0, [own + k]) for k in range(n)]
+        own += n
+        groups.append([[*accesses, (1, [g]), (1, [g + 1])]])
+    return make_trace(groups, ("load", "load"))
+
+
+def fetched_halos(turns: list[int], dispatch: Dispatch) -> float:
+    """Fetches of a halo from memory, in the mean, with an L2 of 64 lines."""
+    n = 800
+    on = machine(
+        level("L1", ways=1), level("L2", ways=64, cores_per_instance=8), cores=8, max_groups=1
+    )
+    result = replayed(with_halos(n, turns), on, dispatch=dispatch)
+    return float(result.counts[1, 1, READ_GRANULES]) / (n + 1)
+
+
+@pytest.mark.parametrize("turns", [[4], [1, 7], [2, 2, 2, 2, 2, 2, 2, 9]])
+def test_in_step_a_shared_halo_is_fetched_once(turns: list[int]) -> None:
+    assert fetched_halos(turns, "first_free") < 1.15
+
+
+def test_out_of_step_a_shared_halo_is_fetched_twice() -> None:
+    """Dealt by number, four cores have all long groups and fall behind the others."""
+    assert fetched_halos([1, 7], "round_robin") > 1.8
+
+
+def test_groups_that_no_group_follows_are_not_counted() -> None:
+    """Of five waves inside a launch two warm the caches and the last one is not counted."""
+    trace = make_trace([[[(0, [g])]] for g in range(20)], whole=False)
+    on = machine(level(), cores=2, max_groups=2)
+    assert list(np.flatnonzero(make_plan(trace, on)[0].counted())) == list(range(8, 16))
+    whole, _ = make_plan(make_trace([[[(0, [g])]] for g in range(20)]), on)
+    assert whole.counted().all()
+    two, _ = make_plan(make_trace([[[(0, [g])]] for g in range(8)], whole=False), on)
+    assert list(np.flatnonzero(two.counted())) == list(range(4, 8))
