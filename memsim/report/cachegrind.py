@@ -27,7 +27,7 @@ import xarray as xr
 from memsim.errors import ResultError
 from memsim.files import write_text
 from memsim.latency import load_latency_cycles
-from memsim.report.counters.counts import Counts
+from memsim.report.launch_counts import Counts
 from memsim.visible import visible
 
 _MARK = "// written by memsim"

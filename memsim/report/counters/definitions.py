@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from memsim.report.counters.counts import Counts, Floats, ratio
+from memsim.report.launch_counts import Counts, Floats, ratio
 
 Unit = Literal["sectors", "requests", "bytes", "%"]
 L1, L2, DRAM = 0, 1, -1

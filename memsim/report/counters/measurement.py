@@ -19,8 +19,8 @@ import xarray as xr
 from memsim.errors import ResultError
 from memsim.formats.profilers.counter_file import CounterFile, LaunchCounters, LineCounters
 from memsim.latency import DRAM as MEMORY
-from memsim.report.counters.counts import Counts, Floats
 from memsim.report.counters.definitions import DRAM, L2, LINE_COLUMNS, Counter, known
+from memsim.report.launch_counts import Counts, Floats
 from memsim.report.semantics import check, semantics_of
 from memsim.statistics import Estimate, describe
 

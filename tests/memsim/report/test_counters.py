@@ -22,12 +22,12 @@ from memsim.machine.file import load_machine
 from memsim.machine.model import Machine
 from memsim.montecarlo.result import Replay
 from memsim.report.compare import compare
-from memsim.report.counters.counts import Counts
 from memsim.report.counters.definitions import NSIGHT, ROCPROF
 from memsim.report.counters.measurement import against, base_name
 from memsim.report.counters.table import measurement_table
 from memsim.report.html import comparison_page, measurement_page
 from memsim.report.json_contract import json_schema, to_data
+from memsim.report.launch_counts import Counts
 from memsim.report.numbers import Summary
 from memsim.report.summary import summarise
 from tests.support.fake_replay import HOSTILE, fake_dataset
