@@ -40,6 +40,7 @@ Attributes:
     interrupted (int)       1 if not all requested trials were completed
     traced_groups, of_groups (int)       of the launch
     granules (int)          of the snapshot
+    arrays_json             array -> its size in bytes
     occupancy_json          groups per core and what limits them
     generated_source        the OpenCL C that was traced
     user_source             the user's own file, if it is known

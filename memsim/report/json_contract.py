@@ -27,6 +27,9 @@ orderings. Ratios are fractions, not per cent.
                          the kernel has them, atomic: hit_ratio, pending_ratio, model_error. Where
                          counters is nsight or rocprof, all: whatever the kind.
                          DRAM: read_bytes, write_bytes, latency_cycles, row_hit_ratio
+    launch{}             the whole launch: factor by which counts of the snapshot were multiplied,
+                         requested_bytes, moved {level below the first or DRAM: read_bytes,
+                         write_bytes}, arrays[] (array, size_bytes, times_read from DRAM, moved)
     occupancy{}          groups per core, what limits them, and, where registers are unknown, the load
                          hit ratios over the feasible occupancies (over_feasible); where they are
                          known, those at fewer groups per core (over_groups)
@@ -40,6 +43,7 @@ import math
 from importlib import resources
 from typing import Any
 
+from memsim.report.launch_totals import LaunchTotals, Moved
 from memsim.report.numbers import LevelNumbers, SiteNumbers, Summary
 from memsim.statistics import Estimate
 
@@ -71,6 +75,7 @@ def to_data(summary: Summary) -> dict[str, Any]:
         },
         "sites": [_site(site) for site in summary.sites],
         "levels": _totals(summary),
+        "launch": _launch(summary.launch),
         "occupancy": _finite(dict(summary.occupancy)),
         "provenance": _finite(dict(summary.provenance)),
     }
@@ -125,6 +130,33 @@ def _totals(summary: Summary) -> dict[str, Any]:
         "row_hit_ratio": estimate_data(dram.row_hit_ratio),
     }
     return levels
+
+
+def _launch(launch: LaunchTotals) -> dict[str, Any]:
+    return {
+        "factor": estimate_data(launch.factor),
+        "requested_bytes": _number(launch.requested_bytes.mean),
+        "moved": _moved(launch.moved),
+        "arrays": [
+            {
+                "array": one.name,
+                "size_bytes": one.size_bytes,
+                "times_read": _number(one.times_read),
+                "moved": _moved(one.moved),
+            }
+            for one in launch.arrays
+        ],
+    }
+
+
+def _moved(moved: Moved) -> dict[str, Any]:
+    return {
+        name: {
+            "read_bytes": estimate_data(read),
+            "write_bytes": estimate_data(moved.write_bytes[name]),
+        }
+        for name, read in moved.read_bytes.items()
+    }
 
 
 def _ratios(level: LevelNumbers) -> dict[str, Any]:

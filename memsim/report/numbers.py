@@ -11,6 +11,7 @@ from memsim import latency
 from memsim.machine.model import Machine
 from memsim.machine.parts import Level
 from memsim.report.compiled import Compiled
+from memsim.report.launch_totals import LaunchTotals
 from memsim.statistics import Estimate
 from memsim.trace.model import GRANULE_BYTES
 
@@ -143,6 +144,7 @@ class Summary:
     totals : (level, `load` / `read` / `write` / `atomic`) -> all accesses of that kind together. The
         first level has loads only; the levels below have reads (loads), writes (stores) and atomics.
         Where hits are counted as a profiler counts them, there is also `all`
+    launch : of the whole launch; all other numbers are of what was counted of the snapshot
     load_latency_cycles : mean expected latency of a load, weighted by its sub-group accesses
     total_load_cycles : sum of sub-group accesses x expected latency
     """
@@ -160,6 +162,7 @@ class Summary:
     sites: tuple[SiteNumbers, ...]
     totals: Mapping[tuple[str, str], LevelNumbers]
     dram: DramNumbers
+    launch: LaunchTotals
     load_latency_cycles: Estimate
     total_load_cycles: Estimate
     model_error: Mapping[str, float | None]

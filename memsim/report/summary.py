@@ -13,6 +13,7 @@ import xarray as xr
 
 from memsim import latency
 from memsim.report.compiled import read_compiled, without_code
+from memsim.report.launch_totals import launch_totals
 from memsim.report.numbers import (
     DramNumbers,
     LevelNumbers,
@@ -59,6 +60,7 @@ def summarise(dataset: xr.Dataset) -> Summary:
             latency_cycles=describe(latency.dram_latency_cycles(dataset).values),
             row_hit_ratio=describe(dataset["dram_row_hit_ratio"].values),
         ),
+        launch=launch_totals(dataset),
         load_latency_cycles=describe(mean_latency),
         total_load_cycles=describe(total_cycles),
         model_error=model_error,

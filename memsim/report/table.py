@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -12,6 +13,7 @@ from rich.text import Text
 
 from memsim.latency import DRAM
 from memsim.report import text
+from memsim.report.launch_totals import LaunchTotals, Moved
 from memsim.report.numbers import LevelNumbers, SiteNumbers, Summary
 from memsim.report.semantics import LEGENDS
 from memsim.report.verdict import groups_text, limiter_text, occupancy_text, registers_text
@@ -92,12 +94,8 @@ def _caption(summary: Summary) -> Text:
         for (level, kind), numbers in summary.totals.items()
         if numbers.hit_ratio.is_defined
     ]
-    dram = summary.dram
-    lines.append(
-        f"DRAM read {text.byte_size(dram.read_bytes.mean)},"
-        f" written {text.byte_size(dram.write_bytes.mean)},"
-        f" latency {text.plus_minus(dram.latency_cycles, 0)} cycles"
-    )
+    lines.append(f"DRAM latency {text.plus_minus(summary.dram.latency_cycles, 0)} cycles")
+    lines += launch_lines(summary.launch)
     resident = "; ".join(filter(None, (registers_text(summary), _resident_text(summary))))
     missing = summary.compiled.missing_text
     legends = (
@@ -109,6 +107,32 @@ def _caption(summary: Summary) -> Text:
     )
     lines += [line for line in legends if line]
     return Text("\n".join(lines), style="dim")
+
+
+def launch_lines(launch: LaunchTotals) -> list[str]:
+    """What the whole launch moves, and each array of it, a line each."""
+    scaled = f", {text.plus_minus(launch.factor, 1)} x what was counted" if launch.is_scaled else ""
+    lines = [f"whole launch{scaled}: {_moved(launch.moved)}"]
+    for one in launch.arrays:
+        times = ""
+        if one.moved.read_bytes[DRAM].mean > 0 and math.isfinite(one.times_read):
+            times = f", read {text.fixed(one.times_read, 1)} times"
+        lines.append(f"  {one.name}: {text.byte_size(one.size_bytes)}{times}; {_moved(one.moved)}")
+    return lines
+
+
+def _moved(moved: Moved) -> str:
+    parts = []
+    for name, read in moved.read_bytes.items():
+        written = moved.write_bytes[name]
+        both = [
+            f"{text.byte_estimate(estimate)} {word}"
+            for estimate, word in ((read, "read"), (written, "written"))
+            if estimate.mean > 0
+        ]
+        if both:
+            parts.append(f"{name} {', '.join(both)}")
+    return "; ".join(parts) or "nothing beyond the first level"
 
 
 def _resident_text(summary: Summary) -> str:

@@ -44,6 +44,17 @@ def byte_size(value: float | None) -> str:
     return f"{size:.{decimals}f} {_BYTE_UNITS[unit]}"
 
 
+def byte_estimate(estimate: Estimate) -> str:
+    """`1.3 ± 0.1 GiB`; only `1.3 GiB` where there is no interval, or one that rounds to zero."""
+    whole = byte_size(estimate.mean)
+    if not math.isfinite(estimate.half_width) or whole == UNKNOWN:
+        return whole
+    number, unit = whole.split(" ")
+    decimals = len(number.partition(".")[2])
+    half = estimate.half_width / 1024 ** _BYTE_UNITS.index(unit)
+    return whole if half < 0.5 * 10.0**-decimals else f"{number} ± {half:.{decimals}f} {unit}"
+
+
 def plus_minus(estimate: Estimate, decimals: int = 1, factor: float = 1.0) -> str:
     """`41.3 ± 0.4`; only `41.3` where a single trial gives no interval."""
     mean, half_width = estimate.mean * factor, estimate.half_width * factor

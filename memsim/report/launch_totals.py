@@ -1,0 +1,126 @@
+"""What a whole launch moves: the counted part of a snapshot, scaled to all groups of the launch.
+
+The counts of a trial are multiplied by the groups of the launch over those traced, and divided by the
+share of the snapshot that the trial counted (memsim.report.launch_counts). Intervals are over trials,
+hence over orderings and, where several snapshots were replayed, over their places in the launch.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from memsim.latency import DRAM
+from memsim.report.launch_counts import Counts
+from memsim.statistics import Estimate, describe
+
+
+@dataclass(frozen=True, kw_only=True)
+class Moved:
+    """Bytes of a launch, by what they are read from or written to: levels below the first, and DRAM."""
+
+    read_bytes: Mapping[str, Estimate]
+    write_bytes: Mapping[str, Estimate]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArrayTotals:
+    """One array of a launch.
+
+    size_bytes : of the whole array; None where the replay does not say
+    """
+
+    name: str
+    size_bytes: int | None
+    moved: Moved
+
+    @property
+    def times_read(self) -> float:
+        """How many times its size is read from DRAM; NaN where the size is unknown."""
+        return self.moved.read_bytes[DRAM].mean / self.size_bytes if self.size_bytes else math.nan
+
+
+@dataclass(frozen=True, kw_only=True)
+class LaunchTotals:
+    """A whole launch.
+
+    factor : by what the counts of a trial were multiplied
+    requested_bytes : 32-byte sectors that the first level is asked for; without caches, none
+    arrays : most bytes from DRAM first
+    """
+
+    factor: Estimate
+    requested_bytes: Estimate
+    moved: Moved
+    arrays: tuple[ArrayTotals, ...]
+
+    @property
+    def is_scaled(self) -> bool:
+        return self.factor.mean > 1.0005
+
+
+def launch_totals(dataset: xr.Dataset) -> LaunchTotals:
+    """The totals of the launch that a replay belongs to."""
+    counts = Counts(dataset, max(int(dataset.attrs["of_groups"]), 1))
+    factor = counts.group_factor / counts.share
+    names = [*(str(name) for name in dataset["level"].values), DRAM]
+    moved = {
+        direction: dataset[f"{direction}_bytes"].transpose("trial", "level", "site").values
+        for direction in ("read", "write")
+    }
+
+    def of_sites(chosen: np.ndarray[Any, Any]) -> Moved:
+        return Moved(
+            **{
+                f"{direction}_bytes": {
+                    name: describe(values[:, k, chosen].sum(axis=1) * factor)
+                    for k, name in enumerate(names[1:])
+                }
+                for direction, values in moved.items()
+            }
+        )
+
+    everything = of_sites(np.full(dataset.sizes["site"], True))
+    if len(names) == 1:  # without caches nothing is counted by access
+        everything = Moved(
+            read_bytes={DRAM: describe(counts.dram("dram_read_bytes"))},
+            write_bytes={DRAM: describe(counts.dram("dram_write_bytes"))},
+        )
+    sizes = _sizes(dataset)
+    array = dataset["array"].values.astype(str)
+    arrays = [
+        ArrayTotals(name=name, size_bytes=sizes.get(name), moved=of_sites(array == name))
+        for name in (dict.fromkeys(array.tolist()) if len(names) > 1 else ())
+    ]
+    sectors = float(dataset["site_sectors"].values.sum()) * counts.group_factor
+    return LaunchTotals(
+        factor=describe(factor),
+        requested_bytes=describe(np.full(dataset.sizes["trial"], 32 * sectors)),
+        moved=everything,
+        arrays=tuple(sorted(arrays, key=lambda one: -_from_dram(one))),
+    )
+
+
+def _from_dram(one: ArrayTotals) -> float:
+    return one.moved.read_bytes[DRAM].mean + one.moved.write_bytes[DRAM].mean
+
+
+def _sizes(dataset: xr.Dataset) -> dict[str, int]:
+    """Array -> bytes; empty for files of memsim 0.1.0."""
+    try:
+        sizes = json.loads(dataset.attrs.get("arrays_json") or "{}")
+    except (TypeError, ValueError):
+        return {}
+    if not isinstance(sizes, dict):
+        return {}
+    return {
+        str(name): size
+        for name, size in sizes.items()
+        if isinstance(size, int) and not isinstance(size, bool) and size > 0
+    }

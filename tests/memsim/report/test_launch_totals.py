@@ -1,0 +1,106 @@
+"""Bytes of a whole launch: hand counts, and a snapshot scaled to its launch."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import memsim
+from memsim.latency import DRAM
+from memsim.report import text
+from memsim.report.launch_totals import launch_totals
+from memsim.report.summary import summarise
+from memsim.report.table import launch_lines
+from memsim.statistics import Estimate
+from memsim.trace.model import ArrayExtent, Trace
+from tests.support.small_machines import level, machine
+from tests.support.traces import make_trace, sites
+
+GROUPS = 64
+
+
+def two_arrays(*, groups: int = GROUPS, of_groups: int = GROUPS) -> Trace:
+    """Each group sweeps all 16 granules of x, twice, and reads and writes a granule of its own in y."""
+    sweep = [(0, [k]) for k in range(16)] * 2
+    trace = make_trace(
+        [[[*sweep, (1, [16 + g]), (2, [16 + g])]] for g in range(groups)],
+        ("load", "load", "store"),
+        whole=groups == of_groups,
+    )
+    named = [
+        dataclasses.replace(site, array=array)
+        for site, array in zip(sites("load", "load", "store"), "xyy", strict=True)
+    ]
+    arrays = (
+        ArrayExtent(name="x", base_bytes=0, size_bytes=512),
+        ArrayExtent(name="y", base_bytes=512, size_bytes=32 * of_groups),
+    )
+    launch = dataclasses.replace(trace.launch, n_groups=of_groups)
+    return trace.replace(sites=tuple(named), arrays=arrays, launch=launch)
+
+
+def on(*, l2_lines: int = 256) -> memsim.Machine:
+    return machine(
+        level("L1", ways=1),
+        level("L2", ways=l2_lines, cores_per_instance=4, write_policy="write_through"),
+        cores=4,
+        max_groups=2,
+    )
+
+
+def test_a_whole_launch_counts_as_it_is() -> None:
+    """The L2 holds everything: x and y are read once. L1 has one line: each load goes to the L2."""
+    totals = launch_totals(memsim.replay(two_arrays(), on(), trials=3).dataset)
+    assert not totals.is_scaled
+    by_name = {one.name: one for one in totals.arrays}
+    assert by_name["x"].times_read == 1
+    assert by_name["y"].times_read == 1
+    assert by_name["y"].moved.write_bytes[DRAM].mean == 32 * GROUPS
+    assert by_name["y"].moved.read_bytes["L2"].mean == 32 * GROUPS
+    assert totals.moved.read_bytes[DRAM].mean == 512 + 32 * GROUPS
+    assert totals.requested_bytes.mean == 32 * 34 * GROUPS
+
+
+def test_an_array_that_overflows_the_cache_is_read_many_times() -> None:
+    totals = launch_totals(memsim.replay(two_arrays(), on(l2_lines=1), trials=3).dataset)
+    by_name = {one.name: one for one in totals.arrays}
+    assert by_name["x"].times_read > 20
+
+
+@pytest.mark.filterwarnings("ignore::memsim.errors.SnapshotWarning")
+def test_a_snapshot_is_scaled_to_the_launch() -> None:
+    """A quarter of the launch, of which a part is counted: y is written once by every group of it."""
+    trace = two_arrays(groups=GROUPS, of_groups=4 * GROUPS)
+    totals = launch_totals(memsim.replay(trace, on(), trials=4).dataset)
+    assert totals.is_scaled
+    assert totals.factor.mean > 4
+    (y,) = (one for one in totals.arrays if one.name == "y")
+    assert y.moved.write_bytes[DRAM].mean == pytest.approx(32 * 4 * GROUPS, rel=1e-9)
+    assert y.times_read == pytest.approx(1, rel=1e-9)
+
+
+def test_lines_for_people() -> None:
+    launch = summarise(memsim.replay(two_arrays(), on(), trials=3).dataset).launch
+    first, y, x = launch_lines(launch)
+    assert first.startswith("whole launch: L2 ")
+    # Two groups in step share what the single line of L1 holds: half of 64 KiB.
+    assert x == "  x: 512 B, read 1.0 times; L2 32.0 KiB read; DRAM 512 B read"
+    assert y.startswith("  y: 2.0 KiB, read 1.0 times; L2 2.0 KiB read, 2.0 KiB written; DRAM 2.0")
+
+
+def test_bytes_with_their_interval() -> None:
+    def shown(mean: float, half_width: float) -> str:
+        return text.byte_estimate(Estimate(mean=mean, half_width=half_width, sigma=0.0, n_trials=5))
+
+    assert shown(3 * 2**20, 2**18) == "3.0 ± 0.2 MiB"
+    assert shown(3 * 2**20, 2**10) == "3.0 MiB"
+    assert shown(200 * 2**10, np.nan) == "200 KiB"
+
+
+def test_files_without_sizes_have_no_factor_of_reads() -> None:
+    dataset = memsim.replay(two_arrays(), on(), trials=2).dataset
+    del dataset.attrs["arrays_json"]
+    totals = launch_totals(dataset)
+    assert all(np.isnan(one.times_read) for one in totals.arrays)
