@@ -156,7 +156,9 @@ def attributes(
         "traced_groups": sum(t.n_groups for t in traces),
         "of_groups": traces[0].launch.n_groups,
         "granules": sum(t.n_granule for t in traces),
-        "arrays_json": json.dumps({array.name: array.size_bytes for array in traces[0].arrays}),
+        "arrays_json": json.dumps(
+            {array.name: int(array.size_bytes) for array in traces[0].arrays}
+        ),
         "occupancy_json": json.dumps(occupancy),
         "generated_source": traces[0].generated_source,
         "user_source": traces[0].user_source,

@@ -71,8 +71,9 @@ def test_trace_speed(kernel: str) -> None:
         lanes = int(traced.lanes.sum(dtype=np.int64))
         begin = time.perf_counter()
         with run.recorded(np.arange(launch.n_groups)) as batches:
-            for _ in batches:
-                pass
+            for batch in batches:
+                with run.tokens(batch):
+                    pass
         passes.append(time.perf_counter() - begin)
 
     with warnings.catch_warnings():

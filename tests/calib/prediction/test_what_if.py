@@ -61,10 +61,10 @@ def test_registers_and_no_latency() -> None:
         ("l1=64", "no change 'l1=64'"),
         ("fp128_fma=2x", "no change 'fp128_fma=2x'"),
         ("dram=0x", "no change 'dram=0x'"),
-        ("blocks_per_core=0", "blocks_per_core=0: must be a positive whole number, got '0'"),
-        ("blocks_per_core", "must be a positive whole number, got ''"),
-        ("registers=-3", "must be a positive whole number, got '-3'"),
-        ("l1=100B", "--what-if l1=100B: "),
+        ("blocks_per_core=0", "'blocks_per_core=0': must be a whole number from 1 to 1000000"),
+        ("blocks_per_core", "'blocks_per_core': must be a whole number from 1 to 1000000"),
+        ("registers=-3", "'registers=-3': must be a whole number from 1 to 1000000"),
+        ("l1=100B", "--what-if 'l1=100B': "),
     ],
 )
 def test_what_is_refused(text: str, message: str) -> None:

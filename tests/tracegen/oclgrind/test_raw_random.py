@@ -56,12 +56,13 @@ def test_positions_ascend_but_for_back_edges(seed: int) -> None:
         run = LaunchRun(prepared, launch, TraceOptions())
         probes = launch.program.probes
         with run.recorded(np.arange(launch.n_groups)) as batches:
-            for _, tokens, offset in batches:
-                for item in range(len(offset) - 1):
-                    mine = tokens[offset[item] : offset[item + 1]].tolist()
-                    falls += positions_in_order(
-                        [run.layout.encoding.split(t)[0] for t in mine], probes
-                    )
+            for batch in batches:
+                with run.tokens(batch) as (tokens, offset):
+                    for begin, end in itertools.pairwise(offset):
+                        mine = tokens[begin:end].tolist()
+                        falls += positions_in_order(
+                            [run.layout.encoding.split(t)[0] for t in mine], probes
+                        )
 
     prepared.run(observer)
     assert falls > 0
