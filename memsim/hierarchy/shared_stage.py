@@ -150,10 +150,12 @@ class Scratch(NamedTuple):
 
 
 @inner
-def _draw_batch(stage, draws, sources, scratch, drawn, n_warm, n_active, last):
+def _draw_batch(stage, draws, sources, scratch, drawn, n_warm, n_active, last, capacity):
     """Draw up to BATCH requests into scratch; returns (their number, queues that are not empty).
 
     last : (n_queue,) int64, the end of each queue in this slice of time
+    capacity : requests that can wait in one queue, at most as many as any has in this slice: with
+        fewer, weights are the same, and fewer draws are rejected
 
     A batch ends where the warm-up or a slice ends.
     """
@@ -164,7 +166,7 @@ def _draw_batch(stage, draws, sources, scratch, drawn, n_warm, n_active, last):
         if drawn < n_warm:
             q = np.int64(scratch.order[nth(drawn)])
         else:
-            k = _next_queue(draws, active, n_active, head, last, sources.capacity)
+            k = _next_queue(draws, active, n_active, head, last, capacity)
             q = active[nth(k)]
         record = sources.queue.record[nth(head[nth(q)])]
         head[nth(q)] += 1
@@ -207,7 +209,7 @@ def replay_shared(stage, draws, sources, window, scratch):
     """
     n_warm = _shuffled_interleave(draws, sources.head, sources.warm, scratch.order)
     n_active = 0
-    slice_ = -1
+    slice_, capacity = -1, np.int64(sources.capacity)
     last = sources.last[nth(0)]
     drawn = np.int64(0)
     now = np.int64(0)
@@ -219,11 +221,16 @@ def replay_shared(stage, draws, sources, window, scratch):
         if drawn >= n_warm and n_active == 0:
             slice_ += 1
             last = sources.last[nth(slice_)]
+            most = np.int64(1)
             for q in range(len(sources.head)):
                 if sources.head[nth(q)] < last[nth(q)]:
                     scratch.active[nth(n_active)] = q
                     n_active += 1
-        n, n_active = _draw_batch(stage, draws, sources, scratch, drawn, n_warm, n_active, last)
+                    most = max(most, last[nth(q)] - sources.head[nth(q)])
+            capacity = min(sources.capacity, most)
+        n, n_active = _draw_batch(
+            stage, draws, sources, scratch, drawn, n_warm, n_active, last, capacity
+        )
         drawn += n
         for i in range(n + ahead):
             if i < n:

@@ -454,7 +454,7 @@ def merged(
     Yields (queue, request). The requests of the warm-up come first; all their interleavings are
     equally likely. Then, slice of time by slice, a queue is drawn with a weight of the requests that
     wait in it, of which the machine holds `capacity` at most: a queue is proposed uniformly, and
-    accepted with probability waiting / capacity.
+    accepted with probability waiting / capacity, or, where all queues hold fewer, waiting / most.
 
     parts : the end of each queue in each slice
     """
@@ -470,11 +470,12 @@ def merged(
     for ends in parts:
         waiting = [end - begin for begin, end in zip(before, ends, strict=True)]
         active = [q for q, n in enumerate(waiting) if n]
+        room = min(capacity, max(waiting, default=0))
         while active:
             k = 0
             while len(active) > 1:
                 k = stream.below(len(active))
-                if waiting[active[k]] >= capacity or stream.below(capacity) < waiting[active[k]]:
+                if waiting[active[k]] >= room or stream.below(room) < waiting[active[k]]:
                     break
             q = active[k]
             yield q, next(heads[q])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -109,13 +108,17 @@ def _caption(summary: Summary) -> Text:
     return Text("\n".join(lines), style="dim")
 
 
+LEAST_TIMES = 0.05
+"""Of fewer reads of an array nothing is said."""
+
+
 def launch_lines(launch: LaunchTotals) -> list[str]:
     """What the whole launch moves, and each array of it, a line each."""
     scaled = f", {text.plus_minus(launch.factor, 1)} x what was counted" if launch.is_scaled else ""
     lines = [f"whole launch{scaled}: {_moved(launch.moved)}"]
     for one in launch.arrays:
         times = ""
-        if one.moved.read_bytes[DRAM].mean > 0 and math.isfinite(one.times_read):
+        if one.times_read >= LEAST_TIMES:
             times = f", read {text.fixed(one.times_read, 1)} times"
         lines.append(f"  {one.name}: {text.byte_size(one.size_bytes)}{times}; {_moved(one.moved)}")
     return lines
