@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any
 
-from tracegen.compiled.matching import Match, is_traced
+from tracegen.compiled.matching import Match
 from tracegen.compiled.model import Instruction, MachineCode
 
 MOST_INSTRUCTIONS = 5000
@@ -44,7 +44,7 @@ def _sites(
     """The site of each instruction; accesses performed together have the site of the first."""
     covers, private = iter(matching.covers), iter(private_sites)
     for instruction in _instructions(code):
-        if is_traced(instruction):
+        if instruction.is_traced:
             cover = next(covers)
             yield site_of[cover[0]] if cover else NO_SITE
         elif instruction.memory is not None and instruction.memory.space == "private":

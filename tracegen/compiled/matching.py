@@ -42,24 +42,13 @@ class Match:
     kept: frozenset[int] = frozenset()
 
 
-def is_traced(instruction: Instruction) -> bool:
-    """Whether an instruction accesses an array in global memory.
-
-    Loads through AMD's scalar cache are among them: every lane reads one address.
-    """
-    memory = instruction.memory
-    if memory is None:
-        return False
-    return memory.space == "global" or (instruction.pipe == "scalar" and memory.array is not None)
-
-
 def traced_instructions(code: MachineCode) -> list[Instruction]:
     """The instructions that `Match.covers` lists."""
     return [
         instruction
         for block in code.blocks
         for instruction in block.instructions
-        if is_traced(instruction)
+        if instruction.is_traced
     ]
 
 
@@ -264,7 +253,7 @@ def _places(code: MachineCode) -> tuple[list[int], list[int]]:
     for number, block in enumerate(code.blocks):
         latest: dict[str, int] = {}
         for k, instruction in enumerate(block.instructions):
-            if is_traced(instruction):
+            if instruction.is_traced:
                 block_of.append(number)
                 written.append(
                     max((latest.get(name, -1) for name in instruction.reads), default=-1)

@@ -93,6 +93,17 @@ class Instruction:
     location: Location | None = None
     outstanding: int | None = None
 
+    @property
+    def is_traced(self) -> bool:
+        """Whether it accesses an array in global memory.
+
+        Loads through AMD's scalar cache are among them: every lane reads one address.
+        """
+        memory = self.memory
+        if memory is None:
+            return False
+        return memory.space == "global" or (self.pipe == "scalar" and memory.array is not None)
+
 
 @dataclass(frozen=True, kw_only=True)
 class BasicBlock:

@@ -22,7 +22,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from tracegen.compiled.loops import Loop, loops
-from tracegen.compiled.matching import is_traced
 from tracegen.compiled.model import Instruction, MachineCode
 from tracegen.compiled.source_loops import SourceLoop
 
@@ -43,7 +42,7 @@ class Executions:
 
 def is_loud(instruction: Instruction) -> bool:
     """Whether a sub-group's walk stops at the instruction: an access or a barrier."""
-    return is_traced(instruction) or instruction.pipe == "barrier"
+    return instruction.is_traced or instruction.pipe == "barrier"
 
 
 def executions(code: MachineCode, of_source: Sequence[SourceLoop]) -> Executions:

@@ -22,7 +22,7 @@ from tracegen.compiled.gather import (
 )
 from tracegen.compiled.listed import code_table
 from tracegen.compiled.loops import depths
-from tracegen.compiled.matching import Match, Sample, is_traced, match, traced_instructions
+from tracegen.compiled.matching import Match, Sample, match, traced_instructions
 from tracegen.compiled.model import MachineCode
 from tracegen.compiled.order import Stream, in_machine_order
 from tracegen.compiled.quiet_code import Executions, executions
@@ -77,7 +77,7 @@ class CompiledLaunch:
         number = 0
         for block, block_depth in zip(self.code.blocks, depth, strict=True):
             for instruction in block.instructions:
-                if is_traced(instruction):
+                if instruction.is_traced:
                     for position in matching.covers[number]:
                         depths_of.setdefault(position, []).append(block_depth)
                     number += 1

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tracegen.compiled.loops import flow
-from tracegen.compiled.matching import Match, is_traced
+from tracegen.compiled.matching import Match
 from tracegen.compiled.model import Instruction, MachineCode
 from tracegen.compiled.quiet_code import (
     Executions,
@@ -183,7 +183,7 @@ def _cut(code: MachineCode) -> list[_Station]:
     n_traced = n_private = 0
     scalar = []
     for k, instruction in enumerate(everything):
-        if is_traced(instruction):
+        if instruction.is_traced:
             if instruction.pipe == "scalar":
                 scalar.append(n_traced)
             number_of[k] = n_traced
@@ -197,7 +197,7 @@ def _cut(code: MachineCode) -> list[_Station]:
         pieces.append(_Station(number))
         for at, instruction in enumerate(block.instructions):
             waited = waits[number][at] if waits is not None else ()
-            loads = tuple(number_of[load] for load in waited if is_traced(everything[load]))
+            loads = tuple(number_of[load] for load in waited if everything[load].is_traced)
             if _SCALAR_WAIT.search(instruction.text):
                 loads = tuple(scalar)
             if instruction.pipe == "barrier":
