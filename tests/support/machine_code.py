@@ -17,7 +17,7 @@ from tracegen.compiled.model import (
     MachineCode,
     MemoryOperation,
 )
-from tracegen.compiled.rearrange import CompiledLaunch, Rearranged
+from tracegen.compiled.ordering.rearrange import CompiledLaunch, Rearranged
 from tracegen.probes.program import Probe
 from tracegen.recording.sites import SiteMap
 

@@ -6,9 +6,10 @@ import dataclasses
 from collections.abc import Callable, Sequence
 
 from memsim.errors import KernelError
-from tracegen.compiled import amd, nvidia
+from tracegen.compiled.amd import back_end as amd
 from tracegen.compiled.build_options import read_options
 from tracegen.compiled.model import MachineCode
+from tracegen.compiled.nvidia import back_end as nvidia
 from tracegen.compiled.request import Request
 from tracegen.compiled.signature import read_signature
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from memsim.errors import KernelError
 from memsim.machine import Machine
 from tracegen.compiled.compile import compile_kernel
+from tracegen.compiled.counting.source_loops import source_loops
+from tracegen.compiled.ordering.rearrange import CompiledLaunch
 from tracegen.compiled.programs import include_options
-from tracegen.compiled.rearrange import CompiledLaunch
-from tracegen.compiled.source_loops import source_loops
 from tracegen.options import Compiler
 from tracegen.recording.launch import BoundLaunch, Prepared
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from memsim.errors import KernelError
-from tracegen.compiled.gcn import read_gcn
-from tracegen.compiled.gcn_metadata import Parameter, Resources, read_resources
+from tracegen.compiled.amd.gcn import read_gcn
+from tracegen.compiled.amd.gcn_metadata import Parameter, Resources, read_resources
 from tracegen.compiled.loops import loops
 from tracegen.compiled.model import BasicBlock, Instruction, Location, MachineCode
 from tracegen.compiled.waits import awaited

@@ -7,8 +7,8 @@ import json
 import pytest
 
 from tests.support.machine_code import compiled, machine_code, probe, rearranged
-from tracegen.compiled import listed
 from tracegen.compiled.model import PIPES
+from tracegen.compiled.ordering import listed
 
 TEXT = "c[0] = a[0] + b[0];\n"
 PROBES = [probe("load", TEXT, "a[0]"), probe("load", TEXT, "b[0]"), probe("store", TEXT, "c[0]")]

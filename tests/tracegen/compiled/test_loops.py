@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tracegen.compiled.block_graph import reachable
 from tracegen.compiled.loops import Loop, depths, loops
 from tracegen.compiled.model import BasicBlock, Instruction, MachineCode
-from tracegen.compiled.sass import read_sass
+from tracegen.compiled.nvidia.sass import read_sass
 
 LISTINGS = Path(__file__).parent / "listings"
 

@@ -12,7 +12,7 @@ import pytest
 import tracegen.compiled
 from tracegen.devices import choose
 
-FOLDER = Path(tracegen.compiled.__file__).parent / "nvidia_builtins"
+FOLDER = Path(tracegen.compiled.__file__).parent / "nvidia" / "builtins"
 TYPES = ("char", "uchar", "short", "ushort", "int", "uint", "long", "ulong")
 NUMPY = dict(zip(TYPES, ("i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8"), strict=True))
 # What libdevice provides, from the platform's own functions.

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tracegen.compiled.model import Location
-from tracegen.compiled.ptx import Origin, number_instructions
+from tracegen.compiled.nvidia.ptx import Origin, number_instructions
 
 SMALL = (Path(__file__).parent / "listings" / "small.ptx").read_text()
 

@@ -22,7 +22,7 @@ import pytest
 
 from memsim.errors import KernelError
 from tracegen.compiled.model import BasicBlock, Instruction
-from tracegen.compiled.sass import read_sass
+from tracegen.compiled.nvidia.sass import read_sass
 
 LISTINGS = Path(__file__).parent / "listings"
 

@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from tracegen.compiled.sass import read_sass
-from tracegen.compiled.sass_operands import access_bytes
+from tracegen.compiled.nvidia.sass import read_sass
+from tracegen.compiled.nvidia.sass_operands import access_bytes
 
 
 def registers(text: str) -> tuple[str, str]:

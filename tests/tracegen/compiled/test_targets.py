@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from tests.support.compilers import needs_nvidia
-from tracegen.compiled.gcn import read_gcn
-from tracegen.compiled.gcn_metadata import read_resources
+from tracegen.compiled.amd.gcn import read_gcn
+from tracegen.compiled.amd.gcn_metadata import read_resources
 from tracegen.compiled.model import BasicBlock, MachineCode
-from tracegen.compiled.ptx import number_instructions
-from tracegen.compiled.sass import read_sass
-from tracegen.compiled.spills import mark_spills
+from tracegen.compiled.nvidia.ptx import number_instructions
+from tracegen.compiled.nvidia.sass import read_sass
+from tracegen.compiled.nvidia.spills import mark_spills
 from tracegen.compiled.toolchain import find_clang, nvidia_tools
 from tracegen.compiled.waits import awaited
 

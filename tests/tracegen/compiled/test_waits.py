@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tracegen.compiled.model import BasicBlock, Instruction, MachineCode, MemoryOperation
-from tracegen.compiled.sass import read_sass
+from tracegen.compiled.nvidia.sass import read_sass
 from tracegen.compiled.waits import awaited
 
 LISTINGS = Path(__file__).parent / "listings"

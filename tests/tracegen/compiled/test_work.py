@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.machine_code import compiled, instruction, machine_code, probe, rearranged
+from tracegen.compiled.counting.quiet_code import executions
+from tracegen.compiled.counting.source_loops import source_loops
+from tracegen.compiled.counting.work import KINDS, kind_of
 from tracegen.compiled.model import Instruction, Location, MemoryOperation
-from tracegen.compiled.quiet_code import executions
-from tracegen.compiled.rearrange import CompiledLaunch, Rearranged
-from tracegen.compiled.source_loops import source_loops
-from tracegen.compiled.work import KINDS, kind_of
+from tracegen.compiled.ordering.rearrange import CompiledLaunch, Rearranged
 
 TEXT = "c[0] = a[0] + b[0];\n"
 THREE = [probe("load", TEXT, "a[0]"), probe("load", TEXT, "b[0]"), probe("store", TEXT, "c[0]")]

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tracegen.compiled.model import Location
-from tracegen.compiled.ptx_arrays import Function, Statement, arrays
+from tracegen.compiled.nvidia.ptx_arrays import Function, Statement, arrays
 from tracegen.compiled.source_files import user_files, user_location
 
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)

@@ -12,7 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from memsim.trace import BARRIER_SITE, GRANULE_BYTES, AccessSite, ArrayExtent
-from tracegen.compiled.gather import (
+from tracegen.compiled.counting.quiet_code import Executions, executions
+from tracegen.compiled.counting.source_loops import SourceLoop
+from tracegen.compiled.counting.work import KINDS
+from tracegen.compiled.loops import depths
+from tracegen.compiled.model import MachineCode
+from tracegen.compiled.ordering.gather import (
     WORD_BYTES,
     Private,
     Source,
@@ -20,15 +25,10 @@ from tracegen.compiled.gather import (
     occurrences,
     repeated,
 )
-from tracegen.compiled.listed import code_table
-from tracegen.compiled.loops import depths
-from tracegen.compiled.matching import Match, Sample, match, traced_instructions
-from tracegen.compiled.model import MachineCode
-from tracegen.compiled.order import Stream, in_machine_order
-from tracegen.compiled.quiet_code import Executions, executions
-from tracegen.compiled.source_loops import SourceLoop
-from tracegen.compiled.stations import PrivateAccess, private_accesses, stations
-from tracegen.compiled.work import KINDS
+from tracegen.compiled.ordering.listed import code_table
+from tracegen.compiled.ordering.matching import Match, Sample, match, traced_instructions
+from tracegen.compiled.ordering.order import Stream, in_machine_order
+from tracegen.compiled.ordering.stations import PrivateAccess, private_accesses, stations
 from tracegen.probes.program import Probe
 from tracegen.recording.machine_order import Rearranged
 from tracegen.recording.sites import BASE_ALIGNMENT_BYTES, SiteMap

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
-from tracegen.compiled.sass_opcodes import NO_RESULT, ONE_PREDICATE, TWO_PREDICATES, words
+from tracegen.compiled.nvidia.sass_opcodes import NO_RESULT, ONE_PREDICATE, TWO_PREDICATES, words
 
 _REGISTER = re.compile(r"(?<![\w$.@])(U?[RP])(\d+)(\.64)?(?![\w$])")
 _ADDRESS = re.compile(r"(desc|gdesc|idesc|cx)?\[([^\]]*)\]")

@@ -15,7 +15,15 @@ import numpy as np
 import numpy.typing as npt
 
 from memsim.compile import hot, inner
-from tracegen.compiled.stations import ACCESS, BARRIER, COUNT, PRIVATE, SCALAR, USE, Stations
+from tracegen.compiled.ordering.stations import (
+    ACCESS,
+    BARRIER,
+    COUNT,
+    PRIVATE,
+    SCALAR,
+    USE,
+    Stations,
+)
 
 NONE = -1
 MOST_SUMS = 1 << 15

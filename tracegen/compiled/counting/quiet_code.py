@@ -21,9 +21,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from tracegen.compiled.counting.source_loops import SourceLoop
 from tracegen.compiled.loops import Loop, loops
 from tracegen.compiled.model import Instruction, MachineCode
-from tracegen.compiled.source_loops import SourceLoop
 
 
 @dataclass

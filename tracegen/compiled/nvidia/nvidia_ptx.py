@@ -127,7 +127,7 @@ def _with_group_shape(ptx: str, shape: tuple[int, ...] | None) -> str:
 @functools.cache
 def builtins_text() -> str:
     """The sources of the built-in functions."""
-    folder = resources.files("tracegen.compiled") / "nvidia_builtins"
+    folder = resources.files("tracegen.compiled.nvidia") / "builtins"
     files = sorted(folder.iterdir(), key=lambda file: file.name)
     return "".join(file.read_text(encoding="utf-8") for file in files)
 
@@ -144,7 +144,7 @@ def _library(request: Request, tools: NvidiaTools, folder: Path) -> Path:
     key = cache.key("builtins", tools.clang.identity, builtins_text(), *variant)
 
     def make(path: Path) -> None:
-        sources = resources.files("tracegen.compiled") / "nvidia_builtins"
+        sources = resources.files("tracegen.compiled.nvidia") / "builtins"
         with resources.as_file(sources) as place:
             command = [
                 *(str(tools.clang.path), "-x", "cl", "-cl-std=CL1.2", "-O2", "-w", *variant),

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any
 
-from tracegen.compiled.matching import Match
 from tracegen.compiled.model import Instruction, MachineCode
+from tracegen.compiled.ordering.matching import Match
 
 MOST_INSTRUCTIONS = 5000
 MOST_CHARACTERS = 160

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 from memsim.errors import KernelError
 from tracegen.compiled.block_graph import Line, basic_blocks, call_notes
 from tracegen.compiled.model import BasicBlock, Direction, Instruction, MemoryOperation, Pipe, Space
-from tracegen.compiled.sass_opcodes import BULK_COPIES, PIPE_OF, words
-from tracegen.compiled.sass_operands import access_bytes, registers
+from tracegen.compiled.nvidia.sass_opcodes import BULK_COPIES, PIPE_OF, words
+from tracegen.compiled.nvidia.sass_operands import access_bytes, registers
 
 _SECTION = re.compile(r"^\s*\.section\s+([^,\s]+)")
 _ORIGIN = re.compile(r'^\s*//## File "[^"]*", line (\d+)')

@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 
 from tracegen.compiled.model import BasicBlock, Instruction
-from tracegen.compiled.ptx import Origin
+from tracegen.compiled.nvidia.ptx import Origin
 
 _PRIVATE_ACCESS = re.compile(
     r"(?:@!?%?\w+ )?(?:ld|st|atom|red)\."

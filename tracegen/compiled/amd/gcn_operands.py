@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
-from tracegen.compiled.gcn_opcodes import returns_value
+from tracegen.compiled.amd.gcn_opcodes import returns_value
 
 _REGISTER = re.compile(
     r"(?<![\w.:])(?:(?P<kind>[vsa])(?:(?P<one>\d+)|\[(?P<first>\d+):(?P<last>\d+)\])"

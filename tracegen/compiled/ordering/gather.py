@@ -135,7 +135,7 @@ def gathered(
 ) -> dict[str, npt.NDArray[Any]]:
     """The columns `lanes`, `granule_offset` and those of granules, of the accesses made of parts.
 
-    end, part_end, part : see tracegen.compiled.order.Ordered
+    end, part_end, part : see tracegen.compiled.ordering.order.Ordered
     """
     own = part >= 0
     granules = np.diff(source.granule_offset)

@@ -10,8 +10,8 @@ from typing import Any
 from memsim.errors import KernelError
 from memsim.files import temporary_folder
 from tracegen.compiled import cache
-from tracegen.compiled.gcn import read_gcn
-from tracegen.compiled.gcn_metadata import read_resources
+from tracegen.compiled.amd.gcn import read_gcn
+from tracegen.compiled.amd.gcn_metadata import read_resources
 from tracegen.compiled.headers import included, unchanged
 from tracegen.compiled.model import MachineCode
 from tracegen.compiled.process import run

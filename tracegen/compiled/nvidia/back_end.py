@@ -12,13 +12,13 @@ from memsim.files import temporary_folder
 from tracegen.compiled import cache
 from tracegen.compiled.headers import included, unchanged
 from tracegen.compiled.model import BasicBlock, Instruction, MachineCode, MemoryOperation
-from tracegen.compiled.nvidia_ptx import builtins_text, number, write_ptx
+from tracegen.compiled.nvidia.nvidia_ptx import builtins_text, number, write_ptx
+from tracegen.compiled.nvidia.ptx import Origin, number_instructions
+from tracegen.compiled.nvidia.ptxas_log import read_usage
+from tracegen.compiled.nvidia.sass import read_sass
+from tracegen.compiled.nvidia.spills import mark_spills
 from tracegen.compiled.process import run
-from tracegen.compiled.ptx import Origin, number_instructions
-from tracegen.compiled.ptxas_log import read_usage
 from tracegen.compiled.request import SOURCE, Request, check
-from tracegen.compiled.sass import read_sass
-from tracegen.compiled.spills import mark_spills
 from tracegen.compiled.toolchain import CompilerMissing, NvidiaTools, Tool, nvidia_tools
 
 _SHAPES = re.compile(r"^[ \t]*\.(?:reqntid|maxntid|minnctapersm)\b[^\n]*\n", re.MULTILINE)

@@ -16,18 +16,18 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tracegen.compiled.loops import flow
-from tracegen.compiled.matching import Match
-from tracegen.compiled.model import Instruction, MachineCode
-from tracegen.compiled.quiet_code import (
+from tracegen.compiled.counting.quiet_code import (
     Executions,
     between,
     lines_of,
     shortest,
     with_new_lines,
 )
+from tracegen.compiled.counting.work import KINDS, WorkTable, counted
+from tracegen.compiled.loops import flow
+from tracegen.compiled.model import Instruction, MachineCode
+from tracegen.compiled.ordering.matching import Match
 from tracegen.compiled.waits import awaited
-from tracegen.compiled.work import KINDS, WorkTable, counted
 
 ACCESS, PRIVATE, BARRIER, USE, COUNT, SCALAR = range(6)
 """Kinds of events: an access to global memory or to private memory, a barrier, the first use of
@@ -89,7 +89,7 @@ class Stations(NamedTuple):
     use_offset, use : the loads of each event
     cover_offset, cover : the positions of each access to global memory;  again : see Match
 
-    work : (n_row, n_kind) instructions by kind (tracegen.compiled.work.KINDS)
+    work : (n_row, n_kind) instructions by kind (tracegen.compiled.counting.work.KINDS)
     before : (n_event,) row of work: the instructions since the previous event of the station
     behind : (n_station + 1,) row: those behind the last event;  to_end : from there to the kernel's end
     on_way : (n_arrow,) row: those between the two stations

@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 
-from tracegen.compiled.gcn_metadata import Parameter
-from tracegen.compiled.gcn_operands import names, split_operands
+from tracegen.compiled.amd.gcn_metadata import Parameter
+from tracegen.compiled.amd.gcn_operands import names, split_operands
 from tracegen.compiled.model import BasicBlock, Instruction
 
 _ARGUMENTS = "arguments"

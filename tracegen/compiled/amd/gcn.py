@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from memsim.errors import KernelError
+from tracegen.compiled.amd.gcn_arrays import name_arrays
+from tracegen.compiled.amd.gcn_metadata import Parameter, read_resources
+from tracegen.compiled.amd.gcn_opcodes import memory, pipe
+from tracegen.compiled.amd.gcn_operands import registers
 from tracegen.compiled.block_graph import Line, basic_blocks, call_notes
-from tracegen.compiled.gcn_arrays import name_arrays
-from tracegen.compiled.gcn_metadata import Parameter, read_resources
-from tracegen.compiled.gcn_opcodes import memory, pipe
-from tracegen.compiled.gcn_operands import registers
 from tracegen.compiled.model import BasicBlock, Instruction, Location
 from tracegen.compiled.source_files import user_files, user_location
 

@@ -1,0 +1,1 @@
+"""The accesses of a trace in the order of the machine's instructions."""
