@@ -22,8 +22,9 @@ from memsim.errors import ResultError
 CONFIDENCE = 0.95
 MIN_TRIALS = 2
 MIN_TRIALS_TO_STOP = 32
-"""Stopping earlier would stop too often where sigma is underestimated: of hit ratios that are 0 in
-three orderings of four, intervals from 16 trials on cover 87 to 93 % instead of 95."""
+"""Stopping earlier would stop too often where sigma is underestimated: intervals from 16 trials cover
+89.6 to 95.2 % instead of 95, those from 32 on 93.2 to 94.9 % (24 hit ratios of experiments.stochastic, 2000
+repetitions)."""
 
 Floats = npt.NDArray[np.float64]
 
