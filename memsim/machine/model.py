@@ -2,7 +2,8 @@
 
 Machines are TOML files (see `memsim.machine.file`). Every number carries its unit in its name and
 stands beside its source: `size_bytes = { value = 131072, source = "..." }`. A source that begins
-with `assumed` marks a value that nobody has measured or published.
+with `assumed` marks a value that nobody has measured or published; one that begins with `fitted` marks a
+value that was chosen so that a comparison with hardware comes out.
 """
 
 from __future__ import annotations
@@ -89,8 +90,13 @@ class Machine:
 
     def is_assumed(self, key: str) -> bool:
         """Whether nobody measured or published the value of a dotted key."""
-        return self.sources.get(key, ASSUMED).startswith(ASSUMED)
+        return self.standing(key) == ASSUMED
+
+    def standing(self, key: str) -> str:
+        """`assumed`, `fitted`, or "" for the value of a dotted key that was measured or published."""
+        source = self.sources.get(key, ASSUMED)
+        return next((word for word in (ASSUMED, FITTED) if source.startswith(word)), "")
 
 
-ASSUMED = "assumed"
-"""What the source of an unknown value begins with."""
+ASSUMED, FITTED = "assumed", "fitted"
+"""What the source begins with of a value that is unknown, or was chosen on a comparison."""

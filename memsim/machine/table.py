@@ -52,7 +52,8 @@ def machines_table(machines: list[Machine]) -> Table:
 
 
 def machine_table(machine: Machine) -> Table:
-    """A table with one row for each value; those without a published or measured source are marked."""
+    """A table with one row for each value; those that nobody measured or published, and those that were
+    fitted to a comparison, are marked."""
     table = Table(
         title=Text(f"{machine.name}: {machine.title}"),
         title_justify="left",
@@ -66,16 +67,14 @@ def machine_table(machine: Machine) -> Table:
     table.add_column("")
     table.add_column("source", ratio=1)
     for key in keys(machine):
-        assumed = machine.is_assumed(key)
-        source = machine.sources.get(key, ASSUMED)
-        if assumed:
-            source = source.removeprefix(ASSUMED).lstrip(": ")
+        standing = machine.standing(key)
+        source = machine.sources.get(key, ASSUMED).removeprefix(standing).lstrip(": ")
         table.add_row(
             Text(key),
             Text(value_text(value_of(machine, key))),
             Text(unit_of(key)),
-            Text(ASSUMED if assumed else "", style="yellow"),
-            Text(source, style="yellow" if assumed else ""),
+            Text(standing, style="yellow"),
+            Text(source, style="yellow" if standing else ""),
         )
     return table
 

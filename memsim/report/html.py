@@ -51,12 +51,12 @@ class Chart:
 
 @dataclass(frozen=True, kw_only=True)
 class Parameter:
-    """A number of the machine, its source, and whether it is assumed."""
+    """A number of the machine, its source, and its standing (memsim.machine.model.Machine)."""
 
     key: str
     value: str
     source: str
-    assumed: bool
+    standing: str
 
 
 def page(dataset: xr.Dataset) -> str:
@@ -245,7 +245,7 @@ def _parameters(summary: Summary) -> list[Parameter]:
             key=key,
             value=values.get(key, text.UNKNOWN),
             source=machine.sources.get(key, ""),
-            assumed=machine.is_assumed(key),
+            standing=machine.standing(key),
         )
         for key in machine_file.keys(machine)
     ]

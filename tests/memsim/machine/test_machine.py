@@ -484,3 +484,16 @@ def test_commands_import_nothing_heavy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == ""
+
+
+def test_values_that_were_fitted_are_told_from_assumed_and_measured_ones() -> None:
+    machine = load_machine("v100")
+    fitted = {key for key in machine.sources if machine.standing(key) == "fitted"}
+    assert fitted == {
+        "levels.L1.set_index",
+        "levels.L2.partial_write_back_percent",
+        "translation.placement",
+    }
+    assert machine.standing("levels.L1.size_bytes") == ""
+    assert machine.standing("translation.miss_cycles") == "assumed"
+    assert not any(machine.is_assumed(key) for key in fitted)
