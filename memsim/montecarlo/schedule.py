@@ -26,14 +26,15 @@ from memsim.montecarlo.options import Dispatch
 
 SLICES_OF_WAVE = 4
 """Slices of time in which a shared level serves the cores, while as many groups begin as the machine
-holds. Volumes of the stencils of experiments.hardware do not change with 16."""
+holds. With 16, the V100 stencil's volumes do not change, and the MI250X Laplacian's by 3 points at most."""
 PLACES_APART, MOST_VARIATION = 10, 0.125
 """Standard deviation of when a place counts as free: the time in which ten groups begin, but at most an
 eighth of a group's own time. Fitted to two GPUs: without it a group is often on the core of the group one
 wave before it, and 16x1x64 and 16x2x32 groups of the V100 stencil reuse rows in L1 that they do not reuse
 on hardware. Their L2 loads are 28 and 29 % too low with 0 places, 0 and 4 % with 5, +2 and -2 % off with 10.
-On the MI250X, with 440 to 880 places, volumes of the Laplacian change by at most 3 points from 0 to 10
-places; with an eighth of the time they would rise by 15 to 30 %."""
+On the MI250X, with 440 to 880 places, volumes of the Laplacian change by about 3 points or less from 0 to 10
+places; with a tenth of the time instead, kernel 3 with m=4 and m=8 and kernel 4 with m=16 are 7, 15 and 12 %
+too high, with ten places 1, 6 and 9 %."""
 
 
 class Work(NamedTuple):
