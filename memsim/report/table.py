@@ -114,7 +114,11 @@ LEAST_TIMES = 0.05
 
 def launch_lines(launch: LaunchTotals) -> list[str]:
     """What the whole launch moves, and each array of it, a line each."""
-    scaled = f", {text.plus_minus(launch.factor, 1)} x what was counted" if launch.is_scaled else ""
+    scaled = (
+        f", {text.plus_minus(launch.factor, 1)} x what was counted of the snapshot"
+        if launch.is_scaled
+        else ""
+    )
     lines = [f"whole launch{scaled}: {_moved(launch.moved)}"]
     for one in launch.arrays:
         times = ""
