@@ -83,7 +83,7 @@ def test_a_machine_keeps_it() -> None:
     v100 = load_machine("v100")
     assert v100.translation is not None
     assert v100.translation.placement == "random"
-    assert v100.is_assumed("translation.placement")
+    assert v100.standing("translation.placement") == "fitted"
     assert machine_from_json(machine_to_json(v100)) == v100
     broken = dataclasses.replace(v100.translation, placement="scattered")  # type: ignore[arg-type]
     with pytest.raises(MachineError, match=r"translation\.placement|placement must be one of"):
