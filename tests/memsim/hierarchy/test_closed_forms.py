@@ -599,9 +599,9 @@ def test_bytes_are_conserved(case: tuple[Trace, Machine, dict[str, Any], int]) -
         assert result.dram_read_bytes == 32 * last[:, READ_GRANULES].sum()
         assert result.dram_write_bytes == 32 * last[:, WRITE_GRANULES].sum()
         if cache.caches_loads and not any(site.bypasses_l1 for site in trace.sites):
-            # What a store reads to complete a sector is that sector alone.
+            # What the last writer of a line reads to complete a sector is that sector alone.
             is_fill = [
-                site.direction != "store" or not cache.partial_write_back_percent
+                site.direction == "load" or not cache.partial_write_back_percent
                 for site in trace.sites
             ]
             assert 32 * last[is_fill, READ_GRANULES].sum() % cache.fill_bytes == 0

@@ -89,6 +89,24 @@ def test_what_is_evicted_in_part_is_completed() -> None:
     assert list(of_l2(trace, of_cores(0.0, sets=1))) == [0, 0, 9]
 
 
+def test_the_last_writer_of_a_line_pays_for_completing_it() -> None:
+    """A store writes half of sector 0 and an atomic sector 2 of one line, fetched in pairs of sectors. The
+    atomic reads the pair 2 and 3. On eviction sector 0, alone, is read and written in the atomic's
+    name, with its own dirty sector: three granules read, which are no whole number of pairs."""
+    accesses = [(0, [0], True, [LOW]), (1, [2], True, [0xF]), (2, [4])]
+    of_one_line = dataclasses.replace(
+        of_cores(30.0, sets=1).levels[1],
+        size_bytes=128,
+        line_bytes=128,
+        sector_bytes=32,
+        fill_bytes=64,
+    )
+    on = machine(level(), of_one_line, cores=2)
+    plan, _ = make_plan(make_trace([[accesses]], ("store", "atomic", "load")), on)
+    moved = run_trial(plan, 1, 0).counts[1][:, [READ_GRANULES, WRITE_GRANULES]]
+    assert moved.tolist() == [[0, 0], [3, 2], [2, 0]]
+
+
 def test_a_completed_sector_serves_loads() -> None:
     """Two cores store the two halves of a sector. A later load hits, whether the sector was completed
     (read once) or both halves were present."""
