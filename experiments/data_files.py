@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 
 import memsim
+from memsim.files import write_text
 
 QUANTILE = 0.95
 """The share of the cases whose error is at most model_error_points."""
@@ -49,7 +50,7 @@ def write_results(path: Path, about: str, cases: Sequence[Mapping[str, object]])
                 for key, value in case.items()
             }
         )
-    path.write_text(text.getvalue(), encoding="utf-8")
+    write_text(path, text.getvalue())
 
 
 def hit_ratio_error_points(name: str) -> dict[str, float]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from memsim.errors import MemsimError
+from memsim.files import write_text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,8 +99,8 @@ def reproduce(
         done.append(figure)
         echo(text(figure))
         records = [case.record() for made in done for case in made.cases]
-        (out / "summary.json").write_text(json.dumps(records, indent=1), encoding="utf-8")
-        (out / "index.html").write_text(page(title, done), encoding="utf-8")
+        write_text(out / "summary.json", json.dumps(records, indent=1))
+        write_text(out / "index.html", page(title, done))
     return done
 
 

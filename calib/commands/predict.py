@@ -21,7 +21,7 @@ from memsim.commands import (
     working,
 )
 from memsim.errors import MemsimError
-from memsim.files import whole_file
+from memsim.files import write_text, write_whole
 from memsim.options import Options, command_options, option
 from tracegen.commands import KernelSpec, trace_snapshots
 from tracegen.options import TraceOptions
@@ -193,18 +193,16 @@ def _write(base: Prediction, changed: list[tuple[str, Prediction]], files: Predi
     else:
         _show(base, changed)
         if files.json is not None:
-            with whole_file(files.json) as path:
-                path.write_text(text + "\n", encoding="utf-8")
+            write_text(files.json, text + "\n")
     if files.html is not None:
         from calib.prediction.report import page
 
-        with whole_file(files.html) as path:
-            path.write_text(page(base, changed), encoding="utf-8")
+        write_text(files.html, page(base, changed))
     if files.png is not None:
         from calib.prediction.timeline import draw
 
-        with whole_file(files.png) as path:
-            draw(base).savefig(path, dpi=150, format=files.png.suffix[1:])
+        picture, kind = draw(base), files.png.suffix[1:]
+        write_whole(files.png, lambda path: picture.savefig(path, dpi=150, format=kind))
 
 
 def _show(base: Prediction, changed: list[tuple[str, Prediction]]) -> None:

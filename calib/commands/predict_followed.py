@@ -17,7 +17,7 @@ from calib.commands.blocks_settings import doubled, parsed_range, together
 from calib.words import whole
 from memsim.commands import STDOUT, console, working
 from memsim.errors import MemsimError
-from memsim.files import whole_file
+from memsim.files import write_text
 
 if TYPE_CHECKING:
     from calib.block_counts.followed_time import FollowedTime, SmallSize
@@ -63,8 +63,7 @@ def predict_followed(
     title = f"{kernel} on {machine_name}, {setting}={followed.size:g}"
     _show(title, setting, machine, small, unfilled, followed)
     if json_out is not None:
-        with whole_file(json_out) as path:
-            path.write_text(text + "\n", encoding="utf-8")
+        write_text(json_out, text + "\n")
         click.echo(f"wrote {json_out}", err=True)
     return 0
 

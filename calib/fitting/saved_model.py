@@ -17,7 +17,7 @@ from calib.features.table import FeatureTable
 from calib.fitting.fit import Fit
 from calib.fitting.performance_model import Model
 from memsim.errors import MemsimError
-from memsim.files import whole_file
+from memsim.files import write_text
 
 FORMAT = "memsim-fitted-model"
 VERSION = 1
@@ -99,8 +99,7 @@ def save_model(saved: SavedModel, path: Path) -> None:
         indent=1,
         allow_nan=False,
     )
-    with whole_file(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+    write_text(path, text)
 
 
 def load_model(path: Path) -> SavedModel:

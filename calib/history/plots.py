@@ -14,7 +14,7 @@ from calib.history.power_laws import power_law
 from calib.history.records import Record
 from calib.history.regression import Fitted, Question, power_law_with_offset
 from calib.history.statistics import far_apart, two_modes
-from memsim.files import whole_file
+from memsim.files import write_whole
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 """Colours of devices, which colour-blind readers can distinguish (Okabe and Ito)."""
@@ -177,5 +177,4 @@ def plot_layout(kernel: str, layout: int, times_s: Mapping[str, F64], path: Path
 
 
 def _save(figure: Any, path: Path) -> None:
-    with whole_file(path) as temporary:
-        figure.savefig(temporary, dpi=130)
+    write_whole(path, lambda temporary: figure.savefig(temporary, dpi=130))

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from calib.history.errors import HistoryError
-from memsim.files import whole_file
+from memsim.files import write_text
 
 VERSION = 45
 DEVICE_TYPES = {0: "cpu", 1: "cuda", 2: "opencl", 3: "mic", 5: "mpi_ms"}
@@ -263,8 +263,7 @@ class _Lines:
 
 def write(model: Model, path: Path) -> None:
     """Writes a file that StarPU and its tools read, completely or not at all."""
-    with whole_file(path) as temporary:
-        temporary.write_text(render(model), encoding="utf-8")
+    write_text(path, render(model))
 
 
 def render(model: Model) -> str:

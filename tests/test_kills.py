@@ -16,7 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from memsim import Replay, read_trace
+from calib.history import Key, Store
+from memsim import Replay, load_machine, read_trace
 from tests.support.kernel_matrix import KERNELS
 
 KILLS = int(os.environ.get("MEMSIM_TEST_KILLS", "100"))
@@ -24,6 +25,25 @@ MEMSIM = [sys.executable, "-m", "memsim.commands.cli"]
 SPMV = [f"{KERNELS / 'spmv.py'}:spmv", "--set", "n=900"]
 TILED = [f"{KERNELS / 'matmul.py'}:tiled", "--set", "n=64"]
 ON = ["-m", "v100"]
+MODEL = """
+name = "tiny"
+expression = "p_launch * f_sync_kernel_launch + p_group * f_thread_groups"
+[[measure]]
+tags = ["empty_kernel", "n_groups:16,1024,16384"]
+"""
+LAUNCH = Key(kernel="k", device="d", layout=0)
+RECORD = """
+import sys
+from calib.history import Key, Store
+with Store(sys.argv[1], keep_samples=True) as store, open(sys.argv[2], "a+") as said:
+    said.seek(0)
+    first = len(said.readlines())
+    for number in range(first, first + 300):
+        store.add(Key(kernel="k", device="d", layout=0), 1.0 + number * 1e-6)
+        print(number, file=said, flush=True)  # acknowledged
+"""
+LONG = ("measure",)
+"""Commands of half a minute: one kill in twelve is theirs."""
 
 
 def whole_page(path: Path) -> None:
@@ -38,6 +58,10 @@ def whole_text(path: Path) -> None:
     assert path.read_bytes().endswith(b"\n")
 
 
+def whole_picture(path: Path) -> None:
+    assert path.read_bytes().endswith(b"IEND\xaeB`\x82")
+
+
 WHOLE: dict[str, Callable[[Path], object]] = {
     ".html": whole_page,
     ".json": whole_json,
@@ -45,19 +69,29 @@ WHOLE: dict[str, Callable[[Path], object]] = {
     ".nc": Replay.load,
     ".ptx": whole_text,
     ".sass": whole_text,
+    ".png": whole_picture,
+    ".toml": load_machine,
 }
 
 
-def commands(out: Path) -> dict[str, list[str]]:
+def commands(folder: Path, out: Path) -> dict[str, list[str]]:
+    """Name -> command line."""
+    (folder / "tiny.toml").write_text(MODEL)
     pages = ["--trials", "2", "--html", f"{out}/p.html", "--json", f"{out}/p.json"]
     more = ["--save", f"{out}/p.nc", "--trace-out", f"{out}/p.trace"]
-    return {
+    tiny = [f"{folder}/tiny.toml", "--trials", "5", "--trial", "0.005"]
+    words = {
         "trace": ["trace", *SPMV, *ON, "-o", f"{out}/t.trace"],
         "profile": ["profile", *TILED, *ON, *pages, *more],
         "predict": ["predict", *TILED, *ON, *[w.replace("/p.", "/q.") for w in pages]],
         "count": ["count", *TILED, "f_op_float32_madd", "--json", f"{out}/c.json"],
         "compile": ["compile", *TILED, *ON, "-o", f"{out}/k.sass"],
+        "blocks": ["blocks", *TILED, "--json", f"{out}/b.json", "--plot", f"{out}/b.png"],
+        "calibrate": ["calibrate", *tiny, "-o", f"{out}/f.json"],
+        "measure": ["machines", "measure", "--memory", "8", "-o", f"{out}/m.toml"],
     }
+    record = [sys.executable, "-c", RECORD, f"{folder}/runs.db", f"{folder}/acknowledged"]
+    return {**{name: [*MEMSIM, *each] for name, each in words.items()}, "record": record}
 
 
 class Places:
@@ -73,7 +107,7 @@ class Places:
 
     def start(self, words: list[str]) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
-            [*MEMSIM, *words],
+            words,
             cwd=self.folder,
             env=self.environment,
             stdout=subprocess.DEVNULL,
@@ -95,9 +129,22 @@ class Places:
             WHOLE[path.suffix](path)
         return len(found)
 
+    def check_history(self) -> None:
+        """That no acknowledged launch is lost, and none was counted that is not stored."""
+        acknowledged = self.folder / "acknowledged"
+        if acknowledged.exists():
+            said = {int(line) for line in acknowledged.read_text().split()}
+            with Store(self.folder / "runs.db") as store:
+                stored = [round((time - 1.0) * 1e6) for time in store.samples(LAUNCH)]
+                record = store.get(LAUNCH)
+            assert said <= set(stored)
+            assert record is not None
+            assert record.seen == len(stored)
+
     def left(self) -> list[Path]:
         """What killed runs left."""
         hidden = [path for path in self.out.iterdir() if path.name.startswith(".")]
+        hidden += self.folder.glob("runs.db-*")  # SQLite's journal
         hidden += [path for path in self.cache.rglob(".*") if path.is_file()]
         return hidden + [path for path in self.temporary.iterdir() if path.name.startswith("mem")]
 
@@ -118,10 +165,11 @@ def running(session: int) -> list[int]:
 def kill_at_random(folder: Path, n: int) -> Counter[str]:
     """Kills n runs; returns how many of each command were killed before their end."""
     places, rng, killed = Places(folder), random.Random(0), Counter[str]()
-    listed = commands(places.out)
+    listed = commands(folder, places.out)
+    often = [name for name in sorted(listed) if name not in LONG]
     seconds = {name: places.run(words) for name, words in listed.items()}
     for k in range(n):
-        name = rng.choice(sorted(listed))
+        name = rng.choice(LONG if rng.random() < 1 / 12 else often)
         if rng.random() < 0.5:
             shutil.rmtree(places.cache)
             places.cache.mkdir()
@@ -135,10 +183,12 @@ def kill_at_random(folder: Path, n: int) -> Counter[str]:
             time.sleep(0.05)
         assert not running(process.pid), f"{name}, kill {k}: its processes go on"
         places.check_outputs()
+        places.check_history()
     time.sleep(2.1)  # younger files may belong to runs that are about to lock them
     for words in listed.values():
         places.run(words)
     assert places.check_outputs() == len(list(places.out.iterdir()))
+    places.check_history()
     assert places.left() == []
     return killed
 
@@ -154,7 +204,7 @@ def test_kills_leave_nothing_half_written(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_two_runs_to_one_output(tmp_path: Path) -> None:
     places = Places(tmp_path)
-    words = commands(places.out)["profile"]
+    words = commands(tmp_path, places.out)["profile"]
     both = [places.start(words), places.start(words)]
     for process in both:
         _, error = process.communicate(timeout=600)
