@@ -299,8 +299,7 @@ def _pipe_cycles(
     n_access: int,
 ) -> Floats:
     """(n_access,) cycles that an access occupies the load/store unit and L1."""
-    rate = machine.throughputs.get("load_store_lanes")
-    cycles = np.full(n_access, machine.subgroup_size / rate if rate else 0.0)
+    cycles = np.full(n_access, machine.access_cycles)
     if level is None:
         return cycles
     cycles = np.maximum(cycles, lines / level.tags_per_cycle)

@@ -24,10 +24,6 @@ from memsim.machine import Machine
 
 PREFIX = "issued_"
 """Marks an operation that is a count of machine instructions: `issued_fma`."""
-PARTITIONS = 4
-"""A core consists of four parts that have a scheduler and a quarter of the arithmetic units each; a
-sub-group stays on one of them (NVIDIA whitepapers from Maxwell on: processing blocks; AMD Graphics Core
-Next: four SIMD units)."""
 SLOTS = "instructions"
 """The throughput that limits all instructions together, in lanes: instructions a cycle times lanes."""
 _FIRST_SPLIT = 70

@@ -32,7 +32,6 @@ from calib.prediction.costs import DRAM, AccessCosts
 from calib.prediction.event_simulation import Events, events
 from calib.prediction.latency_hiding import Blocks, LatencyHidingError, hidden_factor, round_cycles
 from calib.prediction.machine_pipes import (
-    PARTITIONS,
     is_issued,
     load_store_cycles,
     throughputs_of,
@@ -185,7 +184,7 @@ def simulated_inputs(
     per_execution, channels = _channel_cycles(costs)
     n_trial, n_channel = costs.n_trials, len(channels)
     units, occupied, local = _issue(program, machine)
-    alone = _alone_cycles(program, occupied)
+    alone = _alone_cycles(program, machine, occupied)
     pipe = [0.0]
     waits = [np.full(n_trial, machine.group_start_cycles)]
     moved = [np.zeros((n_trial, n_channel))]
@@ -344,11 +343,12 @@ def _issue(program: Program, machine: Machine) -> tuple[tuple[str, ...], Floats,
     return units, np.array([[row.get(n, 0.0) for n in units] for row in rows]), np.array(local)
 
 
-def _alone_cycles(program: Program, occupied: Floats) -> Floats:
-    """(n_block,) how much longer one sub-group takes for a block than all parts of a core together."""
+def _alone_cycles(program: Program, machine: Machine, occupied: Floats) -> Floats:
+    """(n_block,) how much longer one sub-group takes for a block than all sub-cores together: it stays on
+    one of them, and each has an equal share of the arithmetic units."""
     if not _is_compiled(program):
         return np.zeros(len(occupied))
-    return np.asarray((PARTITIONS - 1) * occupied.max(axis=1))
+    return np.asarray((machine.n_schedulers - 1) * occupied.max(axis=1))
 
 
 def _require(machine: Machine, program: Program, *others: str) -> None:

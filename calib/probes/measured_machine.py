@@ -64,6 +64,7 @@ def machine_of(survey: Survey, name: str) -> Machine:
         cycles_per_turn=put(
             "cycles_per_turn", 1.0 if survey.is_cpu else 4.0, "assumed: not measured"
         ),
+        n_schedulers=put("n_schedulers", 1 if survey.is_cpu else 4, "assumed: not measured"),
         compiler_target=put(
             "compiler_target", facts.get("compiler target", ""), "the device's OpenCL driver"
         ),

@@ -222,11 +222,12 @@ def latency_densities(path: Path, samples: Mapping[str, Mapping[str, Floats]]) -
     return path.name
 
 
-SAMPLER_MARKS = {"wrr": "o", "lrr": "s", "gto": "^", "uniform": "D"}
+SAMPLER_MARKS = {"wrr": "o", "lrr": "s", "gto": "^", "gty": "v", "uniform": "D"}
 SAMPLER_NAMES = {
     "wrr": "weighted round robin",
     "lrr": "loose round robin",
     "gto": "greedy, then oldest",
+    "gty": "greedy, then youngest",
     "uniform": "uniform",
 }
 
@@ -247,7 +248,7 @@ def orderings(
         for (sampler, deviation), estimate in latency.items():
             axes.errorbar(
                 estimate.mean,
-                row - 0.24 + 0.16 * list(SAMPLER_MARKS).index(sampler),
+                row - 0.24 + 0.12 * list(SAMPLER_MARKS).index(sampler),
                 xerr=2 * estimate.sigma,
                 fmt=SAMPLER_MARKS[sampler],
                 color=LINE_COLOUR if deviation else DRAM_COLOUR,

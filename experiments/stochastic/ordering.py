@@ -23,7 +23,7 @@ from memsim.montecarlo import Replay
 from memsim.report import ORDER_SENSITIVE_SIGMA, summarise
 from memsim.statistics import Estimate, describe
 
-SAMPLERS = ("wrr", "lrr", "gto", "uniform")
+SAMPLERS = ("wrr", "lrr", "gto", "gty", "uniform")
 MOST_LOADS = 3
 """Loads shown for each kernel: those with the largest shares of its load latency."""
 MOVES = 100 * ORDER_SENSITIVE_SIGMA

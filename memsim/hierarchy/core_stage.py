@@ -16,7 +16,6 @@ from memsim.hierarchy.cache import (
     ACCESSES,
     ATOMIC,
     FIFO,
-    GREEDY_OLDEST,
     HITS,
     I32,
     I64,
@@ -117,7 +116,7 @@ def _push(progress, s):
 
 
 @inner
-def _take(progress, k):
+def take(progress, k):
     """Remove and return the k-th ready sub-group; those before it keep their order."""
     wrap, head = len(progress.ring) - 1, progress.ends[0]
     s = progress.ring[nth((head + k) & wrap)]
@@ -129,32 +128,25 @@ def _take(progress, k):
 
 
 @inner
-def _pick(progress, sampler, rng, turn, last):
+def _pick(progress, sampler, rng, turn):
     """Select the ready sub-group that has the turn."""
     n = progress.ends[1]
     if sampler == UNIFORM:
-        return _take(progress, below(rng, n))
-    if sampler < LOOSE_ROUND_ROBIN:
-        return _take(progress, 0)
+        return take(progress, below(rng, n))
     wrap, head = len(progress.ring) - 1, progress.ends[0]
-    best, best_turn, oldest = 0, np.int64(2**62), np.int64(2**62)
+    best, best_turn = 0, np.int64(2**62)
     for k in range(n):
         s = np.int64(progress.ring[nth((head + k) & wrap)])
         ready = max(progress.subgroups[nth(s * SUBGROUP_WORDS + READY)], turn)
-        if sampler == GREEDY_OLDEST:
-            if s == last and ready <= turn:
-                return _take(progress, k)
-            if ready < best_turn or (ready == best_turn and s < oldest):
-                best, best_turn, oldest = k, ready, s
-        elif ready < best_turn:
+        if ready < best_turn:
             best, best_turn = k, ready
             if ready <= turn:
                 break
-    return _take(progress, best)
+    return take(progress, best)
 
 
 @inner
-def _place(requests, progress, warming, s):
+def place(requests, progress, warming, s):
     """After its turn, a sub-group has ended, is parked at its start, waits at a barrier, or is ready."""
     me = s * SUBGROUP_WORDS
     p = progress.subgroups[nth(me + AT)]
@@ -171,18 +163,18 @@ def _place(requests, progress, warming, s):
 
 
 @inner
-def _settle(requests, progress, warming, g):
+def settle(requests, progress, warming, g):
     """Release a group's barriers for as long as all its live sub-groups wait at one."""
     while progress.waiting[nth(g)] > 0 and progress.waiting[nth(g)] == progress.alive[nth(g)]:
         progress.waiting[nth(g)] = 0
         for s in range(requests.first_subgroup[nth(g)], requests.first_subgroup[nth(g + 1)]):
             if progress.at_barrier[nth(s)]:
                 progress.at_barrier[nth(s)] = 0
-                _place(requests, progress, warming, s)
+                place(requests, progress, warming, s)
 
 
 @inner
-def _start_next(requests, progress, groups, next_group, began, record):
+def start_next(requests, progress, groups, next_group, began, record):
     """Start the next group that has any access; returns the index after it.
 
     began : (n_group,) int64, set to `record` for the groups that begin
@@ -194,15 +186,15 @@ def _start_next(requests, progress, groups, next_group, began, record):
         first, last = requests.first_subgroup[nth(g)], requests.first_subgroup[nth(g + 1)]
         progress.alive[nth(g)] = last - first
         for s in range(first, last):
-            _place(requests, progress, False, s)
-        _settle(requests, progress, False, g)
+            place(requests, progress, False, s)
+        settle(requests, progress, False, g)
         if progress.alive[nth(g)] > 0:
             break
     return next_group
 
 
 @inner
-def _issue(stage, requests, progress, me, word, counted, turn, window):
+def issue(stage, requests, progress, me, word, counted, turn, window):
     """Issue all requests of one access."""
     tables, cache = stage.tables, stage.cache
     kind = (word >> KIND_SHIFT) & 3
@@ -267,7 +259,7 @@ def _turn(stage, requests, progress, s, counted, turn, window):
             left -= 1
             if left == 0:
                 break
-        _issue(stage, requests, progress, me, word, counted, turn, window)
+        issue(stage, requests, progress, me, word, counted, turn, window)
         p += 1
         first = False
     progress.subgroups[nth(me + AT)] = p
@@ -284,11 +276,11 @@ def _rotate(progress, rng):
     n = progress.ends[1]
     if n > 1:
         for _ in range(below(rng, n)):
-            _push(progress, _take(progress, 0))
+            _push(progress, take(progress, 0))
 
 
 @inner
-def _admit_first(requests, progress, groups, n_first):
+def admit_first(requests, progress, groups, n_first):
     """Make the initial groups resident, to run up to their starts; returns their sub-groups."""
     n_resident = 0
     for i in range(n_first):
@@ -297,21 +289,21 @@ def _admit_first(requests, progress, groups, n_first):
         progress.alive[nth(g)] = stop - first
         n_resident += stop - first
         for s in range(first, stop):
-            _place(requests, progress, True, s)
-        _settle(requests, progress, True, g)
+            place(requests, progress, True, s)
+        settle(requests, progress, True, g)
     return n_resident
 
 
 @inner
-def _resume(requests, progress, groups, n_first):
+def resume(requests, progress, groups, n_first):
     """The warm-up is over: the parked sub-groups of the initial groups continue."""
     for i in range(n_first):
         g = groups[nth(i)]
         for s in range(requests.first_subgroup[nth(g)], requests.first_subgroup[nth(g + 1)]):
             if progress.parked[nth(s)]:
                 progress.parked[nth(s)] = 0
-                _place(requests, progress, False, s)
-        _settle(requests, progress, False, g)
+                place(requests, progress, False, s)
+        settle(requests, progress, False, g)
 
 
 @hot
@@ -330,9 +322,8 @@ def replay_core(stage, requests, progress, groups, resident, sampler, latency_tu
     """
     progress.ends[0] = progress.ends[1] = 0
     turn = np.int64(0)
-    last = np.int64(-1)
     n_first = min(resident, len(groups))
-    n_resident = _admit_first(requests, progress, groups, n_first)
+    n_resident = admit_first(requests, progress, groups, n_first)
     window = max(min(latency_turns, n_resident), 1)
     warm = stage.queue.used[0]
     next_group = n_first
@@ -341,12 +332,12 @@ def replay_core(stage, requests, progress, groups, resident, sampler, latency_tu
         warming = phase == 0
         if not warming:
             warm = stage.queue.used[0]
-            _resume(requests, progress, groups, n_first)
+            resume(requests, progress, groups, n_first)
         _rotate(progress, stage.rng)
         if not warming:
             for i in range(n_first):
                 if progress.alive[nth(groups[nth(i)])] == 0:
-                    next_group = _start_next(requests, progress, groups, next_group, began, warm)
+                    next_group = start_next(requests, progress, groups, next_group, began, warm)
         ring, wrap = progress.ring, len(progress.ring) - 1
         head, length = progress.ends[0], progress.ends[1]
         while length > 0:
@@ -359,22 +350,21 @@ def replay_core(stage, requests, progress, groups, resident, sampler, latency_tu
                 prefetch(requests.request, progress.subgroups[nth(follower + REQUEST)])
             else:
                 progress.ends[0], progress.ends[1] = head, length
-                s = _pick(progress, sampler, stage.rng, turn, last)
+                s = _pick(progress, sampler, stage.rng, turn)
                 head, length = progress.ends[0], progress.ends[1]
             g = progress.subgroups[nth(s * SUBGROUP_WORDS + GROUP)]
             counted = 0 if warming else np.int64(progress.counted[nth(g)])
             more = _turn(stage, requests, progress, s, counted, turn, window)
             turn += 1
-            last = s
             if more:
                 ring[nth((head + length) & wrap)] = s
                 length += 1
                 continue
             progress.ends[0], progress.ends[1] = head, length
-            _place(requests, progress, warming, s)
-            _settle(requests, progress, warming, g)
+            place(requests, progress, warming, s)
+            settle(requests, progress, warming, g)
             if not warming and progress.alive[nth(g)] == 0:
-                next_group = _start_next(
+                next_group = start_next(
                     requests, progress, groups, next_group, began, stage.queue.used[0]
                 )
             head, length = progress.ends[0], progress.ends[1]

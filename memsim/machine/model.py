@@ -23,7 +23,9 @@ class Machine:
 
     coalesce_lanes : consecutive lanes that are coalesced together (16 on C1060 and on AMD's GPUs)
     cycles_per_turn : core clocks between two turns of a core's load/store unit; together with a
-        level's latency it determines how long a sector stays pending
+        level's latency it determines how long a sector stays pending. Where the order within a core
+        is `gto` or `gty`, it is the time between two accesses of one scheduler
+    n_schedulers : sub-cores of a core; each has a scheduler, and an equal share of the sub-groups
     levels : from the core outward; empty for a machine without caches
     compiler_target : what compilers call the machine (`sm_80`, `gfx90a`); "" if they have no name for it
     group_start_cycles : from the moment a group's resources are free on a core to the issue of its
@@ -52,6 +54,7 @@ class Machine:
     levels: tuple[Level, ...]
     dram: Dram
     residency: Residency
+    n_schedulers: int = 4
     compiler_target: str = ""
     group_start_cycles: float = 0.0
     store_wait_cycles: float = 0.0
@@ -83,6 +86,12 @@ class Machine:
     @property
     def level_names(self) -> tuple[str, ...]:
         return tuple(level.name for level in self.levels)
+
+    @property
+    def access_cycles(self) -> float:
+        """How long an access to few lines occupies the load/store unit; 0 if its lanes are not known."""
+        lanes = self.throughputs.get("load_store_lanes")
+        return self.subgroup_size / lanes if lanes else 0.0
 
     def replace(self, **changes: Any) -> Machine:
         """A copy with some fields changed, checked again."""

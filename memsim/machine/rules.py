@@ -29,6 +29,7 @@ MAX_LEVEL_LINES = 1 << 25
 in arrays that 32 bits index."""
 _MOST = {
     "n_cores": 1 << 12,
+    "n_schedulers": 1 << 6,
     "n_channels": 1 << 12,
     "n_banks": 1 << 10,
     "max_groups": 1 << 12,

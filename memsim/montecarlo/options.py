@@ -10,7 +10,9 @@ from typing import Any, ClassVar, Literal
 from memsim.errors import MemsimError, ReplayError
 from memsim.options import Options, option
 
-Sampler = Literal["wrr", "lrr", "gto", "uniform"]
+Sampler = Literal["wrr", "lrr", "gto", "gty", "uniform"]
+GREEDY = ("gto", "gty")
+"""Samplers that model the schedulers of a core's sub-cores and the memory pipe that these share."""
 Dispatch = Literal["first_free", "round_robin"]
 """How groups are assigned to cores: in order of number, each to the core that is free first, as
 hardware does it; or by their number (Baghsorkhi et al. 2012)."""
@@ -54,9 +56,9 @@ class ReplayOptions(Options):
     )
     sampler: Sampler = option(
         "wrr",
-        "How a core chooses its next sub-group: weighted round robin, loose round robin (skips those"
-        " that wait for data), greedy then oldest (stays with one until it must wait), or a random"
-        " one of those that are ready.",
+        "How a core chooses its next sub-group: weighted round robin; loose round robin, which skips those"
+        " that wait for data; greedy, then oldest or youngest: each of the core's schedulers stays with a"
+        " sub-group until it must wait for data; or a random one of those that are ready.",
     )
     dispatch: Dispatch = option(
         "first_free",
@@ -99,7 +101,8 @@ class ReplayOptions(Options):
     )
     weights: Any = option(
         None,
-        "(n_subgroup,) number of bulk sequences that each sub-group issues in one turn.",
+        "(n_subgroup,) number of bulk sequences that each sub-group issues in one turn; not where the"
+        " sampler is greedy.",
         flags=(),
         default_text="1 each",
     )
@@ -121,6 +124,10 @@ class ReplayOptions(Options):
             raise self.error(
                 "backend dask needs the address of a scheduler (--scheduler), for example"
                 " tcp://host:8786"
+            )
+        if self.weights is not None and self.sampler in GREEDY:
+            raise self.error(
+                f"weights apply to samplers that take turns, not to a greedy one, got {self.sampler}"
             )
 
     @property

@@ -37,10 +37,9 @@ from memsim.trace.model import GRANULE_BYTES, ArrayExtent, Trace
 SAMPLERS: dict[str, int] = {
     "wrr": cache.ROUND_ROBIN,
     "lrr": cache.LOOSE_ROUND_ROBIN,
-    "gto": cache.GREEDY_OLDEST,
     "uniform": cache.UNIFORM,
 }
-"""The compiled loops' number of each sampler; see ReplayOptions.sampler."""
+"""The compiled loop's number of each sampler that is not greedy; see ReplayOptions.sampler."""
 
 
 @dataclass(frozen=True, kw_only=True)

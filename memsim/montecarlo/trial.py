@@ -29,7 +29,9 @@ from memsim.hierarchy.levels import LevelPlan
 from memsim.hierarchy.requests import CHUNK_GRANULES
 from memsim.hierarchy.rng import trial_sequence
 from memsim.hierarchy.shared_stage import BATCH, Scratch, Sources, replay_shared
+from memsim.hierarchy.sub_cores import Timing, empty_sub_cores, replay_sub_cores
 from memsim.hierarchy.translation import missed_translations, page_offsets, placement_key
+from memsim.montecarlo.options import GREEDY
 from memsim.montecarlo.plan import SAMPLERS, ChunkOffsets, Plan
 from memsim.montecarlo.schedule import Schedule, schedule, set_starts, slice_ends
 from memsim.trace.model import GRANULE_BYTES
@@ -264,7 +266,7 @@ def core_stage(
     progress = _progress(plan)
     if plan.ordering.deviation:
         _set_starts(plan, progress, drawn)
-    latency_turns = int(np.ceil(_latency_below(plan, 0) / plan.machine.cycles_per_turn))
+    replayed = _core_replayer(plan, progress)
     first, warm, last, partial_first, turns = (np.zeros(n_cores, np.int64) for _ in range(5))
     began = np.zeros(len(drawn.group), np.int64)
     used = stage.queue.used
@@ -275,18 +277,47 @@ def core_stage(
         groups = drawn.of_core(core)
         if len(groups):
             clear(stage.geometry, stage.cache)
-            turns[core], warm[core] = replay_core(
-                stage._replace(rng=streams[core : core + 1]),
-                plan.requests,
-                progress,
-                groups,
-                plan.resident,
-                SAMPLERS[plan.ordering.sampler],
-                latency_turns,
-                began,
-            )
+            of_core = stage._replace(rng=streams[core : core + 1])
+            turns[core], warm[core] = replayed(of_core, groups, began)
         last[core] = used[0]
     return Queued(stage.queue, first, warm, last, partial_first), turns, began
+
+
+ReplayedCore = Callable[[Stage, npt.NDArray[np.int32], npt.NDArray[np.int64]], tuple[int, int]]
+"""(stage, the core's groups, `began`) -> (turns, records queued before counting began)"""
+
+
+def _core_replayer(plan: Plan, progress: Progress) -> ReplayedCore:
+    """What replays one core with the plan's sampler."""
+    machine, sampler = plan.machine, plan.ordering.sampler
+    miss_cycles = _latency_below(plan, 0)
+    if sampler not in GREEDY:
+        latency_turns = int(np.ceil(miss_cycles / machine.cycles_per_turn))
+        number = SAMPLERS[sampler]
+        return lambda stage, groups, began: replay_core(
+            stage, plan.requests, progress, groups, plan.resident, number, latency_turns, began
+        )
+    first = machine.levels[0] if machine.levels else None
+    timing = Timing(
+        issue_cycles=int(np.ceil(machine.cycles_per_turn)),
+        access_cycles=machine.access_cycles,
+        lines_per_cycle=first.tags_per_cycle if first else np.inf,
+        hit_cycles=int(np.ceil(first.latency_cycles if first else miss_cycles)),
+        miss_cycles=int(np.ceil(miss_cycles)),
+        start_cycles=int(np.ceil(machine.group_start_cycles)),
+        youngest=sampler == "gty",
+    )
+    cores = empty_sub_cores(machine.n_schedulers, len(progress.parked), len(progress.ring))
+
+    def replayed(
+        stage: Stage, groups: npt.NDArray[np.int32], began: npt.NDArray[np.int64]
+    ) -> tuple[int, int]:
+        cycles, warm = replay_sub_cores(
+            stage, plan.requests, progress, cores, groups, plan.resident, timing, began
+        )
+        return int(np.ceil(cycles / machine.cycles_per_turn)), warm
+
+    return replayed
 
 
 def _progress(plan: Plan) -> Progress:

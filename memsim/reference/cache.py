@@ -67,6 +67,9 @@ class PassingBy:
     def serve(self, request: Request, instance: int, now: int, window: int) -> list[Request]:
         return [dataclasses.replace(request, bypasses=False)]
 
+    def data_at(self, request: Request, now: int, hit_cycles: int, miss_cycles: int) -> int:
+        return now + miss_cycles
+
 
 class ReferenceCache:
     """All instances of one level.
@@ -123,6 +126,22 @@ class ReferenceCache:
             else:
                 self._atomic(part, number, instance, now, window)
         return self.below
+
+    def data_at(self, request: Request, now: int, hit_cycles: int, miss_cycles: int) -> int:
+        """When the data of a load or an atomic arrive that was served at `now` and lies in one line.
+
+        Sectors that were already on their way arrive when those did that asked for them first.
+        """
+        atomic = request.kind == "atomic"
+        kept = self.level.write_policy == "write_back" if atomic else self.level.caches_loads
+        if request.bypasses or not kept:
+            return now + miss_cycles
+        line = self._find(request.granules[0] // self.line, 0)
+        need = widened(request.granules, self.sector)
+        asked = now
+        if line is not None and need <= line.valid:
+            asked = max(line.requested_at.get(g, LONG_AGO) for g in need)
+        return max(now + hit_cycles, asked + miss_cycles)
 
     def _in_partitions(self, part: Request, number: int, near: int, now: int, window: int) -> None:
         """Serve a line in its home partition. For a load, the copy near the core serves the sectors that

@@ -31,7 +31,8 @@ class SubGroup:
     """The state of a sub-group.
 
     position : the next access;  start : the access at which counting starts
-    data_at : the turn at which the data of its last requests arrive
+    data_at : the turn at which the data of its last requests arrive;  ready_at : when it can issue next
+        (memsim.reference.sub_cores)
     state : `at_barrier` waits at a barrier; `parked` has reached its start while the warm-up
         continues elsewhere
     """
@@ -42,6 +43,7 @@ class SubGroup:
     position: int = 0
     start: int = 0
     data_at: int = 0
+    ready_at: int = 0
     state: State = "ready"
 
 
@@ -88,7 +90,6 @@ class Core:
         self.n_warm = 0
         self.turn = 0
         self.ready: list[tuple[SubGroup, Group]] = []
-        self.last: SubGroup | None = None
 
     def run(self) -> None:
         """The initial groups first run up to their starts, uncounted; then all groups run."""
@@ -104,25 +105,27 @@ class Core:
         self.take_turns(warming=False)
 
     def take_turns(self, *, warming: bool) -> None:
-        if len(self.ready) > 1:  # a random sub-group is first
-            first = self.stream.below(len(self.ready))
-            self.ready = self.ready[first:] + self.ready[:first]
+        self.shuffle()
         if not warming:
             for group in self.groups:
                 if not group.alive:
-                    self.bring_in_next()
-        while self.ready:
-            subgroup, group = self.ready.pop(self.pick())
+                    self.replace(group)
+        while (chosen := self.choose()) is not None:
+            subgroup, group = chosen
             self.issue(subgroup, counted=group.counted and not warming)
-            self.turn += 1
-            self.last = subgroup
             self.place(subgroup, group, warming=warming)
             self.settle(group, warming=warming)
             if not warming and not group.alive:
-                self.bring_in_next()
+                self.replace(group)
 
-    def bring_in_next(self) -> None:
-        """Back-to-back scheduling: start the next group that has any access."""
+    def shuffle(self) -> None:
+        """A random sub-group is first."""
+        if len(self.ready) > 1:
+            first = self.stream.below(len(self.ready))
+            self.ready = self.ready[first:] + self.ready[:first]
+
+    def replace(self, group: Group) -> None:
+        """Back-to-back scheduling: in place of one that ended, start the next group that has any access."""
         while self.waiting:
             group = self.waiting.pop(0)
             group.first_record = len(self.queue)
@@ -154,6 +157,10 @@ class Core:
             for subgroup in group.alive:
                 self.place(subgroup, group, warming=warming)
 
+    def choose(self) -> tuple[SubGroup, Group] | None:
+        """Take the sub-group that has the turn; None if all wait for each other or have ended."""
+        return self.ready.pop(self.pick()) if self.ready else None
+
     def pick(self) -> int:
         """Select the ready sub-group that has the turn."""
         if self.sampler == "uniform":
@@ -161,12 +168,9 @@ class Core:
         if self.sampler == "wrr":
             return 0
         wait = [max(0, subgroup.data_at - self.turn) for subgroup, _ in self.ready]
-        if self.sampler == "lrr":  # the first whose data have arrived, else whose arrive first
-            return wait.index(min(wait))
-        for k, (subgroup, _) in enumerate(self.ready):  # gto: stay until it must wait
-            if subgroup is self.last and wait[k] == 0:
-                return k
-        return min(range(len(wait)), key=lambda k: (wait[k], self.ready[k][0].number))
+        return wait.index(
+            min(wait)
+        )  # lrr: the first that need not wait, or the one that waits least
 
     def issue(self, subgroup: SubGroup, *, counted: bool) -> None:
         """A turn issues `weight` bulk sequences; a barrier, or the start, ends it."""
@@ -188,3 +192,4 @@ class Core:
                 subgroup.position += 1
         sent = len(self.queue) > before
         subgroup.data_at = self.turn + self.window if sent else self.turn
+        self.turn += 1

@@ -24,9 +24,10 @@ from memsim.hierarchy.translation import N_FRAMES, placement_key
 from memsim.machine.model import Machine
 from memsim.machine.parts import Level
 from memsim.montecarlo.occupancy import levels_for, resident_groups
-from memsim.montecarlo.options import ReplayOptions
+from memsim.montecarlo.options import GREEDY, ReplayOptions
 from memsim.reference.cache import PassingBy, ReferenceCache, Request
 from memsim.reference.core import Access, Core, Group, SubGroup
+from memsim.reference.sub_cores import SubCores
 from memsim.trace.model import BARRIER_SITE, GRANULE_BYTES, Direction, Trace
 
 BASE_STEP_GRANULES = 8  # random bases are multiples of 256 bytes ...
@@ -187,11 +188,16 @@ def core_stage(
         first: ReferenceCache | PassingBy = PassingBy()
         if machine.levels:
             first = ReferenceCache(machine.levels[0], counts[0], stream, addresses.virtual)
-        core = Core(groups, resident, first, sampler, stream, latency_turns)
+        if sampler in GREEDY:
+            below = latency_below(machine, 0)
+            core: Core = SubCores(groups, resident, first, sampler, stream, machine, below)
+        else:
+            core = Core(groups, resident, first, sampler, stream, latency_turns)
         core.run()
         requests.append(core.queue)
         warm.append(core.n_warm)
-        longest = max(longest, core.turn)
+        cycles = machine.cycles_per_turn if sampler in GREEDY else 1
+        longest = max(longest, math.ceil(core.turn / cycles))
     return Queues(requests, warm), longest
 
 

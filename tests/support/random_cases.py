@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from memsim.machine.model import Machine
 from memsim.machine.parts import Level, Translation
+from memsim.montecarlo.options import GREEDY
 from memsim.trace.model import BARRIER_SITE, ArrayExtent, Trace
 from tests.support.small_machines import level, machine
 from tests.support.traces import make_trace
@@ -126,6 +127,7 @@ def levels(draw: st.DrawFn, name: str, n_cores: int, first: bool, middle: bool) 
         store_hits_only_written=draw(st.booleans()),
         pending_requests=draw(st.sampled_from([1, 2, 5, 256])),
         latency_cycles=draw(st.sampled_from([1.0, 4.0, 9.5])),
+        tags_per_cycle=draw(st.sampled_from([1.0, 1.5, 4.0])),
         cores_per_instance=(
             1
             if first
@@ -170,6 +172,9 @@ def machines(draw: st.DrawFn, subgroup_size: int) -> Machine:
         max_groups=draw(st.integers(1, 3)),
         miss_turns=draw(st.sampled_from([1.0, 3.0, 20.0])),
         cycles_per_turn=draw(st.sampled_from([1.0, 3.0])),
+        n_schedulers=draw(st.sampled_from([1, 2, 4])),
+        group_start_cycles=draw(st.sampled_from([0.0, 7.5])),
+        throughputs=draw(st.sampled_from([{}, {"load_store_lanes": 16.0}])),
     )
     translation = st.builds(
         Translation,
@@ -190,14 +195,14 @@ def cases(draw: st.DrawFn) -> tuple[Trace, Machine, dict[str, Any], int]:
         local = min(trace.launch.local_memory_bytes, most // made.residency.max_groups // 32 * 32)
         trace = trace.replace(launch=dataclasses.replace(trace.launch, local_memory_bytes=local))
     options: dict[str, Any] = {
-        "sampler": draw(st.sampled_from(["wrr", "lrr", "gto", "uniform"])),
+        "sampler": draw(st.sampled_from(["wrr", "lrr", "gto", "gty", "gty", "uniform"])),
         "dispatch": draw(st.sampled_from(["first_free", "first_free", "round_robin"])),
         "deviation": draw(st.sampled_from([None, True, False])),
         "warmup_waves": draw(st.sampled_from([None, 0])),
         "warm_l2": draw(st.booleans()),
         "random_bases": draw(st.booleans()),
     }
-    if draw(st.booleans()):
+    if options["sampler"] not in GREEDY and draw(st.booleans()):
         weights = st.lists(st.integers(1, 3), min_size=trace.n_subgroup, max_size=trace.n_subgroup)
         options["weights"] = draw(weights)
     return trace, made, options, draw(st.integers(0, 1000))

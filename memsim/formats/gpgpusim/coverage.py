@@ -12,7 +12,7 @@ from memsim.formats.gpgpusim.config import Option
 
 _NOT_OURS = re.compile(
     r"ptx_|gpgpu_ptx_|gpgpu_stack|gpgpu_heap|gpgpu_runtime|gpgpu_simd|gpgpu_pipeline|gpgpu_sub_core|"
-    r"gpgpu_operand|gpgpu_enable_spec|gpgpu_num_(reg|sched|sfu|tensor)|gpgpu_reg_|gpgpu_max_insn|"
+    r"gpgpu_operand|gpgpu_enable_spec|gpgpu_num_(reg|sfu|tensor)|gpgpu_reg_|gpgpu_max_insn|"
     r"gpgpu_dual_issue|gpgpu_tensor|gpgpu_memlatency|gpgpu_clock_gated|enable_ptx|visualizer|trace_|"
     r"power|steady|gpuwattch|accelwattch|gpgpu_inst_fetch|gpgpu_perfect_inst|gpgpu_max_conc|"
     r"gpgpu_kernel_launch|gpgpu_TB_launch|gpgpu_ignore|specialized_unit|"
@@ -46,7 +46,7 @@ _REASONS: Mapping[str, str] = {
     "dram_bnkgrp_indexing_policy": "bank groups",
     "dram_seperate_write_queue_enable": "a separate write queue",
     "dram_write_queue_size": "a separate write queue",
-    "gpgpu_scheduler": "which sub-group issues next: --sampler gto or lrr of a replay",
+    "gpgpu_scheduler": "which sub-group issues next: --sampler of a replay",
     "gpgpu_n_cluster_ejection_buffer_size": "buffers of the network",
     "network_mode": "the network between cores and slices is not modelled",
     "inter_config_file": "the network between cores and slices is not modelled",

@@ -94,6 +94,9 @@ class _MachineImporter(OptionUse):
                 4.0, "assumed: a load or store of 32 lanes in four cycles of the load/store unit",
             ),
         }  # fmt: skip
+        schedulers = self.get("gpgpu_num_sched_per_core")
+        if schedulers is not None:
+            whole["n_schedulers"] = (schedulers.integer(1, 64), schedulers.source)
         throughputs = self._throughputs(lanes)
         for key, (_, source) in (
             *whole.items(),

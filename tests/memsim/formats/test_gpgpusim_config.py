@@ -37,6 +37,7 @@ CONFIG = """\
 -gpgpu_num_sp_units 4
 -gpgpu_num_dp_units 4
 -gpgpu_num_int_units 4
+-gpgpu_num_sched_per_core 2
 -ptx_opcode_initiation_int 2,2,2,2,8,4
 -ptx_opcode_initiation_fp 2,2,2,2,4
 -ptx_opcode_initiation_dp 4,4,4,4,130
@@ -119,6 +120,8 @@ def test_every_number_says_where_it_comes_from(tmp_path: Path) -> None:
     for key in ("levels.L2.latency_cycles", "dram.latency_cycles", "cycles_per_turn"):
         assert machine.is_assumed(key)  # put together from several options
     assert machine.compiler_target == "sm_70"
+    assert machine.n_schedulers == 2
+    assert "-gpgpu_num_sched_per_core 2" in machine.sources["n_schedulers"]
     assert not machine.is_assumed("levels.L2.size_bytes")
 
 

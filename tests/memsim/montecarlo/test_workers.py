@@ -205,7 +205,7 @@ def test_ctrl_c_before_the_first_trial_is_not_swallowed(
         ({"jobs": 0}, "jobs must be at least 1, got 0"),
         ({"ci": 0.0}, "ci must be above 0 and below 1, got 0.0"),
         ({"ci": float("nan")}, "ci must be a finite number, got nan"),
-        ({"sampler": "dice"}, "sampler must be one of wrr, lrr, gto, uniform, got 'dice'"),
+        ({"sampler": "dice"}, "sampler must be one of wrr, lrr, gto, gty, uniform, got 'dice'"),
         ({"warmup_waves": 2}, "warmup_waves must be below the snapshot's 2 waves, got 2"),
         ({"weights": [1, 2]}, "weights must be 24 positive integers"),
     ],

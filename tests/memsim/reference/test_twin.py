@@ -119,7 +119,7 @@ def many_groups(subgroup_size: int, seed: int) -> Trace:
 
 
 @pytest.mark.parametrize("name", ["c1060", "c2050", "titan_x", "v100", "v100-accelsim"])
-@pytest.mark.parametrize("sampler", ["wrr", "gto"])
+@pytest.mark.parametrize("sampler", ["wrr", "gto", "gty"])
 def test_shipped_machines(name: str, sampler: str) -> None:
     """A machine with few cores and an eighth of the L1, so that lines are evicted."""
     shipped = load_machine(name)
@@ -135,7 +135,7 @@ def test_shipped_machines(name: str, sampler: str) -> None:
         for cache in shipped.levels
     )
     on = shipped.replace(n_cores=3, levels=levels)
-    greedy = sampler == "gto"
+    greedy = sampler != "wrr"
     options = {
         "groups_per_core": 3,
         "warm_l2": greedy,
@@ -145,8 +145,10 @@ def test_shipped_machines(name: str, sampler: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["mi210", "mi300x"])
-def test_shipped_machines_of_64_lanes(name: str) -> None:
-    compare(many_groups(64, 1), load_machine(name), 2, 3, {"groups_per_core": 2})
+@pytest.mark.parametrize("sampler", ["wrr", "gty"])
+def test_shipped_machines_of_64_lanes(name: str, sampler: str) -> None:
+    options = {"groups_per_core": 2, "sampler": sampler}
+    compare(many_groups(64, 1), load_machine(name), 2, 3, options)
 
 
 @pytest.mark.slow
