@@ -37,7 +37,6 @@ CONFIG = """\
 -gpgpu_num_sp_units 4
 -gpgpu_num_dp_units 4
 -gpgpu_num_int_units 4
--gpgpu_num_sched_per_core 2
 -ptx_opcode_initiation_int 2,2,2,2,8,4
 -ptx_opcode_initiation_fp 2,2,2,2,4
 -ptx_opcode_initiation_dp 4,4,4,4,130
@@ -63,6 +62,7 @@ CONFIG = """\
 -gpgpu_mem_addr_mapping dramid@8;00000000.00000000.00000000.00000000.0000RRRR.RRRRRRRR.RBBBCCCB.CCCSSSSS
 -gpgpu_dram_timing_opt "nbk=16:CCD=1:RRD=3:RCD=12:RAS=28:RP=12:RC=40:
                         CL=12:WL=2:CDLR=3:WR=10:nbkgrp=4:CCDL=2:RTPL=3"
+-gpgpu_num_sched_per_core 2
 """
 DL1 = "S:4:128:64,L:T:m:L:L,A:512:8,16:0,32"
 
