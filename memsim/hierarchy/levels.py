@@ -104,6 +104,17 @@ class LevelPlan:
         words = state.slots.reshape(-1, self.geometry.stride)
         words[:, cache.TURNS : cache.TURNS + self.geometry.granules_per_line] = cache.LONG_AGO
 
+    def assign_writes(self, state: Cache, site: int) -> None:
+        """Every line that is present counts as written by this site from now on."""
+        if self.keeps_stores:
+            words = state.slots.reshape(-1, self.geometry.stride)
+            words[:, cache.TURNS + self.geometry.granules_per_line] = site
+
+    @property
+    def keeps_stores(self) -> bool:
+        """Whether lines may be dirty or partly written."""
+        return self.geometry.write_back or self.geometry.write_allocate != cache.PASS
+
     def fully_associative(self, n_slots: int) -> LevelPlan:
         """The level as one LRU set of n_slots lines, from which Hill's three kinds of misses follow."""
         geometry = self.geometry._replace(n_sets=1, ways=max(1, n_slots), replacement=cache.LRU)

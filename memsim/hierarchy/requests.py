@@ -106,7 +106,7 @@ def _pieces(granule: npt.NDArray[np.int64]) -> list[npt.NDArray[np.int64]]:
 
 
 class _Columns(NamedTuple):
-    """Columns of a Trace, and for each site its kind and the number that counts know it by."""
+    """Columns of a Trace, and the kind of each site."""
 
     subgroup_offset: npt.NDArray[np.int64]
     site: npt.NDArray[np.int32]
@@ -116,7 +116,6 @@ class _Columns(NamedTuple):
     byte_mask: npt.NDArray[np.uint32]
     lane_groups: npt.NDArray[np.uint8]
     kind_of_site: npt.NDArray[np.uint8]
-    first_site: int
 
 
 class _Coalescing(NamedTuple):
@@ -186,7 +185,7 @@ def _form(columns, coalescing, dense, out, filling):  # type: ignore[no-untyped-
             if filling:
                 starts = STARTS_SEQUENCE if columns.starts_sequence[p] else 0
                 flags = starts | (BARRIER if barrier else 0)
-                site = 0 if barrier else columns.first_site + np.int64(columns.site[p])
+                site = 0 if barrier else np.int64(columns.site[p])
                 out.access[p] = pack_access(flags, kind, n_request - before, site)
             most = max(most, n_request - before)
     return n_request, n_partial, most
@@ -194,8 +193,15 @@ def _form(columns, coalescing, dense, out, filling):  # type: ignore[no-untyped-
 
 def common_table(traces: Sequence[Trace]) -> DenseTable:
     """The dense address space of several traces together."""
-    chunks = [dense_table(trace.granule).chunk for trace in traces]
+    chunks = [_chunks(trace.granule) for trace in traces]
     return dense_table(_distinct(np.concatenate(chunks)) * CHUNK_GRANULES)
+
+
+def _chunks(granule: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """The chunks that a trace touches; few granules far apart need no table of all in between."""
+    if len(granule) and (int(granule.max()) - int(granule.min())) >> 3 > len(granule):
+        return _distinct(granule >> 3)
+    return dense_table(granule).chunk
 
 
 def form_requests(
@@ -204,7 +210,6 @@ def form_requests(
     granules_per_line: int,
     coalesce_lanes: int,
     dense: DenseTable | None = None,
-    first_site: int = 0,
 ) -> tuple[Requests, DenseMap]:
     """Coalesce a trace's accesses into requests for lines of granules_per_line x 32 bytes.
 
@@ -212,19 +217,16 @@ def form_requests(
     requests of its own.
 
     dense : an address space that contains all that the trace touches; its own by default
-    first_site : added to the number of every site
 
     Raises ReplayError where the trace has too many sites, lines, or requests in an access.
     """
-    if first_site + len(trace.sites) >= MAX_SITES:
-        raise ReplayError(
-            f"traces may have {MAX_SITES - 1} sites, got {first_site + len(trace.sites)}"
-        )
+    if len(trace.sites) >= MAX_SITES:
+        raise ReplayError(f"a trace may have {MAX_SITES - 1} sites, got {len(trace.sites)}")
     dense = dense or dense_table(trace.granule)
     n_lines = len(dense.chunk) * CHUNK_GRANULES // granules_per_line
     if n_lines >= MAX_LINES:
         raise ReplayError(f"a trace may touch {MAX_LINES} lines, got {n_lines}")
-    columns = _columns(trace, first_site)
+    columns = _columns(trace)
     lanes = min(coalesce_lanes, trace.subgroup_size)
     coalescing = _Coalescing(
         granules_per_line, max(1, lanes // 8), max(1, trace.subgroup_size // lanes)
@@ -241,10 +243,10 @@ def form_requests(
     return out, DenseMap(dense.chunk)
 
 
-def _columns(trace: Trace, first_site: int) -> _Columns:
+def _columns(trace: Trace) -> _Columns:
     kinds = [BYPASS if s.bypasses_l1 else _KINDS[s.direction] for s in trace.sites]
-    columns: dict[str, Any] = {name: getattr(trace, name) for name in _Columns._fields[:-2]}
-    return _Columns(**columns, kind_of_site=np.array(kinds or [0], np.uint8), first_site=first_site)
+    columns: dict[str, Any] = {name: getattr(trace, name) for name in _Columns._fields[:-1]}
+    return _Columns(**columns, kind_of_site=np.array(kinds or [0], np.uint8))
 
 
 def _empty_requests(trace: Trace) -> Requests:

@@ -75,7 +75,7 @@ def replay_launches(
             interrupted = True
     if kinds is None:
         kinds = np.zeros((3, *results[0].counts.shape[:2]), np.int64)
-    replays = []
+    replays, first_site = [], sequence.first_site
     for k, (trace, plan) in enumerate(zip(launches.launches, sequence.plans, strict=True)):
         about = attributes(
             [trace],
@@ -85,7 +85,7 @@ def replay_launches(
             interrupted=interrupted,
         )
         of_launch = [result.launches[k] for result in results]
-        kinds_of_launch = kinds[:, :, sequence.sites(k)]
+        kinds_of_launch = kinds[:, :, first_site[k] : first_site[k + 1]]
         replays.append(Replay(dataset([trace], plan, of_launch, kinds_of_launch, about)))
     return tuple(replays)
 

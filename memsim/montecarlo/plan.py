@@ -1,16 +1,10 @@
-"""The plan of a replay: everything that its trials share, in memory or in a folder of flat files.
-
-A folder contains one `.npy` file an array, and `plan.json`. Workers map the arrays, so a trace is in
-memory once for any number of workers, and no part of it is pickled.
-"""
+"""The plan of a replay: everything that its trials share."""
 
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,7 +21,6 @@ from memsim.hierarchy.requests import (
     dense_table,
     form_requests,
 )
-from memsim.machine.file import machine_from_json, machine_to_json
 from memsim.machine.model import Machine
 from memsim.montecarlo.occupancy import Occupancy, levels_for, resident_groups
 from memsim.montecarlo.options import Dispatch, ReplayOptions, Sampler
@@ -62,15 +55,13 @@ class Ordering:
 
 @dataclass(frozen=True, kw_only=True)
 class SharedSpace:
-    """What launches share that are replayed one after another: addresses, arrays, rows of counts.
+    """The addresses of launches that are replayed one after another.
 
-    n_sites : rows of the counts;  first_site : the first row of this launch
+    array_of_chunk : as in Plan
     """
 
     dense: DenseTable
-    arrays: Sequence[ArrayExtent]
-    n_sites: int
-    first_site: int
+    array_of_chunk: npt.NDArray[np.int32]
 
 
 class ChunkOffsets(NamedTuple):
@@ -92,7 +83,7 @@ class Plan:
     resident : groups per core
     array_of_chunk : (n_chunk,) int32, the array that each dense chunk belongs to
     weight : (n_subgroup,) int32, bulk sequences issued in one turn
-    n_sites, first_site : rows of the counts, and the launch's first row
+    n_sites : rows of the counts
     """
 
     requests: Requests
@@ -104,7 +95,6 @@ class Plan:
     ordering: Ordering
     array_of_chunk: npt.NDArray[np.int32]
     weight: npt.NDArray[np.int32]
-    first_site: int = 0
 
     @property
     def wave(self) -> int:
@@ -136,8 +126,11 @@ class Plan:
             counted[: self.wave] *= 0.5
         return float(counted.mean())
 
-    def level_plans(self) -> list[LevelPlan]:
-        """Every level from the core outward; without caches, one level that passes everything on."""
+    def level_plans(self, shared: list[LevelPlan] | None = None) -> list[LevelPlan]:
+        """Every level from the core outward; without caches, one level that passes everything on.
+
+        shared : the levels behind the first, if another launch has them already
+        """
         levels = self.machine.levels
         if not levels:
             granules = first_line_granules(self.machine)
@@ -146,10 +139,8 @@ class Plan:
         # Cores are replayed one by one, so one instance of the first level serves them all.
         cores = (1, *[self.machine.n_cores] * (len(levels) - 1))
         below = (*levels[1:], None)
-        return [
-            plan_level(level, next_, self.space, n_cores)
-            for level, next_, n_cores in zip(levels, below, cores, strict=True)
-        ]
+        wanted = list(zip(levels, below, cores, strict=True))[: 1 if shared is not None else None]
+        return [plan_level(*one[:2], self.space, one[2]) for one in wanted] + (shared or [])
 
     def moved(self, planned: list[LevelPlan], offsets: ChunkOffsets) -> list[LevelPlan]:
         """The levels with the sets of other addresses: the first level's are virtual, those of the
@@ -193,19 +184,12 @@ def make_plan(
     occupancy = resident_groups(machine, launch, groups_per_core=options.groups_per_core)
     resident = occupancy.groups_per_core
     machine = machine.replace(levels=levels_for(machine, launch, resident))
-    if shared is None:
-        shared = SharedSpace(
-            dense=dense_table(trace.granule),
-            arrays=trace.arrays,
-            n_sites=len(trace.sites),
-            first_site=0,
-        )
+    shared = shared or shared_space(dense_table(trace.granule), trace.arrays)
     requests, space = form_requests(
         trace,
         granules_per_line=first_line_granules(machine),
         coalesce_lanes=machine.coalesce_lanes,
         dense=shared.dense,
-        first_site=shared.first_site,
     )
     n_waves = -(-trace.n_groups // (machine.n_cores * resident))
     plan = Plan(
@@ -214,11 +198,10 @@ def make_plan(
         machine=machine,
         work=work_of(requests, machine.cycles_per_turn),
         resident=resident,
-        n_sites=max(1, shared.n_sites),
+        n_sites=len(trace.sites),
         ordering=_ordering(trace, n_waves, options),
-        array_of_chunk=_array_of_chunk(shared.arrays, space),
+        array_of_chunk=shared.array_of_chunk,
         weight=_weights(trace, options.weights),
-        first_site=shared.first_site,
     )
     return plan, occupancy
 
@@ -290,59 +273,11 @@ def _weights(trace: Trace, weights: npt.ArrayLike | None) -> npt.NDArray[np.int3
     return given
 
 
-def _array_of_chunk(arrays: Sequence[ArrayExtent], space: DenseMap) -> npt.NDArray[np.int32]:
+def shared_space(dense: DenseTable, arrays: Sequence[ArrayExtent]) -> SharedSpace:
+    """The address space of some granules, and the array that each chunk of it belongs to."""
     if not arrays:
-        return np.zeros(len(space.chunk), np.int32)
+        return SharedSpace(dense=dense, array_of_chunk=np.zeros(len(dense.chunk), np.int32))
     base = np.array([array.base_bytes for array in arrays], np.int64)
     order = np.argsort(base, kind="stable")
-    last = np.searchsorted(base[order], space.chunk * 256 + 255, side="right") - 1
-    return order[np.maximum(last, 0)].astype(np.int32)
-
-
-def save_plan(plan: Plan, folder: Path) -> None:
-    """Write a plan as flat files into an existing folder."""
-    for name, array in _arrays(plan).items():
-        np.save(folder / f"{name}.npy", array, allow_pickle=False)
-    about = {
-        "machine": machine_to_json(plan.machine),
-        "resident": plan.resident,
-        "n_sites": plan.n_sites,
-        "first_site": plan.first_site,
-        "ordering": dataclasses.asdict(plan.ordering),
-    }
-    (folder / "plan.json").write_text(json.dumps(about), encoding="utf-8")
-
-
-def load_plan(folder: Path) -> Plan:
-    """The plan of a folder that save_plan has written; its arrays are memory maps."""
-
-    def column(name: str) -> Any:
-        # Mapped copy-on-write: never written to, and of the same type for the compiler as an
-        # array in memory, so that workers compile nothing anew.
-        path = folder / f"{name}.npy"
-        mapped = np.load(path, mmap_mode="c", allow_pickle=False)
-        return np.asarray(mapped)
-
-    about = json.loads((folder / "plan.json").read_text(encoding="utf-8"))
-    return Plan(
-        requests=Requests(**{name: column(name) for name in Requests._fields}),
-        space=DenseMap(column("chunk")),
-        machine=machine_from_json(about["machine"]),
-        work=Work(column("turns"), column("cycles")),
-        resident=int(about["resident"]),
-        n_sites=int(about["n_sites"]),
-        first_site=int(about["first_site"]),
-        ordering=Ordering(**about["ordering"]),
-        array_of_chunk=column("array_of_chunk"),
-        weight=column("weight"),
-    )
-
-
-def _arrays(plan: Plan) -> dict[str, npt.NDArray[Any]]:
-    return {
-        **plan.requests._asdict(),
-        "chunk": plan.space.chunk,
-        **plan.work._asdict(),
-        "array_of_chunk": plan.array_of_chunk,
-        "weight": plan.weight,
-    }
+    last = np.searchsorted(base[order], dense.chunk * 256 + 255, side="right") - 1
+    return SharedSpace(dense=dense, array_of_chunk=order[np.maximum(last, 0)].astype(np.int32))

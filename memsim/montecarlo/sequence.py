@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,29 +17,34 @@ import numpy as np
 import numpy.typing as npt
 
 from memsim.errors import ReplayError
-from memsim.hierarchy.cache import Cache
-from memsim.hierarchy.core_stage import clear, discard
+from memsim.hierarchy.core_stage import discard
 from memsim.hierarchy.requests import CHUNK_GRANULES, DenseTable, common_table
+from memsim.hierarchy.rng import trial_sequence
 from memsim.machine.model import Machine
+from memsim.machine.parts import Level
 from memsim.montecarlo.occupancy import Occupancy
 from memsim.montecarlo.options import ReplayOptions
-from memsim.montecarlo.plan import Plan, SharedSpace, load_plan, make_plan, save_plan
+from memsim.montecarlo.plan import Plan, make_plan, shared_space
+from memsim.montecarlo.plan_files import load_plans, save_plans
 from memsim.montecarlo.trial import (
     MissCache,
+    Prepared,
     TrialResult,
     Workspace,
     misses_of,
-    run_trial,
+    prepare,
+    run_launch,
     with_miss_cache,
 )
 from memsim.trace.launches import Event, Launches
+from memsim.trace.model import ArrayExtent
 
 CHUNK_BYTES = 32 * CHUNK_GRANULES
 
 
 @dataclass(frozen=True)
 class LaunchSequence:
-    """Plans in order, which share addresses and rows of counts.
+    """Plans in order, which share addresses, and machines where their first levels are equal.
 
     written : for each launch (n, 2) int64, the ranges [first, last) of dense chunks that the host
         writes before it
@@ -48,12 +53,10 @@ class LaunchSequence:
     plans: tuple[Plan, ...]
     written: tuple[npt.NDArray[np.int64], ...]
 
-    def sites(self, launch: int) -> slice:
-        """The rows of the counts that belong to a launch."""
-        plan = self.plans[launch]
-        is_last = launch + 1 == len(self.plans)
-        end = plan.n_sites if is_last else self.plans[launch + 1].first_site
-        return slice(plan.first_site, end)
+    @property
+    def first_site(self) -> npt.NDArray[np.int64]:
+        """(n_launches + 1,) where the sites of each launch begin among those of all."""
+        return np.cumsum([0, *(plan.n_sites for plan in self.plans)])
 
 
 @dataclass(frozen=True)
@@ -70,15 +73,23 @@ class SequenceResult:
 
 
 class SequenceWorkspace:
-    """Buffers that trials of one sequence reuse."""
+    """Buffers that trials of one sequence reuse.
+
+    of : the workspace of the launches with a first level, by `_first_level`; all share the rest
+    """
 
     def __init__(self, sequence: LaunchSequence) -> None:
-        self.launches: list[Workspace] = []
-        # The queues of the largest launch suffice for the others.
-        size = [len(plan.requests.request) + len(plan.requests.partial) for plan in sequence.plans]
-        largest = Workspace(sequence.plans[int(np.argmax(size))])
-        for plan in sequence.plans:
-            self.launches.append(Workspace(plan, largest))
+        first, *others = sequence.plans
+        shared = Workspace(first, others)
+        self.of = {_first_level(first): shared}
+        for plan in others:
+            if _first_level(plan) not in self.of:
+                self.of[_first_level(plan)] = Workspace(plan, shared=shared)
+
+
+def _first_level(plan: Plan) -> tuple[Level, ...]:
+    """The first level of a plan's machine, the only one that launches can differ in; () without caches."""
+    return plan.machine.levels[:1]
 
 
 def make_sequence(
@@ -98,27 +109,25 @@ def make_sequence(
         raise ReplayError(
             "weights apply to one launch: they are given for each sub-group of its trace"
         )
-    dense = common_table(launches.launches)
-    arrays = tuple(launches.arrays.values())
-    n_sites = sum(len(trace.sites) for trace in launches.launches)
-    plans, occupancies, first = [], [], 0
+    arrays = launches.arrays
+    space = shared_space(common_table(launches.launches), tuple(arrays.values()))
+    plans, occupancies, machines = [], [], dict[tuple[Level, ...], Machine]()
     for trace in launches.launches:
-        shared = SharedSpace(dense=dense, arrays=arrays, n_sites=n_sites, first_site=first)
-        plan, occupancy = make_plan(trace, machine, options, shared=shared)
-        plans.append(plan)
+        plan, occupancy = make_plan(trace, machine, options, shared=space)
+        same = machines.setdefault(_first_level(plan), plan.machine)
+        plans.append(dataclasses.replace(plan, machine=same))
         occupancies.append(occupancy)
-        first += len(trace.sites)
     written = [np.zeros((0, 2), np.int64)]
-    written += [_written(events, launches, dense) for events in launches.between]
+    written += [_written(events, arrays, space.dense) for events in launches.between]
     return LaunchSequence(tuple(plans), tuple(written)), occupancies
 
 
 def _written(
-    events: Sequence[Event], launches: Launches, dense: DenseTable
+    events: Sequence[Event], arrays: Mapping[str, ArrayExtent], dense: DenseTable
 ) -> npt.NDArray[np.int64]:
     ranges = []
     for event in events:
-        base = launches.arrays[event.array].base_bytes
+        base = arrays[event.array].base_bytes
         # Only chunks that are written completely.
         first, last = -(-base // CHUNK_BYTES), (base + event.size_bytes) // CHUNK_BYTES
         ranges.append(np.searchsorted(dense.chunk, [first, max(first, last)]))
@@ -139,43 +148,38 @@ def run_sequence(
     level : if given, only the levels down to this one are replayed, and it is a miss_cache
     """
     work = workspace or SequenceWorkspace(sequence)
-    levels = work.launches[0].levels
-    change = None if level is None else with_miss_cache(level, miss_cache)
-    kept: list[Cache] = work.launches[0].caches
-    if change is not None:
-        levels = change(levels)
-        kept = [one.empty_cache() for one in levels]
-    for one, state in zip(levels[1:], kept[1:], strict=True):
-        clear(one.geometry, state)
+    depth = None if level is None else level + 1
+    on = _prepared(sequence, work, seed, trial, level, miss_cache)
+    on[_first_level(sequence.plans[0])].clear()
     results = []
     for k, plan in enumerate(sequence.plans):
+        prepared = on[_first_level(plan)]
+        if k:
+            prepared.begin_launch(plan, depth)
         for first, last in sequence.written[k]:
-            for one, state in zip(levels[1:], kept[1:], strict=True):
+            for one, state in prepared.shared():
                 per_chunk = CHUNK_GRANULES // one.geometry.granules_per_line
                 discard(one.geometry, state, first * per_chunk, (last - first) * per_chunk)
-        depth = None if level is None else level + 1
-        result = run_trial(
-            plan,
-            seed,
-            trial,
-            workspace=work.launches[k],
-            change=change,
-            depth=depth,
-            launch=k,
-            kept=kept,
-        )
-        results.append(_of_sites(result, sequence.sites(k)))
+        queues = work.of[_first_level(plan)].queues
+        numbers = trial_sequence(seed, trial, k)
+        results.append(run_launch(plan, queues, prepared, numbers, trial, depth))
     return SequenceResult(trial, tuple(results))
 
 
-def _of_sites(result: TrialResult, sites: slice) -> TrialResult:
-    """The counts of some sites: kept in full, those of n launches would take memory in n squared."""
-    missed = result.missed_translations
-    return dataclasses.replace(
-        result,
-        counts=result.counts[:, sites].copy(),
-        missed_translations=None if missed is None else missed[sites].copy(),
-    )
+def _prepared(
+    sequence: LaunchSequence,
+    work: SequenceWorkspace,
+    seed: int,
+    trial: int,
+    level: int | None,
+    miss_cache: MissCache,
+) -> dict[tuple[Level, ...], Prepared]:
+    """What the launches with each first level replay on; they share the caches of the other levels."""
+    change = None if level is None else with_miss_cache(level, miss_cache)
+    plans = {_first_level(plan): plan for plan in sequence.plans}
+    on = {key: prepare(plans[key], one, seed, trial, change) for key, one in work.of.items()}
+    kept = next(iter(on.values())).caches[1:]
+    return {key: one._replace(caches=[one.caches[0], *kept]) for key, one in on.items()}
 
 
 def sequence_misses(
@@ -193,9 +197,7 @@ def sequence_misses(
 
 def save_sequence(sequence: LaunchSequence, folder: Path) -> None:
     """Write a sequence as flat files into an existing folder."""
-    for k, plan in enumerate(sequence.plans):
-        (folder / str(k)).mkdir()
-        save_plan(plan, folder / str(k))
+    save_plans(sequence.plans, folder)
     written = [ranges.tolist() for ranges in sequence.written]
     (folder / "sequence.json").write_text(json.dumps(written), encoding="utf-8")
 
@@ -204,6 +206,6 @@ def load_sequence(folder: Path) -> LaunchSequence:
     """The sequence of a folder that save_sequence has written; its arrays are memory maps."""
     written = json.loads((folder / "sequence.json").read_text(encoding="utf-8"))
     return LaunchSequence(
-        tuple(load_plan(folder / str(k)) for k in range(len(written))),
+        load_plans(folder),
         tuple(np.array(ranges, np.int64).reshape(-1, 2) for ranges in written),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -79,43 +79,34 @@ Change = Callable[[list[LevelPlan]], list[LevelPlan]]
 class Workspace:
     """Buffers that trials of one plan reuse: memory that was touched once is fast.
 
-    shared : the workspace of another launch of a sequence; its buffers are used again where they fit
+    others : further launches of a sequence, for which the queues suffice too
+    shared : the workspace of such a launch, whose core has another first level; the rest is shared
     """
 
-    def __init__(self, plan: Plan, shared: Workspace | None = None) -> None:
+    def __init__(
+        self, plan: Plan, others: Sequence[Plan] = (), shared: Workspace | None = None
+    ) -> None:
         self.plan = plan
-        self.levels: list[LevelPlan]
-        self.caches: list[Cache]
-        if shared is not None and shared.plan.machine == plan.machine:
-            self.levels, self.caches = shared.levels, shared.caches
-        else:
-            self.levels = plan.level_plans()
-            kept = shared.caches[1:] if shared else [one.empty_cache() for one in self.levels[1:]]
-            self.caches = [self.levels[0].empty_cache(), *kept]
-        self.queues = self._new_queues()
-        if shared is not None and all(
-            len(theirs.record) >= len(own.record) and len(theirs.partial) >= len(own.partial)
-            for theirs, own in zip(shared.queues, self.queues, strict=True)
-        ):
-            self.queues = shared.queues
+        self.levels: list[LevelPlan] = plan.level_plans(shared.levels[1:] if shared else None)
+        below = shared.caches[1:] if shared else [level.empty_cache() for level in self.levels[1:]]
+        self.caches: list[Cache] = [self.levels[0].empty_cache(), *below]
+        self.queues: list[Queue] = shared.queues if shared else self._new_queues([plan, *others])
 
-    def _new_queues(self) -> list[Queue]:
+    def _new_queues(self, plans: Sequence[Plan]) -> list[Queue]:
         """A queue below each level, long enough for any ordering.
 
         Untouched pages cost nothing: the bound is address space, not memory.
         """
         queues = []
-        n_record, n_partial = (
-            len(self.plan.requests.request),
-            len(self.plan.requests.partial),
-        )
+        n_record = max(len(plan.requests.request) for plan in plans)
+        n_partial = max(len(plan.requests.partial) for plan in plans)
         above = self.levels[0]
         for level in self.levels:
             g = level.geometry
             span, above = lines_in_record(above, level), level
             # A level that keeps stores can send an eviction, a store and a fill for one request,
             # and complete a partly written sector for each.
-            keeps = g.write_back or g.write_allocate != cache.PASS
+            keeps = level.keeps_stores
             n_record = n_record * span * (1 + 2 * keeps + 2 * (g.completes is not None)) + 1
             n_partial += 8
             queues.append(
@@ -128,6 +119,30 @@ class Workspace:
         return queues
 
 
+class Prepared(NamedTuple):
+    """What a trial replays on: addresses, and levels with their caches; launches may share it."""
+
+    offsets: ChunkOffsets
+    levels: list[LevelPlan]
+    caches: list[Cache]
+
+    def shared(self, depth: int | None = None) -> Iterator[tuple[LevelPlan, Cache]]:
+        """The levels behind the first, of the first `depth`, with their caches."""
+        return zip(self.levels[1:depth], self.caches[1:depth], strict=True)
+
+    def clear(self, depth: int | None = None) -> None:
+        """Empty the shared levels."""
+        for level, state in self.shared(depth):
+            clear(level.geometry, state)
+
+    def begin_launch(self, plan: Plan, depth: int | None = None) -> None:
+        """Another launch follows: what is in flight arrives, and a line that an earlier launch has
+        written counts in no site of this one when it is written back."""
+        for level, state in self.shared(depth):
+            level.forget_pending(state)
+            level.assign_writes(state, plan.n_sites)
+
+
 def run_trial(
     plan: Plan,
     seed: int,
@@ -136,19 +151,29 @@ def run_trial(
     workspace: Workspace | None = None,
     change: Change | None = None,
     depth: int | None = None,
-    launch: int = 0,
-    kept: list[Cache] | None = None,
 ) -> TrialResult:
-    """Replay one ordering; it depends on (seed, trial, launch) alone.
+    """Replay one ordering; it depends on (seed, trial) alone.
 
     change : alters the levels first (used to classify misses)
     depth : number of levels to replay; memory is replayed only after all of them
-    kept : the caches as an earlier launch left them; the first level is emptied nevertheless
     """
     work = workspace or Workspace(plan)
-    start_seed, core_seed, *level_seeds, dram_seed = trial_sequence(seed, trial, launch).spawn(
-        3 + len(work.levels)
-    )
+    prepared = prepare(plan, work, seed, trial, change)
+    prepared.clear(depth)
+    return run_launch(plan, work.queues, prepared, trial_sequence(seed, trial), trial, depth)
+
+
+def run_launch(
+    plan: Plan,
+    queues: list[Queue],
+    prepared: Prepared,
+    sequence: np.random.SeedSequence,
+    trial: int,
+    depth: int | None = None,
+) -> TrialResult:
+    """Replay one ordering of a launch, from the contents that the shared levels have."""
+    offsets, levels, caches = prepared
+    start_seed, core_seed, *level_seeds, dram_seed = sequence.spawn(3 + len(levels))
     ordering = plan.ordering
     drawn = schedule(
         plan.work,
@@ -158,34 +183,29 @@ def run_trial(
         dispatch=ordering.dispatch,
         inside=ordering.deviation,
     )
-    offsets = chunk_offsets(plan, seed, trial)
-    levels, caches = _levels_of_trial(plan, work, offsets, change, kept)
-    counts = np.zeros((len(levels), 2 * plan.n_sites, N_COUNTS), np.int64)
+    n_rows = plan.n_sites + 1  # the last one: what earlier launches wrote
+    counts = np.zeros((len(levels), 2 * n_rows, N_COUNTS), np.int64)
 
     streams = _streams(core_seed, plan.machine.n_cores)
-    stage = levels[0].stage(caches[0], counts[0], work.queues[0], streams)
+    stage = levels[0].stage(caches[0], counts[0], queues[0], streams)
     queued, turns, began = core_stage(plan, stage, streams, drawn)
     ends = slice_ends(drawn, plan.resident, began, queued.warm, queued.last)
     missed = _missed_translations(plan, levels[0], queued, offsets)
     longest = max(int(turns.max(initial=0)), 1)
     n_replayed = len(levels) if depth is None else depth
     for k in range(1, n_replayed):
-        if kept is None:
-            clear(levels[k].geometry, caches[k])
-        else:
-            levels[k].forget_pending(caches[k])
         draws, victims = np.split(_streams(level_seeds[k], 2), 2)
-        stage = levels[k].stage(caches[k], counts[k], work.queues[k], victims)
+        stage = levels[k].stage(caches[k], counts[k], queues[k], victims)
         queued = _shared_stage(plan, levels, k, stage, queued, draws, longest, ends)
         ends = queued.last[None]
     sample = dram.NO_SAMPLE
     if n_replayed == len(levels):
         sample = _dram_stage(plan, levels[-1], queued, dram_seed, offsets)
 
-    counted = counts[:, : plan.n_sites]
+    counted, own = counts[:, :n_rows], counts[:, : plan.n_sites]
     return TrialResult(
         trial=trial,
-        counts=np.ascontiguousarray(counted if plan.machine.levels else counted[:0]),
+        counts=np.ascontiguousarray(own if plan.machine.levels else own[:0]),
         dram=sample,
         dram_read_bytes=int(counted[-1, :, cache.READ_GRANULES].sum()) * GRANULE_BYTES,
         dram_write_bytes=int(counted[-1, :, cache.WRITE_GRANULES].sum()) * GRANULE_BYTES,
@@ -211,25 +231,20 @@ def chunk_offsets(plan: Plan, seed: int, trial: int) -> ChunkOffsets:
     return ChunkOffsets(shift, placement if shift is None else placement + shift)
 
 
-def _levels_of_trial(
-    plan: Plan,
-    work: Workspace,
-    offsets: ChunkOffsets,
-    change: Change | None,
-    kept: list[Cache] | None,
-) -> tuple[list[LevelPlan], list[Cache]]:
-    """The levels with the sets of this trial's addresses, and their caches."""
+def prepare(
+    plan: Plan, work: Workspace, seed: int, trial: int, change: Change | None = None
+) -> Prepared:
+    """The addresses of a trial, the levels with the sets of these addresses, and their caches."""
+    offsets = chunk_offsets(plan, seed, trial)
     levels, caches = work.levels, work.caches
     if offsets.physical is not None:
         levels = plan.moved(levels, offsets)
     if change is not None:
         levels = change(levels)
         caches = [level.empty_cache() for level in levels]
-    if kept is not None:
-        caches = [caches[0], *kept[1:]]
     if offsets.physical is not None:
         caches = [level.rehashed(state) for state, level in zip(caches, levels, strict=True)]
-    return levels, caches
+    return Prepared(offsets, levels, caches)
 
 
 def _streams(sequence: np.random.SeedSequence, n: int) -> npt.NDArray[np.uint64]:

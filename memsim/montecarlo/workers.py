@@ -23,7 +23,8 @@ from memsim.errors import ReplayError, WorkerDied
 from memsim.files import temporary_folder
 from memsim.hierarchy.cache import ACCESSES, HITS, PENDING
 from memsim.montecarlo.options import Backend
-from memsim.montecarlo.plan import Plan, load_plan, save_plan
+from memsim.montecarlo.plan import Plan
+from memsim.montecarlo.plan_files import load_plan, save_plan
 from memsim.montecarlo.processes import Submit, check_locks, in_order, submit_locally
 from memsim.montecarlo.trial import TrialResult, Workspace, run_trial
 from memsim.statistics import MIN_TRIALS_TO_STOP

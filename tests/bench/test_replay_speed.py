@@ -97,7 +97,7 @@ def issued_granules(trace: Trace, machine: Machine) -> tuple[Any, Any]:
     plan, _ = make_plan(trace, passing)
     work = Workspace(plan)
     levels = plan.level_plans()
-    counts = np.zeros((2 * plan.n_sites, N_COUNTS), np.int64)
+    counts = np.zeros((2 * plan.n_sites + 2, N_COUNTS), np.int64)
     streams = np.arange(machine.n_cores, dtype=np.uint64)
     stage = levels[0].stage(levels[0].empty_cache(), counts, work.queues[0], streams)
     queued, _ = core_stage(plan, stage, streams, np.zeros(machine.n_cores))

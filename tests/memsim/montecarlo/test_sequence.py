@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,13 @@ import memsim
 from memsim.errors import ReplayError
 from memsim.hierarchy.cache import ACCESSES, HITS, N_COUNTS
 from memsim.machine.model import Machine
-from memsim.montecarlo.sequence import SequenceWorkspace, make_sequence, run_sequence
+from memsim.montecarlo.sequence import (
+    SequenceWorkspace,
+    load_sequence,
+    make_sequence,
+    run_sequence,
+    save_sequence,
+)
 from memsim.reference.cache import ReferenceCache
 from memsim.reference.trial import reference_trial
 from memsim.trace.launches import Copy, Event, Fill, Launches
@@ -170,16 +177,76 @@ def test_a_miss_is_cold_once_in_a_sequence() -> None:
 def test_counts_have_a_row_a_site_of_every_launch() -> None:
     launches = Launches(launches=(sweep(range(4)), sweep(range(5)), sweep(range(6))))
     sequence, _ = make_sequence(launches, machine(L1, L2))
-    assert [sequence.sites(k) for k in range(3)] == [slice(0, 1), slice(1, 2), slice(2, 3)]
+    assert sequence.first_site.tolist() == [0, 1, 2, 3]
     assert run_sequence(sequence, None, 0, 0).counts.shape == (2, 3, N_COUNTS)
 
 
 def test_memory_grows_with_the_launches_and_not_with_their_square() -> None:
-    """A result keeps the rows of its own sites alone; 10,000 launches took 24 GB."""
+    """A launch has rows for its own sites and one more, whatever the number of launches: 10,000
+    launches took 24 GB."""
+    on = machine(L1, L2)
     for n in (2, 40):
-        result = counts_of(Launches(launches=(sweep(range(4)),) * n), machine(L1, L2))
+        sequence, _ = make_sequence(Launches(launches=(sweep(range(4)),) * n), on)
+        work = SequenceWorkspace(sequence)
+        result = run_sequence(sequence, work, 0, 0)
         assert {one.counts.shape for one in result.launches} == {(2, 1, N_COUNTS)}
-        assert all(one.counts.base is None for one in result.launches)
+        assert {plan.n_sites for plan in sequence.plans} == {1}
+        assert len({id(plan.machine) for plan in sequence.plans}) == 1
+        assert len({id(plan.array_of_chunk) for plan in sequence.plans}) == 1
+        assert len(work.of) == 1
+
+
+def test_launches_may_have_more_sites_together_than_one_trace() -> None:
+    """20,000 loads each, every one a site, of the same 20,000 sectors: the second launch finds all in L2."""
+    n = 20_000
+    one = make_trace([[[(i, [i]) for i in range(n)]]], ("load",) * n)
+    result = counts_of(Launches(launches=(one, one)), machine(L1, level("L2", ways=n)))
+    hits = [launch.counts[1, :, HITS] for launch in result.launches]
+    assert (hits[0] == 0).all()
+    assert (hits[1] == 1).all()
+    assert result.counts.shape == (2, 2 * n, N_COUNTS)
+
+
+def test_workers_map_as_many_files_for_many_launches(tmp_path: Path) -> None:
+    """Ten thousand launches of a dozen files each were more than a process may map."""
+    names = []
+    for n in (1, 30):
+        folder = tmp_path / str(n)
+        folder.mkdir()
+        traces = (sweep(range(4)), sweep(range(2, 9)), sweep(range(5)))[: min(n, 3)] * -(-n // 3)
+        sequence, _ = make_sequence(Launches(launches=traces), machine(L1, L2))
+        save_sequence(sequence, folder)
+        names.append(sorted(path.name for path in folder.iterdir()))
+        expected = run_sequence(sequence, None, 3, 1).counts
+        np.testing.assert_array_equal(
+            run_sequence(load_sequence(folder), None, 3, 1).counts, expected
+        )
+    assert names[0] == names[1]
+
+
+@pytest.mark.parametrize("name", ["v100", "a100", "h200"])
+def test_launches_whose_local_memory_leaves_them_another_l1(name: str) -> None:
+    """They share the L2: the twin agrees, launch by launch."""
+    rng = np.random.default_rng(0)
+    groups = [
+        [[(int(rng.integers(5)), rng.choice(60, 4, replace=False)) for _ in range(9)]]
+        for _ in range(6)
+    ]
+    one = make_trace(groups, SITES)
+    one = one.replace(
+        arrays=(
+            ArrayExtent(name="a", base_bytes=0, size_bytes=2048),
+            ArrayExtent(name="b", base_bytes=SECOND_ARRAY * 32, size_bytes=2048),
+        )
+    )
+    sizes = (0, 40_000, 0, 10_000, 40_000)
+    launches = [
+        one.replace(launch=dataclasses.replace(one.launch, local_memory_bytes=size))
+        for size in sizes
+    ]
+    sequence, _ = make_sequence(Launches(launches=tuple(launches)), memsim.load_machine(name))
+    assert len(SequenceWorkspace(sequence).of) > 1
+    compare((Launches(launches=tuple(launches)), memsim.load_machine(name), {}, 3))
 
 
 def test_warm_l2_contradicts_a_sequence() -> None:

@@ -16,7 +16,8 @@ from memsim.hierarchy.cache import ACCESSES, HITS, N_COUNTS, PENDING
 from memsim.hierarchy.dram import DramSample
 from memsim.machine.file import load_machine
 from memsim.montecarlo.one_launch import replay
-from memsim.montecarlo.plan import Plan, load_plan, make_plan, save_plan
+from memsim.montecarlo.plan import Plan, make_plan
+from memsim.montecarlo.plan_files import load_plan, save_plan
 from memsim.montecarlo.trial import TrialResult, run_trial
 from memsim.montecarlo.workers import (
     Stopping,
