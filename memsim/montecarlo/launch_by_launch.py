@@ -81,6 +81,7 @@ def replay_launches(
             [trace],
             plan,
             {**occupancies[k].to_json(), "over_feasible": [], "over_groups": []},
+            orders={},
             options={**options_used(options, plan), "snapshots": 1, "launches_before": k},
             interrupted=interrupted,
         )

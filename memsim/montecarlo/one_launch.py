@@ -27,6 +27,11 @@ from memsim.machine.file import load_machine, machine_to_json
 from memsim.machine.model import Machine
 from memsim.montecarlo.occupancy import Occupancy
 from memsim.montecarlo.options import ReplayOptions
+from memsim.montecarlo.other_orders import (
+    hit_ratios_in_other_orders,
+    load_hit_ratios,
+    other_orders,
+)
 from memsim.montecarlo.plan import Plan, changes_for_occupancy, make_plan
 from memsim.montecarlo.result import MISS_KINDS, Replay
 from memsim.montecarlo.totals import site_totals
@@ -36,7 +41,6 @@ from memsim.montecarlo.workers import (
     Handling,
     Progress,
     Workers,
-    hit_ratio,
     trials_on,
 )
 from memsim.trace.model import GRANULE_BYTES, Trace
@@ -76,6 +80,7 @@ def replay(
         plans.append(plan)
     kinds: npt.NDArray[np.int64] | None = None
     over: dict[str, list[dict[str, Any]]] = {"over_feasible": [], "over_groups": []}
+    orders: dict[str, dict[str, float | None]] = {}
     with workers_for(plans, options, max(one.n_granule for one in traces)) as workers:
         results, interrupted = trials_on(
             workers,
@@ -94,6 +99,10 @@ def replay(
                     )
                     for name, groups in others.items()
                 }
+                samplers = other_orders(options, len(results))
+                orders = hit_ratios_in_other_orders(
+                    workers, traces[0], machine, samplers, options.seed
+                )
         except (KeyboardInterrupt, WorkerDied):  # the trials are complete: they are kept
             interrupted = True
     if kinds is None:
@@ -102,6 +111,7 @@ def replay(
         traces,
         plans[0],
         {**occupancy.to_json(), **over},
+        orders=orders,
         options={**options_used(options, plans[0]), "snapshots": len(traces)},
         interrupted=interrupted,
     )
@@ -140,10 +150,11 @@ def attributes(
     plan: Plan,
     occupancy: dict[str, Any],
     *,
+    orders: dict[str, dict[str, float | None]],
     options: dict[str, Any],
     interrupted: bool,
 ) -> dict[str, Any]:
-    """The attributes of a Replay's dataset."""
+    """The attributes of a Replay's dataset; orders : see `hit_ratios_in_other_orders`"""
     machine = plan.machine
     return {
         "schema": SCHEMA,
@@ -160,6 +171,7 @@ def attributes(
             {array.name: int(array.size_bytes) for array in traces[0].arrays}
         ),
         "occupancy_json": json.dumps(occupancy),
+        "orders_json": json.dumps(orders),
         "generated_source": traces[0].generated_source,
         "user_source": traces[0].user_source,
         "model_error_json": json.dumps(
@@ -263,18 +275,10 @@ def _hit_ratios_at(
     with workers.run(_counts_with, tasks) as counted:
         counts = dict(zip(others, counted, strict=True))
     counts[plan.resident] = actual.counts
-    loads = np.array([site.direction == "load" for site in trace.sites])
     return [
         {
             "groups_per_core": int(groups),
-            "load_hit_ratio": {
-                level.name: None if np.isnan(ratio) else float(ratio)
-                for level, ratio in zip(
-                    machine.levels,
-                    hit_ratio(counts[groups][:, : len(loads)][:, loads].sum(axis=1)),
-                    strict=True,
-                )
-            },
+            "load_hit_ratio": load_hit_ratios(counts[groups], trace, machine),
         }
         for groups in sorted(counts)
     ]

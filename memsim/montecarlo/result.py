@@ -42,6 +42,8 @@ Attributes:
     granules (int)          of the snapshot
     arrays_json             array -> its size in bytes
     occupancy_json          groups per core and what limits them
+    orders_json             sampler -> level -> load hit ratio in one ordering under another order within
+                            a core; empty where none was replayed
     generated_source        the OpenCL C that was traced
     user_source             the user's own file, if it is known
     model_error_json        level -> the machine's validated error in points of hit ratio, or null

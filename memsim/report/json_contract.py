@@ -33,6 +33,10 @@ orderings. Ratios are fractions, not per cent.
     occupancy{}          groups per core, what limits them, and, where registers are unknown, the load
                          hit ratios over the feasible occupancies (over_feasible); where they are
                          known, those at fewer groups per core (over_groups)
+    orders{}             sampler -> level -> load hit ratio in one ordering under another order within a
+                         core, where such were replayed
+    order_sensitive{}    level -> [least, largest] load hit ratio over these orders and the replay's own,
+                         for the levels where they differ by more than the interval
     provenance{}         versions, platform and host of the trace and of the replay
 """
 
@@ -45,6 +49,7 @@ from typing import Any
 
 from memsim.report.launch_totals import LaunchTotals, Moved
 from memsim.report.numbers import LevelNumbers, SiteNumbers, Summary
+from memsim.report.order_sensitivity import order_ranges
 from memsim.statistics import Estimate
 
 SCHEMA = 1
@@ -77,6 +82,8 @@ def to_data(summary: Summary) -> dict[str, Any]:
         "levels": _totals(summary),
         "launch": _launch(summary.launch),
         "occupancy": _finite(dict(summary.occupancy)),
+        "orders": _finite({name: dict(ratios) for name, ratios in summary.orders.items()}),
+        "order_sensitive": {one.level: [one.low, one.high] for one in order_ranges(summary)},
         "provenance": _finite(dict(summary.provenance)),
     }
 

@@ -145,6 +145,7 @@ class Summary:
         first level has loads only; the levels below have reads (loads), writes (stores) and atomics.
         Where hits are counted as a profiler counts them, there is also `all`
     launch : of the whole launch; all other numbers are of what was counted of the snapshot
+    orders : sampler -> level -> load hit ratio in one ordering under another order within a core
     load_latency_cycles : mean expected latency of a load, weighted by its sub-group accesses
     total_load_cycles : sum of sub-group accesses x expected latency
     """
@@ -167,6 +168,7 @@ class Summary:
     total_load_cycles: Estimate
     model_error: Mapping[str, float | None]
     occupancy: Mapping[str, Any]
+    orders: Mapping[str, Mapping[str, float]]
     options: Mapping[str, Any]
     provenance: Mapping[str, Any]
     generated_source: str
@@ -216,11 +218,16 @@ def _by_groups(rows: Any) -> dict[int, dict[str, float]]:
     for row in rows if isinstance(rows, list) else []:
         if not isinstance(row, dict) or not isinstance(row.get("load_hit_ratio"), dict):
             continue
-        ratios[int(row.get("groups_per_core", 0))] = {
-            str(name): float(ratio) if isinstance(ratio, int | float) else math.nan
-            for name, ratio in row["load_hit_ratio"].items()
-        }
+        ratios[int(row.get("groups_per_core", 0))] = ratios_by_level(row["load_hit_ratio"])
     return ratios
+
+
+def ratios_by_level(row: Mapping[Any, Any]) -> dict[str, float]:
+    """Level -> hit ratio, NaN for what is none."""
+    return {
+        str(name): float(ratio) if isinstance(ratio, int | float) and 0 <= ratio <= 1 else math.nan
+        for name, ratio in row.items()
+    }
 
 
 def divide(a: float, b: float) -> float:

@@ -20,6 +20,7 @@ from memsim.report.numbers import (
     SiteNumbers,
     Summary,
     divide,
+    ratios_by_level,
     zero_if_unknown,
 )
 from memsim.report.semantics import semantics_of
@@ -65,6 +66,11 @@ def summarise(dataset: xr.Dataset) -> Summary:
         total_load_cycles=describe(total_cycles),
         model_error=model_error,
         occupancy=_json_object(attrs, "occupancy_json"),
+        orders={
+            sampler: ratios_by_level(row)
+            for sampler, row in _json_object(attrs, "orders_json").items()
+            if isinstance(row, dict)
+        },
         options=_json_object(attrs, "options_json"),
         provenance=without_code(provenance),
         compiled=read_compiled(provenance, tuple(str(name) for name in dataset["site"].values)),

@@ -14,6 +14,7 @@ from memsim.latency import DRAM
 from memsim.report import text
 from memsim.report.launch_totals import LaunchTotals, Moved
 from memsim.report.numbers import LevelNumbers, SiteNumbers, Summary
+from memsim.report.order_sensitivity import order_sensitivity
 from memsim.report.semantics import LEGENDS
 from memsim.report.verdict import groups_text, limiter_text, occupancy_text, registers_text
 
@@ -94,6 +95,7 @@ def _caption(summary: Summary) -> Text:
         if numbers.hit_ratio.is_defined
     ]
     lines.append(f"DRAM latency {text.plus_minus(summary.dram.latency_cycles, 0)} cycles")
+    lines += filter(None, [order_sensitivity(summary)])
     lines += launch_lines(summary.launch)
     resident = "; ".join(filter(None, (registers_text(summary), _resident_text(summary))))
     missing = summary.compiled.missing_text

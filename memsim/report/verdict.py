@@ -13,6 +13,7 @@ from memsim.latency import DRAM
 from memsim.machine import file as machine_file
 from memsim.report.advice import Advice, advise, dominant, is_poorly_coalesced
 from memsim.report.numbers import LevelNumbers, SiteNumbers, Summary
+from memsim.report.order_sensitivity import order_sensitivity, orders_text
 from memsim.report.text import fixed, model_cycles, percent, plus_minus
 from memsim.statistics import MIN_TRIALS, MIN_TRIALS_TO_STOP
 
@@ -71,7 +72,9 @@ def judge(summary: Summary) -> Verdict:
         if explained >= ENOUGH_SHARE:
             break
     return Verdict(
-        headline=_headline(summary, loads, slow, explained),
+        headline=" ".join(
+            filter(None, (_headline(summary, loads, slow, explained), order_sensitivity(summary)))
+        ),
         findings=_shortened([_finding(summary, site, rank) for rank, site in enumerate(slow)]),
         caveats=_caveats(summary),
     )
@@ -214,6 +217,9 @@ def _caveats(summary: Summary) -> tuple[str, ...]:
     open_occupancy = occupancy_text(summary)
     if open_occupancy:
         caveats.append(open_occupancy)
+    by_order = orders_text(summary)
+    if by_order:
+        caveats.append(by_order)
     caveats += summary.compiled.caveats()
     unknown = [name for name, error in summary.model_error.items() if error is None]
     if unknown:

@@ -23,7 +23,10 @@ import tracegen
 from experiments.kernels import matmul, spmv, stencil
 from memsim.hierarchy.cache import N_COUNTS
 from memsim.machine.model import Machine
+from memsim.montecarlo.options import Sampler
+from memsim.montecarlo.other_orders import OTHER_ORDERS, TRIALS_PER_ORDER
 from memsim.montecarlo.plan import Plan, make_plan
+from memsim.montecarlo.schedule import schedule
 from memsim.montecarlo.trial import Workspace, core_stage, run_trial, unpack_many
 from memsim.montecarlo.workers import Workers, trials_on
 from memsim.trace.model import Trace
@@ -100,7 +103,8 @@ def issued_granules(trace: Trace, machine: Machine) -> tuple[Any, Any]:
     counts = np.zeros((2 * plan.n_sites + 2, N_COUNTS), np.int64)
     streams = np.arange(machine.n_cores, dtype=np.uint64)
     stage = levels[0].stage(levels[0].empty_cache(), counts, work.queues[0], streams)
-    queued, _ = core_stage(plan, stage, streams, np.zeros(machine.n_cores))
+    drawn = schedule(plan.work, machine.n_cores, plan.resident, np.random.default_rng(0))
+    queued, _, _ = core_stage(plan, stage, streams, drawn)
     last = queued.last
     line, mask, *_ = unpack_many(work.queues[0].record[: int(last[-1])])
     bits = (mask[:, None] >> np.arange(4)) & 1
@@ -148,8 +152,10 @@ def with_ways(machine: Machine, ways: int) -> Machine:
     )
 
 
-def trial_seconds(trace: Trace, machine: Machine, repeats: int = 5) -> float:
-    plan, _ = make_plan(trace, machine)
+def trial_seconds(
+    trace: Trace, machine: Machine, repeats: int = 5, sampler: Sampler = "wrr"
+) -> float:
+    plan, _ = make_plan(trace, machine, sampler=sampler)
     work = Workspace(plan)
     run_trial(plan, 0, 0, workspace=work)
     seconds = []
@@ -184,6 +190,19 @@ def test_granules_a_second(traces: dict[str, Trace], kernel: str, machine_name: 
                 f" ratio {bare / ours:.2f}"
             )
         assert ours > 0
+
+
+@pytest.mark.parametrize("kernel", sorted(KERNELS))
+def test_other_orders_cost_little(traces: dict[str, Trace], kernel: str) -> None:
+    """One trial of each other order, in per cent of the fewest trials with the default one that allow it."""
+    machine = memsim.load_machine("v100")
+    own = trial_seconds(traces[kernel], machine)
+    others = {s: trial_seconds(traces[kernel], machine, sampler=s) for s in OTHER_ORDERS}
+    allowed = own * TRIALS_PER_ORDER * np.arange(1, len(others) + 1)
+    percent = max(100 * np.cumsum(list(others.values())) / allowed)
+    times = ", ".join(f"{sampler} {seconds / own:.2f}" for sampler, seconds in others.items())
+    print(f"\n{kernel}: {times} times a trial, {percent:.0f} % of a replay at most")
+    assert percent < 15
 
 
 def test_cost_is_linear(traces: dict[str, Trace]) -> None:

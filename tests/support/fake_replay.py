@@ -204,6 +204,7 @@ def hostile_replay() -> Replay:
         provenance_json=json.dumps({HOSTILE: {"x": [HOSTILE, {"y": HOSTILE}]}}),
         options_json=json.dumps({HOSTILE: HOSTILE}),
         occupancy_json=json.dumps({HOSTILE: None}),
+        orders_json=json.dumps({HOSTILE: {"L1": 0.01, HOSTILE: 1}}),
     )
     data.attrs["machine"] = HOSTILE
     n_site = data.sizes["site"]

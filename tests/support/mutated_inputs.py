@@ -234,7 +234,10 @@ def _saved(folder: Path) -> Path:
         "limited_by": "items",
         "over_groups": [{"groups_per_core": 4, "load_hit_ratio": {"L1": 0.5, "L2": None}}],
     }
-    data = fake_dataset(n_trials=3, occupancy_json=json.dumps(occupancy))
+    orders = {"gty": {"L1": 0.1, "L2": None}, "lrr": {"L1": 0.5}}
+    data = fake_dataset(
+        n_trials=3, occupancy_json=json.dumps(occupancy), orders_json=json.dumps(orders)
+    )
     return Replay(data).save(folder / "good.nc")
 
 

@@ -1,0 +1,58 @@
+"""The same trace under other orders within a core: how much a result depends on the scheduler."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from memsim.machine.model import Machine
+from memsim.montecarlo.options import ReplayOptions
+from memsim.montecarlo.plan import Plan
+from memsim.montecarlo.trial import Workspace, run_trial
+from memsim.montecarlo.workers import Workers, hit_ratio
+from memsim.trace.model import Trace
+
+OTHER_ORDERS = ("gty", "gto", "lrr")
+"""Samplers that a replay with the default one is compared with, the most telling first."""
+TRIALS_PER_ORDER = 16
+"""One ordering of each is replayed for so many trials. A greedy one takes 1.2 to 2.3 times as long as
+another (tests/bench/test_replay_speed.py), so they add less than 15 %."""
+
+
+def other_orders(options: ReplayOptions, n_trials: int) -> tuple[str, ...]:
+    """The samplers to compare a replay with; none where its own was chosen, or trials are few."""
+    if options.sampler != ReplayOptions.sampler or options.weights is not None:
+        return ()
+    return OTHER_ORDERS[: n_trials // TRIALS_PER_ORDER]
+
+
+def hit_ratios_in_other_orders(
+    workers: Workers, trace: Trace, machine: Machine, samplers: tuple[str, ...], seed: int
+) -> dict[str, dict[str, float | None]]:
+    """Sampler -> level -> load hit ratio in the first trial, None for a level that no load reaches."""
+    with workers.run(_counts_in, [(0, (sampler, seed)) for sampler in samplers]) as counted:
+        return {
+            sampler: load_hit_ratios(counts, trace, machine)
+            for sampler, counts in zip(samplers, counted, strict=True)
+        }
+
+
+def _counts_in(plan: Plan, workspace: Workspace, sampler: Any, seed: int) -> npt.NDArray[np.int64]:
+    ordering = dataclasses.replace(plan.ordering, sampler=sampler)
+    changed = dataclasses.replace(plan, ordering=ordering)
+    return run_trial(changed, seed, 0, workspace=workspace).counts
+
+
+def load_hit_ratios(
+    counts: npt.NDArray[np.int64], trace: Trace, machine: Machine
+) -> dict[str, float | None]:
+    """Level -> load hit ratio of a trial's counts, None for a level that no load reaches."""
+    loads = np.array([site.direction == "load" for site in trace.sites])
+    ratios = hit_ratio(counts[:, : len(loads)][:, loads].sum(axis=1))
+    return {
+        level.name: None if np.isnan(ratio) else float(ratio)
+        for level, ratio in zip(machine.levels, ratios, strict=True)
+    }

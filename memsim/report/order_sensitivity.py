@@ -1,0 +1,76 @@
+"""Whether the hit ratios depend on the order in which a core serves its sub-groups.
+
+A replay has one order within a core (`ReplayOptions.sampler`), and its intervals are over the random
+orderings that this order allows. A few orderings under other orders show what the intervals leave out.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from memsim.report.numbers import ORDER_SENSITIVE_SIGMA, LevelNumbers, Summary
+from memsim.report.text import percent
+
+
+class OrderRange(NamedTuple):
+    """The least and the largest load hit ratio of a level over the orders within a core."""
+
+    level: str
+    low: float
+    high: float
+
+
+def order_ranges(summary: Summary) -> list[OrderRange]:
+    """The levels whose load hit ratio differs under another order by more than the interval shown, by
+    more than a single ordering varies (its 95 % prediction interval), and by more than 2 points."""
+    if summary.counters != "sector":  # the other orders are counted in sectors
+        return []
+    ranges = []
+    for name in summary.level_names:
+        shown = _loads_of(summary, name)
+        others = [ratios.get(name, math.nan) for ratios in summary.orders.values()]
+        others = [ratio for ratio in others if math.isfinite(ratio)]
+        if shown is None or not others or not shown.hit_ratio.has_interval:
+            continue
+        ratio = shown.hit_ratio
+        tolerance = max(ratio.half_width * math.sqrt(ratio.n_trials + 1), ORDER_SENSITIVE_SIGMA)
+        if max(abs(other - ratio.mean) for other in others) > tolerance:
+            ranges.append(OrderRange(name, min(ratio.mean, *others), max(ratio.mean, *others)))
+    return ranges
+
+
+def order_sensitivity(summary: Summary) -> str:
+    """A sentence for the headline; empty where the order within a core does not matter."""
+    ranges = [
+        f"{one.level} {percent(one.low, 0)} to {percent(one.high, 0)}"
+        for one in order_ranges(summary)
+    ]
+    if not ranges:
+        return ""
+    return (
+        f"Order-sensitive: load hit ratios are {' and '.join(ranges)}, depending on the order in which a"
+        " core serves its sub-groups."
+    )
+
+
+def orders_text(summary: Summary) -> str:
+    """The load hit ratios under each order, where it matters; otherwise empty."""
+    if not order_ranges(summary):
+        return ""
+    own = {
+        name: numbers.hit_ratio.mean
+        for name in summary.level_names
+        if (numbers := _loads_of(summary, name)) is not None
+    }
+    listed = {str(summary.options.get("sampler", "")): own, **summary.orders}
+    rows = [
+        f"{sampler} " + ", ".join(f"{name} {percent(ratio)}" for name, ratio in ratios.items())
+        for sampler, ratios in listed.items()
+    ]
+    return f"Load hit ratios by order within a core (sampler): {'; '.join(rows)}."
+
+
+def _loads_of(summary: Summary, level: str) -> LevelNumbers | None:
+    """The loads of all accesses at a level."""
+    return summary.totals.get((level, "load")) or summary.totals.get((level, "read"))

@@ -1,0 +1,83 @@
+"""Where other orders within a core give other hit ratios, the report says so."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+
+import pytest
+from rich.console import Console
+
+from memsim.montecarlo import Replay
+from memsim.report.html import page
+from memsim.report.json_contract import to_data
+from memsim.report.order_sensitivity import order_ranges, order_sensitivity, orders_text
+from memsim.report.summary import summarise
+from memsim.report.verdict import judge
+from tests.support.fake_replay import fake_dataset
+
+
+def sensitive(orders: object, n_trials: int = 64, spread: float = 0.004) -> Replay:
+    return Replay(fake_dataset(n_trials=n_trials, spread=spread, orders_json=json.dumps(orders)))
+
+
+def l1_of(replay: Replay) -> float:
+    return float(replay.load_hit_ratio("L1").mean())
+
+
+def test_the_range_stands_wherever_the_result_is_shown() -> None:
+    replay = sensitive({"gty": {"L1": 0.97, "L2": None}, "lrr": {"L1": 0.5}})
+    own = 100 * l1_of(replay)
+    assert 55 < own < 90
+    summary = summarise(replay.dataset)
+    sentence = (
+        "Order-sensitive: load hit ratios are L1 50 % to 97 %, depending on the order in which a core"
+        " serves its sub-groups."
+    )
+    assert order_sensitivity(summary) == sentence
+    verdict = judge(summary)
+    assert verdict.headline.endswith(sentence)
+    assert sentence in page(replay.dataset)
+    console = io.StringIO()
+    Console(file=console, width=300).print(replay.table())
+    assert sentence in console.getvalue()
+    assert f"L1 {own:.1f} %" in orders_text(summary)
+    assert "gty L1 97.0 %, L2 –; lrr L1 50.0 %" in " ".join(verdict.caveats)  # noqa: RUF001
+    data = to_data(summary)
+    assert data["orders"] == {"gty": {"L1": 0.97, "L2": None}, "lrr": {"L1": 0.5}}
+    assert data["order_sensitive"] == {"L1": [0.5, 0.97]}
+
+
+@pytest.mark.parametrize(("spread", "n_trials"), [(0.0, 30), (0.06, 30), (0.06, 64)])
+def test_a_difference_counts_beyond_two_points_and_what_one_ordering_varies(
+    spread: float, n_trials: int
+) -> None:
+    """Both sides of the boundary, which is 2 points, or the interval of a single further ordering."""
+    plain = sensitive({}, n_trials, spread)
+    estimate = summarise(plain.dataset).totals["L1", "load"].hit_ratio
+    boundary = max(0.02, estimate.half_width * math.sqrt(n_trials + 1))
+    assert (boundary == 0.02) == (spread == 0)
+    for sign in (-1, 1):
+        for factor, found in ((0.99, 0), (1.01, 1)):
+            other = estimate.mean + sign * factor * boundary
+            summary = summarise(sensitive({"gto": {"L1": other}}, n_trials, spread).dataset)
+            assert len(order_ranges(summary)) == found
+            assert bool(order_sensitivity(summary)) == bool(orders_text(summary)) == bool(found)
+
+
+@pytest.mark.parametrize(
+    "orders",
+    [{}, [], {"gty": 3}, {"gty": {"L1": "0.1", "L2": None, "L9": 0.1}}, {"gty": {"L1": 10**400}}],
+)
+def test_nothing_is_said_of_what_is_no_hit_ratio(orders: object) -> None:
+    summary = summarise(sensitive(orders).dataset)
+    assert order_ranges(summary) == []
+    assert "Order-sensitive: load" not in judge(summary).headline
+    assert to_data(summary)["order_sensitive"] == {}
+
+
+def test_a_result_without_other_orders_is_read() -> None:
+    data = fake_dataset()
+    assert "orders_json" not in data.attrs
+    assert summarise(data).orders == {}
