@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from memsim.errors import KernelError
 from memsim.trace import GRANULE, Columns, GrowingColumns
 from tracegen.instrumented.host import PreparedLoopy
 from tracegen.instrumented.launch import LoopyLaunch
@@ -17,11 +19,13 @@ from tracegen.polyhedral import knowledge, patterns
 from tracegen.polyhedral.code import CodeWriter
 from tracegen.polyhedral.forms import Affine
 from tracegen.polyhedral.lower import lower
-from tracegen.polyhedral.walk import Walk, scratch, walk
+from tracegen.polyhedral.walk import FRESH, GROUP, Walk, scratch, walk
 from tracegen.recording import snapshot
 from tracegen.recording.passes import GRANULE_ROW_BYTES, LaunchRun
 
 ACCESS_ROW_BYTES = 18
+MOST_ACCESSES = np.iinfo(np.int32).max
+"""Of one sub-group: a trace numbers them with 32 bits."""
 
 
 class PolyhedralRun(LaunchRun):
@@ -91,7 +95,7 @@ class _Walker:
     def count(self, groups: snapshot.Groups) -> npt.NDArray[np.int64]:
         """(n_group,) the tokens that an instrumented run would write for each."""
         tokens = np.zeros(len(groups), np.int64)
-        self._walk(groups, _room(0, 1, 1), tokens, recording=False)
+        self._walk(groups, _room(0, 1, 1), tokens, np.zeros(FRESH + 1, np.int64), recording=False)
         return tokens
 
     def record(self, groups: snapshot.Groups) -> dict[str, Any]:
@@ -99,26 +103,25 @@ class _Walker:
         half = self.run.options.memory_bytes // 2
         n_access = max(half // 2 // ACCESS_ROW_BYTES, 1)
         n_granule = half // 2 // GRANULE_ROW_BYTES + 64 * self.tables.most_granules
-        tokens = np.zeros(len(groups), np.int64)
-        pieces = GrowingColumns(memory_bytes=half, keep_hits=self.run.keep_hits)
+        tokens, at = np.zeros(len(groups), np.int64), np.zeros(FRESH + 1, np.int64)
         out = _room(len(groups) * self.n_subgroup, n_access, n_granule)
-        done = 0
-        while done < len(groups):
-            walked, *lengths = self._walk(groups[done:], out, tokens, recording=True)
-            if walked == len(groups):
-                return self._columns(out, walked, *lengths)
-            if walked == 0:
-                n_access, n_granule = 2 * n_access, 2 * n_granule
-                out = _room(len(out.subgroup_accesses), n_access, n_granule)
-            pieces.append(out, walked * self.n_subgroup, *lengths)
-            done += walked
-        return pieces.finish()
+        lengths = self._walk(groups, out, tokens, at, recording=True)
+        if at[GROUP] == len(groups):
+            return self._columns(out, *lengths)
+        pieces = GrowingColumns(memory_bytes=half, keep_hits=self.run.keep_hits)
+        with contextlib.closing(pieces):
+            pieces.append(out, *lengths)
+            while at[GROUP] < len(groups):
+                lengths = self._walk(groups, out, tokens, at, recording=True)
+                pieces.append(out, *lengths)
+            return pieces.finish()
 
     def _walk(
         self,
         groups: snapshot.Groups,
         out: Columns,
         tokens: npt.NDArray[np.int64],
+        at: npt.NDArray[np.int64],
         *,
         recording: bool,
     ) -> tuple[int, int, int]:
@@ -137,13 +140,21 @@ class _Walker:
             subgroup_size=self.run.subgroup_size,
             recording=recording,
             reduced=self.run.reduced,
+            most_accesses=MOST_ACCESSES,
         )
-        end: tuple[int, int, int] = walk(state, groups, out, tokens, fault)
+        end: tuple[int, int, int] = walk(state, groups, out, tokens, at, fault)
+        if fault[0] == 2:
+            raise KernelError(
+                f"{launch.kernel}: a sub-group may make at most {MOST_ACCESSES} accesses, and one of its"
+                " sub-groups makes more"
+            )
         if fault[0]:
             raise self.run.launch.out_of_bounds(*(int(number) for number in fault[1:]))
         return end
 
-    def _columns(self, out: Columns, n_group: int, n_access: int, n_granule: int) -> dict[str, Any]:
+    def _columns(
+        self, out: Columns, n_subgroup: int, n_access: int, n_granule: int
+    ) -> dict[str, Any]:
         lengths = dict.fromkeys(("site", "starts_sequence", "waits", "lanes"), n_access)
         lengths |= dict.fromkeys(GRANULE, n_granule)
         if not self.run.keep_hits:
@@ -151,8 +162,8 @@ class _Walker:
         columns = {name: getattr(out, name)[:length] for name, length in lengths.items()}
         ends = out.granule_end.base
         assert ends is not None
-        offset = np.zeros(n_group * self.n_subgroup + 1, np.int64)
-        np.cumsum(out.subgroup_accesses[: len(offset) - 1], out=offset[1:])
+        offset = np.zeros(n_subgroup + 1, np.int64)
+        np.cumsum(out.subgroup_accesses[:n_subgroup], out=offset[1:])
         return columns | {"granule_offset": ends[: n_access + 1], "subgroup_offset": offset}
 
 

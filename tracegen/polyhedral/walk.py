@@ -2,7 +2,9 @@
 
 Its state, apart from the masks, is that of `tracegen.recording.subgroup.merge` and has the same
 meaning: which addresses a lane knows, the latest access of each site, where the current bulk sequence
-began. Lanes that left a loop or skipped a branch are out of the mask until it ends.
+began. Lanes that left a loop or skipped a branch are out of the mask until it ends. Where the room for
+accesses is full, the walk stops, inside a sub-group if need be, and goes on from there when it is called
+again: memory is bounded whatever one work-item does.
 """
 
 from __future__ import annotations
@@ -68,6 +70,7 @@ class Walk(NamedTuple):
     grid0, grid1 : extents of the grid
     recording : otherwise accesses are only counted
     reduced : whether redundant accesses are left out
+    most_accesses : of one sub-group
     """
 
     code: Code
@@ -81,6 +84,13 @@ class Walk(NamedTuple):
     subgroup_size: int
     recording: bool
     reduced: bool
+    most_accesses: int
+
+
+GROUP, SUBGROUP, PAUSED, ROW, OWN, SEQUENCE, FRESH = range(7)
+"""Where a walk stopped (7,) int64: the index of the group, the sub-group in it, and, if it stopped inside
+that sub-group, the row, the sub-group's accesses so far, where its bulk sequence began, and whether a new
+one begins. Zeros are the beginning."""
 
 
 class Subgroup(NamedTuple):
@@ -97,30 +107,36 @@ def walk(
     groups: npt.NDArray[np.int64],
     out: Columns,
     tokens: npt.NDArray[np.int64],
+    at: npt.NDArray[np.int64],
     fault: npt.NDArray[np.int64],
 ) -> tuple[int, int, int]:
-    """Fills `out` with the accesses of the groups; returns where it stopped.
+    """Fills `out` with accesses of the groups, from where it stopped before to where it is full.
 
     tokens : (n_group,) filled when not recording: how many an instrumented run writes
+    at : (7,) where to begin; on return, where it stopped
     fault : whether there is one, position, index, axis (-1: of the whole array), index of that axis:
-        the first access outside its array, which ends the walk
+        the first access outside its array, which ends the walk; 2 for too many accesses
 
-    Returns the first group not walked (all of `out` belongs to those before), accesses, granules.
+    Returns the sub-groups that it finished, the accesses and the granules that it wrote.
     """
     rows = walk.code.rows
     most_accesses = len(out.site)
     most_granules = len(out.granule) - 64 * walk.tables.most_granules
     n_subgroup = -(-walk.group_items // walk.subgroup_size)
-    n_access = 0
-    n_granule = 0
-    for group in range(len(groups)):
+    n_done = 0
+    progress = Progress(0, 0, -at[OWN], at[SEQUENCE], at[FRESH] != 0)
+    for group in range(at[GROUP], len(groups)):
         _enter_group(walk, groups[group])
-        progress = Progress(n_access, n_granule, n_access, 0, True)
         n_token = 0
-        for number in range(n_subgroup):
-            subgroup = _enter_subgroup(walk, number, n_subgroup)
-            progress = Progress(progress.n_access, progress.n_granule, progress.n_access, 0, True)
-            row = 0
+        for number in range(at[SUBGROUP], n_subgroup):
+            row = at[ROW]
+            subgroup = _enter_subgroup(walk, number, n_subgroup, at[PAUSED] != 0)
+            if at[PAUSED] == 0:
+                row = 0
+                progress = Progress(
+                    progress.n_access, progress.n_granule, progress.n_access, 0, True
+                )
+            at[PAUSED] = 0
             while row < len(rows):
                 instruction = rows[row, 0]
                 if instruction >= _WITHIN:
@@ -130,7 +146,7 @@ def walk(
                         if instruction != _EVENT:
                             index = _index(walk, row)
                             if not _in_bounds(walk, subgroup, row, index, active, fault):
-                                return group, n_access, n_granule
+                                return n_done, progress.n_access, progress.n_granule
                         if instruction == _WITHIN:
                             pass
                         elif not walk.recording:
@@ -138,7 +154,11 @@ def walk(
                         elif (
                             progress.n_access >= most_accesses or progress.n_granule > most_granules
                         ):
-                            return group, n_access, n_granule
+                            _pause(at, group, number, row, progress)
+                            return n_done, progress.n_access, progress.n_granule
+                        elif progress.n_access - progress.start >= walk.most_accesses:
+                            fault[0] = 2
+                            return n_done, progress.n_access, progress.n_granule
                         elif instruction == _ACCESS:
                             progress = _access(walk, subgroup, row, index, active, progress, out)
                         else:
@@ -150,12 +170,21 @@ def walk(
                     _set(walk, subgroup, row)
                     row += 1
             if walk.recording:
-                n_own = progress.n_access - progress.start
-                out.subgroup_accesses[group * n_subgroup + number] = n_own
+                out.subgroup_accesses[n_done] = progress.n_access - progress.start
+            n_done += 1
+        at[SUBGROUP] = 0
         tokens[group] = n_token
-        n_access = progress.n_access
-        n_granule = progress.n_granule
-    return len(groups), n_access, n_granule
+    at[GROUP] = len(groups)
+    return n_done, progress.n_access, progress.n_granule
+
+
+@inner
+def _pause(
+    at: npt.NDArray[np.int64], group: int, number: int, row: int, progress: Progress
+) -> None:
+    at[GROUP], at[SUBGROUP], at[PAUSED], at[ROW] = group, number, 1, row
+    at[OWN] = progress.n_access - progress.start
+    at[SEQUENCE], at[FRESH] = progress.sequence, progress.fresh
 
 
 @inner
@@ -167,12 +196,14 @@ def _enter_group(walk: Walk, group: int) -> None:
 
 
 @inner
-def _enter_subgroup(walk: Walk, number: int, n_subgroup: int) -> Subgroup:
+def _enter_subgroup(walk: Walk, number: int, n_subgroup: int, paused: bool) -> Subgroup:
+    """A sub-group at its beginning, or as it was when the walk stopped inside it."""
     n_lane = min(walk.subgroup_size, walk.group_items - number * walk.subgroup_size)
-    walk.scratch.masks[0] = (np.int64(1) << n_lane) - 1 if n_lane < 64 else -1
-    walk.known.mask[:] = 0
-    walk.scratch.known_access[:] = -1
-    walk.scratch.latest[:] = -1
+    if not paused:
+        walk.scratch.masks[0] = (np.int64(1) << n_lane) - 1 if n_lane < 64 else -1
+        walk.known.mask[:] = 0
+        walk.scratch.known_access[:] = -1
+        walk.scratch.latest[:] = -1
     return Subgroup(number, n_subgroup, n_lane)
 
 

@@ -38,6 +38,7 @@ from tests.support.oclgrind import compared_kernels
 from tracegen.devices import choice as opencl
 from tracegen.instrumented.host import prepare
 from tracegen.options import TraceOptions
+from tracegen.polyhedral import run
 from tracegen.polyhedral.conditions import NotStatic
 from tracegen.polyhedral.host import static
 from tracegen.polyhedral.run import PolyhedralRun
@@ -212,6 +213,50 @@ def test_in_pieces(memory_bytes: int) -> None:
         whole = tracegen.trace(make(), tracer="polyhedral")
         pieces = tracegen.trace(make(), tracer="polyhedral", memory_bytes=memory_bytes)
         assert_equal(whole, pieces)
+
+
+def one_item(n: int) -> tracegen.Workload:
+    """One work-item that adds the products of two arrays: 2 n loads and a store."""
+    kernel = lp.make_kernel(
+        "{[i, j]: 0 <= i < 1 and 0 <= j < n}",
+        "out[i] = sum(j, a[j] * b[j])",
+        [
+            lp.GlobalArg("a, b", np.float32, shape="n"),
+            lp.GlobalArg("out", np.float32, shape="1"),
+            ...,
+        ],
+        lang_version=(2018, 2),
+    )
+    kernel = lp.tag_inames(kernel, "i:g.0")
+    zeros = np.zeros(n, np.float32)
+    return tracegen.Workload(kernel, {"n": np.int32(n), "a": zeros, "b": zeros})
+
+
+def test_memory_is_bounded_whatever_one_work_item_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The room for accesses stays as large as memory_bytes allows, and the walk stops inside the work-item."""
+    rooms: list[int] = []
+    room = run._room
+
+    def recorded(*lengths: int) -> Any:
+        made = room(*lengths)
+        rooms.append(sum(column.nbytes for column in made))
+        return made
+
+    monkeypatch.setattr(run, "_room", recorded)
+    memory = 1 << 18
+    trace = tracegen.trace(one_item(100_000), tracer="polyhedral", memory_bytes=memory)
+    assert trace.n_access == 200_001
+    assert np.bincount(trace.site).tolist() == [100_000, 100_000, 1]
+    assert len(rooms) == 1
+    assert rooms[0] < memory
+    assert_equal(trace, tracegen.trace(one_item(100_000), tracer="polyhedral"))
+
+
+def test_more_accesses_than_a_trace_can_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "MOST_ACCESSES", 201)
+    assert tracegen.trace(one_item(100), tracer="polyhedral").n_access == 201
+    with pytest.raises(KernelError, match="a sub-group may make at most 201 accesses"):
+        tracegen.trace(one_item(101), tracer="polyhedral")
 
 
 @pytest.mark.parametrize("name", REFUSED)
