@@ -19,6 +19,7 @@ from tracegen.opencl_c.cursors import (
     stripped,
     unary_operator,
 )
+from tracegen.opencl_c.local_pointers import Guard
 from tracegen.opencl_c.numbers import FENCED, LOAD
 from tracegen.opencl_c.pointers import Pointers
 from tracegen.opencl_c.recorder import NOTHING, Frame, ProbedAccess, Recorder, Value
@@ -62,6 +63,7 @@ class Calls(ABC):
             return self._work_item(cursor, name, arguments)
         reached = [k for k, argument in enumerate(arguments) if _is_global(argument)]
         if not reached or name in builtins.IGNORED:
+            self._guard_arguments(name, cursor, arguments)
             return self._plain(name, arguments)
         if builtins.is_atomic(name):
             return self._atomic(cursor, arguments)
@@ -81,6 +83,40 @@ class Calls(ABC):
         before = f"_tg_probe(_tg, {recorder.here(position)}, "
         behind = f", TG_ARRAY_{number}_{offset}, {size_bytes}, {n_positions})"
         return before, behind
+
+    def guard(self, place: Any, pointer: Any, label: str, size_bytes: int) -> tuple[str, str]:
+        """The text before and behind an address in local memory that a pointer leads to.
+
+        place : the cursor that is changed;  pointer : what may point into the arrays
+        """
+        recorder = self.recorder
+        for frame in recorder.frames:
+            recorder.stateful.add(frame.usr)
+        line = int(place.extent.start.line)
+        guard = recorder.guards.setdefault(span(place), Guard(label, line, size_bytes))
+        guard.arrays |= recorder.frame.local_pointers.of(pointer) or recorder.local.every
+        number = list(recorder.guards).index(span(place))
+        return "_tg_near(_tg, ", f", {size_bytes}, TG_NEAR_{number}, {number})"
+
+    def _guard_arguments(self, name: str, call: Any, arguments: list[Any]) -> None:
+        """Checks what a built-in function accesses in local memory."""
+        for k, argument in enumerate(arguments):
+            if not _is_local(argument) or not self.recorder.local.can_be_checked:
+                continue
+            size = _pointee_bytes(argument)
+            vector = builtins.vector_access(name, size)
+            if vector is not None and k == vector.pointer:
+                before, behind = self.guard(call, argument, self.text_of(call), vector.size_bytes)
+                offset = arguments[vector.offset]
+                prefix = f"0, ({argument.type.spelling}) {before}_tg_near_moved("
+                suffix = f", {vector.stride_bytes}){behind}"
+                self.recorder.edits.wrap(
+                    span(offset)[0], span(argument)[1], prefix, suffix, rank=-1
+                )
+            elif builtins.is_atomic(name) or builtins.writes_through_last(name):
+                before, behind = self.guard(argument, argument, self.text_of(call), size)
+                prefix = f"({argument.type.spelling}) {before}("
+                self.recorder.edits.wrap(*span(argument), prefix, f"){behind}", rank=-1)
 
     def _plain(self, name: str, arguments: list[Any]) -> Value:
         values = [self.value(argument) for argument in arguments]
@@ -233,13 +269,19 @@ class Calls(ABC):
         values = [self.value(argument) for argument in arguments]
         caller = recorder.frame
         parameters = list(function.get_arguments())
-        bound = {
-            int(parameter.location.offset): caller.pointers.of(argument)
-            for parameter, argument in zip(parameters, arguments, strict=False)
-            if _is_global(parameter)
-        }
+        bound, local = (
+            {
+                int(parameter.location.offset): pointers.of(argument)
+                for parameter, argument in zip(parameters, arguments, strict=False)
+                if is_here(parameter)
+            }
+            for pointers, is_here in (
+                (caller.pointers, _is_global),
+                (caller.local_pointers, _is_local),
+            )
+        )
         first = len(recorder.probes)
-        result = self.enter(usr, bound, list(zip(parameters, values, strict=False)))
+        result = self.enter(usr, bound, local, list(zip(parameters, values, strict=False)))
         self._exposes(arguments, union([v.need for v in values] + [result.need]))
         if usr in recorder.stateful:
             for frame in recorder.frames:
@@ -251,8 +293,11 @@ class Calls(ABC):
             recorder.edits.insert(opening + 1, text)
         return result
 
-    def enter(self, usr: str, bound: Any, parameters: list[tuple[Any, Value]]) -> Value:
-        """Walks a function's body in a frame of its own; returns its value."""
+    def enter(self, usr: str, bound: Any, local: Any, parameters: list[tuple[Any, Value]]) -> Value:
+        """Walks a function's body in a frame of its own; returns its value.
+
+        bound, local : parameter that points to global, to local memory -> its arrays
+        """
         recorder = self.recorder
         function = self.functions[usr]
         body = list(function.get_children())[-1]
@@ -265,7 +310,8 @@ class Calls(ABC):
             base=len(recorder.probes),
             instance=next(self.instances),
             is_kernel=not recorder.frames,
-            pointers=Pointers(body, bound, every),
+            pointers=Pointers(body, bound, every, "global"),
+            local_pointers=Pointers(body, local, recorder.local.every, "local"),
             exposed=frozenset(_exposed(body)),
         )
         recorder.reached.setdefault(usr, function)
@@ -297,6 +343,10 @@ def _exposed(body: Any) -> Any:
 
 def _is_global(cursor: Any) -> bool:
     return is_pointer(cursor.type) and pointee_space(cursor.type) == "global"
+
+
+def _is_local(cursor: Any) -> bool:
+    return is_pointer(cursor.type) and pointee_space(cursor.type) == "local"
 
 
 def _pointee_bytes(pointer: Any) -> int:

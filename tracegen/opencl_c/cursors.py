@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -81,7 +82,7 @@ def address_space(kind_of: Any) -> str:
     if kind_of.get_canonical().kind == TypeKind.POINTER:
         spelling = spelling[spelling.rfind("*") + 1 :]
     for name in ("global", "constant", "local"):
-        if f"__{name} " in f"{spelling} ":
+        if re.search(rf"__{name}\b", spelling):  # "float __local[4]" of vectors
             return name
     return "private"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -34,6 +34,7 @@ from tracegen.opencl_c.cursors import (
     stripped,
     unary_operator,
 )
+from tracegen.opencl_c.local_pointers import pointer_to
 from tracegen.opencl_c.recorder import NOTHING, ProbedAccess, Recorder, Value
 from tracegen.probes.flow import Need, union
 
@@ -81,12 +82,8 @@ class LValue:
 class Expressions(Calls):
     """The expressions of one kernel and of the functions that it calls."""
 
-    def __init__(
-        self, recorder: Recorder, functions: dict[str, Any], local_bytes: Mapping[str, int]
-    ) -> None:
-        """local_bytes : parameter of the kernel that points to local memory -> its bytes"""
+    def __init__(self, recorder: Recorder, functions: dict[str, Any]) -> None:
         super().__init__(recorder, functions)
-        self.local_bytes = local_bytes
         self.address_of = (-1, -1)
         self.handlers: dict[Any, Callable[[Any], Value]] = {
             Kind.PAREN_EXPR: lambda c: self.value(expressions(c)[0]),
@@ -131,8 +128,8 @@ class Expressions(Calls):
         if is_components(cursor):
             (inner,) = children
             if is_pointer(inner.type):
-                place = self._behind(inner, self.value(inner), inner.type)
-                return replace(place, through=True, whole=cursor)
+                place = self._behind(inner, self.value(inner), inner.type, through=True)
+                return replace(place, whole=cursor)
             return replace(self.place(inner), whole=cursor)
         if cursor.kind == Kind.DECL_REF_EXPR:
             name = self.recorder.name(declared(cursor))
@@ -156,12 +153,15 @@ class Expressions(Calls):
         value = self.value(cursor)
         return LValue(cursor, value, "private")
 
-    def _behind(self, cursor: Any, pointer: Value, kind_of: Any) -> LValue:
-        """The lvalue that a pointer points to."""
+    def _behind(
+        self, cursor: Any, pointer: Value, kind_of: Any, *, through: bool = False
+    ) -> LValue:
+        """The lvalue that a pointer points to; through : see LValue"""
+        self._guard(cursor, through=through)
         root = ""
         if pointee_space(kind_of) != "global" and len(pointer.need.names) == 1:
             (root,) = pointer.need.names
-        return LValue(cursor, pointer, pointee_space(kind_of), root)
+        return LValue(cursor, pointer, pointee_space(kind_of), root, through)
 
     def _subscript(self, cursor: Any, base: Any, index: Any) -> LValue:
         if not (is_pointer(base.type) or is_array(base.type) or is_pointer(index.type)):
@@ -174,8 +174,11 @@ class Expressions(Calls):
             pointer = self.value(base)
             at = self.value(index)
         number = self.recorder.numbers.moved(pointer.number, at.number)
-        self._check(cursor, base, index)
         bare = stripped(base)
+        if is_array(bare.type):
+            self._check(cursor, base, index)
+        else:
+            self._guard(cursor)
         root = ""
         if bare.kind == Kind.DECL_REF_EXPR and address_space(cursor.type) != "global":
             root = self.recorder.name(declared(bare))
@@ -192,22 +195,44 @@ class Expressions(Calls):
             if address_space(cursor.type) == "global":
                 return
             extent = int(kind_of.element_count)
-        elif recorder.frame.is_kernel and bare.spelling in self.local_bytes:
-            extent = self.local_bytes[bare.spelling] // max(cursor.type.get_size(), 1)
         else:
             return
         for frame in recorder.frames:
             recorder.stateful.add(frame.usr)
         start, end = span(index)
         # The address behind the last element may be taken.
-        first, behind = self.address_of
-        in_address = span(cursor)[0] == first and span(cursor)[1] <= behind
-        allowed = extent + 1 if in_address else extent
+        allowed = extent + 1 if self._is_address(cursor) else extent
         label = self.text_of(base), int(cursor.extent.start.line)
         recorder.subscripts.setdefault((start, extent), label)
         number = list(recorder.subscripts).index((start, extent))
         suffix = f", {allowed}, {number})"
         recorder.edits.wrap(start, end, "_tg_index(_tg, ", suffix, rank=-9)
+
+    def _is_address(self, cursor: Any) -> bool:
+        """Whether only the address of an lvalue is taken."""
+        first, behind = self.address_of
+        start, end = span(cursor)
+        return start == first and end <= behind
+
+    def _guard(self, cursor: Any, *, through: bool = False) -> None:
+        """Checks the address of an lvalue in local memory that a pointer leads to.
+
+        through : whether the cursor is that pointer, as p is in p->x of a vector
+        """
+        local = self.recorder.local
+        kind_of = cursor.type.get_canonical().get_pointee() if through else cursor.type
+        is_field = cursor.kind == Kind.MEMBER_REF_EXPR and cursor.referenced.is_bitfield()
+        if address_space(kind_of) != "local" or self._is_address(cursor) or is_field:
+            return
+        pointer = pointer_to(cursor, through=through)
+        if pointer is None or not local.can_be_checked:
+            return
+        before, behind = self.guard(cursor, cursor, self.text_of(cursor), kind_of.get_size())
+        start, end = span(cursor)
+        if through:
+            self.recorder.edits.wrap(start, end, f"(({pointer}) {before}", f"{behind})", rank=-1)
+        else:
+            self.recorder.edits.wrap(start, end, f"(*({pointer}) {before}&(", f"){behind})")
 
     def place_of_component(self, base: Any, index: Any) -> LValue:
         """A component of a vector by number: the vector counts as a whole."""
@@ -397,7 +422,7 @@ class Expressions(Calls):
         return Value(number, union([decided.need, first.need, second.need]))
 
     def _cast(self, cursor: Any) -> Value:
-        (child,) = expressions(cursor)
+        child = expressions(cursor)[-1]  # after the extents of a type like int (*)[8]
         value = self.value(child)
         if is_pointer(cursor.type) and is_pointer(child.type):
             return value

@@ -10,7 +10,8 @@ from typing import Any
 from tracegen.c_source.statements import closing
 from tracegen.opencl_c import probe_source
 from tracegen.opencl_c.aliases import aliased
-from tracegen.opencl_c.cursors import Kind, address_space, is_pointer, pointee_space, span, subtree
+from tracegen.opencl_c.cursors import is_pointer, pointee_space, span
+from tracegen.opencl_c.local_pointers import Guard, LocalArrays, local_arrays
 from tracegen.opencl_c.parse import Program as Parsed
 from tracegen.opencl_c.recorder import ProbedAccess, Recorder
 from tracegen.opencl_c.statements import Statements
@@ -42,16 +43,18 @@ class Probed:
     """A kernel with probes.
 
     accesses : indexed by the marks of its probes
-    local_bytes : local memory that the kernel itself declares
+    local : its arrays in local memory
     subscripts : array and line of each subscript of other than global memory that is checked
+    guards : the accesses to local memory through pointers
     """
 
     source: str
     program: Program
     accesses: tuple[ProbedAccess, ...]
     arrays: tuple[Array, ...]
-    local_bytes: int
+    local: LocalArrays
     subscripts: tuple[tuple[str, int, int], ...]
+    guards: tuple[Guard, ...]
 
 
 def instrument(
@@ -63,14 +66,15 @@ def instrument(
     local_bytes : parameter that points to local memory -> its bytes
     Raises KernelError, with the user's line, for what cannot be traced.
     """
-    recorder = Recorder(parsed.text)
-    walk = Statements(recorder, parsed.functions, local_bytes)
+    local = local_arrays(kernel, local_bytes)
+    recorder = Recorder(parsed.text, local)
+    walk = Statements(recorder, parsed.functions)
     bound = {
         int(parameter.location.offset): frozenset([buffers[parameter.spelling]])
         for parameter in kernel.get_arguments()
         if parameter.spelling in buffers
     }
-    walk.enter(kernel.get_usr(), bound, [])
+    walk.enter(kernel.get_usr(), bound, local.bound(), [])
     recorder.stateful.add(kernel.get_usr())
     arrays = _arrays(kernel, buffers, recorder.accesses)
     probes = _finished(recorder, kernel, buffers)
@@ -82,10 +86,11 @@ def instrument(
         program=Program(kernel.spelling, probes, sizes),
         accesses=tuple(recorder.accesses),
         arrays=arrays,
-        local_bytes=_local_bytes(kernel),
+        local=local,
         subscripts=tuple(
             (array, line, extent) for (_, extent), (array, line) in recorder.subscripts.items()
         ),
+        guards=tuple(recorder.guards.values()),
     )
 
 
@@ -130,7 +135,10 @@ def _head(recorder: Recorder, arrays: tuple[Array, ...]) -> str:
             key = tuple(sorted(number[name] for name in recorder.accesses[probe.mark].arrays))
         chosen.append(sets.setdefault(key, len(sets)))
     units = [array.unit_bytes for array in arrays]
-    return probe_source.head(units, list(sets), recorder.where, chosen)
+    local = recorder.local
+    masks = [local.mask(guard.arrays) for guard in recorder.guards.values()]
+    near = probe_source.near(list(local.bytes_of.values()) if masks else [], masks)
+    return near + probe_source.head(units, list(sets), recorder.where, chosen)
 
 
 def _frame(recorder: Recorder, parsed: Parsed, kernel: Any, arrays: tuple[Array, ...]) -> None:
@@ -157,23 +165,20 @@ def _frame(recorder: Recorder, parsed: Parsed, kernel: Any, arrays: tuple[Array,
                 edits.insert(opening + 1, f"{new}, ")
     start, end = span(list(kernel.get_children())[-1])
     names = [array.name for array in arrays]
-    edits.insert(start + 1, probe_source.prologue(names))
+    begin = probe_source.prologue(names)
+    if recorder.guards:
+        later, near = recorder.local.own, list(recorder.local.bytes_of)
+        largest = max(guard.size_bytes for guard in recorder.guards.values())
+        begin += probe_source.near_begin(["0" if name in later else name for name in near], largest)
+        for name, declared in later.items():
+            edits.insert(declared, probe_source.near_at(near.index(name), f"&{name}"))
+    edits.insert(start + 1, begin)
     edits.insert(end - 1, " _tg_finish(_tg);\n")
 
 
 def _inside(offset: int, cursor: Any) -> bool:
     start, end = span(cursor)
     return start <= offset < end
-
-
-def _local_bytes(kernel: Any) -> int:
-    return sum(
-        int(cursor.type.get_size())
-        for cursor in subtree(kernel)
-        if cursor.kind == Kind.VAR_DECL
-        and address_space(cursor.type) == "local"
-        and not is_pointer(cursor.type)
-    )
 
 
 def points_to(parameter: Any) -> str:

@@ -17,7 +17,7 @@ from memsim.trace import ArrayExtent
 from tracegen.opencl_c.arguments import Argument
 from tracegen.opencl_c.instrument import Probed
 from tracegen.opencl_c.preprocess import Text
-from tracegen.opencl_c.probe_source import BEYOND, ENDLESS, MOST_TURNS
+from tracegen.opencl_c.probe_source import ASTRAY, BEYOND, ENDLESS, MOST_TURNS
 from tracegen.opencl_c.sites import static_accesses
 from tracegen.probes.tokens import Builds, TokenEncoding
 from tracegen.recording.launch import BoundLaunch, Layout
@@ -88,8 +88,7 @@ class SourceLaunch(BoundLaunch):
 
     @property
     def local_memory_bytes(self) -> int:
-        given = sum(argument.value for argument in self.arguments if argument.kind == "local")
-        return int(self.probed.local_bytes + given)
+        return sum(self.probed.local.bytes_of.values())
 
     @cached_property
     def layout(self) -> Layout:
@@ -160,7 +159,8 @@ class SourceLaunch(BoundLaunch):
         """index : byte from the start of the array; axis : number of the array; at : misalignment
 
         Where position is ENDLESS, index is a group and axis a work-item of it. Where it is BEYOND, index
-        is that of the subscript with number axis.
+        is that of the subscript with number axis, and where it is ASTRAY, the byte of the guard with
+        number axis.
         """
         if position == ENDLESS:
             return KernelError(
@@ -173,6 +173,10 @@ class SourceLaunch(BoundLaunch):
                 f"{self.source.text.place(line)}: index {index} is out of bounds: array {subscripted} has"
                 f" {extent} elements"
             )
+        if position == ASTRAY:
+            guard = self.probed.guards[axis]
+            at_line = self.source.text.place(guard.line)
+            return KernelError(f"{at_line}: {self.probed.local.beyond(guard, index)}")
         sites = self.layout.sites
         site = sites.sites[sites.site_of[position]]
         array = self.probed.arrays[axis]

@@ -1,4 +1,4 @@
-"""Which arrays a pointer to global memory may point into, by data flow.
+"""Which arrays a pointer to global or to local memory may point into, by data flow.
 
 The order of statements is ignored: a pointer variable may point to whatever is assigned to it
 anywhere. What cannot be followed (pointers in structs and arrays) may point to any array.
@@ -32,15 +32,18 @@ Arrays = frozenset[str]
 class Pointers:
     """The pointer variables of one function in one of its calls.
 
-    parameters : declaration -> arrays of each pointer parameter; every : all arrays
+    parameters : declaration -> arrays of each pointer parameter, and of each array
+    every : all arrays;  space : global or local
     """
 
-    def __init__(self, body: Any, parameters: Mapping[int, Arrays], every: Arrays) -> None:
-        self.every = every
+    def __init__(
+        self, body: Any, parameters: Mapping[int, Arrays], every: Arrays, space: str
+    ) -> None:
+        self.every, self.space = every, space
         self.of_variable: dict[int, Arrays] = dict(parameters)
         for variable in _exposed(body):
             self.of_variable[variable] = every
-        assigned = list(_assignments(body))
+        assigned = list(self._assignments(body))
         changed = True
         while changed:
             changed = False
@@ -78,7 +81,7 @@ class Pointers:
                 return self._pointer(children[1])
             return frozenset().union(*(self.of(c) for c in children if is_pointer(c.type)))
         if kind == Kind.CALL_EXPR:
-            arrays = [self.of(c) for c in children[1:] if _is_global(c.type)]
+            arrays = [self.of(c) for c in children[1:] if self._is_here(c.type)]
             return frozenset().union(*arrays) if arrays else self.every
         if kind == Kind.INTEGER_LITERAL:
             return frozenset()
@@ -88,32 +91,30 @@ class Pointers:
         literal = cursor.kind == Kind.INTEGER_LITERAL
         return self.of(cursor) if literal or is_pointer(cursor.type) else self.every
 
+    def _is_here(self, kind_of: Any) -> bool:
+        return is_pointer(kind_of) and pointee_space(kind_of) == self.space
 
-def _is_global(kind_of: Any) -> bool:
-    return is_pointer(kind_of) and pointee_space(kind_of) == "global"
-
-
-def _assignments(body: Any) -> Any:
-    """(declaration, value) of every assignment to a variable that points to global memory."""
-    for cursor in body.walk_preorder():
-        if cursor.kind == Kind.VAR_DECL and _is_global(cursor.type):
-            value = initializer(cursor)
-            if value is not None:
-                yield int(cursor.location.offset), value
-        elif cursor.kind == Kind.BINARY_OPERATOR and binary_operator(cursor) == ASSIGN:
-            target, value = expressions(cursor)
-            while target.kind == Kind.PAREN_EXPR:
-                (target,) = expressions(target)
-            if target.kind == Kind.DECL_REF_EXPR and _is_global(target.type):
-                yield declared(target), value
+    def _assignments(self, body: Any) -> Any:
+        """(declaration, value) of every assignment to a variable that points to this memory."""
+        for cursor in body.walk_preorder():
+            if cursor.kind == Kind.VAR_DECL and self._is_here(cursor.type):
+                value = initializer(cursor)
+                if value is not None:
+                    yield int(cursor.location.offset), value
+            elif cursor.kind == Kind.BINARY_OPERATOR and binary_operator(cursor) == ASSIGN:
+                target, value = expressions(cursor)
+                while target.kind == Kind.PAREN_EXPR:
+                    (target,) = expressions(target)
+                if target.kind == Kind.DECL_REF_EXPR and self._is_here(target.type):
+                    yield declared(target), value
 
 
 def _exposed(body: Any) -> Any:
-    """Variables whose address is taken: others may change them."""
+    """Pointer variables whose address is taken: others may change them."""
     for cursor in body.walk_preorder():
         if cursor.kind == Kind.UNARY_OPERATOR and unary_operator(cursor) == ADDRESS:
             (child,) = expressions(cursor)
-            if child.kind == Kind.DECL_REF_EXPR:
+            if child.kind == Kind.DECL_REF_EXPR and is_pointer(child.type):
                 yield declared(child)
 
 

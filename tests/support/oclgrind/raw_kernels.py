@@ -270,6 +270,30 @@ def swapped() -> OpenCLWorkload:
     return _workload(source, arguments)
 
 
+def pointers_into_local_memory() -> OpenCLWorkload:
+    """A transpose of 8 x 8 tiles: each access to local memory goes through a pointer that moves."""
+    source = """
+    void put(__local int *p, int value) { *p = value; }
+    __kernel void pointers_into_local_memory(__global const int *in, __global int *out,
+                                             __local int *tile)
+    {
+      __local int pairs[64][2]; __local int *last = &pairs[63][1] + 1;
+      int i = get_local_id(0), group = get_group_id(0) * 64;
+      __local int *p = tile + 8 * (i / 8);
+      put(p += i % 8, in[group + i]);
+      (last - 2 * i)[-1] = 1;
+      barrier(CLK_LOCAL_MEM_FENCE);
+      __local int (*rows)[8] = (__local int (*)[8]) tile;
+      p = &pairs[0][0];
+      for (int k = 0; k < i; ++k) ++p, p++;
+      out[group + i] = rows[i % 8][i / 8] + *++p + vload2(i / 2, tile).y;
+    }
+    """
+    given = np.concatenate([np.random.default_rng(k).permutation(64) for k in range(2)])
+    arguments = {"in": given.astype(np.int32), "out": np.zeros(128, np.int32), "tile": 256}
+    return _workload(source, arguments, global_size=128, local_size=64)
+
+
 def local_memory() -> OpenCLWorkload:
     """Local, constant and private memory are not traced; barriers and 2-D groups."""
     source = """
@@ -442,6 +466,7 @@ CASES: dict[str, Callable[[], OpenCLWorkload]] = {
         helpers,
         swapped,
         local_memory,
+        pointers_into_local_memory,
         macros,
         mathematics,
         atomics,
