@@ -35,9 +35,10 @@ _MOST = {
     "max_groups": 1 << 12,
     "max_groups_of_one_subgroup": 1 << 12,
     "max_subgroups": 1 << 12,
+    "max_registers_per_item": 1 << 12,
     "pending_requests": 1 << 20,
 }
-"""Counts of which a replay keeps one record each."""
+"""Counts of which a replay keeps one record each, or tries each."""
 SUBGROUP_SIZES = (8, 16, 32, 64)
 _MAY_BE_ZERO = frozenset(
     {

@@ -34,6 +34,13 @@ def changed(name: str, table: str, key: str, value: str) -> str:
         ("v100", "[residency]", "max_groups", 1 << 40, "max_groups must be at most 4096"),
         (
             "v100",
+            "[residency]",
+            "max_registers_per_item",
+            1 << 40,
+            "max_registers_per_item must be at most 4096",
+        ),
+        (
+            "v100",
             'name = "L2"',
             "size_bytes",
             1 << 40,
