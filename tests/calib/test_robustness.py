@@ -24,6 +24,7 @@ from calib.kernels import ALL_GENERATORS, KernelCollection
 from calib.prediction.what_if import parse
 from calib.words import MOST, shown, whole
 from memsim.disk_cache import _checksum
+from memsim.errors import MemsimError
 from memsim.machine import load_machine
 from tests.support import counted_kernels, mutations
 from tracegen.workloads.settings import convert
@@ -201,3 +202,18 @@ def test_what_if_words() -> None:
         )  # type: ignore[misc]
     for word in ("l1=" + "9" * 5000 + "MiB", "dram=" + "9" * 400 + "x", "dram=0x", "dram=9999999x"):
         assert "no change" in mutations.refused(lambda w=word: parse(w, v100))  # type: ignore[misc]
+
+
+NO_RANGES = ("1024:0", "0:8", "8:4", "1:2:3", "\u00b2:4", f"1:{'9' * 5000}", ":")
+
+
+@pytest.mark.parametrize("sizes", NO_RANGES)
+def test_sizes_that_are_no_range(sizes: str) -> None:
+    rule = "must be NAME=LOW:HIGH with 0 < LOW <= HIGH"
+    with pytest.raises(MemsimError, match=f"--train {rule}") as caught:
+        parsed_range("--train", f"n={sizes}")
+    assert len(str(caught.value)) < 200
+    assert "\n" not in str(caught.value)
+    if sizes in NO_RANGES[:3]:
+        with pytest.raises(MemsimError, match=f"--set {rule}"):
+            settings_of_sizes({"n": sizes})

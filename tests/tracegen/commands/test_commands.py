@@ -226,6 +226,19 @@ def test_doctor_in_json(run_memsim: RunMemsim) -> None:
     assert {"Python", "memsim", "numpy", "loopy", "OpenCL", "barvinok", "numba cache"} <= names
 
 
+def test_doctor_names_a_damaged_file_of_compiled_loops(
+    run_memsim: RunMemsim, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    (tmp_path / "cache.trial-1.py311.nbi").write_bytes(b"")
+    checks = json.loads(run_memsim("doctor", "--json").out)["checks"]
+    (found,) = [check for check in checks if check["name"] == "compiled loops"]
+    assert (found["status"], found["found"]) == (
+        "note",
+        f"1 damaged: {tmp_path}/cache.trial-1.py311.nbi",
+    )
+
+
 def test_doctor_reports_how_to_install_what_is_missing(
     run_memsim: RunMemsim, monkeypatch: pytest.MonkeyPatch
 ) -> None:
