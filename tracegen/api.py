@@ -9,12 +9,13 @@ from memsim.machine import Machine
 from memsim.trace import Trace
 from tracegen.options import TraceOptions
 from tracegen.tracer import traces_of_all, traces_of_one
+from tracegen.workloads.cuda import CudaWorkload
 from tracegen.workloads.opencl import OpenCLWorkload
 from tracegen.workloads.workload import Workload
 
 
 def trace(
-    workload: Workload | OpenCLWorkload,
+    workload: Workload | OpenCLWorkload | CudaWorkload,
     machine: Machine | None = None,
     *,
     options: TraceOptions | None = None,
@@ -37,7 +38,7 @@ def trace(
 
 
 def trace_snapshots(
-    workload: Workload | OpenCLWorkload,
+    workload: Workload | OpenCLWorkload | CudaWorkload,
     machine: Machine | None = None,
     *,
     snapshots: int,
@@ -51,7 +52,7 @@ def trace_snapshots(
 
 
 def trace_launches(
-    workload: Workload | OpenCLWorkload,
+    workload: Workload | OpenCLWorkload | CudaWorkload,
     machine: Machine | None = None,
     *,
     options: TraceOptions | None = None,

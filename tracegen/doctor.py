@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from memsim.errors import MemsimError
-from tracegen.compiled import COST, CompilerMissing, amd_tools, nvidia_tools
 from tracegen.devices import choice as opencl
 from tracegen.devices import trial as opencl_trial
+from tracegen.tools import COST, CompilerMissing, amd_tools, nvidia_tools
 
 SCHEMA = 1
 Status = Literal["ok", "note", "missing"]

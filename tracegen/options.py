@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from memsim.errors import KernelError, MemsimError
 from memsim.options import Options, option
 
+if TYPE_CHECKING:
+    from memsim.machine import Machine
+
 Tracer = Literal["auto", "polyhedral", "instrumented"]
 Compiler = Literal["auto", "none"]
 MEMORY_BYTES = 1 << 30
+DEFAULT_SUBGROUP_SIZE = 32
 MOST_SUBGROUP_SIZE = 1024
 """Lanes of the largest sub-group for which basic blocks are counted."""
 
@@ -77,3 +81,9 @@ class TraceOptions(Options):
         flags=(),
         recorded=False,
     )
+
+    def lanes(self, machine: Machine | None) -> int:
+        """Lanes of a sub-group: as specified, else those of the machine, else 32."""
+        if self.subgroup_size is not None:
+            return self.subgroup_size
+        return DEFAULT_SUBGROUP_SIZE if machine is None else machine.subgroup_size

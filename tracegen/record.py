@@ -14,10 +14,11 @@ from tracegen.instrumented.host import prepare
 from tracegen.options import TraceOptions
 from tracegen.recording.launch import BoundLaunch, Prepared
 from tracegen.recording.passes import LaunchRun
+from tracegen.workloads.cuda import CudaWorkload
 from tracegen.workloads.opencl import OpenCLWorkload
 from tracegen.workloads.workload import Workload
 
-AnyWorkload = Workload | OpenCLWorkload
+AnyWorkload = Workload | OpenCLWorkload | CudaWorkload
 
 
 @dataclass
@@ -99,7 +100,9 @@ def _warn_of_chance(traces: list[list[Trace]]) -> None:
 
 
 def instrumented(workload: AnyWorkload, context: Any) -> Prepared:
-    """A workload whose kernel has probes, on a context."""
+    """A workload whose kernel has probes, on a context. Raises KernelError for CUDA C++ and HIP."""
+    if isinstance(workload, CudaWorkload):
+        raise KernelError("the basic blocks of CUDA C++ and HIP are not counted")
     if isinstance(workload, OpenCLWorkload):
         from tracegen.opencl_c import run
 

@@ -15,6 +15,7 @@ from tracegen.polyhedral.run import PolyhedralRun
 from tracegen.record import AnyWorkload, chosen_context, instrumented, trace_all, trace_one
 from tracegen.recording.launch import Prepared
 from tracegen.recording.passes import LaunchRun
+from tracegen.workloads.cuda import CudaWorkload
 from tracegen.workloads.opencl import OpenCLWorkload
 
 
@@ -29,7 +30,7 @@ def traces_of_one(
 
     Raises KernelError; with the polyhedral tracer also where an access needs a run.
     """
-    prepared, run = _chosen(workload, options, context, every_launch=False)
+    prepared, run = _chosen(workload, machine, options, context, every_launch=False)
     return trace_one(prepared, options, run, machine, n_snapshots)
 
 
@@ -37,14 +38,25 @@ def traces_of_all(
     workload: AnyWorkload, machine: Machine | None, options: TraceOptions, context: Any
 ) -> list[list[Trace]]:
     """One snapshot of every launch, launch by launch."""
-    prepared, run = _chosen(workload, options, context, every_launch=True)
+    prepared, run = _chosen(workload, machine, options, context, every_launch=True)
     return trace_all(prepared, options, run, machine)
 
 
 def _chosen(
-    workload: AnyWorkload, options: TraceOptions, context: Any, *, every_launch: bool
+    workload: AnyWorkload,
+    machine: Machine | None,
+    options: TraceOptions,
+    context: Any,
+    *,
+    every_launch: bool,
 ) -> tuple[Prepared, type[LaunchRun]]:
     tracer = options.tracer
+    if isinstance(workload, CudaWorkload):
+        from tracegen import cuda
+
+        if tracer == "polyhedral":
+            raise KernelError("the polyhedral tracer reads Loopy kernels; CUDA C++ must be run")
+        return cuda.prepare(workload, options.lanes(machine)), cuda.CudaRun
     if isinstance(workload, OpenCLWorkload):
         if tracer == "polyhedral":
             raise KernelError("the polyhedral tracer reads Loopy kernels; OpenCL C must be run")

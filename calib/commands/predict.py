@@ -61,7 +61,7 @@ class PredictFiles(Options):
     "--args",
     "arguments",
     metavar="FILE.py:NAME",
-    help="The arguments of a kernel in OpenCL C or Fortran, as for 'memsim profile'.",
+    help="The arguments of a kernel in OpenCL C, CUDA C++, HIP or Fortran, as for 'memsim profile'.",
 )
 @click.option(
     "--machine",

@@ -159,12 +159,16 @@ def flatten(value: Any, key: str = "") -> list[tuple[str, str]]:
 
 
 def listings(summary: Summary) -> list[source_view.Listing]:
-    """The generated source and the user's own, as far as the result contains them."""
+    """The generated source and the user's own, as far as the result contains them.
+
+    Where the user's own text is compiled (CUDA C++), there is one listing.
+    """
+    machine, same = summary.compiled.instructions, summary.generated_source == summary.user_source
     listings = (
-        source_view.generated_listing(
-            summary.generated_source, summary.sites, summary.compiled.instructions
-        ),
-        source_view.user_listing(summary.user_source, summary.sites),
+        None
+        if same
+        else source_view.generated_listing(summary.generated_source, summary.sites, machine),
+        source_view.user_listing(summary.user_source, summary.sites, machine if same else ()),
     )
     return [listing for listing in listings if listing is not None]
 

@@ -69,14 +69,18 @@ def generated_listing(
     return _with_machine_code(listing, machine)
 
 
-def user_listing(source: str, sites: Sequence[SiteNumbers]) -> Listing | None:
-    """The user's own file; None where it is unknown or no access is located in it."""
+def user_listing(
+    source: str, sites: Sequence[SiteNumbers], machine: Sequence[MachineInstruction] = ()
+) -> Listing | None:
+    """The user's own file, with machine code where it was compiled as it is; None where it is unknown
+    or no access is located in it."""
     files = Counter(site.user_file for site in sites if site.user_file and site.user_line)
     if not source.strip() or not files:
         return None
     name = files.most_common(1)[0][0]
     places = [(site, site.user_line if site.user_file == name else None) for site in sites]
-    return _listing(file_label(name), name, source, _lexer(name), places)
+    listing = _listing(file_label(name), name, source, _lexer(name), places)
+    return _with_machine_code(listing, machine)
 
 
 def colours() -> str:

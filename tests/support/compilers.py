@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tracegen.compiled.toolchain import CompilerMissing, amd_tools, nvidia_tools
+from tracegen.tools.toolchain import CompilerMissing, amd_tools, nvidia_tools
 
 
 def _marked(find: Callable[[], object]) -> pytest.MarkDecorator:

@@ -26,7 +26,7 @@ from tracegen.instrumented.host import PreparedLoopy
 from tracegen.instrumented.mark_table import MarkTable
 from tracegen.options import MOST_SUBGROUP_SIZE
 from tracegen.record import AnyWorkload, chosen_context, instrumented
-from tracegen.recording.launch import BoundLaunch, Prepared
+from tracegen.recording.launch import DeviceLaunch, Prepared
 from tracegen.workloads.workload import Workload
 
 MOST_EVENTS = 1 << 16
@@ -136,7 +136,7 @@ class BlockCounter:
         prepared = self._with(workload)
         launches: list[LaunchCounts] = []
 
-        def observer(launch: BoundLaunch) -> None:
+        def observer(launch: DeviceLaunch) -> None:
             launches.append(self._launch(launch, subgroup_size))
 
         outputs = prepared.run(observer)
@@ -170,7 +170,7 @@ class BlockCounter:
             text = " ".join(str(error).split())
             raise KernelError(f"counting kernels do not build: {text}") from error
 
-    def _launch(self, launch: BoundLaunch, subgroup_size: int | None) -> LaunchCounts:
+    def _launch(self, launch: DeviceLaunch, subgroup_size: int | None) -> LaunchCounts:
         cut = self.cuts[launch.name]
         kernels = {
             "counting": self.counting[launch.name],

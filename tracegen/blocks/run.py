@@ -13,7 +13,7 @@ from memsim.errors import KernelError
 from tracegen.blocks.merge import subgroup_events
 from tracegen.blocks.model import Cut
 from tracegen.devices.buffers import Buffers
-from tracegen.recording.launch import BoundLaunch, check_size, enqueue
+from tracegen.recording.launch import DeviceLaunch, check_size, enqueue
 
 BATCH_BYTES = 16 << 20
 """Counts of work-items that a batch may hold."""
@@ -33,7 +33,7 @@ class CountingRun:
     def __init__(
         self,
         pool: Buffers,
-        launch: BoundLaunch,
+        launch: DeviceLaunch,
         cut: Cut,
         kernels: Mapping[str, Any],
         loopy: bool,

@@ -52,9 +52,9 @@ def kernel_options(command: Callable[..., Any]) -> Callable[..., Any]:
         "--args",
         "arguments",
         metavar="FILE.py:NAME",
-        help="The arguments of a kernel in OpenCL C or Fortran: a function that takes the settings of"
-        " --set and returns a tracegen.OpenCLWorkload or, for Fortran, a mapping from argument names"
-        " to values.",
+        help="The arguments of a kernel in OpenCL C, CUDA C++, HIP or Fortran: a function that takes the"
+        " settings of --set and returns a tracegen.OpenCLWorkload, a tracegen.CudaWorkload or, for"
+        " Fortran, a mapping from argument names to values.",
     )(with_kernel)
     decorated: Callable[..., Any] = setting_option(with_args)
     return click.argument("spec", metavar="KERNEL")(decorated)

@@ -69,7 +69,7 @@ def profile(
 
     KERNEL is FILE.py:NAME or PACKAGE.MODULE:NAME, where NAME is a loopy TranslationUnit, or a
     function that takes the settings of --set and returns a tracegen.Workload. In OpenCL C, KERNEL is
-    FILE.cl:NAME and needs --args. In Fortran, it is FILE.floopy:SUBROUTINE; the Python code in the
+    FILE.cl:NAME and needs --args, and so do CUDA C++ and HIP, FILE.cu:NAME and FILE.hip:NAME. In Fortran, it is FILE.floopy:SUBROUTINE; the Python code in the
     file's '!$loopy' blocks is executed.
 
     \b
@@ -77,6 +77,7 @@ def profile(
       memsim profile experiments/kernels/spmv.py:spmv -m v100 --set matrix=fem --html spmv.html
       memsim profile my_kernel.py:knl -m a100 --set n=4096 --trials 64 --seed 1 --json out.json
       memsim profile kernel.cl:name -m v100 --args args.py:make
+      memsim profile kernel.cu:'transpose<float, 32>' -m a100 --args args.py:make
       memsim profile my_kernel.py:lu -m v100 --carry-l2
     """
     check_outputs({"--trace-out": trace_out, **outputs.paths()})

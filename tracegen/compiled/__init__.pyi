@@ -9,7 +9,3 @@ from .programs import program_of as program_of
 from .report import CompiledKernel as CompiledKernel
 from .report import compiled_to_json as compiled_to_json
 from .request import CompileError as CompileError
-from .toolchain import COST as COST
-from .toolchain import CompilerMissing as CompilerMissing
-from .toolchain import amd_tools as amd_tools
-from .toolchain import nvidia_tools as nvidia_tools

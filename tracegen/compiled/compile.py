@@ -1,4 +1,4 @@
-"""Compiles one kernel in OpenCL C for a target: the entry of this room."""
+"""Compiles one kernel for a target: the entry of this room."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from collections.abc import Callable, Sequence
 from memsim.errors import KernelError
 from tracegen.compiled.amd import back_end as amd
 from tracegen.compiled.build_options import read_options
+from tracegen.compiled.cuda_request import CudaRequest
 from tracegen.compiled.model import MachineCode
 from tracegen.compiled.nvidia import back_end as nvidia
 from tracegen.compiled.request import Request
-from tracegen.compiled.signature import read_signature
+from tracegen.compiled.signature import Signature, read_signature
+from tracegen.cuda import CudaProgram
 
 _FAMILIES: dict[str, Callable[[Request], MachineCode]] = {
     "sm_": nvidia.machine_code,
@@ -39,9 +41,6 @@ def compile_kernel(
     Raises CompilerMissing if a compiler is missing, CompileError if one refuses the text, each in one
     line; both are KernelErrors.
     """
-    family = next((f for prefix, f in _FAMILIES.items() if target.startswith(prefix)), None)
-    if family is None:
-        raise KernelError(f"kernels are compiled for sm_ and gfx targets, got {target!r}")
     options = read_options(build_options)
     signature = read_signature(text, kernel)
     limit = options.registers_limit if registers_limit is None else registers_limit
@@ -54,6 +53,42 @@ def compile_kernel(
         group_shape=signature.group_shape or _three(group_shape),
         registers_limit=limit,
     )
+    return _compiled(request)
+
+
+def compile_cuda(
+    program: CudaProgram,
+    symbol: str,
+    pointers: Sequence[str],
+    target: str,
+    registers_limit: int | None = None,
+) -> MachineCode:
+    """The machine code of a kernel in CUDA C++ or HIP.
+
+    symbol : the kernel in the compiled program
+    pointers : the array of each parameter in order, "" for one that is no pointer
+
+    Raises KernelError as `compile_kernel` does.
+    """
+    request = CudaRequest(
+        text=program.text,
+        kernel=symbol,
+        target=target,
+        options=read_options(()),
+        signature=Signature(),
+        group_shape=None,
+        registers_limit=registers_limit,
+        program=program,
+        pointers=tuple(pointers),
+    )
+    return dataclasses.replace(_compiled(request), kernel=program.kernel)
+
+
+def _compiled(request: Request) -> MachineCode:
+    target = request.target
+    family = next((f for prefix, f in _FAMILIES.items() if target.startswith(prefix)), None)
+    if family is None:
+        raise KernelError(f"kernels are compiled for sm_ and gfx targets, got {target!r}")
     return _with_spills_noted(family(request))
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from memsim.errors import KernelError
 from memsim.machine import Machine
-from tracegen.compiled.compile import compile_kernel
+from tracegen.compiled.compile import compile_cuda, compile_kernel
 from tracegen.compiled.counting.source_loops import source_loops
+from tracegen.compiled.model import MachineCode
 from tracegen.compiled.ordering.rearrange import CompiledLaunch
 from tracegen.compiled.programs import include_options
+from tracegen.cuda import PreparedCuda
 from tracegen.options import Compiler
 from tracegen.recording.launch import BoundLaunch, Prepared
 
@@ -19,15 +21,21 @@ def compiled_launch(
     if compiler == "none" or machine is None or not machine.compiler_target:
         return ""
     try:
-        code = compile_kernel(
-            prepared.source,
-            launch.name,
-            machine.compiler_target,
-            build_options=[*prepared.build_options, *include_options()],
-            group_shape=launch.group_shape,
-        )
+        code = _compiled(prepared, launch, machine.compiler_target)
     except KernelError as error:
         return str(error)
     text = prepared.source
     loops = source_loops(text, launch.settings)
     return CompiledLaunch(code, text, launch.program.probes, launch.layout.sites, loops)
+
+
+def _compiled(prepared: Prepared, launch: BoundLaunch, target: str) -> MachineCode:
+    if isinstance(prepared, PreparedCuda):
+        return compile_cuda(prepared.program, prepared.symbol, prepared.pointers, target)
+    return compile_kernel(
+        prepared.source,
+        launch.name,
+        target,
+        build_options=[*prepared.build_options, *include_options()],
+        group_shape=launch.group_shape,
+    )

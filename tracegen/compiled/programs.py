@@ -1,4 +1,4 @@
-"""A workload's program in OpenCL C, as its kernels are compiled, and its machine code."""
+"""A workload's program, as its kernels are compiled, and its machine code."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from memsim.errors import KernelError
-from tracegen.compiled.compile import compile_kernel
+from tracegen.compiled.compile import compile_cuda, compile_kernel
 from tracegen.compiled.model import MachineCode
 from tracegen.compiled.request import CompileError
 from tracegen.compiled.signature import read_signature
+from tracegen.cuda import CudaProgram
+from tracegen.workloads.cuda import CudaWorkload
 from tracegen.workloads.opencl import OpenCLWorkload
 from tracegen.workloads.workload import Workload
 
@@ -61,13 +63,33 @@ class Program:
         return read_signature(self.text, kernel).group_shape or self.group_shape
 
 
-def program_of(workload: Workload | OpenCLWorkload) -> Program:
+@dataclass(frozen=True, kw_only=True)
+class _InCuda(Program):
+    """A program in CUDA C++ or HIP, which nothing but its launch gives the shape of a group.
+
+    symbol, pointers : see `compile_cuda`
+    """
+
+    program: CudaProgram
+    symbol: str
+    pointers: tuple[str, ...]
+
+    def compiled(self, kernel: str, target: str, registers_limit: int | None = None) -> MachineCode:
+        return compile_cuda(self.program, self.symbol, self.pointers, target, registers_limit)
+
+    def shape_of(self, kernel: str) -> tuple[int, ...] | None:
+        return self.group_shape
+
+
+def program_of(workload: Workload | OpenCLWorkload | CudaWorkload) -> Program:
     """The program of a workload. No OpenCL is needed.
 
     Raises KernelError where Loopy refuses the kernel, or the text cannot be preprocessed or parsed.
     """
     if isinstance(workload, OpenCLWorkload):
         return _of_opencl(workload)
+    if isinstance(workload, CudaWorkload):
+        return _of_cuda(workload)
     from tracegen.instrumented import prepare
 
     prepared = prepare(workload, None)
@@ -104,4 +126,21 @@ def _of_opencl(workload: OpenCLWorkload) -> Program:
         group_shape=axes(workload.local_size),
         local_argument_bytes=int(sum(local)),
         place=lambda line: str(text.place(line)),
+    )
+
+
+def _of_cuda(workload: CudaWorkload) -> Program:
+    from tracegen.cuda import parsed
+
+    found = parsed(workload)
+    pointers = (one.name if one.kind == "p" else "" for one in found.parameters)
+    return _InCuda(
+        text=found.program.text,
+        kernels=(found.program.kernel,),
+        group_shape=found.shape[1],
+        local_argument_bytes=workload.shared_bytes,
+        place=lambda line: f"{found.program.file}:{line}",
+        program=found.program,
+        symbol=found.symbol,
+        pointers=tuple(pointers),
     )

@@ -8,16 +8,14 @@ from pathlib import Path
 
 from memsim.errors import KernelError
 from tracegen.compiled.build_options import BuildOptions
-from tracegen.compiled.headers import DEPENDENCIES
-from tracegen.compiled.process import Finished
 from tracegen.compiled.signature import Signature
-from tracegen.compiled.toolchain import Tool
+from tracegen.tools.headers import DEPENDENCIES
+from tracegen.tools.process import Finished
+from tracegen.tools.toolchain import Tool
 
-SOURCE = "kernel.cl"
-"""The name of the text while it is compiled."""
 _PRINTF = re.compile(r"\bprintf(?=\s*\()")
 _ERROR = re.compile(
-    rf"^(?:{SOURCE}:(?P<line>\d+):\d+: (?:fatal )?error: |fatal error: |clang[^:\n]*: error: "
+    r"^(?:kernel\.cl:(?P<line>\d+):\d+: (?:fatal )?error: |fatal error: |clang[^:\n]*: error: "
     r"|ptxas [^:\n]*(?:error|fatal)\s*: )(?P<reason>.*)$",
     re.MULTILINE,
 )
@@ -52,6 +50,16 @@ class Request:
     registers_limit: int | None
 
     @property
+    def file(self) -> str:
+        """The name of the text while it is compiled."""
+        return "kernel.cl"
+
+    @property
+    def source_name(self) -> str:
+        """The name of the text in positions."""
+        return self.file
+
+    @property
     def pointer_names(self) -> list[str]:
         """The parameters in order, "" for one that is no pointer."""
         known = self.signature
@@ -76,7 +84,7 @@ class Request:
             *("-x", "cl", *self.options.arguments, *self.backend_arguments),
             *("-fno-gnu-inline-asm", "-fdebug-compilation-dir=.", "-D_print(...)=0"),
             *(["-MMD", "-MF", DEPENDENCIES] if "#include" in self.text else []),
-            *(SOURCE, "-o", output),
+            *(self.file, "-o", output),
         ]
 
     @property

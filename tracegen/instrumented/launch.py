@@ -21,7 +21,7 @@ from tracegen.instrumented.instrument import Instrumented
 from tracegen.instrumented.sites import UserFile, static_accesses
 from tracegen.instrumented.subscripts import readable
 from tracegen.probes.tokens import TokenEncoding
-from tracegen.recording.launch import BoundLaunch, Layout
+from tracegen.recording.launch import DeviceLaunch, Layout
 from tracegen.recording.sites import allocate, site_map, tables
 
 
@@ -50,7 +50,7 @@ class Proxy:
         return self.arguments[self.info.passed_names.index(name)][1]
 
 
-class LoopyLaunch(BoundLaunch):
+class LoopyLaunch(DeviceLaunch):
     """A launch that Loopy's host code made."""
 
     front_end = "loopy"

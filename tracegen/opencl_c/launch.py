@@ -20,7 +20,7 @@ from tracegen.opencl_c.preprocess import Text
 from tracegen.opencl_c.probe_source import ASTRAY, BEYOND, ENDLESS, MOST_TURNS
 from tracegen.opencl_c.sites import static_accesses
 from tracegen.probes.tokens import Builds, TokenEncoding
-from tracegen.recording.launch import BoundLaunch, Layout
+from tracegen.recording.launch import DeviceLaunch, Layout
 from tracegen.recording.sites import SiteMap, allocate, site_map, tables
 
 SCRATCH_BYTES = 4096
@@ -52,7 +52,7 @@ class ProbedSource:
             return ""
 
 
-class SourceLaunch(BoundLaunch):
+class SourceLaunch(DeviceLaunch):
     """The launch of an OpenCLWorkload, with its arguments in buffers of its own.
 
     An index that a probe writes counts elements of its array; where an access may reach several

@@ -1,6 +1,6 @@
 """The contract between a front end, which binds launches, and recording, which runs them.
 
-A front end (Loopy, OpenCL C) prepares a workload and hands each of its launches, with the arguments
+A front end (Loopy, OpenCL C, CUDA C++) prepares a workload and hands each of its launches, with the arguments
 bound, to an observer. Recording and block counting know launches by this contract alone.
 """
 
@@ -81,6 +81,13 @@ class BoundLaunch(Protocol):
     def written_and_read(self) -> list[Any]:
         """Buffers whose content before the launch matters to a second run."""
 
+    def out_of_bounds(self, position: int, index: int, axis: int, at: int) -> KernelError:
+        """The error for the access that a probe reported."""
+
+
+class DeviceLaunch(BoundLaunch, Protocol):
+    """A launch that runs on an OpenCL device."""
+
     def kernel_for(self, recording: TokenEncoding | None) -> Any:
         """The probed kernel that records tokens; for None, the one that counts them."""
 
@@ -92,9 +99,6 @@ class BoundLaunch(Protocol):
 
         buffers : tokens, offsets, counts, group ids, fault
         """
-
-    def out_of_bounds(self, position: int, index: int, axis: int, at: int) -> KernelError:
-        """The error for the access that a probe reported."""
 
 
 Observer = Callable[[Any], None]
@@ -143,7 +147,7 @@ def check_size(launch: BoundLaunch) -> None:
 
 
 def enqueue(
-    launch: BoundLaunch, kernel: Any, further: Sequence[Any], global_size: tuple[int, ...]
+    launch: DeviceLaunch, kernel: Any, further: Sequence[Any], global_size: tuple[int, ...]
 ) -> None:
     """Enqueues a kernel with the launch's arguments and further ones behind them."""
     try:

@@ -7,9 +7,9 @@ import functools
 import hashlib
 import platform
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -23,11 +23,10 @@ from tracegen.devices.buffers import Buffers, buffers
 from tracegen.options import TraceOptions
 from tracegen.probes.tokens import TokenEncoding
 from tracegen.recording import snapshot
-from tracegen.recording.launch import BoundLaunch, Prepared, check_size, enqueue
+from tracegen.recording.launch import BoundLaunch, DeviceLaunch, Prepared, check_size, enqueue
 from tracegen.recording.machine_order import MachineOrder, by_position
 from tracegen.recording.subgroup import LongMerge, merge
 
-DEFAULT_SUBGROUP_SIZE = 32
 GRANULE_ROW_BYTES = 14
 """Bytes of a granule in all columns. Where nothing coalesces, each lane-access is one granule."""
 LONG_ROW_BYTES = 18 + GRANULE_ROW_BYTES
@@ -96,9 +95,7 @@ class LaunchRun:
 
     @property
     def subgroup_size(self) -> int:
-        if self.options.subgroup_size is not None:
-            return self.options.subgroup_size
-        return DEFAULT_SUBGROUP_SIZE if self.machine is None else self.machine.subgroup_size
+        return self.options.lanes(self.machine)
 
     def traces(self, n_snapshots: int = 1) -> list[Trace]:
         """One trace a snapshot."""
@@ -284,7 +281,7 @@ class LaunchRun:
                 f" {MOST_TRIES} times that it was run: it has a data race"
             )
         offset, n_token = _offsets(room), int(room.sum(dtype=np.int64))
-        with self.buffers.mapped(self.queue, "tokens", n_token + 1, encoding.dtype) as tokens:
+        with self._mapped("tokens", n_token + 1, encoding.dtype) as tokens:
             if np.array_equal(took, room):
                 yield tokens, offset
             else:
@@ -320,9 +317,7 @@ class LaunchRun:
                         " are recorded at once"
                     )
                 offset = _offsets(room[lanes])
-                with self.buffers.mapped(
-                    self.queue, "tokens", int(offset[-1]) + 1, encoding.dtype
-                ) as tokens:
+                with self._mapped("tokens", int(offset[-1]) + 1, encoding.dtype) as tokens:
                     last = room[lanes] == left
                     for n_new, n_granule in merged.rows(tokens, offset, last, out):
                         n_access += n_new
@@ -333,7 +328,7 @@ class LaunchRun:
     def _count(self, groups: snapshot.Groups) -> npt.NDArray[np.uint32]:
         self._run(groups, np.zeros(2, np.int64), None)
         n_item = len(groups) * self.launch.group_items
-        with self.buffers.mapped(self.queue, "counts", n_item, np.uint32) as counts:
+        with self._mapped("counts", n_item, np.uint32) as counts:
             copied: npt.NDArray[np.uint32] = counts.copy()
         if len(groups) == self.launch.n_groups:
             self.ran_all = True
@@ -344,20 +339,28 @@ class LaunchRun:
     ) -> npt.NDArray[np.uint32]:
         """Writes tokens from number `skip` on, `room` of each work-item; returns how many there are."""
         offset = _offsets(room)
-        self.buffers.get("tokens", (int(offset[-1]) + 1) * encoding.bytes)
+        self._reserve("tokens", (int(offset[-1]) + 1) * encoding.bytes)
         places = np.zeros((len(offset), 2), np.int64)
         places[:, 0], places[:-1, 1] = offset, skip
         self._run(groups, places, encoding)
-        with self.buffers.mapped(self.queue, "counts", len(room), np.uint32) as counts:
+        with self._mapped("counts", len(room), np.uint32) as counts:
             copied: npt.NDArray[np.uint32] = counts.copy()
         return copied
+
+    def _reserve(self, name: str, size_bytes: int) -> None:
+        """Makes room for the tokens of the next run."""
+        self.buffers.get(name, size_bytes)
+
+    def _mapped(self, name: str, count: int, dtype: Any) -> AbstractContextManager[Any]:
+        """What the latest run wrote, `tokens` or `counts`, as an array within the context."""
+        return self.buffers.mapped(self.queue, name, count, dtype)
 
     def _run(
         self, groups: snapshot.Groups, places: npt.NDArray[np.int64], encoding: TokenEncoding | None
     ) -> None:
         if len(groups) == 0:
             return
-        pool, queue, launch = self.buffers, self.queue, self.launch
+        pool, queue, launch = self.buffers, self.queue, cast(DeviceLaunch, self.launch)
         n_item = len(groups) * launch.group_items
         buffers = [
             pool.get("tokens", 64),

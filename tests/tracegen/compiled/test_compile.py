@@ -18,7 +18,7 @@ from tracegen.compiled import (
 from tracegen.compiled.amd import back_end as amd
 from tracegen.compiled.model import Instruction, MemoryOperation
 from tracegen.compiled.nvidia import back_end as nvidia
-from tracegen.compiled.process import run
+from tracegen.tools.process import run
 
 BOTH = [pytest.param("sm_80", marks=needs_nvidia), pytest.param("gfx90a", marks=needs_amd)]
 

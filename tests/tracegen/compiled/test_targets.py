@@ -17,8 +17,8 @@ from tracegen.compiled.model import BasicBlock, MachineCode
 from tracegen.compiled.nvidia.ptx import number_instructions
 from tracegen.compiled.nvidia.sass import read_sass
 from tracegen.compiled.nvidia.spills import mark_spills
-from tracegen.compiled.toolchain import find_clang, nvidia_tools
 from tracegen.compiled.waits import awaited
+from tracegen.tools.toolchain import find_clang, nvidia_tools
 
 PROGRAMS = Path(__file__).parent / "programs"
 FAST = ("sm_75", "sm_90", "sm_120", "gfx803", "gfx90a", "gfx1030")

@@ -9,14 +9,14 @@ from typing import Any
 
 from memsim.errors import KernelError
 from memsim.files import temporary_folder
-from tracegen.compiled import cache
 from tracegen.compiled.amd.gcn import read_gcn
 from tracegen.compiled.amd.gcn_metadata import read_resources
-from tracegen.compiled.headers import included, unchanged
 from tracegen.compiled.model import MachineCode
-from tracegen.compiled.process import run
-from tracegen.compiled.request import SOURCE, CompileError, Request, check, linked
-from tracegen.compiled.toolchain import AmdTools, CompilerMissing, amd_tools
+from tracegen.compiled.request import CompileError, Request, check, linked
+from tracegen.tools import cache
+from tracegen.tools.headers import included, unchanged
+from tracegen.tools.process import run
+from tracegen.tools.toolchain import AmdTools, CompilerMissing, amd_tools
 
 TRIPLE = "amdgcn-amd-amdhsa"
 _KERNEL = re.compile(r"^\s*\.amdhsa_kernel (\S+)", re.MULTILINE)
@@ -50,7 +50,7 @@ def _dependencies(request: Request, tools: AmdTools) -> Iterator[str]:
 def _compiled(request: Request, tools: AmdTools) -> dict[str, Any]:
     """What clang writes: `listing`, and the headers that it read."""
     with temporary_folder() as folder:
-        (folder / SOURCE).write_text(request.source, encoding="utf-8")
+        (folder / request.file).write_text(request.source, encoding="utf-8")
         command = [
             *(str(tools.clang.path), "-target", TRIPLE, f"-mcpu={request.target}"),
             *("-cl-kernel-arg-info", *_attributes(request)),
@@ -60,7 +60,7 @@ def _compiled(request: Request, tools: AmdTools) -> dict[str, Any]:
         check(run(command, folder), tools.clang, request)
         listing = (folder / "kernel.s").read_text(encoding="utf-8")
         _check_symbols(listing, request)
-        return {"listing": listing, "headers": included(folder, SOURCE)}
+        return {"listing": listing, "headers": included(folder, request.file)}
 
 
 def _check_symbols(listing: str, request: Request) -> None:
@@ -127,7 +127,7 @@ def _architecture(target: str, folder: Path) -> str:
 
 def _read(request: Request, tools: AmdTools, listing: str) -> MachineCode:
     resources = read_resources(listing, request.kernel)
-    blocks, notes = read_gcn(listing, request.kernel, request.pointer_names, SOURCE)
+    blocks, notes = read_gcn(listing, request.kernel, request.pointer_names, request.source_name)
     return MachineCode(
         kernel=request.kernel,
         target=request.target,

@@ -9,17 +9,17 @@ from pathlib import Path
 from typing import Any
 
 from memsim.files import temporary_folder
-from tracegen.compiled import cache
-from tracegen.compiled.headers import included, unchanged
 from tracegen.compiled.model import BasicBlock, Instruction, MachineCode, MemoryOperation
 from tracegen.compiled.nvidia.nvidia_ptx import builtins_text, number, write_ptx
 from tracegen.compiled.nvidia.ptx import Origin, number_instructions
 from tracegen.compiled.nvidia.ptxas_log import read_usage
 from tracegen.compiled.nvidia.sass import read_sass
 from tracegen.compiled.nvidia.spills import mark_spills
-from tracegen.compiled.process import run
-from tracegen.compiled.request import SOURCE, Request, check
-from tracegen.compiled.toolchain import CompilerMissing, NvidiaTools, Tool, nvidia_tools
+from tracegen.compiled.request import Request, check
+from tracegen.tools import cache
+from tracegen.tools.headers import included, unchanged
+from tracegen.tools.process import run
+from tracegen.tools.toolchain import CompilerMissing, NvidiaTools, Tool, nvidia_tools
 
 _SHAPES = re.compile(r"^[ \t]*\.(?:reqntid|maxntid|minnctapersm)\b[^\n]*\n", re.MULTILINE)
 
@@ -37,7 +37,7 @@ def machine_code(request: Request) -> MachineCode:
 
 def _dependencies(request: Request, tools: NvidiaTools) -> Iterator[str]:
     """Everything that decides what the compilers write."""
-    yield from (request.text, request.kernel, request.target, str(request.options.arguments))
+    yield from (request.source, request.kernel, request.target, str(request.options.arguments))
     yield from (str(request.group_shape), str(request.registers_limit))
     yield from (tool.identity for tool in (tools.clang, tools.ptxas, tools.nvdisasm))
     yield builtins_text()
@@ -56,7 +56,7 @@ def _compiled(request: Request, tools: NvidiaTools) -> dict[str, Any]:
             listing_log = _assemble(shown, tools, ptx, folder)
         command = [str(tools.nvdisasm.path), "-c", "-g", "kernel.cubin"]
         listing = check(run(command, folder), tools.nvdisasm, request).output
-        headers = included(folder, SOURCE)
+        headers = included(folder, request.file)
     return {
         "ptx": ptx,
         "log": log,
@@ -86,7 +86,7 @@ def _readable(target: str, tools: NvidiaTools) -> str:
 
 def _assemble(request: Request, tools: NvidiaTools, ptx: str, folder: Path) -> str:
     """Writes `kernel.cubin`, in which line N is the N-th PTX instruction; returns the log."""
-    numbered, _ = number_instructions(ptx, source=SOURCE)
+    numbered, _ = number_instructions(ptx, source=request.source_name)
     if request.registers_limit is not None:
         # ptxas ignores a limit on registers where the text names the shape of the groups.
         numbered = _SHAPES.sub("", numbered)
@@ -102,8 +102,8 @@ def _assemble(request: Request, tools: NvidiaTools, ptx: str, folder: Path) -> s
 
 def _read(request: Request, tools: NvidiaTools, texts: dict[str, Any]) -> MachineCode:
     usage = read_usage(texts["log"])
-    names = {request.kernel: request.pointer_names} if request.signature.parameters else None
-    _, origins = number_instructions(texts["ptx"], names, SOURCE)
+    names = {request.kernel: request.pointer_names} if request.pointer_names else None
+    _, origins = number_instructions(texts["ptx"], names, request.source_name)
     blocks, notes = read_sass(texts["listing"], request.kernel)
     return MachineCode(
         kernel=request.kernel,

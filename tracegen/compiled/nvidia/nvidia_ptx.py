@@ -13,11 +13,12 @@ from importlib import resources
 from pathlib import Path
 
 from memsim.errors import KernelError
-from tracegen.compiled import cache
+from tracegen.compiled.cuda_request import CudaRequest
 from tracegen.compiled.kernel_bodies import inlined_bodies
-from tracegen.compiled.process import run
-from tracegen.compiled.request import SOURCE, CompileError, Request, check, linked
-from tracegen.compiled.toolchain import NvidiaTools, Tool, major
+from tracegen.compiled.request import CompileError, Request, check, linked
+from tracegen.tools import cache
+from tracegen.tools.process import run
+from tracegen.tools.toolchain import NvidiaTools, Tool, major
 
 SEPARATE_BODIES = 21
 """The first version of clang that puts the body of a kernel into a function of its own."""
@@ -30,10 +31,10 @@ _DEBUG_SECTION = re.compile(r"^\s*\.section\s[^{]*\{.*?\}[ \t]*$", re.MULTILINE 
 _DEBUG_LABEL = re.compile(r"^\$?L__(?:tmp|func_begin|func_end)\d+:[ \t]*\n", re.MULTILINE)
 _WHOLE_CALL = re.compile(r"^\s*call(?:\.uni)?\b[^;]*;", re.MULTILINE)
 _POSITION = re.compile(r"^\s*\.loc\b[^\n]*\n", re.MULTILINE)
-_ENTRY = re.compile(r"^\.(?:visible \.)?entry (\w+)\(", re.MULTILINE)
-_HEADER = re.compile(r"^\.(?:visible \.)?entry [^{]*(?=\{)", re.MULTILINE)
+_ENTRY = re.compile(r"^\.(?:(?:visible|weak) \.)?entry (\w+)\(", re.MULTILINE)
+_HEADER = re.compile(r"^\.(?:(?:visible|weak) \.)?entry [^{]*(?=\{)", re.MULTILINE)
 _WHOLE_ENTRY = re.compile(
-    r"^\.(?:visible \.)?entry (\w+)\(.*?^\}[ \t]*\n", re.MULTILINE | re.DOTALL
+    r"^\.(?:(?:visible|weak) \.)?entry (\w+)\(.*?^\}[ \t]*\n", re.MULTILINE | re.DOTALL
 )
 _DEFINED = re.compile(r"^(?:\.\w+ )?\.func [^;{]*?(\w+)\s*\([^;{]*\{", re.MULTILINE)
 _CALL = re.compile(r"^\s*call(?:\.uni)?\b[^;]*?\b(_Z(\d+)(\w+))[^;]*;", re.MULTILINE)
@@ -47,7 +48,7 @@ def number(target: str) -> int:
 
 def write_ptx(request: Request, tools: NvidiaTools, folder: Path) -> str:
     """The PTX of a kernel and of the functions that it calls; it states the group shape."""
-    (folder / SOURCE).write_text(request.source, encoding="utf-8")
+    (folder / request.file).write_text(request.source, encoding="utf-8")
     _run_clang(request, tools, folder)
     ptx = _without_debug((folder / "kernel.ptx").read_text(encoding="utf-8"))
     kernels = _ENTRY.findall(ptx)
@@ -62,6 +63,11 @@ def write_ptx(request: Request, tools: NvidiaTools, folder: Path) -> str:
 
 def _run_clang(request: Request, tools: NvidiaTools, folder: Path) -> None:
     """Writes `kernel.ptx`; with new versions of clang in two steps, see `kernel_bodies`."""
+    if isinstance(request, CudaRequest):
+        name = _known_target(request.target, tools.clang)
+        command = [str(tools.clang.path), *linked([tools.libdevice])]
+        check(run([*command, *request.nvidia_arguments(name)], folder), tools.clang, request)
+        return
     options = request.options
     precision = 0 if options.is_relaxed else 2 if options.divides_exactly else 1
     command = [
@@ -91,12 +97,16 @@ def _without_debug(ptx: str) -> str:
     return _WHOLE_CALL.sub(lambda call: _POSITION.sub("", call[0]), ptx)
 
 
-def _target(target: str, clang: Tool) -> list[str]:
+def _known_target(target: str, clang: Tool) -> str:
     """clang's own name for the target, or the newest older one: ptxas compiles PTX for any later one."""
     older = [
         name for name in clang.targets if name[-1].isdigit() and number(name) <= number(target)
     ]
-    name = target if target in clang.targets else max(older, key=number)
+    return target if target in clang.targets else max(older, key=number)
+
+
+def _target(target: str, clang: Tool) -> list[str]:
+    name = _known_target(target, clang)
     return [
         *("-target", TRIPLE, "-Xclang", "-target-cpu", "-Xclang", name),
         *("-Xclang", f"-cl-ext={_EXTENSIONS}"),

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from memsim.errors import KernelError
-from tracegen.compiled.process import run
+from tracegen.tools.process import run
 
 
 def test_status_and_texts(tmp_path: Path) -> None:

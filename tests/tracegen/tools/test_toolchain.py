@@ -9,8 +9,8 @@ from typing import Any, NoReturn
 
 import pytest
 
-from tracegen.compiled import toolchain
-from tracegen.compiled.toolchain import CompilerMissing, amd_tools, find_clang, nvidia_tools
+from tracegen.tools import toolchain
+from tracegen.tools.toolchain import CompilerMissing, amd_tools, find_clang, nvidia_tools
 
 
 @pytest.fixture

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from memsim.errors import KernelError
-from tracegen.compiled import cache
-from tracegen.compiled.process import run
+from tracegen.tools import cache
+from tracegen.tools.process import run
 
 CLANG_VARIABLE = "MEMSIM_CLANG"
 NEWEST_CLANG = 22

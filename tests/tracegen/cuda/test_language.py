@@ -1,0 +1,406 @@
+"""What kernels compute on this computer, compared with numpy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tracegen
+from memsim.errors import KernelError
+from tests.support.cuda_kernels import floats, needs_clang, rows, run, workload
+from tracegen import CudaWorkload
+
+pytestmark = needs_clang
+
+
+def test_templates_namespaces_structs_lambdas_and_constant_memory() -> None:
+    source = """
+    #include <vector>
+    struct Scale { float by; int shift; double unused; };
+    __constant__ float weights[4];
+    namespace outer { namespace inner {
+    template <typename T, int N> struct Sum {
+      T total = 0;
+      __device__ void operator+=(T value) { total += value; }
+    };
+    template <typename T, int N>
+    __global__ void __launch_bounds__(128) weighted(const T *__restrict__ x, T *y, Scale scale) {
+      int i = blockIdx.x * blockDim.x + threadIdx.x;
+      auto at = [=](int k) -> T { return x[i + k + scale.shift]; };
+      Sum<T, N> sum;
+    #pragma unroll
+      for (int k = 0; k < N; ++k) sum += weights[k] * at(k);
+      y[i] = scale.by * sum.total;
+    }
+    } }
+    int main() {
+      float *x;
+      cudaMalloc(&x, 4);
+      std::vector<float> host(4);
+      outer::inner::weighted<float, 4><<<1, 32>>>(x, x, Scale());
+      return cudaDeviceSynchronize() != cudaSuccess;
+    }
+    """
+    x, weights = floats(131), np.array([1, -2, 3, -4], np.float32)
+    layout = np.dtype([("by", np.float32), ("shift", np.int32), ("unused", np.float64)], align=True)
+    given = workload(
+        source,
+        x,
+        np.zeros(128, np.float32),
+        np.array((2, 1, 0), layout),
+        kernel="outer::inner::weighted<float, 4>",
+        grid=2,
+        block=64,
+        symbols={"weights": weights},
+    )
+    with pytest.raises(KernelError, match=r"index 131 in array x of shape \(131,\)"):
+        run(given)
+    x, i = floats(133), np.arange(128)
+    expected = 2 * sum(w * x[i + k + 1] for k, w in enumerate(weights))
+    given = workload(
+        source,
+        x,
+        np.zeros(128, np.float32),
+        np.array((2, 1, 0), layout),
+        kernel="outer::inner::weighted<float, 4>",
+        grid=2,
+        block=64,
+        symbols={"weights": weights},
+    )
+    np.testing.assert_allclose(run(given)["y"], expected, rtol=1e-6)
+
+
+def test_shared_memory_static_and_dynamic_with_barriers() -> None:
+    source = """
+    extern __shared__ float dynamic[];
+    __global__ void reversed(const float *x, float *y, float *sums) {
+      __shared__ float tile[64];
+      int i = threadIdx.x;
+      tile[i] = x[64 * blockIdx.x + i];
+      dynamic[i] = 2 * tile[i];
+      __syncthreads();
+      y[64 * blockIdx.x + i] = tile[63 - i] + dynamic[i ^ 1];
+      for (int half = 32; half > 0; half /= 2) {
+        __syncthreads();
+        if (i < half) tile[i] += tile[i + half];
+      }
+      if (i == 0) sums[blockIdx.x] = tile[0];
+    }
+    """
+    x = floats(256)
+    out = run(
+        workload(
+            source, x, np.zeros_like(x), np.zeros(4, np.float32), grid=4, block=64, shared_bytes=256
+        )
+    )
+    tiles = x.reshape(4, 64)
+    pairs = tiles.reshape(4, 32, 2)[:, :, ::-1].reshape(4, 64)
+    np.testing.assert_allclose(out["y"], (tiles[:, ::-1] + 2 * pairs).ravel(), rtol=1e-6)
+    np.testing.assert_allclose(out["sums"], tiles.sum(axis=1), rtol=1e-5)
+
+
+def test_threads_that_return_early_are_not_waited_for() -> None:
+    source = """
+    __global__ void early(int *y, int n) {
+      __shared__ int tile[64];
+      int i = threadIdx.x;
+      if (i >= n) return;
+      tile[i] = i;
+      __syncthreads();
+      y[i] = tile[n - 1 - i];
+    }
+    """
+    out = run(workload(source, np.zeros(64, np.int32), 40, block=64))
+    np.testing.assert_array_equal(out["y"][:40], np.arange(40)[::-1])
+
+
+def test_barriers_that_count() -> None:
+    source = """
+    __global__ void counting(const int *x, int *y) {
+      int i = threadIdx.x;
+      y[i] = 100 * __syncthreads_count(x[i] > 0) + 10 * __syncthreads_and(x[i] >= 0)
+             + __syncthreads_or(x[i] > 8);
+    }
+    """
+    x = np.arange(64, dtype=np.int32) % 8
+    out = run(workload(source, x, np.zeros(64, np.int32), block=64))
+    assert set(out["y"]) == {100 * int((x > 0).sum()) + 10}
+
+
+WARPS = """
+__global__ void warps(const float *x, float *y, unsigned *votes) {
+  int i = threadIdx.x, lane = i % warpSize;
+  float sum = x[i];
+  for (int by = warpSize / 2; by > 0; by /= 2) sum += __shfl_down_sync(0xffffffff, sum, by);
+  float all = __shfl_sync(0xffffffff, sum, 0);
+  float other = __shfl_xor_sync(0xffffffff, x[i], 1);
+  float before = __shfl_up_sync(0xffffffff, x[i], 1, 16);
+  y[4 * i] = all;
+  y[4 * i + 1] = other;
+  y[4 * i + 2] = before;
+  if (lane < 16) y[4 * i + 3] = __shfl_sync(0x0000ffff, x[i], 15);
+  __syncwarp();
+  votes[i] = __ballot_sync(0xffffffff, x[i] > 0.5f);
+  if (__any_sync(0xffffffff, x[i] > 2)) votes[i] = 0;
+  if (!__all_sync(0xffffffff, x[i] >= 0)) votes[i] = 0;
+  if (__reduce_add_sync(0xffffffff, lane) != 496) votes[i] = 0;
+  if (__match_any_sync(0xffffffff, lane / 8) != 0xffu << lane / 8 * 8) votes[i] = 0;
+  if (lane % 2) { if (__popc(__activemask()) != 16) votes[i] = 0; }
+}
+"""
+
+
+def test_shuffles_votes_and_reductions_of_a_warp() -> None:
+    x = floats(64)
+    out = run(workload(WARPS, x, np.zeros(256, np.float32), np.zeros(64, np.uint32), block=64))
+    y, of_warp = out["y"].reshape(64, 4), x.reshape(2, 32)
+    np.testing.assert_allclose(y[:, 0], np.repeat(of_warp.sum(axis=1), 32), rtol=1e-5)
+    np.testing.assert_array_equal(y[:, 1], x.reshape(32, 2)[:, ::-1].ravel())
+    before = x.reshape(4, 16).copy()
+    before[:, 1:] = x.reshape(4, 16)[:, :-1]
+    np.testing.assert_array_equal(y[:, 2], before.ravel())
+    low = np.arange(64) % 32 < 16
+    np.testing.assert_array_equal(y[low, 3], np.repeat(of_warp[:, 15], 16))
+    bits = ((of_warp > 0.5) << np.arange(32)).sum(axis=1).astype(np.uint32)
+    np.testing.assert_array_equal(out["votes"], np.repeat(bits, 32))
+
+
+def test_a_wavefront_of_64_lanes() -> None:
+    source = """
+    #include <hip/hip_runtime.h>
+    __global__ void total(const int *x, int *y, unsigned long long *votes) {
+      int i = threadIdx.x, sum = x[i];
+      for (int by = warpSize / 2; by > 0; by /= 2) sum += __shfl_down(sum, by);
+      if (i % 64 == 0) y[i / 64] = sum;
+      votes[i] = __ballot(x[i] % 2);
+    }
+    """
+    x = np.arange(128, dtype=np.int32)
+    given = workload(source, x, np.zeros(2, np.int32), np.zeros(128, np.uint64), block=128)
+    out = run(given, warp=64)
+    np.testing.assert_array_equal(out["y"], x.reshape(2, 64).sum(axis=1))
+    assert set(out["votes"]) == {0xAAAAAAAAAAAAAAAA}
+
+
+def test_atomics_on_global_and_shared_memory() -> None:
+    source = """
+    __global__ void atomics(const int *x, int *counts, float *sum, unsigned *turns, int *most) {
+      __shared__ int own[8];
+      int i = threadIdx.x;
+      if (i < 8) own[i] = 0;
+      __syncthreads();
+      atomicAdd(&own[x[i]], 1);
+      __syncthreads();
+      if (i < 8) atomicAdd(counts + i, own[i]);
+      atomicAdd(sum, 0.5f);
+      atomicInc(turns, 9);
+      atomicMax(most, x[i]);
+      int seen = most[1], expected;
+      do { expected = seen; seen = atomicCAS(most + 1, expected, expected + x[i]); } while (seen != expected);
+    }
+    """
+    x = np.random.default_rng(0).integers(0, 8, 96, dtype=np.int32)
+    out = run(
+        workload(
+            source, x, np.zeros(8, np.int32), np.zeros(1, np.float32), np.zeros(1, np.uint32),
+            np.zeros(2, np.int32), block=96,
+        )
+    )  # fmt: skip
+    np.testing.assert_array_equal(out["counts"], np.bincount(x, minlength=8))
+    assert out["sum"] == 48
+    assert out["turns"] == 96 % 10
+    assert list(out["most"]) == [x.max(), x.sum()]
+
+
+def test_vectors_and_read_only_loads_are_one_access() -> None:
+    source = """
+    __global__ void swapped(const float4 *x, float4 *y, const double2 *a, float3 *b) {
+      int i = threadIdx.x;
+      float4 v = __ldg(&x[i]);
+      y[i] = make_float4(v.w, v.z, v.y, v.x);
+      double2 w = a[i];
+      b[i] = make_float3(w.x, w.y, v.x);
+    }
+    """
+    x, a = floats(128), np.arange(64, dtype=np.float64)
+    given = workload(source, x, np.zeros(128, np.float32), a, np.zeros(96, np.float32))
+    out = run(given)
+    np.testing.assert_array_equal(out["y"].reshape(32, 4), x.reshape(32, 4)[:, ::-1])
+    np.testing.assert_array_equal(out["b"].reshape(32, 3)[:, :2], a.reshape(32, 2))
+    trace = tracegen.trace(given)
+    assert rows(trace)[:3] == ["__ldg(&x[i]) (32)", "store y[i] (32)", "a[i] (32)"]
+    assert [site.itemsize_bytes for site in trace.sites[:3]] == [16, 16, 16]
+    # A float3 is aligned to 4 bytes only: a GPU writes its members one by one.
+    assert rows(trace)[3:] == ["store b[i] (32)"] * 3
+    assert trace.sites[3].itemsize_bytes == 4
+
+
+def test_pointers_in_memory_and_in_structs() -> None:
+    source = """
+    struct Row { const float *values; int n; };
+    __global__ void sums(const Row *rows, float **out, Row extra) {
+      int i = threadIdx.x;
+      float sum = extra.values[i % extra.n];
+      for (int k = 0; k < rows[i].n; ++k) sum += rows[i].values[k];
+      *out[i] = sum;
+    }
+    """
+    layout = np.dtype([("values", object), ("n", np.int32)], align=True)
+    parts = [floats(k + 1, k) for k in range(4)]
+    table = np.zeros(4, layout)
+    for k, part in enumerate(parts):
+        table[k] = (part, len(part))
+    results = [np.zeros(1, np.float32) for _ in range(4)]
+    extra = np.zeros((), layout)
+    extra[()] = (np.array([10, 20], np.float32), 2)
+    pointers = np.empty(4, object)
+    pointers[:] = results
+    given = workload(source, table, pointers, extra, block=4)
+    out = run(given)
+    for k, part in enumerate(parts):
+        np.testing.assert_allclose(out[f"out[{k}]"], part.sum() + (10, 20)[k % 2], rtol=1e-6)
+    trace = tracegen.trace(given)
+    by_name = {site.name: site.array for site in trace.sites}
+    assert by_name["extra.values[i % extra.n]"] == "extra.values"
+    assert by_name["store *out[i]"] == "out[0] or out[1] or out[2] or out[3]"
+
+
+def test_variables_in_global_memory() -> None:
+    source = """
+    __device__ float table[32];
+    static __device__ int calls;
+    __global__ void looked_up(float *y) {
+      y[threadIdx.x] = table[31 - threadIdx.x];
+      atomicAdd(&calls, 1);
+    }
+    """
+    table = floats(32)
+    given = workload(source, np.zeros(32, np.float32), symbols={"table": table, "calls": np.int32(5)})
+    out = run(given)
+    np.testing.assert_array_equal(out["y"], table[::-1])
+    assert out["calls"].view(np.int32)[0] == 37
+    trace = tracegen.trace(given)
+    assert {site.array for site in trace.sites} == {"table", "calls", "y"}
+    assert [extent.name for extent in trace.arrays] == ["y", "table", "calls"]
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.uint16])
+def test_half_and_bfloat16_by_value(dtype: Any) -> None:
+    source = """
+    #include <cuda_fp16.h>
+    #include <cuda_bf16.h>
+    __global__ void halves(const __half *x, __half *y, const __nv_bfloat16 *a, __nv_bfloat16 *b) {
+      int i = threadIdx.x;
+      y[i] = __hadd(__hmul(x[i], __float2half(2.0f)), __half(1));
+      b[i] = __float2bfloat16(2 * __bfloat162float(a[i]));
+    }
+    """
+    x = np.arange(32).astype(np.float16)
+    a = np.arange(32, dtype=np.float32).view(np.uint32) >> 16
+    out = run(
+        workload(
+            source, x.view(dtype), np.zeros(32, dtype), a.astype(np.uint16), np.zeros(32, np.uint16)
+        )
+    )
+    np.testing.assert_array_equal(out["y"].view(np.float16), 2 * x + np.float16(1))
+    widened = (out["b"].astype(np.uint32) << 16).view(np.float32)
+    np.testing.assert_array_equal(widened, 2 * np.arange(32))
+
+
+def test_cooperative_groups() -> None:
+    source = """
+    #include <cooperative_groups.h>
+    namespace cg = cooperative_groups;
+    __global__ void grouped(const int *x, int *y) {
+      cg::thread_block block = cg::this_thread_block();
+      auto tile = cg::tiled_partition<8>(block);
+      __shared__ int shared[64];
+      int i = block.thread_rank(), sum = x[i];
+      for (int by = tile.size() / 2; by > 0; by /= 2) sum += tile.shfl_down(sum, by);
+      if (tile.thread_rank() == 0) shared[i / 8] = sum;
+      block.sync();
+      y[i] = shared[7 - i / 8] + tile.any(x[i] == 9) + 10 * tile.meta_group_rank();
+    }
+    """
+    x = np.arange(64, dtype=np.int32)
+    out = run(workload(source, x, np.zeros(64, np.int32), block=64))
+    sums, tile = x.reshape(8, 8).sum(axis=1), np.arange(64) // 8
+    np.testing.assert_array_equal(out["y"], sums[7 - tile] + (tile == 1) + 10 * tile)
+
+
+def test_texts_of_cupy_and_pycuda_work_as_they_are() -> None:
+    raw = r"""
+    extern "C" __global__
+    void my_add(const float* x1, const float* x2, float* y) {
+        int tid = blockDim.x * blockIdx.x + threadIdx.x;
+        y[tid] = x1[tid] + x2[tid];
+        printf("%d\n", tid);
+    }
+    """
+    a, b = floats(64), floats(64, 1)
+    out = run(workload(raw, a, b, np.zeros(64, np.float32), grid=2))
+    np.testing.assert_array_equal(out["y"], a + b)
+    module = """
+    __global__ void doublify(float *a)
+    {
+      int idx = threadIdx.x + threadIdx.y*4;
+      a[idx] *= 2;
+    }
+    """
+    matrix = floats(16).reshape(4, 4)
+    out = run(workload(module, matrix, block=(4, 4, 1)))
+    np.testing.assert_array_equal(out["a"], 2 * matrix)
+
+
+def test_mathematics() -> None:
+    source = """
+    __global__ void functions(const float *x, float *y, const double *a, double *b) {
+      int i = threadIdx.x;
+      float v = x[i];
+      y[i] = sinf(v) + __expf(v) + rsqrtf(v + 1) + fmaxf(v, 0.5f) + max(v, 0.25f) + powf(v, 1.5f)
+             + __saturatef(v) + __fdividef(v, 3) + (float)__float2int_rn(2 * v) + __popc(i) + __clz(i);
+      b[i] = sqrt(a[i]) + std::exp(a[i]) + fma(a[i], 2.0, 1.0) + min(a[i], 0.5) + erf(a[i]);
+    }
+    """
+    from scipy.special import erf
+
+    x, a = floats(32), floats(32, 1).astype(np.float64)
+    out = run(workload(source, x, np.zeros_like(x), a, np.zeros_like(a)))
+    i, v = np.arange(32), x.astype(np.float64)
+    expected = (
+        np.sin(v) + np.exp(v) + 1 / np.sqrt(v + 1) + np.maximum(v, 0.5) + np.maximum(v, 0.25)
+        + v**1.5 + np.clip(v, 0, 1) + v / 3 + np.rint(2 * x)
+        + [int(k).bit_count() for k in i] + [32 - int(k).bit_length() for k in i]
+    )  # fmt: skip
+    np.testing.assert_allclose(out["y"], expected, rtol=1e-5)
+    np.testing.assert_allclose(
+        out["b"], np.sqrt(a) + np.exp(a) + 2 * a + 1 + np.minimum(a, 0.5) + erf(a), rtol=1e-12
+    )
+
+
+def test_functions_of_included_files(tmp_path: Any) -> None:
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep" / "load.cuh").write_text(
+        "template <class T> __device__ T load(const T *x, int i) {\n  return x[i];\n}\n"
+    )
+    (tmp_path / "main.cu").write_text(
+        '#include "deep/load.cuh"\n'
+        "__global__ void copied(const int *x, int *y) {\n"
+        "  y[threadIdx.x] = load(x, 2 * threadIdx.x) + FURTHER;\n}\n"
+    )
+    x = np.arange(64, dtype=np.int32)
+    given = CudaWorkload(
+        path=tmp_path / "main.cu",
+        arguments={"x": x, "y": np.zeros(32, np.int32)},
+        grid=1,
+        block=32,
+        build_options="-DFURTHER=3 -std=c++14 -O3 --use_fast_math",
+    )
+    np.testing.assert_array_equal(run(given)["y"], x[::2] + 3)
+    trace = tracegen.trace(given)
+    load = next(site for site in trace.sites if site.direction == "load")
+    assert load.name == "x[i]" and load.source.user_line == 2
+    assert str(load.source.user_file).endswith("deep/load.cuh")
+    assert load.source.generated_line == 3

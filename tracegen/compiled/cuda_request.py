@@ -1,0 +1,64 @@
+"""A kernel in CUDA C++ or HIP that is to be compiled for a GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import PurePath
+
+from tracegen.compiled.request import Request
+from tracegen.cuda import CudaProgram
+from tracegen.tools.headers import DEPENDENCIES
+
+_INSTANTIATED = "static void *memsim_kernel = (void *)&{kernel};"
+_FAST = ("-ffast-math", "-fcuda-approx-transcendentals")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CudaRequest(Request):
+    """A kernel of a program, and how it is to be compiled; `kernel` is its symbol.
+
+    pointers : the array of each parameter in order, "" for one that is no pointer
+    """
+
+    program: CudaProgram
+    pointers: tuple[str, ...]
+
+    @property
+    def file(self) -> str:
+        return "kernel.cu"
+
+    @property
+    def source_name(self) -> str:
+        return PurePath(self.program.file).name
+
+    @property
+    def source(self) -> str:
+        return self.program.compiled_text(_INSTANTIATED.format(kernel=self.program.kernel))
+
+    @property
+    def pointer_names(self) -> list[str]:
+        return list(self.pointers)
+
+    @property
+    def notes(self) -> list[str]:
+        ignored = self.program.options.ignored
+        notes = [f"Build option {option} is ignored." for option in ignored]
+        return [*notes, *(["printf is left out."] if "printf" in self.text else [])]
+
+    def nvidia_arguments(self, target: str) -> list[str]:
+        """clang's arguments to write `kernel.ptx`."""
+        precision = 0 if self.program.options.is_fast else 2
+        return [
+            *("-x", "cuda", "--cuda-device-only", f"--cuda-gpu-arch={target}"),
+            *("-nocudainc", "-nocudalib", "-Wno-unknown-cuda-version", "-gline-directives-only"),
+            *("-mllvm", f"-nvptx-prec-divf32={precision}", "-DMEMSIM_NVIDIA", "-DMEMSIM_WARP=32"),
+            *("-D__CUDACC__", "-D__NVCC__", *self._shared, self.file, "-o", "kernel.ptx"),
+        ]
+
+    @property
+    def _shared(self) -> Iterator[str]:
+        """What all targets share."""
+        yield from ("-O3", "-S", "-ffp-contract=fast", "-MMD", "-MF", DEPENDENCIES)
+        yield from _FAST if self.program.options.is_fast else ()
+        yield from self.program.arguments

@@ -1,0 +1,5 @@
+from .program import CudaProgram as CudaProgram
+from .run import CudaRun as CudaRun
+from .run import PreparedCuda as PreparedCuda
+from .run import parsed as parsed
+from .run import prepare as prepare

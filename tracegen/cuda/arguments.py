@@ -1,0 +1,205 @@
+"""A workload's arguments, checked against the kernel's parameters, and their memory."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from memsim.errors import KernelError
+from tracegen.cuda.ir import Module
+
+MOST_ARRAYS = 60
+_ROW = re.compile(r"\{ i64 (\d+), i8 (\d+), i8 (\d+), i8 (\d+), i64 (\d+) \}")
+_KINDS = {"i": "an integer", "u": "an integer", "f": "a number", "b": "a truth value"}
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter as `headers/memsim/launch.h` describes it."""
+
+    name: str
+    size_bytes: int
+    kind: str
+    element: str
+    is_constant: bool
+    element_bytes: int
+
+
+@dataclass
+class Arguments:
+    """The arguments of a launch.
+
+    arrays : name -> the array that is copied into the kernel's memory
+    owners : pointer parameter -> the name of its array
+    values : of the parameters in order: the name of an array or None for pointers, else bytes; a struct
+        is a record, whose fields of dtype object name arrays in `pointers`
+    writable : names of arrays that the kernel may write
+    """
+
+    parameters: Sequence[Parameter]
+    arrays: dict[str, npt.NDArray[Any]] = field(default_factory=dict)
+    owners: dict[str, str] = field(default_factory=dict)
+    values: list[Any] = field(default_factory=list)
+    writable: set[str] = field(default_factory=set)
+    _names: dict[int, str] = field(default_factory=dict)
+
+    def owner(self, name: str, array: npt.NDArray[Any]) -> str:
+        """The name of an array, which is its own where it is new."""
+        known = self._names.setdefault(id(array), name)
+        if known not in self.arrays:
+            if len(self.arrays) >= MOST_ARRAYS:
+                raise KernelError(f"the kernel reaches more than {MOST_ARRAYS} arrays")
+            self.arrays[known] = array
+            if array.dtype.hasobject:
+                self._reach(known, array)
+        return known
+
+    def _reach(self, name: str, array: npt.NDArray[Any]) -> None:
+        """Adds the arrays that the pointers in an array or record point to."""
+        for place, value in pointers_in(array):
+            if value is not None and not isinstance(value, np.ndarray):
+                raise KernelError(f"{name}{place} is a pointer: it takes an array or None")
+            if value is not None:
+                self.writable.add(self.owner(f"{name}{place}", value))
+
+    def add(self, parameter: Parameter, kernel: str, value: Any) -> None:
+        what = f"argument {parameter.name} of kernel {kernel}"
+        if parameter.kind == "p":
+            self._add_array(parameter, what, value)
+        elif parameter.kind == "s":
+            size = parameter.size_bytes
+            if not isinstance(value, (np.generic, np.ndarray)) or value.nbytes != size:
+                raise KernelError(
+                    f"{what} takes a numpy value of {size} bytes, got {_short(value)}"
+                )
+            record = np.array(value, copy=True).reshape(-1)
+            if record.dtype.hasobject:
+                self._reach(parameter.name, record if len(record) > 1 else record.reshape(()))
+            self.values.append(record)
+        else:
+            self.values.append(np.array([_number(what, parameter, value)]))
+
+    def _add_array(self, parameter: Parameter, what: str, value: Any) -> None:
+        if value is None:
+            self.values.append(None)
+            self.owners[parameter.name] = parameter.name
+            self.arrays[parameter.name] = np.empty(0, np.uint8)
+            return
+        if not isinstance(value, np.ndarray):
+            raise KernelError(f"{what} takes a numpy array, got {_short(value)}")
+        if not (value.flags.c_contiguous or value.flags.f_contiguous):
+            raise KernelError(f"{what} takes an array without gaps: make a copy of it")
+        _check_elements(what, parameter, value)
+        name = self.owner(parameter.name, value)
+        self.owners[parameter.name] = name
+        if not parameter.is_constant:
+            self.writable.add(name)
+        self.values.append(name)
+
+
+def parameters_of(module: Module, kernel: str) -> list[Parameter]:
+    """The parameters of the kernel that `memsim_parameters` describes."""
+    line = next(one for one in module.lines if one.startswith("@memsim_parameters ="))
+    rows = [tuple(map(int, row)) for row in _ROW.findall(line)]
+    names = module.parameters(kernel)
+    parameters = []
+    for number, (size, kind, element, constant, element_bytes) in enumerate(rows):
+        name = names[number] if number < len(names) and names[number] else f"#{number}"
+        parameters.append(
+            Parameter(
+                name,
+                size,
+                chr(kind),
+                chr(element) if element else "",
+                bool(constant),
+                element_bytes,
+            )
+        )
+    return parameters
+
+
+def bound(kernel: str, parameters: Sequence[Parameter], given: Any) -> Arguments:
+    """The arguments of a launch. Raises KernelError that names the parameter and the rule."""
+    names = [parameter.name for parameter in parameters]
+    listed = ", ".join(names) or "none"
+    if not isinstance(given, Mapping):
+        given = list(given)
+        if len(given) != len(names):
+            raise KernelError(
+                f"kernel {kernel} takes {len(names)} arguments ({listed}), got {len(given)}"
+            )
+        given = dict(zip(names, given, strict=True))
+    for name in given:
+        if name not in names:
+            raise KernelError(f"kernel {kernel} has no argument {name}; it has {listed}")
+    missing = [name for name in names if name not in given]
+    if missing:
+        raise KernelError(
+            f"kernel {kernel} needs a value for {', '.join(missing)}; it has {listed}"
+        )
+    arguments = Arguments(parameters)
+    for parameter in parameters:
+        arguments.add(parameter, kernel, given[parameter.name])
+    return arguments
+
+
+def pointers_in(array: npt.NDArray[Any]) -> list[tuple[str, Any]]:
+    """The pointers in an array or record: where they are, and the array that each is."""
+    if array.dtype.kind == "O":
+        return [(f"[{k}]" if array.ndim else "", v) for k, v in enumerate(array.ravel("K"))]
+    found = []
+    for name in array.dtype.names or ():
+        if array.dtype[name].hasobject:
+            for place, value in pointers_in(array[name]):
+                found.append((f"{place}.{name}", value))
+    return found
+
+
+def _check_elements(what: str, parameter: Parameter, value: npt.NDArray[Any]) -> None:
+    element, size = parameter.element, parameter.element_bytes
+    dtype = value.dtype
+    if dtype.hasobject:
+        if element not in ("p", "s"):
+            raise KernelError(f"{what} points to numbers, got an array of {dtype}")
+        return
+    if size and value.nbytes % size:
+        raise KernelError(f"{what} takes elements of {size} bytes, got {value.nbytes} bytes")
+    if element not in _KINDS or size <= 1 or dtype.fields is not None:
+        return
+    own = dtype.itemsize // 2 if dtype.kind == "c" else dtype.itemsize
+    integers = element in "iu" and dtype.kind in "iu"
+    floats = element == "f" and dtype.kind in "fc"
+    if own != size or not (integers or floats):
+        wanted = np.dtype(f"{element}{size}")
+        raise KernelError(f"{what} takes an array of {wanted}, got one of {dtype}")
+
+
+def _number(what: str, parameter: Parameter, value: Any) -> Any:
+    if np.ndim(value) != 0 or not isinstance(value, (int, float, np.number, np.bool_)):
+        raise KernelError(f"{what} takes {_KINDS[parameter.kind]}, got {_short(value)}")
+    dtype = (
+        np.dtype("bool")
+        if parameter.kind == "b"
+        else np.dtype(f"{parameter.kind}{parameter.size_bytes}")
+    )
+    if dtype.kind in "iu":
+        if int(value) != value:
+            raise KernelError(f"{what} takes an integer, got {value!r}")
+        limits = np.iinfo(dtype)
+        if not limits.min <= int(value) <= limits.max:
+            raise KernelError(
+                f"{what} takes an integer from {limits.min} to {limits.max}, got {value!r}"
+            )
+    return dtype.type(value)
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, np.ndarray):
+        return f"an array of {value.dtype}"
+    text = repr(value)
+    return text if len(text) <= 40 else f"{text[:37]}..."

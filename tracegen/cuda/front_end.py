@@ -1,0 +1,97 @@
+"""From a program to LLVM's text for this computer, and from there to a library.
+
+The program is compiled as device code, but for this computer's processor: host code is read and left
+out. Functions are inlined, loops are not unrolled, and code is not moved between branches, so that every
+access keeps its position in the source.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from memsim.errors import KernelError
+from tracegen.cuda.program import LAUNCH, CudaProgram, kernels
+from tracegen.tools.process import Finished, run
+from tracegen.tools.toolchain import INSTALL_CLANG, Tool, find_clang, major
+
+OLDEST = 15
+"""The first version of clang whose text has pointers without types."""
+RUNTIME = Path(__file__).parent / "runtime" / "run.c"
+_ERROR = re.compile(
+    r"^(?P<file>[^\n:]+):(?P<line>\d+):\d+: (?:fatal )?error: (?P<reason>.*)$", re.MULTILINE
+)
+_OTHER = re.compile(r"^.*?(?:\berror: |: (?=undefined reference))(?P<reason>.*)$", re.MULTILINE)
+_DEVICE_CODE = (
+    *("-x", "cuda", "--cuda-host-only", "-nocudainc", "-nocudalib", "-Wno-unknown-cuda-version"),
+    *("-Xclang", "-fcuda-is-device", "-Xclang", "-fcuda-allow-variadic-functions"),
+    *("-DMEMSIM_CPU", "-D__CUDACC__", "-D__CUDA_ARCH__=700", "-D__NVCC__"),
+)
+_HIP_CODE = tuple(word for word in _DEVICE_CODE if not re.match("-D__(CUDA|NVCC)", word))
+_OPTIMISED = (
+    *("-O1", "-finline-functions", "-mllvm", "-inline-threshold=100000000"),
+    *("-fno-unroll-loops", "-mllvm", "-unroll-count=1", "-mllvm", "-rotation-max-header-size=0"),
+    *("-mllvm", "-sink-common-insts=false", "-mllvm", "-hoist-common-insts=false"),
+    *("-fno-vectorize", "-fno-slp-vectorize", "-ffp-contract=off"),
+)
+_READABLE = ("-g", "-fno-discard-value-names", "-fno-exceptions", "-fPIC", "-S", "-emit-llvm")
+
+
+def host_clang() -> Tool:
+    """The newest clang. Raises KernelError where there is none, or only an old one."""
+    clang = find_clang("nvptx64") or find_clang("amdgcn")
+    if clang is None or major(clang) < OLDEST:
+        raise KernelError(
+            f"CUDA C++ and HIP need clang, version {OLDEST} or later ({INSTALL_CLANG})"
+        )
+    return clang
+
+
+def to_llvm(program: CudaProgram, clang: Tool, warp: int, folder: Path) -> str:
+    """LLVM's text of a program, with a function that calls its kernel.
+
+    warp : lanes of a warp
+    Raises KernelError with the user's line where the program does not compile.
+    """
+    text = program.compiled_text(f"MEMSIM_LAUNCH({program.kernel})")
+    (folder / "kernel.cu").write_text(text, encoding="utf-8")
+    command = [
+        *(str(clang.path), *(_HIP_CODE if program.is_hip else _DEVICE_CODE)),
+        *(f"-DMEMSIM_WARP={warp}", *program.arguments, *_OPTIMISED, *_READABLE),
+        *("kernel.cu", "-o", "kernel.ll"),
+    ]
+    _check(run(command, folder), program)
+    return (folder / "kernel.ll").read_text(encoding="utf-8", errors="replace")
+
+
+def to_library(text: str, program: CudaProgram, clang: Tool, folder: Path) -> Path:
+    """A library of the program with probes, and of what runs it."""
+    (folder / "probed.ll").write_text(text, encoding="utf-8")
+    command = [
+        *(str(clang.path), "-w", "-O2", "-fPIC", "-shared", "-Wl,-Bsymbolic", "-Wl,-z,defs"),
+        *("-fno-vectorize", "-fno-slp-vectorize", "-ffp-contract=off", "-fno-crash-diagnostics"),
+        *("-x", "ir", "probed.ll", "-x", "c", str(RUNTIME), "-x", "none", "-lm", "-o", "kernel.so"),
+    ]
+    _check(run(command, folder), program)
+    return folder / "kernel.so"
+
+
+def _check(finished: Finished, program: CudaProgram) -> None:
+    if finished.status == 0:
+        return
+    match = _ERROR.search(finished.errors)
+    if match is None:
+        other = _OTHER.search(finished.errors)
+        lines = [line for line in finished.errors.splitlines() if line.strip()]
+        reason = other["reason"] if other else lines[0] if lines else f"status {finished.status}"
+        raise KernelError(f"{program.file}: {reason.strip()}")
+    if match["file"] == LAUNCH:
+        known = ", ".join(dict.fromkeys(kernels(program.text))) or "none"
+        raise KernelError(
+            f"{program.file} has no kernel {program.kernel} ({match['reason']}); it has {known}"
+        )
+    reason = match["reason"]
+    line = program.text.splitlines()[int(match["line"]) - 1 : int(match["line"])]
+    if match["file"] == program.file and line and re.search(r"\basm\b", line[0]):
+        reason = f"inline assembler (PTX) cannot be traced ({reason})"
+    raise KernelError(f"{match['file']}:{match['line']}: {reason}")

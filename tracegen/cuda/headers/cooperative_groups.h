@@ -1,0 +1,73 @@
+// Cooperative groups: the thread block and tiles of a warp. Grid-wide synchronisation is refused.
+#pragma once
+#include "memsim/kernel.h"
+namespace cooperative_groups {
+struct thread_block {
+  MEMSIM_INLINE void sync() const { __syncthreads(); }
+  MEMSIM_INLINE unsigned thread_rank() const {
+    return (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x;
+  }
+  MEMSIM_INLINE unsigned size() const { return blockDim.x * blockDim.y * blockDim.z; }
+  MEMSIM_INLINE unsigned num_threads() const { return size(); }
+  MEMSIM_INLINE dim3 group_index() const { return blockIdx; }
+  MEMSIM_INLINE dim3 thread_index() const { return threadIdx; }
+  MEMSIM_INLINE dim3 group_dim() const { return blockDim; }
+  MEMSIM_INLINE dim3 dim_threads() const { return blockDim; }
+};
+MEMSIM_DEVICE thread_block this_thread_block() { return {}; }
+
+struct grid_group {
+  MEMSIM_INLINE unsigned long long thread_rank() const {
+    unsigned long long block = (blockIdx.z * gridDim.y + blockIdx.y) * (unsigned long long)gridDim.x + blockIdx.x;
+    return block * blockDim.x * blockDim.y * blockDim.z + thread_block().thread_rank();
+  }
+  MEMSIM_INLINE unsigned long long size() const {
+    return (unsigned long long)gridDim.x * gridDim.y * gridDim.z * thread_block().size();
+  }
+  __device__ void sync() const MEMSIM_REFUSED("grid-wide synchronisation");
+};
+MEMSIM_DEVICE grid_group this_grid() { return {}; }
+
+// Threads of one warp that lie next to each other.
+template <unsigned n> struct thread_block_tile {
+  MEMSIM_INLINE unsigned thread_rank() const { return thread_block().thread_rank() % n; }
+  MEMSIM_INLINE unsigned meta_group_rank() const { return thread_block().thread_rank() / n; }
+  MEMSIM_INLINE unsigned meta_group_size() const { return (thread_block().size() + n - 1) / n; }
+  MEMSIM_INLINE static constexpr unsigned size() { return n; }
+  MEMSIM_INLINE static constexpr unsigned num_threads() { return n; }
+  MEMSIM_INLINE unsigned first_lane() const { return thread_block().thread_rank() % MEMSIM_WARP & ~(n - 1); }
+  MEMSIM_INLINE memsim_mask mask() const {
+    return (n == 8 * sizeof(memsim_mask) ? MEMSIM_ALL : ((memsim_mask)1 << n % (8 * sizeof(memsim_mask))) - 1)
+           << first_lane();
+  }
+  MEMSIM_INLINE void sync() const { __syncwarp(mask()); }
+  template <class T> MEMSIM_INLINE T shfl(T v, int from) const { return __shfl_sync(mask(), v, from, n); }
+  template <class T> MEMSIM_INLINE T shfl_up(T v, unsigned by) const { return __shfl_up_sync(mask(), v, by, n); }
+  template <class T> MEMSIM_INLINE T shfl_down(T v, unsigned by) const { return __shfl_down_sync(mask(), v, by, n); }
+  template <class T> MEMSIM_INLINE T shfl_xor(T v, unsigned with) const { return __shfl_xor_sync(mask(), v, with, n); }
+  MEMSIM_INLINE int any(int vote) const { return __any_sync(mask(), vote); }
+  MEMSIM_INLINE int all(int vote) const { return __all_sync(mask(), vote); }
+  MEMSIM_INLINE memsim_mask ballot(int vote) const { return (__ballot_sync(mask(), vote) & mask()) >> first_lane(); }
+};
+template <unsigned n, class Group> MEMSIM_DEVICE thread_block_tile<n> tiled_partition(const Group &) {
+  static_assert(n <= MEMSIM_WARP && (n & (n - 1)) == 0, "a tile is a power of two of at most a warp");
+  return {};
+}
+
+template <class T> struct plus {
+  MEMSIM_INLINE T operator()(T a, T b) const { return a + b; }
+};
+template <class T> struct less {
+  MEMSIM_INLINE T operator()(T a, T b) const { return b < a ? b : a; }
+};
+template <class T> struct greater {
+  MEMSIM_INLINE T operator()(T a, T b) const { return a < b ? b : a; }
+};
+template <unsigned n, class T, class F>
+MEMSIM_DEVICE T reduce(const thread_block_tile<n> &tile, T v, F &&combine) {
+  for (unsigned by = n / 2; by > 0; by /= 2)
+    v = combine(v, tile.shfl_xor(v, by));
+  return v;
+}
+template <class Group> MEMSIM_DEVICE void sync(const Group &group) { group.sync(); }
+}

@@ -1,0 +1,2 @@
+#include "../memsim/kernel.h"
+#include "../memsim/half.h"

@@ -1,0 +1,101 @@
+// Half precision and bfloat16, by value. Arithmetic in bfloat16 is done in single precision and rounded.
+#pragma once
+struct __align__(2) __half {
+  _Float16 value;
+  __half() = default;
+  __host__ __device__ __half(_Float16 v) : value(v) {}
+  __host__ __device__ __half(float v) : value((_Float16)v) {}
+  __host__ __device__ __half(double v) : value((_Float16)v) {}
+  __host__ __device__ __half(int v) : value((_Float16)v) {}
+  __host__ __device__ operator float() const { return (float)value; }
+};
+struct __align__(2) __nv_bfloat16 {
+  unsigned short bits;
+  __nv_bfloat16() = default;
+  __host__ __device__ __nv_bfloat16(float v) {
+    unsigned wide;
+    __builtin_memcpy(&wide, &v, 4);
+    // Rounded to nearest, ties to even; a NaN stays one.
+    bits = v != v ? 0x7fff : (unsigned short)((wide + 0x7fff + (wide >> 16 & 1)) >> 16);
+  }
+  __host__ __device__ __nv_bfloat16(double v) : __nv_bfloat16((float)v) {}
+  __host__ __device__ __nv_bfloat16(int v) : __nv_bfloat16((float)v) {}
+  __host__ __device__ operator float() const {
+    unsigned wide = (unsigned)bits << 16;
+    float v;
+    __builtin_memcpy(&v, &wide, 4);
+    return v;
+  }
+};
+typedef __half half;
+typedef __nv_bfloat16 nv_bfloat16;
+typedef __nv_bfloat16 __hip_bfloat16;
+struct __align__(4) __half2 { __half x, y; };
+struct __align__(4) __nv_bfloat162 { __nv_bfloat16 x, y; };
+typedef __half2 half2;
+typedef __nv_bfloat162 nv_bfloat162;
+
+MEMSIM_BOTH __half __float2half(float v) { return v; }
+MEMSIM_BOTH __half __float2half_rn(float v) { return v; }
+MEMSIM_BOTH float __half2float(__half v) { return v; }
+MEMSIM_BOTH __half __int2half_rn(int v) { return v; }
+MEMSIM_BOTH int __half2int_rn(__half v) { return (int)__builtin_rintf(v); }
+MEMSIM_BOTH __nv_bfloat16 __float2bfloat16(float v) { return v; }
+MEMSIM_BOTH __nv_bfloat16 __float2bfloat16_rn(float v) { return v; }
+MEMSIM_BOTH float __bfloat162float(__nv_bfloat16 v) { return v; }
+MEMSIM_BOTH __half2 __halves2half2(__half x, __half y) { return {x, y}; }
+MEMSIM_BOTH __half2 make_half2(__half x, __half y) { return {x, y}; }
+MEMSIM_BOTH __half2 __float2half2_rn(float v) { return {v, v}; }
+MEMSIM_BOTH __half2 __half2half2(__half v) { return {v, v}; }
+MEMSIM_BOTH __half2 __floats2half2_rn(float x, float y) { return {x, y}; }
+MEMSIM_BOTH float __low2float(__half2 v) { return v.x; }
+MEMSIM_BOTH float __high2float(__half2 v) { return v.y; }
+MEMSIM_BOTH __half __low2half(__half2 v) { return v.x; }
+MEMSIM_BOTH __half __high2half(__half2 v) { return v.y; }
+MEMSIM_BOTH float2 __half22float2(__half2 v) { return make_float2(v.x, v.y); }
+MEMSIM_BOTH __half2 __float22half2_rn(float2 v) { return {v.x, v.y}; }
+MEMSIM_BOTH float2 __bfloat1622float2(__nv_bfloat162 v) { return make_float2(v.x, v.y); }
+MEMSIM_BOTH __nv_bfloat162 __floats2bfloat162_rn(float x, float y) { return {x, y}; }
+
+#define MEMSIM_HALF_OPERATION(sign, name)                                                            \
+  MEMSIM_BOTH __half name(__half a, __half b) { return __half((_Float16)(a.value sign b.value)); }   \
+  MEMSIM_BOTH __half operator sign(__half a, __half b) { return name(a, b); }                        \
+  MEMSIM_BOTH __half &operator sign##=(__half &a, __half b) { return a = name(a, b); }               \
+  MEMSIM_BOTH __half2 name##2(__half2 a, __half2 b) { return {name(a.x, b.x), name(a.y, b.y)}; }     \
+  MEMSIM_BOTH __half2 operator sign(__half2 a, __half2 b) { return name##2(a, b); }                  \
+  MEMSIM_BOTH __nv_bfloat16 name(__nv_bfloat16 a, __nv_bfloat16 b) { return (float)a sign(float) b; } \
+  MEMSIM_BOTH __nv_bfloat16 operator sign(__nv_bfloat16 a, __nv_bfloat16 b) { return name(a, b); }   \
+  MEMSIM_BOTH __nv_bfloat162 name##2(__nv_bfloat162 a, __nv_bfloat162 b) {                           \
+    return {name(a.x, b.x), name(a.y, b.y)};                                                         \
+  }
+MEMSIM_HALF_OPERATION(+, __hadd)
+MEMSIM_HALF_OPERATION(-, __hsub)
+MEMSIM_HALF_OPERATION(*, __hmul)
+MEMSIM_HALF_OPERATION(/, __hdiv)
+#undef MEMSIM_HALF_OPERATION
+#define MEMSIM_HALF_COMPARISON(sign, name)                                                           \
+  MEMSIM_BOTH bool name(__half a, __half b) { return a.value sign b.value; }                         \
+  MEMSIM_BOTH bool operator sign(__half a, __half b) { return a.value sign b.value; }                \
+  MEMSIM_BOTH bool name(__nv_bfloat16 a, __nv_bfloat16 b) { return (float)a sign(float) b; }
+MEMSIM_HALF_COMPARISON(<, __hlt)
+MEMSIM_HALF_COMPARISON(<=, __hle)
+MEMSIM_HALF_COMPARISON(>, __hgt)
+MEMSIM_HALF_COMPARISON(>=, __hge)
+MEMSIM_HALF_COMPARISON(==, __heq)
+MEMSIM_HALF_COMPARISON(!=, __hne)
+#undef MEMSIM_HALF_COMPARISON
+MEMSIM_BOTH __half __hneg(__half a) { return __half((_Float16)-a.value); }
+MEMSIM_BOTH __half operator-(__half a) { return __hneg(a); }
+MEMSIM_BOTH __half __hfma(__half a, __half b, __half c) { return __builtin_fmaf(a, b, c); }
+MEMSIM_BOTH __half2 __hfma2(__half2 a, __half2 b, __half2 c) {
+  return {__hfma(a.x, b.x, c.x), __hfma(a.y, b.y, c.y)};
+}
+MEMSIM_BOTH __nv_bfloat16 __hfma(__nv_bfloat16 a, __nv_bfloat16 b, __nv_bfloat16 c) {
+  return __builtin_fmaf(a, b, c);
+}
+MEMSIM_BOTH __half __hmax(__half a, __half b) { return a.value < b.value ? b : a; }
+MEMSIM_BOTH __half __hmin(__half a, __half b) { return b.value < a.value ? b : a; }
+MEMSIM_BOTH __half hsqrt(__half a) { return __builtin_sqrtf(a); }
+MEMSIM_BOTH __half hrsqrt(__half a) { return 1.0f / __builtin_sqrtf(a); }
+MEMSIM_DEVICE __half hexp(__half a) { return expf(a); }
+MEMSIM_DEVICE __half hlog(__half a) { return logf(a); }

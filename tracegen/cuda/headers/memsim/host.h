@@ -1,0 +1,122 @@
+// The host's interface, declared so that files with host code compile; nothing of it runs.
+#pragma once
+struct CUstream_st;
+struct CUevent_st;
+typedef CUstream_st *cudaStream_t;
+typedef CUevent_st *cudaEvent_t;
+typedef cudaStream_t hipStream_t;
+typedef cudaEvent_t hipEvent_t;
+struct memsim_status {
+  int code;
+  memsim_status(int code = 0) : code(code) {}
+  operator int() const { return code; }
+};
+typedef memsim_status cudaError_t;
+typedef memsim_status cudaError;
+typedef memsim_status hipError_t;
+typedef memsim_status CUresult;
+enum { cudaSuccess, cudaErrorInvalidValue, cudaErrorMemoryAllocation, hipSuccess = 0 };
+enum cudaMemcpyKind {
+  cudaMemcpyHostToHost,
+  cudaMemcpyHostToDevice,
+  cudaMemcpyDeviceToHost,
+  cudaMemcpyDeviceToDevice,
+  cudaMemcpyDefault,
+  hipMemcpyHostToHost = 0,
+  hipMemcpyHostToDevice,
+  hipMemcpyDeviceToHost,
+  hipMemcpyDeviceToDevice
+};
+typedef cudaMemcpyKind hipMemcpyKind;
+enum cudaFuncCache { cudaFuncCachePreferNone, cudaFuncCachePreferShared, cudaFuncCachePreferL1 };
+enum {
+  cudaFuncAttributeMaxDynamicSharedMemorySize,
+  cudaFuncAttributePreferredSharedMemoryCarveout,
+  cudaEventDefault,
+  cudaHostAllocDefault,
+  cudaMemAttachGlobal,
+  cudaStreamNonBlocking,
+  cudaDevAttrMaxThreadsPerBlock,
+  cudaDevAttrMultiProcessorCount
+};
+struct cudaDeviceProp {
+  char name[256];
+  unsigned long totalGlobalMem, sharedMemPerBlock, totalConstMem, sharedMemPerMultiprocessor;
+  int regsPerBlock, warpSize, maxThreadsPerBlock, maxThreadsDim[3], maxGridSize[3], clockRate, major, minor;
+  int multiProcessorCount, memoryClockRate, memoryBusWidth, l2CacheSize, maxThreadsPerMultiProcessor;
+  int computeMode, concurrentKernels, canMapHostMemory, integrated, deviceOverlap;
+};
+typedef cudaDeviceProp hipDeviceProp_t;
+
+extern "C" int __cudaPushCallConfiguration(dim3 grid, dim3 block, unsigned long shared = 0, void *stream = 0);
+extern "C" int cudaConfigureCall(dim3 grid, dim3 block, unsigned long shared = 0, void *stream = 0);
+#define MEMSIM_HOST(name)                                                                            \
+  template <class... Any> cudaError_t cuda##name(Any &&...);                                         \
+  template <class... Any> cudaError_t hip##name(Any &&...);                                          \
+  template <class T, class... Any> cudaError_t cuda##name(T **, Any &&...);                          \
+  template <class T, class... Any> cudaError_t hip##name(T **, Any &&...);
+MEMSIM_HOST(Malloc)
+MEMSIM_HOST(MallocHost)
+MEMSIM_HOST(MallocManaged)
+MEMSIM_HOST(MallocPitch)
+MEMSIM_HOST(HostMalloc)
+MEMSIM_HOST(HostAlloc)
+MEMSIM_HOST(HostFree)
+MEMSIM_HOST(Free)
+MEMSIM_HOST(FreeHost)
+MEMSIM_HOST(FreeArray)
+MEMSIM_HOST(Memcpy)
+MEMSIM_HOST(Memcpy2D)
+MEMSIM_HOST(MemcpyAsync)
+MEMSIM_HOST(Memset)
+MEMSIM_HOST(MemsetAsync)
+MEMSIM_HOST(MemGetInfo)
+MEMSIM_HOST(MemPrefetchAsync)
+MEMSIM_HOST(MemAdvise)
+MEMSIM_HOST(DeviceSynchronize)
+MEMSIM_HOST(ThreadSynchronize)
+MEMSIM_HOST(ThreadExit)
+MEMSIM_HOST(DeviceReset)
+MEMSIM_HOST(DeviceSetCacheConfig)
+MEMSIM_HOST(DeviceSetLimit)
+MEMSIM_HOST(DeviceGetAttribute)
+MEMSIM_HOST(FuncSetCacheConfig)
+MEMSIM_HOST(FuncSetAttribute)
+MEMSIM_HOST(GetLastError)
+MEMSIM_HOST(PeekAtLastError)
+MEMSIM_HOST(GetDevice)
+MEMSIM_HOST(GetDeviceCount)
+MEMSIM_HOST(GetDeviceProperties)
+MEMSIM_HOST(SetDevice)
+MEMSIM_HOST(EventCreate)
+MEMSIM_HOST(EventCreateWithFlags)
+MEMSIM_HOST(EventDestroy)
+MEMSIM_HOST(EventElapsedTime)
+MEMSIM_HOST(EventRecord)
+MEMSIM_HOST(EventSynchronize)
+MEMSIM_HOST(StreamCreate)
+MEMSIM_HOST(StreamCreateWithFlags)
+MEMSIM_HOST(StreamDestroy)
+MEMSIM_HOST(StreamSynchronize)
+MEMSIM_HOST(StreamWaitEvent)
+MEMSIM_HOST(BindTexture)
+MEMSIM_HOST(UnbindTexture)
+MEMSIM_HOST(LaunchKernel)
+MEMSIM_HOST(LaunchCooperativeKernel)
+MEMSIM_HOST(OccupancyMaxActiveBlocksPerMultiprocessor)
+MEMSIM_HOST(OccupancyMaxPotentialBlockSize)
+#undef MEMSIM_HOST
+template <class To, class... Any> cudaError_t cudaMemcpyToSymbol(To &, Any &&...);
+template <class... Any> cudaError_t cudaMemcpyFromSymbol(Any &&...);
+template <class... Any> cudaError_t cudaGetSymbolAddress(Any &&...);
+template <class... Any> cudaError_t cudaMemcpyToSymbolAsync(Any &&...);
+template <class... Any> cudaError_t hipMemcpyToSymbol(Any &&...);
+template <class... Any> cudaError_t hipMemcpyFromSymbol(Any &&...);
+const char *cudaGetErrorString(int);
+const char *cudaGetErrorName(int);
+const char *hipGetErrorString(int);
+#define HIP_SYMBOL(name) name
+#define HIP_KERNEL_NAME(...) __VA_ARGS__
+#define HIP_DYNAMIC_SHARED(type, name) extern __shared__ type name[];
+#define hipLaunchKernelGGL(kernel, grid, block, bytes, stream, ...)                                  \
+  (kernel)<<<(grid), (block), (bytes), (stream)>>>(__VA_ARGS__)

@@ -1,0 +1,25 @@
+// What CUDA C++ and HIP declare for kernels. Every program is compiled with this file before its own text.
+#pragma once
+#ifdef MEMSIM_NVIDIA
+#include <__clang_cuda_math_forward_declares.h>
+#endif
+#include "standard.h"
+
+#include "qualifiers.h"
+#include "vectors.h"
+#ifdef MEMSIM_NVIDIA
+#include "nvidia.h"
+#endif
+#include "indices.h"
+#include "bits.h"
+#include "arithmetic.h"
+#include "synchronise.h"
+#include "warps.h"
+#include "atomics.h"
+#include "loads.h"
+#include "refused.h"
+#include "host.h"
+#ifdef MEMSIM_CPU
+#include "launch.h"
+#include "probes.h"
+#endif

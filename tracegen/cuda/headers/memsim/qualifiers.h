@@ -1,0 +1,28 @@
+// Where functions run and where variables lie. The section tells constants apart in the compiled program.
+#pragma once
+#define __host__ __attribute__((host))
+#define __device__ __attribute__((device))
+#define __global__ __attribute__((global))
+#define __shared__ __attribute__((shared))
+#ifdef MEMSIM_CPU
+#define __constant__ __attribute__((constant, used, section("memsim_constant")))
+#else
+#define __constant__ __attribute__((constant))
+#endif
+#define __managed__ __attribute__((device))
+#define __grid_constant__
+#define __forceinline__ __inline__ __attribute__((always_inline))
+#define __noinline__ __attribute__((noinline))
+#define __align__(bytes) __attribute__((aligned(bytes)))
+#define __builtin_align__(bytes) __attribute__((aligned(bytes)))
+#define __launch_bounds__(...) __attribute__((launch_bounds(__VA_ARGS__)))
+#define __cluster_dims__(...)
+#define CUDART_CB
+
+#define MEMSIM_BOTH static __host__ __device__ __inline__ __attribute__((always_inline))
+#define MEMSIM_DEVICE static __device__ __inline__ __attribute__((always_inline))
+#define MEMSIM_INLINE __device__ __inline__ __attribute__((always_inline))
+
+template <class T> struct memsim_same {
+  typedef T type;
+};

@@ -1,0 +1,64 @@
+// What cannot be traced: the compiler refuses a kernel that uses it, with its line.
+#pragma once
+#define MEMSIM_REFUSED(what) __attribute__((unavailable(what " cannot be traced")))
+#define cudaTextureType1D 1
+#define cudaTextureType2D 2
+#define cudaTextureType3D 3
+enum cudaTextureReadMode { cudaReadModeElementType, cudaReadModeNormalizedFloat };
+typedef unsigned long long cudaTextureObject_t;
+typedef unsigned long long cudaSurfaceObject_t;
+typedef cudaTextureObject_t hipTextureObject_t;
+template <class T, int kind = 1, int mode = 0> struct texture {
+  int normalized, filterMode, addressMode[3];
+};
+#define MEMSIM_TEXTURE(name)                                                                         \
+  template <class T, class... Any> __device__ T name(Any...) MEMSIM_REFUSED("a texture");            \
+  template <class T, int kind, int mode, class... Any>                                               \
+  __device__ T name(texture<T, kind, mode>, Any...) MEMSIM_REFUSED("a texture");
+MEMSIM_TEXTURE(tex1Dfetch)
+MEMSIM_TEXTURE(tex1D)
+MEMSIM_TEXTURE(tex2D)
+MEMSIM_TEXTURE(tex3D)
+MEMSIM_TEXTURE(tex1DLod)
+MEMSIM_TEXTURE(tex2DLod)
+MEMSIM_TEXTURE(tex2DLayered)
+MEMSIM_TEXTURE(tex2DGather)
+MEMSIM_TEXTURE(tex2Dgather)
+#undef MEMSIM_TEXTURE
+#define MEMSIM_SURFACE(name)                                                                         \
+  template <class T, class... Any> __device__ T name(Any...) MEMSIM_REFUSED("a surface");
+MEMSIM_SURFACE(surf1Dread)
+MEMSIM_SURFACE(surf1Dwrite)
+MEMSIM_SURFACE(surf2Dread)
+MEMSIM_SURFACE(surf2Dwrite)
+MEMSIM_SURFACE(surf3Dread)
+MEMSIM_SURFACE(surf3Dwrite)
+#undef MEMSIM_SURFACE
+
+namespace nvcuda { namespace wmma {
+struct matrix_a {};
+struct matrix_b {};
+struct accumulator {};
+struct row_major {};
+struct col_major {};
+enum layout_t { mem_row_major, mem_col_major };
+namespace precision { struct tf32 {}; }
+template <class Use, int m, int n, int k, class T, class Layout = void> struct fragment {
+  T x[8];
+  static constexpr int num_elements = 8;
+};
+#define MEMSIM_MATRIX(name)                                                                          \
+  template <class... Any> __device__ void name(Any &&...) MEMSIM_REFUSED("a matrix instruction (wmma)");
+MEMSIM_MATRIX(fill_fragment)
+MEMSIM_MATRIX(load_matrix_sync)
+MEMSIM_MATRIX(store_matrix_sync)
+MEMSIM_MATRIX(mma_sync)
+#undef MEMSIM_MATRIX
+} }
+
+#define MEMSIM_COPY(name)                                                                            \
+  template <class... Any> __device__ void name(Any &&...) MEMSIM_REFUSED("an asynchronous copy");
+MEMSIM_COPY(__pipeline_memcpy_async)
+#undef MEMSIM_COPY
+static __device__ inline void __pipeline_commit() {}
+static __device__ inline void __pipeline_wait_prior(unsigned) {}

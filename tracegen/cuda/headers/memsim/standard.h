@@ -1,0 +1,27 @@
+// The C++ standard library's mathematics and memory functions, which kernels may call.
+#pragma once
+// What <cmath> takes from the rest of the library stays with the host.
+#include <limits>
+#include <type_traits>
+#include <utility>
+#if __has_include(<bits/stl_algobase.h>)
+#include <bits/stl_algobase.h>
+#endif
+#ifdef MEMSIM_CPU
+#pragma clang force_cuda_host_device begin
+#endif
+#include <climits>
+#include <cfloat>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#ifdef MEMSIM_CPU
+#pragma clang force_cuda_host_device end
+#endif
+#include <cstdio>
+#include <ctime>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>

@@ -1,0 +1,282 @@
+"""The launch of a kernel in CUDA C++ or HIP: its sites, its address map, and its error messages."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from memsim.errors import KernelError
+from memsim.trace import SourceLocation
+from tracegen.cuda.arguments import Arguments
+from tracegen.cuda.ir import Place
+from tracegen.cuda.labels import label
+from tracegen.cuda.library import MOST_TURNS, Library
+from tracegen.cuda.memory import Memory, content
+from tracegen.cuda.probing import Probed
+from tracegen.cuda.program import CudaProgram
+from tracegen.probes.tokens import TokenEncoding
+from tracegen.recording.launch import BoundLaunch, Layout
+from tracegen.recording.sites import FIRST_BASE_BYTES, StaticAccess, allocate, site_map, tables
+
+POSITION_SHIFT = 48
+ENDLESS, BEYOND, NOWHERE = -1, -2, -3
+"""What `runtime/run.c` reports instead of a position."""
+
+
+class CudaLaunch(BoundLaunch):
+    """The launch of a CudaWorkload. The index of a token is the byte in the address map.
+
+    shared_bytes : dynamic shared memory of a block
+    warp : lanes of a warp
+    """
+
+    front_end = "numpy"
+
+    def __init__(
+        self,
+        program: CudaProgram,
+        probed: Probed,
+        library: Library,
+        arguments: Arguments,
+        shape: tuple[tuple[int, ...], tuple[int, ...]],
+        shared_bytes: int,
+        warp: int,
+    ) -> None:
+        self.text, self.probed, self.library = program, probed, library
+        self.arguments, self.warp, self.shared_bytes = arguments, warp, shared_bytes
+        self.grid, self.group_shape = shape
+        self.index, self.queue = 0, None
+        self.name, self.program = program.kernel, probed.program
+        self.memory = Memory(arguments, self.extents)
+        self._read_variables()
+
+    def _read_variables(self) -> None:
+        probed, library = self.probed, self.library
+        variables = list(probed.variables.values())
+        rows = library.table("memsim_variables", len(variables))
+        for variable, (base, size) in zip(variables, rows, strict=True):
+            self.memory.views[variable.name] = library.bytes_at(int(base), int(size))
+        base = {extent.name: extent.base_bytes for extent in self.extents}
+        self.regions = np.array(
+            [
+                [
+                    self.memory.views[name].ctypes.data,
+                    len(self.memory.views[name]),
+                    base[name] - FIRST_BASE_BYTES,
+                ]
+                for name in probed.arrays
+            ],
+            np.uint64,
+        ).reshape(-1, 3)
+        others = library.table("memsim_constants", len(probed.others))
+        dynamic = library.table("memsim_shared", 1)
+        untraced = np.concatenate([others, dynamic])
+        self.untraced = np.concatenate(
+            [untraced, np.zeros((len(untraced), 1), np.uint64)], axis=1
+        ).astype(np.uint64)
+        self.others = {
+            name: library.bytes_at(int(row[0]), int(row[1]))
+            for name, row in zip(probed.others, others, strict=True)
+        }
+
+    def set_symbols(self, symbols: Mapping[str, Any]) -> None:
+        """Gives variables their values. Raises KernelError for one that the kernel does not use."""
+        for name, value in symbols.items():
+            view = self.memory.views.get(name) if name in self.probed.variables else None
+            view = self.others.get(name) if view is None else view
+            if view is None:
+                known = ", ".join([*self.probed.variables, *self.probed.others]) or "none"
+                raise KernelError(
+                    f"kernel {self.text.kernel} uses no variable {name}; it has {known}"
+                )
+            plain = content(np.asarray(value), self.memory.address)
+            if len(plain) > len(view):
+                raise KernelError(
+                    f"variable {name} has {len(view)} bytes, its value has {len(plain)}"
+                )
+            view[: len(plain)] = plain
+
+    @property
+    def settings(self) -> dict[str, int]:
+        named = zip(self.arguments.parameters, self.arguments.values, strict=True)
+        return {
+            parameter.name: int(value[0])
+            for parameter, value in named
+            if parameter.kind in ("i", "u") and value is not None
+        }
+
+    @property
+    def local_memory_bytes(self) -> int:
+        return self.probed.shared_bytes + self.shared_bytes
+
+    @cached_property
+    def extents(self) -> Any:
+        sizes = {
+            name: self.arguments.arrays[name].nbytes
+            if name in self.arguments.arrays
+            else self.probed.variables[name].size_bytes
+            for name in self.probed.arrays
+        }
+        return allocate(sizes)
+
+    @cached_property
+    def layout(self) -> Layout:
+        probes = self.program.probes
+        sites = site_map(probes, self._static_accesses())
+        regions = {probe.array for probe in probes if probe.mark >= 0}
+        made = tables(
+            probes, sites, dict.fromkeys(regions, FIRST_BASE_BYTES), dict.fromkeys(regions, 1)
+        )
+        # Addresses are multiples of what the program assumes; see `_mask` in probing.py.
+        most = max((_granules(access) for access in self.probed.accesses), default=1)
+        return Layout(
+            extents=self.extents,
+            elements=dict.fromkeys(regions, 1),
+            sites=sites,
+            tables=made._replace(most_granules=most),
+            sizes=(),
+            encoding=TokenEncoding(8, POSITION_SHIFT),
+            user_source=self._user_source(sites.sites),
+        )
+
+    def _static_accesses(self) -> list[StaticAccess | None]:
+        static: list[StaticAccess | None] = []
+        for probe in self.program.probes:
+            if probe.mark < 0:
+                static.append(None)
+                continue
+            access = self.probed.accesses[probe.mark]
+            place = access.chain[0] if access.chain else None
+            main = self.text.place(access.chain)
+            text = self._label(place, probe.kind)
+            static.append(
+                StaticAccess(
+                    key=(place, probe.kind, probe.array, access.size_bytes),
+                    label=text,
+                    offset_bytes=0,
+                    size_bytes=access.size_bytes,
+                    source=SourceLocation(
+                        generated_line=main.line if main else None,
+                        user_file=place.file if place else None,
+                        user_line=place.line if place else None,
+                    ),
+                )
+            )
+        return static
+
+    def _label(self, place: Place | None, kind: str) -> str:
+        lines = self._lines(place.file) if place else []
+        if place is None or not 1 <= place.line <= len(lines):
+            return (
+                f"store of {self.text.kernel}"
+                if kind == "store"
+                else f"{kind} of {self.text.kernel}"
+            )
+        return label(lines[place.line - 1], place.column, kind)
+
+    def _lines(self, file: str) -> list[str]:
+        if file == self.text.file:
+            return self.text.text.splitlines()
+        if file not in self._read:
+            try:
+                self._read[file] = Path(file).read_text("utf-8", errors="replace").splitlines()
+            except OSError:
+                self._read[file] = []
+        return self._read[file]
+
+    @cached_property
+    def _read(self) -> dict[str, list[str]]:
+        return {}
+
+    def _user_source(self, sites: Sequence[Any]) -> str:
+        """The text of the file with the most sites."""
+        files = Counter(site.source.user_file for site in sites)
+        name = files.most_common(1)[0][0] if files else self.text.file
+        if name in (None, self.text.file):
+            return self.text.text
+        return "\n".join(self._lines(name)) + "\n"
+
+    def out_of_bounds(self, position: int, index: int, axis: int, at: int) -> KernelError:
+        """As the runtime reports it: see `fail` in `runtime/run.c`."""
+        if position == ENDLESS:
+            return KernelError(
+                f"kernel {self.text.kernel}: the loops of thread {axis} of block {index} took more"
+                f" than {MOST_TURNS} turns: they may not end"
+            )
+        if position == BEYOND:
+            check = self.probed.checks[axis]
+            place = check.place
+            where = f"{place.file}:{place.line}: " if place else ""
+            extent = check.array_bytes // check.size_bytes
+            signed = int(np.int64(index)) // check.size_bytes
+            return KernelError(
+                f"{where}index {signed} is out of bounds: array {check.name} has {extent} elements"
+                f" of {check.size_bytes} bytes"
+            )
+        sites = self.layout.sites
+        site = sites.sites[sites.site_of[axis if position == NOWHERE else position]]
+        where = f"{site.source.user_file}:{site.source.user_line}"
+        if position == NOWHERE:
+            return KernelError(
+                f"{where}: access {site.name} is out of bounds: its address {index & (1 << 64) - 1:#x}"
+                " lies in no array"
+            )
+        name = self.probed.arrays[axis]
+        if at:
+            return KernelError(
+                f"{where}: access {site.name} is misaligned: byte {index} of array {name} is not a"
+                f" multiple of {self._alignment(position)}"
+            )
+        shape, element = self._shape(name)
+        place_text = f"index {index // element}" if index % element == 0 else f"byte {index}"
+        return KernelError(
+            f"{where}: access {site.name} is out of bounds: {place_text} in array {name} of shape"
+            f" {shape} ({site.itemsize_bytes} bytes, {site.direction})"
+        )
+
+    def _alignment(self, position: int) -> int:
+        return self.probed.accesses[self.program.probes[position].mark].alignment_bytes
+
+    def _shape(self, name: str) -> tuple[Any, int]:
+        """The shape of an array, and the bytes of an element."""
+        array = self.arguments.arrays.get(name)
+        if array is None:
+            return (self.probed.variables[name].size_bytes,), 1
+        return tuple(array.shape), max(array.dtype.itemsize, 1)
+
+    def _arrays_with(self, kinds: tuple[str, ...]) -> set[str]:
+        regions = [probe.array for probe in self.program.probes if probe.kind in kinds]
+        return {name for region in regions for name in region.split(" or ")} - {""}
+
+    @property
+    def repeatable(self) -> bool:
+        return False
+
+    def written_and_read(self) -> list[npt.NDArray[np.uint8]]:
+        """The memory of arrays whose content before the launch matters to a second run."""
+        read = self._arrays_with(("load", "atomic"))
+        written = self._arrays_with(("store", "atomic"))
+        return [self.memory.views[name] for name in sorted(read & written)]
+
+    def outputs(self) -> dict[str, Any]:
+        """The arrays that the kernel may write, as it left them, by name; variables as bytes."""
+        made = {
+            parameter: self.memory.array(name)
+            for parameter, name in self.arguments.owners.items()
+            if name in self.arguments.writable
+        }
+        others = self.arguments.writable - set(self.arguments.owners.values())
+        made |= {name: self.memory.array(name) for name in others}
+        return made | {name: self.memory.views[name].copy() for name in self.probed.variables}
+
+
+def _granules(access: Any) -> int:
+    """The most granules of 32 bytes that one thread's access touches."""
+    aligned = access.alignment_bytes >= access.size_bytes
+    return 1 if aligned else (access.size_bytes + 62) // 32

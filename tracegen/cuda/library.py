@@ -1,0 +1,106 @@
+"""The compiled kernel with probes, loaded into this process."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from memsim.errors import KernelError
+
+MOST_TURNS = 1 << 30
+"""Turns of loops after which a thread is taken for endless."""
+MOST_THREADS = 1024
+FAULT_WORDS = 5
+_WORD = ctypes.c_uint64
+
+
+class _Launch(ctypes.Structure):
+    """`struct launch` of `runtime/run.c`."""
+
+    _fields_ = (
+        ("grid", ctypes.c_uint32 * 3),
+        ("block", ctypes.c_uint32 * 3),
+        ("warp", ctypes.c_uint32),
+        ("waits", ctypes.c_uint32),
+        ("kernel", ctypes.c_void_p),
+        ("arguments", ctypes.c_void_p),
+        ("regions", ctypes.c_void_p),
+        ("n_regions", _WORD),
+        ("groups", ctypes.c_void_p),
+        ("n_groups", _WORD),
+        ("places", ctypes.c_void_p),
+        ("tokens", ctypes.c_void_p),
+        ("counts", ctypes.c_void_p),
+        ("fault", ctypes.c_void_p),
+        ("reached", ctypes.c_void_p),
+        ("most_turns", _WORD),
+        ("untraced", ctypes.c_void_p),
+        ("n_untraced", _WORD),
+    )
+
+
+class Library:
+    """Calls of the compiled kernel."""
+
+    def __init__(self, path: Path) -> None:
+        try:
+            self.library = ctypes.CDLL(str(path))
+        except OSError as error:
+            raise KernelError(f"the compiled kernel cannot be loaded: {error}") from None
+
+    def table(self, name: str, count: int) -> npt.NDArray[np.uint64]:
+        """(count, 2) addresses and sizes of variables, which the program lists under a name."""
+        return np.array((_WORD * (2 * count)).in_dll(self.library, name), np.uint64).reshape(-1, 2)
+
+    def bytes_at(self, address: int, size: int) -> npt.NDArray[np.uint8]:
+        """The memory of a variable."""
+        if size == 0:
+            return np.empty(0, np.uint8)
+        return np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(address))
+
+    def run(
+        self,
+        shape: Sequence[tuple[int, ...]],
+        warp: int,
+        waits: bool,
+        arguments: Any,
+        arrays: Mapping[str, npt.NDArray[Any]],
+    ) -> npt.NDArray[np.int64]:
+        """Runs groups; returns the fault that ended the run, all 0 without one.
+
+        shape : of the grid and of a block, three axes each
+        arrays : `regions` (n, 3) and `untraced` (n, 3) base, size and place; `groups`; `places`,
+            `tokens` and `counts` as in tracegen.probes.tokens, both empty where a run only counts;
+            `reached` by position
+        """
+        fault = np.zeros(FAULT_WORDS, np.int64)
+        data = {name: array.ctypes.data for name, array in arrays.items()}
+        recording = len(arrays["tokens"]) > 0
+        launch = _Launch(
+            grid=shape[0],
+            block=shape[1],
+            warp=warp,
+            waits=waits,
+            kernel=ctypes.c_void_p.in_dll(self.library, "memsim_kernel").value,
+            arguments=ctypes.addressof(arguments),
+            regions=data["regions"],
+            n_regions=len(arrays["regions"]),
+            groups=data["groups"],
+            n_groups=len(arrays["groups"]),
+            places=data["places"],
+            tokens=data["tokens"] if recording else None,
+            counts=data["counts"],
+            fault=fault.ctypes.data,
+            reached=data["reached"],
+            most_turns=MOST_TURNS,
+            untraced=data["untraced"],
+            n_untraced=len(arrays["untraced"]),
+        )
+        if self.library.memsim_run(ctypes.byref(launch)) != 0:
+            raise KernelError("there is no memory for the stacks of the kernel's threads")
+        return fault

@@ -1,0 +1,103 @@
+"""The text of a CUDA C++ or HIP program, and the kernel in it that is meant."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from memsim.errors import KernelError
+from tracegen.cuda.ir import Place
+from tracegen.cuda.options import BuildOptions, read_options
+from tracegen.workloads.cuda import CudaWorkload
+
+HEADERS = Path(__file__).parent / "headers"
+HIP_SUFFIXES = (".hip",)
+LAUNCH = "memsim launch"
+"""The name that the compiler gives to the line behind the program, which names the kernel."""
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_KERNEL = re.compile(r"\b__global__\b")
+_WORD = re.compile(r"\s*(\w+)\s*(\()?")
+_ATTRIBUTES = ("__launch_bounds__", "__attribute__", "__align__", "__cluster_dims__", "alignas")
+
+
+@dataclass(frozen=True)
+class CudaProgram:
+    """A program and its kernel.
+
+    file : the name that positions have
+    kernel : as the user writes it
+    """
+
+    text: str
+    file: str
+    kernel: str
+    options: BuildOptions
+    folder: Path
+
+    @property
+    def is_hip(self) -> bool:
+        return self.file.endswith(HIP_SUFFIXES) or "hip/hip_runtime.h" in self.text
+
+    def place(self, chain: Sequence[Place]) -> Place | None:
+        """Of an instruction's positions the innermost one in the program's own file."""
+        return next((place for place in chain if place.file == self.file), None)
+
+    def compiled_text(self, behind: str) -> str:
+        """The text as it is compiled, with a line behind it."""
+        return f'#line 1 "{self.file}"\n{self.text}\n#line 1 "{LAUNCH}"\n{behind}\n'
+
+    @property
+    def arguments(self) -> list[str]:
+        """The compiler's arguments that describe the language."""
+        return [
+            *("-w", "-fdeclspec", "-fno-crash-diagnostics", "-fdebug-compilation-dir=."),
+            *(f"-I{HEADERS}", "-iquote", str(self.folder), "-include", "memsim/kernel.h"),
+            *(["-D__HIPCC__", "-D__HIP__", "-D__HIP_PLATFORM_AMD__"] if self.is_hip else []),
+            *self.options.language,
+        ]
+
+
+def read_program(workload: CudaWorkload) -> CudaProgram:
+    """The program of a workload. Raises KernelError where it cannot be read or has no such kernel."""
+    if workload.source is None and workload.path is None:
+        raise KernelError("a CudaWorkload needs a path or a source")
+    path = Path(workload.path or "kernel.cu")
+    text = workload.source if workload.source is not None else _read(path)
+    known = list(dict.fromkeys(kernels(text)))
+    listed = ", ".join(known) or "none"
+    name = workload.kernel
+    if name is None:
+        if len(known) != 1:
+            raise KernelError(f"{path} has several kernels: name one of {listed}")
+        name = known[0]
+    return CudaProgram(
+        text, str(path), name, read_options(workload.build_options), path.resolve().parent
+    )
+
+
+def kernels(text: str) -> Iterator[str]:
+    """The names of the kernels that a text defines or declares."""
+    plain = _COMMENT.sub(" ", text)
+    for match in _KERNEL.finditer(plain):
+        at = match.end()
+        while word := _WORD.match(plain, at):
+            at = word.end()
+            if word[2] and word[1] not in _ATTRIBUTES:
+                yield word[1]
+                break
+            if word[2]:
+                depth = 1
+                while depth and at < len(plain):
+                    depth += {"(": 1, ")": -1}.get(plain[at], 0)
+                    at += 1
+
+
+def _read(path: Path) -> str:
+    if not path.is_file():
+        raise KernelError(f"no such kernel file: {path}")
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise KernelError(f"cannot read {path}: {error.strerror}") from error

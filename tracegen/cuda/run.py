@@ -1,0 +1,241 @@
+"""Prepares a workload in CUDA C++ or HIP, and runs its launch on this computer's processor."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from memsim.errors import KernelError
+from memsim.files import temporary_folder
+from memsim.trace import Trace
+from tracegen.cuda.arguments import Arguments, Parameter, bound, parameters_of
+from tracegen.cuda.front_end import host_clang, to_library, to_llvm
+from tracegen.cuda.ir import Module
+from tracegen.cuda.launch import CudaLaunch
+from tracegen.cuda.library import MOST_THREADS, Library
+from tracegen.cuda.probing import Probed, probe
+from tracegen.cuda.program import CudaProgram, read_program
+from tracegen.options import DEFAULT_SUBGROUP_SIZE
+from tracegen.probes.tokens import TokenEncoding
+from tracegen.recording import snapshot
+from tracegen.recording.launch import Observer
+from tracegen.recording.passes import LaunchRun
+from tracegen.tools.toolchain import Tool
+from tracegen.workloads.cuda import CudaWorkload
+
+Shape = tuple[tuple[int, ...], tuple[int, ...]]
+
+
+@dataclass(frozen=True)
+class PreparedCuda:
+    """A kernel with probes, its arguments and the shape of its launch."""
+
+    program: CudaProgram
+    probed: Probed
+    library: Library
+    arguments: Arguments
+    shape: Shape
+    workload: CudaWorkload
+    clang: Tool
+    warp: int
+    context: None = None
+
+    @property
+    def name(self) -> str:
+        return self.program.kernel
+
+    @property
+    def source(self) -> str:
+        return self.program.text
+
+    @property
+    def build_options(self) -> list[str]:
+        return list(self.program.options.language)
+
+    @property
+    def registers_per_item(self) -> int | None:
+        return self.workload.registers_per_item
+
+    @property
+    def symbol(self) -> str:
+        """The kernel in the compiled program."""
+        return self.probed.program.name
+
+    @property
+    def pointers(self) -> list[str]:
+        """The array of each parameter, "" for one that is no pointer."""
+        owners = self.arguments.owners
+        return [owners.get(parameter.name, "") for parameter in self.arguments.parameters]
+
+    @property
+    def launch_names(self) -> tuple[str, ...]:
+        return (self.name,)
+
+    def run(self, observer: Observer) -> dict[str, Any]:
+        """Calls observer with the launch; returns the arrays that the kernel may write."""
+        launch = CudaLaunch(
+            self.program,
+            self.probed,
+            self.library,
+            self.arguments,
+            self.shape,
+            self.workload.shared_bytes,
+            self.warp,
+        )
+        launch.set_symbols(self.workload.symbols)
+        observer(launch)
+        return launch.outputs()
+
+
+@dataclass(frozen=True)
+class Parsed:
+    """A program that was compiled for this computer, without probes. symbol : the kernel in it"""
+
+    program: CudaProgram
+    module: Module
+    symbol: str
+    parameters: list[Parameter]
+    shape: Shape
+    clang: Tool
+
+
+def parsed(workload: CudaWorkload, warp: int = DEFAULT_SUBGROUP_SIZE) -> Parsed:
+    """Reads and compiles a workload's program. Arguments are not looked at; else as `prepare`."""
+    program = read_program(workload)
+    shape = _shape(workload, program.kernel)
+    clang = host_clang()
+    with temporary_folder() as folder:
+        module = Module(to_llvm(program, clang, warp, folder))
+    symbol = _symbol(module)
+    return Parsed(program, module, symbol, parameters_of(module, symbol), shape, clang)
+
+
+def prepare(workload: CudaWorkload, warp: int) -> PreparedCuda:
+    """Compiles a workload's kernel with probes and binds its arguments.
+
+    warp : lanes of a warp
+    Raises KernelError for a program that does not compile, with the user's line; an unknown kernel;
+    arguments that do not fit; what cannot be traced.
+    """
+    found = parsed(workload, warp)
+    program, clang = found.program, found.clang
+    arguments = bound(program.kernel, found.parameters, workload.arguments)
+    probed = probe(found.module, found.symbol, program, arguments, workload.shared_bytes)
+    with temporary_folder() as folder:
+        library = Library(to_library(probed.text, program, clang, folder))
+    return PreparedCuda(program, probed, library, arguments, found.shape, workload, clang, warp)
+
+
+def _symbol(module: Module) -> str:
+    """The kernel's name in the program."""
+    line = next(one for one in module.lines if one.startswith("@memsim_kernel ="))
+    return line.split("ptr @", 1)[1].split(",")[0].strip('"')
+
+
+def _shape(workload: CudaWorkload, name: str) -> Shape:
+    """Blocks along each axis, and threads along each axis of a block; as many axes each."""
+    grid, block = _axes(workload.grid), _axes(workload.block)
+    n_axes = max(len(grid), len(block))
+    for what, extents in (("grid", grid), ("block", block)):
+        if not 1 <= len(extents) <= 3 or min(extents) < 1:
+            raise KernelError(
+                f"{what} of kernel {name} must have one to three axes of at least 1, got {extents}"
+            )
+    if int(np.prod(block)) > MOST_THREADS:
+        raise KernelError(
+            f"block of kernel {name} may have {MOST_THREADS} threads, got {int(np.prod(block))}"
+        )
+    return (*grid, *[1] * (n_axes - len(grid))), (*block, *[1] * (n_axes - len(block)))
+
+
+def _axes(size: Any) -> tuple[int, ...]:
+    listed = (size,) if isinstance(size, (int, np.integer)) else tuple(size)
+    return tuple(int(extent) for extent in listed)
+
+
+class CudaRun(LaunchRun):
+    """One launch on this computer's processor."""
+
+    prepared: PreparedCuda
+    launch: CudaLaunch
+    libraries = ("numba", "numpy")
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.arrays: dict[str, npt.NDArray[Any]] = {}
+        self.reached = np.zeros(max(len(self.launch.program.probes), 1), np.uint64)
+
+    def _reserve(self, name: str, size_bytes: int) -> None:
+        have = self.arrays.get(name)
+        if have is None or have.nbytes < size_bytes:
+            self.arrays.pop(name, None)
+            self.arrays[name] = np.empty(max(size_bytes, 64), np.uint8)
+
+    @contextmanager
+    def _mapped(self, name: str, count: int, dtype: Any) -> Iterator[npt.NDArray[Any]]:
+        size = count * np.dtype(dtype).itemsize
+        yield self.arrays[name][:size].view(dtype)
+
+    def _run(
+        self, groups: snapshot.Groups, places: npt.NDArray[np.int64], encoding: TokenEncoding | None
+    ) -> None:
+        launch = self.launch
+        self._reserve("counts", len(groups) * launch.group_items * 4)
+        tokens = self.arrays["tokens"] if encoding is not None else np.empty(0, np.uint8)
+        grid, block = ((*shape, 1, 1)[:3] for shape in (launch.grid, launch.group_shape))
+        fault = launch.library.run(
+            (grid, block),
+            launch.warp,
+            launch.probed.waits,
+            launch.memory.values,
+            {
+                "regions": launch.regions,
+                "untraced": launch.untraced,
+                "groups": groups.astype(np.uint32),
+                "places": np.ascontiguousarray(places),
+                "tokens": tokens,
+                "counts": self.arrays["counts"],
+                "reached": self.reached,
+            },
+        )
+        if fault[0]:
+            raise launch.out_of_bounds(*(int(number) for number in fault[1:]))
+
+    def _copies(self, name: str) -> list[tuple[Any, Any]]:
+        return [(view, view.copy()) for view in self.launch.written_and_read()]
+
+    def _paste(self, copies: list[tuple[Any, Any]]) -> None:
+        for view, copy in copies:
+            view[:] = copy
+
+    def _trace(self, groups: snapshot.Groups, shape: Any, wave: int | None) -> Trace:
+        """Accesses of unclear origin are named after the arrays that they reached."""
+        trace = super()._trace(groups, shape, wave)
+        sites = self.layout.sites
+        reached: dict[int, int] = {}
+        for position, bits in enumerate(self.reached[: len(sites.site_of)]):
+            site = sites.site_of[position]
+            if bits and site >= 0:
+                reached[site] = reached.get(site, 0) | int(bits)
+        if not reached:
+            return trace
+        named = [
+            dataclasses.replace(site, array=self._arrays(reached[number]))
+            if number in reached
+            else site
+            for number, site in enumerate(trace.sites)
+        ]
+        return dataclasses.replace(trace, sites=tuple(named))
+
+    def _arrays(self, bits: int) -> str:
+        arrays = self.launch.probed.arrays
+        return " or ".join(sorted(name for k, name in enumerate(arrays) if bits >> k & 1))
+
+    def _device(self) -> Mapping[str, Any]:
+        return {"clang": self.prepared.clang.version}

@@ -1,0 +1,356 @@
+/* Runs the blocks of a kernel on this computer, thread by thread.
+
+   Every thread of a block has a stack of its own where the kernel synchronises: a thread that waits at a
+   barrier or for its warp gives way to the scheduler, which runs on a stack of its own. Kernels that never
+   wait run one thread after the other on one stack. */
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
+
+typedef unsigned long word;
+
+struct region { word base, bytes, place; };
+
+struct launch {
+  uint32_t grid[3], block[3];
+  uint32_t warp, waits;
+  void *kernel;
+  char **arguments;
+  struct region *regions;
+  word n_regions;
+  const uint32_t *groups;
+  word n_groups;
+  const int64_t *places; /* of each thread: where its tokens begin, and how many to skip; see tokens.py */
+  word *tokens;
+  uint32_t *counts;
+  int64_t *fault;
+  word *reached; /* by position: a bit for each array that an access of unclear origin touched */
+  word most_turns;
+  struct region *untraced; /* memory that may be accessed without a trace */
+  word n_untraced;
+};
+
+enum { FAULT = 1, MISALIGNED = 1, OUTSIDE = 0 };
+enum { POSITION_ENDLESS = -1, POSITION_BEYOND = -2, POSITION_NOWHERE = -3 };
+enum state { READY, AT_BARRIER, AT_WARP, ENDED };
+
+struct thread {
+  void *stack;
+  word at, turns;
+  word *first;
+  word room;
+  uint32_t x, y, z;
+  enum state state;
+  word mask, value, place;
+};
+
+word *memsim_first, memsim_at, memsim_room, memsim_turns;
+struct region memsim_regions[64];
+extern void memsim_call(void *kernel, char **arguments);
+
+static struct launch *launch;
+static struct thread *threads;
+static uint32_t n_threads, current, group[3], group_number;
+static void *scheduler;
+static char *stacks;
+static word stacks_bytes, threads_bytes;
+static int votes, last_votes, last_threads;
+
+enum { WARPS = 32, LANES = 64, MOST_THREADS = 1024 };
+static word given[WARPS * 2][LANES]; /* what the lanes of each warp gave, twice in turn */
+static word came[WARPS * 2];
+static uint32_t turn_of[WARPS];
+
+#define STACK_BYTES (128u << 10)
+
+/* Saves the registers that a function must keep, and goes on with another stack. */
+void memsim_switch(void **from, void *to);
+#if defined(__x86_64__)
+__asm__(".text\n.globl memsim_switch\n.hidden memsim_switch\nmemsim_switch:\n"
+        "push %rbp\npush %rbx\npush %r12\npush %r13\npush %r14\npush %r15\n"
+        "mov %rsp, (%rdi)\nmov %rsi, %rsp\n"
+        "pop %r15\npop %r14\npop %r13\npop %r12\npop %rbx\npop %rbp\nret\n");
+enum { SAVED = 6 };
+static void *prepared(char *top, void (*entry)(void)) {
+  void **stack = (void **)top;
+  *--stack = 0; /* the entry never returns; calls find the stack as after a call */
+  *--stack = (void *)entry;
+  for (int k = 0; k < SAVED; ++k)
+    *--stack = 0;
+  return stack;
+}
+#elif defined(__aarch64__)
+__asm__(".text\n.globl memsim_switch\n.hidden memsim_switch\nmemsim_switch:\n"
+        "stp x19, x20, [sp, #-160]!\nstp x21, x22, [sp, #16]\nstp x23, x24, [sp, #32]\n"
+        "stp x25, x26, [sp, #48]\nstp x27, x28, [sp, #64]\nstp x29, x30, [sp, #80]\n"
+        "stp d8, d9, [sp, #96]\nstp d10, d11, [sp, #112]\nstp d12, d13, [sp, #128]\n"
+        "stp d14, d15, [sp, #144]\n"
+        "mov x9, sp\nstr x9, [x0]\nmov sp, x1\n"
+        "ldp x21, x22, [sp, #16]\nldp x23, x24, [sp, #32]\nldp x25, x26, [sp, #48]\n"
+        "ldp x27, x28, [sp, #64]\nldp x29, x30, [sp, #80]\nldp d8, d9, [sp, #96]\n"
+        "ldp d10, d11, [sp, #112]\nldp d12, d13, [sp, #128]\nldp d14, d15, [sp, #144]\n"
+        "ldp x19, x20, [sp], #160\nret\n");
+static void *prepared(char *top, void (*entry)(void)) {
+  void **stack = (void **)(top - 160);
+  memset(stack, 0, 160);
+  stack[11] = (void *)entry;
+  return stack;
+}
+#else
+#error "kernels run on x86-64 and AArch64"
+#endif
+
+unsigned memsim_thread_x(void) { return threads[current].x; }
+unsigned memsim_thread_y(void) { return threads[current].y; }
+unsigned memsim_thread_z(void) { return threads[current].z; }
+unsigned memsim_block_x(void) { return group[0]; }
+unsigned memsim_block_y(void) { return group[1]; }
+unsigned memsim_block_z(void) { return group[2]; }
+unsigned memsim_block_size_x(void) { return launch->block[0]; }
+unsigned memsim_block_size_y(void) { return launch->block[1]; }
+unsigned memsim_block_size_z(void) { return launch->block[2]; }
+unsigned memsim_grid_size_x(void) { return launch->grid[0]; }
+unsigned memsim_grid_size_y(void) { return launch->grid[1]; }
+unsigned memsim_grid_size_z(void) { return launch->grid[2]; }
+unsigned memsim_lane(void) { return current % launch->warp; }
+unsigned long long memsim_clock(void) { return memsim_at; }
+
+static void give_way(void) {
+  struct thread *self = &threads[current];
+  self->at = memsim_at, self->turns = memsim_turns;
+  memsim_switch(&self->stack, scheduler);
+}
+
+static void fail(int64_t position, int64_t first, int64_t second, int64_t third) {
+  int64_t report[5] = {FAULT, position, first, second, third};
+  memcpy(launch->fault, report, sizeof report);
+  void *abandoned;
+  memsim_switch(&abandoned, scheduler);
+}
+
+void memsim_outside(const char *address, word position, word number) {
+  word offset = (word)address - memsim_regions[number].base;
+  int outside = offset >= memsim_regions[number].bytes;
+  fail((int64_t)position, (int64_t)offset, (int64_t)number, outside ? OUTSIDE : MISALIGNED);
+}
+
+void memsim_beyond(word number, word offset) {
+  fail(POSITION_BEYOND, (int64_t)offset, (int64_t)number, 0);
+}
+
+void memsim_endless(word position) {
+  fail(POSITION_ENDLESS, (int64_t)group_number, current, (int64_t)position);
+}
+
+/* An access through a pointer of unclear origin: finds its array, or memory that is not traced. */
+void memsim_reach(const char *address, word position, word bytes, word misaligned) {
+  word at = (word)address;
+  for (word k = 0; k < launch->n_regions; ++k) {
+    struct region *array = &memsim_regions[k];
+    word offset = at - array->base;
+    if (offset >= array->bytes)
+      continue;
+    if (offset + bytes > array->bytes || offset & misaligned)
+      memsim_outside(address, position, k);
+    launch->reached[position] |= 1ul << k;
+    word token = position << 48 | (array->place + offset);
+    if (memsim_at < memsim_room)
+      memsim_first[memsim_at] = token;
+    ++memsim_at;
+    return;
+  }
+  if (at - (word)stacks < stacks_bytes)
+    return;
+  for (word k = 0; k < launch->n_untraced; ++k)
+    if (at - launch->untraced[k].base < launch->untraced[k].bytes)
+      return;
+  fail(POSITION_NOWHERE, (int64_t)at, (int64_t)position, 0);
+}
+
+void memsim_barrier(void) {
+  threads[current].state = AT_BARRIER;
+  give_way();
+}
+
+int memsim_barrier_votes(int vote, int *n) {
+  votes += vote;
+  memsim_barrier();
+  *n = last_threads;
+  return last_votes;
+}
+
+const word *memsim_warp(word mask, word value, word *arrived) {
+  struct thread *self = &threads[current];
+  uint32_t warp = current / launch->warp;
+  self->state = AT_WARP, self->mask = mask, self->value = value;
+  self->place = (word)__builtin_return_address(0);
+  give_way();
+  uint32_t row = warp * 2 + (turn_of[warp] & 1);
+  *arrived = came[row];
+  return given[row];
+}
+
+/* Threads of a warp that wait go on together: of those that are complete, or else of all, those at the
+   smallest place of the program. */
+static void release_warp(uint32_t warp) {
+  uint32_t first = warp * launch->warp;
+  uint32_t end = first + launch->warp < n_threads ? first + launch->warp : n_threads;
+  word alive = 0, chosen = 0, place = 0;
+  for (uint32_t k = first; k < end; ++k)
+    alive |= (word)(threads[k].state != ENDED) << (k - first);
+  for (int complete = 1; complete >= 0 && !chosen; --complete)
+    for (uint32_t k = first; k < end; ++k) {
+      struct thread *lane = &threads[k];
+      if (lane->state != AT_WARP || (chosen && place <= lane->place))
+        continue;
+      word together = 0, wanted = (lane->mask ? lane->mask : alive) & alive;
+      for (uint32_t other = first; other < end; ++other)
+        together |= (word)(threads[other].state == AT_WARP && threads[other].place == lane->place)
+                    << (other - first);
+      if (lane->mask)
+        together &= lane->mask;
+      if (!complete || (wanted & ~together) == 0)
+        chosen = together | 1ul << (k - first), place = lane->place;
+    }
+  uint32_t row = warp * 2 + (++turn_of[warp] & 1);
+  came[row] = chosen;
+  for (uint32_t k = first; k < end; ++k)
+    if (chosen >> (k - first) & 1)
+      given[row][k - first] = threads[k].value, threads[k].state = READY;
+}
+
+static void run_thread(void) {
+  memsim_call(launch->kernel, launch->arguments);
+  threads[current].state = ENDED;
+  give_way();
+}
+
+static void begin(uint32_t number) {
+  struct thread *self = &threads[number];
+  current = number;
+  memsim_first = self->first, memsim_room = self->room;
+  memsim_at = self->at, memsim_turns = self->turns;
+}
+
+/* Runs the threads of a warp until all wait for the block or have ended. */
+static int run_warp(uint32_t warp) {
+  uint32_t first = warp * launch->warp;
+  uint32_t end = first + launch->warp < n_threads ? first + launch->warp : n_threads;
+  for (;;) {
+    int waiting = 0;
+    for (uint32_t k = first; k < end; ++k) {
+      if (threads[k].state == READY) {
+        begin(k);
+        memsim_switch(&scheduler, threads[k].stack);
+        if (launch->fault[0])
+          return 0;
+      }
+      waiting |= threads[k].state == AT_WARP;
+    }
+    if (!waiting)
+      return 1;
+    release_warp(warp);
+  }
+}
+
+static void run_block(void) {
+  uint32_t n_warps = (n_threads + launch->warp - 1) / launch->warp;
+  for (uint32_t k = 0; k < n_threads; ++k) {
+    /* The tops of stacks lie at different places of the cache. */
+    char *top = stacks + (word)(k + 1) * STACK_BYTES - (k % 61) * 64;
+    threads[k].stack = prepared(top, run_thread);
+    threads[k].state = READY;
+  }
+  votes = 0;
+  for (int alive = 1; alive;) {
+    for (uint32_t warp = 0; warp < n_warps; ++warp)
+      if (!run_warp(warp))
+        return;
+    alive = 0;
+    for (uint32_t k = 0; k < n_threads; ++k)
+      if (threads[k].state == AT_BARRIER)
+        threads[k].state = READY, ++alive;
+    last_votes = votes, last_threads = alive, votes = 0;
+  }
+}
+
+/* Where no thread ever waits, one stack serves them all. */
+static void run_in_order(void) {
+  for (uint32_t k = 0; k < n_threads; ++k) {
+    begin(k);
+    memsim_call(launch->kernel, launch->arguments);
+    threads[k].at = memsim_at;
+  }
+  void *abandoned;
+  memsim_switch(&abandoned, scheduler);
+}
+
+static void *mapped(word bytes) {
+  void *memory = mmap(0, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  return memory == MAP_FAILED ? 0 : memory;
+}
+
+static void number_threads(word first) {
+  uint32_t k = 0;
+  for (uint32_t z = 0; z < launch->block[2]; ++z)
+    for (uint32_t y = 0; y < launch->block[1]; ++y)
+      for (uint32_t x = 0; x < launch->block[0]; ++x, ++k) {
+        struct thread *self = &threads[k];
+        self->x = x, self->y = y, self->z = z;
+        if (!launch->tokens) {
+          self->first = 0, self->room = 0, self->at = 0;
+        } else {
+          const int64_t *place = launch->places + 2 * (first + k);
+          /* Tokens before number `skip` have numbers beyond the room: they are not kept. */
+          self->first = launch->tokens + place[0];
+          self->room = (word)(place[2] - place[0]);
+          self->at = 0 - (word)place[1];
+        }
+        self->turns = launch->most_turns;
+      }
+}
+
+static void run_group(word number) {
+  word first = number * n_threads;
+  group_number = launch->groups[number];
+  group[0] = group_number % launch->grid[0];
+  group[1] = group_number / launch->grid[0] % launch->grid[1];
+  group[2] = group_number / launch->grid[0] / launch->grid[1];
+  number_threads(first);
+  if (launch->waits) {
+    run_block();
+  } else {
+    void *stack = prepared(stacks + STACK_BYTES - 64, run_in_order);
+    memsim_switch(&scheduler, stack);
+  }
+  for (uint32_t k = 0; k < n_threads; ++k) {
+    word skipped = launch->tokens ? (word)launch->places[2 * (first + k) + 1] : 0;
+    launch->counts[first + k] = (uint32_t)(threads[k].at + skipped);
+  }
+}
+
+/* Calls of other kernels of the program, which have no probes. */
+void memsim_atomic(const void *address, word bytes) { (void)address, (void)bytes; }
+
+int memsim_ignored(const char *format, ...) {
+  (void)format;
+  return 0;
+}
+
+/* Runs blocks in the order of their list; 0, or -1 where there is no memory for stacks. */
+int memsim_run(struct launch *what) {
+  launch = what;
+  n_threads = what->block[0] * what->block[1] * what->block[2];
+  stacks_bytes = (word)STACK_BYTES * (what->waits ? n_threads : 1);
+  stacks = mapped(stacks_bytes);
+  threads_bytes = sizeof(struct thread) * n_threads;
+  threads = mapped(threads_bytes);
+  if (!stacks || !threads)
+    return -1;
+  memcpy(memsim_regions, what->regions, what->n_regions * sizeof(struct region));
+  for (word k = 0; k < what->n_groups && !what->fault[0]; ++k)
+    run_group(k);
+  munmap(stacks, stacks_bytes);
+  munmap(threads, threads_bytes);
+  return 0;
+}

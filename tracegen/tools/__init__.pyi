@@ -1,0 +1,4 @@
+from .toolchain import COST as COST
+from .toolchain import CompilerMissing as CompilerMissing
+from .toolchain import amd_tools as amd_tools
+from .toolchain import nvidia_tools as nvidia_tools
