@@ -11,6 +11,7 @@ import re
 from pathlib import Path
 
 from memsim.errors import KernelError
+from tracegen.cuda.ir import RESTRICTED
 from tracegen.cuda.program import LAUNCH, CudaProgram, kernels
 from tracegen.tools.process import Finished, run
 from tracegen.tools.toolchain import INSTALL_CLANG, Tool, find_clang, major
@@ -28,13 +29,19 @@ _DEVICE_CODE = (
     *("-DMEMSIM_CPU", "-D__CUDACC__", "-D__CUDA_ARCH__=700", "-D__NVCC__"),
 )
 _HIP_CODE = tuple(word for word in _DEVICE_CODE if not re.match("-D__(CUDA|NVCC)", word))
+_PLAIN = (
+    *("-g", "-fno-discard-value-names", "-fno-exceptions", "-fPIC", "-S", "-emit-llvm"),
+    *("-O1", "-Xclang", "-disable-llvm-passes", "-ffp-contract=off"),
+)
 _OPTIMISED = (
+    *("-x", "ir", "-S", "-emit-llvm", "-fPIC", "-fno-discard-value-names", "-w"),
     *("-O1", "-finline-functions", "-mllvm", "-inline-threshold=100000000"),
     *("-fno-unroll-loops", "-mllvm", "-unroll-count=1", "-mllvm", "-rotation-max-header-size=0"),
     *("-mllvm", "-sink-common-insts=false", "-mllvm", "-hoist-common-insts=false"),
-    *("-fno-vectorize", "-fno-slp-vectorize", "-ffp-contract=off"),
+    *("-mllvm", "-instcombine-code-sinking=false", "-fno-vectorize", "-fno-slp-vectorize"),
 )
-_READABLE = ("-g", "-fno-discard-value-names", "-fno-exceptions", "-fPIC", "-S", "-emit-llvm")
+_LOOP = re.compile(r"^(?:for\.cond|while\.cond|while\.body|do\.body)\d*:[^\n]*\n", re.MULTILINE)
+_DEFINED = re.compile(r"^define [^\n]*", re.MULTILINE)
 
 
 def host_clang() -> Tool:
@@ -57,11 +64,26 @@ def to_llvm(program: CudaProgram, clang: Tool, warp: int, folder: Path) -> str:
     (folder / "kernel.cu").write_text(text, encoding="utf-8")
     command = [
         *(str(clang.path), *(_HIP_CODE if program.is_hip else _DEVICE_CODE)),
-        *(f"-DMEMSIM_WARP={warp}", *program.arguments, *_OPTIMISED, *_READABLE),
-        *("kernel.cu", "-o", "kernel.ll"),
+        *(f"-DMEMSIM_WARP={warp}", *program.arguments, *_PLAIN, "kernel.cu", "-o", "plain.ll"),
     ]
     _check(run(command, folder), program)
+    plain = (folder / "plain.ll").read_text(encoding="utf-8", errors="replace")
+    (folder / "marked.ll").write_text(with_marked_loops(plain), encoding="utf-8")
+    command = [str(clang.path), *_OPTIMISED, "marked.ll", "-o", "kernel.ll"]
+    _check(run(command, folder), program)
     return (folder / "kernel.ll").read_text(encoding="utf-8", errors="replace")
+
+
+def with_marked_loops(text: str) -> str:
+    """The text with a call in each loop, for all that the compiler knows one that changes memory.
+
+    Accesses then stay in their loops, as in the source: the machine code of the target decides which
+    leave them. The attribute of `restrict` would say that the call changes nothing; it is replaced by
+    one that only we know.
+    """
+    text = _DEFINED.sub(lambda match: match[0].replace(" noalias ", f" {RESTRICTED} "), text)
+    marked = _LOOP.sub(r"\g<0>  call void @memsim_loop()\n", text)
+    return f"{marked}\ndeclare void @memsim_loop()\n"
 
 
 def to_library(text: str, program: CudaProgram, clang: Tool, folder: Path) -> Path:

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from functools import cache, cached_property
 
 VALUE = re.compile(r'[%@](?:"[^"]*"|[-\w.$]+)')
+RESTRICTED = '"memsim-restrict"'
+"""The attribute of `restrict` parameters."""
 _DEFINE = re.compile(r'^define\b.*?(@(?:"[^"]*"|[-\w.$]+))\(')
 _LABEL = re.compile(r'^("[^"]*"|[-\w.$]+):')
 _RESULT = re.compile(r'^(%(?:"[^"]*"|[-\w.$]+)) = (.*)$')

@@ -62,6 +62,7 @@ class CudaLaunch(BoundLaunch):
         rows = library.table("memsim_variables", len(variables))
         for variable, (base, size) in zip(variables, rows, strict=True):
             self.memory.views[variable.name] = library.bytes_at(int(base), int(size))
+        library.variables = [self.memory.views[variable.name] for variable in variables]
         base = {extent.name: extent.base_bytes for extent in self.extents}
         self.regions = np.array(
             [

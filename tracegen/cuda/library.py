@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping, Sequence
+import mmap
+import os
+import signal
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +20,7 @@ MOST_TURNS = 1 << 30
 """Turns of loops after which a thread is taken for endless."""
 MOST_THREADS = 1024
 FAULT_WORDS = 5
+CRASHED = 70
 _WORD = ctypes.c_uint64
 
 
@@ -45,9 +50,13 @@ class _Launch(ctypes.Structure):
 
 
 class Library:
-    """Calls of the compiled kernel."""
+    """Calls of the compiled kernel.
+
+    variables : memory of those of its variables that a run may change
+    """
 
     def __init__(self, path: Path) -> None:
+        self.variables: list[npt.NDArray[np.uint8]] = []
         try:
             self.library = ctypes.CDLL(str(path))
         except OSError as error:
@@ -76,9 +85,9 @@ class Library:
         shape : of the grid and of a block, three axes each
         arrays : `regions` (n, 3) and `untraced` (n, 3) base, size and place; `groups`; `places`,
             `tokens` and `counts` as in tracegen.probes.tokens, both empty where a run only counts;
-            `reached` by position
+            `reached` by position. What the run writes lies in shared memory
         """
-        fault = np.zeros(FAULT_WORDS, np.int64)
+        fault = shared(FAULT_WORDS * 8).view(np.int64)
         data = {name: array.ctypes.data for name, array in arrays.items()}
         recording = len(arrays["tokens"]) > 0
         launch = _Launch(
@@ -101,6 +110,47 @@ class Library:
             untraced=data["untraced"],
             n_untraced=len(arrays["untraced"]),
         )
-        if self.library.memsim_run(ctypes.byref(launch)) != 0:
-            raise KernelError("there is no memory for the stacks of the kernel's threads")
+        self._in_own_process(lambda: self.library.memsim_run(ctypes.byref(launch)))
         return fault
+
+    def _in_own_process(self, work: Callable[[], int]) -> None:
+        """Runs in a forked process, which shares the arrays: a kernel that crashes ends that alone.
+
+        What the kernel leaves in its variables is copied back.
+        """
+        copies = [(view, shared(len(view))) for view in self.variables]
+        with warnings.catch_warnings():  # Python 3.12 warns where numpy has started threads
+            warnings.simplefilter("ignore", DeprecationWarning)
+            child = os.fork()
+        if child == 0:
+            status = CRASHED
+            try:
+                status = work()
+                for view, copy in copies:
+                    copy[:] = view
+            finally:
+                os._exit(status)
+        try:
+            status = os.waitpid(child, 0)[1]
+        except BaseException:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            raise
+        if os.WIFSIGNALED(status):
+            name = signal.Signals(os.WTERMSIG(status)).name
+            raise KernelError(
+                f"the run of the kernel crashed ({name}): it left a private array, or needs more memory"
+                " than there is"
+            )
+        if os.WEXITSTATUS(status):
+            raise KernelError("there is no memory for the stacks of the kernel's threads")
+        for view, copy in copies:
+            view[:] = copy
+
+
+def shared(size_bytes: int) -> npt.NDArray[np.uint8]:
+    """Memory that forked processes share, filled with zeros."""
+    try:
+        return np.frombuffer(mmap.mmap(-1, max(size_bytes, 1)), np.uint8)[:size_bytes]
+    except (OSError, OverflowError, ValueError) as error:
+        raise KernelError(f"there is no memory for {size_bytes} bytes: {error}") from None

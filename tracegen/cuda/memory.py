@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import ctypes
-import mmap
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from memsim.errors import KernelError
 from memsim.trace import ArrayExtent
 from tracegen.cuda.arguments import Arguments
+from tracegen.cuda.library import shared
 from tracegen.recording.sites import FIRST_BASE_BYTES
 
 Address = Callable[[Any], int]
@@ -29,10 +28,7 @@ class Memory:
         self.arguments = arguments
         end = max((extent.base_bytes + extent.size_bytes for extent in extents), default=0)
         size = max(end - FIRST_BASE_BYTES, 1)
-        try:
-            self.whole = np.frombuffer(mmap.mmap(-1, size), np.uint8)
-        except (OSError, OverflowError, ValueError) as error:
-            raise KernelError(f"there is no memory for arrays of {size} bytes: {error}") from None
+        self.whole = shared(size)
         self.base = self.whole.ctypes.data
         self.views: dict[str, npt.NDArray[np.uint8]] = {}
         self.addresses: dict[int, int] = {}

@@ -14,7 +14,7 @@ from tracegen.cuda.accesses import Access, Found, find
 from tracegen.cuda.arguments import Arguments
 from tracegen.cuda.feeds import Feeds, loads_of
 from tracegen.cuda.flow_graph import FlowGraph, Loop
-from tracegen.cuda.ir import Block, Function, Instruction, Module, Place
+from tracegen.cuda.ir import RESTRICTED, Block, Function, Instruction, Module, Place
 from tracegen.cuda.pointers import STACK, UNKNOWN, is_private, pointers
 from tracegen.cuda.program import HEADERS, CudaProgram
 from tracegen.cuda.variables import Variable, variables
@@ -232,7 +232,7 @@ class _Probing:
         """Position of a store -> the other regions that it may change, by the language's rules."""
         restricted = {
             self.arguments.owners.get(name, "")
-            for name in re.findall(r"noalias[^,]*%([-\w.$]+)", self._header)
+            for name in re.findall(rf"{RESTRICTED}[^,]*%([-\w.$]+)", self._header)
         }
         kinds: dict[str, set[str]] = {}
         accesses = [(k, e) for k, (_, e) in enumerate(self.events) if isinstance(e, Access)]
@@ -330,11 +330,6 @@ class _Probing:
     def _text(self, function: Function) -> str:
         lines: list[str] = []
         dynamic = {v.line: v.symbol for v in self.variables.values() if v.memory == "dynamic"}
-        marked = {
-            event.instructions[0].line
-            for _, event in self.events
-            if isinstance(event, Access) and event.instructions[0].callee == "memsim_atomic"
-        }
         for number, line in enumerate(self.module.lines):
             if _DEBUG_LINE.match(line):
                 continue
@@ -343,7 +338,7 @@ class _Probing:
                 continue
             lines.extend(self.before.get(number, ()))
             inside = function.header < number < function.end
-            if number in marked or (inside and "@memsim_atomic(" in line):
+            if inside and ("@memsim_atomic(" in line or "@memsim_loop(" in line):
                 continue
             if number == function.header:
                 line = re.sub(r" #\d+", "", line)

@@ -18,7 +18,7 @@ from tracegen.cuda.arguments import Arguments, Parameter, bound, parameters_of
 from tracegen.cuda.front_end import host_clang, to_library, to_llvm
 from tracegen.cuda.ir import Module
 from tracegen.cuda.launch import CudaLaunch
-from tracegen.cuda.library import MOST_THREADS, Library
+from tracegen.cuda.library import MOST_THREADS, Library, shared
 from tracegen.cuda.probing import Probed, probe
 from tracegen.cuda.program import CudaProgram, read_program
 from tracegen.options import DEFAULT_SUBGROUP_SIZE
@@ -169,13 +169,13 @@ class CudaRun(LaunchRun):
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self.arrays: dict[str, npt.NDArray[Any]] = {}
-        self.reached = np.zeros(max(len(self.launch.program.probes), 1), np.uint64)
+        self.reached = shared(8 * max(len(self.launch.program.probes), 1)).view(np.uint64)
 
     def _reserve(self, name: str, size_bytes: int) -> None:
         have = self.arrays.get(name)
         if have is None or have.nbytes < size_bytes:
             self.arrays.pop(name, None)
-            self.arrays[name] = np.empty(max(size_bytes, 64), np.uint8)
+            self.arrays[name] = shared(max(size_bytes, 64))
 
     @contextmanager
     def _mapped(self, name: str, count: int, dtype: Any) -> Iterator[npt.NDArray[Any]]:

@@ -277,7 +277,9 @@ def test_variables_in_global_memory() -> None:
     }
     """
     table = floats(32)
-    given = workload(source, np.zeros(32, np.float32), symbols={"table": table, "calls": np.int32(5)})
+    given = workload(
+        source, np.zeros(32, np.float32), symbols={"table": table, "calls": np.int32(5)}
+    )
     out = run(given)
     np.testing.assert_array_equal(out["y"], table[::-1])
     assert out["calls"].view(np.int32)[0] == 37
@@ -401,6 +403,7 @@ def test_functions_of_included_files(tmp_path: Any) -> None:
     np.testing.assert_array_equal(run(given)["y"], x[::2] + 3)
     trace = tracegen.trace(given)
     load = next(site for site in trace.sites if site.direction == "load")
-    assert load.name == "x[i]" and load.source.user_line == 2
+    assert load.name == "x[i]"
+    assert load.source.user_line == 2
     assert str(load.source.user_file).endswith("deep/load.cuh")
     assert load.source.generated_line == 3

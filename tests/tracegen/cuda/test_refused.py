@@ -18,7 +18,9 @@ from tracegen.cuda import front_end
 pytestmark = needs_clang
 
 TEXTURE = "__global__ void k(cudaTextureObject_t t, float *y) {\n  y[0] = tex2D<float>(t, 1, 2);\n}"
-SURFACE = "__global__ void k(cudaSurfaceObject_t t, float *y) {\n  y[0] = surf2Dread<float>(t, 1, 2);\n}"
+SURFACE = (
+    "__global__ void k(cudaSurfaceObject_t t, float *y) {\n  y[0] = surf2Dread<float>(t, 1, 2);\n}"
+)
 MATRIX = (
     "#include <mma.h>\n__global__ void k(float *y) {\n"
     "  nvcuda::wmma::fragment<nvcuda::wmma::accumulator, 16, 16, 16, float> f;\n"
@@ -58,8 +60,16 @@ COPY = (
         (POINTER, [], r"t.cu:5: a call through a pointer cannot be traced"),
         (GRID, [], r"t.cu:3: .*grid-wide synchronisation cannot be traced"),
         (COPY, [], r"t.cu:4: .*an asynchronous copy cannot be traced"),
-        ("__global__ void k(int *y) {\n  y[0] = z;\n}", [], r"t.cu:2: use of undeclared identifier"),
-        ("#include <nowhere.h>\n__global__ void k(int *y) {}", [], r"t.cu:1: 'nowhere.h' file not found"),
+        (
+            "__global__ void k(int *y) {\n  y[0] = z;\n}",
+            [],
+            r"t.cu:2: use of undeclared identifier",
+        ),
+        (
+            "#include <nowhere.h>\n__global__ void k(int *y) {}",
+            [],
+            r"t.cu:1: 'nowhere.h' file not found",
+        ),
         (
             "__device__ int f(int);\n__global__ void k(int *y) { y[0] = f(1); }",
             [],
@@ -97,8 +107,14 @@ __global__ void other(float *y) { y[threadIdx.x] = 1; }
         ({"arguments": {"z": 1}}, "has no argument z; it has x, y, n"),
         ({"arguments": [np.zeros(4), floats(4), 4]}, "x of kernel .* takes an array of float32"),
         ({"arguments": [3, floats(4), 4]}, "x of kernel .* takes a numpy array, got 3"),
-        ({"arguments": [floats(8)[::2], floats(4), 4]}, "x of kernel .* takes an array without gaps"),
-        ({"arguments": [floats(4), floats(4), -1]}, "n of kernel .* an integer from 0 to 4294967295"),
+        (
+            {"arguments": [floats(8)[::2], floats(4), 4]},
+            "x of kernel .* takes an array without gaps",
+        ),
+        (
+            {"arguments": [floats(4), floats(4), -1]},
+            "n of kernel .* an integer from 0 to 4294967295",
+        ),
         ({"arguments": [floats(4), floats(4), 1.5]}, "n of kernel .* takes an integer, got 1.5"),
         ({"block": 2048}, "block of kernel n::copied<float> may have 1024 threads, got 2048"),
         ({"block": (1, 1, 1, 1)}, "one to three axes"),
@@ -158,7 +174,9 @@ def test_other_tracers_and_block_counts_refuse_it() -> None:
     given = workload(PLAIN, floats(64), kernel="other")
     with pytest.raises(KernelError, match="the polyhedral tracer reads Loopy kernels"):
         tracegen.trace(given, tracer="polyhedral")
-    with pytest.raises(KernelError, match="the basic blocks of CUDA C\\+\\+ and HIP are not counted"):
+    with pytest.raises(
+        KernelError, match="the basic blocks of CUDA C\\+\\+ and HIP are not counted"
+    ):
         tracegen.count_blocks(given)
 
 

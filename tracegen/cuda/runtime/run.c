@@ -3,9 +3,13 @@
    Every thread of a block has a stack of its own where the kernel synchronises: a thread that waits at a
    barrier or for its warp gives way to the scheduler, which runs on a stack of its own. Kernels that never
    wait run one thread after the other on one stack. */
+#include <signal.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
+#ifdef __linux__
+#include <sys/prctl.h>
+#endif
 
 typedef unsigned long word;
 
@@ -330,6 +334,7 @@ static void run_group(word number) {
 }
 
 /* Calls of other kernels of the program, which have no probes. */
+void memsim_loop(void) {}
 void memsim_atomic(const void *address, word bytes) { (void)address, (void)bytes; }
 
 int memsim_ignored(const char *format, ...) {
@@ -339,6 +344,12 @@ int memsim_ignored(const char *format, ...) {
 
 /* Runs blocks in the order of their list; 0, or -1 where there is no memory for stacks. */
 int memsim_run(struct launch *what) {
+#ifdef __linux__
+  prctl(PR_SET_PDEATHSIG, SIGKILL); /* this process ends with its parent */
+#endif
+  const int broken[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
+  for (unsigned k = 0; k < sizeof broken / sizeof *broken; ++k)
+    signal(broken[k], SIG_DFL); /* whatever reports crashes of Python is left out */
   launch = what;
   n_threads = what->block[0] * what->block[1] * what->block[2];
   stacks_bytes = (word)STACK_BYTES * (what->waits ? n_threads : 1);

@@ -1,0 +1,144 @@
+"""`memsim profile`, `trace`, `compile` and `predict` on kernels in CUDA C++ and HIP, from their files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import tracegen
+from memsim.commands.cli import main
+from memsim.errors import KernelError
+from memsim.trace.file import read_trace
+from tests.support.compilers import needs_nvidia
+from tests.support.cuda_kernels import needs_clang
+
+pytestmark = needs_clang
+
+KERNEL = """\
+namespace n {
+template <typename T, int by>
+__global__ void scaled(const T *__restrict__ x, T *__restrict__ y)
+{
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  y[i] = by * x[i];
+}
+}
+"""
+ARGS = """\
+import numpy as np
+import tracegen
+
+
+def scaled(n: int = 1024) -> tracegen.CudaWorkload:
+    x = np.ones(n, np.float32)
+    return tracegen.CudaWorkload(arguments=[x, np.zeros_like(x)], grid=n // 64, block=64)
+
+
+def opencl():
+    return tracegen.OpenCLWorkload()
+"""
+NAME = "n::scaled<float, 3>"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "k.cu").write_text(KERNEL)
+    (tmp_path / "k.hip").write_text("#include <hip/hip_runtime.h>\n" + KERNEL)
+    (tmp_path / "args.py").write_text(ARGS)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("file", ["k.cu", "k.hip"])
+def test_a_trace_is_written(file: str, folder: Path) -> None:
+    given = ["trace", f"{file}:{NAME}", "--args", "args.py:scaled", "--set", "n=2048"]
+    assert main([*given, "-m", "v100", "-o", "k.trace"]) == 0
+    trace = read_trace(folder / "k.trace")
+    assert trace.launch.kernel == NAME
+    assert trace.n_groups == 32
+    assert [site.name for site in trace.sites] == ["x[i]", "store y[i]"]
+    line = 6 if file == "k.cu" else 7
+    assert {site.source.user_line for site in trace.sites} == {line}
+    assert trace.user_source == (folder / file).read_text()
+
+
+def test_a_wavefront_has_the_lanes_of_the_machine(folder: Path) -> None:
+    given = ["trace", f"k.hip:{NAME}", "--args", "args.py:scaled", "--compiler", "none"]
+    assert main([*given, "-m", "mi250x", "-o", "k.trace"]) == 0
+    assert set(read_trace(folder / "k.trace").lanes) == {64}
+
+
+@needs_nvidia
+def test_a_profile_shows_the_users_file_with_its_machine_code(folder: Path) -> None:
+    given = ["profile", f"k.cu:{NAME}", "--args", "args.py:scaled", "-m", "v100", "--trials", "16"]
+    assert main([*given, "--html", "k.html", "--json", "k.json"]) == 0
+    page = (folder / "k.html").read_text()
+    assert page.count("k.cu") >= 1
+    assert "LDG" in page
+    assert "Generated OpenCL" not in page
+    report = json.loads((folder / "k.json").read_text())
+    assert {site["site"] for site in report["sites"]} == {"x[i]", "store y[i]"}
+
+
+@needs_nvidia
+def test_a_kernel_is_compiled(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given = ["compile", f"k.cu:{NAME}", "--args", "args.py:scaled", "-m", "a100", "--json"]
+    assert main(given) == 0
+    (kernel,) = json.loads(capsys.readouterr().out)["kernels"]
+    assert kernel["kernel"] == NAME
+    assert kernel["target"] == "sm_80"
+    assert 4 < kernel["registers_per_item"] < 20
+
+
+@needs_nvidia
+def test_a_time_is_predicted(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given = ["predict", f"k.cu:{NAME}", "--args", "args.py:scaled", "-m", "v100", "--trials", "16"]
+    assert main(given) == 0
+    assert f"{NAME} on v100" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("spec", "arguments", "message"),
+    [
+        ("k.cu:n::missing", "args.py:scaled", "has no kernel n::missing"),
+        (f"k.cu:{NAME}", None, "--args FILE.py:NAME names a callable that returns a tracegen.Cuda"),
+        (f"k.cu:{NAME}", "args.py:opencl", "must return a tracegen.CudaWorkload, got a OpenCLWork"),
+        (f"nowhere.cu:{NAME}", "args.py:scaled", "no such kernel file: nowhere.cu"),
+    ],
+)
+def test_errors_are_one_line(
+    spec: str,
+    arguments: str | None,
+    message: str,
+    folder: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    args = [] if arguments is None else ["--args", arguments]
+    assert main(["trace", spec, *args, "-m", "v100", "-o", "k.trace"]) == 2
+    error = capsys.readouterr().err.strip()
+    assert message in error
+    assert "\n" not in error
+    assert not (folder / "k.trace").exists()
+
+
+def test_a_name_may_contain_colons_and_may_be_left_out(folder: Path) -> None:
+    assert tracegen.load_kernel(f"k.cu:{NAME}", args="args.py:scaled").kernel == NAME
+    assert tracegen.load_kernel("k.cu", args="args.py:scaled").kernel is None
+    (folder / "other.py").write_text(ARGS.replace("CudaWorkload(", "CudaWorkload(kernel='a',"))
+    with pytest.raises(KernelError, match="is for kernel a, not for b"):
+        tracegen.load_kernel("k.cu:b", args="other.py:scaled")
+
+
+def test_a_crash_of_a_kernel_is_one_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Private arrays that several pointers may reach are not checked."""
+    (folder / "crash.cu").write_text(
+        "__global__ void k(const float *x, float *y) {\n"
+        "  float a[2], b[2];\n  float *p = x[0] > 2 ? a : b;\n"
+        "  for (int i = 0; i < 1 << 24; ++i) p[i] = x[0];\n  y[0] = a[0] + b[1];\n}\n"
+    )
+    assert main(["trace", "crash.cu:k", "--args", "args.py:scaled", "-m", "v100", "-o", "t"]) == 2
+    error = capsys.readouterr().err.strip()
+    assert "\n" not in error
+    assert not (folder / "t").exists()
