@@ -21,7 +21,7 @@ ALL = sorted(
     for path in (ROOT / package).glob("README.md" if package == "." else "**/README.md")
 )
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-FILE_NAME = re.compile(r"(?:#|//|!) ([\w.]+\.(?:py|cl|floopy|toml|csv))$")
+FILE_NAME = re.compile(r"(?:#|//|!) ([\w.]+\.(?:py|cl|cu|floopy|toml|csv))$")
 
 
 def run_block(language: str, text: str, namespace: dict[str, object]) -> None:

@@ -70,6 +70,10 @@ def compile_cuda(
 
     Raises KernelError as `compile_kernel` does.
     """
+    if not target.startswith("sm_"):
+        raise KernelError(
+            f"CUDA C++ and HIP are compiled for NVIDIA's targets (sm_), got {target!r}"
+        )
     request = CudaRequest(
         text=program.text,
         kernel=symbol,

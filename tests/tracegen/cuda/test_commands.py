@@ -64,10 +64,18 @@ def test_a_trace_is_written(file: str, folder: Path) -> None:
     assert trace.user_source == (folder / file).read_text()
 
 
-def test_a_wavefront_has_the_lanes_of_the_machine(folder: Path) -> None:
-    given = ["trace", f"k.hip:{NAME}", "--args", "args.py:scaled", "--compiler", "none"]
-    assert main([*given, "-m", "mi250x", "-o", "k.trace"]) == 0
-    assert set(read_trace(folder / "k.trace").lanes) == {64}
+def test_a_wavefront_has_the_lanes_of_the_machine(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = [f"k.hip:{NAME}", "--args", "args.py:scaled", "-m", "mi250x"]
+    assert main(["trace", *given, "-o", "k.trace"]) == 0
+    trace = read_trace(folder / "k.trace")
+    assert set(trace.lanes) == {64}
+    why = "CUDA C++ and HIP are compiled for NVIDIA's targets (sm_), got 'gfx90a'"
+    assert trace.provenance["compiler"] == {"missing": why}
+    capsys.readouterr()
+    assert main(["compile", *given]) == 2
+    assert capsys.readouterr().err.strip() == f"memsim: {why}"
 
 
 @needs_nvidia
