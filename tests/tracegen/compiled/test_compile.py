@@ -11,13 +11,13 @@ from memsim.errors import KernelError
 from tests.support.compilers import needs_amd, needs_nvidia
 from tracegen.compiled import (
     CompileError,
-    CompilerMissing,
     MachineCode,
     compile_kernel,
 )
 from tracegen.compiled.amd import back_end as amd
 from tracegen.compiled.model import Instruction, MemoryOperation
 from tracegen.compiled.nvidia import back_end as nvidia
+from tracegen.tools import CompilerMissing
 from tracegen.tools.process import run
 
 BOTH = [pytest.param("sm_80", marks=needs_nvidia), pytest.param("gfx90a", marks=needs_amd)]
