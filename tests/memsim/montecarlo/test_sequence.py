@@ -47,7 +47,7 @@ def sequences(draw: st.DrawFn) -> tuple[Launches, Machine, dict[str, Any], int]:
         )
         events.append(draw(st.sampled_from([(), (event,)])))
     options = {
-        "sampler": draw(st.sampled_from(["wrr", "uniform"])),
+        "sampler": draw(st.sampled_from(["wrr", "gty", "uniform"])),
         "dispatch": draw(st.sampled_from(["first_free", "round_robin"])),
         "random_bases": draw(st.booleans()),
     }

@@ -158,7 +158,8 @@ def test_no_index_leaves_its_array(tmp_path: Path) -> None:
     checked = {**os.environ, "NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(tmp_path)}
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--timeout", "1500"]
     command += ["-m", "not bench", "-k", "not no_index"]
-    files = [Path(__file__), Path(__file__).parents[1] / "hierarchy" / "test_closed_forms.py"]
+    hierarchy = Path(__file__).parents[1] / "hierarchy"
+    files = [Path(__file__), hierarchy / "test_closed_forms.py", hierarchy / "test_sub_cores.py"]
     ended = subprocess.run(
         [*command, *map(str, files)],
         cwd=Path(__file__).parents[3],
