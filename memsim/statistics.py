@@ -9,9 +9,10 @@ correlated, and it covers too little; `factor` corrects for that.
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +20,9 @@ from scipy import special
 
 from memsim.errors import ResultError
 
+ORDERING, PLACE, PHASE, PAST = "ordering", "place", "phase", "past"
+"""Parts of an interval: the order in which accesses are served, the place of the snapshot, whether groups
+that begin together stay in step, and what groups before the snapshot have left in the caches."""
 CONFIDENCE = 0.95
 MIN_TRIALS = 2
 MIN_TRIALS_TO_STOP = 32
@@ -35,12 +39,16 @@ class Estimate:
 
     The interval is symmetric and not clipped to the quantity's range. Trials in which the quantity is
     undefined (NaN) do not count in n_trials; the mean is NaN if there are no others.
+
+    parts : half-widths by their cause, where there is more than the ordering: `ordering` and `place` are
+        independent of each other, so the squares of these two add up; the others add up plainly
     """
 
     mean: float
     half_width: float
     sigma: float
     n_trials: int
+    parts: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def low(self) -> float:
@@ -69,6 +77,14 @@ class Estimate:
             half_width=self.half_width * abs(factor),
             sigma=self.sigma * abs(factor),
             n_trials=self.n_trials,
+            parts={name: half * abs(factor) for name, half in self.parts.items()},
+        )
+
+    def with_part(self, name: str, half_width: float) -> Estimate:
+        """The estimate with a wider interval, for another reason why it may be wrong."""
+        parts = dict(self.parts) or {ORDERING: self.half_width}
+        return dataclasses.replace(
+            self, half_width=self.half_width + half_width, parts={**parts, name: half_width}
         )
 
     def overlaps(self, other: Estimate) -> bool:
@@ -131,9 +147,82 @@ def hit_ratio(accesses: npt.ArrayLike, hits: npt.ArrayLike, pending: npt.ArrayLi
     return np.where(n > 0, np.add(hits, pending) / np.maximum(n, 1), np.nan)
 
 
-def describe(values: npt.ArrayLike) -> Estimate:
-    """Mean, interval and spread of (n_trial,) values; what is undefined is NaN."""
+@dataclass(frozen=True)
+class Places:
+    """The places of a launch that trials replay in turn: trial i replays place i modulo n.
+
+    phases : instead of places, trials alternate between two assumptions on the whole launch. Neither is
+        known to be true, so the interval covers both
+
+    traced_share : of the launch's groups
+    has_start : the last place is the start of the launch, where caches are empty, and stands for itself;
+        the others are samples of the rest. Otherwise all places are samples of the launch
+    start_weight : share of the launch that is its start
+    """
+
+    n: int = 1
+    traced_share: float = 1.0
+    start_weight: float = 0.0
+    has_start: bool = False
+    phases: bool = False
+
+    def of_ratio(self, sizes: npt.ArrayLike) -> Places:
+        """The same places for a ratio: the start has the share that it has of the denominators.
+
+        sizes : (n_trial,) denominators, of a whole launch that were everywhere as at the trial's place
+        """
+        by_place = [np.nanmean(np.asarray(sizes, np.float64)[k :: self.n]) for k in range(self.n)]
+        parts = self.weights * np.nan_to_num(by_place)
+        if not self.has_start or parts.sum() <= 0:
+            return self
+        return dataclasses.replace(self, start_weight=float(parts[-1] / parts.sum()))
+
+    @property
+    def n_samples(self) -> int:
+        """Places that are samples of what they stand for."""
+        return self.n - self.has_start
+
+    @property
+    def weights(self) -> Floats:
+        """(n,) of each place in a mean."""
+        weights = np.full(self.n, (1 - self.start_weight) / self.n_samples)
+        weights[self.n_samples :] = self.start_weight
+        return weights
+
+    def ordering(self, half_widths: npt.ArrayLike) -> Floats:
+        """Half-width of the weighted mean, from those of the places (n, ...)."""
+        squares = np.square(np.asarray(half_widths, np.float64))
+        return np.asarray(np.sqrt(np.tensordot(np.square(self.weights), squares, 1)))
+
+    def place(self, means: npt.ArrayLike) -> Floats:
+        """Half-width of the weighted mean due to the choice of the samples, from the means (n, ...):
+        Student's interval for a sample of a finite population."""
+        m, samples = self.n_samples, np.asarray(means, np.float64)[: self.n_samples]
+        if self.phases:
+            return np.asarray(np.ptp(samples, axis=0) / 2)
+        if m < MIN_TRIALS:
+            return np.zeros(samples.shape[1:])
+        between = np.where(np.ptp(samples, axis=0) > 0, samples.std(axis=0, ddof=1), 0.0)
+        untraced = math.sqrt(max(1 - self.traced_share, 0.0)) * (1 - self.start_weight)
+        return np.asarray(student_t(m) * between / math.sqrt(m) * untraced)
+
+
+ONE_PLACE = Places()
+
+
+def describe(values: npt.ArrayLike, places: Places = ONE_PLACE) -> Estimate:
+    """Mean, interval and spread of (n_trial,) values; what is undefined is NaN.
+
+    With several places, sigma and the part `ordering` of the interval are those within a place, and the
+    part `place` is that due to the choice of the places (Cochran, Sampling Techniques, 1977, sections 2.6,
+    5.4 and 10.2: stratified samples of a finite population; the variance between places contains that
+    of the orderings within them).
+    """
     array = np.asarray(values, dtype=np.float64).ravel()
+    if places.n > 1 and len(array) >= 2 * places.n:
+        by_place = [describe(array[k :: places.n]) for k in range(places.n)]
+        if all(place.has_interval for place in by_place):
+            return _over_places(by_place, places)
     array = array[np.isfinite(array)]
     n_trials = int(array.size)
     if n_trials == 0:
@@ -150,6 +239,23 @@ def describe(values: npt.ArrayLike) -> Estimate:
     skewness = sample_skewness(n_trials, np.sum(off**2), np.sum(off**3))
     half_width = float(factor(n_trials, skewness)) * sigma / math.sqrt(n_trials)
     return Estimate(mean=mean, half_width=half_width, sigma=sigma, n_trials=n_trials)
+
+
+def _over_places(by_place: list[Estimate], places: Places) -> Estimate:
+    means = np.array([place.mean for place in by_place])
+    sigmas = np.array([place.sigma for place in by_place])
+    trials = np.array([place.n_trials for place in by_place])
+    n_trials = int(trials.sum())
+    errors = sigmas / np.sqrt(trials)
+    ordering = student_t(n_trials - places.n + 1) * float(places.ordering(errors))
+    place = float(places.place(means))
+    return Estimate(
+        mean=float(means[0]) if np.all(means == means[0]) else float(places.weights @ means),
+        half_width=ordering + place if places.phases else math.hypot(ordering, place),
+        sigma=math.sqrt(float(places.weights @ np.square(sigmas))),
+        n_trials=n_trials,
+        parts={ORDERING: ordering, PHASE if places.phases else PLACE: place},
+    )
 
 
 def estimate(values: npt.ArrayLike) -> Estimate:

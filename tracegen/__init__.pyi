@@ -1,3 +1,4 @@
+from .api import profile as profile
 from .api import trace as trace
 from .api import trace_launches as trace_launches
 from .api import trace_snapshots as trace_snapshots

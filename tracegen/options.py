@@ -73,6 +73,27 @@ class TraceOptions(Options):
     reduced: bool = option(
         True, "Leave out redundant accesses, which a compiler would drop.", flags=()
     )
+    waves: int | None = option(
+        None,
+        "Length of a snapshot, in numbers of groups that the machine holds resident.",
+        least=1,
+        flags=(),
+        default_text="12",
+        recorded=False,
+    )
+    earlier: bool = option(
+        True,
+        "Whether a snapshot records what the groups before it have touched, from which bounds of its"
+        " hit ratios follow.",
+        flags=(),
+        recorded=False,
+    )
+    start: bool = option(
+        False,
+        "Whether the start of the launch is traced as well, after the other snapshots.",
+        flags=(),
+        recorded=False,
+    )
     memory_bytes: int = option(
         MEMORY_BYTES,
         "Memory that recording may use at a time. Larger traces are written to temporary files.",

@@ -6,6 +6,8 @@ from .options import check_launch_outputs as check_launch_outputs
 from .options import machine_option as machine_option
 from .options import output_path as output_path
 from .options import replay_options as replay_options
+from .options import replayed as replayed
+from .options import report_replay as report_replay
 from .options import run_launches as run_launches
 from .options import run_replay as run_replay
 from .options import setting_option as setting_option

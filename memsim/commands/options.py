@@ -6,6 +6,7 @@ Imports nothing heavy: the group's help loads it.
 from __future__ import annotations
 
 import functools
+import json
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -152,13 +153,19 @@ def run_replay(
 
     An interrupted replay is shown and written with its completed trials; the exit code is then 130.
     """
+    return report_replay(replayed(trace, machine, options, outputs), outputs)
+
+
+def replayed(
+    trace: Trace | list[Trace], machine: Machine, options: ReplayOptions, outputs: ReplayOutputs
+) -> Replay:
+    """The replay of one or several snapshots, with a progress bar."""
     import memsim
     from memsim.report.semantics import check
 
     check(machine, outputs.counters)
     with progress_bar("replaying") as progress:
-        replay = memsim.replay(trace, machine, options, progress=progress)
-    return _report(replay, options, outputs)
+        return memsim.replay(trace, machine, options, progress=progress)
 
 
 def run_launches(
@@ -195,9 +202,9 @@ def run_launches(
     with progress_bar("replaying") as progress:
         replays = memsim.replay_launches(launches, machine, options, progress=progress)
     if launch is not None:
-        return _report(replays[launch], options, outputs)
+        return report_replay(replays[launch], outputs)
     write_launches_report([one.recount(outputs.counters) for one in replays], outputs.json)
-    return _exit_code(replays[0], options)
+    return _exit_code(replays[0])
 
 
 def check_launch_outputs(outputs: ReplayOutputs) -> None:
@@ -207,18 +214,19 @@ def check_launch_outputs(outputs: ReplayOutputs) -> None:
             raise MemsimError(f"{name} describes one launch: choose it with --launch I")
 
 
-def _report(replay: Replay, options: ReplayOptions, outputs: ReplayOutputs) -> int:
+def report_replay(replay: Replay, outputs: ReplayOutputs) -> int:
+    """Prints the table and writes the requested files; returns the exit code."""
     if outputs.save is not None:  # before the table, whose reader may leave before its end
         replay.save(outputs.save)
         click.echo(f"wrote {outputs.save}", err=True)
     shown = replay.recount(outputs.counters)
     write_report(shown, html=outputs.html, json=outputs.json, save=None)
-    return _exit_code(replay, options)
+    return _exit_code(replay)
 
 
-def _exit_code(replay: Replay, options: ReplayOptions) -> int:
+def _exit_code(replay: Replay) -> int:
     if not replay.attrs.get("interrupted"):
         return 0
-    done = f"{replay.n_trials} of {options.most_trials} trials"
+    done = f"{replay.n_trials} of {json.loads(replay.attrs['options_json'])['trials']} trials"
     click.echo(f"memsim: interrupted after {done}", err=True)
     return EXIT_INTERRUPTED

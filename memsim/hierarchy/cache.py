@@ -33,11 +33,12 @@ LOAD, STORE, ATOMIC, BYPASS = range(4)
 """Kinds of requests. BYPASS is a load that bypasses the first level; below it, it is a LOAD."""
 ROUND_ROBIN, LOOSE_ROUND_ROBIN, UNIFORM = range(3)
 
-ACCESSES, HITS, PENDING, READ_GRANULES, WRITE_GRANULES, FAR = range(6)
-N_COUNTS = 6
+ACCESSES, HITS, PENDING, READ_GRANULES, WRITE_GRANULES, FAR, OPEN = range(7)
+N_COUNTS = 7
 """Columns of the counts. There are two rows a site: row s for site s, and row n_site + s for its
 requests in the warm-up. FAR counts those hits, pending ones included, that another partition served
-(see memsim.hierarchy.partitions)."""
+(see memsim.hierarchy.partitions). OPEN counts those misses of loads and atomics that are hits if groups
+before the snapshot left their sectors in the cache (see `Cache.open`)."""
 
 MAX_SITES = 1 << 15
 MAX_LINES = 1 << 30
@@ -98,7 +99,7 @@ class Cache(NamedTuple):
         last (another line may be there by now, see `slot_of`), and its set. An eviction need not
         update the entry of the evicted line
     slots : (n_instance * n_sets * ways * stride,) int32. A slot is identified by the index of its
-        first word. Words: LINE (-1 if empty); META (granule masks: valid | dirty << 8 | partly
+        first word. Words: LINE (negative: see UNKNOWN); META (granule masks: valid | dirty << 8 | partly
         written << 16 | stored to << 24); PREV and NEXT in the set's recency ring; then for each
         granule the turn of its fill, or the core that wrote its sector in part. Where stores are
         kept, one more word: the site of the last store. Where they are kept under a byte mask, one
@@ -112,6 +113,14 @@ class Cache(NamedTuple):
         arrived, or (1,); only with on_fill
     fills : (2 + 2 * capacity,) int64, or (2,): a ring of the fills in flight, [first, number], and
         for each fill its line (over all instances) | granules << 40, and its turn of arrival
+    past : (touched_lines,) uint8, granules of each line that groups before the snapshot may have
+        touched, or (0,) where no group is before it
+    unknown : (n_instance * n_sets,) int32, slots of each set that may still hold what those groups
+        left, or (0,)
+    open : (n_instance * touched_lines,) uint8, granules of which it is not known whether those groups
+        left them in the cache, or (0,). A line in a set whose slots have all been filled since is known
+        to be absent, whatever was there before: under LRU, lines of the snapshot are in the cache in
+        the same order with and without them. The same is assumed of other policies
     """
 
     lines: I32
@@ -121,8 +130,14 @@ class Cache(NamedTuple):
     home: U8
     in_flight: U8
     fills: I64
+    past: U8
+    unknown: I32
+    open: U8
 
 
+UNKNOWN, EMPTY = -1, -2
+"""In place of a slot's line: the slot has not been filled since counting or warming up began, or its
+line was dropped."""
 LINE, META, PREV, NEXT, TURNS = range(5)
 """Words of a slot; `_writer` and `_bytes` locate the others. Eight words suffice for a write-through
 level with four granules a line: the state of a V100's L1 is then 32 KiB, which fits the CPU's L1."""
@@ -261,7 +276,7 @@ def set_of(n_sets, lines, instance, entry):
 @inner
 def drop(geometry, cache, slot, set_):
     """Invalidate a slot: it is the next to be filled."""
-    cache.slots[nth(slot + LINE)] = -1
+    cache.slots[nth(slot + LINE)] = EMPTY
     cache.slots[nth(slot + META)] = 0
     if geometry.replacement <= FIFO:
         promote(cache, slot, set_)
@@ -414,6 +429,21 @@ def write_back(stage, slot, counted):
 
 
 @inner
+def forget_past(cache, entry, set_):
+    """A line is absent: if its set holds nothing from before the snapshot, no granule of it is open."""
+    if len(cache.open) > 0 and cache.unknown[nth(set_)] == 0:
+        cache.open[nth(entry // 2)] = 0
+
+
+@inner
+def count_open(stage, entry, row, missing, fetched):
+    """Count the sectors of a miss that may be a hit; what is fetched is known from now on."""
+    unsure = np.int64(stage.cache.open[nth(entry // 2)])
+    stage.counts[nth(row), nth(OPEN)] += stage.tables.n_sectors[nth(unsure & missing)]
+    stage.cache.open[nth(entry // 2)] = unsure & ~fetched
+
+
+@inner
 def allocate(stage, instance, line, set_, counted):
     """Give an absent line a slot; the line in it is evicted, and written back if dirty."""
     cache = stage.cache
@@ -421,6 +451,8 @@ def allocate(stage, instance, line, set_, counted):
     old = np.int64(cache.slots[nth(slot + LINE)])
     if old >= 0:
         write_back(stage, slot, counted)
+    elif old == UNKNOWN and len(cache.open) > 0:
+        cache.unknown[nth(set_)] -= 1
     cache.slots[nth(slot + LINE)] = line
     cache.slots[nth(slot + META)] = 0
     cache.lines[nth(entry_of(stage.geometry, instance, line))] = slot
@@ -533,6 +565,7 @@ def read(stage, instance, line, mask, site, kind, counted, now, window):
         if not missing:
             return slot
     else:
+        forget_past(cache, entry, set_)
         if geometry.on_fill is None:
             slot = allocate(stage, instance, line, set_, counted)
         missing = need
@@ -544,6 +577,8 @@ def read(stage, instance, line, mask, site, kind, counted, now, window):
             return slot
     fetched = np.int64(tables.fill[nth(missing)])
     _fetch(stage, line, fetched, site, counted)
+    if len(cache.open) > 0:
+        count_open(stage, entry, row, missing, fetched)
     if geometry.on_fill is not None:
         _start_fill(stage, entry // 2, fetched, now + window)
     else:
@@ -629,6 +664,7 @@ def write(stage, instance, line, mask, full, site, counted, now, core):
         _pass_on(stage, line, mask, full, site, STORE, counted)
         return
     if slot < 0:
+        forget_past(cache, entry, set_)
         slot = allocate(stage, instance, line, set_, counted)
     elif not present:
         touch(geometry, cache, slot, set_)

@@ -33,6 +33,7 @@ from memsim.hierarchy.cache import (
     U32,
     U64,
     UNIFORM,
+    UNKNOWN,
     complete_fills,
     drop,
     pending,
@@ -88,7 +89,8 @@ class Progress(NamedTuple):
     at_barrier : (n_subgroup,) uint8, waits at a barrier
     parked : (n_subgroup,) uint8, has reached its start while the warm-up continues elsewhere
     alive, waiting : (n_group,) int32, sub-groups that have not ended, and those at a barrier
-    counted : (n_group,) uint8, 0 for groups that only warm the caches
+    counted : (n_group,) uint8, 0 for groups that only warm the caches, 2 for those of which everything
+        is counted, 1 for those of which all but the part before their start is
     ring : (a power of two,) int32, the sub-groups that are ready for a turn;  ends : (2,) int64, its
         head and length
     """
@@ -318,7 +320,7 @@ def replay_core(stage, requests, progress, groups, resident, sampler, latency_tu
         each
 
     The initial groups first run up to their starts (schedule deviation). This warms the cache and is
-    not counted.
+    not counted, unless the launch begins here.
     """
     progress.ends[0] = progress.ends[1] = 0
     turn = np.int64(0)
@@ -353,7 +355,7 @@ def replay_core(stage, requests, progress, groups, resident, sampler, latency_tu
                 s = _pick(progress, sampler, stage.rng, turn)
                 head, length = progress.ends[0], progress.ends[1]
             g = progress.subgroups[nth(s * SUBGROUP_WORDS + GROUP)]
-            counted = 0 if warming else np.int64(progress.counted[nth(g)])
+            counted = np.int64(progress.counted[nth(g)] > warming)
             more = _turn(stage, requests, progress, s, counted, turn, window)
             turn += 1
             if more:
@@ -390,7 +392,7 @@ def clear(geometry, cache):
     for set_ in range(n_sets):
         base = set_ * words
         for slot in range(base, base + words, geometry.stride):
-            cache.slots[nth(slot + LINE)] = -1
+            cache.slots[nth(slot + LINE)] = UNKNOWN
             cache.slots[nth(slot + META)] = 0
             for g in range(geometry.granules_per_line):
                 cache.slots[nth(slot + TURNS + g)] = LONG_AGO
@@ -404,6 +406,11 @@ def clear(geometry, cache):
         cache.sets[nth(2 * set_ + 1)] = 0
     for i in range(len(cache.tree)):
         cache.tree[nth(i)] = 0
+    for i in range(len(cache.unknown)):
+        cache.unknown[nth(i)] = geometry.ways
+    for first in range(0, len(cache.open), max(geometry.touched_lines, 1)):
+        for i in range(geometry.touched_lines):
+            cache.open[nth(first + i)] = cache.past[nth(i)]
     while cache.fills[1] > 0:
         first = cache.fills[0]
         cache.in_flight[nth(cache.fills[nth(2 + 2 * first)] & ((1 << 40) - 1))] = 0

@@ -31,6 +31,9 @@ _ALLOCATE = {
     "update_memory_and_fetch": cache.UPDATE_AND_FETCH,
 }
 
+NO_PAST = np.zeros(0, np.uint8)
+"""No groups run before the traced ones; see memsim.hierarchy.cache.Cache."""
+
 
 @dataclass(frozen=True)
 class LevelPlan:
@@ -38,6 +41,7 @@ class LevelPlan:
 
     set_of : (touched_lines,) numbered over all partitions of an instance
     n_instances : every partition counts as one
+    past : see memsim.hierarchy.cache.Cache
     """
 
     name: str
@@ -46,6 +50,7 @@ class LevelPlan:
     set_of: npt.NDArray[np.int32]
     n_instances: int
     pending_requests: int
+    past: npt.NDArray[np.uint8]
 
     def empty_cache(self) -> Cache:
         """Fresh state of all instances."""
@@ -58,7 +63,8 @@ class LevelPlan:
         max_fills = self.n_instances * self.pending_requests if g.on_fill else 0
         slots = aligned((n_bin * g.ways, g.stride), np.int32)
         slots[:] = 0
-        slots[:, cache.LINE] = -1
+        slots[:, cache.LINE] = cache.UNKNOWN
+        n_unknown = n_bin if len(self.past) else 0
         return Cache(
             lines=lines.reshape(-1),
             slots=slots.reshape(-1),
@@ -67,6 +73,9 @@ class LevelPlan:
             home=self._homes(),
             in_flight=np.zeros(self.n_instances * g.touched_lines if g.on_fill else 1, np.uint8),
             fills=np.zeros(2 + 2 * max_fills, np.int64),
+            past=self.past,
+            unknown=np.full(n_unknown, g.ways, np.int32),
+            open=np.tile(self.past, self.n_instances),
         )
 
     def stage(
@@ -152,8 +161,14 @@ def plan_level(
     below: Level | None,
     space: DenseMap,
     n_cores: int,
+    past: npt.NDArray[np.uint8] = NO_PAST,
 ) -> LevelPlan:
-    """A level for the dense lines of a trace; raises MachineError for plru with other than 2^n ways."""
+    """A level for the dense lines of a trace.
+
+    past : (n_chunk,) granules of each chunk that groups before the snapshot may have touched, or (0,)
+
+    Raises MachineError for plru with other than 2^n ways.
+    """
     granules = level.line_bytes // GRANULE_BYTES
     if level.replacement == "plru" and level.n_ways & (level.n_ways - 1):
         raise MachineError(
@@ -192,7 +207,15 @@ def plan_level(
         set_of=sets_of(level, space),
         n_instances=-(-n_cores // level.cores_per_instance) * level.n_partitions,
         pending_requests=level.pending_requests,
+        past=tables.fill[_by_line(past, granules)],
     )
+
+
+def _by_line(chunk_mask: npt.NDArray[np.uint8], granules_per_line: int) -> npt.NDArray[np.uint8]:
+    """(n_line,) the granule masks of lines, from those of chunks (n_chunk,)."""
+    shifts = np.arange(0, CHUNK_GRANULES, granules_per_line, dtype=np.uint8)
+    line_mask = np.uint8((1 << granules_per_line) - 1)
+    return ((chunk_mask[:, None] >> shifts) & line_mask).reshape(-1)
 
 
 def sets_of(level: Level, space: DenseMap) -> npt.NDArray[np.int32]:
@@ -240,4 +263,5 @@ def passing_level(granules_per_line: int, below: Level | None, n_lines: int) -> 
         set_of=np.zeros(n_lines, np.int32),
         n_instances=1,
         pending_requests=1 << 30,
+        past=NO_PAST,
     )

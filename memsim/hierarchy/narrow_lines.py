@@ -17,11 +17,14 @@ from memsim.hierarchy.cache import (
     LOAD,
     LRU,
     META,
+    OPEN,
     PENDING,
     PREV,
     READ_GRANULES,
     TURNS,
+    UNKNOWN,
     entry_of,
+    forget_past,
     pack,
     promote,
     row_of,
@@ -50,7 +53,8 @@ def read_narrow(stage, instance, first, mask, n_line, site, counted, now, window
     slots, sets, lines = cache.slots, cache.sets, cache.lines
     first_entry = entry_of(stage.geometry, instance, first)
     record = pack(first, 1, 0, site, LOAD, counted)
-    accesses, hits, young, fetched = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
+    accesses, hits, young = np.int64(0), np.int64(0), np.int64(0)
+    fetched, unsure = np.int64(0), np.int64(0)
     used = queue.used[0]
     for k in range(n_line):
         if not mask >> k & 1:
@@ -72,6 +76,9 @@ def read_narrow(stage, instance, first, mask, n_line, site, counted, now, window
             next_victim = slots[nth(slot + PREV)]
             sets[nth(2 * set_)] = next_victim
             prefetch(slots, next_victim)
+            forget_past(cache, entry, set_)
+            if slots[nth(slot + LINE)] == UNKNOWN and len(cache.open) > 0:
+                cache.unknown[nth(set_)] -= 1
             if (slots[nth(slot + META)] >> 8) & 0xFF:
                 queue.used[0] = used
                 write_back(stage, slot, counted)
@@ -81,6 +88,9 @@ def read_narrow(stage, instance, first, mask, n_line, site, counted, now, window
             meta = np.int64(0)
         slots[nth(slot + META)] = (meta | 1) & ~(1 << 16)
         slots[nth(slot + TURNS)] = now
+        if len(cache.open) > 0:
+            unsure += cache.open[nth(entry // 2)]
+            cache.open[nth(entry // 2)] = 0
         queue.record[nth(used)] = record + np.uint64(k)
         used += 1
         fetched += 1
@@ -90,3 +100,4 @@ def read_narrow(stage, instance, first, mask, n_line, site, counted, now, window
     counts[nth(row), nth(HITS)] += hits
     counts[nth(row), nth(PENDING)] += young
     counts[nth(row), nth(READ_GRANULES)] += fetched
+    counts[nth(row), nth(OPEN)] += unsure

@@ -316,7 +316,7 @@ def replay_sub_cores(stage, requests, progress, cores, groups, resident, timing,
             k = _choose(cores, i, at, timing.youngest)
             s = np.int64(cores.listed[nth(i), nth(k)])
             g = progress.subgroups[nth(s * SUBGROUP_WORDS + GROUP)]
-            counted = 0 if warming else np.int64(progress.counted[nth(g)])
+            counted = np.int64(progress.counted[nth(g)] > warming)
             now = _access(stage, requests, progress, s, counted, at, timing)
             goes_on = _goes_on(requests, progress, s, warming, now)
             cores.free[nth(i)] = at + timing.issue_cycles

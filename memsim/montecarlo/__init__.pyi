@@ -1,9 +1,12 @@
 from .occupancy import Occupancy as Occupancy
 from .occupancy import resident_groups as resident_groups
 from .one_launch import replay as replay
+from .options import DEFAULT_BUDGET_S as DEFAULT_BUDGET_S
+from .options import REQUESTS_PER_S as REQUESTS_PER_S
 from .options import Dispatch as Dispatch
 from .options import ReplayOptions as ReplayOptions
 from .options import usable_cores as usable_cores
+from .past import enough_bytes as enough_bytes
 from .plan import Plan as Plan
 from .plan import make_plan as make_plan
 from .result import Replay as Replay

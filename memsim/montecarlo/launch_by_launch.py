@@ -13,6 +13,7 @@ from memsim.machine.model import Machine
 from memsim.montecarlo.one_launch import (
     attributes,
     dataset,
+    model_errors,
     options_used,
     warn_if_short,
     workers_for,
@@ -63,8 +64,9 @@ def replay_launches(
         results, interrupted = trials_on(
             workers,
             seed=options.seed,
-            trials=options.most_trials,
+            trials=options.most_trials(n_requests),
             ci=options.half_width,
+            model_error=model_errors(machine) if options.is_open_ended else None,
             progress=progress,
             task=run_sequence,
         )
@@ -82,7 +84,12 @@ def replay_launches(
             plan,
             {**occupancies[k].to_json(), "over_feasible": [], "over_groups": []},
             orders={},
-            options={**options_used(options, plan), "snapshots": 1, "launches_before": k},
+            options={
+                **options_used(options, plan),
+                "trials": options.most_trials(n_requests),
+                "snapshots": 1,
+                "launches_before": k,
+            },
             interrupted=interrupted,
         )
         of_launch = [result.launches[k] for result in results]

@@ -19,6 +19,7 @@ from memsim.hierarchy.cache import (
     ACCESSES,
     FAR,
     HITS,
+    OPEN,
     PENDING,
     READ_GRANULES,
     WRITE_GRANULES,
@@ -32,6 +33,7 @@ from memsim.montecarlo.other_orders import (
     load_hit_ratios,
     other_orders,
 )
+from memsim.montecarlo.past import has_past
 from memsim.montecarlo.plan import Plan, changes_for_occupancy, make_plan
 from memsim.montecarlo.result import MISS_KINDS, Replay
 from memsim.montecarlo.totals import site_totals
@@ -43,6 +45,7 @@ from memsim.montecarlo.workers import (
     Workers,
     trials_on,
 )
+from memsim.statistics import Places
 from memsim.trace.model import GRANULE_BYTES, Trace
 
 SCHEMA = 1
@@ -73,20 +76,30 @@ def replay(
     options = (options or ReplayOptions()).replace(**changes)
     machine = load_machine(machine) if isinstance(machine, str) else machine
     traces = _snapshots(trace)
-    plans = []
-    for one in traces:
-        plan, occupancy = make_plan(one, machine, options)
+    places = places_of(traces)
+    at_start = options.replace(deviation=True, counts_start=True, warmup_waves=0)
+    plans: list[Plan] = []
+    for k, one in enumerate(traces):
+        is_start = places.has_start and k == places.n - 1
+        plan, occupancy = make_plan(one, machine, at_start if is_start else options)
         warn_if_short(one, plan)
         plans.append(plan)
     kinds: npt.NDArray[np.int64] | None = None
     over: dict[str, list[dict[str, Any]]] = {"over_feasible": [], "over_groups": []}
     orders: dict[str, dict[str, float | None]] = {}
-    with workers_for(plans, options, max(one.n_granule for one in traces)) as workers:
+    if options.deviation is None and traces[0].whole and plans[0].n_waves > 1:
+        places = Places(2, phases=True)
+        spread = dataclasses.replace(plans[0].ordering, deviation=True, counts_start=True)
+        plans.append(dataclasses.replace(plans[0], ordering=spread))
+    n_requests = max(one.n_granule for one in traces)
+    with workers_for(plans, options, n_requests) as workers:
         results, interrupted = trials_on(
             workers,
             seed=options.seed,
-            trials=options.most_trials,
+            trials=options.most_trials(n_requests),
             ci=options.half_width,
+            places=places,
+            model_error=model_errors(machine) if options.is_open_ended else None,
             progress=progress,
         )
         try:
@@ -112,10 +125,32 @@ def replay(
         plans[0],
         {**occupancy.to_json(), **over},
         orders=orders,
-        options={**options_used(options, plans[0]), "snapshots": len(traces)},
+        options={
+            **options_used(options, plans[0]),
+            "trials": options.most_trials(n_requests),
+            "snapshots": places.n,
+            "phases": places.phases,
+            "start_weight": places.start_weight,
+        },
         interrupted=interrupted,
     )
     return Replay(dataset(traces, plans[0], results, kinds, about))
+
+
+def places_of(traces: Sequence[Trace]) -> Places:
+    """What the snapshots of a launch stand for: if the last of several begins with the launch, it stands for
+    its own groups, and the others for the rest."""
+    of_groups, last = traces[0].launch.n_groups, traces[-1]
+    at_start = len(traces) > 1 and not has_past(last) and has_past(traces[0])
+    traced = sum(one.n_groups for one in traces) / of_groups
+    start_weight = last.n_groups / of_groups if at_start else 0.0
+    return Places(len(traces), min(traced, 1.0), start_weight, at_start)
+
+
+def model_errors(machine: Machine) -> npt.NDArray[np.float64]:
+    """(n_level, 1) validated error of each level's hit ratios; 0 where it was not validated."""
+    points = [machine.model_error_points.get(level.name) or 0.0 for level in machine.levels]
+    return np.array(points, np.float64)[:, None] / 100
 
 
 def _snapshots(trace: Trace | Sequence[Trace]) -> tuple[Trace, ...]:
@@ -317,6 +352,8 @@ def dataset(
     }
     if any(level.n_partitions > 1 for level in plan.machine.levels):
         variables["far_hits"] = (per_trial, counts[..., FAR])
+    if counts[..., OPEN].any():
+        variables["open"] = (per_trial, counts[..., OPEN])
     if plan.machine.translation is not None:
         by_trial = (result.missed_translations for result in results)
         missed = np.stack([counts for counts in by_trial if counts is not None])

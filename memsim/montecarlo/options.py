@@ -19,8 +19,14 @@ hardware does it; or by their number (Baghsorkhi et al. 2012)."""
 Backend = Literal["local", "dask"]
 
 DEFAULT_TRIALS, DEFAULT_HALF_WIDTH = 64, 0.005
+LEAST_TRIALS = 8
+"""Trials that are replayed where neither their number nor a half-width is given, whatever the budget."""
 MOST_TRIALS = 1024
 """The limit where only the half-width is given."""
+DEFAULT_BUDGET_S = 30.0
+REQUESTS_PER_S = 15_000_000
+"""Requests a second by which a budget is converted into a number of trials: what one core of a server of
+2020 replays, so that results depend on the budget and not on the computer."""
 WORTH_WORKERS = 10_000_000
 """Requests in all trials together whose replay takes longer than worker processes take to start."""
 
@@ -36,7 +42,7 @@ class ReplayOptions(Options):
         "Number of random orderings to replay: an upper limit where a half-width is given, otherwise"
         " the exact number.",
         least=1,
-        default_text=f"as many as the half-width needs, at most {DEFAULT_TRIALS}",
+        default_text=f"as many as the budget allows, at most {DEFAULT_TRIALS}",
     )
     ci: float | None = option(
         None,
@@ -45,7 +51,18 @@ class ReplayOptions(Options):
         above=0,
         below=1,
         metavar="HALF_WIDTH",
-        default_text=f"{DEFAULT_HALF_WIDTH}, or none where the number of trials is given",
+        default_text=f"{DEFAULT_HALF_WIDTH}, or a quarter of what else is open; none where the number"
+        " of trials is given",
+    )
+    budget: float | None = option(
+        None,
+        "Seconds of one core that the trials may take at"
+        f" {REQUESTS_PER_S // 10**6} million requests a second; at least {LEAST_TRIALS} trials are"
+        " replayed. They end earlier once the interval of every hit ratio due to the ordering is"
+        " narrow, or small beside what else is open.",
+        above=0,
+        metavar="SECONDS",
+        default_text=f"{DEFAULT_BUDGET_S:g}, unless trials or a half-width are given",
     )
     seed: int = option(0, "Seed of the random orderings.", least=0)
     jobs: int | None = option(
@@ -92,6 +109,11 @@ class ReplayOptions(Options):
         flags=(),
         default_text="yes for a snapshot from inside a launch",
     )
+    counts_start: bool = option(
+        False,
+        "Whether what they did until then is counted too: the launch begins with them.",
+        flags=(),
+    )
     warmup_waves: int | None = option(
         None,
         "Waves of resident groups that warm the caches and are not counted.",
@@ -116,6 +138,11 @@ class ReplayOptions(Options):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.budget is not None and (self.trials is not None or self.ci is not None):
+            raise self.error(
+                "budget (--budget) decides on the number of trials: leave out trials (--trials) and ci"
+                " (--ci)"
+            )
         if self.scheduler is not None and self.backend != "dask":
             raise self.error(
                 "scheduler (--scheduler) applies to backend dask (--backend dask) only"
@@ -131,33 +158,40 @@ class ReplayOptions(Options):
             )
 
     @property
-    def most_trials(self) -> int:
-        """How many trials are replayed at most."""
+    def is_open_ended(self) -> bool:
+        """Whether neither the number of trials nor a half-width was given."""
+        return self.trials is None and self.ci is None
+
+    def most_trials(self, n_requests: int) -> int:
+        """How many trials are replayed at most, with so many requests each."""
         if self.trials is not None:
             return self.trials
-        return DEFAULT_TRIALS if self.ci is None else MOST_TRIALS
+        if self.ci is not None:
+            return MOST_TRIALS
+        budget_s = DEFAULT_BUDGET_S if self.budget is None else self.budget
+        affordable = int(budget_s * REQUESTS_PER_S / max(n_requests, 1))
+        return min(max(affordable, LEAST_TRIALS), DEFAULT_TRIALS)
 
     @property
     def half_width(self) -> float | None:
         """The half-width at which a replay stops; None where all trials are replayed."""
-        if self.ci is None and self.trials is None:
-            return DEFAULT_HALF_WIDTH
-        return self.ci
+        return DEFAULT_HALF_WIDTH if self.is_open_ended else self.ci
 
     def workers(self, n_requests: int) -> int:
         """Worker processes for a replay of so many requests a trial."""
+        most_trials = self.most_trials(n_requests)
         if self.jobs is not None:
-            return min(self.jobs, self.most_trials)
-        if self.most_trials * n_requests <= WORTH_WORKERS:
+            return min(self.jobs, most_trials)
+        if most_trials * n_requests <= WORTH_WORKERS:
             return 1
-        return min(usable_cores(), self.most_trials)
+        return min(usable_cores(), most_trials)
 
     def to_json(self) -> dict[str, Any]:
-        """What provenance records, with the resolved number of trials and half-width."""
+        """What provenance records, with the resolved half-width."""
         plain = super().to_json()
         if self.weights is not None:
             plain["weights"] = [int(weight) for weight in self.weights]
-        return {**plain, "trials": self.most_trials, "ci": self.half_width}
+        return {**plain, "ci": self.half_width}
 
 
 def usable_cores() -> int:

@@ -19,14 +19,15 @@ OTHER_ORDERS = ("gty", "gto", "lrr")
 """Samplers that a replay with the default one is compared with, the most telling first."""
 TRIALS_PER_ORDER = 16
 """One ordering of each is replayed for so many trials. A greedy one takes 1.2 to 2.3 times as long as
-another (tests/bench/test_replay_speed.py), so they add less than 15 %."""
+another (tests/bench/test_replay_speed.py), so they add less than 15 %. Where the number of trials was not
+given, one other order is replayed for any number."""
 
 
 def other_orders(options: ReplayOptions, n_trials: int) -> tuple[str, ...]:
     """The samplers to compare a replay with; none where its own was chosen, or trials are few."""
     if options.sampler != ReplayOptions.sampler or options.weights is not None:
         return ()
-    return OTHER_ORDERS[: n_trials // TRIALS_PER_ORDER]
+    return OTHER_ORDERS[: max(n_trials // TRIALS_PER_ORDER, int(options.is_open_ended))]
 
 
 def hit_ratios_in_other_orders(

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from memsim.errors import ReplayError
 from memsim.hierarchy import cache
 from memsim.hierarchy.core_stage import Requests
-from memsim.hierarchy.levels import LevelPlan, passing_level, plan_level, sets_of
+from memsim.hierarchy.levels import NO_PAST, LevelPlan, passing_level, plan_level, sets_of
 from memsim.hierarchy.requests import (
     CHUNK_GRANULES,
     DenseMap,
@@ -24,6 +24,7 @@ from memsim.hierarchy.requests import (
 from memsim.machine.model import Machine
 from memsim.montecarlo.occupancy import Occupancy, levels_for, resident_groups
 from memsim.montecarlo.options import Dispatch, ReplayOptions, Sampler
+from memsim.montecarlo.past import past_of
 from memsim.montecarlo.schedule import Work, work_of
 from memsim.trace.model import GRANULE_BYTES, ArrayExtent, Trace
 
@@ -40,6 +41,8 @@ class Ordering:
     """What is random in a trial, and what is counted.
 
     deviation : the initial groups are in progress (Baghsorkhi et al. 2012, section 3.2.1)
+    counts_start : what the initial groups do before they are in progress is counted too: the launch begins
+        with them, and they are soon as unequally far as those of a launch that has gone on for long
     warmup_waves : number of first waves of resident groups that are not counted
     warm_l2 : the whole trace passes through the shared levels once beforehand, uncounted
     random_bases : every array is moved by a random multiple of 256 bytes below 1 MiB
@@ -48,6 +51,7 @@ class Ordering:
     sampler: Sampler = "wrr"
     dispatch: Dispatch = "first_free"
     deviation: bool = True
+    counts_start: bool = False
     warmup_waves: int = 0
     warm_l2: bool = False
     random_bases: bool = False
@@ -83,6 +87,7 @@ class Plan:
     resident : groups per core
     array_of_chunk : (n_chunk,) int32, the array that each dense chunk belongs to
     weight : (n_subgroup,) int32, bulk sequences issued in one turn
+    past : (n_chunk,) uint8, granules that groups before the snapshot may have touched; (0,) if there are none
     n_sites : rows of the counts
     """
 
@@ -95,6 +100,7 @@ class Plan:
     ordering: Ordering
     array_of_chunk: npt.NDArray[np.int32]
     weight: npt.NDArray[np.int32]
+    past: npt.NDArray[np.uint8]
 
     @property
     def wave(self) -> int:
@@ -114,6 +120,9 @@ class Plan:
         """
         ordering, n_groups = self.ordering, len(self.work.turns)
         counted = np.zeros(n_groups, np.uint8)
+        if ordering.counts_start:
+            counted[:] = 2
+            return counted
         followed = ordering.deviation and n_groups >= (ordering.warmup_waves + 2) * self.wave
         last = n_groups - self.wave if followed else n_groups
         counted[ordering.warmup_waves * self.wave : last] = 1
@@ -121,6 +130,8 @@ class Plan:
 
     def counted_share(self) -> float:
         """The share of the trace's groups that is counted; of groups in progress, half in the mean."""
+        if self.ordering.counts_start:
+            return 1.0
         counted = self.counted().astype(np.float64)
         if self.ordering.deviation:
             counted[: self.wave] *= 0.5
@@ -140,7 +151,8 @@ class Plan:
         cores = (1, *[self.machine.n_cores] * (len(levels) - 1))
         below = (*levels[1:], None)
         wanted = list(zip(levels, below, cores, strict=True))[: 1 if shared is not None else None]
-        return [plan_level(*one[:2], self.space, one[2]) for one in wanted] + (shared or [])
+        own = [plan_level(*one[:2], self.space, one[2], self.past) for one in wanted]
+        return own + (shared or [])
 
     def moved(self, planned: list[LevelPlan], offsets: ChunkOffsets) -> list[LevelPlan]:
         """The levels with the sets of other addresses: the first level's are virtual, those of the
@@ -184,7 +196,10 @@ def make_plan(
     occupancy = resident_groups(machine, launch, groups_per_core=options.groups_per_core)
     resident = occupancy.groups_per_core
     machine = machine.replace(levels=levels_for(machine, launch, resident))
-    shared = shared or shared_space(dense_table(trace.granule), trace.arrays)
+    past = NO_PAST  # where launches share caches, these hold what the launches before have left
+    if shared is None:
+        shared = shared_space(dense_table(trace.granule), trace.arrays)
+        past = past_of(trace, machine, DenseMap(shared.dense.chunk))
     requests, space = form_requests(
         trace,
         granules_per_line=first_line_granules(machine),
@@ -202,6 +217,7 @@ def make_plan(
         ordering=_ordering(trace, n_waves, options),
         array_of_chunk=shared.array_of_chunk,
         weight=_weights(trace, options.weights),
+        past=past,
     )
     return plan, occupancy
 
@@ -231,6 +247,7 @@ def _ordering(trace: Trace, n_waves: int, options: ReplayOptions) -> Ordering:
         sampler=options.sampler,
         dispatch=options.dispatch,
         deviation=(not trace.whole) if options.deviation is None else options.deviation,
+        counts_start=options.counts_start,
         warmup_waves=warmup_waves,
         warm_l2=options.warm_l2,
         random_bases=options.random_bases,

@@ -80,6 +80,7 @@ def load_plans(folder: Path) -> tuple[Plan, ...]:
                 ordering=Ordering(**one["ordering"]),
                 array_of_chunk=array_of_chunk,
                 weight=own["weight"],
+                past=own["past"],
             )
         )
     return tuple(plans)
@@ -87,7 +88,12 @@ def load_plans(folder: Path) -> tuple[Plan, ...]:
 
 def _columns(plan: Plan) -> dict[str, npt.NDArray[Any]]:
     """The arrays of a plan that it does not share with other launches."""
-    return {**plan.requests._asdict(), **plan.work._asdict(), "weight": plan.weight}
+    return {
+        **plan.requests._asdict(),
+        **plan.work._asdict(),
+        "weight": plan.weight,
+        "past": plan.past,
+    }
 
 
 def _save(path: Path, parts: Sequence[npt.NDArray[Any]]) -> None:

@@ -5,7 +5,7 @@ its lanes were coalesced. For every trial, level and site
 
     accesses = hits + pending + misses,    misses = accesses - hits - pending
 
-and a load's hit ratio is (hits + pending) / accesses.
+and a load's hit ratio is (hits + pending + open / 2) / accesses.
 
 Dimensions: trial, level (`L1`, `L2`, ...: the machine's caches from the core outward), site (the
 trace's static accesses), sample (DRAM requests whose latency was sampled).
@@ -17,6 +17,9 @@ Per trial:
                                  write-backs of lines that this site was the last to write)
     far_hits                     (trial, level, site) int64, only where a level has partitions: of hits
                                  and pending, those that another partition served
+    open                         (trial, level, site) int64, only where there are any: of the misses,
+                                 those that are hits if groups before the snapshot left their sectors
+                                 in the cache (memsim.bounds)
     missed_translations          (trial, site) int64, only where the machine models address translation:
                                  requests whose page was not in the core's buffer
     dram_latency_cycles          (trial, sample) float32, padded with NaN
@@ -60,6 +63,7 @@ from typing import TYPE_CHECKING, Any
 import xarray as xr
 
 from memsim import latency
+from memsim.bounds import with_open_hits
 from memsim.errors import ResultError
 from memsim.latency import LatencyMode
 from memsim.statistics import Estimate, estimate
@@ -84,6 +88,10 @@ class Replay:
         return int(self.dataset.sizes["trial"])
 
     @property
+    def _middle(self) -> xr.Dataset:
+        return with_open_hits(self.dataset)
+
+    @property
     def attrs(self) -> dict[str, Any]:
         return dict(self.dataset.attrs)
 
@@ -98,23 +106,23 @@ class Replay:
         return tuple(str(name) for name in self.dataset["site"].values)
 
     def hit_ratio(self, site: str, level: str) -> xr.DataArray:
-        """(hits + pending) / accesses of one access at one level, (trial,); NaN where undefined.
+        """The hit ratio of one access at one level, (trial,); NaN where undefined.
 
         Raises ResultError where the replay has no such site or level.
         """
-        return latency.site_hit_ratio(self.dataset, site, level)
+        return latency.site_hit_ratio(self._middle, site, level)
 
     def load_hit_ratio(self, level: str) -> xr.DataArray:
-        """(hits + pending) / accesses of all loads together at one level, (trial,)."""
-        return latency.load_hit_ratio(self.dataset, level)
+        """The hit ratio of all loads together at one level, (trial,)."""
+        return latency.load_hit_ratio(self._middle, level)
 
     def latency_cycles(self, mode: LatencyMode = "hit") -> xr.DataArray:
         """Expected latency of each access in each trial, (trial, site); see memsim.latency."""
-        return latency.expected_latency_cycles(self.dataset, mode)
+        return latency.expected_latency_cycles(self._middle, mode)
 
     def latency_share(self, mode: LatencyMode = "hit") -> xr.DataArray:
         """Each access's share of the kernel's load latency, (trial, site)."""
-        return latency.latency_shares(self.dataset, mode)
+        return latency.latency_shares(self._middle, mode)
 
     def estimate(self, site: str, quantity: str = "latency_cycles") -> Estimate:
         """Mean, 95 % interval and sigma of one access's `latency_cycles`, `share` or level.
@@ -145,7 +153,7 @@ class Replay:
         """Figures: `.histogram()`, `.latency()`, `.convergence()`, `.dram_latency()`."""
         from memsim.report.plots import Plots
 
-        return Plots(self.dataset)
+        return Plots(self._middle)
 
     def to_html(self, path: str | os.PathLike[str]) -> Path:
         """Write the report as one self-contained page. Raises ResultError where it cannot."""

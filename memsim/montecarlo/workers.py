@@ -21,15 +21,17 @@ import numpy.typing as npt
 from memsim import statistics
 from memsim.errors import ReplayError, WorkerDied
 from memsim.files import temporary_folder
-from memsim.hierarchy.cache import ACCESSES, HITS, PENDING
-from memsim.montecarlo.options import Backend
+from memsim.hierarchy.cache import ACCESSES, HITS, OPEN, PENDING
+from memsim.montecarlo.options import LEAST_TRIALS, Backend
 from memsim.montecarlo.plan import Plan
 from memsim.montecarlo.plan_files import load_plan, save_plan
 from memsim.montecarlo.processes import Submit, check_locks, in_order, submit_locally
 from memsim.montecarlo.trial import TrialResult, Workspace, run_trial
-from memsim.statistics import MIN_TRIALS_TO_STOP
+from memsim.statistics import MIN_TRIALS_TO_STOP, ONE_PLACE, Places
 
 Progress = Callable[[int, int], None]
+SMALL = 0.25
+"""A half-width that is this part of another hardly changes the length of their hypotenuse: by 3 %."""
 
 
 class Counted(Protocol):
@@ -39,26 +41,17 @@ class Counted(Protocol):
     def counts(self) -> npt.NDArray[np.int64]: ...
 
 
-class Stopping:
-    """Decides after each trial whether every hit ratio's 95 % interval is narrow enough.
+class Moments:
+    """Each hit ratio over the trials of one place: in how many it is defined, its mean, and sums of squared
+    and cubed deviations (Terriberry's extension of Welford's method)."""
 
-    n, mean, squares, cubes : of each hit ratio so far: number of trials in which it is defined, mean,
-        and sums of squared and cubed deviations (Terriberry's extension of Welford's method)
-    """
-
-    def __init__(self, half_width: float | None) -> None:
-        self.half_width = half_width
+    def __init__(self) -> None:
         self.n: Any = 0
         self.mean: Any = 0.0
         self.squares: Any = 0.0
         self.cubes: Any = 0.0
-        self.trials = 0
 
-    def enough(self, result: Counted) -> bool:
-        """Add a trial; returns whether there are enough."""
-        if self.half_width is None:
-            return False
-        ratio = hit_ratio(result.counts)
+    def add(self, ratio: npt.NDArray[np.float64]) -> None:
         defined = ~np.isnan(ratio)
         self.n = self.n + defined
         n = np.maximum(self.n, 1)
@@ -68,14 +61,56 @@ class Stopping:
         self.cubes = self.cubes + step * (grown * (n - 2) - 3 * self.squares)
         self.squares = self.squares + grown
         self.mean = self.mean + step
-        self.trials += 1
-        if self.trials < MIN_TRIALS_TO_STOP:
+
+    def half_width(self) -> npt.NDArray[np.float64]:
+        """Of the 95 % interval of each mean; 0 where it has fewer than two trials."""
+        n = np.maximum(self.n, 2)
+        skewness = statistics.sample_skewness(n, self.squares, self.cubes)
+        width = statistics.factor(n, skewness) * np.sqrt(self.squares / (n - 1) / n)
+        return np.where(self.n > 1, width, 0.0)
+
+
+class Stopping:
+    """Decides after each trial whether every hit ratio's interval due to the ordering is narrow enough.
+
+    half_width : from MIN_TRIALS_TO_STOP trials on, intervals as narrow as this are; None: no number of
+        trials is enough
+    places : those that the trials replay in turn
+    model_error : (n_level, 1) validated error of each level's hit ratios. From LEAST_TRIALS on, intervals
+        are narrow if they are at most SMALL of what else is open: this error, what earlier groups have
+        left in the caches, and the place. None: that does not count
+    """
+
+    def __init__(
+        self,
+        half_width: float | None,
+        places: Places = ONE_PLACE,
+        model_error: npt.NDArray[np.float64] | None = None,
+    ) -> None:
+        self.half_width, self.model_error = half_width, model_error
+        self.places, self.moments = places, [Moments() for _ in range(places.n)]
+        self.open: Any = 0.0
+        self.trials = 0
+
+    def enough(self, result: Counted) -> bool:
+        """Add a trial; returns whether there are enough."""
+        if self.half_width is None:
             return False
-        sampled = self.n > 1
-        n, squares = self.n[sampled], self.squares[sampled]
-        skewness = statistics.sample_skewness(n, squares, self.cubes[sampled])
-        width = statistics.factor(n, skewness) * np.sqrt(squares / (n - 1) / n)
-        return bool((width <= self.half_width).all())
+        counts, n_places = result.counts, self.places.n
+        self.moments[self.trials % n_places].add(hit_ratio(counts))
+        self.open = self.open + counts[..., OPEN] / np.maximum(counts[..., ACCESSES], 1)
+        self.trials += 1
+        least = MIN_TRIALS_TO_STOP if self.model_error is None else LEAST_TRIALS
+        if self.trials < max(least, 2 * n_places):
+            return False
+        width = self.places.ordering([one.half_width() for one in self.moments])
+        narrow: Any = 0.0
+        if self.model_error is not None:
+            place = self.places.place([one.mean for one in self.moments])
+            narrow = SMALL * (self.model_error + self.open / self.trials / 2 + place)
+        if self.trials >= MIN_TRIALS_TO_STOP:
+            narrow = np.maximum(narrow, self.half_width)
+        return bool((width <= narrow).all())
 
 
 def hit_ratio(counts: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
@@ -97,6 +132,8 @@ def trials_on(
     seed: int,
     trials: int,
     ci: float | None = None,
+    places: Places = ONE_PLACE,
+    model_error: npt.NDArray[np.float64] | None = None,
     progress: Progress | None = None,
     task: Task = _trial,
 ) -> tuple[list[Any], bool]:
@@ -104,15 +141,14 @@ def trials_on(
     Ctrl-C interrupted them.
 
     Trial i runs on plan i modulo the number of plans.
-    ci : stop once every hit ratio's 95 % interval has at most this half-width, from
-        MIN_TRIALS_TO_STOP trials on
+    ci, places, model_error : when to stop, see Stopping
 
     Where a worker process dies, the trials that are complete are kept too, with a warning, and count
     as interrupted. Raises KeyboardInterrupt, or WorkerDied, if no trial is complete.
     """
     done: list[Any] = []
-    stopping = Stopping(ci)
     n_plans = len(workers.plans)
+    stopping = Stopping(ci, places, model_error)
     try:
         with workers.run(task, [(i % n_plans, (seed, i)) for i in range(trials)]) as results:
             for result in results:

@@ -8,13 +8,21 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
-from memsim.hierarchy.cache import ACCESSES, FAR, HITS, PENDING, READ_GRANULES, WRITE_GRANULES
+from memsim.hierarchy.cache import (
+    ACCESSES,
+    FAR,
+    HITS,
+    OPEN,
+    PENDING,
+    READ_GRANULES,
+    WRITE_GRANULES,
+)
 from memsim.hierarchy.rng import Stream
 from memsim.hierarchy.set_index import set_and_slice
 from memsim.machine.parts import Level
@@ -76,6 +84,7 @@ class ReferenceCache:
 
     counts : (n_site, N_COUNTS), added to
     address : the address in this trial of a granule of the trace; it determines sets and nothing else
+    past : granules that groups before the snapshot may have touched; None if there are no such groups
     """
 
     def __init__(
@@ -85,6 +94,7 @@ class ReferenceCache:
         stream: Stream,
         address: Callable[[int], int],
         n_instances: int = 1,
+        past: Container[int] | None = None,
     ) -> None:
         self.level, self.counts, self.stream, self.address = level, counts, stream, address
         self.line = level.line_bytes // GRANULE_BYTES
@@ -92,6 +102,8 @@ class ReferenceCache:
         self.fill = level.fill_bytes // GRANULE_BYTES
         self.sets: dict[tuple[int, int], RecencySet | SlotSet] = {}
         self.index: dict[int, int] = {}
+        self.past = past
+        self.open: dict[tuple[int, int], set[int]] = {}
         self.below: list[Request] = []
         self.core = 0
         self.fills: list[Fill] = []
@@ -218,6 +230,7 @@ class ReferenceCache:
         if not missing - in_flight:
             return
         fetched = widened(missing - in_flight, self.fill)
+        self._count_open(part, number, instance, missing - in_flight, fetched)
         self._count(part, READ_GRANULES, len(fetched))
         self.below.append(Request(tuple(sorted(fetched)), "load", part.site, part.counted))
         if len(self.fills) == self.max_in_flight:  # wait for the oldest
@@ -296,8 +309,10 @@ class ReferenceCache:
         on_fill = self.level.allocate == "on_fill"
         if line is not None:
             self._set_of(number, instance).used(line)
-        elif not on_fill:
-            line = self._allocate(part, number, instance)
+        else:
+            self._forget_past(number, instance)
+            if not on_fill:
+                line = self._allocate(part, number, instance)
         hit = need & line.valid if line is not None else set()
         if line is not None:
             self._count_hits(part, line, hit, now, window)
@@ -305,8 +320,31 @@ class ReferenceCache:
             self._request_fill(part, number, instance, need - hit, now, window)
         elif need - hit:
             assert line is not None
+            self._count_open(part, number, instance, need - hit, widened(need - hit, self.fill))
             self._fetch(part, line, need - hit, now)
         return line
+
+    def _open_granules(self, number: int, instance: int) -> set[int]:
+        """Granules of a line of which it is not known whether earlier groups left them in the cache."""
+        key = number, instance
+        if key not in self.open:
+            line = range(number * self.line, (number + 1) * self.line)
+            touched = [g for g in line if self.past is not None and g in self.past]
+            self.open[key] = widened(touched, self.fill)
+        return self.open[key]
+
+    def _forget_past(self, number: int, instance: int) -> None:
+        """A line is absent: if its set holds nothing from before the snapshot, no granule of it is open."""
+        if not self._set_of(number, instance).unknown:
+            self.open[number, instance] = set()
+
+    def _count_open(
+        self, part: Request, number: int, instance: int, missing: set[int], fetched: set[int]
+    ) -> None:
+        """Count the sectors of a miss that may be a hit; what is fetched is known from now on."""
+        unsure = self._open_granules(number, instance)
+        self._count(part, OPEN, self._n_sectors(unsure & missing))
+        self.open[number, instance] = unsure - fetched
 
     def _count_hits(self, part: Request, line: Line, hit: set[int], now: int, window: int) -> None:
         young = {g for g in hit if now - line.requested_at.get(g, LONG_AGO) < window}
@@ -340,6 +378,7 @@ class ReferenceCache:
         if level.write_allocate == "none" and (missing or not keeps):
             return
         if line is None:
+            self._forget_past(number, instance)
             line = self._allocate(part, number, instance)
         elif not present:
             self._set_of(number, instance).used(line)

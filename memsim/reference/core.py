@@ -52,12 +52,14 @@ class Group:
     """A group on a core.
 
     counted : False in the waves that only warm the caches
+    counted_from_start : what it does before its start is counted too
     first_record : the requests in its core's queue when it begins
     """
 
     number: int
     subgroups: list[SubGroup] = field(default_factory=list)
     counted: bool = True
+    counted_from_start: bool = False
     first_record: int = 0
 
     @property
@@ -112,7 +114,8 @@ class Core:
                     self.replace(group)
         while (chosen := self.choose()) is not None:
             subgroup, group = chosen
-            self.issue(subgroup, counted=group.counted and not warming)
+            counted = group.counted and (not warming or group.counted_from_start)
+            self.issue(subgroup, counted=counted)
             self.place(subgroup, group, warming=warming)
             self.settle(group, warming=warming)
             if not warming and not group.alive:

@@ -33,11 +33,16 @@ class Line:
 
 
 class RecencySet:
-    """LRU and FIFO: the lines in order of their eviction, the next victim first."""
+    """LRU and FIFO: the lines in order of their eviction, the next victim first.
+
+    unknown : ways that have not been filled yet: in the launch they may hold what earlier groups left
+    empty : ways whose line was dropped; they are filled first
+    """
 
     def __init__(self, ways: int, *, moves_on_use: bool) -> None:
         self.ways, self.moves_on_use = ways, moves_on_use
         self.lines: list[Line] = []
+        self.unknown, self.empty = ways, 0
 
     def used(self, line: Line) -> None:
         if self.moves_on_use:
@@ -47,11 +52,16 @@ class RecencySet:
     def admit(self, line: Line) -> Line | None:
         """Insert a line; returns the line that it replaces."""
         victim = self.lines.pop(0) if len(self.lines) == self.ways else None
+        if self.empty:
+            self.empty -= 1
+        elif self.unknown:
+            self.unknown -= 1
         self.lines.append(line)
         return victim
 
     def drop(self, line: Line) -> None:
         self.lines.remove(line)
+        self.empty += 1
 
     def by_way(self) -> list[Line]:
         return list(self.lines)
@@ -64,10 +74,16 @@ class SlotSet:
         self.ways, self.stream = ways, stream
         self.slot: dict[int, Line] = {}
         self.empty = list(reversed(range(ways)))
+        self.unknown_ways = set(range(ways))
 
     @property
     def lines(self) -> Iterable[Line]:
         return self.slot.values()
+
+    @property
+    def unknown(self) -> int:
+        """Ways that have not been filled yet."""
+        return len(self.unknown_ways)
 
     def way_of(self, line: Line) -> int:
         return next(way for way, resident in self.slot.items() if resident is line)
@@ -81,6 +97,7 @@ class SlotSet:
     def admit(self, line: Line) -> Line | None:
         """Insert a line; returns the line that it replaces."""
         way = self.empty.pop() if self.empty else self.victim()
+        self.unknown_ways.discard(way)
         victim = self.slot.pop(way, None)
         self.slot[way] = line
         self.used(line)

@@ -69,6 +69,16 @@ class Queues(NamedTuple):
 
 
 @dataclass(frozen=True)
+class Past:
+    """Granules that groups before a snapshot may have touched; None: any."""
+
+    touched: set[int] | None
+
+    def __contains__(self, granule: object) -> bool:
+        return self.touched is None or granule in self.touched
+
+
+@dataclass(frozen=True)
 class Addresses:
     """The addresses of one trial: arrays may be moved, and pages may be placed at random."""
 
@@ -99,6 +109,20 @@ class Addresses:
         """By how many chunks of 256 bytes each array is moved."""
         generator = np.random.default_rng([self.seed, self.trial])
         return generator.integers(0, BASE_STEPS, size=max(1, len(self.trace.arrays)))
+
+    @functools.cached_property
+    def past(self) -> Past | None:
+        """The granules that groups before the snapshot may have touched; None without such groups."""
+        trace = self.trace
+        ids = sorted(set(trace.workgroup.tolist()))
+        if trace.whole or ids == list(range(len(ids))):
+            return None
+        if trace.earlier is None or ids != list(range(ids[0], ids[-1] + 1)):
+            return Past(None)
+        touched = {g for first, end in trace.earlier.tolist() for g in range(first, end)}
+        largest = max((level.size_bytes for level in self.machine.levels), default=0)
+        known = trace.earlier_groups == ids[0] or GRANULE_BYTES * len(touched) >= 2 * largest
+        return Past(touched if known else None)
 
     @functools.cached_property
     def _placement_key(self) -> int:
@@ -138,13 +162,19 @@ def reference_trial(
     # Steps 1 and 2: groups go to cores; inside a launch, the initial ones are in progress.
     groups = groups_of(trace, machine, first_row, options.weights)
     mark_counted(groups, machine.n_cores * resident, options.warmup_waves, trace.whole, inside)
+    if options.counts_start:
+        for group in groups:
+            group.counted = group.counted_from_start = True
     cores, times = dispatched(groups, machine, resident, options.dispatch, inside, generator)
     # Step 3: in each core, sub-groups take turns, and the first level serves their requests.
-    queues, longest = core_stage(cores, resident, options.sampler, addresses, counts, core_seed)
+    past = addresses.past if kept is None else None
+    queues, longest = core_stage(
+        cores, resident, options.sampler, addresses, counts, core_seed, past
+    )
     missed = missed_translations(queues, addresses, n_rows)
     # Steps 4 and 5: each shared level serves the queues of the level above.
     for k in range(1, len(machine.levels)):
-        cache, draws = shared_level(k, addresses, level_seeds[k], kept)
+        cache, draws = shared_level(k, addresses, level_seeds[k], kept, past)
         window = shared_window(machine, k, resident, queues, longest)
         parts = slices(cores, times, resident, queues) if k == 1 else whole(queues)
         for counting in (False, True) if options.warm_l2 else (True,):
@@ -177,6 +207,7 @@ def core_stage(
     addresses: Addresses,
     counts: npt.NDArray[np.int64],
     seed: np.random.SeedSequence,
+    past: Past | None,
 ) -> tuple[Queues, int]:
     """Step 3: replay every core; returns what it sends on, and the turns of the slowest core."""
     machine = addresses.machine
@@ -187,7 +218,9 @@ def core_stage(
         stream = Stream(int(state))
         first: ReferenceCache | PassingBy = PassingBy()
         if machine.levels:
-            first = ReferenceCache(machine.levels[0], counts[0], stream, addresses.virtual)
+            first = ReferenceCache(
+                machine.levels[0], counts[0], stream, addresses.virtual, past=past
+            )
         if sampler in GREEDY:
             below = latency_below(machine, 0)
             core: Core = SubCores(groups, resident, first, sampler, stream, machine, below)
@@ -228,13 +261,14 @@ def shared_level(
     addresses: Addresses,
     seed: np.random.SeedSequence,
     kept: list[ReferenceCache] | None,
+    past: Past | None,
 ) -> tuple[ReferenceCache, Stream]:
     """The cache of level k, empty or as the launch before left it, and the stream that draws queues."""
     draws, victims = (Stream(int(state)) for state in seed.generate_state(2, np.uint64))
     level = addresses.machine.levels[k]
     n_instances = -(-addresses.machine.n_cores // level.cores_per_instance)
     no_counts = np.zeros((0, N_COUNTS), np.int64)
-    cache = ReferenceCache(level, no_counts, victims, addresses.physical, n_instances)
+    cache = ReferenceCache(level, no_counts, victims, addresses.physical, n_instances, past)
     if kept is not None:
         if len(kept) < k:
             kept.append(cache)

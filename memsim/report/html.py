@@ -21,6 +21,7 @@ import xarray as xr
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from memsim.bounds import with_open_hits
 from memsim.latency import DRAM, expected_latency_cycles, load_hit_ratio, load_latency_cycles
 from memsim.machine import file as machine_file
 from memsim.machine.model import Machine
@@ -117,6 +118,7 @@ def render(template: str, **values: Any) -> str:
 
 def _render(template: str, dataset: xr.Dataset) -> str:
     summary = summarise(dataset)
+    dataset = with_open_hits(dataset)
     parts = (*summary.level_names, DRAM)
     return render(
         template,

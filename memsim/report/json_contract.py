@@ -2,9 +2,10 @@
 
 Within a schema's version keys may be added, never removed and never given another meaning. An
 estimate is `{"mean", "ci95": [low, high], "sigma"}`; what is undefined (the hit ratio of a level
-that an access never reaches, the interval of a single trial) is null. `ci95` is the Student-t
-interval of the mean over trials, symmetric and not clipped to [0, 1]; sigma is the spread of single
-orderings. Ratios are fractions, not per cent.
+that an access never reaches, the interval of a single trial) is null. `ci95` is symmetric and not
+clipped to [0, 1]: the Student-t interval of the mean over trials or, where an estimate has `parts`, what
+all of them cover together (half-widths due to the ordering, the place of the snapshot, the past: what
+earlier groups left in the caches, and the occupancy). sigma is the spread of single orderings. Ratios are fractions, not per cent.
 
     schema, kernel, machine, seed, trials
     interrupted          true where fewer trials were completed than requested
@@ -180,6 +181,7 @@ def estimate_data(estimate: Estimate) -> dict[str, Any]:
         "mean": _number(estimate.mean),
         "ci95": [_number(estimate.low), _number(estimate.high)],
         "sigma": _number(estimate.sigma),
+        **({"parts": dict(estimate.parts)} if estimate.parts else {}),
     }
 
 

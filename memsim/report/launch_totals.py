@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from memsim.bounds import places_of
 from memsim.latency import DRAM
 from memsim.report.launch_counts import Counts
 from memsim.statistics import Estimate, describe
@@ -68,6 +69,7 @@ class LaunchTotals:
 def launch_totals(dataset: xr.Dataset) -> LaunchTotals:
     """The totals of the launch that a replay belongs to."""
     counts = Counts(dataset, max(int(dataset.attrs["of_groups"]), 1))
+    places = places_of(dataset)
     factor = counts.group_factor / counts.share
     names = [*(str(name) for name in dataset["level"].values), DRAM]
     moved = {
@@ -79,7 +81,7 @@ def launch_totals(dataset: xr.Dataset) -> LaunchTotals:
         return Moved(
             **{
                 f"{direction}_bytes": {
-                    name: describe(values[:, k, chosen].sum(axis=1) * factor)
+                    name: describe(values[:, k, chosen].sum(axis=1) * factor, places)
                     for k, name in enumerate(names[1:])
                 }
                 for direction, values in moved.items()
@@ -89,8 +91,8 @@ def launch_totals(dataset: xr.Dataset) -> LaunchTotals:
     everything = of_sites(np.full(dataset.sizes["site"], True))
     if len(names) == 1:  # without caches nothing is counted by access
         everything = Moved(
-            read_bytes={DRAM: describe(counts.dram("dram_read_bytes"))},
-            write_bytes={DRAM: describe(counts.dram("dram_write_bytes"))},
+            read_bytes={DRAM: describe(counts.dram("dram_read_bytes"), places)},
+            write_bytes={DRAM: describe(counts.dram("dram_write_bytes"), places)},
         )
     sizes = _sizes(dataset)
     array = dataset["array"].values.astype(str)
@@ -100,7 +102,7 @@ def launch_totals(dataset: xr.Dataset) -> LaunchTotals:
     ]
     sectors = float(dataset["site_sectors"].values.sum()) * counts.group_factor
     return LaunchTotals(
-        factor=describe(factor),
+        factor=describe(factor, places),
         requested_bytes=describe(np.full(dataset.sizes["trial"], 32 * sectors)),
         moved=everything,
         arrays=tuple(sorted(arrays, key=lambda one: -_from_dram(one))),

@@ -23,7 +23,7 @@ ENGINE: Final = "h5netcdf"
 # variable -> (dimensions, kind: i integer, f float)
 _LAYOUT: dict[str, tuple[tuple[str, ...], str]] = {
     **dict.fromkeys(
-        ("accesses", "hits", "pending", "read_bytes", "write_bytes"),
+        ("accesses", "hits", "pending", "open", "read_bytes", "write_bytes"),
         (("trial", "level", "site"), "i"),
     ),
     **dict.fromkeys(
@@ -40,6 +40,7 @@ _LAYOUT: dict[str, tuple[tuple[str, ...], str]] = {
     "dram_read_bytes": (("trial",), "i"),
     "dram_write_bytes": (("trial",), "i"),
 }
+_OPTIONAL = ("open",)
 _COORDINATES: dict[str, tuple[str, str]] = {
     "level": ("level", "U"),
     "site": ("site", "U"),
@@ -122,6 +123,8 @@ def check(dataset: xr.Dataset) -> xr.Dataset:
     _check_attributes(dataset)
     for name, (dims, kind) in _LAYOUT.items():
         if name not in dataset.data_vars:
+            if name in _OPTIONAL:
+                continue
             raise ResultError(f"it must have the variable {name}")
         variable = dataset[name]
         if variable.dims != dims or (variable.dtype.kind != kind and variable.size):
@@ -138,8 +141,9 @@ def check(dataset: xr.Dataset) -> xr.Dataset:
             texts[name] = (dim, np.array(names, dtype=np.str_))
         elif dataset[name].dtype.kind != "i" and dataset[name].size:
             raise ResultError(f"{name} must be integers over ({dim})")
-    if (dataset["hits"] + dataset["pending"] > dataset["accesses"]).any():
-        raise ResultError("hits + pending must not exceed accesses")
+    served = dataset["hits"] + dataset["pending"] + dataset.get("open", 0)
+    if (served > dataset["accesses"]).any():
+        raise ResultError("hits + pending + open must not exceed accesses")
     for name in ("level", "site"):
         names = texts[name][1].tolist()
         if len(set(names)) != len(names):

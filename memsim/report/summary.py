@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import numpy.typing as npt
 import xarray as xr
 
 from memsim import latency
+from memsim.bounds import is_open, places_of, widened, with_open_hits
 from memsim.report.compiled import read_compiled, without_code
 from memsim.report.launch_totals import launch_totals
 from memsim.report.numbers import (
@@ -24,13 +26,45 @@ from memsim.report.numbers import (
     zero_if_unknown,
 )
 from memsim.report.semantics import semantics_of
-from memsim.statistics import describe
+from memsim.statistics import Places, describe
 
 MISS_KINDS = ("cold", "capacity", "conflict")
+OCCUPANCY = "occupancy"
+"""The part of an interval that is due to unknown registers."""
 
 
 def summarise(dataset: xr.Dataset) -> Summary:
-    """Every number of a report, from the Dataset of a replay."""
+    """Every number of a report, from the Dataset of a replay.
+
+    Intervals cover orderings, places of the launch and what earlier groups may have left in the caches;
+    those of all loads together, also the feasible occupancies.
+    """
+    summary = _summary(with_open_hits(dataset))
+    if is_open(dataset):
+        none, every = (_summary(with_open_hits(dataset, share)) for share in (0.0, 1.0))
+        summary = widened(summary, none, every)
+    sites = sorted(
+        summary.sites,
+        key=lambda site: (-zero_if_unknown(site.share.mean), -site.sectors, site.name),
+    )
+    totals = _over_occupancies(summary)
+    return replace(summary, sites=tuple(sites), totals=totals)
+
+
+def _over_occupancies(summary: Summary) -> dict[tuple[str, str], LevelNumbers]:
+    """The totals, with the hit ratios of loads at other feasible occupancies in their intervals."""
+    totals = dict(summary.totals)
+    for (name, kind), numbers in summary.totals.items():
+        others = [ratios.get(name, math.nan) for ratios in summary.feasible_hit_ratios.values()]
+        off = [abs(ratio - numbers.hit_ratio.mean) for ratio in others if math.isfinite(ratio)]
+        if kind in ("load", "read") and off and numbers.hit_ratio.is_defined:
+            ratio = numbers.hit_ratio.with_part(OCCUPANCY, max(off))
+            totals[name, kind] = replace(numbers, hit_ratio=ratio)
+    return totals
+
+
+def _summary(dataset: xr.Dataset) -> Summary:
+    """The numbers of one dataset; sites in the order of the trace."""
     attrs = {str(name): value for name, value in dataset.attrs.items()}
     level_names = tuple(str(name) for name in dataset["level"].values)
     model_error = _model_error(attrs, level_names)
@@ -40,7 +74,7 @@ def summarise(dataset: xr.Dataset) -> Summary:
     total_cycles = total.sum("site").values
     with np.errstate(invalid="ignore", divide="ignore"):
         mean_latency = np.where(n_waiting > 0, total_cycles / np.maximum(n_waiting, 1), np.nan)
-    provenance = _json_object(attrs, "provenance_json")
+    provenance, places = _json_object(attrs, "provenance_json"), places_of(dataset)
     return Summary(
         kernel=str(attrs.get("kernel", "")),
         machine_name=str(attrs.get("machine", "")),
@@ -56,14 +90,14 @@ def summarise(dataset: xr.Dataset) -> Summary:
         sites=_sites(dataset, level_names, model_error, parts, latency.shares_of(total).values),
         totals=_totals(dataset, level_names, model_error),
         dram=DramNumbers(
-            read_bytes=describe(dataset["dram_read_bytes"].values),
-            write_bytes=describe(dataset["dram_write_bytes"].values),
-            latency_cycles=describe(latency.dram_latency_cycles(dataset).values),
-            row_hit_ratio=describe(dataset["dram_row_hit_ratio"].values),
+            read_bytes=describe(dataset["dram_read_bytes"].values, places),
+            write_bytes=describe(dataset["dram_write_bytes"].values, places),
+            latency_cycles=describe(latency.dram_latency_cycles(dataset).values, places),
+            row_hit_ratio=describe(dataset["dram_row_hit_ratio"].values, places),
         ),
         launch=launch_totals(dataset),
-        load_latency_cycles=describe(mean_latency),
-        total_load_cycles=describe(total_cycles),
+        load_latency_cycles=describe(mean_latency, places),
+        total_load_cycles=describe(total_cycles, places),
         model_error=model_error,
         occupancy=_json_object(attrs, "occupancy_json"),
         orders={
@@ -87,6 +121,7 @@ def _sites(
     shares: npt.NDArray[np.float64],
 ) -> tuple[SiteNumbers, ...]:
     """parts : of the latency; shares : (trial, site)"""
+    places, counted = places_of(dataset), _counted(dataset)
     cycles = parts.sum("part", skipna=False)
     pending_cycles = latency.expected_latency_cycles(dataset, "pending")
     leads = (shares >= shares.max(axis=1, keepdims=True)) & (shares > 0) if shares.size else shares
@@ -94,7 +129,7 @@ def _sites(
     numbers = []
     for i, name in enumerate(dataset["site"].values):
         one = plain.isel(site=i)
-        levels = _levels(one, level_names, model_error)
+        levels = _levels(one, level_names, model_error, places, counted)
         part_means = {
             str(part): describe(parts.isel(site=i).sel(part=part).values).mean
             for part in parts["part"].values
@@ -114,20 +149,24 @@ def _sites(
                 useful_bytes=int(one["site_useful_bytes"]),
                 ideal_sectors=float(one["site_ideal_sectors"]),
                 levels=levels,
-                latency_cycles=describe(cycles.isel(site=i).values),
-                latency_pending_cycles=describe(pending_cycles.isel(site=i).values),
+                latency_cycles=describe(cycles.isel(site=i).values, places),
+                latency_pending_cycles=describe(pending_cycles.isel(site=i).values, places),
                 latency_parts=part_means,
                 latency_model_error_cycles=_latency_model_error(dataset, levels),
-                share=describe(shares[:, i]),
+                share=describe(shares[:, i], places),
                 first_in=float(np.mean(leads[:, i])) if len(shares) else math.nan,
                 missed_translations_per_access=_missed_translations(one),
             )
         )
-    return tuple(
-        sorted(
-            numbers, key=lambda site: (-zero_if_unknown(site.share.mean), -site.sectors, site.name)
-        )
-    )
+    return tuple(numbers)
+
+
+def _counted(dataset: xr.Dataset) -> npt.NDArray[np.float64]:
+    """(n_trial,) sectors of the first level that each trial counted."""
+    if not dataset.sizes["level"]:
+        return np.ones(dataset.sizes["trial"])
+    counted = dataset["accesses"].isel(level=0).sum("site").values.astype(np.float64)
+    return np.where(counted > 0, counted, 1.0)
 
 
 def _missed_translations(one: xr.Dataset) -> float | None:
@@ -142,9 +181,16 @@ def _missed_translations(one: xr.Dataset) -> float | None:
 
 
 def _levels(
-    one: xr.Dataset, level_names: tuple[str, ...], model_error: Mapping[str, float | None]
+    one: xr.Dataset,
+    level_names: tuple[str, ...],
+    model_error: Mapping[str, float | None],
+    places: Places,
+    counted: npt.NDArray[np.float64],
 ) -> tuple[LevelNumbers, ...]:
-    """The numbers of each level for one site, or for a sum of sites, which has no kinds of misses."""
+    """The numbers of each level for one site, or for a sum of sites, which has no kinds of misses.
+
+    counted : (n_trial,) sectors of the first level that each trial counted
+    """
     accesses = one["accesses"].transpose("trial", "level").values
     hits = one["hits"].transpose("trial", "level").values
     pending = one["pending"].transpose("trial", "level").values
@@ -153,6 +199,7 @@ def _levels(
     levels = []
     for k, name in enumerate(level_names):
         requested = np.where(accesses[:, k] > 0, accesses[:, k], np.nan)
+        of_ratio = places.of_ratio(accesses[:, k] / counted)
         misses = {}
         if "cold_misses" in one:
             misses = {kind: int(one[f"{kind}_misses"].isel(level=k)) for kind in MISS_KINDS}
@@ -161,8 +208,8 @@ def _levels(
                 name=name,
                 accesses=float(means[k]),
                 reach=min(divide(float(means[k]), float(entry)), 1.0) if entry else 0.0,
-                hit_ratio=describe((hits[:, k] + pending[:, k]) / requested),
-                pending_ratio=describe(pending[:, k] / requested),
+                hit_ratio=describe((hits[:, k] + pending[:, k]) / requested, of_ratio),
+                pending_ratio=describe(pending[:, k] / requested, of_ratio),
                 read_bytes=describe(one["read_bytes"].isel(level=k).values).mean,
                 write_bytes=describe(one["write_bytes"].isel(level=k).values).mean,
                 misses=misses,
@@ -176,6 +223,7 @@ def _totals(
     dataset: xr.Dataset, level_names: tuple[str, ...], model_error: Mapping[str, float | None]
 ) -> dict[tuple[str, str], LevelNumbers]:
     direction = dataset["direction"].values.astype(str)
+    places, counted = places_of(dataset), _counted(dataset)
     per_site = dataset.reset_coords()[
         ["accesses", "hits", "pending", "read_bytes", "write_bytes"]
     ].drop_vars("site")
@@ -184,13 +232,13 @@ def _totals(
         chosen = per_site.isel(site=np.flatnonzero(direction == kind)).sum("site")
         if kind == "atomic" and not (direction == kind).any():
             continue
-        for k, level in enumerate(_levels(chosen, level_names, model_error)):
+        for k, level in enumerate(_levels(chosen, level_names, model_error, places, counted)):
             if k == 0 and kind == "load":
                 totals[level.name, "load"] = level
             elif k > 0:
                 totals[level.name, label] = level
     if semantics_of(dataset) != "sector":
-        for level in _levels(per_site.sum("site"), level_names, model_error):
+        for level in _levels(per_site.sum("site"), level_names, model_error, places, counted):
             totals[level.name, "all"] = level
     return totals
 

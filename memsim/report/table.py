@@ -22,8 +22,8 @@ BAR_CELLS = 8
 Fill = Callable[[Table], None]
 
 _LEGEND = (
-    "± is the 95 % interval of the mean over random orderings; model ± is the validated error of the"
-    " model itself, which the interval does not cover. Hits include pending sectors. ! marks an"
+    "± is the 95 % interval over random orderings and, of a snapshot, over places in the launch and what"
+    " earlier groups may have left in the caches; it does not cover the validated error of the model. Hits include pending sectors. ! marks an"
     " order-sensitive access: sigma of a hit ratio above 2 points."
 )
 
@@ -90,7 +90,7 @@ def title(summary: Summary) -> Text:
 def _caption(summary: Summary) -> Text:
     lines = [
         f"{level} {kind} hits {text.percent_estimate(numbers.hit_ratio)}"
-        f" ({text.model_points(numbers.model_error)})"
+        f" ({text.hit_ratio_parts(numbers.hit_ratio, numbers.model_error)})"
         for (level, kind), numbers in summary.totals.items()
         if numbers.hit_ratio.is_defined
     ]

@@ -78,6 +78,21 @@ def percent_estimate(estimate: Estimate, decimals: int = 1) -> str:
     return text if text == UNKNOWN else f"{text} %"
 
 
+_CAUSES = {"past": "earlier groups"}
+"""What the parts of an interval are due to, where their names are not plain words."""
+
+
+def hit_ratio_parts(estimate: Estimate, model_error: float | None) -> str:
+    """`± 0.2 ordering, ± 1.1 place, ± 3.0 model`, in points: what makes a hit ratio uncertain."""
+    causes = [
+        f"± {small(100 * half, 1)} {_CAUSES.get(name, name)}"
+        for name, half in estimate.parts.items()
+        if half > 0
+    ]
+    model = "model not validated" if model_error is None else f"± {100 * model_error:.1f} model"
+    return ", ".join([*causes, model])
+
+
 def model_points(error: float | None) -> str:
     """The model's validated error of a hit ratio, in points."""
     return "not validated" if error is None else f"model ± {100 * error:.1f}"

@@ -134,6 +134,9 @@ class Trace:
         are counted with the last one. None where no machine code is known
     work_table : (n_row, n_kind) float64 or None, instructions of one sub-group by kind
     work_kinds : names of the kinds
+    earlier : (n_range, 2) int64 or None, granules that earlier groups touch: ranges [first, end), ascending
+        and disjoint. None where that is unknown
+    earlier_groups : how many groups before the first traced one `earlier` covers, the latest ones
     """
 
     sites: tuple[AccessSite, ...]
@@ -154,6 +157,8 @@ class Trace:
     work: npt.NDArray[np.int32] | None = None
     work_table: npt.NDArray[np.float64] | None = None
     work_kinds: tuple[str, ...] = ()
+    earlier: npt.NDArray[np.int64] | None = None
+    earlier_groups: int = 0
     whole: bool = False
     generated_source: str = ""
     user_source: str = ""
@@ -213,6 +218,7 @@ COLUMN_DTYPES: dict[str, Any] = {
     "lane_hits": np.uint8,
     "work": np.int32,
     "work_table": np.float64,
+    "earlier": np.int64,
 }
 """Every array of a Trace, which is a column of a trace file, and its element type."""
 
@@ -260,7 +266,32 @@ def check_trace(trace: Trace) -> None:
             f"workgroup must be below the {trace.launch.n_groups} groups of the launch,"
             f" got {int(trace.workgroup[-1])}"
         )
+    _check_earlier(trace)
     _check_accesses(trace)
+
+
+def _check_earlier(trace: Trace) -> None:
+    first_group = int(trace.workgroup[0]) if trace.n_subgroup else 0
+    if not 0 <= trace.earlier_groups <= first_group:
+        raise TraceError(
+            f"earlier_groups must be 0 to the {first_group} groups before the first traced one,"
+            f" got {trace.earlier_groups}"
+        )
+    ranges = trace.earlier
+    if ranges is None:
+        return
+    if ranges.ndim != 2 or ranges.shape[1] != 2:
+        raise TraceError(f"earlier must have shape (n, 2), got {ranges.shape}")
+    edges = ranges.reshape(-1)
+    if len(edges) and (
+        edges[0] < 0
+        or edges[-1] > MAX_ADDRESS // GRANULE_BYTES
+        or np.any(edges[1::2] <= edges[::2])
+        or np.any(edges[2::2] < edges[1:-1:2])
+    ):
+        raise TraceError(
+            "earlier must be ascending, disjoint ranges of granules between 0 and 2^52"
+        )
 
 
 def _check_sites(trace: Trace) -> None:

@@ -61,6 +61,7 @@ def traces(draw: st.DrawFn, subgroup_size: int) -> Trace:
     )
     lanes = [bits for g in groups for s in g for a in s for bits in a[4]]
     local = draw(st.sampled_from([0, 0, 32, 4096]))
+    n_earlier = 0 if whole else draw(st.sampled_from([0, 3]))
     bypassing = draw(st.sampled_from([True, False, False]))
     return trace.replace(
         sites=tuple(
@@ -72,8 +73,23 @@ def traces(draw: st.DrawFn, subgroup_size: int) -> Trace:
             ArrayExtent(name="a", base_bytes=0, size_bytes=2048),
             ArrayExtent(name="b", base_bytes=SECOND_ARRAY * 32, size_bytes=2048),
         ),
-        launch=dataclasses.replace(trace.launch, local_memory_bytes=local),
+        launch=dataclasses.replace(
+            trace.launch, n_groups=trace.launch.n_groups + n_earlier, local_memory_bytes=local
+        ),
+        workgroup=trace.workgroup + n_earlier,
+        earlier=draw(earlier()),
+        earlier_groups=draw(st.integers(0, n_earlier)),
     )
+
+
+@st.composite
+def earlier(draw: st.DrawFn) -> np.ndarray[Any, Any] | None:
+    """What groups before the traced ones have touched; None: not known."""
+    if draw(st.booleans()):
+        return None
+    edges = draw(st.sets(st.integers(0, 64), max_size=12))
+    edges |= {SECOND_ARRAY + edge for edge in draw(st.sets(st.integers(0, 64), max_size=6))}
+    return np.array(sorted(edges)[: len(edges) // 2 * 2], np.int64).reshape(-1, 2)
 
 
 @st.composite

@@ -16,6 +16,7 @@ from memsim.commands import setting_option, working
 from tracegen.own_process import Limits, in_own_process
 
 if TYPE_CHECKING:
+    from memsim import Replay
     from memsim.machine import Machine
     from memsim.trace import Launches, Trace
     from tracegen.options import TraceOptions
@@ -75,6 +76,23 @@ def trace_snapshots(
     _import_shared()
     with working("tracing"):
         return in_own_process(work, limits, kernel.spec, _import_replay)
+
+
+def replay_grown(
+    kernel: KernelSpec,
+    machine: Machine,
+    tracing: TraceOptions,
+    limits: Limits,
+    replay: Callable[[list[Trace]], Replay],
+    budget_s: float | None,
+) -> Replay:
+    """The replay of a kernel with snapshots that grow while they disagree."""
+    from tracegen.growing import replay_grown
+
+    def trace_at(options: TraceOptions, places: int) -> list[Trace]:
+        return trace_snapshots(kernel, machine, options, places, limits)
+
+    return replay_grown(trace_at, replay, tracing, budget_s)
 
 
 def trace_launches(

@@ -18,6 +18,8 @@ from memsim.commands import (
     machine_option,
     output_path,
     replay_options,
+    replayed,
+    report_replay,
     run_launches,
     run_replay,
 )
@@ -26,6 +28,7 @@ from memsim.options import command_options
 from tracegen.commands.kernel import (
     KernelSpec,
     kernel_options,
+    replay_grown,
     save_launches,
     save_trace,
     trace_launches,
@@ -46,20 +49,19 @@ if TYPE_CHECKING:
 @click.option(
     "--snapshots",
     type=click.IntRange(min=1),
-    default=1,
-    show_default=True,
     metavar="K",
-    help="Trace K snapshots, spread evenly over the launch; the trials alternate between them.",
+    help="Trace K snapshots, spread evenly over the launch; the trials alternate between them."
+    "  [default: 3, and more or longer ones while they differ and the budget lasts]",
 )
 @carry_option
 @replay_options
-@output_path("--trace-out", help="Write the trace to a file, for 'memsim replay'.")
+@output_path("--trace-out", help="Write the trace of one snapshot to a file, for 'memsim replay'.")
 def profile(
     kernel: KernelSpec,
     machine: str,
     tracing: TraceOptions,
     limits: Limits,
-    snapshots: int,
+    snapshots: int | None,
     carry_l2: bool,
     trace_out: Path | None,
     options: ReplayOptions,
@@ -81,9 +83,9 @@ def profile(
       memsim profile my_kernel.py:lu -m v100 --carry-l2
     """
     check_outputs({"--trace-out": trace_out, **outputs.paths()})
-    if trace_out is not None and snapshots > 1:
+    if trace_out is not None and (snapshots or 1) > 1:
         raise MemsimError("--trace-out keeps one snapshot: leave out --snapshots")
-    if carry_l2 and snapshots > 1:
+    if carry_l2 and (snapshots or 1) > 1:
         raise MemsimError("--carry-l2 takes one snapshot a launch: leave out --snapshots")
     from memsim.machine import load_machine
 
@@ -95,7 +97,17 @@ def profile(
         if trace_out is not None:
             save_launches(launches, trace_out)
         return run_launches(launches, target, options, outputs, tracing.launch)
-    traces = trace_snapshots(kernel, target, tracing, snapshots, limits)
+    if snapshots is None and tracing.groups is None and trace_out is None:
+        replay = replay_grown(
+            kernel,
+            target,
+            tracing,
+            limits,
+            lambda traces: replayed(traces, target, options, outputs),
+            options.budget,
+        )
+        return report_replay(replay, outputs)
+    traces = trace_snapshots(kernel, target, tracing, snapshots or 1, limits)
     if trace_out is not None:
         save_trace(traces[0], trace_out)
-    return run_replay(traces if snapshots > 1 else traces[0], target, options, outputs)
+    return run_replay(traces, target, options, outputs)

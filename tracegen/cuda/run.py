@@ -214,9 +214,11 @@ class CudaRun(LaunchRun):
         for view, copy in copies:
             view[:] = copy
 
-    def _trace(self, groups: snapshot.Groups, shape: Any, wave: int | None) -> Trace:
-        """Accesses of unclear origin are named after the arrays that they reached."""
-        trace = super()._trace(groups, shape, wave)
+    def traces(self, n_snapshots: int = 1) -> list[Trace]:
+        """Accesses of unclear origin are named after the arrays that they reached in any snapshot."""
+        return [self._named(trace) for trace in super().traces(n_snapshots)]
+
+    def _named(self, trace: Trace) -> Trace:
         sites = self.layout.sites
         reached: dict[int, int] = {}
         for position, bits in enumerate(self.reached[: len(sites.site_of)]):

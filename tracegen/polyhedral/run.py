@@ -56,18 +56,18 @@ class PolyhedralRun(LaunchRun):
     def complete(self) -> None:
         pass
 
-    def columns(
-        self, groups: snapshot.Groups, wave: int | None
-    ) -> tuple[snapshot.Groups, dict[str, Any]]:
+    def columns(self, groups: snapshot.Groups) -> dict[str, Any]:
+        return _Walker(self).record(groups)
+
+    def affordable(self, groups: snapshot.Groups, wave: int, part: float = 1.0) -> snapshot.Groups:
         walker = _Walker(self)
-        if wave is not None:
-            groups = snapshot.within_budget(
-                groups,
-                walker.count(groups),
-                wave,
-                lambda sample: len(walker.record(groups[sample])["granule"]),
-            )
-        return groups, walker.record(groups)
+        return snapshot.within_budget(
+            groups,
+            walker.count(groups),
+            wave,
+            lambda sample: len(walker.record(groups[sample])["granule"]),
+            part,
+        )
 
     def _write_access(
         self, code: CodeWriter, position: int, mask: int, index: Affine, elements: int

@@ -17,12 +17,12 @@ import pyopencl as cl
 
 from memsim.errors import KernelError
 from memsim.machine import Machine
-from memsim.montecarlo import resident_groups
+from memsim.montecarlo import enough_bytes, resident_groups
 from memsim.trace import Columns, GrowingColumns, Launch, Trace
 from tracegen.devices.buffers import Buffers, buffers
 from tracegen.options import TraceOptions
 from tracegen.probes.tokens import TokenEncoding
-from tracegen.recording import snapshot
+from tracegen.recording import earlier, snapshot
 from tracegen.recording.launch import BoundLaunch, DeviceLaunch, Prepared, check_size, enqueue
 from tracegen.recording.machine_order import MachineOrder, by_position
 from tracegen.recording.subgroup import LongMerge, merge
@@ -73,6 +73,7 @@ class LaunchRun:
         self.saved: list[tuple[Any, Any]] = []
         self.ran_all = False
         self.took_others = False
+        self.counted: dict[int, Batch] = {}
 
     @property
     def libraries(self) -> tuple[str, ...]:
@@ -116,17 +117,37 @@ class LaunchRun:
         wave = None
         if self.machine is not None:
             wave = max(self._resident(shape), self.machine.n_cores)
-        chosen = snapshot.choose(launch.n_groups, wave, options.groups, n_snapshots)
-        return [
-            self._trace(groups, shape, None if options.groups is not None else wave)
-            for groups in chosen
-        ]
+        if options.groups is not None or wave is None:
+            chosen = snapshot.choose(launch.n_groups, wave, options.groups, n_snapshots)
+        else:
+            chosen = self._within_budget(wave, n_snapshots)
+        return [self._trace(groups, shape, wave) for groups in chosen]
 
-    def _trace(self, groups: snapshot.Groups, shape: Launch, wave: int | None) -> Trace:
+    def _within_budget(self, wave: int, n_snapshots: int) -> list[snapshot.Groups]:
+        """The whole launch where that is no longer than all snapshots together, else the snapshots."""
+        n_groups, waves = self.launch.n_groups, self.options.waves or snapshot.WAVES
+        n_traces = n_snapshots + self.options.start
+        if n_groups <= n_traces * waves * wave:
+            part: float = min(n_traces, snapshot.MOST_TRACES)
+            affordable = self.affordable(np.arange(n_groups, dtype=np.int64), wave, part)
+            if n_traces == 1 or len(affordable) == n_groups:
+                return [affordable]
+        chosen = snapshot.choose(n_groups, wave, None, n_snapshots, waves)
+        if self.options.start:
+            chosen.append(np.arange(len(chosen[0]), dtype=np.int64))
+        part = min(snapshot.MOST_TRACES / len(chosen), 1)
+        return [self.affordable(groups, wave, part) for groups in chosen]
+
+    def _trace(self, ids: snapshot.Groups, shape: Launch, wave: int | None) -> Trace:
         width = self.subgroup_size
         if width not in (8, 16, 32, 64):
             raise KernelError(f"subgroup_size must be 8, 16, 32 or 64, got {width}")
-        ids, columns = self.columns(groups, wave)
+        columns = self.columns(ids)
+        touched = earlier.Touched(np.zeros((0, 2), np.int64), 0)
+        if self.options.earlier and wave is not None and self.machine is not None:
+            touched = earlier.touched_before(
+                int(ids[0]), wave, enough_bytes(self.machine), self._granules
+            )
         n_subgroup = -(-shape.group_items // width)
         sites, arrays = self.layout.sites.sites, self.layout.extents
         compiler: dict[str, Any] = {}
@@ -148,8 +169,15 @@ class LaunchRun:
             generated_source=self.prepared.source,
             user_source=self.layout.user_source,
             provenance={**self._provenance(), "compiler": compiler},
+            earlier=touched.ranges if touched.n_groups else None,
+            earlier_groups=touched.n_groups,
             **columns,
         )
+
+    def _granules(self, groups: snapshot.Groups) -> npt.NDArray[np.int64]:
+        """The granules that groups touch, as often as they do."""
+        granules: npt.NDArray[np.int64] = self.columns(groups)["granule"]
+        return granules
 
     @property
     def _why_one_of_many(self) -> str:
@@ -180,20 +208,38 @@ class LaunchRun:
         """Whether the trace needs the number of lanes that request each granule."""
         return any(site.direction == "atomic" for site in self.layout.sites.sites)
 
-    def columns(
-        self, groups: snapshot.Groups, wave: int | None
-    ) -> tuple[snapshot.Groups, dict[str, Any]]:
-        """The groups of a snapshot that fit into its budget, and the columns of their trace."""
+    def columns(self, groups: snapshot.Groups) -> dict[str, Any]:
+        """The columns of the trace of some groups."""
         columns = GrowingColumns(
             memory_bytes=self.options.memory_bytes // 2, keep_hits=self.keep_hits
         )
-        traced = []
-        with self.recorded(groups, wave) as batches:
+        with self.recorded(groups) as batches:
             for batch in batches:
                 for rows in self._rows(batch):
                     columns.append(*rows)
-                traced.append(batch.groups)
-        return np.concatenate(traced), columns.finish()
+        return columns.finish()
+
+    def affordable(self, groups: snapshot.Groups, wave: int, part: float = 1.0) -> snapshot.Groups:
+        """The first groups of a snapshot, as many as fit into a part of the budgets."""
+        self._save()
+        counts = self._count(groups)
+        self._restore()
+        by_group = counts.reshape(-1, self.launch.group_items)
+        per_group = by_group.sum(axis=1, dtype=np.int64)
+
+        def granules_of(sample: npt.NDArray[np.int64]) -> int:
+            own = by_group[sample].reshape(-1)
+            n = sum(
+                rows[3]
+                for batch in self._batches(groups[sample], per_group[sample], own)
+                for rows in self._rows(batch)
+            )
+            self._restore()
+            return n
+
+        kept = snapshot.within_budget(groups, per_group, wave, granules_of, part)
+        self.counted[int(kept[0])] = Batch(kept, counts[: len(kept) * self.launch.group_items])
+        return kept
 
     def _rows(self, batch: Batch) -> Iterator[tuple[Columns, int, int, int]]:
         """The rows of a batch's accesses, each valid until the next; and how many sub-groups, accesses
@@ -213,30 +259,18 @@ class LaunchRun:
             yield out, n_subgroup, n_access, n_granule
 
     @contextmanager
-    def recorded(
-        self, groups: snapshot.Groups, wave: int | None = None
-    ) -> Iterator[Iterator[Batch]]:
+    def recorded(self, groups: snapshot.Groups) -> Iterator[Iterator[Batch]]:
         """Batches of groups, to be recorded one after another."""
         self._save()
-        counts = self._count(groups)
-        self._restore()
-        n_items = self.launch.group_items
-        by_group = counts.reshape(-1, n_items)
-        per_group = by_group.sum(axis=1, dtype=np.int64)
-
-        def granules_of(sample: npt.NDArray[np.int64]) -> int:
-            own = by_group[sample].reshape(-1)
-            n = sum(
-                rows[3]
-                for batch in self._batches(groups[sample], per_group[sample], own)
-                for rows in self._rows(batch)
-            )
+        known = self.counted.get(int(groups[0])) if len(groups) else None
+        if known is not None and np.array_equal(known.groups, groups):
+            counts = known.counts
+        else:
+            counts = self._count(groups)
             self._restore()
-            return n
-
-        kept = snapshot.within_budget(groups, per_group, wave, granules_of)
-        yield self._batches(kept, per_group[: len(kept)], counts)
-        self.ran_all = len(kept) == self.launch.n_groups
+        per_group = counts.reshape(-1, self.launch.group_items).sum(axis=1, dtype=np.int64)
+        yield self._batches(groups, per_group, counts)
+        self.ran_all = len(groups) == self.launch.n_groups
 
     @property
     def _most_tokens(self) -> int:

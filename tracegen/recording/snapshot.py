@@ -30,8 +30,13 @@ BUDGET_ACCESSES = 128_000_000
 """Lane-accesses of a snapshot; this number is traced in a few seconds."""
 BUDGET_GRANULES = 16_000_000
 """Granules of a snapshot; a replay of this number takes about a second a trial."""
+MOST_TRACES = 2
+"""Several snapshots of a launch have budgets of so many together: 32 million granules, about 1 GB."""
 SAMPLED_GROUPS = 8
 """Groups from which the granules of a lane-access are estimated."""
+
+GOLDEN = (5**0.5 - 1) / 2
+"""Multiples of the golden ratio, modulo 1, are spread evenly, however many there are (Weyl)."""
 
 Groups = npt.NDArray[np.int64]
 
@@ -41,11 +46,13 @@ def choose(
     wave: int | None,
     requested: int | Sequence[int] | None = None,
     snapshots: int = 1,
+    waves: int = WAVES,
 ) -> list[Groups]:
     """The group ids of each snapshot, ascending.
 
     wave : groups resident on the whole machine; None without a machine, which selects all groups
     requested : a number of consecutive groups, or their ids
+    waves : length of a snapshot where no groups are requested
 
     Raises KernelError for groups that the launch does not have.
     """
@@ -58,7 +65,7 @@ def choose(
         if count < 1:
             raise KernelError(f"groups must be at least 1, got {count}")
     else:
-        count = n_groups if wave is None else WAVES * wave
+        count = n_groups if wave is None else waves * wave
     count = min(count, n_groups)
     return [
         np.arange(start, start + count, dtype=np.int64)
@@ -71,31 +78,35 @@ def within_budget(
     accesses: npt.NDArray[np.int64],
     wave: int | None,
     granules_of: Callable[[npt.NDArray[np.int64]], int],
+    part: float = 1.0,
 ) -> Groups:
     """The first groups of a snapshot that fit into the budgets, never less than two waves.
 
     accesses : (n_group,) lane-accesses counted in each
     granules_of : indices of sampled groups -> the granules of these groups
+    part : of the budgets that this snapshot may take
     """
+    most_granules, most_accesses = part * BUDGET_GRANULES, part * BUDGET_ACCESSES
     total = int(accesses.sum())
-    if wave is None or total <= min(BUDGET_GRANULES, BUDGET_ACCESSES):
+    if wave is None or total <= min(most_granules, most_accesses):
         return groups
     sample = np.unique(np.linspace(0, len(groups) - 1, SAMPLED_GROUPS).astype(np.int64))
     n_sampled = int(accesses[sample].sum())
     each = granules_of(sample) / n_sampled if n_sampled else 1.0
-    budget = min(BUDGET_ACCESSES, BUDGET_GRANULES / each) if each else BUDGET_ACCESSES
+    budget = min(most_accesses, most_granules / each) if each else most_accesses
     affordable = int(np.searchsorted(np.cumsum(accesses), budget, side="right"))
     return groups[: max(affordable, FEWEST_WAVES * wave, 1)]
 
 
 def _starts(n_groups: int, count: int, wave: int, snapshots: int) -> list[int]:
-    """Evenly spread over the launch; whole waves are aligned so that cores stay in step."""
+    """One in the middle, or one in each of so many equal parts of the launch, at unequal places in them:
+    equal distances could be in step with what repeats itself along the launch."""
     free = n_groups - count
-    starts = []
-    for k in range(snapshots):
-        start = int(free * (k + 1) / (snapshots + 1))
-        starts.append(start // wave * wave if count >= wave else start)
-    return starts
+    if snapshots == 1:
+        start = free // 2
+        return [start // wave * wave if count >= wave else start]
+    within = [(0.5 + GOLDEN * k) % 1 for k in range(snapshots)]
+    return [int(free * (k + place) / snapshots) for k, place in enumerate(within)]
 
 
 def _listed(n_groups: int, requested: Sequence[int]) -> Groups:

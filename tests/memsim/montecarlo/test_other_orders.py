@@ -19,10 +19,10 @@ from tests.support.traces import make_trace
 @pytest.mark.parametrize(
     ("options", "n_trials", "expected"),
     [
-        ({}, 15, ()),
-        ({}, 16, ("gty",)),
+        ({"trials": 15}, 15, ()),
+        ({"trials": 16}, 16, ("gty",)),
         ({}, 32, ("gty", "gto")),
-        ({}, 47, ("gty", "gto")),
+        ({"ci": 0.1}, 47, ("gty", "gto")),
         ({}, 48, ("gty", "gto", "lrr")),
         ({}, 1000, ("gty", "gto", "lrr")),
         ({"sampler": "lrr"}, 1000, ()),
@@ -37,6 +37,11 @@ def test_they_cost_less_than_15_percent(
     orders = other_orders(ReplayOptions(**options), n_trials)
     assert orders == expected
     assert sum(1.0 if order == "lrr" else 2.3 for order in orders) <= 0.15 * n_trials
+
+
+def test_one_is_replayed_where_the_number_of_trials_is_ours() -> None:
+    assert other_orders(ReplayOptions(), 8) == ("gty",)
+    assert other_orders(ReplayOptions(ci=0.1), 8) == ()
 
 
 @pytest.mark.parametrize("jobs", [1, 2])

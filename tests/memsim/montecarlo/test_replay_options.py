@@ -17,7 +17,7 @@ from memsim.montecarlo.options import WORTH_WORKERS, ReplayOptions, usable_cores
 from memsim.options import declared, markdown_table
 from tests.support.order_sensitive import on, trace
 
-PYTHON_ONLY = {"deviation", "warmup_waves", "weights", "scratch"}
+PYTHON_ONLY = {"counts_start", "deviation", "warmup_waves", "weights", "scratch"}
 
 
 def parsed(*arguments: str) -> dict[str, Any]:
@@ -74,22 +74,31 @@ def test_every_option_is_documented() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "most_trials", "half_width"),
+    ("given", "n_requests", "most_trials", "half_width"),
     [
-        ({}, 64, 0.005),
-        ({"trials": 64}, 64, None),
-        ({"trials": 3}, 3, None),
-        ({"ci": 0.01}, 1024, 0.01),
-        ({"trials": 200, "ci": 0.01}, 200, 0.01),
+        ({}, 1, 64, 0.005),
+        ({}, 15_000_000, 30, 0.005),
+        ({}, 10**9, 8, 0.005),
+        ({"budget": 10.0}, 15_000_000, 10, 0.005),
+        ({"trials": 64}, 10**9, 64, None),
+        ({"trials": 3}, 1, 3, None),
+        ({"ci": 0.01}, 10**9, 1024, 0.01),
+        ({"trials": 200, "ci": 0.01}, 1, 200, 0.01),
     ],
 )
 def test_where_a_replay_stops(
-    given: dict[str, Any], most_trials: int, half_width: float | None
+    given: dict[str, Any], n_requests: int, most_trials: int, half_width: float | None
 ) -> None:
     options = ReplayOptions(**given)
-    assert (options.most_trials, options.half_width) == (most_trials, half_width)
+    assert (options.most_trials(n_requests), options.half_width) == (most_trials, half_width)
     # A later change of one of them does not keep what the other was resolved to.
     assert ReplayOptions().replace(**given).half_width == half_width
+
+
+@pytest.mark.parametrize("other", [{"trials": 8}, {"ci": 0.01}])
+def test_a_budget_contradicts_a_number_of_trials(other: dict[str, Any]) -> None:
+    with pytest.raises(ReplayError, match=r"leave out trials .* and ci"):
+        ReplayOptions(budget=5.0, **other)
 
 
 def test_a_replay_without_a_number_of_trials_stops_at_the_half_width() -> None:

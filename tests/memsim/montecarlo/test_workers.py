@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from memsim.errors import ReplayError
-from memsim.hierarchy.cache import ACCESSES, HITS, N_COUNTS, PENDING
+from memsim.hierarchy.cache import ACCESSES, HITS, N_COUNTS, OPEN, PENDING
 from memsim.hierarchy.dram import DramSample
 from memsim.machine.file import load_machine
 from memsim.montecarlo.one_launch import replay
@@ -25,7 +25,7 @@ from memsim.montecarlo.workers import (
     hit_ratio,
     trials_on,
 )
-from memsim.statistics import MIN_TRIALS_TO_STOP, describe
+from memsim.statistics import MIN_TRIALS_TO_STOP, ONE_PLACE, Places, describe
 from tests.support.order_sensitive import on, trace
 from tests.support.traces import make_trace
 from tests.support.trials import run_trials
@@ -87,6 +87,36 @@ def test_stops_when_every_interval_is_narrow_enough() -> None:
                 widths.append(describe(values).half_width)
         assert enough == (i >= 31 and max(widths) <= half_width)
     assert enough  # both outcomes were seen
+
+
+def with_open(hits: int, n_open: int) -> TrialResult:
+    one = result(hits)
+    one.counts[0, :, OPEN] = n_open
+    return one
+
+
+@pytest.mark.parametrize(
+    ("n_open", "model_error"), [(0, 0.0), (0, 0.04), (0, 0.06), (40, 0.0), (0, 0.08)]
+)
+def test_stops_where_the_ordering_matters_little_beside_what_else_is_open(
+    n_open: int, model_error: float
+) -> None:
+    stopping = Stopping(0.008, ONE_PLACE, np.array([[model_error]]))
+    hits = [48 + 4 * (i % 2) for i in range(40)]
+    enough = [stopping.enough(with_open(n, n_open)) for n in hits]
+    small = (model_error + n_open / 200) / 4
+    for n in range(8, 41):
+        limit = small if n < 32 else max(small, 0.008)
+        assert enough[n - 1] == (describe(np.array(hits[:n]) / 100).half_width <= limit)
+    assert not any(enough[:7])
+    assert enough[-1]
+
+
+def test_the_ordering_is_judged_within_a_place() -> None:
+    """Places that differ by 20 points, without any difference between orderings."""
+    stopping = Stopping(0.005, Places(3), np.zeros((1, 1)))
+    enough = [stopping.enough(result(40 + 10 * (i % 3))) for i in range(10)]
+    assert enough == [False] * 7 + [True] * 3
 
 
 def test_without_a_half_width_all_trials_run() -> None:

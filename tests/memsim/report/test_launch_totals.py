@@ -82,7 +82,7 @@ def test_a_snapshot_is_scaled_to_the_launch() -> None:
 
 
 def test_lines_for_people() -> None:
-    launch = summarise(memsim.replay(two_arrays(), on(), trials=3).dataset).launch
+    launch = summarise(memsim.replay(two_arrays(), on(), trials=3, deviation=False).dataset).launch
     first, y, x = launch_lines(launch)
     assert first.startswith("whole launch: L2 ")
     # Two groups in step share what the single line of L1 holds: half of 64 KiB.

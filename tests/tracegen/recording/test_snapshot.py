@@ -33,8 +33,13 @@ def test_small_launch_is_taken_whole() -> None:
 
 
 def test_several_snapshots_spread_over_the_launch() -> None:
-    starts = [groups[0] for groups in snapshot.choose(1000, 10, snapshots=3)]
-    assert starts == [220, 440, 660]
+    """One in each of equal parts, at distances that are no multiples of each other."""
+    for n in (2, 3, 6, 12):
+        starts = [int(groups[0]) for groups in snapshot.choose(100_120, 10, snapshots=n)]
+        assert [start * n // 100_000 for start in starts] == list(range(n))
+    distances = np.diff(starts) / 100_000 * 12
+    assert len(set(distances.round(3))) > 1
+    assert 0.3 < distances.min() < distances.max() < 2
 
 
 def test_number_of_groups_overrides() -> None:
@@ -69,6 +74,8 @@ def test_budget_keeps_two_waves(monkeypatch: pytest.MonkeyPatch) -> None:
     result.clear()
     assert kept(20) == 80
     assert not result  # more requests than accesses there are not
+    monkeypatch.setattr(snapshot, "BUDGET_GRANULES", 400)
+    assert len(snapshot.within_budget(groups, accesses, 20, granules_of, 0.5)) == 50
 
 
 def test_what_is_in_one_line_for_all_lanes_gets_more_groups(
@@ -93,7 +100,6 @@ def test_on_a_machine(context: Any) -> None:
     wave = machine.n_cores * resident_groups(machine, traces[0].launch).groups_per_core
     for trace in traces:
         assert trace.n_groups == snapshot.WAVES * wave
-        assert trace.workgroup[0] % wave == 0
         assert not trace.whole
         assert trace.subgroup_size == machine.subgroup_size
     assert traces[0].workgroup[0] < traces[1].workgroup[0]

@@ -1,0 +1,132 @@
+"""Bounds of a snapshot: its misses of which earlier groups may have made hits, and their share.
+
+A snapshot's first access to a sector may find what a group before the snapshot has left in the cache.
+The replay counts such misses as `open` where a cache may still hold the sector (memsim.montecarlo.past).
+With none of them a hit, hit ratios are lower bounds and bytes read are upper bounds; with all of them,
+the other way round. Reports show the middle, and half of the distance is part of every interval.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import numpy as np
+import xarray as xr
+
+from memsim.latency import load_hit_ratio
+from memsim.statistics import PAST, PLACE, Estimate, Places, describe
+
+MIDDLE = 0.5
+
+T = TypeVar("T")
+
+
+def is_open(dataset: xr.Dataset) -> bool:
+    """Whether some misses may be hits."""
+    return "open" in dataset and bool(dataset["open"].any())
+
+
+def with_open_hits(dataset: xr.Dataset, share: float = MIDDLE) -> xr.Dataset:
+    """A result in which a share of the open misses are hits; its counts are then no integers.
+
+    What an access asks of the next level, and finds there, decreases with its misses: by the same part of
+    its hits, of its pending sectors and of its open misses.
+    """
+    if not is_open(dataset):
+        return dataset
+    dims = ("trial", "level", "site")
+    names = ("accesses", "hits", "pending", "open", "read_bytes")
+    counts = {name: dataset[name].transpose(*dims).values.astype(np.float64) for name in names}
+    before = counts["read_bytes"][:, -1].sum(axis=1)
+    left = np.ones((dataset.sizes["trial"], dataset.sizes["site"]))
+    for k in range(dataset.sizes["level"]):
+        accesses, hits, pending, unsure, read_bytes = (counts[name][:, k] for name in names)
+        misses = accesses - hits - pending
+        kept = 1 - share * unsure / np.where(misses > 0, misses, 1)
+        hits += share * unsure
+        unsure[:] = 0
+        read_bytes *= kept
+        for column in (accesses, hits, pending, read_bytes):
+            column *= left
+        left = left * kept
+    changed = dataset.assign({name: (dims, values) for name, values in counts.items()})
+    after = counts["read_bytes"][:, -1].sum(axis=1)
+    read = dataset["dram_read_bytes"].values * np.where(
+        before > 0, after / np.maximum(before, 1), 1.0
+    )
+    return changed.assign(dram_read_bytes=("trial", read))
+
+
+def places_of(dataset: xr.Dataset) -> Places:
+    """The places in the launch that the trials of a result alternate between."""
+    try:
+        options = json.loads(dataset.attrs.get("options_json") or "{}")
+    except (TypeError, ValueError):
+        options = {}
+    options = options if isinstance(options, dict) else {}
+    n, start = options.get("snapshots", 1), options.get("start_weight", 0.0)
+    n = n if isinstance(n, int) and n > 0 else 1
+    start = start if isinstance(start, float) and 0 < start < 1 and n > 1 else 0.0
+    of_groups = int(dataset.attrs.get("of_groups", 0))
+    traced = int(dataset.attrs.get("traced_groups", 0)) / of_groups if of_groups > 0 else 1.0
+    phases = options.get("phases") is True and n == 2
+    return Places(n, min(max(traced, 0.0), 1.0), start, start > 0, phases)
+
+
+def widened(middle: T, low: Any, high: Any) -> T:
+    """`middle` with every Estimate in it widened to those in `low` and `high`.
+
+    All three have the same structure: dataclasses, tuples and mappings of Estimates and other values.
+    """
+    if isinstance(middle, Estimate):
+        off = [abs(end.mean - middle.mean) for end in (low, high)]
+        half = max((one for one in off if math.isfinite(one)), default=0.0)
+        return middle.with_part(PAST, half) if half > 0 else middle  # type: ignore[return-value]
+    if dataclasses.is_dataclass(middle) and not isinstance(middle, type):
+        changes = {
+            field.name: widened(*(getattr(one, field.name) for one in (middle, low, high)))
+            for field in dataclasses.fields(middle)
+        }
+        return dataclasses.replace(middle, **changes)
+    if isinstance(middle, Mapping):
+        return {key: widened(value, low[key], high[key]) for key, value in middle.items()}  # type: ignore[return-value]
+    if isinstance(middle, tuple):
+        return tuple(widened(*ones) for ones in zip(middle, low, high, strict=True))  # type: ignore[return-value]
+    return middle
+
+
+AGREE_RATIO, AGREE_BYTES = 0.01, 0.03
+"""Half-widths within which snapshots agree: a point of a hit ratio, or this part of the bytes read."""
+
+
+def disagreement(dataset: xr.Dataset) -> dict[str, float]:
+    """How far snapshots are from saying the same, by the part of the interval that is due to it.
+
+    Of each level, the half-width of the hit ratio of all loads, in units of AGREE_RATIO, or that of the
+    bytes read from the next level, in units of AGREE_BYTES, whichever is less; of all levels the largest.
+    Up to 1, snapshots agree.
+    """
+    none, middle, every = (with_open_hits(dataset, share) for share in (0.0, MIDDLE, 1.0))
+    places, worst = places_of(dataset), {PAST: 0.0, PLACE: 0.0}
+    for level in (str(name) for name in dataset["level"].values):
+        ratio, read = (
+            widened(*(describe(quantity(one, level), places) for one in (middle, none, every)))
+            for quantity in (_ratio, _read_bytes)
+        )
+        for part in worst:
+            off = ratio.parts.get(part, 0.0) / AGREE_RATIO
+            off_bytes = read.parts.get(part, 0.0) / (AGREE_BYTES * read.mean) if read.mean else 0.0
+            worst[part] = max(worst[part], min(off, off_bytes))
+    return worst
+
+
+def _ratio(dataset: xr.Dataset, level: str) -> Any:
+    return load_hit_ratio(dataset, level).values
+
+
+def _read_bytes(dataset: xr.Dataset, level: str) -> Any:
+    return dataset["read_bytes"].sel(level=level).sum("site").values

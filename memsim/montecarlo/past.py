@@ -1,0 +1,82 @@
+"""What groups before a snapshot may have left in the caches: the granules that they touched.
+
+A snapshot's first access to a sector misses in a replay, which begins with empty caches. In the launch
+it may hit: a group that was not traced may have brought the sector, and it may still be there. It
+cannot be there if no earlier group touched it, or if its set has been filled with other lines since.
+What is left is counted as open (memsim.hierarchy.cache), and is part of every interval.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from memsim.compile import hot
+from memsim.hierarchy.levels import NO_PAST
+from memsim.hierarchy.requests import CHUNK_GRANULES, DenseMap
+from memsim.machine.model import Machine
+from memsim.trace.model import GRANULE_BYTES, Trace
+
+ENOUGH_CAPACITIES = 2
+"""Groups before those that touched as many bytes as the largest cache holds, so many times, have left
+nothing in it: under LRU once would be enough if all sets were filled alike."""
+
+
+def past_of(trace: Trace, machine: Machine, space: DenseMap) -> npt.NDArray[np.uint8]:
+    """(n_chunk,) granules of each dense chunk that a group before the snapshot may have touched; (0,) where
+    there is no such group."""
+    if trace.whole or not has_past(trace):
+        return NO_PAST
+    past = np.full(len(space.chunk), 0xFF, np.uint8)
+    if trace.earlier is not None and is_known(trace, machine):
+        past[:] = 0
+        mark_touched(trace.earlier, space.chunk, past)
+    return past
+
+
+def has_past(trace: Trace) -> bool:
+    """Whether groups that were not traced may have run before one that was."""
+    return int(trace.workgroup[-1]) >= trace.n_groups
+
+
+def is_known(trace: Trace, machine: Machine) -> bool:
+    """Whether the trace says what the groups before it may have left in this machine's caches."""
+    if trace.earlier is None:
+        return False
+    if trace.earlier_groups == int(trace.workgroup[0]) and _is_consecutive(trace):
+        return True
+    return touched_bytes(trace.earlier) >= enough_bytes(machine) and _is_consecutive(trace)
+
+
+def enough_bytes(machine: Machine) -> int:
+    """How many distinct bytes of earlier groups determine what they have left in the caches."""
+    return ENOUGH_CAPACITIES * max((level.size_bytes for level in machine.levels), default=0)
+
+
+def touched_bytes(ranges: npt.NDArray[np.int64]) -> int:
+    """Bytes in ranges of granules, see Trace.earlier."""
+    return int((ranges[:, 1] - ranges[:, 0]).sum()) * GRANULE_BYTES
+
+
+def _is_consecutive(trace: Trace) -> bool:
+    return int(trace.workgroup[-1]) - int(trace.workgroup[0]) + 1 == trace.n_groups
+
+
+@hot
+def mark_touched(ranges, chunk, past):  # type: ignore[no-untyped-def]
+    """Set the bits of the granules in `ranges`.
+
+    ranges : (n_range, 2) int64, see Trace.earlier;  chunk : (n_chunk,) int64, ascending
+    past : (n_chunk,) uint8, written to
+    """
+    r = 0
+    for c in range(len(chunk)):
+        first = chunk[c] * CHUNK_GRANULES
+        while r < len(ranges) and ranges[r, 1] <= first:
+            r += 1
+        k = r
+        while k < len(ranges) and ranges[k, 0] < first + CHUNK_GRANULES:
+            low = max(ranges[k, 0] - first, 0)
+            high = min(ranges[k, 1] - first, CHUNK_GRANULES)
+            past[c] |= np.uint8(((1 << high) - 1) & ~((1 << low) - 1))
+            k += 1

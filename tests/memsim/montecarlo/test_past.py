@@ -1,0 +1,161 @@
+"""What groups before a snapshot may have left in the caches."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memsim.errors import TraceError
+from memsim.hierarchy.cache import ACCESSES, HITS, OPEN, PENDING
+from memsim.hierarchy.requests import DenseMap
+from memsim.machine.model import Machine
+from memsim.montecarlo.past import enough_bytes, is_known, past_of
+from memsim.trace.model import Trace
+from tests.support.small_machines import level, machine
+from tests.support.traces import make_trace
+from tests.support.trials import replayed
+
+AFTER = 3
+"""Groups before the traced one."""
+
+
+def inside(granules: list[int], earlier: list[tuple[int, int]] | None, n_groups: int = 0) -> Trace:
+    """One group that loads granules one by one, after AFTER others that are not traced."""
+    trace = make_trace([[[(0, [g]) for g in granules]]], whole=False)
+    return trace.replace(
+        workgroup=trace.workgroup + AFTER,
+        launch=dataclasses.replace(trace.launch, n_groups=AFTER + 1),
+        earlier=None if earlier is None else np.array(earlier, np.int64).reshape(-1, 2),
+        earlier_groups=n_groups,
+    )
+
+
+def open_sectors(trace: Trace, *levels: Any) -> list[int]:
+    """Of each level, in one trial that counts everything."""
+    counts = replayed(trace, machine(*levels), deviation=False, warmup_waves=0).counts
+    return [int(n) for n in counts[:, 0, OPEN]]
+
+
+L1, L2 = level(), level("L2", ways=8)
+
+
+@pytest.mark.parametrize(
+    ("earlier", "n_groups", "expected"),
+    [
+        (None, 0, 4),  # nothing is known: each first touch may be a hit
+        ([], AFTER, 0),  # they touched nothing
+        ([(1, 3)], AFTER, 2),
+        ([(0, 1), (3, 9)], AFTER, 2),
+        ([(1, 3)], AFTER - 1, 4),  # one group is not looked at, and may have touched anything
+        ([(1, 17)], AFTER - 1, 3),  # 16 lines are twice what the cache holds: they decide alone
+    ],
+)
+def test_first_touches_are_open_where_earlier_groups_touched_the_line(
+    earlier: list[tuple[int, int]] | None, n_groups: int, expected: int
+) -> None:
+    assert open_sectors(inside([0, 1, 2, 3] * 2, earlier, n_groups), L1, L2)[1] == expected
+
+
+def test_a_set_that_has_been_filled_since_holds_nothing_from_before() -> None:
+    """Two ways: the first two lines may have been there, the others replaced whatever was."""
+    two = level("L2", ways=2)
+    assert open_sectors(inside([0, 1, 2, 3, 4], None), L1, two) == [1, 2]
+
+
+def test_a_whole_launch_and_one_from_its_start_have_no_past() -> None:
+    trace = make_trace([[[(0, [0]), (0, [1])]]])
+    start = trace.replace(whole=False, launch=dataclasses.replace(trace.launch, n_groups=9))
+    for one in (trace, start):
+        assert open_sectors(one, L1, L2) == [0, 0]
+
+
+def test_a_sector_that_was_not_fetched_with_its_line_stays_open() -> None:
+    """A line of four sectors; the first is loaded, then the third, then the first again."""
+    wide = level("L2", line=128, sector=32, ways=2)
+    assert open_sectors(inside([0, 2, 0], [(0, 4)], AFTER), L1, wide)[1] == 2
+    assert open_sectors(inside([0, 2, 0], [(0, 1)], AFTER), L1, wide)[1] == 1
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 300), st.integers(1, 40)), max_size=8),
+    st.sets(st.integers(0, 40), min_size=1, max_size=12),
+)
+def test_marked_granules(runs: list[tuple[int, int]], chunks: set[int]) -> None:
+    touched = {g for first, n in runs for g in range(first, first + n)}
+    edges = sorted(touched ^ {g + 1 for g in touched})
+    trace = inside([0], list(zip(edges[::2], edges[1::2], strict=True)), AFTER)
+    chunk = np.array(sorted(chunks), np.int64)
+    past = past_of(trace, machine(L1), DenseMap(chunk))
+    expected = [sum(1 << k for k in range(8) if 8 * c + k in touched) for c in chunk]
+    assert past.tolist() == expected
+
+
+@st.composite
+def launches(draw: st.DrawFn) -> tuple[list[list[int]], int, Machine]:
+    """Groups that load granules one by one, how many come before the snapshot, and a machine."""
+    groups = draw(
+        st.lists(st.lists(st.integers(0, 40), min_size=1, max_size=12), min_size=2, max_size=8)
+    )
+    before = draw(st.integers(1, len(groups) - 1))
+    line = draw(st.sampled_from([32, 64, 128]))
+    first = level(line=line, sector=32, ways=draw(st.sampled_from([1, 2, 4])), sets=2)
+    second = level("L2", line=line, sector=32, ways=draw(st.sampled_from([2, 4, 8])), sets=2)
+    return groups, before, machine(first, second)
+
+
+@settings(deadline=None)
+@given(launches(), st.booleans())
+def test_hits_of_the_whole_launch_lie_between_the_bounds(
+    case: tuple[list[list[int]], int, Machine], known: bool
+) -> None:
+    """On one core that runs one group after another, order is no chance: under LRU the later groups hit
+    at least as often as in a snapshot that begins with them, and at most where it says open."""
+    groups, before, on = case
+    listed = [[[(0, [g]) for g in group]] for group in groups]
+    whole = replayed(make_trace(listed), on, deviation=False, warmup_waves=before).counts[:, 0]
+    snapshot = make_trace(listed[before:], whole=False)
+    touched = sorted({g for group in groups[:before] for g in group})
+    snapshot = snapshot.replace(
+        workgroup=snapshot.workgroup + before,
+        launch=dataclasses.replace(snapshot.launch, n_groups=len(groups)),
+        earlier=np.array([(g, g + 1) for g in touched], np.int64) if known else None,
+        earlier_groups=before if known else 0,
+    )
+    part = replayed(snapshot, on, deviation=False, warmup_waves=0).counts[:, 0]
+    # In the first level alone: the second one gets fewer requests where the first one hits.
+    low = part[0, HITS] + part[0, PENDING]
+    assert low <= whole[0, HITS] + whole[0, PENDING] <= low + part[0, OPEN]
+    misses = [one[1, ACCESSES] - one[1, HITS] - one[1, PENDING] for one in (part, whole)]
+    assert misses[1] <= misses[0]
+
+
+def test_what_is_known_depends_on_the_machine() -> None:
+    trace = inside([0], [(0, 16)], 1)
+    assert is_known(trace, machine(L1, L2))
+    assert enough_bytes(machine(L1, L2)) == 2 * 8 * 32
+    assert not is_known(trace, machine(L1, level("L2", ways=16)))
+
+
+@pytest.mark.parametrize(
+    ("ranges", "n_groups", "rule"),
+    [
+        ([(0, 4)], AFTER + 1, "earlier_groups must be 0 to the 3 groups"),
+        ([(4, 4)], 1, "ascending, disjoint ranges"),
+        ([(0, 4), (3, 5)], 1, "ascending, disjoint ranges"),
+        ([(-1, 4)], 1, "ascending, disjoint ranges"),
+        ([(0, 1 << 53)], 1, "ascending, disjoint ranges"),
+    ],
+)
+def test_broken_ranges_are_refused(ranges: list[tuple[int, int]], n_groups: int, rule: str) -> None:
+    with pytest.raises(TraceError, match=rule):
+        inside([0], ranges, n_groups)
+
+
+def test_ranges_of_another_shape_are_refused() -> None:
+    with pytest.raises(TraceError, match=r"earlier must have shape \(n, 2\)"):
+        inside([0], []).replace(earlier=np.zeros((2, 3), np.int64))

@@ -1,0 +1,154 @@
+"""Bounds of a snapshot: what is shown if none, half or all of its open misses are hits."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from memsim.bounds import disagreement, is_open, places_of, widened, with_open_hits
+from memsim.latency import load_hit_ratio
+from memsim.report.summary import summarise
+from memsim.statistics import ORDERING, PAST, PHASE, PLACE, Places, describe, student_t
+from tests.support.fake_replay import fake_dataset
+
+
+def opened(share: float, level: str = "L2", **changes: Any) -> xr.Dataset:
+    """A result in which a share of the misses of loads at one level is open."""
+    dataset = fake_dataset(n_trials=12, **changes)
+    misses = dataset["accesses"] - dataset["hits"] - dataset["pending"]
+    loads = dataset["direction"] == "load"
+    chosen = (dataset["level"] == level) & loads
+    dataset["open"] = xr.where(chosen, (misses * share).astype(np.int64), 0).transpose(*misses.dims)
+    return dataset
+
+
+def with_options(dataset: xr.Dataset, **options: Any) -> xr.Dataset:
+    return dataset.assign_attrs(options_json=json.dumps(options))
+
+
+def test_without_open_misses_a_result_stays_as_it_is() -> None:
+    dataset = fake_dataset(n_trials=3)
+    assert with_open_hits(dataset) is dataset
+    assert not is_open(opened(0.0))
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
+def test_open_misses_become_hits(share: float) -> None:
+    """By hand: of 40 % open misses so many are hits, and read bytes go down with the misses."""
+    dataset = opened(0.4)
+    changed = with_open_hits(dataset, share)
+    ratio, before = load_hit_ratio(changed, "L2"), load_hit_ratio(dataset, "L2")
+    np.testing.assert_allclose(ratio, before + share * 0.4 * (1 - before), atol=1e-4)
+    loads = dataset["direction"] == "load"
+    read = [one["read_bytes"].sel(level="L2", site=loads).sum() for one in (changed, dataset)]
+    assert float(read[0] / read[1]) == pytest.approx(1 - share * 0.4, rel=1e-4)
+    np.testing.assert_allclose(
+        changed["dram_read_bytes"] / dataset["dram_read_bytes"], 1 - share * 0.4, rtol=1e-4
+    )
+    assert not is_open(changed)
+
+
+def test_a_hit_of_the_first_level_is_no_request_to_the_second() -> None:
+    dataset = opened(0.5, "L1")
+    changed = with_open_hits(dataset, 1.0)
+    loads = dataset["direction"] == "load"
+    for name in ("accesses", "hits", "read_bytes"):
+        below = [one[name].sel(level="L2", site=loads).sum() for one in (changed, dataset)]
+        assert float(below[0] / below[1]) == pytest.approx(0.5, rel=1e-3)
+    # The stores' requests stay.
+    xr.testing.assert_equal(
+        changed["accesses"].isel(site=~loads), dataset["accesses"].isel(site=~loads).astype(float)
+    )
+
+
+def test_intervals_reach_both_bounds() -> None:
+    dataset = opened(0.4)
+    ratio = summarise(dataset).totals["L2", "read"].hit_ratio
+    low, high = (
+        describe(load_hit_ratio(with_open_hits(dataset, share), "L2").values).mean
+        for share in (0.0, 1.0)
+    )
+    assert ratio.mean == pytest.approx((low + high) / 2)
+    assert ratio.parts[PAST] == pytest.approx((high - low) / 2)
+    assert ratio.half_width == pytest.approx(ratio.parts[ORDERING] + ratio.parts[PAST])
+
+
+def test_widened_reaches_whatever_is_inside() -> None:
+    low, middle, high = (describe([value, value]) for value in (1.0, 4.0, 5.0))
+    ((inner, text),) = (widened(({"a": middle}, "x"), ({"a": low}, "y"), ({"a": high}, "z")),)
+    assert (inner["a"].low, inner["a"].high, text) == (1.0, 7.0, "x")
+
+
+class TestPlaces:
+    def test_are_read_from_the_options(self) -> None:
+        dataset = fake_dataset(n_trials=2, traced_groups=300, of_groups=1200)
+        assert places_of(dataset) == Places(1, 0.25)
+        several = with_options(dataset, snapshots=4, start_weight=0.1)
+        assert places_of(several) == Places(4, 0.25, 0.1, has_start=True)
+        assert places_of(with_options(dataset, snapshots=2, phases=True)).phases
+        for broken in ("[", "[]", '{"snapshots": "x"}', '{"snapshots": -1}'):
+            assert places_of(dataset.assign_attrs(options_json=broken)).n == 1
+
+    def test_the_interval_of_places_is_students(self) -> None:
+        """Three places of 1, 2 and 3, without any difference between orderings."""
+        found = describe([1.0, 2.0, 3.0] * 4, Places(3, traced_share=0.75))
+        half = student_t(3) * 1 / math.sqrt(3) * math.sqrt(0.25)
+        assert found.mean == 2
+        assert found.parts == {ORDERING: 0.0, PLACE: pytest.approx(half)}
+        assert found.sigma == 0
+
+    def test_the_start_stands_for_itself(self) -> None:
+        """Two samples of 1 and 3 for 90 % of the launch, a start of 7 for the rest."""
+        found = describe([1.0, 3.0, 7.0] * 4, Places(3, 0.0, 0.1, has_start=True))
+        assert found.mean == pytest.approx(0.9 * 2 + 0.1 * 7)
+        assert found.parts[PLACE] == pytest.approx(student_t(2) * math.sqrt(2 / 2) * 0.9)
+
+    def test_a_ratio_weighs_the_start_by_its_denominators(self) -> None:
+        """The start asks for four times as much as the rest: 0.1 * 4 of 0.1 * 4 + 0.9."""
+        places = Places(2, 0.0, 0.1, has_start=True).of_ratio([1.0, 4.0] * 3)
+        assert places.start_weight == pytest.approx(0.4 / 1.3)
+        assert Places(2).of_ratio([1.0, 4.0] * 3) == Places(2)
+
+    def test_two_assumptions_are_both_covered(self) -> None:
+        found = describe([1.0, 2.0] * 4, Places(2, phases=True))
+        assert (found.low, found.high) == (1.0, 2.0)
+        assert found.parts == {ORDERING: 0.0, PHASE: 0.5}
+
+    def test_intervals_over_places_cover_the_mean_of_all_places(self) -> None:
+        """Of a launch of 1000 places with normal differences, four are sampled, with two noisy
+        orderings each: 95 % of 2000 intervals, within 4 standard errors; without the part that is due
+        to the place, far fewer."""
+        rng, n, repetitions = np.random.default_rng(5), 4, 2000
+        inside = without = 0
+        for _ in range(repetitions):
+            launch = rng.normal(0, 1, 1000)
+            places = launch[rng.choice(1000, n, replace=False)]
+            values = np.tile(places, 2) + rng.normal(0, 0.3, 2 * n)
+            found = describe(values, Places(n, n / 1000))
+            off = abs(found.mean - launch.mean())
+            inside += off <= found.half_width
+            without += off <= found.parts[ORDERING]
+        tolerance = 4 * math.sqrt(0.05 * 0.95 / repetitions)
+        assert inside / repetitions >= 0.95 - tolerance
+        assert without / repetitions < 0.8
+
+
+def test_places_disagree_in_points_or_in_bytes() -> None:
+    """Places whose L1 hit ratios differ by 10 points have an interval of more than a point."""
+    dataset = fake_dataset(n_trials=12, spread=0.0)
+    agreeing = with_options(dataset, snapshots=3)
+    assert disagreement(agreeing)[PLACE] < 1
+    places = [fake_dataset(n_trials=12, spread=0.0, l1_shift=0.05 * k) for k in range(3)]
+    mixed = xr.concat([places[i % 3].isel(trial=i) for i in range(12)], "trial")
+    mixed = with_options(mixed.assign_attrs(dataset.attrs), snapshots=3)
+    for name in dataset.data_vars:  # concat gives a trial to everything
+        if "trial" not in dataset[name].dims:
+            mixed[name] = dataset[name]
+    assert disagreement(mixed)[PLACE] > 1
+    assert disagreement(mixed)[PAST] == 0
+    assert disagreement(opened(0.4))[PAST] > 1
