@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 from tracegen.compiled.request import Request
-from tracegen.cuda import CudaProgram
+from tracegen.cuda import COMPILED, CudaProgram
 from tracegen.tools.headers import DEPENDENCIES
 
 _INSTANTIATED = "static void *memsim_kernel = (void *)&{kernel};"
@@ -26,7 +26,7 @@ class CudaRequest(Request):
 
     @property
     def file(self) -> str:
-        return "kernel.cu"
+        return COMPILED
 
     @property
     def source_name(self) -> str:

@@ -1,3 +1,4 @@
+from .program import COMPILED as COMPILED
 from .program import CudaProgram as CudaProgram
 from .run import CudaRun as CudaRun
 from .run import PreparedCuda as PreparedCuda

@@ -16,6 +16,13 @@ MARKED = "memsim_"
 """Functions of our own headers begin so."""
 VECTOR_BYTES = 16
 """The widest access of one thread."""
+_REFUSED = {
+    "memsim_refused_texture": "a texture",
+    "memsim_refused_surface": "a surface",
+    "memsim_refused_matrix": "a matrix instruction (wmma)",
+    "memsim_refused_copy": "an asynchronous copy",
+    "memsim_refused_grid": "grid-wide synchronisation",
+}
 _TRANSFER = re.compile(r"^llvm\.(memcpy|memmove|memset)\b")
 _ALIGNMENT = re.compile(r"\balign (\d+)")
 _BARRIERS = ("memsim_barrier", "memsim_barrier_votes")
@@ -208,6 +215,8 @@ class _Finder:
             return [self._access("atomic", label, one, pointer, int(size), alignment=int(size))]
         if name in WAITING:
             return [one]
+        if name in _REFUSED:
+            raise self.refuse(one, _REFUSED[name])
         if " asm " in one.text:
             if re.search(r'\basm (?:\w+ )*"(?:[^"\w]*)"', one.text):
                 return []  # only a barrier for the compiler

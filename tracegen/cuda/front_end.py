@@ -12,7 +12,7 @@ from pathlib import Path
 
 from memsim.errors import KernelError
 from tracegen.cuda.ir import RESTRICTED
-from tracegen.cuda.program import LAUNCH, CudaProgram, kernels
+from tracegen.cuda.program import COMPILED, LAUNCH, CudaProgram, kernels
 from tracegen.tools.process import Finished, run
 from tracegen.tools.toolchain import INSTALL_CLANG, Tool, find_clang, major
 
@@ -61,10 +61,10 @@ def to_llvm(program: CudaProgram, clang: Tool, warp: int, folder: Path) -> str:
     Raises KernelError with the user's line where the program does not compile.
     """
     text = program.compiled_text(f"MEMSIM_LAUNCH({program.kernel})")
-    (folder / "kernel.cu").write_text(text, encoding="utf-8")
+    (folder / COMPILED).write_text(text, encoding="utf-8")
     command = [
         *(str(clang.path), *(_HIP_CODE if program.is_hip else _DEVICE_CODE)),
-        *(f"-DMEMSIM_WARP={warp}", *program.arguments, *_PLAIN, "kernel.cu", "-o", "plain.ll"),
+        *(f"-DMEMSIM_WARP={warp}", *program.arguments, *_PLAIN, COMPILED, "-o", "plain.ll"),
     ]
     _check(run(command, folder), program)
     plain = (folder / "plain.ll").read_text(encoding="utf-8", errors="replace")

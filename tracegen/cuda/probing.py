@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from memsim.errors import KernelError
-from tracegen.cuda.accesses import Access, Found, find
+from tracegen.cuda.accesses import MARKED, Access, Found, find
 from tracegen.cuda.arguments import Arguments
 from tracegen.cuda.feeds import Feeds, loads_of
 from tracegen.cuda.flow_graph import FlowGraph, Loop
-from tracegen.cuda.ir import RESTRICTED, Block, Function, Instruction, Module, Place
+from tracegen.cuda.ir import RESTRICTED, VALUE, Block, Function, Instruction, Module, Place
 from tracegen.cuda.pointers import STACK, UNKNOWN, is_private, pointers
 from tracegen.cuda.program import HEADERS, CudaProgram
 from tracegen.cuda.variables import Variable, variables
@@ -330,8 +330,9 @@ class _Probing:
     def _text(self, function: Function) -> str:
         lines: list[str] = []
         dynamic = {v.line: v.symbol for v in self.variables.values() if v.memory == "dynamic"}
+        left_out = self._left_out(function)
         for number, line in enumerate(self.module.lines):
-            if _DEBUG_LINE.match(line):
+            if number in left_out or _DEBUG_LINE.match(line):
                 continue
             if number in dynamic:
                 lines.append(f"{dynamic[number]} = alias i8, ptr {DYNAMIC}")
@@ -345,6 +346,27 @@ class _Probing:
             line = line.replace(', section "memsim_constant"', "")
             lines.append(_IGNORED.sub("memsim_ignored", _DEBUG.sub("", line)))
         return "\n".join([*lines, *self._tables(), ""])
+
+    def _left_out(self, kernel: Function) -> set[int]:
+        """The lines of functions that the kernel does not call: of the program's other kernels."""
+        functions = self.module.functions
+        outside = "\n".join(line for line in self.module.lines if line.startswith("@"))
+        kept = {name for name in functions if name.startswith(MARKED)}
+        waiting = [kernel.name, *kept, *(VALUE.findall(outside))]
+        kept = set()
+        while waiting:
+            name = waiting.pop().removeprefix("@").strip('"')
+            if name in functions and name not in kept:
+                kept.add(name)
+                one = functions[name]
+                body = "\n".join(self.module.lines[one.header : one.end])
+                waiting.extend(found for found in VALUE.findall(body) if found[0] == "@")
+        return {
+            line
+            for name, one in functions.items()
+            if name not in kept
+            for line in range(one.header, one.end + 1)
+        }
 
     def _tables(self) -> list[str]:
         """Where variables lie: those in global memory, then all others."""

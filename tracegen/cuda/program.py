@@ -16,6 +16,8 @@ HEADERS = Path(__file__).parent / "headers"
 HIP_SUFFIXES = (".hip",)
 LAUNCH = "memsim launch"
 """The name that the compiler gives to the line behind the program, which names the kernel."""
+COMPILED = "program.memsim.cu"
+"""The name of the file that is compiled: one that no program includes."""
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _KERNEL = re.compile(r"\b__global__\b")
 _WORD = re.compile(r"\s*(\w+)\s*(\()?")

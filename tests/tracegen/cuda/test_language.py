@@ -407,3 +407,24 @@ def test_functions_of_included_files(tmp_path: Any) -> None:
     assert load.source.user_line == 2
     assert str(load.source.user_file).endswith("deep/load.cuh")
     assert load.source.generated_line == 3
+
+
+def test_a_file_may_include_one_of_any_name(tmp_path: Any) -> None:
+    """The name that the compiled text has is none that a program uses."""
+    (tmp_path / "kernel.cu").write_text("__global__ void k(int *y) { y[threadIdx.x] = N; }\n")
+    (tmp_path / "main.cu").write_text('int once;\n#define N 3\n#include "kernel.cu"\n')
+    given = CudaWorkload(
+        path=tmp_path / "main.cu", kernel="k", arguments=[np.zeros(32, np.int32)], grid=1, block=32
+    )
+    assert set(run(given)["y"]) == {3}
+
+
+def test_other_kernels_of_a_file_may_use_what_is_refused() -> None:
+    source = """
+    texture<float, 1, cudaReadModeElementType> table;
+    __global__ void looked_up(float *y) { y[threadIdx.x] = tex1Dfetch(table, threadIdx.x); }
+    __device__ int elsewhere(int);
+    __global__ void calling(int *y) { y[threadIdx.x] = elsewhere(threadIdx.x); }
+    __global__ void kernel(float *y) { y[threadIdx.x] = 2; }
+    """
+    assert set(run(workload(source, np.zeros(32, np.float32), kernel="kernel"))["y"]) == {2}

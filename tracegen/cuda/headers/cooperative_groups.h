@@ -24,7 +24,7 @@ struct grid_group {
   MEMSIM_INLINE unsigned long long size() const {
     return (unsigned long long)gridDim.x * gridDim.y * gridDim.z * thread_block().size();
   }
-  __device__ void sync() const MEMSIM_REFUSED("grid-wide synchronisation");
+  MEMSIM_INLINE void sync() const { MEMSIM_REFUSED(grid); }
 };
 MEMSIM_DEVICE grid_group this_grid() { return {}; }
 

@@ -15,7 +15,7 @@ typedef memsim_status cudaError_t;
 typedef memsim_status cudaError;
 typedef memsim_status hipError_t;
 typedef memsim_status CUresult;
-enum { cudaSuccess, cudaErrorInvalidValue, cudaErrorMemoryAllocation, hipSuccess = 0 };
+enum { cudaSuccess, cudaErrorInvalidValue, cudaErrorNotReady, cudaErrorMemoryAllocation, hipSuccess = 0 };
 enum cudaMemcpyKind {
   cudaMemcpyHostToHost,
   cudaMemcpyHostToDevice,
@@ -34,17 +34,34 @@ enum {
   cudaFuncAttributePreferredSharedMemoryCarveout,
   cudaEventDefault,
   cudaHostAllocDefault,
+  cudaHostAllocMapped,
+  cudaDeviceMapHost,
+  cudaDeviceScheduleAuto,
+  cudaEventBlockingSync,
+  cudaEventDisableTiming,
   cudaMemAttachGlobal,
   cudaStreamNonBlocking,
   cudaDevAttrMaxThreadsPerBlock,
   cudaDevAttrMultiProcessorCount
+};
+struct cudaArray;
+typedef cudaArray *cudaArray_t;
+struct cudaChannelFormatDesc {
+  template <class Any> operator Any() const;
+};
+template <class T> cudaChannelFormatDesc cudaCreateChannelDesc();
+struct cudaExtent {
+  unsigned long width, height, depth;
 };
 struct cudaDeviceProp {
   char name[256];
   unsigned long totalGlobalMem, sharedMemPerBlock, totalConstMem, sharedMemPerMultiprocessor;
   int regsPerBlock, warpSize, maxThreadsPerBlock, maxThreadsDim[3], maxGridSize[3], clockRate, major, minor;
   int multiProcessorCount, memoryClockRate, memoryBusWidth, l2CacheSize, maxThreadsPerMultiProcessor;
-  int computeMode, concurrentKernels, canMapHostMemory, integrated, deviceOverlap;
+  int computeMode, concurrentKernels, canMapHostMemory, integrated, deviceOverlap, kernelExecTimeoutEnabled;
+  int ECCEnabled, asyncEngineCount, unifiedAddressing, managedMemory, cooperativeLaunch, pciBusID, pciDeviceID;
+  int regsPerMultiprocessor, maxBlocksPerMultiProcessor, pciDomainID, textureAlignment;
+  unsigned long memPitch, sharedMemPerBlockOptin;
 };
 typedef cudaDeviceProp hipDeviceProp_t;
 
@@ -101,6 +118,24 @@ MEMSIM_HOST(StreamSynchronize)
 MEMSIM_HOST(StreamWaitEvent)
 MEMSIM_HOST(BindTexture)
 MEMSIM_HOST(UnbindTexture)
+MEMSIM_HOST(ChooseDevice)
+MEMSIM_HOST(HostGetDevicePointer)
+MEMSIM_HOST(HostRegister)
+MEMSIM_HOST(HostUnregister)
+MEMSIM_HOST(Memcpy3D)
+MEMSIM_HOST(MemcpyToArray)
+MEMSIM_HOST(Memset2D)
+MEMSIM_HOST(DriverGetVersion)
+MEMSIM_HOST(RuntimeGetVersion)
+MEMSIM_HOST(SetDeviceFlags)
+MEMSIM_HOST(StreamQuery)
+MEMSIM_HOST(EventQuery)
+MEMSIM_HOST(MallocArray)
+MEMSIM_HOST(Malloc3DArray)
+MEMSIM_HOST(BindTextureToArray)
+MEMSIM_HOST(CreateTextureObject)
+MEMSIM_HOST(DestroyTextureObject)
+MEMSIM_HOST(CreateChannelDesc)
 MEMSIM_HOST(LaunchKernel)
 MEMSIM_HOST(LaunchCooperativeKernel)
 MEMSIM_HOST(OccupancyMaxActiveBlocksPerMultiprocessor)

@@ -66,6 +66,7 @@ template <class... P> struct memsim_parameters_of<void (*)(P...)> {
   extern "C" __device__ __attribute__((used)) void *memsim_kernel = (void *)&__VA_ARGS__;            \
   extern "C" __device__ __attribute__((used)) memsim_parameters_of<decltype(&__VA_ARGS__)>::list     \
       memsim_parameters = memsim_parameters_of<decltype(&__VA_ARGS__)>::value;                       \
-  extern "C" __device__ __attribute__((used)) void memsim_call(void *kernel, char **arguments) {     \
-    memsim_signature<decltype(&__VA_ARGS__)>::call(kernel, arguments);                               \
+  extern "C" __device__ __attribute__((used)) void memsim_call(void *memsim_symbol,                    \
+                                                                      char **memsim_arguments) {      \
+    memsim_signature<decltype(&__VA_ARGS__)>::call(memsim_symbol, memsim_arguments);                               \
   }

@@ -1,6 +1,17 @@
-// What cannot be traced: the compiler refuses a kernel that uses it, with its line.
+// What cannot be traced: a kernel that calls it is refused, with its line. Others of its file are not.
 #pragma once
-#define MEMSIM_REFUSED(what) __attribute__((unavailable(what " cannot be traced")))
+#ifdef MEMSIM_CPU
+extern "C" {
+__device__ void memsim_refused_texture();
+__device__ void memsim_refused_surface();
+__device__ void memsim_refused_matrix();
+__device__ void memsim_refused_copy();
+__device__ void memsim_refused_grid();
+}
+#define MEMSIM_REFUSED(what) memsim_refused_##what()
+#else
+#define MEMSIM_REFUSED(what) __builtin_trap()
+#endif
 #define cudaTextureType1D 1
 #define cudaTextureType2D 2
 #define cudaTextureType3D 3
@@ -8,13 +19,19 @@ enum cudaTextureReadMode { cudaReadModeElementType, cudaReadModeNormalizedFloat 
 typedef unsigned long long cudaTextureObject_t;
 typedef unsigned long long cudaSurfaceObject_t;
 typedef cudaTextureObject_t hipTextureObject_t;
-template <class T, int kind = 1, int mode = 0> struct texture {
-  int normalized, filterMode, addressMode[3];
+template <class T, int kind = 1, int mode = 0> struct __attribute__((device_builtin_texture_type)) texture {
+  int normalized, filterMode, addressMode[3], channelDesc;
 };
 #define MEMSIM_TEXTURE(name)                                                                         \
-  template <class T, class... Any> __device__ T name(Any...) MEMSIM_REFUSED("a texture");            \
+  template <class T, class... Any> MEMSIM_DEVICE T name(Any...) {                                    \
+    MEMSIM_REFUSED(texture);                                                                         \
+    return T();                                                                                      \
+  }                                                                                                  \
   template <class T, int kind, int mode, class... Any>                                               \
-  __device__ T name(texture<T, kind, mode>, Any...) MEMSIM_REFUSED("a texture");
+  MEMSIM_DEVICE T name(texture<T, kind, mode>, Any...) {                                             \
+    MEMSIM_REFUSED(texture);                                                                         \
+    return T();                                                                                      \
+  }
 MEMSIM_TEXTURE(tex1Dfetch)
 MEMSIM_TEXTURE(tex1D)
 MEMSIM_TEXTURE(tex2D)
@@ -26,7 +43,10 @@ MEMSIM_TEXTURE(tex2DGather)
 MEMSIM_TEXTURE(tex2Dgather)
 #undef MEMSIM_TEXTURE
 #define MEMSIM_SURFACE(name)                                                                         \
-  template <class T, class... Any> __device__ T name(Any...) MEMSIM_REFUSED("a surface");
+  template <class T, class... Any> MEMSIM_DEVICE T name(Any...) {                                    \
+    MEMSIM_REFUSED(surface);                                                                         \
+    return T();                                                                                      \
+  }
 MEMSIM_SURFACE(surf1Dread)
 MEMSIM_SURFACE(surf1Dwrite)
 MEMSIM_SURFACE(surf2Dread)
@@ -48,7 +68,7 @@ template <class Use, int m, int n, int k, class T, class Layout = void> struct f
   static constexpr int num_elements = 8;
 };
 #define MEMSIM_MATRIX(name)                                                                          \
-  template <class... Any> __device__ void name(Any &&...) MEMSIM_REFUSED("a matrix instruction (wmma)");
+  template <class... Any> MEMSIM_DEVICE void name(Any &&...) { MEMSIM_REFUSED(matrix); }
 MEMSIM_MATRIX(fill_fragment)
 MEMSIM_MATRIX(load_matrix_sync)
 MEMSIM_MATRIX(store_matrix_sync)
@@ -57,7 +77,7 @@ MEMSIM_MATRIX(mma_sync)
 } }
 
 #define MEMSIM_COPY(name)                                                                            \
-  template <class... Any> __device__ void name(Any &&...) MEMSIM_REFUSED("an asynchronous copy");
+  template <class... Any> MEMSIM_DEVICE void name(Any &&...) { MEMSIM_REFUSED(copy); }
 MEMSIM_COPY(__pipeline_memcpy_async)
 #undef MEMSIM_COPY
 static __device__ inline void __pipeline_commit() {}
