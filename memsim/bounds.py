@@ -3,7 +3,8 @@
 A snapshot's first access to a sector may find what a group before the snapshot has left in the cache.
 The replay counts such misses as `open` where a cache may still hold the sector (memsim.montecarlo.past).
 With none of them a hit, hit ratios are lower bounds and bytes read are upper bounds; with all of them,
-the other way round. Reports show the middle, and half of the distance is part of every interval.
+the other way round. Reports take half of those as hits whose sectors an earlier group is known to have
+touched, and none of the others; both bounds are within every interval.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import dataclasses
 import json
 import math
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import xarray as xr
@@ -20,7 +21,8 @@ import xarray as xr
 from memsim.latency import load_hit_ratio
 from memsim.statistics import PAST, PLACE, Estimate, Places, describe
 
-MIDDLE = 0.5
+Hits = Literal["none", "likely", "every"]
+"""Which open misses are taken as hits: none, half of those that are likely, or all."""
 
 T = TypeVar("T")
 
@@ -30,8 +32,8 @@ def is_open(dataset: xr.Dataset) -> bool:
     return "open" in dataset and bool(dataset["open"].any())
 
 
-def with_open_hits(dataset: xr.Dataset, share: float = MIDDLE) -> xr.Dataset:
-    """A result in which a share of the open misses are hits; its counts are then no integers.
+def with_open_hits(dataset: xr.Dataset, hits: Hits = "likely") -> xr.Dataset:
+    """A result in which some of the open misses are hits; its counts are then no integers.
 
     What an access asks of the next level, and finds there, decreases with its misses: by the same part of
     its hits, of its pending sectors and of its open misses.
@@ -41,16 +43,19 @@ def with_open_hits(dataset: xr.Dataset, share: float = MIDDLE) -> xr.Dataset:
     dims = ("trial", "level", "site")
     names = ("accesses", "hits", "pending", "open", "read_bytes")
     counts = {name: dataset[name].transpose(*dims).values.astype(np.float64) for name in names}
+    found = counts["open"] * (hits == "every")
+    if hits == "likely" and "likely" in dataset:
+        found = dataset["likely"].transpose(*dims).values / 2
     before = counts["read_bytes"][:, -1].sum(axis=1)
     left = np.ones((dataset.sizes["trial"], dataset.sizes["site"]))
     for k in range(dataset.sizes["level"]):
-        accesses, hits, pending, unsure, read_bytes = (counts[name][:, k] for name in names)
-        misses = accesses - hits - pending
-        kept = 1 - share * unsure / np.where(misses > 0, misses, 1)
-        hits += share * unsure
+        accesses, served, pending, unsure, read_bytes = (counts[name][:, k] for name in names)
+        misses = accesses - served - pending
+        kept = 1 - found[:, k] / np.where(misses > 0, misses, 1)
+        served += found[:, k]
         unsure[:] = 0
         read_bytes *= kept
-        for column in (accesses, hits, pending, read_bytes):
+        for column in (accesses, served, pending, read_bytes):
             column *= left
         left = left * kept
     changed = dataset.assign({name: (dims, values) for name, values in counts.items()})
@@ -110,7 +115,7 @@ def disagreement(dataset: xr.Dataset) -> dict[str, float]:
     bytes read from the next level, in units of AGREE_BYTES, whichever is less; of all levels the largest.
     Up to 1, snapshots agree.
     """
-    none, middle, every = (with_open_hits(dataset, share) for share in (0.0, MIDDLE, 1.0))
+    none, middle, every = (with_open_hits(dataset, hits) for hits in ("none", "likely", "every"))
     places, worst = places_of(dataset), {PAST: 0.0, PLACE: 0.0}
     for level in (str(name) for name in dataset["level"].values):
         ratio, read = (

@@ -33,12 +33,13 @@ LOAD, STORE, ATOMIC, BYPASS = range(4)
 """Kinds of requests. BYPASS is a load that bypasses the first level; below it, it is a LOAD."""
 ROUND_ROBIN, LOOSE_ROUND_ROBIN, UNIFORM = range(3)
 
-ACCESSES, HITS, PENDING, READ_GRANULES, WRITE_GRANULES, FAR, OPEN = range(7)
-N_COUNTS = 7
+ACCESSES, HITS, PENDING, READ_GRANULES, WRITE_GRANULES, FAR, OPEN, LIKELY = range(8)
+N_COUNTS = 8
 """Columns of the counts. There are two rows a site: row s for site s, and row n_site + s for its
 requests in the warm-up. FAR counts those hits, pending ones included, that another partition served
 (see memsim.hierarchy.partitions). OPEN counts those misses of loads and atomics that are hits if groups
-before the snapshot left their sectors in the cache (see `Cache.open`)."""
+before the snapshot left their sectors in the cache (see `Cache.open`), LIKELY those of them whose sectors
+such a group is known to have touched."""
 
 MAX_SITES = 1 << 15
 MAX_LINES = 1 << 30
@@ -113,8 +114,8 @@ class Cache(NamedTuple):
         arrived, or (1,); only with on_fill
     fills : (2 + 2 * capacity,) int64, or (2,): a ring of the fills in flight, [first, number], and
         for each fill its line (over all instances) | granules << 40, and its turn of arrival
-    past : (touched_lines,) uint8, granules of each line that groups before the snapshot may have
-        touched, or (0,) where no group is before it
+    past, likely : (touched_lines,) uint8, granules of each line that groups before the snapshot may
+        have touched, and that they are known to have touched, or (0,) where no group is before it
     unknown : (n_instance * n_sets,) int32, slots of each set that may still hold what those groups
         left, or (0,)
     open : (n_instance * touched_lines,) uint8, granules of which it is not known whether those groups
@@ -131,6 +132,7 @@ class Cache(NamedTuple):
     in_flight: U8
     fills: I64
     past: U8
+    likely: U8
     unknown: I32
     open: U8
 
@@ -436,10 +438,12 @@ def forget_past(cache, entry, set_):
 
 
 @inner
-def count_open(stage, entry, row, missing, fetched):
+def count_open(stage, entry, line, row, missing, fetched):
     """Count the sectors of a miss that may be a hit; what is fetched is known from now on."""
     unsure = np.int64(stage.cache.open[nth(entry // 2)])
+    likely = unsure & missing & np.int64(stage.cache.likely[nth(line)])
     stage.counts[nth(row), nth(OPEN)] += stage.tables.n_sectors[nth(unsure & missing)]
+    stage.counts[nth(row), nth(LIKELY)] += stage.tables.n_sectors[nth(likely)]
     stage.cache.open[nth(entry // 2)] = unsure & ~fetched
 
 
@@ -578,7 +582,7 @@ def read(stage, instance, line, mask, site, kind, counted, now, window):
     fetched = np.int64(tables.fill[nth(missing)])
     _fetch(stage, line, fetched, site, counted)
     if len(cache.open) > 0:
-        count_open(stage, entry, row, missing, fetched)
+        count_open(stage, entry, line, row, missing, fetched)
     if geometry.on_fill is not None:
         _start_fill(stage, entry // 2, fetched, now + window)
     else:

@@ -31,7 +31,7 @@ _ALLOCATE = {
     "update_memory_and_fetch": cache.UPDATE_AND_FETCH,
 }
 
-NO_PAST = np.zeros(0, np.uint8)
+NO_PAST = np.zeros((2, 0), np.uint8)
 """No groups run before the traced ones; see memsim.hierarchy.cache.Cache."""
 
 
@@ -41,7 +41,7 @@ class LevelPlan:
 
     set_of : (touched_lines,) numbered over all partitions of an instance
     n_instances : every partition counts as one
-    past : see memsim.hierarchy.cache.Cache
+    past : (2, touched_lines) `past` and `likely` of memsim.hierarchy.cache.Cache
     """
 
     name: str
@@ -64,7 +64,8 @@ class LevelPlan:
         slots = aligned((n_bin * g.ways, g.stride), np.int32)
         slots[:] = 0
         slots[:, cache.LINE] = cache.UNKNOWN
-        n_unknown = n_bin if len(self.past) else 0
+        past, likely = self.past
+        n_unknown = n_bin if len(past) else 0
         return Cache(
             lines=lines.reshape(-1),
             slots=slots.reshape(-1),
@@ -73,9 +74,10 @@ class LevelPlan:
             home=self._homes(),
             in_flight=np.zeros(self.n_instances * g.touched_lines if g.on_fill else 1, np.uint8),
             fills=np.zeros(2 + 2 * max_fills, np.int64),
-            past=self.past,
+            past=past,
+            likely=likely,
             unknown=np.full(n_unknown, g.ways, np.int32),
-            open=np.tile(self.past, self.n_instances),
+            open=np.tile(past, self.n_instances),
         )
 
     def stage(
@@ -165,7 +167,8 @@ def plan_level(
 ) -> LevelPlan:
     """A level for the dense lines of a trace.
 
-    past : (n_chunk,) granules of each chunk that groups before the snapshot may have touched, or (0,)
+    past : (2, n_chunk) granules of each chunk that groups before the snapshot may have touched, and that
+        they are known to have touched, or (2, 0)
 
     Raises MachineError for plru with other than 2^n ways.
     """
@@ -207,7 +210,7 @@ def plan_level(
         set_of=sets_of(level, space),
         n_instances=-(-n_cores // level.cores_per_instance) * level.n_partitions,
         pending_requests=level.pending_requests,
-        past=tables.fill[_by_line(past, granules)],
+        past=tables.fill[np.stack([_by_line(mask, granules) for mask in past])],
     )
 
 

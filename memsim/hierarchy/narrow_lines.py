@@ -13,6 +13,7 @@ from memsim.compile import inner, nth, prefetch
 from memsim.hierarchy.cache import (
     ACCESSES,
     HITS,
+    LIKELY,
     LINE,
     LOAD,
     LRU,
@@ -54,7 +55,7 @@ def read_narrow(stage, instance, first, mask, n_line, site, counted, now, window
     first_entry = entry_of(stage.geometry, instance, first)
     record = pack(first, 1, 0, site, LOAD, counted)
     accesses, hits, young = np.int64(0), np.int64(0), np.int64(0)
-    fetched, unsure = np.int64(0), np.int64(0)
+    fetched, unsure, likely = np.int64(0), np.int64(0), np.int64(0)
     used = queue.used[0]
     for k in range(n_line):
         if not mask >> k & 1:
@@ -90,6 +91,7 @@ def read_narrow(stage, instance, first, mask, n_line, site, counted, now, window
         slots[nth(slot + TURNS)] = now
         if len(cache.open) > 0:
             unsure += cache.open[nth(entry // 2)]
+            likely += cache.open[nth(entry // 2)] & cache.likely[nth(line)]
             cache.open[nth(entry // 2)] = 0
         queue.record[nth(used)] = record + np.uint64(k)
         used += 1
@@ -101,3 +103,4 @@ def read_narrow(stage, instance, first, mask, n_line, site, counted, now, window
     counts[nth(row), nth(PENDING)] += young
     counts[nth(row), nth(READ_GRANULES)] += fetched
     counts[nth(row), nth(OPEN)] += unsure
+    counts[nth(row), nth(LIKELY)] += likely

@@ -19,6 +19,7 @@ from memsim.hierarchy.cache import (
     ACCESSES,
     FAR,
     HITS,
+    LIKELY,
     OPEN,
     PENDING,
     READ_GRANULES,
@@ -354,6 +355,7 @@ def dataset(
         variables["far_hits"] = (per_trial, counts[..., FAR])
     if counts[..., OPEN].any():
         variables["open"] = (per_trial, counts[..., OPEN])
+        variables["likely"] = (per_trial, counts[..., LIKELY])
     if plan.machine.translation is not None:
         by_trial = (result.missed_translations for result in results)
         missed = np.stack([counts for counts in by_trial if counts is not None])

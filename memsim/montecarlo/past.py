@@ -23,15 +23,15 @@ nothing in it: under LRU once would be enough if all sets were filled alike."""
 
 
 def past_of(trace: Trace, machine: Machine, space: DenseMap) -> npt.NDArray[np.uint8]:
-    """(n_chunk,) granules of each dense chunk that a group before the snapshot may have touched; (0,) where
-    there is no such group."""
+    """(2, n_chunk) granules of each dense chunk that a group before the snapshot may have touched, and that
+    one is known to have touched; (2, 0) where there is no such group."""
     if trace.whole or not has_past(trace):
         return NO_PAST
-    past = np.full(len(space.chunk), 0xFF, np.uint8)
-    if trace.earlier is not None and is_known(trace, machine):
-        past[:] = 0
-        mark_touched(trace.earlier, space.chunk, past)
-    return past
+    likely = np.zeros(len(space.chunk), np.uint8)
+    if trace.earlier is not None:
+        mark_touched(trace.earlier, space.chunk, likely)
+    possible = likely if is_known(trace, machine) else np.full_like(likely, 0xFF)
+    return np.stack([possible, likely])
 
 
 def has_past(trace: Trace) -> bool:

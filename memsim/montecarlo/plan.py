@@ -87,7 +87,7 @@ class Plan:
     resident : groups per core
     array_of_chunk : (n_chunk,) int32, the array that each dense chunk belongs to
     weight : (n_subgroup,) int32, bulk sequences issued in one turn
-    past : (n_chunk,) uint8, granules that groups before the snapshot may have touched; (0,) if there are none
+    past : (2, n_chunk) uint8, see memsim.montecarlo.past
     n_sites : rows of the counts
     """
 

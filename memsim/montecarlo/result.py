@@ -5,7 +5,7 @@ its lanes were coalesced. For every trial, level and site
 
     accesses = hits + pending + misses,    misses = accesses - hits - pending
 
-and a load's hit ratio is (hits + pending + open / 2) / accesses.
+and a load's hit ratio is (hits + pending + likely / 2) / accesses.
 
 Dimensions: trial, level (`L1`, `L2`, ...: the machine's caches from the core outward), site (the
 trace's static accesses), sample (DRAM requests whose latency was sampled).
@@ -20,6 +20,8 @@ Per trial:
     open                         (trial, level, site) int64, only where there are any: of the misses,
                                  those that are hits if groups before the snapshot left their sectors
                                  in the cache (memsim.bounds)
+    likely                       (trial, level, site) int64, with `open`: those of the open misses whose
+                                 sectors such a group is known to have touched
     missed_translations          (trial, site) int64, only where the machine models address translation:
                                  requests whose page was not in the core's buffer
     dram_latency_cycles          (trial, sample) float32, padded with NaN

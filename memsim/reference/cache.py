@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -18,6 +18,7 @@ from memsim.hierarchy.cache import (
     ACCESSES,
     FAR,
     HITS,
+    LIKELY,
     OPEN,
     PENDING,
     READ_GRANULES,
@@ -49,6 +50,17 @@ class Request:
     counted: bool
     written: Mapping[int, int] = field(default_factory=dict)
     bypasses: bool = False
+
+
+@dataclass(frozen=True)
+class Past:
+    """Granules that groups before a snapshot are known to have touched; `known`: they touched no others."""
+
+    touched: set[int]
+    known: bool
+
+    def may_have(self, granule: int) -> bool:
+        return not self.known or granule in self.touched
 
 
 def widened(granules: Iterable[int], n: int) -> set[int]:
@@ -84,7 +96,7 @@ class ReferenceCache:
 
     counts : (n_site, N_COUNTS), added to
     address : the address in this trial of a granule of the trace; it determines sets and nothing else
-    past : granules that groups before the snapshot may have touched; None if there are no such groups
+    past : what groups before the snapshot have touched; None if there are no such groups
     """
 
     def __init__(
@@ -94,7 +106,7 @@ class ReferenceCache:
         stream: Stream,
         address: Callable[[int], int],
         n_instances: int = 1,
-        past: Container[int] | None = None,
+        past: Past | None = None,
     ) -> None:
         self.level, self.counts, self.stream, self.address = level, counts, stream, address
         self.line = level.line_bytes // GRANULE_BYTES
@@ -329,7 +341,7 @@ class ReferenceCache:
         key = number, instance
         if key not in self.open:
             line = range(number * self.line, (number + 1) * self.line)
-            touched = [g for g in line if self.past is not None and g in self.past]
+            touched = [g for g in line if self.past is not None and self.past.may_have(g)]
             self.open[key] = widened(touched, self.fill)
         return self.open[key]
 
@@ -343,7 +355,12 @@ class ReferenceCache:
     ) -> None:
         """Count the sectors of a miss that may be a hit; what is fetched is known from now on."""
         unsure = self._open_granules(number, instance)
+        line = range(number * self.line, (number + 1) * self.line)
+        likely = widened(
+            [g for g in line if self.past is not None and g in self.past.touched], self.fill
+        )
         self._count(part, OPEN, self._n_sectors(unsure & missing))
+        self._count(part, LIKELY, self._n_sectors(unsure & missing & likely))
         self.open[number, instance] = unsure - fetched
 
     def _count_hits(self, part: Request, line: Line, hit: set[int], now: int, window: int) -> None:

@@ -25,7 +25,7 @@ from memsim.machine.model import Machine
 from memsim.machine.parts import Level
 from memsim.montecarlo.occupancy import levels_for, resident_groups
 from memsim.montecarlo.options import GREEDY, ReplayOptions
-from memsim.reference.cache import PassingBy, ReferenceCache, Request
+from memsim.reference.cache import PassingBy, Past, ReferenceCache, Request
 from memsim.reference.core import Access, Core, Group, SubGroup
 from memsim.reference.sub_cores import SubCores
 from memsim.trace.model import BARRIER_SITE, GRANULE_BYTES, Direction, Trace
@@ -69,16 +69,6 @@ class Queues(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Past:
-    """Granules that groups before a snapshot may have touched; None: any."""
-
-    touched: set[int] | None
-
-    def __contains__(self, granule: object) -> bool:
-        return self.touched is None or granule in self.touched
-
-
-@dataclass(frozen=True)
 class Addresses:
     """The addresses of one trial: arrays may be moved, and pages may be placed at random."""
 
@@ -117,12 +107,12 @@ class Addresses:
         ids = sorted(set(trace.workgroup.tolist()))
         if trace.whole or ids == list(range(len(ids))):
             return None
-        if trace.earlier is None or ids != list(range(ids[0], ids[-1] + 1)):
-            return Past(None)
+        if trace.earlier is None:
+            return Past(set(), False)
         touched = {g for first, end in trace.earlier.tolist() for g in range(first, end)}
         largest = max((level.size_bytes for level in self.machine.levels), default=0)
         known = trace.earlier_groups == ids[0] or GRANULE_BYTES * len(touched) >= 2 * largest
-        return Past(touched if known else None)
+        return Past(touched, known and ids == list(range(ids[0], ids[-1] + 1)))
 
     @functools.cached_property
     def _placement_key(self) -> int:

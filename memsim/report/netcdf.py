@@ -23,7 +23,7 @@ ENGINE: Final = "h5netcdf"
 # variable -> (dimensions, kind: i integer, f float)
 _LAYOUT: dict[str, tuple[tuple[str, ...], str]] = {
     **dict.fromkeys(
-        ("accesses", "hits", "pending", "open", "read_bytes", "write_bytes"),
+        ("accesses", "hits", "pending", "open", "likely", "read_bytes", "write_bytes"),
         (("trial", "level", "site"), "i"),
     ),
     **dict.fromkeys(
@@ -40,7 +40,7 @@ _LAYOUT: dict[str, tuple[tuple[str, ...], str]] = {
     "dram_read_bytes": (("trial",), "i"),
     "dram_write_bytes": (("trial",), "i"),
 }
-_OPTIONAL = ("open",)
+_OPTIONAL = ("open", "likely")
 _COORDINATES: dict[str, tuple[str, str]] = {
     "level": ("level", "U"),
     "site": ("site", "U"),

@@ -41,7 +41,7 @@ def summarise(dataset: xr.Dataset) -> Summary:
     """
     summary = _summary(with_open_hits(dataset))
     if is_open(dataset):
-        none, every = (_summary(with_open_hits(dataset, share)) for share in (0.0, 1.0))
+        none, every = (_summary(with_open_hits(dataset, hits)) for hits in ("none", "every"))
         summary = widened(summary, none, every)
     sites = sorted(
         summary.sites,

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memsim.errors import TraceError
-from memsim.hierarchy.cache import ACCESSES, HITS, OPEN, PENDING
+from memsim.hierarchy.cache import ACCESSES, HITS, LIKELY, OPEN, PENDING
 from memsim.hierarchy.requests import DenseMap
 from memsim.machine.model import Machine
 from memsim.montecarlo.past import enough_bytes, is_known, past_of
@@ -61,6 +61,13 @@ def test_first_touches_are_open_where_earlier_groups_touched_the_line(
     assert open_sectors(inside([0, 1, 2, 3] * 2, earlier, n_groups), L1, L2)[1] == expected
 
 
+def test_what_earlier_groups_are_known_to_have_touched_is_likely() -> None:
+    """One of three groups is not looked at: all four lines are open, two of them likely."""
+    trace = inside([0, 1, 2, 3], [(1, 3)], AFTER - 1)
+    counts = replayed(trace, machine(L1, L2), deviation=False, warmup_waves=0).counts
+    assert counts[1, 0, [OPEN, LIKELY]].tolist() == [4, 2]
+
+
 def test_a_set_that_has_been_filled_since_holds_nothing_from_before() -> None:
     """Two ways: the first two lines may have been there, the others replaced whatever was."""
     two = level("L2", ways=2)
@@ -92,7 +99,7 @@ def test_marked_granules(runs: list[tuple[int, int]], chunks: set[int]) -> None:
     chunk = np.array(sorted(chunks), np.int64)
     past = past_of(trace, machine(L1), DenseMap(chunk))
     expected = [sum(1 << k for k in range(8) if 8 * c + k in touched) for c in chunk]
-    assert past.tolist() == expected
+    assert past.tolist() == [expected, expected]
 
 
 @st.composite
