@@ -210,7 +210,10 @@ def _caveats(summary: Summary) -> tuple[str, ...]:
         )
     if summary.n_trials < MIN_TRIALS:
         caveats.append("One trial gives no interval: the certainty of these numbers is unknown.")
-    elif summary.n_trials < MIN_TRIALS_TO_STOP:
+    elif (
+        summary.n_trials < MIN_TRIALS_TO_STOP and summary.options.get("trials") == summary.n_trials
+    ):
+        # Otherwise they were enough: the ordering is small beside what else is open.
         caveats.append(
             f"Only {summary.n_trials} trials: intervals are reliable from {MIN_TRIALS_TO_STOP} on."
         )
