@@ -20,6 +20,10 @@ _FAMILIES: dict[str, Callable[[Request], MachineCode]] = {
     "gfx": amd.machine_code,
 }
 
+_EXACT = ("-cl-fp32-correctly-rounded-divide-sqrt",)
+_RELAXED = ("-cl-fast-relaxed-math",)
+"""What CUDA C++ and HIP promise of divisions and roots, as options of OpenCL."""
+
 
 def compile_kernel(
     text: str,
@@ -70,15 +74,11 @@ def compile_cuda(
 
     Raises KernelError as `compile_kernel` does.
     """
-    if not target.startswith("sm_"):
-        raise KernelError(
-            f"CUDA C++ and HIP are compiled for NVIDIA's targets (sm_), got {target!r}"
-        )
     request = CudaRequest(
         text=program.text,
         kernel=symbol,
         target=target,
-        options=read_options(()),
+        options=read_options(_RELAXED if program.options.is_fast else _EXACT),
         signature=Signature(),
         group_shape=None,
         registers_limit=registers_limit,

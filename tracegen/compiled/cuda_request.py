@@ -11,6 +11,7 @@ from tracegen.cuda import COMPILED, CudaProgram
 from tracegen.tools.headers import DEPENDENCIES
 
 _INSTANTIATED = "static void *memsim_kernel = (void *)&{kernel};"
+_LIMITED = "__attribute__((global, amdgpu_num_vgpr({})))"
 _FAST = ("-ffast-math", "-fcuda-approx-transcendentals")
 
 
@@ -54,6 +55,17 @@ class CudaRequest(Request):
             *("-nocudainc", "-nocudalib", "-Wno-unknown-cuda-version", "-gline-directives-only"),
             *("-mllvm", f"-nvptx-prec-divf32={precision}", "-DMEMSIM_NVIDIA", "-DMEMSIM_WARP=32"),
             *("-D__CUDACC__", "-D__NVCC__", *self._shared, self.file, "-o", "kernel.ptx"),
+        ]
+
+    def amd_arguments(self, warp: int) -> list[str]:
+        """clang's arguments to write `kernel.s`. warp : lanes of a wavefront"""
+        limit = self.registers_limit
+        return [
+            *("-x", "hip", "--cuda-device-only", f"--offload-arch={self.target}"),
+            *("-nogpuinc", "-nogpulib", "-munsafe-fp-atomics", "-gline-tables-only"),
+            *("-DMEMSIM_AMD", f"-DMEMSIM_WARP={warp}"),
+            *([f"-D__global__={_LIMITED.format(limit)}"] if limit is not None else []),
+            *(*self._shared, self.file, "-o", "kernel.s"),
         ]
 
     @property

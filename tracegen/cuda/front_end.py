@@ -12,7 +12,7 @@ from pathlib import Path
 
 from memsim.errors import KernelError
 from tracegen.cuda.ir import RESTRICTED
-from tracegen.cuda.program import COMPILED, LAUNCH, CudaProgram, kernels
+from tracegen.cuda.program import COMPILED, LAUNCH, CudaProgram, candidates
 from tracegen.tools.process import Finished, run
 from tracegen.tools.toolchain import INSTALL_CLANG, Tool, find_clang, major
 
@@ -108,9 +108,8 @@ def _check(finished: Finished, program: CudaProgram) -> None:
         reason = other["reason"] if other else lines[0] if lines else f"status {finished.status}"
         raise KernelError(f"{program.file}: {reason.strip()}")
     if match["file"] == LAUNCH:
-        known = ", ".join(dict.fromkeys(kernels(program.text))) or "none"
         raise KernelError(
-            f"{program.file} has no kernel {program.kernel} ({match['reason']}); it has {known}"
+            f"{program.file} has no kernel {program.kernel} ({match['reason']}); it has {candidates(program.text)}"
         )
     reason = match["reason"]
     line = program.text.splitlines()[int(match["line"]) - 1 : int(match["line"])]

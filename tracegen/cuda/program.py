@@ -68,11 +68,10 @@ def read_program(workload: CudaWorkload) -> CudaProgram:
     path = Path(workload.path or "kernel.cu")
     text = workload.source if workload.source is not None else _read(path)
     known = list(dict.fromkeys(kernels(text)))
-    listed = ", ".join(known) or "none"
     name = workload.kernel
     if name is None:
         if len(known) != 1:
-            raise KernelError(f"{path} has several kernels: name one of {listed}")
+            raise KernelError(f"{path} has several kernels: name one of {candidates(text)}")
         name = known[0]
     return CudaProgram(
         text, str(path), name, read_options(workload.build_options), path.resolve().parent
@@ -94,6 +93,18 @@ def kernels(text: str) -> Iterator[str]:
                 while depth and at < len(plain):
                     depth += {"(": 1, ")": -1}.get(plain[at], 0)
                     at += 1
+
+
+def candidates(text: str) -> str:
+    """The kernels of a text, in words, templates with their parameters."""
+    plain = _COMMENT.sub(" ", text)
+    names = []
+    for name in dict.fromkeys(kernels(text)):
+        template = re.search(
+            rf"\btemplate\s*(<[^;{{}}]*>)\s*(?:\w+\s+)*__global__\b[^;{{}}]*?\b{name}\s*\(", plain
+        )
+        names.append(name + (" ".join(template[1].split()) if template else ""))
+    return ", ".join(names) or "none"
 
 
 def _read(path: Path) -> str:

@@ -1,4 +1,5 @@
 from .toolchain import COST as COST
+from .toolchain import INSTALL_CLANG as INSTALL_CLANG
 from .toolchain import CompilerMissing as CompilerMissing
 from .toolchain import amd_tools as amd_tools
 from .toolchain import nvidia_tools as nvidia_tools

@@ -223,7 +223,16 @@ def test_doctor_in_json(run_memsim: RunMemsim) -> None:
     assert data["healthy"] is True
     assert {check["status"] for check in data["checks"]} <= {"ok", "note", "missing"}
     names = {check["name"] for check in data["checks"]}
-    assert {"Python", "memsim", "numpy", "loopy", "OpenCL", "barvinok", "numba cache"} <= names
+    assert {
+        "Python",
+        "memsim",
+        "numpy",
+        "loopy",
+        "OpenCL",
+        "CUDA C++ and HIP",
+        "barvinok",
+        "numba cache",
+    } <= names
 
 
 def test_doctor_names_a_damaged_file_of_compiled_loops(

@@ -11,7 +11,7 @@ import tracegen
 from memsim.commands.cli import main
 from memsim.errors import KernelError
 from memsim.trace.file import read_trace
-from tests.support.compilers import needs_nvidia
+from tests.support.compilers import needs_amd, needs_nvidia
 from tests.support.cuda_kernels import needs_clang
 
 pytestmark = needs_clang
@@ -64,18 +64,24 @@ def test_a_trace_is_written(file: str, folder: Path) -> None:
     assert trace.user_source == (folder / file).read_text()
 
 
-def test_a_wavefront_has_the_lanes_of_the_machine(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    given = [f"k.hip:{NAME}", "--args", "args.py:scaled", "-m", "mi250x"]
+def test_a_wavefront_has_the_lanes_of_the_machine(folder: Path) -> None:
+    given = [f"k.hip:{NAME}", "--args", "args.py:scaled", "-m", "mi250x", "--compiler", "none"]
+    assert main(["trace", *given, "-o", "k.trace"]) == 0
+    assert set(read_trace(folder / "k.trace").lanes) == {64}
+
+
+@needs_amd
+@pytest.mark.parametrize("file", ["k.cu", "k.hip"])
+def test_amd_s_machine_code_gives_registers_and_accesses(file: str, folder: Path) -> None:
+    given = [f"{file}:{NAME}", "--args", "args.py:scaled", "-m", "mi250x"]
     assert main(["trace", *given, "-o", "k.trace"]) == 0
     trace = read_trace(folder / "k.trace")
-    assert set(trace.lanes) == {64}
-    why = "CUDA C++ and HIP are compiled for NVIDIA's targets (sm_), got 'gfx90a'"
-    assert trace.provenance["compiler"] == {"missing": why}
-    capsys.readouterr()
-    assert main(["compile", *given]) == 2
-    assert capsys.readouterr().err.strip() == f"memsim: {why}"
+    compiler = trace.provenance["compiler"]
+    assert compiler["target"] == "gfx90a"
+    assert compiler["unmatched_percent"] == 0
+    assert trace.launch.registers_per_item == compiler["registers_per_item"] < 16
+    assert main(["compile", *given, "-o", "k.s"]) == 0
+    assert "global_load_dword" in (folder / "k.s").read_text()
 
 
 @needs_nvidia

@@ -98,10 +98,16 @@ __global__ void other(float *y) { y[threadIdx.x] = 1; }
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"kernel": "nothing"}, r"has no kernel nothing \(.*\); it has copied, other"),
-        ({"kernel": "n::copied"}, r"has no kernel n::copied \(.*\); it has copied, other"),
-        ({"kernel": "n::copied<float, 3>"}, r"has no kernel n::copied<float, 3> .* it has copied"),
-        ({"kernel": None}, "several kernels: name one of copied, other"),
+        ({"kernel": "nothing"}, r"has no kernel nothing \(.*\); it has copied<typename T>, other"),
+        (
+            {"kernel": "n::copied"},
+            r"has no kernel n::copied \(.*\); it has copied<typename T>, other",
+        ),
+        (
+            {"kernel": "n::copied<float, 3>"},
+            r"has no kernel n::copied<float, 3> .* it has copied<typename T>",
+        ),
+        ({"kernel": None}, "several kernels: name one of copied<typename T>, other"),
         ({"arguments": [1]}, r"kernel n::copied<float> takes 3 arguments \(x, y, n\), got 1"),
         ({"arguments": {"x": None}}, "needs a value for y, n; it has x, y, n"),
         ({"arguments": {"z": 1}}, "has no argument z; it has x, y, n"),

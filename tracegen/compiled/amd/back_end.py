@@ -11,6 +11,7 @@ from memsim.errors import KernelError
 from memsim.files import temporary_folder
 from tracegen.compiled.amd.gcn import read_gcn
 from tracegen.compiled.amd.gcn_metadata import read_resources
+from tracegen.compiled.cuda_request import CudaRequest
 from tracegen.compiled.model import MachineCode
 from tracegen.compiled.request import CompileError, Request, check, linked
 from tracegen.tools import cache
@@ -40,7 +41,7 @@ def machine_code(request: Request) -> MachineCode:
 
 def _dependencies(request: Request, tools: AmdTools) -> Iterator[str]:
     """Everything that decides what clang writes."""
-    yield from (request.text, request.kernel, request.target, str(request.options.arguments))
+    yield from (request.source, request.kernel, request.target, str(request.options.arguments))
     yield from (str(request.group_shape), str(request.registers_limit), tools.clang.identity)
     for library in _libraries(request, tools.libraries):
         status = library.stat()
@@ -51,12 +52,16 @@ def _compiled(request: Request, tools: AmdTools) -> dict[str, Any]:
     """What clang writes: `listing`, and the headers that it read."""
     with temporary_folder() as folder:
         (folder / request.file).write_text(request.source, encoding="utf-8")
-        command = [
-            *(str(tools.clang.path), "-target", TRIPLE, f"-mcpu={request.target}"),
-            *("-cl-kernel-arg-info", *_attributes(request)),
-            *linked(list(_libraries(request, tools.libraries))),
-            *("-gline-tables-only", *request.clang_arguments("kernel.s")),
-        ]
+        libraries = linked(list(_libraries(request, tools.libraries)))
+        if isinstance(request, CudaRequest):
+            own = request.amd_arguments(64 if _is_wide(request.target) else 32)
+        else:
+            own = [
+                *("-target", TRIPLE, f"-mcpu={request.target}"),
+                *("-cl-kernel-arg-info", *_attributes(request)),
+                *("-gline-tables-only", *request.clang_arguments("kernel.s")),
+            ]
+        command = [str(tools.clang.path), *libraries, *own]
         check(run(command, folder), tools.clang, request)
         listing = (folder / "kernel.s").read_text(encoding="utf-8")
         _check_symbols(listing, request)

@@ -13,10 +13,12 @@ MEMSIM_MIN_MAX(unsigned long)
 MEMSIM_MIN_MAX(long long)
 MEMSIM_MIN_MAX(unsigned long long)
 #undef MEMSIM_MIN_MAX
+#ifndef MEMSIM_AMD
 MEMSIM_BOTH float min(float a, float b) { return __builtin_fminf(a, b); }
 MEMSIM_BOTH float max(float a, float b) { return __builtin_fmaxf(a, b); }
 MEMSIM_BOTH double min(double a, double b) { return __builtin_fmin(a, b); }
 MEMSIM_BOTH double max(double a, double b) { return __builtin_fmax(a, b); }
+#endif
 MEMSIM_BOTH double min(float a, double b) { return __builtin_fmin(a, b); }
 MEMSIM_BOTH double max(float a, double b) { return __builtin_fmax(a, b); }
 MEMSIM_BOTH double min(double a, float b) { return __builtin_fmin(a, b); }
@@ -99,6 +101,12 @@ MEMSIM_BOTH double __uint2double_rn(unsigned v) { return v; }
   MEMSIM_BOTH int __float2int_##mode(float v) { return (int)__builtin_##rounded(v); }                \
   MEMSIM_BOTH unsigned __float2uint_##mode(float v) { return (unsigned)__builtin_##rounded(v); }     \
   MEMSIM_BOTH long long __float2ll_##mode(float v) { return (long long)__builtin_##rounded(v); }     \
+  MEMSIM_BOTH unsigned long long __float2ull_##mode(float v) {                                       \
+    return (unsigned long long)__builtin_##rounded(v);                                               \
+  }                                                                                                  \
+  MEMSIM_BOTH unsigned long long __double2ull_##mode(double v) {                                     \
+    return (unsigned long long)__builtin_##rounded(v);                                               \
+  }                                                                                                  \
   MEMSIM_BOTH int __double2int_##mode(double v) { return (int)__builtin_##rounded(v); }              \
   MEMSIM_BOTH unsigned __double2uint_##mode(double v) { return (unsigned)__builtin_##rounded(v); }   \
   MEMSIM_BOTH long long __double2ll_##mode(double v) { return (long long)__builtin_##rounded(v); }

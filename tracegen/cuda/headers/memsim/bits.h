@@ -1,6 +1,6 @@
 // Integer and bit intrinsics, and reinterpretations.
 #pragma once
-#ifdef MEMSIM_CPU
+#ifndef MEMSIM_NVIDIA
 MEMSIM_BOTH int __popc(unsigned v) { return __builtin_popcount(v); }
 MEMSIM_BOTH int __popcll(unsigned long long v) { return __builtin_popcountll(v); }
 MEMSIM_BOTH int __clz(int v) { return v ? __builtin_clz((unsigned)v) : 32; }

@@ -67,6 +67,7 @@ typedef cudaDeviceProp hipDeviceProp_t;
 
 extern "C" int __cudaPushCallConfiguration(dim3 grid, dim3 block, unsigned long shared = 0, void *stream = 0);
 extern "C" int cudaConfigureCall(dim3 grid, dim3 block, unsigned long shared = 0, void *stream = 0);
+extern "C" int __hipPushCallConfiguration(dim3 grid, dim3 block, unsigned long shared = 0, void *stream = 0);
 #define MEMSIM_HOST(name)                                                                            \
   template <class... Any> cudaError_t cuda##name(Any &&...);                                         \
   template <class... Any> cudaError_t hip##name(Any &&...);                                          \

@@ -10,6 +10,9 @@
 #ifdef MEMSIM_NVIDIA
 #include "nvidia.h"
 #endif
+#ifdef MEMSIM_AMD
+#include "amd.h"
+#endif
 #include "indices.h"
 #include "bits.h"
 #include "arithmetic.h"

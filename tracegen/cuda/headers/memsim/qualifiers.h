@@ -2,7 +2,9 @@
 #pragma once
 #define __host__ __attribute__((host))
 #define __device__ __attribute__((device))
+#ifndef __global__ // a limit on registers defines it
 #define __global__ __attribute__((global))
+#endif
 #define __shared__ __attribute__((shared))
 #ifdef MEMSIM_CPU
 #define __constant__ __attribute__((constant, used, section("memsim_constant")))
