@@ -21,6 +21,7 @@ COMPILED = "program.memsim.cu"
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _KERNEL = re.compile(r"\b__global__\b")
 _WORD = re.compile(r"\s*(\w+)\s*(\()?")
+_SPACED = re.compile(r"<<[ \t]+<([^;{}]{1,300}?)>>[ \t]+>")
 _ATTRIBUTES = ("__launch_bounds__", "__attribute__", "__align__", "__cluster_dims__", "alignas")
 
 
@@ -48,7 +49,8 @@ class CudaProgram:
 
     def compiled_text(self, behind: str) -> str:
         """The text as it is compiled, with a line behind it."""
-        return f'#line 1 "{self.file}"\n{self.text}\n#line 1 "{LAUNCH}"\n{behind}\n'
+        text = _SPACED.sub(_unspaced, self.text)
+        return f'#line 1 "{self.file}"\n{text}\n#line 1 "{LAUNCH}"\n{behind}\n'
 
     @property
     def arguments(self) -> list[str]:
@@ -76,6 +78,14 @@ def read_program(workload: CudaWorkload) -> CudaProgram:
     return CudaProgram(
         text, str(path), name, read_options(workload.build_options), path.resolve().parent
     )
+
+
+def _unspaced(launch: re.Match[str]) -> str:
+    """`<< <` and `>> >` of a launch as clang reads them; nothing moves."""
+    opening, closing = launch[0].index("<", 2), launch[0].rindex(">>")
+    spaces = " " * (opening - 2)
+    end = " " * (len(launch[0]) - closing - 3)
+    return f"<<<{spaces}{launch[1]}>>>{end}"
 
 
 def kernels(text: str) -> Iterator[str]:

@@ -428,3 +428,35 @@ def test_other_kernels_of_a_file_may_use_what_is_refused() -> None:
     __global__ void kernel(float *y) { y[threadIdx.x] = 2; }
     """
     assert set(run(workload(source, np.zeros(32, np.float32), kernel="kernel"))["y"]) == {2}
+
+
+@pytest.mark.parametrize("standard", ["c++11", "c++14", "c++20"])
+def test_standards_and_host_code(standard: str) -> None:
+    """Clocks of both sides, a launch as formatters write it, host headers."""
+    source = """
+    #include <algorithm>
+    #include <ctime>
+    #include <malloc.h>
+    #include <map>
+    #include <string>
+    #include <unistd.h>
+    __global__ void timed(long long *y, clock_t *z) {
+      y[threadIdx.x] = 1 + 0 * clock64();
+      z[threadIdx.x] = 2 + 0 * clock();
+    }
+    int main() {
+      clock_t start = clock();
+      std::map<std::string, float> seconds;
+      timed << < 1, 32 >> > (nullptr, nullptr);
+      cudaEvent_t event;
+      cudaEventCreate(&event);
+      if (cudaGetLastError() != cudaSuccess) fprintf(stderr, "%s", cudaGetErrorString(cudaGetLastError()));
+      seconds["all"] = (clock() - start) / (float)CLOCKS_PER_SEC;
+    }
+    """
+    given = workload(
+        source, np.zeros(32, np.int64), np.zeros(32, np.int64), build_options=f"-std={standard}"
+    )
+    out = run(given)
+    assert set(out["y"]) == {1}
+    assert set(out["z"]) == {2}

@@ -38,7 +38,7 @@ MEMSIM_DEVICE void __syncthreads() {
 }
 MEMSIM_DEVICE long long clock64() { return (long long)__builtin_readcyclecounter(); }
 MEMSIM_DEVICE long long wall_clock64() { return clock64(); }
-#define clock() ((clock_t)clock64())
+MEMSIM_DEVICE clock_t clock() { return (clock_t)clock64(); }
 
 // What is printed is left out.
 template <class... Any> MEMSIM_DEVICE int printf(const char *, Any...) { return 0; }

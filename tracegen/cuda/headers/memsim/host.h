@@ -28,6 +28,14 @@ enum cudaMemcpyKind {
   hipMemcpyDeviceToDevice
 };
 typedef cudaMemcpyKind hipMemcpyKind;
+enum cudaChannelFormatKind {
+  cudaChannelFormatKindSigned,
+  cudaChannelFormatKindUnsigned,
+  cudaChannelFormatKindFloat,
+  cudaChannelFormatKindNone
+};
+enum cudaTextureFilterMode { cudaFilterModePoint, cudaFilterModeLinear };
+enum cudaTextureAddressMode { cudaAddressModeWrap, cudaAddressModeClamp, cudaAddressModeMirror, cudaAddressModeBorder };
 enum cudaFuncCache { cudaFuncCachePreferNone, cudaFuncCachePreferShared, cudaFuncCachePreferL1 };
 enum {
   cudaFuncAttributeMaxDynamicSharedMemorySize,
@@ -47,9 +55,11 @@ enum {
 struct cudaArray;
 typedef cudaArray *cudaArray_t;
 struct cudaChannelFormatDesc {
-  template <class Any> operator Any() const;
+  int x, y, z, w;
+  cudaChannelFormatKind f;
 };
 template <class T> cudaChannelFormatDesc cudaCreateChannelDesc();
+cudaChannelFormatDesc cudaCreateChannelDesc(int, int, int, int, cudaChannelFormatKind);
 struct cudaExtent {
   unsigned long width, height, depth;
 };
@@ -136,7 +146,6 @@ MEMSIM_HOST(Malloc3DArray)
 MEMSIM_HOST(BindTextureToArray)
 MEMSIM_HOST(CreateTextureObject)
 MEMSIM_HOST(DestroyTextureObject)
-MEMSIM_HOST(CreateChannelDesc)
 MEMSIM_HOST(LaunchKernel)
 MEMSIM_HOST(LaunchCooperativeKernel)
 MEMSIM_HOST(OccupancyMaxActiveBlocksPerMultiprocessor)

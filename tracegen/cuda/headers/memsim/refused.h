@@ -20,7 +20,7 @@ typedef unsigned long long cudaTextureObject_t;
 typedef unsigned long long cudaSurfaceObject_t;
 typedef cudaTextureObject_t hipTextureObject_t;
 template <class T, int kind = 1, int mode = 0> struct __attribute__((device_builtin_texture_type)) texture {
-  int normalized, filterMode, addressMode[3], channelDesc;
+  int normalized, filterMode, addressMode[3];
 };
 #define MEMSIM_TEXTURE(name)                                                                         \
   template <class T, class... Any> MEMSIM_DEVICE T name(Any...) {                                    \

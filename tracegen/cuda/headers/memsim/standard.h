@@ -17,6 +17,9 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#if __has_include(<malloc.h>)
+#include <malloc.h>
+#endif
 #ifdef MEMSIM_CPU
 #pragma clang force_cuda_host_device end
 #endif

@@ -22,7 +22,7 @@ MEMSIM_DEVICE void __threadfence_block() {}
 MEMSIM_DEVICE void __threadfence_system() {}
 MEMSIM_DEVICE long long clock64() { return (long long)memsim_clock(); }
 MEMSIM_DEVICE long long wall_clock64() { return (long long)memsim_clock(); }
-#define clock() ((clock_t)clock64())
+MEMSIM_DEVICE clock_t clock() { return (clock_t)clock64(); }
 MEMSIM_DEVICE void __nanosleep(unsigned) {}
 template <class... Any> MEMSIM_DEVICE int printf(const char *, Any...) { return 0; }
 [[noreturn]] MEMSIM_DEVICE void __trap() { __builtin_trap(); }
