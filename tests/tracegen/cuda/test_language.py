@@ -167,6 +167,35 @@ def test_shuffles_votes_and_reductions_of_a_warp() -> None:
     np.testing.assert_array_equal(out["votes"], np.repeat(bits, 32))
 
 
+def test_lanes_of_a_mask_wait_for_each_other_in_different_branches() -> None:
+    source = """
+    __global__ void branches(const int *x, int *y) {
+      __shared__ int s[32];
+      int i = threadIdx.x, old = 0;
+      if (i % 2) {
+        s[i] = x[i];
+        __syncwarp();
+        y[i] = s[i - 1];
+      } else {
+        s[i] = 10 * x[i];
+        __syncwarp();
+        y[i] = s[i + 1];
+      }
+      // A leader for each group of equal values, as in aggregated atomics.
+      unsigned same = __match_any_sync(0xffffffff, x[i] % 3);
+      int leader = __ffs(same) - 1;
+      if (i == leader) old = atomicAdd(y + 32 + x[i] % 3, __popc(same));
+      old = __shfl_sync(same, old, leader);
+      y[35 + i] = old + __popc(same & (1u << i) - 1);
+    }
+    """
+    x = np.arange(32, dtype=np.int32)
+    y = run(workload(source, x, np.zeros(35 + 32, np.int32)))["y"]
+    np.testing.assert_array_equal(y[:32], np.where(x % 2, 10 * (x - 1), x + 1))
+    np.testing.assert_array_equal(y[32:35], np.bincount(x % 3))
+    np.testing.assert_array_equal(y[35:], x // 3)
+
+
 def test_a_wavefront_of_64_lanes() -> None:
     source = """
     #include <hip/hip_runtime.h>

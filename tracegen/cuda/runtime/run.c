@@ -194,26 +194,33 @@ const word *memsim_warp(word mask, word value, word *arrived) {
   return given[row];
 }
 
-/* Threads of a warp that wait go on together: of those that are complete, or else of all, those at the
-   smallest place of the program. */
+/* The threads of a warp that wait, in the operation of one of them: those at its place, or at any. */
+static word together_with(struct thread *lane, uint32_t first, uint32_t end, int at_any_place) {
+  word together = 0;
+  for (uint32_t k = first; k < end; ++k)
+    if (threads[k].state == AT_WARP && (at_any_place || threads[k].place == lane->place))
+      together |= 1ul << (k - first);
+  return lane->mask ? together & lane->mask : together;
+}
+
+enum { COMPLETE_HERE, COMPLETE_ANYWHERE, ALL_THERE_ARE };
+
+/* Threads of a warp that wait go on together: where all that a mask names have come to one place, or else
+   where they have come to several, or else those that are at the smallest place of the program. */
 static void release_warp(uint32_t warp) {
   uint32_t first = warp * launch->warp;
   uint32_t end = first + launch->warp < n_threads ? first + launch->warp : n_threads;
   word alive = 0, chosen = 0, place = 0;
   for (uint32_t k = first; k < end; ++k)
     alive |= (word)(threads[k].state != ENDED) << (k - first);
-  for (int complete = 1; complete >= 0 && !chosen; --complete)
+  for (int rule = COMPLETE_HERE; rule <= ALL_THERE_ARE && !chosen; ++rule)
     for (uint32_t k = first; k < end; ++k) {
       struct thread *lane = &threads[k];
       if (lane->state != AT_WARP || (chosen && place <= lane->place))
         continue;
-      word together = 0, wanted = (lane->mask ? lane->mask : alive) & alive;
-      for (uint32_t other = first; other < end; ++other)
-        together |= (word)(threads[other].state == AT_WARP && threads[other].place == lane->place)
-                    << (other - first);
-      if (lane->mask)
-        together &= lane->mask;
-      if (!complete || (wanted & ~together) == 0)
+      word together = together_with(lane, first, end, rule == COMPLETE_ANYWHERE && lane->mask);
+      word wanted = (lane->mask ? lane->mask : alive) & alive;
+      if (rule == ALL_THERE_ARE || (wanted & ~together) == 0)
         chosen = together | 1ul << (k - first), place = lane->place;
     }
   uint32_t row = warp * 2 + (++turn_of[warp] & 1);
