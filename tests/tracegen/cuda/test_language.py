@@ -489,3 +489,26 @@ def test_standards_and_host_code(standard: str) -> None:
     out = run(given)
     assert set(out["y"]) == {1}
     assert set(out["z"]) == {2}
+
+
+def test_hip_s_vectors_have_arithmetic_and_its_launches_compile() -> None:
+    source = """
+    #include <hip/hip_runtime.h>
+    __global__ void scaled(const float4 *x, float4 *y, float by) {
+      HIP_DYNAMIC_SHARED(float, unused)
+      int i = hipThreadIdx_x + hipBlockIdx_x * hipBlockDim_x;
+      float4 v = x[i] * by + x[i];
+      v -= 1.0f;
+      y[i] = 2.0f * v;
+    }
+    int main() {
+      float4 *x;
+      if (hipMalloc(&x, 512) != hipSuccess) return 1;
+      hipLaunchKernelGGL(scaled, dim3(1), dim3(32), 0, 0, x, x, 2.0f);
+      hipLaunchKernelGGL(HIP_KERNEL_NAME(scaled), 1, 32, 0, 0, x, x, 2.0f);
+      return hipDeviceSynchronize();
+    }
+    """
+    x = floats(128)
+    out = run(workload(source, x, np.zeros(128, np.float32), 3.0, path="k.hip"))
+    np.testing.assert_allclose(out["y"], 2 * (4 * x - 1), rtol=1e-5)

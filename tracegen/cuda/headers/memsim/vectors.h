@@ -23,6 +23,35 @@ MEMSIM_VECTORS(float, float, 8, 16)
 MEMSIM_VECTORS(double, double, 16, 16)
 #undef MEMSIM_VECTORS
 
+#ifdef __HIPCC__ // HIP has arithmetic of vectors, CUDA has not
+#define MEMSIM_OPERATOR(V, T, sign, ...)                                                             \
+  MEMSIM_BOTH V operator sign(V a, V b) { return {__VA_ARGS__}; }                                    \
+  MEMSIM_BOTH V operator sign(V a, T s) { return a sign memsim_all<V>(s); }                          \
+  MEMSIM_BOTH V operator sign(T s, V b) { return memsim_all<V>(s) sign b; }                          \
+  MEMSIM_BOTH V &operator sign##=(V &a, V b) { return a = a sign b; }                                \
+  MEMSIM_BOTH V &operator sign##=(V &a, T s) { return a = a sign memsim_all<V>(s); }
+#define MEMSIM_ARITHMETIC(name, T, sign)                                                             \
+  MEMSIM_OPERATOR(name##2, T, sign, a.x sign b.x, a.y sign b.y)                                      \
+  MEMSIM_OPERATOR(name##3, T, sign, a.x sign b.x, a.y sign b.y, a.z sign b.z)                        \
+  MEMSIM_OPERATOR(name##4, T, sign, a.x sign b.x, a.y sign b.y, a.z sign b.z, a.w sign b.w)
+#define MEMSIM_VECTOR_ARITHMETIC(name, T)                                                            \
+  template <> __host__ __device__ inline name##2 memsim_all(T s) { return {s, s}; }                  \
+  template <> __host__ __device__ inline name##3 memsim_all(T s) { return {s, s, s}; }               \
+  template <> __host__ __device__ inline name##4 memsim_all(T s) { return {s, s, s, s}; }            \
+  MEMSIM_ARITHMETIC(name, T, +)                                                                      \
+  MEMSIM_ARITHMETIC(name, T, -)                                                                      \
+  MEMSIM_ARITHMETIC(name, T, *)                                                                      \
+  MEMSIM_ARITHMETIC(name, T, /)
+template <class V, class T> __host__ __device__ V memsim_all(T s);
+MEMSIM_VECTOR_ARITHMETIC(float, float)
+MEMSIM_VECTOR_ARITHMETIC(double, double)
+MEMSIM_VECTOR_ARITHMETIC(int, int)
+MEMSIM_VECTOR_ARITHMETIC(uint, unsigned)
+#undef MEMSIM_OPERATOR
+#undef MEMSIM_ARITHMETIC
+#undef MEMSIM_VECTOR_ARITHMETIC
+#endif
+
 struct dim3 {
   unsigned int x, y, z;
   __host__ __device__ constexpr dim3(unsigned int x = 1, unsigned int y = 1, unsigned int z = 1) : x(x), y(y), z(z) {}
