@@ -124,7 +124,10 @@ class LaunchRun:
         return [self._trace(groups, shape, wave) for groups in chosen]
 
     def _within_budget(self, wave: int, n_snapshots: int) -> list[snapshot.Groups]:
-        """The whole launch where that is no longer than all snapshots together, else the snapshots."""
+        """The whole launch where that is no longer than all snapshots together, else the snapshots.
+
+        Where a start is requested too, one long snapshot replaces several that would be too short.
+        """
         n_groups, waves = self.launch.n_groups, self.options.waves or snapshot.WAVES
         n_traces = n_snapshots + self.options.start
         if n_groups <= n_traces * waves * wave:
@@ -133,10 +136,15 @@ class LaunchRun:
             if n_traces == 1 or len(affordable) == n_groups:
                 return [affordable]
         chosen = snapshot.choose(n_groups, wave, None, n_snapshots, waves)
-        if self.options.start:
-            chosen.append(np.arange(len(chosen[0]), dtype=np.int64))
-        part = min(snapshot.MOST_TRACES / len(chosen), 1)
-        return [self.affordable(groups, wave, part) for groups in chosen]
+        if not self.options.start:
+            part = min(snapshot.MOST_TRACES / len(chosen), 1)
+            return [self.affordable(groups, wave, part) for groups in chosen]
+        chosen.append(np.arange(len(chosen[0]), dtype=np.int64))
+        kept = [self.affordable(g, wave, snapshot.MOST_TRACES / len(chosen)) for g in chosen]
+        if min(map(len, kept)) >= min(snapshot.LEAST_WAVES * wave, len(chosen[0])):
+            return kept
+        (middle,) = snapshot.choose(n_groups, wave, None, 1, waves)
+        return [self.affordable(middle, wave, snapshot.MOST_TRACES)]
 
     def _trace(self, ids: snapshot.Groups, shape: Launch, wave: int | None) -> Trace:
         width = self.subgroup_size

@@ -32,6 +32,9 @@ BUDGET_GRANULES = 16_000_000
 """Granules of a snapshot; a replay of this number takes about a second a trial."""
 MOST_TRACES = 2
 """Several snapshots of a launch have budgets of so many together: 32 million granules, about 1 GB."""
+LEAST_WAVES = 8
+"""With fewer, a snapshot says too little of what stays in a large cache: see WAVES. On an H100, whose L2 is
+eight times as large as a V100's, snapshots of two waves load 30 % too little from DRAM."""
 SAMPLED_GROUPS = 8
 """Groups from which the granules of a lane-access are estimated."""
 
