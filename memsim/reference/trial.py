@@ -433,7 +433,8 @@ def slices(
 ) -> list[list[int]]:
     """The end of each core's queue in each slice of time.
 
-    A core is in time where a group begins; between these points its requests follow evenly.
+    A core is in time where a group begins; between these points its requests follow evenly. They are
+    numbered over all cores, so that numbers are rounded as in the fast trial.
     """
     if times is None:
         return whole(queues)
@@ -441,7 +442,7 @@ def slices(
     latest = max(time.end for time in times.values())
     ends = []
     for now in np.linspace(0, latest, SLICES_OF_WAVE * n_waves + 1)[1:]:
-        row = []
+        row, first = [], 0
         for groups, queue, n_warm in zip(cores, queues.requests, queues.warm, strict=True):
             points = [(0.0, n_warm)]
             later = groups[resident:]
@@ -450,7 +451,8 @@ def slices(
             if groups:
                 points.append((max(times[g.number].end for g in groups), len(queue)))
             time, record = np.array(points).T
-            row.append(int(np.interp(now, time, record)))
+            row.append(int(np.interp(now, time, first + record)) - first)
+            first += len(queue)
         ends.append(row)
     return [*ends[:-1], *whole(queues)]
 
