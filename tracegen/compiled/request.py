@@ -113,6 +113,7 @@ def check(finished: Finished, tool: Tool, request: Request) -> Finished:
     match = _ERROR.search(finished.errors)
     if match is None:
         lines = [line.strip() for line in finished.errors.splitlines() if line.strip()]
+        lines = [line for line in lines if "error: " in line] + lines
         reason = lines[0] if lines else f"it ended with status {finished.status}"
     else:
         reason = match["reason"].strip()

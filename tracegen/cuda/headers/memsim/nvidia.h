@@ -18,5 +18,8 @@ MEMSIM_INLINE __cuda_builtin_gridDim_t::operator uint3() const { return {x, y, z
 #include <__clang_cuda_cmath.h>
 #include <__clang_cuda_intrinsics.h>
 
+typedef unsigned memsim_mask;
+#define MEMSIM_ALL ((memsim_mask)-1)
+
 // What is printed is left out.
 template <class... Any> MEMSIM_DEVICE int printf(const char *, Any...) { return 0; }

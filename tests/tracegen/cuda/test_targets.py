@@ -1,0 +1,59 @@
+"""What our headers declare compiles for GPUs, too."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import memsim
+import tracegen
+from tests.support.compilers import needs_nvidia
+from tests.support.cuda_kernels import needs_clang, workload
+
+pytestmark = needs_clang
+
+KERNEL = """
+#include <cooperative_groups.h>
+#include <cooperative_groups/reduce.h>
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+namespace cg = cooperative_groups;
+__global__ void k(const float *x, float *y, __half *h, __nv_bfloat16 *b) {
+  auto block = cg::this_thread_block();
+  auto tile = cg::tiled_partition<32>(block);
+  int i = block.thread_rank();
+  float sum = cg::reduce(tile, x[i], cg::plus<float>());
+  h[i] = __float2half(sum);
+  b[i] = __float2bfloat16(__half2float(h[i]));
+  block.sync();
+  y[i] = tile.ballot(x[i] > 0) + __bfloat162float(b[i]);
+}
+"""
+
+
+@pytest.mark.parametrize(
+    "machine",
+    [*(pytest.param(m, marks=needs_nvidia) for m in ("v100", "h100")), "mi250x"],
+)
+def test_groups_and_short_floats_compile_for_a_target(machine: str) -> None:
+    target = memsim.load_machine(machine)
+    halves = np.zeros(64, np.uint16)
+    made = workload(
+        KERNEL, np.ones(64, np.float32), np.zeros(64, np.float32), halves, halves.copy(), block=64
+    )
+    trace = tracegen.trace(made, target)
+    compiler = trace.provenance["compiler"]
+    assert "missing" not in compiler
+    assert trace.launch.registers_per_item
+
+
+@needs_nvidia
+def test_what_only_a_target_refuses_is_told() -> None:
+    """What this computer's compile allows and a target's does not."""
+    source = '#ifdef MEMSIM_NVIDIA\n#error "not for this target"\n#endif\n' + KERNEL
+    halves = np.zeros(64, np.uint16)
+    made = workload(
+        source, np.ones(64, np.float32), np.zeros(64, np.float32), halves, halves.copy(), block=64
+    )
+    trace = tracegen.trace(made, memsim.load_machine("v100"))
+    assert "not for this target" in trace.provenance["compiler"]["missing"]
