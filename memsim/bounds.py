@@ -74,7 +74,8 @@ def places_of(dataset: xr.Dataset) -> Places:
         options = {}
     options = options if isinstance(options, dict) else {}
     n, start = options.get("snapshots", 1), options.get("start_weight", 0.0)
-    n = n if isinstance(n, int) and n > 0 else 1
+    # Fewer trials than places say nothing of places, and files say any number.
+    n = n if isinstance(n, int) and 0 < n <= dataset.sizes["trial"] else 1
     start = start if isinstance(start, float) and 0 < start < 1 and n > 1 else 0.0
     of_groups = int(dataset.attrs.get("of_groups", 0))
     traced = int(dataset.attrs.get("traced_groups", 0)) / of_groups if of_groups > 0 else 1.0

@@ -171,9 +171,11 @@ class Places:
 
         sizes : (n_trial,) denominators, of a whole launch that were everywhere as at the trial's place
         """
+        if not self.has_start:
+            return self
         by_place = [np.nanmean(np.asarray(sizes, np.float64)[k :: self.n]) for k in range(self.n)]
         parts = self.weights * np.nan_to_num(by_place)
-        if not self.has_start or parts.sum() <= 0:
+        if parts.sum() <= 0:
             return self
         return dataclasses.replace(self, start_weight=float(parts[-1] / parts.sum()))
 

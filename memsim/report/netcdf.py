@@ -144,6 +144,10 @@ def check(dataset: xr.Dataset) -> xr.Dataset:
     served = dataset["hits"] + dataset["pending"] + dataset.get("open", 0)
     if (served > dataset["accesses"]).any():
         raise ResultError("hits + pending + open must not exceed accesses")
+    if "likely" in dataset and (
+        "open" not in dataset or (dataset["likely"] > dataset["open"]).any()
+    ):
+        raise ResultError("likely must not exceed open")
     for name in ("level", "site"):
         names = texts[name][1].tolist()
         if len(set(names)) != len(names):

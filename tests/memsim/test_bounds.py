@@ -96,12 +96,18 @@ def test_widened_reaches_whatever_is_inside() -> None:
 
 class TestPlaces:
     def test_are_read_from_the_options(self) -> None:
-        dataset = fake_dataset(n_trials=2, traced_groups=300, of_groups=1200)
+        dataset = fake_dataset(n_trials=4, traced_groups=300, of_groups=1200)
         assert places_of(dataset) == Places(1, 0.25)
         several = with_options(dataset, snapshots=4, start_weight=0.1)
         assert places_of(several) == Places(4, 0.25, 0.1, has_start=True)
         assert places_of(with_options(dataset, snapshots=2, phases=True)).phases
-        for broken in ("[", "[]", '{"snapshots": "x"}', '{"snapshots": -1}'):
+        for broken in (
+            "[",
+            "[]",
+            '{"snapshots": "x"}',
+            '{"snapshots": -1}',
+            '{"snapshots": 1000000000}',
+        ):
             assert places_of(dataset.assign_attrs(options_json=broken)).n == 1
 
     def test_the_interval_of_places_is_students(self) -> None:
