@@ -15,7 +15,7 @@ from memsim.report.advice import Advice, advise, dominant, is_poorly_coalesced
 from memsim.report.numbers import LevelNumbers, SiteNumbers, Summary
 from memsim.report.order_sensitivity import order_sensitivity, orders_text
 from memsim.report.text import fixed, model_cycles, percent, plus_minus
-from memsim.statistics import MIN_TRIALS, MIN_TRIALS_TO_STOP
+from memsim.statistics import MIN_TRIALS, MIN_TRIALS_TO_STOP, PAST, PHASE, PLACE
 
 MAX_FINDINGS = 3
 ENOUGH_SHARE = 0.8  # findings stop once they explain this part of the load latency
@@ -185,7 +185,7 @@ def _certainty(summary: Summary, site: SiteNumbers, rank: int) -> list[str]:
                 f"It is {clear} the slowest: first in {times} of {summary.n_trials} orderings."
             )
     sentences.append(
-        f"Over random orderings its latency is {plus_minus(site.latency_cycles, 1)} cycles"
+        f"Over {_causes(site)} its latency is {plus_minus(site.latency_cycles, 1)} cycles"
         f" (95 %), its share {plus_minus(site.share, 1, 100)} %."
     )
     sensitive = [level for level in site.levels if level.is_order_sensitive]
@@ -200,6 +200,17 @@ def _certainty(summary: Summary, site: SiteNumbers, rank: int) -> list[str]:
             f" {fixed(site.latency_model_error_cycles)} cycles."
         )
     return sentences
+
+
+def _causes(site: SiteNumbers) -> str:
+    """What the interval of a latency is over: `random orderings and places of the launch`."""
+    words = {
+        PLACE: "places of the launch",
+        PHASE: "phases of its groups",
+        PAST: "what earlier groups have left in the caches",
+    }
+    parts = site.latency_cycles.parts
+    return " and ".join(["random orderings", *(words[part] for part in words if parts.get(part))])
 
 
 def _caveats(summary: Summary) -> tuple[str, ...]:

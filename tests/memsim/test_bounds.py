@@ -13,6 +13,7 @@ import xarray as xr
 from memsim.bounds import Hits, disagreement, is_open, places_of, widened, with_open_hits
 from memsim.latency import load_hit_ratio
 from memsim.report.summary import summarise
+from memsim.report.verdict import judge
 from memsim.statistics import ORDERING, PAST, PHASE, PLACE, Places, describe, student_t
 from tests.support.fake_replay import fake_dataset
 
@@ -86,6 +87,13 @@ def test_where_nothing_is_known_of_earlier_groups_misses_stay_misses() -> None:
     assert ratio.mean == pytest.approx(describe(load_hit_ratio(dataset, "L2").values).mean)
     every = load_hit_ratio(with_open_hits(dataset, "every"), "L2").values
     assert ratio.parts[PAST] == pytest.approx(describe(every).mean - ratio.mean)
+
+
+def test_the_verdict_says_what_a_latency_is_over() -> None:
+    sentences = " ".join(judge(summarise(opened(0.4))).findings[0].certainty)
+    assert "Over random orderings and what earlier groups have left in the caches its" in sentences
+    plain = " ".join(judge(summarise(opened(0.0))).findings[0].certainty)
+    assert "Over random orderings its latency" in plain
 
 
 def test_widened_reaches_whatever_is_inside() -> None:
