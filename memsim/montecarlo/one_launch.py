@@ -77,21 +77,10 @@ def replay(
     options = (options or ReplayOptions()).replace(**changes)
     machine = load_machine(machine) if isinstance(machine, str) else machine
     traces = _snapshots(trace)
-    places = places_of(traces)
-    at_start = options.replace(deviation=True, counts_start=True, warmup_waves=0)
-    plans: list[Plan] = []
-    for k, one in enumerate(traces):
-        is_start = places.has_start and k == places.n - 1
-        plan, occupancy = make_plan(one, machine, at_start if is_start else options)
-        warn_if_short(one, plan)
-        plans.append(plan)
+    plans, places, occupancy = _plans(traces, machine, options)
     kinds: npt.NDArray[np.int64] | None = None
     over: dict[str, list[dict[str, Any]]] = {"over_feasible": [], "over_groups": []}
     orders: dict[str, dict[str, float | None]] = {}
-    if options.deviation is None and traces[0].whole and plans[0].n_waves > 1:
-        places = Places(2, phases=True)
-        spread = dataclasses.replace(plans[0].ordering, deviation=True, counts_start=True)
-        plans.append(dataclasses.replace(plans[0], ordering=spread))
     n_requests = max(one.n_granule for one in traces)
     with workers_for(plans, options, n_requests) as workers:
         results, interrupted = trials_on(
@@ -136,6 +125,25 @@ def replay(
         interrupted=interrupted,
     )
     return Replay(dataset(traces, plans[0], results, kinds, about))
+
+
+def _plans(
+    traces: Sequence[Trace], machine: Machine, options: ReplayOptions
+) -> tuple[list[Plan], Places, Occupancy]:
+    """A plan of each place; of a whole launch of several waves two, with its groups in step and spread."""
+    places = places_of(traces)
+    at_start = options.replace(deviation=True, counts_start=True, warmup_waves=0)
+    plans: list[Plan] = []
+    for k, one in enumerate(traces):
+        is_start = places.has_start and k == places.n - 1
+        plan, occupancy = make_plan(one, machine, at_start if is_start else options)
+        warn_if_short(one, plan)
+        plans.append(plan)
+    if options.deviation is None and traces[0].whole and plans[0].n_waves > 1:
+        places = Places(2, phases=True)
+        spread = dataclasses.replace(plans[0].ordering, deviation=True, counts_start=True)
+        plans.append(dataclasses.replace(plans[0], ordering=spread))
+    return plans, places, occupancy
 
 
 def places_of(traces: Sequence[Trace]) -> Places:
@@ -224,7 +232,7 @@ def warn_if_short(trace: Trace, plan: Plan) -> None:
             f"the snapshot has {trace.n_groups} groups; two waves of the resident groups of"
             f" {plan.machine.name} are {two_waves}: its caches may appear too cold",
             SnapshotWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
 
 
