@@ -9,14 +9,21 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from memsim.latency import DRAM
+from memsim.report.launch_totals import ArrayTotals
 from memsim.report.numbers import LevelNumbers, SiteNumbers, Summary
-from memsim.report.text import byte_size, percent
+from memsim.report.text import byte_size, fixed, percent
 from memsim.trace.model import GRANULE_BYTES
 
 POOR_COALESCING = 1.5
 """Requested sectors over the fewest that could carry the bytes."""
+MIN_SHARE = 0.05
+"""Of the kernel's load latency: a load below it gets no advice."""
+MIN_SAVED = 0.1
+"""Of a load's latency: misses that cause less are not worth a change."""
+WASTEFUL = 1.5
+"""Bytes that a load fetches over those that it uses, and times that an array is read over once."""
 MAIN_KIND = 0.5
-"""Of a level's misses: the kind of miss that decides what to do."""
+"""Of the last level's misses: the kind of miss that decides what to do."""
 MANY_CONFLICTS = 0.25
 """Of a level's misses."""
 MANY_TRANSLATIONS = 0.25
@@ -54,11 +61,57 @@ class SlowLoad:
         """The levels that it misses, from the core outward."""
         return [level for level in self.site.levels if level.n_misses]
 
+    def saved(self, name: str, kind: str) -> float:
+        """Part of its latency that it would save if a level's misses of one kind were hits."""
+        names = [level.name for level in self.site.levels]
+        level = self.site.levels[names.index(name)]
+        hit_cycles = self.summary.latency_of(name)
+        if not level.n_misses or hit_cycles is None:
+            return 0.0
+        below = [*names[names.index(name) + 1 :], DRAM]
+        served = self.site.served
+        waited = sum(self.site.latency_parts[part] - served[part] * hit_cycles for part in below)
+        return level.misses[kind] / level.n_misses * waited / self.site.latency_cycles.mean
+
     @property
-    def is_reused_too_late(self) -> bool:
-        """Whether most misses of the first level are of data that was evicted before its reuse."""
-        levels = self.missed_levels
-        return bool(levels) and levels[0].misses["capacity"] >= MAIN_KIND * levels[0].n_misses
+    def late_level(self) -> LevelNumbers | None:
+        """Where evictions before a reuse cost it most; None where they cost little."""
+        worst = max(
+            self.site.levels, key=lambda level: self.saved(level.name, "capacity"), default=None
+        )
+        late = worst is not None and self.saved(worst.name, "capacity") >= MIN_SAVED
+        return worst if late else None
+
+    @property
+    def fetches_unused_bytes(self) -> bool:
+        """Whether the first level fetches more for it than its work-items use, over time."""
+        if not self.site.levels or not self.site.levels[0].accesses:
+            return False
+        first = self.site.levels[0]
+        fetched = first.read_bytes / first.accesses * self.site.sectors
+        return fetched >= WASTEFUL * self.site.useful_bytes
+
+    @property
+    def array(self) -> ArrayTotals | None:
+        """Its array in the whole launch."""
+        return next((a for a in self.summary.launch.arrays if a.name == self.site.array), None)
+
+    @property
+    def is_read_again(self) -> bool:
+        """Whether its array is read from DRAM repeatedly, for this load and at a cost.
+
+        Sectors hold no bytes of other arrays, so an array that is read more than once in all has
+        sectors that are.
+        """
+        if self.array is None or not self.array.times_read >= WASTEFUL:
+            return False
+        read, size = self.array.moved.read_bytes[DRAM], self.array.size_bytes or 0
+        total = self.summary.launch.moved.read_bytes[DRAM].mean
+        return (
+            not read.low <= size
+            and read.mean - size >= MIN_SAVED * total
+            and self.site.latency_parts[DRAM] >= MIN_SAVED * self.site.latency_cycles.mean
+        )
 
     @property
     def elements_per_sector(self) -> int:
@@ -67,11 +120,15 @@ class SlowLoad:
 
     @property
     def conflicts(self) -> list[tuple[str, float]]:
-        """(level, part of its misses) where conflict misses are many."""
+        """(level, part of its misses) where conflict misses are many, and cost it much."""
         ratios = [
             (level.name, level.misses["conflict"] / level.n_misses) for level in self.missed_levels
         ]
-        return [(name, ratio) for name, ratio in ratios if ratio >= MANY_CONFLICTS]
+        return [
+            (name, ratio)
+            for name, ratio in ratios
+            if ratio >= MANY_CONFLICTS and self.saved(name, "conflict") >= MIN_SAVED
+        ]
 
     @property
     def is_cold_in_dram(self) -> bool:
@@ -104,12 +161,53 @@ def dominant(parts: Mapping[str, float]) -> str:
     return max(parts, key=lambda part: parts[part])
 
 
-def _first_level_size(load: SlowLoad) -> str:
-    level = load.summary.level(load.missed_levels[0].name)
+def _size(load: SlowLoad, name: str) -> str:
+    level = load.summary.level(name)
     return f" ({byte_size(level.size_bytes)})" if level else ""
 
 
+def _late(load: SlowLoad) -> str:
+    assert load.late_level is not None  # the rule applies
+    return load.late_level.name
+
+
+def _times_read(load: SlowLoad, part: str) -> str:
+    """`x (1 MiB) is read from DRAM 3.0 times`; empty where it is not read repeatedly."""
+    array = load.array
+    if array is None or not array.size_bytes or part not in array.moved.read_bytes:
+        return ""
+    times = array.moved.read_bytes[part].mean / array.size_bytes
+    if not times >= WASTEFUL:
+        return ""
+    return (
+        f"{array.name} ({byte_size(array.size_bytes)}) is read from {part} {fixed(times, 1)} times"
+    )
+
+
+def _read_once(load: SlowLoad) -> str:
+    assert load.array is not None  # the rule applies
+    total = load.summary.launch.moved.read_bytes[DRAM].mean
+    saved = load.array.moved.read_bytes[DRAM].mean - (load.array.size_bytes or 0)
+    return f"Read once, the launch reads {byte_size(saved)} ({percent(saved / total, 0)}) less from DRAM."
+
+
+def _coalesced(load: SlowLoad) -> str:
+    fewer = f"Full coalescing requests {percent(load.site.saved_ratio, 0)} fewer sectors"
+    if load.fetches_unused_bytes:
+        return f"{fewer}: {byte_size(load.site.saved_bytes)} of this snapshot's requests."
+    return f"{fewer} of {load.first_level}; what {load.first_level} fetches is used already."
+
+
 RULES: tuple[Rule, ...] = (
+    Rule(
+        "Read it once",
+        lambda load: load.is_read_again,
+        lambda load: (
+            f"{_times_read(load, DRAM)}: keep it in registers or local memory, or let groups that run"
+            " at the same time share it."
+        ),
+        _read_once,
+    ),
     Rule(
         "Coalesce",
         lambda load: is_poorly_coalesced(load.site),
@@ -117,21 +215,19 @@ RULES: tuple[Rule, ...] = (
             "let neighbouring work-items access neighbouring elements: change the loop order or the"
             " data layout, or stage the data in local memory."
         ),
-        lambda load: (
-            f"Full coalescing requests {percent(load.site.saved_ratio, 0)} fewer sectors:"
-            f" {byte_size(load.site.saved_bytes)} of this snapshot's requests."
-        ),
+        _coalesced,
     ),
     Rule(
         "Use whole sectors",
         lambda load: (
             is_poorly_coalesced(load.site)
-            and load.is_reused_too_late
+            and load.fetches_unused_bytes
+            and load.late_level is not None
             and load.elements_per_sector > 1
             and load.site.direction == "load"
         ),
         lambda load: (
-            f"the rest of a sector is evicted from {load.missed_levels[0].name} before it is needed."
+            f"the rest of a sector is evicted from {_late(load)} before it is needed."
             " Where a work-item's elements are consecutive, vector loads use a whole sector at once."
         ),
         lambda load: (
@@ -140,10 +236,14 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "Bring reuse closer",
-        lambda load: not is_poorly_coalesced(load.site) and load.is_reused_too_late,
+        lambda load: not is_poorly_coalesced(load.site) and load.late_level is not None,
         lambda load: (
-            f"work in tiles that fit {load.missed_levels[0].name}{_first_level_size(load)}, stage"
+            f"work in tiles that fit {_late(load)}{_size(load, _late(load))}, stage"
             " them in local memory, or keep fewer groups resident."
+        ),
+        lambda load: (
+            f"Without its capacity misses in {_late(load)}, its latency is"
+            f" {percent(load.saved(_late(load), 'capacity'), 0)} lower."
         ),
     ),
     Rule(
@@ -170,7 +270,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "Move fewer bytes, or hide the wait",
-        lambda load: load.is_cold_in_dram,
+        lambda load: load.is_cold_in_dram and not load.is_read_again,
         lambda load: (
             "most of what it reads from main memory is read for the first time, so a larger cache"
             " would not help. Use a narrower type or packed data, or keep more independent loads in"
@@ -190,14 +290,17 @@ FALLBACKS: tuple[Rule, ...] = (
         "Stage it",
         lambda load: load.main_part not in (DRAM, load.first_level),
         lambda load: f"{load.main_part} serves most of it: reuse values in local memory.",
+        lambda load: f"{text}." if (text := _times_read(load, load.main_part)) else "",
     ),
 )
 """Tried where none of RULES applies."""
 
 
 def advise(summary: Summary, site: SiteNumbers) -> list[Advice]:
-    """What to try against a load, in the order of the rules."""
+    """What to try against a load, in the order of the rules; nothing where its share is small."""
     load = SlowLoad(summary, site)
+    if not site.share.mean >= MIN_SHARE:
+        return []
     for rules in (RULES, FALLBACKS):
         advice = [rule.advice(load) for rule in rules if rule.applies(load)]
         if advice:

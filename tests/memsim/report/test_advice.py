@@ -1,4 +1,4 @@
-"""Every rule of advice, where it applies and where it says nothing."""
+"""Every rule of advice, where it must speak and where it must say nothing."""
 
 from __future__ import annotations
 
@@ -10,11 +10,15 @@ import pytest
 
 from memsim.latency import DRAM
 from memsim.report.advice import FALLBACKS, RULES, Advice, advise
+from memsim.report.launch_totals import ArrayTotals, LaunchTotals, Moved
 from memsim.report.numbers import SiteNumbers, Summary
 from memsim.report.summary import summarise
+from memsim.statistics import Estimate
 from tests.support.fake_replay import fake_dataset
 
 NO_MISSES = {"cold": 0, "capacity": 0, "conflict": 0}
+ACCESSES = 1000
+COLD, LATE = {"cold": 100}, {"capacity": 100}
 
 
 @pytest.fixture(scope="module")
@@ -22,69 +26,150 @@ def summary() -> Summary:
     return summarise(fake_dataset(n_trials=4))
 
 
+def exactly(value: float, half_width: float = 0.0) -> Estimate:
+    return Estimate(mean=value, half_width=half_width, sigma=0.0, n_trials=4)
+
+
+def launch(read_bytes: float, *, size_bytes: int | None, half_width: float = 0.0) -> LaunchTotals:
+    """A launch that reads one array `x` from L2 and DRAM, and as much of others from DRAM."""
+    read = exactly(read_bytes, half_width)
+    moved = Moved(read_bytes={"L2": read, DRAM: read}, write_bytes={"L2": exactly(0.0)})
+    everything = Moved(read_bytes={DRAM: exactly(2 * read_bytes)}, write_bytes={})
+    return LaunchTotals(
+        factor=exactly(1.0),
+        requested_bytes=read,
+        moved=everything,
+        arrays=(ArrayTotals(name="x", size_bytes=size_bytes, moved=moved),),
+    )
+
+
 def advice_for(
     summary: Summary,
     *,
-    misses: tuple[Mapping[str, int], Mapping[str, int]] = (NO_MISSES, NO_MISSES),
-    main_part: str = DRAM,
+    h1: float = 0.0,
+    h2: float = 0.0,
+    misses: tuple[Mapping[str, int], Mapping[str, int]] = (COLD, COLD),
     sectors: int = 4,
+    share: float = 0.5,
+    whole: LaunchTotals | None = None,
     **changes: Any,
 ) -> dict[str, Advice]:
-    """Advice by name, for a load of one access whose bytes four sectors could carry.
+    """Advice by name, for a load of array x whose bytes four sectors an access could carry.
 
-    misses : by kind, in L1 and in L2;  main_part : what accounts for most of its latency
+    h1, h2 : hit ratios, from which its latency follows;  misses : by kind, in L1 and in L2
     """
     site: SiteNumbers = summary.loads[0]
+    ratios, reaches = (h1, h2), (1.0, 1 - h1)
+    n_sectors = ACCESSES * sectors
     levels = tuple(
-        replace(level, misses={**NO_MISSES, **kinds})
-        for level, kinds in zip(site.levels, misses, strict=True)
+        replace(
+            level,
+            misses={**NO_MISSES, **kinds},
+            hit_ratio=exactly(ratio),
+            reach=reach,
+            accesses=reach * n_sectors,
+            read_bytes=32 * reach * (1 - ratio) * n_sectors,
+        )
+        for level, kinds, ratio, reach in zip(site.levels, misses, ratios, reaches, strict=True)
     )
-    parts = {part: float(part == main_part) for part in ("L1", "L2", DRAM)}
+    t1, t2, tm = (summary.latency_of(part) or 0.0 for part in ("L1", "L2", DRAM))
+    parts = {"L1": h1 * t1, "L2": (1 - h1) * h2 * t2, DRAM: (1 - h1) * (1 - h2) * tm}
     load = replace(
         site,
+        array="x",
         levels=levels,
         latency_parts=parts,
-        **{"accesses": 1, "sectors": sectors, "ideal_sectors": 4.0, "itemsize_bytes": 8, **changes},
+        latency_cycles=exactly(sum(parts.values())),
+        share=exactly(share),
+        **{
+            "accesses": ACCESSES,
+            "sectors": n_sectors,
+            "ideal_sectors": 4.0 * ACCESSES,
+            "useful_bytes": 128 * ACCESSES,
+            "itemsize_bytes": 4,
+            **changes,
+        },
     )
+    if whole is not None:
+        summary = replace(summary, launch=whole)
     return {item.name: item for item in advise(summary, load)}
+
+
+def test_a_load_with_a_small_share_gets_none(summary: Summary) -> None:
+    assert advice_for(summary, sectors=8, share=0.05)
+    assert not advice_for(summary, sectors=8, share=0.04)
+
+
+def test_read_it_once(summary: Summary) -> None:
+    again = launch(3 << 20, size_bytes=1 << 20)
+    advice = advice_for(summary, whole=again)
+    assert advice["Read it once"].how.startswith(
+        "x (1.0 MiB) is read from DRAM 3.0 times: keep it in registers or local memory"
+    )
+    assert advice["Read it once"].gain == (
+        "Read once, the launch reads 2.0 MiB (33 %) less from DRAM."
+    )
+    assert "Move fewer bytes, or hide the wait" not in advice  # it is no first read
+    for silent in (
+        {"whole": launch(1.4 * (1 << 20), size_bytes=1 << 20)},
+        {"whole": launch(3 << 20, size_bytes=None)},
+        {"whole": launch(3 << 20, size_bytes=1 << 20, half_width=2.5 * (1 << 20))},
+        {"whole": again, "h1": 0.996},
+    ):
+        assert "Read it once" not in advice_for(summary, **silent)
 
 
 def test_coalesce(summary: Summary) -> None:
     poor = advice_for(summary, sectors=6)["Coalesce"]
-    assert poor.gain.startswith("Full coalescing requests 33 % fewer sectors: 64 B")
+    assert poor.gain.startswith("Full coalescing requests 33 % fewer sectors: 62.5 KiB")
     assert "Coalesce" not in advice_for(summary, sectors=5)
 
 
-LATE = ({"capacity": 5, "cold": 5}, NO_MISSES)
-EARLY = ({"capacity": 4, "cold": 6}, NO_MISSES)
+def test_sectors_that_are_used_over_time_are_said_to_be(summary: Summary) -> None:
+    """A layer norm's rows: eight sectors an access, each of which serves eight accesses from L1."""
+    row = advice_for(summary, sectors=32, h1=7 / 8, misses=(LATE, COLD))
+    assert row["Coalesce"].gain == (
+        "Full coalescing requests 88 % fewer sectors of L1; what L1 fetches is used already."
+    )
+    assert "Use whole sectors" not in row
+    assert "Use whole sectors" in advice_for(summary, sectors=32, h1=6 / 8, misses=(LATE, COLD))
 
 
 def test_use_whole_sectors(summary: Summary) -> None:
-    late = advice_for(summary, sectors=6, misses=LATE)["Use whole sectors"]
-    assert late.gain == "A sector holds 4 elements of 8 B."
+    poor: dict[str, Any] = {"sectors": 6, "misses": (LATE, COLD)}
+    late = advice_for(summary, **poor)["Use whole sectors"]
+    assert late.gain == "A sector holds 8 elements of 4 B."
     for silent in (
-        {"misses": EARLY},
-        {"misses": LATE, "itemsize_bytes": 32},
-        {"misses": LATE, "direction": "atomic"},
-        {"misses": LATE, "sectors": 4},
+        {"misses": (COLD, COLD)},
+        {"itemsize_bytes": 32},
+        {"direction": "atomic"},
+        {"sectors": 5},
     ):
-        assert "Use whole sectors" not in advice_for(summary, **{"sectors": 6, **silent})
+        assert "Use whole sectors" not in advice_for(summary, **{**poor, **silent})
 
 
 def test_bring_reuse_closer(summary: Summary) -> None:
-    late = advice_for(summary, misses=LATE)["Bring reuse closer"]
+    late = advice_for(summary, misses=(LATE, COLD))["Bring reuse closer"]
     assert "tiles that fit L1 (128 KiB)" in late.how
-    assert "Bring reuse closer" not in advice_for(summary, misses=EARLY)
-    assert "Bring reuse closer" not in advice_for(summary, misses=LATE, sectors=6)
+    assert late.gain.startswith("Without its capacity misses in L1, its latency is 9")
+    in_l2 = advice_for(summary, misses=(COLD, LATE))["Bring reuse closer"]
+    assert "tiles that fit L2 (6.0 MiB)" in in_l2.how
+    for silent in (
+        {"misses": (COLD, COLD)},
+        {"misses": (LATE, COLD), "sectors": 6},
+        {"misses": (LATE, COLD), "h1": 0.996},  # only 0.4 % of its sectors miss
+    ):
+        assert "Bring reuse closer" not in advice_for(summary, **silent)
 
 
 def test_change_the_pitch(summary: Summary) -> None:
     many, few = {"conflict": 25, "cold": 75}, {"conflict": 24, "cold": 76}
-    one = advice_for(summary, misses=(few, many))["Change the pitch"]
-    assert one.gain == "25 % of its L2 misses are conflicts."
+    one = advice_for(summary, misses=(many, few))["Change the pitch"]
+    assert one.gain == "25 % of its L1 misses are conflicts."
     both = advice_for(summary, misses=(many, many))["Change the pitch"]
     assert both.gain == "25 % of its L1 misses and 25 % of its L2 misses are conflicts."
-    assert "Change the pitch" not in advice_for(summary, misses=(few, few))
+    for silent in ({"misses": (few, few)}, {"misses": (many, many), "h1": 0.99}):
+        assert "Change the pitch" not in advice_for(summary, **silent)
 
 
 def test_touch_fewer_pages(summary: Summary) -> None:
@@ -100,17 +185,23 @@ def test_move_fewer_bytes(summary: Summary) -> None:
     cold, warm = {"cold": 5, "capacity": 5}, {"cold": 4, "capacity": 6}
     assert name in advice_for(summary, misses=(warm, cold))
     assert name not in advice_for(summary, misses=(cold, warm))
-    assert name not in advice_for(summary, misses=(warm, cold), main_part="L2")
+    assert name not in advice_for(summary, misses=(warm, cold), h2=0.9)
 
 
 def test_fallbacks(summary: Summary) -> None:
     """They speak where no rule does, each for its own part of the hierarchy."""
-    assert list(advice_for(summary, main_part="L1")) == ["Access less often"]
-    assert list(advice_for(summary, main_part="L2")) == ["Stage it"]
-    assert not advice_for(summary, main_part=DRAM)
-    assert list(advice_for(summary, main_part="L1", sectors=6)) == ["Coalesce"]
+    assert list(advice_for(summary, h1=0.99)) == ["Access less often"]
+    l2 = advice_for(summary, h2=0.99, whole=launch(5 << 20, size_bytes=1 << 20))
+    assert list(l2) == ["Stage it"]
+    assert l2["Stage it"].gain == "x (1.0 MiB) is read from L2 5.0 times."
+    assert advice_for(summary, h2=0.99, whole=launch(0, size_bytes=8))["Stage it"].gain == ""
+    assert list(advice_for(summary, h1=0.99, sectors=6)) == ["Coalesce"]
+    uncertain = {"capacity": 4, "conflict": 2, "cold": 4}
+    assert list(advice_for(summary, h1=0.99, h2=0.0, misses=(uncertain, uncertain))) == [
+        "Access less often"
+    ]
 
 
 def test_every_rule_has_its_own_name() -> None:
     names = [rule.name for rule in (*RULES, *FALLBACKS)]
-    assert len(set(names)) == len(names) == 8
+    assert len(set(names)) == len(names) == 9
