@@ -47,6 +47,10 @@ class CudaRequest(Request):
         notes = [f"Build option {option} is ignored." for option in ignored]
         return [*notes, *(["printf is left out."] if "printf" in self.text else [])]
 
+    @property
+    def dependencies(self) -> list[str]:
+        return [*super().dependencies, *self.program.arguments]
+
     def nvidia_arguments(self, target: str) -> list[str]:
         """clang's arguments to write `kernel.ptx`."""
         precision = 0 if self.program.options.is_fast else 2

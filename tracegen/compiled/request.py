@@ -78,6 +78,12 @@ class Request:
         """The text as it is compiled: where it prints, it calls a macro with a name of equal length."""
         return _PRINTF.sub("_print", self.text)
 
+    @property
+    def dependencies(self) -> list[str]:
+        """What decides what the compilers write, besides their versions and the included files."""
+        shape = f"{self.group_shape} {self.registers_limit}"
+        return [self.source, self.kernel, self.target, *self.options.arguments, shape]
+
     def clang_arguments(self, output: str) -> list[str]:
         """The arguments that all targets share: the language, the options, source and output."""
         return [

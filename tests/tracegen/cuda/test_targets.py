@@ -9,6 +9,7 @@ import memsim
 import tracegen
 from tests.support.compilers import needs_nvidia
 from tests.support.cuda_kernels import needs_clang, workload
+from tracegen.compiled import program_of
 
 pytestmark = needs_clang
 
@@ -57,3 +58,17 @@ def test_what_only_a_target_refuses_is_told() -> None:
     )
     trace = tracegen.trace(made, memsim.load_machine("v100"))
     assert "not for this target" in trace.provenance["compiler"]["missing"]
+
+
+@pytest.mark.parametrize("machine", [pytest.param("v100", marks=needs_nvidia), "mi250x"])
+def test_a_definition_is_part_of_what_is_kept_of_a_compilation(machine: str) -> None:
+    """Variants of a kernel that differ in `-D` alone have machine code of their own."""
+    source = "__global__ void k(float *y) {\n  for (int i = 0; i < N; ++i) y[i * 32 + threadIdx.x] = i;\n}"
+    target = memsim.load_machine(machine)
+    stores = []
+    for n in (1, 3):
+        made = workload(source, np.zeros(128, np.float32), build_options=f"-DN={n}")
+        code = program_of(made).compiled("k", target.compiler_target)
+        accesses = (one.memory for block in code.blocks for one in block.instructions)
+        stores.append(sum(1 for one in accesses if one and one.direction == "store"))
+    assert stores == [1, 3]

@@ -41,8 +41,7 @@ def machine_code(request: Request) -> MachineCode:
 
 def _dependencies(request: Request, tools: AmdTools) -> Iterator[str]:
     """Everything that decides what clang writes."""
-    yield from (request.source, request.kernel, request.target, str(request.options.arguments))
-    yield from (str(request.group_shape), str(request.registers_limit), tools.clang.identity)
+    yield from (*request.dependencies, tools.clang.identity)
     for library in _libraries(request, tools.libraries):
         status = library.stat()
         yield f"{library} {status.st_size} {status.st_mtime_ns}"

@@ -37,8 +37,7 @@ def machine_code(request: Request) -> MachineCode:
 
 def _dependencies(request: Request, tools: NvidiaTools) -> Iterator[str]:
     """Everything that decides what the compilers write."""
-    yield from (request.source, request.kernel, request.target, str(request.options.arguments))
-    yield from (str(request.group_shape), str(request.registers_limit))
+    yield from request.dependencies
     yield from (tool.identity for tool in (tools.clang, tools.ptxas, tools.nvdisasm))
     yield builtins_text()
 
