@@ -12,7 +12,7 @@ from memsim.files import whole_file
 
 KIND = "compiled"
 MOST_BYTES = 256 << 20
-FORMAT = "2"
+FORMAT = "3"
 """To be increased whenever the commands, or what is kept of their output, change."""
 
 

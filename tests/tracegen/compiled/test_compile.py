@@ -210,6 +210,35 @@ def test_products_and_sums_are_contracted_unless_the_program_forbids_it() -> Non
     assert "fma.rn.f32" not in compile_kernel(text, "f", "sm_80").intermediate
 
 
+SUMS_OF_WINDOWS = """\
+__kernel void windows(__global float const *in, __global float *out, __constant float *w, int n)
+{
+  __local float tile[160];
+  int l = get_local_id(0), i = get_global_id(0);
+  tile[l] = in[i];
+  tile[l + 64] = in[i + 64];
+  barrier(CLK_LOCAL_MEM_FENCE);
+  float first = 0, second = 0;
+  #pragma unroll
+  for (int k = 0; k < 64; ++k) {
+    first += tile[l + k] * w[k];
+    second += tile[l + k + 32] * w[k];
+  }
+  if (i < n) out[i] = first;
+  if (i + 32 < n) out[i + 32] = second;
+}
+"""
+
+
+@needs_nvidia
+def test_arithmetic_stays_before_the_branch_that_uses_it() -> None:
+    """As in NVIDIA's compilers; moved behind it, the operands of both sums would be in registers at once."""
+    conditional = compile_kernel(SUMS_OF_WINDOWS, "windows", "sm_80")
+    text = SUMS_OF_WINDOWS.replace("if (i < n)", "").replace("if (i + 32 < n)", "")
+    always = compile_kernel(text, "windows", "sm_80")
+    assert conditional.registers_per_item <= always.registers_per_item + 8
+
+
 @needs_nvidia
 def test_fast_mathematics() -> None:
     body = "x[i] = sin(x[i]);"

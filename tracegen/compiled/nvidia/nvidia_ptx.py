@@ -25,6 +25,10 @@ SEPARATE_BODIES = 21
 TRIPLE = "nvptx64-nvidia-nvcl"
 _EXTENSIONS = "+cl_khr_fp16,+cl_khr_int64_base_atomics,+cl_khr_int64_extended_atomics"
 _FLUSH = "-fdenormal-fp-math-f32=preserve-sign"
+NO_SINKING = ("-mllvm", "-instcombine-code-sinking=0", "-mllvm", "-disable-machine-sink")
+"""clang moves arithmetic into the branch that uses its result, and then the operands of all of it are in
+registers at once: a convolution whose stores are conditional takes 252 registers. NVIDIA's compilers do
+not, and take 32."""
 _DEBUG_TARGET = re.compile(r"^(\.target [^\n]*?), debug$", re.MULTILINE)
 _DEBUG_SECTION = re.compile(r"^\s*\.section\s[^{]*\{.*?\}[ \t]*$", re.MULTILINE | re.DOTALL)
 # Labels that only the debug sections refer to. clang puts them, and positions, even inside calls.
@@ -65,13 +69,13 @@ def _run_clang(request: Request, tools: NvidiaTools, folder: Path) -> None:
     """Writes `kernel.ptx`; with new versions of clang in two steps, see `kernel_bodies`."""
     if isinstance(request, CudaRequest):
         name = _known_target(request.target, tools.clang)
-        command = [str(tools.clang.path), *linked([tools.libdevice])]
+        command = [str(tools.clang.path), *NO_SINKING, *linked([tools.libdevice])]
         check(run([*command, *request.nvidia_arguments(name)], folder), tools.clang, request)
         return
     options = request.options
     precision = 0 if options.is_relaxed else 2 if options.divides_exactly else 1
     command = [
-        *(str(tools.clang.path), *_target(request.target, tools.clang)),
+        *(str(tools.clang.path), *_target(request.target, tools.clang), *NO_SINKING),
         *("-mllvm", f"-nvptx-prec-divf32={precision}"),
         *(["-Xclang", _FLUSH] if "-cl-denorms-are-zero" in options else []),
     ]
