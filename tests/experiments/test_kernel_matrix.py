@@ -23,6 +23,7 @@ SAMPLE = {
     ("merge_sort.cl:sort_tiles", "v100"),
     ("rodinia/elimination.py:lud", "cpu-pocl"),
     ("f.floopy:neighbours", "mi250x"),
+    ("f.floopy:neighbours", "arc_b580"),
 }
 
 

@@ -15,8 +15,8 @@ from pathlib import Path
 from memsim.commands.cli import main
 
 KERNELS = Path(__file__).parents[2] / "experiments" / "kernels"
-MACHINES = ("v100", "mi250x", "cpu-pocl", "c1060")
-"""One of NVIDIA, AMD and a host CPU (no Intel GPU is shipped), and one without caches."""
+MACHINES = ("v100", "mi250x", "arc_b580", "cpu-pocl", "c1060")
+"""One of NVIDIA, AMD and Intel, a host CPU, and one without caches."""
 
 FORTRAN = """\
 ! sums neighbours

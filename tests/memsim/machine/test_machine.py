@@ -28,8 +28,9 @@ from memsim.machine.table import unit_of, value_of
 from memsim.machine.toml_lines import index_lines
 
 SHIPPED = [
-    *("a100", "c1060", "c2050", "cpu-pocl", "h100", "h200", "k40c", "mi210", "mi250x", "mi300x"),
-    *("r9_fury", "titan_v", "titan_x", "v100", "v100-accelsim"),
+    *("a100", "arc_b580", "b200", "c1060", "c2050", "cpu-pocl", "h100", "h200", "k40c", "l4", "l40s"),
+    *("max1550", "mi210", "mi250x", "mi300x", "mi355x", "r9_fury", "rtx3090", "rtx4090", "rtx5090"),
+    *("rx7900xtx", "titan_v", "titan_x", "v100", "v100-accelsim"),
 ]
 FOLDER = Path(__file__).parents[3] / "memsim" / "machine" / "shipped"
 V100 = (FOLDER / "v100.toml").read_text()
@@ -69,10 +70,14 @@ def test_every_number_carries_its_unit(name: str) -> None:
 
 def test_targets_of_compilers() -> None:
     named = {name: load_machine(name).compiler_target for name in SHIPPED}
-    assert [name for name, target in named.items() if not target] == ["cpu-pocl"]
+    assert [name for name, target in named.items() if not target] == [
+        *("arc_b580", "cpu-pocl", "max1550")
+    ]
     assert {named[name] for name in ("v100", "titan_v", "v100-accelsim")} == {"sm_70"}
     assert (named["h100"], named["titan_x"]) == ("sm_90", "sm_52")  # a Titan X of Maxwell's
     assert (named["mi250x"], named["mi300x"]) == ("gfx90a", "gfx942")
+    assert (named["rtx3090"], named["l4"], named["rtx5090"]) == ("sm_86", "sm_89", "sm_120")
+    assert (named["b200"], named["mi355x"], named["rx7900xtx"]) == ("sm_100", "gfx950", "gfx1100")
     host = load_machine("cpu-pocl")
     assert "compiler_target" not in keys(host)
     assert "compiler_target" not in json.loads(machine_to_json(host))
