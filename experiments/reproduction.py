@@ -6,12 +6,14 @@ function that makes it, which takes the folder for pictures and whether to make 
 
 from __future__ import annotations
 
-import html
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from markupsafe import Markup
+
+from memsim import report
 from memsim.errors import MemsimError
 from memsim.files import write_text
 
@@ -121,56 +123,51 @@ def text(figure: Figure) -> str:
     return "\n".join([*lines, *(f"  {finding}" for finding in figure.findings)])
 
 
-STYLE = (
-    "body{font:14px sans-serif;max-width:75em;margin:2em auto;padding:0 1em}"
-    "td,th{padding:1px 9px;text-align:right}td:first-child,th:first-child,.note{text-align:left}"
-    "tr:nth-child(even){background:#f4f4f4}img{max-width:48%}"
-    "a:only-child img{max-width:90%}nav a{margin-right:1em}"
-)
-
-
 def page(title: str, figures: Sequence[Figure]) -> str:
     """All figures as one HTML page; it refers to the pictures in the same folder."""
-    escaped = html.escape
-    parts = [
-        "<!doctype html><html lang=en><meta charset=utf-8>",
-        f"<title>{escaped(title)}</title><style>{STYLE}</style><h1>{escaped(title)}</h1><nav>",
-        *(f'<a href="#{escaped(f.name)}">{escaped(f.name)}</a>' for f in figures),
-        "</nav>",
-    ]
-    for figure in figures:
-        parts.append(
-            f'<h2 id="{escaped(figure.name)}">{escaped(figure.title)}</h2>'
-            f"<p>{escaped(figure.source)}</p><ul>"
-        )
-        parts += [f"<li>{escaped(finding)}</li>" for finding in figure.findings]
-        parts.append("</ul>")
-        parts += [
-            "<div>",
-            *(
-                f'<a href="{escaped(name)}"><img src="{escaped(name)}" alt="{escaped(name)}"></a>'
-                for name in figure.pictures
-            ),
-            "</div>",
-        ]
-        parts.append(
-            f"<table><tr><th>case<th>quantity<th>{escaped(figure.reference_name)}<th>ours"
-            "<th>± (95 %)<th>difference<th>unit<th class=note>note</tr>"
-        )
-        parts += [_row(case) for case in figure.cases]
-        parts.append("</table>")
-    return "\n".join(parts)
-
-
-def _row(case: Case) -> str:
-    reference = "" if case.reference is None else f"{case.reference:.4g}"
-    ours = "" if case.ours is None else f"{case.ours:.4g}"
-    difference = ""
-    if case.reference and case.ours is not None:
-        difference = f"{case.ours / case.reference - 1:+.1%}"
-    spread = "" if case.ci95 is None else f"{case.ci95:.2g}"
-    return (
-        f"<tr><td>{html.escape(case.case)}<td>{html.escape(case.quantity)}<td>{reference}<td>{ours}"
-        f"<td>{spread}<td>{difference}<td>{html.escape(case.unit)}"
-        f"<td class=note>{html.escape(case.note)}</tr>"
+    cases = [case for figure in figures for case in figure.cases]
+    compared = sum(case.reference is not None and case.ours is not None for case in cases)
+    return report.page(
+        title,
+        f"{compared} of {len(cases)} quantities stand beside a published or measured number",
+        [
+            report.Section(figure.title, _body(figure), figure.name, figure.name)
+            for figure in figures
+        ],
     )
+
+
+def _body(figure: Figure) -> Markup:
+    pictures = Markup("").join(
+        Markup('<a href="{0}"><img src="{0}" alt="{0}"></a>').format(name)
+        for name in figure.pictures
+    )
+    head = ("case", "quantity", figure.reference_name, "ours", "difference", "unit", "note")
+    return Markup("{}{}<div class=pictures>{}</div>{}").format(
+        report.paragraph(figure.source, "soft small"),
+        report.bullets(figure.findings),
+        pictures,
+        report.data_table(head, [_row(case) for case in figure.cases], left=(0, 1, 6)),
+    )
+
+
+def _row(case: Case) -> list[report.Cell | str]:
+    change = None
+    if case.reference and case.ours is not None:
+        change = case.ours / case.reference - 1
+    return [
+        case.case,
+        case.quantity,
+        _number(case.reference),
+        _number(case.ours, "" if case.ci95 is None else f"± {case.ci95:.2g}"),
+        report.Cell(NONE if change is None else f"{change:+.1%}", value=change),
+        case.unit,
+        case.note,
+    ]
+
+
+def _number(value: float | None, note: str = "") -> report.Cell:
+    return report.Cell(NONE if value is None else f"{value:.4g}", note, value)
+
+
+NONE = "\N{EN DASH}"

@@ -29,7 +29,7 @@ def test_a_wheel_contains_every_file_of_the_packages(monkeypatch: pytest.MonkeyP
         for path in (root / package).rglob("*")
         if path.is_file() and "__pycache__" not in path.parts and path.name != "README.md"
     }
-    assert {"machine/shipped/v100.toml", "report/page.html.j2", "__init__.pyi", "py.typed"} <= {
+    assert {"machine/shipped/v100.toml", "report/base.html.j2", "__init__.pyi", "py.typed"} <= {
         str(path.relative_to("memsim")) for path in expected if path.parts[0] == "memsim"
     }
     assert expected - modules - data == set()

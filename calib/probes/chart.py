@@ -13,13 +13,6 @@ from memsim.machine import size_text as size_text_of
 
 WIDTH, HEIGHT = 640, 320
 _LEFT, _RIGHT, _TOP, _BOTTOM = 72, 32, 48, 48
-STYLE = """
-svg { max-width: 100%; height: auto } .axis { stroke: #888; fill: none } .grid { stroke: #8883; }
-.tick { font-size: 11px; fill: #666 } .curve { stroke: #1f6fb4; fill: none; stroke-width: 1.5 }
-.dot { fill: #1f6fb4 } .edge { stroke: #d4621d; stroke-dasharray: 4 3 }
-.mark { font-size: 12px; fill: #b34e12 }
-@media (prefers-color-scheme: dark) { .tick { fill: #aaa } .mark { fill: #f0955a } }
-"""
 
 
 def chart(curve: Curve) -> Markup:
@@ -43,7 +36,7 @@ def chart(curve: Curve) -> Markup:
         parts.append(Markup('<polyline class="curve" points="{}"/>').format(line))
     parts += [
         Markup(
-            '<circle class="dot" cx="{:.1f}" cy="{:.1f}" r="{}"><title>{}: {}</title></circle>'
+            '<circle class="bar" cx="{:.1f}" cy="{:.1f}" r="{}"><title>{}: {}</title></circle>'
         ).format(a, b, 2.2 if curve.joined else 4, size_text(u) if in_bytes else plain(u), plain(v))
         for (a, b), u, v in zip(points, x, y, strict=True)
     ]
@@ -53,12 +46,12 @@ def chart(curve: Curve) -> Markup:
         _LEFT, _TOP, HEIGHT - _BOTTOM, WIDTH - _RIGHT
     )
     labels = Markup(
-        '<text class="tick" x="{}" y="{}" text-anchor="middle">{}</text>'
-        '<text class="tick" x="14" y="{}" transform="rotate(-90 14 {})" text-anchor="middle">{}</text>'
+        '<text class="small" x="{}" y="{}" text-anchor="middle">{}</text>'
+        '<text class="small" x="14" y="{}" transform="rotate(-90 14 {})" text-anchor="middle">{}</text>'
     ).format(WIDTH // 2, HEIGHT - 8, curve.x_label, HEIGHT // 2, HEIGHT // 2, curve.y_label)
-    return Markup('<svg viewBox="0 0 {} {}" role="img" aria-label="{}">{}{}{}</svg>').format(
-        WIDTH, HEIGHT, escape(curve.title), frame, Markup("").join(parts), labels
-    )
+    return Markup(
+        '<svg class="chart wide" viewBox="0 0 {} {}" role="img" aria-label="{}">{}{}{}</svg>'
+    ).format(WIDTH, HEIGHT, escape(curve.title), frame, Markup("").join(parts), labels)
 
 
 def plain(value: float) -> str:
@@ -72,7 +65,7 @@ def size_text(value: float) -> str:
 
 
 def _across_tick(at: float, text: str) -> Markup:
-    return Markup('<text class="tick" x="{:.1f}" y="{}" text-anchor="middle">{}</text>').format(
+    return Markup('<text class="small" x="{:.1f}" y="{}" text-anchor="middle">{}</text>').format(
         at, HEIGHT - _BOTTOM + 16, text
     )
 
@@ -80,7 +73,7 @@ def _across_tick(at: float, text: str) -> Markup:
 def _up_tick(at: float, text: str) -> Markup:
     return Markup(
         '<line class="grid" x1="{}" x2="{}" y1="{:.1f}" y2="{:.1f}"/>'
-        '<text class="tick" x="{}" y="{:.1f}" text-anchor="end">{}</text>'
+        '<text class="small" x="{}" y="{:.1f}" text-anchor="end">{}</text>'
     ).format(_LEFT, WIDTH - _RIGHT, at, at, _LEFT - 6, at + 4, text)
 
 

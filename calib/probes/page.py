@@ -6,20 +6,10 @@ import math
 
 from markupsafe import Markup
 
-from calib.probes.chart import STYLE, chart, size_text
+from calib.probes.chart import chart, size_text
 from calib.probes.outcome import Finding
 from calib.probes.survey import Survey
-
-_STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 60em; margin: 2em auto; padding: 0 1em;
-  color: #1b1b24; background: #fff }
-table { border-collapse: collapse; width: 100% } td, th { text-align: left; padding: .3em .6em;
-  border-bottom: 1px solid #d7dade; vertical-align: top } td.n { text-align: right; white-space: nowrap }
-td.w { white-space: nowrap } .soft { color: #666 } h3 { margin: 2em 0 0 }
-p.reading { margin: .2em 0 .6em }
-@media (prefers-color-scheme: dark) { body { background: #16181d; color: #e4e6ea }
-  td, th { border-color: #3a3f47 } .soft { color: #aaa } }
-"""
+from memsim import report
 
 NAMES = {
     "launch_overhead": "launch of an empty kernel",
@@ -53,92 +43,84 @@ def page(survey: Survey) -> str:
     book = survey.book
     findings = {**_latencies(survey), **book.findings}
     numbers = [(_name(key), *quantity(f), f.how) for key, f in findings.items()]
-    rows = Markup("").join(
-        Markup('<tr><td>{}</td><td class="n">{}</td><td class="n">{}</td><td>{}</td></tr>').format(
-            *row
-        )
-        for row in sorted(numbers, key=lambda row: (not row[0].startswith("L"), row[0]))
-    )
-    rows += Markup("").join(
-        Markup("<tr><td>{}</td><td colspan=2>{}</td><td>{}</td></tr>").format(
-            _name(key), value, how
-        )
-        for key, (value, how) in book.words.items()
-    )
-    silent = Markup("").join(
-        Markup("<tr><td>{}</td><td>{}</td></tr>").format(probe, why)
-        for probe, why in book.silent.items()
-    )
-    facts = Markup("").join(
-        Markup('<tr><td>{}</td><td class="n">{}</td></tr>').format(key, value)
-        for key, value in survey.facts.items()
-    )
+    numbers.sort(key=lambda row: (not row[0].startswith("L"), row[0]))
+    numbers += [(_name(key), value, "", how) for key, (value, how) in book.words.items()]
     charts = Markup("").join(
-        Markup("<h3>{}</h3><p class='soft reading'>{}</p>{}").format(
+        Markup("<h3>{}</h3><p class='soft'>{}</p>{}").format(
             curve.title, curve.reading, chart(curve)
         )
         for curve in book.curves
     )
-    return str(
-        Markup(
-            "<!DOCTYPE html><html lang=en><meta charset=utf-8><title>{0}, measured</title>"
-            "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"
-            "<style>{1}</style><h1>{0}</h1>{6}"
-            "<p class=soft>Small kernels were run on the device and timed. A latency is the time per step of a"
-            " chain of loads, each of which gives the address of the next. Other programs only make a chain"
-            " slower, so the least of many repeats counts. The 95 % interval includes the scatter of repeats,"
-            " the resolution of the clock and the grid of sizes.</p>"
-            "<h2>Caches</h2>{7}"
-            "<h2>All numbers</h2><table><tr><th>quantity</th><th>value</th><th>95 % interval</th><th>method</th></tr>{2}"
-            "</table><h2>Not determined</h2><p class=soft>A machine file needs a value for some of these"
-            " quantities; it marks such a value as <i>assumed</i>.</p><table>{3}</table><h2>Curves</h2>{4}"
-            "<h2>The driver's information</h2><table>{5}</table></html>"
-        ).format(
-            survey.device,
-            Markup(_STYLE + STYLE),
-            rows,
-            silent or Markup("<tr><td>nothing</td></tr>"),
-            charts,
-            facts,
-            _interrupted(survey),
-            _glance(survey),
-        )
+    silent = list(book.silent.items())
+    return report.page(
+        f"{survey.device}, measured",
+        _headline(survey),
+        [
+            report.Section("Caches", _glance(survey)),
+            report.Section(
+                "All numbers",
+                report.data_table(
+                    ("quantity", "value", "95 % interval", "method"), numbers, left=(0, 3)
+                ),
+            ),
+            report.Section("Not determined", _not_determined(silent)),
+            report.Section("Curves", charts),
+            report.Section(
+                "The driver's information",
+                report.data_table(
+                    ("property", "value"), [[k, str(v)] for k, v in survey.facts.items()]
+                ),
+                "Driver",
+            ),
+        ],
+        lead=report.paragraph(_METHOD, "soft small"),
     )
 
 
-def _interrupted(survey: Survey) -> Markup:
-    if not survey.interrupted:
-        return Markup("")
-    return Markup("<p><b>Interrupted in '{}'</b>: later probes did not run.</p>").format(
-        survey.interrupted
-    )
+_METHOD = (
+    "Small kernels were run on the device and timed. A latency is the time per step of a chain of loads,"
+    " each of which gives the address of the next. Other programs only make a chain slower, so the least of"
+    " many repeats counts. The 95 % interval includes the scatter of repeats, the resolution of the clock"
+    " and the grid of sizes."
+)
+
+
+def _headline(survey: Survey) -> str:
+    if survey.interrupted:
+        return f"Interrupted in '{survey.interrupted}': later probes did not run."
+    if survey.hierarchy is None:
+        return "The pointer chase had no result, so no level is known."
+    n = len(survey.hierarchy.levels)
+    latency = quantity(_latencies(survey)["memory.latency"])[0]
+    return f"{n} cache level{'s' if n != 1 else ''}; main memory answers after {latency}"
+
+
+def _not_determined(silent: list[tuple[str, str]]) -> Markup:
+    if not silent:
+        return report.paragraph("Every probe had a result.")
+    why = "A machine file needs a value for some of these quantities; it marks such a value as assumed."
+    rows = report.data_table(("quantity", "why"), silent, left=(0, 1), sortable=False)
+    return report.paragraph(why, "soft small") + rows
 
 
 def _glance(survey: Survey) -> Markup:
     """A row for each level and one for memory; a dash is a number that was not determined."""
     caches = survey.hierarchy
     if caches is None:
-        return Markup("<p>The pointer chase had no result, so no level is known.</p>")
+        return report.paragraph("No level is known.")
     findings = {**_latencies(survey), **survey.book.findings}
-    rows = Markup("")
+    rows = []
     for number in range(1, len(caches.levels) + 1):
         cells = [findings.get(f"levels.L{number}.{key}") for key in _COLUMNS]
         policy = survey.book.words.get(f"L{number} replacement")
         texts = [quantity(cell)[0] if cell else "-" for cell in cells]
-        rows += _row([f"L{number}", *texts, policy[0] if policy else "-"])
+        rows.append([f"L{number}", *texts, policy[0] if policy else "-"])
     bandwidth = findings.get("memory_bandwidth")
-    speed = quantity(bandwidth)[0] if bandwidth else "-"
+    speed = f"{quantity(bandwidth)[0]}, all cores" if bandwidth else "-"
     latency = quantity(findings["memory.latency"])[0]
-    rows += _row(["main memory", "", "", "", "", latency, f"{speed}, all cores", ""])
-    head = ("", *(NAMES[key] for key in _COLUMNS), "replacement")
-    return Markup("<table><tr>{}</tr>{}</table>").format(
-        Markup("").join(Markup("<th>{}</th>").format(title) for title in head), rows
-    )
-
-
-def _row(texts: list[str]) -> Markup:
-    cells = Markup("").join(Markup("<td class=w>{}</td>").format(text) for text in texts)
-    return Markup("<tr>{}</tr>").format(cells)
+    rows.append(["main memory", "", "", "", "", latency, speed, ""])
+    head = ("level", *(NAMES[key] for key in _COLUMNS), "replacement")
+    return report.data_table(head, rows, sortable=False)
 
 
 def _latencies(survey: Survey) -> dict[str, Finding]:

@@ -160,9 +160,9 @@ class Replay:
     def to_html(self, path: str | os.PathLike[str]) -> Path:
         """Write the report as one self-contained page. Raises ResultError where it cannot."""
         from memsim.files import write_text
-        from memsim.report.html import page
+        from memsim.report.html import replay_page
 
-        return write_text(path, page(self.dataset))
+        return write_text(path, replay_page(self.dataset))
 
     def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
         """The JSON of memsim.report.json_contract, written to `path` where one is given."""

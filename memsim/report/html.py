@@ -6,19 +6,14 @@ Pygments' listings, which escape their own text, are marked as HTML.
 
 from __future__ import annotations
 
-import base64
 import dataclasses
-import hashlib
 import math
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib import resources
 from typing import Any
 
 import numpy as np
 import xarray as xr
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from memsim.bounds import with_open_hits
@@ -32,6 +27,7 @@ from memsim.report.compare import Comparison, change_text, dram_bytes_per_sector
 from memsim.report.counters import table as counter_table
 from memsim.report.counters.measurement import Measurement
 from memsim.report.numbers import Summary
+from memsim.report.pages import Section, fold, page, paragraph, render
 from memsim.report.summary import summarise
 from memsim.report.verdict import (
     groups_text,
@@ -60,89 +56,146 @@ class Parameter:
     standing: str
 
 
-def page(dataset: xr.Dataset) -> str:
+def replay_page(dataset: xr.Dataset) -> str:
     """The whole report of a replay."""
-    return _render("page.html.j2", dataset)
+    values = _values(dataset)
+    summary: Summary = values["s"]
+    return page(
+        Markup("<code>{}</code> on {}").format(
+            text.shortened(summary.kernel), summary.machine_title
+        ),
+        values["verdict"].headline,
+        _sections(dataset, summary, values),
+        subtitle=_part("subtitle.html.j2", s=summary),
+        lead=_part("verdict.html.j2", **values),
+    )
 
 
 def fragment(dataset: xr.Dataset) -> str:
     """Verdict and table of accesses alone, to be embedded in another page."""
-    return _render("fragment.html.j2", dataset)
+    return render("fragment.html.j2", **_values(dataset))
 
 
 def comparison_page(comparison: Comparison) -> str:
     """Two replays side by side."""
-    return render(
-        "compare.html.j2",
-        c=comparison,
-        legend=COMPARISON_LEGEND,
-        change_text=change_text,
-        dram_bytes_per_sector=dram_bytes_per_sector,
-        signed=signed,
+    return page(
+        "Two replays compared",
+        comparison.headline(),
+        [
+            Section(
+                "",
+                _part(
+                    "compare.html.j2",
+                    c=comparison,
+                    change_text=change_text,
+                    dram_bytes_per_sector=dram_bytes_per_sector,
+                    signed=signed,
+                ),
+            )
+        ],
+        subtitle=Markup("{}<br>{}").format(comparison.label_a, comparison.label_b),
+        lead=_part("compare_lead.html.j2", c=comparison, legend=COMPARISON_LEGEND),
     )
 
 
 def measurement_page(measurement: Measurement) -> str:
     """A replay beside a profiler's counters."""
-    return render(
+    body = _part(
         "counters.html.j2",
         m=measurement,
-        legend=counter_table.LEGEND,
-        tools=counter_table.TOOLS,
         none_value=math.nan,
         shown=counter_table.shown,
         value=counter_table.value,
         signed_value=counter_table.signed_value,
         signed_error=counter_table.signed_error,
     )
-
-
-def render(template: str, **values: Any) -> str:
-    """A template of this package, rendered with the style, script and security policy of the page."""
-    environment = Environment(
-        loader=PackageLoader("memsim", "report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
+    return page(
+        "A replay compared with measured counters",
+        f"{measurement.kernel} on {measurement.machine}, beside"
+        f" {measurement.measured_kernel or 'no kernel'} as {counter_table.TOOLS[measurement.tool]} measured it",
+        [Section("", body)],
+        subtitle=f"replay of {measurement.n_groups} groups",
+        lead=paragraph(counter_table.LEGEND, "soft small"),
     )
-    environment.globals["t"] = text
-    script = _asset("page.js")
-    return environment.get_template(template).render(
-        style=Markup(_asset("style.css") + source_view.colours()),
-        script=Markup(script),
-        policy=_policy(script),
+
+
+def _part(template: str, **values: Any) -> Markup:
+    return Markup(render(template, **values))
+
+
+def _values(dataset: xr.Dataset) -> dict[str, Any]:
+    """What the templates of a replay share."""
+    summary = summarise(dataset)
+    parts = (*summary.level_names, DRAM)
+    return {
+        "s": summary,
+        "verdict": judge(summary),
+        "parts": parts,
+        "part_class": {part: _part_class(part, parts) for part in parts},
+        "cycles": {part: summary.latency_of(part) for part in parts},
+        "split": latency_split(summary),
+        "anchor": {site.name: f"access-{i}" for i, site in enumerate(summary.sites, start=1)},
+        "most_cycles": max((site.latency_cycles.mean for site in summary.loads), default=1.0)
+        or 1.0,
+        "poorly_coalesced": is_poorly_coalesced,
+        "groups_text": groups_text(summary),
+        "resident_notes": [
+            note for note in (limiter_text(summary), registers_text(summary)) if note
+        ],
+    }
+
+
+def _sections(dataset: xr.Dataset, summary: Summary, values: dict[str, Any]) -> list[Section]:
+    """The sections of a replay's page, in order."""
+    dataset = with_open_hits(dataset)
+    parameters = _parameters(summary)
+    provenance = [
+        *flatten({"options": summary.options, "occupancy": summary.occupancy}),
+        *flatten(summary.provenance),
+    ]
+    sections = [Section("", _part("tiles.html.j2", **values))]
+    if summary.loads:
+        body = _part("breakdown.html.j2", **values)
+        sections.append(
+            Section("Where each load's latency comes from", body, "Latency", "breakdown")
+        )
+    sections += _source_sections(summary, values)
+    body = _part("accesses.html.j2", **values)
+    sections.append(Section("Accesses, by share of the load latency", body, "Accesses"))
+    if summary.launch.arrays:
+        body = _part("arrays.html.j2", **values)
+        sections.append(Section("Arrays, over the whole launch", body, "Arrays"))
+    charts = _groups_charts(summary)
+    if charts:
+        body = _part("groups.html.j2", groups_charts=charts, **values)
+        sections.append(Section("Over the groups of a core", body, "Groups"))
+    body = _part(
+        "orderings.html.j2",
+        histograms=_histograms(dataset, summary),
+        convergence=_convergence(dataset, summary),
+        dram_chart=_dram_chart(dataset),
         **values,
     )
+    return [
+        *sections,
+        Section("Over random orderings", body, "Orderings"),
+        Section("Machine", _part("machine.html.j2", parameters=parameters, **values)),
+        Section("Provenance", _part("provenance.html.j2", provenance=provenance)),
+        Section("How to read this", _part("reading.html.j2"), anchor="reading"),
+    ]
 
 
-def _render(template: str, dataset: xr.Dataset) -> str:
-    summary = summarise(dataset)
-    dataset = with_open_hits(dataset)
-    parts = (*summary.level_names, DRAM)
-    return render(
-        template,
-        s=summary,
-        verdict=judge(summary),
-        parts=parts,
-        part_class={part: _part_class(part, parts) for part in parts},
-        split=latency_split(summary),
-        anchor={site.name: f"access-{i}" for i, site in enumerate(summary.sites, start=1)},
-        most_cycles=max((site.latency_cycles.mean for site in summary.loads), default=1.0) or 1.0,
-        poorly_coalesced=is_poorly_coalesced,
-        groups_text=groups_text(summary),
-        resident_notes=[note for note in (limiter_text(summary), registers_text(summary)) if note],
-        listings=[] if template.startswith("fragment") else listings(summary),
-        histograms=[] if template.startswith("fragment") else _histograms(dataset, summary),
-        convergence=[] if template.startswith("fragment") else _convergence(dataset, summary),
-        groups_charts=[] if template.startswith("fragment") else _groups_charts(summary),
-        dram_chart=None if template.startswith("fragment") else _dram_chart(dataset),
-        parameters=_parameters(summary),
-        provenance=[
-            *flatten({"options": summary.options, "occupancy": summary.occupancy}),
-            *flatten(summary.provenance),
-        ],
-    )
+def _source_sections(summary: Summary, values: dict[str, Any]) -> list[Section]:
+    """The user's source; generated text is folded where there is also the user's."""
+    found = listings(summary)
+    sections = []
+    for k, listing in enumerate(found):
+        body = _part("source.html.j2", listing=listing, stops=k == 0, **values)
+        if k:
+            body = fold(f"{len(listing.lines)} lines", body)
+        sections.append(Section(listing.title, body, anchor=f"source-{k + 1}"))
+    none = Markup('<p class="soft">The trace contains no source.</p>')
+    return sections or [Section("Source", none)]
 
 
 def flatten(value: Any, key: str = "") -> list[tuple[str, str]]:
@@ -161,16 +214,16 @@ def flatten(value: Any, key: str = "") -> list[tuple[str, str]]:
 
 
 def listings(summary: Summary) -> list[source_view.Listing]:
-    """The generated source and the user's own, as far as the result contains them.
+    """The user's source and the generated one, as far as the result contains them.
 
     Where the user's own text is compiled (CUDA C++), there is one listing.
     """
     machine, same = summary.compiled.instructions, summary.generated_source == summary.user_source
     listings = (
+        source_view.user_listing(summary.user_source, summary.sites, machine if same else ()),
         None
         if same
         else source_view.generated_listing(summary.generated_source, summary.sites, machine),
-        source_view.user_listing(summary.user_source, summary.sites, machine if same else ()),
     )
     return [listing for listing in listings if listing is not None]
 
@@ -277,17 +330,3 @@ def _plain(value: Any) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     return visible(str(value))
-
-
-def _asset(name: str) -> str:
-    content = resources.files("memsim.report").joinpath(name).read_text(encoding="utf-8")
-    return re.sub(r"\n{2,}", "\n", content)
-
-
-def _policy(script: str) -> str:
-    """Content security policy: only this script and inline style; nothing is loaded."""
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    return (
-        f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline';"
-        " img-src data:; base-uri 'none'; form-action 'none'"
-    )

@@ -26,3 +26,61 @@ for (const table of document.querySelectorAll("table.sortable")) {
     });
   });
 }
+
+// Hotspots: n and p, or the buttons, move between the elements with data-stop, largest share first.
+const stops = [...document.querySelectorAll("[data-stop]")].sort((a, b) => b.dataset.stop - a.dataset.stop);
+const bar = document.querySelector(".hotspots");
+let at = -1;
+const step = (by) => {
+  if (!stops.length) return;
+  at = at < 0 && by < 0 ? stops.length - 1 : (at + by + stops.length) % stops.length;
+  const stop = stops[at];
+  for (let fold = stop.closest("details"); fold; fold = fold.parentElement.closest("details")) fold.open = true;
+  stop.tabIndex = -1;
+  stop.focus({ preventScroll: true });
+  stop.scrollIntoView({ block: "center" });
+  bar.querySelector("span").textContent = `hotspot ${at + 1} of ${stops.length}`;
+};
+if (bar && stops.length) {
+  bar.hidden = false;
+  bar.querySelector("span").textContent = `${stops.length} hotspot${stops.length > 1 ? "s" : ""}`;
+  bar.addEventListener("click", (event) => {
+    if (event.target.dataset.step) step(Number(event.target.dataset.step));
+  });
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, select, textarea")) return;
+    if (event.key === "n") step(1);
+    if (event.key === "p") step(-1);
+  });
+}
+
+// Arrays: a button with data-pick shows the accesses of one array; pressed again, all of them.
+const picks = [...document.querySelectorAll("[data-pick]")];
+for (const pick of picks) {
+  pick.addEventListener("click", () => {
+    const name = pick.getAttribute("aria-pressed") === "true" ? null : pick.dataset.pick;
+    for (const other of picks) other.setAttribute("aria-pressed", other.dataset.pick === name);
+    for (const row of document.querySelectorAll("[data-array]")) row.hidden = name !== null && row.dataset.array !== name;
+    for (const line of document.querySelectorAll("[data-arrays]"))
+      line.classList.toggle("picked", name !== null && line.dataset.arrays.split("\n").includes(name));
+  });
+}
+
+// Lines far from any access are folded.
+const unfold = (button) => {
+  const lines = button.closest("tbody").nextElementSibling;
+  lines.hidden = !lines.hidden;
+  button.setAttribute("aria-expanded", !lines.hidden);
+};
+for (const button of document.querySelectorAll("[data-unfold]")) button.addEventListener("click", () => unfold(button));
+
+// A link into a folded part opens it.
+const reveal = () => {
+  const target = location.hash.length > 1 && document.getElementById(location.hash.slice(1));
+  for (let fold = target && target.closest("details"); fold; fold = fold.parentElement.closest("details")) fold.open = true;
+  const lines = target && target.closest("tbody[hidden]");
+  if (lines) unfold(lines.previousElementSibling.querySelector("[data-unfold]"));
+  if (target) target.scrollIntoView();
+};
+addEventListener("hashchange", reveal);
+reveal();

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 
 from markupsafe import Markup
 from pygments import highlight
@@ -38,6 +39,20 @@ class SourceLine:
         return sum(site.share.mean for site in self.sites if site.latency_cycles.is_defined)
 
 
+CONTEXT_LINES = 3
+"""Lines before and after an access that are shown with it."""
+SHORTEST_FOLD = 5
+"""Fewer lines without an access are shown: a button would hardly be shorter."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """Consecutive lines; cold ones are far from any access, and folded."""
+
+    is_cold: bool
+    lines: tuple[SourceLine, ...]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Listing:
     """A source with its accesses.
@@ -52,6 +67,24 @@ class Listing:
     lines: tuple[SourceLine, ...]
     unplaced: tuple[SiteNumbers, ...]
     unplaced_machine: tuple[MachineInstruction, ...] = ()
+
+    @property
+    def runs(self) -> list[Run]:
+        """All lines, in runs of those near an access and of those far from any."""
+        near = {
+            number
+            for line in self.lines
+            if line.sites
+            for number in range(line.number - CONTEXT_LINES, line.number + CONTEXT_LINES + 1)
+        }
+        runs: list[Run] = []
+        for is_near, found in groupby(self.lines, lambda line: line.number in near):
+            lines = tuple(found)
+            is_cold = not is_near and len(lines) >= SHORTEST_FOLD and bool(near)
+            if runs and not is_cold and not runs[-1].is_cold:
+                lines = runs.pop().lines + lines
+            runs.append(Run(is_cold=is_cold, lines=lines))
+        return runs
 
     @property
     def has_machine_code(self) -> bool:

@@ -6,7 +6,8 @@ Every mark has a `<title>`, which a browser shows when the pointer is over it.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -15,17 +16,28 @@ from markupsafe import Markup, escape
 from memsim.report.text import fixed
 from memsim.statistics import Estimate, bins, describe, running
 
-WIDTH, HEIGHT = 340, 180
-_LEFT, _RIGHT, _TOP, _BOTTOM = 46, 10, 10, 40
+WIDTH, HEIGHT = 340, 190
+_LEFT, _RIGHT, _TOP, _BOTTOM = 46, 14, 20, 40
 _MAX_POINTS = 200  # of a curve: more cannot be distinguished at this width
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A line of a line chart. x, y : (n,) values; points that are not finite are left out"""
+
+    name: str
+    x: npt.ArrayLike
+    y: npt.ArrayLike
 
 
 class _Frame:
     """Maps data to the plot's rectangle and draws its axes."""
 
-    def __init__(self, x: tuple[float, float], y: tuple[float, float], label: str) -> None:
+    def __init__(
+        self, x: tuple[float, float], y: tuple[float, float], label: str, y_label: str = ""
+    ) -> None:
         self.x_range, self.y_range = _wide(*x), _wide(*y)
-        self.label = label
+        self.label, self.y_label = label, y_label
         self.marks: list[Markup] = []
 
     def x(self, value: float) -> float:
@@ -55,11 +67,11 @@ class _Frame:
             ).format(kind, self.x(x), self.x(x), _TOP, HEIGHT - _BOTTOM, what)
         )
 
-    def point(self, x: float, y: float, what: str) -> None:
+    def point(self, x: float, y: float, what: str, kind: str = "bar") -> None:
         self.marks.append(
             Markup(
-                '<circle class="bar" cx="{:.1f}" cy="{:.1f}" r="3.5"><title>{}</title></circle>'
-            ).format(self.x(x), self.y(y), what)
+                '<circle class="{}" cx="{:.1f}" cy="{:.1f}" r="3"><title>{}</title></circle>'
+            ).format(kind, self.x(x), self.y(y), what)
         )
 
     def path(self, points: list[tuple[float, float]], kind: str, closed: bool = False) -> None:
@@ -67,30 +79,42 @@ class _Frame:
         tag = "polygon" if closed else "polyline"
         self.marks.append(Markup('<{} class="{}" points="{}"/>').format(Markup(tag), kind, steps))
 
-    def draw(self, x_decimals: int, y_decimals: int, described: str) -> Markup:
+    def draw(
+        self,
+        x_decimals: int,
+        y_decimals: int,
+        described: str,
+        x_ticks: Mapping[float, str] | None = None,
+        y_ticks: Mapping[float, str] | None = None,
+    ) -> Markup:
+        """The chart. x_ticks, y_ticks : place -> label; by default round numbers"""
+        x_ticks = _labelled(self.x_range, x_decimals) if x_ticks is None else x_ticks
+        y_ticks = _labelled(self.y_range, y_decimals) if y_ticks is None else y_ticks
         parts = [
             Markup('<svg class="chart" viewBox="0 0 {} {}" role="img" aria-label="{}">').format(
                 WIDTH, HEIGHT, described
             )
         ]
         bottom = HEIGHT - _BOTTOM
-        for value in _ticks(*self.y_range, 4):
+        for value, shown in y_ticks.items():
             y = self.y(value)
             parts.append(
                 Markup('<line class="grid" x1="{}" x2="{}" y1="{:.1f}" y2="{:.1f}"/>').format(
                     _LEFT, WIDTH - _RIGHT, y, y
                 )
             )
-            parts.append(_text(_LEFT - 5, y + 4, "end", fixed(value, y_decimals)))
+            parts.append(_text(_LEFT - 5, y + 4, "end", shown))
         parts += self.marks
         parts.append(
             Markup('<line class="axis" x1="{}" x2="{}" y1="{}" y2="{}"/>').format(
                 _LEFT, WIDTH - _RIGHT, bottom, bottom
             )
         )
-        for value in _ticks(*self.x_range, 4):
-            parts.append(_text(self.x(value), bottom + 15, "middle", fixed(value, x_decimals)))
+        for value, shown in x_ticks.items():
+            parts.append(_text(self.x(value), bottom + 15, "middle", shown))
         parts.append(_text((_LEFT + WIDTH - _RIGHT) / 2, HEIGHT - 6, "middle", self.label))
+        if self.y_label:
+            parts.append(_text(2, 11, "start", self.y_label))
         parts.append(Markup("</svg>"))
         return Markup("").join(parts)
 
@@ -164,6 +188,109 @@ def curve(
     for x, y in finite:
         frame.point(x, y, f"{fixed(x)}: {fixed(y, 1)} {unit}")
     return frame.draw(0, _decimals(frame.y_range), described)
+
+
+MAX_COLOURS = 6
+"""Curves that are drawn with a colour each; the style sheet has as many."""
+
+
+def line_chart(
+    curves: Sequence[Curve], x_label: str, y_label: str, *, log_x: bool = False, log_y: bool = False
+) -> Markup | None:
+    """Curves over one axis, with a legend where there are several; None without a finite point.
+
+    log_x, log_y : a logarithmic axis; points that are not positive are left out
+    """
+    drawn = [(curve.name, _points(curve, log_x, log_y)) for curve in curves]
+    xs = [x for _, points in drawn for x, _ in points]
+    ys = [y for _, points in drawn for _, y in points]
+    if not xs:
+        return None
+    frame = _Frame(
+        (min(xs), max(xs)), (min(ys) if log_y else min(0.0, *ys), max(ys)), x_label, y_label
+    )
+    for number, (name, points) in enumerate(drawn):
+        frame.path(points, f"curve c{number % MAX_COLOURS}")
+        for x, y in points if len(points) <= _MAX_POINTS else ():
+            shown = f"{name}: {_plain(_back(x, log_x))}, {_plain(_back(y, log_y))}"
+            frame.point(x, y, shown, f"bar c{number % MAX_COLOURS}")
+    image = frame.draw(
+        _decimals(frame.x_range),
+        _decimals(frame.y_range),
+        f"{y_label} over {x_label}",
+        _log_ticks(frame.x_range) if log_x else None,
+        _log_ticks(frame.y_range) if log_y else None,
+    )
+    if len(drawn) < 2:
+        return image
+    keys = Markup("").join(
+        Markup('<span><i class="c{}"></i>{}</span>').format(number % MAX_COLOURS, name)
+        for number, (name, _) in enumerate(drawn)
+    )
+    return image + Markup('<div class="legend">{}</div>').format(keys)
+
+
+def heat_map(
+    rows: Sequence[str],
+    columns: Sequence[str],
+    values: npt.ArrayLike,
+    shown: Sequence[Sequence[str]],
+    described: str,
+) -> Markup:
+    """A table whose cells are shaded by their values, from the least to the largest.
+
+    values : (n_row, n_column), NaN for a cell without a value;  shown : the texts of the cells
+    """
+    array = np.asarray(values, dtype=np.float64)
+    finite = array[np.isfinite(array)]
+    low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
+    head = Markup("").join(Markup("<th>{}</th>").format(name) for name in columns)
+    body = Markup("")
+    for name, line, texts in zip(rows, array, shown, strict=True):
+        cells = Markup("").join(
+            Markup('<td class="heat" style="--heat-share:{:.3f}">{}</td>').format(
+                (value - low) / (high - low or 1.0) if math.isfinite(value) else 0.0, label
+            )
+            for value, label in zip(line, texts, strict=True)
+        )
+        body += Markup('<tr><th class="l">{}</th>{}</tr>').format(name, cells)
+    return Markup(
+        '<div class="scroll"><table class="heat-map" aria-label="{}"><thead><tr><th></th>{}</tr></thead>'
+        "<tbody>{}</tbody></table></div>"
+    ).format(described, head, body)
+
+
+def _points(curve: Curve, log_x: bool, log_y: bool) -> list[tuple[float, float]]:
+    """The finite points of a curve, in the chart's coordinates."""
+    x, y = np.asarray(curve.x, np.float64), np.asarray(curve.y, np.float64)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        x, y = (np.log10(x) if log_x else x), (np.log10(y) if log_y else y)
+    keep = np.isfinite(x) & np.isfinite(y)
+    return list(zip(x[keep].tolist(), y[keep].tolist(), strict=True))
+
+
+def _back(value: float, log: bool) -> float:
+    return float(10.0**value) if log else value
+
+
+def _log_ticks(bounds: tuple[float, float]) -> dict[float, str]:
+    """1, 2 and 5 times powers of ten, at most six of them, as place on the axis -> label."""
+    powers = range(math.floor(bounds[0]), math.ceil(bounds[1]) + 1)
+    for among in ((1, 2, 5), (1, 3), (1,)):
+        values = [m * 10.0**power for power in powers for m in among]
+        inside = [v for v in values if bounds[0] - 1e-9 <= math.log10(v) <= bounds[1] + 1e-9]
+        if len(inside) <= 6:
+            break
+    step = -(-len(inside) // 6) or 1
+    return {math.log10(value): _plain(value) for value in inside[::step]}
+
+
+def _plain(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
+def _labelled(bounds: tuple[float, float], decimals: int) -> dict[float, str]:
+    return {value: fixed(value, decimals) for value in _ticks(*bounds, 4)}
 
 
 def _mark_mean(frame: _Frame, estimate: Estimate, decimals: int, unit: str) -> None:

@@ -102,6 +102,16 @@ def model_cycles(error: float | None) -> str:
     return "not validated" if error is None else f"model ± {error:,.0f}"
 
 
+LONGEST_NAME = 60
+
+
+def shortened(name: str, longest: int = LONGEST_NAME) -> str:
+    """A name with its middle left out where it is longer than `longest` characters."""
+    if len(name) <= longest:
+        return name
+    return f"{name[: longest * 2 // 3]} … {name[-(longest // 4) :]}"
+
+
 def line_label(line: int | None) -> str:
     return UNKNOWN if line is None else str(line)
 

@@ -212,7 +212,7 @@ def use_machine(path: Path, replays: bool) -> None:
     assert machine_from_json(machine_to_json(machine)) == machine
     if replays:
         import memsim
-        from memsim.report.html import page
+        from memsim.report.html import replay_page
         from tests.support.traces import make_trace
 
         accesses = [(0, range(8)), (1, [40]), (0, [100, 101])]
@@ -221,7 +221,7 @@ def use_machine(path: Path, replays: bool) -> None:
             ("load", "store"),
             subgroup_size=machine.subgroup_size,
         )
-        page(memsim.replay(trace, machine, trials=2).dataset)
+        replay_page(memsim.replay(trace, machine, trials=2).dataset)
 
 
 @cache
@@ -311,7 +311,7 @@ def use_saved(path: Path, replays: bool) -> None:
     from memsim.report.cachegrind import write
     from memsim.report.compare import compare
     from memsim.report.compare_table import comparison_table
-    from memsim.report.html import comparison_page, page
+    from memsim.report.html import comparison_page, replay_page
     from memsim.report.summary import summarise
 
     replay = Replay.load(path)
@@ -321,7 +321,7 @@ def use_saved(path: Path, replays: bool) -> None:
     write(replay.dataset, path.parent / "cachegrind.out")
     replay.table()
     if replays:
-        page(replay.dataset)
+        replay_page(replay.dataset)
         other = Replay.load(_saved(path.parent))
         comparison = compare(other.dataset, replay.dataset)
         comparison_table(comparison)

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from memsim.montecarlo.result import Replay
 from memsim.report import svg
-from memsim.report.html import listings, page
+from memsim.report.html import listings, replay_page
 from memsim.report.summary import summarise
 from memsim.report.verdict import judge
 from tests.support.fake_replay import HOSTILE, SITES, fake_dataset
@@ -53,7 +53,7 @@ def printed(one: Replay) -> str:
 
 
 def shown(one: Replay) -> str:
-    return " ".join(" ".join(Outline(page(one.dataset)).text).split())
+    return " ".join(" ".join(Outline(replay_page(one.dataset)).text).split())
 
 
 def test_page_and_terminal_say_where_the_registers_are_from_and_what_limits_the_groups() -> None:
@@ -133,7 +133,7 @@ def test_instructions_are_below_their_line_and_accesses_name_their_site() -> Non
 
 def test_instructions_are_escaped_and_run_nothing() -> None:
     plain, coded = (
-        Outline(page(replay(c).dataset)) for c in (COMPILER, {**COMPILER, "code": CODE})
+        Outline(replay_page(replay(c).dataset)) for c in (COMPILER, {**COMPILER, "code": CODE})
     )
     assert coded.scripts == plain.scripts
     assert "<script>alert(1)" in " ".join(coded.text)

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from memsim.montecarlo import Replay
-from memsim.report.html import page
+from memsim.report.html import replay_page
 from memsim.report.json_contract import to_data
 from memsim.report.order_sensitivity import order_ranges, order_sensitivity, orders_text
 from memsim.report.summary import summarise
@@ -38,7 +38,7 @@ def test_the_range_stands_wherever_the_result_is_shown() -> None:
     assert order_sensitivity(summary) == sentence
     verdict = judge(summary)
     assert verdict.headline.endswith(sentence)
-    assert sentence in page(replay.dataset)
+    assert sentence in replay_page(replay.dataset)
     console = io.StringIO()
     Console(file=console, width=300).print(replay.table())
     assert sentence in console.getvalue()

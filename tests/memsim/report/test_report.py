@@ -21,7 +21,7 @@ from memsim.latency import latency_shares
 from memsim.machine.file import load_machine, machine_to_json
 from memsim.montecarlo.result import Replay
 from memsim.report import text
-from memsim.report.html import page
+from memsim.report.html import replay_page
 from memsim.report.json_contract import json_schema
 from memsim.report.summary import summarise
 from memsim.report.verdict import judge
@@ -266,7 +266,7 @@ def test_unknown_occupancy_is_reported_over_its_range() -> None:
 def test_a_kernel_that_only_stores() -> None:
     replay = Replay(fake_dataset(sites=SITES[5:]))
     assert "No load of this kernel reached global memory" in verdict_text(replay.dataset)
-    assert "no load" in page(replay.dataset).lower()
+    assert "no load" in replay_page(replay.dataset).lower()
     assert "y[i]" in rendered(replay, 130)
 
 
@@ -302,7 +302,7 @@ def test_the_table_prints_hostile_names_as_they_are() -> None:
 
 
 def test_the_page_is_one_file_that_loads_nothing(replay: Replay) -> None:
-    content = page(replay.dataset)
+    content = replay_page(replay.dataset)
     outline = Outline(content)
     for tag, attributes in outline.tags:
         assert tag not in ("iframe", "object", "embed", "base", "form", "img")
@@ -321,8 +321,8 @@ def test_the_page_is_one_file_that_loads_nothing(replay: Replay) -> None:
 
 
 def test_the_page_escapes_all_that_comes_from_outside() -> None:
-    tame, hostile = Outline(page(fake_dataset(n_trials=3))), hostile_replay()
-    for content in (page(hostile.dataset), hostile._repr_html_()):
+    tame, hostile = Outline(replay_page(fake_dataset(n_trials=3))), hostile_replay()
+    for content in (replay_page(hostile.dataset), hostile._repr_html_()):
         outline = Outline(content)
         assert {tag for tag, _ in outline.tags} <= {tag for tag, _ in tame.tags}
         for _, attributes in outline.tags:
@@ -333,7 +333,7 @@ def test_the_page_escapes_all_that_comes_from_outside() -> None:
 
 
 def test_the_listing_has_every_line_and_its_accesses(replay: Replay) -> None:
-    content = page(replay.dataset)
+    content = replay_page(replay.dataset)
     lines = GENERATED_SOURCE.rstrip("\n").split("\n")
     for number, line in enumerate(lines, start=1):
         row = content[content.index(f'<tr id="g{number}"') :]
@@ -345,7 +345,7 @@ def test_the_listing_has_every_line_and_its_accesses(replay: Replay) -> None:
 
 def test_blank_lines_do_not_shift_the_listing() -> None:
     source = "\n\n\r\n" + GENERATED_SOURCE
-    content = page(fake_dataset(n_trials=2, generated_source=source))
+    content = replay_page(fake_dataset(n_trials=2, generated_source=source))
     row = content[content.index('<tr id="g10"') :]
     assert "__kernel" in row[: row.index("</tr>")]
 
@@ -353,7 +353,7 @@ def test_blank_lines_do_not_shift_the_listing() -> None:
 def test_accesses_without_a_line_are_listed() -> None:
     data = fake_dataset(n_trials=2)
     data["source_line"][:] = [-1, 17, 20, 20, 999, 21]
-    content = page(data)
+    content = replay_page(data)
     tail = content[content.index("Not placed on a line") :]
     tail = tail[: tail.index("</p>")]
     assert "rowptr[i]" in tail
@@ -364,14 +364,14 @@ def test_accesses_without_a_line_are_listed() -> None:
 def test_files_are_shown_from_the_current_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A file that lies elsewhere is shown by its name; its path is the title of both links to it."""
+    """A file that lies elsewhere is shown by its name; its path is the title of the link to it."""
     file = str(tmp_path / "kernels" / "spmv.py")
     data = fake_dataset(n_trials=2)
     data = data.assign_coords(user_file=("site", [file] * data.sizes["site"]))
     for folder, label in ((tmp_path, "kernels/spmv.py"), (Path(__file__).parent, "spmv.py")):
         monkeypatch.chdir(folder)
-        content = page(data)
-        assert f'title="{file}">{label}</h2>' in content
+        content = replay_page(data)
+        assert f">{label}</h2>" in content
         assert f'title="{file}">{label}:' in content
         assert f">{file}" not in content
     assert text.relative_path(file) == file
@@ -379,23 +379,23 @@ def test_files_are_shown_from_the_current_folder(
 
 
 def test_the_page_states_that_sources_are_missing() -> None:
-    content = page(fake_dataset(n_trials=2, generated_source="", user_source=""))
+    content = replay_page(fake_dataset(n_trials=2, generated_source="", user_source=""))
     assert "The trace contains no source." in content
 
 
 @pytest.mark.parametrize(("interrupted", "n_trials"), [(0, 64), (1, 5), (1, 1)])
 def test_interrupted_results_are_marked(interrupted: int, n_trials: int) -> None:
-    content = page(fake_dataset(n_trials=n_trials, interrupted=interrupted))
+    content = replay_page(fake_dataset(n_trials=n_trials, interrupted=interrupted))
     assert ("<strong>Interrupted.</strong>" in content) == bool(interrupted)
 
 
 def test_the_models_error_is_shown_beside_every_interval() -> None:
     errors = json.dumps({"L1": 2.1, "L2": 4.5})
-    known = page(fake_dataset(n_trials=4, model_error_json=errors))
+    known = replay_page(fake_dataset(n_trials=4, model_error_json=errors))
     machine_section = known.index('id="machine"')
     assert "not validated" not in known[:machine_section]
     assert "model ± 4.5" in known
-    unknown = page(fake_dataset(n_trials=4, model_error_json="{}"))
+    unknown = replay_page(fake_dataset(n_trials=4, model_error_json="{}"))
     assert text.NOT_VALIDATED in unknown
     assert "model ± 4.5" not in unknown
 
@@ -408,7 +408,7 @@ def test_what_a_machine_lacks_is_not_assumed_of_it(replay: Replay) -> None:
 
 
 def test_assumed_parameters_are_marked(replay: Replay) -> None:
-    content = page(replay.dataset)
+    content = replay_page(replay.dataset)
     row = content[content.index("<code>levels.L1.set_index</code>") :]
     assert "fitted</span>" in row[: row.index("</tr>")]
     row = content[content.index("<code>levels.L1.write_hit</code>") :]
@@ -424,11 +424,11 @@ def test_a_page_of_three_levels_and_one_of_none() -> None:
     extra = deep.isel(level=[1]).assign_coords(level=["L3"])
     deep = xr.concat([deep, extra], dim="level", data_vars="minimal", join="outer")
     deep.attrs["machine_json"] = machine_to_json(machine.replace(levels=(*machine.levels, third)))
-    assert "L3 hit ratio" in page(deep)
+    assert "L3 hit ratio" in replay_page(deep)
     assert "L3 hits" in rendered(Replay(deep), 80)
     bare = fake_dataset(n_trials=3).isel(level=slice(0, 0))
     bare.attrs["machine_json"] = machine_to_json(machine.replace(levels=(), model_error_points={}))
-    assert "spent on main memory" in page(bare)
+    assert "spent on main memory" in replay_page(bare)
     assert rendered(Replay(bare), 80)
     assert json.loads(Replay(bare).to_json())["levels"].keys() == {"DRAM"}
 
@@ -438,13 +438,13 @@ def test_a_replay_that_never_reaches_main_memory() -> None:
     for name in ("dram_latency_cycles", "dram_mean_cycles", "dram_row_hit_ratio"):
         data[name] = data[name] * np.nan
     replay = Replay(data)
-    assert "No request reached main memory." in page(replay.dataset)
+    assert "No request reached main memory." in replay_page(replay.dataset)
     assert "NaN" not in replay.to_json()
     assert "nan" not in rendered(replay, 140)
 
 
 def test_charts_do_not_depend_on_units(replay: Replay) -> None:
-    content = page(replay.dataset)
+    content = replay_page(replay.dataset)
     assert content.count('<svg class="chart"') >= 8
     assert not re.search(r'[xy12hw]="?(nan|inf)', content)
 
