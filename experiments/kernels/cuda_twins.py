@@ -1,4 +1,7 @@
-"""Kernels of this folder in CUDA C++ (`cuda_twins.cu`), with the arguments of the originals."""
+"""Kernels of this folder in CUDA C++ (`cuda_twins.cu`), with the arguments of the originals.
+
+On the command line: `cuda_twins.cu:csr::spmv --args cuda_twins.py:twin --set name=spmv`.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+import tracegen
 from experiments.kernels import (
     black_scholes,
     embedding,
@@ -23,6 +27,7 @@ from experiments.kernels import (
     transpose,
 )
 from experiments.kernels.polybench import vectors
+from memsim.errors import KernelError
 from memsim.trace import Launch
 from tracegen import CudaWorkload, OpenCLWorkload
 from tracegen.workloads import Workload
@@ -110,3 +115,11 @@ TWINS = {
     "merge_global": Twin(lambda: merge_sort.global_pass(n=5000, width=64), "merge_global"),
     "laplacian": Twin(lambda: laplacian.laplacian(1, n=32), "laplacian"),
 }
+
+
+def twin(name: str) -> CudaWorkload:
+    """The kernel `name` of TWINS, launched as its original is."""
+    if name not in TWINS:
+        raise KernelError(f"name must be one of {', '.join(TWINS)}, got {name!r}")
+    original = TWINS[name].original()
+    return TWINS[name].in_cuda(original, tracegen.trace(original, groups=1).launch)

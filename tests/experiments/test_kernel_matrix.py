@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from tests.support.kernel_matrix import KERNELS, MACHINES, SHIPPED, Cell, Shipped, prepare, walk
+from tests.support.cuda_kernels import needs_clang
+from tests.support.kernel_matrix import KERNELS, MACHINES, SHIPPED, Shipped, prepare, walk
 from tracegen import OpenCLWorkload, Workload
 
 pytestmark = [
@@ -24,18 +24,8 @@ SAMPLE = {
     ("rodinia/elimination.py:lud", "cpu-pocl"),
     ("f.floopy:neighbours", "mi250x"),
     ("f.floopy:neighbours", "arc_b580"),
+    ("cuda_twins.cu:csr::spmv", "v100"),
 }
-
-
-def cells_of(
-    kernel: Shipped, machine: str, folder: Path, capsys: pytest.CaptureFixture[str]
-) -> list[Cell]:
-    prepare(folder)
-    found = list(walk(kernel, machine, folder, lambda: tuple(capsys.readouterr())))  # type: ignore[arg-type]
-    for cell in found:
-        words = " ".join(cell.words)
-        assert cell.accepted, f"memsim {words}\nended with code {cell.code}:\n{cell.error}"
-    return found
 
 
 def test_every_builder_is_in_the_matrix() -> None:
@@ -57,27 +47,33 @@ def test_every_builder_is_in_the_matrix() -> None:
         assert any(k.spec.startswith(path.name) for k in SHIPPED) or "spmv" in path.name, source
 
 
+def marks(kernel: Shipped, machine: str) -> list[pytest.MarkDecorator]:
+    slow = [] if (kernel.spec, machine) in SAMPLE else [pytest.mark.slow]
+    return slow + [needs_clang] * (".cu:" in kernel.spec)
+
+
 @pytest.mark.parametrize(
     ("kernel", "machine"),
-    [*{(k.spec, m): (k, m) for k in SHIPPED for m in MACHINES if (k.spec, m) in SAMPLE}.values()],
-    ids=lambda value: value if isinstance(value, str) else value.spec,
+    [pytest.param(k, m, marks=marks(k, m)) for k in SHIPPED for m in MACHINES],
+    ids=lambda value: value if isinstance(value, str) else f"{value.spec} {value.settings}",
 )
-def test_a_sample(
-    kernel: Shipped, machine: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_every_command(
+    kernel: Shipped,
+    machine: str,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    commands = Counter(cell.command for cell in cells_of(kernel, machine, tmp_path, capsys))
-    assert {"trace", "profile", "predict", "count", "blocks", "compile"} <= commands.keys()
-
-
-@pytest.mark.slow
-def test_every_kernel_on_every_machine(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    total, refusals = 0, Counter[str]()
-    for number, kernel in enumerate(SHIPPED):
-        for machine in MACHINES:
-            folder = tmp_path / f"{number}-{machine}"
-            folder.mkdir()
-            found = cells_of(kernel, machine, folder, capsys)
-            total += len(found)
-            refusals.update(f"{c.command}: {c.refusal[8:88]}" for c in found if c.code)
-    print(f"{len(SHIPPED)} kernels, {len(MACHINES)} machines, {total} runs")
-    print(f"{refusals.total()} refused:", *refusals.most_common(), sep="\n")
+    """With -s, prints how each command line ended as it goes."""
+    prepare(tmp_path)
+    commands, wrong = set(), []
+    for cell in walk(kernel, machine, tmp_path, lambda: tuple(capsys.readouterr())):  # type: ignore[arg-type]
+        line = f"{cell.code} {cell.command}: memsim {' '.join(cell.words)}"
+        if request.config.option.capture == "no":
+            with capsys.disabled():
+                print(f"\n{line}: {cell.refusal}", end="", flush=True)
+        commands.add(cell.command)
+        if not cell.accepted:
+            wrong.append(f"{line}\n{cell.error}")
+    assert not wrong, "\n".join(wrong)
+    assert {"trace", "profile", "predict", "count", "blocks", "compile"} <= commands

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from experiments.kernels.cuda_twins import TWINS
 from memsim.commands.cli import main
 
 KERNELS = Path(__file__).parents[2] / "experiments" / "kernels"
@@ -51,7 +52,7 @@ class Shipped:
     """A kernel as commands name it.
 
     spec : file below experiments/kernels, or of the working folder, and name
-    settings : a small size;  args : FILE.py:NAME of OpenCL C and Fortran
+    settings : a small size;  args : FILE.py:NAME of OpenCL C, CUDA C++ and Fortran
     launch : which one, of a kernel that has several
     """
 
@@ -134,10 +135,15 @@ SHIPPED = (
     Shipped("transpose.py:tiled", "n=50 dtype=float64"),
     Shipped("f.floopy:neighbours", "", "a.py:arguments"),
     Shipped("f.floopy:neighbours", "n=1000"),
+    *(
+        Shipped(f"cuda_twins.cu:{twin.kernel}", f"name={name}", "cuda_twins.py:twin")
+        for name, twin in TWINS.items()
+    ),
 )
 
 REFUSALS = (
-    r"only Loopy kernels can be counted: \w+ is of type OpenCLWorkload",
+    r"only Loopy kernels can be counted: [\w:<>, ]+ is of type (OpenCL|Cuda)Workload",
+    r"the basic blocks of CUDA C\+\+ and HIP are not counted",
     r"loop \w+ of \w+ is bounded by values from memory: .*",
     r"condition .* of \w+ depends on values from memory: .*",
     r"operations and requests of blocks are read from Loopy's instructions; this kernel is OpenCL C",
