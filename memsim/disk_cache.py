@@ -2,19 +2,84 @@
 
 The folders lie in `$MEMSIM_CACHE_DIR`, else in `memsim` under `$XDG_CACHE_HOME`, else in
 `~/.cache/memsim`. A damaged file is ignored and replaced. With MEMSIM_CACHE_DIR="" nothing is kept.
+Loopy and OpenCL drivers keep caches beside these folders, and end where they cannot be written.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import json
 import os
-from collections.abc import Iterable
+import tempfile
+import warnings
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from memsim.files import whole_file
+from memsim.files import temporary_folder, whole_file
+
+_VARIABLE = "XDG_CACHE_HOME"
+_ROOM_BYTES = 4 << 20
+"""What the caches of one kernel may need: Loopy's are databases, PoCL's are compiled code."""
+
+
+@contextlib.contextmanager
+def writable_caches() -> Iterator[None]:
+    """Caches of all libraries lie in a temporary folder meanwhile, if theirs cannot be written; warns."""
+    before, refusal = os.environ.get(_VARIABLE), _refusal(_base())
+    with contextlib.ExitStack() as stack:
+        folder = _temporary(stack) if refusal else None
+        if folder is None:
+            yield
+            return
+        _warn(f"{refusal}: caches are temporary; {_VARIABLE} names another folder")
+        os.environ[_VARIABLE] = str(folder)
+        try:
+            yield
+        finally:
+            del os.environ[_VARIABLE]
+            os.environ.update({} if before is None else {_VARIABLE: before})
+
+
+def _temporary(stack: contextlib.ExitStack) -> Path | None:
+    """A temporary folder with room for caches, on a disk or else in memory; None if there is none."""
+    for place in (None, Path("/dev/shm")):
+        with contextlib.suppress(OSError):
+            folder = stack.enter_context(temporary_folder(place))
+            if not _refusal(folder):
+                return folder
+    return None
+
+
+@functools.cache
+def _warn(message: str) -> None:
+    """Warns once in a process."""
+    warnings.warn(message, stacklevel=3)
+
+
+def _refusal(where: Path | None) -> str:
+    """Why a folder has no room for caches, "" if it has."""
+    try:
+        if where is not None:
+            where.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=where) as file:
+                file.write(bytes(_ROOM_BYTES))
+    except OSError as error:
+        return f"{where} cannot be written ({error.strerror or error})"
+    return ""
+
+
+def _base() -> Path | None:
+    """The folder of the caches of all programs; None if this user has no home."""
+    base = os.environ.get(_VARIABLE)
+    if base and Path(base).is_absolute():
+        return Path(base)
+    try:
+        return Path.home() / ".cache"
+    except RuntimeError:
+        return None
 
 
 def folder(kind: str) -> Path | None:
@@ -22,13 +87,8 @@ def folder(kind: str) -> Path | None:
     given = os.environ.get("MEMSIM_CACHE_DIR")
     if given is not None:
         return Path(given) / kind if given else None
-    base = os.environ.get("XDG_CACHE_HOME")
-    if base and Path(base).is_absolute():
-        return Path(base) / "memsim" / kind
-    try:
-        return Path.home() / ".cache" / "memsim" / kind
-    except RuntimeError:  # this user has no home
-        return None
+    base = _base()
+    return None if base is None else base / "memsim" / kind
 
 
 def fingerprint(parts: Iterable[str]) -> str:
@@ -58,7 +118,7 @@ def load(kind: str, key: str) -> Any:
 
 
 def save(kind: str, key: str, content: Any, most_bytes: int | None = None) -> None:
-    """Saves JSON content; a folder that cannot be written is not an error.
+    """Saves JSON content; warns once if the folder cannot be written.
 
     most_bytes : size of the folder above which the files are deleted that were not used for longest
     """
@@ -66,12 +126,14 @@ def save(kind: str, key: str, content: Any, most_bytes: int | None = None) -> No
     if where is None:
         return
     text = json.dumps({"fingerprint": key, "sha256": _checksum(content), "content": content})
-    with contextlib.suppress(OSError):
+    try:
         where.mkdir(parents=True, exist_ok=True)
         with whole_file(where / f"{key}.json") as temporary:
             temporary.write_text(text, encoding="utf-8")
         if most_bytes is not None:
             shrink(where, most_bytes)
+    except OSError as error:
+        _warn(f"{where} cannot be written ({error.strerror or error}): results are not kept")
 
 
 def shrink(where: Path, most_bytes: int) -> None:

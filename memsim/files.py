@@ -17,6 +17,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 from memsim.errors import ResultError
 
@@ -105,6 +106,11 @@ def write_bytes(path: str | os.PathLike[str], data: bytes | memoryview) -> Path:
 def write_text(path: str | os.PathLike[str], content: str) -> Path:
     """Write UTF-8 text whole or not at all. Raises ResultError where it cannot be written."""
     return write_bytes(path, content.encode("utf-8", errors="replace"))  # lone surrogates
+
+
+def write_picture(path: str | os.PathLike[str], figure: Any, dpi: int) -> Path:
+    """Write a matplotlib figure whole or not at all. Raises ResultError where it cannot be written."""
+    return write_whole(path, lambda target: figure.savefig(target, dpi=dpi))
 
 
 def _new_locked(path: Path) -> int:

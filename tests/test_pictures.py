@@ -1,4 +1,4 @@
-"""A rule for every figure that the packages draw, checked in their sources."""
+"""Rules for every figure that the packages draw, checked in their sources."""
 
 from __future__ import annotations
 
@@ -8,17 +8,35 @@ from pathlib import Path
 PACKAGES = ("memsim", "tracegen", "calib", "experiments")
 
 
-def test_every_legend_has_its_place() -> None:
-    """Without `loc` matplotlib searches for the best place, which takes seconds in a full figure and warns."""
-    root = Path(__file__).parents[1]
-    legends = [
-        (f"{path.relative_to(root)}:{node.lineno}", {each.arg for each in node.keywords})
+ROOT = Path(__file__).parents[1]
+
+
+def calls(method: str) -> dict[str, ast.Call]:
+    """Place of each call of a method in the packages -> the call."""
+    return {
+        f"{path.relative_to(ROOT)}:{node.lineno}": node
         for package in PACKAGES
-        for path in sorted((root / package).rglob("*.py"))
+        for path in sorted((ROOT / package).rglob("*.py"))
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Attribute)
-        and node.func.attr == "legend"
-    ]
+        and node.func.attr == method
+    }
+
+
+def test_every_legend_has_its_place() -> None:
+    """Without `loc` matplotlib searches for the best place, which takes seconds in a full figure and warns."""
+    legends = calls("legend")
     assert legends
-    assert [where for where, keywords in legends if "loc" not in keywords] == []
+    placed = {where for where, call in legends.items() if "loc" in {k.arg for k in call.keywords}}
+    assert legends.keys() == placed
+
+
+def test_figures_are_written_whole_or_into_memory() -> None:
+    """memsim.files.write_picture, a call of write_whole, and an SVG element for a page."""
+    written = {where.split(":")[0] for where in calls("savefig")}
+    assert written == {
+        "memsim/files.py",
+        "calib/commands/predict.py",
+        "calib/prediction/timeline.py",
+    }

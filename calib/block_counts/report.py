@@ -15,7 +15,7 @@ from calib.block_counts.options import RUNS_TO_LEARN
 from calib.block_counts.sampling import SampleError, samples
 from calib.counting.options import SUBGROUP_SIZE
 from memsim.errors import KernelError
-from memsim.files import write_whole
+from memsim.files import write_picture
 from tracegen.blocks import Block, BlockCounter
 from tracegen.record import AnyWorkload
 
@@ -178,7 +178,7 @@ def plot(report: BlockReport, path: Path) -> None:
         _graph(axes, [row for row in report.rows if row.block.launch == name], name, most, tall)
     if varying:
         _plot_counts(panels[-1], report, varying[0])
-    write_whole(path, lambda target: figure.savefig(target, dpi=110))
+    write_picture(path, figure, 110)
 
 
 def _plot_counts(axes: Any, report: BlockReport, size_name: str) -> None:

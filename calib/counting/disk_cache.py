@@ -38,5 +38,5 @@ def load(key: str) -> Any:
 
 
 def save(key: str, content: Any) -> None:
-    """Saves JSON content; a folder that cannot be written is not an error."""
+    """Saves JSON content; warns once if the folder cannot be written."""
     disk_cache.save(KIND, key, content)

@@ -12,7 +12,7 @@ import numpy as np
 from calib.fitting import expression as ex
 from calib.fitting.fit import Fit
 from calib.fitting.saved_model import SavedModel
-from memsim.files import write_whole
+from memsim.files import write_picture
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,7 +126,7 @@ def draw(breakdowns: Sequence[Breakdown], path: Path, unit: str = "s") -> None:
     axes.set_xlabel(f"predicted, {unit}; black: 95 % interval")
     axes.ticklabel_format(axis="x", style="sci", scilimits=(-3, 3))
     axes.legend(ncols=4, fontsize=8, loc="lower left", bbox_to_anchor=(0, 1.0), frameon=False)
-    write_whole(path, lambda temporary: figure.savefig(temporary, dpi=150))
+    write_picture(path, figure, 150)
 
 
 def uncovered(saved: SavedModel, kernel: Any, features: Mapping[str, float]) -> list[str]:

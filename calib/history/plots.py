@@ -14,7 +14,7 @@ from calib.history.power_laws import power_law
 from calib.history.records import Record
 from calib.history.regression import Fitted, Question, power_law_with_offset
 from calib.history.statistics import far_apart, two_modes
-from memsim.files import write_whole
+from memsim.files import write_picture
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 """Colours of devices, which colour-blind readers can distinguish (Okabe and Ito)."""
@@ -96,7 +96,7 @@ def plot_sizes(
     plain_ticks(axes.yaxis)
     axes.grid(which="both", alpha=0.2)
     axes.legend(fontsize=8, loc="upper left")
-    _save(figure, path)
+    write_picture(path, figure, 130)
     return omitted
 
 
@@ -172,9 +172,5 @@ def plot_layout(kernel: str, layout: int, times_s: Mapping[str, F64], path: Path
         plain_ticks(axes.xaxis)
     axes.grid(alpha=0.2)
     figure.legend(fontsize=8, loc="outside lower center")
-    _save(figure, path)
+    write_picture(path, figure, 130)
     return shapes
-
-
-def _save(figure: Any, path: Path) -> None:
-    write_whole(path, lambda temporary: figure.savefig(temporary, dpi=130))

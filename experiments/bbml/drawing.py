@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 
 from calib.block_counts import FloatArray
 from experiments.bbml.evaluation import Scores
+from memsim.files import write_picture
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7")
 BINS = 30
@@ -33,8 +34,7 @@ def heatmaps(path: Path, words: str, scores: Mapping[str, Scores]) -> str:
     figure.supylabel(
         "predicted count / largest count of the block (values above 1.2 are shown at 1.2)"
     )
-    figure.savefig(path, dpi=90)
-    return path.name
+    return write_picture(path, figure, 90).name
 
 
 def by_sample_size(
@@ -61,8 +61,7 @@ def by_sample_size(
     panels[0].set_ylabel("100 % - accuracy on the test samples, %")
     handles, names = panels[0].get_legend_handles_labels()
     figure.legend(handles, names, loc="outside right center", fontsize=8)
-    figure.savefig(path, dpi=110)
-    return path.name
+    return write_picture(path, figure, 110).name
 
 
 def distribution(path: Path, title: str, counts: FloatArray, density: Any, poisson: Any) -> str:
@@ -81,8 +80,7 @@ def distribution(path: Path, title: str, counts: FloatArray, density: Any, poiss
     axes.set(title=title, xlabel="count of the block, sub-groups", ylabel="probability density")
     axes.set_ylim(bottom=0)
     figure.legend(loc="outside lower center", ncols=2)
-    figure.savefig(path, dpi=110)
-    return path.name
+    return write_picture(path, figure, 110).name
 
 
 def bars(path: Path, title: str, groups: Mapping[str, Mapping[str, float]], floor: float) -> str:
@@ -103,8 +101,7 @@ def bars(path: Path, title: str, groups: Mapping[str, Mapping[str, float]], floo
     axes.set(title=title, ylabel="error, %")
     axes.grid(axis="y", alpha=0.3)
     figure.legend(loc="outside lower center", ncols=len(series))
-    figure.savefig(path, dpi=110)
-    return path.name
+    return write_picture(path, figure, 110).name
 
 
 def predictions(
@@ -129,5 +126,4 @@ def predictions(
         axes.set(title=title, xlabel="actual count", ylabel="predicted count")
         axes.ticklabel_format(style="sci", scilimits=(0, 4))
         axes.legend(loc="upper left", fontsize=8)
-    figure.savefig(path, dpi=110)
-    return path.name
+    return write_picture(path, figure, 110).name

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FormatStrFormatter, LogLocator, NullLocator
 
 from experiments.reproduction import Case
+from memsim.files import write_picture
 
 NAMED = 4
 """Number of points with a label: those with the largest errors."""
@@ -48,8 +49,7 @@ def scatter(path: Path, cases: Sequence[Case], title: str) -> str:
     axes.set(title=title, xlabel=f"measured, {unit}", ylabel=f"ours, {unit}", xlim=ends, ylim=ends)
     axes.legend(fontsize=7, loc="upper left")
     axes.title.set_fontsize(9)
-    figure.savefig(path, dpi=150)
-    return path.name
+    return write_picture(path, figure, 150).name
 
 
 def curve(path: Path, cases: Sequence[Case], title: str, unit: str) -> str:
@@ -61,5 +61,4 @@ def curve(path: Path, cases: Sequence[Case], title: str, unit: str) -> str:
     axes.semilogx(size, [case.ours for case in cases], "s--", markersize=3)
     axes.legend(["measured", "ours"], loc="upper left")
     axes.set(title=title, xlabel="buffer, kB", ylabel=unit)
-    figure.savefig(path, dpi=150)
-    return path.name
+    return write_picture(path, figure, 150).name

@@ -9,6 +9,7 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from calib.history import plain_ticks
+from memsim.files import write_picture
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7")
 
@@ -26,8 +27,7 @@ def iterations(path: Path, title: str, greedy: Sequence[float], by_history: Sequ
     axes.set_xticks(list(number))
     axes.grid(alpha=0.2)
     figure.legend(loc="outside lower center", ncols=2)
-    figure.savefig(path, dpi=130)
-    return path.name
+    return write_picture(path, figure, 130).name
 
 
 def errors(
@@ -71,5 +71,4 @@ def errors(
     figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=4)
     left.set(xlabel="iteration", ylabel="error (%)", title=f"Prediction error, {title}")
     right.set(xlabel="samples per prediction (lower end of the range)", title="over all iterations")
-    figure.savefig(path, dpi=130)
-    return path.name
+    return write_picture(path, figure, 130).name

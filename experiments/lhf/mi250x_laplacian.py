@@ -16,6 +16,7 @@ from experiments.hardware.laplacian import SNAPSHOT, Variant, laplacian, machine
 from experiments.lhf.replay_costs import replay_costs
 from experiments.reproduction import Case, Figure
 from memsim.errors import SnapshotWarning
+from memsim.files import write_picture
 from memsim.machine import load_machine
 
 POSITION = 0.53
@@ -87,5 +88,4 @@ def _draw(path: Path, cases: Sequence[Case]) -> str:
     axes.invert_yaxis()
     axes.set(xlabel="ms", title="MI250X, 7-point fp64 Laplacian at 512^3")
     axes.legend(fontsize=7, loc="upper left", bbox_to_anchor=(1, 1))
-    picture.savefig(path, dpi=150)
-    return path.name
+    return write_picture(path, picture, 150).name

@@ -21,6 +21,7 @@ from experiments.hardware.affine import AffineAccess, AffineKernel
 from experiments.hardware.volumes import Snapshot
 from experiments.lhf.replay_costs import replay_costs
 from experiments.reproduction import Case, Figure
+from memsim.files import write_picture
 from memsim.machine import Machine, load_machine
 
 ELEMENTS = 1 << 28
@@ -194,5 +195,4 @@ def _draw(path: Path, curves: list[Curve]) -> str:
     title = f"{curves[0].gpu}: bandwidth against occupancy"
     axes.set(xlabel="occupancy, %", ylabel="GB/s", title=title)
     axes.legend(fontsize=7, loc="lower right")
-    picture.savefig(path, dpi=150)
-    return path.name
+    return write_picture(path, picture, 150).name

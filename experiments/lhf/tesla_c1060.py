@@ -31,6 +31,7 @@ from calib.prediction import (
 from experiments.kernels import matmul
 from experiments.kernels.matmul_volkov import volkov
 from experiments.reproduction import Case, Figure
+from memsim.files import write_picture
 from memsim.machine import Machine, load_machine
 from memsim.montecarlo import replay, resident_groups
 from memsim.trace import Launch
@@ -347,5 +348,4 @@ def _draw(path: Path, curves: dict[tuple[str, str], list[tuple[int, float]]], ti
     axes.set_title(title, fontsize=10)
     picture.legend(fontsize=7, handlelength=4, loc="outside right center")
     axes.grid(alpha=0.3)
-    picture.savefig(path, dpi=150)
-    return path.name
+    return write_picture(path, picture, 150).name

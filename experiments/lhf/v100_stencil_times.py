@@ -28,6 +28,7 @@ from experiments.lhf.v100_stencil import (
 )
 from experiments.reproduction import Case, Figure
 from memsim.errors import SnapshotWarning
+from memsim.files import write_picture
 from memsim.machine import load_machine
 
 DEEP = 64
@@ -185,8 +186,7 @@ def _draw_times(
     axes.set(xlabel="measured, ms per sweep", ylabel="predicted / measured", ylim=(0, None))
     axes.set_title("V100, 25-point fp64 stencil, 43 group shapes", fontsize=10)
     axes.legend(fontsize=7, loc="lower left")
-    picture.savefig(path, dpi=150)
-    return path.name
+    return write_picture(path, picture, 150).name
 
 
 def _draw(
@@ -211,8 +211,7 @@ def _draw(
         ylabel="measured / predicted time, without translation",
     )
     axes.set_title("V100 stencil: predictions without missed translations", fontsize=10)
-    picture.savefig(path, dpi=150)
-    return path.name
+    return write_picture(path, picture, 150).name
 
 
 def _errors_text(ours: Mapping[Triple, float], measured: Mapping[Triple, float]) -> str:

@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator
 
 from experiments.perflex.evaluation import MODELS, Evaluation
+from memsim.files import write_picture
 
 Floats = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
@@ -54,8 +55,7 @@ def variants(path: Path, evaluation: Evaluation) -> str:
         panel.set_xlabel(evaluation.application.size)
     panels[0].set_ylabel("ms; circles measured, crosses predicted")
     panels[0].legend(fontsize=7, loc="upper left")
-    figure.savefig(path, dpi=130)
-    return path.name
+    return write_picture(path, figure, 130).name
 
 
 def lines(
@@ -93,8 +93,7 @@ def lines(
     axes.set(title=title, xlabel=xlabel, ylabel=ylabel)
     axes.title.set_fontsize(10)
     figure.legend(fontsize=8, loc="outside lower center", ncols=2)
-    figure.savefig(path, dpi=150)
-    return path.name
+    return write_picture(path, figure, 150).name
 
 
 def bars(path: Path, groups: Mapping[str, Mapping[str, float]], title: str, ylabel: str) -> str:
@@ -111,8 +110,7 @@ def bars(path: Path, groups: Mapping[str, Mapping[str, float]], title: str, ylab
     axes.set(title=title, ylabel=ylabel)
     axes.title.set_fontsize(10)
     figure.legend(fontsize=8, loc="outside lower center", ncols=2)
-    figure.savefig(path, dpi=150)
-    return path.name
+    return write_picture(path, figure, 150).name
 
 
 def rates(path: Path, values: Mapping[str, float], halves: Mapping[str, float], title: str) -> str:
@@ -129,5 +127,4 @@ def rates(path: Path, values: Mapping[str, float], halves: Mapping[str, float], 
     axes.set_xscale("log")
     axes.set(title=title, xlabel="seconds per count, with 95 % interval")
     axes.title.set_fontsize(10)
-    figure.savefig(path, dpi=150)
-    return path.name
+    return write_picture(path, figure, 150).name

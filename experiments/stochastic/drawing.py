@@ -14,6 +14,7 @@ from matplotlib.patches import Patch
 from scipy.stats import chi2
 
 from experiments.stochastic.replays import Ratios as Floats
+from memsim.files import write_picture
 from memsim.report import DRAM_COLOUR, LINE_COLOUR, PART_COLOURS
 from memsim.statistics import Estimate, describe
 from tracegen.recording import WAVES as DEFAULT_WAVES
@@ -56,8 +57,7 @@ def histograms(path: Path, rows: Sequence[tuple[str, Mapping[str, Floats]]], tit
     for quantity, axes in zip(quantities, grid[-1], strict=True):
         axes.set_xlabel(f"{quantity} hit ratio, %", fontsize=8)
     figure.suptitle(title, fontsize=10)
-    figure.savefig(path, dpi=130)
-    return path.name
+    return write_picture(path, figure, 130).name
 
 
 def convergence(path: Path, sigma: Floats, settled: int, barely: int) -> str:
@@ -81,8 +81,7 @@ def convergence(path: Path, sigma: Floats, settled: int, barely: int) -> str:
             )
     axes.set(xlabel="trials", ylabel="sigma of the L2 load hit ratio, points", ylim=(0, None))
     figure.legend(frameon=False, fontsize=8, loc="outside upper center", ncols=3)
-    figure.savefig(path, dpi=150)
-    return path.name
+    return write_picture(path, figure, 150).name
 
 
 def coverage(path: Path, shares: Mapping[str, Mapping[str, float]]) -> str:
@@ -99,8 +98,7 @@ def coverage(path: Path, shares: Mapping[str, Mapping[str, float]]) -> str:
     axes.invert_yaxis()
     axes.set(xlabel="intervals that contain the mean of 1024 trials, %", xlim=(85, 100))
     axes.legend(frameon=False, fontsize=8, loc="lower left")
-    figure.savefig(path, dpi=150)
-    return path.name
+    return write_picture(path, figure, 150).name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,8 +159,7 @@ def stacked_latencies(path: Path, bars: Mapping[str, Sequence[Segment]]) -> str:
         loc="lower center",
         bbox_to_anchor=(0.5, 1.0),
     )
-    figure.savefig(path, dpi=150)
-    return path.name
+    return write_picture(path, figure, 150).name
 
 
 def gains(path: Path, gain_of: Mapping[str, Mapping[str, tuple[float, float]]]) -> str:
@@ -190,8 +187,7 @@ def gains(path: Path, gain_of: Mapping[str, Mapping[str, tuple[float, float]]]) 
     low = min(value for of in gain_of.values() for value, _ in of.values())
     axes.set_ylim(min(0.5, 0.8 * low), 26)
     axes.legend(frameon=False, fontsize=8, ncols=2, loc="upper left")
-    figure.savefig(path, dpi=150)
-    return path.name
+    return write_picture(path, figure, 150).name
 
 
 def latency_densities(path: Path, samples: Mapping[str, Mapping[str, Floats]]) -> str:
@@ -218,8 +214,7 @@ def latency_densities(path: Path, samples: Mapping[str, Mapping[str, Floats]]) -
         axes.set(xlabel="main-memory latency, ns", ylabel="share of the requests")
         axes.set_title(machine, fontsize=9)
         axes.legend(frameon=False, fontsize=8, loc="upper right")
-    figure.savefig(path, dpi=150)
-    return path.name
+    return write_picture(path, figure, 150).name
 
 
 SAMPLER_MARKS = {"wrr": "o", "lrr": "s", "gto": "^", "gty": "v", "uniform": "D"}
@@ -275,8 +270,7 @@ def orderings(
         loc="lower center",
         bbox_to_anchor=(0.4, 1.0),
     )
-    figure.savefig(path, dpi=150)
-    return path.name
+    return write_picture(path, figure, 150).name
 
 
 def _ordering_handles() -> list[Any]:
@@ -341,5 +335,4 @@ def snapshot_sizes(
         axes.set_xlabel("waves of resident groups", fontsize=8)
     handles = grid[0][0].get_legend_handles_labels()
     figure.legend(*handles, frameon=False, fontsize=8, loc="outside upper center", ncols=4)
-    figure.savefig(path, dpi=130)
-    return path.name
+    return write_picture(path, figure, 130).name

@@ -19,6 +19,7 @@ from typing import Any
 import click
 
 from memsim.commands.options import EXIT_INTERRUPTED
+from memsim.disk_cache import writable_caches
 from memsim.errors import MemsimError
 from memsim.visible import visible
 
@@ -178,7 +179,8 @@ def _print_any_text() -> None:
 def _run(arguments: Sequence[str] | None) -> int:
     args = None if arguments is None else list(arguments)
     # Outside standalone mode click returns what a command gave to ctx.exit, or what it returned.
-    code = memsim.main(args=args, prog_name="memsim", standalone_mode=False)
+    with writable_caches():
+        code = memsim.main(args=args, prog_name="memsim", standalone_mode=False)
     sys.stdout.flush()
     return code if isinstance(code, int) else 0
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import tempfile
 from pathlib import Path
 
 import pytest
 
 from memsim import disk_cache
+from memsim.disk_cache import writable_caches
 
 
 @pytest.fixture
@@ -45,3 +48,55 @@ def test_the_files_that_were_not_used_for_longest_are_deleted(folder: Path) -> N
 def test_different_sequences_have_different_fingerprints() -> None:
     sequences = [["ab", "c"], ["a", "bc"], ["abc"], ["abc", ""], []]
     assert len({disk_cache.fingerprint(parts) for parts in sequences}) == 5
+
+
+def test_a_full_disk_is_told_once_and_keeps_nothing(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def half(path: Path, text: str, **_: object) -> None:
+        path.write_bytes(text.encode()[: len(text) // 2])
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Path, "write_text", half)
+    disk_cache._warn.cache_clear()
+    with pytest.warns(UserWarning, match=r"texts cannot be written \(No space left") as told:
+        [disk_cache.save("texts", name, "x" * 1000) for name in "ab"]
+    assert len(told) == 1
+    assert list(folder.iterdir()) == []
+
+
+@pytest.mark.parametrize("before", [None, "given"])
+def test_caches_that_cannot_be_written_are_temporary(
+    before: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file stands where the caches of this user lie."""
+    home = tmp_path / "home"
+    (home / ".cache" if before is None else home / before).parent.mkdir()
+    (home / (before or ".cache")).write_text("no folder")
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.delenv("MEMSIM_CACHE_DIR", raising=False)
+    if before is not None:
+        monkeypatch.setenv("XDG_CACHE_HOME", str(home / before))
+    disk_cache._warn.cache_clear()
+    environment = dict(os.environ)
+
+    def used() -> Path:
+        with writable_caches():
+            disk_cache.save("texts", "a", 1)
+            (kept,) = Path(os.environ["XDG_CACHE_HOME"]).rglob("*.json")
+            return kept
+
+    with pytest.warns(UserWarning, match="cannot be written .*: caches are temporary"):
+        kept = used()
+    assert kept.parts[-3:] == ("memsim", "texts", "a.json")
+    assert kept.is_relative_to(tempfile.gettempdir())
+    assert not kept.parents[2].exists()
+    assert dict(os.environ) == environment
+
+
+def test_caches_that_can_be_written_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    with writable_caches():
+        assert os.environ["XDG_CACHE_HOME"] == str(tmp_path)
+    assert list(tmp_path.iterdir()) == []

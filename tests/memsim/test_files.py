@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from memsim.errors import ResultError
-from memsim.files import temporary_folder, write_bytes, write_text, write_whole
+from memsim.files import temporary_folder, write_bytes, write_picture, write_text, write_whole
 
 OLD = 1_000_000_000
 
@@ -31,6 +32,20 @@ def test_an_error_leaves_everything_as_it_was(tmp_path: Path) -> None:
 
     with pytest.raises(ZeroDivisionError):
         write_whole(target, fail)
+    assert target.read_text() == "before"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_a_picture_that_cannot_be_drawn_leaves_the_old_one(tmp_path: Path) -> None:
+    class Broken:
+        def savefig(self, path: Path, dpi: int) -> None:
+            path.write_bytes(b"half" * dpi)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    target = tmp_path / "p.png"
+    target.write_text("before")
+    with pytest.raises(ResultError, match=r"cannot write .*p\.png: No space left on device"):
+        write_picture(target, Broken(), 90)
     assert target.read_text() == "before"
     assert list(tmp_path.iterdir()) == [target]
 

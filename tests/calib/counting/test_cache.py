@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -17,8 +18,11 @@ from calib.counting import feature_counts as counting
 from calib.counting import inventory_json
 from calib.counting.feature_counts import KernelCounts, kernel_counts
 from calib.counting.scheduled import translation_unit
+from memsim import disk_cache
 from tests.support import counted_kernels
+from tests.support.kernel_matrix import KERNELS
 
+CACHES = ("XDG_CACHE_HOME", "MEMSIM_CACHE_DIR", "POCL_CACHE_DIR")
 MADD = "f_op_float32_madd"
 
 
@@ -94,7 +98,44 @@ def test_an_unwritable_folder_is_not_an_error(
 ) -> None:
     (tmp_path / "file").write_text("no folder")
     monkeypatch.setenv("MEMSIM_CACHE_DIR", str(tmp_path / "file"))
-    assert madds(fresh(counted_kernels.paper_matmul())) == 64**3 // 32
+    disk_cache._warn.cache_clear()
+    with pytest.warns(UserWarning, match="counts cannot be written .*: results are not kept"):
+        assert madds(fresh(counted_kernels.paper_matmul())) == 64**3 // 32
+
+
+FULL = """\
+mount -t tmpfs -o size=64k none "$HOME" || exit 77
+head -c 100000 /dev/zero > "$HOME/fill" 2> /dev/null
+"$@"
+code=$?
+find "$HOME" -type f
+exit $code
+"""
+
+
+@pytest.mark.skipif(not shutil.which("unshare"), reason="needs a name space for a full disk")
+def test_counts_are_given_where_the_home_is_full(tmp_path: Path) -> None:
+    """A file system of 64 KiB without room, in a name space of its own."""
+    kernel = str(KERNELS / "matmul.py:naive")
+    command = [sys.executable, "-m", "memsim.commands.cli", "count", kernel, "f_op_float32_madd"]
+    environment = {k: v for k, v in os.environ.items() if k not in CACHES}
+    done = subprocess.run(
+        ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", FULL, "sh", *command],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**environment, "HOME": str(tmp_path)},
+        cwd=Path(__file__).parents[3],
+    )
+    if done.returncode == 77 or done.stderr.startswith("unshare: "):
+        pytest.skip("this user may not mount a file system in a name space")
+    assert (done.returncode, done.stderr) == (
+        0,
+        f"memsim: warning: {tmp_path}/.cache cannot be written (No space left on device): caches are"
+        " temporary; XDG_CACHE_HOME names another folder\n",
+    )
+    assert "n^3/32" in done.stdout
+    assert done.stdout.splitlines()[-1] == f"{tmp_path}/fill"
 
 
 def test_the_cache_can_be_disabled(monkeypatch: pytest.MonkeyPatch) -> None:
