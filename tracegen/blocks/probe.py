@@ -2,7 +2,7 @@
 
 A compiler keeps the variables in registers, and turns those of loops with known trip counts into
 products, so that counting costs next to nothing. The recording build writes the numbers of the events
-instead, in order, for `merge.py` to line lanes up.
+instead, in order, for `merge.py` to line lanes up; a work-item writes none beyond its room.
 """
 
 from __future__ import annotations
@@ -19,9 +19,11 @@ ARGUMENTS = (
 _GID = re.compile(r"^#define gid\(N\) \(\((\w+)\) get_group_id\(N\)\)$", re.MULTILINE)
 HEAD = """
 #ifdef BC_RECORD
-#define BC_HIT(E) (_bc_token[_bc_at++] = (E))
+#define BC_HIT(E) (_bc_at < _bc_end ? (void) (_bc_token[_bc_at] = (E)) : (void) 0, _bc_at++)
 #define BC_STORE(E)
+#define BC_TOOK _bc_count[_bc_row] = (uint) min(_bc_at - _bc_offset[_bc_row], (long) UINT_MAX);
 #else
+#define BC_TOOK
 #define BC_HIT(E) (_bc_c##E++)
 #define BC_STORE(E) _bc_count[(ulong) (E) * _bc_items + _bc_row] = _bc_c##E;
 #endif
@@ -73,15 +75,17 @@ def _prologue(cut: Cut, by_batches: bool) -> str:
         " * (get_group_id(1) + get_num_groups(1) * get_group_id(2)))",
     )
     parts = [row, _GROUPS if by_batches else ""]
-    parts.append("\n#ifdef BC_RECORD\n  long _bc_at = _bc_offset[_bc_row];\n#else\n")
+    parts.append(
+        "\n#ifdef BC_RECORD\n  long _bc_at = _bc_offset[_bc_row], _bc_end = _bc_offset[_bc_row + 1];\n#else\n"
+    )
     parts.append(f"  uint {counters};\n" if counters else "")
     parts.append("#endif\n")
     return "".join(parts)
 
 
 def _flush(cut: Cut) -> str:
-    """Writes the counts of a work-item."""
-    return " ".join(f"BC_STORE({event})" for event in range(cut.n_events))
+    """Writes the counts of a work-item, or the number of its events where these are recorded."""
+    return " ".join(["BC_TOOK", *(f"BC_STORE({event})" for event in range(cut.n_events))])
 
 
 def _with_ends(cut: Cut) -> list[Insertion]:

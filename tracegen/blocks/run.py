@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,11 +10,12 @@ import numpy as np
 import numpy.typing as npt
 import pyopencl as cl
 
-from memsim.errors import KernelError
+from memsim.errors import PathsWarning
 from tracegen.blocks.merge import subgroup_events
 from tracegen.blocks.model import Cut
 from tracegen.devices.buffers import Buffers
 from tracegen.recording.launch import DeviceLaunch, check_size, enqueue
+from tracegen.recording.room import Lengths, offsets, recorded, written
 
 BATCH_BYTES = 16 << 20
 """Counts of work-items that a batch may hold."""
@@ -68,15 +70,27 @@ class CountingRun:
                     offsets.append(lanes.astype(np.uint32))
         if subgroup_size is None or n_events == 0:
             return total, None if subgroup_size is None else total.copy()
-        for buffer, copy in saved:
-            cl.enqueue_copy(self.queue, buffer, copy, byte_count=buffer.size)
-        return total, self._subgroups(subgroup_size, np.concatenate(offsets), per_group, total)
+        self._paste(saved)
+        items, subgroups = self._subgroups(subgroup_size, np.concatenate(offsets), per_group)
+        if not np.array_equal(items, total):
+            warnings.warn(
+                f"launch {self.launch.index} ({self.launch.name}) took other paths when it was run"
+                " again, by a data race or the order of its atomic operations: its counts are one of"
+                " many",
+                PathsWarning,
+                stacklevel=2,
+            )
+        return items, subgroups
 
-    def _subgroups(
-        self, width: int, lanes: npt.NDArray[np.uint32], per_group: Counts, items: Counts
-    ) -> Counts:
-        """Records the events of work-items, batch by batch, and merges the lanes."""
-        n_groups, events = self.launch.n_groups, np.zeros(self.cut.n_events, np.int64)
+    def _subgroups(self, width: int, lanes: Lengths, per_group: Counts) -> tuple[Counts, Counts]:
+        """Records the events of work-items, batch by batch, and merges the lanes.
+
+        lanes : (n_item,) events of each work-item when they were counted
+
+        Returns the events of work-items, and those of sub-groups.
+        """
+        n_groups, n_events = self.launch.n_groups, self.cut.n_events
+        items, subgroups = np.zeros(n_events, np.int64), np.zeros(n_events, np.int64)
         ends = np.cumsum(per_group)
         first = 0
         while first < n_groups:
@@ -85,26 +99,34 @@ class CountingRun:
                 before = int(ends[first - 1]) if first else 0
                 limit = before + TOKEN_BATCH_BYTES // 2
                 last = max(int(np.searchsorted(ends, limit, side="right")), first + 1)
-            own = lanes[first * self.per_group : last * self.per_group]
-            offset = np.zeros(len(own) + 1, np.int64)
-            np.cumsum(own, out=offset[1:])
-            n_token = int(offset[-1])
-            self.buffers.get("tokens", (n_token + 1) * 2)
-            self._enqueue(self.kernels["recording"], first, last - first, offset)
+            counted = lanes[first * self.per_group : last * self.per_group]
+            took, room = self._record(first, last - first, counted)
+            n_token = int(room.sum(dtype=np.int64))
             with self.buffers.mapped(self.queue, "tokens", n_token + 1, np.uint16) as tokens:
-                seen = np.bincount(tokens[:n_token], minlength=self.cut.n_events)
-                items = items - seen
-                events += subgroup_events(
-                    tokens[:n_token], offset, self.per_group, width, self.cut.n_events
-                )
+                own = written(tokens[:n_token], took, room)
+                items += np.bincount(own, minlength=n_events)
+                subgroups += subgroup_events(own, offsets(took), self.per_group, width, n_events)
             first = last
-        if items.any():
-            raise KernelError(
-                f"launch {self.launch.index} ({self.launch.name}) took other paths when it was run"
-                " again, by a data race or the order of its atomic operations: its sub-groups cannot be"
-                " counted"
-            )
-        return events
+        return items, subgroups
+
+    def _record(self, first: int, n: int, room: Lengths) -> tuple[Lengths, Lengths]:
+        """Records the events of groups, with more room and once more where it was too small.
+
+        room : (n_item,) events that each work-item may write
+
+        Returns how many each wrote, and the room that it had.
+        """
+        before = self._saved("before")
+
+        def run(room: Lengths) -> Lengths:
+            offset = offsets(room)
+            self.buffers.get("tokens", (int(offset[-1]) + 1) * 2)
+            self._enqueue(self.kernels["recording"], first, n, offset)
+            with self.buffers.mapped(self.queue, "counts", len(room), np.uint32) as counts:
+                took: Lengths = counts.copy()
+            return took
+
+        return recorded(self.launch, run, lambda: self._paste(before), room)
 
     def _enqueue(self, kernel: Any, first: int, n: int, offset: Counts | None) -> None:
         launch = self.launch
@@ -128,11 +150,15 @@ class CountingRun:
             items = tuple(a * b for a, b in zip(launch.grid, shape, strict=True))
         enqueue(launch, kernel, further, items)
 
-    def _saved(self) -> list[tuple[Any, Any]]:
+    def _saved(self, name: str = "saved") -> list[tuple[Any, Any]]:
         """Copies of the buffers whose content before the launch a second run needs."""
         saved = []
         for k, buffer in enumerate(self.launch.written_and_read()):
-            copy = self.buffers.get(f"saved {k}", buffer.size)
+            copy = self.buffers.get(f"{name} {k}", buffer.size)
             cl.enqueue_copy(self.queue, copy, buffer, byte_count=buffer.size)
             saved.append((buffer, copy))
         return saved
+
+    def _paste(self, saved: list[tuple[Any, Any]]) -> None:
+        for buffer, copy in saved:
+            cl.enqueue_copy(self.queue, buffer, copy, byte_count=buffer.size)

@@ -25,6 +25,7 @@ from tracegen.probes.tokens import TokenEncoding
 from tracegen.recording import earlier, snapshot
 from tracegen.recording.launch import BoundLaunch, DeviceLaunch, Prepared, check_size, enqueue
 from tracegen.recording.machine_order import MachineOrder, by_position
+from tracegen.recording.room import Lengths, offsets, recorded, written
 from tracegen.recording.subgroup import LongMerge, merge
 
 GRANULE_ROW_BYTES = 14
@@ -33,8 +34,6 @@ LONG_ROW_BYTES = 18 + GRANULE_ROW_BYTES
 """Bytes of an access and a granule in all columns."""
 WHOLE_ITEMS = 1 << 26
 """Work-items that are run at a time where nothing is recorded."""
-MOST_TRIES = 8
-"""How often work-items whose paths differ from run to run are given more room."""
 
 
 class Batch(NamedTuple):
@@ -307,30 +306,21 @@ class LaunchRun:
         Where work-items take other paths than when they were counted, they are recorded once more with
         more room, as often as it was too small.
         """
-        encoding, room = self.layout.encoding, batch.counts
+        encoding = self.layout.encoding
         before = [] if encoding.trusted else self._copies("before")
-        for _ in range(MOST_TRIES):
-            took = self._record(batch.groups, room, np.zeros(len(room), np.int64), encoding)
-            if (took <= room).all():
-                break
-            self.took_others = True
-            self._paste(before)
-            most = np.maximum(took, room).astype(np.int64)
-            room = np.minimum(most + most // 4 + 16, np.iinfo(np.uint32).max).astype(np.uint32)
-        else:
-            raise KernelError(
-                f"launch {self.launch.index} ({self.launch.name}) took longer paths each of the"
-                f" {MOST_TRIES} times that it was run: it has a data race"
-            )
-        offset, n_token = _offsets(room), int(room.sum(dtype=np.int64))
+
+        def record(room: Lengths) -> Lengths:
+            return self._record(batch.groups, room, np.zeros(len(room), np.int64), encoding)
+
+        took, room = recorded(self.launch, record, lambda: self._paste(before), batch.counts)
+        self.took_others |= not np.array_equal(took, batch.counts)
+        n_token = int(room.sum(dtype=np.int64))
         with self._mapped("tokens", n_token + 1, encoding.dtype) as tokens:
             if np.array_equal(took, room):
-                yield tokens, offset
+                yield tokens, offsets(room)
             else:
-                self.took_others = True
-                taken = np.arange(n_token) - np.repeat(offset[:-1], room) < np.repeat(took, room)
-                kept = np.append(tokens[:n_token][taken], tokens[-1])
-                yield kept, _offsets(took)
+                kept = written(tokens[:n_token], took, room)
+                yield np.append(kept, tokens[-1]), offsets(took)
 
     def _rows_in_pieces(self, batch: Batch) -> Iterator[tuple[Columns, int, int, int]]:
         """As `_rows`, of one group with too many tokens: each run records a piece of one sub-group."""
@@ -358,7 +348,7 @@ class LaunchRun:
                         f" run again, and group {group} makes {counts.sum()} accesses, more than"
                         " are recorded at once"
                     )
-                offset = _offsets(room[lanes])
+                offset = offsets(room[lanes])
                 with self._mapped("tokens", int(offset[-1]) + 1, encoding.dtype) as tokens:
                     last = room[lanes] == left
                     for n_new, n_granule in merged.rows(tokens, offset, last, out):
@@ -380,7 +370,7 @@ class LaunchRun:
         self, groups: snapshot.Groups, room: Any, skip: Any, encoding: TokenEncoding
     ) -> npt.NDArray[np.uint32]:
         """Writes tokens from number `skip` on, `room` of each work-item; returns how many there are."""
-        offset = _offsets(room)
+        offset = offsets(room)
         self._reserve("tokens", (int(offset[-1]) + 1) * encoding.bytes)
         places = np.zeros((len(offset), 2), np.int64)
         places[:, 0], places[:-1, 1] = offset, skip
@@ -471,12 +461,6 @@ def shares(wanted: npt.NDArray[np.int64], most: int) -> npt.NDArray[np.int64]:
         given[lane] = min(wanted[lane], most // (len(wanted) - k))
         most -= given[lane]
     return given
-
-
-def _offsets(lengths: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-    offset = np.zeros(len(lengths) + 1, np.int64)
-    np.cumsum(lengths, out=offset[1:])
-    return offset
 
 
 @functools.cache

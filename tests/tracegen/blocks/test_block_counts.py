@@ -10,9 +10,10 @@ import pytest
 
 from experiments.kernels import graphs
 from experiments.kernels.polybench import factorisations, products
-from memsim.errors import KernelError
+from memsim.errors import KernelError, PathsWarning
 from tracegen import OpenCLWorkload
 from tracegen.blocks.counter import BlockCounter, BlockCounts, count_blocks
+from tracegen.blocks.run import CountingRun
 from tracegen.blocks.text import cut_text
 
 NESTED = """
@@ -201,3 +202,45 @@ def test_what_cannot_be_counted_is_named() -> None:
         count_blocks(products.gemm(8, 8, 8), 0)
     with pytest.raises(KernelError, match="sub-groups were not counted"):
         _ = count_blocks(products.gemm(8, 8, 8), None).by_subgroups
+
+
+CHANGING = """
+__kernel void k(__global int *trips, __global float *x)
+{
+  int i = get_global_id(0);
+  int n = trips[i];
+  for (int j = 0; j < n; ++j)
+    x[i] += j;
+  trips[i] = NEXT;
+}
+"""
+
+
+def changing(following: str) -> OpenCLWorkload:
+    return OpenCLWorkload(
+        source=CHANGING.replace("NEXT", following),
+        arguments=[np.ones(64, np.int32), np.zeros(64, np.float32)],
+        global_size=64,
+        local_size=32,
+    )
+
+
+def test_other_paths_are_recorded_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs that do not begin with what the first began with stand for those of a data race."""
+    assert list(count_blocks(changing("30")).by_items) == [64, 128, 64, 64]
+    monkeypatch.setattr(CountingRun, "_paste", lambda *_: None)
+    with pytest.warns(PathsWarning, match=r"launch 0 \(k\) took other paths .*one of many"):
+        counts = count_blocks(changing("30"))
+    assert list(counts.by_items) == [64, 64 * 31, 64 * 30, 64]
+    assert list(counts.by_subgroups) == [2, 2 * 31, 2 * 30, 2]
+    with pytest.raises(KernelError, match="longer paths each of the 8 times that it was run"):
+        count_blocks(changing("2 * n + 30"))
+
+
+def test_too_much_room_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    exact = count_blocks(nested(300, 1))
+    record = CountingRun._record
+    monkeypatch.setattr(CountingRun, "_record", lambda run, *at: record(run, *at[:2], at[2] + 3))
+    again = count_blocks(nested(300, 1))
+    assert list(again.by_items) == list(exact.by_items)
+    assert list(again.by_subgroups) == list(exact.by_subgroups)
