@@ -12,6 +12,7 @@ import functools
 import hashlib
 import json
 import os
+import stat
 import tempfile
 import warnings
 from collections.abc import Iterable, Iterator
@@ -81,6 +82,9 @@ def _base() -> Path | None:
     except RuntimeError:
         return None
 
+MOST_FILE_BYTES = 64 << 20
+"""Larger files are no results of ours."""
+
 
 def folder(kind: str) -> Path | None:
     """The folder of the results of a kind; None if nothing is kept."""
@@ -100,13 +104,18 @@ def fingerprint(parts: Iterable[str]) -> str:
     return digest.hexdigest()
 
 
-def load(kind: str, key: str) -> Any:
-    """The content saved under a fingerprint; None if there is no usable file."""
+def load(kind: str, key: str, *, only_own: bool = False) -> Any:
+    """The content saved under a fingerprint; None if there is no usable file.
+
+    only_own : whether a file that somebody else may have written is no usable one
+    """
     where = folder(kind)
     if where is None:
         return None
     try:
         path = where / f"{key}.json"
+        if path.stat().st_size > MOST_FILE_BYTES or (only_own and not is_own(path)):
+            return None
         data = json.loads(path.read_text(encoding="utf-8"))
         if data["fingerprint"] == key and data["sha256"] == _checksum(data["content"]):
             with contextlib.suppress(OSError):
@@ -115,6 +124,16 @@ def load(kind: str, key: str) -> Any:
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         pass
     return None
+
+
+def is_own(path: Path) -> bool:
+    """Whether a file is this user's, and not everybody may write it or its folder."""
+    try:
+        file, around = path.lstat(), path.parent.stat()
+    except OSError:
+        return False
+    mine = stat.S_ISREG(file.st_mode) and file.st_uid == os.geteuid()
+    return mine and not (file.st_mode | around.st_mode) & stat.S_IWOTH
 
 
 def save(kind: str, key: str, content: Any, most_bytes: int | None = None) -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import PurePath
+from pathlib import Path, PurePath
 
 from tracegen.compiled.request import Request
-from tracegen.cuda import COMPILED, CudaProgram
+from tracegen.cuda import COMPILED, FIRST, CudaProgram
 from tracegen.tools.headers import DEPENDENCIES
+from tracegen.tools.precompiled import run_with_header
+from tracegen.tools.process import Finished
+from tracegen.tools.toolchain import Tool
 
 _INSTANTIATED = "static void *memsim_kernel = (void *)&{kernel};"
 _LIMITED = "__attribute__((global, amdgpu_num_vgpr({})))"
@@ -49,32 +52,43 @@ class CudaRequest(Request):
 
     @property
     def dependencies(self) -> list[str]:
-        return [*super().dependencies, *self.program.arguments]
+        return [*super().dependencies, *self.program.dialect, *self.program.given]
 
-    def nvidia_arguments(self, target: str) -> list[str]:
-        """clang's arguments to write `kernel.ptx`."""
+    @property
+    def searched(self) -> list[str]:
+        return self.program.searched
+
+    def run_clang(
+        self, clang: Tool, language: Sequence[str], output: str, folder: Path
+    ) -> Finished:
+        """Runs clang in a folder. language : see `nvidia_language` and `amd_language`"""
+        files = ["-MMD", "-MF", DEPENDENCIES, self.file, "-o", output]
+        return run_with_header(clang, FIRST, language, [*self.program.given, *files], folder)
+
+    def nvidia_language(self, target: str) -> list[str]:
+        """clang's arguments for NVIDIA's targets."""
         precision = 0 if self.program.options.is_fast else 2
         return [
             *("-x", "cuda", "--cuda-device-only", f"--cuda-gpu-arch={target}"),
             *("-nocudainc", "-nocudalib", "-Wno-unknown-cuda-version", "-gline-directives-only"),
             *("-mllvm", f"-nvptx-prec-divf32={precision}", "-DMEMSIM_NVIDIA", "-DMEMSIM_WARP=32"),
-            *("-D__CUDACC__", "-D__NVCC__", *self._shared, self.file, "-o", "kernel.ptx"),
+            *("-D__CUDACC__", "-D__NVCC__", *self._shared),
         ]
 
-    def amd_arguments(self, warp: int) -> list[str]:
-        """clang's arguments to write `kernel.s`. warp : lanes of a wavefront"""
+    def amd_language(self, warp: int) -> list[str]:
+        """clang's arguments for AMD's targets. warp : lanes of a wavefront"""
         limit = self.registers_limit
         return [
             *("-x", "hip", "--cuda-device-only", f"--offload-arch={self.target}"),
             *("-nogpuinc", "-nogpulib", "-munsafe-fp-atomics", "-gline-tables-only"),
             *("-DMEMSIM_AMD", f"-DMEMSIM_WARP={warp}"),
             *([f"-D__global__={_LIMITED.format(limit)}"] if limit is not None else []),
-            *(*self._shared, self.file, "-o", "kernel.s"),
+            *self._shared,
         ]
 
     @property
     def _shared(self) -> Iterator[str]:
         """What all targets share."""
-        yield from ("-O3", "-S", "-ffp-contract=fast", "-MMD", "-MF", DEPENDENCIES)
+        yield from ("-O3", "-S", "-ffp-contract=fast")
         yield from _FAST if self.program.options.is_fast else ()
-        yield from self.program.arguments
+        yield from self.program.dialect

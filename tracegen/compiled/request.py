@@ -84,6 +84,11 @@ class Request:
         shape = f"{self.group_shape} {self.registers_limit}"
         return [self.source, self.kernel, self.target, *self.options.arguments, shape]
 
+    @property
+    def searched(self) -> list[str]:
+        """The folders of headers, in the order of the search."""
+        return [word[2:] for word in self.options.arguments if word.startswith("-I")]
+
     def clang_arguments(self, output: str) -> list[str]:
         """The arguments that all targets share: the language, the options, source and output."""
         return [

@@ -2,17 +2,24 @@
 
 The program is compiled as device code, but for this computer's processor: host code is read and left
 out. Functions are inlined, loops are not unrolled, and code is not moved between branches, so that every
-access keeps its position in the source.
+access keeps its position in the source. Both are kept in the cache of compiled kernels.
 """
 
 from __future__ import annotations
 
+import base64
+import contextlib
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 from memsim.errors import KernelError
+from memsim.files import temporary_folder
 from tracegen.cuda.ir import RESTRICTED
-from tracegen.cuda.program import COMPILED, LAUNCH, CudaProgram, candidates
+from tracegen.cuda.program import COMPILED, FIRST, LAUNCH, CudaProgram, candidates
+from tracegen.tools import cache
+from tracegen.tools.headers import DEPENDENCIES, included, unchanged
+from tracegen.tools.precompiled import run_with_header
 from tracegen.tools.process import Finished, run
 from tracegen.tools.toolchain import INSTALL_CLANG, Tool, find_clang, major
 
@@ -30,7 +37,7 @@ _DEVICE_CODE = (
 )
 _HIP_CODE = tuple(word for word in _DEVICE_CODE if not re.match("-D__(CUDA|NVCC)", word))
 _PLAIN = (
-    *("-g", "-fno-discard-value-names", "-fno-exceptions", "-fPIC", "-S", "-emit-llvm"),
+    *("-g", "-fno-discard-value-names", "-fno-exceptions", "-fPIC"),
     *("-O1", "-Xclang", "-disable-llvm-passes", "-ffp-contract=off"),
 )
 _OPTIMISED = (
@@ -39,6 +46,10 @@ _OPTIMISED = (
     *("-fno-unroll-loops", "-mllvm", "-unroll-count=1", "-mllvm", "-rotation-max-header-size=0"),
     *("-mllvm", "-sink-common-insts=false", "-mllvm", "-hoist-common-insts=false"),
     *("-mllvm", "-instcombine-code-sinking=false", "-fno-vectorize", "-fno-slp-vectorize"),
+)
+_LIBRARY = (
+    *("-w", "-O2", "-fPIC", "-shared", "-Wl,-Bsymbolic", "-Wl,-z,defs", "-fno-vectorize"),
+    *("-fno-slp-vectorize", "-ffp-contract=off", "-fno-crash-diagnostics"),
 )
 _LOOP = re.compile(r"^(?:for\.cond|while\.cond|while\.body|do\.body)\d*:[^\n]*\n", re.MULTILINE)
 _DEFINED = re.compile(r"^define [^\n]*", re.MULTILINE)
@@ -54,24 +65,32 @@ def host_clang() -> Tool:
     return clang
 
 
-def to_llvm(program: CudaProgram, clang: Tool, warp: int, folder: Path) -> str:
+def to_llvm(program: CudaProgram, clang: Tool, warp: int) -> str:
     """LLVM's text of a program, with a function that calls its kernel.
 
     warp : lanes of a warp
     Raises KernelError with the user's line where the program does not compile.
     """
     text = program.compiled_text(f"MEMSIM_LAUNCH({program.kernel})")
-    (folder / COMPILED).write_text(text, encoding="utf-8")
-    command = [
-        *(str(clang.path), *(_HIP_CODE if program.is_hip else _DEVICE_CODE)),
-        *(f"-DMEMSIM_WARP={warp}", *program.arguments, *_PLAIN, COMPILED, "-o", "plain.ll"),
-    ]
-    _check(run(command, folder), program)
-    plain = (folder / "plain.ll").read_text(encoding="utf-8", errors="replace")
-    (folder / "marked.ll").write_text(with_marked_loops(plain), encoding="utf-8")
-    command = [str(clang.path), *_OPTIMISED, "marked.ll", "-o", "kernel.ll"]
-    _check(run(command, folder), program)
-    return (folder / "kernel.ll").read_text(encoding="utf-8", errors="replace")
+    language = [*(_HIP_CODE if program.is_hip else _DEVICE_CODE), f"-DMEMSIM_WARP={warp}"]
+    language += [*program.dialect, *_PLAIN]
+    key = cache.key("llvm", clang.identity, text, *language, *program.given, *_OPTIMISED)
+    kept = cache.load(key, "llvm", only_own=True)
+    if kept is not None and unchanged(kept.get("headers")):
+        return str(kept["llvm"])
+    with temporary_folder() as folder:
+        (folder / COMPILED).write_text(text, encoding="utf-8")
+        rest = [*program.given, "-include", "memsim/probes.h", "-MMD", "-MF", DEPENDENCIES]
+        rest += ["-S", "-emit-llvm", COMPILED, "-o", "plain.ll"]
+        _check(run_with_header(clang, FIRST, language, rest, folder), program)
+        plain = (folder / "plain.ll").read_text(encoding="utf-8", errors="replace")
+        (folder / "marked.ll").write_text(with_marked_loops(plain), encoding="utf-8")
+        command = [str(clang.path), *_OPTIMISED, "marked.ll", "-o", "kernel.ll"]
+        _check(run(command, folder), program)
+        llvm = (folder / "kernel.ll").read_text(encoding="utf-8", errors="replace")
+        headers = included(folder, COMPILED, program.searched)
+    cache.save(key, {"llvm": llvm, "headers": headers})
+    return llvm
 
 
 def with_marked_loops(text: str) -> str:
@@ -86,16 +105,42 @@ def with_marked_loops(text: str) -> str:
     return f"{marked}\ndeclare void @memsim_loop()\n"
 
 
-def to_library(text: str, program: CudaProgram, clang: Tool, folder: Path) -> Path:
+def to_library(text: str, program: CudaProgram, clang: Tool) -> bytes:
     """A library of the program with probes, and of what runs it."""
-    (folder / "probed.ll").write_text(text, encoding="utf-8")
-    command = [
-        *(str(clang.path), "-w", "-O2", "-fPIC", "-shared", "-Wl,-Bsymbolic", "-Wl,-z,defs"),
-        *("-fno-vectorize", "-fno-slp-vectorize", "-ffp-contract=off", "-fno-crash-diagnostics"),
-        *("-x", "ir", "probed.ll", "-x", "c", str(RUNTIME), "-x", "none", "-lm", "-o", "kernel.so"),
-    ]
-    _check(run(command, folder), program)
-    return folder / "kernel.so"
+    runtime = RUNTIME.read_text(encoding="utf-8")
+
+    def compiled() -> bytes:
+        with temporary_folder() as folder:
+            (folder / "run.o").write_bytes(_runtime(runtime, program, clang))
+            (folder / "probed.ll").write_text(text, encoding="utf-8")
+            command = [str(clang.path), *_LIBRARY, "-x", "ir", "probed.ll", "-x", "none", "run.o"]
+            _check(run([*command, "-lm", "-o", "kernel.so"], folder), program)
+            return (folder / "kernel.so").read_bytes()
+
+    return _kept(cache.key("library", clang.identity, text, runtime, *_LIBRARY), compiled)
+
+
+def _runtime(text: str, program: CudaProgram, clang: Tool) -> bytes:
+    """What runs kernels, compiled."""
+
+    def compiled() -> bytes:
+        with temporary_folder() as folder:
+            command = [str(clang.path), "-w", "-O2", "-fPIC", "-c", str(RUNTIME), "-o", "run.o"]
+            _check(run(command, folder), program)
+            return (folder / "run.o").read_bytes()
+
+    return _kept(cache.key("runtime", clang.identity, text), compiled)
+
+
+def _kept(key: str, make: Callable[[], bytes]) -> bytes:
+    """What `make` returns, kept under a key."""
+    kept = cache.load(key, "code", only_own=True)
+    if kept is not None:
+        with contextlib.suppress(ValueError):
+            return base64.b64decode(kept["code"], validate=True)
+    code = make()
+    cache.save(key, {"code": base64.b64encode(code).decode()})
+    return code
 
 
 def _check(finished: Finished, program: CudaProgram) -> None:

@@ -8,13 +8,13 @@ import os
 import signal
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from memsim.errors import KernelError
+from memsim.files import temporary_folder
 
 MOST_TURNS = 1 << 30
 """Turns of loops after which a thread is taken for endless."""
@@ -55,12 +55,15 @@ class Library:
     variables : memory of those of its variables that a run may change
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, content: bytes) -> None:
         self.variables: list[npt.NDArray[np.uint8]] = []
-        try:
-            self.library = ctypes.CDLL(str(path))
-        except OSError as error:
-            raise KernelError(f"the compiled kernel cannot be loaded: {error}") from None
+        with temporary_folder() as folder:
+            path = folder / "kernel.so"
+            path.write_bytes(content)
+            try:
+                self.library = ctypes.CDLL(str(path))
+            except OSError as error:
+                raise KernelError(f"the compiled kernel cannot be loaded: {error}") from None
 
     def table(self, name: str, count: int) -> npt.NDArray[np.uint64]:
         """(count, 2) addresses and sizes of variables, which the program lists under a name."""

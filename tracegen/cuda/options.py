@@ -17,30 +17,42 @@ _FAST = ("-use_fast_math", "--use_fast_math", "-ffast-math")
 class BuildOptions:
     """The options of a build, sorted by what they affect.
 
-    language : definitions, folders of headers and the standard
+    standard : of the language
+    given : definitions and folders of headers
     is_fast : whether mathematics may be approximated
     ignored : the rest
     """
 
-    language: tuple[str, ...]
+    standard: str
+    given: tuple[str, ...]
     is_fast: bool
     ignored: tuple[str, ...]
+
+    @property
+    def language(self) -> tuple[str, ...]:
+        """What decides what the program means."""
+        return (self.standard, *self.given)
+
+    @property
+    def folders(self) -> list[str]:
+        """The folders of headers, in the order of the search."""
+        return [word[2:] for word in self.given if word.startswith("-I")]
 
 
 def read_options(options: str | Sequence[str]) -> BuildOptions:
     """Sorts options. Folders are made absolute. Raises KernelError where one lacks its value."""
     words = iter(shlex.split(options) if isinstance(options, str) else list(options))
-    language, standard, ignored, is_fast = [], STANDARD, [], False
+    given, standard, ignored, is_fast = [], STANDARD, [], False
     for word in words:
         if word[:2] in ("-D", "-U", "-I"):
             value = word[2:] or next(words, "")
             if not value:
                 raise KernelError(f"build option {word} needs a value")
-            language.append(word[:2] + (os.path.abspath(value) if word[:2] == "-I" else value))
+            given.append(word[:2] + (os.path.abspath(value) if word[:2] == "-I" else value))
         elif word.lstrip("-").startswith("std="):
             standard = f"-{word.lstrip('-')}"
         elif word in _FAST:
             is_fast = True
         else:
             ignored.append(word)
-    return BuildOptions((standard, *language), is_fast, tuple(ignored))
+    return BuildOptions(standard, tuple(given), is_fast, tuple(ignored))

@@ -13,6 +13,8 @@ from tracegen.cuda.options import BuildOptions, read_options
 from tracegen.workloads.cuda import CudaWorkload
 
 HEADERS = Path(__file__).parent / "headers"
+FIRST = HEADERS / "memsim" / "kernel.h"
+"""The header that comes before every program."""
 HIP_SUFFIXES = (".hip",)
 LAUNCH = "memsim launch"
 """The name that the compiler gives to the line behind the program, which names the kernel."""
@@ -53,14 +55,23 @@ class CudaProgram:
         return f'#line 1 "{self.file}"\n{text}\n#line 1 "{LAUNCH}"\n{behind}\n'
 
     @property
-    def arguments(self) -> list[str]:
-        """The compiler's arguments that describe the language."""
+    def dialect(self) -> list[str]:
+        """The compiler's arguments that decide what our own headers mean."""
         return [
             *("-w", "-fdeclspec", "-fno-crash-diagnostics", "-fdebug-compilation-dir=."),
-            *(f"-I{HEADERS}", "-iquote", str(self.folder), "-include", "memsim/kernel.h"),
+            *(f"-I{HEADERS}", self.options.standard),
             *(["-D__HIPCC__", "-D__HIP__", "-D__HIP_PLATFORM_AMD__"] if self.is_hip else []),
-            *self.options.language,
         ]
+
+    @property
+    def given(self) -> list[str]:
+        """The compiler's arguments that this program adds."""
+        return ["-iquote", str(self.folder), *self.options.given]
+
+    @property
+    def searched(self) -> list[str]:
+        """The folders of headers, in the order of the search."""
+        return [str(self.folder), str(HEADERS), *self.options.folders]
 
 
 def read_program(workload: CudaWorkload) -> CudaProgram:

@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 
 from memsim.errors import KernelError
-from memsim.files import temporary_folder
 from memsim.trace import Trace
 from tracegen.cuda.arguments import Arguments, Parameter, bound, parameters_of
 from tracegen.cuda.front_end import host_clang, to_library, to_llvm
@@ -110,8 +109,7 @@ def parsed(workload: CudaWorkload, warp: int = DEFAULT_SUBGROUP_SIZE) -> Parsed:
     program = read_program(workload)
     shape = _shape(workload, program.kernel)
     clang = host_clang()
-    with temporary_folder() as folder:
-        module = Module(to_llvm(program, clang, warp, folder))
+    module = Module(to_llvm(program, clang, warp))
     symbol = _symbol(module)
     return Parsed(program, module, symbol, parameters_of(module, symbol), shape, clang)
 
@@ -127,8 +125,7 @@ def prepare(workload: CudaWorkload, warp: int) -> PreparedCuda:
     program, clang = found.program, found.clang
     arguments = bound(program.kernel, found.parameters, workload.arguments)
     probed = probe(found.module, found.symbol, program, arguments, workload.shared_bytes)
-    with temporary_folder() as folder:
-        library = Library(to_library(probed.text, program, clang, folder))
+    library = Library(to_library(probed.text, program, clang))
     return PreparedCuda(program, probed, library, arguments, found.shape, workload, clang, warp)
 
 

@@ -1,8 +1,13 @@
-"""What the compilers wrote, kept on disk: texts, and the library of built-in functions."""
+"""What the compilers wrote, kept on disk: texts, and files that other runs of the compilers read.
+
+Everything that is kept decides what is executed on this computer or reported, so files of other users
+are not used.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,18 +17,26 @@ from memsim.files import whole_file
 
 KIND = "compiled"
 MOST_BYTES = 256 << 20
-FORMAT = "3"
+_VARIABLES = ("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH")
+FORMAT = "4"
 """To be increased whenever the commands, or what is kept of their output, change."""
 
 
 def key(*parts: str) -> str:
-    """The fingerprint of everything that an output depends on."""
-    return disk_cache.fingerprint([FORMAT, *parts])
+    """The fingerprint of everything that an output depends on; clang's variables are added."""
+    variables = (f"{name}={os.environ.get(name)}" for name in _VARIABLES)
+    return disk_cache.fingerprint([FORMAT, *variables, *parts])
 
 
-def load(key: str) -> Any:
-    """The content saved under a key; None if there is none, or it is damaged."""
-    return disk_cache.load(KIND, key)
+def load(key: str, *names: str, only_own: bool = False) -> Any:
+    """The content saved under a key; None if there is none, it is damaged, or lacks a text of these names.
+
+    only_own : see `disk_cache.load`: for what is run
+    """
+    content = disk_cache.load(KIND, key, only_own=only_own)
+    if not isinstance(content, dict):
+        return None
+    return content if all(isinstance(content.get(name), str) for name in names) else None
 
 
 def save(key: str, content: Mapping[str, Any]) -> None:
@@ -31,17 +44,23 @@ def save(key: str, content: Mapping[str, Any]) -> None:
     disk_cache.save(KIND, key, dict(content), MOST_BYTES)
 
 
-def file(name: str, make: Callable[[Path], None], otherwise: Path) -> Path:
-    """A file of the cache, which `make` writes if it is not there.
-
-    otherwise : a folder for the file, where the cache cannot be written
-    """
+def kept_file(name: str, make: Callable[[Path], None]) -> Path | None:
+    """A file of the cache, which `make` writes if it is not there; None where nothing can be kept."""
     where = disk_cache.folder(KIND)
-    if where is not None:
-        path = where / name
-        with contextlib.suppress(OSError):
-            path.touch(exist_ok=True) if path.is_file() else _write(path, make)
-            return path
+    if where is None:
+        return None
+    path = where / name
+    with contextlib.suppress(OSError):
+        path.touch(exist_ok=True) if disk_cache.is_own(path) else _write(path, make)
+        return path
+    return None
+
+
+def file(name: str, make: Callable[[Path], None], otherwise: Path) -> Path:
+    """As `kept_file`, but where nothing can be kept, the file lies in the folder `otherwise`."""
+    kept = kept_file(name, make)
+    if kept is not None:
+        return kept
     path = otherwise / name
     make(path)
     return path

@@ -32,8 +32,8 @@ def machine_code(request: Request) -> MachineCode:
     if request.target not in tools.clang.targets:
         raise CompilerMissing(f"{tools.clang} does not compile for {request.target}")
     key = cache.key(*_dependencies(request, tools))
-    texts = cache.load(key)
-    if texts is None or not unchanged(texts["headers"]):
+    texts = cache.load(key, "listing")
+    if texts is None or not unchanged(texts.get("headers")):
         texts = _compiled(request, tools)
         cache.save(key, texts)
     return _read(request, tools, texts["listing"])
@@ -53,18 +53,19 @@ def _compiled(request: Request, tools: AmdTools) -> dict[str, Any]:
         (folder / request.file).write_text(request.source, encoding="utf-8")
         libraries = linked(list(_libraries(request, tools.libraries)))
         if isinstance(request, CudaRequest):
-            own = request.amd_arguments(64 if _is_wide(request.target) else 32)
+            own = request.amd_language(64 if _is_wide(request.target) else 32)
+            finished = request.run_clang(tools.clang, [*libraries, *own], "kernel.s", folder)
         else:
             own = [
                 *("-target", TRIPLE, f"-mcpu={request.target}"),
                 *("-cl-kernel-arg-info", *_attributes(request)),
                 *("-gline-tables-only", *request.clang_arguments("kernel.s")),
             ]
-        command = [str(tools.clang.path), *libraries, *own]
-        check(run(command, folder), tools.clang, request)
+            finished = run([str(tools.clang.path), *libraries, *own], folder)
+        check(finished, tools.clang, request)
         listing = (folder / "kernel.s").read_text(encoding="utf-8")
         _check_symbols(listing, request)
-        return {"listing": listing, "headers": included(folder, request.file)}
+        return {"listing": listing, "headers": included(folder, request.file, request.searched)}
 
 
 def _check_symbols(listing: str, request: Request) -> None:

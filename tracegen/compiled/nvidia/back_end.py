@@ -28,8 +28,8 @@ def machine_code(request: Request) -> MachineCode:
     """The kernel in SASS. Raises KernelError where a compiler is missing or refuses the kernel."""
     tools = nvidia_tools()
     key = cache.key(*_dependencies(request, tools))
-    texts = cache.load(key)
-    if texts is None or not unchanged(texts["headers"]):
+    texts = cache.load(key, "ptx", "log", "listing", "listing_target", "listing_log")
+    if texts is None or not unchanged(texts.get("headers")):
         texts = _compiled(request, tools)
         cache.save(key, texts)
     return _read(request, tools, texts)
@@ -55,7 +55,7 @@ def _compiled(request: Request, tools: NvidiaTools) -> dict[str, Any]:
             listing_log = _assemble(shown, tools, ptx, folder)
         command = [str(tools.nvdisasm.path), "-c", "-g", "kernel.cubin"]
         listing = check(run(command, folder), tools.nvdisasm, request).output
-        headers = included(folder, request.file)
+        headers = included(folder, request.file, request.searched)
     return {
         "ptx": ptx,
         "log": log,

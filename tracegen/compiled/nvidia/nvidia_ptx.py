@@ -69,8 +69,8 @@ def _run_clang(request: Request, tools: NvidiaTools, folder: Path) -> None:
     """Writes `kernel.ptx`; with new versions of clang in two steps, see `kernel_bodies`."""
     if isinstance(request, CudaRequest):
         name = _known_target(request.target, tools.clang)
-        command = [str(tools.clang.path), *NO_SINKING, *linked([tools.libdevice])]
-        check(run([*command, *request.nvidia_arguments(name)], folder), tools.clang, request)
+        language = [*NO_SINKING, *linked([tools.libdevice]), *request.nvidia_language(name)]
+        check(request.run_clang(tools.clang, language, "kernel.ptx", folder), tools.clang, request)
         return
     options = request.options
     precision = 0 if options.is_relaxed else 2 if options.divides_exactly else 1

@@ -23,6 +23,5 @@
 #include "refused.h"
 #include "host.h"
 #ifdef MEMSIM_CPU
-#include "launch.h"
-#include "probes.h"
+#include "launch.h" // probes.h comes after this file: see front_end.py
 #endif
