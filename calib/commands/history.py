@@ -196,7 +196,10 @@ def show(kernel: str, place: Path | None, device: str | None) -> int:
     help="A model of 'memsim calibrate' for this device, used where there are too few samples.",
 )
 @click.option(
-    "--machine", "-m", metavar="NAME", help="The machine of the uncalibrated model, used last."
+    "--machine",
+    "-m",
+    metavar="NAME",
+    help="The machine of the uncalibrated model, used where nothing else is known.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def ask(

@@ -1,8 +1,8 @@
 """Predictions from a history, each with its kind of model, number of samples and interval.
 
 The prediction for a key with ten samples is their mean. With fewer samples, their mean is combined with a
-prior: the kernel's regression, or a model that the caller provides. Without samples, the prior is the
-prediction.
+prior: the kernel's regression if one fits, else the more certain of its neighbours in size and of a model
+that the caller provides. Without samples, the prior is the prediction.
 """
 
 from __future__ import annotations
@@ -17,13 +17,19 @@ import numpy as np
 from calib.history.errors import HistoryError
 from calib.history.key import Key
 from calib.history.model_kinds import HISTORY, Verdict, history_misfit, verdicts
+from calib.history.neighbours import Neighbours, neighbours
 from calib.history.records import Record
-from calib.history.regression import CONFIDENCE, LEAST_SAMPLES, Question, student
+from calib.history.regression import (
+    CONFIDENCE,
+    LEAST_SAMPLES,
+    NORMAL_95,
+    UNKNOWN_VARIATION,
+    Fitted,
+    Question,
+    student,
+)
 from calib.history.store import Store
 
-UNKNOWN_VARIATION = 0.1
-"""Relative deviation of a launch, assumed until it is known from this key or the kernel's others."""
-NORMAL_95 = 1.959963984540054
 BLEND = "blend"
 MORE_THAN_LAYOUT = (
     "no model of the layout or size can fit; distinguish these launches by a term: a linear regression"
@@ -37,11 +43,15 @@ class Prior:
 
     deviation : relative standard deviation of the model's error
     kind : the model, as the answer names it: `calibrated model`, `uncalibrated model`
+    calibrated : False for a model whose deviation is assumed
+    note : what the time comes from, where the kind does not tell
     """
 
     time_s: float
     deviation: float
     kind: str
+    calibrated: bool = True
+    note: str = ""
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.time_s) and self.time_s > 0.0 and self.deviation > 0.0):
@@ -92,11 +102,14 @@ def answer(
     size_bytes: int = 0,
     terms: Mapping[str, float] | None = None,
     prior: AskPrior | None = None,
+    last: AskPrior | None = None,
     kind: str | None = None,
 ) -> Answer:
     """The predicted time of a launch.
 
-    prior : used where the history and its regressions have too few samples
+    prior : used where the history has too few samples, no regression of it fits, and its neighbours in size
+        are less certain
+    last : used where nothing else is known, not even neighbours in size
     kind : requires one kind of model, even where it does not fit; the answer then names a better one
 
     Raises HistoryError where nothing is known; the message lists samples under other drivers.
@@ -111,9 +124,9 @@ def answer(
     )
     if kind is not None:
         return _of_kind(kind, record, records, question)
-    before = _regression_prior(records, question)
-    if before is None and prior is not None:
-        before = prior(key, question)
+    before = _regression_prior(records, question) or _other_prior(
+        key, records, question, prior, last
+    )
     if record is not None and record.accepted.n > 0:
         if before is None:
             return _few_samples(record)
@@ -230,9 +243,12 @@ def _by_prior(before: Prior, aside: str) -> Answer:
         high_s=before.time_s * factor,
         kind=before.kind,
         n_samples=0,
-        calibrated=not before.kind.startswith("uncalibrated"),
+        calibrated=before.calibrated,
         fits=True,
-        note=f"this layout was never timed here; the time is that of the {before.kind}{aside}",
+        note=(
+            f"this layout was never timed here; the time is that of the {before.kind}"
+            f"{f', {before.note}' if before.note else ''}{aside}"
+        ),
     )
 
 
@@ -243,16 +259,44 @@ def _regression_prior(records: Sequence[Record], question: Question) -> Prior | 
             continue
         if not _can_ask(verdict.kind, question):
             continue
-        try:
-            time_s, _, high_s = verdict.model.predict(question)
-        except HistoryError:
-            continue
-        kind = verdict.kind
-        if not verdict.model.covers(question):
-            kind += " beyond the measured range"
-        deviation = max(math.log(high_s / time_s) / NORMAL_95, verdict.error, 1e-6)
-        return Prior(time_s=time_s, deviation=deviation, kind=kind)
+        found = _prior_of(verdict.model, question, verdict.error)
+        if found is not None:
+            return found
     return None
+
+
+def _prior_of(model: Fitted, question: Question, error: float = 0.0) -> Prior | None:
+    """A model's time with its interval as a deviation, at least `error`; None where it has no time."""
+    try:
+        time_s, _, high_s = model.predict(question)
+    except HistoryError:
+        return None
+    return Prior(
+        time_s=time_s,
+        deviation=max(math.log(high_s / time_s) / NORMAL_95, error, 1e-6),
+        kind=model.kind if model.covers(question) else f"{model.kind} beyond the measured range",
+        calibrated=model.n_samples >= LEAST_SAMPLES,
+        note=model.around(question) if isinstance(model, Neighbours) else "",
+    )
+
+
+def _other_prior(
+    key: Key,
+    records: Sequence[Record],
+    question: Question,
+    prior: AskPrior | None,
+    last: AskPrior | None,
+) -> Prior | None:
+    """The more certain of the neighbours in size and the caller's model, if the model's error was measured;
+    `last` where there is neither."""
+    sizes = neighbours(records)
+    near = None if sizes is None else _prior_of(sizes, question)
+    given = None if prior is None else prior(key, question)
+    if near is None:
+        return given or (None if last is None else last(key, question))
+    if given is None or not given.calibrated:
+        return near
+    return min(near, given, key=lambda model: model.deviation)
 
 
 def _can_ask(kind: str, question: Question) -> bool:

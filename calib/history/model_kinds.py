@@ -1,6 +1,7 @@
 """StarPU's kinds of model: which of them are calibrated, which fit, and which fits best.
 
-The kinds are `history` (the mean of a key), `power law`, `power law with offset` and `linear regression`.
+The kinds are `history` (the mean of a key), `power law`, `power law with offset`, `linear regression` and
+`neighbours in size`.
 For models that are common to several devices, the history measures the speed-up of each device.
 """
 
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from calib.history.errors import HistoryError
+from calib.history.neighbours import neighbours
 from calib.history.power_laws import power_law
 from calib.history.records import Record
 from calib.history.regression import (
@@ -38,6 +40,7 @@ REGRESSIONS: dict[str, Fit] = {
     "power law": power_law,
     "power law with offset": power_law_with_offset,
     "linear regression": linear,
+    "neighbours in size": neighbours,
 }
 
 
@@ -104,11 +107,12 @@ class Verdict:
 def verdicts(records: Sequence[Record]) -> list[Verdict]:
     """Every kind of model for the keys of one kernel on one device, best first.
 
-    The best one is calibrated, fits, and has the least error.
+    The best one is calibrated, fits, and has the least error; of equal ones, a law goes before neighbours.
     """
     unsorted = [_history(records), *(_regression(name, records) for name in REGRESSIONS)]
     return sorted(
-        unsorted, key=lambda v: (not v.calibrated, not v.fits, math.isnan(v.error), v.error)
+        unsorted,
+        key=lambda v: (not v.calibrated, not v.fits, math.isnan(v.error), round(v.error, 6)),
     )
 
 
@@ -174,14 +178,20 @@ def _regression(name: str, records: Sequence[Record]) -> Verdict:
         )
     error = left_out_error(fit, records)
     judged = model.misfit if math.isnan(error) else max(error, model.misfit)
+    reason = model.formula
+    if not math.isnan(model.misfit):
+        reason += f"; its error on the layouts' means is {model.misfit:.1%} (rms)"
+    if not math.isnan(error):
+        reason += f", on layouts left out {error:.1%}"
+    calibrated = model.n_samples >= LEAST_SAMPLES
     return Verdict(
         kind=name,
         n_samples=model.n_samples,
         n_keys=model.n_keys,
-        calibrated=True,
-        fits=judged <= FIT_LIMIT,
+        calibrated=calibrated,
+        fits=calibrated and judged <= FIT_LIMIT,
         error=judged,
-        reason=f"{model.formula}; its error on the layouts' means is {model.misfit:.1%} (rms)",
+        reason=reason if calibrated else f"{reason}; {_too_few(model.n_samples)}",
         model=model,
     )
 
@@ -189,10 +199,16 @@ def _regression(name: str, records: Sequence[Record]) -> Verdict:
 def _why_not(name: str, records: Sequence[Record]) -> str:
     samples = sum(r.accepted.n for r in records)
     if samples < LEAST_SAMPLES:
-        return f"{samples} samples of the {LEAST_SAMPLES} it needs"
+        return _too_few(samples)
+    if name == "neighbours in size":
+        return "needs two sizes"
     if name == "linear regression":
         return "needs terms that vary, and more layouts than terms"
     return "the sizes are too similar, or the times do not grow with them"
+
+
+def _too_few(samples: int) -> str:
+    return f"{samples} samples of the {LEAST_SAMPLES} it needs"
 
 
 def left_out_error(fit: Fit, records: Sequence[Record]) -> float:

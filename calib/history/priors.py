@@ -9,9 +9,10 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from calib.history.answers import NORMAL_95, AskPrior, Prior
+from calib.history.answers import AskPrior, Prior
+from calib.history.errors import HistoryError
 from calib.history.key import Key
-from calib.history.regression import Question
+from calib.history.regression import NORMAL_95, Question
 
 if TYPE_CHECKING:
     from calib.fitting.saved_model import SavedModel
@@ -51,7 +52,15 @@ def uncalibrated(
     """A prior from the time model that needs no measurement.
 
     deviation : relative standard deviation of its error
+
+    Raises HistoryError for a machine whose number of cores and clock are assumed, such as the shipped
+    `cpu-pocl`: it describes no device, so nothing bounds its error.
     """
+    if machine.is_assumed("n_cores") and machine.is_assumed("clock_hz"):
+        raise HistoryError(
+            f"machine {machine.name} describes no device, for its cores and clock are assumed: measure this"
+            " one with 'memsim machines measure', and pass the file"
+        )
 
     def ask(key: Key, question: Question) -> Prior | None:
         import tracegen
@@ -59,21 +68,7 @@ def uncalibrated(
 
         traces = tracegen.trace_snapshots(workload, machine, snapshots=1)
         time_s = float(predict(workload, traces, machine).timing.estimate.mean)
-        return Prior(
-            time_s=time_s, deviation=deviation, kind=f"uncalibrated model of {machine.name}"
-        )
-
-    return ask
-
-
-def first_of(*models: AskPrior) -> AskPrior:
-    """The first prior that is not None."""
-
-    def ask(key: Key, question: Question) -> Prior | None:
-        for model in models:
-            prior = model(key, question)
-            if prior is not None:
-                return prior
-        return None
+        kind = f"uncalibrated model of {machine.name}"
+        return Prior(time_s=time_s, deviation=deviation, kind=kind, calibrated=False)
 
     return ask

@@ -25,6 +25,10 @@ LARGEST_SIZE = 2**64
 FIT_LIMIT = 0.1
 """A model fits where the root mean square of its relative errors on the keys' means is at most this."""
 CONFIDENCE = 0.95
+NORMAL_95 = 1.959963984540054
+"""The two-sided quantile of a normal variable at CONFIDENCE."""
+UNKNOWN_VARIATION = 0.1
+"""Relative deviation of a launch, assumed until it is known from this key or the kernel's others."""
 
 F64 = npt.NDArray[np.float64]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from calib.history.answers import Answer, AskPrior, answer, fresh_time
+from calib.history.answers import Answer, answer, fresh_time
 from calib.history.dry_run import launch_of
 from calib.history.errors import HistoryError
-from calib.history.priors import calibrated, first_of, uncalibrated
+from calib.history.priors import calibrated, uncalibrated
 from calib.history.store import Store
 from calib.timing.defaults import TRIALS
 
@@ -32,19 +32,16 @@ def ask_workload(
     workload : a tracegen.Workload
     context : a pyopencl.Context; by default the device that passes a test build
     model : calibrated on this device
-    machine : for the uncalibrated model, which is used where `model` has no prediction
+    machine : for the uncalibrated model, which is used where nothing else is known
 
-    Raises HistoryError where nothing is known about the workload.
+    Raises HistoryError where nothing is known about the workload, or where `machine` describes no device.
     """
     from calib.timing.trials import find_context
 
+    last = None if machine is None else uncalibrated(workload, machine)
+    prior = None if model is None else calibrated(model, workload)
     launch = launch_of(workload, context or find_context())
-    models: list[AskPrior] = []
-    if model is not None:
-        models.append(calibrated(model, workload))
-    if machine is not None:
-        models.append(uncalibrated(workload, machine))
-    return answer(store, launch.key, size_bytes=launch.size_bytes, prior=first_of(*models))
+    return answer(store, launch.key, size_bytes=launch.size_bytes, prior=prior, last=last)
 
 
 def wall_time(

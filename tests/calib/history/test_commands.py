@@ -192,6 +192,9 @@ def test_ask_of_no_kernel_or_model(run_memsim, tmp_path):
     spec = "experiments/kernels/matmul.py:naive"
     assert run_memsim("history", "ask", spec, "--model", "none.json", *store).code == 2
     assert run_memsim("history", "ask", spec, "--machine", "nosuch", *store).code == 2
+    ended = run_memsim("history", "ask", spec, "--machine", "cpu-pocl", *store)
+    assert (ended.code, len(ended.err.splitlines())) == (2, 1)
+    assert "cpu-pocl describes no device" in ended.err
     ended = run_memsim("history", "ask", spec, "--device", "nosuch", *store)
     assert ended.code == 2
     assert "nosuch" in ended.err

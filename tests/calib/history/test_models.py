@@ -231,7 +231,12 @@ def test_beyond_the_measured_sizes_is_said(store):
 
 
 def prior_of(time_s, deviation, kind="calibrated model"):
-    return lambda key, question: Prior(time_s=time_s, deviation=deviation, kind=kind)
+    return lambda key, question: Prior(
+        time_s=time_s,
+        deviation=deviation,
+        kind=kind,
+        calibrated=not kind.startswith("uncalibrated"),
+    )
 
 
 def test_an_unseen_key_is_answered_by_the_model_marked_so(store):

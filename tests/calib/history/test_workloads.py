@@ -6,10 +6,8 @@ from functools import partial
 import numpy as np
 import pytest
 
-from calib.history import HistoryError, Key, Prior, Store, answer, hooks, record
+from calib.history import HistoryError, Key, Store, answer, hooks, record
 from calib.history.dry_run import launch_of
-from calib.history.priors import first_of
-from calib.history.regression import Question
 from calib.history.workloads import ask_workload, wall_time
 from calib.timing.trials import device_title, time_kernel
 from memsim.errors import KernelError
@@ -183,6 +181,30 @@ def test_a_model_of_another_device_is_passed_over(context, store):
     assert found.time_s == pytest.approx(predict(twice(), traces, machine).timing.estimate.mean)
 
 
+def test_sizes_on_either_side_go_before_an_uncalibrated_model(context, store, monkeypatch):
+    """Recorded at 4096 and 16384 work-items, asked at 8192: nothing is traced for it."""
+    from memsim.machine.file import load_machine
+
+    for n, time_s in ((4096, 1e-5), (16384, 4e-5)):
+        launch = launch_of(twice(n), context)
+        for _ in range(3):
+            store.add(launch.key, time_s, size_bytes=launch.size_bytes)
+    monkeypatch.setattr("calib.prediction.prediction.predict", None)
+    found = ask_workload(store, twice(8192), context=context, machine=load_machine("v100"))
+    assert (found.kind, found.calibrated) == ("neighbours in size", False)
+    assert found.time_s == pytest.approx(2e-5, rel=1e-9)
+    assert found.low_s < 2e-5 < found.high_s
+    with pytest.raises(TypeError):  # 1024 is beyond the recorded sizes: it would be traced
+        ask_workload(store, twice(1024), context=context, machine=load_machine("v100"))
+
+
+def test_a_machine_file_of_no_device_is_not_offered(context, store):
+    from memsim.machine.file import load_machine
+
+    with pytest.raises(HistoryError, match=r"cpu-pocl describes no device.*machines measure"):
+        ask_workload(store, twice(), context=context, machine=load_machine("cpu-pocl"))
+
+
 def test_models_are_asked_only_where_the_history_lacks_samples(store):
     def never(key, question):
         raise AssertionError("the prior was evaluated")
@@ -191,15 +213,6 @@ def test_models_are_asked_only_where_the_history_lacks_samples(store):
     for _ in range(10):
         store.add(key, 1e-3)
     assert answer(store, key, prior=never).kind == "history"
-
-
-def test_the_first_model_that_has_an_answer():
-    given = Prior(time_s=1.0, deviation=0.1, kind="calibrated model")
-    ask = first_of(
-        lambda *_: None, lambda *_: given, lambda *_: pytest.fail("the prior was evaluated")
-    )
-    assert ask(Key(kernel="k", device="d", layout=1), Question()) is given
-    assert first_of()(Key(kernel="k", device="d", layout=1), Question()) is None
 
 
 def test_the_wall_time_feature_comes_from_the_store(context, store, monkeypatch):

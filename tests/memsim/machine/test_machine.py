@@ -28,7 +28,19 @@ from memsim.machine.table import unit_of, value_of
 from memsim.machine.toml_lines import index_lines
 
 SHIPPED = [
-    *("a100", "arc_b580", "b200", "c1060", "c2050", "cpu-pocl", "h100", "h200", "k40c", "l4", "l40s"),
+    *(
+        "a100",
+        "arc_b580",
+        "b200",
+        "c1060",
+        "c2050",
+        "cpu-pocl",
+        "h100",
+        "h200",
+        "k40c",
+        "l4",
+        "l40s",
+    ),
     *("max1550", "mi210", "mi250x", "mi300x", "mi355x", "r9_fury", "rtx3090", "rtx4090", "rtx5090"),
     *("rx7900xtx", "titan_v", "titan_x", "v100", "v100-accelsim"),
 ]
