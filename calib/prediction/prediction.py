@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -318,9 +319,11 @@ def _launch(kernel: Any, trace: Trace) -> int:
 
 
 def _is_loopy(workload: Any) -> bool:
-    import loopy as lp
-
-    return isinstance(getattr(workload, "kernel", None), lp.TranslationUnit)
+    loopy = sys.modules.get(
+        "loopy"
+    )  # imported by whoever made the kernel, if that is one of Loopy's
+    kernel = getattr(workload, "kernel", None)
+    return loopy is not None and isinstance(kernel, loopy.TranslationUnit)
 
 
 def _with_registers(trace: Trace, registers: int | None) -> Trace:

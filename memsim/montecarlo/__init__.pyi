@@ -9,6 +9,8 @@ from .options import usable_cores as usable_cores
 from .past import enough_bytes as enough_bytes
 from .plan import Plan as Plan
 from .plan import make_plan as make_plan
+from .processes import in_order as in_order
+from .processes import submit_locally as submit_locally
 from .result import Replay as Replay
 from .totals import site_totals as site_totals
 from .trial import Workspace as Workspace
@@ -16,5 +18,6 @@ from .trial import run_trial as run_trial
 from .trial import unpack_many as unpack_many
 from .workers import Stopping as Stopping
 from .workers import Workers as Workers
+from .workers import dask_cluster as dask_cluster
 from .workers import hit_ratio as hit_ratio
 from .workers import trials_on as trials_on

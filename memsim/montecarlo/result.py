@@ -73,6 +73,7 @@ from memsim.statistics import Estimate, estimate
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from memsim.report.launch_totals import LaunchTotals
     from memsim.report.plots import Plots
     from memsim.report.semantics import Semantics
 
@@ -125,6 +126,12 @@ class Replay:
     def latency_share(self, mode: LatencyMode = "hit") -> xr.DataArray:
         """Each access's share of the kernel's load latency, (trial, site)."""
         return latency.latency_shares(self._middle, mode)
+
+    def launch_totals(self) -> LaunchTotals:
+        """What the whole launch requests and moves, scaled from what was traced."""
+        from memsim.report.launch_totals import launch_totals
+
+        return launch_totals(self.dataset)
 
     def estimate(self, site: str, quantity: str = "latency_cycles") -> Estimate:
         """Mean, 95 % interval and sigma of one access's `latency_cycles`, `share` or level.

@@ -267,22 +267,31 @@ class Workers:
 
     def _connect(self, stack: contextlib.ExitStack) -> None:
         """Submit to the Dask cluster, all tasks at once: the scheduler queues them."""
-        try:
-            from distributed import Client, KilledWorker
-        except ImportError as error:
-            raise ReplayError("backend dask needs the packages of memsim[dask]") from error
-        try:
-            client = stack.enter_context(Client(self._scheduler, timeout=10))
-        except (OSError, ValueError) as error:
-            raise ReplayError(f"scheduler {self._scheduler} does not answer: {error}") from error
-        self._submit = client.get_executor(pure=False).submit
+        self._submit, self._died = dask_cluster(stack, self._scheduler)
         self._most_ahead = sys.maxsize
-        self._died = KilledWorker
 
     def _workspace(self, k: int) -> Any:
         if k not in self._workspaces:
             self._workspaces[k] = self.handling.workspace(self.plans[k])
         return self._workspaces[k]
+
+
+def dask_cluster(
+    stack: contextlib.ExitStack, scheduler: str | None
+) -> tuple[Submit, type[Exception]]:
+    """What submits to a Dask cluster as long as the stack is open, and the error of a worker that died.
+
+    Raises ReplayError where Dask is not installed or the scheduler does not answer.
+    """
+    try:
+        from distributed import Client, KilledWorker
+    except ImportError as error:
+        raise ReplayError("backend dask needs the packages of memsim[dask]") from error
+    try:
+        client = stack.enter_context(Client(scheduler, timeout=10))
+    except (OSError, ValueError) as error:
+        raise ReplayError(f"scheduler {scheduler} does not answer: {error}") from error
+    return client.get_executor(pure=False).submit, KilledWorker
 
 
 @functools.lru_cache(maxsize=4)

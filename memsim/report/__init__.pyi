@@ -1,3 +1,4 @@
+from .access_csv import text_cell as text_cell
 from .counters.measurement import against as against
 from .numbers import ORDER_SENSITIVE_SIGMA as ORDER_SENSITIVE_SIGMA
 from .pages import Bar as Bar

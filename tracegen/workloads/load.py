@@ -47,7 +47,8 @@ def load_kernel(
 
     args : FILE.py:NAME of a callable that takes the settings and returns what the kernel is launched
         with. OpenCL C needs one, which returns an OpenCLWorkload, and so do CUDA C++ and HIP, for which
-        it returns a CudaWorkload; for Fortran it returns a mapping from argument to value
+        it returns a CudaWorkload; for Fortran it returns a mapping from argument to value. A setting
+        that the callable does not take, but the text of the kernel contains, is a macro of the text
 
     Raises KernelError in one line where the file, the name or a setting is wrong.
     """
@@ -102,14 +103,23 @@ def _text(
             f"{path} does not describe its launch: --args FILE.py:NAME names a callable that returns a"
             f" tracegen.{kind.__name__}"
         )
-    made = _made(args, given)
+    text = path.read_text(encoding="utf-8", errors="replace")
+    made, macros = _made(args, given, text)
     if not isinstance(made, kind):
         raise KernelError(f"{args} must return a tracegen.{kind.__name__}, got {_a(made)}")
     if made.path is not None and Path(made.path).resolve() != path.resolve():
         raise KernelError(f"{args} is for {made.path}, not for {path}")
     if name and made.kernel not in (None, name):
         raise KernelError(f"{args} is for kernel {made.kernel}, not for {name}")
-    return dataclasses.replace(made, path=path, kernel=name or made.kernel)
+    options = made.build_options
+    options = [options] if isinstance(options, str) else list(options)
+    options += [f"-D{key}={value}" for key, value in macros.items()]
+    return dataclasses.replace(
+        made,
+        path=path,
+        kernel=name or made.kernel,
+        build_options=options if macros else made.build_options,
+    )
 
 
 def _fortran(path: Path, name: str, given: dict[str, str], args: str | None) -> Workload:
@@ -118,14 +128,15 @@ def _fortran(path: Path, name: str, given: dict[str, str], args: str | None) -> 
         from tracegen.workloads.made_up import arguments
 
         return Workload(unit, arguments(unit, given), source_file=str(path))
-    made = _made(args, given)
+    made, _ = _made(args, given)
     if not isinstance(made, Mapping):
         raise KernelError(f"{args} must return a mapping from argument to value, got {_a(made)}")
     return Workload(unit, dict(made), source_file=str(path))
 
 
-def _made(spec: str, given: dict[str, str]) -> Any:
-    """The return value of the callable that --args names."""
+def _made(spec: str, given: dict[str, str], text: str = "") -> tuple[Any, dict[str, str]]:
+    """The return value of the callable that --args names, and the settings that are macros of a text: those
+    that the callable does not take, and the text contains."""
     place, _, name = spec.rpartition(":")
     if not place or not name:
         raise KernelError(f"--args is FILE.py:NAME or PACKAGE.MODULE:NAME, got {spec!r}")
@@ -133,9 +144,15 @@ def _made(spec: str, given: dict[str, str]) -> Any:
         factory = _attribute(module, name, place)
         if not callable(factory):
             raise KernelError(f"{spec} is {_a(factory)}; --args names a callable")
-        arguments = _arguments(factory, given, name)
+        taken = _parameters(factory)
+        macros = {
+            key: value
+            for key, value in given.items()
+            if key not in taken and key.isidentifier() and re.search(rf"\b{key}\b", text)
+        }
+        arguments = _arguments(factory, {k: v for k, v in given.items() if k not in macros}, name)
         with _one_line(f"{spec} failed"):
-            return factory(**arguments)
+            return factory(**arguments), macros
 
 
 def _workload(
@@ -154,12 +171,17 @@ def _workload(
     return Workload(kernel, arguments(kernel, settings), source_file=source)
 
 
-def _arguments(function: Callable[..., Any], given: Mapping[str, str], name: str) -> dict[str, Any]:
-    parameters = {
+def _parameters(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+    """Those that can be passed by name."""
+    return {
         key: parameter
         for key, parameter in inspect.signature(function).parameters.items()
         if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
     }
+
+
+def _arguments(function: Callable[..., Any], given: Mapping[str, str], name: str) -> dict[str, Any]:
+    parameters = _parameters(function)
     listed = ", ".join(parameters) or "none"
     for key in given:
         if key not in parameters:

@@ -1,0 +1,204 @@
+"""The command tune: every configuration of a kernel predicted, the promising ones closely.
+
+It imports nothing heavy at module level, because the help of the command group loads it.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import click
+
+from calib.tuning.options import TuneOptions
+from memsim.commands import EXIT_INTERRUPTED, STDOUT, check_outputs, console
+from memsim.errors import MemsimError
+from memsim.files import write_text
+from memsim.options import Options, command_options, option
+from tracegen.commands import KernelSpec, kernel_options
+from tracegen.own_process import Limits
+
+if TYPE_CHECKING:
+    from calib.tuning import Tuned
+
+
+@dataclass(frozen=True, kw_only=True)
+class TuneFiles(Options):
+    """The files that the command writes."""
+
+    html: Path | None = option(None, "Write a page with tables and charts.", metavar="FILE")
+    json: Path | None = option(
+        None, "Write all results as JSON; - for standard output.", metavar="FILE"
+    )
+    csv: Path | None = option(None, "Write a row for each configuration.", metavar="FILE")
+    kernel_tuner: Path | None = option(
+        None,
+        "Write a cache file for Kernel Tuner's simulation mode and dashboard. With several machines,"
+        " each has a file of its own, whose name ends in the machine's.",
+        metavar="FILE",
+    )
+    t4: Path | None = option(
+        None, "Write results in the auto-tuning community's T4 format, likewise.", metavar="FILE"
+    )
+
+    def check(self, machines: tuple[str, ...], store: Path | None) -> None:
+        """Raises MemsimError where a file cannot be written later."""
+        outputs: dict[str, Path | None] = {
+            "--html": self.html,
+            "--json": self.json,
+            "--csv": self.csv,
+        }
+        for name in machines:
+            outputs[f"--kernel-tuner {name}"] = self.of(self.kernel_tuner, name, machines)
+            outputs[f"--t4 {name}"] = self.of(self.t4, name, machines)
+        check_outputs(outputs, inputs=() if store is None else (store,))
+
+    @staticmethod
+    def of(path: Path | None, machine: str, machines: tuple[str, ...]) -> Path | None:
+        """The file of one machine."""
+        if path is None or len(machines) == 1:
+            return path
+        return path.with_name(f"{path.stem}-{Path(machine).stem}{path.suffix}")
+
+
+@click.command()
+@kernel_options
+@click.option(
+    "--machine",
+    "-m",
+    "machines",
+    required=True,
+    multiple=True,
+    metavar="NAME",
+    help="A shipped machine ('memsim machines' lists them) or a .toml file; repeat for several.",
+)
+@click.option(
+    "--over",
+    multiple=True,
+    required=True,
+    metavar="NAME=VALUES",
+    help="A parameter and its values: bx=16,32,64, tile=1:8 or n=64:512:64 (both ends included). It is a"
+    " keyword argument of the function that makes the kernel, or a macro of its text. Repeat for several.",
+)
+@click.option(
+    "--where",
+    multiple=True,
+    metavar="CONDITION",
+    help="Leave out configurations that do not satisfy it: 'bx*by <= 1024 and bx % 32 == 0'. Repeat for several.",
+)
+@click.option(
+    "--store",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Keep every prediction in a file; a later run goes on from it.",
+)
+@click.option(
+    "--compiler",
+    type=click.Choice(["auto", "none"]),
+    default="auto",
+    show_default=True,
+    help="As for 'memsim predict'.",
+)
+@command_options(TuneOptions)
+@command_options(Limits, "limits")
+@command_options(TuneFiles, "files")
+def tune(
+    kernel: KernelSpec,
+    machines: tuple[str, ...],
+    over: tuple[str, ...],
+    where: tuple[str, ...],
+    store: Path | None,
+    compiler: Literal["auto", "none"],
+    options: TuneOptions,
+    limits: Limits,
+    files: TuneFiles,
+) -> int:
+    """Find the fastest of many configurations of a kernel, without running any on a GPU.
+
+    KERNEL is as for 'memsim profile'. Every configuration is predicted from a short snapshot; those whose
+    interval overlaps that of the fastest are looked at more closely. Ctrl-C keeps what is done.
+
+    \b
+    Examples:
+      memsim tune conv.cu:conv --args args.py:conv -m a100 --over bx=16,32,64 --over tile=1:4
+      memsim tune my.py:knl -m v100 -m mi250x --over b=32,64,128 --where 'b % 64 == 0' --html tune.html
+      memsim tune my.py:knl -m a100 --over b=16:256:16 --store b.tune --kernel-tuner cache.json
+    """
+    from calib.tuning import Store, Subject, parse_space
+    from calib.tuning import tune as tuned_by
+    from memsim.commands import progress_bar
+    from memsim.machine import load_machine
+
+    files.check(machines, store)
+    for name in machines:
+        if machines.count(name) > 1:
+            raise MemsimError(f"-m {name} is given more than once")
+        load_machine(name)
+    space = parse_space(over, where)
+    for name in space.names:
+        if name in kernel.settings:
+            raise MemsimError(f"{name} is in both --set and --over")
+    subject = Subject(kernel=kernel, limits=limits, compiler=compiler, seed=options.seed)
+    with Store(store, subject) as kept, progress_bar("tuning") as bar:
+        result = tuned_by(
+            subject,
+            space,
+            machines,
+            kept,
+            options,
+            progress=lambda what, done, total: bar(done, total),
+        )
+    _write(result, machines, files)
+    return EXIT_INTERRUPTED if result.interrupted else 0
+
+
+def _write(tuned: Tuned, machines: tuple[str, ...], files: TuneFiles) -> None:
+    from calib.tuning import kernel_tuner, results
+
+    text = json.dumps(results.as_json(tuned), indent=1, allow_nan=False)
+    if files.json == STDOUT:
+        click.echo(text)
+    else:
+        _show(tuned)
+        if files.json is not None:
+            _written(files.json, text + "\n")
+    if files.csv is not None:
+        _written(files.csv, results.as_csv(tuned))
+    if files.html is not None:
+        from calib.tuning.page import tuning_page
+
+        _written(files.html, tuning_page(tuned))
+    name = tuned.subject.kernel.spec.rpartition(":")[2]
+    for machine, found in tuned.found.items():
+        for path, content in (
+            (files.kernel_tuner, kernel_tuner.cache(name, tuned.space, machine, found)),
+            (files.t4, kernel_tuner.t4_results(found)),
+        ):
+            if path is not None:
+                target = files.of(path, machine, machines)
+                assert target is not None
+                _written(target, json.dumps(content, indent=1, allow_nan=False) + "\n")
+
+
+def _written(path: Path, text: str) -> None:
+    write_text(path, text)
+    click.echo(f"wrote {path}", err=True)
+
+
+def _show(tuned: Tuned) -> None:
+    from rich.text import Text
+
+    from calib.prediction.report import rich_table
+    from calib.tuning import results
+
+    screen = console()
+    for machine, found in tuned.found.items():
+        screen.print(Text(results.headline(tuned, machine), style="bold"))
+        if found.ranked:
+            screen.print(rich_table("", results.ranking(tuned, machine)))
+        for line in results.failure_lines(found):
+            screen.print(Text(line))
+    if tuned.interrupted:
+        screen.print(Text("interrupted: this is what was predicted until then", style="bold"))

@@ -1,0 +1,14 @@
+from .evaluation import Subject as Subject
+from .evaluation import Task as Task
+from .evaluation import evaluate as evaluate
+from .options import TuneOptions as TuneOptions
+from .outcome import EFFORTS as EFFORTS
+from .outcome import Outcome as Outcome
+from .search import Found as Found
+from .search import Search as Search
+from .space import Parameter as Parameter
+from .space import Space as Space
+from .space import parse_space as parse_space
+from .store import Store as Store
+from .tune import Tuned as Tuned
+from .tune import tune as tune

@@ -1,0 +1,75 @@
+"""The prediction of one configuration: the kernel is made with its values, traced and replayed.
+
+A configuration that cannot be predicted has an outcome with the reason; only an interrupt ends the others.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+
+from calib.prediction import PredictOptions, predict
+from calib.tuning.outcome import EFFORTS, GROUPS_A_CORE, Outcome, outcome_of
+from calib.tuning.space import Configuration
+from memsim.errors import MemsimError, PathsWarning, SnapshotWarning
+from memsim.machine import load_machine
+from tracegen.commands import KernelSpec, trace_snapshots
+from tracegen.options import Compiler, TraceOptions
+from tracegen.own_process import Limits
+
+
+@dataclass(frozen=True, kw_only=True)
+class Subject:
+    """What is tuned: a kernel with the settings that stay, and how it is looked at."""
+
+    kernel: KernelSpec
+    limits: Limits
+    compiler: Compiler = "auto"
+    seed: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """One configuration on one machine, to be looked at with some effort."""
+
+    subject: Subject
+    configuration: Configuration
+    machine: str
+    effort: int
+
+
+def evaluate(task: Task) -> Outcome:
+    """The outcome of a task; equal tasks have equal outcomes."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SnapshotWarning)  # short on purpose
+            warnings.simplefilter("ignore", PathsWarning)
+            return _predicted(task)
+    except MemsimError as error:
+        reason = " ".join(str(error).split())
+    except MemoryError:
+        reason = "it does not fit into memory"
+    return Outcome(
+        configuration=dict(task.configuration),
+        machine=task.machine,
+        effort=task.effort,
+        failure=reason,
+    )
+
+
+def _predicted(task: Task) -> Outcome:
+    subject, effort = task.subject, EFFORTS[task.effort]
+    machine = load_machine(task.machine)
+    base = subject.kernel
+    kernel = KernelSpec(base.spec, {**base.settings, **task.configuration}, base.arguments)
+    tracing = TraceOptions(
+        groups=None if effort.waves else GROUPS_A_CORE * machine.n_cores,
+        waves=effort.waves,
+        compiler=subject.compiler,
+        earlier=False,
+    )
+    traces = trace_snapshots(kernel, machine, tracing, 1, subject.limits)
+    options = PredictOptions(trials=effort.trials, seed=subject.seed, jobs=1)
+    workload = kernel.load() if traces[0].work is None else None  # machine code has the blocks
+    prediction = predict(workload, traces, machine, options)
+    return outcome_of(prediction, traces[0].launch, task.configuration, task.machine, task.effort)

@@ -1,0 +1,110 @@
+"""What was predicted of one configuration on one machine, and how closely it was looked at."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from calib.tuning.conditions import number
+from calib.tuning.space import Configuration
+
+if TYPE_CHECKING:
+    from calib.prediction import Prediction
+    from memsim.trace import Launch
+
+
+@dataclass(frozen=True, kw_only=True)
+class Effort:
+    """How closely a configuration is looked at.
+
+    waves : length of the snapshot, in numbers of groups that the machine holds resident; None for a few
+        groups a core
+    trials : of the replay
+    """
+
+    name: str
+    waves: int | None
+    trials: int
+
+
+GROUPS_A_CORE = 2
+EFFORTS = (
+    Effort(name="glance", waves=None, trials=2),
+    Effort(name="one wave", waves=1, trials=4),
+    Effort(name="four waves", waves=4, trials=8),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """A prediction in numbers, or why there is none.
+
+    effort : index into EFFORTS
+    failure : one line; "" where there is a prediction, and the fields after it are then given
+    time_s, half_width_s : of the 95 % interval over orderings
+    binds : what limits the time
+    floors_s : resource -> the least time that it needs
+    read_bytes, write_bytes : of the launch, by level below the first, and DRAM
+    hit_ratios : of loads, by level
+    """
+
+    configuration: Configuration
+    machine: str
+    effort: int
+    failure: str = ""
+    time_s: float = math.nan
+    half_width_s: float = 0.0
+    binds: str = ""
+    floors_s: Mapping[str, float] = field(default_factory=dict)
+    registers: int | None = None
+    local_memory_bytes: int | None = None
+    occupancy: float = math.nan
+    limited_by: str = ""
+    groups_per_core: int = 0
+    read_bytes: Mapping[str, float] = field(default_factory=dict)
+    write_bytes: Mapping[str, float] = field(default_factory=dict)
+    hit_ratios: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def looked(self) -> str:
+        return EFFORTS[self.effort].name
+
+    def as_json(self) -> dict[str, Any]:
+        """For json.dumps; without the numbers of a failure."""
+        row = dataclasses.asdict(self)
+        row["configuration"] = {k: number(v) for k, v in self.configuration.items()}
+        row["effort"] = self.looked
+        if self.failure:
+            return {k: row[k] for k in ("configuration", "machine", "effort", "failure")}
+        del row["failure"]
+        return row
+
+
+def outcome_of(
+    prediction: Prediction, launch: Launch, configuration: Configuration, machine: str, effort: int
+) -> Outcome:
+    """The numbers of a prediction."""
+    timing, estimate = prediction.timing, prediction.timing.estimate
+    replay = prediction.replay
+    assert replay is not None  # only mode `paper` has none
+    moved = replay.launch_totals().moved
+    return Outcome(
+        configuration=dict(configuration),
+        machine=machine,
+        effort=effort,
+        time_s=estimate.mean,
+        half_width_s=estimate.half_width if estimate.has_interval else 0.0,
+        binds=timing.binds,
+        floors_s={name: float(floor.mean()) for name, floor in timing.floors_s.items()},
+        registers=launch.registers_per_item,
+        local_memory_bytes=launch.local_memory_bytes,
+        occupancy=prediction.occupancy.occupancy,
+        limited_by=prediction.occupancy.limited_by,
+        groups_per_core=prediction.occupancy.groups_per_core,
+        read_bytes={name: one.mean for name, one in moved.read_bytes.items()},
+        write_bytes={name: one.mean for name, one in moved.write_bytes.items()},
+        hit_ratios={name: float(replay.load_hit_ratio(name).mean()) for name in replay.level_names},
+    )

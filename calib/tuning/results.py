@@ -1,0 +1,171 @@
+"""The results of a tuning run in words, as a table, and as JSON and CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from typing import Any
+
+from calib.prediction.report import seconds
+from calib.tuning.outcome import Outcome
+from calib.tuning.search import Found
+from calib.tuning.space import name_of
+from calib.tuning.tune import Tuned
+from memsim.report import text_cell
+
+SHOWN = 20
+Table = tuple[list[str], list[list[str]]]
+
+
+def headline(tuned: Tuned, machine: str) -> str:
+    """The fastest configuration on a machine, and what it is compared with."""
+    found = tuned.found[machine]
+    ranked = found.ranked
+    if not ranked:
+        return f"{machine}: none of {len(found.outcomes)} configurations can be predicted"
+    best = ranked[0]
+    parts = [f"{machine}: {name_of(best.configuration)} takes {time_text(found, best)}"]
+    if len(ranked) > 1:
+        median, slowest = ranked[len(ranked) // 2], ranked[-1]
+        parts.append(
+            f"{median.time_s / best.time_s:.2g} times faster than the median and"
+            f" {slowest.time_s / best.time_s:.2g} times than the slowest of {len(ranked)}"
+        )
+    others = len(found.candidates) - 1
+    if others:
+        parts.append(
+            f"{others} {'other is' if others == 1 else 'others are'} not told apart from it"
+        )
+    return "; ".join(parts)
+
+
+def time_text(found: Found, outcome: Outcome) -> str:
+    """`473 us (448 to 499 us)`, or without an interval where only a glance was had and compared with none."""
+    interval = found.interval(outcome)
+    if interval.low_s == interval.high_s:
+        return seconds(outcome.time_s)
+    return f"{seconds(outcome.time_s)} ({seconds(interval.low_s)} to {seconds(interval.high_s)})"
+
+
+def ranking(tuned: Tuned, machine: str, most: int | None = SHOWN) -> Table:
+    """The configurations that were predicted, fastest first; `=` marks those not told apart from the fastest.
+
+    A glance is too short for bytes and hit ratios.
+    """
+    found = tuned.found[machine]
+    tied = {name_of(one.configuration) for one in found.candidates}
+    levels = list(dict.fromkeys(level for one in found.ranked for level in one.hit_ratios))
+    head = ["", *tuned.space.names, "time", "interval", "limited by", "occupancy", "registers"]
+    head += ["DRAM bytes", *(f"{level} hits" for level in levels), "looked at"]
+    rows = []
+    for k, one in enumerate(found.ranked[:most]):
+        interval = found.interval(one)
+        rows.append(
+            [
+                "=" if name_of(one.configuration) in tied and k else str(k + 1),
+                *one.configuration.values(),
+                seconds(one.time_s),
+                f"{seconds(interval.low_s)} to {seconds(interval.high_s)}",
+                one.binds,
+                f"{one.occupancy:.0%}",
+                "-" if one.registers is None else str(one.registers),
+                _bytes(one) if one.effort else "-",
+                *(
+                    _percent(one.hit_ratios.get(level, math.nan)) if one.effort else "-"
+                    for level in levels
+                ),
+                one.looked,
+            ]
+        )
+    return head, rows
+
+
+def failures(found: Found) -> list[tuple[str, list[Outcome]]]:
+    """Reason -> the configurations that failed for it, most frequent first."""
+    by_reason: dict[str, list[Outcome]] = {}
+    for one in found.failed:
+        by_reason.setdefault(one.failure, []).append(one)
+    return sorted(by_reason.items(), key=lambda item: -len(item[1]))
+
+
+def failure_lines(found: Found, most: int = 5) -> list[str]:
+    """One line for each reason, with the first configuration that failed for it."""
+    lines = []
+    for reason, outcomes in failures(found):
+        first, more = name_of(outcomes[0].configuration), len(outcomes) - 1
+        lines.append(f"failed: {first}{f' and {more} more' if more else ''}: {reason}")
+    rest = len(lines) - most
+    return lines if rest <= 0 else [*lines[:most], f"failed: {rest} other reasons (--json has all)"]
+
+
+def as_json(tuned: Tuned) -> dict[str, Any]:
+    """For json.dumps; times are in seconds, intervals as in the table."""
+    return {
+        "schema": 1,
+        "kernel": tuned.subject.kernel.spec,
+        "settings": tuned.subject.kernel.settings,
+        "seed": tuned.subject.seed,
+        "parameters": {one.name: list(one.values) for one in tuned.space.parameters},
+        "conditions": [condition.text for condition in tuned.space.conditions],
+        "interrupted": tuned.interrupted,
+        "machines": {
+            machine: {
+                "complete": found.complete,
+                "not_told_apart": len(found.candidates),
+                "configurations": [_row(found, one) for one in found.outcomes],
+            }
+            for machine, found in tuned.found.items()
+        },
+    }
+
+
+def as_csv(tuned: Tuned) -> str:
+    """A row for each machine and configuration."""
+    stream = io.StringIO()
+    writer = csv.writer(stream)
+    names = tuned.space.names
+    head = ["time_s", "low_s", "high_s", "limited_by", "occupancy", "registers", "dram_read_bytes"]
+    writer.writerow(["machine", *names, *head, "dram_write_bytes", "looked_at", "failure"])
+    for machine, found in tuned.found.items():
+        for one in found.outcomes:
+            values = [text_cell(one.configuration[name]) for name in names]
+            writer.writerow([text_cell(machine), *values, *_cells(found, one)])
+    return stream.getvalue()
+
+
+def _cells(found: Found, one: Outcome) -> list[Any]:
+    if one.failure:
+        return [*[""] * 8, one.looked, text_cell(one.failure)]
+    interval = found.interval(one)
+    return [
+        *(one.time_s, interval.low_s, interval.high_s, one.binds, one.occupancy),
+        "" if one.registers is None else one.registers,
+        *(list(one.read_bytes.values())[-1], list(one.write_bytes.values())[-1], one.looked, ""),
+    ]
+
+
+def _row(found: Found, one: Outcome) -> dict[str, Any]:
+    row = one.as_json()
+    if not one.failure:
+        interval = found.interval(one)
+        row["interval_s"] = [interval.low_s, interval.high_s]
+    return {key: _finite(value) for key, value in row.items()}
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(one) for key, one in value.items()}
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _bytes(one: Outcome) -> str:
+    moved = list(one.read_bytes.values())[-1] + list(one.write_bytes.values())[-1]
+    for unit, size in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
+        if moved >= size:
+            return f"{moved / size:.3g} {unit}"
+    return f"{moved:.0f} B"
+
+
+def _percent(ratio: float) -> str:
+    return f"{ratio:.1%}" if math.isfinite(ratio) else "-"

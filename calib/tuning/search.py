@@ -1,0 +1,156 @@
+"""Successive halving on intervals: all configurations are glanced at, the promising ones looked at closely.
+
+Nothing is left behind whose interval overlaps that of the best. A glance has an error of its own, for its
+snapshot is short: how much the times of a few configurations, spread from the fastest to the slowest, change
+relative to each other when they are looked at closely. All intervals of the glance are widened by that.
+(Jamieson and Talwalkar, "Non-stochastic best arm identification and hyperparameter optimization", AISTATS
+2016, halve by rank; here the intervals decide how many remain.)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+from calib.tuning.outcome import EFFORTS, Outcome
+from calib.tuning.space import Configuration, name_of
+
+Evaluate = Callable[[Sequence[Configuration], int], Iterator[Outcome]]
+"""Configurations and an effort -> an outcome each, in order."""
+SAMPLE = 8
+"""Configurations whose times say how good a glance is; half of them are the fastest."""
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True, kw_only=True)
+class Interval:
+    """The time of a configuration: the mean, and the ends of its 95 % interval."""
+
+    mean_s: float
+    low_s: float
+    high_s: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """What a search found on one machine.
+
+    outcomes : of each configuration the closest look at it, fastest first; those that failed at the end
+    spread : effort -> half-width, as a factor's logarithm, of what a look with it leaves open beside the
+        ordering. The closest look has nothing to compare it with, and is taken to leave open what the
+        one before it did
+    complete : whether every configuration was looked at, and the best ones closely
+    """
+
+    outcomes: tuple[Outcome, ...]
+    spread: Mapping[int, float]
+    complete: bool
+
+    @property
+    def ranked(self) -> tuple[Outcome, ...]:
+        """Without those that failed."""
+        return tuple(one for one in self.outcomes if not one.failure)
+
+    @property
+    def failed(self) -> tuple[Outcome, ...]:
+        return tuple(one for one in self.outcomes if one.failure)
+
+    @property
+    def candidates(self) -> tuple[Outcome, ...]:
+        """Those whose interval overlaps that of the fastest: the prediction does not tell them apart."""
+        ranked = self.ranked
+        if not ranked:
+            return ()
+        best = self.interval(ranked[0])
+        return tuple(one for one in ranked if self.interval(one).low_s <= best.high_s)
+
+    def interval(self, outcome: Outcome) -> Interval:
+        """The time of an outcome, with what its effort leaves open."""
+        return interval(outcome, self.spread.get(outcome.effort, 0.0))
+
+
+def interval(outcome: Outcome, spread: float) -> Interval:
+    """Over orderings, widened by a factor of exp(spread) each way."""
+    half = outcome.half_width_s / outcome.time_s if outcome.time_s else 0.0
+    wide = math.exp(math.hypot(spread, half))
+    return Interval(
+        mean_s=outcome.time_s, low_s=outcome.time_s / wide, high_s=outcome.time_s * wide
+    )
+
+
+class Search:
+    """A search on one machine. `run` may be interrupted; `found` is then what it had found."""
+
+    def __init__(self, configurations: Sequence[Configuration], evaluate: Evaluate) -> None:
+        self._configurations = configurations
+        self._evaluate = evaluate
+        self._looks: dict[str, dict[int, Outcome]] = {}
+        self._spread: dict[int, float] = {}
+        self._complete = False
+
+    def run(self) -> Found:
+        """All configurations with the least effort, then fewer with each further one."""
+        self._look(self._configurations, 0)
+        for effort in range(1, len(EFFORTS)):
+            self._look(self._sample(effort - 1), effort)
+            self._spread[effort - 1] = self._change(effort - 1)
+            self._spread[effort] = self._spread[effort - 1]
+            self._look(self._overlapping(effort - 1), effort)
+        self._complete = True
+        return self.found
+
+    @property
+    def found(self) -> Found:
+        closest = [looks[max(looks)] for looks in self._looks.values()]
+        order = sorted(
+            closest, key=lambda one: (bool(one.failure), one.time_s, name_of(one.configuration))
+        )
+        return Found(outcomes=tuple(order), spread=dict(self._spread), complete=self._complete)
+
+    def _look(self, configurations: Sequence[Configuration], effort: int) -> None:
+        new = [one for one in configurations if effort not in self._looks.get(name_of(one), {})]
+        for outcome in self._evaluate(new, effort):
+            self._looks.setdefault(name_of(outcome.configuration), {})[effort] = outcome
+
+    def _ranked(self, effort: int) -> list[Outcome]:
+        """Those that were looked at with an effort, fastest first."""
+        looks = (looks[effort] for looks in self._looks.values() if effort in looks)
+        return sorted((one for one in looks if not one.failure), key=lambda one: one.time_s)
+
+    def _sample(self, effort: int) -> list[Configuration]:
+        """The fastest few, and as many spread over the rest."""
+        ranked = self._ranked(effort)
+        if not ranked:
+            return []
+        spread = np.linspace(0, len(ranked) - 1, SAMPLE - SAMPLE // 2 + 1)[1:]
+        places = [*range(min(SAMPLE // 2, len(ranked))), *(round(place) for place in spread)]
+        return [ranked[place].configuration for place in dict.fromkeys(places)]
+
+    def _change(self, effort: int) -> float:
+        """How much times with an effort and the next one differ in logarithm, beside a common factor: the
+        half-width of the interval in which the change of another configuration lies."""
+        changes = [
+            math.log(looks[effort + 1].time_s / looks[effort].time_s)
+            for looks in self._looks.values()
+            if effort in looks
+            and effort + 1 in looks
+            and not looks[effort].failure
+            and not looks[effort + 1].failure
+        ]
+        n = len(changes)
+        if n < 2:
+            return 0.0
+        factor = float(stats.t.ppf((1 + CONFIDENCE) / 2, n - 1)) * math.sqrt(1 + 1 / n)
+        return factor * float(np.std(changes, ddof=1))
+
+    def _overlapping(self, effort: int) -> list[Configuration]:
+        """The configurations whose interval overlaps that of the fastest."""
+        ranked, spread = self._ranked(effort), self._spread[effort]
+        if not ranked:
+            return []
+        best = interval(ranked[0], spread)
+        return [one.configuration for one in ranked if interval(one, spread).low_s <= best.high_s]

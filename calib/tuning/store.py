@@ -1,0 +1,162 @@
+"""Outcomes on disk: what was predicted once is not predicted again, and an interrupt loses nothing.
+
+The store is an SQLite file for one kernel with its settings. An outcome is on disk when `add` returns.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import hashlib
+import json
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from calib.tuning.evaluation import Subject, Task
+from calib.tuning.outcome import EFFORTS, Outcome
+from calib.words import shown
+from memsim.errors import MemsimError
+from memsim.machine import load_machine
+
+SCHEMA = 1
+_TABLES = """
+create table if not exists about (kernel text not null, fingerprint text not null, schema integer not null);
+create table if not exists outcomes (key text primary key, outcome text not null);
+"""
+_MAPPINGS = ("configuration", "floors_s", "read_bytes", "write_bytes", "hit_ratios")
+_KINDS: dict[str, Any] = {
+    **dict.fromkeys(("configuration", "machine", "failure", "binds", "limited_by"), str),
+    **dict.fromkeys(("effort", "groups_per_core"), int),
+    **dict.fromkeys(("time_s", "half_width_s", "occupancy"), int | float),
+    **dict.fromkeys(("floors_s", "read_bytes", "write_bytes", "hit_ratios"), int | float),
+    **dict.fromkeys(("registers", "local_memory_bytes"), int | None),
+}
+"""What the fields of an outcome contain, or the values of those that are mappings."""
+
+
+class StoreError(MemsimError):
+    """A file is not a store, is one of another kernel, or cannot be written."""
+
+
+class Store:
+    """The outcomes of one subject, in a file or, without one, in memory. Raises StoreError."""
+
+    def __init__(self, path: Path | None, subject: Subject) -> None:
+        self._path = path
+        with self._errors():
+            self._connection = sqlite3.connect(
+                ":memory:" if path is None else str(path), timeout=10
+            )
+            with self._connection:
+                self._check_tables()
+                self._connection.executescript(_TABLES)
+                self._check(subject)
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._connection.close()
+
+    def get(self, task: Task) -> Outcome | None:
+        """What is known of a task. Raises StoreError where the file is damaged."""
+        with self._errors():
+            row = self._connection.execute(
+                "select outcome from outcomes where key = ?", (_key(task),)
+            ).fetchone()
+            return None if row is None else _read(row[0])
+
+    def add(self, task: Task, outcome: Outcome) -> None:
+        with self._errors(), self._connection:
+            self._connection.execute(
+                "insert or replace into outcomes values (?, ?)",
+                (_key(task), json.dumps(dataclasses.asdict(outcome))),
+            )
+
+    def _check_tables(self) -> None:
+        """Raises StoreError where the file is another program's."""
+        names = {
+            name
+            for (name,) in self._connection.execute(
+                "select name from sqlite_master where type = 'table'"
+            )
+        }
+        if names and names != {"about", "outcomes"}:
+            raise StoreError(
+                f"{self._path} is a database of something else, not a store of outcomes"
+            )
+
+    def _check(self, subject: Subject) -> None:
+        """Raises StoreError where the store is of another kernel, or another version of it."""
+        row = self._connection.execute("select kernel, fingerprint, schema from about").fetchone()
+        kernel, fingerprint = subject.kernel.spec, fingerprint_of(subject)
+        if row is None:
+            self._connection.execute(
+                "insert into about values (?, ?, ?)", (kernel, fingerprint, SCHEMA)
+            )
+        elif row[0] != kernel:
+            raise StoreError(f"{self._path} is the store of {shown(str(row[0]))}, not of {kernel}")
+        elif row[1:] != (fingerprint, SCHEMA):
+            raise StoreError(
+                f"{self._path} was made with other settings, another text of {kernel} or another version"
+                " of memsim: name another store, or remove it"
+            )
+
+    @contextlib.contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except (sqlite3.Error, ValueError, TypeError, KeyError, RecursionError) as error:
+            raise StoreError(
+                f"{self._path} is no store of outcomes, or is damaged: {error}"
+            ) from error
+
+
+def fingerprint_of(subject: Subject) -> str:
+    """Changes with everything that decides outcomes: the files named, settings, options and version."""
+    from memsim import __version__
+
+    kernel = subject.kernel
+    parts: list[Any] = [
+        __version__,
+        subject.compiler,
+        subject.seed,
+        sorted(kernel.settings.items()),
+    ]
+    parts += [[dataclasses.asdict(effort) for effort in EFFORTS], kernel.arguments]
+    for spec in (kernel.spec, kernel.arguments or ""):
+        path = Path(spec.split(":")[0])
+        if path.is_file():
+            parts.append(hashlib.sha256(path.read_bytes()).hexdigest())
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+def _key(task: Task) -> str:
+    parts = [task.machine, _content(task.machine), sorted(task.configuration.items()), task.effort]
+    return json.dumps(parts)
+
+
+@functools.lru_cache(maxsize=64)
+def _content(machine: str) -> str:
+    """The fingerprint of all parameters of a machine."""
+    return hashlib.sha256(repr(load_machine(machine)).encode()).hexdigest()
+
+
+def _read(text: str) -> Outcome:
+    """The outcome of a row. Raises ValueError where it is none."""
+    values = json.loads(text)
+    if not isinstance(values, dict) or set(values) != set(_KINDS):
+        raise ValueError("an outcome has other fields")
+    for name, kind in _KINDS.items():
+        value = values[name]
+        parts = value.values() if isinstance(value, dict) else [value]
+        if isinstance(value, dict) != (name in _MAPPINGS) or not all(
+            isinstance(part, kind) and not isinstance(part, bool) for part in parts
+        ):
+            raise ValueError(f"{name} is of the wrong kind")
+    if values["effort"] not in range(len(EFFORTS)):
+        raise ValueError("there is no such effort")
+    return Outcome(**values)

@@ -1,0 +1,129 @@
+"""Outcomes on disk."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from calib.tuning import Outcome, Store, Subject, Task
+from calib.tuning.store import StoreError
+from tracegen.commands import KernelSpec
+from tracegen.own_process import Limits
+
+
+@pytest.fixture
+def subject(tmp_path: Path) -> Subject:
+    kernel = tmp_path / "kernel.py"
+    kernel.write_text("knl = None\n")
+    return Subject(kernel=KernelSpec(f"{kernel}:knl", {"n": "4"}, None), limits=Limits())
+
+
+def task(subject: Subject, value: str = "1", machine: str = "v100", effort: int = 0) -> Task:
+    return Task(subject=subject, configuration={"b": value}, machine=machine, effort=effort)
+
+
+def outcome(time_s: float = 1.0, failure: str = "") -> Outcome:
+    return Outcome(
+        configuration={"b": "1"},
+        machine="v100",
+        effort=0,
+        failure=failure,
+        time_s=time_s,
+        occupancy=0.5,
+        hit_ratios={"L1": 0.5},
+    )
+
+
+def test_what_was_added_is_read_by_a_later_run(tmp_path: Path, subject: Subject) -> None:
+    path = tmp_path / "store"
+    with Store(path, subject) as store:
+        assert store.get(task(subject)) is None
+        store.add(task(subject), outcome())
+        store.add(task(subject, "2"), outcome(failure="no"))
+    with Store(path, subject) as store:
+        assert store.get(task(subject)) == outcome()
+        failed = store.get(task(subject, "2"))
+        assert failed is not None
+        assert failed.failure == "no"
+        for other in (
+            task(subject, "3"),
+            task(subject, machine="a100"),
+            task(subject, effort=1),
+        ):
+            assert store.get(other) is None
+
+
+def test_a_store_of_another_kernel_is_refused(tmp_path: Path, subject: Subject) -> None:
+    path = tmp_path / "store"
+    Store(path, subject).__exit__()
+    other = dataclasses.replace(subject, kernel=KernelSpec("other.py:knl", {}, None))
+    with pytest.raises(StoreError, match="not of other"):
+        Store(path, other)
+
+
+def test_a_changed_kernel_or_setting_needs_another_store(tmp_path: Path, subject: Subject) -> None:
+    path = tmp_path / "store"
+    Store(path, subject).__exit__()
+    Store(path, subject).__exit__()
+    kernel = dataclasses.replace(subject.kernel, settings={"n": "5"})
+    with pytest.raises(StoreError, match="another text"):
+        Store(path, dataclasses.replace(subject, kernel=kernel))
+    (tmp_path / "kernel.py").write_text("knl = 1\n")
+    with pytest.raises(StoreError, match="another text"):
+        Store(path, subject)
+
+
+def test_files_that_are_no_store_are_refused_and_left_alone(
+    tmp_path: Path, subject: Subject
+) -> None:
+    text = tmp_path / "text"
+    text.write_text("not a database, but a text that is long enough to be read as one" * 20)
+    database = tmp_path / "other.db"
+    connection = sqlite3.connect(database)
+    connection.execute("create table mine (x)")
+    connection.commit()
+    connection.close()
+    for path in (text, database, tmp_path, tmp_path / "no" / "folder"):
+        before = path.read_bytes() if path.is_file() else None
+        with pytest.raises(StoreError) as raised:
+            Store(path, subject)
+        assert "\n" not in str(raised.value)
+        assert str(path) in str(raised.value)
+        assert before is None or path.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        *("", "[]", "{}", '{"configuration": 1}', "1" * 5000, "[" * 100000, "nul\x00"),
+        json.dumps({**dataclasses.asdict(outcome()), "registers": "many"}),
+        json.dumps({**dataclasses.asdict(outcome()), "hit_ratios": {"L1": "x"}}),
+        json.dumps({**dataclasses.asdict(outcome()), "effort": 99}),
+        json.dumps({**dataclasses.asdict(outcome()), "binds": ["L1"]}),
+    ],
+)
+def test_damaged_rows_are_one_line(tmp_path: Path, subject: Subject, content: str) -> None:
+    path = tmp_path / "store"
+    with Store(path, subject) as store:
+        store.add(task(subject), outcome())
+    connection = sqlite3.connect(path)
+    connection.execute("update outcomes set outcome = ?", (content,))
+    connection.commit()
+    connection.close()
+    with Store(path, subject) as store, pytest.raises(StoreError) as raised:
+        store.get(task(subject))
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.skipif(os.getuid() == 0, reason="root may write everywhere")
+def test_a_read_only_store_is_refused(tmp_path: Path, subject: Subject) -> None:
+    path = tmp_path / "store"
+    Store(path, subject).__exit__()
+    path.chmod(0o400)
+    with pytest.raises(StoreError), Store(path, subject) as store:
+        store.add(task(subject), outcome())

@@ -1,0 +1,225 @@
+"""`memsim tune`, from kernels in files to tables and files that other tools read."""
+
+from __future__ import annotations
+
+import csv
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from calib import tuning
+from calib.tuning import EFFORTS, Outcome
+from calib.tuning.kernel_tuner import cache
+from calib.tuning.search import Found
+from memsim.commands import EXIT_INTERRUPTED
+from tests.support.command_line import RunMemsim
+from tests.support.cuda_kernels import needs_clang
+from tracegen.commands import KernelSpec
+from tracegen.own_process import Limits
+
+KERNEL = """
+import loopy as lp
+import numpy as np
+
+import tracegen
+
+
+def copy(n: int = 4096, group: int = 64, stride: int = 1) -> tracegen.Workload:
+    knl = lp.make_kernel(
+        "{[i]: 0 <= i < n}", "b[i] = a[stride * i]", lang_version=(2018, 2), assumptions="n > 0"
+    )
+    knl = lp.fix_parameters(knl, n=n, stride=stride)
+    if group == 13:
+        raise ValueError("13 brings bad luck")
+    knl = lp.split_iname(knl, "i", group, outer_tag="g.0", inner_tag="l.0")
+    return tracegen.Workload(knl, {"a": np.ones(n * stride, np.float32)})
+"""
+
+CUDA = """
+__global__ void scale(const float *x, float *y) {
+  int i = (blockIdx.x * blockDim.x + threadIdx.x) * EACH;
+#pragma unroll
+  for (int k = 0; k < EACH; ++k) y[i + k] = 2 * x[i + k];
+}
+"""
+
+ARGS = """
+import numpy as np
+
+import tracegen
+
+
+def scale(block: int = 64) -> tracegen.CudaWorkload:
+    x = np.ones(1 << 14, np.float32)
+    return tracegen.CudaWorkload(arguments=[x, x.copy()], grid=8, block=block)
+"""
+
+
+@pytest.fixture
+def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "copy.py").write_text(KERNEL)
+    return "copy.py:copy"
+
+
+def test_strided_copies_are_slower(kernel: str, run_memsim: RunMemsim) -> None:
+    """The page, the tables and the files agree; the parameter that costs bandwidth decides."""
+    ended = run_memsim(
+        *("tune", kernel, "-m", "v100", "--set", "n=65536", "--over", "stride=8,1,2"),
+        *("--over", "group=64,13,128", "--where", "group != 64 or stride < 8", "--jobs", "1"),
+        *(
+            "--json",
+            "out.json",
+            "--csv",
+            "out.csv",
+            "--html",
+            "out.html",
+            "--kernel-tuner",
+            "kt.json",
+        ),
+        *("--t4", "t4.json"),
+    )
+    assert ended.code == 0, ended.err
+    assert "stride=1 group=" in ended.out.splitlines()[0]
+    assert "13 brings bad luck" in ended.out
+    document = json.loads(Path("out.json").read_text())
+    rows = document["machines"]["v100"]["configurations"]
+    assert len(rows) == 8
+    times = {
+        (r["configuration"]["stride"], r["configuration"]["group"]): r.get("time_s") for r in rows
+    }
+    assert times[1, 128] < times[2, 128] < times[8, 128]
+    assert [times[stride, 13] for stride in (1, 2, 8)] == [None] * 3
+    best = rows[0]
+    assert best["interval_s"][0] <= best["time_s"] <= best["interval_s"][1]
+    assert best["effort"] == EFFORTS[-1].name
+    table = list(csv.DictReader(Path("out.csv").read_text().splitlines()))
+    assert [float(row["time_s"]) for row in table if row["time_s"]] == [
+        row["time_s"] for row in rows if "time_s" in row
+    ]
+    entries = json.loads(Path("kt.json").read_text())["cache"]
+    assert entries["1,128"]["time"] == pytest.approx(1e3 * times[1, 128])
+    assert entries["1,13"]["time"] == "CompilationFailedConfig"
+    results = json.loads(Path("t4.json").read_text())["results"]
+    assert sum(one["invalidity"] == "correct" for one in results) == 5
+    page = Path("out.html").read_text()
+    assert "Response to each parameter" in page
+    assert "13 brings bad luck" in page
+
+
+@needs_clang
+def test_a_parameter_that_the_arguments_lack_is_a_macro_of_the_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_memsim: RunMemsim
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("scale.cu").write_text(CUDA)
+    Path("args.py").write_text(ARGS)
+    line = ("tune", "scale.cu:scale", "--args", "args.py:scale", "-m", "v100", "--json", "-")
+    ended = run_memsim(*line, "--over", "EACH=1,4", "--over", "block=64", "--jobs", "1")
+    assert ended.code == 0, ended.err
+    rows = json.loads(ended.out)["machines"]["v100"]["configurations"]
+    read = {r["configuration"]["EACH"]: r["read_bytes"]["DRAM"] for r in rows}
+    assert read[4] == pytest.approx(4 * read[1], rel=0.01)
+    ended = run_memsim(*line, "--over", "OTHER=1,4", "--jobs", "1")
+    rows = json.loads(ended.out)["machines"]["v100"]["configurations"]
+    assert all("scale has no parameter OTHER" in row["failure"] for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("words", "rule"),
+    [
+        (("--over", "group"), "--over must be NAME=VALUE"),
+        (("--over", "group=64", "--where", "n > 1"), "n is not among the parameters group"),
+        (("--over", "group=64", "--where", "group > 64"), "no combination satisfies"),
+        (("--over", "group=64", "--set", "group=32"), "in both --set and --over"),
+        (("--over", "group=64", "-m", "v100"), "v100 is given more than once"),
+        (("--over", "group=64", "-m", "v1000"), "unknown machine 'v1000'"),
+        (("--over", "group=64", "--json", "a", "--csv", "a"), "--csv must not be a"),
+        (("--over", "group=64", "--store", "copy.py"), "no store of outcomes"),
+    ],
+)
+def test_wrong_command_lines(
+    kernel: str, run_memsim: RunMemsim, words: tuple[str, ...], rule: str
+) -> None:
+    ended = run_memsim("tune", kernel, "-m", "v100", *words)
+    assert ended.code == 2
+    assert rule in ended.err
+    assert ended.err.strip().count("\n") == 0
+    assert not Path("a").exists()
+
+
+def test_an_interrupt_keeps_what_is_done_and_the_store_goes_on_from_it(
+    kernel: str, run_memsim: RunMemsim, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    line = ("tune", kernel, "-m", "v100", "--over", "stride=1,2", "--jobs", "1", "--store", "s")
+    add = tuning.Store.add
+
+    def interrupted(store: tuning.Store, task: tuning.Task, outcome: Outcome) -> None:
+        add(store, task, outcome)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(tuning.Store, "add", interrupted)
+        ended = run_memsim(*line)
+    assert ended.code == EXIT_INTERRUPTED
+    assert "interrupted" in ended.out
+    added = []
+    monkeypatch.setattr(
+        tuning.Store, "add", lambda store, task, outcome: added.append(task.configuration)
+    )
+    assert run_memsim(*line).code == 0
+    assert {"stride": "1"} not in added[:1]
+
+
+def test_results_do_not_depend_on_the_number_of_processes(
+    kernel: str, run_memsim: RunMemsim
+) -> None:
+    """The kernel's file has the name of one of Python's own modules, which the workers import."""
+    line = ("tune", kernel, "-m", "v100", "--over", "stride=1:3", "--json", "-")
+    first, second = (run_memsim(*line, "--jobs", jobs) for jobs in ("1", "2"))
+    assert first.code == second.code == 0, second.err
+    assert first.out == second.out
+
+
+def test_an_outcome_depends_on_nothing_but_its_task(kernel: str) -> None:
+    subject = tuning.Subject(kernel=KernelSpec(kernel, {}, None), limits=Limits())
+    task = tuning.Task(subject=subject, configuration={"stride": "2"}, machine="v100", effort=0)
+    assert tuning.evaluate(task) == tuning.evaluate(task)
+
+
+def test_kernel_tuner_runs_from_the_cache(tmp_path: Path) -> None:
+    """Its own simulation mode, in a process of its own, finds the fastest."""
+    pytest.importorskip("kernel_tuner")
+    space = tuning.parse_space(["bx=16,32,64", "kind=a,b"])
+    outcomes = [
+        Outcome(configuration=one, machine="v100", effort=2, time_s=1e-3 * (k + 1), registers=32)
+        for k, one in enumerate(space.configurations())
+    ]
+    failed = Outcome(
+        configuration=outcomes[0].configuration, machine="v100", effort=0, failure="no"
+    )
+    found = Found(outcomes=(*outcomes[1:], failed), spread={}, complete=True)
+    path = tmp_path / "cache.json"
+    path.write_text(json.dumps(cache("k", space, "v100", found)))
+    best = _tuned_by_kernel_tuner(path)
+    assert {name: best[name] for name in ("bx", "kind")} == {"bx": 16, "kind": "b"}
+    assert best["time"] == pytest.approx(2.0)
+
+
+def _tuned_by_kernel_tuner(path: Path) -> dict[str, Any]:
+    script = f"""
+import json, numpy as np, kernel_tuner
+space = json.load(open({str(path)!r}))["tune_params"]
+results, _ = kernel_tuner.tune_kernel("k", "__global__ void k(float *a) {{}}", 1, [np.zeros(1)], space,
+    cache={str(path)!r}, simulation_mode=True, quiet=True)
+print(json.dumps(min((r for r in results if isinstance(r["time"], float)), key=lambda r: r["time"]), default=str))
+"""
+    ended = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=True
+    )
+    best: dict[str, Any] = json.loads(ended.stdout.splitlines()[-1])
+    return best
