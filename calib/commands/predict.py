@@ -216,10 +216,12 @@ def _show(base: Prediction, changed: list[tuple[str, Prediction]]) -> None:
         headline,
         residency_line,
         rich_table,
+        time_line,
     )
 
     screen = console()
     screen.print(Text(headline(base), style="bold"))
+    screen.print(Text(time_line(base)))
     screen.print(Text(residency_line(base)))
     screen.print(rich_table("", floors_table(base)))
     loads = accesses_table(base)

@@ -73,6 +73,21 @@ def predict(
     return _prediction(program, notes, traces, machine, machine, options)
 
 
+def predict_replayed(traces: Sequence[Trace], replay: Replay, machine: Machine) -> Prediction:
+    """The prediction for traces that were replayed on the machine, from the trials of that replay.
+
+    The basic blocks are those of the traces' machine code; without it, they are the bulk sequences of the
+    trace, and arithmetic is not counted. Raises as `predict` does.
+    """
+    given = json.loads(replay.attrs.get("options_json") or "{}")
+    options = PredictOptions(
+        registers=given.get("registers"), groups_per_core=given.get("groups_per_core")
+    )
+    traces = [_with_registers(trace, options.registers) for trace in traces]
+    program, notes = program_of(None, traces, machine, options)
+    return _prediction(program, notes, traces, machine, machine, options, replay=replay)
+
+
 def predict_changed(
     base: Prediction, traces: Sequence[Trace], options: PredictOptions, changes: Changes
 ) -> Prediction:

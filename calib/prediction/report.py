@@ -1,26 +1,32 @@
-"""A prediction as tables for a terminal, and as one self-contained page."""
+"""A prediction as tables for a terminal, and as a page."""
 
 from __future__ import annotations
 
-import html
 from collections.abc import Sequence
 from typing import Any
 
+from markupsafe import Markup
 from rich.table import Table
 
-from calib.prediction.prediction import Prediction, access_rows, block_rows
+from calib.prediction.launch_time import time_data
+from calib.prediction.prediction import Prediction, access_rows, as_json, block_rows
+from memsim import report
+from memsim.report import bound, keep_time, read_time, summarise
 
 MOST_BLOCKS = 16
 MOST_NAMES = 3
-STYLE = (
-    "body{font:14px sans-serif;max-width:75em;margin:2em auto;padding:0 1em}"
-    "td,th{padding:1px 9px;text-align:right}td:last-child,th:last-child{text-align:left}"
-    "tr:nth-child(even){background:#f4f4f4}svg{max-width:100%;height:auto}"
-)
 
 
 def headline(prediction: Prediction) -> str:
-    """The time with its interval over schedules, and what limits it."""
+    """What binds the kernel and what that costs, as on the page of a replay."""
+    if prediction.replay is None:
+        return bound(read_time(as_json(prediction)))
+    dataset = keep_time(prediction.replay.dataset, as_json(prediction))
+    return report.headline(summarise(dataset))
+
+
+def time_line(prediction: Prediction) -> str:
+    """Kernel, machine, and the time with its interval over schedules."""
     estimate, timing = prediction.timing.estimate, prediction.timing
     interval = ""
     if estimate.has_interval:
@@ -35,11 +41,8 @@ def headline(prediction: Prediction) -> str:
 
 
 def seconds(value: float) -> str:
-    """A time in s, ms, us or ns."""
-    for unit, factor in (("s", 1.0), ("ms", 1e3), ("us", 1e6)):
-        if abs(value) * factor >= 1:
-            return f"{value * factor:.4g} {unit}"
-    return f"{value * 1e9:.4g} ns"
+    """A time in s, ms, us or ns, with four digits."""
+    return report.seconds(value, 4)
 
 
 def residency_line(prediction: Prediction) -> str:
@@ -121,37 +124,48 @@ def rich_table(title: str, content: tuple[list[str], list[list[str]]]) -> Table:
 
 
 def page(prediction: Prediction, changed: Sequence[tuple[str, Prediction]] = ()) -> str:
-    """One HTML page that includes the timeline and loads nothing from elsewhere."""
-    from calib.prediction.timeline import as_svg
+    """The page of the replay with the predicted time; in mode `paper`, which has no replay, of the time."""
+    time = time_data(prediction, changed)
+    blocks = report.Section(
+        "Basic blocks, in cycles of one sub-group",
+        report.paragraph(_BLOCKS, "small soft")
+        + report.fold(f"{_n_blocks(prediction)} blocks", _table(blocks_table(prediction))),
+        "Blocks",
+    )
+    if prediction.replay is not None:
+        return report.replay_page(
+            keep_time(prediction.replay.dataset, time), [*_loads(prediction), blocks]
+        )
+    read = read_time(time)
+    return report.page(
+        f"{prediction.kernel} on {prediction.machine.title}",
+        bound(read),
+        [*report.time_sections(read), blocks],
+        subtitle=residency_line(prediction),
+    )
 
-    parts = [
-        "<!doctype html><html lang=en><meta charset=utf-8>",
-        f"<title>{html.escape(headline(prediction))}</title><style>{STYLE}</style>",
-        f"<h1>{html.escape(headline(prediction))}</h1>",
-        f"<p>{html.escape(residency_line(prediction))}</p><ul>",
-        *(f"<li>{html.escape(note)}</li>" for note in prediction.notes),
-        "</ul>",
-        *(
-            f"<p>With {html.escape(text)}: {html.escape(comparison(prediction, other))}</p>"
-            for text, other in changed
-        ),
-        "<h2>What limits the time</h2>",
-        "<p>No schedule can be faster than a lower bound (&ldquo;at least&rdquo;). &ldquo;Saved"
-        " without&rdquo; is how much faster the kernel would be without that part.</p>",
-        _html_table(floors_table(prediction)),
-        "<h2>Loads, by their visible latency</h2>",
-        "<p>Latencies are in cycles of a core. The part that is hidden is covered by instructions of other"
-        " sub-groups.</p>",
-        _html_table(accesses_table(prediction)),
-        "<h2>Basic blocks, in cycles of one sub-group</h2>",
-        "<p>A sub-group issues a basic block without waiting, and then waits for its loads. The columns"
-        " between latency and not hidden are the cycles that the block occupies a core's share of each"
-        " level's bandwidth.</p>",
-        _html_table(blocks_table(prediction)),
-        "<h2>Timeline of a few sub-groups on one core</h2>",
-        as_svg(prediction),
-    ]
-    return "\n".join(parts)
+
+_BLOCKS = (
+    "A sub-group issues a basic block without waiting, and then waits for its loads. The columns between"
+    " latency and not hidden are the cycles that the block occupies a core's share of each level's"
+    " bandwidth."
+)
+
+
+def _n_blocks(prediction: Prediction) -> int:
+    return len(prediction.timing.inputs.program.blocks)
+
+
+def _loads(prediction: Prediction) -> list[report.Section]:
+    content = accesses_table(prediction)
+    if not content[1]:
+        return []
+    note = (
+        "Latencies are in cycles of a core. The part that is hidden is covered by instructions of other"
+        " sub-groups."
+    )
+    body = report.paragraph(note, "small soft") + _table(content)
+    return [report.Section("Loads, by their visible latency", body, "Visible latency")]
 
 
 def comparison(prediction: Prediction, other: Prediction) -> str:
@@ -163,14 +177,9 @@ def comparison(prediction: Prediction, other: Prediction) -> str:
     )
 
 
-def _html_table(content: tuple[list[str], list[list[str]]]) -> str:
+def _table(content: tuple[list[str], list[list[str]]]) -> Markup:
     head, rows = content
-    cells = "".join(f"<th>{html.escape(name)}" for name in head)
-    lines = [f"<table><tr>{cells}</tr>"]
-    lines += [
-        "<tr>" + "".join(f"<td>{html.escape(cell)}" for cell in row) + "</tr>" for row in rows
-    ]
-    return "\n".join([*lines, "</table>"])
+    return report.data_table(head, rows, left=(len(head) - 1,))
 
 
 def _waits(row: dict[str, Any]) -> str:

@@ -260,11 +260,7 @@ def time_of(
     if mode == "paper":
         solver = "equation"
     scale = resident.rounds / machine.clock_hz
-    cycles = _round(inputs, resident, mode, solver)
-    floors = {name: floor * scale for name, floor in floors_cycles(inputs, resident).items()}
-    seconds = cycles * scale
-    if mode == "simulated":
-        seconds = np.maximum(seconds, np.max(list(floors.values()), axis=0))
+    seconds, floors = seconds_of(inputs, resident, machine, mode=mode, solver=solver)
     parts = {}
     for name, changed in _without(inputs).items():
         saved = seconds.mean() - (_round(changed, resident, mode, solver) * scale).mean()
@@ -279,6 +275,23 @@ def time_of(
         mode=mode,
         solver=solver,
     )
+
+
+def seconds_of(
+    inputs: Inputs,
+    resident: Residents,
+    machine: Machine,
+    *,
+    mode: Mode = "simulated",
+    solver: Solver = "events",
+) -> tuple[Floats, dict[str, Floats]]:
+    """(n_trial,) seconds of a launch, and its lower bounds as in Timing."""
+    scale = resident.rounds / machine.clock_hz
+    floors = {name: floor * scale for name, floor in floors_cycles(inputs, resident).items()}
+    seconds = _round(inputs, resident, mode, solver) * scale
+    if mode == "simulated":
+        seconds = np.maximum(seconds, np.max(list(floors.values()), axis=0))
+    return seconds, floors
 
 
 def floors_cycles(inputs: Inputs, resident: Residents) -> dict[str, Floats]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from typing import Any
 
 import numpy as np
@@ -13,72 +12,85 @@ from matplotlib.patches import Patch
 from calib.prediction.event_simulation import Events
 from calib.prediction.prediction import Prediction
 from calib.prediction.time_model import timeline
+from memsim.report import BARRIER, WAIT
 
 MOST_SUBGROUPS = 10
 MOST_LOOP_TURNS = 3
 COLOURS = ("#4c78a8", "#f58518", "#54a24b", "#b279a2", "#e45756", "#72b7b2", "#eeca3b", "#9d755d")
-WAIT, BARRIER = "#d9d9d9", "#f2c4c4"
+WAIT_COLOUR, BARRIER_COLOUR = "#d9d9d9", "#f2c4c4"
 
 
-def draw(prediction: Prediction, *, rounds: int = 2) -> Figure:
-    """The timeline; rows are sub-groups spread over the resident groups, loops are cut short."""
+def timeline_data(prediction: Prediction, *, rounds: int = 2) -> dict[str, Any]:
+    """The timeline as plain data, in the form of memsim.report.launch_time.
+
+    Rows are sub-groups spread over the resident groups; loops are cut short.
+    """
     inputs, resident = prediction.timing.inputs, prediction.timing.residents
     happened, order = timeline(inputs, resident, rounds=rounds, turns=MOST_LOOP_TURNS)
-    n = resident.subgroups
+    n, tlp = resident.subgroups, resident.subgroups_per_group
     shown = np.unique(np.linspace(0, n - 1, min(n, MOST_SUBGROUPS)).round().astype(int))
-    figure = Figure(figsize=(11, 1.6 + 0.32 * len(shown)), layout="constrained")
-    axes = figure.add_subplot()
     blocks = inputs.program.blocks
-    end = happened.end_cycles
-    used: set[int] = set()
-    released = _released(happened, resident.subgroups_per_group)
-    for row, subgroup in enumerate(shown):
+    released = _released(happened, tlp)
+    rows = []
+    for subgroup in shown:
         mine = happened.subgroup == subgroup
-        places = happened.block[mine]
-        starts, issued = happened.start_cycles[mine], happened.issued_cycles[mine]
-        ready = happened.ready_cycles[mine]
+        times = (happened.start_cycles, happened.issued_cycles, happened.ready_cycles)
+        starts, issued, ready = (values[mine] for values in times)
+        spans: list[list[float]] = []
         for place, start, done, there, free in zip(
-            places, starts, issued, ready, released[subgroup], strict=True
+            happened.block[mine], starts, issued, ready, released[subgroup], strict=True
         ):
             number = order[int(place)]
-            used.add(number)
-            axes.barh(row, there - done, left=done, height=0.34, color=WAIT)
+            spans.append([WAIT, done, there])
             if blocks[number].barrier and free > there:
-                axes.barh(row, free - there, left=there, height=0.34, color=BARRIER)
-            axes.barh(
-                row,
-                max(done - start, 0.002 * end),
-                left=start,
-                height=0.72,
-                color=COLOURS[number % len(COLOURS)],
-            )
-    axes.set_yticks(
-        range(len(shown)),
-        [
-            f"group {s // resident.subgroups_per_group}, sub-group {s % resident.subgroups_per_group}"
-            for s in shown
-        ],
-        fontsize=7,
-    )
+                spans.append([BARRIER, there, free])
+            spans.append([number, start, max(done, start + 0.002 * happened.end_cycles)])
+        name = f"group {subgroup // tlp}, sub-group {subgroup % tlp}"
+        rows.append(
+            {"name": name, "spans": [[int(s), round(a, 1), round(b, 1)] for s, a, b in spans]}
+        )
+    return {
+        "end_cycles": float(happened.end_cycles),
+        "steps": [_label(block, number) for number, block in enumerate(blocks)],
+        "rows": rows,
+    }
+
+
+def draw(prediction: Prediction) -> Figure:
+    """The timeline as a picture."""
+    data = timeline_data(prediction)
+    rows = data["rows"]
+    figure = Figure(figsize=(11, 1.6 + 0.32 * len(rows)), layout="constrained")
+    axes = figure.add_subplot()
+    for at, row in enumerate(rows):
+        for step, start, end in row["spans"]:
+            colour = {WAIT: WAIT_COLOUR, BARRIER: BARRIER_COLOUR}.get(step, _colour(step))
+            axes.barh(at, end - start, left=start, height=0.72 if step >= 0 else 0.34, color=colour)
+    axes.set_yticks(range(len(rows)), [row["name"] for row in rows], fontsize=7)
     axes.invert_yaxis()
-    axes.set(xlabel="cycles of one core", xlim=(0, end))
+    axes.set(xlabel="cycles of one core", xlim=(0, data["end_cycles"]))
+    n = prediction.timing.residents.subgroups
     axes.set_title(
-        f"{prediction.kernel} on {prediction.machine.name}: {len(shown)} of {n} resident"
+        f"{prediction.kernel} on {prediction.machine.name}: {len(rows)} of {n} resident"
         f" sub-groups, loops cut to {MOST_LOOP_TURNS} iterations",
         fontsize=9,
     )
-    handles: list[Any] = [
-        Patch(color=COLOURS[number % len(COLOURS)], label=_label(blocks[number], number))
-        for number in sorted(used)
-    ][:8]
+    used = sorted({step for row in rows for step, _, _ in row["spans"] if step >= 0})
+    handles = [Patch(color=_colour(step), label=data["steps"][step]) for step in used][:8]
     handles += [
-        Patch(color=WAIT, label="waits for its data"),
-        Patch(color=BARRIER, label="waits at a barrier (white: other sub-groups use the core)"),
+        Patch(color=WAIT_COLOUR, label="waits for its data"),
+        Patch(
+            color=BARRIER_COLOUR, label="waits at a barrier (white: other sub-groups use the core)"
+        ),
     ]
     axes.legend(
         handles=handles, loc="upper center", bbox_to_anchor=(0.5, -0.14), ncol=2, fontsize=7
     )
     return figure
+
+
+def _colour(step: int) -> str:
+    return COLOURS[step % len(COLOURS)]
 
 
 def _released(happened: Events, tlp: int) -> npt.NDArray[np.float64]:
@@ -87,14 +99,6 @@ def _released(happened: Events, tlp: int) -> npt.NDArray[np.float64]:
     n = int(happened.subgroup.max()) + 1
     ready = happened.ready_cycles[order].reshape(n // tlp, tlp, -1)
     return np.repeat(ready.max(axis=1), tlp, axis=0)
-
-
-def as_svg(prediction: Prediction) -> str:
-    """The timeline as an SVG element for a page."""
-    buffer = io.StringIO()
-    draw(prediction).savefig(buffer, format="svg", metadata={"Date": None})
-    text = buffer.getvalue()
-    return text[text.index("<svg") :]
 
 
 def _label(block: Any, number: int) -> str:

@@ -11,6 +11,7 @@ from .options import report_replay as report_replay
 from .options import run_launches as run_launches
 from .options import run_replay as run_replay
 from .options import setting_option as setting_option
+from .options import timed as timed
 from .output import STDOUT as STDOUT
 from .output import check_outputs as check_outputs
 from .output import console as console

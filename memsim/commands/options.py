@@ -8,14 +8,14 @@ from __future__ import annotations
 import functools
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from memsim.commands.output import STDOUT, progress_bar, write_report
+from memsim.commands.output import STDOUT, progress_bar, working, write_report
 from memsim.errors import MemsimError
 from memsim.montecarlo.options import ReplayOptions
 from memsim.options import command_options
@@ -153,7 +153,17 @@ def run_replay(
 
     An interrupted replay is shown and written with its completed trials; the exit code is then 130.
     """
-    return report_replay(replayed(trace, machine, options, outputs), outputs)
+    traces = trace if isinstance(trace, list) else [trace]
+    replay = replayed(traces, machine, options, outputs)
+    return report_replay(timed(replay, traces), outputs)
+
+
+def timed(replay: Replay, traces: Sequence[Trace]) -> Replay:
+    """The replay with its predicted time, where a time model is installed."""
+    from memsim.time_models import with_time
+
+    with working("predicting the time"):
+        return with_time(replay, traces)
 
 
 def replayed(

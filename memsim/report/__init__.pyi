@@ -1,5 +1,12 @@
 from .access_csv import text_cell as text_cell
 from .counters.measurement import against as against
+from .finding import bound as bound
+from .finding import headline as headline
+from .html import replay_page as replay_page
+from .launch_time import BARRIER as BARRIER
+from .launch_time import WAIT as WAIT
+from .launch_time import keep_time as keep_time
+from .launch_time import read_time as read_time
 from .numbers import ORDER_SENSITIVE_SIGMA as ORDER_SENSITIVE_SIGMA
 from .pages import Bar as Bar
 from .pages import Cell as Cell
@@ -19,3 +26,5 @@ from .summary import summarise as summarise
 from .svg import Curve as Curve
 from .svg import heat_map as heat_map
 from .svg import line_chart as line_chart
+from .text import seconds as seconds
+from .time_view import time_sections as time_sections

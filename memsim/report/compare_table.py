@@ -23,12 +23,11 @@ def comparison_table(comparison: Comparison) -> Table:
     heading = Text("\n".join([comparison.label_a, comparison.label_b]), style="bold")
     heading.append(f"\n{comparison.headline()}", style="not bold")
     caption = Text("\n".join([*_unmatched(comparison), LEGEND]), style="dim")
-    return FittingTable(
-        lambda table: _fill(table, comparison, narrow=False),
-        lambda table: _fill(table, comparison, narrow=True),
-        67 + 15 * len(comparison.level_names),
-        frame(heading, caption),
+    forms = (
+        (67 + 15 * len(comparison.level_names), lambda t: _fill(t, comparison, narrow=False)),
+        (0, lambda t: _fill(t, comparison, narrow=True)),
     )
+    return FittingTable(forms, frame(heading, caption))
 
 
 def _fill(table: Table, comparison: Comparison, *, narrow: bool) -> None:

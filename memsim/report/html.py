@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -26,9 +26,11 @@ from memsim.report.compare import LEGEND as COMPARISON_LEGEND
 from memsim.report.compare import Comparison, change_text, dram_bytes_per_sector, signed
 from memsim.report.counters import table as counter_table
 from memsim.report.counters.measurement import Measurement
+from memsim.report.finding import headline
 from memsim.report.numbers import Summary
 from memsim.report.pages import Section, fold, page, paragraph, render
 from memsim.report.summary import summarise
+from memsim.report.time_view import time_sections
 from memsim.report.verdict import (
     groups_text,
     judge,
@@ -56,16 +58,19 @@ class Parameter:
     standing: str
 
 
-def replay_page(dataset: xr.Dataset) -> str:
-    """The whole report of a replay."""
+def replay_page(dataset: xr.Dataset, extra: Sequence[Section] = ()) -> str:
+    """The whole report of a replay.
+
+    extra : further sections on its time
+    """
     values = _values(dataset)
     summary: Summary = values["s"]
     return page(
         Markup("<code>{}</code> on {}").format(
             text.shortened(summary.kernel), summary.machine_title
         ),
-        values["verdict"].headline,
-        _sections(dataset, summary, values),
+        headline(summary),
+        _sections(dataset, summary, values, extra),
         subtitle=_part("subtitle.html.j2", s=summary),
         lead=_part("verdict.html.j2", **values),
     )
@@ -129,6 +134,7 @@ def _values(dataset: xr.Dataset) -> dict[str, Any]:
     parts = (*summary.level_names, DRAM)
     return {
         "s": summary,
+        "headline": headline(summary),
         "verdict": judge(summary),
         "parts": parts,
         "part_class": {part: _part_class(part, parts) for part in parts},
@@ -145,23 +151,23 @@ def _values(dataset: xr.Dataset) -> dict[str, Any]:
     }
 
 
-def _sections(dataset: xr.Dataset, summary: Summary, values: dict[str, Any]) -> list[Section]:
+def _sections(
+    dataset: xr.Dataset, summary: Summary, values: dict[str, Any], extra: Sequence[Section]
+) -> list[Section]:
     """The sections of a replay's page, in order."""
     dataset = with_open_hits(dataset)
-    parameters = _parameters(summary)
-    provenance = [
-        *flatten({"options": summary.options, "occupancy": summary.occupancy}),
-        *flatten(summary.provenance),
-    ]
-    sections = [Section("", _part("tiles.html.j2", **values))]
+    known = summary.compiled.caveats()
+    notes = tuple(note for note in summary.time.notes if note not in known)
+    on_time = time_sections(replace(summary.time, notes=notes))
+    sections = [*on_time[:2], Section("", _part("tiles.html.j2", **values))]
+    sections += _source_sections(summary, values)
+    body = _part("accesses.html.j2", **values)
+    sections.append(Section("Accesses, by share of the load latency", body, "Accesses"))
     if summary.loads:
         body = _part("breakdown.html.j2", **values)
         sections.append(
             Section("Where each load's latency comes from", body, "Latency", "breakdown")
         )
-    sections += _source_sections(summary, values)
-    body = _part("accesses.html.j2", **values)
-    sections.append(Section("Accesses, by share of the load latency", body, "Accesses"))
     if summary.launch.arrays:
         body = _part("arrays.html.j2", **values)
         sections.append(Section("Arrays, over the whole launch", body, "Arrays"))
@@ -169,7 +175,7 @@ def _sections(dataset: xr.Dataset, summary: Summary, values: dict[str, Any]) -> 
     if charts:
         body = _part("groups.html.j2", groups_charts=charts, **values)
         sections.append(Section("Over the groups of a core", body, "Groups"))
-    body = _part(
+    orderings = _part(
         "orderings.html.j2",
         histograms=_histograms(dataset, summary),
         convergence=_convergence(dataset, summary),
@@ -178,7 +184,21 @@ def _sections(dataset: xr.Dataset, summary: Summary, values: dict[str, Any]) -> 
     )
     return [
         *sections,
-        Section("Over random orderings", body, "Orderings"),
+        *on_time[2:],
+        *extra,
+        Section("Over random orderings", orderings, "Orderings"),
+        *_about(summary, values),
+    ]
+
+
+def _about(summary: Summary, values: dict[str, Any]) -> list[Section]:
+    """The machine, where the numbers are from, and what they mean."""
+    parameters = _parameters(summary)
+    provenance = [
+        *flatten({"options": summary.options, "occupancy": summary.occupancy}),
+        *flatten(summary.provenance),
+    ]
+    return [
         Section("Machine", _part("machine.html.j2", parameters=parameters, **values)),
         Section("Provenance", _part("provenance.html.j2", provenance=provenance)),
         Section("How to read this", _part("reading.html.j2"), anchor="reading"),

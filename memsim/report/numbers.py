@@ -11,6 +11,7 @@ from memsim import latency
 from memsim.machine.model import Machine
 from memsim.machine.parts import Level
 from memsim.report.compiled import Compiled
+from memsim.report.launch_time import LaunchTime
 from memsim.report.launch_totals import LaunchTotals
 from memsim.statistics import Estimate
 from memsim.trace.model import GRANULE_BYTES
@@ -110,6 +111,11 @@ class SiteNumbers:
         return self.saved_sectors * GRANULE_BYTES
 
     @property
+    def saves_by_coalescing(self) -> bool:
+        """Whether full coalescing would spare at least half a per cent of the sectors."""
+        return self.saved_ratio >= 0.005
+
+    @property
     def is_order_sensitive(self) -> bool:
         return any(level.is_order_sensitive for level in self.levels)
 
@@ -144,7 +150,7 @@ class Summary:
     totals : (level, `load` / `read` / `write` / `atomic`) -> all accesses of that kind together. The
         first level has loads only; the levels below have reads (loads), writes (stores) and atomics.
         Where hits are counted as a profiler counts them, there is also `all`
-    launch : of the whole launch; all other numbers are of what was counted of the snapshot
+    launch, time : of the whole launch; all other numbers are of what was counted of the snapshot
     orders : sampler -> level -> load hit ratio in one ordering under another order within a core
     load_latency_cycles : mean expected latency of a load, weighted by its sub-group accesses
     total_load_cycles : sum of sub-group accesses x expected latency
@@ -164,6 +170,7 @@ class Summary:
     totals: Mapping[tuple[str, str], LevelNumbers]
     dram: DramNumbers
     launch: LaunchTotals
+    time: LaunchTime
     load_latency_cycles: Estimate
     total_load_cycles: Estimate
     model_error: Mapping[str, float | None]

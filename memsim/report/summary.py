@@ -15,6 +15,7 @@ import xarray as xr
 from memsim import latency
 from memsim.bounds import is_open, places_of, widened, with_open_hits
 from memsim.report.compiled import read_compiled, without_code
+from memsim.report.launch_time import launch_time
 from memsim.report.launch_totals import launch_totals
 from memsim.report.numbers import (
     DramNumbers,
@@ -75,10 +76,11 @@ def _summary(dataset: xr.Dataset) -> Summary:
     with np.errstate(invalid="ignore", divide="ignore"):
         mean_latency = np.where(n_waiting > 0, total_cycles / np.maximum(n_waiting, 1), np.nan)
     provenance, places = _json_object(attrs, "provenance_json"), places_of(dataset)
+    machine, launch = latency.machine_of(dataset), launch_totals(dataset)
     return Summary(
         kernel=str(attrs.get("kernel", "")),
         machine_name=str(attrs.get("machine", "")),
-        machine=latency.machine_of(dataset),
+        machine=machine,
         level_names=level_names,
         n_trials=int(dataset.sizes["trial"]),
         seed=int(attrs.get("seed", 0)),
@@ -95,7 +97,8 @@ def _summary(dataset: xr.Dataset) -> Summary:
             latency_cycles=describe(latency.dram_latency_cycles(dataset).values, places),
             row_hit_ratio=describe(dataset["dram_row_hit_ratio"].values, places),
         ),
-        launch=launch_totals(dataset),
+        launch=launch,
+        time=launch_time(attrs, launch, machine),
         load_latency_cycles=describe(mean_latency, places),
         total_load_cycles=describe(total_cycles, places),
         model_error=model_error,

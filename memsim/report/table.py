@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from rich import box
@@ -12,6 +12,8 @@ from rich.text import Text
 
 from memsim.latency import DRAM
 from memsim.report import text
+from memsim.report.finding import headline
+from memsim.report.launch_time import LaunchTime
 from memsim.report.launch_totals import LaunchTotals, Moved
 from memsim.report.numbers import LevelNumbers, SiteNumbers, Summary
 from memsim.report.order_sensitivity import order_sensitivity
@@ -19,6 +21,8 @@ from memsim.report.semantics import LEGENDS
 from memsim.report.verdict import groups_text, limiter_text, occupancy_text, registers_text
 
 BAR_CELLS = 8
+LONGEST_NAME = 120
+"""Characters of an access's name; of longer ones the middle is left out."""
 Fill = Callable[[Table], None]
 
 _LEGEND = (
@@ -29,30 +33,38 @@ _LEGEND = (
 
 
 class FittingTable(Table):
-    """A table that prints itself in a narrow form where a console has fewer than `columns`."""
+    """A table that prints itself in the first of its forms for which a console has enough columns.
 
-    def __init__(self, wide: Fill, narrow: Fill, columns: int, frame: Mapping[str, Any]) -> None:
+    forms : (columns, what adds columns and rows), the widest first; the last one always fits
+    """
+
+    def __init__(self, forms: Sequence[tuple[int, Fill]], frame: Mapping[str, Any]) -> None:
         super().__init__(**frame)
-        wide(self)
-        self._narrow, self._columns, self._frame = narrow, columns, frame
+        forms[0][1](self)
+        self._forms, self._frame = forms, frame
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        if options.max_width >= self._columns:
+        fitting = [fill for columns, fill in self._forms if options.max_width >= columns]
+        if options.max_width >= self._forms[0][0]:
             yield from super().__rich_console__(console, options)
         else:
             table = Table(**self._frame)
-            self._narrow(table)
+            (fitting or [self._forms[-1][1]])[0](table)
             yield table
 
 
 def access_table(summary: Summary) -> Table:
     """The accesses of a replay; on a wide console every quantity has a column."""
-    return FittingTable(
-        lambda table: _fill_wide(table, summary),
-        lambda table: _fill_narrow(table, summary),
-        wide_columns(summary),
-        frame(title(summary), _caption(summary)),
+    forms = (
+        (wide_columns(summary), lambda table: _fill_wide(table, summary)),
+        (NARROW_COLUMNS, lambda table: _fill_narrow(table, summary)),
+        (0, lambda table: _fill_single(table, summary)),
     )
+    return FittingTable(forms, frame(title(summary), _caption(summary)))
+
+
+NARROW_COLUMNS = 56
+"""The console width from which on a name stands beside its numbers; otherwise it stands above them."""
 
 
 def wide_columns(summary: Summary) -> int:
@@ -74,7 +86,7 @@ def frame(title: Text, caption: Text) -> dict[str, Any]:
 
 
 def title(summary: Summary) -> Text:
-    """Kernel, machine, trials and snapshot in one line."""
+    """The finding; then kernel, machine, trials and snapshot in one line."""
     parts = [
         f"{summary.kernel} on {summary.machine_title}",
         f"{summary.n_trials} trials, seed {summary.seed}",
@@ -84,7 +96,8 @@ def title(summary: Summary) -> Text:
         parts.append(f"counted as {summary.counters}")
     if summary.interrupted:
         parts.append("INTERRUPTED")
-    return Text(" · ".join(parts), style="bold")
+    lines = Text(headline(summary), style="bold")
+    return lines.append("\n" + " · ".join(parts), style="not bold")
 
 
 def _caption(summary: Summary) -> Text:
@@ -95,7 +108,7 @@ def _caption(summary: Summary) -> Text:
         if numbers.hit_ratio.is_defined
     ]
     lines.append(f"DRAM latency {text.plus_minus(summary.dram.latency_cycles, 0)} cycles")
-    lines += filter(None, [order_sensitivity(summary)])
+    lines += filter(None, [bounds_line(summary.time), order_sensitivity(summary)])
     lines += launch_lines(summary.launch)
     resident = "; ".join(filter(None, (registers_text(summary), _resident_text(summary))))
     missing = summary.compiled.missing_text
@@ -110,6 +123,25 @@ def _caption(summary: Summary) -> Text:
     return Text("\n".join(lines), style="dim")
 
 
+def bounds_line(time: LaunchTime) -> str:
+    """The predicted time with its interval, and the lower bounds, in one line; empty without either."""
+    if not time.floors_s:
+        return ""
+    floors = ", ".join(
+        f"{name} {text.seconds(floor)}"
+        for name, floor in sorted(time.floors_s.items(), key=lambda item: -item[1])
+        if floor >= NOTABLE_FLOOR * time.floor_s
+    )
+    known = ""
+    if time.seconds is not None:
+        low, high = (text.seconds(value) for value in time.seconds.ci95)
+        interval = f" (95 % over orderings: {low} to {high})" if time.seconds.has_interval else ""
+        known = f"predicted time {text.seconds(time.seconds.mean)}{interval}; "
+    return f"{known}at least, by resource: {floors}"
+
+
+NOTABLE_FLOOR = 0.01
+"""Lower bounds below this part of the largest are not listed."""
 LEAST_TIMES = 0.05
 """Of fewer reads of an array nothing is said."""
 
@@ -181,26 +213,38 @@ def _fill_narrow(table: Table, summary: Summary) -> None:
         table.add_row(_name(site), _share(site), _paragraph(site))
 
 
+def _fill_single(table: Table, summary: Summary) -> None:
+    table.expand = True
+    table.add_column("accesses", overflow="fold")
+    for site in summary.sites:
+        cell = _name(site)
+        if site.latency_cycles.is_defined:
+            cell.append(f"\n{text.percent(site.share.mean)} of the latency", style="bold")
+        table.add_row(cell.append("\n").append(_paragraph(site)))
+
+
 def _paragraph(site: SiteNumbers) -> Text:
     cell = Text()
     if site.latency_cycles.is_defined:
         cell.append(f"{text.plus_minus(site.latency_cycles, 0)} cycles", style="bold")
-        cell.append(f" ({text.model_cycles(site.latency_model_error_cycles)})\n", style="dim")
+        if site.latency_model_error_cycles is not None:
+            cell.append(f" ({text.model_cycles(site.latency_model_error_cycles)})", style="dim")
+        cell.append("\n")
     for level in site.levels:
         if level.hit_ratio.is_defined:
             mark = " !" if level.is_order_sensitive else ""
             cell.append(f"{level.name} hits {text.percent_estimate(level.hit_ratio)}{mark}")
-            cell.append(
-                f" ({text.percent(level.pending_ratio.mean)} pending;"
-                f" {text.model_points(level.model_error)})\n",
-                style="dim",
-            )
+            cell.append(f" ({text.percent(level.pending_ratio.mean)} pending)\n", style="dim")
     cell.append(
         f"{text.fixed(site.sectors_per_access, 1)} sectors per access,"
-        f" ideal {text.fixed(site.ideal_sectors_per_access, 1)}:"
-        f" coalescing would save {text.percent(site.saved_ratio, 0)},"
-        f" {text.byte_size(site.saved_bytes)}\n"
+        f" ideal {text.fixed(site.ideal_sectors_per_access, 1)}"
     )
+    if site.saves_by_coalescing:
+        cell.append(
+            f": coalescing would save {text.percent(site.saved_ratio, 0)},"
+            f" {text.byte_size(site.saved_bytes)}"
+        )
+    cell.append("\n")
     cell.append("read from " + ", ".join(_read_from(site)))
     for level in site.levels:
         if level.n_misses:
@@ -212,11 +256,11 @@ def _paragraph(site: SiteNumbers) -> Text:
 
 
 def _name(site: SiteNumbers) -> Text:
-    line = f" · line {site.source_line}" if site.source_line else ""
-    name = Text(site.name, style="bold")
-    name.append(f"\n{site.direction}{line}", style="dim")
-    if site.user_file and site.user_line:
-        name.append(f"\n{text.relative_path(site.user_file)}:{site.user_line}", style="dim")
+    name = Text(text.shortened(site.name, LONGEST_NAME), style="bold")
+    where = text.place(site.user_file, site.user_line, site.source_line)
+    name.append(f"\n{site.direction}", style="dim")
+    if where:
+        name.append(f"\n{where}", style="dim")
     return name
 
 
@@ -234,7 +278,8 @@ def _latency(site: SiteNumbers) -> Text:
     if not site.latency_cycles.is_defined:
         return Text("no wait", style="dim")
     cell = Text(text.plus_minus(site.latency_cycles, 0))
-    cell.append("\n" + text.model_cycles(site.latency_model_error_cycles), style="dim")
+    if site.latency_model_error_cycles is not None:
+        cell.append("\n" + text.model_cycles(site.latency_model_error_cycles), style="dim")
     return cell
 
 
@@ -245,7 +290,6 @@ def _hits(level: LevelNumbers) -> Text:
     if level.is_order_sensitive:
         cell.append(" !", style="yellow")
     cell.append(f"\n({text.fixed(100 * level.pending_ratio.mean, 1)})", style="dim")
-    cell.append(f"\n{text.model_points(level.model_error)}", style="dim")
     return cell
 
 
@@ -275,6 +319,8 @@ def _misses(site: SiteNumbers) -> list[str]:
 
 
 def _saving(site: SiteNumbers) -> Text:
+    if not site.saves_by_coalescing:
+        return Text(text.UNKNOWN, style="dim")
     cell = Text(text.percent(site.saved_ratio, 0))
     cell.append(f"\n{text.byte_size(site.saved_bytes)}", style="dim")
     return cell

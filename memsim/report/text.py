@@ -9,6 +9,7 @@ from memsim.statistics import Estimate
 
 UNKNOWN = "–"  # noqa: RUF001 (an en dash, not a hyphen that could be a minus)
 NOT_VALIDATED = "not validated on this machine"
+_TIME_UNITS = (("s", 1.0), ("ms", 1e3), ("us", 1e6), ("ns", 1e9))
 _BYTE_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
@@ -32,6 +33,26 @@ def count(value: float | None) -> str:
         if abs(value) >= limit:
             return f"{value / (limit / 10):,.1f} {unit}"
     return f"{value:,.0f}"
+
+
+def seconds(value: float | None, digits: int = 3) -> str:
+    """A time in s, ms, us or ns, with so many significant digits."""
+    if value is None or not math.isfinite(value):
+        return UNKNOWN
+    unit, factor = next(
+        ((unit, factor) for unit, factor in _TIME_UNITS if abs(value) * factor >= 1), ("ns", 1e9)
+    )
+    scaled = value * factor
+    whole = len(str(int(abs(scaled))))
+    return f"{scaled:,.{max(digits - whole, 0)}f} {unit}"
+
+
+def rate(per_s: float, unit: str) -> str:
+    """A rate such as 812 GB/s or 1.2 TFLOP/s; prefixes are powers of 1000."""
+    for prefix, factor in (("T", 1e12), ("G", 1e9), ("M", 1e6)):
+        if abs(per_s) >= factor:
+            return f"{per_s / factor:.3g} {prefix}{unit}/s"
+    return f"{per_s:.3g} {unit}/s"
 
 
 def byte_size(value: float | None) -> str:
@@ -114,6 +135,13 @@ def shortened(name: str, longest: int = LONGEST_NAME) -> str:
 
 def line_label(line: int | None) -> str:
     return UNKNOWN if line is None else str(line)
+
+
+def place(user_file: str, user_line: int | None, generated_line: int | None) -> str:
+    """Where an access stands: `kernels/spmv.py:40`, or `line 16` of the generated source; "" if unknown."""
+    if user_file and user_line:
+        return f"{file_label(user_file)}:{user_line}"
+    return f"line {generated_line}" if generated_line else ""
 
 
 def relative_path(name: str) -> str:

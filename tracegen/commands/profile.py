@@ -22,6 +22,7 @@ from memsim.commands import (
     report_replay,
     run_launches,
     run_replay,
+    timed,
 )
 from memsim.errors import MemsimError
 from memsim.options import command_options
@@ -38,7 +39,8 @@ from tracegen.options import TraceOptions
 from tracegen.own_process import Limits
 
 if TYPE_CHECKING:
-    from memsim import ReplayOptions
+    from memsim import Replay, ReplayOptions
+    from memsim.trace import Trace
 
 
 @click.command()
@@ -98,15 +100,14 @@ def profile(
             save_launches(launches, trace_out)
         return run_launches(launches, target, options, outputs, tracing.launch)
     if snapshots is None and tracing.groups is None and trace_out is None:
-        replay = replay_grown(
-            kernel,
-            target,
-            tracing,
-            limits,
-            lambda traces: replayed(traces, target, options, outputs),
-            options.budget,
-        )
-        return report_replay(replay, outputs)
+        last: list[Trace] = []
+
+        def replay_all(traces: list[Trace]) -> Replay:
+            last[:] = traces
+            return replayed(traces, target, options, outputs)
+
+        replay = replay_grown(kernel, target, tracing, limits, replay_all, options.budget)
+        return report_replay(timed(replay, last), outputs)
     traces = trace_snapshots(kernel, target, tracing, snapshots or 1, limits)
     if trace_out is not None:
         save_trace(traces[0], trace_out)

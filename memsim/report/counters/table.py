@@ -28,12 +28,11 @@ def measurement_table(measurement: Measurement) -> Table:
         style="bold",
     )
     caption = Text("\n".join([*_notes(measurement), *measurement.notes, LEGEND]), style="dim")
-    return FittingTable(
-        lambda table: _fill(table, measurement, narrow=False),
-        lambda table: _fill(table, measurement, narrow=True),
-        _COLUMNS,
-        frame(heading, caption),
+    forms = (
+        (_COLUMNS, lambda table: _fill(table, measurement, narrow=False)),
+        (0, lambda table: _fill(table, measurement, narrow=True)),
     )
+    return FittingTable(forms, frame(heading, caption))
 
 
 TOOLS = {"nsight": "Nsight Compute", "rocprof": "rocprof"}

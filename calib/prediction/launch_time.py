@@ -1,0 +1,137 @@
+"""The predicted time of a launch as plain data, for the reports of memsim.
+
+The form is that of memsim.report.launch_time. `time_of_replay` is the entry point by which `memsim profile`
+finds this model.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from calib.prediction.machine_pipes import load_store_cycles
+from calib.prediction.prediction import Prediction, as_json, predict_replayed
+from calib.prediction.time_model import Inputs, occurrences, seconds_of
+from calib.prediction.timeline import timeline_data
+from memsim.bounds import with_open_hits
+from memsim.latency import machine_of
+from memsim.montecarlo import Replay
+from memsim.trace import Trace
+
+MOST_TRIALS = 8
+"""Trials of a replay whose time is simulated; each takes some tenths of a second."""
+NOTABLE = 0.1
+"""A resource is made faster in a what-if where its lower bound is this part of the time."""
+_FLOPS = {"fma": 2, "add": 1, "mul": 1, "div": 1, "special": 1}
+_ISSUED = {"issued_fma": "fp32", "issued_fp64": "fp64"}
+
+
+def time_of_replay(traces: Sequence[Trace], replay: Replay) -> dict[str, Any]:
+    """The time of a replayed launch. Raises MemsimError where the machine or the program does not allow it."""
+    dataset = with_open_hits(replay.dataset.isel(trial=slice(MOST_TRIALS)))
+    machine = machine_of(dataset)
+    return time_data(predict_replayed(traces, Replay(dataset), machine))
+
+
+def time_data(
+    prediction: Prediction, changed: Sequence[tuple[str, Prediction]] = ()
+) -> dict[str, Any]:
+    """A prediction and those with what-if changes."""
+    named = [
+        {"changes": text, "time_s": other.timing.estimate.mean, "binds": other.timing.binds}
+        for text, other in changed
+    ]
+    return {
+        **as_json(prediction),
+        "local_share": _local_share(prediction),
+        "what_if": [*named, *twice_as_fast(prediction)],
+        "rates": list(operation_rates(prediction)),
+        "timeline": timeline_data(prediction),
+    }
+
+
+def _local_share(prediction: Prediction) -> float:
+    """Part of the cycles of the load/store unit and L1 that local memory takes."""
+    inputs = prediction.timing.inputs
+    local = [
+        load_store_cycles(prediction.machine, block.operations) for block in inputs.program.blocks
+    ]
+    times = occurrences(inputs)
+    whole = float(times @ inputs.pipe_cycles)
+    return float(times @ np.array(local)) / whole if whole else 0.0
+
+
+def twice_as_fast(prediction: Prediction) -> list[dict[str, Any]]:
+    """The time if one resource were twice as fast, for each whose lower bound is notable; with means over
+    trials."""
+    timing = prediction.timing
+    base = _mean_of_trials(timing.inputs)
+    total, before = timing.estimate.mean, _seconds(prediction, base)
+    found = []
+    for name, floor in timing.floors_s.items():
+        if float(floor.mean()) >= NOTABLE * total:
+            after = total * _seconds(prediction, _faster(base, name)) / before
+            found.append({"changes": f"{name} twice as fast", "time_s": after, "binds": ""})
+    return found
+
+
+def _seconds(prediction: Prediction, inputs: Inputs) -> float:
+    """The time with other inputs, the mean over their trials."""
+    timing = prediction.timing
+    seconds, _ = seconds_of(
+        inputs, timing.residents, prediction.machine, mode=timing.mode, solver=timing.solver
+    )
+    return float(seconds.mean())
+
+
+def _mean_of_trials(inputs: Inputs) -> Inputs:
+    return dataclasses.replace(
+        inputs,
+        latency_cycles=inputs.latency_cycles.mean(axis=0, keepdims=True),
+        channel_cycles=inputs.channel_cycles.mean(axis=0, keepdims=True),
+    )
+
+
+def _faster(inputs: Inputs, name: str) -> Inputs:
+    if name == "arithmetic":
+        return dataclasses.replace(inputs, unit_cycles=inputs.unit_cycles / 2)
+    if name == "L1":
+        return dataclasses.replace(inputs, pipe_cycles=inputs.pipe_cycles / 2)
+    divisor = np.where(np.array(inputs.channels) == name, 2.0, 1.0)
+    return dataclasses.replace(inputs, channel_cycles=inputs.channel_cycles / divisor)
+
+
+def operation_rates(prediction: Prediction) -> Iterator[dict[str, Any]]:
+    """Floating-point operations per second, by their type.
+
+    An instruction of a floating-point unit of the machine code counts as a multiply-add, so its rates are
+    upper bounds; operations of the source are counted as they are.
+    """
+    timing, machine = prediction.timing, prediction.machine
+    times = occurrences(timing.inputs)
+    resident = timing.residents
+    lanes = resident.n_groups * resident.subgroups_per_group * machine.subgroup_size
+    flops: dict[str, float] = {}
+    at_most = False
+    for block, runs in zip(timing.inputs.program.blocks, times, strict=True):
+        for name, count in block.operations.items():
+            real = re.fullmatch(r"(fp\d\d)_(\w+)", name)
+            if name in _ISSUED:
+                at_most = True
+                flops[_ISSUED[name]] = flops.get(_ISSUED[name], 0.0) + 2 * count * runs
+            elif real and real[2] in _FLOPS:
+                flops[real[1]] = flops.get(real[1], 0.0) + _FLOPS[real[2]] * count * runs
+    for real_type, each in sorted(flops.items()):
+        peak = 2 * machine.throughputs.get(f"{real_type}_fma", 0.0) * machine.n_cores
+        if peak and each:
+            yield {
+                "name": real_type.upper(),
+                "per_s": float(each * lanes / timing.estimate.mean),
+                "peak_per_s": float(peak * machine.clock_hz),
+                "unit": "FLOP",
+                "at_most": at_most,
+            }

@@ -1,0 +1,112 @@
+"""The headline of every report: what binds the kernel, what that costs, and which access is behind it.
+
+`DRAM-bound: 718 us, at least 640 us for DRAM; x is read 3.0 times its size`. Without a predicted time there is
+only the lower bound: `At least 640 us, for DRAM; ...`.
+"""
+
+from __future__ import annotations
+
+import math
+
+from memsim.latency import DRAM
+from memsim.report.advice import is_poorly_coalesced
+from memsim.report.launch_time import LaunchTime
+from memsim.report.launch_totals import ArrayTotals
+from memsim.report.numbers import SiteNumbers, Summary
+from memsim.report.text import byte_size, fixed, percent, seconds, shortened
+
+_BOUND = {
+    "issue": "Issue",
+    "latency": "Latency",
+    "barriers": "Barrier",
+    "group start": "Group-start",
+}
+"""What limits a launch, where the word before `-bound` is not the resource's name."""
+READ_AGAIN = 1.15
+"""An array that is read this many times its size from DRAM is read again."""
+
+
+def headline(summary: Summary) -> str:
+    """The headline of a replay."""
+    what, cause = bound(summary.time), _cause(summary)
+    if not what:
+        return cause[:1].upper() + cause[1:]
+    return f"{what}; {cause}" if cause else what
+
+
+def bound(time: LaunchTime) -> str:
+    """What limits a launch and how long it takes; empty where nothing is known of either."""
+    if time.seconds is None:
+        return f"At least {seconds(time.floor_s)}, for {time.floor_name}" if time.floor_s else ""
+    what = _BOUND.get(time.binds, time.binds[:1].upper() + time.binds[1:])
+    least = f", at least {seconds(time.floor_s)} for {time.floor_name}" if time.floor_s else ""
+    return f"{what}-bound: {seconds(time.seconds.mean)}{least}"
+
+
+def _cause(summary: Summary) -> str:
+    """The access or array behind what binds; empty where nothing stands out."""
+    binds = summary.time.binds
+    if binds == DRAM:
+        return _most_from_dram(summary)
+    if binds in ("latency", "barriers", "group start"):
+        return _longest_wait(summary)
+    if binds == summary.time.floor_name and summary.time.local_share > 0.5 and _is_first(summary):
+        return f"{percent(summary.time.local_share, 0)} of that is local memory"
+    if binds in summary.level_names or binds.endswith(" stores"):
+        return _most_requests(summary)
+    return ""
+
+
+def _is_first(summary: Summary) -> bool:
+    """Whether the first level binds, which shares its pipe with local memory."""
+    return summary.level_names[:1] == (summary.time.binds,)
+
+
+def _most_from_dram(summary: Summary) -> str:
+    arrays = summary.launch.arrays
+    if not arrays:
+        return ""
+    most = max(arrays, key=_dram_bytes)
+    name, moved = shortened(most.name), byte_size(_dram_bytes(most))
+    if math.isfinite(most.times_read) and most.times_read >= READ_AGAIN:
+        return f"{name} is read {fixed(most.times_read, 1)} times its size"
+    read = [one.times_read for one in arrays if math.isfinite(one.times_read)]
+    if read and max(read) < READ_AGAIN:
+        return f"no array is read more than once, and {name} moves most, {moved}"
+    return f"{name} moves most, {moved}"
+
+
+def _dram_bytes(one: ArrayTotals) -> float:
+    return one.moved.read_bytes[DRAM].mean + one.moved.write_bytes[DRAM].mean
+
+
+def _longest_wait(summary: Summary) -> str:
+    """The load whose latency that nothing hides is longest."""
+    hidden = summary.time.not_hidden
+    loads = [site for site in summary.loads if math.isfinite(site.share.mean)]
+    if not loads:
+        return ""
+
+    def visible(site: SiteNumbers) -> float:
+        return site.share.mean * hidden.get(site.name, 0.0 if hidden else 1.0)
+
+    most = max(loads, key=visible)
+    wait = f"{shortened(most.name)} waits {fixed(most.latency_cycles.mean)} cycles"
+    if most.name in hidden:
+        return f"{wait}, {percent(hidden[most.name], 0)} of them not hidden"
+    return wait
+
+
+def _most_requests(summary: Summary) -> str:
+    """The access with the most sectors, and whether coalescing would spare any."""
+    if not summary.sites:
+        return ""
+    most = max(summary.sites, key=lambda site: site.sectors)
+    name = shortened(most.name)
+    if is_poorly_coalesced(most):
+        return (
+            f"{name} requests {fixed(most.sectors_per_access, 1)} sectors per access where"
+            f" {fixed(most.ideal_sectors_per_access, 1)} could carry its bytes"
+        )
+    total = sum(site.sectors for site in summary.sites)
+    return f"{name} makes {percent(most.sectors / total, 0)} of the requests" if total else ""

@@ -1,0 +1,268 @@
+"""How long the launch takes: lower bounds from the bytes that it moves, and a prediction if there is one.
+
+The bounds are bytes divided by bandwidths, of the whole launch. A prediction comes from a time model, which
+memsim does not contain (memsim.time_models finds it); the attribute `time_json` of the result keeps what it
+says, a JSON object:
+
+    time_s{mean, ci95, sigma}   of one launch;  binds   what limits it
+    floors_s{}          lower bounds in seconds, by the resource that needs so long
+    saved_without_s{}   how much faster the launch would be without `latency`, `barriers`, ...
+    what_if[]           {changes, time_s, binds}: the time, with a change
+    accesses[]          {site, not_hidden}: part of an access's latency that nothing hides
+    local_share         part of the lower bound of L1 that is due to local memory
+    rates[]             {name, per_s, peak_per_s, unit, at_most}: operations of the launch
+    timeline{}          end_cycles, steps[] (names), rows[]: {name, spans[]: step, start, end}; step -1
+                        is a wait for data, -2 one at a barrier
+    notes[]             assumptions, a sentence each
+
+Results may come from files: whatever does not have this form is left out.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import xarray as xr
+
+from memsim.latency import DRAM
+from memsim.machine.model import Machine
+from memsim.report.launch_totals import LaunchTotals
+from memsim.statistics import Estimate
+
+ATTRIBUTE = "time_json"
+WAIT, BARRIER = -1, -2
+MOST_SPANS = 20_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class WhatIf:
+    """changes : in words;  seconds : of the launch with them;  binds : what limits it then"""
+
+    changes: str
+    seconds: float
+    binds: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rate:
+    """A rate of the launch: `per_s` of `peak_per_s`, in `unit`; at_most : an upper bound of the rate"""
+
+    name: str
+    per_s: float
+    peak_per_s: float
+    unit: str
+    at_most: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimelineRow:
+    """One sub-group. spans : (step, start cycle, end cycle)"""
+
+    name: str
+    spans: tuple[tuple[int, float, float], ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Timeline:
+    """A few sub-groups of a core over `end_cycles`; steps : name of each step of the program."""
+
+    end_cycles: float
+    steps: tuple[str, ...]
+    rows: tuple[TimelineRow, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LaunchTime:
+    """The time of a launch.
+
+    seconds : predicted; None without a prediction
+    binds : what limits it: a level, DRAM, `issue`, `latency`, `barriers`, ...; without a prediction, the
+        resource with the largest lower bound
+    floors_s : resource -> lower bound
+    saved_s : `latency`, `barriers`, ... -> how much faster the launch would be without it
+    not_hidden : site -> part of its latency that nothing hides
+    local_share : part of the lower bound of L1 that is due to local memory
+    """
+
+    seconds: Estimate | None
+    binds: str
+    floors_s: Mapping[str, float]
+    saved_s: Mapping[str, float]
+    what_if: tuple[WhatIf, ...]
+    not_hidden: Mapping[str, float]
+    local_share: float
+    rates: tuple[Rate, ...]
+    timeline: Timeline | None
+    notes: tuple[str, ...]
+
+    @property
+    def floor_s(self) -> float:
+        """The largest lower bound."""
+        return max(self.floors_s.values(), default=0.0)
+
+    @property
+    def floor_name(self) -> str:
+        return max(self.floors_s, key=lambda name: self.floors_s[name], default="")
+
+
+def keep_time(dataset: xr.Dataset, time: Mapping[str, Any]) -> xr.Dataset:
+    """The result of a replay with a predicted time, a JSON object of this module's form."""
+    attrs = {**dataset.attrs, ATTRIBUTE: json.dumps(time, allow_nan=False)}
+    return dataset.assign_attrs(attrs)
+
+
+def launch_time(attrs: Mapping[str, Any], launch: LaunchTotals, machine: Machine) -> LaunchTime:
+    """The time of a launch, from the attributes of its result and from what it moves."""
+    time = read_time(_object(attrs.get(ATTRIBUTE)))
+    if time.seconds is None:
+        floors = _floors_s(launch, machine)
+        largest = max(floors, key=lambda name: floors[name], default="")
+        return replace(time, floors_s=floors, binds=largest)
+    return replace(time, rates=(*_rates(launch, machine, time.seconds.mean), *time.rates))
+
+
+def read_time(data: Mapping[str, Any]) -> LaunchTime:
+    """A predicted time, from a JSON object of this module's form."""
+    return LaunchTime(
+        seconds=_estimate(data.get("time_s")),
+        binds=_text(data.get("binds")),
+        floors_s=_numbers(data.get("floors_s")),
+        saved_s=_numbers(data.get("saved_without_s")),
+        what_if=tuple(
+            WhatIf(
+                changes=_text(one.get("changes")), seconds=seconds, binds=_text(one.get("binds"))
+            )
+            for one in _objects(data.get("what_if"))
+            if (seconds := _number(one.get("time_s"))) is not None
+        ),
+        not_hidden={
+            _text(one.get("site")): part
+            for one in _objects(data.get("accesses"))
+            if (part := _number(one.get("not_hidden"))) is not None
+        },
+        local_share=_number(data.get("local_share")) or 0.0,
+        rates=tuple(_given_rates(data.get("rates"))),
+        timeline=_timeline(data.get("timeline")),
+        notes=tuple(note for note in _list(data.get("notes")) if isinstance(note, str)),
+    )
+
+
+def _floors_s(launch: LaunchTotals, machine: Machine) -> dict[str, float]:
+    """Resource -> seconds that its bandwidth needs for the bytes of the launch."""
+    moved = _moved_bytes(launch, machine)
+    return {name: moved[name] / peak for name, peak in _bandwidths(machine, sustained=True).items()}
+
+
+def _rates(launch: LaunchTotals, machine: Machine, seconds: float) -> Iterable[Rate]:
+    """Bytes per second of each level."""
+    moved = _moved_bytes(launch, machine)
+    for name, peak in _bandwidths(machine, sustained=False).items():
+        yield Rate(name=name, per_s=moved[name] / seconds, peak_per_s=peak, unit="B")
+
+
+def _moved_bytes(launch: LaunchTotals, machine: Machine) -> dict[str, float]:
+    """Level, or DRAM -> bytes: of the first level those that are requested of it, of the levels below those
+    that are read, of DRAM both directions, which share a bus."""
+    read, written = launch.moved.read_bytes, launch.moved.write_bytes
+    names = [level.name for level in machine.levels]
+    moved = {name: read[name].mean if name in read else 0.0 for name in names}
+    if names:
+        moved[names[0]] = launch.requested_bytes.mean
+    moved[DRAM] = read[DRAM].mean + written[DRAM].mean if DRAM in read else 0.0
+    return {name: value if math.isfinite(value) else 0.0 for name, value in moved.items()}
+
+
+def _bandwidths(machine: Machine, *, sustained: bool) -> dict[str, float]:
+    """Level, or DRAM -> bytes per second of the whole machine."""
+    rates = {
+        level.name: level.bandwidth_bytes_per_cycle
+        * math.ceil(machine.n_cores / max(level.cores_per_instance, 1))
+        for level in machine.levels
+    }
+    dram = machine.dram
+    rates[DRAM] = (
+        dram.usable_bandwidth_bytes_per_cycle if sustained else dram.bandwidth_bytes_per_cycle
+    )
+    return {name: rate * machine.clock_hz for name, rate in rates.items() if rate > 0}
+
+
+def _timeline(value: Any) -> Timeline | None:
+    data = value if isinstance(value, dict) else {}
+    end = _number(data.get("end_cycles"))
+    steps = tuple(_text(name) for name in _list(data.get("steps")))
+    rows, left = [], MOST_SPANS
+    for row in _objects(data.get("rows")):
+        spans = tuple(
+            (int(span[0]), float(span[1]), float(span[2]))
+            for span in _list(row.get("spans"))[:left]
+            if isinstance(span, list)
+            and len(span) == 3
+            and isinstance(span[0], int)
+            and BARRIER <= span[0] < len(steps)
+            and all(_number(end) is not None for end in span[1:])
+        )
+        left -= len(spans)
+        rows.append(TimelineRow(name=_text(row.get("name")), spans=spans))
+    if end is None or end <= 0 or not rows:
+        return None
+    return Timeline(end_cycles=end, steps=steps, rows=tuple(rows))
+
+
+def _given_rates(value: Any) -> Iterable[Rate]:
+    for one in _objects(value):
+        rate, peak = _number(one.get("per_s")), _number(one.get("peak_per_s"))
+        if rate is not None and peak:
+            name, unit = _text(one.get("name")), _text(one.get("unit"))
+            at_most = one.get("at_most") is True
+            yield Rate(name=name, per_s=rate, peak_per_s=peak, unit=unit, at_most=at_most)
+
+
+def _estimate(value: Any) -> Estimate | None:
+    data = value if isinstance(value, dict) else {}
+    mean, ends = _number(data.get("mean")), _list(data.get("ci95"))
+    if mean is None or mean <= 0:
+        return None
+    high = _number(ends[1]) if len(ends) == 2 else None
+    half = high - mean if high is not None else math.nan
+    sigma = _number(data.get("sigma"))
+    return Estimate(
+        mean=mean,
+        half_width=half,
+        sigma=math.nan if sigma is None else sigma,
+        n_trials=1 if high is None else 2,
+    )
+
+
+def _object(text: Any) -> dict[str, Any]:
+    try:
+        value = json.loads(text or "{}")
+    except (TypeError, ValueError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _objects(value: Any) -> list[dict[str, Any]]:
+    return [one for one in _list(value) if isinstance(one, dict)]
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _numbers(value: Any) -> dict[str, float]:
+    items = value.items() if isinstance(value, dict) else ()
+    return {str(name): n for name, one in items if (n := _number(one)) is not None}
+
+
+def _number(value: Any) -> float | None:
+    """A finite number >= 0; everything else is None."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if is_number and math.isfinite(value) and value >= 0 else None
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""

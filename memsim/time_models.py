@@ -1,0 +1,34 @@
+"""Models of kernel time, which predict how long a replayed launch takes.
+
+memsim contains none. A package that has one registers it as an entry point of the group GROUP: a function of
+(traces, replay) that returns the JSON object that memsim.report.launch_time describes, and raises MemsimError
+where the machine or the kernel does not allow a prediction.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+from collections.abc import Sequence
+
+from memsim.errors import MemsimError
+from memsim.montecarlo import Replay
+from memsim.report import keep_time
+from memsim.trace import Trace
+
+GROUP = "memsim.time"
+
+
+def with_time(replay: Replay, traces: Sequence[Trace]) -> Replay:
+    """The replay with its predicted time, where a model is installed and applies to it.
+
+    traces : those that were replayed
+    """
+    if replay.attrs["interrupted"]:
+        return replay
+    for entry in importlib.metadata.entry_points(group=GROUP):
+        try:
+            time = entry.load()(traces, replay)
+        except MemsimError:  # the machine lacks a throughput, or the program cannot be followed
+            continue
+        return Replay(keep_time(replay.dataset, time))
+    return replay
