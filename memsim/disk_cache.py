@@ -82,6 +82,7 @@ def _base() -> Path | None:
     except RuntimeError:
         return None
 
+
 MOST_FILE_BYTES = 64 << 20
 """Larger files are no results of ours."""
 

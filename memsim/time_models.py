@@ -1,7 +1,7 @@
 """Models of kernel time, which predict how long a replayed launch takes.
 
 memsim contains none. A package that has one registers it as an entry point of the group GROUP: a function of
-(traces, replay) that returns the JSON object that memsim.report.launch_time describes, and raises MemsimError
+(traces, replay, machine) that returns the JSON object that memsim.report.launch_time describes, and raises MemsimError
 where the machine or the kernel does not allow a prediction.
 """
 
@@ -11,6 +11,7 @@ import importlib.metadata
 from collections.abc import Sequence
 
 from memsim.errors import MemsimError
+from memsim.machine import Machine
 from memsim.montecarlo import Replay
 from memsim.report import keep_time
 from memsim.trace import Trace
@@ -18,16 +19,17 @@ from memsim.trace import Trace
 GROUP = "memsim.time"
 
 
-def with_time(replay: Replay, traces: Sequence[Trace]) -> Replay:
+def with_time(replay: Replay, traces: Sequence[Trace], machine: Machine) -> Replay:
     """The replay with its predicted time, where a model is installed and applies to it.
 
-    traces : those that were replayed
+    traces, machine : those of the replay; the machine of the result lacks what its L1 shares with local
+        memory
     """
     if replay.attrs["interrupted"]:
         return replay
     for entry in importlib.metadata.entry_points(group=GROUP):
         try:
-            time = entry.load()(traces, replay)
+            time = entry.load()(traces, replay, machine)
         except MemsimError:  # the machine lacks a throughput, or the program cannot be followed
             continue
         return Replay(keep_time(replay.dataset, time))

@@ -18,7 +18,7 @@ from calib.prediction.prediction import Prediction, as_json, predict_replayed
 from calib.prediction.time_model import Inputs, occurrences, seconds_of
 from calib.prediction.timeline import timeline_data
 from memsim.bounds import with_open_hits
-from memsim.latency import machine_of
+from memsim.machine import Machine
 from memsim.montecarlo import Replay
 from memsim.trace import Trace
 
@@ -30,10 +30,9 @@ _FLOPS = {"fma": 2, "add": 1, "mul": 1, "div": 1, "special": 1}
 _ISSUED = {"issued_fma": "fp32", "issued_fp64": "fp64"}
 
 
-def time_of_replay(traces: Sequence[Trace], replay: Replay) -> dict[str, Any]:
+def time_of_replay(traces: Sequence[Trace], replay: Replay, machine: Machine) -> dict[str, Any]:
     """The time of a replayed launch. Raises MemsimError where the machine or the program does not allow it."""
     dataset = with_open_hits(replay.dataset.isel(trial=slice(MOST_TRIALS)))
-    machine = machine_of(dataset)
     return time_data(predict_replayed(traces, Replay(dataset), machine))
 
 

@@ -155,15 +155,15 @@ def run_replay(
     """
     traces = trace if isinstance(trace, list) else [trace]
     replay = replayed(traces, machine, options, outputs)
-    return report_replay(timed(replay, traces), outputs)
+    return report_replay(timed(replay, traces, machine), outputs)
 
 
-def timed(replay: Replay, traces: Sequence[Trace]) -> Replay:
+def timed(replay: Replay, traces: Sequence[Trace], machine: Machine) -> Replay:
     """The replay with its predicted time, where a time model is installed."""
     from memsim.time_models import with_time
 
     with working("predicting the time"):
-        return with_time(replay, traces)
+        return with_time(replay, traces, machine)
 
 
 def replayed(

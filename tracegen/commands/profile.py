@@ -107,7 +107,7 @@ def profile(
             return replayed(traces, target, options, outputs)
 
         replay = replay_grown(kernel, target, tracing, limits, replay_all, options.budget)
-        return report_replay(timed(replay, last), outputs)
+        return report_replay(timed(replay, last, target), outputs)
     traces = trace_snapshots(kernel, target, tracing, snapshots or 1, limits)
     if trace_out is not None:
         save_trace(traces[0], trace_out)

@@ -49,7 +49,7 @@ def test_the_entry_point_names_this_model() -> None:
 def test_the_report_has_the_time_of_the_prediction(
     traced: list[Trace], replay: Replay, prediction: Prediction
 ) -> None:
-    time = summarise(keep_time(replay.dataset, time_of_replay(traced, replay))).time
+    time = summarise(keep_time(replay.dataset, time_of_replay(traced, replay, V100))).time
     assert time.seconds is not None
     assert time.seconds.mean == pytest.approx(prediction.timing.estimate.mean)
     assert time.binds == prediction.timing.binds
@@ -80,7 +80,7 @@ def test_a_machine_without_throughputs_has_no_time(traced: list[Trace], replay: 
     """The replay then keeps its lower bounds."""
     bare = memsim.replay(traced, V100.replace(throughputs={}), trials=2)
     with pytest.raises(ThroughputError):
-        time_of_replay(traced, bare)
+        time_of_replay(traced, bare, V100.replace(throughputs={}))
     assert headline(summarise(bare.dataset)).startswith("At least ")
 
 

@@ -152,7 +152,7 @@ def test_a_launch_without_any_bytes_has_no_sections() -> None:
 
 def test_an_interrupted_replay_is_not_timed() -> None:
     replay = Replay(fake_dataset(n_trials=4, interrupted=1))
-    assert with_time(replay, []) is replay
+    assert with_time(replay, [], load_machine("v100")) is replay
 
 
 @pytest.mark.parametrize(
