@@ -21,6 +21,7 @@ from tracegen.tools.headers import included, unchanged
 from tracegen.tools.process import run
 from tracegen.tools.toolchain import CompilerMissing, NvidiaTools, Tool, nvidia_tools
 
+_TABLE_JUMP = re.compile(r"\b(?:BRX|JMX)")
 _SHAPES = re.compile(r"^[ \t]*\.(?:reqntid|maxntid|minnctapersm)\b[^\n]*\n", re.MULTILINE)
 
 
@@ -53,8 +54,7 @@ def _compiled(request: Request, tools: NvidiaTools) -> dict[str, Any]:
             target, registers = _readable(request.target, tools), read_usage(log).registers_per_item
             shown = dataclasses.replace(request, target=target, registers_limit=registers)
             listing_log = _assemble(shown, tools, ptx, folder)
-        command = [str(tools.nvdisasm.path), "-c", "-g", "kernel.cubin"]
-        listing = check(run(command, folder), tools.nvdisasm, request).output
+        listing = _disassembled(request, tools, folder)
         headers = included(folder, request.file, request.searched)
     return {
         "ptx": ptx,
@@ -64,6 +64,15 @@ def _compiled(request: Request, tools: NvidiaTools) -> dict[str, Any]:
         "listing_target": shown.target,
         "listing_log": listing_log,
     }
+
+
+def _disassembled(request: Request, tools: NvidiaTools, folder: Path) -> str:
+    """The listing of `kernel.cubin`. Only jumps through tables need the analysis of the flow of data."""
+    command = [str(tools.nvdisasm.path), "-c", "-g", "kernel.cubin"]
+    listing = check(run([*command, "-ndf"], folder), tools.nvdisasm, request).output
+    if not _TABLE_JUMP.search(listing):
+        return listing
+    return check(run(command, folder), tools.nvdisasm, request).output
 
 
 def _check_target(target: str, ptxas: Tool) -> None:
