@@ -22,7 +22,14 @@ _REFUSED = {
     "memsim_refused_matrix": "a matrix instruction (wmma)",
     "memsim_refused_copy": "an asynchronous copy",
     "memsim_refused_grid": "grid-wide synchronisation",
+    **dict.fromkeys(("malloc", "calloc", "realloc"), "memory that a kernel allocates (malloc)"),
+    **dict.fromkeys(("_Znwm", "_Znam"), "memory that a kernel allocates (new)"),
+    **dict.fromkeys(
+        ("free", "_ZdlPv", "_ZdaPv", "_ZdlPvm", "_ZdaPvm"), "memory that a kernel frees"
+    ),
 }
+_COMPILER = "/lib/clang/"
+"""clang's own headers lie in such a folder."""
 _TRANSFER = re.compile(r"^llvm\.(memcpy|memmove|memset)\b")
 _ALIGNMENT = re.compile(r"\balign (\d+)")
 _BARRIERS = ("memsim_barrier", "memsim_barrier_votes")
@@ -116,9 +123,10 @@ class _Finder:
         self.local, self.headers = local, headers
 
     def place(self, debug: int | None) -> tuple[Place, ...]:
-        """The positions outside our own headers, innermost first."""
+        """The positions outside our own headers and the compiler's, innermost first."""
         chain = self.module.chain(debug)
-        return tuple(place for place in chain if not place.file.startswith(self.headers))
+        own = (place for place in chain if not place.file.startswith(self.headers))
+        return tuple(place for place in own if _COMPILER not in place.file)
 
     def refuse(self, one: Instruction, what: str) -> KernelError:
         chain = self.place(one.debug)
@@ -154,6 +162,8 @@ class _Finder:
             return [self._access("atomic", label, one, pointer, _value_bytes(one, self.module))]
         if one.opcode == "call":
             return self._call(label, one)
+        if one.opcode == "alloca" and not all(part.startswith("align") for part in one.parts[1:]):
+            raise self.refuse(one, "a private array whose size is not constant (alloca)")
         return []
 
     def _is_part_of_atomic(self, one: Instruction) -> bool:

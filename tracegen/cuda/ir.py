@@ -21,6 +21,7 @@ _DEBUG = re.compile(r"!dbg !(\d+)")
 _TYPE_TAG = re.compile(r"!tbaa !(\d+)")
 _CALL_PREFIX = re.compile(r"^(?:tail |musttail |notail )?call\b")
 _CALLEE = re.compile(r'(@(?:"[^"]*"|[-\w.$]+))\(')
+_EXPRESSION = re.compile(r"\b(?:getelementptr|inttoptr|ptrtoint|addrspacecast|bitcast)\b.*")
 _METADATA = re.compile(r"^!(\d+) = (?:distinct )?(.*)$", re.MULTILINE)
 _SKIPPED = re.compile(
     r"^\s*(?:#dbg_|(?:tail )?call void @llvm\.(?:dbg|lifetime|assume|experimental)\b)"
@@ -69,7 +70,7 @@ class Instruction:
         match = _CALLEE.search(self.text)
         start = match.end() if match else self.text.index("(") + 1
         inner = self.text[start : _closing(self.text, start)]
-        return [part.split()[-1] if "(" not in part else part for part in split(inner) if part]
+        return [_argument(part) for part in split(inner) if part]
 
     @property
     def is_volatile(self) -> bool:
@@ -262,6 +263,12 @@ def _instruction(number: int, line: str) -> Instruction:
     return Instruction(
         number, result, text, int(debug[1]) if debug else None, int(tag[1]) if tag else None
     )
+
+
+def _argument(part: str) -> str:
+    """The value of an argument, without its type and attributes; it may be a constant expression."""
+    expression = _EXPRESSION.search(part)
+    return expression[0] if expression else part.split()[-1]
 
 
 def split(text: str) -> list[str]:

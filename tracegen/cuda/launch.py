@@ -16,7 +16,7 @@ from memsim.trace import SourceLocation
 from tracegen.cuda.arguments import Arguments
 from tracegen.cuda.ir import Place
 from tracegen.cuda.labels import label
-from tracegen.cuda.library import MOST_TURNS, Library
+from tracegen.cuda.library import MOST_THREADS, MOST_TURNS, Library
 from tracegen.cuda.memory import Memory, content
 from tracegen.cuda.probing import Probed
 from tracegen.cuda.program import CudaProgram
@@ -25,7 +25,7 @@ from tracegen.recording.launch import BoundLaunch, Layout
 from tracegen.recording.sites import FIRST_BASE_BYTES, StaticAccess, allocate, site_map, tables
 
 POSITION_SHIFT = 48
-ENDLESS, BEYOND, NOWHERE = -1, -2, -3
+ENDLESS, BEYOND, NOWHERE, STOPPED = -1, -2, -3, -4
 """What `runtime/run.c` reports instead of a position."""
 
 
@@ -210,14 +210,28 @@ class CudaLaunch(BoundLaunch):
                 f"kernel {self.text.kernel}: the loops of thread {axis} of block {index} took more"
                 f" than {MOST_TURNS} turns: they may not end"
             )
+        if position == STOPPED:
+            block, thread = divmod(at, MOST_THREADS)
+            file = self.library.text_at(index)
+            what = (
+                f"{file}:{axis}: an assertion failed"
+                if file
+                else f"{self.text.file}: __trap was called"
+            )
+            return KernelError(f"{what} in thread {thread} of block {block}")
         if position == BEYOND:
             check = self.probed.checks[axis]
             place = check.place
             where = f"{place.file}:{place.line}: " if place else ""
+            if len(check.names) > 1:
+                return KernelError(
+                    f"{where}an access through a pointer is out of bounds: it lies in none of the arrays"
+                    f" {', '.join(check.names)}"
+                )
             extent = check.array_bytes // check.size_bytes
             signed = int(np.int64(index)) // check.size_bytes
             return KernelError(
-                f"{where}index {signed} is out of bounds: array {check.name} has {extent} elements"
+                f"{where}index {signed} is out of bounds: array {check.names[0]} has {extent} elements"
                 f" of {check.size_bytes} bytes"
             )
         sites = self.layout.sites

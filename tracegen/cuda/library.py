@@ -75,6 +75,10 @@ class Library:
             return np.empty(0, np.uint8)
         return np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(address))
 
+    def text_at(self, address: int) -> str:
+        """A text of the program."""
+        return ctypes.string_at(address).decode("utf-8", errors="replace") if address else ""
+
     def run(
         self,
         shape: Sequence[tuple[int, ...]],

@@ -42,6 +42,9 @@ _PURE = frozenset(
         "inttoptr",
     ]
 )
+_KEEPING = _DERIVED | {"load", "phi", "select", "icmp", "alloca"}
+"""What does not show a pointer's value to anything else."""
+_BY_VALUE = re.compile(r"\bbyval\((.*?)\) ")
 _PHI = re.compile(r"\[ (.+?), %(\S+) \]")
 
 Roots = frozenset[str]
@@ -60,12 +63,16 @@ class Pointers:
     roots : pointer -> its origins
     numbers : value -> a number that equal values share
     varying : value's number -> headers of the loops in which it may change
+    private : variable in private memory -> its type
+    escaped : roots of the private memory that pointers of unknown origin may point to
     """
 
     definitions: dict[str, Instruction] = field(default_factory=dict)
     roots: dict[str, Roots] = field(default_factory=dict)
     numbers: dict[str, int] = field(default_factory=dict)
     varying: dict[int, frozenset[str]] = field(default_factory=dict)
+    private: dict[str, str] = field(default_factory=dict)
+    escaped: set[str] = field(default_factory=set)
 
     def of(self, operand: str) -> Roots:
         """The origins of an operand, which may be a constant expression."""
@@ -90,13 +97,28 @@ def pointers(module: Module, function: Function, graph: FlowGraph) -> Pointers:
     for part in _parameters(module, function):
         name = part.split()[-1]
         if part.startswith("ptr"):
-            by_value = "byval" in part
+            by_value = _BY_VALUE.search(part)
+            if by_value:
+                found.private[name] = by_value[1]
             # A struct that is passed in registers may hold pointers: they can point anywhere.
             root = STACK + name if by_value else UNKNOWN if ".coerce" in name else name
             found.roots[name] = frozenset([root])
     instructions = _in_order(function, graph)
     found.definitions = {one.result: one for _, one in instructions if one.result}
+    found.private |= {
+        one.result: one.parts[0]
+        for one in function.blocks[0].instructions
+        if one.opcode == "alloca"
+    }
     _follow_roots(found, [one for _, one in instructions])
+    found.escaped = {
+        root
+        for _, one in instructions
+        if one.opcode not in _KEEPING
+        for value in (VALUE.findall(one.parts[0]) if one.opcode == "store" else one.operands)
+        for root in found.roots.get(value, ())
+        if is_private(root)
+    }
     _number_values(found, instructions, graph)
     return found
 

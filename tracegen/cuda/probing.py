@@ -15,7 +15,7 @@ from tracegen.cuda.arguments import Arguments
 from tracegen.cuda.feeds import Feeds, loads_of
 from tracegen.cuda.flow_graph import FlowGraph, Loop
 from tracegen.cuda.ir import RESTRICTED, VALUE, Block, Function, Instruction, Module, Place
-from tracegen.cuda.pointers import STACK, UNKNOWN, is_private, pointers
+from tracegen.cuda.pointers import STACK, UNKNOWN, Roots, is_private, pointers
 from tracegen.cuda.program import HEADERS, CudaProgram
 from tracegen.cuda.variables import Variable, variables
 from tracegen.probes.program import Probe, Program
@@ -29,9 +29,13 @@ _IGNORED = re.compile(r"(?<=@)(?:printf|puts|putchar|vprintf)(?=\()")
 
 @dataclass(frozen=True)
 class Check:
-    """A subscript of an array that is not traced. name : of the array"""
+    """An access to memory that is not traced.
 
-    name: str
+    names : of the arrays that it may reach
+    array_bytes : of the array, if there is one
+    """
+
+    names: tuple[str, ...]
     array_bytes: int
     size_bytes: int
     place: Place | None
@@ -76,6 +80,15 @@ def probe(
     Raises KernelError, with the user's line, for what cannot be traced.
     """
     return _Probing(module, kernel, program, arguments, dynamic_bytes).probed()
+
+
+@dataclass(frozen=True)
+class _Array:
+    """An array that is not traced. base : its address in the program"""
+
+    name: str
+    base: str
+    size_bytes: int
 
 
 @dataclass
@@ -288,41 +301,72 @@ class _Probing:
             arguments = f"ptr {pointer}, i64 {position}, i64 {number}, i64 {size}, i64 {mask}"
             self._add(line, f"call void @memsim_access({arguments})")
         else:
-            arguments = f"ptr {pointer}, i64 {position}, i64 {size}, i64 {mask}"
+            inside = self._inside(line, pointer, size, self._private_arrays(access.roots))
+            arguments = f"ptr {pointer}, i64 {position}, i64 {size}, i64 {mask}, i64 {inside}"
             self._add(line, f"call void @memsim_reach({arguments})")
+
+    def _private_arrays(self, roots: Roots) -> list[_Array]:
+        """The arrays in private memory that a pointer may reach."""
+        reached = set(roots) | (self.pointers.escaped if UNKNOWN in roots else set())
+        found = (self._untraced(root) for root in sorted(reached) if is_private(root))
+        return [array for array in found if array is not None]
+
+    def _inside(self, line: int, pointer: str, size: int, arrays: Sequence[_Array]) -> str:
+        """A value that says whether an access lies in one of several arrays."""
+        inside = "0"
+        for array in arrays:
+            arguments = f"ptr {pointer}, ptr {array.base}, i64 {array.size_bytes}, i64 {size}"
+            one = self._new(line, f"call i64 @memsim_is_inside({arguments})")
+            inside = self._new(line, f"or i64 {inside}, {one}")
+        return inside
 
     def _shifted(self, line: int, pointer: str, offset: int) -> str:
         if not offset:
             return pointer
+        return self._new(line, f"getelementptr i8, ptr {pointer}, i64 {offset}")
+
+    def _new(self, line: int, text: str) -> str:
+        """The value that an instruction computes."""
         name = f"%memsim.{line}.{len(self.before.get(line, ()))}"
-        self._add(line, f"{name} = getelementptr i8, ptr {pointer}, i64 {offset}")
+        self._add(line, f"{name} = {text}")
         return name
 
     def _check(self, access: Access) -> None:
-        """Checks a subscript of one known array, unless it is constant."""
+        """Checks an access that reaches known arrays only, unless its address is constant."""
         definition = self.pointers.definitions.get(access.pointer)
-        if len(access.roots) != 1 or definition is None or definition.opcode == "alloca":
+        if definition is None or definition.opcode == "alloca":
             return
-        root = next(iter(access.roots))
-        if is_private(root):
-            base = root.removeprefix(STACK)
-            made = self.pointers.definitions.get(base)
-            if made is None or made.opcode != "alloca":
-                return
-            size, name = self.module.layout(made.parts[0])[0], base[1:].split(".")[0]
-        else:
-            variable = self.variables[root]
-            base, name = root, variable.name
-            size = self.dynamic_bytes if variable.memory == "dynamic" else variable.size_bytes
-        place = access.chain[0] if access.chain else None
-        line = access.instructions[0].line
+        arrays = [self._untraced(root) for root in sorted(access.roots)]
+        known = [array for array in arrays if array is not None]
+        if not known or len(known) < len(arrays):
+            return
+        line, number = access.instructions[0].line, len(self.checks)
         pointer = self._shifted(line, access.pointer, access.offset_bytes)
-        arguments = (
-            f"ptr {pointer}, ptr {base}, i64 {size}, i64 {access.size_bytes},"
-            f" i64 {len(self.checks)}"
-        )
-        self._add(line, f"call void @memsim_inside({arguments})")
-        self.checks.append(Check(name, size, access.size_bytes, place))
+        if len(known) == 1:
+            base, size = known[0].base, known[0].size_bytes
+            arguments = (
+                f"ptr {pointer}, ptr {base}, i64 {size}, i64 {access.size_bytes}, i64 {number}"
+            )
+            self._add(line, f"call void @memsim_inside({arguments})")
+        else:
+            inside = self._inside(line, pointer, access.size_bytes, known)
+            self._add(line, f"call void @memsim_somewhere(i64 {inside}, i64 {number})")
+        names = tuple(array.name for array in known)
+        place = access.chain[0] if access.chain else None
+        self.checks.append(Check(names, known[0].size_bytes, access.size_bytes, place))
+
+    def _untraced(self, root: str) -> _Array | None:
+        """The array of a root; None for the runtime's own."""
+        if not is_private(root):
+            variable = self.variables[root]
+            is_dynamic = variable.memory == "dynamic"
+            size = self.dynamic_bytes if is_dynamic else variable.size_bytes
+            return _Array(variable.name, root, size)
+        base = root.removeprefix(STACK)
+        kind = self.pointers.private.get(base)
+        if kind is None:
+            return None
+        return _Array(base[1:].split(".")[0], base, self.module.layout(kind)[0])
 
     def _add(self, line: int, text: str) -> None:
         self.before.setdefault(line, []).append(f"  {text}")
@@ -388,7 +432,7 @@ class _Probing:
         ]
 
 
-_DECLARED = {"memsim_reach": "ptr, i64, i64, i64"}
+_DECLARED = {"memsim_reach": "ptr, i64, i64, i64, i64"}
 
 
 def _table(name: str, entries: Sequence[tuple[str, int]]) -> str:

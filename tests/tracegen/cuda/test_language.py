@@ -512,3 +512,37 @@ def test_hip_s_vectors_have_arithmetic_and_its_launches_compile() -> None:
     x = floats(128)
     out = run(workload(source, x, np.zeros(128, np.float32), 3.0, path="k.hip"))
     np.testing.assert_allclose(out["y"], 2 * (4 * x - 1), rtol=1e-5)
+
+
+def test_pointers_to_several_arrays_of_every_kind() -> None:
+    source = """
+    struct Both { int *p; int *q; };
+    __device__ int sum(const int *p, int n) {
+      int total = 0;
+      for (int k = 0; k < n; ++k) total += p[k];
+      return total;
+    }
+    __device__ void fill(Both both, int n) {
+      for (int k = 0; k < n; ++k) both.p[k] = both.q[k] + 1;
+    }
+    __global__ void k(const int *x, int *y) {
+      __shared__ int s[32];
+      int i = threadIdx.x, a[4] = {1, 2, 3, 4}, b[4] = {5, 6, 7, 8};
+      s[i] = x[i];
+      __syncthreads();
+      const int *p[4] = {a, b, s, x};
+      Both both = {i % 2 ? a : y + 4 * i, i % 3 ? b : s};
+      int before = sum(p[x[i] % 4], 4) + sum(i % 2 ? a : b, 4);
+      __syncthreads();
+      fill(both, 4);
+      y[128 + i] = before + a[3] + y[4 * i];
+    }
+    """
+    x, i = np.random.default_rng(0).integers(0, 100, 32).astype(np.int32), np.arange(32)
+    sums = np.array([10, 26, x[:4].sum(), x[:4].sum()])
+    filled = np.where(i[:, None] % 3, [6, 7, 8, 9], x[:4] + 1)
+    odd = i % 2 == 1
+    expected = sums[x % 4] + np.where(odd, 10, 26) + np.where(odd, filled[:, 3], 4)
+    expected += np.where(odd, 0, filled[:, 0])
+    out = run(workload(source, x, np.zeros(160, np.int32)))
+    np.testing.assert_array_equal(out["y"][128:], expected)

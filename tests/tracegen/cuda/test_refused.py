@@ -41,6 +41,7 @@ GRID = (
     "#include <cooperative_groups.h>\n__global__ void k(int *y) {\n"
     "  cooperative_groups::this_grid().sync();\n}"
 )
+HEAP = "__global__ void k(int *y) {{\n  int *p = {};\n  p[y[0]] = 2; y[0] = p[y[1]];\n}}"
 COPY = (
     "#include <cuda_pipeline.h>\n__global__ void k(int *y) {\n  __shared__ int s[32];\n"
     "  __pipeline_memcpy_async(s, y, 16);\n}"
@@ -60,6 +61,19 @@ COPY = (
         (POINTER, [], r"t.cu:5: a call through a pointer cannot be traced"),
         (GRID, [], r"t.cu:3: .*grid-wide synchronisation cannot be traced"),
         (COPY, [], r"t.cu:4: .*an asynchronous copy cannot be traced"),
+        (
+            HEAP.format("(int *)malloc(16)"),
+            [],
+            r"t.cu:2: memory that a kernel allocates \(malloc\)",
+        ),
+        ("#include <new>\n" + HEAP.format("new int[4]"), [], r"t.cu:3: memory that a kernel alloc"),
+        (HEAP.format("new int[4]"), [], r"t.cu:2: memory that a kernel allocates \(new\)"),
+        ("__global__ void k(int *y) {\n  free(y);\n}", [], r"t.cu:2: memory that a kernel frees"),
+        (
+            HEAP.format("(int *)alloca(y[2])"),
+            [],
+            r"t.cu:2: a private array whose size is not const",
+        ),
         (
             "__global__ void k(int *y) {\n  y[0] = z;\n}",
             [],
@@ -154,7 +168,14 @@ def test_launches_that_do_not_fit(changes: dict[str, Any], message: str) -> None
         ("int own[4]; own[i] = i; y[0] = own[x[i] % 4];", r"index 4 is out of bounds: array own has 4 elements"),
         ("y[i] = table[x[i] + 8];", r"index 8 is out of bounds: array table has 8 elements"),
         ("int *p = (int *)(8 + 4 * (long)x[0]); y[i] = p[0];", r"its address 0x8 lies in no array"),
+        ("int a[2], b[4]; int *p = x[0] ? a : b; for (int k = 0; k < 9; ++k) p[k] = k; y[0] = a[1] + b[x[1]];", r"k.cu:3: an access through a pointer is out of bounds: it lies in none of the arrays a, b"),
+        ("__shared__ int s[8]; int a[4]; int *p = x[0] ? a : s; p[i] = 1; y[i] = a[x[0]] + s[x[0]];", r"it lies in none of the arrays s, a"),
+        ("int a[2], b[4]; int *p[2] = {a, b}; p[x[0]][i] = i; y[0] = a[x[0]] + b[x[1]];", r"its address 0x\w+ lies in no array"),
+        ("int a[2]; int *p = x[0] ? y : a; p[i] = 1; y[1] = a[x[0]];", r"its address 0x\w+ lies in no array"),
+        ("y[0] = given.v[i];", r"index 6 is out of bounds: array given has 6 elements of 4 bytes"),
         ("for (volatile int k = 0; k < 2;) y[i] = 1;", r"thread 0 of block 0 took more than 1024 turns: they may not end"),
+        ("assert(x[i] == 0 && i < 5);", r"k.cu:3: an assertion failed in thread 5 of block 0"),
+        ("if (x[i] == 0 && i == 7) __trap();", r"k.cu: __trap was called in thread 7 of block 0"),
         ("while (x[i] == 0) __syncthreads();", r"the loops of thread 0 of block 0 took more than 1024 turns"),
     ],
 )  # fmt: skip
@@ -163,8 +184,9 @@ def test_faults_of_a_run(body: str, message: str, monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(library, "MOST_TURNS", 1024)
     monkeypatch.setattr(launch, "MOST_TURNS", 1024)
-    source = f"__constant__ int table[8];\n__global__ void k(const int *x, int *y) {{ int i = threadIdx.x;\n{body}\n}}"
-    given = workload(source, np.zeros(32, np.int32), np.zeros(32, np.int32), path="k.cu")
+    source = f"#include <cassert>\nstruct S {{ int v[4]; long w; }}; __constant__ int table[8]; __global__ void k(const int *x, int *y, S given) {{ int i = threadIdx.x;\n{body}\n}}"
+    struct = np.zeros((), [("v", np.int32, 4), ("w", np.int64)])
+    given = workload(source, np.zeros(32, np.int32), np.zeros(32, np.int32), struct, path="k.cu")
     with pytest.raises(KernelError, match=rf"^[^\n]*{message}[^\n]*$"):
         tracegen.trace(given)
 

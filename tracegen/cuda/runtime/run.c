@@ -35,7 +35,7 @@ struct launch {
 };
 
 enum { FAULT = 1, MISALIGNED = 1, OUTSIDE = 0 };
-enum { POSITION_ENDLESS = -1, POSITION_BEYOND = -2, POSITION_NOWHERE = -3 };
+enum { POSITION_ENDLESS = -1, POSITION_BEYOND = -2, POSITION_NOWHERE = -3, POSITION_STOPPED = -4 };
 enum state { READY, AT_BARRIER, AT_WARP, ENDED };
 
 struct thread {
@@ -142,12 +142,17 @@ void memsim_beyond(word number, word offset) {
   fail(POSITION_BEYOND, (int64_t)offset, (int64_t)number, 0);
 }
 
+void memsim_stop(const char *file, uint32_t line) {
+  fail(POSITION_STOPPED, (int64_t)file, line, (int64_t)group_number * MOST_THREADS + current);
+}
+
 void memsim_endless(word position) {
   fail(POSITION_ENDLESS, (int64_t)group_number, current, (int64_t)position);
 }
 
-/* An access through a pointer of unclear origin: finds its array, or memory that is not traced. */
-void memsim_reach(const char *address, word position, word bytes, word misaligned) {
+/* An access through a pointer of unclear origin: finds its array, or memory that is not traced.
+   is_private : whether it lies in an array of this thread */
+void memsim_reach(const char *address, word position, word bytes, word misaligned, word is_private) {
   word at = (word)address;
   for (word k = 0; k < launch->n_regions; ++k) {
     struct region *array = &memsim_regions[k];
@@ -163,11 +168,13 @@ void memsim_reach(const char *address, word position, word bytes, word misaligne
     ++memsim_at;
     return;
   }
-  if (at - (word)stacks < stacks_bytes)
+  if (is_private)
     return;
-  for (word k = 0; k < launch->n_untraced; ++k)
-    if (at - launch->untraced[k].base < launch->untraced[k].bytes)
+  for (word k = 0; k < launch->n_untraced; ++k) {
+    struct region *array = &launch->untraced[k];
+    if (at - array->base < array->bytes && at - array->base + bytes <= array->bytes)
       return;
+  }
   fail(POSITION_NOWHERE, (int64_t)at, (int64_t)position, 0);
 }
 

@@ -42,7 +42,6 @@ MEMSIM_DEVICE clock_t clock() { return (clock_t)clock64(); }
 
 // What is printed is left out.
 template <class... Any> MEMSIM_DEVICE int printf(const char *, Any...) { return 0; }
-MEMSIM_DEVICE void __trap() { __builtin_trap(); }
 
 #if MEMSIM_WARP == 64
 typedef unsigned long long memsim_mask;

@@ -16,7 +16,7 @@ __device__ __attribute__((noreturn)) void memsim_outside(const volatile void *ad
 __device__ __attribute__((noreturn)) void memsim_beyond(unsigned long number, unsigned long offset);
 __device__ __attribute__((noreturn)) void memsim_endless(unsigned long position);
 __device__ void memsim_reach(const volatile void *address, unsigned long position, unsigned long bytes,
-                             unsigned long misaligned);
+                             unsigned long misaligned, unsigned long is_private);
 
 #define MEMSIM_PROBE __device__ __attribute__((used, always_inline))
 MEMSIM_PROBE void memsim_token(unsigned long token) {
@@ -40,6 +40,16 @@ MEMSIM_PROBE void memsim_inside(const volatile void *address, const volatile voi
   unsigned long offset = (unsigned long)address - (unsigned long)base;
   if (__builtin_expect(offset >= array_bytes || offset + bytes > array_bytes, 0))
     memsim_beyond(number, offset);
+}
+// Whether an access lies in an array, and what follows where a pointer may point into several.
+MEMSIM_PROBE unsigned long memsim_is_inside(const volatile void *address, const volatile void *base,
+                                            unsigned long array_bytes, unsigned long bytes) {
+  unsigned long offset = (unsigned long)address - (unsigned long)base;
+  return offset < array_bytes && offset + bytes <= array_bytes;
+}
+MEMSIM_PROBE void memsim_somewhere(unsigned long is_inside, unsigned long number) {
+  if (__builtin_expect(!is_inside, 0))
+    memsim_beyond(number, 0);
 }
 // The end of a loop's body.
 MEMSIM_PROBE void memsim_turn(unsigned long position) {

@@ -6,6 +6,8 @@ __device__ void memsim_barrier();
 // Waits for the block; returns how many of its threads gave a true value, and how many there are.
 __device__ int memsim_barrier_votes(int vote, int *threads);
 __device__ unsigned long long memsim_clock();
+// Ends the run. file : 0 if unknown
+[[noreturn]] __device__ void memsim_stop(const char *file, unsigned line);
 }
 MEMSIM_DEVICE void __syncthreads() { memsim_barrier(); }
 MEMSIM_DEVICE int __syncthreads_count(int vote) {
@@ -25,5 +27,15 @@ MEMSIM_DEVICE long long wall_clock64() { return (long long)memsim_clock(); }
 MEMSIM_DEVICE clock_t clock() { return (clock_t)clock64(); }
 MEMSIM_DEVICE void __nanosleep(unsigned) {}
 template <class... Any> MEMSIM_DEVICE int printf(const char *, Any...) { return 0; }
-[[noreturn]] MEMSIM_DEVICE void __trap() { __builtin_trap(); }
+#define MEMSIM_STOP(file, line) memsim_stop(file, line)
+#else
+#define MEMSIM_STOP(file, line) __builtin_trap()
 #endif
+#ifndef MEMSIM_NVIDIA
+[[noreturn]] MEMSIM_DEVICE void __trap() { MEMSIM_STOP(0, 0); }
+#endif
+extern "C" { // <assert.h> declares it for the host
+[[noreturn]] MEMSIM_DEVICE void __assert_fail(const char *, const char *file, unsigned line, const char *) {
+  MEMSIM_STOP(file, line);
+}
+}
