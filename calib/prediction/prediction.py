@@ -50,6 +50,11 @@ class Prediction:
     replay: Replay | None = None
     notes: Sequence[str] = ()
 
+    def _repr_html_(self) -> str:
+        from calib.prediction.notebook import fragment
+
+        return fragment(as_json(self))
+
 
 def predict(
     workload: Any,

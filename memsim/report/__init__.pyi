@@ -14,6 +14,7 @@ from .pages import Section as Section
 from .pages import bar_chart as bar_chart
 from .pages import bullets as bullets
 from .pages import data_table as data_table
+from .pages import embedded as embedded
 from .pages import figure as figure
 from .pages import figures as figures
 from .pages import fold as fold

@@ -107,6 +107,13 @@ def page(
     )
 
 
+def embedded(body: Markup | str) -> str:
+    """Parts of a page with their style, for a notebook."""
+    return Markup('<style>{}</style><div class="memsim" style="padding:12px">{}</div>').format(
+        style(), body
+    )
+
+
 def data_table(
     head: Sequence[str],
     rows: Iterable[Sequence[Cell | Markup | str]],

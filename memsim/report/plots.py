@@ -1,11 +1,12 @@
 """Figures of a replay for notebooks and papers: `replay.plot.histogram()`, ...
 
-Each method returns a new matplotlib Figure and changes no global state. Show it in a notebook, or
+Each method returns a new matplotlib Figure and changes no global state. A notebook shows it; elsewhere,
 call `figure.savefig(path)`.
 """
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,6 +15,7 @@ import numpy.typing as npt
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from memsim.latency import DRAM, load_hit_ratio, site_hit_ratio
 from memsim.report import text
@@ -24,6 +26,20 @@ from memsim.statistics import bins, describe, running
 PART_COLOURS = ("#56B4E9", "#E69F00", "#009E73", "#CC79A7")
 DRAM_COLOUR = "#D55E00"
 LINE_COLOUR = "#0072B2"
+
+
+LONGEST_LABEL = 40
+SETTLED = 4
+"""Trials from which on intervals decide the scale of an axis: that of two trials is often ten times wider."""
+
+
+class Picture(Figure):
+    """A Figure that notebooks show even where pyplot, which would register it with them, is not imported."""
+
+    def _repr_png_(self) -> bytes:
+        content = io.BytesIO()
+        self.savefig(content, format="png")
+        return content.getvalue()
 
 
 def part_colour(part: str, level_names: Sequence[str]) -> str:
@@ -40,10 +56,10 @@ class Plots:
         self._dataset = dataset
         self._levels = tuple(str(name) for name in dataset["level"].values)
 
-    def histogram(self, site: str | None = None) -> Figure:
+    def histogram(self, site: str | None = None) -> Picture:
         """Hit ratios over trials, level by level: of the kernel's loads, or of one access."""
         levels = self._levels
-        figure = Figure(figsize=(4.2 * max(len(levels), 1), 3.0), layout="constrained")
+        figure = Picture(figsize=(4.2 * max(len(levels), 1), 3.0), layout="constrained")
         axes = _row_of_axes(figure, len(levels))
         for axis, level in zip(axes, levels, strict=True):
             ratios = self._hit_ratio(site, level)
@@ -51,14 +67,14 @@ class Plots:
             axis.set_xlabel(f"{level} hit ratio, %")
             axis.set_ylabel("fraction of trials")
         n_trials = self._dataset.sizes["trial"]
-        figure.suptitle(f"{site or 'all loads'}: {n_trials} random orderings")
+        figure.suptitle(f"{_plain(site or 'all loads')}: {n_trials} random orderings")
         return figure
 
-    def latency(self) -> Figure:
+    def latency(self) -> Picture:
         """Expected latency of each load, split by the level that serves it, with its 95 % interval."""
         summary = summarise(self._dataset)
         loads = summary.loads
-        figure = Figure(figsize=(7.0, 1.2 + 0.4 * max(len(loads), 1)), layout="constrained")
+        figure = Picture(figsize=(7.0, 1.2 + 0.4 * max(len(loads), 1)), layout="constrained")
         axis = figure.subplots()
         position = np.arange(len(loads))
         left = np.zeros(len(loads))
@@ -81,10 +97,10 @@ class Plots:
             )
         return figure
 
-    def convergence(self, site: str | None = None) -> Figure:
+    def convergence(self, site: str | None = None) -> Picture:
         """Running mean and 95 % interval against trials: load hit ratios, or one access's."""
         levels = self._levels
-        figure = Figure(figsize=(6.5, 2.2 * max(len(levels), 1)), layout="constrained")
+        figure = Picture(figsize=(6.5, 2.2 * max(len(levels), 1)), layout="constrained")
         axes = _row_of_axes(figure, len(levels), across=False)
         for axis, level in zip(axes, levels, strict=True):
             ratios = self._hit_ratio(site, level)
@@ -95,15 +111,17 @@ class Plots:
                 trials, mean - half_width, mean + half_width, color=LINE_COLOUR, alpha=0.25, lw=0
             )
             axis.set_ylabel(f"{level} hit ratio, %")
+            axis.xaxis.set_major_locator(MaxNLocator(integer=True))
+            _scale_to(axis, (mean - half_width)[SETTLED - 1 :], (mean + half_width)[SETTLED - 1 :])
         if levels:
             axes[-1].set_xlabel("trials")
-        figure.suptitle(f"{site or 'all loads'}: running mean and 95 % interval")
+        figure.suptitle(f"{_plain(site or 'all loads')}: running mean and 95 % interval")
         return figure
 
-    def dram_latency(self) -> Figure:
+    def dram_latency(self) -> Picture:
         """Distribution of main-memory latency over the sampled requests of all trials."""
         samples = self._dataset["dram_latency_cycles"].values.ravel()
-        figure = Figure(figsize=(5.5, 3.0), layout="constrained")
+        figure = Picture(figsize=(5.5, 3.0), layout="constrained")
         axis = figure.subplots()
         _histogram(axis, samples[np.isfinite(samples)])
         axis.set_xlabel("main-memory latency, cycles")
@@ -117,7 +135,7 @@ class Plots:
         return site_hit_ratio(self._dataset, site, level)
 
 
-def _row_of_axes(figure: Figure, n: int, *, across: bool = True) -> npt.NDArray[Any]:
+def _row_of_axes(figure: Picture, n: int, *, across: bool = True) -> npt.NDArray[Any]:
     """(n,) axes beside or below each other; without any, the figure says that there are no caches."""
     if not n:
         figure.text(0.5, 0.4, "the machine has no caches", ha="center")
@@ -141,6 +159,14 @@ def _histogram(axis: Axes, values: npt.ArrayLike) -> None:
         axis.axvspan(estimate.low, estimate.high, color="black", alpha=0.15, lw=0)
 
 
+def _scale_to(axis: Axes, low: npt.NDArray[Any], high: npt.NDArray[Any]) -> None:
+    """Scales an axis to twice the widest of these intervals, where there is one with a width."""
+    if not np.isfinite(high - low).any() or not np.nanmax(high - low) > 0:
+        return
+    bottom, top = float(np.nanmin(low)), float(np.nanmax(high))
+    axis.set_ylim(bottom - (top - bottom) / 2, top + (top - bottom) / 2)
+
+
 def _plain(name: str) -> str:
-    """A name escaped so that matplotlib does not read it as mathematics."""
-    return name.replace("$", r"\$")
+    """A name short enough for a label, escaped so that matplotlib does not read it as mathematics."""
+    return text.shortened(name, LONGEST_LABEL).replace("$", r"\$")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 from pathlib import Path
@@ -341,3 +342,16 @@ def test_an_interrupted_prediction_has_no_numbers(
     assert (ended.code, ended.out) == (130, "")
     assert ended.err.splitlines()[-1] == "memsim: interrupted"
     assert not out.exists()
+
+
+@pytest.mark.parametrize("mode", ["simulated", "paper"])
+def test_a_prediction_shows_itself_in_a_notebook(mode: str) -> None:
+    """The times of its JSON, and names escaped; in mode `paper` there are no accesses."""
+    found = predicted(stream.triad(1 << 12), mode=mode)
+    shown = found._repr_html_()
+    assert f"{1e6 * found.timing.estimate.mean:.4g} us" in shown
+    assert f"limited by {found.timing.binds}" in shown
+    assert ("visible latency" in shown) == (mode == "simulated")
+    hostile = dataclasses.replace(found, kernel="<script>alert(1)</script>", notes=["a < b & c"])
+    assert "<script>" not in hostile._repr_html_()
+    assert "a &lt; b &amp; c" in hostile._repr_html_()

@@ -232,3 +232,31 @@ def test_latency_plot_stacks_to_the_expected_latency(replay: Replay) -> None:
     ends = sorted(patch.get_x() + patch.get_width() for patch in axis.patches)
     slowest = max(replay.estimate(name).mean for name in replay.site_names[:5])
     assert ends[-1] == pytest.approx(slowest)
+
+
+def test_figures_show_themselves_and_name_what_they_can(replay: Replay) -> None:
+    """A PNG for notebooks; a name of 500 characters or with a dollar sign leaves room for the figure."""
+    assert replay.plot.latency()._repr_png_().startswith(b"\x89PNG")
+    name = "$x$" + "y" * 500
+    renamed = replay.dataset.assign_coords(site=[name, *replay.site_names[1:]])
+    plot = Replay(renamed).plot
+    for figure in (plot.latency(), plot.histogram(name), plot.convergence(name)):
+        figure.canvas.draw()
+        box = figure.axes[0].get_position()
+        assert box.width > 0.3
+        assert box.height > 0.2
+
+
+def test_the_scale_of_convergence_is_that_of_settled_intervals() -> None:
+    """The interval of two trials is wider than the axis, those from four on are not."""
+    replay = Replay(fake_dataset(n_trials=16))
+    ratios = 100 * replay.load_hit_ratio("L1").values
+    axis = replay.plot.convergence().axes[0]
+    bottom, top = axis.get_ylim()
+    from memsim.statistics import running
+
+    mean, half_width = running(ratios)
+    assert bottom < (mean - half_width)[3:].min() < (mean + half_width)[3:].max() < top
+    assert (mean + half_width)[1] - (mean - half_width)[1] > top - bottom
+    ticks = [tick for tick in axis.get_xticks() if 1 <= tick <= 16]
+    assert all(tick == int(tick) for tick in ticks)
