@@ -6,7 +6,7 @@ It imports nothing heavy at module level, because the help of the command group 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from calib.words import shown, whole
 from memsim.errors import MemsimError
@@ -14,9 +14,16 @@ from memsim.errors import MemsimError
 MOST_SIZES = 64
 
 
-def settings_of_sizes(settings: Mapping[str, str]) -> list[dict[str, str]]:
-    """The settings at each requested size; all ranges advance together, from low to high."""
-    ranges = {name: doubled(name, text) for name, text in settings.items() if is_range(text)}
+def settings_of_sizes(settings: Mapping[str, str], *, lists: bool = False) -> list[dict[str, str]]:
+    """The settings at each requested size; all ranges advance together, from low to high.
+
+    lists : whether a value with commas is a list of sizes, which advances likewise
+    """
+    ranges: dict[str, Sequence[int | str]] = {
+        name: doubled(name, text) for name, text in settings.items() if is_range(text)
+    }
+    if lists:
+        ranges |= {name: text.split(",") for name, text in settings.items() if "," in text}
     n = max((len(values) for values in ranges.values()), default=1)
     rows = []
     for k in range(n):

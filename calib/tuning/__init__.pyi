@@ -10,5 +10,7 @@ from .space import Parameter as Parameter
 from .space import Space as Space
 from .space import parse_space as parse_space
 from .store import Store as Store
+from .sweep import Swept as Swept
+from .sweep import sweep as sweep
 from .tune import Tuned as Tuned
 from .tune import tune as tune

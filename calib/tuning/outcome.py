@@ -13,6 +13,7 @@ from calib.tuning.space import Configuration
 
 if TYPE_CHECKING:
     from calib.prediction import Prediction
+    from memsim.montecarlo import Replay
     from memsim.trace import Launch
 
 
@@ -49,6 +50,7 @@ class Outcome:
     floors_s : resource -> the least time that it needs
     read_bytes, write_bytes : of the launch, by level below the first, and DRAM
     hit_ratios : of loads, by level
+    array_hit_ratios : likewise of each array, by `LEVEL/ARRAY`
     """
 
     configuration: Configuration
@@ -67,6 +69,7 @@ class Outcome:
     read_bytes: Mapping[str, float] = field(default_factory=dict)
     write_bytes: Mapping[str, float] = field(default_factory=dict)
     hit_ratios: Mapping[str, float] = field(default_factory=dict)
+    array_hit_ratios: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def looked(self) -> str:
@@ -107,4 +110,20 @@ def outcome_of(
         read_bytes={name: one.mean for name, one in moved.read_bytes.items()},
         write_bytes={name: one.mean for name, one in moved.write_bytes.items()},
         hit_ratios={name: float(replay.load_hit_ratio(name).mean()) for name in replay.level_names},
+        array_hit_ratios=_array_hit_ratios(replay),
     )
+
+
+def _array_hit_ratios(replay: Replay) -> dict[str, float]:
+    loads = replay.dataset.isel(site=replay.dataset["direction"].values == "load")
+    served = (loads["hits"] + loads["pending"]).sum("trial")
+    asked = loads["accesses"].sum("trial")
+    ratios = {}
+    for array in dict.fromkeys(loads["array"].values.astype(str).tolist()):
+        of_array = loads["array"].values == array
+        for level in replay.level_names:
+            n = int(asked.sel(level=level).values[of_array].sum())
+            if n:
+                hits = int(served.sel(level=level).values[of_array].sum())
+                ratios[f"{level}/{array}"] = hits / n
+    return ratios

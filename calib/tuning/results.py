@@ -70,9 +70,9 @@ def ranking(tuned: Tuned, machine: str, most: int | None = SHOWN) -> Table:
                 one.binds,
                 f"{one.occupancy:.0%}",
                 "-" if one.registers is None else str(one.registers),
-                _bytes(one) if one.effort else "-",
+                byte_text(dram_bytes(one)) if one.effort else "-",
                 *(
-                    _percent(one.hit_ratios.get(level, math.nan)) if one.effort else "-"
+                    percent_text(one.hit_ratios.get(level, math.nan)) if one.effort else "-"
                     for level in levels
                 ),
                 one.looked,
@@ -150,22 +150,29 @@ def _row(found: Found, one: Outcome) -> dict[str, Any]:
     if not one.failure:
         interval = found.interval(one)
         row["interval_s"] = [interval.low_s, interval.high_s]
-    return {key: _finite(value) for key, value in row.items()}
+    return {key: finite(value) for key, value in row.items()}
 
 
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _finite(one) for key, one in value.items()}
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+def dram_bytes(one: Outcome) -> float:
+    """Read and written."""
+    return list(one.read_bytes.values())[-1] + list(one.write_bytes.values())[-1]
 
 
-def _bytes(one: Outcome) -> str:
-    moved = list(one.read_bytes.values())[-1] + list(one.write_bytes.values())[-1]
+def byte_text(n: float) -> str:
+    """`64.2 MiB`."""
     for unit, size in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
-        if moved >= size:
-            return f"{moved / size:.3g} {unit}"
-    return f"{moved:.0f} B"
+        if n >= size:
+            return f"{n / size:.3g} {unit}"
+    return f"{n:.0f} B"
 
 
-def _percent(ratio: float) -> str:
+def percent_text(ratio: float) -> str:
+    """`81.5%`; `-` where there is none."""
     return f"{ratio:.1%}" if math.isfinite(ratio) else "-"
+
+
+def finite(value: Any) -> Any:
+    """A value for JSON, which has no NaN."""
+    if isinstance(value, dict):
+        return {key: finite(one) for key, one in value.items()}
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -26,12 +26,19 @@ _TABLES = """
 create table if not exists about (kernel text not null, fingerprint text not null, schema integer not null);
 create table if not exists outcomes (key text primary key, outcome text not null);
 """
-_MAPPINGS = ("configuration", "floors_s", "read_bytes", "write_bytes", "hit_ratios")
+_MAPPINGS = (
+    "configuration",
+    "floors_s",
+    "read_bytes",
+    "write_bytes",
+    "hit_ratios",
+    "array_hit_ratios",
+)
 _KINDS: dict[str, Any] = {
     **dict.fromkeys(("configuration", "machine", "failure", "binds", "limited_by"), str),
     **dict.fromkeys(("effort", "groups_per_core"), int),
     **dict.fromkeys(("time_s", "half_width_s", "occupancy"), int | float),
-    **dict.fromkeys(("floors_s", "read_bytes", "write_bytes", "hit_ratios"), int | float),
+    **dict.fromkeys((*_MAPPINGS[1:],), int | float),
     **dict.fromkeys(("registers", "local_memory_bytes"), int | None),
 }
 """What the fields of an outcome contain, or the values of those that are mappings."""

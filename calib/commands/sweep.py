@@ -1,0 +1,141 @@
+"""The command sweep: a kernel at several sizes, on one or several machines.
+
+It imports nothing heavy at module level, because the help of the command group loads it.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import click
+
+from calib.commands.blocks_settings import settings_of_sizes
+from calib.tuning.options import TuneOptions
+from memsim.commands import EXIT_INTERRUPTED, STDOUT, check_outputs, console, progress_bar
+from memsim.errors import MemsimError
+from memsim.files import write_text
+from memsim.options import Options, command_options, option
+from tracegen.commands import KernelSpec, kernel_options
+from tracegen.own_process import Limits
+
+if TYPE_CHECKING:
+    from calib.tuning import Swept
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepFiles(Options):
+    """The files that the command writes."""
+
+    html: Path | None = option(None, "Write a page with curves and tables.", metavar="FILE")
+    json: Path | None = option(
+        None, "Write all numbers as JSON; - for standard output.", metavar="FILE"
+    )
+    csv: Path | None = option(None, "Write a row for each machine and size.", metavar="FILE")
+
+
+@click.command()
+@kernel_options
+@click.option(
+    "--machine",
+    "-m",
+    "machines",
+    required=True,
+    multiple=True,
+    metavar="NAME",
+    help="A shipped machine ('memsim machines' lists them) or a .toml file; repeat for several.",
+)
+@click.option(
+    "--compiler",
+    type=click.Choice(["auto", "none"]),
+    default="auto",
+    show_default=True,
+    help="As for 'memsim predict'.",
+)
+@command_options(TuneOptions)
+@command_options(Limits, "limits")
+@command_options(SweepFiles, "files")
+def sweep(
+    kernel: KernelSpec,
+    machines: tuple[str, ...],
+    compiler: Literal["auto", "none"],
+    options: TuneOptions,
+    limits: Limits,
+    files: SweepFiles,
+) -> int:
+    """Predict a kernel over a range of sizes: time, bytes and hit ratios, and where an array leaves a cache.
+
+    KERNEL is as for 'memsim profile'. --set n=64:8192 stands for 64, 128, ... 8192, and n=100,200,400 for
+    these sizes; several such settings advance together. Ctrl-C keeps what is done.
+
+    \b
+    Examples:
+      memsim sweep experiments/kernels/matmul.py:naive -m v100 --set n=64:1024 --html sweep.html
+      memsim sweep my.py:knl -m v100 -m a100 --set n=1000,2000,4000 --csv sweep.csv
+    """
+    from calib.tuning import Subject
+    from calib.tuning import sweep as swept_by
+    from memsim.machine import load_machine
+
+    check_outputs({"--html": files.html, "--json": files.json, "--csv": files.csv})
+    for name in machines:
+        if machines.count(name) > 1:
+            raise MemsimError(f"-m {name} is given more than once")
+        load_machine(name)
+    sizes = settings_of_sizes(kernel.settings, lists=True)
+    if len(sizes) < 2:
+        raise MemsimError(
+            "a sweep needs a setting with several sizes: --set NAME=LOW:HIGH or NAME=A,B,C"
+        )
+    subject = Subject(
+        kernel=replace(kernel, settings={}), limits=limits, compiler=compiler, seed=options.seed
+    )
+    with progress_bar("sweep") as bar:
+        result = swept_by(
+            subject,
+            sizes,
+            machines,
+            options,
+            progress=lambda what, done, total: bar(done, total),
+        )
+    _write(result, files)
+    return EXIT_INTERRUPTED if result.interrupted else 0
+
+
+def _write(swept: Swept, files: SweepFiles) -> None:
+    from calib.tuning import sweep_report
+
+    text = json.dumps(sweep_report.as_json(swept), indent=1, allow_nan=False)
+    if files.json == STDOUT:
+        click.echo(text)
+    else:
+        _show(swept)
+        if files.json is not None:
+            _written(files.json, text + "\n")
+    if files.csv is not None:
+        _written(files.csv, sweep_report.as_csv(swept))
+    if files.html is not None:
+        _written(files.html, sweep_report.sweep_page(swept))
+
+
+def _written(path: Path, text: str) -> None:
+    write_text(path, text)
+    click.echo(f"wrote {path}", err=True)
+
+
+def _show(swept: Swept) -> None:
+    from rich.text import Text
+
+    from calib.prediction.report import rich_table
+    from calib.tuning import sweep_report
+
+    screen = console()
+    for machine in swept.outcomes:
+        screen.print(Text(f"{swept.subject.kernel.spec} on {machine}", style="bold"))
+        screen.print(rich_table("", sweep_report.table(swept, machine)))
+        for line in sweep_report.findings(swept, machine):
+            screen.print(Text(f"- {line}"))
+    if swept.interrupted:
+        screen.print(Text("interrupted: this is what was predicted until then", style="bold"))

@@ -1,0 +1,106 @@
+"""`memsim sweep`: curves over a size, and the sizes at which an array leaves a cache."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+import memsim
+from calib.tuning import Outcome
+from calib.tuning.sweep import bound_changes, growth, knees
+from tests.support.command_line import RunMemsim
+
+AGAIN = """
+import loopy as lp
+import numpy as np
+
+import tracegen
+
+
+def again(n: int = 64) -> tracegen.Workload:
+    knl = lp.make_kernel(
+        "{[i, l, r, j]: 0 <= i < 8 and 0 <= l < 32 and 0 <= r < 8 and 0 <= j < n}",
+        "b[i, l] = sum(r, sum(j, a[i, j, l]))",
+        lang_version=(2018, 2),
+        seq_dependencies=True,
+    )
+    knl = lp.fix_parameters(knl, n=n)
+    knl = lp.tag_inames(knl, "i:g.0, l:l.0")
+    return tracegen.Workload(knl, {"a": np.ones((8, n, 32), np.float32)})
+"""
+
+
+def outcome(n: int, time_s: float = 1.0, binds: str = "L1", **ratios: float) -> Outcome:
+    return Outcome(
+        configuration={"n": str(n)},
+        machine="m",
+        effort=2,
+        time_s=time_s,
+        binds=binds,
+        array_hit_ratios={key.replace("_", "/"): value for key, value in ratios.items()},
+    )
+
+
+def test_a_knee_is_the_largest_fall() -> None:
+    outcomes = [
+        outcome(1, L1_x=0.99, L2_y=0.8),
+        outcome(2, L1_x=0.95, L2_y=0.78),
+        outcome(4, L1_x=0.30, L2_y=0.75),
+        outcome(8, L1_x=0.10, L2_y=0.79),
+    ]
+    (knee,) = knees(outcomes)
+    assert str(knee) == "x leaves L1 between n=2 and n=4 (hits fall from 95% to 30%)"
+
+
+def test_sizes_that_fail_are_passed_over() -> None:
+    failed = Outcome(configuration={"n": "2"}, machine="m", effort=2, failure="no")
+    (knee,) = knees([outcome(1, L1_x=1.0), failed, outcome(4, L1_x=0.5)])
+    assert (knee.before, knee.after) == ({"n": "1"}, {"n": "4"})
+    assert knees([failed]) == knees([]) == []
+
+
+def test_what_binds_and_how_time_grows() -> None:
+    outcomes = [outcome(2, 1.0, "latency"), outcome(4, 8.0, "DRAM"), outcome(8, 64.0, "DRAM")]
+    assert bound_changes(outcomes) == ["limited by DRAM from n=4 on, before by latency"]
+    assert growth(outcomes, "n") == pytest.approx(3.0)
+
+
+def test_an_array_that_is_read_again_leaves_the_l1_at_its_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_memsim: RunMemsim
+) -> None:
+    """Each of 8 groups, one a core, reads 128 n bytes eight times over: 7 of 8 hit while they fit."""
+    monkeypatch.chdir(tmp_path)
+    Path("again.py").write_text(AGAIN)
+    capacity = memsim.load_machine("v100").levels[0].size_bytes
+    ended = run_memsim(
+        *("sweep", "again.py:again", "-m", "v100", "--set", "n=128:4096", "--jobs", "1"),
+        *("--compiler", "none"),
+        *("--json", "out.json", "--csv", "out.csv", "--html", "out.html"),
+    )
+    assert ended.code == 0, ended.err
+    assert "a leaves L1 between" in ended.out
+    sizes = json.loads(Path("out.json").read_text())["machines"]["v100"]["sizes"]
+    hits = {128 * one["configuration"]["n"]: one["hit_ratios"]["L1"] for one in sizes}
+    assert all(hit == pytest.approx(7 / 8) for size, hit in hits.items() if size <= capacity / 2)
+    assert all(hit < 0.6 for size, hit in hits.items() if size >= 2 * capacity)
+    rows = list(csv.DictReader(Path("out.csv").read_text().splitlines()))
+    assert [int(row["n"]) for row in rows] == [128, 256, 512, 1024, 2048, 4096]
+    assert "leaves L1" in Path("out.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "rule"),
+    [
+        ((), "a sweep needs a setting with several sizes"),
+        (("--set", "n=64"), "a sweep needs a setting with several sizes"),
+        (("--set", "n=8:4"), "0 < LOW <= HIGH"),
+        (("--set", "n=1:4", "-m", "v100"), "more than once"),
+    ],
+)
+def test_wrong_command_lines(run_memsim: RunMemsim, words: tuple[str, ...], rule: str) -> None:
+    ended = run_memsim("sweep", "again.py:again", "-m", "v100", *words)
+    assert ended.code == 2
+    assert rule in ended.err
