@@ -63,7 +63,8 @@ def machines(ctx: click.Context, as_json: bool) -> int:
     if as_json:
         click.echo(json.dumps(machine_names(), indent=2))
     else:
-        console().print(machines_table([load_machine(name) for name in machine_names()]))
+        to = console()
+        to.print(machines_table([load_machine(name) for name in machine_names()], to.width))
     return 0
 
 

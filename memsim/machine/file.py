@@ -38,7 +38,7 @@ SCHEMA = 1
 MAX_FILE_BYTES = 1 << 20
 NO_SOURCE = f"{ASSUMED}: the default, no source given"
 
-_PLAIN = ("name", "title", "vendor")  # texts that need no source
+_PLAIN = ("name", "title", "vendor", "year")  # what needs no source
 _UNSET = (None, "")
 _FORMER = ("dispatch",)  # keys of machine files of memsim 0.1.0 that mean nothing any more
 _RECORDS = {"dram": Dram, "residency": Residency, "translation": Translation}
@@ -140,7 +140,8 @@ def machine_to_json(machine: Machine) -> str:
                     for key, item in value.items()
                 }
         elif name in _PLAIN:
-            document[name] = value
+            if value:
+                document[name] = value
         elif value not in _UNSET:
             document[name] = _with_source(value, machine.sources, name)
     return json.dumps(document)

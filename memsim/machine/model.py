@@ -21,6 +21,7 @@ from memsim.machine.parts import Dram, Level, Residency, Translation
 class Machine:
     """A whole machine.
 
+    year : of its announcement, 0 if unknown
     coalesce_lanes : consecutive lanes that are coalesced together (16 on C1060 and on AMD's GPUs)
     cycles_per_turn : core clocks between two turns of a core's load/store unit; together with a
         level's latency it determines how long a sector stays pending. Where the order within a core
@@ -54,6 +55,7 @@ class Machine:
     levels: tuple[Level, ...]
     dram: Dram
     residency: Residency
+    year: int = 0
     n_schedulers: int = 4
     compiler_target: str = ""
     group_start_cycles: float = 0.0

@@ -37,6 +37,7 @@ _MOST = {
     "max_subgroups": 1 << 12,
     "max_registers_per_item": 1 << 12,
     "pending_requests": 1 << 20,
+    "year": 9999,
 }
 """Counts of which a replay keeps one record each, or tries each."""
 SUBGROUP_SIZES = (8, 16, 32, 64)
@@ -57,6 +58,7 @@ _MAY_BE_ZERO = frozenset(
         "group_start_cycles",
         "store_wait_cycles",
         "model_error_points",
+        "year",
     }
 )
 _MAY_BE_EMPTY = frozenset({"compiler_target"})

@@ -23,32 +23,61 @@ _UNITS = (
 _UNITS_OF_TABLES = {"throughputs": "operations/cycle", "model_error_points": "points"}
 
 
-def machines_table(machines: list[Machine]) -> Table:
-    """A table with one row for each machine."""
+_OMITTED_FIRST = (
+    "title",
+    "other caches",
+    "assumed",
+    "target",
+    "year",
+    "maker",
+    "sub-\ngroup",
+    "cores",
+)
+_NUMBERS = ("cores", "sub-\ngroup", "L1", "L2", "DRAM\nGB/s", "assumed")
+
+
+def machines_table(machines: list[Machine], width: int = 200) -> Table:
+    """A table with one line for each machine, by maker and year.
+
+    width : in characters; columns that do not fit are left out: the title first
+    """
+    ordered = sorted(machines, key=lambda m: (m.vendor.lower(), m.year, m.name))
+    rows = [_listed(machine) for machine in ordered]
+    longest = {
+        name: max(map(len, [*name.split("\n"), *(row[name] for row in rows)])) for name in rows[0]
+    }
+    shown = list(longest)
+    for name in _OMITTED_FIRST:
+        if sum(longest[column] + 2 for column in shown) - 2 > width:
+            shown.remove(name)
     table = Table(header_style="bold", box=None, pad_edge=False)
-    for title in ("machine", "title"):
-        table.add_column(title, no_wrap=True)
-    for title in ("cores", "GHz", "lanes"):
-        table.add_column(title, justify="right")
-    table.add_column("caches")
-    table.add_column("DRAM GB/s", justify="right")
-    table.add_column("assumed", justify="right")
-    for machine in machines:
-        dotted = keys(machine)
-        n_assumed = sum(machine.is_assumed(key) for key in dotted)
-        caches = ", ".join(_cache_text(level, machine.n_cores) for level in machine.levels)
-        bandwidth = machine.dram.bandwidth_bytes_per_cycle * machine.clock_hz / 1e9
-        table.add_row(
-            Text(machine.name, style="bold"),
-            Text(machine.title),
-            str(machine.n_cores),
-            f"{machine.clock_hz / 1e9:.3f}",
-            str(machine.subgroup_size),
-            caches or "none",
-            f"{bandwidth:.0f}",
-            f"{n_assumed} of {len(dotted)}",
-        )
+    for name in shown:
+        table.add_column(name, no_wrap=True, justify="right" if name in _NUMBERS else "left")
+    for row in rows:
+        table.add_row(*(Text(row[n], style="bold" if n == "machine" else "") for n in shown))
     return table
+
+
+def _listed(machine: Machine) -> dict[str, str]:
+    """Column -> text of a machine in the list."""
+    dotted = keys(machine)
+    n_assumed = sum(machine.is_assumed(key) for key in dotted)
+    sizes = {level.name: _size_text(level, machine.n_cores) for level in machine.levels}
+    bandwidth = machine.dram.bandwidth_bytes_per_cycle * machine.clock_hz / 1e9
+    return {
+        "machine": machine.name,
+        "maker": machine.vendor,
+        "year": str(machine.year or ""),
+        "cores": str(machine.n_cores),
+        "sub-\ngroup": str(machine.subgroup_size),
+        "L1": sizes.pop("L1", ""),
+        "L2": sizes.pop("L2", ""),
+        "DRAM\nGB/s": f"{bandwidth:.0f}",
+        "target": machine.compiler_target,
+        "assumed": f"{100 * n_assumed / len(dotted):.0f} %",
+        "other caches": ", ".join(f"{name} {size}" for name, size in sizes.items()),
+        "title": machine.title.removeprefix(f"{machine.vendor} "),
+    }
 
 
 def machine_table(machine: Machine) -> Table:
@@ -79,11 +108,11 @@ def machine_table(machine: Machine) -> Table:
     return table
 
 
-def _cache_text(level: Level, n_cores: int) -> str:
-    """`L2 8 x 4 MiB` for eight instances, each shared by several cores."""
+def _size_text(level: Level, n_cores: int) -> str:
+    """`8 x 4 MiB` for eight instances, each shared by several cores."""
     n_instances = -(-n_cores // level.cores_per_instance)
     times = f"{n_instances} x " if n_instances > 1 and level.cores_per_instance > 1 else ""
-    return f"{level.name} {times}{size_text(level.size_bytes)}"
+    return f"{times}{size_text(level.size_bytes)}"
 
 
 def value_of(machine: Machine, key: str) -> Any:

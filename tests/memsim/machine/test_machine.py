@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 import json
 import re
 import subprocess
@@ -13,6 +14,7 @@ import click.testing
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rich.console import Console
 
 from memsim.commands.machines import machines as machines_command
 from memsim.errors import MachineError
@@ -24,7 +26,7 @@ from memsim.machine.file import (
     machine_names,
     machine_to_json,
 )
-from memsim.machine.table import unit_of, value_of
+from memsim.machine.table import machines_table, unit_of, value_of
 from memsim.machine.toml_lines import index_lines
 
 SHIPPED = [
@@ -70,6 +72,14 @@ def test_shipped_machines(name: str) -> None:
     assert residency.max_items == residency.max_subgroups * machine.subgroup_size
 
 
+def test_a_year_needs_no_source() -> None:
+    assert machine_from_toml(V100).year == 2017
+    assert machine_from_toml(V100.replace("year = 2017\n", "")).year == 0
+    for bad in ('"2017"', "-1", "20170", "2017.5"):
+        with pytest.raises(MachineError, match=r"^<text>:5: year must"):
+            machine_from_toml(V100.replace("year = 2017", f"year = {bad}"))
+
+
 @pytest.mark.parametrize("name", SHIPPED)
 def test_every_number_carries_its_unit(name: str) -> None:
     """A number without a unit in its name is a count."""
@@ -93,6 +103,25 @@ def test_targets_of_compilers() -> None:
     host = load_machine("cpu-pocl")
     assert "compiler_target" not in keys(host)
     assert "compiler_target" not in json.loads(machine_to_json(host))
+
+
+@pytest.mark.parametrize(("width", "columns"), [(200, 12), (120, 11), (90, 10), (80, 9), (40, 4)])
+def test_the_list_leaves_out_what_does_not_fit(width: int, columns: int) -> None:
+    """One line a machine, by maker and year, of which nothing is cut."""
+    table = machines_table([load_machine(name) for name in SHIPPED], width)
+    assert len(table.columns) == columns
+    console = Console(width=width, file=io.StringIO())
+    console.print(table)
+    lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    assert len(lines) == 2 + len(SHIPPED)
+    assert all(len(line) <= width for line in lines)
+    assert "…" not in "".join(lines)
+    if width >= 80:
+        makers = [str(cell) for cell in table.columns[1].cells]
+        assert makers == sorted(makers, key=str.lower)
+        h100 = next(line for line in lines if line.startswith("h100")).split()
+        assert h100[:9] == ["h100", "NVIDIA", "2022", "132", "32", "256", "KiB", "50", "MiB"]
+        assert h100[9:11] == ["3350", "sm_90"]
 
 
 def test_geometry_by_hand() -> None:
@@ -463,7 +492,7 @@ def test_command_lists_all() -> None:
     output = invoke()
     for name in SHIPPED:
         assert re.search(rf"^{re.escape(name)} ", output, re.MULTILINE)
-    assert "L2 8 x 4 MiB" in output
+    assert "8 x 4 MiB" in output
     assert json.loads(invoke("--json")) == SHIPPED
 
 
