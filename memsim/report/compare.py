@@ -20,14 +20,27 @@ from memsim.report.summary import summarise
 from memsim.statistics import CONFIDENCE, Estimate, WelchTest, welch
 
 ALPHA = 1 - CONFIDENCE
+NOTABLE_RATIO, NOTABLE_CHANGE = 0.01, 0.02
+"""Differences of a ratio, and of any other quantity relative to A, that are worth a change."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Pair:
-    """One quantity of both replays, and Welch's test of its difference B - A."""
+    """One quantity of both replays, and Welch's test of its difference B - A.
+
+    is_ratio : a hit ratio or a share
+    """
 
     a: Estimate
     b: Estimate
+    is_ratio: bool = False
+
+    @property
+    def is_notable(self) -> bool:
+        """Whether the difference is large enough to act on: a point of a ratio, or 2 % of anything else."""
+        if self.is_ratio:
+            return abs(self.test.difference) >= NOTABLE_RATIO
+        return not abs(self.relative) < NOTABLE_CHANGE
 
     @property
     def is_defined(self) -> bool:
@@ -108,6 +121,15 @@ class Comparison:
         p_value = pair.test.p_value
         return None if math.isnan(p_value) else p_value < ALPHA / max(self.n_tests, 1)
 
+    def direction(self, pair: Pair, sign: int) -> str:
+        """`better` or `worse` where a difference is significant and large enough to act on, else empty.
+
+        sign : +1 where more is better, -1 where less is, 0 where neither is
+        """
+        if not (sign and pair.is_defined and pair.is_notable and self.differs(pair)):
+            return ""
+        return "better" if pair.test.difference * sign > 0 else "worse"
+
     def headline(self) -> str:
         """How the load latency changed, in words."""
         pair = self.group_latency
@@ -122,6 +144,10 @@ class Comparison:
         else:
             return (
                 "A group's load latency is the same in both, within what random orderings explain."
+            )
+        if differs and not pair.is_notable:
+            return f"A group's load latency is nearly the same in both: {pair.relative:+.1%} in B.".replace(
+                "%", " %"
             )
         direction = "less" if pair.test.difference < 0 else "more"
         return f"In B a group's loads wait {change} {direction} than in A: {certainty}."
@@ -139,7 +165,7 @@ def compare(a: xr.Dataset, b: xr.Dataset) -> Comparison:
             a=site,
             b=in_b[site.name],
             latency=_pair(site.latency_cycles, in_b[site.name].latency_cycles, scale),
-            share=Pair(a=site.share, b=in_b[site.name].share),
+            share=Pair(a=site.share, b=in_b[site.name].share, is_ratio=True),
             levels=_level_pairs(site, in_b[site.name]),
         )
         for site in left.sites
@@ -161,7 +187,7 @@ def compare(a: xr.Dataset, b: xr.Dataset) -> Comparison:
         group_latency=_pair(left.total_load_cycles, right.total_load_cycles, group_scale),
         dram_read_bytes=_pair(left.dram.read_bytes, right.dram.read_bytes, per_group),
         totals={
-            key: Pair(a=numbers.hit_ratio, b=right.totals[key].hit_ratio)
+            key: Pair(a=numbers.hit_ratio, b=right.totals[key].hit_ratio, is_ratio=True)
             for key, numbers in left.totals.items()
             if key in right.totals
         },
@@ -183,7 +209,7 @@ def _level_pairs(a: SiteNumbers, b: SiteNumbers) -> dict[str, Pair]:
     for level in a.levels:
         other = b.level(level.name)
         if other is not None:
-            pairs[level.name] = Pair(a=level.hit_ratio, b=other.hit_ratio)
+            pairs[level.name] = Pair(a=level.hit_ratio, b=other.hit_ratio, is_ratio=True)
     return pairs
 
 
@@ -197,15 +223,25 @@ def _labels(a: Summary, b: Summary) -> tuple[str, str]:
     return label_a, label_b
 
 
-def change_text(comparison: Comparison, pair: Pair, decimals: int = 1, factor: float = 1.0) -> str:
-    """`-116 ± 2`, followed by ` ≈` where random orderings explain the difference."""
+def change_text(
+    comparison: Comparison, pair: Pair, decimals: int = 1, factor: float = 1.0, sign: int = 0
+) -> str:
+    """`-116 ± 2 ▲` where B is better, ▼ where it is worse; or followed by ` ≈` where random orderings explain the difference, and by ` =`
+    where it is too small to act on.
+
+    sign : as in Comparison.direction
+    """
     if not pair.is_defined:
         return text.UNKNOWN
     difference, half_width = pair.test.difference * factor, pair.test.half_width * factor
     change = signed(difference, decimals)
     if math.isfinite(half_width):
         change += f" ± {text.small(half_width, decimals)}"
-    return change + {True: "", False: " ≈", None: " ?"}[comparison.differs(pair)]
+    differs = comparison.differs(pair)
+    if differs and not pair.is_notable:
+        return f"{change} ="
+    marked = change + {True: "", False: " ≈", None: " ?"}[differs]
+    return marked + {"better": " ▲", "worse": " ▼", "": ""}[comparison.direction(pair, sign)]
 
 
 def signed(value: float, decimals: int) -> str:
@@ -217,6 +253,6 @@ def signed(value: float, decimals: int) -> str:
 
 
 LEGEND = (
-    "change = B - A with its 95 % interval. ≈: random orderings explain it (Welch's test, Bonferroni)."
-    " ?: unknown with one trial. No interval covers the model's own error."
+    "change = B - A with its 95 % interval. ▲: better, ▼: worse. ≈: random orderings explain it (Welch's test, Bonferroni)."
+    " =: less than a point of a ratio, or 2 % of anything else. ?: unknown with one trial. No interval covers the model's own error."
 )

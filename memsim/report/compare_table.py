@@ -48,15 +48,18 @@ def _fill(table: Table, comparison: Comparison, *, narrow: bool) -> None:
 
 
 def _site_cells(comparison: Comparison, site: SiteComparison) -> list[Text]:
-    lines = [f"line {s.source_line}" if s.source_line else "" for s in (site.a, site.b)]
-    name = Text(site.name, style="bold")
+    lines = [text.place(s.user_file, s.user_line, s.source_line) for s in (site.a, site.b)]
+    name = Text(text.shortened(site.name), style="bold")
     where = lines[0] if lines[0] == lines[1] else " / ".join(line or "?" for line in lines)
     name.append(f"\n{site.a.direction}\n{where}", style="dim")
     return [
         name,
         Text("A\nB\nchange", style="dim"),
-        _cell(comparison, site.latency, 0),
-        *(_cell(comparison, site.levels[level], 1, 100) for level in comparison.level_names),
+        _cell(comparison, site.latency, 0, sign=-1),
+        *(
+            _cell(comparison, site.levels[level], 1, 100, sign=1)
+            for level in comparison.level_names
+        ),
         _cell(comparison, site.share, 1, 100) if site.latency.is_defined else Text(text.UNKNOWN),
         _plain_cell(site.a.sectors_per_access, site.b.sectors_per_access),
         _plain_cell(dram_bytes_per_sector(site.a), dram_bytes_per_sector(site.b)),
@@ -67,20 +70,25 @@ def _total_cells(comparison: Comparison) -> list[Text]:
     hits = []
     for k, level in enumerate(comparison.level_names):
         pair = comparison.totals.get((level, "load" if k == 0 else "read"))
-        hits.append(_cell(comparison, pair, 1, 100) if pair else Text(text.UNKNOWN))
+        hits.append(_cell(comparison, pair, 1, 100, sign=1) if pair else Text(text.UNKNOWN))
     return [
         Text("all loads", style="bold"),
         Text("A\nB\nchange", style="dim"),
-        _cell(comparison, comparison.load_latency, 0),
+        _cell(comparison, comparison.load_latency, 0, sign=-1),
         *hits,
         *(Text(""), Text(""), Text("")),
     ]
 
 
-def _cell(comparison: Comparison, pair: Pair, decimals: int, factor: float = 1.0) -> Text:
+def _cell(
+    comparison: Comparison, pair: Pair, decimals: int, factor: float = 1.0, *, sign: int = 0
+) -> Text:
     cell = Text(text.plus_minus(pair.a, decimals, factor))
     cell.append("\n" + text.plus_minus(pair.b, decimals, factor))
-    cell.append("\n" + change_text(comparison, pair, decimals, factor), style="bold")
+    colour = {"better": "bold green", "worse": "bold red", "": "bold"}[
+        comparison.direction(pair, sign)
+    ]
+    cell.append("\n" + change_text(comparison, pair, decimals, factor, sign), style=colour)
     return cell
 
 

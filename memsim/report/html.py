@@ -28,7 +28,7 @@ from memsim.report.counters import table as counter_table
 from memsim.report.counters.measurement import Measurement
 from memsim.report.finding import headline
 from memsim.report.numbers import Summary
-from memsim.report.pages import Section, fold, page, paragraph, render
+from memsim.report.pages import Bar, Section, bar_chart, fold, page, paragraph, render
 from memsim.report.summary import summarise
 from memsim.report.time_view import time_sections
 from memsim.report.verdict import (
@@ -160,6 +160,12 @@ def _sections(
     notes = tuple(note for note in summary.time.notes if note not in known)
     on_time = time_sections(replace(summary.time, notes=notes))
     sections = [*on_time[:2], Section("", _part("tiles.html.j2", **values))]
+    charts = _groups_charts(summary)
+    if charts:
+        body = _part("groups.html.j2", groups_charts=charts, **values)
+        sections.append(
+            Section("Occupancy: hits over the groups of a core", body, "Occupancy", "groups")
+        )
     sections += _source_sections(summary, values)
     body = _part("accesses.html.j2", **values)
     sections.append(Section("Accesses, by share of the load latency", body, "Accesses"))
@@ -169,12 +175,8 @@ def _sections(
             Section("Where each load's latency comes from", body, "Latency", "breakdown")
         )
     if summary.launch.arrays:
-        body = _part("arrays.html.j2", **values)
+        body = _part("arrays.html.j2", traffic=_traffic(summary), **values)
         sections.append(Section("Arrays, over the whole launch", body, "Arrays"))
-    charts = _groups_charts(summary)
-    if charts:
-        body = _part("groups.html.j2", groups_charts=charts, **values)
-        sections.append(Section("Over the groups of a core", body, "Groups"))
     orderings = _part(
         "orderings.html.j2",
         histograms=_histograms(dataset, summary),
@@ -189,6 +191,22 @@ def _sections(
         Section("Over random orderings", orderings, "Orderings"),
         *_about(summary, values),
     ]
+
+
+def _traffic(summary: Summary) -> Markup:
+    """Each array's bytes to and from DRAM, beside its size."""
+    bars = []
+    for one in summary.launch.arrays:
+        read, written = (
+            moved[DRAM].mean for moved in (one.moved.read_bytes, one.moved.write_bytes)
+        )
+        shown = text.byte_size(read + written)
+        if one.size_bytes:
+            times = text.fixed((read + written) / one.size_bytes, 1)
+            shown += f", {times} times its {text.byte_size(one.size_bytes)}"
+        name = Markup("<code>{}</code>").format(text.shortened(one.name))
+        bars.append(Bar(name, read + written, shown, mark=one.size_bytes))
+    return bar_chart(bars)
 
 
 def _about(summary: Summary, values: dict[str, Any]) -> list[Section]:
@@ -305,7 +323,7 @@ def _groups_charts(summary: Summary) -> list[Chart]:
 
 def _dram_chart(dataset: xr.Dataset) -> Chart | None:
     samples = dataset["dram_latency_cycles"].values
-    image = svg.histogram(samples, "main-memory latency, cycles", "cycles", 1.0)
+    image = svg.histogram(samples, "main-memory latency, cycles", "cycles", 1.0, "requests")
     if image is None:
         return None
     n_samples = int(np.isfinite(samples).sum())

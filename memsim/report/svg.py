@@ -119,9 +119,12 @@ class _Frame:
         return Markup("").join(parts)
 
 
-def histogram(values: npt.ArrayLike, label: str, unit: str, least_width: float) -> Markup | None:
+def histogram(
+    values: npt.ArrayLike, label: str, unit: str, least_width: float, counted: str = "trials"
+) -> Markup | None:
     """Histogram of values in per cent, with their mean and its interval; None without values.
 
+    counted : what the values are of, the label of the vertical axis
     least_width : narrower ranges are drawn as one bar of this width
     """
     array = np.asarray(values, dtype=np.float64).ravel()
@@ -132,7 +135,8 @@ def histogram(values: npt.ArrayLike, label: str, unit: str, least_width: float) 
     counts, _ = np.histogram(array, bins=edges)
     ratios = 100 * counts / array.size
     margin = 0.5 * (edges[-1] - edges[0]) if len(edges) == 2 else 0.0
-    frame = _Frame((edges[0] - margin, edges[-1] + margin), (0, float(ratios.max())), label)
+    across, up = (edges[0] - margin, edges[-1] + margin), (0.0, float(ratios.max()))
+    frame = _Frame(across, up, label, f"{counted}, %")
     decimals = _decimals(frame.x_range)
     for low, high, ratio in zip(edges, edges[1:], ratios, strict=False):
         if ratio:
@@ -153,7 +157,7 @@ def convergence(values: npt.ArrayLike, label: str, unit: str) -> Markup | None:
         3, len(mean) - 1
     )  # the interval of two trials is so wide that it hides the rest
     y_range = (float(low[late].min()), float(high[late].max()))
-    frame = _Frame((2, max(len(mean), 3)), y_range, "trials")
+    frame = _Frame((2, max(len(mean), 3)), y_range, "trials", f"{label}, {unit}")
     clip = np.clip(np.stack([low, high]), *frame.y_range)
     trials = (shown + 1).tolist()
     band = [*zip(trials, clip[1].tolist(), strict=True)]
@@ -182,7 +186,8 @@ def curve(
         return None
     low, high = min(y for _, y in finite), max(y for _, y in finite)
     margin = max(least_height - (high - low), 0.0) / 2
-    frame = _Frame((finite[0][0], finite[-1][0]), (low - margin, high + margin), label)
+    across, up = (finite[0][0], finite[-1][0]), (low - margin, high + margin)
+    frame = _Frame(across, up, label, f"hits, {unit}")
     frame.vertical(marked, "mean", f"here: {marked}")
     frame.path(finite, "curve")
     for x, y in finite:

@@ -103,10 +103,13 @@ def title(summary: Summary) -> Text:
 def _caption(summary: Summary) -> Text:
     lines = [
         f"{level} {kind} hits {text.percent_estimate(numbers.hit_ratio)}"
-        f" ({text.hit_ratio_parts(numbers.hit_ratio, numbers.model_error)})"
+        f"{_in_brackets(text.hit_ratio_parts(numbers.hit_ratio, numbers.model_error))}"
         for (level, kind), numbers in summary.totals.items()
         if numbers.hit_ratio.is_defined
     ]
+    unknown = [name for name, error in summary.model_error.items() if error is None]
+    if unknown:
+        lines.append(f"the model's own error is {text.NOT_VALIDATED} for {', '.join(unknown)}")
     lines.append(f"DRAM latency {text.plus_minus(summary.dram.latency_cycles, 0)} cycles")
     lines += filter(None, [bounds_line(summary.time), order_sensitivity(summary)])
     lines += launch_lines(summary.launch)
@@ -121,6 +124,10 @@ def _caption(summary: Summary) -> Text:
     )
     lines += [line for line in legends if line]
     return Text("\n".join(lines), style="dim")
+
+
+def _in_brackets(words: str) -> str:
+    return f" ({words})" if words else ""
 
 
 def bounds_line(time: LaunchTime) -> str:

@@ -110,20 +110,15 @@ def hit_ratio_parts(estimate: Estimate, model_error: float | None) -> str:
         for name, half in estimate.parts.items()
         if half > 0
     ]
-    model = "model not validated" if model_error is None else f"± {100 * model_error:.1f} model"
-    return ", ".join([*causes, model])
-
-
-def model_points(error: float | None) -> str:
-    """The model's validated error of a hit ratio, in points."""
-    return "not validated" if error is None else f"model ± {100 * error:.1f}"
+    model = [] if model_error is None else [f"± {100 * model_error:.1f} model"]
+    return ", ".join([*causes, *model])
 
 
 def model_cycles(error: float | None) -> str:
     return "not validated" if error is None else f"model ± {error:,.0f}"
 
 
-LONGEST_NAME = 60
+LONGEST_NAME = 100
 
 
 def shortened(name: str, longest: int = LONGEST_NAME) -> str:

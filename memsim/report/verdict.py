@@ -14,7 +14,7 @@ from memsim.machine import file as machine_file
 from memsim.report.advice import Advice, advise, dominant, is_poorly_coalesced
 from memsim.report.numbers import LevelNumbers, SiteNumbers, Summary
 from memsim.report.order_sensitivity import order_sensitivity, orders_text
-from memsim.report.text import fixed, model_cycles, percent, plus_minus
+from memsim.report.text import fixed, model_cycles, percent, plus_minus, shortened
 from memsim.statistics import MIN_TRIALS, MIN_TRIALS_TO_STOP, PAST, PHASE, PLACE
 
 MAX_FINDINGS = 3
@@ -40,13 +40,18 @@ _LIMITERS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """One slow access: a headline (without its name), reasons, certainty, and what to try."""
+    """One slow access, or several that are slow for the same reasons.
+
+    headline : of the slowest, without its name;  reasons, certainty : of the slowest
+    likewise : the others, which have the same reasons and advice, with a headline each
+    """
 
     site: SiteNumbers
     headline: str
     reasons: tuple[str, ...]
     certainty: tuple[str, ...]
     advice: tuple[Advice, ...]
+    likewise: tuple[tuple[SiteNumbers, str], ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +80,9 @@ def judge(summary: Summary) -> Verdict:
         headline=" ".join(
             filter(None, (_headline(summary, loads, slow, explained), order_sensitivity(summary)))
         ),
-        findings=_shortened([_finding(summary, site, rank) for rank, site in enumerate(slow)]),
+        findings=_shortened(
+            _merged([_finding(summary, site, rank) for rank, site in enumerate(slow)])
+        ),
         caveats=_caveats(summary),
     )
 
@@ -119,6 +126,22 @@ def _finding(summary: Summary, site: SiteNumbers, rank: int) -> Finding:
     )
 
 
+def _merged(findings: list[Finding]) -> list[Finding]:
+    """Findings with the same reasons and the same advice as one."""
+    merged: dict[tuple[object, ...], Finding] = {}
+    for finding in findings:
+        site = finding.site
+        kinds = tuple(_main_kind(level)[0] for level in site.levels if level.n_misses)
+        causes = (dominant(site.latency_parts), is_poorly_coalesced(site), kinds)
+        key = (causes, tuple(advice.name for advice in finding.advice))
+        first = merged.get(key)
+        if first is None:
+            merged[key] = finding
+        else:
+            merged[key] = replace(first, likewise=(*first.likewise, (site, finding.headline)))
+    return list(merged.values())
+
+
 def _shortened(findings: list[Finding]) -> tuple[Finding, ...]:
     """Findings where advice that an earlier one gives is only referred to."""
     given: dict[str, str] = {}
@@ -128,7 +151,7 @@ def _shortened(findings: list[Finding]) -> tuple[Finding, ...]:
         for item in finding.advice:
             earlier = given.setdefault(item.name, finding.site.name)
             if earlier != finding.site.name:
-                item = Advice(item.name, f"as for {earlier}.", item.gain)
+                item = Advice(item.name, f"as for {shortened(earlier)}.", item.gain)
             advice.append(item)
         short.append(replace(finding, advice=tuple(advice)))
     return tuple(short)
@@ -178,7 +201,7 @@ def _certainty(summary: Summary, site: SiteNumbers, rank: int) -> list[str]:
         clear = "clearly" if site.first_in >= CLEARLY_FIRST else "not clearly"
         if site.share.mean - others[0].share.mean < TIED:
             sentences.append(
-                f"It is as slow as {others[0].name}: their shares are nearly the same."
+                f"It is as slow as {shortened(others[0].name)}: their shares are nearly the same."
             )
         else:
             sentences.append(

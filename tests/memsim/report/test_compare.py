@@ -14,7 +14,7 @@ from memsim.commands.compare import compare as compare_command
 from memsim.errors import MemsimError, ResultError
 from memsim.machine.file import load_machine
 from memsim.montecarlo.result import Replay
-from memsim.report.compare import compare, signed
+from memsim.report.compare import change_text, compare, signed
 from memsim.report.compare_table import comparison_table
 from memsim.report.html import comparison_page
 from tests.support.fake_replay import HOSTILE, SITES, fake_dataset, hostile_replay
@@ -161,3 +161,20 @@ def test_the_command_refuses_what_is_no_result(before: Replay, tmp_path: Path) -
     result = CliRunner().invoke(compare_command, [a, a, "--html", a])
     assert isinstance(result.exception, MemsimError)
     assert Replay.load(a).n_trials == 64
+
+
+def test_a_difference_too_small_to_act_on_is_none() -> None:
+    """0.3 points of a hit ratio, with hardly any spread: significant, but neither better nor worse. Of 10
+    points, more hits are better, and a longer latency is worse."""
+    quiet = fake_dataset(n_trials=64, spread=0.0002)
+    small = compare(quiet, fake_dataset(n_trials=64, spread=0.0002, l1_shift=0.003))
+    large = compare(quiet, fake_dataset(n_trials=64, spread=0.0002, l1_shift=0.1))
+    for comparison, change, direction in ((small, " =", ""), (large, " ▲", "better")):
+        pair = next(s for s in comparison.sites if s.name == "val[jj]").levels["L1"]
+        assert comparison.differs(pair)
+        assert comparison.direction(pair, 1) == direction
+        assert change_text(comparison, pair, 1, 100, 1).endswith(change)
+    assert "nearly the same in both" in small.headline()
+    assert large.direction(large.load_latency, -1) == "better"
+    back = compare(fake_dataset(n_trials=64, spread=0.0002, l1_shift=0.1), quiet)
+    assert back.direction(back.load_latency, -1) == "worse"

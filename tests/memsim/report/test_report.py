@@ -394,10 +394,10 @@ def test_the_models_error_is_shown_beside_every_interval() -> None:
     known = replay_page(fake_dataset(n_trials=4, model_error_json=errors))
     machine_section = known.index('id="machine"')
     assert "not validated" not in known[:machine_section]
-    assert "model ± 4.5" in known
+    assert "± 4.5 model" in known
     unknown = replay_page(fake_dataset(n_trials=4, model_error_json="{}"))
     assert text.NOT_VALIDATED in unknown
-    assert "model ± 4.5" not in unknown
+    assert "± 4.5 model" not in unknown
 
 
 def test_what_a_machine_lacks_is_not_assumed_of_it(replay: Replay) -> None:

@@ -1,0 +1,155 @@
+"""Pages as a person meets them in Chromium: narrow, dark, on paper, and with a keyboard."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memsim.report import replay_page
+from memsim.report.compare import compare
+from memsim.report.html import comparison_page
+from memsim.report.launch_time import keep_time
+from tests.memsim.report.test_launch_time import PREDICTED
+from tests.memsim.report.test_pages import everything
+from tests.support.browser import CONTRAST, OVERFLOW, chromium, opened, printed
+from tests.support.fake_replay import SITES, USER_SOURCE, fake_dataset
+
+LONG_SOURCE = USER_SOURCE + "\n\n# far from any access" * 40
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with chromium() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Kind of page -> its file."""
+    folder = tmp_path_factory.mktemp("pages")
+    long = tuple((f"{'x' * 480}[{k}]", f"{'array' * 90}{k}", *SITES[k % 6][2:]) for k in range(300))
+    replay = fake_dataset(user_source=LONG_SOURCE, arrays_json=json.dumps({"val": 1 << 20}))
+    changed = compare(fake_dataset(n_trials=8), fake_dataset(n_trials=8, l1_shift=0.1))
+    texts = {
+        "replay": replay_page(keep_time(replay, PREDICTED)),
+        "comparison": comparison_page(changed),
+        "parts": everything("plain"),
+        "many": replay_page(fake_dataset(n_trials=3, sites=long, kernel="k" * 500)),
+    }
+    for name, content in texts.items():
+        (folder / f"{name}.html").write_text(content)
+    return {name: folder / f"{name}.html" for name in texts}
+
+
+@pytest.mark.parametrize("kind", ["replay", "comparison", "parts", "many"])
+@pytest.mark.parametrize("width", [500, 1400])
+def test_a_page_is_no_wider_than_its_window(
+    browser: Any, pages: dict[str, Path], kind: str, width: int
+) -> None:
+    page = opened(browser, pages[kind], width=width)
+    assert page.evaluate(OVERFLOW) == 0
+    page.context.close()
+
+
+@pytest.mark.parametrize("kind", ["replay", "comparison", "parts"])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_all_text_has_contrast(
+    browser: Any, pages: dict[str, Path], kind: str, scheme: str
+) -> None:
+    page = opened(browser, pages[kind], scheme=scheme)
+    page.evaluate("for (const fold of document.querySelectorAll('details')) fold.open = true")
+    page.evaluate("for (const lines of document.querySelectorAll('tbody')) lines.hidden = false")
+    assert page.evaluate(CONTRAST) == []
+    page.context.close()
+
+
+def test_grey_on_grey_would_be_found(browser: Any, tmp_path: Path) -> None:
+    path = tmp_path / "grey.html"
+    path.write_text("<body style='background:#fff'><p style='color:#999'>faint</p><p>plain</p>")
+    page = opened(browser, path)
+    (found,) = page.evaluate(CONTRAST)
+    assert found.startswith("2.85 ")
+    page.context.close()
+
+
+@pytest.mark.parametrize("paper", ["A4", "Letter"])
+def test_paper_has_every_column(browser: Any, pages: dict[str, Path], paper: str) -> None:
+    text, cut_off = printed(browser, pages["replay"], paper)
+    heads = ("share of latency", "L2 hit ratio", "read from", "coalescing would save")
+    for words in (*heads, "written to DRAM", "times read from DRAM", "Made by memsim"):
+        assert words.replace(" ", "") in text
+    assert cut_off == []
+    text, cut_off = printed(browser, pages["comparison"], paper)
+    assert "DRAMbytespersector" in text
+    assert cut_off == []
+
+
+def test_keys_move_between_hotspots(browser: Any, pages: dict[str, Path]) -> None:
+    """n goes to the line with the largest share, and on; p goes back; typing in a field does nothing."""
+    page = opened(browser, pages["replay"])
+    focused = "document.activeElement.id"
+    page.keyboard.press("n")
+    first = page.evaluate(focused)
+    assert first == "u13", "the line of the sum"
+    assert page.locator(f"#{first}").is_visible()
+    page.keyboard.press("n")
+    second = page.evaluate(focused)
+    assert second in ("u11", "u12")
+    page.keyboard.press("p")
+    assert page.evaluate(focused) == first
+    page.keyboard.press("p")
+    assert page.evaluate(focused) not in (first, second), "before the first comes the last"
+    page.get_by_role("button", name="n", exact=False).last.click()
+    assert page.evaluate(focused) == first
+    assert page.locator(".hotspots span").inner_text() == "hotspot 1 of 3"
+    page.context.close()
+
+
+def test_an_array_shows_its_accesses_alone(browser: Any, pages: dict[str, Path]) -> None:
+    page = opened(browser, pages["replay"])
+    rows = page.locator("tr[id^=access-]:visible")
+    assert rows.count() == 6
+    button = page.locator("button.pick[data-pick=rowptr]")
+    button.press("Enter")
+    assert [rows.nth(k).locator("code").first.inner_text() for k in range(rows.count())] == [
+        "rowptr[i]",
+        "rowptr[i+1]",
+    ]
+    assert page.locator("tr.picked").evaluate_all("rows => rows.map(row => row.id)")[:2] == [
+        "u11",
+        "u12",
+    ]
+    button.press("Enter")
+    assert rows.count() == 6
+    assert page.locator("tr.picked").count() == 0
+    page.context.close()
+
+
+def test_folded_lines_open_by_their_button_and_by_a_link(
+    browser: Any, pages: dict[str, Path]
+) -> None:
+    page = opened(browser, pages["replay"])
+    assert not page.locator("#u40").is_visible()
+    page.locator("table.source").first.locator("[data-unfold]").last.click()
+    assert page.locator("#u40").is_visible()
+    page.goto(pages["replay"].as_uri() + "#g16")
+    assert page.locator("#g16").is_visible(), "inside the generated source, which is folded"
+    page.context.close()
+
+
+def test_tables_sort_by_their_heads(browser: Any, pages: dict[str, Path]) -> None:
+    page = opened(browser, pages["replay"])
+    page.get_by_role("button", name="L1 hit ratio").click()
+    values = page.locator("tr[id^=access-] td:nth-child(4)").evaluate_all(
+        "cells => cells.map(cell => Number(cell.dataset.value || -1))"
+    )
+    assert values == sorted(values, reverse=True)
+    page.context.close()
+
+
+def test_no_page_is_larger_than_half_a_megabyte(pages: dict[str, Path]) -> None:
+    assert pages["replay"].stat().st_size < 500_000
