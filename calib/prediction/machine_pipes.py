@@ -38,8 +38,9 @@ _THROUGHPUT = {
     "barrier": "barrier",
 }
 _VECTOR = ("fma", "alu", "fp64", "fp16", "special")
-_LOAD_STORE = {"local_32": 1.0, "local_64": 2.0, "local_128": 4.0, "exchange": 1.0}
-"""Passes of the local memory's banks, 4 bytes a lane each, without conflicts."""
+_CONFLICT = "conflict"
+_LOAD_STORE = {"local_32": 1.0, "local_64": 2.0, "local_128": 4.0, "exchange": 1.0, _CONFLICT: 1.0}
+"""Passes of the local memory's banks, 4 bytes a lane each; those that conflicts add are counted apart."""
 
 
 def is_issued(operations: Iterable[str]) -> bool:
@@ -60,7 +61,8 @@ def unit_cycles(machine: Machine, operations: Mapping[str, float]) -> dict[str, 
     Raises ThroughputError where the machine lacks a throughput.
     """
     counts = _counts(operations)
-    cycles: dict[str, float] = {"slots": sum(counts.values()) * _slot_cycles(machine)}
+    issued = sum(count for kind, count in counts.items() if kind != _CONFLICT)
+    cycles: dict[str, float] = {"slots": issued * _slot_cycles(machine)}
     unit_of = _shared_units(machine)
     for kind, throughput in _THROUGHPUT.items():
         if counts.get(kind):

@@ -4,6 +4,7 @@ from .evaluation import evaluate as evaluate
 from .options import TuneOptions as TuneOptions
 from .outcome import EFFORTS as EFFORTS
 from .outcome import Outcome as Outcome
+from .pool import Pool as Pool
 from .search import Found as Found
 from .search import Search as Search
 from .space import Parameter as Parameter

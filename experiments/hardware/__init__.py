@@ -10,6 +10,7 @@ from experiments.hardware.laplacian_fetch import mi250x_laplacian
 from experiments.hardware.pointer_chase import latency
 from experiments.hardware.snapshot_errors import snapshots
 from experiments.hardware.stencil_volumes import v100_stencil
+from experiments.hardware.tuned_convolution import tuned_convolution
 from experiments.reproduction import MakeFigure
 
 TITLE = "memsim compared with measured hardware"
@@ -20,4 +21,5 @@ FIGURES: Mapping[str, MakeFigure] = {
     "mi250x-laplacian": mi250x_laplacian,
     "v100-l1": v100_l1,
     "latency": latency,
+    "convolution": tuned_convolution,
 }

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import functools
+
 from memsim.errors import KernelError
 from memsim.machine import Machine
 from tracegen.compiled.compile import compile_cuda, compile_kernel
 from tracegen.compiled.counting.source_loops import source_loops
-from tracegen.compiled.model import MachineCode
+from tracegen.compiled.model import Location, MachineCode
 from tracegen.compiled.ordering.rearrange import CompiledLaunch
 from tracegen.compiled.programs import include_options
-from tracegen.cuda import PreparedCuda
+from tracegen.cuda import CudaLaunch, PreparedCuda
 from tracegen.options import Compiler
 from tracegen.recording.launch import BoundLaunch, Prepared
 
@@ -26,7 +28,17 @@ def compiled_launch(
         return str(error)
     text = prepared.source
     loops = source_loops(text, launch.settings)
-    return CompiledLaunch(code, text, launch.program.probes, launch.layout.sites, loops)
+    sites, conflicts = launch.layout.sites, None
+    if isinstance(launch, CudaLaunch):
+        conflicts = functools.partial(_conflicts, launch)
+    return CompiledLaunch(code, text, launch.program.probes, sites, loops, conflicts)
+
+
+def _conflicts(launch: CudaLaunch) -> dict[Location, float]:
+    return {
+        Location(place.line, place.column): passes
+        for place, passes in launch.bank_conflicts().items()
+    }
 
 
 def _compiled(prepared: Prepared, launch: BoundLaunch, target: str) -> MachineCode:

@@ -60,6 +60,8 @@ class MemoryOperation:
     bytes_per_item : bytes that each active work-item accesses
     array : name of the kernel's parameter that the address derives from, if that is known
     spill : True where the compiler moved a register's value to private memory or back
+    conflict_passes : of an access to local memory, how many passes of its banks conflicts add, each of 4
+        bytes a work-item; the mean over executions, 0 where it is not known
     """
 
     space: Space
@@ -67,6 +69,7 @@ class MemoryOperation:
     bytes_per_item: int
     array: str | None = None
     spill: bool = False
+    conflict_passes: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,6 +20,7 @@ from tracegen.cuda.library import MOST_THREADS, MOST_TURNS, Library
 from tracegen.cuda.memory import Memory, content
 from tracegen.cuda.probing import Probed
 from tracegen.cuda.program import CudaProgram
+from tracegen.cuda.shared_memory import Notes
 from tracegen.probes.tokens import TokenEncoding
 from tracegen.recording.launch import BoundLaunch, Layout
 from tracegen.recording.sites import FIRST_BASE_BYTES, StaticAccess, allocate, site_map, tables
@@ -53,6 +54,7 @@ class CudaLaunch(BoundLaunch):
         self.grid, self.group_shape = shape
         self.index, self.queue = 0, None
         self.name, self.program = program.kernel, probed.program
+        self.notes: Notes | None = None
         self.memory = Memory(arguments, self.extents)
         self._read_variables()
 
@@ -111,6 +113,10 @@ class CudaLaunch(BoundLaunch):
             for parameter, value in named
             if parameter.kind in ("i", "u") and value is not None
         }
+
+    def bank_conflicts(self) -> dict[Place, float]:
+        """See `Notes`; of the last run that recorded."""
+        return self.notes.bank_conflicts(self.warp) if self.notes is not None else {}
 
     @property
     def local_memory_bytes(self) -> int:

@@ -46,6 +46,10 @@ class _Launch(ctypes.Structure):
         ("most_turns", _WORD),
         ("untraced", ctypes.c_void_p),
         ("n_untraced", _WORD),
+        ("noted", ctypes.c_void_p),
+        ("times", ctypes.c_void_p),
+        ("most_times", ctypes.c_uint32),
+        ("noted_group", ctypes.c_uint32),
     )
 
 
@@ -92,7 +96,9 @@ class Library:
         shape : of the grid and of a block, three axes each
         arrays : `regions` (n, 3) and `untraced` (n, 3) base, size and place; `groups`; `places`,
             `tokens` and `counts` as in tracegen.probes.tokens, both empty where a run only counts;
-            `reached` by position. What the run writes lies in shared memory
+            `reached` by position; `noted` (n_check, most_times, n_thread) and `times` (n_check,
+            n_thread) of the group in the middle of `groups`, empty where nothing is noted. What the run
+            writes lies in shared memory
         """
         fault = shared(FAULT_WORDS * 8).view(np.int64)
         data = {name: array.ctypes.data for name, array in arrays.items()}
@@ -116,6 +122,12 @@ class Library:
             most_turns=MOST_TURNS,
             untraced=data["untraced"],
             n_untraced=len(arrays["untraced"]),
+            noted=data["noted"] if arrays["noted"].size else None,
+            times=data["times"],
+            most_times=arrays["noted"].shape[1],
+            noted_group=arrays["groups"][len(arrays["groups"]) // 2]
+            if len(arrays["groups"])
+            else 0,
         )
         self._in_own_process(lambda: self.library.memsim_run(ctypes.byref(launch)))
         return fault

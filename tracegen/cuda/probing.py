@@ -33,12 +33,14 @@ class Check:
 
     names : of the arrays that it may reach
     array_bytes : of the array, if there is one
+    is_shared : whether it reaches shared memory, and one array alone
     """
 
     names: tuple[str, ...]
     array_bytes: int
     size_bytes: int
     place: Place | None
+    is_shared: bool = False
 
 
 @dataclass(frozen=True)
@@ -353,7 +355,12 @@ class _Probing:
             self._add(line, f"call void @memsim_somewhere(i64 {inside}, i64 {number})")
         names = tuple(array.name for array in known)
         place = access.chain[0] if access.chain else None
-        self.checks.append(Check(names, known[0].size_bytes, access.size_bytes, place))
+        root = next(iter(access.roots))
+        is_shared = len(known) == 1 and not is_private(root) and self._is_shared(root)
+        self.checks.append(Check(names, known[0].size_bytes, access.size_bytes, place, is_shared))
+
+    def _is_shared(self, root: str) -> bool:
+        return self.variables[root].memory in ("shared", "dynamic")
 
     def _untraced(self, root: str) -> _Array | None:
         """The array of a root; None for the runtime's own."""

@@ -20,6 +20,7 @@ from tracegen.cuda.launch import CudaLaunch
 from tracegen.cuda.library import MOST_THREADS, Library, shared
 from tracegen.cuda.probing import Probed, probe
 from tracegen.cuda.program import CudaProgram, read_program
+from tracegen.cuda.shared_memory import Notes
 from tracegen.options import DEFAULT_SUBGROUP_SIZE
 from tracegen.probes.tokens import TokenEncoding
 from tracegen.recording import snapshot
@@ -186,6 +187,7 @@ class CudaRun(LaunchRun):
         self._reserve("counts", len(groups) * launch.group_items * 4)
         tokens = self.arrays["tokens"] if encoding is not None else np.empty(0, np.uint8)
         grid, block = ((*shape, 1, 1)[:3] for shape in (launch.grid, launch.group_shape))
+        notes = launch.notes = Notes(launch.probed.checks, launch.group_items, encoding is not None)
         fault = launch.library.run(
             (grid, block),
             launch.warp,
@@ -199,6 +201,8 @@ class CudaRun(LaunchRun):
                 "tokens": tokens,
                 "counts": self.arrays["counts"],
                 "reached": self.reached,
+                "noted": notes.noted,
+                "times": notes.times,
             },
         )
         if fault[0]:

@@ -22,12 +22,14 @@ KINDS: tuple[str, ...] = (
     _CONSTANT,
     *(f"local_{bits}" for bits in _LOCAL_BITS),
     "exchange",
+    "conflict",
 )
 """The pipes (`tracegen.compiled.model.PIPES`), with `load_store` divided by what is accessed:
 
 access : global and private memory, whose further costs a replay gives;  constant : constant memory
 local_32, local_64, local_128 : local memory, by the bits that each work-item accesses
 exchange : other instructions of the load/store unit, such as `SHFL`
+conflict : no instructions, but further passes of local memory's banks, which conflicts cause
 """
 _NUMBER = {kind: number for number, kind in enumerate(KINDS)}
 
@@ -46,10 +48,12 @@ def kind_of(instruction: Instruction) -> str:
 
 
 def counted(instructions: Iterable[Instruction]) -> Counts:
-    """(n_kind,) how many instructions there are of each kind."""
+    """(n_kind,) how many instructions there are of each kind, and passes due to conflicts."""
     counts = np.zeros(len(KINDS))
     for instruction in instructions:
         counts[_NUMBER[kind_of(instruction)]] += 1
+        if instruction.memory is not None:
+            counts[_NUMBER["conflict"]] += instruction.memory.conflict_passes
     return counts
 
 

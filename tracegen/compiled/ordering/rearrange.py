@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -12,11 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from memsim.trace import BARRIER_SITE, GRANULE_BYTES, AccessSite, ArrayExtent
+from tracegen.compiled.counting.conflicts import with_conflicts
 from tracegen.compiled.counting.quiet_code import Executions, executions
 from tracegen.compiled.counting.source_loops import SourceLoop
 from tracegen.compiled.counting.work import KINDS
 from tracegen.compiled.loops import depths
-from tracegen.compiled.model import MachineCode
+from tracegen.compiled.model import Location, MachineCode
 from tracegen.compiled.ordering.gather import (
     WORD_BYTES,
     Private,
@@ -46,6 +47,8 @@ class CompiledLaunch:
 
     sites : the sites of the source
     loops : those of the text
+    conflicts : the passes that bank conflicts add to accesses to local memory at a place of the text,
+        when the launch has run
     """
 
     code: MachineCode
@@ -53,6 +56,7 @@ class CompiledLaunch:
     probes: Sequence[Probe]
     sites: SiteMap
     loops: Sequence[SourceLoop] = ()
+    conflicts: Callable[[], Mapping[Location, float]] | None = None
 
     @cached_property
     def executions(self) -> Executions:
@@ -109,6 +113,10 @@ class CompiledLaunch:
         subgroup_size: int,
         slots: npt.NDArray[np.int64],
     ) -> Rearranged:
+        if self.conflicts is not None:
+            code = with_conflicts(self.code, self.conflicts())
+            known = replace(self, code=code, conflicts=None)
+            return known.rearranged(columns, arrays, subgroup_size, slots)
         if not any(depths(self.code)):
             unrolled, site = self._unrolled(columns["site"], columns["subgroup_offset"])
             return unrolled._rearranged(columns | {"site": site}, arrays, subgroup_size, slots)

@@ -32,6 +32,9 @@ struct launch {
   word most_turns;
   struct region *untraced; /* memory that may be accessed without a trace */
   word n_untraced;
+  uint32_t *noted; /* by check, time and thread: 1 + the byte of the array, of the first times in one group */
+  uint8_t *times;  /* by check and thread */
+  uint32_t most_times, noted_group;
 };
 
 enum { FAULT = 1, MISALIGNED = 1, OUTSIDE = 0 };
@@ -50,6 +53,7 @@ struct thread {
 
 word *memsim_first, memsim_at, memsim_room, memsim_turns;
 struct region memsim_regions[64];
+int memsim_noting;
 extern void memsim_call(void *kernel, char **arguments);
 
 static struct launch *launch;
@@ -176,6 +180,13 @@ void memsim_reach(const char *address, word position, word bytes, word misaligne
       return;
   }
   fail(POSITION_NOWHERE, (int64_t)at, (int64_t)position, 0);
+}
+
+/* An access that is not traced, of the group whose accesses to shared memory are looked at. */
+void memsim_note(word number, word offset) {
+  uint8_t *times = &launch->times[number * n_threads + current];
+  if (*times < launch->most_times)
+    launch->noted[(number * launch->most_times + (*times)++) * n_threads + current] = (uint32_t)offset + 1;
 }
 
 void memsim_barrier(void) {
@@ -335,6 +346,7 @@ static void run_group(word number) {
   group[1] = group_number / launch->grid[0] % launch->grid[1];
   group[2] = group_number / launch->grid[0] / launch->grid[1];
   number_threads(first);
+  memsim_noting = launch->noted && group_number == launch->noted_group;
   if (launch->waits) {
     run_block();
   } else {

@@ -15,6 +15,8 @@ extern __device__ memsim_region memsim_regions[];
 __device__ __attribute__((noreturn)) void memsim_outside(const volatile void *address, unsigned long position, unsigned long region);
 __device__ __attribute__((noreturn)) void memsim_beyond(unsigned long number, unsigned long offset);
 __device__ __attribute__((noreturn)) void memsim_endless(unsigned long position);
+extern __device__ int memsim_noting;
+__device__ void memsim_note(unsigned long number, unsigned long offset);
 __device__ void memsim_reach(const volatile void *address, unsigned long position, unsigned long bytes,
                              unsigned long misaligned, unsigned long is_private);
 
@@ -34,12 +36,14 @@ MEMSIM_PROBE void memsim_access(const volatile void *address, unsigned long posi
     memsim_outside(address, position, region);
   memsim_token(position << 48 | (array.place + offset));
 }
-// A subscript of an array in shared, constant or private memory.
+// A subscript of an array in shared, constant or private memory. One group's are noted.
 MEMSIM_PROBE void memsim_inside(const volatile void *address, const volatile void *base,
                                 unsigned long array_bytes, unsigned long bytes, unsigned long number) {
   unsigned long offset = (unsigned long)address - (unsigned long)base;
   if (__builtin_expect(offset >= array_bytes || offset + bytes > array_bytes, 0))
     memsim_beyond(number, offset);
+  if (__builtin_expect(memsim_noting, 0))
+    memsim_note(number, offset);
 }
 // Whether an access lies in an array, and what follows where a pointer may point into several.
 MEMSIM_PROBE unsigned long memsim_is_inside(const volatile void *address, const volatile void *base,

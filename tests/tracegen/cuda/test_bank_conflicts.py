@@ -1,0 +1,91 @@
+"""Conflicts between the banks of shared memory, against closed forms."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import calib
+import memsim
+import tracegen
+from calib.prediction import blocks_from_trace
+from tests.support.compilers import needs_nvidia
+from tests.support.cuda_kernels import needs_clang, workload
+
+pytestmark = needs_clang
+MACHINES = [pytest.param("a100", marks=needs_nvidia), "mi250x"]
+
+TRANSPOSED = """
+__global__ void k(const float *x, float *y) {
+  __shared__ float t[32][32 + PAD];
+  int i = threadIdx.x, j = threadIdx.y;
+  t[i][j] = x[j * 32 + i];
+  __syncthreads();
+  y[j * 32 + i] = t[j][i];
+}
+"""
+STRIDED = """
+__global__ void k(const TYPE *x, TYPE *y) {
+  extern __shared__ TYPE t[];
+  int i = threadIdx.x;
+  t[i] = x[i];
+  __syncthreads();
+  y[i] = t[i * STRIDE % 64];
+}
+"""
+
+
+def added(source: str, machine: str, options: list[str], **launch: object) -> list[float]:
+    """The passes that conflicts add, of each basic block with an access to shared memory."""
+    x = np.ones(4096, np.float64 if "-DTYPE=double" in options else np.float32)
+    made = workload(source, x, x.copy(), build_options=options, **launch)
+    trace = tracegen.trace(made, memsim.load_machine(machine))
+    blocks = [block.operations for block in blocks_from_trace(trace).blocks]
+    local = ("issued_local_32", "issued_local_64", "issued_local_128")
+    return [b.get("issued_conflict", 0.0) for b in blocks if any(name in b for name in local)]
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("pad", [0, 1, 2, 16])
+def test_a_column_has_as_many_conflicts_as_its_pitch_has_factors_of_the_banks(
+    machine: str, pad: int
+) -> None:
+    """32 rows of 32 + pad words: their words lie in 32 / gcd(32 + pad, 32) banks. Rows have no conflicts."""
+    passes = added(TRANSPOSED, machine, [f"-DPAD={pad}"], block=(32, 32))
+    assert passes == [math.gcd(32 + pad, 32) - 1, 0.0]
+
+
+@needs_nvidia
+@pytest.mark.parametrize(
+    ("kind", "stride", "expected"),
+    [
+        ("float", 1, 0.0),
+        ("float", 2, 1.0),  # two words a bank
+        ("float", 0, 0.0),  # one word for all lanes
+        ("double", 1, 0.0),  # two portions of 16 lanes, each without conflicts
+        ("double", 2, 2.0),  # in each portion two words a bank
+        ("float", 32, 1.0),  # the strides wrap around: words 0 and 32, both in bank 0
+        ("unsigned char", 4, 0.0),
+    ],
+)
+def test_strides(kind: str, stride: int, expected: float) -> None:
+    options = [f"-DTYPE={kind}", f"-DSTRIDE={stride}"]
+    assert added(STRIDED, "a100", options, shared_bytes=512)[-1] == expected
+
+
+@needs_nvidia
+def test_conflicts_take_time() -> None:
+    """A copy through columns that conflict is predicted to take longer, and only the L1 explains it."""
+    floors = []
+    for pad in (0, 1):
+        x = np.ones(1 << 16, np.float32)
+        made = workload(
+            TRANSPOSED, x, x.copy(), build_options=[f"-DPAD={pad}"], block=(32, 32), grid=64
+        )
+        machine = memsim.load_machine("a100")
+        prediction = calib.predict(made, [tracegen.trace(made, machine)], machine, trials=2)
+        floors.append({k: float(v.mean()) for k, v in prediction.timing.floors_s.items()})
+    assert floors[0]["L1"] > 5 * floors[1]["L1"]
+    assert floors[0]["arithmetic"] == pytest.approx(floors[1]["arithmetic"], rel=0.2)
