@@ -176,12 +176,13 @@ def _ratios(level: LevelNumbers) -> dict[str, Any]:
 
 
 def estimate_data(estimate: Estimate) -> dict[str, Any]:
-    """An estimate in the form of the contract."""
+    """An estimate in the form of the contract; without `parts` where one is undefined, as of one trial."""
+    known = all(math.isfinite(half_width) for half_width in estimate.parts.values())
     return {
         "mean": _number(estimate.mean),
         "ci95": [_number(estimate.low), _number(estimate.high)],
         "sigma": _number(estimate.sigma),
-        **({"parts": dict(estimate.parts)} if estimate.parts else {}),
+        **({"parts": dict(estimate.parts)} if estimate.parts and known else {}),
     }
 
 

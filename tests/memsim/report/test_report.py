@@ -7,6 +7,7 @@ import dataclasses
 import hashlib
 import io
 import json
+import math
 import re
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from memsim.machine.file import load_machine, machine_to_json
 from memsim.montecarlo.result import Replay
 from memsim.report import text
 from memsim.report.html import replay_page
-from memsim.report.json_contract import json_schema
+from memsim.report.json_contract import estimate_data, json_schema
 from memsim.report.summary import summarise
 from memsim.report.verdict import judge
 from memsim.statistics import Estimate, describe
@@ -471,3 +472,12 @@ def test_estimates_in_words() -> None:
     assert text.percent_estimate(describe([])) == text.UNKNOWN
     assert text.count(12_345_678) == "12.3 M"
     assert text.count(9_999_999) == "9,999,999"
+
+
+def test_undefined_parts_of_an_interval_are_left_out_of_the_json() -> None:
+    """A site that runs in a single trial has no interval; what else widens it is then no number either."""
+    once = describe(np.array([3.0, np.nan])).with_part("past", 0.5)
+    assert math.isnan(once.parts["ordering"])
+    assert estimate_data(once) == {"mean": 3.0, "ci95": [None, None], "sigma": None}
+    twice = describe(np.array([3.0, 4.0])).with_part("past", 0.5)
+    assert estimate_data(twice)["parts"] == dict(twice.parts)
