@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calib.history.errors import HistoryError
+from calib.history.neighbours import neighbours
 from calib.history.power_laws import power_law
 from calib.history.records import Record
 from calib.history.regression import Fitted, Question, power_law_with_offset
@@ -41,7 +42,8 @@ def short(device: str, most: int = 48) -> str:
 def plot_sizes(
     kernel: str, records: Sequence[Record], samples: Mapping[Any, F64], path: Path
 ) -> list[str]:
-    """Draws time against size (figure 7): every kept sample, and both regressions, one colour per device.
+    """Draws time against size (figure 7): every kept sample, both regressions, and the interval between
+    recorded sizes, one colour per device.
 
     samples : key -> (n,) seconds
 
@@ -86,14 +88,16 @@ def plot_sizes(
                 omitted.append(f"{short(device)}: {name} is not calibrated")
                 continue
             _draw(axes, model, here, style, colour, name)
+        _shade(axes, here, colour)
+    axes.set_xscale("log", base=2)
     axes.set(
-        xscale="log",
         yscale="log",
-        xlabel="size of all data (bytes)",
+        xlabel="size of all data",
         ylabel="time of a launch (µs)",
         title=f"{kernel}: time against size",
     )
     plain_ticks(axes.yaxis)
+    _size_ticks(axes.xaxis)
     axes.grid(which="both", alpha=0.2)
     axes.legend(fontsize=8, loc="upper left")
     write_picture(path, figure, 130)
@@ -109,6 +113,38 @@ def plain_ticks(axis: Any) -> None:
     axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if short_axis else (1.0,)))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axis.set_minor_formatter(NullFormatter())
+
+
+def _size_ticks(axis: Any) -> None:
+    """Labels a binary logarithmic axis of bytes with sizes such as 64 KiB."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+    axis.set_major_locator(LogLocator(base=2, numticks=12))
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter(FuncFormatter(lambda value, _: _size_text(value)))
+
+
+def _size_text(n_bytes: float) -> str:
+    for unit, power in (("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)):
+        if n_bytes >= 2**power:
+            return f"{n_bytes / 2**power:.4g} {unit}"
+    return f"{n_bytes:.4g} B"
+
+
+def _shade(axes: Any, records: Sequence[Record], colour: str) -> None:
+    """The interval of a launch's time between recorded sizes, where there are two."""
+    model = neighbours(records)
+    if model is None:
+        return
+    low_bytes, high_bytes = map(float, np.exp(model.x[[0, -1]]))
+    sizes = np.unique(np.geomspace(low_bytes, high_bytes, 200).round().astype(np.int64))
+    asked = [Question(size_bytes=int(size)) for size in sizes]
+    times = [(q.size_bytes, *model.predict(q)[1:]) for q in asked if model.covers(q)]
+    drawn, low, high = np.array(times).T
+    label = "between recorded sizes, 95 %"
+    axes.fill_between(
+        drawn, 1e6 * low, 1e6 * high, color=colour, alpha=0.12, linewidth=0, label=label
+    )
 
 
 def _draw(
