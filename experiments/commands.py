@@ -15,7 +15,9 @@ hardware."""
 
 @click.command()
 @click.argument("name", metavar="NAME", type=click.Choice(REPRODUCTIONS))
-@click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder to write into.")
+@click.option(
+    "--out", "-o", type=click.Path(path_type=Path), required=True, help="Folder to write into."
+)
 @click.option(
     "--only",
     metavar="FIGURE",

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import functools
 import hashlib
+import itertools
 import pickle
+import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +19,11 @@ import numpy as np
 from llvmlite import ir
 from numba.core import caching, cgutils, types
 from numba.extending import intrinsic
+
+from memsim.progress import report
+
+_IMPORT = re.compile(rb"^(?:import|from)\b[^\n(\\]*(?:\([^)]*\)|(?:\\\n[^\n\\]*)*)", re.MULTILINE)
+"""An import at the left margin. To parse whole modules took a tenth of the time of every start."""
 
 
 @functools.cache
@@ -26,7 +35,7 @@ def _imported(module: str) -> tuple[str, ...]:
     located by their files: some may not be loaded yet.
     """
     names = []
-    for node in ast.parse(_source(module)).body:
+    for node in _imports(_source(module)):
         if isinstance(node, ast.Import):
             names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module is not None:
@@ -37,13 +46,20 @@ def _imported(module: str) -> tuple[str, ...]:
     return module, *(name for name in names if _file(name) is not None)
 
 
+def _imports(source: bytes) -> Iterator[ast.stmt]:
+    """The statements at the left margin of a module that import something."""
+    for text in _IMPORT.findall(source):
+        with contextlib.suppress(SyntaxError):  # a line of a docstring
+            yield from ast.parse(text).body
+
+
 @functools.cache
 def _home(package: str, name: str) -> str:
     """The module from which a package's face, `__init__.pyi`, takes a name; else the package."""
     file = _file(package)
     stub = None if file is None else file.with_suffix(".pyi")
     if stub is not None and stub.name == "__init__.pyi" and stub.is_file():
-        for node in ast.parse(stub.read_bytes()).body:
+        for node in _imports(stub.read_bytes()):
             if isinstance(node, ast.ImportFrom) and name in (alias.name for alias in node.names):
                 return f"{package}.{node.module}"
     return package
@@ -146,11 +162,16 @@ class _RepairedCache(caching.FunctionCache):  # type: ignore[misc]
     """
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
+        # Without numba's `target_context.refresh()`, which takes 0.3 s in every process: machine code
+        # that is loaded needs none of the implementations that it installs, and to compile calls it.
         try:
-            return super().load_overload(sig, target_context)
+            kept = self._load_overload(sig, target_context)
         except Exception:  # pickle raises whatever a damaged file leads it to
             self._forget()
-            return None
+            kept = None
+        if kept is None:
+            _report_compilation()
+        return kept
 
     def save_overload(self, sig: Any, data: Any) -> None:
         try:
@@ -163,6 +184,14 @@ class _RepairedCache(caching.FunctionCache):  # type: ignore[misc]
             self.flush()
         except OSError:
             self.disable()
+
+
+_n_compiled = itertools.count(1)
+
+
+def _report_compilation() -> None:
+    """Whoever waits for the result learns why it takes seconds longer than it will the next time."""
+    report("compiling memsim's loops, once for this computer", next(_n_compiled))
 
 
 def _cached(dispatcher: Any) -> Any:

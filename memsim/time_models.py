@@ -7,8 +7,10 @@ where the machine or the kernel does not allow a prediction.
 
 from __future__ import annotations
 
+import functools
 import importlib.metadata
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from memsim.errors import MemsimError
 from memsim.machine import Machine
@@ -19,6 +21,12 @@ from memsim.trace import Trace
 GROUP = "memsim.time"
 
 
+@functools.cache
+def models() -> tuple[Callable[..., Any], ...]:
+    """The functions that are registered; the first call imports them."""
+    return tuple(entry.load() for entry in importlib.metadata.entry_points(group=GROUP))
+
+
 def with_time(replay: Replay, traces: Sequence[Trace], machine: Machine) -> Replay:
     """The replay with its predicted time, where a model is installed and applies to it.
 
@@ -27,9 +35,9 @@ def with_time(replay: Replay, traces: Sequence[Trace], machine: Machine) -> Repl
     """
     if replay.attrs["interrupted"]:
         return replay
-    for entry in importlib.metadata.entry_points(group=GROUP):
+    for model in models():
         try:
-            time = entry.load()(traces, replay, machine)
+            time = model(traces, replay, machine)
         except MemsimError:  # the machine lacks a throughput, or the program cannot be followed
             continue
         return Replay(keep_time(replay.dataset, time))

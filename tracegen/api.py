@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-import memsim
-from memsim import Replay, ReplayOptions
 from memsim.errors import KernelError
 from memsim.machine import Machine
 from memsim.trace import Trace
-from tracegen.growing import replay_grown
 from tracegen.options import TraceOptions
 from tracegen.tracer import traces_of_all, traces_of_one
 from tracegen.workloads.cuda import CudaWorkload
@@ -53,33 +49,6 @@ def trace_snapshots(
     """As `trace`, several snapshots spread over the launch; one trace of all of it if it is no longer."""
     chosen = (options or TraceOptions()).replace(**changes)
     return traces_of_one(workload, machine, chosen, context, snapshots)
-
-
-def profile(
-    workload: Workload | OpenCLWorkload | CudaWorkload,
-    machine: Machine,
-    replaying: ReplayOptions | None = None,
-    *,
-    options: TraceOptions | None = None,
-    context: Any = None,
-    progress: Callable[[int, int], None] | None = None,
-) -> Replay:
-    """Trace one launch of a workload and replay the trace, as `memsim profile` does.
-
-    Snapshots are traced at three places, and at more places, or longer ones, while their hit ratios differ
-    and the budget of the replay lasts. With options.groups, there is one snapshot of these groups.
-    """
-    tracing, replaying = options or TraceOptions(), replaying or ReplayOptions()
-
-    def trace_at(chosen: TraceOptions, places: int) -> list[Trace]:
-        return traces_of_one(workload, machine, chosen, context, places)
-
-    def replay_all(traces: list[Trace]) -> Replay:
-        return memsim.replay(traces, machine, replaying, progress=progress)
-
-    if tracing.groups is not None:
-        return replay_all(trace_at(tracing, 1))
-    return replay_grown(trace_at, replay_all, tracing, replaying.budget)
 
 
 def trace_launches(

@@ -10,21 +10,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from memsim import Replay
-from memsim.bounds import disagreement
 from memsim.montecarlo import DEFAULT_BUDGET_S, REQUESTS_PER_S
-from memsim.statistics import PAST, PLACE
-from memsim.trace import Trace
 from tracegen.options import TraceOptions
 from tracegen.recording.snapshot import WAVES
+
+if TYPE_CHECKING:
+    from memsim import Replay
+    from memsim.trace import Trace
 
 PLACES, MOST_PLACES = 3, 12
 GROWTH = 2
 TRACED_GRANULES_PER_S = 3_000_000
 """By which a budget counts the time of tracing."""
 
-TraceAt = Callable[[TraceOptions, int], list[Trace]]
+TraceAt = Callable[[TraceOptions, int], "list[Trace]"]
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,10 @@ class Sampling:
 
     def grown(self, replay: Replay) -> Sampling | None:
         """Larger snapshots where those of a replay do not agree; None where they do, or cannot grow."""
+        # Only here: what reads a replay is imported while another process traces.
+        from memsim.bounds import disagreement
+        from memsim.statistics import PAST, PLACE
+
         off = disagreement(replay.dataset)
         if off[PAST] > 1 and off[PAST] >= off[PLACE]:
             return Sampling(self.places, GROWTH * self.waves)

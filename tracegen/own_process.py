@@ -1,7 +1,8 @@
 """Work in a process of its own, with limits: a broken kernel cannot take the command down.
 
 The process is forked: everything that is imported already need not be imported again, and while it
-traces, the command imports what it needs for the rest. OpenCL drivers do not survive a fork. A Python
+traces, the command imports what it needs for the rest. What it reports of its progress, and its warnings,
+reach the command through a pipe. OpenCL drivers do not survive a fork. A Python
 program that uses pyopencl already therefore works in its own process, without limits.
 """
 
@@ -9,12 +10,14 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import os
 import pickle
 import select
 import signal
 import sys
 import tempfile
+import time
 import traceback
 import warnings
 from collections.abc import Callable
@@ -23,12 +26,15 @@ from typing import IO, Any, ClassVar, TypeVar
 
 from memsim.errors import KernelError, MemsimError
 from memsim.options import Options, option
+from memsim.progress import heard_by, report
 
 T = TypeVar("T")
 
 GIB = 2**30
 _ALIGNMENT = 64
 _PR_SET_PDEATHSIG = 1
+TICK_S = 0.2
+"""Reports of progress are at most so long apart, so that a display can show the time."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,13 +89,13 @@ def in_own_process(
             warnings.simplefilter("ignore", DeprecationWarning)
             child = os.fork()
         if child == 0:
-            _work(work, limits, result)  # does not return
+            _work(work, limits, writer, result)  # does not return
         os.close(writer)  # the child's copy is closed when it ends
         status = None
         try:
             if meanwhile is not None:
                 meanwhile()
-            if select.select([reader], [], [], limits.time_limit)[0]:
+            if _has_ended(reader, limits.time_limit):
                 status = os.waitpid(child, 0)[1]
         finally:
             if status is None:
@@ -106,6 +112,27 @@ def in_own_process(
         return returned
 
 
+def _has_ended(reader: int, limit_s: float) -> bool:
+    """Passes on what the other process says until it ends; False where it does not within the limit."""
+    end, said = time.monotonic() + limit_s, b""
+    while True:
+        report("")
+        left_s = end - time.monotonic()
+        if left_s <= 0:
+            return False
+        if select.select([reader], [], [], min(left_s, TICK_S))[0]:
+            part = os.read(reader, 1 << 16)
+            if not part:
+                return True
+            *lines, said = (said + part).split(b"\n")
+            for line in lines:
+                what, *numbers = json.loads(line)
+                if numbers:
+                    report(what, *numbers)
+                else:
+                    warnings.warn(what, UserWarning, stacklevel=4)
+
+
 def _end(status: int, limits: Limits) -> str:
     if not os.WIFSIGNALED(status):
         return f"its run ended with exit code {os.WEXITSTATUS(status)}"
@@ -120,13 +147,19 @@ def _end(status: int, limits: Limits) -> str:
     return f"its run crashed ({name}): the kernel or the OpenCL driver is broken"
 
 
-def _work(work: Callable[[], object], limits: Limits, result: IO[bytes]) -> None:
+def _work(work: Callable[[], object], limits: Limits, writer: int, result: IO[bytes]) -> None:
     """The forked process: it writes what `work` returns, or raises, and ends."""
     code = 70
+
+    def say(*message: object) -> None:
+        os.write(writer, json.dumps(message).encode() + b"\n")
+
     try:
         _confine(limits)
+        warnings.showwarning = lambda warning, *_: say(str(warning))
         try:
-            content: tuple[str, Any] = ("returned", work())
+            with heard_by(say, alone=True):
+                content: tuple[str, Any] = ("returned", work())
         except MemoryError:
             gib = limits.memory_bytes / GIB
             error = f"the run of the kernel needs more memory than {gib:.3g} GiB (--memory-limit)"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from calib.fitting.calibrate_options import CalibrateOptions
-from memsim.commands import check_outputs, console, output_path, progress_bar
+from memsim.commands import check_outputs, console, out_option, progress_bar
 from memsim.options import command_options
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("model", metavar="MODEL")
 @command_options(CalibrateOptions)
-@output_path("--output", "-o", required=True, help="The fitted model, for 'memsim predict'.")
+@out_option("The fitted model, for 'memsim predict'.")
 def calibrate(
     model: str,
     options: CalibrateOptions,
@@ -38,7 +38,7 @@ def calibrate(
     """
     from calib.timing import trials as timing
 
-    check_outputs({"--output": output})
+    check_outputs({"--out": output})
     timing.look_ahead(options.device)  # in parallel to the following imports
     from calib.fitting.calibration import calibrate as run
     from calib.fitting.model_file import load_model_file

@@ -6,30 +6,34 @@ It imports nothing heavy at module level, because the help of the command group 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import click
 
 from calib.prediction.options import PredictOptions
 from memsim.commands import (
+    KERNEL,
     STDOUT,
     check_outputs,
     console,
-    setting_option,
+    machines_option,
+    settings_option,
     working,
 )
 from memsim.errors import MemsimError
 from memsim.files import write_text, write_whole
 from memsim.options import Options, command_options, option
-from tracegen.commands import KernelSpec, trace_snapshots
+from tracegen.commands import KernelSpec, trace_snapshots, variants_of
 from tracegen.options import TraceOptions
 from tracegen.own_process import Limits
 
 if TYPE_CHECKING:
     from calib.prediction.prediction import Prediction
 
+T = TypeVar("T")
 Compiler = Literal["auto", "none"]
 PICTURES = (".png", ".svg", ".pdf")
 
@@ -41,8 +45,11 @@ class PredictFiles(Options):
     html: Path | None = option(
         None, "Write a page with all tables and the timeline.", metavar="FILE"
     )
-    png: Path | None = option(
-        None, "Draw the timeline of a few sub-groups (.png, .svg, .pdf).", metavar="FILE"
+    plot: Path | None = option(
+        None,
+        "Draw the timeline of a few sub-groups (.png, .svg, .pdf).",
+        metavar="FILE",
+        flags=("--plot", "--png"),
     )
     json: Path | None = option(
         None, "Write the numbers as JSON; - for standard output.", metavar="FILE"
@@ -50,26 +57,22 @@ class PredictFiles(Options):
 
     def check(self) -> None:
         """Raises MemsimError where a file cannot be written later."""
-        check_outputs({"--html": self.html, "--png": self.png, "--json": self.json})
-        if self.png is not None and self.png.suffix not in PICTURES:
-            raise MemsimError(f"--png must end in {', '.join(PICTURES)}, got {self.png}")
+        check_outputs({"--html": self.html, "--plot": self.plot, "--json": self.json})
+        if self.plot is not None and self.plot.suffix not in PICTURES:
+            raise MemsimError(f"--plot must end in {', '.join(PICTURES)}, got {self.plot}")
 
 
 @click.command()
-@click.argument("spec", metavar="KERNEL")
+@click.argument("spec", metavar="KERNEL", type=KERNEL)
 @click.option(
     "--args",
     "arguments",
     metavar="FILE.py:NAME",
+    type=KERNEL,
     help="The arguments of a kernel in OpenCL C, CUDA C++, HIP or Fortran, as for 'memsim profile'.",
 )
-@click.option(
-    "--machine",
-    "-m",
-    metavar="NAME",
-    help="A shipped machine ('memsim machines' lists them) or a .toml file.",
-)
-@setting_option
+@machines_option(required=False)
+@settings_option
 @click.option(
     "--what-if",
     "what_if",
@@ -110,8 +113,8 @@ class PredictFiles(Options):
 def predict(
     spec: str,
     arguments: str | None,
-    machine: str | None,
-    settings: dict[str, str],
+    machines: tuple[str, ...],
+    settings: list[dict[str, str]],
     options: PredictOptions,
     what_if: tuple[str, ...],
     groups: int | None,
@@ -128,38 +131,63 @@ def predict(
     profile'. No GPU and no calibration are needed: basic blocks come from the compiled kernel, hit ratios
     and bytes from a replay, throughputs from the machine's file.
 
+    With several machines, or several values of a setting, every combination is a row of one table.
+
     \b
     Examples:
       memsim predict experiments/kernels/matmul.py:tiled -m v100 --set n=1024 --html tiled.html
       memsim predict my_kernel.py:knl -m a100 --what-if groups_per_core=4,l1=64KiB,no-barriers
+      memsim predict my_kernel.py:knl -m v100 -m a100 --set n=4096,65536
       memsim predict my_kernel.py:knl -m a100 --set n=65536 --follow n=1024:8192
     """
     if model is not None:
-        if machine is not None or what_if or files.html is not None:
+        if machines or what_if or files.html is not None:
             raise MemsimError("--model cannot be combined with --machine, --what-if or --html")
         from calib.commands.predict_model import predict_with_model
 
-        return predict_with_model(spec, model, settings, plot=files.png, json_out=files.json)
-    if machine is None:
+        return predict_with_model(
+            spec, model, _only(settings, "--model"), plot=files.plot, json_out=files.json
+        )
+    if not machines:
         raise MemsimError("--machine NAME or --model FILE is required")
     files.check()
     if follow is not None:
-        for name, value in (("--what-if", what_if), ("--html", files.html), ("--png", files.png)):
+        for name, value in (("--what-if", what_if), ("--html", files.html), ("--plot", files.plot)):
             if value:
                 raise MemsimError(
                     f"{name} cannot be combined with --follow: nothing is traced at that size"
                 )
         from calib.commands.predict_followed import predict_followed
 
-        return predict_followed(spec, settings, machine, options, follow, files.json)
-    kernel = KernelSpec(spec, settings, arguments)
+        chosen = _only(settings, "--follow")
+        machine = _only(machines, "--follow")
+        return predict_followed(spec, chosen, machine, options, follow, files.json)
     tracing = TraceOptions(groups=groups, launch=launch, compiler=compiler)
-    base, changed = _predict(kernel, machine, options, what_if, tracing, limits)
+    kernels = [KernelSpec(spec, one, arguments) for one in settings]
+    variants = variants_of(machines, kernels)
+    if len(variants) > 1:
+        for name, value in (("--what-if", what_if), ("--html", files.html), ("--plot", files.plot)):
+            if value:
+                raise MemsimError(f"{name} describes one variant, got {len(variants)}")
+        from calib.commands.predict_variants import predict_variants
+
+        def predicted(kernel: KernelSpec, machine: str) -> Prediction:
+            return predict_one(kernel, machine, options, (), tracing, limits)[0]
+
+        return predict_variants(variants, predicted, files.json)
+    base, changed = predict_one(kernels[0], machines[0], options, what_if, tracing, limits)
     _write(base, changed, files)
     return 0
 
 
-def _predict(
+def _only(values: Sequence[T], option: str) -> T:
+    """The only value; an error that names the option where there are several."""
+    if len(values) > 1:
+        raise MemsimError(f"{option} takes one machine and one value of each setting")
+    return values[0]
+
+
+def predict_one(
     kernel: KernelSpec,
     name: str,
     options: PredictOptions,
@@ -167,6 +195,7 @@ def _predict(
     tracing: TraceOptions,
     limits: Limits,
 ) -> tuple[Prediction, list[tuple[str, Prediction]]]:
+    """The prediction of a kernel on a machine of a name, and those with what-if changes."""
     from calib.prediction.what_if import parse
     from memsim.machine import load_machine
 
@@ -198,11 +227,11 @@ def _write(base: Prediction, changed: list[tuple[str, Prediction]], files: Predi
         from calib.prediction.report import page
 
         write_text(files.html, page(base, changed))
-    if files.png is not None:
+    if files.plot is not None:
         from calib.prediction.timeline import draw
 
-        picture, kind = draw(base), files.png.suffix[1:]
-        write_whole(files.png, lambda path: picture.savefig(path, dpi=150, format=kind))
+        picture, kind = draw(base), files.plot.suffix[1:]
+        write_whole(files.plot, lambda path: picture.savefig(path, dpi=150, format=kind))
 
 
 def _show(base: Prediction, changed: list[tuple[str, Prediction]]) -> None:

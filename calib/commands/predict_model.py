@@ -39,9 +39,9 @@ def predict_with_model(
     from calib.fitting.breakdown import break_down, draw, uncovered
     from calib.fitting.saved_model import load_model
 
-    check_outputs({"--png": plot, "--json": json_out}, inputs=(model_path,))
+    check_outputs({"--plot": plot, "--json": json_out}, inputs=(model_path,))
     if plot is not None and plot.suffix not in (".png", ".svg", ".pdf"):
-        raise MemsimError(f"--png must end in .png, .svg or .pdf, got {plot}")
+        raise MemsimError(f"--plot must end in .png, .svg or .pdf, got {plot}")
     saved = load_model(model_path)
     kernel, env, title = _kernel(spec, settings)
     features = feature_arrays(saved.model.input_features, kernel, env)

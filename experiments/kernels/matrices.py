@@ -18,6 +18,7 @@ import numpy.typing as npt
 import scipy.io
 import scipy.sparse
 
+from experiments.kernels.kept_matrices import kept
 from memsim.errors import KernelError
 
 MAX_ENTRIES = 200_000_000
@@ -47,7 +48,7 @@ def csr(matrix: str, n: int) -> Any:
     """
     make = _GENERATORS.get(matrix)
     if make is not None:
-        return make(n)
+        return kept(matrix, n, make) if matrix.startswith("fem") else make(n)
     path = Path(matrix)
     if not path.is_file():
         known = ", ".join(_GENERATORS)

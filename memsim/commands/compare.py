@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
 from memsim.commands.options import COUNTERS, output_path
-from memsim.commands.output import check_outputs, console
+from memsim.commands.output import STDOUT, check_outputs, write_tables
 from memsim.errors import MemsimError
 from memsim.files import write_text
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("a", type=click.Path(path_type=Path))
-@click.argument("b", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("a", metavar="A.nc", type=click.Path(path_type=Path))
+@click.argument("b", metavar="B...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option(
     "--counters",
     type=click.Choice(COUNTERS),
@@ -30,70 +30,94 @@ if TYPE_CHECKING:
     help="How to count hits in both: by sectors, or as the counters of Nsight Compute or rocprof do.",
 )
 @click.option("--kernel", metavar="NAME", help="Name of the measured kernel to compare with.")
-@output_path("--html", help="Write the comparison as one self-contained page.")
+@output_path("--html", help="Write the comparison of two as one self-contained page.")
+@output_path("--json", help=f"Write the comparison as JSON ('{STDOUT}': to standard output).")
 def compare(
     a: Path,
     b: tuple[Path, ...],
     counters: Semantics,
     kernel: str | None,
     html: Path | None,
+    json: Path | None,
 ) -> int:
-    """Compare a saved replay with another one, or with counters measured on hardware.
+    """Compare saved replays, or one with counters measured on hardware.
 
     A is a saved replay ('memsim replay --save'). If B is another such file, two variants of a kernel or one kernel on two
-    machines are compared access by access. If B is one or more .csv files of Nsight Compute (ncu --csv; pages
+    machines are compared access by access. With several such files, all stand in one table. If B is one or more .csv files of Nsight Compute (ncu --csv; pages
     raw, details and source) or rocprof, the replay is compared with them by level and source line.
 
     \b
     Examples:
       memsim compare naive.nc tiled.nc --html change.html
+      memsim compare v100.nc a100.nc h100.nc --json machines.json
       memsim compare k.nc raw.csv source.csv
       memsim compare k.nc results.csv --kernel spmv
     """
-    check_outputs({"--html": html}, inputs=(a, *b))
-    if _is_csv(b[0]):
+    check_outputs({"--html": html, "--json": json}, inputs=(a, *b))
+    if any(map(_is_csv, b)):
         if counters != "sector":
             raise MemsimError(
-                "--counters applies to two replays: a .csv determines how hits are counted"
+                "--counters applies to replays: a .csv determines how hits are counted"
             )
-        shown, page = _beside_counters(a, b, kernel)
+        made = _beside_counters(a, b, kernel)
     else:
-        if len(b) > 1 or kernel is not None:
-            what = "--kernel" if kernel is not None else "more than one B"
-            raise MemsimError(f"{what} applies to counters in .csv files, got {b[0]}")
-        shown, page = _beside_replay(a, b[0], counters)
+        if kernel is not None:
+            raise MemsimError(f"--kernel applies to counters in .csv files, got {b[0]}")
+        made = _of_replays((a, *b), counters)
     if html is not None:
-        write_text(html, page())
+        if made.page is None:
+            raise MemsimError(f"--html shows two replays side by side, got {1 + len(b)}")
+        write_text(html, made.page())
         click.echo(f"wrote {html}", err=True)
-    console().print(shown)
+    write_tables(made.tables, made.text, json)
     return 0
 
 
-def _beside_counters(
-    saved: Path, files: tuple[Path, ...], kernel: str | None
-) -> tuple[Table, Callable[[], str]]:
-    """The comparison with a profiler's counters as a table, and a function that makes its page."""
+class Compared(NamedTuple):
+    """A comparison: its tables, and functions that make its JSON and, of two, its page."""
+
+    tables: list[Table]
+    text: Callable[[], str]
+    page: Callable[[], str] | None
+
+
+def _beside_counters(saved: Path, files: tuple[Path, ...], kernel: str | None) -> Compared:
     from memsim.formats.profilers.read import read_counters
     from memsim.montecarlo.result import Replay
+    from memsim.report.comparison_json import measurement_json
     from memsim.report.counters.measurement import against
     from memsim.report.counters.table import measurement_table
     from memsim.report.html import measurement_page
 
     counters = [read_counters(path) for path in files]
     measurement = against(Replay.load(saved).dataset, counters, kernel=kernel)
-    return measurement_table(measurement), lambda: measurement_page(measurement)
+    return Compared(
+        [measurement_table(measurement)],
+        lambda: measurement_json(measurement),
+        lambda: measurement_page(measurement),
+    )
 
 
-def _beside_replay(a: Path, b: Path, counters: Semantics) -> tuple[Table, Callable[[], str]]:
-    """The comparison of two replays as a table, and a function that makes its page."""
+def _of_replays(paths: tuple[Path, ...], counters: Semantics) -> Compared:
     from memsim.montecarlo.result import Replay
     from memsim.report.compare import compare as compare_results
     from memsim.report.compare_table import comparison_table
+    from memsim.report.comparison_json import changes_data
     from memsim.report.html import comparison_page
+    from memsim.report.summary import summarise
+    from memsim.report.variants import accesses_table, variants_json, variants_table
 
-    left, right = (Replay.load(path).recount(counters).dataset for path in (a, b))
-    comparison = compare_results(left, right)
-    return comparison_table(comparison), lambda: comparison_page(comparison)
+    replays = [Replay.load(path).recount(counters).dataset for path in paths]
+    variants = [(str(path), summarise(one)) for path, one in zip(paths, replays, strict=True)]
+    if len(replays) > 2:
+        tables = [variants_table(variants), accesses_table(variants)]
+        return Compared(tables, lambda: variants_json(variants), None)
+    comparison = compare_results(*replays)
+    return Compared(
+        [comparison_table(comparison)],
+        lambda: variants_json(variants, changes_data(comparison)),
+        lambda: comparison_page(comparison),
+    )
 
 
 def _is_csv(path: Path) -> bool:

@@ -12,7 +12,8 @@ from pathlib import Path
 import click
 
 from memsim.commands.cli import EntryPointGroup, entry_points_of
-from memsim.commands.output import check_outputs, console
+from memsim.commands.output import check_outputs
+from memsim.commands.screen import console
 
 GROUP = "memsim.machines.commands"
 _SHOW = "show"

@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from memsim.commands.output import STDOUT, progress_bar, working, write_report
+from memsim.commands.completion import MACHINE
+from memsim.commands.output import STDOUT, write_report
+from memsim.commands.showing import display, progress_bar, working
 from memsim.errors import MemsimError
 from memsim.montecarlo.options import ReplayOptions
 from memsim.options import command_options
@@ -55,6 +57,7 @@ def machine_option(command: Command) -> Command:
         "-m",
         required=True,
         metavar="NAME",
+        type=MACHINE,
         help="A shipped machine ('memsim machines' lists them) or a .toml file.",
     )(command)
 
@@ -85,6 +88,23 @@ def output_path(*names: str, help: str, required: bool = False) -> Callable[[Com
     return click.option(*names, type=click.Path(path_type=Path), required=required, help=help)
 
 
+class OutOption(click.Option):
+    """--out of a command that called it --output; the help does not show that name."""
+
+    def add_to_parser(self, parser: Any, ctx: click.Context) -> None:
+        self.opts.append("--output")
+        super().add_to_parser(parser, ctx)
+        self.opts.remove("--output")
+
+
+def out_option(help: str, required: bool = True, **settings: Any) -> Callable[[Command], Command]:
+    """Adds --out; the command gets `output`."""
+    return click.option(
+        "--out", "-o", "output", cls=OutOption, type=click.Path(path_type=Path), required=required,
+        help=help, **settings
+    )  # fmt: skip
+
+
 def replay_options(command: Command) -> Command:
     """Adds the options of a replay; the command gets a ReplayOptions and a ReplayOutputs.
 
@@ -107,13 +127,21 @@ def _parse_settings(
 ) -> dict[str, str]:
     settings: dict[str, str] = {}
     for value in values:
-        name, equals, text = value.partition("=")
-        if not equals or not name.isidentifier():
-            raise click.BadParameter(f"must be NAME=VALUE, got '{value}'", ctx, parameter)
+        name, text = parse_setting(value, ctx, parameter)
         if name in settings:
             raise click.BadParameter(f"'{name}' is set twice", ctx, parameter)
         settings[name] = text
     return settings
+
+
+def parse_setting(
+    text: str, ctx: click.Context | None = None, parameter: click.Parameter | None = None
+) -> tuple[str, str]:
+    """(NAME, VALUE) of a text NAME=VALUE. Raises click.BadParameter for another one."""
+    name, equals, value = text.partition("=")
+    if not equals or not name.isidentifier():
+        raise click.BadParameter(f"must be NAME=VALUE, got '{text}'", ctx, parameter)
+    return name, value
 
 
 class FiniteRange(click.FloatRange):
@@ -169,13 +197,16 @@ def timed(replay: Replay, traces: Sequence[Trace], machine: Machine) -> Replay:
 def replayed(
     trace: Trace | list[Trace], machine: Machine, options: ReplayOptions, outputs: ReplayOutputs
 ) -> Replay:
-    """The replay of one or several snapshots, with a progress bar."""
+    """The replay of one or several snapshots, with its progress and, of a long one, provisional results."""
     import memsim
+    from memsim.commands.provisional import provisional_results
     from memsim.report.semantics import check
 
     check(machine, outputs.counters)
-    with progress_bar("replaying") as progress:
-        return memsim.replay(trace, machine, options, progress=progress)
+    n_requests = max(one.n_granule for one in (trace if isinstance(trace, list) else [trace]))
+    with display() as shown, progress_bar("replaying") as progress:
+        tell = provisional_results(shown, outputs.counters) if options.is_long(n_requests) else None
+        return memsim.replay(trace, machine, options, progress=progress, provisional=tell)
 
 
 def run_launches(

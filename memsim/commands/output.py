@@ -1,32 +1,28 @@
-"""Output of commands: checks of files before the work begins, tables, progress.
+"""Output of commands: checks of files before the work begins, tables.
 
 Imports nothing heavy: the group's help loads it.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 import click
 
+from memsim.commands.screen import console
+from memsim.commands.showing import working
 from memsim.errors import MemsimError
 
 if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
+    from rich.console import RenderableType
 
     from memsim.montecarlo.result import Replay
 
 STDOUT = Path("-")
-PIPE_COLUMNS = 160
-"""Width of a table that is written to a file or a pipe; no column is cut at this width."""
-
-Progress = Callable[[int, int], None]
-"""Called with (done, total) as work goes on."""
 
 
 class Report(Protocol):
@@ -123,7 +119,8 @@ def write_report(
     writers = ((json, report.to_json), (save, report.save), (html, report.to_html))
     for path, write in writers:
         if path is not None and path != STDOUT:
-            write(path)
+            with working(f"writing {path}"):
+                write(path)
             click.echo(f"wrote {path}", err=True)
     if json == STDOUT:
         click.echo(report.to_json())
@@ -131,55 +128,35 @@ def write_report(
         console().print(report.table())
 
 
+def write_tables(
+    tables: Sequence[RenderableType], content: Callable[[], str], json: Path | None
+) -> None:
+    """Prints tables, or their content as JSON where that goes to standard output; else writes its file."""
+    from memsim.files import write_text
+
+    if json == STDOUT:
+        click.echo(content())
+        return
+    if json is not None:
+        write_text(json, content() + "\n")
+        click.echo(f"wrote {json}", err=True)
+    for table in tables:
+        console().print(table)
+
+
 def write_launches_report(replays: Sequence[Replay], json: Path | None) -> None:
     """Prints a row per launch, or writes JSON of all launches to standard output or a file."""
-    from memsim.files import write_text
     from memsim.report.launch_table import launch_table, launches_json
     from memsim.report.summary import summarise
 
     summaries = [summarise(replay.dataset) for replay in replays]
-    if json == STDOUT:
-        click.echo(launches_json(summaries))
-        return
-    if json is not None:
-        write_text(json, launches_json(summaries) + "\n")
-        click.echo(f"wrote {json}", err=True)
-    console().print(launch_table(summaries))
+    write_tables([launch_table(summaries)], lambda: launches_json(summaries), json)
 
 
-def console(*, stderr: bool = False) -> Console:
-    """A console that is wide enough for every column where no terminal sets the width."""
-    from rich.console import Console
+def write_variants_report(variants: Sequence[tuple[str, Replay]], json: Path | None) -> None:
+    """Prints a row per replay, each with what tells it from the others; or writes JSON of all."""
+    from memsim.report.summary import summarise
+    from memsim.report.variants import variants_json, variants_table
 
-    plain = Console(stderr=stderr)
-    if plain.is_terminal or "COLUMNS" in os.environ:
-        return plain
-    return Console(stderr=stderr, width=PIPE_COLUMNS)
-
-
-@contextlib.contextmanager
-def working(what: str) -> Iterator[None]:
-    """Shows a spinner on standard error during work of unknown length."""
-    screen = console(stderr=True)
-    if not screen.is_terminal:
-        yield
-        return
-    with screen.status(what):
-        yield
-
-
-@contextlib.contextmanager
-def progress_bar(what: str) -> Iterator[Progress]:
-    """Shows a progress bar on standard error, if that is a terminal, until the work is done."""
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bar
-
-    screen = console(stderr=True)
-    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Bar(*columns, console=screen, transient=True, disable=not screen.is_terminal) as bar:
-        task = bar.add_task(what, total=None)
-
-        def advance(done: int, total: int) -> None:
-            bar.update(task, completed=done, total=total)
-
-        yield advance
+    named = [(name, summarise(replay.dataset)) for name, replay in variants]
+    write_tables([variants_table(named)], lambda: variants_json(named), json)

@@ -6,7 +6,7 @@ import dataclasses
 import json
 import platform
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numba
@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-from memsim.errors import ReplayError, SnapshotWarning, WorkerDied
+from memsim.errors import ReplayError, SnapshotWarning
 from memsim.hierarchy.cache import (
     ACCESSES,
     FAR,
@@ -27,34 +27,38 @@ from memsim.hierarchy.cache import (
 )
 from memsim.machine.file import load_machine, machine_to_json
 from memsim.machine.model import Machine
+from memsim.montecarlo.besides import Besides, miss_kinds_of
 from memsim.montecarlo.occupancy import Occupancy
 from memsim.montecarlo.options import ReplayOptions
-from memsim.montecarlo.other_orders import (
-    hit_ratios_in_other_orders,
-    load_hit_ratios,
-    other_orders,
-)
 from memsim.montecarlo.past import has_past
-from memsim.montecarlo.plan import Plan, changes_for_occupancy, make_plan
+from memsim.montecarlo.plan import Plan, make_plan
 from memsim.montecarlo.result import MISS_KINDS, Replay
 from memsim.montecarlo.totals import site_totals
-from memsim.montecarlo.trial import TrialResult, miss_kinds, misses_of, misses_with, run_trial
+from memsim.montecarlo.trial import TrialResult
 from memsim.montecarlo.workers import (
     PLANS,
     Handling,
     Progress,
+    Results,
+    Stopping,
     Workers,
-    trials_on,
+    counted,
+    trials_and_more,
 )
 from memsim.statistics import Places
 from memsim.trace.model import GRANULE_BYTES, Trace
 
 SCHEMA = 1
+SHORT_TRIAL = 50_000_000
+"""Requests up to which trials run in threads: they take less than about two seconds, in which a worker
+process would only start, and whoever ends a replay waits no longer than that for those that have begun."""
 MAX_SAMPLES = 2048
 """The most DRAM latencies that are kept per trial, evenly spaced over those sampled."""
-MAX_OCCUPANCIES = 4
-TRIALS_PER_POINT = 10
-"""Where the occupancy is known, others are replayed only if they add less than 10 % of the trials."""
+
+
+Provisional = Callable[[int, Callable[[], Replay]], object]
+"""Called with the number of trials that are done and a function that makes the replay of these, from the
+number on at which it has an interval. Kinds of misses are not in it before all are known."""
 
 
 def replay(
@@ -63,13 +67,16 @@ def replay(
     options: ReplayOptions | None = None,
     *,
     progress: Progress | None = None,
+    provisional: Provisional | None = None,
     **changes: Any,
 ) -> Replay:
     """Replay a trace, or several snapshots of one kernel, on a machine under random orderings.
 
     trace : several snapshots must have the same sites; trial i replays snapshot i modulo their number
     options, changes : a ReplayOptions, and its fields as keywords, which take precedence
-    progress : called with (trials done, trials at most) after each trial
+    progress : called after each trial, and each replay for kinds of misses, other orders and other numbers of
+        groups, with (how many are done, how many there will be at most)
+    provisional : see Provisional
 
     Ctrl-C returns the trials completed so far, marked `interrupted`. Raises ReplayError where trace,
     machine and options do not fit. Warns (SnapshotWarning) where a snapshot has fewer than two waves.
@@ -78,53 +85,40 @@ def replay(
     machine = load_machine(machine) if isinstance(machine, str) else machine
     traces = _snapshots(trace)
     plans, places, occupancy = _plans(traces, machine, options)
-    kinds: npt.NDArray[np.int64] | None = None
-    over: dict[str, list[dict[str, Any]]] = {"over_feasible": [], "over_groups": []}
-    orders: dict[str, dict[str, float | None]] = {}
     n_requests = max(one.n_granule for one in traces)
-    with workers_for(plans, options, n_requests) as workers:
-        results, interrupted = trials_on(
-            workers,
-            seed=options.seed,
-            trials=options.most_trials(n_requests),
-            ci=options.half_width,
-            places=places,
-            model_error=model_errors(machine) if options.is_open_ended else None,
-            progress=progress,
-        )
-        try:
-            if not interrupted:
-                kinds = _miss_kinds(workers, options.seed, results[0])
-                others = _other_groups(occupancy, len(results))
-                over |= {
-                    name: _hit_ratios_at(
-                        workers, traces[0], machine, groups, options.seed, results[0]
-                    )
-                    for name, groups in others.items()
-                }
-                samplers = other_orders(options, len(results))
-                orders = hit_ratios_in_other_orders(
-                    workers, traces[0], machine, samplers, options.seed
-                )
-        except (KeyboardInterrupt, WorkerDied):  # the trials are complete: they are kept
-            interrupted = True
-    if kinds is None:
-        kinds = np.zeros((3, *results[0].counts.shape[:2]), np.int64)
-    about = attributes(
-        traces,
-        plans[0],
-        {**occupancy.to_json(), **over},
-        orders=orders,
-        options={
-            **options_used(options, plans[0]),
-            "trials": options.most_trials(n_requests),
-            "snapshots": places.n,
-            "phases": places.phases,
-            "start_weight": places.start_weight,
-        },
-        interrupted=interrupted,
+    most = options.most_trials(n_requests)
+    stopping = Stopping(
+        options.half_width, places, model_errors(machine) if options.is_open_ended else None
     )
-    return Replay(dataset(traces, plans[0], results, kinds, about))
+    besides = Besides(traces[0], machine, plans[0], occupancy, options)
+
+    def gathered(made: Results) -> Replay:
+        about = attributes(
+            traces,
+            plans[0],
+            {**occupancy.to_json(), **besides.at_other_groups(made)},
+            orders=besides.in_other_orders(made),
+            options={
+                **options_used(options, plans[0]),
+                "trials": most,
+                "snapshots": places.n,
+                "phases": places.phases,
+                "start_weight": places.start_weight,
+            },
+            interrupted=made.interrupted,
+        )
+        return Replay(dataset(traces, plans[0], made.trials, miss_kinds_of(made), about))
+
+    def watch(made: Results, most_calls: int) -> None:
+        counted(progress)(made, most_calls)
+        if provisional is not None and len(made.trials) >= max(places.n, 2):
+            provisional(len(made.trials), lambda: gathered(made))
+
+    others = besides.calls(stopping.fewest(most))
+    with workers_for(plans, options, n_requests) as workers:
+        made = trials_and_more(workers, options.seed, most, stopping, others, watch)
+        besides.complete(workers, made)
+    return gathered(made)
 
 
 def _plans(
@@ -182,6 +176,7 @@ def workers_for(
     return Workers(
         plans,
         jobs=options.workers(n_requests),
+        threads=n_requests <= SHORT_TRIAL,
         backend=options.backend,
         scheduler=options.scheduler,
         scratch=options.scratch,
@@ -263,69 +258,6 @@ def _provenance(trace: Trace) -> dict[str, Any]:
             "platform": platform.platform(),
         },
     }
-
-
-def _miss_kinds(workers: Workers, seed: int, actual: TrialResult) -> npt.NDArray[np.int64]:
-    """(3, n_level, n_site): cold, capacity and conflict misses of the first trial's ordering."""
-    n_level = actual.counts.shape[0]
-    if not n_level:  # a machine without caches
-        return np.zeros((3, 0, actual.counts.shape[1]), np.int64)
-    tasks = [
-        (0, (seed, actual.trial, k, kind))
-        for k in range(n_level)
-        for kind in ("unbounded", "associative")
-    ]
-    with workers.run(misses_with, tasks) as counted:
-        misses = np.array(list(counted), np.int64).reshape(n_level, 2, -1)
-    return miss_kinds(misses_of(actual.counts), misses[:, 0], misses[:, 1])
-
-
-def _counts_with(
-    plan: Plan, workspace: object, changes: dict[str, Any], seed: int
-) -> npt.NDArray[np.int64]:
-    return run_trial(dataclasses.replace(plan, **changes), seed, 0).counts
-
-
-def _other_groups(occupancy: Occupancy, n_trials: int) -> dict[str, list[int]]:
-    """The numbers of groups per core that are replayed once besides the actual one.
-
-    over_feasible : some feasible ones, where unknown registers leave several
-    over_groups : smaller ones, where the number is known and is a result of the resources
-    """
-    actual, feasible = occupancy.groups_per_core, occupancy.feasible
-    if len(feasible) > 1:
-        picks = np.linspace(0, len(feasible) - 1, MAX_OCCUPANCIES).round().astype(int)
-        return {"over_feasible": sorted({feasible[i] for i in picks} - {actual})}
-    n_points = min(MAX_OCCUPANCIES - 1, n_trials // TRIALS_PER_POINT)
-    if occupancy.limited_by == "given" or not n_points:
-        return {}
-    points = np.geomspace(1, actual, n_points + 1)[:-1].round().astype(int)
-    return {"over_groups": sorted({int(point) for point in points} - {actual})}
-
-
-def _hit_ratios_at(
-    workers: Workers,
-    trace: Trace,
-    machine: Machine,
-    others: list[int],
-    seed: int,
-    actual: TrialResult,
-) -> list[dict[str, Any]]:
-    """Load hit ratios at the actual and at other numbers of groups per core; none without others."""
-    if not others:
-        return []
-    plan = workers.plans[0]
-    tasks = [(0, (changes_for_occupancy(plan, trace, machine, n), seed)) for n in others]
-    with workers.run(_counts_with, tasks) as counted:
-        counts = dict(zip(others, counted, strict=True))
-    counts[plan.resident] = actual.counts
-    return [
-        {
-            "groups_per_core": int(groups),
-            "load_hit_ratio": load_hit_ratios(counts[groups], trace, machine),
-        }
-        for groups in sorted(counts)
-    ]
 
 
 def dataset(

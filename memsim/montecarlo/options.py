@@ -23,6 +23,8 @@ LEAST_TRIALS = 8
 """Trials that are replayed where neither their number nor a half-width is given, whatever the budget."""
 MOST_TRIALS = 1024
 """The limit where only the half-width is given."""
+QUICK_TRIALS = 4
+"""One ordering of each of three places and the start of a launch, or two of each phase."""
 DEFAULT_BUDGET_S = 30.0
 REQUESTS_PER_S = 15_000_000
 """Requests a second by which a budget is converted into a number of trials: what one core of a server of
@@ -64,10 +66,16 @@ class ReplayOptions(Options):
         metavar="SECONDS",
         default_text=f"{DEFAULT_BUDGET_S:g}, unless trials or a half-width are given",
     )
+    quick: bool = option(
+        False,
+        f"Replay {QUICK_TRIALS} random orderings of one set of snapshots and no more: an answer within"
+        " seconds, with wide intervals.",
+    )
     seed: int = option(0, "Seed of the random orderings.", least=0)
     jobs: int | None = option(
         None,
-        "Worker processes. Results do not depend on their number.",
+        "Workers: threads for a replay whose trials take less than about two seconds, else processes."
+        " Results do not depend on their number.",
         least=1,
         default_text="usable cores; 1 for a small replay",
     )
@@ -143,6 +151,11 @@ class ReplayOptions(Options):
                 "budget (--budget) decides on the number of trials: leave out trials (--trials) and ci"
                 " (--ci)"
             )
+        if self.quick and not (self.trials is self.ci is self.budget is None):
+            raise self.error(
+                "quick (--quick) decides on the number of trials: leave out trials (--trials), ci (--ci) and"
+                " budget (--budget)"
+            )
         if self.scheduler is not None and self.backend != "dask":
             raise self.error(
                 "scheduler (--scheduler) applies to backend dask (--backend dask) only"
@@ -160,12 +173,14 @@ class ReplayOptions(Options):
     @property
     def is_open_ended(self) -> bool:
         """Whether neither the number of trials nor a half-width was given."""
-        return self.trials is None and self.ci is None
+        return self.trials is None and self.ci is None and not self.quick
 
     def most_trials(self, n_requests: int) -> int:
         """How many trials are replayed at most, with so many requests each."""
         if self.trials is not None:
             return self.trials
+        if self.quick:
+            return QUICK_TRIALS
         if self.ci is not None:
             return MOST_TRIALS
         budget_s = DEFAULT_BUDGET_S if self.budget is None else self.budget
@@ -182,9 +197,11 @@ class ReplayOptions(Options):
         most_trials = self.most_trials(n_requests)
         if self.jobs is not None:
             return min(self.jobs, most_trials)
-        if most_trials * n_requests <= WORTH_WORKERS:
-            return 1
-        return min(usable_cores(), most_trials)
+        return min(usable_cores(), most_trials) if self.is_long(n_requests) else 1
+
+    def is_long(self, n_requests: int) -> bool:
+        """Whether a replay of so many requests a trial takes long enough for workers and for progress."""
+        return self.most_trials(n_requests) * n_requests > WORTH_WORKERS
 
     def to_json(self) -> dict[str, Any]:
         """What provenance records, with the resolved half-width."""

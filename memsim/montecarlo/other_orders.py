@@ -12,7 +12,7 @@ from memsim.machine.model import Machine
 from memsim.montecarlo.options import ReplayOptions
 from memsim.montecarlo.plan import Plan
 from memsim.montecarlo.trial import Workspace, run_trial
-from memsim.montecarlo.workers import Workers, hit_ratio
+from memsim.montecarlo.workers import hit_ratio
 from memsim.trace.model import Trace
 
 OTHER_ORDERS = ("gty", "gto", "lrr")
@@ -30,18 +30,10 @@ def other_orders(options: ReplayOptions, n_trials: int) -> tuple[str, ...]:
     return OTHER_ORDERS[: max(n_trials // TRIALS_PER_ORDER, int(options.is_open_ended))]
 
 
-def hit_ratios_in_other_orders(
-    workers: Workers, trace: Trace, machine: Machine, samplers: tuple[str, ...], seed: int
-) -> dict[str, dict[str, float | None]]:
-    """Sampler -> level -> load hit ratio in the first trial, None for a level that no load reaches."""
-    with workers.run(_counts_in, [(0, (sampler, seed)) for sampler in samplers]) as counted:
-        return {
-            sampler: load_hit_ratios(counts, trace, machine)
-            for sampler, counts in zip(samplers, counted, strict=True)
-        }
-
-
-def _counts_in(plan: Plan, workspace: Workspace, sampler: Any, seed: int) -> npt.NDArray[np.int64]:
+def counts_in_order(
+    plan: Plan, workspace: Workspace, sampler: Any, seed: int
+) -> npt.NDArray[np.int64]:
+    """The counts of the first trial with another sampler."""
     ordering = dataclasses.replace(plan.ordering, sampler=sampler)
     changed = dataclasses.replace(plan, ordering=ordering)
     return run_trial(changed, seed, 0, workspace=workspace).counts

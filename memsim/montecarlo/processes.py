@@ -10,7 +10,7 @@ import threading
 import time
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from multiprocessing import resource_tracker
 from queue import SimpleQueue
@@ -20,15 +20,17 @@ from joblib.externals.loky import ProcessPoolExecutor
 from joblib.externals.loky.backend.context import get_context
 
 Submit = Callable[..., Future[Any]]
+_END = object()
 
 
 @contextlib.contextmanager
 def in_order(
-    submit: Submit, tasks: Sequence[tuple[Any, ...]], most_ahead: int
+    submit: Submit, tasks: Iterable[tuple[Any, ...]], most_ahead: int
 ) -> Iterator[Iterator[Any]]:
     """The results of submit(*task) for each task, in order.
 
     Leaving the context drops results that were not consumed; tasks that have begun end by themselves.
+    The tasks are taken one by one, as others end, in another thread.
 
     most_ahead : number of tasks that are submitted ahead of the result that is waited for
     """
@@ -42,7 +44,7 @@ def in_order(
             while requests.get():
                 free = most_ahead - len(ahead)
                 ahead.extend(submit(*task) for task in itertools.islice(rest, free))
-                finished.put((ahead.popleft().result(), None))
+                finished.put((ahead.popleft().result() if ahead else _END, None))
         except BaseException as error:
             finished.put((None, error))
         finally:
@@ -50,11 +52,13 @@ def in_order(
                 future.cancel()
 
     def results() -> Iterator[Any]:
-        for _ in tasks:
+        while True:
             requests.put(True)
             result, error = finished.get()
             if error is not None:
                 raise error
+            if result is _END:
+                return
             yield result
 
     # A process that grew is replaced. Where warnings are errors, to warn of that would end the thread

@@ -1,7 +1,7 @@
-"""Many trials: in this process, in worker processes, or on a Dask cluster, with the same numbers.
+"""Many trials: in threads or processes of this computer, or on a Dask cluster, with the same numbers.
 
 Results are taken in the order of trials, so the trial at which `ci` stops does not depend on the
-workers. A plan is passed to workers as a folder of files that they map into memory.
+workers. A plan is passed to processes as a folder of files that they map into memory.
 """
 
 from __future__ import annotations
@@ -9,9 +9,12 @@ from __future__ import annotations
 import contextlib
 import functools
 import sys
+import threading
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import BrokenExecutor
+from collections import deque
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import BrokenExecutor, ThreadPoolExecutor
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -89,19 +92,23 @@ class Stopping:
     ) -> None:
         self.half_width, self.model_error = half_width, model_error
         self.places, self.moments = places, [Moments() for _ in range(places.n)]
+        self.least = max(MIN_TRIALS_TO_STOP if model_error is None else LEAST_TRIALS, 2 * places.n)
         self.open: Any = 0.0
         self.trials = 0
+
+    def fewest(self, most: int) -> int:
+        """The fewest trials that may be enough, of `most`."""
+        return most if self.half_width is None else min(self.least, most)
 
     def enough(self, result: Counted) -> bool:
         """Add a trial; returns whether there are enough."""
         if self.half_width is None:
             return False
-        counts, n_places = result.counts, self.places.n
-        self.moments[self.trials % n_places].add(hit_ratio(counts))
+        counts = result.counts
+        self.moments[self.trials % self.places.n].add(hit_ratio(counts))
         self.open = self.open + counts[..., OPEN] / np.maximum(counts[..., ACCESSES], 1)
         self.trials += 1
-        least = MIN_TRIALS_TO_STOP if self.model_error is None else LEAST_TRIALS
-        if self.trials < max(least, 2 * n_places):
+        if self.trials < self.least:
             return False
         width = self.places.ordering([one.half_width() for one in self.moments])
         narrow: Any = 0.0
@@ -132,41 +139,104 @@ def trials_on(
     seed: int,
     trials: int,
     ci: float | None = None,
-    places: Places = ONE_PLACE,
-    model_error: npt.NDArray[np.float64] | None = None,
     progress: Progress | None = None,
     task: Task = _trial,
 ) -> tuple[list[Any], bool]:
     """Up to `trials` results of task(plan, workspace, seed, trial), in order of trials, and whether
-    Ctrl-C interrupted them.
+    Ctrl-C interrupted them; ci : when to stop, see Stopping."""
+    made = trials_and_more(workers, seed, trials, Stopping(ci), {}, counted(progress), task)
+    return made.trials, made.interrupted
+
+
+class Call(NamedTuple):
+    """task(plan, workspace, *arguments), where the plan is given by its number."""
+
+    task: Task
+    plan: int
+    arguments: tuple[Any, ...]
+
+
+@dataclass
+class Results:
+    """Results so far: of the trials in order, of other calls by their keys."""
+
+    trials: list[Any] = field(default_factory=list)
+    others: dict[Hashable, Any] = field(default_factory=dict)
+    interrupted: bool = False
+
+
+Watch = Callable[[Results, int], object]
+"""Called after each result with all so far, and how many there will be at most."""
+
+
+def counted(progress: Progress | None) -> Watch:
+    """Calls `progress` with the number of results, and how many there will be at most."""
+
+    def watch(made: Results, most: int) -> None:
+        if progress is not None:
+            progress(len(made.trials) + len(made.others), most)
+
+    return watch
+
+
+def trials_and_more(
+    workers: Workers,
+    seed: int,
+    most_trials: int,
+    stopping: Stopping,
+    others: Mapping[Hashable, Call],
+    watch: Watch,
+    task: Task = _trial,
+) -> Results:
+    """As `trials_on`, and the results of other calls, which run once the fewest trials that may be enough
+    have begun: workers that wait for the last of these have something to do that is needed in any case.
 
     Trial i runs on plan i modulo the number of plans.
-    ci, places, model_error : when to stop, see Stopping
 
     Where a worker process dies, the trials that are complete are kept too, with a warning, and count
     as interrupted. Raises KeyboardInterrupt, or WorkerDied, if no trial is complete.
     """
-    done: list[Any] = []
-    n_plans = len(workers.plans)
-    stopping = Stopping(ci, places, model_error)
+    made, enough = Results(), False
+    keys: deque[Hashable | None] = deque()
+
+    def calls() -> Iterator[Call]:
+        first = stopping.fewest(most_trials)
+        for i in range(first):
+            yield trial(i)
+        for key, call in others.items():
+            keys.append(key)
+            yield call
+        for i in range(first, most_trials):
+            if enough:
+                return
+            yield trial(i)
+
+    def trial(i: int) -> Call:
+        keys.append(None)
+        return Call(task, i % len(workers.plans), (seed, i))
+
     try:
-        with workers.run(task, [(i % n_plans, (seed, i)) for i in range(trials)]) as results:
+        with workers.run_calls(calls()) as results:
             for result in results:
-                done.append(result)
-                if progress is not None:
-                    progress(len(done), trials)
-                if stopping.enough(result):
+                key = keys.popleft()
+                if key is None:
+                    made.trials.append(result)
+                    enough = stopping.enough(result)
+                else:
+                    made.others[key] = result
+                watch(made, most_trials + len(others))
+                if enough and len(made.others) == len(others):
                     break
     except KeyboardInterrupt:
-        if not done:
+        made.interrupted = True
+        if not made.trials:
             raise
-        return done, True
     except WorkerDied as error:
-        if not done:
+        made.interrupted = True
+        if not made.trials:
             raise
-        warnings.warn(f"{error}; {len(done)} complete trials are kept", stacklevel=2)
-        return done, True
-    return done, False
+        warnings.warn(f"{error}; {len(made.trials)} complete trials are kept", stacklevel=2)
+    return made
 
 
 class Handling(NamedTuple):
@@ -184,10 +254,12 @@ PLANS = Handling(save_plan, load_plan, Workspace)
 
 
 class Workers:
-    """Run tasks on plans: in this process, in its children, or on a Dask cluster.
+    """Run tasks on plans: in this process, in its threads or children, or on a Dask cluster.
 
     plans : passed to tasks by the functions of `handling`
-    jobs : processes; with 1, tasks run in this process
+    jobs : processes or threads; with 1, tasks run in this process
+    threads : threads instead of processes. They start at once, where a process needs two seconds of a
+        core, but cannot be ended before their task, and what ends one of them ends all
     scheduler : address of the Dask scheduler, for backend `dask`
     scratch : a folder that all workers can access, for the plans' files; by default a temporary one
     """
@@ -197,6 +269,7 @@ class Workers:
         plans: Sequence[Any],
         *,
         jobs: int = 1,
+        threads: bool = False,
         backend: Backend = "local",
         scheduler: str | None = None,
         scratch: Path | None = None,
@@ -205,16 +278,22 @@ class Workers:
         self.plans = plans
         self.handling = handling
         self._in_process = backend == "local" and jobs == 1
+        self._in_threads = backend == "local" and jobs > 1 and threads
         self._jobs, self._backend, self._scheduler = jobs, backend, scheduler
         self._scratch = scratch
         self._submit: Submit = functools.partial(submit_locally, jobs)
         self._most_ahead = 2 * jobs
         self._died: type[Exception] = BrokenExecutor
-        self._workspaces: dict[int, Any] = {}
+        self._workspaces = threading.local()
         self._stack = contextlib.ExitStack()
 
     def __enter__(self) -> Workers:
         if self._in_process:
+            return self
+        if self._in_threads:
+            executor = ThreadPoolExecutor(self._jobs)
+            self._stack.callback(executor.shutdown, wait=False, cancel_futures=True)
+            self._submit = executor.submit
             return self
         try:
             self._prepare()
@@ -244,19 +323,24 @@ class Workers:
     def __exit__(self, *exception: object) -> None:
         self._stack.close()
 
-    @contextlib.contextmanager
     def run(
-        self, task: Task, arguments: Sequence[tuple[int, tuple[Any, ...]]]
-    ) -> Iterator[Iterator[Any]]:
-        """The task's results in order, for each (number of a plan, further arguments).
+        self, task: Task, arguments: Iterable[tuple[int, tuple[Any, ...]]]
+    ) -> contextlib.AbstractContextManager[Iterator[Any]]:
+        """The task's results in order, for each (number of a plan, further arguments)."""
+        return self.run_calls(Call(task, k, rest) for k, rest in arguments)
 
-        Leaving the context drops results that were not consumed.
-        """
+    @contextlib.contextmanager
+    def run_calls(self, calls: Iterable[Call]) -> Iterator[Iterator[Any]]:
+        """The results of calls in order. Leaving the context drops results that were not consumed."""
         if self._in_process:
-            yield (task(self.plans[k], self._workspace(k), *rest) for k, rest in arguments)
+            yield (self._here(call) for call in calls)
             return
-        folders = [str(self._folder / str(k)) for k in range(len(self.plans))]
-        tasks = [(_in_folder, task, folders[k], self.handling, rest) for k, rest in arguments]
+        tasks: Iterator[tuple[Any, ...]] = (
+            (self._here, call)
+            if self._in_threads
+            else (_in_folder, str(self._folder / str(call.plan)), self.handling, call)
+            for call in calls
+        )
         try:
             with in_order(self._submit, tasks, self._most_ahead) as results:
                 yield results
@@ -270,10 +354,12 @@ class Workers:
         self._submit, self._died = dask_cluster(stack, self._scheduler)
         self._most_ahead = sys.maxsize
 
-    def _workspace(self, k: int) -> Any:
-        if k not in self._workspaces:
-            self._workspaces[k] = self.handling.workspace(self.plans[k])
-        return self._workspaces[k]
+    def _here(self, call: Call) -> Any:
+        """Run a call in this process; each of its threads keeps a workspace of each plan."""
+        kept: dict[Any, Any] = self._workspaces.__dict__
+        if call.plan not in kept:
+            kept[call.plan] = self.handling.workspace(self.plans[call.plan])
+        return call.task(self.plans[call.plan], kept[call.plan], *call.arguments)
 
 
 def dask_cluster(
@@ -300,6 +386,6 @@ def _opened(folder: str, handling: Handling) -> tuple[Any, Any]:
     return plan, handling.workspace(plan)
 
 
-def _in_folder(task: Task, folder: str, handling: Handling, arguments: tuple[Any, ...]) -> Any:
-    """Run a task on the plan of a folder; a worker keeps the last few plans open."""
-    return task(*_opened(folder, handling), *arguments)
+def _in_folder(folder: str, handling: Handling, call: Call) -> Any:
+    """Run a call on the plan of a folder; a worker keeps the last few plans open."""
+    return call.task(*_opened(folder, handling), *call.arguments)

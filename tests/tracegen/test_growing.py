@@ -17,7 +17,6 @@ from memsim.statistics import PAST, PLACE
 from memsim.trace import Trace
 from tests.support import random_launches
 from tests.support.traces import make_trace
-from tracegen import growing
 from tracegen.growing import replay_grown
 from tracegen.options import TraceOptions
 
@@ -54,7 +53,7 @@ def steps(
     def replay_all(traces: list[Trace]) -> Any:
         return _Replayed(len(taken), 8, {"interrupted": interrupted})
 
-    monkeypatch.setattr(growing, "disagreement", off)
+    monkeypatch.setattr("memsim.bounds.disagreement", off)
     replay_grown(trace_at, replay_all, TraceOptions(), budget_s)
     return taken
 

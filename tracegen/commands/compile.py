@@ -15,7 +15,7 @@ from memsim.commands import (
     check_outputs,
     console,
     machine_option,
-    output_path,
+    out_option,
     working,
 )
 from memsim.errors import MemsimError
@@ -46,11 +46,10 @@ if TYPE_CHECKING:
     help="Use at most N vector registers a work-item.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@output_path(
-    "--output",
-    "-o",
-    help="Write the code as text: PTX to FILE.ptx, NVIDIA's assembly to FILE.sass, AMD's to FILE.s;"
+@out_option(
+    "Write the code as text: PTX to FILE.ptx, NVIDIA's assembly to FILE.sass, AMD's to FILE.s;"
     " with - the assembly is printed instead of the report.",
+    required=False,
 )
 def compile_(
     kernel: KernelSpec,
@@ -74,9 +73,9 @@ def compile_(
       memsim compile experiments/kernels/stencil.py:star25 -m v100 --target sm_90 -o - | less
     """
     if output != STDOUT:
-        check_outputs({"--output": output})
+        check_outputs({"--out": output})
     elif as_json:
-        raise MemsimError("--json and --output - both write to standard output: leave out one")
+        raise MemsimError("--json and --out - both write to standard output: leave out one")
     with working("compiling"):
         compiled = _compiled(kernel, machine, target, launch, registers_limit)
     if output is not None:
@@ -126,14 +125,14 @@ def _compiled(
 def _text(compiled: list[CompiledKernel], output: Path) -> str:
     if len(compiled) != 1:
         names = ", ".join(kernel.code.kernel for kernel in compiled)
-        raise MemsimError(f"--output takes one kernel, there are {names}: name one with --launch")
+        raise MemsimError(f"--out takes one kernel, there are {names}: name one with --launch")
     code = compiled[0].code
     texts = _texts(code)
     if output == STDOUT:
         return code.listing
     if output.suffix not in texts:
         listed = " or ".join(texts)
-        raise MemsimError(f"--output for {code.target} must end in {listed}, got {output}")
+        raise MemsimError(f"--out for {code.target} must end in {listed}, got {output}")
     return texts[output.suffix]
 
 

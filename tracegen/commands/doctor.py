@@ -9,12 +9,20 @@ import json
 
 import click
 
+from memsim.commands import display
+
 EXIT_UNHEALTHY = 1
 
 
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
-def doctor(as_json: bool) -> int:
+@click.option(
+    "--prepare",
+    "compiles",
+    is_flag=True,
+    help="Instead, compile the loops of the tracer and of the replay, so that no later command waits for that.",
+)
+def doctor(as_json: bool, compiles: bool) -> int:
     """Report what is installed, what is missing, and how to install or repair it.
 
     The exit code is 0 if kernels can be traced and replayed, and 1 if not.
@@ -23,7 +31,19 @@ def doctor(as_json: bool) -> int:
     Examples:
       memsim doctor
       memsim doctor --json
+      memsim doctor --prepare
     """
+    if compiles:
+        from tracegen.commands.prepare import MACHINES, prepare
+
+        with display() as shown:
+            for k, name in enumerate(MACHINES):
+                shown.title = f"{name} ({k + 1} of {len(MACHINES)})"
+                prepare(name)
+        click.echo(
+            f"Prepared for {', '.join(MACHINES)}, and for what they have in common with others."
+        )
+        return 0
     from tracegen import doctor as examination
 
     checks = examination.examine()

@@ -5,14 +5,14 @@ Nothing heavy is imported here: the help of `memsim` loads this module.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from memsim.commands import setting_option, working
+from memsim.commands import KERNEL, labels, setting_option, settings_option, working
 from tracegen.own_process import Limits, in_own_process
 
 if TYPE_CHECKING:
@@ -47,18 +47,46 @@ def kernel_options(command: Callable[..., Any]) -> Callable[..., Any]:
     ) -> Any:
         return command(kernel=KernelSpec(spec, settings, arguments), **others)
 
+    return _decorated(command, with_kernel, setting_option)
+
+
+def kernels_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """As kernel_options, with several values of a setting: the command gets `kernels`, all variants."""
+
+    def with_kernels(
+        spec: str, settings: list[dict[str, str]], arguments: str | None, **others: Any
+    ) -> Any:
+        return command(kernels=[KernelSpec(spec, one, arguments) for one in settings], **others)
+
+    return _decorated(command, with_kernels, settings_option)
+
+
+def _decorated(
+    command: Callable[..., Any],
+    with_kernel: Callable[..., Any],
+    settings: Callable[[Callable[..., Any]], Callable[..., Any]],
+) -> Callable[..., Any]:
     with_kernel.__name__, with_kernel.__doc__ = command.__name__, command.__doc__
     with_kernel.__click_params__ = getattr(command, "__click_params__", [])  # type: ignore[attr-defined]
     with_args = click.option(
         "--args",
         "arguments",
         metavar="FILE.py:NAME",
+        type=KERNEL,
         help="The arguments of a kernel in OpenCL C, CUDA C++, HIP or Fortran: a function that takes the"
         " settings of --set and returns a tracegen.OpenCLWorkload, a tracegen.CudaWorkload or, for"
         " Fortran, a mapping from argument names to values.",
     )(with_kernel)
-    decorated: Callable[..., Any] = setting_option(with_args)
-    return click.argument("spec", metavar="KERNEL")(decorated)
+    return click.argument("spec", metavar="KERNEL", type=KERNEL)(settings(with_args))
+
+
+def variants_of(
+    machines: Sequence[str], kernels: Sequence[KernelSpec]
+) -> list[tuple[str, str, KernelSpec]]:
+    """(what tells it from the others, machine, kernel) of every combination."""
+    pairs = [(machine, kernel) for kernel in kernels for machine in machines]
+    rows = [{"machine": machine, **kernel.settings} for machine, kernel in pairs]
+    return [(label, *pair) for label, pair in zip(labels(rows), pairs, strict=True)]
 
 
 def trace_snapshots(
@@ -121,10 +149,18 @@ def _import_shared() -> None:
 
 
 def _import_replay() -> None:
-    """Imports what a replay needs, while another process traces."""
-    import memsim
+    """Imports what a replay and its table need, while another process traces."""
+    import xarray
 
-    _ = memsim.replay, memsim.Trace
+    import memsim
+    import memsim.report
+    from memsim import time_models
+    from memsim.commands import provisional_results
+
+    # The first one imports dask and others, where they are installed, in half a second.
+    xarray.Dataset({"hits": ("trial", [0])})
+    time_models.models()
+    _ = memsim.replay, memsim.Trace, memsim.report.summarise, provisional_results
 
 
 def save_launches(launches: Launches, path: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from memsim.commands import check_outputs, machine_option, output_path
+from memsim.commands import check_outputs, machine_option, out_option
 from memsim.errors import MemsimError
 from memsim.options import command_options
 from tracegen.commands.kernel import (
@@ -34,7 +34,7 @@ from tracegen.own_process import Limits
     is_flag=True,
     help="Trace every launch of the kernel, for 'memsim replay --carry-l2'.",
 )
-@output_path("--output", "-o", required=True, help="The trace file.")
+@out_option("The trace file.")
 def trace(
     kernel: KernelSpec,
     machine: str,
@@ -53,7 +53,7 @@ def trace(
       memsim trace my_kernel.py:knl --machine a100 -o k.trace
       memsim replay k.trace --machine h100 --ci 0.005
     """
-    check_outputs({"--output": output}, kinds={"--output": "trace"})
+    check_outputs({"--out": output}, kinds={"--out": "trace"})
     if all_launches and tracing.launch is not None:
         raise MemsimError("--all-launches traces every launch: leave out --launch")
     from memsim.machine import load_machine

@@ -2,12 +2,13 @@
 
 A listed platform may not work: some fail every build on a CPU newer than they are, some abort the
 process. Therefore each device is tried in a child process (`trial.py`), in the order vendor GPU, PoCL,
-Intel's CPU runtime, others, Oclgrind. The first that computes correct numbers is chosen. The
-environment variable MEMSIM_OPENCL, a part of a platform's name or `platform:device`, overrides this.
+Intel's CPU runtime, others, Oclgrind. The first that computes correct numbers is chosen, and remembered
+(`remembered.py`). The environment variable MEMSIM_OPENCL, a part of a platform's name or `platform:device`, overrides this.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import json
@@ -21,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from memsim.errors import OpenCLError
+from tracegen.devices import remembered
 from tracegen.devices import trial as opencl_trial
 
 VARIABLE = "MEMSIM_OPENCL"
@@ -86,15 +88,22 @@ def survey() -> list[Candidate]:
 def _context(wanted: str) -> Any:
     import pyopencl as cl
 
+    key = remembered.key(wanted)
+    device = remembered.load(key)
+    if device is not None:
+        with contextlib.suppress(cl.Error):
+            return cl.Context([device])
     choice = _choice(wanted)
     try:
         device = cl.get_platforms()[choice.platform_index].get_devices()[choice.device_index]
-        return cl.Context([device])
+        context = cl.Context([device])
     except (cl.Error, IndexError) as error:
         raise OpenCLError(
             f"{choice.title} passed its trial, but its context cannot be made:"
             f" {opencl_trial.first_lines(str(error))}"
         ) from error
+    remembered.save(key, dataclasses.asdict(choice))
+    return context
 
 
 @functools.cache

@@ -18,6 +18,7 @@ import pyopencl as cl
 from memsim.errors import KernelError
 from memsim.machine import Machine
 from memsim.montecarlo import enough_bytes, resident_groups
+from memsim.progress import report
 from memsim.trace import Columns, GrowingColumns, Launch, Trace
 from tracegen.devices.buffers import Buffers, buffers
 from tracegen.options import TraceOptions
@@ -120,7 +121,11 @@ class LaunchRun:
             chosen = snapshot.choose(launch.n_groups, wave, options.groups, n_snapshots)
         else:
             chosen = self._within_budget(wave, n_snapshots)
-        return [self._trace(groups, shape, wave) for groups in chosen]
+        traces = []
+        for k, groups in enumerate(chosen):
+            report("tracing snapshots", k, len(chosen))
+            traces.append(self._trace(groups, shape, wave))
+        return traces
 
     def _within_budget(self, wave: int, n_snapshots: int) -> list[snapshot.Groups]:
         """The whole launch where that is no longer than all snapshots together, else the snapshots.

@@ -117,10 +117,10 @@ def test_calibrate_from_the_command(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert data["value"] == pytest.approx(fit["p_l"] + 32 * fit["p_g"] + 8 * fit["p_b"])
     assert data["low"] <= data["value"] <= data["high"]
     bar = tmp_path / "bar.png"
-    assert cli.main([*predict, "--png", str(bar)]) == 0
+    assert cli.main([*predict, "--plot", str(bar)]) == 0
     assert bar.stat().st_size > 5000
-    assert cli.main([*predict, "--png", str(tmp_path / "bar.txt")]) == 2
-    assert "--png must end in .png, .svg or .pdf" in capsys.readouterr().err
+    assert cli.main([*predict, "--plot", str(tmp_path / "bar.txt")]) == 2
+    assert "--plot must end in .png, .svg or .pdf" in capsys.readouterr().err
 
 
 def test_too_few_kernels_are_refused_by_the_command(

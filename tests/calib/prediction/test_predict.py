@@ -235,7 +235,10 @@ def test_a_group_too_large_for_a_core_is_refused_with_the_excess() -> None:
         ((TILED, "-m", "v100", "--solver", "magic"), "--solver"),
         ((TILED, "-m", "v100", "--trips", "k"), "LOOP=NUMBER, got 'k'"),
         ((TILED, "-m", "v100", "--trips", "k=-1"), "must not be negative, got 'k=-1'"),
-        ((TILED, "-m", "v100", "--png", "x.jpg"), "--png must end in .png, .svg, .pdf, got x.jpg"),
+        (
+            (TILED, "-m", "v100", "--plot", "x.jpg"),
+            "--plot must end in .png, .svg, .pdf, got x.jpg",
+        ),
         ((TILED, "-m", "v100", "--what-if", "l9=1KiB"), "no change 'l9=1KiB' is possible on v100"),
         ((TILED, "-m", "v100", *SMALL, "--what-if", "blocks_per_core=99"), "between 1 and 8"),
         ((TILED, "-m", "c1060", *SMALL, "--set", "tile=32"), "exceeds the 512 that c1060 allows"),

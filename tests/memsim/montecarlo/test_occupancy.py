@@ -9,13 +9,13 @@ import pytest
 from memsim.errors import MachineError, ReplayError
 from memsim.machine.file import load_machine
 from memsim.machine.model import Machine
+from memsim.montecarlo.besides import other_groups
 from memsim.montecarlo.occupancy import (
     Occupancy,
     levels_for,
     local_memory_carveout,
     resident_groups,
 )
-from memsim.montecarlo.one_launch import _other_groups
 from memsim.trace.model import Launch
 
 KIB = 1024
@@ -226,6 +226,6 @@ def test_other_numbers_of_groups_are_replayed_where_they_cost_little(
         launch(256, registers),
         groups_per_core=groups,
     )
-    others = _other_groups(found, n_trials)
+    others = other_groups(found, n_trials)
     assert others == expected
     assert len(others.get("over_groups", ())) <= n_trials / 10

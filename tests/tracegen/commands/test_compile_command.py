@@ -129,7 +129,7 @@ def test_the_text_of_the_code(
     assert ended.out == (tmp_path / "scale.s").read_text() + "\n"
     ended = run_memsim(*scale, "-m", "mi210", "-o", str(tmp_path / "x.ptx"))
     assert ended.code == 2
-    assert f"--output for gfx90a must end in .s, got {tmp_path}/x.ptx" in ended.err
+    assert f"--out for gfx90a must end in .s, got {tmp_path}/x.ptx" in ended.err
     assert run_memsim(*scale, "-m", "mi210", "-o", "-", "--json").code == 2
 
 
@@ -144,7 +144,7 @@ def test_each_launch_of_a_kernel_has_its_code(
     assert [one["kernel"] for one in json.loads(ended.out)["kernels"]] == ["two_0"]
     ended = run_memsim(*two, "-o", str(tmp_path / "both.s"))
     assert ended.code == 2
-    assert "--output takes one kernel, there are two, two_0: name one with --launch" in ended.err
+    assert "--out takes one kernel, there are two, two_0: name one with --launch" in ended.err
     ended = run_memsim(*two, "--launch", "2")
     assert "--launch must be at most 1, got 2" in ended.err
 

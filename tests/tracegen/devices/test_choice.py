@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,12 +12,14 @@ import pytest
 
 from memsim.errors import OpenCLError
 from tracegen.devices import choice as opencl
+from tracegen.devices import remembered
 from tracegen.devices import trial as opencl_trial
 
 
 @pytest.fixture(autouse=True)
 def _forget_choices(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.delenv(opencl.VARIABLE, raising=False)
+    monkeypatch.setenv("MEMSIM_CACHE_DIR", "")  # no device is remembered
     opencl._choice.cache_clear()
     opencl._context.cache_clear()
     yield
@@ -111,6 +114,49 @@ def test_the_context_is_made_once_and_is_of_the_chosen_device() -> None:
     assert chosen.ok
     assert context.devices[0].name.strip() == chosen.device
     assert context.devices[0].platform.name.strip() == chosen.platform
+
+
+def test_a_device_that_passed_is_not_tried_again_while_nothing_has_changed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    trials: list[object] = []
+    run_trial = opencl._run_trial
+
+    def counted(**request: Any) -> Any:
+        trials.append(request)
+        return run_trial(**request)
+
+    def chosen_anew() -> Any:
+        opencl._choice.cache_clear()
+        opencl._context.cache_clear()
+        return opencl.choose().devices[0]
+
+    monkeypatch.setenv("MEMSIM_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(opencl, "_run_trial", counted)
+    first = chosen_anew()
+    assert len(trials) == 1
+    assert chosen_anew() == first
+    assert len(trials) == 1
+    monkeypatch.setenv("POCL_DEBUG", "")  # an environment that may decide otherwise
+    assert chosen_anew() == first
+    assert len(trials) == 2
+    for file in tmp_path.rglob("*.json"):
+        file.write_text(file.read_text().replace(first.driver_version.strip(), "other"))
+    assert chosen_anew() == first
+    assert len(trials) == 3
+
+
+def test_a_remembered_device_of_another_driver_is_tried_again(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("MEMSIM_CACHE_DIR", str(tmp_path))
+    device = opencl.choose().devices[0]
+    record = dataclasses.asdict(opencl.chosen())
+    assert remembered.load(remembered.key("")) == device
+    remembered.save(remembered.key(""), {**record, "driver_version": "another"})
+    assert remembered.load(remembered.key("")) is None
+    remembered.save(remembered.key(""), {**record, "platform_index": 99})
+    assert remembered.load(remembered.key("")) is None
 
 
 def test_the_survey_tries_every_device_and_agrees_with_the_choice() -> None:

@@ -1,0 +1,98 @@
+"""What a shell completes: machines, kernels in files, and the accesses of saved replays.
+
+Imports nothing heavy: the group's help loads it.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import click
+from click.shell_completion import CompletionItem
+
+MOST_BYTES = 1 << 20
+"""Of a file that is searched for kernels; completion must not wait for a larger one."""
+_IN_C = re.compile(r"(?:__kernel|\bkernel|__global__)\b[^;{]*?\b(\w+)\s*\(")
+_ATTRIBUTE = re.compile(
+    r"__(?:attribute|launch_bounds)__\s*\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)"
+)
+_IN_FORTRAN = re.compile(r"^\s*subroutine\s+(\w+)", re.IGNORECASE | re.MULTILINE)
+_KERNEL_FILES = (".py", ".cl", ".cu", ".hip", ".floopy")
+
+
+class MachineName(click.ParamType):  # type: ignore[type-arg]
+    """The name of a shipped machine, or a path of a .toml file."""
+
+    name = "machine"
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        shipped = Path(__file__).parents[1] / "machine" / "shipped"
+        names = sorted(file.stem for file in shipped.glob("*.toml"))
+        found = [CompletionItem(name) for name in names if name.startswith(incomplete)]
+        return found or [CompletionItem(incomplete, type="file")]
+
+
+class KernelName(click.ParamType):  # type: ignore[type-arg]
+    """FILE:NAME, where NAME is completed with what the file defines."""
+
+    name = "kernel"
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        file, colon, begin = incomplete.rpartition(":")
+        if not colon:
+            return _files(incomplete)
+        return [
+            CompletionItem(f"{file}:{n}") for n in kernels_in(Path(file)) if n.startswith(begin)
+        ]
+
+
+MACHINE, KERNEL = MachineName(), KernelName()
+
+
+def kernels_in(file: Path) -> list[str]:
+    """The names in a file that may be kernels, in its order; nothing of the file is executed."""
+    try:
+        with open(file, encoding="utf-8", errors="replace") as opened:
+            text = opened.read(MOST_BYTES)
+        if file.suffix == ".py":
+            return _in_python(text)
+    except (OSError, ValueError, SyntaxError, RecursionError, MemoryError):
+        return []
+    if file.suffix == ".floopy":
+        return list(dict.fromkeys(_IN_FORTRAN.findall(text)))
+    return list(dict.fromkeys(_IN_C.findall(_ATTRIBUTE.sub(" ", text))))
+
+
+def _in_python(text: str) -> list[str]:
+    """Functions and variables of a module, without private ones."""
+    names: dict[str, None] = {}
+    for node in ast.parse(text).body:
+        if isinstance(node, ast.FunctionDef):
+            names[node.name] = None
+        elif isinstance(node, ast.Assign):
+            names |= {t.id: None for t in node.targets if isinstance(t, ast.Name)}
+    return [name for name in names if not name.startswith("_")]
+
+
+def _files(incomplete: str) -> list[CompletionItem]:
+    """Folders, and files that may hold kernels, with the colon that follows them."""
+    begin = Path(incomplete)
+    folder = begin if incomplete.endswith("/") else begin.parent
+    stem = "" if incomplete.endswith("/") else begin.name
+    found = []
+    try:
+        for entry in sorted(folder.iterdir()):
+            if entry.name.startswith(stem) and (stem or not entry.name.startswith(".")):
+                if entry.is_dir():
+                    found.append(CompletionItem(f"{entry}/"))
+                elif entry.suffix in _KERNEL_FILES:
+                    found.append(CompletionItem(f"{entry}:"))
+    except OSError:
+        return []
+    return found

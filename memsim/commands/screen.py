@@ -1,0 +1,22 @@
+"""The consoles that commands print to."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+PIPE_COLUMNS = 160
+"""Width of a table that is written to a file or a pipe; no column is cut at this width."""
+
+
+def console(*, stderr: bool = False) -> Console:
+    """A console that is wide enough for every column where no terminal sets the width."""
+    from rich.console import Console
+
+    plain = Console(stderr=stderr)
+    if plain.is_terminal or "COLUMNS" in os.environ:
+        return plain
+    return Console(stderr=stderr, width=PIPE_COLUMNS)

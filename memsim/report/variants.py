@@ -1,0 +1,174 @@
+"""Several replays in one table: variants of a kernel, machines, saved files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from memsim.latency import DRAM
+from memsim.report import text
+from memsim.report.json_contract import SCHEMA, to_data
+from memsim.report.numbers import SiteNumbers, Summary
+from memsim.report.table import FittingTable, frame
+
+LEGEND = (
+    "time: predicted; without a prediction, what limits it is the largest lower bound. Hits include pending sectors. Bytes are those of the whole launch. ± is the 95 % interval over random"
+    " orderings and places of the launch; no interval covers the model's own error."
+)
+
+Variant = tuple[str, Summary]
+"""What tells a replay from the others, and its numbers."""
+
+
+def variants_table(variants: Sequence[Variant]) -> Table:
+    """A row for each of (n_variant,) replays, n_variant >= 1."""
+    first = variants[0][1]
+    names, unit = _level_names(variants), _unit(variants)
+    kernels = ", ".join(dict.fromkeys(one.kernel for _, one in variants))
+    machines = ", ".join(dict.fromkeys(one.machine_title for _, one in variants))
+    heading = Text(f"{kernels} on {machines} · seed {first.seed}", style="bold")
+    forms = (
+        (92 + 13 * len(names), lambda table: _fill_wide(table, variants, names, unit)),
+        (0, lambda table: _fill_narrow(table, variants, names, unit)),
+    )
+    return FittingTable(forms, frame(heading, Text(LEGEND, style="dim")))
+
+
+def accesses_table(variants: Sequence[Variant]) -> Table:
+    """A row for each access, with a line for each replay that has it, named A, B, C and so on."""
+    names, unit = _level_names(variants), _unit(variants)
+    heading = "\n".join(
+        f"{letter(k)}: {label}: {one.kernel} on {one.machine_title}, {one.n_trials} trials"
+        for k, (label, one) in enumerate(variants)
+    )
+    table = Table(**frame(Text(heading, style="bold"), Text("", style="dim")))
+    table.add_column("access", overflow="fold", min_width=12)
+    table.add_column("", no_wrap=True)
+    for head in ("share", f"latency\n{unit}", *(f"{name} hit\n%" for name in names)):
+        table.add_column(head, justify="right", no_wrap=True)
+    for name, sites in _by_name(variants).items():
+        cells = [
+            _access_cells(site, names, _scale(variants[k][1], unit)) for k, site in sites.items()
+        ]
+        letters = "\n".join(letter(k) for k in sites)
+        table.add_row(
+            Text(name, style="bold"),
+            Text(letters, style="dim"),
+            *(Text("\n".join(column)) for column in zip(*cells, strict=True)),
+        )
+    return table
+
+
+def variants_json(variants: Sequence[Variant], changes: Any = None) -> str:
+    """`{"schema", "variants": [{"name", "replay"}]}`, each replay as memsim.report.json_contract has it.
+
+    changes : further content, `changes`, where it is given
+    """
+    data: dict[str, Any] = {
+        "schema": SCHEMA,
+        "variants": [{"name": name, "replay": to_data(one)} for name, one in variants],
+    }
+    if changes is not None:
+        data["changes"] = changes
+    return json.dumps(data, indent=2, allow_nan=False, ensure_ascii=True)
+
+
+def letter(k: int) -> str:
+    """A to Z, then A2 to Z2 and so on."""
+    return chr(ord("A") + k % 26) + (str(k // 26 + 1) if k >= 26 else "")
+
+
+def _level_names(variants: Sequence[Variant]) -> list[str]:
+    """The levels that any of the machines has, in order."""
+    return list(dict.fromkeys(name for _, one in variants for name in one.level_names))
+
+
+def _unit(variants: Sequence[Variant]) -> str:
+    """Of latencies: cycles, or ns where the machines' clocks differ."""
+    return "cycles" if len({one.machine.clock_hz for _, one in variants}) == 1 else "ns"
+
+
+def _scale(summary: Summary, unit: str) -> float:
+    return 1.0 if unit == "cycles" else 1e9 / summary.machine.clock_hz
+
+
+def _by_name(variants: Sequence[Variant]) -> dict[str, dict[int, SiteNumbers]]:
+    """Access -> number of the replay -> its numbers there; those with the largest share first."""
+    found: dict[str, dict[int, SiteNumbers]] = {}
+    for k, (_, one) in enumerate(variants):
+        for site in one.sites:
+            found.setdefault(site.name, {})[k] = site
+
+    def most(name: str) -> float:
+        shares = (s.share.mean for s in found[name].values() if s.latency_cycles.is_defined)
+        return max(shares, default=-1.0)
+
+    return {name: found[name] for name in sorted(found, key=lambda name: -most(name))}
+
+
+def _access_cells(site: SiteNumbers, names: Sequence[str], scale: float) -> list[str]:
+    waits = site.latency_cycles.is_defined
+    levels = [site.level(name) for name in names]
+    return [
+        text.percent(site.share.mean) if waits else text.UNKNOWN,
+        text.plus_minus(site.latency_cycles, 0, scale) if waits else text.UNKNOWN,
+        *(
+            text.UNKNOWN if one is None else text.plus_minus(one.hit_ratio, 1, 100)
+            for one in levels
+        ),
+    ]
+
+
+def _cells(summary: Summary, names: Sequence[str], unit: str) -> tuple[list[str], list[str]]:
+    """The hits of each level, and what else there is to a replay."""
+    hits = []
+    for name in names:
+        kind = "load" if summary.level_names and name == summary.level_names[0] else "read"
+        numbers = summary.totals.get((name, kind))
+        hits.append(text.UNKNOWN if numbers is None else text.percent_estimate(numbers.hit_ratio))
+    moved = summary.launch.moved
+    slowest = next(iter(summary.loads), None)
+    return hits, [
+        text.seconds(summary.time.seconds.mean if summary.time.seconds else None),
+        summary.time.binds or text.UNKNOWN,
+        text.byte_estimate(moved.read_bytes[DRAM]),
+        text.byte_estimate(moved.write_bytes[DRAM]),
+        text.plus_minus(summary.load_latency_cycles, 0, _scale(summary, unit)),
+        f"{slowest.name}, {text.percent(slowest.share.mean)}" if slowest else text.UNKNOWN,
+        f"{summary.n_trials}{', INTERRUPTED' if summary.interrupted else ''}",
+    ]
+
+
+def _fill_wide(table: Table, variants: Sequence[Variant], names: Sequence[str], unit: str) -> None:
+    table.add_column("variant", overflow="fold", min_width=8)
+    table.add_column("time", justify="right", no_wrap=True)
+    table.add_column("limited\nby")
+    for name in names:
+        table.add_column(f"{name}\nhits", justify="right", no_wrap=True)
+    for head in ("DRAM\nread", "DRAM\nwritten", f"{unit}\nper load"):
+        table.add_column(head, justify="right", no_wrap=True)
+    table.add_column("most latency\n(share)", overflow="fold", min_width=12)
+    table.add_column("trials", justify="right")
+    for label, one in variants:
+        hits, others = _cells(one, names, unit)
+        time, binds, *rest = (Text(cell) for cell in others)
+        table.add_row(Text(label, style="bold"), time, binds, *hits, *rest)
+
+
+def _fill_narrow(
+    table: Table, variants: Sequence[Variant], names: Sequence[str], unit: str
+) -> None:
+    table.expand = True
+    table.add_column("variant", overflow="fold", ratio=1)
+    table.add_column("", overflow="fold", ratio=2)
+    for label, one in variants:
+        hits, (time, binds, read, written, latency, slowest, trials) = _cells(one, names, unit)
+        lines = [f"time {time}, limited by {binds}"]
+        lines += [f"{name} hits {ratio}" for name, ratio in zip(names, hits, strict=True)]
+        lines += [f"DRAM: {read} read, {written} written", f"{latency} {unit} per load"]
+        lines += [f"most latency: {slowest}", f"{trials} trials"]
+        table.add_row(Text(label, style="bold"), Text("\n".join(lines)))

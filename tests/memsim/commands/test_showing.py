@@ -1,0 +1,140 @@
+"""What commands show while they work: on a terminal in one place, elsewhere as few lines."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+from memsim.commands import showing
+from memsim.commands.provisional import provisional_results
+from memsim.commands.showing import Display, LiveDisplay, display
+from memsim.montecarlo.result import Replay
+from memsim.progress import heard_by, report
+from tests.support.fake_replay import fake_dataset
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The time, as the only item of a list."""
+    now = [100.0]
+    monkeypatch.setattr(showing.time, "monotonic", lambda: now[0])
+    return now
+
+
+def screen(width: int = 80, height: int = 30, **settings: object) -> Console:
+    return Console(file=io.StringIO(), width=width, height=height, **settings)  # type: ignore[arg-type]
+
+
+def written(console: Console) -> str:
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def test_long_work_is_a_line_every_ten_seconds(
+    clock: list[float], capsys: pytest.CaptureFixture[str]
+) -> None:
+    shown = Display(screen())
+    for second in range(25):
+        clock[0] = 100.0 + second
+        shown.hear("replaying" if second else "tracing", second, 40)
+    assert capsys.readouterr().err.splitlines() == [
+        "memsim: replaying: 11 of at most 40, 10 s",
+        "memsim: replaying: 21 of at most 40, 20 s",
+    ]
+
+
+def test_short_work_is_silent(clock: list[float], capsys: pytest.CaptureFixture[str]) -> None:
+    shown = Display(screen())
+    for what in ("tracing", "replaying", "writing k.html"):
+        clock[0] += 9.0
+        shown.hear(what)
+    assert capsys.readouterr().err == ""
+
+
+def test_a_provisional_result_without_a_terminal_is_one_line(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    shown = Display(screen())
+    tell = provisional_results(shown, "sector")
+    replay = Replay(fake_dataset(n_trials=2))
+    for n in (2, 3, 4):
+        tell(n, lambda: replay)
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 2  # at 2 trials and at twice as many
+    assert all(line.startswith("memsim: provisional, 2 orderings: L1 load hits ") for line in lines)
+    assert "most latency: " in lines[0]
+
+
+@pytest.mark.parametrize(("width", "height"), [(40, 12), (80, 24), (200, 60)])
+@pytest.mark.parametrize("no_color", [False, True])
+def test_a_terminal_shows_progress_and_the_provisional_table_in_place(
+    width: int, height: int, no_color: bool
+) -> None:
+    console = screen(width, height, force_terminal=True, no_color=no_color, color_system="standard")
+    shown = LiveDisplay(console)
+    tell = provisional_results(shown, "sector")
+    with shown.live:
+        shown.hear("replaying", 2, 70)
+        tell(2, lambda: Replay(fake_dataset(n_trials=2)))
+        shown.hear("replaying", 3, 70)
+        text = written(console)
+    assert "replaying" in text
+    assert "3 of at most 70" in text
+    assert "provisional, 2 orderings" in " ".join(text.split())
+    assert ("\x1b[33" in text or "\x1b[1;33" in text) is not no_color
+    for drawn in text.split("\x1b[2K"):
+        plain = Console(file=io.StringIO(), width=1000).render_str(drawn, markup=False).plain
+        assert all(len(_without_codes(line)) <= width for line in plain.splitlines())
+    assert written(console).endswith("\x1b[?25h") or "\x1b[?25h" in written(console)  # the cursor
+
+
+def _without_codes(line: str) -> str:
+    import re
+
+    return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", line).replace("\r", "")
+
+
+def test_three_hundred_accesses_do_not_fill_the_screen() -> None:
+    replay = Replay(fake_dataset(n_trials=2))
+    many = Replay(
+        replay.dataset.isel(site=[0] * 300).assign_coords(
+            site=[f"x[{k}] " + "name" * 120 for k in range(300)]
+        )
+    )
+    console = screen(80, 24, force_terminal=True)
+    shown = LiveDisplay(console)
+    with shown.live:
+        provisional_results(shown, "sector")(2, lambda: many)
+        lines = written(console).splitlines()
+    assert len(lines) <= 24
+    assert shown.rows == 3
+
+
+def test_where_nothing_can_be_shown_in_place_lines_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    for settings, in_place in (
+        ({"force_terminal": True}, True),
+        ({"force_terminal": True, "_environ": {"TERM": "dumb"}}, False),
+        ({"force_terminal": False}, False),
+    ):
+        console = screen(**settings)
+        monkeypatch.setattr(showing, "console", lambda *, stderr, console=console: console)
+        with display() as shown, display() as inner:
+            assert inner is shown
+            assert shown.in_place is in_place
+        assert not showing._current
+
+
+def test_reports_reach_every_listener_until_its_block_ends() -> None:
+    outer: list[object] = []
+    inner: list[object] = []
+    with heard_by(lambda *one: outer.append(one)):
+        with heard_by(lambda *one: inner.append(one)):
+            report("a", 1, 2)
+        with heard_by(lambda *one: inner.append(one), alone=True):
+            report("b")
+        report("c")
+    report("d")
+    assert outer == [("a", 1, 2), ("c", 0, 0)]
+    assert inner == [("a", 1, 2), ("b", 0, 0)]

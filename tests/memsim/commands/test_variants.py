@@ -1,0 +1,144 @@
+"""Several machines, settings and saved replays in one table; what shells complete."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import click
+import pytest
+from click.shell_completion import ShellComplete
+from rich.console import Console
+
+from memsim.commands import cli
+from memsim.commands.completion import kernels_in
+from memsim.commands.variants import labels, parse_variants
+from memsim.montecarlo.result import Replay
+from memsim.report.summary import summarise
+from memsim.report.variants import accesses_table, letter, variants_table
+from tests.support.command_line import RunMemsim
+from tests.support.fake_replay import fake_dataset
+
+
+def test_every_combination_of_the_values() -> None:
+    assert parse_variants(()) == [{}]
+    assert parse_variants(("n=1,2", "matrix=a\\,b", "m=3", "n=4")) == [
+        {"n": n, "matrix": "a,b", "m": "3"} for n in ("1", "2", "4")
+    ]
+    assert parse_variants(("a=1,2", "b=3,4")) == [
+        {"a": "1", "b": "3"}, {"a": "1", "b": "4"}, {"a": "2", "b": "3"}, {"a": "2", "b": "4"}
+    ]  # fmt: skip
+    assert parse_variants(("name=",)) == [{"name": ""}]
+
+
+@pytest.mark.parametrize(
+    ("texts", "message"),
+    [
+        (("n",), "must be NAME=VALUE, got 'n'"),
+        (("n=1,1",), "'n' is set to '1' twice"),
+        (("n=1", "n=1"), "'n' is set to '1' twice"),
+        (("a=" + ",".join(map(str, range(13))), "b=1,2,3,4,5"), "65 combinations are more than 64"),
+    ],
+)
+def test_refused(texts: tuple[str, ...], message: str) -> None:
+    with pytest.raises(click.BadParameter, match=message):
+        parse_variants(texts)
+
+
+def test_labels_name_what_differs() -> None:
+    rows = [{"machine": m, "n": n, "k": "7"} for m in ("v100", "a100") for n in ("1", "2")]
+    assert labels(rows) == ["v100, n=1", "v100, n=2", "a100, n=1", "a100, n=2"]
+    assert labels([{"machine": "v100"}]) == [""]
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_tables_of_several_replays_fit_any_console(width: int) -> None:
+    variants = [(f"{k}, " + "n=10" * 30, summarise(fake_dataset(seed=k))) for k in range(3)]
+    for table in (variants_table(variants), accesses_table(variants)):
+        console = Console(width=width, record=True, file=io.StringIO())
+        console.print(table)
+        text = console.export_text()
+        assert max(map(len, text.splitlines())) <= width
+
+
+def test_letters() -> None:
+    assert [letter(k) for k in (0, 25, 26, 53)] == ["A", "Z", "A2", "B3"]
+
+
+def test_three_saved_replays(run_memsim: RunMemsim, tmp_path: Path) -> None:
+    paths = [str(Replay(fake_dataset(seed=k)).save(tmp_path / f"{k}.nc")) for k in range(3)]
+    out = tmp_path / "c.json"
+    ended = run_memsim("compare", *paths, "--json", str(out))
+    assert ended.code == 0, ended.err
+    shown = "".join(ended.out.split())  # long names are folded
+    assert all(f"{name}:{path}:spmv" in shown for name, path in zip("ABC", paths, strict=True))
+    data = json.loads(out.read_text())
+    assert [one["name"] for one in data["variants"]] == paths
+    assert "changes" not in data
+    only_json = run_memsim("compare", *paths[:2], "--json", "-")
+    changes = json.loads(only_json.out)["changes"]
+    first = next(one for one in changes if one["access"] and one["quantity"] == "latency_cycles")
+    sites = [
+        {site["site"]: site for site in one["replay"]["sites"]}
+        for one in json.loads(only_json.out)["variants"]
+    ]
+    means = [one[first["access"]]["latency_cycles"]["mean"] for one in sites]
+    assert first["difference"] == pytest.approx(means[1] - means[0])
+    refused = run_memsim("compare", *paths, "--html", str(tmp_path / "c.html"))
+    assert (refused.code, "--html shows two replays side by side, got 3" in refused.err) == (
+        2,
+        True,
+    )
+    assert not (tmp_path / "c.html").exists()
+
+
+def complete(*words: str) -> list[str]:
+    shell = ShellComplete(cli.memsim, {}, "memsim", "_MEMSIM_COMPLETE")
+    return [item.value for item in shell.get_completions(list(words[:-1]), words[-1])]
+
+
+def test_machines_are_completed() -> None:
+    assert complete("profile", "-m", "v10") == ["v100", "v100-accelsim"]
+    assert complete("replay", "k.trace", "--machine", "mi21") == ["mi210"]
+    assert complete("predict", "-m", "./my") == ["./my"]  # a file: the shell goes on
+
+
+def test_kernels_and_files_are_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("k.py").write_text("raise SystemExit\nknl = 1\n_own = 2\ndef make(): pass\n")
+    Path("k.cl").write_text(
+        "__kernel void\nadd(int a) {}\nkernel __attribute__((reqd_work_group_size(64, 1, 1))) void sub(int b) {}"
+    )
+    Path("k.cu").write_text("template <int n>\n__global__ void transpose(float *a) {}")
+    Path("k.floopy").write_text("subroutine shift(n)\nend\nSUBROUTINE Back(n)\nend\n")
+    Path("notes.txt").write_text("")
+    Path("more").mkdir()
+    assert complete("profile", "k") == ["k.cl:", "k.cu:", "k.floopy:", "k.py:"]
+    assert complete("profile", "") == ["k.cl:", "k.cu:", "k.floopy:", "k.py:", "more/"]
+    assert complete("profile", "k.py:") == ["k.py:knl", "k.py:make"]
+    assert complete("predict", "k.cl:") == ["k.cl:add", "k.cl:sub"]
+    assert complete("profile", "k.cu:t") == ["k.cu:transpose"]
+    assert complete("profile", "k.floopy:") == ["k.floopy:shift", "k.floopy:Back"]
+    assert complete("profile", "none.py:") == []
+
+
+def test_a_file_with_an_error_has_no_kernels(tmp_path: Path) -> None:
+    for name, content in (("a.py", b"def ("), ("b.py", b"\0"), ("c.cl", b"\xff")):
+        (tmp_path / name).write_bytes(content)
+        assert kernels_in(tmp_path / name) == []
+
+
+def test_one_name_for_the_file_that_is_written() -> None:
+    """--out, -o; commands that called it --output still take that."""
+    for name in ("trace", "compile", "calibrate"):
+        command = cli.memsim.get_command(click.Context(cli.memsim), name)
+        assert command is not None
+        context = click.Context(command)
+        record = "\n".join(
+            first for p in command.params if (r := p.get_help_record(context)) for first in r[:1]
+        )
+        assert "-o, --out PATH" in record
+        assert "--output" not in record
+        parsed: dict[str, object] = command.make_parser(context).parse_args(["--output", "x"])[0]
+        assert parsed["output"] == "x"
