@@ -33,10 +33,6 @@ def test_every_legend_has_its_place() -> None:
 
 
 def test_figures_are_written_whole_or_into_memory() -> None:
-    """memsim.files.write_picture, a call of write_whole, and an SVG element for a page."""
+    """memsim.files.write_picture, and a call of write_whole."""
     written = {where.split(":")[0] for where in calls("savefig")}
-    assert written == {
-        "memsim/files.py",
-        "calib/commands/predict.py",
-        "calib/prediction/timeline.py",
-    }
+    assert written == {"memsim/files.py", "calib/commands/predict.py"}
