@@ -26,6 +26,7 @@ from loopy.target.pyopencl_execution import (
 from memsim.errors import KernelError, MemsimError
 from tracegen.instrumented.instrument import Instrumented, instrument
 from tracegen.instrumented.launch import LoopyLaunch, Proxy
+from tracegen.instrumented.sites import UserFile
 from tracegen.instrumented.target import marked_code, refuse_unseen
 from tracegen.probes.tokens import Builds
 from tracegen.recording.launch import Observer
@@ -119,7 +120,7 @@ def prepare(workload: Workload, context: Any) -> PreparedLoopy:
                 for key, value in _known_arguments(t_unit[name], workload).items()
             }
         )
-        executor.prepare(dtypes, workload.source_file)
+        executor.prepare(dtypes, UserFile.read(workload.source_file, workload.origin))
     return PreparedLoopy(workload, executor.kernel, executor.instrumented, executor, context)
 
 
@@ -186,10 +187,10 @@ class WrapperGenerator(PyOpenCLExecutionWrapperGenerator):  # type: ignore[misc]
 
 class _Executor(PyOpenCLExecutor):  # type: ignore[misc]
     observer: Observer
-    source_file: str | None
+    user: UserFile
 
-    def prepare(self, dtypes: Any, source_file: str | None) -> None:
-        self.source_file = source_file
+    def prepare(self, dtypes: Any, user: UserFile) -> None:
+        self.user = user
         t_unit = self.get_typed_and_scheduled_translation_unit(dtypes)
         self.scheduled, self.kernel = t_unit, t_unit[self.entrypoint]
         result, table = marked_code(t_unit)

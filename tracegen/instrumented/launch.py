@@ -18,7 +18,7 @@ from pymbolic import evaluate
 
 from memsim.errors import KernelError
 from tracegen.instrumented.instrument import Instrumented
-from tracegen.instrumented.sites import UserFile, static_accesses
+from tracegen.instrumented.sites import static_accesses
 from tracegen.instrumented.subscripts import readable
 from tracegen.probes.tokens import TokenEncoding
 from tracegen.recording.launch import DeviceLaunch, Layout
@@ -69,7 +69,7 @@ class LoopyLaunch(DeviceLaunch):
         self.name = proxy.name
         self.instrumented: Instrumented = executor.instrumented
         self.program = self.instrumented.program(proxy.name)
-        self.kernel, self.source_file = executor.kernel, executor.source_file
+        self.kernel, self.user = executor.kernel, executor.user
         # Arguments are bound again for the next launch.
         self.bound: Mapping[str, Any] = proxy.kernels.values
 
@@ -77,10 +77,9 @@ class LoopyLaunch(DeviceLaunch):
     def layout(self) -> Layout:
         elements = {name: element_bytes(self.kernel, name) for name in self.array_names}
         extents = allocate({name: self.array_bytes(name) for name in self.array_names})
-        user = UserFile.read(self.source_file)
         probes = self.program.probes
         table = self.instrumented.table
-        accesses = static_accesses(self.program, table, self.kernel, elements, user)
+        accesses = static_accesses(self.program, table, self.kernel, elements, self.user)
         sites = site_map(probes, accesses)
         sizes = [
             self.array_bytes(name) // elements[name]
@@ -96,7 +95,7 @@ class LoopyLaunch(DeviceLaunch):
             tables=tables(probes, sites, bases, elements),
             sizes=sizes,
             encoding=TokenEncoding.smallest(len(probes), max(sizes, default=0), self.repeatable),
-            user_source=user.text,
+            user_source=self.user.text,
         )
 
     @cached_property

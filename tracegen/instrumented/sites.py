@@ -14,24 +14,31 @@ from tracegen.instrumented.subscripts import readable
 from tracegen.probes.program import Probe, Program
 from tracegen.recording.sites import StaticAccess
 from tracegen.workloads.fortran import LINE_ID
+from tracegen.workloads.origin import Origin
 
 
 @dataclass(frozen=True)
 class UserFile:
-    """The user's own file: its name, None where it is not known, and its text."""
+    """The user's own file: its name, None where it is not known, its text, and where the kernel was made."""
 
     name: str | None = None
     text: str = ""
+    origin: Origin | None = None
 
     @classmethod
-    def read(cls, name: str | None) -> UserFile:
+    def read(cls, name: str | None, origin: Origin | None = None) -> UserFile:
         """A file that cannot be read has no text."""
         if name is None:
             return cls()
         try:
-            return cls(name, Path(name).read_text(encoding="utf-8"))
+            return cls(name, Path(name).read_text(encoding="utf-8"), origin)
         except (OSError, UnicodeDecodeError):
             return cls(name)
+
+    def line_of(self, instruction: str, array: str, text: str) -> int | None:
+        """The 1-based line of an access, None where it is not known."""
+        known = self.origin.line(instruction, array, text) if self.origin else None
+        return known or user_line(self.text, instruction, text)
 
 
 _PREFIX = {"load": "", "store": "store ", "atomic": "atomic "}
@@ -76,7 +83,7 @@ def _static_access(
         mark.field_name,
     )
     if key not in described:
-        line = user_line(user.text, probe.instruction, readable(mark.expression))
+        line = user.line_of(probe.instruction, mark.array, readable(mark.expression))
         source = SourceLocation(
             generated_line=probe.line,
             user_file=None if line is None else user.name,

@@ -13,6 +13,8 @@ import importlib.util
 import inspect
 import re
 import sys
+import sysconfig
+import traceback
 import typing
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -23,6 +25,7 @@ from memsim.errors import KernelError, MemsimError
 from tracegen.workloads.cuda import CudaWorkload
 from tracegen.workloads.fortran import SUFFIX, load_fortran
 from tracegen.workloads.opencl import OpenCLWorkload
+from tracegen.workloads.origin import Origin, origin_of, recording_origins
 from tracegen.workloads.settings import convert
 from tracegen.workloads.workload import Workload
 
@@ -72,11 +75,11 @@ def load_kernel(
             f"{spec} has its own arguments: --args is for kernels in OpenCL C, CUDA C++, HIP"
             " and Fortran"
         )
-    with _importing(place) as module:
+    with _recording(place) as origins, _importing(place) as module:
         target = _attribute(module, name, place)
         source = getattr(module, "__file__", None)
         if _is_unit(target) or isinstance(target, WORKLOADS):
-            return _workload(target, given, spec, source)
+            return _placed(_workload(target, given, spec, source), origins)
         if not callable(target):
             raise KernelError(
                 f"{spec} is {_a(target)}; a kernel is a loopy.TranslationUnit, or a callable that"
@@ -89,7 +92,26 @@ def load_kernel(
             raise KernelError(f"{spec} must return a tracegen.Workload, got {_a(made)}")
         with contextlib.suppress(TypeError):
             source = inspect.getsourcefile(inspect.unwrap(target)) or source
-        return _workload(made, {}, spec, source)
+        return _placed(_workload(made, {}, spec, source), origins)
+
+
+def _recording(place: str) -> contextlib.AbstractContextManager[list[Origin]]:
+    """Records where Loopy kernels are made; not for a file that does not use Loopy, whose import takes long."""
+    with contextlib.suppress(OSError, UnicodeDecodeError):
+        text = Path(place).read_text(encoding="utf-8")
+        if "loopy" not in text and re.search(r"\b(OpenCL|Cuda)Workload\b", text):
+            return contextlib.nullcontext([])
+    return recording_origins()
+
+
+def _placed(workload: AnyWorkload, origins: list[Origin]) -> AnyWorkload:
+    """The workload with the place where its kernel was made, if that was recorded."""
+    if not isinstance(workload, Workload) or not _is_unit(workload.kernel):
+        return workload
+    origin = origin_of(workload.kernel, origins) or workload.origin
+    if origin is None:
+        return workload
+    return dataclasses.replace(workload, origin=origin, source_file=origin.file)
 
 
 def _text(
@@ -276,7 +298,26 @@ def _one_line(what: str) -> Iterator[None]:
         raise
     except Exception as error:
         text = " ".join(str(error).split())
-        raise KernelError(f"{what}: {type(error).__name__}: {text}") from error
+        where = "" if isinstance(error, SyntaxError) else _where(error)
+        raise KernelError(f"{what}: {type(error).__name__}: {text}{where}") from error
+
+
+def _where(error: BaseException) -> str:
+    """` (kernels.py:12)`: the last line of the user's code that led to an error; empty if there is none."""
+    places = [
+        f" ({Path(frame.filename).name}:{frame.lineno})"
+        for frame in traceback.extract_tb(error.__traceback__)
+        if not frame.filename.startswith(("<", *_NOT_THE_USERS))
+    ]
+    return places[-1] if places else ""
+
+
+_NOT_THE_USERS = (
+    str(Path(__file__).parent),
+    *(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")),
+    *(path for path in sys.path if path.endswith("site-packages")),
+)
+"""Folders of this package, of Python's library and of installed packages."""
 
 
 def _a(value: Any) -> str:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from tracegen.workloads.origin import Origin, origin_of_caller
+
 
 @dataclass(frozen=True)
 class Workload:
@@ -17,6 +19,7 @@ class Workload:
     check : called with the outputs (name -> array) after a run; raises AssertionError where they
         are wrong
     source_file : the user's own file, where the kernel was written
+    origin : the call that made the kernel, with the lines of its instructions, if it is known
     registers_per_item : 32-bit registers of a work-item on the target, if known
     """
 
@@ -25,3 +28,9 @@ class Workload:
     check: Callable[[Mapping[str, Any]], None] | None = None
     source_file: str | None = None
     registers_per_item: int | None = None
+    origin: Origin | None = None
+
+    def __post_init__(self) -> None:
+        if self.origin is None and (origin := origin_of_caller(self.kernel)) is not None:
+            object.__setattr__(self, "origin", origin)
+            object.__setattr__(self, "source_file", self.source_file or origin.file)

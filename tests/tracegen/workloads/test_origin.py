@@ -1,0 +1,151 @@
+"""Accesses of Loopy kernels have the user's lines, wherever and however often the text stands."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import tracegen
+from memsim.errors import KernelError
+from tracegen.workloads.load import load_kernel
+
+TWO_KERNELS = '''\
+import loopy as lp
+
+
+def first():
+    return lp.make_kernel(
+        "{[i]: 0 <= i < 64}",
+        """
+        a[i] = b[i] + c[i]
+        d[i] = b[i]
+        a[i] = a[i] * b[i]
+        """,
+        name="twice",
+        seq_dependencies=True,
+        lang_version=(2018, 2),
+    )
+
+
+def second():
+    kernel = lp.make_kernel(
+        "{[i]: 0 <= i < 64}",
+        """
+        a[i] = b[i] + c[i]
+        d[i] = b[i]
+        """,
+        name="twice",
+        lang_version=(2018, 2),
+    )
+    kernel = lp.split_iname(kernel, "i", 32, outer_tag="g.0", inner_tag="l.0")
+    return lp.add_prefetch(kernel, "c", "i_inner", default_tag="l.auto")
+'''
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    (tmp_path / "kernels.py").write_text(TWO_KERNELS)
+    (tmp_path / "user.py").write_text("import kernels\n\nMADE = kernels.second()\n")
+    (tmp_path / "by_name.py").write_text("from kernels import second\n")
+    monkeypatch.chdir(tmp_path)
+    before = set(sys.modules)
+    yield tmp_path
+    for name in set(sys.modules) - before:
+        if name in ("kernels", "user") or name.startswith("_kernel_file_"):
+            del sys.modules[name]
+
+
+def places(spec: str) -> dict[str, tuple[str, int | None]]:
+    """Site -> (name of the user's file, line)."""
+    trace = tracegen.trace(load_kernel(spec), compiler="none", reduced=False)
+    return {
+        site.name: (Path(site.source.user_file or "").name, site.source.user_line)
+        for site in trace.sites
+    }
+
+
+def line_of(text: str, nth: int = 1) -> int:
+    """The line of the n-th occurrence of a text in the file."""
+    lines = [n for n, line in enumerate(TWO_KERNELS.splitlines(), 1) if text in line]
+    return lines[nth - 1]
+
+
+def test_equal_texts_have_their_own_lines(folder: Path) -> None:
+    """The statements of both kernels of the file are equal, and so are accesses of one kernel."""
+    found = places("kernels.py:first")
+    sums, copies, product = (line_of(t) for t in ("b[i] + c[i]", "d[i] = b[i]", "a[i] * b[i]"))
+    assert found == {
+        "b[i]": ("kernels.py", sums),
+        "c[i]": ("kernels.py", sums),
+        "store a[i]": ("kernels.py", sums),
+        "b[i] #2": ("kernels.py", copies),
+        "store d[i]": ("kernels.py", copies),
+        "a[i]": ("kernels.py", product),
+        "b[i] #3": ("kernels.py", product),
+        "store a[i] #2": ("kernels.py", product),
+    }
+
+
+@pytest.mark.parametrize("spec", ["kernels.py:second", "user.py:MADE", "by_name.py:second"])
+def test_a_kernel_that_is_imported_has_the_lines_of_its_file(folder: Path, spec: str) -> None:
+    """Also after a transformation, and the access of a prefetch, which no statement contains."""
+    found = places(spec)
+    sums, copies = line_of("b[i] + c[i]", 2), line_of("d[i] = b[i]", 2)
+    assert {name.split("[")[0]: place for name, place in found.items()} == {
+        "c": ("kernels.py", sums),
+        "b": ("kernels.py", copies),
+        "store a": ("kernels.py", sums),
+        "store d": ("kernels.py", copies),
+    }
+    assert found["b[i]"] == ("kernels.py", sums)
+
+
+def test_a_workload_of_a_script_has_its_lines(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A kernel that Python code makes and traces without a command; elsewhere nothing is guessed."""
+    text = TWO_KERNELS.replace("return lp.make_kernel(", "kernel = lp.make_kernel(", 1).replace(
+        "\n\n\ndef second",
+        "\n    ones = dict.fromkeys('abc', np.ones(64))\n    return tracegen.Workload(kernel, ones)\n\n\ndef second",
+    )
+    (folder / "kernels.py").write_text(f"import numpy as np; import tracegen; {text}")
+    monkeypatch.syspath_prepend(str(folder))
+    workload = importlib.import_module("kernels").first()
+    sites = {site.name: site.source for site in tracegen.trace(workload, compiler="none").sites}
+    assert sites["store d[i]"].user_line == line_of("d[i] = b[i]")
+    assert Path(sites["store d[i]"].user_file or "").name == "kernels.py"
+    assert tracegen.Workload(workload.kernel).origin is None
+
+
+def test_rows_and_stores_are_placed() -> None:
+    found = places("experiments/kernels/spmv.py:spmv_vector")
+    source = Path("experiments/kernels/spmv.py").read_text().splitlines()
+    assert len(found) == 6
+    for name, (file, line) in found.items():
+        assert file == "spmv.py"
+        assert line is not None
+        array = name.removeprefix("store ").split("[")[0]
+        assert any(f"{array}[" in text for text in source[line - 1 : line + 1]), name
+
+
+def test_errors_in_the_users_code_name_its_line(folder: Path) -> None:
+    (folder / "wrong.py").write_text(
+        "import numpy as np\n\n\ndef helper(n):\n    return np.zeros(n) @ np.ones(3)\n\n\n"
+        "def kernel(n: int = 2):\n    return helper(n)\n\n\nTABLE = {}\n"
+    )
+    with pytest.raises(
+        KernelError, match=r"wrong.py:kernel failed: ValueError: .* \(wrong.py:5\)$"
+    ):
+        load_kernel("wrong.py:kernel")
+    (folder / "worse.py").write_text("TABLE = {}\nKERNEL = TABLE['kernel']\n")
+    with pytest.raises(KernelError, match=r"cannot import worse.py: KeyError: .* \(worse.py:2\)$"):
+        load_kernel("worse.py:KERNEL")
+    (folder / "bad.py").write_text(
+        "import loopy as lp\n\n\ndef kernel():\n    return lp.make_kernel('{[i]: 0<=i<n}', 'a[i] = = 1')\n"
+    )
+    with pytest.raises(KernelError, match=r"bad.py:kernel failed: .* \(bad.py:5\)$"):
+        load_kernel("bad.py:kernel")
