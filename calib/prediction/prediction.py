@@ -392,6 +392,7 @@ def block_rows(prediction: Prediction) -> list[dict[str, Any]]:
     """A row for each distinct block: its issue and latency in cycles, and the fraction not hidden."""
     inputs, timing = prediction.timing.inputs, prediction.timing
     times = inputs.program.occurrences()
+    last = {block for block, following in inputs.program.pairs() if following == 0}
     rows = []
     for number, block in enumerate(inputs.program.blocks):
         waited = list(dict.fromkeys(block.waits_for))
@@ -411,6 +412,7 @@ def block_rows(prediction: Prediction) -> list[dict[str, Any]]:
                 "accesses": len(block.accesses),
                 "barrier": block.barrier,
                 "starts_group": number == 0,
+                "ends_group": number in last,
                 "operations": {name: float(count) for name, count in block.operations.items()},
             }
         )

@@ -188,7 +188,11 @@ def _waits(row: dict[str, Any]) -> str:
     names = row["waits_for"]
     more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
     text = ", ".join(names[:MOST_NAMES]) + more
-    return text or ("(barrier)" if row["barrier"] else "")
+    if text or not row["barrier"]:
+        return text
+    if row["ends_group"]:
+        return "(end of the group)" if row["runs"] <= 1 else "(barrier, or end of the group)"
+    return "(barrier)"
 
 
 def _percent(value: float) -> str:

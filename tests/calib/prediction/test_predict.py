@@ -15,6 +15,7 @@ import tracegen
 from calib.prediction.basic_blocks import BlockError
 from calib.prediction.options import PredictOptions
 from calib.prediction.prediction import predict, predict_changed
+from calib.prediction.report import blocks_table
 from calib.prediction.what_if import parse
 from experiments.kernels import matmul, stencil, stream
 from memsim.errors import ReplayError
@@ -195,6 +196,15 @@ def test_machines_on_which_a_group_ends_with_a_barrier(
     """Section 2.5: a group ends with an implicit barrier on compute capability 1.x, not later."""
     prediction = predicted(matmul.naive(n=32, tile=8), load_machine(machine), mode=mode, trials=1)
     assert prediction.program.blocks[-1].barrier == ends_with_barrier
+
+
+@pytest.mark.parametrize("kernel", [stream.copy(n=1 << 12), matmul.tiled(n=64)])
+def test_the_end_of_a_group_is_no_barrier(kernel: Any) -> None:
+    listed = [row[-1] for row in blocks_table(predicted(kernel, trials=1))[1]]
+    assert listed[0] == "(start of a group)"
+    assert listed[-1] == "(end of the group)"
+    n_barriers = sum("barrier" in text for text in listed)
+    assert (n_barriers > 0) == (kernel.kernel.default_entrypoint.name == "matmul_tiled")
 
 
 def test_a_stream_is_bound_by_dram_and_takes_its_bytes() -> None:
