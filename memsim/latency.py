@@ -168,7 +168,12 @@ def shares_of(total: xr.DataArray) -> xr.DataArray:
 
 def load_latency_cycles(dataset: xr.Dataset, mode: LatencyMode = "hit") -> xr.DataArray:
     """site_accesses * X, (trial, site): the total latency of a site, none of it hidden."""
-    latency = expected_latency_cycles(dataset, mode).fillna(0.0)
+    return load_latency_of(latency_parts(dataset, mode), dataset)
+
+
+def load_latency_of(parts: xr.DataArray, dataset: xr.Dataset) -> xr.DataArray:
+    """The same, of what latency_parts returns."""
+    latency = parts.sum("part", skipna=False).fillna(0.0)
     return (latency * dataset["site_accesses"]).transpose("trial", "site").rename("total_cycles")
 
 

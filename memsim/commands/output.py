@@ -149,7 +149,7 @@ def write_launches_report(replays: Sequence[Replay], json: Path | None) -> None:
     from memsim.report.launch_table import launch_table, launches_json
     from memsim.report.summary import summarise
 
-    summaries = [summarise(replay.dataset) for replay in replays]
+    summaries = [summarise(replay.dataset, by_site=json is not None) for replay in replays]
     write_tables([launch_table(summaries)], lambda: launches_json(summaries), json)
 
 

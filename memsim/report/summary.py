@@ -34,15 +34,19 @@ OCCUPANCY = "occupancy"
 """The part of an interval that is due to unknown registers."""
 
 
-def summarise(dataset: xr.Dataset) -> Summary:
+def summarise(dataset: xr.Dataset, *, by_site: bool = True) -> Summary:
     """Every number of a report, from the Dataset of a replay.
+
+    by_site : whether `sites` is derived, which takes half of the time; else it is empty
 
     Intervals cover orderings, places of the launch and what earlier groups may have left in the caches;
     those of all loads together, also the feasible occupancies.
     """
-    summary = _summary(with_open_hits(dataset))
+    summary = _summary(with_open_hits(dataset), by_site)
     if is_open(dataset):
-        none, every = (_summary(with_open_hits(dataset, hits)) for hits in ("none", "every"))
+        none, every = (
+            _summary(with_open_hits(dataset, hits), by_site) for hits in ("none", "every")
+        )
         summary = widened(summary, none, every)
     sites = sorted(
         summary.sites,
@@ -64,12 +68,13 @@ def _over_occupancies(summary: Summary) -> dict[tuple[str, str], LevelNumbers]:
     return totals
 
 
-def _summary(dataset: xr.Dataset) -> Summary:
+def _summary(dataset: xr.Dataset, by_site: bool) -> Summary:
     """The numbers of one dataset; sites in the order of the trace."""
     attrs = {str(name): value for name, value in dataset.attrs.items()}
     level_names = tuple(str(name) for name in dataset["level"].values)
     model_error = _model_error(attrs, level_names)
-    parts, total = latency.latency_parts(dataset), latency.load_latency_cycles(dataset)
+    parts = latency.latency_parts(dataset)
+    total = latency.load_latency_of(parts, dataset)
     waits = np.isfinite(parts.values).all(axis=1)
     n_waiting = (waits * dataset["site_accesses"].values).sum(axis=1)
     total_cycles = total.sum("site").values
@@ -89,7 +94,9 @@ def _summary(dataset: xr.Dataset) -> Summary:
         traced_groups=int(attrs.get("traced_groups", 0)),
         of_groups=int(attrs.get("of_groups", 0)),
         granules=int(attrs.get("granules", 0)),
-        sites=_sites(dataset, level_names, model_error, parts, latency.shares_of(total).values),
+        sites=_sites(dataset, level_names, model_error, parts, latency.shares_of(total).values)
+        if by_site
+        else (),
         totals=_totals(dataset, level_names, model_error),
         dram=DramNumbers(
             read_bytes=describe(dataset["dram_read_bytes"].values, places),

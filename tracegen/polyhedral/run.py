@@ -99,7 +99,7 @@ class _Walker:
         return tokens
 
     def record(self, groups: snapshot.Groups) -> dict[str, Any]:
-        """Column name of a Trace -> array; without a copy where the trace fits into memory."""
+        """Column name of a Trace -> array; without a copy where the trace fills what memory it may use."""
         half = self.run.options.memory_bytes // 2
         n_access = max(half // 2 // ACCESS_ROW_BYTES, 1)
         n_granule = half // 2 // GRANULE_ROW_BYTES + 64 * self.tables.most_granules
@@ -107,7 +107,7 @@ class _Walker:
         out = _room(len(groups) * self.n_subgroup, n_access, n_granule)
         lengths = self._walk(groups, out, tokens, at, recording=True)
         if at[GROUP] == len(groups):
-            return self._columns(out, *lengths)
+            return _compact(self._columns(out, *lengths), half)
         pieces = GrowingColumns(memory_bytes=half, keep_hits=self.run.keep_hits)
         with contextlib.closing(pieces):
             pieces.append(out, *lengths)
@@ -165,6 +165,13 @@ class _Walker:
         offset = np.zeros(n_subgroup + 1, np.int64)
         np.cumsum(out.subgroup_accesses[:n_subgroup], out=offset[1:])
         return columns | {"granule_offset": ends[: n_access + 1], "subgroup_offset": offset}
+
+
+def _compact(columns: dict[str, Any], room_bytes: int) -> dict[str, Any]:
+    """The columns, copied where they take less than half of their room, which limits on memory count."""
+    if 2 * sum(column.nbytes for column in columns.values()) >= room_bytes:
+        return columns
+    return {name: column.copy() for name, column in columns.items()}
 
 
 def _room(n_subgroup: int, n_access: int, n_granule: int) -> Columns:

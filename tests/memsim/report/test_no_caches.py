@@ -32,6 +32,21 @@ def test_every_output(run_memsim: RunMemsim, tmp_path: Path) -> None:
         assert ended.code == 0, ended.err
 
 
+@pytest.mark.parametrize("machine", ["c1060", "v100"])
+def test_the_table_of_launches_needs_no_sites(machine: str) -> None:
+    import memsim
+
+    replays = memsim.replay_launches(Launches(launches=(TRACE, TRACE)), machine, trials=3)
+    whole, totals = (
+        [summarise(replay.dataset, by_site=by_site) for replay in replays]
+        for by_site in (True, False)
+    )
+    cells, others = ([list(c.cells) for c in launch_table(s).columns] for s in (whole, totals))
+    assert cells == others
+    assert all(len(one.sites) == 2 for one in whole)
+    assert not any(one.sites for one in totals)
+
+
 def test_figures_and_launches() -> None:
     import memsim
 
