@@ -14,7 +14,7 @@ from tracegen import OpenCLWorkload, Workload
 
 pytestmark = [
     pytest.mark.filterwarnings("default::memsim.errors.SnapshotWarning"),
-    pytest.mark.filterwarnings("ignore:Aff.is_equal with implicit:DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:.* with implicit conversion:DeprecationWarning"),
 ]
 
 SAMPLE = {
