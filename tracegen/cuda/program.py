@@ -59,6 +59,8 @@ class CudaProgram:
         """The compiler's arguments that decide what our own headers mean."""
         return [
             *("-w", "-fdeclspec", "-fno-crash-diagnostics", "-fdebug-compilation-dir=."),
+            # Lanes may pass variables without a value to a shuffle.
+            *("-Xclang", "-no-enable-noundef-analysis"),
             *(f"-I{HEADERS}", self.options.standard),
             *(["-D__HIPCC__", "-D__HIP__", "-D__HIP_PLATFORM_AMD__"] if self.is_hip else []),
         ]

@@ -546,3 +546,26 @@ def test_pointers_to_several_arrays_of_every_kind() -> None:
     expected += np.where(odd, 0, filled[:, 0])
     out = run(workload(source, x, np.zeros(160, np.int32)))
     np.testing.assert_array_equal(out["y"][128:], expected)
+
+
+def test_lanes_may_shuffle_what_has_no_value() -> None:
+    source = """
+    __device__ int next(int *counter) {
+      unsigned active = __activemask();
+      int first = __ffs(active) - 1, lane = threadIdx.x & 31, base;
+      if (lane == first) base = atomicAdd(counter, __popc(active));
+      base = __shfl_sync(active, base, first);
+      return base + __popc(active & ((1u << lane) - 1));
+    }
+    __global__ void large(int *kept, int *n, const int *x) {
+      int i = blockIdx.x * blockDim.x + threadIdx.x;
+      if (x[i] > 50) kept[next(n)] = x[i];
+    }
+    """
+    x = np.random.default_rng(0).integers(0, 100, 256).astype(np.int32)
+    out = run(
+        workload(source, np.zeros(256, np.int32), np.zeros(1, np.int32), x, grid=2, block=128)
+    )
+    expected = np.sort(x[x > 50])
+    assert out["n"][0] == len(expected)
+    np.testing.assert_array_equal(np.sort(out["kept"][: len(expected)]), expected)
