@@ -72,3 +72,33 @@ def test_a_definition_is_part_of_what_is_kept_of_a_compilation(machine: str) -> 
         accesses = (one.memory for block in code.blocks for one in block.instructions)
         stores.append(sum(1 for one in accesses if one and one.direction == "store"))
     assert stores == [1, 3]
+
+
+@needs_nvidia
+@pytest.mark.parametrize("n", [16, 32, 48, 64, 112])
+@pytest.mark.parametrize("machine", ["v100", "h100"])
+def test_loads_of_an_unrolled_loop_may_overtake_several_barriers(machine: str, n: int) -> None:
+    """Of n / 16 turns, each with two barriers, four are one block of the machine code."""
+    source = """
+    __global__ void product(int n, const float *__restrict__ a, const float *__restrict__ b, float *c) {
+      __shared__ float a_tile[16][16], b_tile[16][16];
+      int x = threadIdx.x, y = threadIdx.y;
+      float sum = 0;
+      for (int k = 0; k < n; k += 16) {
+        __syncthreads();
+        a_tile[y][x] = a[n * y + k + x];
+        b_tile[y][x] = b[16 * (k + y) + x];
+        __syncthreads();
+        for (int inner = 0; inner < 16; ++inner) sum += a_tile[y][inner] * b_tile[inner][x];
+      }
+      c[16 * y + x] = sum;
+    }
+    """
+    a, b, c = (np.zeros(size, np.float32) for size in (16 * n, 16 * n, 256))
+    made = workload(source, n, a, b, c, block=(16, 16))
+    trace = tracegen.trace(made, memsim.load_machine(machine), groups=1)
+    assert trace.provenance["compiler"]["unmatched_percent"] == 0
+    of_first = list(trace.site[: trace.subgroup_offset[1]])
+    assert of_first.count(-1) == 2 * n // 16
+    if n >= 64:  # both loads of the second turn come before the first turn's second barrier
+        assert of_first.index(-1, 1) == 5

@@ -2,7 +2,7 @@
 
 A sub-group's accesses in the order of the source are walked along the stations of the machine code.
 From a station, the sub-group goes to the one whose accesses are the next ones of the source: of the
-stations that an arrow leads to, the one that leaves the fewest behind, and of those the one with
+stations that an arrow leads to, the one whose block leaves the fewest behind, and of those the one with
 most accesses (the body of an unrolled loop rather than its remainder). What no station takes keeps
 its place in the order of the source, and is counted.
 """
@@ -353,15 +353,20 @@ def _best(
     best_station = -1
     most = 0
     least = 1 << 40
-    for arrow in range(stations.arrow_offset[now], stations.arrow_offset[now + 1]):
-        fit = _fit(stations, stations.target[arrow], n_position, scratch, kept, state)
+    first, last = stations.arrow_offset[now], stations.arrow_offset[now + 1]
+    for arrow in range(first, last):
+        target = stations.target[arrow]
+        # Whoever enters a block runs all of it, barriers included.
+        end = stations.block_end[target] if last - first > 1 else stations.last_event[target]
+        fit = _fit(stations, target, end, n_position, scratch, kept, state)
         cost = fit.missing * MISSING_COST + fit.behind
         if fit.taken > 0 and (cost < least or (cost == least and fit.taken > most)):
             best_arrow, best_station = arrow, stations.target[arrow]
             most, least = fit.taken, cost
     if least >= MISSING_COST:
         for station in range(len(stations.first_event)):
-            fit = _fit(stations, station, n_position, scratch, kept, state)
+            end = stations.last_event[station]
+            fit = _fit(stations, station, end, n_position, scratch, kept, state)
             cost = fit.missing * MISSING_COST + fit.behind + JUMP_COST
             if fit.taken > 0 and (cost < least or (cost == least and fit.taken > most)):
                 best_arrow, best_station, most, least = -1, station, fit.taken, cost
@@ -372,12 +377,13 @@ def _best(
 def _fit(
     stations: Stations,
     station: int,
+    end: int,
     n_position: int,
     scratch: _Scratch,
     kept: npt.NDArray[np.bool_],
     state: State,
 ) -> _Fit:
-    """Tries a station: what it would take of the entries, without taking it."""
+    """Tries a station, and what follows it up to an event: what they would take of the entries."""
     n = state[ENTRIES]
     n_changed = 0
     taken = 0
@@ -385,16 +391,14 @@ def _fit(
     far = state[HEAD] - 1
     low = -1  # the barrier before the station's accesses
     high = min(scratch.first[n_position], n)  # the barrier behind them
-    last = _after(high, scratch, n)
-    for event in range(stations.first_event[station], stations.last_event[station]):
+    for event in range(stations.first_event[station], end):
         kind = stations.kind[event]
         if kind == BARRIER:
             if high == n:
                 missing += 1
                 continue
             low = high
-            high = last
-            last = _after(high, scratch, n)
+            high = _after(high, scratch, n)
             far = max(far, low)
             taken += 1
         elif (kind in (ACCESS, SCALAR)) and not stations.again[stations.number[event]]:
@@ -405,7 +409,7 @@ def _fit(
                 entry = was
                 while entry < low:
                     entry = scratch.following[entry]
-                if entry < (last if stations.is_load[event] else high):
+                if entry < high or entry < _latest(stations, event, high, scratch, n):
                     scratch.changed_at[n_changed] = position
                     scratch.changed[n_changed] = was
                     n_changed += 1
@@ -421,6 +425,21 @@ def _fit(
     for entry in range(state[HEAD], far + 1):
         behind += not scratch.consumed[entry] and not kept[scratch.at[entry]]
     return _Fit(taken, missing, max(behind, 0))
+
+
+@inner
+def _latest(stations: Stations, event: int, barrier: int, scratch: _Scratch, n: int) -> Any:
+    """The barrier before which an access must come in the source, given the next one.
+
+    Loads may be issued before a barrier that they follow in the source. Where a loop was unrolled, these
+    may be as many as the block has behind the load.
+    """
+    if stations.is_load[event]:
+        for _ in range(max(stations.ahead[event], 1)):
+            barrier = _after(barrier, scratch, n)
+            if barrier >= n:
+                break
+    return barrier
 
 
 @inner
@@ -464,14 +483,13 @@ def _access(
     n_taken = 0
     number = stations.number[event]
     barrier = min(scratch.first[n_position], state[ENTRIES])
-    if stations.is_load[event]:
-        barrier = _after(barrier, scratch, state[ENTRIES])
+    latest = _latest(stations, event, barrier, scratch, state[ENTRIES])
     for k in range(stations.cover_offset[number], stations.cover_offset[number + 1]):
         position = stations.cover[k]
         if stations.again[number]:
             entry = scratch.recent[position]
         else:
-            entry = _take(position, barrier, scratch, state)
+            entry = _take(position, latest, scratch, state)
         if entry >= 0:
             out.part[state[PART] + n_taken] = scratch.entry[entry]
             n_taken += 1

@@ -44,7 +44,8 @@ class Event(NamedTuple):
         among those of private memory; of a count: how many accesses may be outstanding
     loads : of a use: the accesses, by number, whose values are awaited
     optional : whether a predicate may switch the access off
-    is_load : of an access; loads may be issued before a barrier that they follow in the source
+    is_load : of an access; loads may be issued before barriers that they follow in the source
+    ahead : of an access; how many barriers come behind it in its block
     end : index in its piece of the instruction before which it happens; that of an access or a barrier
         is behind it
     """
@@ -54,6 +55,7 @@ class Event(NamedTuple):
     loads: tuple[int, ...] = ()
     optional: bool = False
     is_load: bool = False
+    ahead: int = 0
     end: int = 0
 
 
@@ -81,11 +83,11 @@ class _Station:
 class Stations(NamedTuple):
     """The stations as arrays for the compiled loop. Ragged lists are a flat array and offsets.
 
-    Station s has the events first_event[s] to last_event[s] and the arrows arrow_offset[s] to
-    arrow_offset[s + 1]. The last station is the entry, which has arrows only. Arrow a leads to
-    station target[a] and passes the events first_prelude[a] to last_prelude[a].
+    Station s has the events first_event[s] to last_event[s], its block ends at event block_end[s], and it
+    has the arrows arrow_offset[s] to arrow_offset[s + 1]. The last station is the entry, which has arrows
+    only. Arrow a leads to station target[a] and passes the events first_prelude[a] to last_prelude[a].
 
-    kind, number, optional, is_load : (n_event,)
+    kind, number, optional, is_load, ahead : (n_event,)
     use_offset, use : the loads of each event
     cover_offset, cover : the positions of each access to global memory;  again : see Match
 
@@ -97,6 +99,7 @@ class Stations(NamedTuple):
 
     first_event: npt.NDArray[np.int64]
     last_event: npt.NDArray[np.int64]
+    block_end: npt.NDArray[np.int64]
     arrow_offset: npt.NDArray[np.int64]
     target: npt.NDArray[np.int64]
     first_prelude: npt.NDArray[np.int64]
@@ -105,6 +108,7 @@ class Stations(NamedTuple):
     number: npt.NDArray[np.int32]
     optional: npt.NDArray[np.bool_]
     is_load: npt.NDArray[np.bool_]
+    ahead: npt.NDArray[np.int32]
     use_offset: npt.NDArray[np.int64]
     use: npt.NDArray[np.int32]
     cover_offset: npt.NDArray[np.int64]
@@ -194,6 +198,7 @@ def _cut(code: MachineCode) -> list[_Station]:
     pieces: list[_Station] = []
     k = 0
     for number, block in enumerate(code.blocks):
+        ahead = sum(instruction.pipe == "barrier" for instruction in block.instructions)
         pieces.append(_Station(number))
         for at, instruction in enumerate(block.instructions):
             waited = waits[number][at] if waits is not None else ()
@@ -202,9 +207,11 @@ def _cut(code: MachineCode) -> list[_Station]:
                 loads = tuple(scalar)
             if instruction.pipe == "barrier":
                 pieces.append(_Station(number))
+                ahead -= 1
             piece = pieces[-1]
             at_piece = len(piece.instructions)
-            piece.events += _events(instruction, loads, number_of.get(k, -1), at_piece)
+            events = _events(instruction, loads, number_of.get(k, -1), at_piece)
+            piece.events += (event._replace(ahead=ahead) for event in events)
             piece.instructions.append(instruction)
             k += 1
         pieces[-1].last = True
@@ -313,6 +320,8 @@ def _arrays(
         return len(flat) - len(some), len(flat)
 
     ranges = [stored(some) for some in events]
+    blocks = [work.pieces[k].block for k in work.standing]
+    end_of = {block: last for block, (_, last) in zip(blocks, ranges, strict=True)}
     arrows = [(target, stored(passed)) for lead in leads for target, passed in lead.items()]
     before = [row for station in range(len(events)) for row in work.before(station)]
     behind = [*map(work.behind, range(len(events))), 0]
@@ -323,6 +332,7 @@ def _arrays(
     return Stations(
         first_event=np.array([first for first, _ in ranges], np.int64),
         last_event=np.array([last for _, last in ranges], np.int64),
+        block_end=np.array([end_of[block] for block in blocks], np.int64),
         arrow_offset=np.cumsum([0, *(len(lead) for lead in leads)], dtype=np.int64),
         target=np.array([target for target, _ in arrows], np.int64),
         first_prelude=np.array([first for _, (first, _) in arrows], np.int64),
@@ -331,6 +341,7 @@ def _arrays(
         number=np.array([event.number for event in flat], np.int32),
         optional=np.array([event.optional for event in flat], np.bool_),
         is_load=np.array([event.is_load for event in flat], np.bool_),
+        ahead=np.array([event.ahead for event in flat], np.int32),
         use_offset=use_offset,
         use=use,
         cover_offset=cover_offset,
