@@ -102,7 +102,10 @@ def _warn_of_chance(traces: list[list[Trace]]) -> None:
 def instrumented(workload: AnyWorkload, context: Any) -> Prepared:
     """A workload whose kernel has probes, on a context. Raises KernelError for CUDA C++ and HIP."""
     if isinstance(workload, CudaWorkload):
-        raise KernelError("the basic blocks of CUDA C++ and HIP are not counted")
+        raise KernelError(
+            "the basic blocks of CUDA C++ and HIP are not counted: their texts are not divided into blocks;"
+            " 'memsim compile' lists the blocks of the machine code, 'memsim predict' counts their instructions"
+        )
     if isinstance(workload, OpenCLWorkload):
         from tracegen.opencl_c import run
 

@@ -254,15 +254,18 @@ def flatten(value: Any, key: str = "") -> list[tuple[str, str]]:
 def listings(summary: Summary) -> list[source_view.Listing]:
     """The user's source and the generated one, as far as the result contains them.
 
-    Where the user's own text is compiled (CUDA C++), there is one listing.
+    Where the user's own text is compiled (CUDA C++), there is one listing; where most accesses lie in a
+    file that it includes, it comes first.
     """
     machine, same = summary.compiled.instructions, summary.generated_source == summary.user_source
-    listings = (
+    listings: list[source_view.Listing | None] = [
         source_view.user_listing(summary.user_source, summary.sites, machine if same else ()),
         None
         if same
         else source_view.generated_listing(summary.generated_source, summary.sites, machine),
-    )
+    ]
+    if source_view.is_cuda(summary.generated_source):
+        listings.reverse()
     return [listing for listing in listings if listing is not None]
 
 

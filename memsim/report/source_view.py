@@ -12,7 +12,7 @@ from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexer import Lexer
 from pygments.lexers import get_lexer_for_filename
-from pygments.lexers.c_cpp import CLexer
+from pygments.lexers.c_cpp import CLexer, CppLexer
 from pygments.lexers.python import PythonLexer
 from pygments.util import ClassNotFound
 
@@ -94,12 +94,21 @@ class Listing:
 def generated_listing(
     source: str, sites: Sequence[SiteNumbers], machine: Sequence[MachineInstruction] = ()
 ) -> Listing | None:
-    """The traced OpenCL with its machine code; None where the trace does not contain it."""
+    """The traced OpenCL with its machine code; None where the trace does not contain it.
+
+    A program in CUDA C++ or HIP is the user's own, whose accesses may mostly lie in files that it includes.
+    """
     if not source.strip():
         return None
     places = [(site, site.source_line) for site in sites]
-    listing = _listing("Generated OpenCL", "", source, CLexer(**_VERBATIM), places)
+    title, lexer = ("CUDA C++", CppLexer) if is_cuda(source) else ("Generated OpenCL", CLexer)
+    listing = _listing(title, "", source, lexer(**_VERBATIM), places)
     return _with_machine_code(listing, machine)
+
+
+def is_cuda(source: str) -> bool:
+    """Whether a text is a program in CUDA C++ or HIP."""
+    return "__global__" in source
 
 
 def user_listing(
