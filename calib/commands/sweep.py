@@ -100,6 +100,9 @@ def sweep(
             options,
             progress=lambda what, done, total: bar(done, total),
         )
+    failed = [one for outcomes in result.outcomes.values() for one in outcomes if one.failure]
+    if failed and len(failed) == sum(map(len, result.outcomes.values())):
+        raise MemsimError(f"no size can be predicted; the first: {failed[0].failure}")
     _write(result, files)
     return EXIT_INTERRUPTED if result.interrupted else 0
 

@@ -150,8 +150,18 @@ def tune(
             options,
             progress=lambda what, done, total: bar(done, total),
         )
+    _check(result)
     _write(result, machines, files)
     return EXIT_INTERRUPTED if result.interrupted else 0
+
+
+def _check(tuned: Tuned) -> None:
+    """Raises MemsimError where no configuration can be predicted on any machine."""
+    failed = [one for found in tuned.found.values() for one in found.failed]
+    if failed and not any(found.ranked for found in tuned.found.values()):
+        raise MemsimError(
+            f"none of {tuned.n_configurations} configurations can be predicted; the first: {failed[0].failure}"
+        )
 
 
 def _write(tuned: Tuned, machines: tuple[str, ...], files: TuneFiles) -> None:

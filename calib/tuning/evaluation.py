@@ -16,6 +16,7 @@ from memsim.machine import load_machine
 from tracegen.commands import KernelSpec, trace_snapshots
 from tracegen.options import Compiler, TraceOptions
 from tracegen.own_process import Limits
+from tracegen.workloads import UnknownSetting
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,12 +40,17 @@ class Task:
 
 
 def evaluate(task: Task) -> Outcome:
-    """The outcome of a task; equal tasks have equal outcomes."""
+    """The outcome of a task; equal tasks have equal outcomes.
+
+    Raises KernelError where the kernel has no such parameter.
+    """
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SnapshotWarning)  # short on purpose
             warnings.simplefilter("ignore", PathsWarning)
             return _predicted(task)
+    except UnknownSetting:
+        raise
     except MemsimError as error:
         reason = " ".join(str(error).split())
     except MemoryError:

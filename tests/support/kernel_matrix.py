@@ -135,6 +135,7 @@ SHIPPED = (
     Shipped("transpose.py:tiled", "n=50 dtype=float64"),
     Shipped("f.floopy:neighbours", "", "a.py:arguments"),
     Shipped("f.floopy:neighbours", "n=1000"),
+    Shipped("convolution.cu:convolution", "image_size=64", "convolution.py:convolution"),
     *(
         Shipped(f"cuda_twins.cu:{twin.kernel}", f"name={name}", "cuda_twins.py:twin")
         for name, twin in TWINS.items()

@@ -38,6 +38,10 @@ _InText = TypeVar("_InText", OpenCLWorkload, CudaWorkload)
 AnyWorkload = Workload | OpenCLWorkload | CudaWorkload
 
 
+class UnknownSetting(KernelError):
+    """What makes the kernel has no such parameter, whatever the other settings are."""
+
+
 def load_kernel(
     spec: str, settings: Mapping[str, str] | None = None, args: str | None = None
 ) -> AnyWorkload:
@@ -207,7 +211,7 @@ def _arguments(function: Callable[..., Any], given: Mapping[str, str], name: str
     listed = ", ".join(parameters) or "none"
     for key in given:
         if key not in parameters:
-            raise KernelError(f"{name} has no parameter {key}; it has {listed}")
+            raise UnknownSetting(f"{name} has no parameter {key}; it has {listed}")
     for key, parameter in parameters.items():
         if parameter.default is parameter.empty and key not in given:
             raise KernelError(f"{name} needs a value for {key}: --set {key}=VALUE")

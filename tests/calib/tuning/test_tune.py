@@ -125,8 +125,9 @@ def test_a_parameter_that_the_arguments_lack_is_a_macro_of_the_text(
     read = {r["configuration"]["EACH"]: r["read_bytes"]["DRAM"] for r in rows}
     assert read[4] == pytest.approx(4 * read[1], rel=0.01)
     ended = run_memsim(*line, "--over", "OTHER=1,4", "--jobs", "1")
-    rows = json.loads(ended.out)["machines"]["v100"]["configurations"]
-    assert all("scale has no parameter OTHER" in row["failure"] for row in rows)
+    assert ended.code == 2
+    assert "scale has no parameter OTHER" in ended.err
+    assert not ended.out
 
 
 @pytest.mark.parametrize(
@@ -140,6 +141,8 @@ def test_a_parameter_that_the_arguments_lack_is_a_macro_of_the_text(
         (("--over", "group=64", "-m", "v1000"), "unknown machine 'v1000'"),
         (("--over", "group=64", "--json", "a", "--csv", "a"), "--csv must not be a"),
         (("--over", "group=64", "--store", "copy.py"), "no store of outcomes"),
+        (("--over", "group=13", "--json", "a"), "none of 1 configurations can be predicted"),
+        (("--over", "groups=64", "--json", "a", "--jobs", "2"), "copy has no parameter groups"),
     ],
 )
 def test_wrong_command_lines(
@@ -183,6 +186,28 @@ def test_results_do_not_depend_on_the_number_of_processes(
     first, second = (run_memsim(*line, "--jobs", jobs) for jobs in ("1", "2"))
     assert first.code == second.code == 0, second.err
     assert first.out == second.out
+
+
+@pytest.mark.slow
+def test_a_dask_cluster_gives_the_same_results(kernel: str, run_memsim: RunMemsim) -> None:
+    distributed = pytest.importorskip("distributed")
+    line = (
+        "tune",
+        str(Path(kernel).absolute()),
+        "-m",
+        "v100",
+        "--over",
+        "stride=1:3",
+        "--json",
+        "-",
+    )
+    local = run_memsim(*line, "--jobs", "1")
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=False
+    ) as cluster:
+        ended = run_memsim(*line, "--scheduler", cluster.scheduler_address)
+    assert ended.code == 0, ended.err
+    assert ended.out == local.out
 
 
 def test_an_outcome_depends_on_nothing_but_its_task(kernel: str) -> None:
