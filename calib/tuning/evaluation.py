@@ -9,11 +9,11 @@ import warnings
 from dataclasses import dataclass
 
 from calib.prediction import PredictOptions, predict
-from calib.tuning.outcome import EFFORTS, GROUPS_A_CORE, Outcome, outcome_of
+from calib.tuning.outcome import EFFORTS, Outcome, outcome_of
 from calib.tuning.space import Configuration
 from memsim.errors import MemsimError, PathsWarning, SnapshotWarning
 from memsim.machine import load_machine
-from tracegen.commands import KernelSpec, trace_snapshots
+from tracegen.commands import KernelSpec, trace_sized
 from tracegen.options import Compiler, TraceOptions
 from tracegen.own_process import Limits
 from tracegen.workloads import UnknownSetting
@@ -68,14 +68,11 @@ def _predicted(task: Task) -> Outcome:
     machine = load_machine(task.machine)
     base = subject.kernel
     kernel = KernelSpec(base.spec, {**base.settings, **task.configuration}, base.arguments)
-    tracing = TraceOptions(
-        groups=None if effort.waves else GROUPS_A_CORE * machine.n_cores,
-        waves=effort.waves,
-        compiler=subject.compiler,
-        earlier=False,
+    tracing = TraceOptions(compiler=subject.compiler, earlier=False)
+    trace = trace_sized(
+        kernel, machine, tracing, subject.limits, lambda one: effort.groups(one, machine)
     )
-    traces = trace_snapshots(kernel, machine, tracing, 1, subject.limits)
     options = PredictOptions(trials=effort.trials, seed=subject.seed, jobs=1)
-    workload = kernel.load() if traces[0].work is None else None  # machine code has the blocks
-    prediction = predict(workload, traces, machine, options)
-    return outcome_of(prediction, traces[0].launch, task.configuration, task.machine, task.effort)
+    workload = kernel.load() if trace.work is None else None  # machine code has the blocks
+    prediction = predict(workload, [trace], machine, options)
+    return outcome_of(prediction, trace, task.configuration, task.machine, task.effort)

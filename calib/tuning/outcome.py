@@ -8,34 +8,57 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from calib.tuning.conditions import number
 from calib.tuning.space import Configuration
+from memsim.montecarlo import resident_groups
 
 if TYPE_CHECKING:
     from calib.prediction import Prediction
+    from memsim.machine import Machine
     from memsim.montecarlo import Replay
-    from memsim.trace import Launch
+    from memsim.trace import Trace
 
 
 @dataclass(frozen=True, kw_only=True)
 class Effort:
     """How closely a configuration is looked at.
 
-    waves : length of the snapshot, in numbers of groups that the machine holds resident; None for a few
-        groups a core
+    groups_a_core : length of the snapshot, at most the resident groups of all waves
+    waves : how many times the machine's resident groups the snapshot has at most
+    most_instructions : of all lanes of the snapshot; kernels with more have a shorter one
     trials : of the replay
     """
 
     name: str
-    waves: int | None
+    groups_a_core: int
+    waves: int
+    most_instructions: float
     trials: int
 
+    def groups(self, one: Trace, machine: Machine) -> int:
+        """How many groups are traced of a kernel whose trace of one group is known."""
+        resident = resident_groups(machine, one.launch).groups_per_core
+        wanted = machine.n_cores * min(self.groups_a_core, self.waves * resident)
+        return max(min(wanted, int(self.most_instructions / lane_instructions(one))), 2)
 
-GROUPS_A_CORE = 2
+
+def lane_instructions(trace: Trace) -> float:
+    """The instructions of all lanes of a trace, which say how long it takes to record one; where no machine
+    code is known, a few for each access."""
+    if trace.work is None or trace.work_table is None:
+        return float(INSTRUCTIONS_AN_ACCESS * trace.lanes.sum(dtype=np.int64)) + 1
+    each = trace.work_table.sum(axis=1)
+    return float(each[trace.work].sum()) * trace.subgroup_size + 1
+
+
+INSTRUCTIONS_AN_ACCESS = 8
+MANY = 1 << 30
 EFFORTS = (
-    Effort(name="glance", waves=None, trials=2),
-    Effort(name="one wave", waves=1, trials=4),
-    Effort(name="four waves", waves=4, trials=8),
+    Effort(name="glance", groups_a_core=2, waves=1, most_instructions=4e7, trials=2),
+    Effort(name="one wave", groups_a_core=MANY, waves=1, most_instructions=1.2e8, trials=4),
+    Effort(name="four waves", groups_a_core=MANY, waves=4, most_instructions=3.6e8, trials=8),
 )
 
 
@@ -48,6 +71,7 @@ class Outcome:
     time_s, half_width_s : of the 95 % interval over orderings
     binds : what limits the time
     floors_s : resource -> the least time that it needs
+    traced_groups : length of the snapshot
     read_bytes, write_bytes : of the launch, by level below the first, and DRAM
     hit_ratios : of loads, by level
     array_hit_ratios : likewise of each array, by `LEVEL/ARRAY`
@@ -66,6 +90,7 @@ class Outcome:
     occupancy: float = math.nan
     limited_by: str = ""
     groups_per_core: int = 0
+    traced_groups: int = 0
     read_bytes: Mapping[str, float] = field(default_factory=dict)
     write_bytes: Mapping[str, float] = field(default_factory=dict)
     hit_ratios: Mapping[str, float] = field(default_factory=dict)
@@ -87,7 +112,7 @@ class Outcome:
 
 
 def outcome_of(
-    prediction: Prediction, launch: Launch, configuration: Configuration, machine: str, effort: int
+    prediction: Prediction, trace: Trace, configuration: Configuration, machine: str, effort: int
 ) -> Outcome:
     """The numbers of a prediction."""
     timing, estimate = prediction.timing, prediction.timing.estimate
@@ -102,11 +127,12 @@ def outcome_of(
         half_width_s=estimate.half_width if estimate.has_interval else 0.0,
         binds=timing.binds,
         floors_s={name: float(floor.mean()) for name, floor in timing.floors_s.items()},
-        registers=launch.registers_per_item,
-        local_memory_bytes=launch.local_memory_bytes,
+        registers=trace.launch.registers_per_item,
+        local_memory_bytes=trace.launch.local_memory_bytes,
         occupancy=prediction.occupancy.occupancy,
         limited_by=prediction.occupancy.limited_by,
         groups_per_core=prediction.occupancy.groups_per_core,
+        traced_groups=trace.n_groups,
         read_bytes={name: one.mean for name, one in moved.read_bytes.items()},
         write_bytes={name: one.mean for name, one in moved.write_bytes.items()},
         hit_ratios={name: float(replay.load_hit_ratio(name).mean()) for name in replay.level_names},

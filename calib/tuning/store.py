@@ -36,7 +36,7 @@ _MAPPINGS = (
 )
 _KINDS: dict[str, Any] = {
     **dict.fromkeys(("configuration", "machine", "failure", "binds", "limited_by"), str),
-    **dict.fromkeys(("effort", "groups_per_core"), int),
+    **dict.fromkeys(("effort", "groups_per_core", "traced_groups"), int),
     **dict.fromkeys(("time_s", "half_width_s", "occupancy"), int | float),
     **dict.fromkeys((*_MAPPINGS[1:],), int | float),
     **dict.fromkeys(("registers", "local_memory_bytes"), int | None),

@@ -106,6 +106,31 @@ def trace_snapshots(
         return in_own_process(work, limits, kernel.spec, _import_replay)
 
 
+def trace_sized(
+    kernel: KernelSpec,
+    machine: Machine,
+    options: TraceOptions,
+    limits: Limits,
+    groups_of: Callable[[Trace], int],
+) -> Trace:
+    """A snapshot whose length depends on the kernel, which runs in a process of its own.
+
+    groups_of : the trace of one group -> how many are to be traced
+    """
+
+    def work() -> Trace:
+        import tracegen
+
+        workload = kernel.load()
+        first = tracegen.trace(workload, machine, options=options.replace(groups=1))
+        return tracegen.trace(
+            workload, machine, options=options.replace(groups=max(groups_of(first), 1))
+        )
+
+    _import_shared()
+    return in_own_process(work, limits, kernel.spec, _import_replay)
+
+
 def replay_grown(
     kernel: KernelSpec,
     machine: Machine,
