@@ -202,3 +202,21 @@ def test_missing_file_and_folder(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "none.mtx"):
         with pytest.raises(KernelError, match="Matrix Market"):
             matrices.csr(str(path), 0)
+
+
+def test_an_assembled_matrix_is_kept_and_a_damaged_file_is_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MEMSIM_CACHE_DIR", str(tmp_path))
+    made = matrices.finite_element(500)
+    for damage in (None, None, b"", b"PK broken"):
+        for file in tmp_path.rglob("*.npz"):
+            if damage is not None:
+                file.write_bytes(damage)
+        kept = matrices.csr("fem", 500)
+        for part in ("data", "indices", "indptr"):
+            assert np.array_equal(getattr(kept, part), getattr(made, part))
+            assert getattr(kept, part).dtype == getattr(made, part).dtype
+    assert len(list(tmp_path.rglob("*.npz"))) == 1
+    monkeypatch.setattr(matrices, "finite_element", lambda *_, **__: pytest.fail("assembled again"))
+    assert (matrices.csr("fem", 500) != made).nnz == 0

@@ -103,7 +103,15 @@ def trace_snapshots(
 
     _import_shared()
     with working("tracing"):
-        return in_own_process(work, limits, kernel.spec, _import_replay)
+        traces = in_own_process(work, limits, kernel.spec, _import_replay)
+    launch = traces[0].launch
+    if launch.n_groups * launch.group_items == 1:
+        click.echo(
+            f"memsim: warning: {launch.kernel} has one work-item, so nothing runs in parallel; a Loopy kernel"
+            " needs inames with the tags 'g.0' and 'l.0' (loopy.split_iname, loopy.tag_inames)",
+            err=True,
+        )
+    return traces
 
 
 def trace_sized(

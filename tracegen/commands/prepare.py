@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-MACHINES = ("v100", "a100", "h100", "mi250x")
-"""Loops are compiled for the features of a machine; these four have those of most others."""
+MACHINES = ("v100", "mi250x")
+"""Loops are compiled for the features of a machine; these two have those of most others."""
 
 
 def gather(n: int = 1 << 16) -> Any:

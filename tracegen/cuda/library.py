@@ -19,7 +19,7 @@ from memsim.files import temporary_folder
 MOST_TURNS = 1 << 30
 """Turns of loops after which a thread is taken for endless."""
 MOST_THREADS = 1024
-FAULT_WORDS = 5
+FAULT_WORDS = 7
 CRASHED = 70
 _WORD = ctypes.c_uint64
 

@@ -24,7 +24,7 @@ from tracegen.cuda.shared_memory import Notes
 from tracegen.options import DEFAULT_SUBGROUP_SIZE
 from tracegen.probes.tokens import TokenEncoding
 from tracegen.recording import snapshot
-from tracegen.recording.launch import Observer
+from tracegen.recording.launch import Observer, fault_of
 from tracegen.recording.passes import LaunchRun
 from tracegen.tools.toolchain import Tool
 from tracegen.workloads.cuda import CudaWorkload
@@ -206,7 +206,7 @@ class CudaRun(LaunchRun):
             },
         )
         if fault[0]:
-            raise launch.out_of_bounds(*(int(number) for number in fault[1:]))
+            raise fault_of(launch, fault, int(fault[5]), ("thread", "block"))
 
     def _copies(self, name: str) -> list[tuple[Any, Any]]:
         return [(view, view.copy()) for view in self.launch.written_and_read()]

@@ -20,7 +20,9 @@ from tracegen.polyhedral.code import CodeWriter
 from tracegen.polyhedral.forms import Affine
 from tracegen.polyhedral.lower import lower
 from tracegen.polyhedral.walk import FRESH, GROUP, Walk, scratch, walk
+from tracegen.probes.tokens import FAULT_WORDS
 from tracegen.recording import snapshot
+from tracegen.recording.launch import fault_of
 from tracegen.recording.passes import GRANULE_ROW_BYTES, LaunchRun
 
 ACCESS_ROW_BYTES = 18
@@ -125,7 +127,7 @@ class _Walker:
         *,
         recording: bool,
     ) -> tuple[int, int, int]:
-        fault = np.zeros(5, np.int64)
+        fault = np.zeros(FAULT_WORDS, np.int64)
         launch = self.run.launch
         grid = (*launch.grid, 1, 1)
         state = Walk(
@@ -149,7 +151,7 @@ class _Walker:
                 " sub-groups makes more"
             )
         if fault[0]:
-            raise self.run.launch.out_of_bounds(*(int(number) for number in fault[1:]))
+            raise fault_of(launch, fault, int(fault[5]))
         return end
 
     def _columns(

@@ -114,8 +114,8 @@ def walk(
 
     tokens : (n_group,) filled when not recording: how many an instrumented run writes
     at : (7,) where to begin; on return, where it stopped
-    fault : whether there is one, position, index, axis (-1: of the whole array), index of that axis:
-        the first access outside its array, which ends the walk; 2 for too many accesses
+    fault : whether there is one, position, index, axis (-1: of the whole array), index of that axis, group,
+        work-item of it: the first access outside its array, which ends the walk; 2 for too many accesses
 
     Returns the sub-groups that it finished, the accesses and the granules that it wrote.
     """
@@ -146,6 +146,7 @@ def walk(
                         if instruction != _EVENT:
                             index = _index(walk, row)
                             if not _in_bounds(walk, subgroup, row, index, active, fault):
+                                fault[5] = groups[group]
                                 return n_done, progress.n_access, progress.n_granule
                         if instruction == _WITHIN:
                             pass
@@ -264,6 +265,7 @@ def _in_bounds(
                 fault[2] = -1 if within else element[lane]
                 fault[3] = code.rows[row, 5] if within else -1
                 fault[4] = element[lane]
+                fault[6] = subgroup.number * walk.subgroup_size + lane
                 return False
     return True
 

@@ -88,9 +88,13 @@ static inline void _tg_report(_tg_state *tg, TG_TOKEN at, long first, long secon
     tg->fault[2] = first;
     tg->fault[3] = second;
     tg->fault[4] = third;
+    tg->fault[5] = (long) get_group_id(0);
+    tg->fault[6] = (long) ((get_local_id(2) * get_local_size(1) + get_local_id(1)) * get_local_size(0) + get_local_id(0));
   }
 }
 """
+FAULT_WORDS = 7
+"""Of the report of a fault: whether there is one, position, three numbers, place of the group, work-item of it."""
 ARGUMENTS = (
     "__global TG_TOKEN *_tg_tokens, __global const ulong *_tg_offsets, __global uint *_tg_counts,"
     " __global const uint *_tg_groups, __global long *_tg_fault"

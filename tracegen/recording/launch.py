@@ -159,3 +159,44 @@ def enqueue(
     except cl.Error as error:
         text = " ".join(str(error).split())
         raise KernelError(f"kernel {launch.name} cannot be run: {text}") from error
+
+
+def fault_of(
+    launch: BoundLaunch,
+    fault: Any,
+    group: int,
+    words: tuple[str, str] = ("work-item", "group"),
+) -> KernelError:
+    """The error of a fault, with the work-item that reported it.
+
+    fault : see tracegen.probes.tokens.FAULT_WORDS;  group : its number in the launch
+    words : what OpenCL or CUDA calls a work-item, by its global id, or a thread, by that in its block
+    """
+    error = launch.out_of_bounds(*(int(number) for number in fault[1:5]))
+    if any(
+        f"{words[0]} {digit}" in str(error) for digit in range(10)
+    ):  # it names the work-item already
+        return error
+    group_id, local = _axes(group, launch.grid), _axes(int(fault[6]), launch.group_shape)
+    sizes = [*launch.group_shape, 1, 1]
+    item = [of * size + at for of, size, at in zip(group_id, sizes, local, strict=False)]
+    extents = zip([*launch.grid, 1, 1], sizes, strict=False)
+    n_axes = max([k + 1 for k, one in enumerate(extents) if max(one) > 1], default=1)
+    item = local if words[0] == "thread" else item  # CUDA numbers threads within their block
+    return KernelError(
+        f"{error}; {words[0]} {_shown(item, n_axes)} of {words[1]} {_shown(group_id, n_axes)}"
+    )
+
+
+def _axes(number: int, shape: Sequence[int]) -> list[int]:
+    """The coordinates of a number, the first axis varying fastest; three axes."""
+    found = []
+    for extent in [*shape, 1, 1, 1][:3]:
+        number, at = divmod(number, max(extent, 1))
+        found.append(at)
+    return found
+
+
+def _shown(numbers: Sequence[int], n_axes: int) -> str:
+    used = [str(number) for number in numbers[:n_axes]]
+    return used[0] if n_axes == 1 else f"({', '.join(used)})"

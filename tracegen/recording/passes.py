@@ -22,9 +22,16 @@ from memsim.progress import report
 from memsim.trace import Columns, GrowingColumns, Launch, Trace
 from tracegen.devices.buffers import Buffers, buffers
 from tracegen.options import TraceOptions
-from tracegen.probes.tokens import TokenEncoding
+from tracegen.probes.tokens import FAULT_WORDS, TokenEncoding
 from tracegen.recording import earlier, snapshot
-from tracegen.recording.launch import BoundLaunch, DeviceLaunch, Prepared, check_size, enqueue
+from tracegen.recording.launch import (
+    BoundLaunch,
+    DeviceLaunch,
+    Prepared,
+    check_size,
+    enqueue,
+    fault_of,
+)
 from tracegen.recording.machine_order import MachineOrder, by_position
 from tracegen.recording.room import Lengths, offsets, recorded, written
 from tracegen.recording.subgroup import LongMerge, merge
@@ -410,9 +417,9 @@ class LaunchRun:
         shape = launch.group_shape or (1,)
         items = (len(groups) * shape[0], *shape[1:])
         enqueue(launch, kernel, launch.probe_arguments(buffers), items)
-        with pool.mapped(queue, "fault", 5, np.int64) as fault:
+        with pool.mapped(queue, "fault", FAULT_WORDS, np.int64) as fault:
             if fault[0]:
-                raise launch.out_of_bounds(*(int(number) for number in fault[1:]))
+                raise fault_of(launch, fault, int(groups[fault[5]]))
 
     def _save(self) -> None:
         self.saved.clear()

@@ -31,6 +31,13 @@ def gather(n: int = 4096, stride: int = 1):
     return Workload(kernel, {"table": np.ones(n, np.float32), "index": index})
 
 
+def serial():
+    kernel = lp.make_kernel(
+        "{[i]: 0 <= i < 256}", "out[i] = 2 * table[i]", name="serial", lang_version=(2018, 2)
+    )
+    return Workload(kernel, {"table": np.ones(256, np.float32)})
+
+
 def empty():
     kernel = lp.make_kernel("{[i]: 0 <= i < 128}", "", [], name="empty", lang_version=(2018, 2))
     return Workload(kernel, {})
@@ -280,3 +287,42 @@ def test_doctor_notes_missing_compilers(
         assert result["status"] == "note"
         assert "MEMSIM_CLANG=none is no clang" in result["found"]
         assert "registers and the order of loads are unknown" in result["found"]
+
+
+def test_machines_and_settings_in_one_table(
+    run_memsim: RunMemsim, spec: str, tmp_path: Path
+) -> None:
+    out = tmp_path / "all.json"
+    command = ("profile", spec, "-m", "v100", "-m", "a100", "--set", "n=4096,8192", "--quick")
+    ended = run_memsim(*command, "--json", str(out))
+    assert ended.code == 0, ended.err
+    names = ["v100, n=4096", "a100, n=4096", "v100, n=8192", "a100, n=8192"]
+    found = json.loads(out.read_text())["variants"]
+    assert [one["name"] for one in found] == names
+    assert [one["replay"]["machine"] for one in found] == ["v100", "a100"] * 2
+    assert {one["replay"]["trials"] for one in found} == {4}
+    assert all(name in " ".join(ended.out.split()) for name in names)
+    alone = run_memsim(
+        *("profile", spec, "-m", "a100", "--set", "n=8192", "--quick", "--json", "-")
+    )
+    assert json.loads(alone.out)["sites"] == found[3]["replay"]["sites"]
+    refused = run_memsim(*command, "--html", str(tmp_path / "x.html"))
+    assert (refused.code, "--html describes one variant, got 4" in refused.err) == (2, True)
+
+
+def test_a_quick_profile_says_that_it_has_few_orderings(run_memsim: RunMemsim, spec: str) -> None:
+    ended = run_memsim("profile", spec, "-m", "v100", "--quick")
+    assert ended.code == 0, ended.err
+    assert "4 trials, seed 0" in ended.out
+    for option in (("--trials", "3"), ("--ci", "0.1"), ("--budget", "9")):
+        refused = run_memsim("profile", spec, "-m", "v100", "--quick", *option)
+        assert refused.code == 2
+        assert "quick (--quick) decides on the number of trials" in refused.err
+
+
+def test_a_kernel_without_parallel_tags_is_warned_of(run_memsim: RunMemsim, spec: str) -> None:
+    serial = spec.replace(":gather", ":serial")
+    ended = run_memsim("profile", serial, "-m", "v100", "--quick")
+    assert ended.code == 0, ended.err
+    assert "serial has one work-item, so nothing runs in parallel" in ended.err
+    assert "one work-item" not in run_memsim("profile", spec, "-m", "v100", "--quick").err

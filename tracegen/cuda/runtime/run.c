@@ -130,7 +130,7 @@ static void give_way(void) {
 }
 
 static void fail(int64_t position, int64_t first, int64_t second, int64_t third) {
-  int64_t report[5] = {FAULT, position, first, second, third};
+  int64_t report[7] = {FAULT, position, first, second, third, group_number, current};
   memcpy(launch->fault, report, sizeof report);
   void *abandoned;
   memsim_switch(&abandoned, scheduler);
