@@ -160,7 +160,7 @@ def test_launches_that_do_not_fit(changes: dict[str, Any], message: str) -> None
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        ("y[i] = x[i + 1];", r"k.cu:3: access x\[i \+ 1\] is out of bounds: index 32 in array x of shape \(32,\) \(4 bytes, load\)"),
+        ("y[i] = x[i + 1];", r"k.cu:3: access x\[i \+ 1\] is out of bounds: index 32 in array x of shape \(32,\) \(4 bytes, load\); thread 31 of block 0"),
         ("y[i - 1] = 2;", r"access store y\[i - 1\] is out of bounds: index -1 in array y of shape \(32,\)"),
         ("atomicAdd(&y[i + 8], 1);", r"atomicAdd\(&y\[i \+ 8\], 1\) is out of bounds: index 32 in array y"),
         ("*(int2 *)(y + i) = make_int2(1, 2);", r"is misaligned: byte 4 of array y is not a multiple of 8"),
