@@ -144,7 +144,10 @@ def _end(status: int, limits: Limits) -> str:
             f"its run was ended by {name}; perhaps it needs more memory than {gib:.3g} GiB"
             " (--memory-limit)"
         )
-    return f"its run crashed ({name}): the kernel or the OpenCL driver is broken"
+    return (
+        f"its run crashed ({name}): a pointer to private or constant memory may lead out of its array,"
+        " which is not checked, or the OpenCL driver is broken"
+    )
 
 
 def _work(work: Callable[[], object], limits: Limits, writer: int, result: IO[bytes]) -> None:

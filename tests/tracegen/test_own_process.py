@@ -29,6 +29,19 @@ __kernel void crash(__global float *out)
   for (int i = 0; i < 100000000; ++i) pointer[i * 1000] = i;
   out[get_global_id(0)] = pointer[3];
 }
+void set(float *part, long at) { part[at] = 7; }
+__kernel void far_write(__global float *out)
+{
+  float part[4] = {1, 2, 3, 4};
+  set(part, 1000000000l + get_global_id(0));
+  out[get_global_id(0)] = part[get_local_id(0) & 3];
+}
+__constant float table[4] = {1, 2, 3, 4};
+__kernel void far_table(__global float *out)
+{
+  __constant float *entry = table + 1000000000l * (get_global_id(0) + 1);
+  out[get_global_id(0)] = *entry;
+}
 """
 ARGS = """\
 import numpy as np
@@ -75,12 +88,14 @@ def test_a_sound_kernel_in_a_process_of_its_own(folder: Path) -> None:
     assert ended.stderr == "wrote k.trace: 2 of 2 groups, 4 accesses, 16 granules\n"
 
 
-def test_a_crash_is_one_line(folder: Path) -> None:
-    ended = traced(folder, "crash")
+@pytest.mark.parametrize("kernel", ["crash", "far_write", "far_table"])
+def test_a_crash_is_one_line(folder: Path, kernel: str) -> None:
+    ended = traced(folder, kernel)
     assert ended.returncode == 2
     line = ended.stderr.splitlines()[-1]
     assert line == (
-        "memsim: k.cl:crash: its run crashed (SIGSEGV): the kernel or the OpenCL driver is broken"
+        f"memsim: k.cl:{kernel}: its run crashed (SIGSEGV): a pointer to private or constant memory may"
+        " lead out of its array, which is not checked, or the OpenCL driver is broken"
     )
     assert not (folder / "k.trace").exists()
 
