@@ -56,7 +56,7 @@ def tuned_convolution(out: Path, quick: bool) -> Figure:
     findings: list[str] = []
     results: list[dict[str, object]] = [dict(one) for one in configurations]
     for machine, column in COLUMNS.items():
-        found = _found(subject, configurations, machine)
+        found = _found(subject, configurations, machine, out / "convolution.tune")
         predicted_ms = {_key(one.configuration): 1e3 * one.time_s for one in found.ranked}
         times_ms = {_key(row): float(row[column]) for row in measured}
         for row, result in zip(configurations, results, strict=True):
@@ -100,9 +100,12 @@ def ranking(found: Found, times_ms: dict[tuple[str, ...], float]) -> Ranked:
     return Ranked(loss={n: min(order[:n]) / best - 1 for n in (1, 3, 5)})
 
 
-def _found(subject: Subject, configurations: list[dict[str, str]], machine: str) -> Found:
+def _found(
+    subject: Subject, configurations: list[dict[str, str]], machine: str, path: Path
+) -> Found:
+    """What tuning finds; predictions are kept in `path`, so an interrupted comparison can go on."""
     with contextlib.ExitStack() as stack:
-        store = stack.enter_context(Store(None, subject))
+        store = stack.enter_context(Store(path, subject))
         pool = Pool(stack, TuneOptions(), store, lambda *_: None)
         return Search(
             configurations, lambda some, effort: pool.outcomes(subject, machine, some, effort)
