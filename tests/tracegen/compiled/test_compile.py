@@ -434,6 +434,7 @@ def test_a_changed_header_is_compiled_again(target: str, tmp_path: Path) -> None
     assert second.listing != first.listing
 
 
+@pytest.mark.filterwarnings("ignore:.* results are not kept:UserWarning")
 @pytest.mark.parametrize("target", BOTH)
 def test_no_cache_is_needed(target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").touch()
