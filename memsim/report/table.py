@@ -63,7 +63,7 @@ def access_table(summary: Summary) -> Table:
     return FittingTable(forms, frame(title(summary), _caption(summary)))
 
 
-NARROW_COLUMNS = 56
+NARROW_COLUMNS = 72
 """The console width from which on a name stands beside its numbers; otherwise it stands above them."""
 
 
@@ -88,7 +88,7 @@ def frame(title: Text, caption: Text) -> dict[str, Any]:
 def title(summary: Summary) -> Text:
     """The finding; then kernel, machine, trials and snapshot in one line."""
     parts = [
-        f"{summary.kernel} on {summary.machine_title}",
+        f"{text.shortened(summary.kernel)} on {summary.machine_title}",
         f"{summary.n_trials} trials, seed {summary.seed}",
         f"{summary.traced_groups} of {summary.of_groups} groups",
     ]
@@ -165,7 +165,9 @@ def launch_lines(launch: LaunchTotals) -> list[str]:
         times = ""
         if one.times_read >= LEAST_TIMES:
             times = f", read {text.fixed(one.times_read, 1)} times"
-        lines.append(f"  {one.name}: {text.byte_size(one.size_bytes)}{times}; {_moved(one.moved)}")
+        lines.append(
+            f"  {text.shortened(one.name)}: {text.byte_size(one.size_bytes)}{times}; {_moved(one.moved)}"
+        )
     return lines
 
 

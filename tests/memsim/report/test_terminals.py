@@ -1,0 +1,77 @@
+"""The terminal's table where there is little room, no colour, and much to show."""
+
+from __future__ import annotations
+
+import io
+import re
+
+import pytest
+from rich.console import Console
+
+from memsim.montecarlo.result import Replay
+from memsim.report.compare import compare
+from memsim.report.compare_table import comparison_table
+from memsim.report.launch_time import keep_time
+from tests.memsim.report.test_launch_time import PREDICTED
+from tests.support.fake_replay import SITES, fake_dataset
+
+LONG_NAME = "x" * 500
+COLOUR = re.compile(r"\x1b\[(?:\d+;)*3[0-7]m")
+
+
+def printed(table: object, width: int, *, terminal: bool = False) -> str:
+    file = io.StringIO()
+    Console(file=file, width=width, force_terminal=terminal).print(table)
+    return file.getvalue()
+
+
+def many(n: int, name: str = "x") -> Replay:
+    sites = tuple((f"{name}[{k}]", f"{name}{k}", *SITES[k % 6][2:]) for k in range(n))
+    return Replay(fake_dataset(n_trials=3, sites=sites, kernel="k" * 500))
+
+
+@pytest.mark.parametrize("width", [40, 71, 72, 80, 200])
+def test_nothing_is_cut_at_any_width(width: int) -> None:
+    replay = Replay(keep_time(fake_dataset(), PREDICTED))
+    content = printed(replay.table(), width)
+    assert max(map(len, content.splitlines())) <= width
+    assert "…" not in content
+    words = " ".join(content.split())
+    assert "DRAM-bound: 718 us, at least 640 us for DRAM" in words
+    assert "predicted time 718 us (95 % over orderings: 700 us to 736 us)" in words
+    for name in replay.site_names:
+        assert name in content
+
+
+def test_forty_columns_have_one_column_of_text() -> None:
+    """No word is broken, as it would be in a narrow column beside another."""
+    content = printed(Replay(fake_dataset()).table(), 40)
+    for words in ("val[jj]", "spmv.py:13", "sectors per access", "of the latency"):
+        assert words in content
+
+
+def test_three_hundred_accesses_have_a_row_each() -> None:
+    content = printed(many(300).table(), 160)
+    assert all(f"x[{k}]" in content for k in range(300))
+
+
+@pytest.mark.parametrize("width", [40, 80, 160])
+def test_long_names_lose_their_middle(width: int) -> None:
+    """Begin and end are shown, which tell accesses apart; no line is longer than the terminal."""
+    content = printed(many(3, LONG_NAME).table(), width)
+    assert max(map(len, content.splitlines())) <= width
+    assert LONG_NAME not in "".join(content.split())
+    for k in range(3):
+        assert f"x[{k}]" in "".join(content.split())
+
+
+def test_colours_are_for_terminals_that_want_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    changed = compare(fake_dataset(n_trials=8), fake_dataset(n_trials=8, l1_shift=0.1))
+    tables = (Replay(fake_dataset()).table(), comparison_table(changed))
+    for table in tables:
+        assert "\x1b[" not in printed(table, 120)
+        assert COLOUR.search(printed(table, 120, terminal=True))
+    monkeypatch.setenv("NO_COLOR", "1")
+    for table in tables:
+        assert not COLOUR.search(printed(table, 120, terminal=True))
+    assert "▲" in printed(tables[1], 120), "directions do not depend on colours"
