@@ -34,7 +34,7 @@ class PredictOptions(Options):
         " the largest of the expected latencies.",
         flags=(),
     )
-    trials: int = option(16, "Trials of the replay.", least=1)
+    trials: int = option(16, "Trials of the replay.", least=1, most=1_000_000)
     seed: int = option(0, "Trial i of the replay depends on (seed, i) alone.", least=0)
     jobs: int | None = option(
         None,

@@ -44,6 +44,7 @@ class ReplayOptions(Options):
         "Number of random orderings to replay: an upper limit where a half-width is given, otherwise"
         " the exact number.",
         least=1,
+        most=1_000_000,
         default_text=f"as many as the budget allows, at most {DEFAULT_TRIALS}",
     )
     ci: float | None = option(

@@ -300,7 +300,7 @@ def _one_line(what: str) -> Iterator[None]:
         yield
     except MemsimError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         text = " ".join(str(error).split())
         where = "" if isinstance(error, SyntaxError) else _where(error)
         raise KernelError(f"{what}: {type(error).__name__}: {text}{where}") from error

@@ -172,3 +172,13 @@ def test_file_with_an_error(tmp_path: Path) -> None:
 )
 def test_convert(text: str, hint: Any, value: Any) -> None:
     assert convert("k", text, hint) == value
+
+
+@pytest.mark.parametrize("text", ["raise SystemExit(0)", "import sys; sys.exit('done')"])
+def test_a_kernel_file_that_ends_the_program_is_one_line(tmp_path: Path, text: str) -> None:
+    for content in (text, f"def k():\n    {text}"):
+        path = tmp_path / "ends.py"
+        path.write_text(content)
+        with pytest.raises(KernelError, match="SystemExit") as raised:
+            tracegen.load_kernel(f"{path}:k")
+        assert "\n" not in str(raised.value)
