@@ -81,6 +81,13 @@ def in_own_process(
     """
     if "pyopencl" in sys.modules or not hasattr(os, "fork"):
         return work()
+    return in_forked_process(work, limits, what, meanwhile)
+
+
+def in_forked_process(
+    work: Callable[[], T], limits: Limits, what: str, meanwhile: Callable[[], object] | None = None
+) -> T:
+    """As `in_own_process`, where the caller knows that no OpenCL driver runs in this process yet."""
     sys.stdout.flush()
     sys.stderr.flush()
     reader, writer = os.pipe()

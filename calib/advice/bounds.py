@@ -1,0 +1,89 @@
+"""Upper bounds from the trace alone: what a change of one access, or of one array, could gain at most."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from calib.advice.altered_traces import coalesced, resident, without
+from calib.advice.trial import Changed
+from calib.prediction import Prediction
+from memsim.trace import Trace
+
+ACCESSES = 3
+"""The most expensive accesses, and arrays, that are examined."""
+POOR = 1.5
+"""Requested sectors over the fewest, from which an access is poorly coalesced."""
+
+Alter = Callable[[Changed], Changed]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """A change of what a prediction starts from. code : how a user makes it, if he can"""
+
+    what: str
+    remedy: str
+    alter: Alter
+    code: tuple[str, ...] = ()
+
+
+def upper_bounds(prediction: Prediction, traces: Sequence[Trace]) -> Iterator[Change]:
+    """What-ifs of the accesses that cost most.
+
+    Perfect coalescing: each access requests the fewest sectors that could carry its bytes. A resident
+    array: the first level serves its loads. An access that is gone: neither it nor a wait for it remains.
+    """
+    assert prediction.replay is not None
+    data = prediction.replay.dataset
+    cost = _cost(data)
+    order = np.argsort(-cost, kind="stable")
+    names = data["site"].values.astype(str)
+    arrays = data["array"].values.astype(str)
+    directions = data["direction"].values.astype(str)
+    ratio = data["site_sectors"].values / np.maximum(data["site_ideal_sectors"].values, 1)
+    seen: list[str] = []
+    for site in (int(k) for k in order[:ACCESSES] if cost[order[0]] > 0):
+        if ratio[site] >= POOR and directions[site] != "atomic":
+            yield Change(
+                what=f"{names[site]} perfectly coalesced",
+                remedy="coalesced",
+                alter=_each(coalesced, names[site]),
+            )
+        if directions[site] == "load" and arrays[site] not in seen:
+            seen.append(str(arrays[site]))
+            yield Change(
+                what=f"{arrays[site]} resident in {data['level'].values[0]}",
+                remedy="resident",
+                alter=altered(partial(resident, array=str(arrays[site]))),
+            )
+        yield Change(
+            what=f"without {names[site]}",
+            remedy="gone",
+            alter=_each(without, names[site]),
+        )
+
+
+def _cost(data: Any) -> np.ndarray[Any, Any]:
+    """(site,) bytes moved below the first level, and sectors requested of it, in bytes."""
+    moved = (data["read_bytes"] + data["write_bytes"]).mean("trial").transpose("level", "site")
+    return np.asarray(moved.values.sum(axis=0) + 32.0 * data["site_sectors"].values)
+
+
+def _each(change: Callable[[Trace, int], Trace], name: str) -> Alter:
+    """Applies a change to a site of every trace that has it."""
+
+    def of(trace: Trace) -> Trace:
+        if name not in trace.site_names:
+            return trace
+        return change(trace, trace.site_names.index(name))
+
+    return altered(of)
+
+
+def altered(change: Callable[[Trace], Trace]) -> Alter:
+    return lambda start: replace(start, traces=[change(one) for one in start.traces])

@@ -1,0 +1,186 @@
+"""Changes of the launch, for kernels in any language: the text of the kernel stays as it is."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from operator import mul
+from typing import Any
+
+import numpy as np
+
+from calib.advice.altered_traces import misalignment, reordered, shifted
+from calib.advice.bounds import Change, altered
+from calib.advice.group_text import is_free_of_shape
+from calib.advice.trial import Changed
+from calib.prediction import Prediction
+from memsim.errors import MemsimError
+from memsim.machine import Machine
+from memsim.trace import Trace
+from tracegen import Workload, trace_snapshots
+
+LINE_BYTES = 128
+STRIPS = (4, 8)
+
+
+def launch_changes(
+    workload: Any, prediction: Prediction, traces: Sequence[Trace]
+) -> Iterator[Change]:
+    """Everything that can be changed about the launch of a kernel."""
+    yield from occupancy(prediction)
+    yield from cache_split(prediction)
+    yield from alignment(traces[0])
+    if not isinstance(workload, Workload):  # of Loopy kernels the tags of inames are changed
+        yield from group_order(workload, prediction.machine, traces[0])
+
+
+def occupancy(prediction: Prediction) -> Iterator[Change]:
+    """Fewer resident groups on a core, which leave each more of the caches."""
+    groups = prediction.timing.residents.groups_per_core
+    for fewer in dict.fromkeys((groups // 2, groups // 4)):
+        if fewer:
+            yield Change(
+                what=f"{fewer} instead of {groups} resident groups on a core",
+                remedy="occupancy",
+                alter=partial(_with_options, groups_per_core=fewer),
+                code=("# let each group reserve more local memory than it uses",),
+            )
+
+
+def cache_split(prediction: Prediction) -> Iterator[Change]:
+    """Other divisions of the storage that the first level shares with local memory."""
+    machine = prediction.machine
+    level = next((one for one in machine.levels if one.storage_bytes), None)
+    if level is None:
+        return
+    taken = prediction.occupancy.local_memory_carveout_bytes
+    larger = [size for size in level.local_carveouts_bytes if size > taken]
+    for size in dict.fromkeys(larger[:1] + larger[-1:]):
+        if size < level.storage_bytes:
+            yield Change(
+                what=f"local memory takes {size // 1024} instead of {taken // 1024} KiB of"
+                f" {level.name}'s storage",
+                remedy="cache preference",
+                alter=partial(_with_what_if, text=f"{level.name}={level.storage_bytes - size}B"),
+                code=(f"# prefer local memory: {size // 1024} KiB",),
+            )
+
+
+def alignment(trace: Trace) -> Iterator[Change]:
+    """Arrays at which most accesses begin in the middle of a line, moved so that they begin with one."""
+    for array in trace.arrays:
+        off = misalignment(trace, array.name, LINE_BYTES)
+        if off:
+            by = LINE_BYTES - off
+            yield Change(
+                what=f"{array.name} begins {by} bytes behind a line, so that accesses begin with one",
+                remedy="alignment",
+                alter=altered(partial(shifted, array=array.name, by_bytes=by)),
+                code=(
+                    f"# allocate {by} bytes more, and pass {array.name} {by} bytes behind a line",
+                ),
+            )
+
+
+def group_order(workload: Any, machine: Machine, trace: Trace) -> Iterator[Change]:
+    """Groups of a grid with two axes in another order; groups that run together are then others."""
+    grid = [extent for extent in trace.launch.grid if extent > 1]
+    if len(grid) != 2 or math.prod(grid) != trace.launch.n_groups:
+        return
+    columns, rows = grid
+    ids = np.arange(columns * rows)
+    orders = {
+        "groups along the second axis of the grid first": ids.reshape(rows, columns).T.ravel()
+    }
+    for strip in STRIPS:
+        if rows > strip and rows % strip == 0:
+            blocks = ids.reshape(rows // strip, strip, columns).transpose(0, 2, 1)
+            orders[f"groups in strips of {strip} along the second axis of the grid"] = (
+                blocks.ravel()
+            )
+    for what, order in orders.items():
+        yield Change(
+            what=what,
+            remedy="group order",
+            alter=partial(_retraced, workload=workload, machine=machine, order=order),
+            code=("# derive the group's place from its linear id in this order",),
+        )
+
+
+def _retraced(
+    start: Changed, *, workload: Any, machine: Machine, order: np.ndarray[Any, Any]
+) -> Changed:
+    """Traces the groups that run together in another order. order : group ids in the order of starting"""
+    n = start.traces[0].n_groups
+    first = (len(order) - n) // 2
+    chosen = sorted(int(one) for one in order[first : first + n])
+    (trace,) = trace_snapshots(workload, machine, snapshots=1, groups=chosen)
+    place = np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order))
+    return replace(start, traces=[reordered(trace, place[np.unique(trace.workgroup)])])
+
+
+def _with_options(start: Changed, **changes: Any) -> Changed:
+    return replace(start, options=start.options.replace(**changes))
+
+
+def _with_what_if(start: Changed, *, text: str) -> Changed:
+    return replace(start, what_if=text)
+
+
+Reload = Callable[[Mapping[str, str]], Any]
+"""(settings) -> the workload with these settings of `--set`."""
+
+
+def shapes(
+    workload: Any, settings: Mapping[str, str], reload: Reload | None
+) -> Iterator[tuple[str, Any]]:
+    """Workloads with groups of other shapes: where the text of a kernel cannot depend on them, and where a
+    setting is the extent of a group."""
+    if isinstance(workload, Workload):
+        return
+    local = group_shape(workload)
+    if is_free_of_shape(workload):
+        yield from _free_shapes(workload, local)
+        return
+    for name, text in settings.items():
+        if reload is None or not text.isdecimal() or int(text) not in local or int(text) < 2:
+            continue
+        for value in (int(text) // 2, 2 * int(text)):
+            try:
+                other = reload({**settings, name: str(value)})
+            except MemsimError:
+                continue
+            if group_shape(other) != local:
+                yield f"{name}={value}: groups of {_text(group_shape(other))}", other
+
+
+def group_shape(workload: Any) -> tuple[int, ...]:
+    """Work-items of a group along each axis."""
+    opencl = hasattr(workload, "local_size")
+    return _tuple(workload.local_size if opencl else workload.block)
+
+
+def _free_shapes(workload: Any, local: tuple[int, ...]) -> Iterator[tuple[str, Any]]:
+    opencl = hasattr(workload, "local_size")
+    groups = () if opencl else _tuple(workload.grid)
+    total = _tuple(workload.global_size) if opencl else tuple(map(mul, groups, local))
+    for factors in ((0.5,), (2,), (0.25,), (4,), (2, 0.5), (0.5, 2)):
+        padded = (*factors, *(1,) * (len(local) - len(factors)))
+        new = tuple(int(a * f) for a, f in zip(local, padded, strict=False))
+        fits = 32 <= math.prod(new) <= 1024 and 0 not in new and len(new) == len(total)
+        if not fits or any(whole % part for whole, part in zip(total, new, strict=True)):
+            continue
+        grid = tuple(a // b for a, b in zip(total, new, strict=True))
+        changes = {"local_size": new} if opencl else {"grid": grid, "block": new}
+        yield f"groups of {_text(new)}", replace(workload, **changes)
+
+
+def _text(shape: tuple[int, ...]) -> str:
+    return " x ".join(map(str, shape))
+
+
+def _tuple(value: Any) -> tuple[int, ...]:
+    return tuple(value) if isinstance(value, (tuple, list)) else (int(value),)

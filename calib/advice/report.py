@@ -1,0 +1,199 @@
+"""Advice as tables for a terminal, as one page, and as JSON."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from markupsafe import Markup
+
+from calib.advice.results import Advice, Tried
+from calib.advice.trial import ROUNDINGS, Kind, Measured
+from calib.prediction.report import seconds
+from memsim.report import Section, bullets, data_table, fold
+from memsim.report import page as html_page
+from memsim.statistics import Estimate
+
+SCHEMA = 1
+Table = tuple[list[str], list[list[str]]]
+TITLES: dict[Kind, str] = {
+    "kernel": "Changes of the kernel",
+    "layout": "Changes of the kernel and of the layout of its data",
+    "launch": "Changes of the launch",
+    "upper bound": "Upper bounds: what no such change can exceed",
+}
+REAL: tuple[Kind, ...] = ("kernel", "layout", "launch")
+"""Kinds of changes that a user can make."""
+CAVEAT = (
+    "Gain: predicted time before over after, 95 % interval over schedules, without the model's error."
+    f" Results of changed kernels agree with the original's within {ROUNDINGS} roundings of the largest"
+    " value of each array (integers: exactly)."
+)
+
+
+def headline(advice: Advice) -> str:
+    """The kernel as it is, and the change that gains most."""
+    base = advice.base[max(advice.base)]
+    start = (
+        f"{advice.kernel} on {advice.machine}: {seconds(float(base.seconds.mean()))}, limited by"
+    )
+    best = next(iter(advice.ranked(*REAL)), None)
+    if best is None:
+        return f"{start} {base.binds}; nothing could be tried"
+    gain = advice.gain(best)
+    if not gain.low > 1:
+        return f"{start} {base.binds}; no change that was tried is predicted to gain"
+    return f"{start} {base.binds}; {gain.mean:.3g} times as fast with: {best.what}"
+
+
+def ranking(advice: Advice, kind: Kind, *, only_gains: bool = False) -> Table:
+    """Changes of a kind, the largest gain first."""
+    head = ["gain", "time", "limited by", "occupancy", "registers", "local memory", "change"]
+    base = advice.base[max(advice.base)]
+    rows = []
+    for one in advice.ranked(kind):
+        gain = advice.gain(one)
+        if one.measured is not None and (gain.low > 1 or not only_gains):
+            time = seconds(float(one.measured.seconds.mean()))
+            row = [gain_text(gain), time, one.measured.binds, *_cost(base, one.measured), one.what]
+            rows.append(row)
+    return head, rows
+
+
+def gain_text(gain: Estimate) -> str:
+    """`2.41 ± 0.03`."""
+    if not gain.has_interval:
+        return f"{gain.mean:.3g}"
+    digits = max(0, min(4, 1 - math.floor(math.log10(gain.half_width)))) if gain.half_width else 2
+    return f"{gain.mean:.{digits}f} ± {gain.half_width:.{digits}f}"
+
+
+def failures(advice: Advice) -> Table:
+    """What could not be tried, with the reason."""
+    return ["why", "change"], [[one.reason, one.what] for one in advice.failed]
+
+
+def notes(advice: Advice) -> list[str]:
+    """What limits the advice, one sentence each."""
+    listed = list(advice.notes)
+    useless = [one for one in advice.ranked(*TITLES) if not advice.gain(one).low > 1]
+    if useless:
+        listed.append(
+            f"{len(useless)} changes are not predicted to gain: {_some([one.what for one in useless])}"
+        )
+    if advice.interrupted:
+        listed.append("interrupted: only what was tried before is listed")
+    if advice.untried:
+        listed.append(
+            f"the budget did not last for {len(advice.untried)} changes: {_some(advice.untried)}"
+        )
+    return listed
+
+
+def as_json(advice: Advice) -> dict[str, Any]:
+    """Everything for json.dumps; times in seconds, local memory in bytes."""
+    return {
+        "schema": SCHEMA,
+        "kernel": advice.kernel,
+        "machine": advice.machine,
+        "headline": headline(advice),
+        "base": _numbers(advice.base[max(advice.base)]),
+        "ranked": [_row(advice, one) for one in advice.ranked(*REAL)],
+        "upper_bounds": [_row(advice, one) for one in advice.ranked("upper bound")],
+        "failed": [
+            {"what": one.what, "remedies": list(one.remedies), "reason": one.reason}
+            for one in advice.failed
+        ],
+        "untried": list(advice.untried),
+        "interrupted": advice.interrupted,
+        "elapsed_s": advice.elapsed_s,
+        "notes": notes(advice),
+        "most_roundings": ROUNDINGS,
+    }
+
+
+def page(advice: Advice) -> str:
+    """One HTML page that loads nothing from elsewhere."""
+    base = advice.base[max(advice.base)]
+    sections = []
+    for kind, title in TITLES.items():
+        head, rows = ranking(advice, kind)
+        if rows:
+            table = data_table(head, rows, left=(len(head) - 1,), sortable=False)
+            codes = [fold(one.what, _code(one)) for one in gaining(advice, kind)]
+            sections.append(Section(title, Markup("").join([table, *codes])))
+    if advice.failed:
+        head, rows = failures(advice)
+        sections.append(Section("What could not be tried", data_table(head, rows, left=(0, 1))))
+    sections.append(Section("Notes", bullets([CAVEAT, *notes(advice)])))
+    return html_page(
+        f"Advice for {advice.kernel} on {advice.machine}",
+        headline(advice),
+        sections,
+        subtitle=f"{len(advice.tried)} changes tried in {advice.elapsed_s:.0f} s;"
+        f" {100 * base.occupancy:.0f} % occupancy",
+    )
+
+
+def gaining(advice: Advice, *kinds: Kind) -> list[Tried]:
+    """Changes with lines of code that are predicted to gain."""
+    return [one for one in advice.ranked(*kinds) if one.code and advice.gain(one).low > 1]
+
+
+def _code(one: Tried) -> Markup:
+    return Markup("<pre>{}</pre>").format(code_text(one))
+
+
+def code_text(one: Tried) -> str:
+    """The lines of a change, with the imports that they need."""
+    ours = any("= advice." in line for line in one.code)
+    return "\n".join([*(["from calib import advice"] if ours else []), *one.code])
+
+
+def _row(advice: Advice, one: Tried) -> dict[str, Any]:
+    assert one.measured is not None
+    gain = advice.gain(one)
+    return {
+        "what": one.what,
+        "remedies": list(one.remedies),
+        "kind": one.kind,
+        "gain": {
+            "mean": gain.mean,
+            "ci95": [gain.low, gain.high] if gain.has_interval else None,
+            "trials": gain.n_trials,
+        },
+        "code": list(one.code),
+        **_numbers(one.measured),
+    }
+
+
+def _numbers(one: Measured) -> dict[str, Any]:
+    return {
+        "time_s": float(one.seconds.mean()),
+        "binds": one.binds,
+        "groups_per_core": one.groups_per_core,
+        "occupancy": one.occupancy,
+        "registers": one.registers,
+        "local_bytes": one.local_bytes,
+        "roundings_off": one.difference,
+    }
+
+
+def _cost(base: Measured, one: Measured) -> list[str]:
+    """Occupancy, registers and local memory, before and after where they differ."""
+    pairs = (
+        (f"{100 * base.occupancy:.0f} %", f"{100 * one.occupancy:.0f} %"),
+        (_known(base.registers), _known(one.registers)),
+        (f"{base.local_bytes} B", f"{one.local_bytes} B"),
+    )
+    return [after if before == after else f"{before} -> {after}" for before, after in pairs]
+
+
+def _known(number: int | None) -> str:
+    return "unknown" if number is None else str(number)
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f", and {len(names) - 4} more" if len(names) > 4 else ""
+    return ", ".join(names[:4]) + more

@@ -1,0 +1,310 @@
+"""The search: remedies one by one, then combinations of those that help, within a budget of time."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import time
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from calib.advice.bounds import Change, upper_bounds
+from calib.advice.facts import Facts
+from calib.advice.launch import Reload, launch_changes, shapes
+from calib.advice.options import AdviseOptions
+from calib.advice.proposals import Proposal
+from calib.advice.remedies import REMEDIES
+from calib.advice.results import Advice, Tried
+from calib.advice.trial import (
+    Changed,
+    Kind,
+    Measured,
+    measured,
+    outputs_of,
+    predicted,
+    try_change,
+    try_variant,
+    try_workload,
+)
+from calib.advice.variants import Variant
+from calib.prediction import Prediction, PredictOptions
+from memsim.errors import MemsimError
+from memsim.machine import Machine
+from memsim.trace import Trace
+
+T = TypeVar("T")
+Apart = Callable[[Callable[[], T], float], T]
+"""Runs work that may crash or not end: (work, seconds that it may take) -> what it returns."""
+Progress = Callable[[int, int, str], None]
+"""Called with (tried, known so far, what is tried now)."""
+
+COMBINED = 3
+"""Best changes that further remedies are added to."""
+HELPFUL = 1.02
+"""A gain from which a remedy is combined with others."""
+MOST_RESERVED = 0.4
+"""Part of the budget that is kept for the final predictions, at most."""
+LONGEST_REASON = 160
+LEAST_LIMIT_S, SLOWEST = 20.0, 4
+"""A change may take this time to try, or so many times as long as the kernel as it is."""
+
+
+@dataclass
+class Search:
+    """Tries changes of one workload on one machine.
+
+    settings, reload : those of a command, with which the workload can be made again
+    """
+
+    workload: Any
+    machine: Machine
+    options: AdviseOptions
+    apart: Apart[Any]
+    progress: Progress = lambda *_: None
+    settings: Mapping[str, str] = field(default_factory=dict)
+    reload: Reload | None = None
+    tried: list[Tried] = field(default_factory=list)
+    untried: list[str] = field(default_factory=list)
+    base: dict[int, Measured] = field(default_factory=dict)
+    variants: dict[int, Variant] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.start = time.monotonic()
+
+    @property
+    def elapsed_s(self) -> float:
+        return time.monotonic() - self.start
+
+    def run(self) -> Advice:
+        """Everything that fits the budget; a Ctrl-C ends it with what is done."""
+        with warnings.catch_warnings():  # Loopy calls what islpy will remove
+            warnings.simplefilter("ignore", DeprecationWarning)
+            return self._run()
+
+    def _run(self) -> Advice:
+        interrupted = False
+        prediction, traces = self._first_look()
+        try:
+            cost = _cost(prediction)
+            if self.is_loopy:
+                self._try_singly(cost)
+            self._try_others(prediction, traces)
+            self._try_together(cost)
+            self._confirm()
+        except KeyboardInterrupt:
+            interrupted = True
+        return Advice(
+            kernel=prediction.kernel,
+            machine=self.machine.name,
+            base=self.base,
+            tried=self.tried,
+            untried=self.untried,
+            interrupted=interrupted,
+            elapsed_s=self.elapsed_s,
+            notes=tuple(prediction.notes),
+        )
+
+    @property
+    def is_loopy(self) -> bool:
+        from tracegen import Workload
+
+        return isinstance(self.workload, Workload)
+
+    def _predict_options(self, trials: int) -> PredictOptions:
+        return PredictOptions(trials=trials, seed=self.options.seed, jobs=self.options.jobs)
+
+    def _first_look(self) -> tuple[Prediction, list[Trace]]:
+        """The kernel as it is, predicted with few trials and with all of them."""
+        final = self._predict_options(self.options.trials)
+        prediction, traces = self.apart(
+            lambda: predicted(self.workload, self.machine, final), self.options.budget
+        )
+        self.final_s = self.elapsed_s
+        whole = measured(prediction, traces[0])
+        few = min(self.options.first_trials, self.options.trials)
+        # Trial i depends on the seed and i alone: the first trials are those of a shorter prediction.
+        self.base = {
+            self.options.trials: whole,
+            few: dataclasses.replace(whole, seconds=whole.seconds[:few]),
+        }
+        return prediction, traces
+
+    def _try_singly(self, cost: Mapping[str, float]) -> None:
+        """Every remedy for Loopy kernels."""
+        user = Variant(workload=self.workload)
+        self.reference = self.apart(lambda: outputs_of(user), self.options.budget)
+        self._try_all(user, cost, set(REMEDIES), ())
+
+    def _try_together(self, cost: Mapping[str, float]) -> None:
+        """Remedies that help, added to the changes that help most."""
+        helpful = {name for k in self._helpful(1) for name in self.tried[k].remedies}
+        for depth in range(2, self.options.depth + 1):
+            for k in self._helpful(depth - 1)[:COMBINED]:
+                one = self.tried[k]
+                others = helpful - set(one.remedies)
+                self._try_all(self.variants[k], cost, others, one.remedies, one.what)
+
+    def _try_others(self, prediction: Prediction, traces: Sequence[Trace]) -> None:
+        """Changes of the launch, for any language, and upper bounds from the trace."""
+        few = self._predict_options(min(self.options.first_trials, self.options.trials))
+        for what, other in shapes(self.workload, self.settings, self.reload):
+            if not self._is_late():
+                one = Tried(what=what, remedies=("group shape",), kind="launch")
+                self._record(one, functools.partial(try_workload, other, self.machine, few))
+        start = Changed(traces=traces, options=few)
+        changes: list[tuple[Kind, Change]] = [
+            *(("launch", one) for one in launch_changes(self.workload, prediction, traces)),
+            *(("upper bound", one) for one in upper_bounds(prediction, traces)),
+        ]
+        for k, (kind, change) in enumerate(changes):
+            one = Tried(what=change.what, remedies=(change.remedy,), kind=kind, code=change.code)
+            if self._is_late():
+                self.untried += [other.what for _, other in changes[k:]]
+                return
+            self.progress(len(self.tried), len(self.tried) + len(changes) - k, change.what)
+            self._record(
+                one, functools.partial(try_change, self.workload, prediction, change.alter, start)
+            )
+
+    def _is_late(self) -> bool:
+        """Whether the time that is left is needed for the final predictions."""
+        final_s = self.options.best * self.final_s
+        return self._left_s() < min(final_s, MOST_RESERVED * self.options.budget)
+
+    def _record(self, one: Tried, work: Callable[[], Measured]) -> None:
+        """Tries a change, and notes why where that fails."""
+        try:
+            one = dataclasses.replace(one, measured=self.apart(work, self._limit_s()))
+        except Exception as error:
+            one = dataclasses.replace(one, reason=reason_of(error))
+        self.tried.append(one)
+
+    def _helpful(self, n_remedies: int) -> list[int]:
+        """Changes of the kernel that gain, best first, as positions in `tried`."""
+        found = [
+            k
+            for k in self.variants
+            if self.tried[k].measured is not None
+            and len(self.tried[k].remedies) == n_remedies
+            and self._gain(self.tried[k]) >= HELPFUL
+        ]
+        return sorted(found, key=lambda k: -self._gain(self.tried[k]))
+
+    def _gain(self, one: Tried) -> float:
+        assert one.measured is not None
+        after = one.measured.seconds
+        return float((self.base[len(after)].seconds / after).mean())
+
+    def _try_all(
+        self,
+        start: Variant,
+        cost: Mapping[str, float],
+        names: set[str],
+        before: tuple[str, ...],
+        what: str = "",
+    ) -> None:
+        """Every proposal of some remedies for a variant."""
+        facts = Facts(start.workload, cost)
+        proposals = [
+            (name, proposal)
+            for name, remedy in REMEDIES.items()
+            if name in names
+            for proposal in _proposed(remedy(facts))
+        ]
+        for k, (name, proposal) in enumerate(proposals):
+            phrase = f"{what}; {proposal.what}" if what else proposal.what
+            if self._is_late():
+                self.untried += [other.what for _, other in proposals[k:]]
+                return
+            self.progress(len(self.tried), len(self.tried) + len(proposals) - k, phrase)
+            self._try(start, proposal, Tried(what=phrase, remedies=(*before, name)))
+
+    def _try(self, start: Variant, proposal: Proposal, one: Tried) -> None:
+        few = self._predict_options(min(self.options.first_trials, self.options.trials))
+        try:
+            variant = start.then(proposal.steps, proposal.layouts)
+        except Exception as error:  # Loopy has no one error for what it refuses
+            self.tried.append(dataclasses.replace(one, reason=reason_of(error)))
+            return
+        kind: Kind = "layout" if variant.layouts else "kernel"
+        self.variants[len(self.tried)] = variant
+        self._record(
+            dataclasses.replace(one, code=variant.code, kind=kind),
+            functools.partial(try_variant, variant, self.reference, self.machine, few),
+        )
+
+    def _confirm(self) -> None:
+        """Predicts the best again with all trials."""
+        if self.options.trials <= self.options.first_trials:
+            return
+        options = self._predict_options(self.options.trials)
+        found = [k for k, one in enumerate(self.tried) if one.measured and k in self.variants]
+        found.sort(key=lambda k: -self._gain(self.tried[k]))
+        for k in found[: self.options.best]:
+            one, workload = self.tried[k], self.variants[k].workload
+            if self._left_s() <= 0:
+                return
+            self.progress(len(self.tried), len(self.tried), f"again: {one.what}")
+            try:
+                prediction, traces = self.apart(
+                    functools.partial(predicted, workload, self.machine, options), self._left_s()
+                )
+            except MemsimError:  # the budget ended: the first look stays
+                return
+            assert one.measured is not None
+            again = measured(prediction, traces[0], one.measured.difference)
+            self.tried[k] = dataclasses.replace(one, measured=again)
+
+    def _limit_s(self) -> float:
+        """The time that one change may take: a loop of a wrong transformation may not end."""
+        return min(self._left_s(), max(LEAST_LIMIT_S, SLOWEST * self.final_s))
+
+    def _left_s(self) -> float:
+        return self.options.budget - self.elapsed_s
+
+
+def advise(
+    workload: Any, machine: Machine, options: AdviseOptions | None = None, **changes: Any
+) -> Advice:
+    """What would make a workload faster on a machine, tried in simulation.
+
+    workload : a tracegen.Workload, OpenCLWorkload or CudaWorkload
+    options, changes : fields of AdviseOptions; changes replace those of `options`
+
+    Everything runs in this process; `memsim advise` runs kernels in processes of their own. Raises
+    KernelError where the workload itself cannot be run or traced.
+    """
+    options = (options or AdviseOptions()).replace(**changes)
+    return Search(workload, machine, options, lambda work, _: work()).run()
+
+
+def _proposed(proposals: Iterable[Proposal]) -> Sequence[Proposal]:
+    """Proposals; none where a remedy cannot read the kernel."""
+    try:
+        return list(proposals)
+    except (MemsimError, ArithmeticError, LookupError, TypeError, ValueError):
+        return []
+
+
+def _cost(prediction: Prediction) -> dict[str, float]:
+    """Array -> bytes that the first level requests from below for it, of all arrays' bytes."""
+    if prediction.replay is None:
+        return {}
+    data = prediction.replay.dataset
+    moved = data["read_bytes"].isel(level=0) + data["write_bytes"].isel(level=0)
+    by_site = moved.mean("trial").values
+    total = float(by_site.sum()) or 1.0
+    cost: dict[str, float] = {}
+    for name, value in zip(data["array"].values.astype(str), by_site, strict=True):
+        cost[str(name)] = cost.get(str(name), 0.0) + float(value) / total
+    return cost
+
+
+def reason_of(error: Exception) -> str:
+    """Why something could not be tried, in one line."""
+    text = " ".join(str(error).split()) or type(error).__name__
+    if not isinstance(error, MemsimError):
+        text = f"Loopy refuses it: {text}" if "oopy" in type(error).__name__ else text
+    return text if len(text) <= LONGEST_REASON else f"{text[: LONGEST_REASON - 3]}..."

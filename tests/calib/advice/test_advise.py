@@ -1,0 +1,271 @@
+"""The search and the command: what is tried, what is refused and why, budgets, interrupts, outputs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from calib.advice import AdviseOptions, Tried, advise
+from calib.advice import search as searching
+from calib.advice.facts import Facts
+from calib.advice.group_text import is_free_of_shape
+from calib.advice.proposals import Proposal
+from calib.advice.report import as_json, code_text, headline, page, ranking
+from calib.advice.results import Advice
+from calib.advice.search import Search
+from calib.advice.trial import Measured, difference
+from calib.advice.variants import step
+from calib.commands.advise import advise as advise_command
+from memsim import load_machine
+from memsim.errors import KernelError, MemsimError
+from tests.calib.advice import textbook
+from tracegen import CudaWorkload, OpenCLWorkload
+
+V100 = load_machine("v100")
+FEW = AdviseOptions(trials=4, first_trials=2, best=1, depth=1, jobs=1)
+SCALE = """\
+__kernel void scale(__global const float *in, __global float *out)
+{
+  out[get_global_id(0)] = 2 * in[get_global_id(0)];
+}
+"""
+
+
+def measure(seconds: float, spread: float = 0.0, **changes: Any) -> Measured:
+    times = seconds * (1 + spread * np.array([-1.0, 1.0, -1.0, 1.0]))
+    fields: dict[str, Any] = {
+        "binds": "DRAM",
+        "groups_per_core": 4,
+        "occupancy": 0.5,
+        "registers": 32,
+        "local_bytes": 0,
+    }
+    return Measured(seconds=times, **{**fields, **changes})
+
+
+def made(*tried: Tried) -> Advice:
+    return Advice(kernel="knl", machine="v100", base={4: measure(1.0)}, tried=tried)
+
+
+def one(what: str, seconds: float, spread: float = 0.0, **fields: Any) -> Tried:
+    return Tried(what=what, remedies=(what,), measured=measure(seconds, spread), **fields)
+
+
+def test_changes_are_ranked_by_gain_and_where_that_is_open_by_what_they_ask() -> None:
+    advice = made(
+        one("data", 0.50, 0.05, kind="layout"),
+        one("simple", 0.51, 0.05),
+        one("slow", 2.0),
+        one("fast", 0.25, kind="layout"),
+        Tried(what="broken", remedies=("x",), reason="why"),
+    )
+    ranked = advice.ranked("kernel", "layout", "launch")
+    assert [each.what for each in ranked] == ["fast", "simple", "data", "slow"]
+    assert advice.gain(ranked[0]).mean == 4.0
+    assert headline(advice).endswith("4 times as fast with: fast")
+    assert [each.what for each in advice.failed] == ["broken"]
+    assert [row[-1] for row in ranking(advice, "kernel", only_gains=True)[1]] == ["simple"]
+    assert headline(made(one("slow", 2.0))).endswith(
+        "no change that was tried is predicted to gain"
+    )
+    assert headline(made()).endswith("nothing could be tried")
+
+
+def test_what_a_change_costs_is_shown_before_and_after() -> None:
+    change = Tried(
+        what="<b>tile</b>",
+        remedies=("tile",),
+        measured=measure(0.5, occupancy=0.25, registers=40, local_bytes=2048),
+        code=("knl = advice.untag(knl, 'i')",),
+    )
+    advice = made(change)
+    ((*_, occupancy, registers, local, _),) = ranking(advice, "kernel")[1]
+    assert (occupancy, registers, local) == ("50 % -> 25 %", "32 -> 40", "0 B -> 2048 B")
+    text = page(advice)
+    assert "<b>tile" not in text
+    assert "from calib import advice" in text
+    assert code_text(change).startswith("from calib import advice\n")
+    document = json.loads(json.dumps(as_json(advice), allow_nan=False))
+    assert document["ranked"][0]["gain"] == {"mean": 2.0, "ci95": [2.0, 2.0], "trials": 4}
+
+
+def test_results_may_differ_by_roundings_only() -> None:
+    right = {"y": np.array([1.0, -8.0], np.float32), "n": np.array([3])}
+    eps = float(np.finfo(np.float32).eps)
+    near = {**right, "y": right["y"] + np.float32(8 * 900 * eps)}
+    assert difference(near, right) == pytest.approx(900, rel=0.01)
+    for wrong in (
+        {**right, "y": right["y"] + np.float32(8 * 1100 * eps)},
+        {**right, "n": np.array([4])},
+        {**right, "y": np.array([np.nan, -8.0], np.float32)},
+        {**right, "y": np.zeros(3, np.float32)},
+    ):
+        with pytest.raises(KernelError, match=r"^[yn] "):
+            difference(wrong, right)
+
+
+def wrong_order(facts: Facts) -> Iterator[Proposal]:
+    yield Proposal(what="refused", steps=(step("lp.tag_inames", {"nothing": "unr"}),))
+    yield Proposal(what="wrong", steps=(step("lp.fix_parameters"), step("lp.assume", "n >= 1")))
+    yield from searching.REMEDIES["other lanes"](facts)
+
+
+def test_a_search_keeps_what_failed_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One remedy that Loopy refuses, one whose kernel computes something else, and one that helps."""
+    remedies = searching.REMEDIES
+    monkeypatch.setattr(
+        searching, "REMEDIES", {"wrong": wrong_order, "other lanes": remedies["other lanes"]}
+    )
+    outputs = searching.try_variant
+
+    def spoiled(variant: Any, reference: Any, *others: Any) -> Measured:
+        if "lp.fix_parameters" in variant.code[0]:
+            reference = {name: values + 1 for name, values in reference.items()}
+        return outputs(variant, reference, *others)
+
+    monkeypatch.setattr(searching, "try_variant", spoiled)
+    advice = advise(textbook.sweep(128), V100, FEW)
+    reasons = {each.what: each.reason for each in advice.failed}
+    assert "does not exist" in reasons["refused"]
+    assert reasons["wrong"].startswith("y differs from the original's by 1")
+    assert advice.ranked("kernel")[0].what == "let lanes run along j, and groups along i_inner"
+    assert len(advice.gain(advice.ranked("kernel")[0]).parts) == 0
+    assert {each.kind for each in advice.tried} >= {"kernel", "upper bound"}
+
+
+def test_a_budget_is_kept_and_what_it_did_not_last_for_is_listed() -> None:
+    advice = advise(textbook.sweep(128), V100, FEW.replace(budget=1e-3))
+    assert not advice.tried
+    assert any("let lanes run along j" in what for what in advice.untried)
+    assert "the budget did not last" in page(advice)
+
+
+def test_an_interrupt_keeps_what_is_done() -> None:
+    def stop(done: int, *_: Any) -> None:
+        if done == 2:
+            raise KeyboardInterrupt
+
+    search = Search(textbook.sweep(128), V100, FEW, lambda work, _: work(), stop)
+    advice = search.run()
+    assert advice.interrupted
+    assert len(advice.tried) == 2
+    assert as_json(advice)["interrupted"]
+
+
+@pytest.fixture
+def scale(tmp_path: Path) -> Path:
+    (tmp_path / "scale.cl").write_text(SCALE)
+    (tmp_path / "args.py").write_text(
+        "import numpy as np\nimport tracegen\n\n\ndef scale(n: int = 8192):\n"
+        "    arguments = [np.ones(n, np.float32), np.zeros(n, np.float32)]\n"
+        "    return tracegen.OpenCLWorkload(arguments=arguments, global_size=n, local_size=64)\n"
+    )
+    return tmp_path
+
+
+def test_the_command_advises_on_opencl_c(scale: Path) -> None:
+    """Groups of other shapes, the launch, and upper bounds; the text is not changed."""
+    out = scale / "advice.json"
+    arguments = [f"{scale / 'scale.cl'}:scale", "--args", f"{scale / 'args.py'}:scale"]
+    arguments += ["-m", "v100", "--trials", "4", "--first-trials", "2", "--jobs", "1"]
+    arguments += ["--json", str(out), "--html", str(scale / "advice.html")]
+    ended = CliRunner().invoke(advise_command, arguments, catch_exceptions=False)
+    assert ended.exit_code == 0
+    assert "scale on v100" in ended.output
+    document = json.loads(out.read_text())
+    changes = {row["what"]: row for row in document["ranked"]}
+    assert {"groups of 32", "groups of 128", "groups of 256"} <= changes.keys()
+    assert all(row["kind"] == "launch" for row in changes.values())
+    bounds = {row["what"]: row for row in document["upper_bounds"]}
+    assert bounds["without in[get_global_id(0)]"]["gain"]["mean"] > 1
+    assert (scale / "advice.html").read_text().startswith("<!DOCTYPE html>")
+
+
+def test_bad_input_is_one_line(scale: Path) -> None:
+    spec = [f"{scale / 'scale.cl'}:scale", "--args", f"{scale / 'args.py'}:scale"]
+    for arguments, reason in (
+        ([*spec, "-m", "no_such_gpu"], "no_such_gpu"),
+        ([*spec, "-m", "v100", "--set", "q=1"], "q"),
+        ([*spec, "-m", "v100", "--html", str(scale / "no" / "page.html")], "there is no folder"),
+        (["nowhere.py:knl", "-m", "v100"], "nowhere.py"),
+    ):
+        with pytest.raises(MemsimError, match=reason) as error:
+            CliRunner().invoke(advise_command, arguments, catch_exceptions=False)
+        assert "\n" not in str(error.value)
+    ended = CliRunner().invoke(advise_command, [*spec, "-m", "v100", "--budget", "0"])
+    assert ended.exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("body", "free"),
+    [
+        ("int i = blockIdx.x * blockDim.x + threadIdx.x; y[i] = 1;", True),
+        ("int i = threadIdx.x + blockIdx.x * blockDim.x; y[i] = 1; // threadIdx.y", True),
+        ("for (int i = blockDim.x * blockIdx.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) y[i] = 1;", True),
+        ("int i = blockIdx.x * blockDim.x + threadIdx.y; y[i] = 1;", False),
+        ("int i = blockIdx.x * 64 + threadIdx.x; y[i] = 1;", False),
+        ("__shared__ float s[64]; y[0] = s[0];", False),
+    ],
+)  # fmt: skip
+def test_texts_that_do_not_depend_on_the_shape_of_groups(body: str, free: bool) -> None:
+    source = f"__global__ void k(float *y, int n) {{ {body} }}"
+    assert is_free_of_shape(CudaWorkload(source=source, grid=4, block=64)) is free
+
+
+def test_opencl_texts_with_local_ids_depend_on_the_shape() -> None:
+    assert is_free_of_shape(OpenCLWorkload(source=SCALE, global_size=64, local_size=64))
+    other = SCALE.replace("get_global_id(0)]", "get_local_id(0)]")
+    assert not is_free_of_shape(OpenCLWorkload(source=other, global_size=64, local_size=64))
+
+
+COPY = """\
+__kernel void copy(__global const float *in, __global float *out, int n)
+{
+  int x = get_group_id(0) * 32 + get_local_id(0), y = get_group_id(1) * 4 + get_local_id(1);
+  out[n * y + x] = in[n * y + x + 1];
+}
+"""
+
+
+def copy_rows(n: int = 256) -> OpenCLWorkload:
+    """A grid of 8 x 64 groups, whose loads begin 4 bytes behind a line."""
+    arguments = [np.ones(n * n + 1, np.float32), np.zeros(n * n, np.float32), np.int32(n)]
+    return OpenCLWorkload(source=COPY, arguments=arguments, global_size=(n, n), local_size=(32, 4))
+
+
+def test_the_launch_of_a_kernel_in_opencl_c() -> None:
+    """All of it is tried. DRAM limits a copy: alignment, which saves requests to L2, changes little, and so
+    do the order of groups and the size of a cache that it does not use."""
+    advice = advise(copy_rows(), V100, FEW.replace(trials=2))
+    gains = {each.what: advice.gain(each).mean for each in advice.ranked("launch")}
+    moved = [g for what, g in gains.items() if what.startswith("in begins 124 bytes behind a line")]
+    assert moved == pytest.approx([1.0], abs=0.1)
+    orders = [gain for what, gain in gains.items() if what.startswith("groups ")]
+    assert len(orders) == 3  # along the other axis, and in strips of 4 and 8
+    assert orders == pytest.approx([1.0] * 3, abs=0.1)
+    split = [gain for what, gain in gains.items() if what.startswith("local memory takes")]
+    assert split == pytest.approx([1.0] * 2, abs=0.01)
+    assert not advice.ranked("kernel", "layout")
+
+
+def test_a_setting_that_is_the_extent_of_a_group_is_changed(scale: Path) -> None:
+    from calib.advice.launch import shapes
+
+    def made_with(settings: Any) -> OpenCLWorkload:
+        b = int(settings["b"])
+        source = SCALE.replace("get_global_id(0)", f"({b} * get_group_id(0) + get_local_id(0))")
+        if b > 128:
+            raise KernelError("too large")
+        return OpenCLWorkload(source=source, global_size=1024, local_size=b)
+
+    for b, expected in (("64", [32, 128]), ("128", [64])):
+        settings = {"b": b, "n": "1024"}
+        found = list(shapes(made_with(settings), settings, made_with))
+        assert [one.local_size for _, one in found] == expected
+    assert not list(shapes(made_with({"b": "64"}), {}, made_with))

@@ -1,0 +1,120 @@
+"""Every remedy: a kernel for which it proposes something, and one for which it must not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import loopy as lp
+import numpy as np
+import pytest
+
+from calib.advice.facts import Facts
+from calib.advice.remedies import REMEDIES
+from calib.advice.trial import difference, outputs_of
+from calib.advice.variants import Variant
+from experiments.kernels import matmul, spmv, stream
+from tests.calib.advice import textbook
+from tracegen import Workload
+
+
+def cube(n: int = 128) -> Workload:
+    """Two nested loops in a work-item."""
+    unit = textbook.kernel(
+        "{[i, j, k]: 0 <= i < n and 0 <= j < 8 and 0 <= k < 4}",
+        "y[k, j, i] = 2 * x[k, j, i]",
+        "cube",
+        x="in 4, 8, n",
+        y="out 4, 8, n",
+    )
+    return Workload(textbook.split(unit, i=(64, "g.0", "l.0")), {"x": textbook.values(4, 8, n)})
+
+
+SMALL = {
+    "matmul": lambda: matmul.naive(64),
+    "triad": lambda: stream.triad(1 << 12),
+    "transpose": lambda: textbook.transpose(128),
+    "particles": lambda: textbook.particles(512),
+    "sweep": lambda: textbook.sweep(128),
+    "csr": lambda: textbook.csr(256),
+    "cube": cube,
+}
+SPEAKS = {
+    "swap lanes": ("matmul", "triad"),
+    "other lanes": ("sweep", "triad"),
+    "stage": ("transpose", "triad"),
+    "tile": ("matmul", "transpose"),
+    "axis order": ("particles", "triad"),
+    "share a sum": ("csr", "triad"),
+    "interchange": ("cube", "matmul"),
+    "unroll": ("matmul", "triad"),
+    "group shape": ("triad", "none"),
+    "group order": ("matmul", "triad"),
+    "pad": ("sweep", "triad"),
+}
+"""Remedy -> a kernel that it has proposals for, and one that it has none for."""
+
+
+def test_every_remedy_is_tested() -> None:
+    assert SPEAKS.keys() == REMEDIES.keys()
+
+
+@pytest.mark.parametrize("name", list(REMEDIES))
+def test_what_a_remedy_proposes_is_legal(name: str) -> None:
+    """All that it proposes for a kernel that it is made for is accepted, and computes the same."""
+    workload = SMALL[SPEAKS[name][0]]()
+    user = Variant(workload=workload)
+    reference = outputs_of(user)
+    proposals = list(REMEDIES[name](Facts(workload, {})))
+    assert proposals
+    for proposal in proposals:
+        variant = user.then(proposal.steps, proposal.layouts)
+        assert len(variant.code) == len(proposal.steps) + len(proposal.layouts)
+        assert difference(outputs_of(variant), reference) < 100, proposal.what
+
+
+@pytest.mark.parametrize("name", [name for name, (_, other) in SPEAKS.items() if other != "none"])
+def test_a_remedy_says_nothing_where_it_cannot_help(name: str) -> None:
+    assert not list(REMEDIES[name](Facts(SMALL[SPEAKS[name][1]](), {})))
+
+
+def test_groups_of_one_work_item_have_no_other_shape() -> None:
+    unit = lp.make_kernel("{[i]: 0 <= i < 64}", "y[i] = i", lang_version=(2018, 2))
+    unit = lp.tag_inames(unit, {"i": "g.0"})
+    assert not list(REMEDIES["group shape"](Facts(Workload(unit), {})))
+
+
+@pytest.mark.filterwarnings("ignore")  # of islpy, and of a race that is none: one lane stores a sum
+def test_a_line_of_code_is_what_is_executed() -> None:
+    """The lines, pasted behind the user's kernel, give the same text of OpenCL C."""
+    workload = spmv.spmv("fem", 200)
+    proposal = next(iter(REMEDIES["share a sum"](Facts(workload, {}))))
+    variant = Variant(workload=workload).then(proposal.steps)
+    from calib import advice
+
+    names: dict[str, Any] = {"lp": lp, "advice": advice, "knl": workload.kernel}
+    exec("\n".join(variant.code), names)
+    texts = [
+        lp.generate_code_v2(unit).device_code() for unit in (names["knl"], variant.workload.kernel)
+    ]
+    assert texts[0] == texts[1]
+    assert "barrier" in texts[0]
+
+
+def test_arrays_change_with_their_layout() -> None:
+    workload = textbook.particles(256)
+    (proposal,) = REMEDIES["axis order"](Facts(workload, {}))
+    variant = Variant(workload=workload).then(proposal.steps, proposal.layouts)
+    before, after = (one.arguments["p"] for one in (workload, variant.workload))
+    np.testing.assert_array_equal(before, after)
+    assert before.flags.c_contiguous
+    assert after.flags.f_contiguous
+    padded = list(REMEDIES["pad"](Facts(workload, {})))
+    assert [one.layouts[0].padding for one in padded] == [1, 32]
+    longer = Variant(workload=workload).then(padded[0].steps, padded[0].layouts)
+    assert longer.workload.arguments["p"].shape == (256, 9)
+    assert longer.restored({"p": longer.workload.arguments["p"]})["p"].shape == (256, 8)
+
+
+def test_data_that_bound_a_loop_are_not_staged() -> None:
+    """Loopy 2025.2 would start the loop before its bounds are fetched."""
+    assert not list(REMEDIES["stage"](Facts(SMALL["csr"](), {})))

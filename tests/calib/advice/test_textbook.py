@@ -1,0 +1,97 @@
+"""Five textbook cases: the textbook's remedy comes first, and gains what the kernel written by hand gains."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from calib.advice import AdviseOptions, advise
+from calib.advice.results import Advice
+from calib.advice.trial import outputs_of, predicted
+from calib.advice.variants import Variant
+from calib.prediction import PredictOptions
+from memsim import load_machine
+from tests.calib.advice import textbook
+
+V100 = load_machine("v100")
+TRIALS = 8
+AGREES = 0.1
+"""Relative difference between the gains of the remedy and of the kernel written by hand: their code differs
+in the order of instructions and in conditions at the edges."""
+OPTIONS = AdviseOptions(budget=600.0, best=3, trials=TRIALS, first_trials=2, depth=1, jobs=1)
+
+CASES: list[Any] = [
+    pytest.param(
+        textbook.transpose,
+        ("stage",),
+        "stage a in local memory, and let lanes run along i_inner",
+        id="transpose",
+    ),
+    pytest.param(
+        textbook.product, ("tile",), "tile k by 16 and stage a and b in local memory", id="product"
+    ),
+    pytest.param(
+        textbook.particles,
+        ("axis order",),
+        "p from an array of structures to a structure of arrays",
+        id="array of structures",
+    ),
+    pytest.param(
+        textbook.sweep,
+        ("other lanes",),
+        "let lanes run along j, and groups along i_inner",
+        id="sweep",
+    ),
+    pytest.param(
+        textbook.csr, ("share a sum",), "a sub-group for each sum over j, 1 in a group", id="csr"
+    ),
+]
+
+
+def gain_by_hand(case: Callable[..., Any]) -> float:
+    options = PredictOptions(trials=TRIALS, jobs=1)
+    before, after = (
+        predicted(case(by_hand=by_hand), V100, options)[0].timing.seconds.mean()
+        for by_hand in (False, True)
+    )
+    return float(before / after)
+
+
+def shown(advice: Advice) -> str:
+    return "\n".join(
+        f"{advice.gain(one).mean:.3f} {one.kind} {one.what}"
+        for one in advice.ranked("kernel", "layout", "launch")
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(0)
+@pytest.mark.parametrize(("case", "remedies", "what"), CASES)
+def test_the_textbooks_remedy_comes_first(
+    case: Callable[..., Any], remedies: tuple[str, ...], what: str
+) -> None:
+    advice = advise(case(), V100, OPTIONS)
+    assert not advice.untried
+    first = advice.ranked("kernel", "layout", "launch")[0]
+    assert (first.remedies, first.what) == (remedies, what), shown(advice)
+    gain = advice.gain(first)
+    assert gain.low > 1.1
+    assert gain.mean == pytest.approx(gain_by_hand(case), rel=AGREES)
+
+
+@pytest.mark.parametrize(
+    "case", [textbook.transpose, textbook.product, textbook.particles, textbook.sweep, textbook.csr]
+)
+def test_the_kernel_written_by_hand_computes_the_same(case: Callable[..., Any]) -> None:
+    import numpy as np
+
+    size = {"rows": 256} if case is textbook.csr else {"n": 256}
+    plain, by_hand = (
+        outputs_of(Variant(workload=case(**size, by_hand=one))) for one in (False, True)
+    )
+    for name, values in plain.items():
+        other = by_hand[name]
+        other = other if other.shape == values.shape else other.T
+        np.testing.assert_allclose(other, values, rtol=1e-4)
