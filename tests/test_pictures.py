@@ -33,6 +33,6 @@ def test_every_legend_has_its_place() -> None:
 
 
 def test_figures_are_written_whole_or_into_memory() -> None:
-    """memsim.files.write_picture, and a call of write_whole."""
+    """memsim.files.write_picture, a call of write_whole, and what a notebook shows."""
     written = {where.split(":")[0] for where in calls("savefig")}
-    assert written == {"memsim/files.py", "calib/commands/predict.py"}
+    assert written == {"memsim/files.py", "calib/commands/predict.py", "memsim/report/plots.py"}

@@ -105,7 +105,7 @@ def test_the_first_command_is_one_that_memsim_understands() -> None:
         assert name == "profile"
         assert command is not None
         parsed = command.make_context(name, rest, parent=ctx)
-    assert parsed.params["settings"] == {"matrix": "fem"}
+    assert parsed.params["settings"] == [{"matrix": "fem"}]
     kernel_file = parsed.params["spec"].partition(":")[0]
     assert (ROOT / kernel_file).is_file()
 

@@ -5,8 +5,10 @@ A configuration that cannot be predicted has an outcome with the reason; only an
 
 from __future__ import annotations
 
+import contextlib
+import os
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from calib.prediction import PredictOptions, predict
 from calib.tuning.outcome import EFFORTS, Outcome, outcome_of
@@ -21,12 +23,16 @@ from tracegen.workloads import UnknownSetting
 
 @dataclass(frozen=True, kw_only=True)
 class Subject:
-    """What is tuned: a kernel with the settings that stay, and how it is looked at."""
+    """What is tuned: a kernel with the settings that stay, and how it is looked at.
+
+    folder : where the names of its files are valid
+    """
 
     kernel: KernelSpec
     limits: Limits
     compiler: Compiler = "auto"
     seed: int = 0
+    folder: str = field(default_factory=os.getcwd)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +51,7 @@ def evaluate(task: Task) -> Outcome:
     Raises KernelError where the kernel has no such parameter.
     """
     try:
-        with warnings.catch_warnings():
+        with contextlib.chdir(task.subject.folder), warnings.catch_warnings():
             warnings.simplefilter("ignore", SnapshotWarning)  # short on purpose
             warnings.simplefilter("ignore", PathsWarning)
             return _predicted(task)
@@ -53,6 +59,8 @@ def evaluate(task: Task) -> Outcome:
         raise
     except MemsimError as error:
         reason = " ".join(str(error).split())
+    except OSError as error:
+        reason = f"{task.subject.folder}: {error.strerror or error}"
     except MemoryError:
         reason = "it does not fit into memory"
     return Outcome(

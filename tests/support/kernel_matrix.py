@@ -144,7 +144,7 @@ SHIPPED = (
 
 REFUSALS = (
     r"only Loopy kernels can be counted: [\w:<>, ]+ is of type (OpenCL|Cuda)Workload",
-    r"the basic blocks of CUDA C\+\+ and HIP are not counted",
+    r"the basic blocks of CUDA C\+\+ and HIP are not counted: .*",
     r"loop \w+ of \w+ is bounded by values from memory: .*",
     r"condition .* of \w+ depends on values from memory: .*",
     r"operations and requests of blocks are read from Loopy's instructions; this kernel is OpenCL C",

@@ -47,6 +47,8 @@ def load(key: str) -> Any:
     import pyopencl as cl
 
     record = disk_cache.load(KIND, key)
+    if record is None:
+        return None
     try:
         platform = cl.get_platforms()[record["platform_index"]]
         device = platform.get_devices()[record["device_index"]]

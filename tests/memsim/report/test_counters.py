@@ -413,7 +413,7 @@ def test_the_command(tmp_path: Path) -> None:
     ended = CliRunner().invoke(compare_command, [saved, str(raw), "--counters", "nsight"])
     assert isinstance(ended.exception, MemsimError)
     ended = CliRunner().invoke(compare_command, [saved, saved, saved])
-    assert isinstance(ended.exception, MemsimError)
+    assert ended.exit_code == 0, ended.exception
     ended = CliRunner().invoke(compare_command, [saved, saved, "--counters", "nsight"])
     assert ended.exit_code == 0
     assert read_counters(raw).launches[0].n_groups == 8192
