@@ -18,6 +18,7 @@ import numba as nb
 import numpy as np
 from llvmlite import ir
 from numba.core import caching, cgutils, types
+from numba.core.runtime import rtsys
 from numba.extending import intrinsic
 
 from memsim.progress import report
@@ -162,8 +163,9 @@ class _RepairedCache(caching.FunctionCache):  # type: ignore[misc]
     """
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        # Without numba's `target_context.refresh()`, which takes 0.3 s in every process: machine code
-        # that is loaded needs none of the implementations that it installs, and to compile calls it.
+        # Without numba's `target_context.refresh()`, which takes 0.3 s in every process: of what it installs,
+        # machine code that is loaded needs the runtime alone, which allocates arrays. To compile calls it.
+        rtsys.initialize(target_context)
         try:
             kept = self._load_overload(sig, target_context)
         except Exception:  # pickle raises whatever a damaged file leads it to

@@ -148,3 +148,26 @@ def test_where_no_folder_can_be_written(tmp_path: Path) -> None:
     occupied.write_text("")
     done = _run(tmp_path, occupied / "cache")
     assert done.stdout == "45\n", done.stderr
+
+
+ALLOCATES = """
+import numpy as np
+from memsim.compile import compiled
+
+@compiled
+def doubled(values):
+    result = np.empty(len(values), values.dtype)
+    for i in range(len(values)):
+        result[i] = 2 * values[i]
+    return result
+
+print(doubled(np.arange(3)).sum())
+"""
+
+
+def test_machine_code_that_allocates_runs_when_it_is_loaded(tmp_path: Path) -> None:
+    """The second process loads it, and needs numba's runtime, which compiling would have set up."""
+    (tmp_path / "loop.py").write_text(ALLOCATES)
+    for _ in range(2):
+        done = _run(tmp_path, tmp_path / "cache")
+        assert (done.stdout, done.returncode) == ("6\n", 0), done.stderr
