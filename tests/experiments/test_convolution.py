@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from scipy.stats import spearmanr
 
 from calib.tuning import Outcome
 from calib.tuning.search import Found
-from experiments.hardware.tuned_convolution import ranking
+from experiments.data_files import rows
+from experiments.hardware.tuned_convolution import TABLE, ranking
 from experiments.kernels.convolution import convolution
 from tests.support.cuda_kernels import needs_clang, run
 
@@ -40,3 +42,17 @@ def test_a_ranking_is_judged_by_what_was_measured() -> None:
     times_ms = {("a",): 12.0, ("b",): 15.0, ("c",): 10.0, ("d",): 11.0}
     loss = ranking(found, times_ms).loss
     assert loss == {1: pytest.approx(0.2), 3: 0.0, 5: 0.0}
+
+
+def test_the_record_ranks_as_the_readme_says() -> None:
+    """On an A100: nearly all configurations have a prediction, and the fastest predicted is nearly the fastest."""
+    names = [name for name in rows("convolution_ours.csv")[0] if name != "a100_ms"]
+    ours = {
+        tuple(row[name] for name in names): row["a100_ms"] for row in rows("convolution_ours.csv")
+    }
+    measured = {tuple(row[name] for name in names): float(row["a100_ms"]) for row in rows(TABLE)}
+    assert ours.keys() == measured.keys()
+    both = sorted((float(value), measured[key]) for key, value in ours.items() if value)
+    assert len(both) == 98
+    assert spearmanr(both).statistic == pytest.approx(0.88, abs=0.005)
+    assert both[0][1] / min(measured.values()) == pytest.approx(1.008, abs=0.001)
