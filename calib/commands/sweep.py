@@ -5,7 +5,7 @@ It imports nothing heavy at module level, because the help of the command group 
 
 from __future__ import annotations
 
-import json
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from calib.commands.blocks_settings import settings_of_sizes
+from calib.commands.tuning_output import TABLE, write_results
 from calib.tuning.options import TuneOptions
-from memsim.commands import EXIT_INTERRUPTED, STDOUT, check_outputs, console, progress_bar
+from memsim.commands import EXIT_INTERRUPTED, check_outputs, console, display, machines_option
 from memsim.errors import MemsimError
-from memsim.files import write_text
 from memsim.options import Options, command_options, option
 from tracegen.commands import KernelSpec, kernel_options
 from tracegen.own_process import Limits
@@ -38,15 +38,7 @@ class SweepFiles(Options):
 
 @click.command()
 @kernel_options
-@click.option(
-    "--machine",
-    "-m",
-    "machines",
-    required=True,
-    multiple=True,
-    metavar="NAME",
-    help="A shipped machine ('memsim machines' lists them) or a .toml file; repeat for several.",
-)
+@machines_option()
 @click.option(
     "--compiler",
     type=click.Choice(["auto", "none"]),
@@ -78,11 +70,11 @@ def sweep(
     from calib.tuning import Subject
     from calib.tuning import sweep as swept_by
     from memsim.machine import load_machine
+    from memsim.progress import report
 
-    check_outputs({"--html": files.html, "--json": files.json, "--csv": files.csv})
+    outputs = {"--html": files.html, "--json": files.json, "--csv": files.csv}
+    check_outputs(outputs, kinds={"--csv": TABLE})
     for name in machines:
-        if machines.count(name) > 1:
-            raise MemsimError(f"-m {name} is given more than once")
         load_machine(name)
     sizes = settings_of_sizes(kernel.settings, lists=True)
     if len(sizes) < 2:
@@ -92,14 +84,8 @@ def sweep(
     subject = Subject(
         kernel=replace(kernel, settings={}), limits=limits, compiler=compiler, seed=options.seed
     )
-    with progress_bar("sweep") as bar:
-        result = swept_by(
-            subject,
-            sizes,
-            machines,
-            options,
-            progress=lambda what, done, total: bar(done, total),
-        )
+    with display():
+        result = swept_by(subject, sizes, machines, options, progress=report)
     failed = [one for outcomes in result.outcomes.values() for one in outcomes if one.failure]
     if failed and len(failed) == sum(map(len, result.outcomes.values())):
         raise MemsimError(f"no size can be predicted; the first: {failed[0].failure}")
@@ -110,22 +96,11 @@ def sweep(
 def _write(swept: Swept, files: SweepFiles) -> None:
     from calib.tuning import sweep_report
 
-    text = json.dumps(sweep_report.as_json(swept), indent=1, allow_nan=False)
-    if files.json == STDOUT:
-        click.echo(text)
-    else:
-        _show(swept)
-        if files.json is not None:
-            _written(files.json, text + "\n")
-    if files.csv is not None:
-        _written(files.csv, sweep_report.as_csv(swept))
-    if files.html is not None:
-        _written(files.html, sweep_report.sweep_page(swept))
-
-
-def _written(path: Path, text: str) -> None:
-    write_text(path, text)
-    click.echo(f"wrote {path}", err=True)
+    others: dict[Path | None, Callable[[], str]] = {
+        files.csv: lambda: sweep_report.as_csv(swept),
+        files.html: lambda: sweep_report.sweep_page(swept),
+    }
+    write_results(sweep_report.as_json(swept), files.json, lambda: _show(swept), others)
 
 
 def _show(swept: Swept) -> None:

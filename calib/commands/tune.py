@@ -5,17 +5,18 @@ It imports nothing heavy at module level, because the help of the command group 
 
 from __future__ import annotations
 
-import json
+import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import click
 
+from calib.commands.tuning_output import TABLE, as_text, write_results
 from calib.tuning.options import TuneOptions
-from memsim.commands import EXIT_INTERRUPTED, STDOUT, check_outputs, console
+from memsim.commands import EXIT_INTERRUPTED, check_outputs, console, display, machines_option
 from memsim.errors import MemsimError
-from memsim.files import write_text
 from memsim.options import Options, command_options, option
 from tracegen.commands import KernelSpec, kernel_options
 from tracegen.own_process import Limits
@@ -50,10 +51,12 @@ class TuneFiles(Options):
             "--json": self.json,
             "--csv": self.csv,
         }
+        kinds = {"--csv": TABLE}
         for name in machines:
-            outputs[f"--kernel-tuner {name}"] = self.of(self.kernel_tuner, name, machines)
-            outputs[f"--t4 {name}"] = self.of(self.t4, name, machines)
-        check_outputs(outputs, inputs=() if store is None else (store,))
+            for flag, path in (("--kernel-tuner", self.kernel_tuner), ("--t4", self.t4)):
+                outputs[f"{flag} {name}"] = self.of(path, name, machines)
+                kinds[f"{flag} {name}"] = "results"
+        check_outputs(outputs, inputs=() if store is None else (store,), kinds=kinds)
 
     @staticmethod
     def of(path: Path | None, machine: str, machines: tuple[str, ...]) -> Path | None:
@@ -65,15 +68,7 @@ class TuneFiles(Options):
 
 @click.command()
 @kernel_options
-@click.option(
-    "--machine",
-    "-m",
-    "machines",
-    required=True,
-    multiple=True,
-    metavar="NAME",
-    help="A shipped machine ('memsim machines' lists them) or a .toml file; repeat for several.",
-)
+@machines_option()
 @click.option(
     "--over",
     multiple=True,
@@ -128,28 +123,19 @@ def tune(
     """
     from calib.tuning import Store, Subject, parse_space
     from calib.tuning import tune as tuned_by
-    from memsim.commands import progress_bar
     from memsim.machine import load_machine
+    from memsim.progress import report
 
     files.check(machines, store)
     for name in machines:
-        if machines.count(name) > 1:
-            raise MemsimError(f"-m {name} is given more than once")
         load_machine(name)
     space = parse_space(over, where)
     for name in space.names:
         if name in kernel.settings:
             raise MemsimError(f"{name} is in both --set and --over")
     subject = Subject(kernel=kernel, limits=limits, compiler=compiler, seed=options.seed)
-    with Store(store, subject) as kept, progress_bar("tuning") as bar:
-        result = tuned_by(
-            subject,
-            space,
-            machines,
-            kept,
-            options,
-            progress=lambda what, done, total: bar(done, total),
-        )
+    with Store(store, subject) as kept, display():
+        result = tuned_by(subject, space, machines, kept, options, report)
     _check(result)
     _write(result, machines, files)
     return EXIT_INTERRUPTED if result.interrupted else 0
@@ -167,34 +153,25 @@ def _check(tuned: Tuned) -> None:
 def _write(tuned: Tuned, machines: tuple[str, ...], files: TuneFiles) -> None:
     from calib.tuning import kernel_tuner, results
 
-    text = json.dumps(results.as_json(tuned), indent=1, allow_nan=False)
-    if files.json == STDOUT:
-        click.echo(text)
-    else:
-        _show(tuned)
-        if files.json is not None:
-            _written(files.json, text + "\n")
-    if files.csv is not None:
-        _written(files.csv, results.as_csv(tuned))
-    if files.html is not None:
-        from calib.tuning.page import tuning_page
-
-        _written(files.html, tuning_page(tuned))
+    others: dict[Path | None, Callable[[], str]] = {
+        files.csv: lambda: results.as_csv(tuned),
+        files.html: lambda: _page(tuned),
+    }
     name = tuned.subject.kernel.spec.rpartition(":")[2]
     for machine, found in tuned.found.items():
+        cache = kernel_tuner.cache(name, tuned.space, machine, found)
         for path, content in (
-            (files.kernel_tuner, kernel_tuner.cache(name, tuned.space, machine, found)),
+            (files.kernel_tuner, cache),
             (files.t4, kernel_tuner.t4_results(found)),
         ):
-            if path is not None:
-                target = files.of(path, machine, machines)
-                assert target is not None
-                _written(target, json.dumps(content, indent=1, allow_nan=False) + "\n")
+            others[files.of(path, machine, machines)] = functools.partial(as_text, content)
+    write_results(results.as_json(tuned), files.json, lambda: _show(tuned), others)
 
 
-def _written(path: Path, text: str) -> None:
-    write_text(path, text)
-    click.echo(f"wrote {path}", err=True)
+def _page(tuned: Tuned) -> str:
+    from calib.tuning.page import tuning_page
+
+    return tuning_page(tuned)
 
 
 def _show(tuned: Tuned) -> None:

@@ -73,6 +73,8 @@ MARKS: Mapping[str, tuple[bytes, ...]] = {
     "trace": (b"arrow1",),
     "cachegrind": (b"desc: memsim",),
     "csv": (b"site",),
+    "predictions": (b"machine,",),
+    "results": (b'{\n "written_by": "memsim',),
 }
 """What begins the files that memsim writes, in lower case."""
 KINDS = {"--html": "html", "--json": "json", "--save": "netcdf", "--trace-out": "trace"}

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 import sqlite3
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,10 @@ from tracegen.own_process import Limits
 def subject(tmp_path: Path) -> Subject:
     kernel = tmp_path / "kernel.py"
     kernel.write_text("knl = None\n")
+    return subject_of(kernel)
+
+
+def subject_of(kernel: Path) -> Subject:
     return Subject(kernel=KernelSpec(f"{kernel}:knl", {"n": "4"}, None), limits=Limits())
 
 
@@ -120,10 +125,40 @@ def test_damaged_rows_are_one_line(tmp_path: Path, subject: Subject, content: st
     assert "\n" not in str(raised.value)
 
 
-@pytest.mark.skipif(os.getuid() == 0, reason="root may write everywhere")
-def test_a_read_only_store_is_refused(tmp_path: Path, subject: Subject) -> None:
-    path = tmp_path / "store"
-    Store(path, subject).__exit__()
-    path.chmod(0o400)
-    with pytest.raises(StoreError), Store(path, subject) as store:
-        store.add(task(subject), outcome())
+FULL = """
+import resource, signal, sys
+from pathlib import Path
+from tests.calib.tuning.test_store import outcome, subject_of, task
+from calib.tuning import Store
+from calib.tuning.store import StoreError
+
+subject = subject_of(Path(sys.argv[1]))
+with Store(Path(sys.argv[2]), subject) as store:
+    store.add(task(subject), outcome())
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    size = Path(sys.argv[2]).stat().st_size
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+    try:
+        for k in range(1000):
+            store.add(task(subject, str(k + 2)), outcome())
+    except StoreError as error:
+        print(error)
+"""
+
+
+def test_a_full_disk_is_one_line_and_loses_nothing(tmp_path: Path) -> None:
+    """A file that may not grow, in a process of its own: what was added before is there."""
+    path, kernel = tmp_path / "store", tmp_path / "kernel.py"
+    kernel.write_text("knl = None\n")
+    ended = subprocess.run(
+        [sys.executable, "-c", FULL, str(kernel), str(path)],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=Path(__file__).parents[3],
+        timeout=120,
+    )
+    assert len(ended.stdout.splitlines()) == 1, ended.stderr
+    assert str(path) in ended.stdout
+    with Store(path, subject_of(kernel)) as store:
+        assert store.get(task(subject_of(kernel))) == outcome()

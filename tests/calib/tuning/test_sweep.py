@@ -97,7 +97,7 @@ def test_an_array_that_is_read_again_leaves_the_l1_at_its_size(
         ((), "a sweep needs a setting with several sizes"),
         (("--set", "n=64"), "a sweep needs a setting with several sizes"),
         (("--set", "n=8:4"), "0 < LOW <= HIGH"),
-        (("--set", "n=1:4", "-m", "v100"), "more than once"),
+        (("--set", "n=1:4", "-m", "v100"), "is given twice"),
         (
             ("--set", "n=1:4", "--jobs", "1"),
             "no size can be predicted; the first: no such kernel file",

@@ -63,6 +63,9 @@ def scale(block: int = 64) -> tracegen.CudaWorkload:
 def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "copy.py").write_text(KERNEL)
+    (tmp_path / "measured.json").write_text(
+        '{"device_name": "A100", "cache": {}}'
+    )  # somebody's own
     return "copy.py:copy"
 
 
@@ -137,10 +140,19 @@ def test_a_parameter_that_the_arguments_lack_is_a_macro_of_the_text(
         (("--over", "group=64", "--where", "n > 1"), "n is not among the parameters group"),
         (("--over", "group=64", "--where", "group > 64"), "no combination satisfies"),
         (("--over", "group=64", "--set", "group=32"), "in both --set and --over"),
-        (("--over", "group=64", "-m", "v100"), "v100 is given more than once"),
+        (("--over", "group=64", "-m", "v100"), "'v100' is given twice"),
         (("--over", "group=64", "-m", "v1000"), "unknown machine 'v1000'"),
         (("--over", "group=64", "--json", "a", "--csv", "a"), "--csv must not be a"),
         (("--over", "group=64", "--store", "copy.py"), "no store of outcomes"),
+        (("--over", "group=64", "--csv", "copy.py"), "--csv must not replace copy.py"),
+        (
+            ("--over", "group=64", "--t4", "measured.json"),
+            "--t4 v100 must not replace measured.json",
+        ),
+        (
+            ("--over", "group=64", "--kernel-tuner", "measured.json"),
+            "must not replace measured.json",
+        ),
         (("--over", "group=13", "--json", "a"), "none of 1 configurations can be predicted"),
         (("--over", "groups=64", "--json", "a", "--jobs", "2"), "copy has no parameter groups"),
     ],
@@ -153,6 +165,7 @@ def test_wrong_command_lines(
     assert rule in ended.err
     assert ended.err.strip().count("\n") == 0
     assert not Path("a").exists()
+    assert Path("copy.py").read_text() == KERNEL
 
 
 def test_an_interrupt_keeps_what_is_done_and_the_store_goes_on_from_it(
