@@ -13,7 +13,7 @@ from tracegen.compiled.launch import compiled_launch
 from tracegen.instrumented.host import prepare
 from tracegen.options import TraceOptions
 from tracegen.recording.launch import BoundLaunch, Prepared
-from tracegen.recording.passes import LaunchRun
+from tracegen.recording.passes import GroupsOf, LaunchRun
 from tracegen.workloads.cuda import CudaWorkload
 from tracegen.workloads.opencl import OpenCLWorkload
 from tracegen.workloads.workload import Workload
@@ -31,6 +31,7 @@ class _Recording:
     every_launch: bool
     n_snapshots: int = 1
     tracer: type[LaunchRun] = LaunchRun
+    groups_of: GroupsOf | None = None
     traces: list[list[Trace]] = field(default_factory=list)
 
     def __call__(self, launch: BoundLaunch) -> None:
@@ -50,7 +51,7 @@ class _Recording:
         if not traced:
             run.whole()
             return
-        self.traces.append(run.traces(self.n_snapshots))
+        self.traces.append(run.traces(self.n_snapshots, self.groups_of))
         if self.every_launch:
             run.complete()
 
@@ -74,12 +75,13 @@ def trace_one(
     tracer: type[LaunchRun] = LaunchRun,
     machine: Machine | None = None,
     n_snapshots: int = 1,
+    groups_of: GroupsOf | None = None,
 ) -> list[Trace]:
     """The snapshots of one launch. Raises KernelError where there are several and none is named."""
     names = prepared.launch_names
     if options.launch is None and len(names) > 1:
         raise _several(prepared)
-    recording = _Recording(prepared, machine, options, False, n_snapshots, tracer)
+    recording = _Recording(prepared, machine, options, False, n_snapshots, tracer, groups_of)
     prepared.run(recording)
     if not recording.traces:
         raise KernelError(

@@ -14,7 +14,7 @@ from tracegen.polyhedral.host import static
 from tracegen.polyhedral.run import PolyhedralRun
 from tracegen.record import AnyWorkload, chosen_context, instrumented, trace_all, trace_one
 from tracegen.recording.launch import Prepared
-from tracegen.recording.passes import LaunchRun
+from tracegen.recording.passes import GroupsOf, LaunchRun
 from tracegen.workloads.cuda import CudaWorkload
 from tracegen.workloads.opencl import OpenCLWorkload
 
@@ -24,14 +24,15 @@ def traces_of_one(
     machine: Machine | None,
     options: TraceOptions,
     context: Any,
-    n_snapshots: int,
+    n_snapshots: int = 1,
+    groups_of: GroupsOf | None = None,
 ) -> list[Trace]:
     """The snapshots of one launch.
 
     Raises KernelError; with the polyhedral tracer also where an access needs a run.
     """
     prepared, run = _chosen(workload, machine, options, context, every_launch=False)
-    return trace_one(prepared, options, run, machine, n_snapshots)
+    return trace_one(prepared, options, run, machine, n_snapshots, groups_of)
 
 
 def traces_of_all(

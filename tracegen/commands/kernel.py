@@ -127,13 +127,10 @@ def trace_sized(
     """
 
     def work() -> Trace:
-        import tracegen
+        from tracegen.tracer import traces_of_one
 
-        workload = kernel.load()
-        first = tracegen.trace(workload, machine, options=options.replace(groups=1))
-        return tracegen.trace(
-            workload, machine, options=options.replace(groups=max(groups_of(first), 1))
-        )
+        (trace,) = traces_of_one(kernel.load(), machine, options, None, groups_of=groups_of)
+        return trace
 
     _import_shared()
     return in_own_process(work, limits, kernel.spec, _import_replay)

@@ -14,6 +14,7 @@ from tracegen.cuda.arguments import Arguments
 from tracegen.cuda.library import shared
 from tracegen.recording.sites import FIRST_BASE_BYTES
 
+PIECE_BYTES = 1 << 20
 Address = Callable[[Any], int]
 """The address of an array in the kernel's memory, 0 for None."""
 
@@ -39,7 +40,7 @@ class Memory:
                 array = arguments.arrays[extent.name]
                 self.addresses[id(array)] = self.base + start
         for name, view in self.views.items():
-            view[:] = content(arguments.arrays[name], self.address)
+            _write(view, content(arguments.arrays[name], self.address))
         self._structs = [self._value(value) for value in arguments.values]
         pointers = [struct.ctypes.data for struct in self._structs]
         self.values = (ctypes.c_void_p * max(len(pointers), 1))(*pointers)
@@ -54,13 +55,13 @@ class Memory:
         return content(value, self.address)
 
     def array(self, name: str) -> npt.NDArray[Any]:
-        """A copy of an array as the kernel left it."""
+        """An array as the kernel left it; an uninitialised one where it has pointers."""
         own = self.arguments.arrays[name]
-        copy = np.empty_like(own)
-        flat = copy.reshape(-1, order="A") if copy.size else copy
-        if own.size and not own.dtype.hasobject:
-            flat[:] = self.views[name].view(own.dtype)
-        return copy
+        if not own.size or own.dtype.hasobject:
+            return np.empty_like(own)
+        return (
+            self.views[name].view(own.dtype).reshape(own.shape, order="F" if own.flags.fnc else "C")
+        )
 
 
 def content(array: npt.NDArray[Any], address: Address) -> npt.NDArray[np.uint8]:
@@ -71,6 +72,14 @@ def content(array: npt.NDArray[Any], address: Address) -> npt.NDArray[np.uint8]:
         _fill(plain, flat, address)
         flat = plain
     return np.ascontiguousarray(flat).view(np.uint8) if flat.size else np.empty(0, np.uint8)
+
+
+def _write(view: npt.NDArray[np.uint8], data: npt.NDArray[np.uint8]) -> None:
+    """Copies into new memory, which is zero: pieces of zeros need no pages."""
+    for first in range(0, len(data), PIECE_BYTES):
+        piece = data[first : first + PIECE_BYTES]
+        if piece.any():
+            view[first : first + PIECE_BYTES] = piece
 
 
 def _plain(dtype: Any) -> Any:

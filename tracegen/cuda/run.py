@@ -25,7 +25,7 @@ from tracegen.options import DEFAULT_SUBGROUP_SIZE
 from tracegen.probes.tokens import TokenEncoding
 from tracegen.recording import snapshot
 from tracegen.recording.launch import Observer, fault_of
-from tracegen.recording.passes import LaunchRun
+from tracegen.recording.passes import GroupsOf, LaunchRun
 from tracegen.tools.toolchain import Tool
 from tracegen.workloads.cuda import CudaWorkload
 
@@ -215,9 +215,9 @@ class CudaRun(LaunchRun):
         for view, copy in copies:
             view[:] = copy
 
-    def traces(self, n_snapshots: int = 1) -> list[Trace]:
+    def traces(self, n_snapshots: int = 1, groups_of: GroupsOf | None = None) -> list[Trace]:
         """Accesses of unclear origin are named after the arrays that they reached in any snapshot."""
-        return [self._named(trace) for trace in super().traces(n_snapshots)]
+        return [self._named(trace) for trace in super().traces(n_snapshots, groups_of)]
 
     def _named(self, trace: Trace) -> Trace:
         sites = self.layout.sites

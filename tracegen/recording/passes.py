@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import hashlib
 import platform
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, NamedTuple, cast
@@ -42,6 +42,9 @@ LONG_ROW_BYTES = 18 + GRANULE_ROW_BYTES
 """Bytes of an access and a granule in all columns."""
 WHOLE_ITEMS = 1 << 26
 """Work-items that are run at a time where nothing is recorded."""
+
+GroupsOf = Callable[[Trace], int]
+"""The trace of one group -> how many groups of the kernel are to be traced."""
 
 
 class Batch(NamedTuple):
@@ -105,8 +108,8 @@ class LaunchRun:
     def subgroup_size(self) -> int:
         return self.options.lanes(self.machine)
 
-    def traces(self, n_snapshots: int = 1) -> list[Trace]:
-        """One trace a snapshot."""
+    def traces(self, n_snapshots: int = 1, groups_of: GroupsOf | None = None) -> list[Trace]:
+        """One trace a snapshot; a single one where `groups_of` says how long it is to be."""
         launch, options = self.launch, self.options
         shape = Launch(
             kernel=launch.name,
@@ -124,7 +127,11 @@ class LaunchRun:
         wave = None
         if self.machine is not None:
             wave = max(self._resident(shape), self.machine.n_cores)
-        if options.groups is not None or wave is None:
+        if groups_of is not None:
+            (one,) = snapshot.choose(launch.n_groups, wave, 1, 1)
+            length = max(groups_of(self._trace(one, shape, wave)), 1)
+            chosen = snapshot.choose(launch.n_groups, wave, length, 1)
+        elif options.groups is not None or wave is None:
             chosen = snapshot.choose(launch.n_groups, wave, options.groups, n_snapshots)
         else:
             chosen = self._within_budget(wave, n_snapshots)
