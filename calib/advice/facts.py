@@ -12,6 +12,7 @@ from loopy.diagnostic import ExpressionNotAffineError
 from loopy.kernel.array import ComputedStrideArrayDimTag, FixedStrideArrayDimTag
 from loopy.kernel.data import GroupInameTag, LocalInameTag
 from loopy.symbolic import CoefficientCollector, WalkMapper, get_dependencies
+from pymbolic import evaluate
 from pymbolic import primitives as p
 
 from calib.counting import sizes_of
@@ -148,14 +149,22 @@ class Facts:
         return self.extent(iname) is not None
 
     def is_row_major(self, array: str) -> bool:
-        """Whether an array has several axes, of which the last is the fastest."""
+        """Whether an array's last axis is the fastest, the one before it the next, and so on."""
         tags = self.kernel.arg_dict[array].dim_tags or ()
-        if len(tags) < 2 or not all(
+        if not tags or not all(
             isinstance(tag, (ComputedStrideArrayDimTag, FixedStrideArrayDimTag)) for tag in tags
         ):
             return False
         levels = [tag.layout_nesting_level for tag in tags]
         return levels == sorted(levels, key=lambda level: -(level or 0))
+
+    def divides(self, parts: int, array: str) -> bool:
+        """Whether the last axis of an array has a multiple of `parts` elements, for the workload's sizes."""
+        shape = self.kernel.arg_dict[array].shape
+        try:
+            return bool(shape) and evaluate(shape[-1], self.sizes) % parts == 0
+        except (ArithmeticError, LookupError, TypeError, ValueError):  # a shape that is not known
+            return False
 
     def fresh(self, name: str) -> str:
         """A name that the kernel does not use."""

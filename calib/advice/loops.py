@@ -1,4 +1,4 @@
-"""Remedies that change sequential loops: their order, unrolling, and vector loads."""
+"""Remedies that change sequential loops: their order, and unrolling."""
 
 from __future__ import annotations
 

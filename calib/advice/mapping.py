@@ -95,18 +95,26 @@ def _resized(facts: Facts, axis: int, factor: float, spare: str) -> list[Step] |
     lane = facts.lanes[axis]
     if factor == 1:
         return []
-    extent = facts.extent(lane) or 0
     if factor < 1:
+        size = int((facts.extent(lane) or 0) * factor)
         return [
             step("advice.untag", lane),
-            step(
-                "lp.split_iname",
-                lane,
-                int(extent * factor),
-                outer_tag=spare,
-                inner_tag=f"l.{axis}",
-            ),
+            step("lp.split_iname", lane, size, outer_tag=spare, inner_tag=f"l.{axis}"),
         ]
+    made = joined(facts, axis, int(factor))
+    if made is None:
+        return None
+    steps, wide = made
+    return [*steps, step("lp.tag_inames", {wide: f"l.{axis}"})]
+
+
+def joined(facts: Facts, axis: int, factor: int) -> tuple[list[Step], str] | None:
+    """Steps that join the lanes of `factor` neighbouring groups to one iname without a tag, and its name.
+
+    None where no axis of the grid continues the lanes.
+    """
+    lane = facts.lanes[axis]
+    extent = facts.extent(lane) or 0
     outer = next(
         (
             (k, name)
@@ -118,13 +126,12 @@ def _resized(facts: Facts, axis: int, factor: float, spare: str) -> list[Step] |
     if outer is None:
         return None
     grid_axis, name = outer
-    joined = facts.fresh(f"{lane}_wide")
+    wide = facts.fresh(f"{lane}_wide")
     return [
         step("advice.untag", name, lane),
-        step("lp.split_iname", name, int(factor), outer_tag=f"g.{grid_axis}"),
-        step("lp.join_inames", [f"{name}_inner", lane], joined),
-        step("lp.tag_inames", {joined: f"l.{axis}"}),
-    ]
+        step("lp.split_iname", name, factor, outer_tag=f"g.{grid_axis}"),
+        step("lp.join_inames", [f"{name}_inner", lane], wide),
+    ], wide
 
 
 def _is_outer_of(facts: Facts, name: str, lane: str, axis: int, extent: int | None = None) -> bool:

@@ -11,6 +11,7 @@ from calib.advice.loops import interchanged, unrolled
 from calib.advice.mapping import group_shape, other_lanes, swapped_lanes
 from calib.advice.proposals import Remedy
 from calib.advice.reduction import shared_sum
+from calib.advice.vectors import vectorised
 
 REMEDIES: Mapping[str, Remedy] = {
     "swap lanes": swapped_lanes,
@@ -21,6 +22,7 @@ REMEDIES: Mapping[str, Remedy] = {
     "share a sum": shared_sum,
     "interchange": interchanged,
     "unroll": unrolled,
+    "vectorise": vectorised,
     "group shape": group_shape,
     "group order": swizzled,
     "pad": padded_pitch,

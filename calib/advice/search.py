@@ -228,7 +228,7 @@ class Search:
         except Exception as error:  # Loopy has no one error for what it refuses
             self.tried.append(dataclasses.replace(one, reason=reason_of(error)))
             return
-        kind: Kind = "layout" if variant.layouts else "kernel"
+        kind: Kind = "layout" if any(one.moves for one in variant.layouts) else "kernel"
         self.variants[len(self.tried)] = variant
         self._record(
             dataclasses.replace(one, code=variant.code, kind=kind),

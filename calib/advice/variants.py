@@ -48,23 +48,39 @@ def step(function: str, *arguments: Any, **keywords: Any) -> Step:
 class Relaid:
     """An array in another layout.
 
-    order : its axes from the slowest to the fastest; None for the order that it has
+    parts : elements into which the last axis is divided, which become an axis behind it; 0 for none
+    order : the axes, those made by `parts` included, from the slowest to the fastest; None for the order
+        that they have
     padding : elements at the end of each row
     """
 
     array: str
+    parts: int = 0
     order: tuple[int, ...] | None = None
     padding: int = 0
 
     @property
+    def moves(self) -> bool:
+        """Whether elements are stored at other places, rather than called by another index."""
+        return self.order is not None or bool(self.padding)
+
+    @property
     def text(self) -> str:
         """What its owner does to it."""
+        name = self.array
         if self.padding:
-            return f"# give each row of {self.array} {self.padding} more elements"
-        return f"# store {self.array} with the axes {self.order} from the slowest to the fastest"
+            return f"# give each row of {name} {self.padding} more elements"
+        if not self.parts:
+            return f"# store {name} with the axes {self.order} from the slowest to the fastest"
+        if self.order is None:
+            view = f"{name}.reshape(*{name}.shape[:-1], -1, {self.parts})"
+            return f"# {name} is {view}: the same bytes"
+        return f"# {name} is np.asfortranarray({name}.reshape(-1, {self.parts})): field by field"
 
     def change(self, value: Any) -> Any:
-        """The array's values in this layout."""
+        """The array's values in this layout. Raises ValueError where `parts` does not divide the last axis."""
+        if self.parts:
+            value = value.reshape(*value.shape[:-1], -1, self.parts)
         if self.order is not None:
             return np.ascontiguousarray(value.transpose(self.order)).transpose(
                 np.argsort(self.order)
@@ -72,8 +88,9 @@ class Relaid:
         return np.pad(value, [(0, 0)] * (value.ndim - 1) + [(0, self.padding)])
 
     def restore(self, value: Any) -> Any:
-        """The values without padding; an order of axes does not change an index."""
-        return value[..., : value.shape[-1] - self.padding]
+        """The values as the user's kernel gives them; an order of axes does not change an index."""
+        value = value[..., : value.shape[-1] - self.padding]
+        return value.reshape(*value.shape[:-2], -1) if self.parts else value
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from typing import Any
 
 import loopy as lp
@@ -29,6 +31,24 @@ def cube(n: int = 128) -> Workload:
     return Workload(textbook.split(unit, i=(64, "g.0", "l.0")), {"x": textbook.values(4, 8, n)})
 
 
+def line(text: str, n: int, x: str = "n", dtype: Any = np.float32) -> Workload:
+    """Work-items for n elements, where n need not be a multiple of a group. x : the extent of x"""
+    unit = lp.make_kernel(
+        "{[i, c]: 0 <= i < n and 0 <= c < 4}" if "(c," in text else "{[i]: 0 <= i < n}",
+        text,
+        [
+            lp.ValueArg("n", np.int32),
+            lp.GlobalArg("x", dtype, shape=x),
+            lp.GlobalArg("y", dtype, shape="n", is_output=True, is_input=False),
+        ],
+        name="line",
+        assumptions="n >= 1",
+        lang_version=(2018, 2),
+    )
+    data = {"x": np.arange(eval(x, {"n": n})).astype(dtype), "n": np.int32(n)}
+    return Workload(textbook.split(unit, i=(128, "g.0", "l.0")), data)
+
+
 SMALL = {
     "matmul": lambda: matmul.naive(64),
     "triad": lambda: stream.triad(1 << 12),
@@ -37,6 +57,7 @@ SMALL = {
     "sweep": lambda: textbook.sweep(128),
     "csr": lambda: textbook.csr(256),
     "cube": cube,
+    "flat": lambda: textbook.flat_particles(512),
 }
 SPEAKS = {
     "swap lanes": ("matmul", "triad"),
@@ -47,6 +68,7 @@ SPEAKS = {
     "share a sum": ("csr", "triad"),
     "interchange": ("cube", "matmul"),
     "unroll": ("matmul", "triad"),
+    "vectorise": ("triad", "csr"),
     "group shape": ("triad", "none"),
     "group order": ("matmul", "triad"),
     "pad": ("sweep", "triad"),
@@ -98,6 +120,73 @@ def test_a_line_of_code_is_what_is_executed() -> None:
     ]
     assert texts[0] == texts[1]
     assert "barrier" in texts[0]
+
+
+@pytest.mark.parametrize(
+    ("workload", "widths"),
+    [
+        (lambda: line("y[i] = 2 * x[i]", 1000), {2, 4}),
+        (lambda: line("y[i] = 2 * x[i]", 1002), {2}),
+        (lambda: line("y[i] = 2 * x[i]", 1001), set()),
+        (lambda: line("y[i] = 2 * x[i]", 1024, dtype=np.float64), {2}),
+        (lambda: line("y[i] = x[0] + x[n - 1]", 1024), {2, 4}),
+        (lambda: line("y[i] = x[i] + x[i + 1]", 1024, "n + 1"), set()),
+        (lambda: line("y[i] = x[n - 1 - i]", 1024), set()),
+        (lambda: line("y[i] = x[2 * i]", 1024, "2 * n"), set()),
+        (lambda: textbook.sweep(128), set()),
+    ],
+)
+def test_vectors_are_whole_or_not_proposed(
+    workload: Callable[[], Workload], widths: set[int]
+) -> None:
+    """A size that no width divides, vectors of more than 16 bytes, and neighbours at other places."""
+    user = Variant(workload=workload())
+    reference = outputs_of(user)
+    proposed = list(REMEDIES["vectorise"](Facts(user.workload, {})))
+    assert {one.layouts[0].parts for one in proposed} == widths
+    for one in proposed:
+        variant = user.then(one.steps, one.layouts)
+        assert difference(outputs_of(variant), reference) == 0
+        code = lp.generate_code_v2(variant.workload.kernel).device_code()
+        assert re.search(r"__global (float|double)[24] ", code)
+        assert not re.search(r"\.s\d", code)
+
+
+@pytest.mark.parametrize(
+    ("text", "extent", "fields"),
+    [
+        ("y[i] = x[3 * i] + x[3 * i + 2]", "3 * n", 3),
+        ("y[i] = sum(c, x[4 * i + c])", "4 * n", 4),
+        ("y[i] = x[3 * i] + x[3 * i + 5]", "3 * n + 3", 3),
+        ("y[i] = x[3 * i] + x[3 * i + 2]", "3 * n + 1", 0),
+        ("y[i] = x[3 * i] + x[i]", "3 * n", 0),
+        ("y[i] = x[i] + x[i + 1]", "n + 1", 0),
+        ("y[i] = x[20 * i]", "20 * n", 0),
+    ],
+)
+def test_structures_in_an_array_with_one_axis(text: str, extent: str, fields: int) -> None:
+    """Every index is a multiple of the length of a structure, plus a field; longer ones are rows."""
+    workload = line(text, 256, extent)
+    user = Variant(workload=workload)
+    proposed = list(REMEDIES["axis order"](Facts(workload, {})))
+    assert [one.layouts[0].parts for one in proposed] == [fields] * (fields > 0)
+    for one in proposed:
+        variant = user.then(one.steps, one.layouts)
+        assert difference(outputs_of(variant), outputs_of(user)) == 0
+        assert variant.workload.arguments["x"].strides[0] == 4
+
+
+def test_what_is_said_of_an_array_is_what_is_done_to_it() -> None:
+    for remedy, workload in (("vectorise", textbook.product(64)), ("axis order", SMALL["flat"]())):
+        proposal = next(iter(REMEDIES[remedy](Facts(workload, {}))))
+        changed = Variant(workload=workload).then(proposal.steps, proposal.layouts).workload
+        for layout in proposal.layouts:
+            if layout.array not in workload.arguments:
+                continue
+            _, _, said = layout.text.partition(" is ")
+            value = eval(said.partition(": ")[0], {"np": np, **workload.arguments})
+            np.testing.assert_array_equal(value, changed.arguments[layout.array])
+            assert value.strides == changed.arguments[layout.array].strides
 
 
 def test_arrays_change_with_their_layout() -> None:

@@ -1,4 +1,4 @@
-"""Five kernels with a well-known fault, and each with its remedy written by hand as another kernel."""
+"""Kernels with a well-known fault, and each with its remedy written by hand as another kernel."""
 
 from __future__ import annotations
 
@@ -87,6 +87,32 @@ def particles(n: int = 1 << 17, by_hand: bool = False) -> Workload:
     return Workload(
         split(unit, i=(128, "g.0", "l.0")), {"p": np.ascontiguousarray(data.T) if by_hand else data}
     )
+
+
+def flat_particles(n: int = 1 << 17, by_hand: bool = False) -> Workload:
+    """The same structures in an array with one axis, all eight numbers of which an update uses."""
+    at = "p[{c} * n + i]" if by_hand else "p[8 * i + {c}]"
+    lines = [f"{at.format(c=c)} = {at.format(c=c)} + 0.5f * {at.format(c=c + 4)}" for c in range(4)]
+    unit = kernel("{[i]: 0 <= i < n}", "\n".join(lines), "flat_particles", p="inout 8 * n")
+    data = values(n, 8)
+    unit = split(unit, i=(128, "g.0", "l.0"))
+    return Workload(unit, {"p": (data.T if by_hand else data).flatten(), "n": np.int32(n)})
+
+
+def update(n: int = 1 << 20, by_hand: bool = False) -> Workload:
+    """A work-item for each number; by hand, for four of them."""
+    unit = kernel(
+        "{[i, v]: 0 <= i < n // 4 and 0 <= v < 4}" if by_hand else "{[i]: 0 <= i < n}",
+        "y[i, v] = 2 * x[i, v] + 1" if by_hand else "y[i] = 2 * x[i] + 1",
+        "update",
+        x="in n // 4, 4" if by_hand else "in n",
+        y="out n // 4, 4" if by_hand else "out n",
+    )
+    data = {"x": values(n), "n": np.int32(n)}
+    if not by_hand:
+        return Workload(split(unit, i=(128, "g.0", "l.0")), data)
+    unit = lp.tag_inames(lp.tag_array_axes(unit, "x, y", "N0,vec"), {"v": "vec"})
+    return Workload(split(unit, i=(128, "g.0", "l.0")), {**data, "x": data["x"].reshape(-1, 4)})
 
 
 def sweep(n: int = 512, by_hand: bool = False) -> Workload:
