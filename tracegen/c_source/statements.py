@@ -169,6 +169,11 @@ def split(text: str, start: int, end: int, separator: str) -> list[Span]:
     return [*spans, (first, end)]
 
 
+def find(text: str, start: int, characters: str) -> int:
+    """Offset of the first of these characters that is outside all brackets."""
+    return next(p for p in _outside_brackets(text, start, len(text)) if text[p] in characters)
+
+
 def assignment_offset(text: str, start: int, end: int) -> int | None:
     """Offset of the `=` of an assignment outside all brackets, None where there is none."""
     for position in _outside_brackets(text, start, end):

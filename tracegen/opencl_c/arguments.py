@@ -44,6 +44,13 @@ class Argument:
     value: Any
     writable: bool = False
 
+    @property
+    def near_bytes(self) -> int:
+        """Bytes of an argument in local or constant memory."""
+        if self.kind == "local" or self.value is None:
+            return int(self.value or 0)
+        return int(self.value.nbytes)
+
 
 def bound(
     kernel: Any, given: Mapping[str, Any] | Sequence[Any]

@@ -12,16 +12,16 @@ from tracegen.opencl_c.cursors import (
     Kind,
     declared,
     expressions,
-    is_array,
     is_pointer,
     pointee_space,
     span,
     stripped,
     unary_operator,
 )
-from tracegen.opencl_c.local_pointers import Guard
+from tracegen.opencl_c.near_arrays import exposed_in
+from tracegen.opencl_c.near_pointers import SPACES
 from tracegen.opencl_c.numbers import FENCED, LOAD
-from tracegen.opencl_c.pointers import Pointers
+from tracegen.opencl_c.pointers import Arrays, Pointers
 from tracegen.opencl_c.recorder import NOTHING, Frame, ProbedAccess, Recorder, Value
 from tracegen.probes.flow import Need, union
 from tracegen.probes.program import Probe
@@ -84,39 +84,40 @@ class Calls(ABC):
         behind = f", TG_ARRAY_{number}_{offset}, {size_bytes}, {n_positions})"
         return before, behind
 
-    def guard(self, place: Any, pointer: Any, label: str, size_bytes: int) -> tuple[str, str]:
-        """The text before and behind an address in local memory that a pointer leads to.
-
-        place : the cursor that is changed;  pointer : what may point into the arrays
-        """
-        recorder = self.recorder
-        for frame in recorder.frames:
-            recorder.stateful.add(frame.usr)
-        line = int(place.extent.start.line)
-        guard = recorder.guards.setdefault(span(place), Guard(label, line, size_bytes))
-        guard.arrays |= recorder.frame.local_pointers.of(pointer) or recorder.local.every
-        number = list(recorder.guards).index(span(place))
-        return "_tg_near(_tg, ", f", {size_bytes}, TG_NEAR_{number}, {number})"
+    def guard(
+        self, place: Any, space: str, arrays: Arrays, label: str, size_bytes: int
+    ) -> tuple[str, str] | None:
+        """As `Near.guard`; what calls the present function is given the state that the check needs."""
+        wrapping = self.recorder.near.guard(place, space, arrays, label, size_bytes)
+        if wrapping is not None:
+            self.recorder.stateful.update(frame.usr for frame in self.recorder.frames)
+        return wrapping
 
     def _guard_arguments(self, name: str, call: Any, arguments: list[Any]) -> None:
-        """Checks what a built-in function accesses in local memory."""
+        """Checks what a built-in function accesses in other than global memory."""
+        edits, label = self.recorder.edits, self.text_of(call)
+        is_through = builtins.is_atomic(name) or builtins.writes_through_last(name)
         for k, argument in enumerate(arguments):
-            if not _is_local(argument) or not self.recorder.local.can_be_checked:
+            space = pointee_space(argument.type) if is_pointer(argument.type) else ""
+            if space not in SPACES:
                 continue
             size = _pointee_bytes(argument)
+            arrays = self.recorder.near.pointers[space].of(argument)
             vector = builtins.vector_access(name, size)
             if vector is not None and k == vector.pointer:
-                before, behind = self.guard(call, argument, self.text_of(call), vector.size_bytes)
-                offset = arguments[vector.offset]
-                prefix = f"0, ({argument.type.spelling}) {before}_tg_near_moved("
-                suffix = f", {vector.stride_bytes}){behind}"
-                self.recorder.edits.wrap(
-                    span(offset)[0], span(argument)[1], prefix, suffix, rank=-1
-                )
-            elif builtins.is_atomic(name) or builtins.writes_through_last(name):
-                before, behind = self.guard(argument, argument, self.text_of(call), size)
-                prefix = f"({argument.type.spelling}) {before}("
-                self.recorder.edits.wrap(*span(argument), prefix, f"){behind}", rank=-1)
+                wrapping = self.guard(call, space, arrays, label, vector.size_bytes)
+                if wrapping is not None:
+                    before, behind = wrapping
+                    start = span(arguments[vector.offset])[0]
+                    prefix = f"0, ({argument.type.spelling}) {before}_tg_moved_{space}("
+                    suffix = f", {vector.stride_bytes}){behind}"
+                    edits.wrap(start, span(argument)[1], prefix, suffix, rank=-1)
+            elif is_through and not _is_variable(argument):
+                wrapping = self.guard(call, space, arrays, label, size)
+                if wrapping is not None:
+                    before, behind = wrapping
+                    prefix = f"({argument.type.spelling}) {before}("
+                    edits.wrap(*span(argument), prefix, f"){behind}", rank=-1)
 
     def _plain(self, name: str, arguments: list[Any]) -> Value:
         values = [self.value(argument) for argument in arguments]
@@ -269,19 +270,13 @@ class Calls(ABC):
         values = [self.value(argument) for argument in arguments]
         caller = recorder.frame
         parameters = list(function.get_arguments())
-        bound, local = (
-            {
-                int(parameter.location.offset): pointers.of(argument)
-                for parameter, argument in zip(parameters, arguments, strict=False)
-                if is_here(parameter)
-            }
-            for pointers, is_here in (
-                (caller.pointers, _is_global),
-                (caller.local_pointers, _is_local),
-            )
-        )
+        bound = {
+            int(parameter.location.offset): caller.pointers.of(argument)
+            for parameter, argument in zip(parameters, arguments, strict=False)
+            if _is_global(parameter)
+        }
         first = len(recorder.probes)
-        result = self.enter(usr, bound, local, list(zip(parameters, values, strict=False)))
+        result = self.enter(usr, bound, list(zip(parameters, values, strict=False)))
         self._exposes(arguments, union([v.need for v in values] + [result.need]))
         if usr in recorder.stateful:
             for frame in recorder.frames:
@@ -293,10 +288,10 @@ class Calls(ABC):
             recorder.edits.insert(opening + 1, text)
         return result
 
-    def enter(self, usr: str, bound: Any, local: Any, parameters: list[tuple[Any, Value]]) -> Value:
+    def enter(self, usr: str, bound: Any, parameters: list[tuple[Any, Value]]) -> Value:
         """Walks a function's body in a frame of its own; returns its value.
 
-        bound, local : parameter that points to global, to local memory -> its arrays
+        bound : parameter that points to global memory -> its arrays
         """
         recorder = self.recorder
         function = self.functions[usr]
@@ -310,9 +305,8 @@ class Calls(ABC):
             base=len(recorder.probes),
             instance=next(self.instances),
             is_kernel=not recorder.frames,
-            pointers=Pointers(body, bound, every, "global"),
-            local_pointers=Pointers(body, local, recorder.local.every, "local"),
-            exposed=frozenset(_exposed(body)),
+            pointers=Pointers([body], bound, every, "global"),
+            exposed=frozenset(exposed_in(body)),
         )
         recorder.reached.setdefault(usr, function)
         recorder.frames.append(frame)
@@ -327,26 +321,16 @@ class Calls(ABC):
         return Value(fresh, Need(frozenset([result])))
 
 
-def _exposed(body: Any) -> Any:
-    """Declarations of variables whose address is taken."""
-    for cursor in body.walk_preorder():
-        if cursor.kind == Kind.UNARY_OPERATOR and unary_operator(cursor) == ADDRESS:
-            bare = stripped(expressions(cursor)[0])
-            while bare.kind in (Kind.ARRAY_SUBSCRIPT_EXPR, Kind.MEMBER_REF_EXPR):
-                base = expressions(bare)[0]
-                if is_pointer(base.type) and not is_array(stripped(base).type):
-                    break
-                bare = stripped(base)
-            if bare.kind == Kind.DECL_REF_EXPR:
-                yield declared(bare)
-
-
 def _is_global(cursor: Any) -> bool:
     return is_pointer(cursor.type) and pointee_space(cursor.type) == "global"
 
 
-def _is_local(cursor: Any) -> bool:
-    return is_pointer(cursor.type) and pointee_space(cursor.type) == "local"
+def _is_variable(argument: Any) -> bool:
+    """Whether an argument is the address of a variable of the type that the function accesses."""
+    bare = stripped(argument)
+    if bare.kind != Kind.UNARY_OPERATOR or unary_operator(bare) != ADDRESS:
+        return False
+    return bool(stripped(expressions(bare)[0]).kind == Kind.DECL_REF_EXPR)
 
 
 def _pointee_bytes(pointer: Any) -> int:

@@ -78,9 +78,12 @@ def is_components(cursor: Any) -> bool:
 
 def address_space(kind_of: Any) -> str:
     """global, constant, local or private: where an object of this type lies."""
-    spelling = kind_of.get_canonical().spelling
-    if kind_of.get_canonical().kind == TypeKind.POINTER:
-        spelling = spelling[spelling.rfind("*") + 1 :]
+    element = kind_of.get_canonical()
+    spelling = element.spelling
+    while element.kind == TypeKind.CONSTANTARRAY:
+        element = element.element_type.get_canonical()
+    if element.kind == TypeKind.POINTER:
+        spelling = element.spelling[element.spelling.rfind("*") + 1 :]
     for name in ("global", "constant", "local"):
         if re.search(rf"__{name}\b", spelling):  # "float __local[4]" of vectors
             return name

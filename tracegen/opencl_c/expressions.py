@@ -34,7 +34,8 @@ from tracegen.opencl_c.cursors import (
     stripped,
     unary_operator,
 )
-from tracegen.opencl_c.local_pointers import pointer_to
+from tracegen.opencl_c.near_arrays import pointer_to
+from tracegen.opencl_c.near_pointers import SPACES
 from tracegen.opencl_c.recorder import NOTHING, ProbedAccess, Recorder, Value
 from tracegen.probes.flow import Need, union
 
@@ -215,19 +216,23 @@ class Expressions(Calls):
         return start == first and end <= behind
 
     def _guard(self, cursor: Any, *, through: bool = False) -> None:
-        """Checks the address of an lvalue in local memory that a pointer leads to.
+        """Checks the address of an lvalue in other than global memory that a pointer leads to.
 
         through : whether the cursor is that pointer, as p is in p->x of a vector
         """
-        local = self.recorder.local
         kind_of = cursor.type.get_canonical().get_pointee() if through else cursor.type
-        is_field = cursor.kind == Kind.MEMBER_REF_EXPR and cursor.referenced.is_bitfield()
-        if address_space(kind_of) != "local" or self._is_address(cursor) or is_field:
+        space = address_space(kind_of)
+        if space not in SPACES or self._is_address(cursor):
             return
-        pointer = pointer_to(cursor, through=through)
-        if pointer is None or not local.can_be_checked:
+        pointer = pointer_to(cursor, space, through=through)
+        if pointer is None:
             return
-        before, behind = self.guard(cursor, cursor, self.text_of(cursor), kind_of.get_size())
+        pointers = self.recorder.near.pointers[space]
+        arrays = pointers.of(cursor) if through else pointers.around(cursor)
+        wrapping = self.guard(cursor, space, arrays, self.text_of(cursor), kind_of.get_size())
+        if wrapping is None:
+            return
+        before, behind = wrapping
         start, end = span(cursor)
         if through:
             self.recorder.edits.wrap(start, end, f"(({pointer}) {before}", f"{behind})", rank=-1)

@@ -11,7 +11,9 @@ from tracegen.c_source.statements import closing
 from tracegen.opencl_c import probe_source
 from tracegen.opencl_c.aliases import aliased
 from tracegen.opencl_c.cursors import is_pointer, pointee_space, span
-from tracegen.opencl_c.local_pointers import Guard, LocalArrays, local_arrays
+from tracegen.opencl_c.near_arrays import near_arrays, reachable
+from tracegen.opencl_c.near_pointers import Guard, Near
+from tracegen.opencl_c.near_source import near_begin, near_head
 from tracegen.opencl_c.parse import Program as Parsed
 from tracegen.opencl_c.recorder import ProbedAccess, Recorder
 from tracegen.opencl_c.statements import Statements
@@ -43,38 +45,39 @@ class Probed:
     """A kernel with probes.
 
     accesses : indexed by the marks of its probes
-    local : its arrays in local memory
+    local_bytes : of its arrays in local memory
     subscripts : array and line of each subscript of other than global memory that is checked
-    guards : the accesses to local memory through pointers
+    guards : the accesses to other than global memory through pointers
     """
 
     source: str
     program: Program
     accesses: tuple[ProbedAccess, ...]
     arrays: tuple[Array, ...]
-    local: LocalArrays
+    local_bytes: int
     subscripts: tuple[tuple[str, int, int], ...]
     guards: tuple[Guard, ...]
 
 
 def instrument(
-    parsed: Parsed, kernel: Any, buffers: Mapping[str, str], local_bytes: Mapping[str, int]
+    parsed: Parsed, kernel: Any, buffers: Mapping[str, str], given: Mapping[str, int]
 ) -> Probed:
     """Walks a kernel and everything that it calls, and puts probes at its accesses.
 
     buffers : parameter that points to global memory -> the parameter that names its buffer
-    local_bytes : parameter that points to local memory -> its bytes
+    given : parameter that points to local or constant memory -> its bytes
     Raises KernelError, with the user's line, for what cannot be traced.
     """
-    local = local_arrays(kernel, local_bytes)
-    recorder = Recorder(parsed.text, local)
+    reached = reachable(kernel, parsed.functions)
+    near = Near(reached, near_arrays(kernel, reached, given, parsed.text.text))
+    recorder = Recorder(parsed.text, near, stateful=near.owners(reached))
     walk = Statements(recorder, parsed.functions)
     bound = {
         int(parameter.location.offset): frozenset([buffers[parameter.spelling]])
         for parameter in kernel.get_arguments()
         if parameter.spelling in buffers
     }
-    walk.enter(kernel.get_usr(), bound, local.bound(), [])
+    walk.enter(kernel.get_usr(), bound, [])
     recorder.stateful.add(kernel.get_usr())
     arrays = _arrays(kernel, buffers, recorder.accesses)
     probes = _finished(recorder, kernel, buffers)
@@ -86,11 +89,11 @@ def instrument(
         program=Program(kernel.spelling, probes, sizes),
         accesses=tuple(recorder.accesses),
         arrays=arrays,
-        local=local,
+        local_bytes=near.local_bytes,
         subscripts=tuple(
             (array, line, extent) for (_, extent), (array, line) in recorder.subscripts.items()
         ),
-        guards=tuple(recorder.guards.values()),
+        guards=tuple(near.guards),
     )
 
 
@@ -135,10 +138,9 @@ def _head(recorder: Recorder, arrays: tuple[Array, ...]) -> str:
             key = tuple(sorted(number[name] for name in recorder.accesses[probe.mark].arrays))
         chosen.append(sets.setdefault(key, len(sets)))
     units = [array.unit_bytes for array in arrays]
-    local = recorder.local
-    masks = [local.mask(guard.arrays) for guard in recorder.guards.values()]
-    near = probe_source.near(list(local.bytes_of.values()) if masks else [], masks)
-    return near + probe_source.head(units, list(sets), recorder.where, chosen)
+    near, guards = recorder.near.reached, list(recorder.near.guards)
+    checks = near_head(near, guards) if guards else ""
+    return probe_source.head(units, list(sets), recorder.where, chosen, len(near), checks)
 
 
 def _frame(recorder: Recorder, parsed: Parsed, kernel: Any, arrays: tuple[Array, ...]) -> None:
@@ -166,13 +168,13 @@ def _frame(recorder: Recorder, parsed: Parsed, kernel: Any, arrays: tuple[Array,
     start, end = span(list(kernel.get_children())[-1])
     names = [array.name for array in arrays]
     begin = probe_source.prologue(names)
-    if recorder.guards:
-        later, near = recorder.local.own, list(recorder.local.bytes_of)
-        largest = max(guard.size_bytes for guard in recorder.guards.values())
-        begin += probe_source.near_begin(["0" if name in later else name for name in near], largest)
-        for name, declared in later.items():
-            edits.insert(declared, probe_source.near_at(near.index(name), f"&{name}"))
+    near = recorder.near.reached
+    if near:
+        begin += near_begin(near, list(recorder.near.guards))
     edits.insert(start + 1, begin)
+    for number, array in enumerate(near):
+        if array.announced is not None:
+            edits.insert(array.announced, array.announcement(number))
     edits.insert(end - 1, " _tg_finish(_tg);\n")
 
 

@@ -88,7 +88,7 @@ class SourceLaunch(DeviceLaunch):
 
     @property
     def local_memory_bytes(self) -> int:
-        return sum(self.probed.local.bytes_of.values())
+        return self.probed.local_bytes
 
     @cached_property
     def layout(self) -> Layout:
@@ -176,7 +176,7 @@ class SourceLaunch(DeviceLaunch):
         if position == ASTRAY:
             guard = self.probed.guards[axis]
             at_line = self.source.text.place(guard.line)
-            return KernelError(f"{at_line}: {self.probed.local.beyond(guard, index)}")
+            return KernelError(f"{at_line}: {guard.beyond(index)}")
         sites = self.layout.sites
         site = sites.sites[sites.site_of[position]]
         array = self.probed.arrays[axis]

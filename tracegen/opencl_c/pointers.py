@@ -1,4 +1,4 @@
-"""Which arrays a pointer to global or to local memory may point into, by data flow.
+"""Which arrays a pointer may point into, by data flow.
 
 The order of statements is ignored: a pointer variable may point to whatever is assigned to it
 anywhere. What cannot be followed (pointers in structs and arrays) may point to any array.
@@ -6,7 +6,7 @@ anywhere. What cannot be followed (pointers in structs and arrays) may point to 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from tracegen.opencl_c.cursors import (
@@ -18,6 +18,7 @@ from tracegen.opencl_c.cursors import (
     binary_operator,
     declared,
     expressions,
+    is_array,
     is_components,
     is_implicit,
     is_pointer,
@@ -30,20 +31,29 @@ Arrays = frozenset[str]
 
 
 class Pointers:
-    """The pointer variables of one function in one of its calls.
+    """The pointer variables of functions.
 
-    parameters : declaration -> arrays of each pointer parameter, and of each array
-    every : all arrays;  space : global or local
+    known : declaration -> arrays of each pointer parameter, and of each array
+    every : all arrays;  space : global, local, private or constant
+    elsewhere : what a pointer that does not come from a variable may point to
     """
 
     def __init__(
-        self, body: Any, parameters: Mapping[int, Arrays], every: Arrays, space: str
+        self,
+        bodies: Iterable[Any],
+        known: Mapping[int, Arrays],
+        every: Arrays,
+        space: str,
+        elsewhere: Arrays | None = None,
     ) -> None:
         self.every, self.space = every, space
-        self.of_variable: dict[int, Arrays] = dict(parameters)
-        for variable in _exposed(body):
-            self.of_variable[variable] = every
-        assigned = list(self._assignments(body))
+        self.elsewhere = every if elsewhere is None else elsewhere
+        self.of_variable: dict[int, Arrays] = dict(known)
+        assigned = []
+        for body in bodies:
+            for variable in _exposed(body):
+                self.of_variable[variable] = every
+            assigned += list(self.assignments(body))
         changed = True
         while changed:
             changed = False
@@ -81,23 +91,28 @@ class Pointers:
                 return self._pointer(children[1])
             return frozenset().union(*(self.of(c) for c in children if is_pointer(c.type)))
         if kind == Kind.CALL_EXPR:
-            arrays = [self.of(c) for c in children[1:] if self._is_here(c.type)]
-            return frozenset().union(*arrays) if arrays else self.every
+            return self.result(cursor)
         if kind == Kind.INTEGER_LITERAL:
             return frozenset()
-        return self.every
+        return self.elsewhere
+
+    def result(self, call: Any) -> Arrays:
+        """The arrays that a function's result may point into: those of its arguments."""
+        arrays = [self.of(c) for c in expressions(call)[1:] if self.is_here(c.type)]
+        return frozenset().union(*arrays) if arrays else self.every
 
     def _pointer(self, cursor: Any) -> Arrays:
         literal = cursor.kind == Kind.INTEGER_LITERAL
-        return self.of(cursor) if literal or is_pointer(cursor.type) else self.every
+        points = is_pointer(cursor.type) or is_array(cursor.type)
+        return self.of(cursor) if literal or points else self.elsewhere
 
-    def _is_here(self, kind_of: Any) -> bool:
+    def is_here(self, kind_of: Any) -> bool:
         return is_pointer(kind_of) and pointee_space(kind_of) == self.space
 
-    def _assignments(self, body: Any) -> Any:
+    def assignments(self, body: Any) -> Iterator[tuple[int, Any]]:
         """(declaration, value) of every assignment to a variable that points to this memory."""
         for cursor in body.walk_preorder():
-            if cursor.kind == Kind.VAR_DECL and self._is_here(cursor.type):
+            if cursor.kind == Kind.VAR_DECL and self.is_here(cursor.type):
                 value = initializer(cursor)
                 if value is not None:
                     yield int(cursor.location.offset), value
@@ -105,7 +120,7 @@ class Pointers:
                 target, value = expressions(cursor)
                 while target.kind == Kind.PAREN_EXPR:
                     (target,) = expressions(target)
-                if target.kind == Kind.DECL_REF_EXPR and self._is_here(target.type):
+                if target.kind == Kind.DECL_REF_EXPR and self.is_here(target.type):
                     yield declared(target), value
 
 

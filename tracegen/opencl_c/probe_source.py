@@ -13,7 +13,7 @@ ENDLESS = -1
 BEYOND = -2
 """The same, of an index beyond an array in local, private or constant memory."""
 ASTRAY = -3
-"""The same, of a pointer to local memory that lies in none of the arrays that it may point into."""
+"""The same, of a pointer to local, private or constant memory that lies in no array that it may point into."""
 
 # A probe is given an address and returns one that may be accessed: the same address, or that of a
 # scratch buffer where it lies in none of the arrays that the access may reach. From then on the loops
@@ -23,7 +23,7 @@ _STATE = f"""\
 {tokens.MACROS}typedef struct {{
 {tokens.STATE_FIELDS}  __global uint *counts; __global char *scratch;
   ulong item; uint faulted; uint turns; uint group[3]; uint grid[3];
-  __local char *near[TG_NEARS + 1];
+  ulong near[TG_NEARS + 1]; __local char *spare_local; char *spare_private;
   __global char *base[TG_ARRAYS]; long bytes[TG_ARRAYS]; long start[TG_ARRAYS];
 }} _tg_state;
 {tokens.FUNCTIONS}static inline int _tg_go(_tg_state *tg)
@@ -81,39 +81,6 @@ static inline long _tg_index(_tg_state *tg, long index, ulong extent, uint subsc
   }}
 #endif
   return index;
-}}
-"""
-_NEAR = f"""\
-static inline __local char *_tg_near(
-  _tg_state *tg, const volatile __local void *pointer, ulong size, ulong arrays, uint guard)
-{{
-#ifndef TG_TRUSTED
-  ulong first = 0, seen = 0;
-  for (uint k = 0; k < TG_NEARS; ++k)
-  {{
-    if (!(arrays >> k & 1))
-      continue;
-    ulong offset = (ulong) (size_t) pointer - (ulong) (size_t) tg->near[k];
-    if (offset < _tg_near_bytes[k] && size <= _tg_near_bytes[k] - offset)
-      return (__local char *) pointer;
-    first = seen++ ? first : offset;
-  }}
-  tg->faulted = max(tg->faulted, 1u);
-  if (atomic_cmpxchg((volatile __global int *) tg->fault, 0, 1) == 0)
-  {{
-    tg->fault[1] = {ASTRAY};
-    tg->fault[2] = first;
-    tg->fault[3] = guard;
-  }}
-  return tg->near[TG_NEARS];
-#else
-  return (__local char *) pointer;
-#endif
-}}
-static inline const volatile __local void *_tg_near_moved(
-  long by, const volatile __local void *pointer, long stride)
-{{
-  return (const volatile __local char *) pointer + by * stride;
 }}
 """
 _PROBE = """\
@@ -206,50 +173,31 @@ def head(
     sets: Sequence[tuple[int, ...]],
     which: dict[tuple[int, int], list[int]],
     chosen: Sequence[int],
+    n_near: int,
+    near: str,
 ) -> str:
     """What stands before a probed program.
 
     units : bytes of what an index of each array counts
     sets : the arrays that an access may reach, each set once; chosen : by position, its set
     which : (function, offset of a probe in it) -> positions that it has in the function's calls
+    n_near, near : number of arrays outside global memory, and the functions that check them
     """
     masks = [sum(1 << array for array in arrays) if len(arrays) > 1 else 0 for arrays in sets]
     lines = [
         f"#define TG_ARRAYS {max(len(units), 1)}",
-        _table("uint", "_tg_unit", units),
-        _table("uint", "_tg_first", [arrays[0] if arrays else 0 for arrays in sets]),
-        _table("ulong", "_tg_several", masks),
-        _table("ushort", "_tg_sets", chosen),
+        f"#define TG_NEARS {n_near}",
+        table("uint", "_tg_unit", units),
+        table("uint", "_tg_first", [arrays[0] if arrays else 0 for arrays in sets]),
+        table("ulong", "_tg_several", masks),
+        table("ushort", "_tg_sets", chosen),
     ]
     for (function, offset), positions in which.items():
         known = {chosen[position] for position in positions}
         # A function may be called with several arrays: then the position of the call decides.
         value = str(known.pop()) if len(known) == 1 else f"_tg_sets[_tg_b + {offset}]"
         lines.append(f"#define TG_ARRAY_{function}_{offset} {value}")
-    return "\n".join([*lines, _STATE, _INDEX, _NEAR, _PROBE])
-
-
-def near(sizes: Sequence[int], masks: Sequence[int]) -> str:
-    """Tables of the arrays in local memory. masks : of each guarded access, the arrays that it may reach"""
-    lines = [f"#define TG_NEARS {len(sizes)}", _table("ulong", "_tg_near_bytes", sizes)]
-    lines += [f"#define TG_NEAR_{k} {mask}ul" for k, mask in enumerate(masks)]
-    return "\n".join([*lines, ""])
-
-
-def near_begin(places: Sequence[str], largest: int) -> str:
-    """What a kernel begins with: where its arrays in local memory are, and room for wrong accesses.
-
-    places : pointer to each array, 0 if it is declared later;  largest : bytes of an access
-    """
-    vectors = -(-largest // 128)
-    lines = [f"  __local ulong16 _tg_spare[{vectors}];"]
-    lines += [near_at(k, place) for k, place in enumerate([*places, "_tg_spare"])]
-    return "\n".join([*lines, ""])
-
-
-def near_at(number: int, place: str) -> str:
-    """Where an array in local memory is."""
-    return f" _tg->near[{number}] = (__local char *) {place};"
+    return "\n".join([*lines, _STATE, _INDEX, near, _PROBE])
 
 
 def arguments(n_array: int) -> str:
@@ -274,6 +222,7 @@ def prologue(names: Sequence[str]) -> str:
     return "\n".join([_PROLOGUE, *lines, ""])
 
 
-def _table(kind: str, name: str, values: Sequence[int]) -> str:
+def table(kind: str, name: str, values: Sequence[int]) -> str:
+    """A table in constant memory."""
     listed = ", ".join(str(value) for value in values) or "0"
     return f"__constant {kind} {name}[] = {{ {listed} }};"

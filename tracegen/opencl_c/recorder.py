@@ -9,7 +9,7 @@ from typing import Any
 
 from memsim.errors import KernelError
 from tracegen.opencl_c.edits import Edits
-from tracegen.opencl_c.local_pointers import Guard, LocalArrays
+from tracegen.opencl_c.near_pointers import Near
 from tracegen.opencl_c.numbers import LOAD, Numbers
 from tracegen.opencl_c.pointers import Arrays, Pointers
 from tracegen.opencl_c.preprocess import Text
@@ -65,7 +65,6 @@ class Frame:
     instance: int
     is_kernel: bool
     pointers: Pointers
-    local_pointers: Pointers
     exposed: frozenset[int]
 
 
@@ -79,13 +78,12 @@ class Recorder:
     stateful : functions with probes, or that read the id of their group
     reached : all functions that are called
     subscripts : (offset, extent) of a subscript that is checked -> its array, in words, and its line
-    local : the kernel's arrays in local memory
-    guards : span of an access to them through a pointer -> what is known of it
+    near : the kernel's arrays in other than global memory
     where : (function's number, offset of an access in it) -> its positions in all calls
     """
 
     text: Text
-    local: LocalArrays
+    near: Near
     numbers: Numbers = field(default_factory=Numbers)
     flow: Flow = field(default_factory=Flow)
     edits: Edits = field(default_factory=Edits)
@@ -98,7 +96,6 @@ class Recorder:
     stateful: set[str] = field(default_factory=set)
     reached: dict[str, Any] = field(default_factory=dict)
     subscripts: dict[tuple[int, int], tuple[str, int]] = field(default_factory=dict)
-    guards: dict[tuple[int, int], Guard] = field(default_factory=dict)
     where: dict[tuple[int, int], list[int]] = field(default_factory=dict)
 
     @property

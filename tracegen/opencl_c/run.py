@@ -74,8 +74,8 @@ def prepare(workload: OpenCLWorkload, context: Any) -> PreparedSource:
     arguments, owners = bound(kernel, workload.arguments)
     if len(set(owners.values())) > MOST_ARRAYS:
         raise KernelError(f"kernel {kernel.spelling} has more than {MOST_ARRAYS} global arrays")
-    local = {argument.name: argument.value for argument in arguments if argument.kind == "local"}
-    probed = instrument(parsed, kernel, owners, local)
+    near = {a.name: a.near_bytes for a in arguments if a.kind in ("local", "constant")}
+    probed = instrument(parsed, kernel, owners, near)
     largest = max((access.size_bytes for access in probed.accesses), default=0)
     if largest > LARGEST_ACCESS_BYTES:
         raise KernelError(
