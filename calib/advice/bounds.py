@@ -9,9 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from calib.advice.altered_traces import coalesced, resident, without
+from calib.advice import altered_replays, altered_traces
+from calib.advice.altered_traces import coalesced, without
 from calib.advice.trial import Changed
 from calib.prediction import Prediction
+from memsim.montecarlo import Replay
 from memsim.trace import Trace
 
 ACCESSES = 3
@@ -36,10 +38,11 @@ def upper_bounds(prediction: Prediction, traces: Sequence[Trace]) -> Iterator[Ch
     """What-ifs of the accesses that cost most.
 
     Perfect coalescing: each access requests the fewest sectors that could carry its bytes. A resident
-    array: the first level serves its loads. An access that is gone: neither it nor a wait for it remains.
+    array: a level serves its loads. An access that is gone: neither it nor a wait for it remains.
     """
-    assert prediction.replay is not None
-    data = prediction.replay.dataset
+    replay = prediction.replay
+    assert replay is not None
+    data = replay.dataset
     cost = _cost(data)
     order = np.argsort(-cost, kind="stable")
     names = data["site"].values.astype(str)
@@ -56,16 +59,36 @@ def upper_bounds(prediction: Prediction, traces: Sequence[Trace]) -> Iterator[Ch
             )
         if directions[site] == "load" and arrays[site] not in seen:
             seen.append(str(arrays[site]))
-            yield Change(
-                what=f"{arrays[site]} resident in {data['level'].values[0]}",
-                remedy="resident",
-                alter=altered(partial(resident, array=str(arrays[site]))),
-            )
+            yield from _resident(replay, str(arrays[site]))
         yield Change(
             what=f"without {names[site]}",
             remedy="gone",
             alter=_each(without, names[site]),
         )
+
+
+def _resident(replay: Replay, array: str) -> Iterator[Change]:
+    """An array in the first level, and in each other level that fetches it from below."""
+    first, *others = replay.level_names
+    yield Change(
+        what=f"{array} resident in {first}",
+        remedy="resident",
+        alter=altered(partial(altered_traces.resident, array=array)),
+    )
+    data = replay.dataset
+    loads = (data["array"] == array) & (data["direction"] == "load")
+    for level in others:
+        if data["read_bytes"].sel(level=level).where(loads).sum() > 0:
+            kept = altered_replays.resident(replay, array, level)
+            yield Change(
+                what=f"{array} resident in {level}",
+                remedy="resident",
+                alter=partial(_replayed, replay=kept),
+            )
+
+
+def _replayed(start: Changed, *, replay: Replay) -> Changed:
+    return replace(start, replay=replay)
 
 
 def _cost(data: Any) -> np.ndarray[Any, Any]:

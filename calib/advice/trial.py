@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -13,6 +13,7 @@ from calib.advice.variants import Variant
 from calib.prediction import Prediction, PredictOptions, predict
 from memsim.errors import KernelError
 from memsim.machine import Machine
+from memsim.montecarlo import Replay
 from memsim.trace import Trace
 from tracegen import trace_snapshots
 
@@ -133,11 +134,13 @@ class Changed:
     """What a prediction starts from, after a change to the launch, the machine or the trace.
 
     what_if : a change of the machine, as `memsim predict --what-if` takes it; "" for none
+    replay : in place of one of the traces; None to replay them
     """
 
     traces: Sequence[Trace]
     options: PredictOptions
     what_if: str = ""
+    replay: Replay | None = None
 
 
 def try_change(
@@ -148,10 +151,14 @@ def try_change(
     base : of the kernel as it is
     """
     from calib.prediction.prediction import predict_changed
-    from calib.prediction.what_if import parse
+    from calib.prediction.what_if import Changes, parse
 
     changed = alter(start)
-    if changed.what_if:
+    if changed.replay is not None:
+        same = Changes(text="", machine=base.machine)
+        replayed = replace(base, replay=changed.replay)
+        prediction = predict_changed(replayed, changed.traces, changed.options, same)
+    elif changed.what_if:
         changes = parse(changed.what_if, base.machine)
         prediction = predict_changed(base, changed.traces, changed.options, changes)
     else:
