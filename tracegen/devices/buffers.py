@@ -12,16 +12,14 @@ import numpy.typing as npt
 import pyopencl as cl
 
 from memsim.errors import KernelError
-from memsim.trace import Columns, room
 
 
 class Buffers:
-    """Named buffers of one context that grow, and the columns that the merge fills."""
+    """Named buffers of one context that grow."""
 
     def __init__(self, context: Any) -> None:
         self.context = context
         self.by_name: dict[str, Any] = {}
-        self.columns: Columns | None = None
 
     def get(self, name: str, size_bytes: int) -> Any:
         """A buffer of at least size_bytes; its content is undefined."""
@@ -59,16 +57,6 @@ class Buffers:
             yield array
         finally:
             array.base.release(queue)
-
-    def room(self, n_subgroup: int, n_access: int, n_granule: int) -> Columns:
-        """Columns of at least the given lengths."""
-        have = self.columns
-        lengths = (0, 0, 0) if have is None else (len(have[0]), len(have.site), len(have.granule))
-        wanted = (n_subgroup, n_access, n_granule)
-        if have is None or any(a < b for a, b in zip(lengths, wanted, strict=True)):
-            self.columns = room(*(max(a, b) for a, b in zip(lengths, wanted, strict=True)))
-        assert self.columns is not None
-        return self.columns
 
 
 @functools.lru_cache(maxsize=2)

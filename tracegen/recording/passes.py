@@ -19,7 +19,7 @@ from memsim.errors import KernelError
 from memsim.machine import Machine
 from memsim.montecarlo import enough_bytes, resident_groups
 from memsim.progress import report
-from memsim.trace import Columns, GrowingColumns, Launch, Trace
+from memsim.trace import Columns, GrowingColumns, Launch, Trace, room
 from tracegen.devices.buffers import Buffers, buffers
 from tracegen.options import TraceOptions
 from tracegen.probes.tokens import FAULT_WORDS, TokenEncoding
@@ -242,7 +242,7 @@ class LaunchRun:
         with self.recorded(groups) as batches:
             for batch in batches:
                 for rows in self._rows(batch):
-                    columns.append(*rows)
+                    columns.append(*rows, keep=not self._is_long(batch))
         return columns.finish()
 
     def affordable(self, groups: snapshot.Groups, wave: int, part: float = 1.0) -> snapshot.Groups:
@@ -268,21 +268,25 @@ class LaunchRun:
         return kept
 
     def _rows(self, batch: Batch) -> Iterator[tuple[Columns, int, int, int]]:
-        """The rows of a batch's accesses, each valid until the next; and how many sub-groups, accesses
-        and granules they are."""
-        if int(batch.counts.sum(dtype=np.int64)) > self._most_tokens:
+        """The rows of a batch's accesses, those of a long one valid until the next; and how many sub-groups,
+        accesses and granules they are."""
+        if self._is_long(batch):
             yield from self._rows_in_pieces(batch)
             return
-        width, n_items = self.subgroup_size, self.launch.group_items
-        n_subgroup = len(batch.groups) * -(-n_items // width)
         with self.tokens(batch) as (tokens, offset):
-            most = int(offset[-1])
-            out = self.buffers.room(n_subgroup, most, most * self.layout.tables.most_granules)
-            shift, reduced = self.layout.encoding.position_shift, self.reduced
-            n_access, n_granule = merge(
-                tokens, offset, n_items, width, shift, reduced, self.layout.tables, out
+            yield merge(
+                tokens,
+                offset,
+                self.launch.group_items,
+                self.subgroup_size,
+                self.layout.encoding.position_shift,
+                self.reduced,
+                self.layout.tables,
             )
-            yield out, n_subgroup, n_access, n_granule
+
+    def _is_long(self, batch: Batch) -> bool:
+        """Whether a batch, of one group, has more tokens than are recorded at a time."""
+        return int(batch.counts.sum(dtype=np.int64)) > self._most_tokens
 
     @contextmanager
     def recorded(self, groups: snapshot.Groups) -> Iterator[Iterator[Batch]]:
@@ -348,7 +352,7 @@ class LaunchRun:
         tables, width = self.layout.tables, self.subgroup_size
         most = max(self.options.memory_bytes // 4 // encoding.bytes, width)
         n_row = max(self.options.memory_bytes // 4 // (LONG_ROW_BYTES * tables.most_granules), 1)
-        out = self.buffers.room(1, n_row, n_row * tables.most_granules + 64 * tables.most_granules)
+        out = room(1, n_row, n_row * tables.most_granules + 64 * tables.most_granules)
         before = [] if self.layout.encoding.trusted else self._copies("before")
         counts = batch.counts.astype(np.int64)
         for first in range(0, len(counts), width):
@@ -356,20 +360,20 @@ class LaunchRun:
             merged = LongMerge(len(counts[lanes]), encoding.position_shift, self.reduced, tables)
             n_access = 0
             while (merged.taken < counts[lanes]).any():
-                room, skip = np.zeros(len(counts), np.uint32), np.zeros(len(counts), np.int64)
+                given, skip = np.zeros(len(counts), np.uint32), np.zeros(len(counts), np.int64)
                 left = counts[lanes] - merged.taken
-                room[lanes], skip[lanes] = shares(left, most), merged.taken
+                given[lanes], skip[lanes] = shares(left, most), merged.taken
                 self._paste(before)
-                took = self._record(batch.groups, room, skip, encoding)
+                took = self._record(batch.groups, given, skip, encoding)
                 if not np.array_equal(took, batch.counts):
                     raise KernelError(
                         f"launch {self.launch.index} ({self.launch.name}) took other paths when it was"
                         f" run again, and group {group} makes {counts.sum()} accesses, more than"
                         " are recorded at once"
                     )
-                offset = offsets(room[lanes])
+                offset = offsets(given[lanes])
                 with self._mapped("tokens", int(offset[-1]) + 1, encoding.dtype) as tokens:
-                    last = room[lanes] == left
+                    last = given[lanes] == left
                     for n_new, n_granule in merged.rows(tokens, offset, last, out):
                         n_access += n_new
                         yield out, 0, n_new, n_granule

@@ -8,17 +8,21 @@ whether a bulk sequence begins, and coalesces the addresses of its lanes into gr
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from memsim.compile import hot, inner
-from memsim.trace import BARRIER_SITE, Columns, coalesce
+from memsim.montecarlo import usable_cores
+from memsim.trace import ACCESS, BARRIER_SITE, GRANULE, Columns, coalesce, room
 
 LOAD, STORE, ATOMIC, EDGE, BARRIER = range(5)
 KINDS = {"load": LOAD, "store": STORE, "atomic": ATOMIC, "edge": EDGE, "barrier": BARRIER}
+WORTH_A_THREAD = 1 << 20
+"""Tokens whose merge takes much longer than a thread to start."""
 _NEVER = 1 << 20
 _ALL, _STEP, _KEPT = range(3)
 
@@ -104,19 +108,56 @@ def merge(
     position_shift: int,
     reduced: bool,
     tables: ProbeTables,
-    out: Columns,
-) -> tuple[int, int]:
-    """Fills `out` with the accesses of every sub-group in order.
+) -> tuple[Columns, int, int, int]:
+    """The accesses of every sub-group in order, and how many sub-groups, accesses and granules there are.
 
     tokens : (n_token + 1,) of all work-items, group by group, and one more of any value
     item_offset : (n_item + 1,) where the tokens of each work-item begin
-    Returns how many accesses and how many granules there are.
     """
-    lanes = _lanes(tables)
-    end: tuple[int, int] = _merge(
-        tokens, item_offset, group_items, subgroup_size, position_shift, reduced, tables, lanes, out
-    )
-    return end
+    group_offset = item_offset[::group_items]
+    per_group, n_token = -(-group_items // subgroup_size), int(group_offset[-1])
+    n_subgroup = per_group * (len(group_offset) - 1)
+    out = room(n_subgroup, n_token, n_token * tables.most_granules)
+
+    def part(first: int, last: int) -> tuple[int, int, int]:
+        """Fills `out` from where the rows of a part of the groups lie if each of their tokens is a granule
+        of its own; returns that place, and how many accesses and granules there are."""
+        token = int(group_offset[first])
+        place = {"subgroup_accesses": first * per_group}
+        place |= dict.fromkeys(GRANULE, token * tables.most_granules)
+        rows = Columns(*(getattr(out, name)[place.get(name, token) :] for name in out._fields))
+        items = item_offset[first * group_items : last * group_items + 1]
+        return token, *_merge(
+            tokens, items, group_items, subgroup_size, position_shift, reduced, tables,
+            _lanes(tables), rows,
+        )  # fmt: skip
+
+    n_parts = min(usable_cores(), n_token // WORTH_A_THREAD + 1)
+    shares = n_token * np.arange(n_parts + 1) // n_parts
+    bounds = [*np.searchsorted(group_offset, shares[:-1]).tolist(), len(group_offset) - 1]
+    with ThreadPoolExecutor(n_parts) as threads:
+        filled = threads.map(part, bounds[:-1], bounds[1:])
+        return out, n_subgroup, *_joined(out, filled, tables.most_granules)
+
+
+def _joined(
+    out: Columns, parts: Iterable[tuple[int, int, int]], most_granules: int
+) -> tuple[int, int]:
+    """Moves the rows of parts together and gives back the room behind them; returns how many accesses and
+    granules there are. parts : as `part` of `merge` returns them"""
+    n_access = n_granule = 0
+    for token, accesses, granules in parts:
+        for name in (*ACCESS, "granule_end"):
+            column = getattr(out, name)
+            column[n_access : n_access + accesses] = column[token : token + accesses]
+        out.granule_end[n_access : n_access + accesses] += n_granule
+        for name in GRANULE:
+            column, place = getattr(out, name), token * most_granules
+            column[n_granule : n_granule + granules] = column[place : place + granules]
+        n_access, n_granule = n_access + accesses, n_granule + granules
+    for name in out._fields[1:]:
+        getattr(out, name).resize(n_granule if name in GRANULE else n_access, refcheck=False)
+    return n_access, n_granule
 
 
 def _lanes(tables: ProbeTables) -> Lanes:
