@@ -15,7 +15,7 @@ from tests.support import loopy_kernels as kernels
 from tracegen.instrumented.host import prepare
 from tracegen.options import TraceOptions
 from tracegen.record import trace_one
-from tracegen.recording import snapshot, subgroup
+from tracegen.recording import snapshot
 from tracegen.recording.launch import BoundLaunch, Prepared
 from tracegen.recording.passes import LaunchRun
 from tracegen.recording.reference import Step, lockstep
@@ -56,8 +56,8 @@ def test_rows_of_different_length(context: Any) -> None:
 def test_merge_equals_twin(
     context: Any, name: str, threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(subgroup, "usable_cores", lambda: threads)
-    monkeypatch.setattr(subgroup, "WORTH_A_THREAD", 16)
+    monkeypatch.setattr("tracegen.recording.subgroup.usable_cores", lambda: threads)
+    monkeypatch.setattr("tracegen.recording.subgroup.WORTH_A_THREAD", 16)
     prepared = prepare(WORKLOADS[name](), context)
     groups = recorded(prepared)
     for size, reduced in itertools.product((8, 32, 64), (False, True)):
