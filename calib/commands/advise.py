@@ -124,19 +124,19 @@ def _show(advice: Advice) -> None:
     from rich.text import Text
 
     from calib.advice import report
-    from calib.prediction.report import rich_table
+    from memsim.report import PlainTable
 
     screen = console()
     screen.print(Text(report.headline(advice), style="bold"))
     for kind, title in report.TITLES.items():
         content = report.ranking(advice, kind, only_gains=True)
         if content[1]:
-            screen.print(rich_table(title, (content[0], content[1][:SHOWN])))
+            screen.print(PlainTable(title, content[0], content[1][:SHOWN]))
     for one in report.gaining(advice, *report.REAL)[:3]:
         screen.print(Text(f"\n{one.what}:", style="bold"))
         screen.print(Text(report.code_text(one)), soft_wrap=True)
     if advice.failed:
-        screen.print(rich_table("not possible", report.failures(advice)))
+        screen.print(PlainTable("not possible", *report.failures(advice)))
     for note in report.notes(advice):
         screen.print(Text(f"note: {note}", style="dim"))
     screen.print(Text(report.CAVEAT, style="dim"))

@@ -35,25 +35,21 @@ def show_extrapolated(rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def show_counts(report: BlockReport, formulas: bool) -> None:
-    from rich.markup import escape
-    from rich.table import Table
+    from memsim.report import PlainTable
 
     shown = chosen(len(report.sizes))
     changing = [n for n in report.sizes[0] if len({size.get(n) for size in report.sizes}) > 1]
-    table = Table(title=f"basic blocks of {report.kernel}: executions by sub-groups")
-    table.add_column("block")
-    table.add_column("begins with")
-    table.add_column("next")
-    table.add_column("count")
+    columns = ["block", "begins with", "next", "count"]
     for k in shown:
-        title = ", ".join(f"{name}={report.sizes[k][name]}" for name in changing)
-        table.add_column(title or "sub-groups", justify="right")
+        columns.append(", ".join(f"{n}={report.sizes[k][n]}" for n in changing) or "sub-groups")
+    rows = []
     for row in report.rows:
-        counts = [number(row, k) for k in shown]
         text = "  " * len(row.block.controls) + row.block.text
         following = ", ".join("end" if f < 0 else f"B{f}" for f in row.block.followers)
-        table.add_row(row.block.name, escape(text), following, row.method, *counts)
-    console().print(table)
+        counts = [number(row, k) for k in shown]
+        rows.append((row.block.name, text, following, row.method, *counts))
+    title = f"basic blocks of {report.kernel}: executions by sub-groups"
+    console().print(PlainTable(title, columns, rows))
     reasons: dict[str, list[str]] = {}
     for row in report.rows:
         reasons.setdefault(f"{row.method}: {row.reason}", []).append(f"B{row.block.number}")

@@ -54,20 +54,22 @@ def calibrate(
 
 
 def _show(done: Calibration) -> None:
-    from rich.table import Table
+    from memsim.report import PlainTable
 
     saved, fit = done.saved, done.saved.fit
-    table = Table(title=f"{saved.name} on {saved.device}, {saved.date}")
-    table.add_column("parameter")
-    table.add_column("value", justify="right")
-    table.add_column("± (95 %)", justify="right")
-    table.add_column("of")
     halves = fit.half_widths()
-    for name, value in fit.items():
-        half = "at its bound" if name in fit.at_bound else f"{halves[name]:.2g}"
-        table.add_row(name, f"{value:.4g}", half, " ".join(saved.model.features_of(name)))
+    rows = [
+        (
+            name,
+            f"{value:.4g}",
+            "at its bound" if name in fit.at_bound else f"{halves[name]:.2g}",
+            " ".join(saved.model.features_of(name)),
+        )
+        for name, value in fit.items()
+    ]
+    title = f"{saved.name} on {saved.device}, {saved.date}"
     screen = console()
-    screen.print(table)
+    screen.print(PlainTable(title, ("parameter", "value", "± (95 %)", "of"), rows))
     outliers = sum(len(each.outliers) for each in done.timings.values())
     trials = sum(len(each.seconds) for each in done.timings.values())
     screen.print(

@@ -110,25 +110,22 @@ def _row(text: str, count: Count, sizes: Mapping[str, int]) -> dict[str, Any]:
 
 
 def _list(counts: Any, sizes: Mapping[str, int]) -> None:
-    from rich.markup import escape
-    from rich.table import Table
-
     from memsim.commands import console
+    from memsim.report import PlainTable
 
-    table = Table(title=f"memory accesses of {counts.inventory.name}")
-    for column in ("access", "memory", "type", "lid strides", "gid strides", "once per"):
-        table.add_column(column)
-    for access in counts.inventory.accesses:
-        name = f"{access.direction} {access.text}"
-        table.add_row(
-            escape(f"{name} ({access.tag})" if access.tag else name),
+    rows = [
+        (
+            f"{access.direction} {access.text}{f' ({access.tag})' if access.tag else ''}",
             access.memory,
             access.dtype,
             _strides(access.local_strides),
             _strides(access.group_strides),
             access.granularity,
         )
-    console().print(table)
+        for access in counts.inventory.accesses
+    ]
+    columns = ("access", "memory", "type", "lid strides", "gid strides", "once per")
+    console().print(PlainTable(f"memory accesses of {counts.inventory.name}", columns, rows))
 
 
 def _strides(strides: tuple[Any, ...]) -> str:

@@ -89,7 +89,7 @@ def list_command(place: Path | None, as_json: bool) -> int:
     import json
     import time
 
-    from rich.table import Table
+    from memsim.report import PlainTable
 
     with _open(place) as store:
         records = store.records()
@@ -97,15 +97,12 @@ def list_command(place: Path | None, as_json: bool) -> int:
     for record in records:
         key = record.key
         groups.setdefault((key.kernel, key.device, key.driver, record.source), []).append(record)
-    table = Table()
-    for column in ("kernel", "device", "driver", "layouts", "samples", "outliers", "last", "from"):
-        table.add_column(column)
-    rows = []
+    shown, rows = [], []
     for (kernel, device, driver, source), members in groups.items():
         age_s = time.time() - max(r.last_at for r in members)
         samples, rejected = sum(r.accepted.n for r in members), sum(r.rejected for r in members)
         cells = (kernel, device, driver, str(len(members)), str(samples), str(rejected))
-        table.add_row(*cells, f"{age_s / DAY_S:.1f} days ago", source)
+        shown.append((*cells, f"{age_s / DAY_S:.1f} days ago", source))
         rows.append(
             {
                 "kernel": kernel,
@@ -121,7 +118,8 @@ def list_command(place: Path | None, as_json: bool) -> int:
     if as_json:
         click.echo(json.dumps(rows, indent=1))
     else:
-        console().print(table)
+        columns = ("kernel", "device", "driver", "layouts", "samples", "outliers", "last", "from")
+        console().print(PlainTable("", columns, shown))
     return 0
 
 
@@ -138,27 +136,15 @@ def show(kernel: str, place: Path | None, device: str | None) -> int:
     Example:
       memsim history show gemm --store runs.db
     """
-    from rich.table import Table
-
     from calib.history.model_kinds import history_misfit, verdicts
+    from memsim.report import PlainTable
 
     with _open(place) as store:
         records = _chosen(store, kernel, device)
         places = sorted({(r.key.device, r.key.driver) for r in records})
         for name, driver in places:
             here = [r for r in records if (r.key.device, r.key.driver) == (name, driver)]
-            table = Table(title=f"{here[0].key.kernel} on {name}, driver {driver}")
-            for column in (
-                "layout",
-                "bytes",
-                "n",
-                "mean us",
-                "deviation",
-                "min us",
-                "max us",
-                "note",
-            ):
-                table.add_column(column, justify="left" if column == "note" else "right")
+            rows = []
             for record in here:
                 state = record.accepted
                 note = history_misfit(record)
@@ -168,8 +154,10 @@ def show(kernel: str, place: Path | None, device: str | None) -> int:
                 cells = (f"{record.key.layout:08x}", str(record.size_bytes), str(state.n))
                 times = (state.mean, state.low, state.high)
                 mean, low, high = (f"{t * 1e6:.4g}" if state.n else "" for t in times)
-                table.add_row(*cells, mean, variation, low, high, note)
-            console().print(table)
+                rows.append((*cells, mean, variation, low, high, note))
+            title = f"{here[0].key.kernel} on {name}, driver {driver}"
+            columns = ("layout", "bytes", "n", "mean us", "deviation", "min us", "max us", "note")
+            console().print(PlainTable(title, columns, rows))
             for verdict in verdicts(here):
                 state_of = (
                     "not calibrated"

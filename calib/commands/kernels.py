@@ -57,15 +57,15 @@ def kernels(tags: tuple[str, ...], show_tags: bool, match: str) -> int:
 
 
 def _show_generators(generators: list[Generator]) -> None:
-    from rich.table import Table
+    from memsim.report import PlainTable
 
-    table = Table(show_lines=True)
-    for column in ("generator", "tags", "arguments", "kernels"):
-        table.add_column(column)
-    for each in generators:
-        arguments = "\n".join(
-            f"{name}:{','.join(map(str, argument.default))}"
-            for name, argument in each.arguments.items()
+    rows = [
+        (
+            each.name,
+            "\n".join(sorted(each.tags)),
+            "\n".join(f"{k}:{','.join(map(str, a.default))}" for k, a in each.arguments.items()),
+            each.description,
         )
-        table.add_row(each.name, "\n".join(sorted(each.tags)), arguments, each.description)
-    console().print(table)
+        for each in generators
+    ]
+    console().print(PlainTable("", ("generator", "tags", "arguments", "kernels"), rows))

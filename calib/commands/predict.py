@@ -244,19 +244,19 @@ def _show(base: Prediction, changed: list[tuple[str, Prediction]]) -> None:
         floors_table,
         headline,
         residency_line,
-        rich_table,
         time_line,
     )
+    from memsim.report import PlainTable
 
     screen = console()
     screen.print(Text(headline(base), style="bold"))
     screen.print(Text(time_line(base)))
     screen.print(Text(residency_line(base)))
-    screen.print(rich_table("", floors_table(base)))
+    screen.print(PlainTable("", *floors_table(base)))
     loads = accesses_table(base)
     if loads[1]:  # mode `paper` has no costs of single accesses
-        screen.print(rich_table("loads by visible latency, in cycles", loads))
-    screen.print(rich_table("basic blocks, in cycles of one sub-group", blocks_table(base)))
+        screen.print(PlainTable("loads by visible latency, in cycles", *loads))
+    screen.print(PlainTable("basic blocks, in cycles of one sub-group", *blocks_table(base)))
     for text, other in changed:
         screen.print(Text(f"with {text}: {comparison(base, other)}"))
     for note in base.notes:

@@ -77,23 +77,18 @@ def _kernel(spec: str, settings: Mapping[str, str]) -> tuple[Any, Mapping[str, i
 
 
 def _show(saved: SavedModel, breakdown: Breakdown) -> None:
-    from rich.table import Table
+    from memsim.report import PlainTable
 
-    table = Table(title=f"{breakdown.kernel}: model {saved.name}, {saved.device}, {saved.date}")
-    table.add_column("part")
-    table.add_column("of")
-    table.add_column("visible, s", justify="right")
-    table.add_column("share", justify="right")
-    table.add_column("alone, s", justify="right")
-    table.add_column("counts")
+    rows = []
     for part in breakdown.parts:
         counts = " ".join(f"{name}={value:.4g}" for name, value in part.features.items())
         share = part.value / breakdown.value if breakdown.value else 0.0
-        table.add_row(
-            part.name, part.cost, f"{part.value:.4g}", f"{share:.1%}", f"{part.alone:.4g}", counts
-        )
+        times = (f"{part.value:.4g}", f"{share:.1%}", f"{part.alone:.4g}")
+        rows.append((part.name, part.cost, *times, counts))
+    title = f"{breakdown.kernel}: model {saved.name}, {saved.device}, {saved.date}"
     screen = console()
-    screen.print(table)
+    columns = ("part", "of", "visible, s", "share", "alone, s", "counts")
+    screen.print(PlainTable(title, columns, rows))
     screen.print(
         f"{breakdown.value:.4g} s, 95 % interval {breakdown.low:.4g} to {breakdown.high:.4g} s"
     )

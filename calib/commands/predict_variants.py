@@ -65,7 +65,8 @@ def _json(done: Sequence[tuple[str, Prediction]]) -> str:
 
 def _table(done: Sequence[tuple[str, Prediction]]) -> Table:
     """Time, what binds it and the bounds below it; texts come from kernels and are not read as markup."""
-    from calib.prediction.report import rich_table, seconds
+    from calib.prediction.report import seconds
+    from memsim.report import PlainTable
 
     floors = list(dict.fromkeys(name for _, one in done for name in one.timing.floors_s))
     rows = []
@@ -85,4 +86,4 @@ def _table(done: Sequence[tuple[str, Prediction]]) -> Table:
             ]
         )
     head = ["variant", "time", "95 % interval", "limited by", *(f"at least, {n}" for n in floors)]
-    return rich_table("", ([*head, "occupancy"], rows))
+    return PlainTable("", [*head, "occupancy"], rows)

@@ -106,13 +106,13 @@ def _write(swept: Swept, files: SweepFiles) -> None:
 def _show(swept: Swept) -> None:
     from rich.text import Text
 
-    from calib.prediction.report import rich_table
     from calib.tuning import sweep_report
+    from memsim.report import PlainTable
 
     screen = console()
     for machine in swept.outcomes:
         screen.print(Text(f"{swept.subject.kernel.spec} on {machine}", style="bold"))
-        screen.print(rich_table("", sweep_report.table(swept, machine)))
+        screen.print(PlainTable("", *sweep_report.table(swept, machine)))
         for line in sweep_report.findings(swept, machine):
             screen.print(Text(f"- {line}"))
     if swept.interrupted:

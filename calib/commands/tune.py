@@ -177,14 +177,14 @@ def _page(tuned: Tuned) -> str:
 def _show(tuned: Tuned) -> None:
     from rich.text import Text
 
-    from calib.prediction.report import rich_table
     from calib.tuning import results
+    from memsim.report import PlainTable
 
     screen = console()
     for machine, found in tuned.found.items():
         screen.print(Text(results.headline(tuned, machine), style="bold"))
         if found.ranked:
-            screen.print(rich_table("", results.ranking(tuned, machine)))
+            screen.print(PlainTable("", *results.ranking(tuned, machine)))
         for line in results.failure_lines(found):
             screen.print(Text(line))
     if tuned.interrupted:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from markupsafe import Markup
-from rich.table import Table
 
 from calib.prediction.launch_time import time_data
 from calib.prediction.prediction import Prediction, access_rows, as_json, block_rows
@@ -108,19 +107,6 @@ def accesses_table(prediction: Prediction) -> tuple[list[str], list[list[str]]]:
         for row in access_rows(prediction)
     ]
     return ["executions", "latency", "hidden", "not hidden", "access"], rows
-
-
-def rich_table(title: str, content: tuple[list[str], list[list[str]]]) -> Table:
-    """A table for the terminal; its texts come from kernels and are never read as markup."""
-    from rich.text import Text
-
-    head, rows = content
-    table = Table(title=title, title_justify="left", header_style="bold", box=None, pad_edge=False)
-    for k, name in enumerate(head):
-        table.add_column(name, justify="left" if k == len(head) - 1 or not k else "right")
-    for row in rows:
-        table.add_row(*(Text(cell) for cell in row))
-    return table
 
 
 def page(prediction: Prediction, changed: Sequence[tuple[str, Prediction]] = ()) -> str:

@@ -20,6 +20,7 @@ from .pages import figures as figures
 from .pages import fold as fold
 from .pages import page as page
 from .pages import paragraph as paragraph
+from .plain_table import PlainTable as PlainTable
 from .plots import DRAM_COLOUR as DRAM_COLOUR
 from .plots import LINE_COLOUR as LINE_COLOUR
 from .plots import PART_COLOURS as PART_COLOURS

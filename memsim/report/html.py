@@ -159,13 +159,8 @@ def _sections(
     known = summary.compiled.caveats()
     notes = tuple(note for note in summary.time.notes if note not in known)
     on_time = time_sections(replace(summary.time, notes=notes))
-    sections = [*on_time[:2], Section("", _part("tiles.html.j2", **values))]
-    charts = _groups_charts(summary)
-    if charts:
-        body = _part("groups.html.j2", groups_charts=charts, **values)
-        sections.append(
-            Section("Occupancy: hits over the groups of a core", body, "Occupancy", "groups")
-        )
+    tiles = _part("tiles.html.j2", groups_charts=_groups_charts(summary), **values)
+    sections = [*on_time[:2], Section("", tiles)]
     sections += _source_sections(summary, values)
     body = _part("accesses.html.j2", **values)
     sections.append(Section("Accesses, by share of the load latency", body, "Accesses"))

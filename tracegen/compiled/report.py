@@ -92,25 +92,30 @@ class CompiledKernel:
 
     def table(self) -> Table:
         """A row for each basic block: its instructions by pipe, its accesses to global memory."""
-        from rich.table import Table
-        from rich.text import Text
+        from memsim.report import PlainTable
 
         blocks, used = self.code.blocks, list(_mix(self.code.blocks))
-        table = Table(header_style="bold", box=None, pad_edge=False)
-        table.add_column("block")
-        for title in ("loops", "instructions", *used, "global loads", "stores", "atomics"):
-            table.add_column(title, justify="right")
-        table.add_column("next")
+        columns = [
+            "block",
+            "loops",
+            "instructions",
+            *used,
+            "global loads",
+            "stores",
+            "atomics",
+            "next",
+        ]
         rows = [
             (f"{index} {block.label}".strip(), str(depth), [block], block.successors)
             for index, (block, depth) in enumerate(zip(blocks, depths(self.code), strict=True))
         ]
+        cells = []
         for name, depth, counted, after in (*rows, ("all", "", list(blocks), ())):
             mix, memory = _mix(counted), _global_accesses(counted)
             numbers = [mix.total(), *(mix[pipe] for pipe in used), *memory.values()]
             following = " ".join(map(str, after))
-            table.add_row(Text(name), depth, *(str(number or "") for number in numbers), following)
-        return table
+            cells.append((name, depth, *(str(number or "") for number in numbers), following))
+        return PlainTable("", columns, cells)
 
     def to_json(self) -> dict[str, Any]:
         """Everything that the text contains, and the accesses of each block."""

@@ -1,0 +1,61 @@
+"""The terminal's table of whatever is not the accesses of a replay: a head, and rows of plain texts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.table import Table
+from rich.text import Text
+
+from memsim.report import text
+from memsim.report.table import LONGEST_NAME
+
+_NUMBER = re.compile(r"[-+<]?\d|-?$|\?$")
+_LEAST_WIDTH = 20
+"""Characters of a line of text below which a column is hard to read."""
+
+
+class PlainTable(Table):
+    """Columns of numbers to the right and in one line each, other columns to the left. On a console that is
+    too narrow for that, every row stands on lines of its own, a line for each column."""
+
+    def __init__(self, title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+        super().__init__(
+            title=Text(title) if title else None,
+            title_justify="left",
+            header_style="bold",
+            box=None,
+            pad_edge=False,
+        )
+        self._texts = [[text.shortened(cell, LONGEST_NAME) for cell in row] for row in rows]
+        self._heads, self._columns_needed = list(columns), 0
+        for k, head in enumerate(columns):
+            cells = [row[k] for row in self._texts]
+            longest = max((len(line) for cell in cells for line in cell.split("\n")), default=0)
+            is_short = 0 < longest <= _LEAST_WIDTH
+            numbers = k > 0 and is_short and all(map(_NUMBER.match, cells))
+            self.add_column(
+                Text(head),
+                justify="right" if numbers else "left",
+                no_wrap=numbers,
+                overflow="ellipsis" if numbers else "fold",
+            )
+            words = max(map(len, head.split()), default=0)
+            self._columns_needed += 2 + max(min(longest, _LEAST_WIDTH), words)
+        for row in self._texts:
+            self.add_row(*map(Text, row))
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        if options.max_width >= self._columns_needed - 2:
+            yield from super().__rich_console__(console, options)
+            return
+        if self.title:
+            yield self.title
+        for row in self._texts:
+            for k, (head, cell) in enumerate(zip(self._heads, row, strict=True)):
+                if cell and not k:
+                    yield Text(cell, style="bold", overflow="fold")
+                elif cell:
+                    yield Text(f"  {head}: ", overflow="fold").append(cell.replace("\n", ", "))

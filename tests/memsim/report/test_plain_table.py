@@ -1,0 +1,58 @@
+"""Plain tables: numbers to the right, texts as they are, and every cell readable on a narrow console."""
+
+from __future__ import annotations
+
+import io
+
+from rich.console import Console
+
+from memsim.report import PlainTable
+
+COLUMNS = ("block", "executions", "waits for", "note")
+ROWS = [
+    ("B0", "1,024", "values[j]", "begins [bold]here[/bold]"),
+    ("B1", "7", "x[indices[j]]", "-"),
+]
+
+
+def printed(columns: int, rows: list[tuple[str, ...]] | None = None) -> list[str]:
+    out = io.StringIO()
+    console = Console(file=out, width=columns)
+    console.print(PlainTable("blocks of k", COLUMNS, ROWS if rows is None else rows))
+    return out.getvalue().rstrip("\n").split("\n")
+
+
+def test_numbers_stand_to_the_right_and_markup_is_text() -> None:
+    title, head, first, second = (line.rstrip() for line in printed(80))
+    assert title == "blocks of k"
+    assert head.index("executions") + len("executions") == first.index("1,024") + len("1,024")
+    assert second.index("7") == first.index("4", first.index("1,02"))
+    assert first.index("values[j]") == second.index("x[indices[j]]")
+    assert first.endswith("begins [bold]here[/bold]")
+
+
+def test_narrow_console_gives_a_line_to_each_cell() -> None:
+    lines = printed(40)
+    assert lines[1:5] == [
+        "B0".ljust(len(lines[1])),
+        *(f"  {name}: {cell}".ljust(len(lines[1])) for name, cell in zip(COLUMNS[1:], ROWS[0][1:], strict=True)),
+    ]  # fmt: skip
+    assert max(map(len, lines)) <= 40
+
+
+def test_long_names_lose_their_middle() -> None:
+    text = "".join(printed(40, [("B" * 500, "3", "", "a\nb")]))
+    assert 100 < text.count("B") < 130
+    assert " … " in text
+    assert "a, b" in text
+    assert "waits for" not in text
+
+
+def test_no_rows_are_a_head() -> None:
+    assert [line.split() for line in printed(80, [])][1] == [
+        "block",
+        "executions",
+        "waits",
+        "for",
+        "note",
+    ]
