@@ -58,7 +58,8 @@ def machine_option(command: Command) -> Command:
         required=True,
         metavar="NAME",
         type=MACHINE,
-        help="A shipped machine ('memsim machines' lists them) or a .toml file.",
+        help="A shipped machine ('memsim machines' lists them) or a .toml file; v100@1200MHz has another core"
+        " clock.",
     )(command)
 
 

@@ -33,7 +33,8 @@ def machines_option(required: bool = True) -> Callable[[Command], Command]:
         metavar="NAME",
         type=MACHINE,
         callback=_distinct,
-        help="A shipped machine ('memsim machines' lists them) or a .toml file. Repeat it to compare"
+        help="A shipped machine ('memsim machines' lists them) or a .toml file; v100@1200MHz has another core"
+        " clock. Repeat it to compare"
         " machines.",
     )
 

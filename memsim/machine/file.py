@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any, NoReturn, get_origin
 
 from memsim.errors import MachineError
+from memsim.machine.clocks import at_clock, split_clock
 from memsim.machine.model import ASSUMED, Machine
 from memsim.machine.parts import Dram, Level, Residency, Translation
 from memsim.machine.rules import RuleError, field_types, shown
@@ -56,11 +57,15 @@ def machine_names() -> list[str]:
 
 
 def load_machine(name_or_path: str | os.PathLike[str]) -> Machine:
-    """The machine with a shipped name (`v100`), or of a file (`my.toml`, `./mine`).
+    """The machine with a shipped name (`v100`), or of a file (`my.toml`, `./mine`); with another core clock
+    where one follows (`v100@1200MHz`).
 
     Raises MachineError: one line with the file, the line, the value and the rule it breaks.
     """
     text = os.fspath(name_or_path)
+    name, clock_hz = (text, None) if Path(text).is_file() else split_clock(text)
+    if clock_hz is not None:
+        return at_clock(load_machine(name), clock_hz)
     if text in machine_names():
         entry = resources.files("memsim.machine").joinpath("shipped", f"{text}.toml")
         return machine_from_toml(entry.read_text("utf-8"), f"machines/{text}.toml")
