@@ -25,14 +25,12 @@ if TYPE_CHECKING:
 class Effort:
     """How closely a configuration is looked at.
 
-    groups_a_core : length of the snapshot, at most the resident groups of all waves
     waves : how many times the machine's resident groups the snapshot has at most
     most_instructions : of all lanes of the snapshot; kernels with more have a shorter one
     trials : of the replay
     """
 
     name: str
-    groups_a_core: int
     waves: int
     most_instructions: float
     trials: int
@@ -40,7 +38,7 @@ class Effort:
     def groups(self, one: Trace, machine: Machine) -> int:
         """How many groups are traced of a kernel whose trace of one group is known."""
         resident = resident_groups(machine, one.launch).groups_per_core
-        wanted = machine.n_cores * min(self.groups_a_core, self.waves * resident)
+        wanted = machine.n_cores * self.waves * resident
         return max(min(wanted, int(self.most_instructions / lane_instructions(one))), 2)
 
 
@@ -54,11 +52,10 @@ def lane_instructions(trace: Trace) -> float:
 
 
 INSTRUCTIONS_AN_ACCESS = 8
-MANY = 1 << 30
 EFFORTS = (
-    Effort(name="glance", groups_a_core=2, waves=1, most_instructions=4e7, trials=2),
-    Effort(name="one wave", groups_a_core=MANY, waves=1, most_instructions=1.2e8, trials=4),
-    Effort(name="four waves", groups_a_core=MANY, waves=4, most_instructions=3.6e8, trials=8),
+    Effort(name="glance", waves=4, most_instructions=4e7, trials=2),
+    Effort(name="12 waves", waves=12, most_instructions=1.2e8, trials=4),
+    Effort(name="32 waves", waves=32, most_instructions=3.6e8, trials=8),
 )
 
 

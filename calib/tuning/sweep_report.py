@@ -125,7 +125,7 @@ def sweep_page(swept: Swept) -> str:
         Section(
             "How to read this",
             paragraph(
-                "Times are predicted, as by 'memsim predict', from a snapshot of four waves of groups; intervals"
+                "Times are predicted, as by 'memsim predict', from a snapshot of up to 32 waves of groups; intervals"
                 " are over orderings and do not contain the model's error. A knee is where the hit ratio of an"
                 " array falls most from one size to the next, by 10 points at least."
             ),

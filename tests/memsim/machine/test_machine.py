@@ -543,3 +543,11 @@ def test_values_that_were_fitted_are_told_from_assumed_and_measured_ones() -> No
     assert machine.standing("levels.L1.size_bytes") == ""
     assert machine.standing("translation.miss_cycles") == "assumed"
     assert not any(machine.is_assumed(key) for key in fitted)
+
+
+@pytest.mark.parametrize("name", machine_names())
+def test_a_row_conflict_closes_and_opens_a_row(name: str) -> None:
+    """Closing takes as long as opening, within the rounding of the files; the C1060's RP is shorter than its RCD."""
+    dram = load_machine(name).dram
+    factor = {"c1060": 22 / 12}.get(name, 2.0)
+    assert dram.row_conflict_cycles == pytest.approx(factor * dram.row_miss_cycles, abs=2e-3)
