@@ -11,7 +11,7 @@ from typing import Any
 from memsim.files import temporary_folder
 from tracegen.compiled.model import BasicBlock, Instruction, MachineCode, MemoryOperation
 from tracegen.compiled.nvidia.nvidia_ptx import builtins_text, number, write_ptx
-from tracegen.compiled.nvidia.ptx import Origin, number_instructions
+from tracegen.compiled.nvidia.ptx import Origin, number_instructions, numbered
 from tracegen.compiled.nvidia.ptxas_log import read_usage
 from tracegen.compiled.nvidia.sass import read_sass
 from tracegen.compiled.nvidia.spills import mark_spills
@@ -94,11 +94,11 @@ def _readable(target: str, tools: NvidiaTools) -> str:
 
 def _assemble(request: Request, tools: NvidiaTools, ptx: str, folder: Path) -> str:
     """Writes `kernel.cubin`, in which line N is the N-th PTX instruction; returns the log."""
-    numbered, _ = number_instructions(ptx, source=request.source_name)
+    text = numbered(ptx, request.source_name)
     if request.registers_limit is not None:
         # ptxas ignores a limit on registers where the text names the shape of the groups.
-        numbered = _SHAPES.sub("", numbered)
-    (folder / "kernel.ptx").write_text(numbered, encoding="utf-8")
+        text = _SHAPES.sub("", text)
+    (folder / "kernel.ptx").write_text(text, encoding="utf-8")
     limit = request.registers_limit
     command = [
         *(str(tools.ptxas.path), f"-arch={request.target}", "-v", "-lineinfo"),

@@ -6,6 +6,7 @@ instruction lies on "line N" therefore makes ptxas report which PTX instruction 
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -66,6 +67,18 @@ def number_instructions(
         `star_param_0`.
     source : name of the user's file, see `user_files`.
     """
+    reader = _reader(ptx, source)
+    accessed = arrays(reader.functions, parameter_names)
+    return numbered(ptx, source), list(reader.origins(accessed))
+
+
+def numbered(ptx: str, source: str | None = None) -> str:
+    """The text of `number_instructions` alone."""
+    return "\n".join(_reader(ptx, source).lines) + "\n"
+
+
+@functools.lru_cache(maxsize=1)
+def _reader(ptx: str, source: str | None) -> _PtxReader:
     text = _DEBUG.sub(r"\1", _SECTION.sub("", _FILE.sub("", _COMMENT.sub("", ptx))))
     reader = _PtxReader(user_files(ptx, source))
     position = 0
@@ -74,9 +87,8 @@ def number_instructions(
         position = header.end()
         if header["end"] == "{":
             position = reader.read_body(text, position, _function(header))
-    lines = [*reader.lines, text[position:].strip("\n"), '.file 1 "ptx"']
-    accessed = arrays(reader.functions, parameter_names)
-    return "\n".join(lines) + "\n", list(reader.origins(accessed))
+    reader.lines += [text[position:].strip("\n"), '.file 1 "ptx"']
+    return reader
 
 
 def _function(header: re.Match[str]) -> Function:
