@@ -83,6 +83,8 @@ def star25(
     block_x: int = 32,
     block_y: int = 4,
     block_z: int = 4,
+    points_y: int = 1,
+    points_z: int = 1,
     pitch: int = 0,
     filled: bool = True,
 ) -> Workload:
@@ -92,10 +94,12 @@ def star25(
     points in an allocation of 640 x 512 x 512. The default has the same rows and fewer planes.
     Arrays are flat, because their first *interior* element is aligned to 256 bytes.
 
+    points_y, points_z : points that a work-item computes, one after another along these axes
     pitch : elements from one row to the next, 0 for nx + 8
     filled : False leaves the arrays zero, for a trace of a large grid
     """
     require_positive(nx=nx, ny=ny, nz=nz)
+    require_positive(points_y=points_y, points_z=points_z)
     require_group(block_x, block_y, block_z)
     halo = 2 * STAR_RANGE
     pitch = pitch or nx + halo
@@ -118,6 +122,10 @@ def star25(
         name="star25",
         lang_version=(2018, 2),
     )
+    for axis, each in (("y", points_y), ("z", points_z)):
+        if each > 1:
+            kernel = lp.split_iname(kernel, axis, each, inner_tag="unr", outer_iname=f"{axis}_item")
+            kernel = lp.rename_iname(kernel, f"{axis}_item", axis)
     kernel = _grid(kernel, block_x, block_y, block_z)
     src = data(n_element, np.float64) if filled else np.zeros(n_element)
 

@@ -42,6 +42,27 @@ def test_counted_waits_of_amd_end_a_sequence() -> None:
     assert list(result.columns["waits"]) == [-1, -1, 0]
 
 
+WINDOW = "x = a[0] + a[1] + a[2] + a[3] + a[4];\n"
+FIVE = [probe("load", WINDOW, f"a[{k}]") for k in range(5)]
+AT = [f"a 1:{WINDOW.index(f'a[{k}]') + 1}" for k in range(5)]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "load R1 {0}; load R2 {1}; use R1; load R3 {2}; use R2; load R4 {3}; use R3; load R5 {4}; use R4 R5",
+        "load - {0}; load - {1}; wait 1; load - {2}; wait 1; load - {3}; wait 1; load - {4}; wait 0",
+    ],
+)
+def test_a_window_of_two_loads_has_sequences_of_two(code: str) -> None:
+    """The second load arrives with the first one: only a wait for what was issued since then ends a sequence."""
+    entries = [[(k, 10 * k) for k in range(5)]]
+    block = (code.format(*AT).split("; "), ())
+    result = rearranged(compiled(machine_code([block]), WINDOW, FIVE), entries)
+    assert [begins for *_, begins in rows(result)[0]] == [True, False, True, False, True]
+    assert list(result.columns["waits"]) == [-1, -1, 0, 1, 2]
+
+
 LOOP = "for (i) {\n x += a[i] * b[i];\n}\nc[0] = x;\n"
 LOOP_PROBES = [
     probe("load", LOOP, "a[i]"),

@@ -106,15 +106,19 @@ class _Scratch(NamedTuple):
     slot: npt.NDArray[np.int64]
 
 
-HEAD, ENTRIES, FAR, OUT, PART, BEGIN, FRESH, WAIT, ISSUED, ARRIVED, UNMATCHED, SUMS, N_STATE = (
+HEAD, ENTRIES, FAR, OUT, PART, BEGIN, FRESH, SEQUENCE, WAIT, ISSUED, ARRIVED, UNMATCHED, SUMS = (
     range(13)
 )
+N_STATE = 13
 """Where the walk stands, as elements of one array:
 
 HEAD : the first entry that is not consumed;  ENTRIES : of the sub-group
 FAR : the farthest entry that is consumed
 OUT, PART : accesses and parts written so far;  BEGIN : OUT at the sub-group's beginning
 FRESH : 1 if the next access begins a bulk sequence
+SEQUENCE : the first access of the current bulk sequence. What was issued together arrives together, so
+    only a wait for an access of the current sequence ends it: a code that has a window of ten loads
+    under way has sequences of ten
 WAIT : the latest access whose value was awaited
 ISSUED, ARRIVED : counts of accesses
 UNMATCHED : accesses without a station so far, of all sub-groups
@@ -228,7 +232,7 @@ def _walk(
         scratch.outstanding[:] = NONE
         written, parts, unmatched = state[OUT], state[PART], state[UNMATCHED]
         state[HEAD], state[ENTRIES], state[FAR], state[BEGIN] = 0, n, -1, written
-        state[FRESH], state[WAIT], state[ISSUED], state[ARRIVED] = 1, NONE, 0, 0
+        state[FRESH], state[SEQUENCE], state[WAIT], state[ISSUED], state[ARRIVED] = 1, 0, NONE, 0, 0
         scratch.pending[:] = 0.0
         scratch.key[0] = 0
         complete = _subgroup(stream, stations, n_position, scratch, out, state)
@@ -535,6 +539,8 @@ def _issue(scratch: _Scratch, out: Ordered, state: State, n_taken: int, number: 
     out.waits[state[OUT]] = state[WAIT]
     out.work[state[OUT]] = _sum(scratch, state)
     this_access = state[OUT] - state[BEGIN]
+    if state[FRESH] != 0:
+        state[SEQUENCE] = this_access
     scratch.issued_at[state[ISSUED]] = this_access
     if number >= 0:
         scratch.outstanding[number] = this_access
@@ -549,8 +555,7 @@ def _use(stations: Stations, event: int, scratch: _Scratch, state: State) -> Non
     for k in range(stations.use_offset[event], stations.use_offset[event + 1]):
         load = stations.use[k]
         if scratch.outstanding[load] >= 0:
-            state[FRESH] = 1
-            state[WAIT] = max(state[WAIT], scratch.outstanding[load])
+            _wait(scratch.outstanding[load], state)
             scratch.outstanding[load] = NONE
 
 
@@ -559,9 +564,16 @@ def _count(most: int, scratch: _Scratch, state: State) -> None:
     """The sub-group waits until at most so many accesses are outstanding."""
     arrived = state[ISSUED] - most
     if arrived > state[ARRIVED]:
-        state[FRESH] = 1
         state[ARRIVED] = arrived
-        state[WAIT] = max(state[WAIT], scratch.issued_at[arrived - 1])
+        _wait(scratch.issued_at[arrived - 1], state)
+
+
+@inner
+def _wait(access: int, state: State) -> None:
+    """The sub-group waits for an access."""
+    state[WAIT] = max(state[WAIT], access)
+    if access >= state[SEQUENCE]:
+        state[FRESH] = 1
 
 
 @inner
