@@ -74,6 +74,12 @@ class SiteComparison:
     def name(self) -> str:
         return self.a.name
 
+    @property
+    def where(self) -> str:
+        """The access's place in the source, or both where they differ."""
+        a, b = (text.place(s.user_file, s.user_line, s.source_line) for s in (self.a, self.b))
+        return a if a == b else f"{a or '?'} / {b or '?'}"
+
     def pairs(self) -> Iterator[Pair]:
         yield self.latency
         yield from self.levels.values()
@@ -131,11 +137,21 @@ class Comparison:
         return "better" if pair.test.difference * sign > 0 else "worse"
 
     def headline(self) -> str:
-        """How the load latency changed, in words."""
+        """How the predicted time and the load latency changed, in words."""
+        return " ".join(filter(None, (self._time_change(), self._latency_change())))
+
+    def _time_change(self) -> str:
+        a, b = self.a.time.seconds, self.b.time.seconds
+        if a is None or b is None:
+            return ""
+        change = f"{b.mean / a.mean - 1:+.1%}".replace("%", " %")
+        return f"B is predicted to take {text.seconds(b.mean)}, A {text.seconds(a.mean)}: {change}."
+
+    def _latency_change(self) -> str:
         pair = self.group_latency
         if not pair.is_defined:
             return "One of the two has no load that reached global memory."
-        change = f"{abs(pair.relative):.1%}".replace("%", " %")
+        change = f"{abs(pair.relative):.1%} ".replace("%", " %")
         differs = self.differs(pair)
         if differs is None:
             certainty = "one trial cannot show how certain that is"
@@ -149,8 +165,10 @@ class Comparison:
             return f"A group's load latency is nearly the same in both: {pair.relative:+.1%} in B.".replace(
                 "%", " %"
             )
-        direction = "less" if pair.test.difference < 0 else "more"
-        return f"In B a group's loads wait {change} {direction} than in A: {certainty}."
+        change += "less than" if pair.test.difference < 0 else "more than"
+        if pair.relative > 1:
+            change = f"{1 + pair.relative:.1f} times as long as"
+        return f"In B a group's loads wait {change} in A: {certainty}."
 
 
 def compare(a: xr.Dataset, b: xr.Dataset) -> Comparison:
@@ -238,7 +256,8 @@ def change_text(
     if math.isfinite(half_width):
         change += f" ± {text.small(half_width, decimals)}"
     differs = comparison.differs(pair)
-    if differs and not pair.is_notable:
+    is_equal = pair.test.difference == half_width == 0
+    if is_equal or (differs and not pair.is_notable):
         return f"{change} ="
     marked = change + {True: "", False: " ≈", None: " ?"}[differs]
     return marked + {"better": " ▲", "worse": " ▼", "": ""}[comparison.direction(pair, sign)]

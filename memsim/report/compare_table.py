@@ -48,10 +48,8 @@ def _fill(table: Table, comparison: Comparison, *, narrow: bool) -> None:
 
 
 def _site_cells(comparison: Comparison, site: SiteComparison) -> list[Text]:
-    lines = [text.place(s.user_file, s.user_line, s.source_line) for s in (site.a, site.b)]
     name = Text(text.shortened(site.name), style="bold")
-    where = lines[0] if lines[0] == lines[1] else " / ".join(line or "?" for line in lines)
-    name.append(f"\n{site.a.direction}\n{where}", style="dim")
+    name.append(f"\n{site.a.direction}\n{site.where}", style="dim")
     return [
         name,
         Text("A\nB\nchange", style="dim"),
@@ -100,7 +98,7 @@ def _plain_cell(a: float, b: float) -> Text:
 
 def _unmatched(comparison: Comparison) -> list[str]:
     return [
-        f"only in {label}: {', '.join(site.name for site in sites)}"
+        f"only in {label}: {', '.join(text.shortened(site.name) for site in sites)}"
         for label, sites in (("A", comparison.only_a), ("B", comparison.only_b))
         if sites
     ]

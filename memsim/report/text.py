@@ -128,10 +128,6 @@ def shortened(name: str, longest: int = LONGEST_NAME) -> str:
     return f"{name[: longest * 2 // 3]} … {name[-(longest // 4) :]}"
 
 
-def line_label(line: int | None) -> str:
-    return UNKNOWN if line is None else str(line)
-
-
 def place(user_file: str, user_line: int | None, generated_line: int | None) -> str:
     """Where an access stands: `kernels/spmv.py:40`, or `line 16` of the generated source; "" if unknown."""
     if user_file and user_line:

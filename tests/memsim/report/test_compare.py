@@ -14,9 +14,11 @@ from memsim.commands.compare import compare as compare_command
 from memsim.errors import MemsimError, ResultError
 from memsim.machine.file import load_machine
 from memsim.montecarlo.result import Replay
-from memsim.report.compare import change_text, compare, signed
+from memsim.report.compare import Pair, change_text, compare, signed
 from memsim.report.compare_table import comparison_table
 from memsim.report.html import comparison_page
+from memsim.report.launch_time import keep_time
+from memsim.statistics import Estimate
 from tests.support.fake_replay import HOSTILE, SITES, fake_dataset, hostile_replay
 from tests.support.outline import Outline
 
@@ -65,6 +67,37 @@ def test_a_replay_equals_itself(before: Replay) -> None:
     assert [site.name for site in comparison.sites] == [s.name for s in comparison.a.sites]
     assert all(pair.test.difference == 0 for site in comparison.sites[:5] for pair in site.pairs())
     assert "is the same in both" in comparison.headline()
+
+
+def test_the_predicted_times_come_first_where_both_have_one() -> None:
+    def timed(seconds: float) -> Replay:
+        time = {"time_s": {"mean": seconds, "ci95": [seconds, seconds], "sigma": 0.0}}
+        return Replay(keep_time(fake_dataset(seed=1), time))
+
+    a, b = timed(9.34e-6), timed(4.67e-6)
+    assert (
+        compare(a.dataset, b.dataset)
+        .headline()
+        .startswith("B is predicted to take 4.67 us, A 9.34 us: -50.0 %. A group's load latency")
+    )
+    without = compare(a.dataset, fake_dataset(seed=1)).headline()
+    assert "predicted" not in without
+
+
+def test_long_waits_are_told_as_a_multiple() -> None:
+    machine = load_machine("v100")
+    faster = fake_dataset(machine=machine.replace(clock_hz=4 * machine.clock_hz))
+    comparison = compare(faster, fake_dataset())
+    assert "In B a group's loads wait 4.0 times as long as in A: " in comparison.headline()
+
+
+def test_stores_have_no_share_on_the_page_and_equal_numbers_are_equal(before: Replay) -> None:
+    comparison = compare(before.dataset, before.dataset)
+    exact = Estimate(mean=0.5, half_width=0.0, sigma=0.0, n_trials=8)
+    assert change_text(comparison, Pair(a=exact, b=exact)) == "0.0 ± 0.0 ="
+    page = comparison_page(comparison)
+    row = page[page.index('data-value="y[i]"') :]
+    assert row[: row.index("</tr>")].count('<td class="soft">') == 1
 
 
 def test_unmatched_accesses_are_listed(before: Replay, tmp_path: Path) -> None:
