@@ -45,13 +45,14 @@ def page(survey: Survey) -> str:
     numbers = [(_name(key), *quantity(f), f.how) for key, f in findings.items()]
     numbers.sort(key=lambda row: (not row[0].startswith("L"), row[0]))
     numbers += [(_name(key), value, "", how) for key, (value, how) in book.words.items()]
-    charts = Markup("").join(
-        Markup("<h3>{}</h3><p class='soft'>{}</p>{}").format(
-            curve.title, curve.reading, chart(curve)
-        )
-        for curve in book.curves
+    charts = report.figures(
+        [
+            report.figure(curve.title, report.paragraph(curve.reading, "soft small") + chart(curve))
+            for curve in book.curves
+        ],
+        "wide",
     )
-    silent = list(book.silent.items())
+    silent = [(what, why.removeprefix("not determined: ")) for what, why in book.silent.items()]
     return report.page(
         f"{survey.device}, measured",
         _headline(survey),

@@ -31,6 +31,7 @@ from memsim.report import (
     line_chart,
     page,
     paragraph,
+    percent,
 )
 
 MOST_ROWS = 200
@@ -62,11 +63,12 @@ def _machine_sections(tuned: Tuned, machine: str) -> Iterator[Section]:
         yield Section(f"Fastest configurations{of}", _ranking(tuned, machine))
         yield Section(f"Why{of}", _why(found))
         yield Section(f"Response to each parameter{of}", _responses(tuned, found))
-        yield Section(f"Two parameters at a time{of}", _pairs(tuned, found))
-        yield Section(
-            f"All parameters{of}",
-            parallel_coordinates(tuned.space.parameters, found.ranked, seconds),
-        )
+        if sum(len(one.values) > 1 for one in tuned.space.parameters) > 1:
+            yield Section(f"Two parameters at a time{of}", _pairs(tuned, found))
+            yield Section(
+                f"All parameters{of}",
+                parallel_coordinates(tuned.space.parameters, found.ranked, seconds),
+            )
         front = _pareto(found)
         if len(front) > 1:
             yield Section(f"Time against registers{of}", _front(front))
@@ -110,7 +112,7 @@ def _why(found: Found) -> Markup:
         [f"{name_of(one.configuration)} ({seconds(one.time_s)})" for one in shown],
         resources,
         shares,
-        [[f"{share:.0%}" for share in row] for row in shares],
+        [[percent(share, 0) for share in row] for row in shares],
         "share of the predicted time that each resource needs at least",
     )
     note = paragraph(
@@ -158,7 +160,9 @@ def _response(parameter: Parameter, found: Found) -> Markup | None:
             f"time by {parameter.name}",
         )
     return line_chart(
-        [Curve("fastest", values, best), Curve("median", values, median)],
+        [Curve("fastest", values, best), Curve("median", values, median)]
+        if best != median
+        else [Curve("time", values, best)],
         parameter.name,
         "us",
     )
@@ -178,8 +182,6 @@ def _pairs(tuned: Tuned, found: Found) -> Markup:
         shown = [[_microseconds(value) for value in row] for row in values]
         image = heat_map(rows.values, columns.values, values, shown, f"time by {what}")
         maps.append(fold(what, image) if maps else paragraph(what) + image)
-    if not maps:
-        return paragraph("Only one parameter has more than one value.")
     note = paragraph("Fastest time in us over all other parameters; dark is slow.", "soft small")
     return Markup("").join(maps) + note
 
@@ -200,7 +202,7 @@ def _front(front: Sequence[Outcome]) -> Markup:
             name_of(one.configuration),
             str(one.registers),
             seconds(one.time_s),
-            f"{one.occupancy:.0%}",
+            percent(one.occupancy, 0),
         ]
         for one in front
     ]

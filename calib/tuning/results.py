@@ -12,7 +12,7 @@ from calib.tuning.outcome import Outcome
 from calib.tuning.search import Found
 from calib.tuning.space import name_of
 from calib.tuning.tune import Tuned
-from memsim.report import text_cell
+from memsim.report import percent, text_cell
 
 SHOWN = 20
 Table = tuple[list[str], list[list[str]]]
@@ -27,17 +27,20 @@ def headline(tuned: Tuned, machine: str) -> str:
     best = ranked[0]
     parts = [f"{machine}: {name_of(best.configuration)} takes {time_text(found, best)}"]
     if len(ranked) > 1:
-        median, slowest = ranked[len(ranked) // 2], ranked[-1]
-        parts.append(
-            f"{median.time_s / best.time_s:.2g} times faster than the median and"
-            f" {slowest.time_s / best.time_s:.2g} times than the slowest of {len(ranked)}"
-        )
+        median, slowest = (_faster(one, best) for one in (ranked[len(ranked) // 2], ranked[-1]))
+        parts.append(f"{median} than the median and {slowest} than the slowest of {len(ranked)}")
     others = len(found.candidates) - 1
     if others:
         parts.append(
             f"{others} {'other is' if others == 1 else 'others are'} not told apart from it"
         )
     return "; ".join(parts)
+
+
+def _faster(slower: Outcome, best: Outcome) -> str:
+    """`2.4 times faster`, or `3 % faster`."""
+    ratio = slower.time_s / best.time_s
+    return f"{ratio:.2g} times faster" if ratio >= 1.5 else f"{percent(ratio - 1, 0)} faster"
 
 
 def time_text(found: Found, outcome: Outcome) -> str:
@@ -68,11 +71,11 @@ def ranking(tuned: Tuned, machine: str, most: int | None = SHOWN) -> Table:
                 seconds(one.time_s),
                 f"{seconds(interval.low_s)} to {seconds(interval.high_s)}",
                 one.binds,
-                f"{one.occupancy:.0%}",
+                percent(one.occupancy, 0),
                 "-" if one.registers is None else str(one.registers),
                 byte_text(dram_bytes(one)) if one.effort else "-",
                 *(
-                    percent_text(one.hit_ratios.get(level, math.nan)) if one.effort else "-"
+                    percent(one.hit_ratios.get(level, math.nan)) if one.effort else "-"
                     for level in levels
                 ),
                 one.looked,
@@ -164,11 +167,6 @@ def byte_text(n: float) -> str:
         if n >= size:
             return f"{n / size:.3g} {unit}"
     return f"{n:.0f} B"
-
-
-def percent_text(ratio: float) -> str:
-    """`81.5%`; `-` where there is none."""
-    return f"{ratio:.1%}" if math.isfinite(ratio) else "-"
 
 
 def finite(value: Any) -> Any:

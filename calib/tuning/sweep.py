@@ -14,6 +14,7 @@ from calib.tuning.outcome import EFFORTS, Outcome
 from calib.tuning.pool import Pool, Progress
 from calib.tuning.space import Configuration, name_of
 from calib.tuning.store import Store
+from memsim.report import percent
 
 LEAST_DROP = 0.10
 """A hit ratio that falls by less from one size to the next is no knee."""
@@ -33,7 +34,8 @@ class Knee:
     def __str__(self) -> str:
         return (
             f"{self.array} leaves {self.level} between {name_of(self.before)} and {name_of(self.after)}"
-            f" (hits fall from {self.ratio_before:.0%} to {self.ratio_after:.0%})"
+            f" (hits fall from {percent(self.ratio_before, 0)} to"
+            f" {percent(self.ratio_after, 0)})"
         )
 
 

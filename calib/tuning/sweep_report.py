@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from calib.prediction.report import seconds
 from calib.tuning.conditions import number
-from calib.tuning.results import Table, byte_text, dram_bytes, finite, percent_text
+from calib.tuning.results import Table, byte_text, dram_bytes, finite
 from calib.tuning.search import interval
 from calib.tuning.sweep import Swept, bound_changes, growth, knees
 from memsim.report import (
@@ -24,6 +24,7 @@ from memsim.report import (
     line_chart,
     page,
     paragraph,
+    percent,
     text_cell,
 )
 
@@ -58,9 +59,9 @@ def table(swept: Swept, machine: str) -> Table:
                 seconds(one.time_s),
                 f"{seconds(ends.low_s)} to {seconds(ends.high_s)}",
                 one.binds,
-                f"{one.occupancy:.0%}",
+                percent(one.occupancy, 0),
                 byte_text(dram_bytes(one)),
-                *(percent_text(one.hit_ratios.get(level, math.nan)) for level in levels),
+                *(percent(one.hit_ratios.get(level, math.nan)) for level in levels),
             ]
         )
     return head, rows

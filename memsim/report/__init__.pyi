@@ -28,5 +28,6 @@ from .summary import summarise as summarise
 from .svg import Curve as Curve
 from .svg import heat_map as heat_map
 from .svg import line_chart as line_chart
+from .text import percent as percent
 from .text import seconds as seconds
 from .time_view import time_sections as time_sections

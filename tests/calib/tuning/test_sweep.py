@@ -52,7 +52,7 @@ def test_a_knee_is_the_largest_fall() -> None:
         outcome(8, L1_x=0.10, L2_y=0.79),
     ]
     (knee,) = knees(outcomes)
-    assert str(knee) == "x leaves L1 between n=2 and n=4 (hits fall from 95% to 30%)"
+    assert str(knee) == "x leaves L1 between n=2 and n=4 (hits fall from 95 % to 30 %)"
 
 
 def test_sizes_that_fail_are_passed_over() -> None:
