@@ -132,6 +132,7 @@ def _values(dataset: xr.Dataset) -> dict[str, Any]:
     """What the templates of a replay share."""
     summary = summarise(dataset)
     parts = (*summary.level_names, DRAM)
+    names = [site.array for site in summary.sites] + [one.name for one in summary.launch.arrays]
     return {
         "s": summary,
         "headline": headline(summary),
@@ -140,6 +141,7 @@ def _values(dataset: xr.Dataset) -> dict[str, Any]:
         "part_class": {part: _part_class(part, parts) for part in parts},
         "cycles": {part: summary.latency_of(part) for part in parts},
         "split": latency_split(summary),
+        "array_number": {name: k for k, name in enumerate(dict.fromkeys(names))},
         "anchor": {site.name: f"access-{i}" for i, site in enumerate(summary.sites, start=1)},
         "most_cycles": max((site.latency_cycles.mean for site in summary.loads), default=1.0)
         or 1.0,

@@ -62,7 +62,7 @@ for (const pick of picks) {
     for (const other of picks) other.setAttribute("aria-pressed", other.dataset.pick === name);
     for (const row of document.querySelectorAll("[data-array]")) row.hidden = name !== null && row.dataset.array !== name;
     for (const line of document.querySelectorAll("[data-arrays]"))
-      line.classList.toggle("picked", name !== null && line.dataset.arrays.split("\n").includes(name));
+      line.classList.toggle("picked", name !== null && line.dataset.arrays.split(" ").includes(name));
   });
 }
 

@@ -113,7 +113,7 @@ def test_an_array_shows_its_accesses_alone(browser: Any, pages: dict[str, Path])
     page = opened(browser, pages["replay"])
     rows = page.locator("tr[id^=access-]:visible")
     assert rows.count() == 6
-    button = page.locator("button.pick[data-pick=rowptr]")
+    button = page.get_by_role("button", name="rowptr")
     button.press("Enter")
     assert [rows.nth(k).locator("code").first.inner_text() for k in range(rows.count())] == [
         "rowptr[i]",

@@ -481,3 +481,15 @@ def test_undefined_parts_of_an_interval_are_left_out_of_the_json() -> None:
     assert estimate_data(once) == {"mean": 3.0, "ci95": [None, None], "sigma": None}
     twice = describe(np.array([3.0, 4.0])).with_part("past", 0.5)
     assert estimate_data(twice)["parts"] == dict(twice.parts)
+
+
+def test_long_names_stand_once_on_the_page() -> None:
+    """300 accesses with names of 480 letters: elsewhere their middle is left out."""
+    sites = tuple(
+        (f"{'x' * 480}[{k}]", f"{'array' * 90}{k}", *SITES[k % 6][2:]) for k in range(300)
+    )
+    page = replay_page(fake_dataset(n_trials=3, sites=sites, kernel="k" * 500))
+    assert page.count("x" * 480) <= 310
+    assert page.count("array" * 90) <= 310
+    assert "k" * 500 not in page
+    assert len(page) < 1_800_000
