@@ -138,7 +138,7 @@ def shapes(
     workload: Any, settings: Mapping[str, str], reload: Reload | None
 ) -> Iterator[tuple[str, Any]]:
     """Workloads with groups of other shapes: where the text of a kernel cannot depend on them, and where a
-    setting is the extent of a group."""
+    setting is the extent of a group, and of nothing else: the arguments stay the same."""
     if isinstance(workload, Workload):
         return
     local = group_shape(workload)
@@ -153,8 +153,17 @@ def shapes(
                 other = reload({**settings, name: str(value)})
             except MemsimError:
                 continue
-            if group_shape(other) != local:
+            if group_shape(other) != local and _same_arguments(workload, other):
                 yield f"{name}={value}: groups of {_text(group_shape(other))}", other
+
+
+def _same_arguments(workload: Any, other: Any) -> bool:
+    """Whether two workloads compute the same: a size of the problem may be the extent of a group."""
+    left, right = (
+        list(one.values()) if isinstance(one, Mapping) else list(one)
+        for one in (workload.arguments, other.arguments)
+    )
+    return len(left) == len(right) and all(map(np.array_equal, left, right))
 
 
 def group_shape(workload: Any) -> tuple[int, ...]:

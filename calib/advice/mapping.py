@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from calib.advice.facts import Facts
@@ -66,13 +67,12 @@ def group_shape(facts: Facts) -> Iterator[Proposal]:
     axes = [axis for axis in (0, 1) if axis in facts.lanes]
     shapes = SHAPES if len(axes) == 2 else ((0.5, 1), (0.25, 1), (2, 1), (4, 1))
     extents = [facts.extent(facts.lanes[axis]) or 0 for axis in axes]
-    if not axes or axes[0] != 0 or len(facts.lanes) != len(axes):
+    if not axes or axes[0] != 0:
         return
+    deep = [facts.extent(lane) or 0 for axis, lane in facts.lanes.items() if axis not in axes]
     for factors in shapes:
         new = [int(extent * f) for extent, f in zip(extents, factors, strict=False)]
-        items = 1
-        for extent in new:
-            items *= extent
+        items = math.prod([*new, *deep])
         exact = all(
             extent * f == int(extent * f) for extent, f in zip(extents, factors, strict=False)
         )
@@ -87,25 +87,31 @@ def group_shape(facts: Facts) -> Iterator[Proposal]:
                 break
             steps += made
         else:
-            yield Proposal(what=f"groups of {' x '.join(map(str, new))}", steps=tuple(steps))
+            shape = " x ".join(map(str, [*new, *deep]))
+            yield Proposal(what=f"groups of {shape}", steps=tuple(steps))
 
 
 def _resized(facts: Facts, axis: int, factor: float, spare: str) -> list[Step] | None:
-    """Steps that multiply a group's extent; None where no axis of the grid continues it."""
+    """Steps that multiply a group's extent; None where no axis of the grid continues it.
+
+    spare : the first axis of the grid that is not in use, for the rest of what is split; a fourth there is not
+    """
     lane = facts.lanes[axis]
     if factor == 1:
         return []
-    if factor < 1:
-        size = int((facts.extent(lane) or 0) * factor)
-        return [
-            step("advice.untag", lane),
-            step("lp.split_iname", lane, size, outer_tag=spare, inner_tag=f"l.{axis}"),
-        ]
-    made = joined(facts, axis, int(factor))
-    if made is None:
+    if factor > 1:
+        made = joined(facts, axis, int(factor))
+        if made is None:
+            return None
+        steps, wide = made
+        return [*steps, step("lp.tag_inames", {wide: f"l.{axis}"})]
+    if spare not in GRID:
         return None
-    steps, wide = made
-    return [*steps, step("lp.tag_inames", {wide: f"l.{axis}"})]
+    size = int((facts.extent(lane) or 0) * factor)
+    return [
+        step("advice.untag", lane),
+        step("lp.split_iname", lane, size, outer_tag=spare, inner_tag=f"l.{axis}"),
+    ]
 
 
 def joined(facts: Facts, axis: int, factor: int) -> tuple[list[Step], str] | None:
@@ -114,24 +120,16 @@ def joined(facts: Facts, axis: int, factor: int) -> tuple[list[Step], str] | Non
     None where no axis of the grid continues the lanes.
     """
     lane = facts.lanes[axis]
-    extent = facts.extent(lane) or 0
-    outer = next(
-        (
-            (k, name)
-            for k, name in facts.groups.items()
-            if _is_outer_of(facts, name, lane, k, extent)
-        ),
-        None,
-    )
-    if outer is None:
-        return None
-    grid_axis, name = outer
-    wide = facts.fresh(f"{lane}_wide")
-    return [
-        step("advice.untag", name, lane),
-        step("lp.split_iname", name, factor, outer_tag=f"g.{grid_axis}"),
-        step("lp.join_inames", [f"{name}_inner", lane], wide),
-    ], wide
+    extent = facts.extent(lane)
+    for grid_axis, name in facts.groups.items():
+        if _is_outer_of(facts, name, lane, grid_axis, extent):
+            wide = facts.fresh(f"{lane}_wide")
+            return [
+                step("advice.untag", name, lane),
+                step("lp.split_iname", name, factor, outer_tag=f"g.{grid_axis}"),
+                step("lp.join_inames", [f"{name}_inner", lane], wide),
+            ], wide
+    return None
 
 
 def _is_outer_of(facts: Facts, name: str, lane: str, axis: int, extent: int | None = None) -> bool:

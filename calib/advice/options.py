@@ -13,7 +13,8 @@ class AdviseOptions(Options):
 
     budget: float = option(
         300.0,
-        "Time to spend. What could not be tried in it is listed.",
+        "Time to spend on changes, once the kernel as it is has been predicted. What could not be tried in"
+        " it is listed.",
         above=0.0,
         unit="seconds",
         metavar="SECONDS",

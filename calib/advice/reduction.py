@@ -1,4 +1,4 @@
-"""A remedy for sums of a work-item: the lanes of a sub-group share the sum, as in the vector CSR product."""
+"""A remedy for sums of a work-item: 32 lanes share the sum, as in the vector CSR product."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ def shared_sum(facts: Facts) -> Iterator[Proposal]:
                 which = " or ".join(f"id:{one}" for one in others)
                 steps.append(step("lp.add_inames_to_insn", f"{loop}_inner", which))
             yield Proposal(
-                what=f"a sub-group for each sum over {loop}, {rows} in a group", steps=tuple(steps)
+                what=f"{LANES} lanes for each sum over {loop}, {rows} sum{'s' * (rows > 1)} in a group",
+                steps=tuple(steps),
             )
 
 

@@ -21,14 +21,17 @@ TITLES: dict[Kind, str] = {
     "kernel": "Changes of the kernel",
     "layout": "Changes of the kernel and of the layout of its data",
     "launch": "Changes of the launch",
-    "upper bound": "Upper bounds: what no such change can exceed",
+    "upper bound": "Upper bounds: no change of this access or array can gain more",
 }
 REAL: tuple[Kind, ...] = ("kernel", "layout", "launch")
 """Kinds of changes that a user can make."""
-CAVEAT = (
-    "Gain: predicted time before over after, 95 % interval over schedules, without the model's error."
-    f" Results of changed kernels agree with the original's within {ROUNDINGS} roundings of the largest"
-    " value of each array (integers: exactly)."
+MEANING = (
+    "a gain is the predicted time before over that after; its 95 % interval is that over schedules, without"
+    " the model's error"
+)
+AGREE = (
+    f"results of changed kernels agree with the original's within {ROUNDINGS} roundings of the largest value"
+    " of each array (integers: exactly)"
 )
 
 
@@ -76,17 +79,18 @@ def failures(advice: Advice) -> Table:
 
 def notes(advice: Advice) -> list[str]:
     """What limits the advice, one sentence each."""
-    listed = list(advice.notes)
+    listed = [MEANING, *([AGREE] if advice.ranked("kernel", "layout") else []), *advice.notes]
     useless = [one for one in advice.ranked(*TITLES) if not advice.gain(one).low > 1]
     if useless:
+        verb = "is" if len(useless) == 1 else "are"
         listed.append(
-            f"{len(useless)} changes are not predicted to gain: {_some([one.what for one in useless])}"
+            f"{_changes(len(useless))} {verb} not predicted to gain: {_some([one.what for one in useless])}"
         )
     if advice.interrupted:
         listed.append("interrupted: only what was tried before is listed")
     if advice.untried:
         listed.append(
-            f"the budget did not last for {len(advice.untried)} changes: {_some(advice.untried)}"
+            f"the budget did not last for {_changes(len(advice.untried))}: {_some(advice.untried)}"
         )
     return listed
 
@@ -126,7 +130,7 @@ def page(advice: Advice) -> str:
     if advice.failed:
         head, rows = failures(advice)
         sections.append(Section("What could not be tried", data_table(head, rows, left=(0, 1))))
-    sections.append(Section("Notes", bullets([CAVEAT, *notes(advice)])))
+    sections.append(Section("Notes", bullets(notes(advice))))
     return html_page(
         f"Advice for {advice.kernel} on {advice.machine}",
         headline(advice),
@@ -188,6 +192,10 @@ def _cost(base: Measured, one: Measured) -> list[str]:
         (f"{base.local_bytes} B", f"{one.local_bytes} B"),
     )
     return [after if before == after else f"{before} -> {after}" for before, after in pairs]
+
+
+def _changes(n: int) -> str:
+    return f"{n} change{'s' * (n != 1)}"
 
 
 def _known(number: int | None) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -70,15 +71,14 @@ class Search:
     base: dict[int, Measured] = field(default_factory=dict)
     variants: dict[int, Variant] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        self.start = time.monotonic()
-
     @property
     def elapsed_s(self) -> float:
+        """Since the kernel as it is has been predicted."""
         return time.monotonic() - self.start
 
     def run(self) -> Advice:
-        """Everything that fits the budget; a Ctrl-C ends it with what is done."""
+        """Everything that fits the budget, which begins when the kernel as it is has been predicted; a Ctrl-C
+        ends it with what is done."""
         with warnings.catch_warnings():  # Loopy calls what islpy will remove
             warnings.simplefilter("ignore", DeprecationWarning)
             return self._run()
@@ -118,10 +118,12 @@ class Search:
     def _first_look(self) -> tuple[Prediction, list[Trace]]:
         """The kernel as it is, predicted with few trials and with all of them."""
         final = self._predict_options(self.options.trials)
+        begin = time.monotonic()
         prediction, traces = self.apart(
-            lambda: predicted(self.workload, self.machine, final), self.options.budget
+            lambda: predicted(self.workload, self.machine, final), math.inf
         )
-        self.final_s = self.elapsed_s
+        self.start = time.monotonic()
+        self.final_s = self.start - begin
         whole = measured(prediction, traces[0])
         few = min(self.options.first_trials, self.options.trials)
         # Trial i depends on the seed and i alone: the first trials are those of a shorter prediction.
@@ -134,7 +136,7 @@ class Search:
     def _try_singly(self, cost: Mapping[str, float]) -> None:
         """Every remedy for Loopy kernels."""
         user = Variant(workload=self.workload)
-        self.reference = self.apart(lambda: outputs_of(user), self.options.budget)
+        self.reference = self.apart(lambda: outputs_of(user), math.inf)
         self._try_all(user, cost, set(REMEDIES), ())
 
     def _try_together(self, cost: Mapping[str, float]) -> None:

@@ -69,7 +69,8 @@ class Relaid:
         """What its owner does to it."""
         name = self.array
         if self.padding:
-            return f"# give each row of {name} {self.padding} more elements"
+            more = f"{self.padding} more element{'s' * (self.padding > 1)}"
+            return f"# give each row of {name} {more}"
         if not self.parts:
             return f"# store {name} with the axes {self.order} from the slowest to the fastest"
         if self.order is None:

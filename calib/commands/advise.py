@@ -139,4 +139,3 @@ def _show(advice: Advice) -> None:
         screen.print(PlainTable("not possible", *report.failures(advice)))
     for note in report.notes(advice):
         screen.print(Text(f"note: {note}", style="dim"))
-    screen.print(Text(report.CAVEAT, style="dim"))

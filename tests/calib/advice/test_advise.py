@@ -269,3 +269,17 @@ def test_a_setting_that_is_the_extent_of_a_group_is_changed(scale: Path) -> None
         found = list(shapes(made_with(settings), settings, made_with))
         assert [one.local_size for _, one in found] == expected
     assert not list(shapes(made_with({"b": "64"}), {}, made_with))
+
+
+def test_a_size_of_the_problem_that_is_the_extent_of_a_group_is_left_alone() -> None:
+    """Half the size is no gain."""
+    from calib.advice.launch import shapes
+
+    def made_with(settings: Any) -> OpenCLWorkload:
+        n = int(settings["n"])
+        arguments = [np.ones(n * n, np.float32), np.zeros(n * n, np.float32)]
+        source = SCALE.replace("get_global_id(0)", f"({n} * get_group_id(0) + get_local_id(0))")
+        return OpenCLWorkload(source=source, arguments=arguments, global_size=n * n, local_size=n)
+
+    settings = {"n": "64"}
+    assert not list(shapes(made_with(settings), settings, made_with))

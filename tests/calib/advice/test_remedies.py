@@ -14,7 +14,7 @@ from calib.advice.facts import Facts
 from calib.advice.remedies import REMEDIES
 from calib.advice.trial import difference, outputs_of
 from calib.advice.variants import Variant
-from experiments.kernels import matmul, spmv, stream
+from experiments.kernels import matmul, spmv, stencil, stream
 from tests.calib.advice import textbook
 from tracegen import Workload
 
@@ -97,6 +97,16 @@ def test_what_a_remedy_proposes_is_legal(name: str) -> None:
 @pytest.mark.parametrize("name", [name for name, (_, other) in SPEAKS.items() if other != "none"])
 def test_a_remedy_says_nothing_where_it_cannot_help(name: str) -> None:
     assert not list(REMEDIES[name](Facts(SMALL[SPEAKS[name][1]](), {})))
+
+
+def test_groups_with_three_axes_grow() -> None:
+    """A grid with three axes has none left for the rest of a group that is divided."""
+    workload = stencil.stencil7(64, 16, 8)
+    user = Variant(workload=workload)
+    proposals = list(REMEDIES["group shape"](Facts(workload, {})))
+    assert [one.what for one in proposals] == ["groups of 64 x 4 x 1", "groups of 32 x 8 x 1"]
+    for one in proposals:
+        assert difference(outputs_of(user.then(one.steps)), outputs_of(user)) == 0
 
 
 def test_groups_of_one_work_item_have_no_other_shape() -> None:

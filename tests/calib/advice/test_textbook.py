@@ -57,7 +57,7 @@ CASES: list[Any] = [
         id="sweep",
     ),
     pytest.param(
-        textbook.csr, ("share a sum",), "a sub-group for each sum over j, 1 in a group", id="csr"
+        textbook.csr, ("share a sum",), "32 lanes for each sum over j, 1 sum in a group", id="csr"
     ),
 ]
 
