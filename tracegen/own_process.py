@@ -152,8 +152,8 @@ def _end(status: int, limits: Limits) -> str:
             " (--memory-limit)"
         )
     return (
-        f"its run crashed ({name}): a pointer to private or constant memory may lead out of its array,"
-        " which is not checked, or the OpenCL driver is broken"
+        f"its run crashed ({name}): a pointer that is made of an integer, which is not checked, may"
+        " lead out of its array, or the OpenCL driver is broken"
     )
 
 

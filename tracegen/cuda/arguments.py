@@ -12,10 +12,11 @@ import numpy.typing as npt
 
 from memsim.errors import KernelError
 from tracegen.cuda.ir import Module
+from tracegen.workloads.checks import check_array, check_gaps, number, record
 
 MOST_ARRAYS = 60
 _ROW = re.compile(r"\{ i64 (\d+), i8 (\d+), i8 (\d+), i8 (\d+), i64 (\d+) \}")
-_KINDS = {"i": "an integer", "u": "an integer", "f": "a number", "b": "a truth value"}
+_NUMBERS = "iufb"
 
 
 @dataclass(frozen=True)
@@ -72,17 +73,14 @@ class Arguments:
         if parameter.kind == "p":
             self._add_array(parameter, what, value)
         elif parameter.kind == "s":
-            size = parameter.size_bytes
-            if not isinstance(value, (np.generic, np.ndarray)) or value.nbytes != size:
-                raise KernelError(
-                    f"{what} takes a numpy value of {size} bytes, got {_short(value)}"
-                )
-            record = np.array(value, copy=True).reshape(-1)
-            if record.dtype.hasobject:
-                self._reach(parameter.name, record if len(record) > 1 else record.reshape(()))
-            self.values.append(record)
+            whole = record(what, parameter.size_bytes, value, objects=True).reshape(-1)
+            if whole.dtype.hasobject:
+                self._reach(parameter.name, whole if len(whole) > 1 else whole.reshape(()))
+            self.values.append(whole)
         else:
-            self.values.append(np.array([_number(what, parameter, value)]))
+            is_truth = parameter.kind == "b"
+            dtype = np.dtype("?" if is_truth else f"{parameter.kind}{parameter.size_bytes}")
+            self.values.append(np.array([number(what, dtype, value)]))
 
     def _add_array(self, parameter: Parameter, what: str, value: Any) -> None:
         if value is None:
@@ -90,10 +88,8 @@ class Arguments:
             self.owners[parameter.name] = parameter.name
             self.arrays[parameter.name] = np.empty(0, np.uint8)
             return
-        if not isinstance(value, np.ndarray):
-            raise KernelError(f"{what} takes a numpy array, got {_short(value)}")
-        if not (value.flags.c_contiguous or value.flags.f_contiguous):
-            raise KernelError(f"{what} takes an array without gaps: make a copy of it")
+        value = check_array(what, value, objects=True)
+        check_gaps(what, value)
         _check_elements(what, parameter, value)
         name = self.owner(parameter.name, value)
         self.owners[parameter.name] = name
@@ -108,8 +104,8 @@ def parameters_of(module: Module, kernel: str) -> list[Parameter]:
     rows = [tuple(map(int, row)) for row in _ROW.findall(line)]
     names = module.parameters(kernel)
     parameters = []
-    for number, (size, kind, element, constant, element_bytes) in enumerate(rows):
-        name = names[number] if number < len(names) and names[number] else f"#{number}"
+    for position, (size, kind, element, constant, element_bytes) in enumerate(rows):
+        name = names[position] if position < len(names) and names[position] else f"#{position}"
         parameters.append(
             Parameter(
                 name,
@@ -169,7 +165,7 @@ def _check_elements(what: str, parameter: Parameter, value: npt.NDArray[Any]) ->
         return
     if size and value.nbytes % size:
         raise KernelError(f"{what} takes elements of {size} bytes, got {value.nbytes} bytes")
-    if element not in _KINDS or size <= 1 or dtype.fields is not None:
+    if element not in _NUMBERS or size <= 1 or dtype.fields is not None:
         return
     own = dtype.itemsize // 2 if dtype.kind == "c" else dtype.itemsize
     integers = element in "iu" and dtype.kind in "iu"
@@ -177,29 +173,3 @@ def _check_elements(what: str, parameter: Parameter, value: npt.NDArray[Any]) ->
     if own != size or not (integers or floats):
         wanted = np.dtype(f"{element}{size}")
         raise KernelError(f"{what} takes an array of {wanted}, got one of {dtype}")
-
-
-def _number(what: str, parameter: Parameter, value: Any) -> Any:
-    if np.ndim(value) != 0 or not isinstance(value, (int, float, np.number, np.bool_)):
-        raise KernelError(f"{what} takes {_KINDS[parameter.kind]}, got {_short(value)}")
-    dtype = (
-        np.dtype("bool")
-        if parameter.kind == "b"
-        else np.dtype(f"{parameter.kind}{parameter.size_bytes}")
-    )
-    if dtype.kind in "iu":
-        if int(value) != value:
-            raise KernelError(f"{what} takes an integer, got {value!r}")
-        limits = np.iinfo(dtype)
-        if not limits.min <= int(value) <= limits.max:
-            raise KernelError(
-                f"{what} takes an integer from {limits.min} to {limits.max}, got {value!r}"
-            )
-    return dtype.type(value)
-
-
-def _short(value: Any) -> str:
-    if isinstance(value, np.ndarray):
-        return f"an array of {value.dtype}"
-    text = repr(value)
-    return text if len(text) <= 40 else f"{text[:37]}..."

@@ -24,6 +24,7 @@ from tracegen.cuda.shared_memory import Notes
 from tracegen.probes.tokens import TokenEncoding
 from tracegen.recording.launch import BoundLaunch, Layout
 from tracegen.recording.sites import FIRST_BASE_BYTES, StaticAccess, allocate, site_map, tables
+from tracegen.workloads.checks import check_array, number
 
 POSITION_SHIFT = 48
 ENDLESS, BEYOND, NOWHERE, STOPPED = -1, -2, -3, -4
@@ -98,12 +99,15 @@ class CudaLaunch(BoundLaunch):
                 raise KernelError(
                     f"kernel {self.text.kernel} uses no variable {name}; it has {known}"
                 )
-            plain = content(np.asarray(value), self.memory.address)
-            if len(plain) > len(view):
+            what = f"variable {name} of kernel {self.text.kernel}"
+            if not isinstance(value, (np.ndarray, np.generic)):
+                value = number(what, None, value)
+            array = check_array(what, np.asarray(value), objects=True)
+            if array.nbytes > len(view):
                 raise KernelError(
-                    f"variable {name} has {len(view)} bytes, its value has {len(plain)}"
+                    f"variable {name} has {len(view)} bytes, its value has {array.nbytes}"
                 )
-            view[: len(plain)] = plain
+            view[: array.nbytes] = content(array, self.memory.address)
 
     @property
     def settings(self) -> dict[str, int]:

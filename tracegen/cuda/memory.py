@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from memsim.errors import KernelError
 from memsim.trace import ArrayExtent
 from tracegen.cuda.arguments import Arguments
 from tracegen.cuda.library import shared
 from tracegen.recording.sites import FIRST_BASE_BYTES
+from tracegen.workloads.checks import short
 
 PIECE_BYTES = 1 << 20
 Address = Callable[[Any], int]
@@ -46,6 +48,9 @@ class Memory:
         self.values = (ctypes.c_void_p * max(len(pointers), 1))(*pointers)
 
     def address(self, array: Any) -> int:
+        if array is not None and id(array) not in self.addresses:
+            what = "a pointer takes an array of the kernel's arguments, or None"
+            raise KernelError(f"{what}, got {short(array)}")
         return 0 if array is None else self.addresses[id(array)]
 
     def _value(self, value: Any) -> npt.NDArray[np.uint8]:

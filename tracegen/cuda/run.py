@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -145,9 +146,9 @@ def _shape(workload: CudaWorkload, name: str) -> Shape:
             raise KernelError(
                 f"{what} of kernel {name} must have one to three axes of at least 1, got {extents}"
             )
-    if int(np.prod(block)) > MOST_THREADS:
+    if math.prod(block) > MOST_THREADS:
         raise KernelError(
-            f"block of kernel {name} may have {MOST_THREADS} threads, got {int(np.prod(block))}"
+            f"block of kernel {name} may have {MOST_THREADS} threads, got {math.prod(block)}"
         )
     return (*grid, *[1] * (n_axes - len(grid))), (*block, *[1] * (n_axes - len(block)))
 

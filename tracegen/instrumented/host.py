@@ -30,6 +30,7 @@ from tracegen.instrumented.sites import UserFile
 from tracegen.instrumented.target import marked_code, refuse_unseen
 from tracegen.probes.tokens import Builds
 from tracegen.recording.launch import Observer
+from tracegen.workloads.checks import check_array, number
 from tracegen.workloads.workload import Workload
 
 
@@ -125,11 +126,16 @@ def prepare(workload: Workload, context: Any) -> PreparedLoopy:
 
 
 def _known_arguments(kernel: Any, workload: Workload) -> Mapping[str, Any]:
-    for name in workload.arguments:
+    for name, value in workload.arguments.items():
         if name not in kernel.arg_dict:
             raise KernelError(
                 f"kernel {kernel.name} has no argument {name}; it has {', '.join(kernel.arg_dict)}"
             )
+        what, argument = f"argument {name} of kernel {kernel.name}", kernel.arg_dict[name]
+        if value is not None and isinstance(argument, lp.ValueArg):
+            number(what, getattr(argument.dtype, "numpy_dtype", None), value)
+        elif value is not None:
+            check_array(what, value)
     return {name: value for name, value in workload.arguments.items() if value is not None}
 
 

@@ -12,6 +12,15 @@ import numpy.typing as npt
 from memsim.errors import KernelError
 from tracegen.opencl_c.cursors import TypeKind
 from tracegen.opencl_c.instrument import points_to
+from tracegen.workloads.checks import (
+    MOST_LOCAL_BYTES,
+    check_array,
+    check_gaps,
+    is_whole,
+    number,
+    record,
+    short,
+)
 
 _SCALARS: dict[Any, str] = {
     TypeKind.CHAR_S: "int8",
@@ -100,43 +109,23 @@ def _named(kernel: Any, parameters: list[Any], given: Any) -> dict[str, Any]:
 
 def _value(what: str, kind_of: Any, kind: str, value: Any) -> Any:
     if kind == "local":
-        if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-            raise KernelError(f"{what} takes a number of bytes of local memory, got {value!r}")
+        if not is_whole(value, MOST_LOCAL_BYTES, 1):
+            raise KernelError(f"{what} takes a number of bytes of local memory, got {short(value)}")
         return int(value)
     if kind:
         return None if value is None else _array(what, kind_of, value)
     canonical = kind_of.get_canonical()
     name = _SCALARS.get(canonical.kind)
     if name is not None:
-        return _scalar(what, np.dtype(name), value)
+        return number(what, np.dtype(name), value)
     if canonical.kind not in (TypeKind.RECORD, TypeKind.EXTVECTOR, TypeKind.VECTOR):
         raise KernelError(f"{what} cannot be traced: it is not a number, struct, vector or pointer")
-    size = canonical.get_size()
-    if not isinstance(value, (np.generic, np.ndarray)) or value.nbytes != size:
-        raise KernelError(f"{what} takes a numpy value of {size} bytes, got {_short(value)}")
-    return np.ascontiguousarray(value)
+    return np.ascontiguousarray(record(what, canonical.get_size(), value))
 
 
-def _scalar(what: str, dtype: Any, value: Any) -> Any:
-    single = np.ndim(value) == 0 and isinstance(value, (int, float, np.number, np.bool_))
-    if not single:
-        raise KernelError(f"{what} takes a number, got {_short(value)}")
-    if dtype.kind in "iu":
-        if int(value) != value:
-            raise KernelError(f"{what} takes an integer, got {value!r}")
-        limits = np.iinfo(dtype)
-        if not limits.min <= int(value) <= limits.max:
-            raise KernelError(
-                f"{what} takes an integer from {limits.min} to {limits.max}, got {value!r}"
-            )
-    return dtype.type(value)
-
-
-def _array(what: str, kind_of: Any, value: Any) -> npt.NDArray[Any]:
-    if not isinstance(value, np.ndarray):
-        raise KernelError(f"{what} takes a numpy array, got {_short(value)}")
-    if not (value.flags.c_contiguous or value.flags.f_contiguous):
-        raise KernelError(f"{what} takes an array without gaps: make a copy of it")
+def _array(what: str, kind_of: Any, given: Any) -> npt.NDArray[Any]:
+    value = check_array(what, given)
+    check_gaps(what, value)
     element = kind_of.get_canonical().get_pointee().get_canonical()
     if element.kind in (TypeKind.EXTVECTOR, TypeKind.VECTOR):
         size = element.get_size()
@@ -169,10 +158,3 @@ def _pointee(parameter: Any) -> Any:
 
 def _readable(kind_of: Any) -> str:
     return str(kind_of.spelling).replace("__private", "").strip()
-
-
-def _short(value: Any) -> str:
-    if isinstance(value, np.ndarray):
-        return f"an array of {value.dtype}"
-    text = repr(value)
-    return text if len(text) <= 40 else f"{text[:37]}..."

@@ -6,11 +6,11 @@ bound, to an observer. Recording and block counting know launches by this contra
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-import numpy as np
 import pyopencl as cl
 
 from memsim.errors import KernelError
@@ -57,12 +57,12 @@ class BoundLaunch(Protocol):
 
     @property
     def n_groups(self) -> int:
-        return int(np.prod(self.grid, dtype=np.int64))
+        return math.prod(self.grid)
 
     @property
     def group_items(self) -> int:
         """Work-items of a group."""
-        return int(np.prod(self.group_shape, dtype=np.int64))
+        return math.prod(self.group_shape)
 
     @property
     def layout(self) -> Layout: ...

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from numbers import Integral
 from pathlib import Path
 from typing import Any
 
-from memsim.errors import KernelError
+from tracegen.workloads.checks import check_fields
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,15 +44,4 @@ class CudaWorkload:
     registers_per_item: int | None = None
 
     def __post_init__(self) -> None:
-        for name, shape in (("grid", self.grid), ("block", self.block)):
-            axes = shape if isinstance(shape, (tuple, list)) else (shape,)
-            if not all(isinstance(axis, Integral) for axis in axes):
-                raise KernelError(f"{name} must be whole numbers, one for each axis, got {shape!r}")
-        if not isinstance(self.symbols, Mapping):
-            raise KernelError(f"symbols must be a mapping from name to value, got {self.symbols!r}")
-        options = self.build_options
-        if not isinstance(options, (str, Sequence)) or not all(isinstance(o, str) for o in options):
-            raise KernelError(f"build_options must be a text, or several, got {options!r}")
-        registers = self.registers_per_item
-        if registers is not None and not isinstance(registers, Integral):
-            raise KernelError(f"registers_per_item must be a whole number, got {registers!r}")
+        check_fields(self)

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tracegen.workloads.checks import check_fields
+
 
 @dataclass(frozen=True, kw_only=True)
 class OpenCLWorkload:
@@ -35,3 +37,6 @@ class OpenCLWorkload:
     build_options: str | Sequence[str] = ()
     check: Callable[[Mapping[str, Any]], None] | None = None
     registers_per_item: int | None = None
+
+    def __post_init__(self) -> None:
+        check_fields(self)

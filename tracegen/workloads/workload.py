@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from tracegen.workloads.checks import check_fields
 from tracegen.workloads.origin import Origin, origin_of_caller
 
 
@@ -31,6 +32,7 @@ class Workload:
     origin: Origin | None = None
 
     def __post_init__(self) -> None:
+        check_fields(self)
         if self.origin is None and (origin := origin_of_caller(self.kernel)) is not None:
             object.__setattr__(self, "origin", origin)
             object.__setattr__(self, "source_file", self.source_file or origin.file)

@@ -1,0 +1,148 @@
+"""What workloads are made of, checked: their fields where they are made, values where they are bound."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from numbers import Integral
+from os import PathLike
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from memsim.errors import KernelError
+from memsim.visible import visible
+
+LONGEST_SHOWN = 40
+MOST_PER_AXIS = (1 << 62) - 1
+MOST_REGISTERS = 1 << 26
+MOST_LOCAL_BYTES = 1 << 30
+
+
+def short(value: Any) -> str:
+    """A value in a message: one line, whatever its own text is."""
+    if isinstance(value, np.ndarray):
+        return f"an array of {_short_text(str(value.dtype))}"
+    try:
+        text = repr(value)
+    except Exception:  # of the user's own class, or an integer of too many digits
+        text = f"a value of type {type(value).__name__}"
+    return _short_text(text)
+
+
+def _short_text(text: str) -> str:
+    text = visible(text[: 2 * LONGEST_SHOWN])
+    return text if len(text) <= LONGEST_SHOWN else f"{text[: LONGEST_SHOWN - 3]}..."
+
+
+def check_fields(workload: Any) -> None:
+    """Raises KernelError for the first field of a workload that is of another kind than documented."""
+    is_text = hasattr(workload, "source")
+    own = {"kernel": (_is_text, "the name of a kernel")} if is_text else {"arguments": _NAMED}
+    rules = _RULES | own
+    for name, (holds, rule) in rules.items():
+        if hasattr(workload, name) and not holds(getattr(workload, name)):
+            raise KernelError(f"{name} must be {rule}, got {short(getattr(workload, name))}")
+
+
+def _is_size(value: Any) -> bool:
+    extents = value if isinstance(value, (tuple, list)) else (value,)
+    return all(is_whole(extent, MOST_PER_AXIS, -MOST_PER_AXIS) for extent in extents)
+
+
+def is_whole(value: Any, most: int, least: int = 0) -> bool:
+    """Whether a value is a whole number between these; truth values and times are none."""
+    none = isinstance(value, (bool, np.timedelta64))
+    return isinstance(value, Integral) and not none and least <= int(value) <= most
+
+
+def _is_text(value: Any) -> bool:
+    return value is None or isinstance(value, str)
+
+
+def _are_texts(value: Any) -> bool:
+    listed = isinstance(value, (tuple, list)) and all(isinstance(one, str) for one in value)
+    return isinstance(value, str) or listed
+
+
+def _are_named(value: Any) -> bool:
+    return isinstance(value, Mapping) and all(isinstance(name, str) for name in value)
+
+
+_NAMED = (_are_named, "a mapping from name to value")
+_SIZE = (_is_size, f"whole numbers up to {MOST_PER_AXIS}, one for each axis")
+_RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "path": (lambda value: _is_text(value) or isinstance(value, PathLike), "the path of a file"),
+    "source": (_is_text, "a text"),
+    "source_file": (_is_text, "the path of a file"),
+    "arguments": (
+        lambda value: _are_named(value) or isinstance(value, (tuple, list)),
+        "a mapping from name to value, or a list of values",
+    ),
+    "symbols": _NAMED,
+    "global_size": _SIZE,
+    "local_size": _SIZE,
+    "grid": _SIZE,
+    "block": _SIZE,
+    "shared_bytes": (
+        lambda value: is_whole(value, MOST_LOCAL_BYTES),
+        f"a whole number of bytes up to {MOST_LOCAL_BYTES}",
+    ),
+    "build_options": (_are_texts, "a text, or a list of texts"),
+    "check": (lambda value: value is None or callable(value), "a function"),
+    "registers_per_item": (
+        lambda value: value is None or is_whole(value, MOST_REGISTERS),
+        f"a whole number up to {MOST_REGISTERS}",
+    ),
+}
+
+
+def check_array(what: str, value: Any, *, objects: bool = False) -> npt.NDArray[Any]:
+    """The value, an array whose bytes a kernel can use. objects : whether it may contain pointers"""
+    if not isinstance(value, np.ndarray):
+        raise KernelError(f"{what} takes a numpy array, got {short(value)}")
+    if value.dtype.hasobject and not objects:
+        raise KernelError(f"{what} takes an array of numbers, got {short(value)}")
+    if not value.dtype.isnative:
+        raise KernelError(
+            f"{what} takes numbers in the order of bytes of this computer, got {short(value)}"
+        )
+    return value
+
+
+def check_gaps(what: str, value: npt.NDArray[Any]) -> None:
+    if not (value.flags.c_contiguous or value.flags.f_contiguous):
+        raise KernelError(f"{what} takes an array without gaps: make a copy of it")
+
+
+def number(what: str, dtype: np.dtype[Any] | None, value: Any) -> Any:
+    """The value as a numpy scalar; as it is where its type is not known.
+
+    what : names the argument in messages
+    """
+    kinds: tuple[type, ...] = (int, float, np.integer, np.floating, np.bool_)
+    kinds += (complex, np.complexfloating) if dtype is None or dtype.kind == "c" else ()
+    is_number: bool = isinstance(value, kinds) and not isinstance(value, np.timedelta64)
+    if not is_number:
+        raise KernelError(f"{what} takes a number, got {short(value)}")
+    if dtype is None:
+        return value
+    if dtype.kind in "iu":
+        if isinstance(value, (float, np.floating)) and not float(value).is_integer():
+            raise KernelError(f"{what} takes an integer, got {short(value)}")
+        limits = np.iinfo(dtype)
+        if not limits.min <= int(value) <= limits.max:
+            raise KernelError(
+                f"{what} takes an integer from {limits.min} to {limits.max}, got {short(value)}"
+            )
+    try:
+        return dtype.type(value)
+    except OverflowError as error:
+        raise KernelError(f"{what} takes a number of type {dtype}, got {short(value)}") from error
+
+
+def record(what: str, size_bytes: int, value: Any, *, objects: bool = False) -> npt.NDArray[Any]:
+    """The value of a struct or vector as an array of one. objects : whether it may contain pointers"""
+    if not isinstance(value, (np.generic, np.ndarray)) or value.nbytes != size_bytes:
+        raise KernelError(f"{what} takes a numpy value of {size_bytes} bytes, got {short(value)}")
+    return check_array(what, np.array(value, copy=True), objects=objects)
