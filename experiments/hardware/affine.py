@@ -7,8 +7,8 @@ follow from the coordinates. tests/experiments/test_hardware.py compares these t
 
 from __future__ import annotations
 
-import dataclasses
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from memsim.compile import hot
+from memsim.machine import Machine
 from memsim.trace import AccessSite, ArrayExtent, Direction, Launch, Trace
 
 Triple = tuple[int, int, int]
@@ -149,6 +150,11 @@ def _write(groups, subgroup, geometry, table, filling, columns):  # type: ignore
     return s, a, q
 
 
+def affine_traces(kernel: AffineKernel, machine: Machine) -> Callable[[Groups], Trace]:
+    """Ids of groups -> their trace, with the machine's sub-groups."""
+    return lambda groups: affine_trace(kernel, groups, machine.subgroup_size)
+
+
 def affine_trace(kernel: AffineKernel, groups: Groups, subgroup_size: int) -> Trace:
     """The trace of some groups, given by their ids in ascending order."""
     columns = _columns(kernel, groups, subgroup_size)
@@ -223,15 +229,3 @@ def _columns(kernel: AffineKernel, groups: Groups, subgroup_size: int) -> dict[s
     first = columns["subgroup_offset"][:-1]
     starts[first[first < a]] = True
     return columns | {"starts_sequence": starts}
-
-
-def with_sequences(kernel: AffineKernel, loads: int) -> AffineKernel:
-    """The kernel with bulk sequences of at most `loads` accesses; loads and stores are never
-    together."""
-    accesses, left, direction = [], 0, "none"
-    for access in kernel.accesses:
-        starts = left == 0 or access.direction != direction
-        left = loads - 1 if starts else left - 1
-        direction = access.direction
-        accesses.append(dataclasses.replace(access, starts_sequence=starts))
-    return dataclasses.replace(kernel, accesses=tuple(accesses))

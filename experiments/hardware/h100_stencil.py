@@ -7,7 +7,6 @@ what the compiler makes of them differs from the source's order of loads.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -15,15 +14,13 @@ from experiments.data_files import rows, source
 from experiments.hardware import drawing
 from experiments.hardware.affine import Triple
 from experiments.hardware.comparison import errors
-from experiments.hardware.star_stencil import SNAPSHOT, star_kernel
+from experiments.hardware.star_stencil import SNAPSHOT, compiled_star
 from experiments.hardware.stencil_volumes import QUICK_SHAPES, group_shape, label
 from experiments.hardware.volumes import Volumes, volumes
 from experiments.reproduction import Case, Figure
 from memsim.machine import Machine, load_machine
 
 TABLE = "h100_star25_counters.csv"
-REGISTERS = 32
-"""Registers a thread, as ptxas printed for every variant."""
 UPDATES = 632 * 504 * 504
 SECTOR_BYTES = 32
 UNITS = {"l2_load": "B/update", "dram_load": "B/update", "dram_store": "B/update", "l1_hits": "%"}
@@ -54,8 +51,7 @@ def measured() -> dict[Triple, dict[str, float]]:
 
 def replayed(shape: Triple, machine: Machine) -> dict[str, float]:
     """The same quantities from one ordering of one snapshot."""
-    kernel = dataclasses.replace(star_kernel(shape), registers_per_item=REGISTERS)
-    run: Volumes = volumes(kernel, machine, SNAPSHOT)
+    run: Volumes = volumes(compiled_star(shape, machine), machine, SNAPSHOT)
     return {
         "l2_load": run.l2_load,
         "dram_load": run.dram_load,

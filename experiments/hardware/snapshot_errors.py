@@ -1,5 +1,4 @@
-"""V100 stencil: how the size and position of a snapshot, and the assumed loads in flight, change
-the volumes."""
+"""V100 stencil: how the size and position of a snapshot change the volumes."""
 
 from __future__ import annotations
 
@@ -13,7 +12,6 @@ from experiments.hardware.affine import Triple
 from experiments.hardware.comparison import half_width
 from experiments.hardware.stencil_volumes import (
     POSITIONS,
-    QUICK_SHAPES,
     label,
     measured_volumes,
     replayed_volumes,
@@ -24,18 +22,17 @@ from memsim.machine import Machine, load_machine
 
 SHAPES: tuple[Triple, ...] = ((4, 4, 64), (8, 8, 16), (32, 1, 32), (64, 8, 2), (128, 2, 4))
 SIZES = (
+    Snapshot(waves=2, warmup=1),
     Snapshot(waves=4, warmup=2),
-    Snapshot(waves=8, warmup=4),
-    Snapshot(waves=24, warmup=16),
-    Snapshot(waves=48, warmup=40),
+    Snapshot(waves=12, warmup=8),
+    Snapshot(waves=24, warmup=20),
 )
-LOADS_IN_FLIGHT = (4, 6, 8, 12, 25)
 
 Measured = Mapping[Triple, Mapping[str, float]]
 
 
 def snapshots(out: Path, quick: bool) -> Figure:
-    """DRAM load volume against snapshot size, and L2 load volume against loads in flight."""
+    """DRAM load volume against snapshot size."""
     machine = load_machine("v100")
     measured = measured_volumes()
     cases: list[Case] = []
@@ -44,13 +41,10 @@ def snapshots(out: Path, quick: bool) -> Figure:
         of_size, finding = _at_size(snapshot, SHAPES[1:3] if quick else SHAPES, machine, measured)
         cases += of_size
         findings.append(finding)
-    for loads in (8,) if quick else LOADS_IN_FLIGHT:
-        shapes = QUICK_SHAPES[:2] if quick else tuple(measured)
-        findings.append(_with_loads_in_flight(loads, shapes, machine, measured))
     return Figure(
         reference_name="measured",
         name="snapshots",
-        title="V100 stencil: errors from the snapshot and from the assumed loads in flight",
+        title="V100 stencil: errors from the snapshot",
         source=source("v100_star25_volumes.csv"),
         cases=cases,
         findings=findings,
@@ -82,19 +76,4 @@ def _at_size(
         f"{snapshot.waves} waves, the first {snapshot.warmup} for warming the caches: the error of the"
         f" DRAM load volume is {np.exp(np.mean(logarithms)) - 1:.1%} (geometric mean); three positions of"
         f" the snapshot differ by {np.mean(spreads):.1%}"
-    )
-
-
-def _with_loads_in_flight(
-    loads: int, shapes: tuple[Triple, ...], machine: Machine, measured: Measured
-) -> str:
-    logarithms = []
-    for shape in shapes:
-        (run,) = replayed_volumes(
-            shape, machine, POSITIONS[1:2], Snapshot(waves=4, warmup=1), loads
-        )
-        logarithms.append(abs(np.log(run.l2_load / measured[shape]["l2_load"])))
-    return (
-        f"{loads} loads in flight: the error of the L2 load volume is"
-        f" {np.exp(np.mean(logarithms)) - 1:.1%} (geometric mean)"
     )

@@ -7,29 +7,25 @@ dst = 0.25 * (sum of 25 points of src), with one work-item for each point. The i
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
-from experiments.hardware.affine import AffineAccess, AffineKernel, Triple, with_sequences
-from experiments.hardware.volumes import Snapshot
+import tracegen
+from experiments.hardware.affine import AffineAccess, AffineKernel, Triple
+from experiments.hardware.volumes import Snapshot, Traced
+from experiments.kernels.stencil import star25
+from memsim.machine import Machine
 
 RANGE = 4
 ALIGN_ELEMENTS = 32
-CORE_REGISTERS = 65536
-"""The measurement's notebook assumes one group a core (te42kyfo/warpspeed, commit fcdc19f,
-pystencils-volumes.ipynb: `Blocks per SM: 1`). That group has all the registers; a group of 1024
-needs them."""
 MOST_IN_Z = 64
 """Largest depth of a CUDA group (CUDA C++ Programming Guide, compute capability 7.0). The notebook
 labels three shapes as 128 deep, but they were launched 64 deep, with half of the work-items: it
 prints their grids, (316, 126, 8) for 2x4x128, and 504 points in 8 groups are 64 each."""
-LOADS_IN_FLIGHT = 8
-"""Assumed. 25 values of 64 bits and their addresses do not fit into 64 registers, so a compiler
-cannot issue all loads together. `memsim reproduce hardware --only snapshots` shows how much the
-volumes depend on it."""
-SNAPSHOT = Snapshot(waves=24, warmup=16)
-"""Neighbouring rows of groups are up to 4 waves apart, and the halo is reused over 9 rows: with a
-snapshot of 4 waves the DRAM load volume was up to 280 % too high."""
+REGISTERS = 32
+"""Of a thread, as NVIDIA's compilers need for sm_70 to sm_90."""
+SNAPSHOT = Snapshot(waves=12, warmup=8)
+"""Two groups of 1024 are resident on a core. Neighbouring rows of groups are up to 2 waves apart, and the halo
+is reused over 9 rows: with a snapshot of 2 waves the DRAM load volume was up to 280 % too high."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,10 +58,31 @@ def launched(shape: Triple) -> Triple:
     return (shape[0], shape[1], min(shape[2], MOST_IN_Z))
 
 
-def star_kernel(
-    shape: Triple, grid: Grid | None = None, loads_in_flight: int = LOADS_IN_FLIGHT
-) -> AffineKernel:
-    """The stencil with groups of that shape, at most MOST_IN_Z deep."""
+def compiled_star(shape: Triple, machine: Machine, points: tuple[int, int] = (1, 1)) -> Traced:
+    """The stencil with groups of that shape, at most MOST_IN_Z deep, as `memsim profile` traces it: order of
+    loads, where they are waited for, and registers are the compiler's.
+
+    points : that a work-item computes along y and z
+    """
+    x, y, z = launched(shape)
+    nx, ny, nz = Grid().interior
+    workload = star25(
+        nx=nx,
+        ny=ny,
+        nz=nz,
+        pitch=Grid().pitch,
+        filled=False,
+        block_x=x,
+        block_y=y,
+        block_z=z,
+        points_y=points[0],
+        points_z=points[1],
+    )
+    return lambda groups: tracegen.trace(workload, machine, groups=groups, earlier=False)
+
+
+def star_kernel(shape: Triple, grid: Grid | None = None) -> AffineKernel:
+    """The same in the order of the source, without a compiler."""
     grid, group = grid or Grid(), launched(shape)
     corner = RANGE * (grid.plane + grid.pitch + 1)
     lead = -corner % ALIGN_ELEMENTS
@@ -83,7 +100,7 @@ def star_kernel(
     ]
     accesses.append(AffineAccess(name="dst", array="dst", direction="store", first=first))
     nx, ny, nz = grid.interior
-    kernel = AffineKernel(
+    return AffineKernel(
         name=f"star25 {group[0]}x{group[1]}x{group[2]}",
         accesses=tuple(accesses),
         elements={"src": elements, "dst": elements},
@@ -92,6 +109,5 @@ def star_kernel(
         high=(nx - 1, ny - 1, nz - 1),
         grid=(-(-nx // group[0]), -(-ny // group[1]), -(-nz // group[2])),
         group=group,
-        registers_per_item=CORE_REGISTERS // max(256, math.prod(group)),
+        registers_per_item=REGISTERS,
     )
-    return with_sequences(kernel, loads_in_flight)

@@ -12,7 +12,7 @@ from experiments.data_files import rows, source, write_results
 from experiments.hardware import drawing
 from experiments.hardware.affine import Triple
 from experiments.hardware.comparison import errors, half_width
-from experiments.hardware.star_stencil import LOADS_IN_FLIGHT, SNAPSHOT, launched, star_kernel
+from experiments.hardware.star_stencil import SNAPSHOT, compiled_star, launched
 from experiments.hardware.volumes import Snapshot, Volumes, volumes
 from experiments.reproduction import Case, Figure
 from memsim.machine import Machine, load_machine
@@ -22,9 +22,6 @@ QUANTITIES = ("l2_load", "dram_load", "l2_store", "dram_store")
 POSITIONS = (0.31, 0.53, 0.77)
 """Positions of the snapshot in the launch. They avoid simple fractions, where a layer of groups
 begins: its first rows load their whole halo, and a snapshot there would consist mostly of them."""
-STENCIL_POSITIONS = POSITIONS * 2
-"""Each position is replayed twice, because pages are placed at random: where a halo only just fits
-into the L2, the placement changes the DRAM volume of a shape by 10 %."""
 QUICK_SHAPES: tuple[Triple, ...] = (
     *((2, 16, 32), (4, 8, 32), (8, 8, 16), (16, 2, 32)),
     *((16, 16, 4), (32, 4, 8), (64, 16, 1), (128, 1, 8)),
@@ -54,12 +51,11 @@ def replayed_volumes(
     machine: Machine,
     positions: Sequence[float],
     snapshot: Snapshot = SNAPSHOT,
-    loads_in_flight: int = LOADS_IN_FLIGHT,
 ) -> list[Volumes]:
     """Replay one group shape, with one snapshot and one random ordering for each position."""
-    kernel = star_kernel(shape, loads_in_flight=loads_in_flight)
+    traced = compiled_star(shape, machine)
     return [
-        volumes(kernel, machine, dataclasses.replace(snapshot, position=position), seed=k)
+        volumes(traced, machine, dataclasses.replace(snapshot, position=position), seed=k)
         for k, position in enumerate(positions)
     ]
 
@@ -68,7 +64,7 @@ def v100_stencil(out: Path, quick: bool) -> Figure:
     """Volumes and load hit ratios of all group shapes; also writes v100_star25_ours.csv."""
     machine = load_machine("v100")
     measured = measured_volumes()
-    positions = POSITIONS[1:2] if quick else STENCIL_POSITIONS
+    positions = POSITIONS[1:2] if quick else POSITIONS
     cases: list[Case] = []
     results: list[dict[str, object]] = []
     points: dict[str, list[float]] = {"L1": [], "L2": []}

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
-from experiments.hardware.affine import AffineKernel, affine_trace
 from memsim.hierarchy import ACCESSES, HITS, PENDING, READ_GRANULES, WRITE_GRANULES
 from memsim.machine import Machine
 from memsim.montecarlo import Dispatch, Replay, make_plan, resident_groups, run_trial
-from memsim.trace import GRANULE_BYTES
+from memsim.trace import GRANULE_BYTES, Trace
+
+Traced = Callable[[npt.NDArray[np.int64]], Trace]
+"""Ids of groups, ascending -> their trace."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +46,7 @@ class Volumes:
 
 
 def volumes(
-    kernel: AffineKernel,
+    traced: Traced,
     machine: Machine,
     snapshot: Snapshot,
     *,
@@ -51,16 +55,14 @@ def volumes(
     dispatch: Dispatch = "first_free",
 ) -> Volumes:
     """Replay a snapshot in one random ordering. An update is the store of one work-item."""
-    n_groups = kernel.n_groups
-    probe = affine_trace(kernel, np.zeros(1, np.int64), machine.subgroup_size)
-    occupancy = resident_groups(machine, probe.launch, groups_per_core=groups_per_core)
+    launch = traced(np.zeros(1, np.int64)).launch
+    n_groups = launch.n_groups
+    occupancy = resident_groups(machine, launch, groups_per_core=groups_per_core)
     wave = occupancy.groups_per_core * machine.n_cores
     waves = min(snapshot.waves, n_groups // wave)
     start = int((n_groups - waves * wave) * snapshot.position) // wave * wave
     warmup = min(snapshot.warmup, waves - 1)
-    trace = affine_trace(
-        kernel, np.arange(start, start + waves * wave, dtype=np.int64), machine.subgroup_size
-    )
+    trace = traced(np.arange(start, start + waves * wave, dtype=np.int64))
     plan, _ = make_plan(
         trace,
         machine,
@@ -69,7 +71,7 @@ def volumes(
         dispatch=dispatch,
     )
     result = run_trial(plan, seed, 0)
-    is_store = np.array([access.direction == "store" for access in kernel.accesses])
+    is_store = np.array([site.direction == "store" for site in trace.sites])
     subgroups = np.repeat(plan.counted(), np.diff(plan.requests.first_subgroup))
     accesses = np.repeat(subgroups, np.diff(trace.subgroup_offset))
     updates = int(trace.lanes[is_store[trace.site] & (accesses > 0)].sum(dtype=np.int64))

@@ -11,6 +11,7 @@ import numpy as np
 
 from calib.prediction import Timing, blocks_from_trace, simulated_inputs, time_of
 from experiments.data_files import rows, source
+from experiments.hardware.affine import affine_traces
 from experiments.hardware.comparison import errors, half_width
 from experiments.hardware.laplacian import SNAPSHOT, Variant, laplacian, machine_for
 from experiments.lhf.replay_costs import replay_costs
@@ -31,7 +32,9 @@ def predicted(variant: Variant) -> Timing:
     machine = machine_for(variant, load_machine("mi250x"))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SnapshotWarning)
-        replayed = replay_costs(laplacian(variant), machine, [POSITION], TRIALS, SNAPSHOT)
+        replayed = replay_costs(
+            affine_traces(laplacian(variant), machine), machine, [POSITION], TRIALS, SNAPSHOT
+        )
     program = blocks_from_trace(replayed.trace, per_load=OPERATIONS)
     return time_of(simulated_inputs(program, replayed.costs, machine), replayed.resident, machine)
 

@@ -17,7 +17,7 @@ from matplotlib.figure import Figure as Picture
 
 from calib.prediction import blocks_from_trace, simulated_inputs, time_of
 from experiments.data_files import rows, source
-from experiments.hardware.affine import AffineAccess, AffineKernel
+from experiments.hardware.affine import AffineAccess, AffineKernel, affine_traces
 from experiments.hardware.volumes import Snapshot
 from experiments.lhf.replay_costs import replay_costs
 from experiments.reproduction import Case, Figure
@@ -66,7 +66,13 @@ def bandwidth_gbs(name: str, machine: Machine, block_size: int, groups_per_core:
     """Predicted bandwidth: bytes of the arrays per second, in 1e9."""
     kernel = stream_kernel(name, block_size)
     replayed = replay_costs(
-        kernel, machine, [0.5], 2, SNAPSHOT, groups_per_core=groups_per_core, deviation=False
+        affine_traces(kernel, machine),
+        machine,
+        [0.5],
+        2,
+        SNAPSHOT,
+        groups_per_core=groups_per_core,
+        deviation=False,
     )
     program = blocks_from_trace(replayed.trace, per_load={"fp64_fma": 1.0})
     timing = time_of(simulated_inputs(program, replayed.costs, machine), replayed.resident, machine)

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from calib.prediction import AccessCosts, Residents, access_costs, residents
-from experiments.hardware.affine import AffineKernel, affine_trace
-from experiments.hardware.volumes import Snapshot
+from experiments.hardware.volumes import Snapshot, Traced
 from memsim.machine import Machine
 from memsim.montecarlo import replay, resident_groups
 from memsim.trace import Trace
@@ -25,7 +24,7 @@ class ReplayedKernel:
 
 
 def replay_costs(
-    kernel: AffineKernel,
+    traced: Traced,
     machine: Machine,
     positions: Sequence[float],
     trials: int,
@@ -39,15 +38,15 @@ def replay_costs(
     trials : at least one is replayed for each position
     deviation : see memsim.ReplayOptions
     """
-    probe = affine_trace(kernel, np.zeros(1, np.int64), machine.subgroup_size)
-    occupancy = resident_groups(machine, probe.launch, groups_per_core=groups_per_core)
+    launch = traced(np.zeros(1, np.int64)).launch
+    occupancy = resident_groups(machine, launch, groups_per_core=groups_per_core)
     wave = occupancy.groups_per_core * machine.n_cores
-    waves = max(2, min(snapshot.waves, kernel.n_groups // wave))
+    waves = max(2, min(snapshot.waves, launch.n_groups // wave))
     traces = []
     for position in positions:
-        start = int(max(kernel.n_groups - waves * wave, 0) * position) // wave * wave
-        ids = np.arange(start, min(start + waves * wave, kernel.n_groups), dtype=np.int64)
-        traces.append(affine_trace(kernel, ids, machine.subgroup_size))
+        start = int(max(launch.n_groups - waves * wave, 0) * position) // wave * wave
+        ids = np.arange(start, min(start + waves * wave, launch.n_groups), dtype=np.int64)
+        traces.append(traced(ids))
     result = replay(
         traces,
         machine,
@@ -58,6 +57,6 @@ def replay_costs(
     )
     return ReplayedKernel(
         costs=access_costs(traces, result, machine),
-        resident=residents(machine, probe.launch, occupancy),
+        resident=residents(machine, launch, occupancy),
         trace=traces[0],
     )

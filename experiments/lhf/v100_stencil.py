@@ -16,7 +16,6 @@ from scipy.stats import spearmanr
 
 from calib.prediction import (
     Inputs,
-    Program,
     Residents,
     Solver,
     blocks_from_trace,
@@ -25,8 +24,8 @@ from calib.prediction import (
     time_of,
 )
 from experiments.data_files import rows
-from experiments.hardware.affine import Triple, affine_trace
-from experiments.hardware.star_stencil import SNAPSHOT, Grid, star_kernel
+from experiments.hardware.affine import Triple
+from experiments.hardware.star_stencil import SNAPSHOT, compiled_star
 from experiments.hardware.stencil_volumes import group_shape, measured_volumes
 from experiments.lhf.replay_costs import ReplayedKernel, replay_costs
 from memsim.machine import Machine
@@ -67,23 +66,16 @@ def baselines(machine: Machine) -> dict[str, dict[Triple, float]]:
     return seconds
 
 
-def stencil_program() -> Program:
-    """The program of a sub-group, the same for every group shape: 25 additions or products of 64 bits."""
-    trace = affine_trace(star_kernel((32, 4, 8), Grid()), np.zeros(1, np.int64), 32)
-    return blocks_from_trace(trace, per_load={"fp64_fma": 1.0})
-
-
 def replayed_kernel(
     shape: Triple, machine: Machine, positions: Sequence[float], trials: int
 ) -> ReplayedKernel:
     """Replays of one group shape at several positions of the launch."""
-    return replay_costs(star_kernel(shape, Grid()), machine, positions, trials, SNAPSHOT)
+    return replay_costs(compiled_star(shape, machine), machine, positions, trials, SNAPSHOT)
 
 
-def predictions(
-    replayed: ReplayedKernel, program: Program, machine: Machine
-) -> dict[str, npt.NDArray[np.float64]]:
+def predictions(replayed: ReplayedKernel, machine: Machine) -> dict[str, npt.NDArray[np.float64]]:
     """Variant of the model -> (n_trial,) seconds."""
+    program = blocks_from_trace(replayed.trace)
     slow = simulated_inputs(program, replayed.costs, machine)
     mean = simulated_inputs(program, replayed.costs, machine, latency="expected")
     printed = paper_inputs(program, machine)
@@ -105,12 +97,12 @@ def corrected_paper(
 
 
 def with_translation(
-    replayed: ReplayedKernel, program: Program, machine: Machine, cycles: float | None
+    replayed: ReplayedKernel, machine: Machine, cycles: float | None
 ) -> dict[str, float]:
     """Seconds by solver if each missed translation occupies a core's translation for `cycles`;
     None: no misses."""
     costs = dataclasses.replace(replayed.costs, translation_cycles=cycles)
-    inputs = simulated_inputs(program, costs, machine)
+    inputs = simulated_inputs(blocks_from_trace(replayed.trace), costs, machine)
     return {
         solver: float(time_of(inputs, replayed.resident, machine, solver=solver).seconds.mean())
         for solver in get_args(Solver)

@@ -23,7 +23,6 @@ from experiments.lhf.v100_stencil import (
     missed_translations,
     predictions,
     replayed_kernel,
-    stencil_program,
     with_translation,
 )
 from experiments.reproduction import Case, Figure
@@ -50,13 +49,12 @@ def v100_times(out: Path, quick: bool) -> Figure:
     """Predicted time of every shape by every variant of the model, and baselines from measured
     volumes."""
     machine = load_machine("v100")
-    program = stencil_program()
     measured = measured_times()
     shapes = QUICK_SHAPES if quick else tuple(measured)
     ours: dict[str, dict[Triple, float]] = {name: {} for name in VARIANTS}
     cases = []
     for shape in shapes:
-        of_shape = predictions(_replayed(shape, quick), program, machine)
+        of_shape = predictions(_replayed(shape, quick), machine)
         for name, seconds in of_shape.items():
             ours[name][shape] = float(seconds.mean())
             cases.append(
@@ -97,14 +95,13 @@ def translation(out: Path, quick: bool) -> Figure:
     """Times with and without missed translations, and the cycles per miss that one shape
     suggests."""
     machine = load_machine("v100")
-    program = stencil_program()
     measured = measured_times()
     deep = (CALIBRATED, (16, 1, 64), (4, 2, 128), (8, 8, 16), (32, 2, 16))
     shapes = deep if quick else tuple(measured)
     taken = machine.translation.miss_cycles if machine.translation else 0.0
     fits, others = taken, 0.0
     for _ in range(30):  # until the time of this shape is exact
-        seconds = with_translation(_replayed(CALIBRATED, quick), program, machine, fits)["events"]
+        seconds = with_translation(_replayed(CALIBRATED, quick), machine, fits)["events"]
         others, fits = fits, fits * measured[CALIBRATED] / seconds
         if abs(fits - others) < 0.01:
             break
@@ -114,7 +111,7 @@ def translation(out: Path, quick: bool) -> Figure:
         replayed = _replayed(shape, quick)
         missed[shape] = missed_translations(replayed)
         for cycles in (None, taken, fits):
-            for solver, value in with_translation(replayed, program, machine, cycles).items():
+            for solver, value in with_translation(replayed, machine, cycles).items():
                 times.setdefault((solver, cycles), {})[shape] = value
         without = 1e3 * times["events", None][shape]
         cases.append(

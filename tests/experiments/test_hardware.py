@@ -15,17 +15,17 @@ import pytest
 import tracegen
 from experiments.data_files import hit_ratio_error_points, rows
 from experiments.hardware import FIGURES, stencil_volumes
-from experiments.hardware.affine import AffineKernel, affine_trace, with_sequences
+from experiments.hardware.affine import AffineKernel, affine_trace
 from experiments.hardware.comparison import errors
 from experiments.hardware.free_running import free_running
 from experiments.hardware.l1_sweep import l1_curve_errors, miss_ratios
 from experiments.hardware.laplacian import Variant, laplacian
 from experiments.hardware.pointer_chase import chase_latency
-from experiments.hardware.star_stencil import Grid, star_kernel
+from experiments.hardware.star_stencil import Grid, compiled_star, star_kernel
 from experiments.hardware.stencil_volumes import (
+    POSITIONS,
     QUANTITIES,
     QUICK_SHAPES,
-    STENCIL_POSITIONS,
     measured_volumes,
     replayed_volumes,
 )
@@ -83,12 +83,6 @@ def test_kernel_7_is_a_quarter_of_y() -> None:
     assert trace.lanes[stored[trace.site]].sum(dtype=int) == 62 * 16 * 62
 
 
-def test_sequences_are_cut_where_asked() -> None:
-    kernel = with_sequences(star_kernel((32, 4, 8)), 10)
-    starts = [k for k, access in enumerate(kernel.accesses) if access.starts_sequence]
-    assert starts == [0, 10, 20, 25]
-
-
 def test_errors_are_those_of_a_hand_count() -> None:
     cases = [
         Case(figure="f", case=name, quantity="q", unit="B", reference=measured, ours=ours)
@@ -126,7 +120,7 @@ def test_a_fixed_deal_is_what_the_hardware_does_not_do() -> None:
     """Groups above each other on one core would reuse rows in L1; the measured L2 volume shows no
     such reuse."""
     machine = load_machine("v100")
-    kernel, snapshot = star_kernel((16, 1, 64)), Snapshot(waves=6, warmup=2)
+    kernel, snapshot = compiled_star((16, 1, 64), machine), Snapshot(waves=3, warmup=1)
     measured = measured_volumes()[16, 1, 64]["l2_load"]
     assert volumes(kernel, machine, snapshot).l2_load == pytest.approx(measured, rel=0.05)
     fixed = volumes(kernel, machine, snapshot, dispatch="round_robin")
@@ -295,7 +289,7 @@ def test_three_shapes_are_what_the_record_says() -> None:
         for row in rows("v100_star25_ours.csv")
     }
     for shape in ((64, 16, 1), (8, 8, 16), (2, 16, 32)):
-        runs = replayed_volumes(shape, machine, STENCIL_POSITIONS)
+        runs = replayed_volumes(shape, machine, POSITIONS)
         for quantity in QUANTITIES:
             mean = float(np.mean([getattr(run, quantity) for run in runs]))
             assert mean == pytest.approx(float(kept[shape][quantity]), rel=1e-4), (shape, quantity)
@@ -344,7 +338,9 @@ def test_no_group_is_deeper_than_cuda_allows() -> None:
         kernel = star_kernel(label)
         assert kernel.grid == grid
         assert kernel.group[2] <= 64
-        assert resident_groups(load_machine("v100"), affine_launch(kernel)).groups_per_core == 1
+        assert resident_groups(
+            load_machine("v100"), affine_launch(kernel)
+        ).groups_per_core == 65536 // (32 * kernel.group_items)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from experiments.hardware.affine import Triple
-from experiments.hardware.star_stencil import star_kernel
+from experiments.hardware.star_stencil import compiled_star
 from experiments.hardware.volumes import Snapshot
 from experiments.lhf import FIGURES, TITLE
 from experiments.lhf.mi250x_laplacian import laplacian_times
@@ -97,8 +97,8 @@ def test_deep_groups_miss_translations_and_flat_ones_hardly_any() -> None:
         few = v100.replace(
             n_cores=2, levels=v100.levels[:1], model_error_points={}, translation=buffer
         )
-        snapshot = Snapshot(waves=12, warmup=8)
-        return missed_translations(replay_costs(star_kernel(shape), few, [0.5], 1, snapshot))
+        snapshot = Snapshot(waves=6, warmup=4)
+        return missed_translations(replay_costs(compiled_star(shape, few), few, [0.5], 1, snapshot))
 
     assert missed((32, 32, 1)) < 0.1
     assert missed((8, 1, 64)) > 8
