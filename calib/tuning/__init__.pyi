@@ -7,6 +7,7 @@ from .outcome import Outcome as Outcome
 from .pool import Pool as Pool
 from .search import Found as Found
 from .search import Search as Search
+from .space import Configuration as Configuration
 from .space import Parameter as Parameter
 from .space import Space as Space
 from .space import parse_space as parse_space

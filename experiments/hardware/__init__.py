@@ -11,6 +11,7 @@ from experiments.hardware.pointer_chase import latency
 from experiments.hardware.snapshot_errors import snapshots
 from experiments.hardware.stencil_volumes import v100_stencil
 from experiments.hardware.tuned_convolution import tuned_convolution
+from experiments.hardware.tuned_stencils import tuned_stencils
 from experiments.reproduction import MakeFigure
 
 TITLE = "memsim compared with measured hardware"
@@ -22,4 +23,5 @@ FIGURES: Mapping[str, MakeFigure] = {
     "v100-l1": v100_l1,
     "latency": latency,
     "convolution": tuned_convolution,
+    "tuned-stencils": tuned_stencils,
 }

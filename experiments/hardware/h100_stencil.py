@@ -14,13 +14,15 @@ from experiments.data_files import rows, source
 from experiments.hardware import drawing
 from experiments.hardware.affine import Triple
 from experiments.hardware.comparison import errors
-from experiments.hardware.star_stencil import SNAPSHOT, compiled_star
+from experiments.hardware.star_stencil import compiled_star
 from experiments.hardware.stencil_volumes import QUICK_SHAPES, group_shape, label
-from experiments.hardware.volumes import Volumes, volumes
+from experiments.hardware.volumes import Snapshot, Volumes, volumes
 from experiments.reproduction import Case, Figure
 from memsim.machine import Machine, load_machine
 
 TABLE = "h100_star25_counters.csv"
+SNAPSHOT = Snapshot(waves=24, warmup=16)
+"""Twice as long as on the V100, for the L2 is eight times as large."""
 UPDATES = 632 * 504 * 504
 SECTOR_BYTES = 32
 UNITS = {"l2_load": "B/update", "dram_load": "B/update", "dram_store": "B/update", "l1_hits": "%"}

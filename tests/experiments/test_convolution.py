@@ -8,7 +8,8 @@ from scipy.stats import spearmanr
 from calib.tuning import Outcome
 from calib.tuning.search import Found
 from experiments.data_files import rows
-from experiments.hardware.tuned_convolution import TABLE, ranking
+from experiments.hardware.tuned_convolution import TABLE
+from experiments.hardware.tuning_runs import ranking
 from experiments.kernels.convolution import convolution
 from tests.support.cuda_kernels import needs_clang, run
 

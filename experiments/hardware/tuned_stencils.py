@@ -1,0 +1,74 @@
+"""V100 and MI250X: how `memsim tune` ranks the group shapes of a stencil and the variants of a Laplacian.
+
+Everything is as in the command: compiled code, short snapshots first, whatever may be the fastest looked at
+again.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+from experiments.data_files import rows, source
+from experiments.hardware import drawing
+from experiments.hardware.star_stencil import Grid, launched
+from experiments.hardware.stencil_volumes import group_shape
+from experiments.hardware.tuning_runs import TuningRun, compared, predicted
+from experiments.kernels import laplacian, stencil
+from experiments.reproduction import Figure
+from tracegen.commands import KernelSpec
+
+SHAPES, VARIANTS = "v100_star25_times.csv", "mi250x_laplacian_times.csv"
+QUICK = 6
+
+
+def stencil_run() -> TuningRun:
+    """The 25-point stencil in 43 group shapes on a V100."""
+    nx, ny, nz = Grid().interior
+    settings = {"nx": str(nx), "ny": str(ny), "nz": str(nz), "pitch": str(Grid().pitch)}
+    return TuningRun(
+        machine="v100",
+        kernel=KernelSpec(f"{stencil.__file__}:star25", {**settings, "filled": "False"}, None),
+        configurations=[
+            {
+                f"block_{axis}": str(n)
+                for axis, n in zip("xyz", launched(group_shape(row)), strict=True)
+            }
+            for row in rows(SHAPES)
+        ],
+        times_ms=[nx * ny * nz / float(row["glups"]) / 1e6 for row in rows(SHAPES)],
+    )
+
+
+def laplacian_run() -> TuningRun:
+    """The 7-point Laplacian in 14 variants on an MI250X; those with non-temporal stores are other kernels."""
+    plain = [row for row in rows(VARIANTS) if row["nontemporal"] == "0"]
+    return TuningRun(
+        machine="mi250x",
+        kernel=KernelSpec(f"{laplacian.__file__}:laplacian", {"n": "512", "filled": "False"}, None),
+        configurations=[{"kernel": row["kernel"], "rows": row["rows"]} for row in plain],
+        times_ms=[float(row["time_ms"]) for row in plain],
+    )
+
+
+def tuned_stencils(out: Path, quick: bool) -> Figure:
+    """Predicted and measured times of all shapes and variants, and how good their rankings are."""
+    cases, findings = [], []
+    for run, name in ((stencil_run(), "stencil"), (laplacian_run(), "laplacian")):
+        if quick:
+            few = slice(None, None, QUICK)
+            run = dataclasses.replace(
+                run, configurations=run.configurations[few], times_ms=run.times_ms[few]
+            )
+        of_run, finding = compared("tuned-stencils", run, predicted(run, out / f"{name}.tune"))
+        cases += of_run
+        findings.append(finding)
+    return Figure(
+        reference_name="measured",
+        name="tuned-stencils",
+        title="V100 stencil and MI250X Laplacian: times that tuning predicts",
+        source=f"{source(SHAPES)}; {source(VARIANTS)}",
+        cases=cases,
+        findings=findings,
+        pictures=[drawing.scatter(out / "tuned-stencils.png", cases, "tuned stencils: time in ms")],
+    )

@@ -1,0 +1,95 @@
+"""What `memsim tune` says of configurations whose times were measured."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from calib.tuning import Configuration, Found, Pool, Search, Store, Subject, TuneOptions
+from experiments.hardware.comparison import errors
+from experiments.reproduction import Case
+from tracegen.commands import KernelSpec
+from tracegen.own_process import Limits
+
+Key = tuple[str, ...]
+"""The values of a configuration, in the order of its names."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TuningRun:
+    """Configurations of a kernel that were measured on a machine.
+
+    times_ms : in the order of the configurations
+    """
+
+    machine: str
+    kernel: KernelSpec
+    configurations: Sequence[Configuration]
+    times_ms: Sequence[float]
+
+    @property
+    def measured_ms(self) -> dict[Key, float]:
+        return dict(zip(map(key, self.configurations), self.times_ms, strict=True))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ranked:
+    """How good a ranking is.
+
+    loss : number of configurations at the top -> how much slower the best of them is than the best of all
+    """
+
+    loss: dict[int, float]
+
+    def __str__(self) -> str:
+        return ", ".join(
+            f"best of the top {n} is {loss:.1%} slower than the best"
+            for n, loss in self.loss.items()
+        )
+
+
+def key(configuration: Configuration) -> Key:
+    """What tells a configuration from others of its run."""
+    return tuple(configuration.values())
+
+
+def ranking(found: Found, measured_ms: Mapping[Key, float]) -> Ranked:
+    """How the configurations at the top of a prediction do when they are measured."""
+    order = [measured_ms[key(one.configuration)] for one in found.ranked]
+    best = min(measured_ms.values())
+    return Ranked(loss={n: min(order[:n]) / best - 1 for n in (1, 3, 5)})
+
+
+def predicted(run: TuningRun, store: Path) -> Found:
+    """What tuning finds; predictions are kept in `store`, so an interrupted comparison can go on."""
+    subject = Subject(kernel=run.kernel, limits=Limits())
+    with contextlib.ExitStack() as stack:
+        kept = stack.enter_context(Store(store, subject))
+        pool = Pool(stack, TuneOptions(), kept, lambda *_: None)
+        return Search(
+            run.configurations,
+            lambda some, effort: pool.outcomes(subject, run.machine, some, effort),
+        ).run()
+
+
+def compared(figure: str, run: TuningRun, found: Found) -> tuple[list[Case], str]:
+    """A case for each configuration that has a prediction, and how good the ranking is."""
+    quantity, measured_ms = f"{run.machine} time", run.measured_ms
+    cases = [
+        Case(
+            figure=figure,
+            case=" ".join(key(one.configuration)),
+            quantity=quantity,
+            unit="ms",
+            reference=measured_ms[key(one.configuration)],
+            ours=1e3 * one.time_s,
+            ci95=None,
+        )
+        for one in found.ranked
+    ]
+    return cases, (
+        f"{run.machine}: {errors(cases, quantity)}; {ranking(found, measured_ms)};"
+        f" {len(found.failed)} not predicted"
+    )
