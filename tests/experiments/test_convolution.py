@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
@@ -46,7 +47,7 @@ def test_a_ranking_is_judged_by_what_was_measured() -> None:
 
 
 def test_the_record_ranks_as_the_readme_says() -> None:
-    """On an A100: nearly all configurations have a prediction, and the fastest predicted is nearly the fastest."""
+    """On an A100: nearly all configurations have a prediction, and one of the first five is nearly the fastest."""
     names = [name for name in rows("convolution_ours.csv")[0] if name != "a100_ms"]
     ours = {
         tuple(row[name] for name in names): row["a100_ms"] for row in rows("convolution_ours.csv")
@@ -56,4 +57,17 @@ def test_the_record_ranks_as_the_readme_says() -> None:
     both = sorted((float(value), measured[key]) for key, value in ours.items() if value)
     assert len(both) == 98
     assert spearmanr(both).statistic == pytest.approx(0.88, abs=0.005)
-    assert both[0][1] / min(measured.values()) == pytest.approx(1.008, abs=0.001)
+    best = min(measured.values())
+    assert min(one for _, one in both[:5]) / best == pytest.approx(1.008, abs=0.001)
+    assert min(one for _, one in both[:3]) / best == pytest.approx(1.041, abs=0.001)
+    error = np.exp(np.mean([abs(np.log(ours / one)) for ours, one in both])) - 1
+    assert error == pytest.approx(0.18, abs=0.005)
+
+
+def test_the_measured_a100_changes_its_clock() -> None:
+    """The same launch, repeated, takes up to 1.84 times as long: boost clock over base clock of the card."""
+    ratios = [
+        float(row["slow_ms"]) / float(row["fast_ms"]) for row in rows("a100_clock_switches.csv")
+    ]
+    assert len(ratios) == 168
+    assert np.quantile(ratios, 0.95) == pytest.approx(1410 / 765, rel=0.005)
