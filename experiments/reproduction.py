@@ -127,9 +127,11 @@ def page(title: str, figures: Sequence[Figure]) -> str:
     """All figures as one HTML page; it refers to the pictures in the same folder."""
     cases = [case for figure in figures for case in figure.cases]
     compared = sum(case.reference is not None and case.ours is not None for case in cases)
+    off = sorted(abs(change) for change in map(_change, cases) if change is not None)
+    half = f"; half of them differ by at most {report.percent(off[len(off) // 2])}" if off else ""
     return report.page(
         title,
-        f"{compared} of {len(cases)} quantities stand beside a published or measured number",
+        f"{compared} of {len(cases)} quantities stand beside a published or measured number{half}",
         [
             report.Section(figure.title, _body(figure), figure.name, figure.name)
             for figure in figures
@@ -142,25 +144,37 @@ def _body(figure: Figure) -> Markup:
         Markup('<a href="{0}"><img src="{0}" alt="{0}"></a>').format(name)
         for name in figure.pictures
     )
-    head = ("case", "quantity", figure.reference_name, "ours", "difference", "unit", "note")
+    head = ["case", "quantity", figure.reference_name, "ours", "difference", "unit"]
+    if any(case.note for case in figure.cases):
+        head.append("note")
     return Markup("{}{}<div class=pictures>{}</div>{}").format(
         report.paragraph(figure.source, "soft small"),
         report.bullets(figure.findings),
         pictures,
-        report.data_table(head, [_row(case) for case in figure.cases], left=(0, 1, 6)),
+        report.data_table(head, [_row(case)[: len(head)] for case in figure.cases], left=(0, 1, 6)),
     )
 
 
+def _change(case: Case) -> float | None:
+    """By how much ours differs: a percentage by parts of the whole, anything else relatively."""
+    if case.reference is None or case.ours is None:
+        return None
+    if case.unit == "%":
+        return (case.ours - case.reference) / 100
+    return case.ours / case.reference - 1 if case.reference else None
+
+
 def _row(case: Case) -> list[report.Cell | str]:
-    change = None
-    if case.reference and case.ours is not None:
-        change = case.ours / case.reference - 1
+    change = _change(case)
+    words = NONE
+    if change is not None:
+        words = f"{100 * change:+.1f} {'points' if case.unit == '%' else '%'}"
     return [
         case.case,
-        case.quantity,
+        case.quantity.replace("_", " "),
         _number(case.reference),
         _number(case.ours, "" if case.ci95 is None else f"± {case.ci95:.2g}"),
-        report.Cell(NONE if change is None else f"{change:+.1%}", value=change),
+        report.Cell(words, value=change),
         case.unit,
         case.note,
     ]

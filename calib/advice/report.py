@@ -52,15 +52,15 @@ def headline(advice: Advice) -> str:
 
 def ranking(advice: Advice, kind: Kind, *, only_gains: bool = False) -> Table:
     """Changes of a kind, the largest gain first."""
-    head = ["gain", "time", "limited by", "occupancy", "registers", "local memory", "change"]
+    head = ["change", "gain", "time", "limited by", "occupancy", "registers", "local memory"]
     base = advice.base[max(advice.base)]
     rows = []
     for one in advice.ranked(kind):
         gain = advice.gain(one)
         if one.measured is not None and (gain.low > 1 or not only_gains):
             time = seconds(float(one.measured.seconds.mean()))
-            row = [gain_text(gain), time, one.measured.binds, *_cost(base, one.measured), one.what]
-            rows.append(row)
+            costs = _cost(base, one.measured)
+            rows.append([one.what, gain_text(gain), time, one.measured.binds, *costs])
     return head, rows
 
 
@@ -74,7 +74,7 @@ def gain_text(gain: Estimate) -> str:
 
 def failures(advice: Advice) -> Table:
     """What could not be tried, with the reason."""
-    return ["why", "change"], [[one.reason, one.what] for one in advice.failed]
+    return ["change", "why"], [[one.what, one.reason] for one in advice.failed]
 
 
 def notes(advice: Advice) -> list[str]:
@@ -124,7 +124,7 @@ def page(advice: Advice) -> str:
     for kind, title in TITLES.items():
         head, rows = ranking(advice, kind)
         if rows:
-            table = data_table(head, rows, left=(len(head) - 1,), sortable=False)
+            table = data_table(head, rows, sortable=False)
             codes = [fold(one.what, _code(one)) for one in gaining(advice, kind)]
             sections.append(Section(title, Markup("").join([table, *codes])))
     if advice.failed:

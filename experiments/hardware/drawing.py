@@ -59,6 +59,9 @@ def curve(path: Path, cases: Sequence[Case], title: str, unit: str) -> str:
     axes = figure.add_subplot()
     axes.semilogx(size, [case.reference or 0.0 for case in cases], "o-", markersize=3)
     axes.semilogx(size, [case.ours for case in cases], "s--", markersize=3)
+    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 3, 5)))
+    axes.xaxis.set_major_formatter(FormatStrFormatter("%g"))
+    axes.xaxis.set_minor_locator(NullLocator())
     axes.legend(["measured", "ours"], loc="upper left")
     axes.set(title=title, xlabel="buffer, kB", ylabel=unit)
     return write_picture(path, figure, 150).name
