@@ -31,6 +31,11 @@ earlier groups left in the caches, and the occupancy). sigma is the spread of si
     launch{}             the whole launch: factor by which counts of the snapshot were multiplied,
                          requested_bytes, moved {level below the first or DRAM: read_bytes,
                          write_bytes}, arrays[] (array, size_bytes, times_read from DRAM, moved)
+    time{}               of the launch: predicted_s (an estimate over the orderings; null without a time
+                         model), binds (what limits it), floors_s (lower bounds by resource),
+                         saved_without_s (how much faster without latency, barriers, ...), what_if[]
+                         (changes, time_s, binds), not_hidden (by site: part of its latency that nothing
+                         hides), rates[] (name, per_s, peak_per_s, unit, at_most), notes[]
     occupancy{}          groups per core, what limits them, and, where registers are unknown, the load
                          hit ratios over the feasible occupancies (over_feasible); where they are
                          known, those at fewer groups per core (over_groups)
@@ -45,9 +50,11 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import asdict
 from importlib import resources
 from typing import Any
 
+from memsim.report.launch_time import LaunchTime
 from memsim.report.launch_totals import LaunchTotals, Moved
 from memsim.report.numbers import LevelNumbers, SiteNumbers, Summary
 from memsim.report.order_sensitivity import order_ranges
@@ -82,6 +89,7 @@ def to_data(summary: Summary) -> dict[str, Any]:
         "sites": [_site(site) for site in summary.sites],
         "levels": _totals(summary),
         "launch": _launch(summary.launch),
+        "time": _time(summary.time),
         "occupancy": _finite(dict(summary.occupancy)),
         "orders": _finite({name: dict(ratios) for name, ratios in summary.orders.items()}),
         "order_sensitive": {one.level: [one.low, one.high] for one in order_ranges(summary)},
@@ -154,6 +162,22 @@ def _launch(launch: LaunchTotals) -> dict[str, Any]:
             }
             for one in launch.arrays
         ],
+    }
+
+
+def _time(time: LaunchTime) -> dict[str, Any]:
+    return {
+        "predicted_s": None if time.seconds is None else estimate_data(time.seconds),
+        "binds": time.binds,
+        "floors_s": dict(time.floors_s),
+        "saved_without_s": dict(time.saved_s),
+        "what_if": [
+            {"changes": one.changes, "time_s": one.seconds, "binds": one.binds}
+            for one in time.what_if
+        ],
+        "not_hidden": dict(time.not_hidden),
+        "rates": [asdict(rate) for rate in time.rates],
+        "notes": list(time.notes),
     }
 
 

@@ -24,9 +24,11 @@ from memsim.montecarlo.result import Replay
 from memsim.report import text
 from memsim.report.html import replay_page
 from memsim.report.json_contract import estimate_data, json_schema
+from memsim.report.launch_time import keep_time
 from memsim.report.summary import summarise
 from memsim.report.verdict import judge
 from memsim.statistics import Estimate, describe
+from tests.memsim.report.test_launch_time import PREDICTED
 from tests.support.fake_replay import GENERATED_SOURCE, HOSTILE, SITES, fake_dataset, hostile_replay
 from tests.support.outline import Outline
 
@@ -50,6 +52,21 @@ def test_json_obeys_its_schema(replay: Replay) -> None:
     jsonschema.Draft202012Validator.check_schema(schema)
     for one in (replay, Replay(fake_dataset(n_trials=1)), hostile_replay()):
         jsonschema.validate(json.loads(one.to_json()), schema)
+
+
+def test_json_holds_the_predicted_time() -> None:
+    one = Replay(keep_time(fake_dataset(), PREDICTED))
+    data = json.loads(one.to_json())
+    jsonschema.validate(data, json_schema())
+    time = data["time"]
+    assert time["predicted_s"]["mean"] == PREDICTED["time_s"]["mean"]
+    assert time["predicted_s"]["ci95"] == pytest.approx(PREDICTED["time_s"]["ci95"])
+    assert time["binds"] == PREDICTED["binds"]
+    assert time["floors_s"] == PREDICTED["floors_s"]
+    assert {rate["name"] for rate in time["rates"]} >= {"L1", "L2", "DRAM"}
+    without = json.loads(Replay(fake_dataset()).to_json())["time"]
+    assert without["predicted_s"] is None
+    assert without["binds"] == max(without["floors_s"], key=without["floors_s"].__getitem__)
 
 
 @pytest.mark.parametrize(
