@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Iterable, Sequence
 
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -36,13 +37,13 @@ class PlainTable(Table):
             longest = max((len(line) for cell in cells for line in cell.split("\n")), default=0)
             is_short = 0 < longest <= _LEAST_WIDTH
             numbers = k > 0 and is_short and all(map(_NUMBER.match, cells))
+            words = max(map(len, head.split()), default=0)
             self.add_column(
-                Text(head),
+                Text(textwrap.fill(head, max(longest, words, 1)) if numbers else head),
                 justify="right" if numbers else "left",
                 no_wrap=numbers,
                 overflow="ellipsis" if numbers else "fold",
             )
-            words = max(map(len, head.split()), default=0)
             self._columns_needed += 2 + max(min(longest, _LEAST_WIDTH), words)
         for row in self._texts:
             self.add_row(*map(Text, row))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 
+import pytest
 from rich.console import Console
 
 from memsim.report import PlainTable
@@ -56,3 +57,16 @@ def test_no_rows_are_a_head() -> None:
         "for",
         "note",
     ]
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 160])
+def test_long_heads_of_numbers_leave_room_for_the_names(width: int) -> None:
+    heads = ["variant", *(f"at least, for resource {k}" for k in range(6))]
+    table = PlainTable("", heads, [["v100@1000MHz", *["819.2 ns"] * 6]])
+    console = Console(width=width, file=io.StringIO(), color_system=None)
+    console.print(table)
+    assert isinstance(console.file, io.StringIO)
+    lines = console.file.getvalue().splitlines()
+    assert max(map(len, lines)) <= width
+    assert any(line.startswith("v100@1000MHz") for line in lines)
+    assert sum(line.count("819.2 ns") for line in lines) == 6
