@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from loopy.diagnostic import LoopyError
 
 from calib.advice import AdviseOptions, Tried, advise
 from calib.advice import search as searching
@@ -114,6 +115,20 @@ def wrong_order(facts: Facts) -> Iterator[Proposal]:
     yield Proposal(what="refused", steps=(step("lp.tag_inames", {"nothing": "unr"}),))
     yield Proposal(what="wrong", steps=(step("lp.fix_parameters"), step("lp.assume", "n >= 1")))
     yield from searching.REMEDIES["other lanes"](facts)
+
+
+def unreadable(facts: Facts) -> Iterator[Proposal]:
+    raise LoopyError("no such axis")
+    yield
+
+
+def test_a_remedy_that_cannot_read_a_kernel_proposes_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    others = searching.REMEDIES["other lanes"]
+    monkeypatch.setattr(searching, "REMEDIES", {"broken": unreadable, "other lanes": others})
+    advice = advise(textbook.sweep(128), V100, FEW)
+    assert {one.remedies for one in advice.ranked("kernel")} == {("other lanes",)}
 
 
 def test_a_search_keeps_what_failed_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
