@@ -33,14 +33,22 @@ print(found[True], found[False])
 
 @pytest.mark.parametrize("chosen", FORMATS, ids=NAMES)
 def test_changed_files(chosen: Format, tmp_path: Path) -> None:
-    for seed in range(12 if chosen.name == "k.nc" else 40):
+    for seed in range(12 if chosen.name.endswith(".nc") else 40):
         check(chosen, seed, tmp_path, replays=False)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize(
-    ("name", "last"), [("k.trace", 3000), ("m.toml", 3000), ("k.nc", 2000)], ids=NAMES
+    ("name", "last"),
+    [
+        ("k.trace", 3000),
+        ("m.toml", 3000),
+        ("k.nc", 2000),
+        ("damaged.trace", 2000),
+        ("damaged.nc", 2000),
+    ],
+    ids=NAMES,
 )
 @pytest.mark.parametrize("bounds", [False, True], ids=["trusted", "bounds"])
 def test_many_changed_files(name: str, last: int, bounds: bool, tmp_path: Path) -> None:
@@ -60,4 +68,5 @@ def test_many_changed_files(name: str, last: int, bounds: bool, tmp_path: Path) 
     assert done.returncode == 0, done.stderr[-3000:]
     accepted, refused = map(int, done.stdout.split())
     assert accepted + refused == last
-    assert min(accepted, refused) > last // 50
+    assert refused > last // 50
+    assert accepted > last // 50 or name.startswith("damaged")

@@ -76,13 +76,15 @@ def _places(value: Any) -> Any:
 
 
 def hurt(rng: Random, data: bytes) -> bytes:
-    """Bytes cut short, flipped or repeated."""
+    """Bytes cut short, flipped, repeated, left out, or zero for the length of a sector."""
     at = rng.randrange(len(data))
     kind = rng.random()
     if kind < 0.2:
         return data[:at]
     if kind < 0.3:
         return data[:at] + data[at : at + 64] * 2 + data[at + 64 :]
+    if kind < 0.4:
+        return data[:at] + bytes(512) + data[at + rng.choice((0, 512)) :]
     out = bytearray(data)
     for _ in range(rng.choice((1, 1, 4))):
         out[rng.randrange(len(out))] ^= 1 << rng.randrange(8)
@@ -328,10 +330,22 @@ def use_saved(path: Path, replays: bool) -> None:
         comparison_page(comparison)
 
 
+def make_damaged_trace(rng: Random, path: Path) -> None:
+    columns, document = _trace()
+    write_forged(path, {f"0.{name}": column for name, column in columns.items()}, document)
+    path.write_bytes(hurt(rng, path.read_bytes()))
+
+
+def make_damaged_replay(rng: Random, path: Path) -> None:
+    path.write_bytes(hurt(rng, _saved(path.parent).read_bytes()))
+
+
 FORMATS = (
     Format("k.trace", make_trace_file, use_trace),
     Format("m.toml", make_machine, use_machine),
     Format("k.nc", make_saved, use_saved),
+    Format("damaged.trace", make_damaged_trace, use_trace),
+    Format("damaged.nc", make_damaged_replay, use_saved),
 )
 
 
