@@ -47,6 +47,7 @@ class TuneFiles(Options):
     def check(self, machines: tuple[str, ...], store: Path | None) -> None:
         """Raises MemsimError where a file cannot be written later."""
         outputs: dict[str, Path | None] = {
+            "--store": store,
             "--html": self.html,
             "--json": self.json,
             "--csv": self.csv,
@@ -56,7 +57,7 @@ class TuneFiles(Options):
             for flag, path in (("--kernel-tuner", self.kernel_tuner), ("--t4", self.t4)):
                 outputs[f"{flag} {name}"] = self.of(path, name, machines)
                 kinds[f"{flag} {name}"] = "results"
-        check_outputs(outputs, inputs=() if store is None else (store,), kinds=kinds)
+        check_outputs(outputs, kinds=kinds)
 
     @staticmethod
     def of(path: Path | None, machine: str, machines: tuple[str, ...]) -> Path | None:

@@ -83,29 +83,23 @@ def _listed(machine: Machine) -> dict[str, str]:
 def machine_table(machine: Machine) -> Table:
     """A table with one row for each value; those that nobody measured or published, and those that were
     fitted to a comparison, are marked."""
-    table = Table(
-        title=Text(f"{machine.name}: {machine.title}"),
-        title_justify="left",
-        header_style="bold",
-        box=None,
-        pad_edge=False,
-    )
-    table.add_column("parameter", no_wrap=True)
-    table.add_column("value", justify="right")
-    table.add_column("unit")
-    table.add_column("")
-    table.add_column("source", ratio=1)
+    from memsim.report import PlainTable
+
+    rows = []
     for key in keys(machine):
         standing = machine.standing(key)
         source = machine.sources.get(key, ASSUMED).removeprefix(standing).lstrip(": ")
-        table.add_row(
-            Text(key),
-            Text(value_text(value_of(machine, key))),
-            Text(unit_of(key)),
-            Text(standing, style="yellow"),
-            Text(source, style="yellow" if standing else ""),
+        rows.append(
+            (
+                key,
+                value_text(value_of(machine, key)),
+                unit_of(key),
+                Text(standing, style="yellow"),
+                Text(source, style="yellow" if standing else ""),
+            )
         )
-    return table
+    columns = ("parameter", "value", "unit", "", "source")
+    return PlainTable(f"{machine.name}: {machine.title}", columns, rows)
 
 
 def _size_text(level: Level, n_cores: int) -> str:

@@ -25,7 +25,8 @@ def comparison_table(comparison: Comparison) -> Table:
     caption = Text("\n".join([*_unmatched(comparison), LEGEND]), style="dim")
     forms = (
         (67 + 15 * len(comparison.level_names), lambda t: _fill(t, comparison, narrow=False)),
-        (0, lambda t: _fill(t, comparison, narrow=True)),
+        (42 + 15 * len(comparison.level_names), lambda t: _fill(t, comparison, narrow=True)),
+        (0, lambda t: _fill_single(t, comparison)),
     )
     return FittingTable(forms, frame(heading, caption))
 
@@ -45,6 +46,23 @@ def _fill(table: Table, comparison: Comparison, *, narrow: bool) -> None:
     table.add_row(*_total_cells(comparison)[:n_columns])
     for site in comparison.sites:
         table.add_row(*_site_cells(comparison, site)[:n_columns])
+
+
+def _fill_single(table: Table, comparison: Comparison) -> None:
+    """Adds one column, in which every quantity of an access has a line of its own."""
+    table.expand = True
+    table.add_column("accesses: A; B; change", overflow="fold")
+    heads = ["latency", *(f"{name} hits, %" for name in comparison.level_names), "share, %"]
+    heads += ["sectors per access", "DRAM bytes per sector"]
+    rows = [
+        _total_cells(comparison),
+        *(_site_cells(comparison, site) for site in comparison.sites),
+    ]
+    for name, _, *cells in rows:
+        for head, cell in zip(heads, cells, strict=True):
+            if cell.plain not in ("", text.UNKNOWN):
+                name.append(f"\n{head}: ").append(Text("; ").join(cell.split()))
+        table.add_row(name)
 
 
 def _site_cells(comparison: Comparison, site: SiteComparison) -> list[Text]:

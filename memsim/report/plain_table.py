@@ -22,7 +22,9 @@ class PlainTable(Table):
     """Columns of numbers to the right and in one line each, other columns to the left. On a console that is
     too narrow for that, every row stands on lines of its own, a line for each column."""
 
-    def __init__(self, title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    def __init__(
+        self, title: str, columns: Sequence[str], rows: Iterable[Sequence[str | Text]]
+    ) -> None:
         super().__init__(
             title=Text(title) if title else None,
             title_justify="left",
@@ -30,10 +32,10 @@ class PlainTable(Table):
             box=None,
             pad_edge=False,
         )
-        self._texts = [[text.shortened(cell, LONGEST_NAME) for cell in row] for row in rows]
+        self._texts = [[_text(cell) for cell in row] for row in rows]
         self._heads, self._columns_needed = list(columns), 0
         for k, head in enumerate(columns):
-            cells = [row[k] for row in self._texts]
+            cells = [row[k].plain for row in self._texts]
             longest = max((len(line) for cell in cells for line in cell.split("\n")), default=0)
             is_short = 0 < longest <= _LEAST_WIDTH
             numbers = k > 0 and is_short and all(map(_NUMBER.match, cells))
@@ -46,7 +48,7 @@ class PlainTable(Table):
             )
             self._columns_needed += 2 + max(min(longest, _LEAST_WIDTH), words)
         for row in self._texts:
-            self.add_row(*map(Text, row))
+            self.add_row(*row)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         if options.max_width >= self._columns_needed - 2:
@@ -57,6 +59,11 @@ class PlainTable(Table):
         for row in self._texts:
             for k, (head, cell) in enumerate(zip(self._heads, row, strict=True)):
                 if cell and not k:
-                    yield Text(cell, style="bold", overflow="fold")
+                    yield Text("", style="bold", overflow="fold").append(cell)
                 elif cell:
-                    yield Text(f"  {head}: ", overflow="fold").append(cell.replace("\n", ", "))
+                    what = f"  {head}: " if head else "  "
+                    yield Text(what, overflow="fold").append(Text(", ").join(cell.split()))
+
+
+def _text(cell: str | Text) -> Text:
+    return cell if isinstance(cell, Text) else Text(text.shortened(cell, LONGEST_NAME))

@@ -45,22 +45,36 @@ def accesses_table(variants: Sequence[Variant]) -> Table:
         f"{letter(k)}: {label}: {one.kernel} on {one.machine_title}, {one.n_trials} trials"
         for k, (label, one) in enumerate(variants)
     )
-    table = Table(**frame(Text(heading, style="bold"), Text("", style="dim")))
-    table.add_column("access", overflow="fold", min_width=12)
-    table.add_column("", no_wrap=True)
-    for head in ("share", f"latency\n{unit}", *(f"{name} hit\n%" for name in names)):
-        table.add_column(head, justify="right", no_wrap=True)
-    for name, sites in _by_name(variants).items():
-        cells = [
-            _access_cells(site, names, _scale(variants[k][1], unit)) for k, site in sites.items()
-        ]
-        letters = "\n".join(letter(k) for k in sites)
-        table.add_row(
-            Text(name, style="bold"),
-            Text(letters, style="dim"),
-            *(Text("\n".join(column)) for column in zip(*cells, strict=True)),
+    heads = ("share", f"latency\n{unit}", *(f"{name} hit\n%" for name in names))
+    rows = [
+        (
+            Text(text.shortened(name), style="bold"),
+            [letter(k) for k in sites],
+            [_access_cells(site, names, _scale(variants[k][1], unit)) for k, site in sites.items()],
         )
-    return table
+        for name, sites in _by_name(variants).items()
+    ]
+
+    def wide(table: Table) -> None:
+        table.add_column("access", overflow="fold", min_width=12)
+        table.add_column("", no_wrap=True)
+        for head in heads:
+            table.add_column(head, justify="right", no_wrap=True)
+        for name, letters, cells in rows:
+            columns = (Text("\n".join(column)) for column in zip(*cells, strict=True))
+            table.add_row(name, Text("\n".join(letters), style="dim"), *columns)
+
+    def single(table: Table) -> None:
+        table.expand = True
+        table.add_column(
+            "access: " + "; ".join(head.replace("\n", ", ") for head in heads), overflow="fold"
+        )
+        for name, letters, cells in rows:
+            lines = (f"{one}: {'; '.join(line)}" for one, line in zip(letters, cells, strict=True))
+            table.add_row(Text("\n").join([name, *map(Text, lines)]))
+
+    title = frame(Text(heading, style="bold"), Text("", style="dim"))
+    return FittingTable(((36 + 13 * len(names), wide), (0, single)), title)
 
 
 def variants_json(variants: Sequence[Variant], changes: Any = None) -> str:

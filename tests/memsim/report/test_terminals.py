@@ -8,10 +8,14 @@ import re
 import pytest
 from rich.console import Console
 
+from memsim.machine.file import load_machine
+from memsim.machine.table import machine_table
 from memsim.montecarlo.result import Replay
 from memsim.report.compare import compare
 from memsim.report.compare_table import comparison_table
 from memsim.report.launch_time import keep_time
+from memsim.report.summary import summarise
+from memsim.report.variants import accesses_table
 from tests.memsim.report.test_launch_time import PREDICTED
 from tests.support.fake_replay import SITES, fake_dataset
 
@@ -75,3 +79,19 @@ def test_colours_are_for_terminals_that_want_them(monkeypatch: pytest.MonkeyPatc
     for table in tables:
         assert not COLOUR.search(printed(table, 120, terminal=True))
     assert "▲" in printed(tables[1], 120), "directions do not depend on colours"
+
+
+def test_no_number_is_cut_off_on_40_columns() -> None:
+    a, b = fake_dataset(n_trials=8), fake_dataset(n_trials=8, l1_shift=0.1)
+    named = [(name, summarise(one)) for name, one in (("a.nc", a), ("b.nc", b))]
+    for table in (
+        comparison_table(compare(a, b)),
+        accesses_table(named),
+        machine_table(load_machine("v100")),
+    ):
+        content = printed(table, 40)
+        assert "…" not in content
+        assert max(map(len, content.splitlines())) <= 40
+    for name, least in (("val[jj]", "A: "), ("n_cores", "value: 80")):
+        assert name in printed(accesses_table(named), 40) + content
+        assert least in printed(accesses_table(named), 40) + content
