@@ -83,13 +83,15 @@ def show(ctx: click.Context, name: str, as_json: bool) -> int:
     import json
 
     from memsim.machine.file import load_machine, machine_to_json
-    from memsim.machine.table import machine_table
+    from memsim.machine.table import machine_rows
+    from memsim.report.plain_table import PlainTable
 
     machine = load_machine(name)
     if as_json or ctx.obj:
         click.echo(json.dumps(json.loads(machine_to_json(machine)), indent=2))
     else:
-        console().print(machine_table(machine))
+        title = f"{machine.name}: {machine.title}"
+        console().print(PlainTable(title, *machine_rows(machine)))
     return 0
 
 

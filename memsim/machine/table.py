@@ -80,12 +80,10 @@ def _listed(machine: Machine) -> dict[str, str]:
     }
 
 
-def machine_table(machine: Machine) -> Table:
-    """A table with one row for each value; those that nobody measured or published, and those that were
+def machine_rows(machine: Machine) -> tuple[tuple[str, ...], list[tuple[str | Text, ...]]]:
+    """The heads and one row for each value; those that nobody measured or published, and those that were
     fitted to a comparison, are marked."""
-    from memsim.report import PlainTable
-
-    rows = []
+    rows: list[tuple[str | Text, ...]] = []
     for key in keys(machine):
         standing = machine.standing(key)
         source = machine.sources.get(key, ASSUMED).removeprefix(standing).lstrip(": ")
@@ -98,8 +96,7 @@ def machine_table(machine: Machine) -> Table:
                 Text(source, style="yellow" if standing else ""),
             )
         )
-    columns = ("parameter", "value", "unit", "", "source")
-    return PlainTable(f"{machine.name}: {machine.title}", columns, rows)
+    return ("parameter", "value", "unit", "", "source"), rows
 
 
 def _size_text(level: Level, n_cores: int) -> str:

@@ -207,10 +207,10 @@ def _toml_value(rng: Random, old: str) -> str:
 
 def use_machine(path: Path, replays: bool) -> None:
     from memsim.machine.file import load_machine, machine_from_json, machine_to_json
-    from memsim.machine.table import machine_table
+    from memsim.machine.table import machine_rows
 
     machine = load_machine(str(path))
-    machine_table(machine)
+    machine_rows(machine)
     assert machine_from_json(machine_to_json(machine)) == machine
     if replays:
         import memsim

@@ -9,11 +9,12 @@ import pytest
 from rich.console import Console
 
 from memsim.machine.file import load_machine
-from memsim.machine.table import machine_table
+from memsim.machine.table import machine_rows
 from memsim.montecarlo.result import Replay
 from memsim.report.compare import compare
 from memsim.report.compare_table import comparison_table
 from memsim.report.launch_time import keep_time
+from memsim.report.plain_table import PlainTable
 from memsim.report.summary import summarise
 from memsim.report.variants import accesses_table
 from tests.memsim.report.test_launch_time import PREDICTED
@@ -87,7 +88,7 @@ def test_no_number_is_cut_off_on_40_columns() -> None:
     for table in (
         comparison_table(compare(a, b)),
         accesses_table(named),
-        machine_table(load_machine("v100")),
+        PlainTable("v100", *machine_rows(load_machine("v100"))),
     ):
         content = printed(table, 40)
         assert "…" not in content
