@@ -135,6 +135,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Further lines of an error, such as a build log, are printed unchanged. An error that nobody foresaw
     is a bug of ours: one line says so, and the exit code is 70.
     """
+    if arguments is None:
+        _fix_hashes()
     if os.environ.get(DEBUG_VARIABLE):
         return _run(arguments)
     _print_any_text()
@@ -159,6 +161,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _fail(_bug_line(error.args[0]), EXIT_BUG)
     except Exception as error:
         return _fail(_bug_line(error), EXIT_BUG)
+
+
+def _fix_hashes() -> None:
+    """Starts the program again without random hashes. Loopy orders the conditions of a kernel by hashes, so
+    that compiled code and predicted times would differ from one run to the next."""
+    if "PYTHONHASHSEED" not in os.environ and sys.executable:
+        os.environ["PYTHONHASHSEED"] = "0"
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
 
 
 def _bug_line(error: Exception) -> str:

@@ -368,3 +368,25 @@ def test_ctrl_c_ends_with_one_line_and_130() -> None:
     _, errors = child.communicate(timeout=30)
     assert child.returncode == cli.EXIT_INTERRUPTED
     assert errors == b"memsim: interrupted\n"
+
+
+def test_every_run_has_the_same_hashes() -> None:
+    """A negative control: without memsim's start they differ."""
+    script = "from memsim.commands.cli import main; print(hash('memsim')); main()"
+    plain = "print(hash('memsim'))"
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONHASHSEED"}
+
+    def printed(code: str) -> set[str]:
+        return {
+            subprocess.run(
+                [sys.executable, "-c", code, "--version"],
+                env=environment,
+                capture_output=True,
+                text=True,
+                check=False,
+            ).stdout.splitlines()[-2:][0]
+            for _ in range(3)
+        }
+
+    assert len(printed(script)) == 1
+    assert len(printed(plain)) == 3
