@@ -33,25 +33,31 @@ class PlainTable(Table):
             pad_edge=False,
         )
         self._texts = [[_text(cell) for cell in row] for row in rows]
-        self._heads, self._columns_needed = list(columns), 0
+        self._heads, self._lines = list(columns), list[str]()
+        self._columns_needed = self._columns_wanted = -2
         for k, head in enumerate(columns):
             cells = [row[k].plain for row in self._texts]
             longest = max((len(line) for cell in cells for line in cell.split("\n")), default=0)
             is_short = 0 < longest <= _LEAST_WIDTH
             numbers = k > 0 and is_short and all(map(_NUMBER.match, cells))
             words = max(map(len, head.split()), default=0)
+            self._lines.append(textwrap.fill(head, max(longest, words, 1)) if numbers else head)
             self.add_column(
-                Text(textwrap.fill(head, max(longest, words, 1)) if numbers else head),
+                Text(head),
                 justify="right" if numbers else "left",
                 no_wrap=numbers,
                 overflow="ellipsis" if numbers else "fold",
             )
             self._columns_needed += 2 + max(min(longest, _LEAST_WIDTH), words)
+            self._columns_wanted += 2 + max(longest, len(head))
         for row in self._texts:
             self.add_row(*row)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        if options.max_width >= self._columns_needed - 2:
+        if options.max_width >= self._columns_needed:
+            heads = self._heads if options.max_width >= self._columns_wanted else self._lines
+            for column, head in zip(self.columns, heads, strict=True):
+                column.header = Text(head)
             yield from super().__rich_console__(console, options)
             return
         if self.title:
