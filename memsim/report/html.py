@@ -78,7 +78,7 @@ def replay_page(dataset: xr.Dataset, extra: Sequence[Section] = ()) -> str:
 
 def fragment(dataset: xr.Dataset) -> str:
     """Verdict and table of accesses alone, to be embedded in another page."""
-    return render("fragment.html.j2", **_values(dataset))
+    return render("fragment.html.j2", groups_charts=(), **_values(dataset))
 
 
 def comparison_page(comparison: Comparison) -> str:
