@@ -12,6 +12,7 @@ from memsim.machine.rules import shown
 _CLOCKED = re.compile(r"(?P<machine>.+)@(?P<clock>[^@/]*)")
 _CLOCK = re.compile(r"(?P<number>\d{1,9}(?:\.\d{1,9})?)(?P<unit>[MG]Hz)")
 _UNITS = {"MHz": 1e6, "GHz": 1e9}
+LEAST_HZ, MOST_HZ = 1e6, 1e11
 
 
 def split_clock(name: str) -> tuple[str, float | None]:
@@ -23,11 +24,15 @@ def split_clock(name: str) -> tuple[str, float | None]:
     if named is None:
         return name, None
     clock = _CLOCK.fullmatch(named["clock"])
-    if clock is None or not float(clock["number"]):
+    clock_hz = float(clock["number"]) * _UNITS[clock["unit"]] if clock else 0.0
+    if not LEAST_HZ <= clock_hz <= MOST_HZ:
         raise MachineError(
-            f"machine {shown(name)}: a clock is a number of MHz or GHz behind @, as in v100@1200MHz"
+            f"machine {shown(name)}: a clock is a number of MHz or GHz behind @, as in v100@1200MHz,"
+            f" from {LEAST_HZ / 1e6:g} MHz to {MOST_HZ / 1e9:g} GHz"
         )
-    return named["machine"], float(clock["number"]) * _UNITS[clock["unit"]]
+    if split_clock(named["machine"])[1] is not None:
+        raise MachineError(f"machine {shown(name)} has two clocks")
+    return named["machine"], clock_hz
 
 
 def at_clock(machine: Machine, clock_hz: float) -> Machine:

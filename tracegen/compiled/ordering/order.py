@@ -109,7 +109,6 @@ class _Scratch(NamedTuple):
 HEAD, ENTRIES, FAR, OUT, PART, BEGIN, FRESH, SEQUENCE, WAIT, ISSUED, ARRIVED, UNMATCHED, SUMS = (
     range(13)
 )
-N_STATE = 13
 """Where the walk stands, as elements of one array:
 
 HEAD : the first entry that is not consumed;  ENTRIES : of the sub-group
@@ -124,6 +123,7 @@ ISSUED, ARRIVED : counts of accesses
 UNMATCHED : accesses without a station so far, of all sub-groups
 SUMS : rows in the table of work
 """
+N_STATE = SUMS + 1
 State = npt.NDArray[np.int64]
 
 
