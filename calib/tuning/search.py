@@ -2,7 +2,8 @@
 
 Nothing is left behind whose interval overlaps that of the best. A glance has an error of its own, for its
 snapshot is short: how much the times of a few configurations, spread from the fastest to the slowest, change
-relative to each other when they are looked at closely. All intervals of the glance are widened by that.
+relative to each other when they are looked at closely, step by step. All intervals of a look are widened by
+what the steps that follow it change.
 (Jamieson and Talwalkar, "Non-stochastic best arm identification and hyperparameter optimization", AISTATS
 2016, halve by rank; here the intervals decide how many remain.)
 """
@@ -93,12 +94,18 @@ class Search:
         self._complete = False
 
     def run(self) -> Found:
-        """All configurations with the least effort, then fewer with each further one."""
+        """All configurations with the least effort, then fewer with each further one.
+
+        The sample is looked at with every effort first: a look leaves open all changes that follow it.
+        """
+        efforts = range(1, len(EFFORTS))
         self._look(self._configurations, 0)
-        for effort in range(1, len(EFFORTS)):
+        for effort in efforts:
             self._look(self._sample(effort - 1), effort)
-            self._spread[effort - 1] = self._change(effort - 1)
-            self._spread[effort] = self._spread[effort - 1]
+        changes = [self._change(effort - 1) for effort in efforts]
+        self._spread = {k: math.hypot(*changes[k:]) for k in range(len(changes))}
+        self._spread[len(changes)] = changes[-1]
+        for effort in efforts:
             self._look(self._overlapping(effort - 1), effort)
         self._complete = True
         return self.found

@@ -85,6 +85,20 @@ def test_the_best_is_found_although_glances_err(error: float) -> None:
     assert kept >= 0.90 * n
 
 
+@pytest.mark.parametrize("errors", [(0.0, 0.0, 0.05), (0.0, 0.1, 0.0), (0.02, 0.1, 0.05)])
+def test_a_shorter_look_leaves_no_less_open(errors: tuple[float, ...]) -> None:
+    """Of a glance everything is open that may still change, also between the closer looks."""
+    kept = 0
+    for seed in range(200):
+        rng = np.random.default_rng(3000 + seed)
+        device = Device(np.exp(0.5 * rng.random(50)), errors, seed)
+        found = Search(device.configurations, device.evaluate).run()
+        assert found.spread[0] >= found.spread[1] == found.spread[2]
+        final = [t * device.factors[2][k] for k, t in enumerate(device.times_s)]
+        kept += found.ranked[0].configuration["k"] == str(int(np.argmin(final)))
+    assert kept >= 0.90 * 200
+
+
 def test_halving_by_rank_alone_would_miss_it() -> None:
     """The negative control of the test above: the fastest at a glance is often not the fastest."""
     missed = 0
