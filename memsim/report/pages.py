@@ -121,7 +121,7 @@ def data_table(
     left: Sequence[int] = (0,),
     sortable: bool = True,
 ) -> Markup:
-    """A table. Columns are as narrow as their content, but for those in `left`, which may wrap.
+    """A table. Columns are as narrow as their content, but for those in `left`, which are wrapped where they are long.
 
     left : numbers of the columns that are aligned to the left, which hold words
     """
