@@ -23,9 +23,13 @@ ENGINE: Final = "h5netcdf"
 # variable -> (dimensions, kind: i integer, f float)
 _LAYOUT: dict[str, tuple[tuple[str, ...], str]] = {
     **dict.fromkeys(
-        ("accesses", "hits", "pending", "open", "likely", "read_bytes", "write_bytes"),
+        (
+            *("accesses", "hits", "pending", "far_hits", "open", "likely"),
+            *("read_bytes", "write_bytes"),
+        ),
         (("trial", "level", "site"), "i"),
     ),
+    "missed_translations": (("trial", "site"), "i"),
     **dict.fromkeys(
         ("cold_misses", "capacity_misses", "conflict_misses"), (("level", "site"), "i")
     ),
@@ -40,7 +44,7 @@ _LAYOUT: dict[str, tuple[tuple[str, ...], str]] = {
     "dram_read_bytes": (("trial",), "i"),
     "dram_write_bytes": (("trial",), "i"),
 }
-_OPTIONAL = ("open", "likely")
+_OPTIONAL = ("far_hits", "open", "likely", "missed_translations")
 _COORDINATES: dict[str, tuple[str, str]] = {
     "level": ("level", "U"),
     "site": ("site", "U"),
@@ -61,6 +65,7 @@ _JSON = (
     "model_error_json",
     "provenance_json",
 )
+_OPTIONAL_JSON = ("arrays_json", "orders_json", "time_json")
 
 
 def save(dataset: xr.Dataset, path: str | os.PathLike[str]) -> Path:
@@ -141,7 +146,10 @@ def check(dataset: xr.Dataset) -> xr.Dataset:
             texts[name] = (dim, np.array(names, dtype=np.str_))
         elif dataset[name].dtype.kind != "i" and dataset[name].size:
             raise ResultError(f"{name} must be integers over ({dim})")
-    served = dataset["hits"] + dataset["pending"] + dataset.get("open", 0)
+    hits = dataset["hits"] + dataset["pending"]
+    if "far_hits" in dataset and (dataset["far_hits"] > hits).any():
+        raise ResultError("far_hits must not exceed hits + pending")
+    served = hits + dataset.get("open", 0)
     if (served > dataset["accesses"]).any():
         raise ResultError("hits + pending + open must not exceed accesses")
     if "likely" in dataset and (
@@ -176,16 +184,26 @@ def _check_attributes(dataset: xr.Dataset) -> None:
     for name in _INTEGERS:
         if not isinstance(attrs.get(name), int | np.integer):
             raise ResultError(f"attribute {name} must be an integer")
-    for name in (*_NAMES, *_SOURCES, *_JSON):
+    documents = (*_JSON, *(name for name in _OPTIONAL_JSON if name in attrs))
+    for name in (*_NAMES, *_SOURCES, *documents):
         if not isinstance(attrs.get(name), str):
             raise ResultError(f"attribute {name} must be a text")
-    for name in _JSON:
+    for name in documents:
         try:
-            document = json.loads(attrs[name])
+            document = json.loads(attrs[name], parse_int=_integer)
         except (ValueError, RecursionError) as error:
             raise ResultError(f"attribute {name} must be JSON") from error
+        except OverflowError as error:
+            raise ResultError(f"numbers of attribute {name} must be below 1.8e308") from error
         if not isinstance(document, dict):
             raise ResultError(f"attribute {name} must be a JSON object")
+
+
+def _integer(digits: str) -> int:
+    """Raises OverflowError for an integer that no float approximates."""
+    number = int(digits)
+    float(number)
+    return number
 
 
 def _line(error: Exception) -> str:

@@ -223,9 +223,13 @@ class Summary:
 def _by_groups(rows: Any) -> dict[int, dict[str, float]]:
     ratios: dict[int, dict[str, float]] = {}
     for row in rows if isinstance(rows, list) else []:
-        if not isinstance(row, dict) or not isinstance(row.get("load_hit_ratio"), dict):
-            continue
-        ratios[int(row.get("groups_per_core", 0))] = ratios_by_level(row["load_hit_ratio"])
+        groups, found = (
+            (row.get("groups_per_core"), row.get("load_hit_ratio"))
+            if isinstance(row, dict)
+            else (None, None)
+        )
+        if isinstance(groups, int) and isinstance(found, dict):  # files say anything
+            ratios[groups] = ratios_by_level(found)
     return ratios
 
 

@@ -23,7 +23,7 @@ from tests.support.forged_traces import write_forged
 
 NUMBERS: tuple[Any, ...] = (
     *(0, 1, -1, 2, 3, 31, 33, 96, 255, 256, 65535, 1 << 20, (1 << 31) - 1, 1 << 31, 1 << 40),
-    *((1 << 57) - 1, 1 << 57, 1 << 58, (1 << 62) + 1, 1 << 70, 0.5, 1e-300, 1e300),
+    *((1 << 57) - 1, 1 << 57, 1 << 58, (1 << 62) + 1, 1 << 70, 0.5, 1e-300, 1e300, 10**400),
 )
 TEXTS = ("", "x", "=1", "\0", "\x1b[31m\u202e", "\ud800", "load", "x" * 5000, "<b>")
 OTHERS: tuple[Any, ...] = (None, True, [], {}, [[]], [1, "x"], {"x": 1})
@@ -227,26 +227,68 @@ def use_machine(path: Path, replays: bool) -> None:
 
 
 @cache
-def _saved(folder: Path) -> Path:
-    from memsim.montecarlo.result import Replay
-    from tests.support.fake_replay import fake_dataset
+def _saved(folder: Path, carried: bool) -> Path:
+    """A good saved replay.
 
-    occupancy = {
-        "groups_per_core": 16,
-        "limited_by": "items",
-        "over_groups": [{"groups_per_core": 4, "load_hit_ratio": {"L1": 0.5, "L2": None}}],
-    }
-    orders = {"gty": {"L1": 0.1, "L2": None}, "lrr": {"L1": 0.5}}
-    data = fake_dataset(
-        n_trials=3, occupancy_json=json.dumps(occupancy), orders_json=json.dumps(orders)
-    )
-    return Replay(data).save(folder / "good.nc")
+    carried : of a second launch after a first (`--carry-l2`), on a machine that has everything that a
+        machine may have, with a predicted time; otherwise invented
+    """
+    import memsim
+    from memsim.machine.file import load_machine
+    from memsim.montecarlo.result import Replay
+    from memsim.report.launch_time import keep_time
+    from memsim.trace.launches import Launches
+    from tests.support.fake_replay import fake_dataset
+    from tests.support.traces import make_trace
+
+    if not carried:
+        occupancy = {
+            "groups_per_core": 16,
+            "limited_by": "items",
+            "over_groups": [{"groups_per_core": 4, "load_hit_ratio": {"L1": 0.5, "L2": None}}],
+        }
+        orders = {"gty": {"L1": 0.1, "L2": None}, "lrr": {"L1": 0.5}}
+        data = fake_dataset(
+            n_trials=3, occupancy_json=json.dumps(occupancy), orders_json=json.dumps(orders)
+        )
+        return Replay(data).save(folder / "good.nc")
+    translation = load_machine("v100").translation
+    machine = load_machine("h100").replace(translation=translation)
+    groups = [[[(0, range(8 * g, 8 * g + 8)), (1, [4 * g])]] for g in range(64)]
+    trace = make_trace(groups, ("load", "store"))
+    launches = Launches(launches=(trace, trace), between=((),))
+    _, after = memsim.replay_launches(launches, machine, trials=3)
+    assert {"far_hits", "missed_translations"} <= set(after.dataset)
+    return Replay(keep_time(after.dataset, TIME)).save(folder / "carried.nc")
+
+
+TIME = {
+    "time_s": {"mean": 1e-5, "ci95": [0.9e-5, 1.1e-5], "sigma": 1e-7},
+    "binds": "latency",
+    "floors_s": {"L2": 1e-6, "DRAM": 2e-6},
+    "saved_without_s": {"latency": 5e-6},
+    "what_if": [{"changes": "twice the L2", "time_s": 0.9e-5, "binds": "latency"}],
+    "accesses": [{"site": "site0", "not_hidden": 0.5}],
+    "local_share": 0.1,
+    "rates": [{"name": "fma", "per_s": 1e9, "peak_per_s": 2e9, "unit": "FLOP", "at_most": True}],
+    "timeline": {
+        "end_cycles": 900,
+        "steps": ["site0", "site1"],
+        "rows": [{"name": "0", "spans": [[0, 0, 9], [-1, 9, 800], [1, 800, 900]]}],
+    },
+    "notes": ["caches are warm"],
+}
+"""A predicted time in the form of memsim.report.launch_time."""
+
+
+def _good_replay(rng: Random, folder: Path) -> Path:
+    return _saved(folder, rng.random() < 0.5)
 
 
 def make_saved(rng: Random, path: Path) -> None:
     import h5py
 
-    shutil.copy(_saved(path.parent), path)
+    shutil.copy(_good_replay(rng, path.parent), path)
     if rng.random() < 0.2:
         path.write_bytes(hurt(rng, path.read_bytes()))
         return
@@ -324,7 +366,7 @@ def use_saved(path: Path, replays: bool) -> None:
     replay.table()
     if replays:
         replay_page(replay.dataset)
-        other = Replay.load(_saved(path.parent))
+        other = Replay.load(_saved(path.parent, carried=False))
         comparison = compare(other.dataset, replay.dataset)
         comparison_table(comparison)
         comparison_page(comparison)
@@ -337,7 +379,7 @@ def make_damaged_trace(rng: Random, path: Path) -> None:
 
 
 def make_damaged_replay(rng: Random, path: Path) -> None:
-    path.write_bytes(hurt(rng, _saved(path.parent).read_bytes()))
+    path.write_bytes(hurt(rng, _good_replay(rng, path.parent).read_bytes()))
 
 
 FORMATS = (

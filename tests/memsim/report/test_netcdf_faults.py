@@ -106,6 +106,11 @@ def test_a_small_file_that_claims_to_hold_much(tmp_path: Path, hostile: Path) ->
         ("options_json", "{", "attribute options_json must be JSON"),
         ("provenance_json", "[" * 100_000, "attribute provenance_json must be JSON"),
         ("provenance_json", '{"x": ' + "9" * 5000 + "}", "attribute provenance_json must be JSON"),
+        ("arrays_json", "[" * 100_000, "attribute arrays_json must be JSON"),
+        ("orders_json", '{"x": ' * 50_000, "attribute orders_json must be JSON"),
+        ("time_json", 7, "attribute time_json must be a text"),
+        ("time_json", f'{{"local_share": {10**400}}}', "time_json must be below 1.8e308"),
+        ("model_error_json", f'{{"L1": -{10**400}}}', "model_error_json must be below 1.8e308"),
         ("machine_json", "{}", "schema of a machine must be 1"),
         ("kernel", 7, "attribute kernel must be a text"),
         ("seed", "x", "attribute seed must be an integer"),
@@ -122,6 +127,41 @@ def test_attributes_that_are_no_result(
     assert str(caught.value).startswith(str(hostile))
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "dims", "value", "message"),
+    [
+        ("far_hits", ("trial", "level", "site"), 10**9, "far_hits must not exceed hits + pending"),
+        ("far_hits", ("trial", "level", "site"), -1, "far_hits must not be negative, got -1"),
+        ("far_hits", ("site",), 0, "far_hits must be integers over (trial, level, site)"),
+        ("far_hits", ("trial", "level", "site"), 0.5, "far_hits must be integers over"),
+        ("missed_translations", ("trial", "site"), "x", "missed_translations must be integers"),
+        ("missed_translations", ("site",), 1, "must be integers over (trial, site)"),
+    ],
+)
+def test_variables_that_not_every_machine_has(
+    hostile: Path, name: str, dims: tuple[str, ...], value: object, message: str
+) -> None:
+    data = Replay.load(hostile).dataset
+    shape = [data.sizes[dim] for dim in dims]
+    data.assign({name: (dims, np.full(shape, value))}).to_netcdf(hostile, engine="h5netcdf")
+    with pytest.raises(ResultError) as caught:
+        Replay.load(hostile)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("value", ["x", None, {}, float("nan"), float("inf"), 1e300, -1])
+def test_a_page_leaves_out_what_is_no_number(hostile: Path, value: object) -> None:
+    data = Replay.load(hostile).dataset
+    row = {"groups_per_core": value, "load_hit_ratio": {"L1": value}}
+    occupancy = {"groups_per_core": value, "occupancy": value, "over_groups": [row, row]}
+    data.attrs["occupancy_json"] = json.dumps(occupancy)
+    data.attrs["options_json"] = json.dumps({"snapshots": value, "trials": value})
+    data.attrs["traced_groups"] = 1
+    data.to_netcdf(hostile, engine="h5netcdf")
+    page = Replay.load(hostile).to_html(hostile.with_suffix(".html")).read_text()
+    assert page.rstrip().endswith("</html>")
 
 
 LIMITED = """
