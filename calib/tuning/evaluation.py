@@ -18,7 +18,7 @@ from memsim.machine import load_machine
 from tracegen.commands import KernelSpec, trace_sized
 from tracegen.options import Compiler, TraceOptions
 from tracegen.own_process import Limits
-from tracegen.workloads import UnknownSetting
+from tracegen.workloads import WrongSetting
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,14 +48,14 @@ class Task:
 def evaluate(task: Task) -> Outcome:
     """The outcome of a task; equal tasks have equal outcomes.
 
-    Raises KernelError where the kernel has no such parameter.
+    Raises WrongSetting where the kernel has no such parameter, or it takes no such value.
     """
     try:
         with contextlib.chdir(task.subject.folder), warnings.catch_warnings():
             warnings.simplefilter("ignore", SnapshotWarning)  # short on purpose
             warnings.simplefilter("ignore", PathsWarning)
             return _predicted(task)
-    except UnknownSetting:
+    except WrongSetting:
         raise
     except MemsimError as error:
         reason = " ".join(str(error).split())

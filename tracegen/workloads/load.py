@@ -26,7 +26,7 @@ from tracegen.workloads.cuda import CudaWorkload
 from tracegen.workloads.fortran import SUFFIX, load_fortran
 from tracegen.workloads.opencl import OpenCLWorkload
 from tracegen.workloads.origin import Origin, origin_of, recording_origins
-from tracegen.workloads.settings import convert
+from tracegen.workloads.settings import WrongSetting, convert
 from tracegen.workloads.workload import Workload
 
 OPENCL_SUFFIXES = (".cl", ".ocl", ".opencl")
@@ -36,10 +36,6 @@ _CUDA = re.compile(r"^(.+?\.(?:cu|cuh|hip))(?::([^:].*))?$")
 """FILE and NAME, which may contain `::`."""
 _InText = TypeVar("_InText", OpenCLWorkload, CudaWorkload)
 AnyWorkload = Workload | OpenCLWorkload | CudaWorkload
-
-
-class UnknownSetting(KernelError):
-    """What makes the kernel has no such parameter, whatever the other settings are."""
 
 
 def load_kernel(
@@ -211,7 +207,7 @@ def _arguments(function: Callable[..., Any], given: Mapping[str, str], name: str
     listed = ", ".join(parameters) or "none"
     for key in given:
         if key not in parameters:
-            raise UnknownSetting(f"{name} has no parameter {key}; it has {listed}")
+            raise WrongSetting(f"{name} has no parameter {key}; it has {listed}")
     for key, parameter in parameters.items():
         if parameter.default is parameter.empty and key not in given:
             raise KernelError(f"{name} needs a value for {key}: --set {key}=VALUE")

@@ -14,7 +14,7 @@ from pymbolic import evaluate
 from pymbolic import primitives as p
 
 from memsim.errors import KernelError
-from tracegen.workloads.settings import convert
+from tracegen.workloads.settings import WrongSetting, convert
 
 _log = logging.getLogger("tracegen")
 
@@ -32,7 +32,7 @@ def arguments(t_unit: Any, settings: Mapping[str, str]) -> dict[str, Any]:
     listed = ", ".join(a.name for a in scalars) or "none"
     for name in settings:
         if name not in {a.name for a in scalars}:
-            raise KernelError(
+            raise WrongSetting(
                 f"kernel {kernel.name} has no scalar argument {name}; it has {listed}"
             )
     values: dict[str, Any] = {}

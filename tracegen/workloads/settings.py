@@ -16,10 +16,14 @@ _TRUTHS = {
 LONGEST_SHOWN = 100
 
 
+class WrongSetting(KernelError):
+    """A setting that the kernel cannot have, whatever the others are: of no such name, or of no such type."""
+
+
 def convert(name: str, text: str, hint: Any) -> Any:
     """The value that `text` stands for as an int, float, bool, str, Path, Literal or optional one.
 
-    Raises KernelError that names the setting, the rule and the text.
+    Raises WrongSetting that names the setting, the rule and the text.
     """
     origin = typing.get_origin(hint)
     if origin is Literal:
@@ -35,7 +39,7 @@ def convert(name: str, text: str, hint: Any) -> Any:
         for option in options[:-1]:
             try:
                 return convert(name, text, option)
-            except KernelError:
+            except WrongSetting:
                 continue
         return convert(name, text, options[-1])
     if origin is typing.Annotated:
@@ -60,5 +64,5 @@ def _number(name: str, text: str, kind: Any, rule: str) -> Any:
         raise _wrong(name, rule, text) from None
 
 
-def _wrong(name: str, rule: str, text: str) -> KernelError:
-    return KernelError(f"{name} must be {rule}, got {text[:LONGEST_SHOWN]!r}")
+def _wrong(name: str, rule: str, text: str) -> WrongSetting:
+    return WrongSetting(f"{name} must be {rule}, got {text[:LONGEST_SHOWN]!r}")

@@ -91,6 +91,22 @@ def test_an_array_that_is_read_again_leaves_the_l1_at_its_size(
     assert "leaves L1" in Path("out.html").read_text()
 
 
+def test_a_size_that_is_no_number_is_no_size_that_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_memsim: RunMemsim
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("again.py").write_text(AGAIN)
+    words = ("sweep", "again.py:again", "-m", "v100", "--compiler", "none", "--json", "out.json")
+    ended = run_memsim(*words, "--jobs", "1", "--set", "n=4,x")
+    assert (ended.code, ended.err) == (2, "memsim: n must be an integer, got 'x'\n")
+    assert not Path("out.json").exists()
+    ended = run_memsim(*words, "--jobs", "1", "--set", "n=4,-1")
+    assert ended.code == 0, ended.err
+    first, second = json.loads(Path("out.json").read_text())["machines"]["v100"]["sizes"]
+    assert first["time_s"] > 0
+    assert second["failure"]
+
+
 @pytest.mark.parametrize(
     ("words", "rule"),
     [

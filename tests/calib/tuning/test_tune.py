@@ -155,6 +155,7 @@ def test_a_parameter_that_the_arguments_lack_is_a_macro_of_the_text(
         ),
         (("--over", "group=13", "--json", "a"), "none of 1 configurations can be predicted"),
         (("--over", "groups=64", "--json", "a", "--jobs", "2"), "copy has no parameter groups"),
+        (("--over", "group=64,x", "--json", "a", "--jobs", "2"), "must be an integer, got 'x'"),
     ],
 )
 def test_wrong_command_lines(
