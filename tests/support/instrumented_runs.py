@@ -57,9 +57,9 @@ def lane_accesses(
         chosen = snapshot.choose(launch.n_groups, None, groups)[0]
         with run.recorded(chosen) as batches:
             for batch in batches:
-                with run.tokens(batch) as (tokens, offset):
-                    for item in range(len(offset) - 1):
-                        mine = tokens[offset[item] : offset[item + 1]].tolist()
+                with run.tokens(batch) as (tokens, offset, took):
+                    for item, n in enumerate(took):
+                        mine = tokens[offset[item] : offset[item] + n].tolist()
                         own = [run.layout.encoding.split(token) for token in mine]
                         kept = lane_tokens_kept(own, launch.program.probes, reduced)
                         group = int(batch.groups[item // launch.group_items])

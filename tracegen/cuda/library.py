@@ -50,6 +50,7 @@ class _Launch(ctypes.Structure):
         ("times", ctypes.c_void_p),
         ("most_times", ctypes.c_uint32),
         ("noted_group", ctypes.c_uint32),
+        ("n_checks", _WORD),
     )
 
 
@@ -128,6 +129,7 @@ class Library:
             noted_group=arrays["groups"][len(arrays["groups"]) // 2]
             if len(arrays["groups"])
             else 0,
+            n_checks=len(arrays["noted"]),
         )
         self._in_own_process(lambda: self.library.memsim_run(ctypes.byref(launch)))
         return fault

@@ -21,7 +21,7 @@ from tracegen.cuda.variables import Variable, variables
 from tracegen.probes.program import Probe, Program
 
 MAX_POSITIONS = 1 << 16
-DYNAMIC = "@memsim_dynamic"
+DYNAMIC, LIMITS = "@memsim_dynamic", "@memsim_limits"
 _DEBUG_LINE = re.compile(r"^\s*(?:#dbg_|(?:tail )?call void @llvm\.dbg\.)")
 _DEBUG = re.compile(r", !dbg !\d+|(?<=\)) !dbg !\d+| !dbg !\d+(?= \{)|, !DIAssignID !\d+")
 _IGNORED = re.compile(r"(?<=@)(?:printf|puts|putchar|vprintf)(?=\()")
@@ -345,10 +345,7 @@ class _Probing:
         line, number = access.instructions[0].line, len(self.checks)
         pointer = self._shifted(line, access.pointer, access.offset_bytes)
         if len(known) == 1:
-            base, size = known[0].base, known[0].size_bytes
-            arguments = (
-                f"ptr {pointer}, ptr {base}, i64 {size}, i64 {access.size_bytes}, i64 {number}"
-            )
+            arguments = f"ptr {pointer}, ptr {known[0].base}, i64 {number}"
             self._add(line, f"call void @memsim_inside({arguments})")
         else:
             inside = self._inside(line, pointer, access.size_bytes, known)
@@ -383,7 +380,7 @@ class _Probing:
         dynamic = {v.line: v.symbol for v in self.variables.values() if v.memory == "dynamic"}
         left_out = self._left_out(function)
         for number, line in enumerate(self.module.lines):
-            if number in left_out or _DEBUG_LINE.match(line):
+            if number in left_out or _DEBUG_LINE.match(line) or line.startswith(f"{LIMITS} ="):
                 continue
             if number in dynamic:
                 lines.append(f"{dynamic[number]} = alias i8, ptr {DYNAMIC}")
@@ -423,11 +420,14 @@ class _Probing:
         """Where variables lie: those in global memory, then all others."""
         bytes_ = max(self.dynamic_bytes, 16)
         traced = list(self.in_global.values())
+        room = (max(check.array_bytes - check.size_bytes + 1, 0) for check in self.checks)
+        limits = [f"i64 {one}" for one in room] or ["i64 0"]
         return [
             f"{DYNAMIC} = internal global [{bytes_} x i8] zeroinitializer, align 128",
             _table("memsim_variables", [(v.symbol, v.size_bytes) for v in traced]),
             _table("memsim_constants", [(v.symbol, v.size_bytes) for v in self._others]),
             _table("memsim_shared", [(DYNAMIC, self.dynamic_bytes)]),
+            f"{LIMITS} = global [{len(limits)} x i64] [{', '.join(limits)}]",
             *(
                 f"declare void @{name}({arguments})"
                 for name, arguments in _DECLARED.items()

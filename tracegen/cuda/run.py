@@ -26,11 +26,14 @@ from tracegen.options import DEFAULT_SUBGROUP_SIZE
 from tracegen.probes.tokens import TokenEncoding
 from tracegen.recording import snapshot
 from tracegen.recording.launch import Observer, fault_of
-from tracegen.recording.passes import GroupsOf, LaunchRun
+from tracegen.recording.passes import Batch, GroupsOf, LaunchRun
+from tracegen.recording.room import Lengths
 from tracegen.tools.toolchain import Tool
 from tracegen.workloads.cuda import CudaWorkload
 
 Shape = tuple[tuple[int, ...], tuple[int, ...]]
+WORTH_A_SAMPLE, SAMPLED_GROUPS = 12, 3
+"""So many groups are recorded with the room that a few of them need."""
 
 
 @dataclass(frozen=True)
@@ -208,6 +211,42 @@ class CudaRun(LaunchRun):
         )
         if fault[0]:
             raise fault_of(launch, fault, int(fault[5]), ("thread", "block"))
+
+    def _new_batches(self, groups: snapshot.Groups) -> Iterator[Batch]:
+        """Records without having counted all: most groups write no more tokens than a few of them do.
+
+        A run can be repeated here. From the first batch on that needs more room, groups are counted.
+        """
+        first, n, room = 0, len(groups), self._expected(groups)
+        step = self._most_tokens // max(int(room.sum(dtype=np.int64)), 1) if len(room) else 0
+        while step and first < n:
+            part = groups[first : first + step]
+            first += len(part)
+            before, rooms = self._copies("before"), np.tile(room, len(part))
+            took = self._record(part, rooms, np.zeros(len(rooms), np.int64), self.layout.encoding)
+            if (took <= rooms).all():
+                yield Batch(part, took, rooms)
+            else:
+                self._paste(before)
+                yield from self._exact_batches(Batch(part, took))
+                step = 0
+        if first < n:
+            before = self._copies("before")
+            counts = self._count(groups[first:])
+            self._paste(before)
+            yield from self._exact_batches(Batch(groups[first:], counts))
+
+    def _expected(self, groups: snapshot.Groups) -> Lengths:
+        """The tokens that each thread of a group may need; none where that is worth no sample of groups."""
+        if len(groups) < WORTH_A_SAMPLE:
+            return np.zeros(0, np.uint32)
+        parts = (
+            np.arange(1, SAMPLED_GROUPS + 1) * snapshot.GOLDEN % 1
+        )  # seldom at an edge of the grid
+        places = np.sort(parts * len(groups)).astype(np.int64)
+        counts = self._count(groups[places]).reshape(SAMPLED_GROUPS, -1)
+        self._restore()
+        return np.asarray(counts.max(axis=0), np.uint32)
 
     def _copies(self, name: str) -> list[tuple[Any, Any]]:
         return [(view, view.copy()) for view in self.launch.written_and_read()]

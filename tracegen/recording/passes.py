@@ -33,7 +33,7 @@ from tracegen.recording.launch import (
     fault_of,
 )
 from tracegen.recording.machine_order import MachineOrder, by_position
-from tracegen.recording.room import Lengths, offsets, recorded, written
+from tracegen.recording.room import Lengths, offsets, recorded
 from tracegen.recording.subgroup import LongMerge, merge
 
 GRANULE_ROW_BYTES = 14
@@ -48,10 +48,14 @@ GroupsOf = Callable[[Trace], int]
 
 
 class Batch(NamedTuple):
-    """Groups that are recorded at once, and the tokens that each of their work-items was counted."""
+    """Groups that are recorded at once, and the tokens that each of their work-items was counted.
+
+    room : of each work-item, where the tokens have been recorded already
+    """
 
     groups: snapshot.Groups
     counts: npt.NDArray[np.uint32]
+    room: Lengths | None = None
 
 
 class LaunchRun:
@@ -273,10 +277,11 @@ class LaunchRun:
         if self._is_long(batch):
             yield from self._rows_in_pieces(batch)
             return
-        with self.tokens(batch) as (tokens, offset):
+        with self.tokens(batch) as (tokens, offset, took):
             yield merge(
                 tokens,
                 offset,
+                took,
                 self.launch.group_items,
                 self.subgroup_size,
                 self.layout.encoding.position_shift,
@@ -294,13 +299,20 @@ class LaunchRun:
         self._save()
         known = self.counted.get(int(groups[0])) if len(groups) else None
         if known is not None and np.array_equal(known.groups, groups):
-            counts = known.counts
+            yield self._exact_batches(known)
         else:
-            counts = self._count(groups)
-            self._restore()
-        per_group = counts.reshape(-1, self.launch.group_items).sum(axis=1, dtype=np.int64)
-        yield self._batches(groups, per_group, counts)
+            yield self._new_batches(groups)
         self.ran_all = len(groups) == self.launch.n_groups
+
+    def _new_batches(self, groups: snapshot.Groups) -> Iterator[Batch]:
+        """Batches of groups that have not been counted."""
+        counts = self._count(groups)
+        self._restore()
+        yield from self._exact_batches(Batch(groups, counts))
+
+    def _exact_batches(self, counted: Batch) -> Iterator[Batch]:
+        by_group = counted.counts.reshape(-1, self.launch.group_items)
+        return self._batches(counted.groups, by_group.sum(axis=1, dtype=np.int64), counted.counts)
 
     @property
     def _most_tokens(self) -> int:
@@ -323,27 +335,26 @@ class LaunchRun:
             first = last
 
     @contextmanager
-    def tokens(self, batch: Batch) -> Iterator[tuple[Any, npt.NDArray[np.int64]]]:
-        """The tokens of a batch and where those of each work-item begin, valid within the context.
+    def tokens(self, batch: Batch) -> Iterator[tuple[Any, npt.NDArray[np.int64], Lengths]]:
+        """The tokens of a batch, where the room of each work-item begins, and how many of its tokens there
+        are; valid within the context.
 
         Where work-items take other paths than when they were counted, they are recorded once more with
         more room, as often as it was too small.
         """
         encoding = self.layout.encoding
-        before = [] if encoding.trusted else self._copies("before")
+        took, room = batch.counts, batch.room
+        if room is None:
+            before = [] if encoding.trusted else self._copies("before")
 
-        def record(room: Lengths) -> Lengths:
-            return self._record(batch.groups, room, np.zeros(len(room), np.int64), encoding)
+            def record(room: Lengths) -> Lengths:
+                return self._record(batch.groups, room, np.zeros(len(room), np.int64), encoding)
 
-        took, room = recorded(self.launch, record, lambda: self._paste(before), batch.counts)
-        self.took_others |= not np.array_equal(took, batch.counts)
-        n_token = int(room.sum(dtype=np.int64))
-        with self._mapped("tokens", n_token + 1, encoding.dtype) as tokens:
-            if np.array_equal(took, room):
-                yield tokens, offsets(room)
-            else:
-                kept = written(tokens[:n_token], took, room)
-                yield np.append(kept, tokens[-1]), offsets(took)
+            took, room = recorded(self.launch, record, lambda: self._paste(before), took)
+            self.took_others |= not np.array_equal(took, batch.counts)
+        offset = offsets(room)
+        with self._mapped("tokens", int(offset[-1]) + 1, encoding.dtype) as tokens:
+            yield tokens, offset, took
 
     def _rows_in_pieces(self, batch: Batch) -> Iterator[tuple[Columns, int, int, int]]:
         """As `_rows`, of one group with too many tokens: each run records a piece of one sub-group."""

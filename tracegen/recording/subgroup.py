@@ -103,6 +103,7 @@ class Progress(NamedTuple):
 def merge(
     tokens: npt.NDArray[Any],
     item_offset: npt.NDArray[np.int64],
+    item_tokens: npt.NDArray[np.uint32],
     group_items: int,
     subgroup_size: int,
     position_shift: int,
@@ -112,7 +113,8 @@ def merge(
     """The accesses of every sub-group in order, and how many sub-groups, accesses and granules there are.
 
     tokens : (n_token + 1,) of all work-items, group by group, and one more of any value
-    item_offset : (n_item + 1,) where the tokens of each work-item begin
+    item_offset : (n_item + 1,) where the room for the tokens of each work-item begins
+    item_tokens : (n_item,) how many there are
     """
     group_offset = item_offset[::group_items]
     per_group, n_token = -(-group_items // subgroup_size), int(group_offset[-1])
@@ -126,9 +128,9 @@ def merge(
         place = {"subgroup_accesses": first * per_group}
         place |= dict.fromkeys(GRANULE, token * tables.most_granules)
         rows = Columns(*(getattr(out, name)[place.get(name, token) :] for name in out._fields))
-        items = item_offset[first * group_items : last * group_items + 1]
+        items = slice(first * group_items, last * group_items)
         return token, *_merge(
-            tokens, items, group_items, subgroup_size, position_shift, reduced, tables,
+            tokens, item_offset[items], item_tokens[items], group_items, subgroup_size, position_shift, reduced, tables,
             _lanes(tables), rows,
         )  # fmt: skip
 
@@ -262,6 +264,7 @@ def continue_merge(
 def _merge(
     tokens: npt.NDArray[Any],
     item_offset: npt.NDArray[np.int64],
+    item_tokens: npt.NDArray[np.uint32],
     group_items: int,
     subgroup_size: int,
     position_shift: int,
@@ -273,13 +276,13 @@ def _merge(
     n_access = 0
     n_granule = 0
     subgroup = 0
-    for group in range((len(item_offset) - 1) // group_items):
+    for group in range(len(item_offset) // group_items):
         for first in range(0, group_items, subgroup_size):
             n_lane = min(subgroup_size, group_items - first)
             for lane in range(n_lane):
                 item = group * group_items + first + lane
                 lanes.cursor[lane] = item_offset[item] - 1
-                lanes.end[lane] = item_offset[item + 1]
+                lanes.end[lane] = item_offset[item] + np.int64(item_tokens[item])
                 _advance(tokens, position_shift, lanes, lane)
             lanes.known[:] = -1
             lanes.known_access[:] = -1

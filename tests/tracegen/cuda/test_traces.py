@@ -13,6 +13,7 @@ from experiments.kernels.cuda_twins import TWINS
 from memsim.trace import Trace
 from tests.support.compilers import needs_nvidia
 from tests.support.cuda_kernels import floats, needs_clang, rows, run, workload
+from tracegen.cuda.run import SAMPLED_GROUPS, CudaRun
 
 pytestmark = needs_clang
 
@@ -151,6 +152,47 @@ def test_batches_and_pieces_give_the_same_trace() -> None:
     whole = tracegen.trace(given)
     for memory_bytes in (1 << 16, 1 << 12):
         assert differing(tracegen.trace(given, memory_bytes=memory_bytes), whole) == set()
+
+
+@pytest.mark.parametrize("longer", [None, 150])
+def test_groups_recorded_with_the_room_of_a_few_give_the_trace_of_groups_counted_first(
+    longer: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One group in 200 takes more turns than those that were looked at: it and those behind are counted."""
+    source = """
+    __global__ void k(const int *turns, const float *x, float *y) {
+      __shared__ float s[64];
+      int t = threadIdx.x, i = blockIdx.x * 64 + t;
+      for (int j = 0; j < turns[blockIdx.x] + t % 3; ++j) y[i] += x[i + j];
+      for (int j = 0; j < turns[blockIdx.x]; ++j) {
+        s[t] = y[i];
+        __syncthreads();
+        y[i] += s[63 - t];
+        __syncthreads();
+      }
+    }
+    """
+    turns = np.full(200, 20, np.int32)
+    if longer is not None:
+        turns[longer] = 29
+    given = workload(source, turns, floats(20000), np.zeros(12800, np.float32), grid=200, block=64)
+    counted: list[int] = []
+    count = CudaRun._count
+    monkeypatch.setattr(CudaRun, "_count", lambda r, g: counted.append(len(g)) or count(r, g))
+    trace, results = tracegen.trace(given, memory_bytes=1 << 24), run(given)
+    rest = sum(counted) - 200 - SAMPLED_GROUPS  # `run` counts all
+    assert rest == 0 if longer is None else 0 < rest < 200
+    monkeypatch.setattr("tracegen.cuda.run.WORTH_A_SAMPLE", 1 << 30)
+    again = tracegen.trace(given, memory_bytes=1 << 24)
+    assert differing(trace, again) == set()
+    expected = np.zeros((200, 64), np.float32)
+    for block, t in np.ndindex(expected.shape):
+        for j in range(turns[block] + t % 3):
+            expected[block, t] += given.arguments[1][64 * block + t + j]  # type: ignore[index]
+    for block in range(200):
+        for _ in range(turns[block]):
+            expected[block] += expected[block, ::-1]
+    np.testing.assert_allclose(results["y"].reshape(200, 64), expected, rtol=1e-5)
 
 
 def test_paths_that_depend_on_the_order_of_atomics_are_repeated() -> None:

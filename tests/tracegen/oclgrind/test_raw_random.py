@@ -57,9 +57,9 @@ def test_positions_ascend_but_for_back_edges(seed: int) -> None:
         probes = launch.program.probes
         with run.recorded(np.arange(launch.n_groups)) as batches:
             for batch in batches:
-                with run.tokens(batch) as (tokens, offset):
-                    for begin, end in itertools.pairwise(offset):
-                        mine = tokens[begin:end].tolist()
+                with run.tokens(batch) as (tokens, offset, took):
+                    for begin, n in zip(offset, took, strict=False):
+                        mine = tokens[begin : begin + n].tolist()
                         falls += positions_in_order(
                             [run.layout.encoding.split(t)[0] for t in mine], probes
                         )

@@ -83,10 +83,13 @@ def recorded(prepared: Prepared) -> list[tuple[LaunchRun, list[Any]]]:
         every = snapshot.choose(launch.n_groups, None)[0]
         with run.recorded(every) as batches:
             for batch in batches:
-                with run.tokens(batch) as (tokens, offset):
+                with run.tokens(batch) as (tokens, offset, took):
                     items = [
-                        [run.layout.encoding.split(token) for token in tokens[begin:end].tolist()]
-                        for begin, end in itertools.pairwise(offset)
+                        [
+                            run.layout.encoding.split(token)
+                            for token in tokens[begin : begin + n].tolist()
+                        ]
+                        for begin, n in zip(offset, took, strict=False)
                     ]
                 for group in range(0, len(items), launch.group_items):
                     result.append((run, items[group : group + launch.group_items]))

@@ -1,8 +1,8 @@
 /* Runs the blocks of a kernel on this computer, thread by thread.
 
    Every thread of a block has a stack of its own where the kernel synchronises: a thread that waits at a
-   barrier or for its warp gives way to the scheduler, which runs on a stack of its own. Kernels that never
-   wait run one thread after the other on one stack. */
+   barrier or for its warp gives way to the next thread of its warp, or else to the scheduler, which runs on
+   a stack of its own. Kernels that never wait run one thread after the other on one stack. */
 #include <signal.h>
 #include <stdint.h>
 #include <string.h>
@@ -35,49 +35,62 @@ struct launch {
   uint32_t *noted; /* by check, time and thread: 1 + the byte of the array, of the first times in one group */
   uint8_t *times;  /* by check and thread */
   uint32_t most_times, noted_group;
+  word n_checks;
 };
 
 enum { FAULT = 1, MISALIGNED = 1, OUTSIDE = 0 };
 enum { POSITION_ENDLESS = -1, POSITION_BEYOND = -2, POSITION_NOWHERE = -3, POSITION_STOPPED = -4 };
 enum state { READY, AT_BARRIER, AT_WARP, ENDED };
 
+/* One line of the cache: a switch from thread to thread touches no more. */
 struct thread {
+  word *next, *end, turns; /* as in probes.h */
+  word *begin;             /* of the tokens that `next` is behind */
   void *stack;
-  word at, turns;
-  word *first;
-  word room;
   uint32_t x, y, z;
   enum state state;
-  word mask, value, place;
-};
+} __attribute__((aligned(64)));
 
-word *memsim_first, memsim_at, memsim_room, memsim_turns;
+/* Where the tokens of a thread go: those from number `skip` on, `room` of them. taken : those before `begin` */
+struct record { word *first, skip, room, taken; };
+
+#define COLD __attribute__((preserve_most, noinline, cold))
+struct thread *memsim_thread; /* that runs */
 struct region memsim_regions[64];
-int memsim_noting;
+extern word memsim_limits[];
 extern void memsim_call(void *kernel, char **arguments);
 
 static struct launch *launch;
-static struct thread *threads;
-static uint32_t n_threads, current, group[3], group_number;
+static struct thread *threads, *end_of_warp;
+static uint32_t n_threads, group[3], group_number;
 static void *scheduler;
 static char *stacks;
 static word stacks_bytes, threads_bytes;
 static int votes, last_votes, last_threads;
 
 enum { WARPS = 32, LANES = 64, MOST_THREADS = 1024 };
+static struct { word mask, value, place; } waits_for[MOST_THREADS]; /* of threads that wait for their warp */
+
+/* Threads that take turns and write many tokens collect them until they fill two lines of the cache: each
+   token would else fetch a line of memory. Tokens that nobody keeps go to `spare`. */
+enum { STAGED = 16, WORTH_STAGES = 64, SPARE = 256 };
+static word staged[MOST_THREADS][STAGED] __attribute__((aligned(64))), spare[SPARE];
+static struct record records[MOST_THREADS];
+static word *true_limits; /* while one group's accesses are noted, `memsim_limits` are 0 */
 static word given[WARPS * 2][LANES]; /* what the lanes of each warp gave, twice in turn */
 static word came[WARPS * 2];
 static uint32_t turn_of[WARPS];
 
 #define STACK_BYTES (128u << 10)
 
-/* Saves the registers that a function must keep, and goes on with another stack. */
+/* Saves the registers that a function must keep, and goes on with another stack. It ends with a jump: a
+   processor predicts that a return goes back to the latest call, which was another thread's. */
 void memsim_switch(void **from, void *to);
 #if defined(__x86_64__)
 __asm__(".text\n.globl memsim_switch\n.hidden memsim_switch\nmemsim_switch:\n"
         "push %rbp\npush %rbx\npush %r12\npush %r13\npush %r14\npush %r15\n"
         "mov %rsp, (%rdi)\nmov %rsi, %rsp\n"
-        "pop %r15\npop %r14\npop %r13\npop %r12\npop %rbx\npop %rbp\nret\n");
+        "pop %r15\npop %r14\npop %r13\npop %r12\npop %rbx\npop %rbp\npop %rcx\njmp *%rcx\n");
 enum { SAVED = 6 };
 static void *prepared(char *top, void (*entry)(void)) {
   void **stack = (void **)top;
@@ -97,7 +110,7 @@ __asm__(".text\n.globl memsim_switch\n.hidden memsim_switch\nmemsim_switch:\n"
         "ldp x21, x22, [sp, #16]\nldp x23, x24, [sp, #32]\nldp x25, x26, [sp, #48]\n"
         "ldp x27, x28, [sp, #64]\nldp x29, x30, [sp, #80]\nldp d8, d9, [sp, #96]\n"
         "ldp d10, d11, [sp, #112]\nldp d12, d13, [sp, #128]\nldp d14, d15, [sp, #144]\n"
-        "ldp x19, x20, [sp], #160\nret\n");
+        "ldp x19, x20, [sp], #160\nbr x30\n");
 static void *prepared(char *top, void (*entry)(void)) {
   void **stack = (void **)(top - 160);
   memset(stack, 0, 160);
@@ -108,9 +121,11 @@ static void *prepared(char *top, void (*entry)(void)) {
 #error "kernels run on x86-64 and AArch64"
 #endif
 
-unsigned memsim_thread_x(void) { return threads[current].x; }
-unsigned memsim_thread_y(void) { return threads[current].y; }
-unsigned memsim_thread_z(void) { return threads[current].z; }
+static uint32_t current(void) { return (uint32_t)(memsim_thread - threads); }
+
+unsigned memsim_thread_x(void) { return memsim_thread->x; }
+unsigned memsim_thread_y(void) { return memsim_thread->y; }
+unsigned memsim_thread_z(void) { return memsim_thread->z; }
 unsigned memsim_block_x(void) { return group[0]; }
 unsigned memsim_block_y(void) { return group[1]; }
 unsigned memsim_block_z(void) { return group[2]; }
@@ -120,17 +135,55 @@ unsigned memsim_block_size_z(void) { return launch->block[2]; }
 unsigned memsim_grid_size_x(void) { return launch->grid[0]; }
 unsigned memsim_grid_size_y(void) { return launch->grid[1]; }
 unsigned memsim_grid_size_z(void) { return launch->grid[2]; }
-unsigned memsim_lane(void) { return current % launch->warp; }
-unsigned long long memsim_clock(void) { return memsim_at; }
+unsigned memsim_lane(void) { return current() % launch->warp; }
+unsigned long long memsim_clock(void) {
+  return records[current()].taken + (word)(memsim_thread->next - memsim_thread->begin);
+}
 
-static void give_way(void) {
-  struct thread *self = &threads[current];
-  self->at = memsim_at, self->turns = memsim_turns;
-  memsim_switch(&self->stack, scheduler);
+/* Takes the tokens of a thread: those on its stage go where they belong. */
+static void take(struct thread *self) {
+  struct record *record = &records[self - threads];
+  word begin = record->taken, end = begin + (word)(self->next - self->begin);
+  record->taken = end;
+  if (self->begin == staged[self - threads]) {
+    word low = begin > record->skip ? begin : record->skip;
+    word high = end < record->skip + record->room ? end : record->skip + record->room;
+    word *from = self->begin + (low - begin), *to = record->first + (low - record->skip);
+    if (high == low + STAGED && !((word)to & 63))
+      for (int k = 0; k < STAGED; ++k)
+        __builtin_nontemporal_store(from[k], to + k); /* whole lines need not be read before */
+    else if (high > low)
+      memcpy(to, from, (high - low) * sizeof *to);
+  }
+}
+
+static void write_to(struct thread *self, word *begin, word room) {
+  self->begin = self->next = begin;
+  self->end = begin + room;
+}
+
+COLD void memsim_full(void) {
+  struct thread *self = memsim_thread;
+  take(self);
+  if (self->begin == staged[self - threads])
+    write_to(self, self->begin, STAGED);
+  else
+    write_to(self, spare, SPARE);
+}
+
+static void give_way(enum state state) {
+  struct thread *self = memsim_thread, *next = self + 1;
+  self->state = state;
+  if (next < end_of_warp && next->state == READY) {
+    memsim_thread = next;
+    memsim_switch(&self->stack, next->stack);
+  } else {
+    memsim_switch(&self->stack, scheduler);
+  }
 }
 
 static void fail(int64_t position, int64_t first, int64_t second, int64_t third) {
-  int64_t report[7] = {FAULT, position, first, second, third, group_number, current};
+  int64_t report[7] = {FAULT, position, first, second, third, group_number, current()};
   memcpy(launch->fault, report, sizeof report);
   void *abandoned;
   memsim_switch(&abandoned, scheduler);
@@ -147,11 +200,11 @@ void memsim_beyond(word number, word offset) {
 }
 
 void memsim_stop(const char *file, uint32_t line) {
-  fail(POSITION_STOPPED, (int64_t)file, line, (int64_t)group_number * MOST_THREADS + current);
+  fail(POSITION_STOPPED, (int64_t)file, line, (int64_t)group_number * MOST_THREADS + current());
 }
 
 void memsim_endless(word position) {
-  fail(POSITION_ENDLESS, (int64_t)group_number, current, (int64_t)position);
+  fail(POSITION_ENDLESS, (int64_t)group_number, current(), (int64_t)position);
 }
 
 /* An access through a pointer of unclear origin: finds its array, or memory that is not traced.
@@ -166,10 +219,9 @@ void memsim_reach(const char *address, word position, word bytes, word misaligne
     if (offset + bytes > array->bytes || offset & misaligned)
       memsim_outside(address, position, k);
     launch->reached[position] |= 1ul << k;
-    word token = position << 48 | (array->place + offset);
-    if (memsim_at < memsim_room)
-      memsim_first[memsim_at] = token;
-    ++memsim_at;
+    *memsim_thread->next = position << 48 | (array->place + offset);
+    if (++memsim_thread->next == memsim_thread->end)
+      memsim_full();
     return;
   }
   if (is_private)
@@ -182,17 +234,16 @@ void memsim_reach(const char *address, word position, word bytes, word misaligne
   fail(POSITION_NOWHERE, (int64_t)at, (int64_t)position, 0);
 }
 
-/* An access that is not traced, of the group whose accesses to shared memory are looked at. */
-void memsim_note(word number, word offset) {
-  uint8_t *times = &launch->times[number * n_threads + current];
+/* An access beyond its limit, or one of the group whose accesses to shared memory are noted. */
+COLD void memsim_look(word number, word offset) {
+  if (!true_limits || offset >= true_limits[number])
+    fail(POSITION_BEYOND, (int64_t)offset, (int64_t)number, 0);
+  uint8_t *times = &launch->times[number * n_threads + current()];
   if (*times < launch->most_times)
-    launch->noted[(number * launch->most_times + (*times)++) * n_threads + current] = (uint32_t)offset + 1;
+    launch->noted[(number * launch->most_times + (*times)++) * n_threads + current()] = (uint32_t)offset + 1;
 }
 
-void memsim_barrier(void) {
-  threads[current].state = AT_BARRIER;
-  give_way();
-}
+void memsim_barrier(void) { give_way(AT_BARRIER); }
 
 int memsim_barrier_votes(int vote, int *n) {
   votes += vote;
@@ -202,23 +253,22 @@ int memsim_barrier_votes(int vote, int *n) {
 }
 
 const word *memsim_warp(word mask, word value, word *arrived) {
-  struct thread *self = &threads[current];
-  uint32_t warp = current / launch->warp;
-  self->state = AT_WARP, self->mask = mask, self->value = value;
-  self->place = (word)__builtin_return_address(0);
-  give_way();
+  uint32_t self = current(), warp = self / launch->warp;
+  waits_for[self].mask = mask, waits_for[self].value = value;
+  waits_for[self].place = (word)__builtin_return_address(0);
+  give_way(AT_WARP);
   uint32_t row = warp * 2 + (turn_of[warp] & 1);
   *arrived = came[row];
   return given[row];
 }
 
 /* The threads of a warp that wait, in the operation of one of them: those at its place, or at any. */
-static word together_with(struct thread *lane, uint32_t first, uint32_t end, int at_any_place) {
+static word together_with(uint32_t lane, uint32_t first, uint32_t end, int at_any_place) {
   word together = 0;
   for (uint32_t k = first; k < end; ++k)
-    if (threads[k].state == AT_WARP && (at_any_place || threads[k].place == lane->place))
+    if (threads[k].state == AT_WARP && (at_any_place || waits_for[k].place == waits_for[lane].place))
       together |= 1ul << (k - first);
-  return lane->mask ? together & lane->mask : together;
+  return waits_for[lane].mask ? together & waits_for[lane].mask : together;
 }
 
 enum { COMPLETE_HERE, COMPLETE_ANYWHERE, ALL_THERE_ARE };
@@ -233,49 +283,42 @@ static void release_warp(uint32_t warp) {
     alive |= (word)(threads[k].state != ENDED) << (k - first);
   for (int rule = COMPLETE_HERE; rule <= ALL_THERE_ARE && !chosen; ++rule)
     for (uint32_t k = first; k < end; ++k) {
-      struct thread *lane = &threads[k];
-      if (lane->state != AT_WARP || (chosen && place <= lane->place))
+      word mask = waits_for[k].mask;
+      if (threads[k].state != AT_WARP || (chosen && place <= waits_for[k].place))
         continue;
-      word together = together_with(lane, first, end, rule == COMPLETE_ANYWHERE && lane->mask);
-      word wanted = (lane->mask ? lane->mask : alive) & alive;
+      word together = together_with(k, first, end, rule == COMPLETE_ANYWHERE && mask);
+      word wanted = (mask ? mask : alive) & alive;
       if (rule == ALL_THERE_ARE || (wanted & ~together) == 0)
-        chosen = together | 1ul << (k - first), place = lane->place;
+        chosen = together | 1ul << (k - first), place = waits_for[k].place;
     }
   uint32_t row = warp * 2 + (++turn_of[warp] & 1);
   came[row] = chosen;
   for (uint32_t k = first; k < end; ++k)
     if (chosen >> (k - first) & 1)
-      given[row][k - first] = threads[k].value, threads[k].state = READY;
+      given[row][k - first] = waits_for[k].value, threads[k].state = READY;
 }
 
 static void run_thread(void) {
   memsim_call(launch->kernel, launch->arguments);
-  threads[current].state = ENDED;
-  give_way();
-}
-
-static void begin(uint32_t number) {
-  struct thread *self = &threads[number];
-  current = number;
-  memsim_first = self->first, memsim_room = self->room;
-  memsim_at = self->at, memsim_turns = self->turns;
+  give_way(ENDED);
 }
 
 /* Runs the threads of a warp until all wait for the block or have ended. */
 static int run_warp(uint32_t warp) {
-  uint32_t first = warp * launch->warp;
-  uint32_t end = first + launch->warp < n_threads ? first + launch->warp : n_threads;
+  struct thread *first = threads + warp * launch->warp, *end = first + launch->warp;
+  end_of_warp = end < threads + n_threads ? end : threads + n_threads;
   for (;;) {
     int waiting = 0;
-    for (uint32_t k = first; k < end; ++k) {
-      if (threads[k].state == READY) {
-        begin(k);
-        memsim_switch(&scheduler, threads[k].stack);
+    for (struct thread *one = first; one < end_of_warp; ++one)
+      if (one->state == READY) {
+        memsim_thread = one;
+        memsim_switch(&scheduler, one->stack);
         if (launch->fault[0])
           return 0;
+        one = memsim_thread; /* the last of those that gave way to each other */
       }
-      waiting |= threads[k].state == AT_WARP;
-    }
+    for (struct thread *one = first; one < end_of_warp; ++one)
+      waiting |= one->state == AT_WARP;
     if (!waiting)
       return 1;
     release_warp(warp);
@@ -306,9 +349,9 @@ static void run_block(void) {
 /* Where no thread ever waits, one stack serves them all. */
 static void run_in_order(void) {
   for (uint32_t k = 0; k < n_threads; ++k) {
-    begin(k);
+    memsim_thread = threads + k;
     memsim_call(launch->kernel, launch->arguments);
-    threads[k].at = memsim_at;
+    take(memsim_thread);
   }
   void *abandoned;
   memsim_switch(&abandoned, scheduler);
@@ -325,17 +368,19 @@ static void number_threads(word first) {
     for (uint32_t y = 0; y < launch->block[1]; ++y)
       for (uint32_t x = 0; x < launch->block[0]; ++x, ++k) {
         struct thread *self = &threads[k];
+        struct record *record = &records[k];
+        const int64_t *place = launch->places + 2 * (first + k);
         self->x = x, self->y = y, self->z = z;
-        if (!launch->tokens) {
-          self->first = 0, self->room = 0, self->at = 0;
-        } else {
-          const int64_t *place = launch->places + 2 * (first + k);
-          /* Tokens before number `skip` have numbers beyond the room: they are not kept. */
-          self->first = launch->tokens + place[0];
-          self->room = (word)(place[2] - place[0]);
-          self->at = 0 - (word)place[1];
-        }
         self->turns = launch->most_turns;
+        *record = (struct record){0};
+        if (launch->tokens)
+          *record = (struct record){launch->tokens + place[0], (word)place[1], (word)(place[2] - place[0]), 0};
+        if (!record->room)
+          write_to(self, spare, SPARE);
+        else if (record->skip || (launch->waits && record->room > WORTH_STAGES))
+          write_to(self, staged[k], STAGED - ((word)record->first / sizeof(word) & 7)); /* then lines are whole */
+        else
+          write_to(self, record->first, record->room);
       }
 }
 
@@ -346,16 +391,22 @@ static void run_group(word number) {
   group[1] = group_number / launch->grid[0] % launch->grid[1];
   group[2] = group_number / launch->grid[0] / launch->grid[1];
   number_threads(first);
-  memsim_noting = launch->noted && group_number == launch->noted_group;
+  word limits[launch->n_checks + 1], limits_bytes = 8 * launch->n_checks;
+  int noting = launch->noted && group_number == launch->noted_group;
+  if (noting)
+    true_limits = memcpy(limits, memsim_limits, limits_bytes), memset(memsim_limits, 0, limits_bytes);
   if (launch->waits) {
     run_block();
   } else {
     void *stack = prepared(stacks + STACK_BYTES - 64, run_in_order);
     memsim_switch(&scheduler, stack);
   }
+  if (noting)
+    memcpy(memsim_limits, limits, limits_bytes), true_limits = 0;
   for (uint32_t k = 0; k < n_threads; ++k) {
-    word skipped = launch->tokens ? (word)launch->places[2 * (first + k) + 1] : 0;
-    launch->counts[first + k] = (uint32_t)(threads[k].at + skipped);
+    if (launch->waits)
+      take(threads + k);
+    launch->counts[first + k] = (uint32_t)records[k].taken;
   }
 }
 
