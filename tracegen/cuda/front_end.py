@@ -16,7 +16,7 @@ from pathlib import Path
 from memsim.errors import KernelError
 from memsim.files import temporary_folder
 from tracegen.cuda.ir import RESTRICTED
-from tracegen.cuda.program import COMPILED, FIRST, LAUNCH, CudaProgram, candidates
+from tracegen.cuda.program import COMPILED, FIRST, HEADERS, LAUNCH, CudaProgram, candidates
 from tracegen.tools import cache
 from tracegen.tools.headers import DEPENDENCIES, included, unchanged
 from tracegen.tools.precompiled import run_with_header
@@ -156,8 +156,17 @@ def _check(finished: Finished, program: CudaProgram) -> None:
         raise KernelError(
             f"{program.file} has no kernel {program.kernel} ({match['reason']}); it has {candidates(program.text)}"
         )
+    if match["file"].startswith(str(HEADERS)):
+        match = _used_at(finished.errors, match) or match
     reason = match["reason"]
     line = program.text.splitlines()[int(match["line"]) - 1 : int(match["line"])]
     if match["file"] == program.file and line and re.search(r"\basm\b", line[0]):
         reason = f"inline assembler (PTX) cannot be traced ({reason})"
     raise KernelError(f"{match['file']}:{match['line']}: {reason}")
+
+
+def _used_at(errors: str, match: re.Match[str]) -> re.Match[str] | None:
+    """Where the program uses what an error in our own headers is about, with the error's reason."""
+    place = rf"(?:(?!{re.escape(str(HEADERS))})(?P<file>[^\n:]+)):(?P<line>\d+)"
+    pattern = rf"(?P<reason>(?<=error: )[^\n]*)(?:\n(?!\S+: (?:fatal )?error: )[^\n]*)*?\n{place}:\d+: note: "
+    return re.compile(pattern).search(errors, match.start())

@@ -85,6 +85,12 @@ COPY = (
             r"t.cu:1: 'nowhere.h' file not found",
         ),
         (
+            "#include <cooperative_groups.h>\n__global__ void k(int *y) {\n  auto t ="
+            " cooperative_groups::tiled_partition<64>(cooperative_groups::this_thread_block());\n}",
+            [],
+            r"t.cu:3: static assertion failed .*a tile is a power of two",
+        ),
+        (
             "__device__ int f(int);\n__global__ void k(int *y) { y[0] = f(1); }",
             [],
             r"t.cu: undefined reference to `f\(int\)'",

@@ -28,6 +28,48 @@ struct grid_group {
 };
 MEMSIM_DEVICE grid_group this_grid() { return {}; }
 
+// Threads of one warp that arrive together, by their lanes.
+struct coalesced_group {
+  memsim_mask lanes;
+  MEMSIM_INLINE static unsigned lane() { return thread_block().thread_rank() % MEMSIM_WARP; }
+  MEMSIM_INLINE unsigned size() const { return __builtin_popcountll(lanes); }
+  MEMSIM_INLINE unsigned num_threads() const { return size(); }
+  MEMSIM_INLINE unsigned thread_rank() const { return rank_of(lane()); }
+  MEMSIM_INLINE unsigned rank_of(unsigned lane) const { return __builtin_popcountll(lanes & (((memsim_mask)1 << lane) - 1)); }
+  MEMSIM_INLINE unsigned lane_of(unsigned rank) const {
+    unsigned lane = 0;
+    for (unsigned left = rank + 1; lane < MEMSIM_WARP; ++lane)
+      if ((lanes >> lane & 1) && --left == 0)
+        break;
+    return lane;
+  }
+  // The bits of lanes as bits of ranks.
+  MEMSIM_INLINE memsim_mask ranks(memsim_mask of_lanes) const {
+    memsim_mask found = 0;
+    for (unsigned lane = 0; lane < MEMSIM_WARP; ++lane)
+      if (of_lanes & lanes & (memsim_mask)1 << lane)
+        found |= (memsim_mask)1 << rank_of(lane);
+    return found;
+  }
+  MEMSIM_INLINE void sync() const { __syncwarp(lanes); }
+  template <class T> MEMSIM_INLINE T shfl(T v, unsigned from) const { return __shfl_sync(lanes, v, lane_of(from % size())); }
+  template <class T> MEMSIM_INLINE T shfl_down(T v, unsigned by) const {
+    unsigned from = thread_rank() + by;
+    return __shfl_sync(lanes, v, from < size() ? lane_of(from) : lane());
+  }
+  template <class T> MEMSIM_INLINE T shfl_up(T v, unsigned by) const {
+    unsigned rank = thread_rank();
+    return __shfl_sync(lanes, v, rank >= by ? lane_of(rank - by) : lane());
+  }
+  MEMSIM_INLINE int any(int vote) const { return __any_sync(lanes, vote); }
+  MEMSIM_INLINE int all(int vote) const { return ballot(vote) == ranks(lanes); }
+  MEMSIM_INLINE memsim_mask ballot(int vote) const { return ranks(__ballot_sync(lanes, vote)); }
+#ifndef MEMSIM_AMD
+  template <class T> MEMSIM_INLINE memsim_mask match_any(T v) const { return ranks(__match_any_sync(lanes, v)); }
+#endif
+};
+MEMSIM_DEVICE coalesced_group coalesced_threads() { return {__activemask()}; }
+
 // Threads of one warp that lie next to each other.
 template <unsigned n> struct thread_block_tile {
   MEMSIM_INLINE unsigned thread_rank() const { return thread_block().thread_rank() % n; }
@@ -45,14 +87,43 @@ template <unsigned n> struct thread_block_tile {
   template <class T> MEMSIM_INLINE T shfl_up(T v, unsigned by) const { return __shfl_up_sync(mask(), v, by, n); }
   template <class T> MEMSIM_INLINE T shfl_down(T v, unsigned by) const { return __shfl_down_sync(mask(), v, by, n); }
   template <class T> MEMSIM_INLINE T shfl_xor(T v, unsigned with) const { return __shfl_xor_sync(mask(), v, with, n); }
-  MEMSIM_INLINE int any(int vote) const { return __any_sync(mask(), vote); }
-  MEMSIM_INLINE int all(int vote) const { return __all_sync(mask(), vote); }
+  MEMSIM_INLINE int any(int vote) const { return (__ballot_sync(mask(), vote) & mask()) != 0; }
+  MEMSIM_INLINE int all(int vote) const { return (__ballot_sync(mask(), !vote) & mask()) == 0; }
+#ifndef MEMSIM_AMD
+  template <class T> MEMSIM_INLINE memsim_mask match_any(T v) const {
+    return (__match_any_sync(mask(), v) & mask()) >> first_lane();
+  }
+#endif
   MEMSIM_INLINE memsim_mask ballot(int vote) const { return (__ballot_sync(mask(), vote) & mask()) >> first_lane(); }
 };
-template <unsigned n, class Group> MEMSIM_DEVICE thread_block_tile<n> tiled_partition(const Group &) {
+template <unsigned n, class Group = thread_block> MEMSIM_DEVICE thread_block_tile<n> tiled_partition(const Group &) {
   static_assert(n <= MEMSIM_WARP && (n & (n - 1)) == 0, "a tile is a power of two of at most a warp");
   return {};
 }
+
+// Any of these; a tile whose size is a variable.
+struct thread_group {
+  unsigned n; // threads of a tile, or 0 for the block
+  MEMSIM_INLINE thread_group(thread_block) : n(0) {}
+  template <unsigned size> MEMSIM_INLINE thread_group(thread_block_tile<size>) : n(size) {}
+  MEMSIM_INLINE explicit thread_group(unsigned n) : n(n) {}
+  MEMSIM_INLINE unsigned size() const { return n ? n : thread_block().size(); }
+  MEMSIM_INLINE unsigned num_threads() const { return size(); }
+  MEMSIM_INLINE unsigned thread_rank() const { return thread_block().thread_rank() % size(); }
+  MEMSIM_INLINE memsim_mask mask() const {
+    memsim_mask low = n >= 8 * sizeof(memsim_mask) ? MEMSIM_ALL : ((memsim_mask)1 << n) - 1;
+    return low << (thread_block().thread_rank() % MEMSIM_WARP / n * n);
+  }
+  MEMSIM_INLINE void sync() const {
+    if (n)
+      __syncwarp(mask());
+    else
+      __syncthreads();
+  }
+  template <class T> MEMSIM_INLINE T shfl(T v, int from) const { return __shfl_sync(mask(), v, from, n); }
+  template <class T> MEMSIM_INLINE T shfl_down(T v, unsigned by) const { return __shfl_down_sync(mask(), v, by, n); }
+};
+template <class Group> MEMSIM_DEVICE thread_group tiled_partition(const Group &, unsigned n) { return thread_group(n); }
 
 template <class T> struct plus {
   MEMSIM_INLINE T operator()(T a, T b) const { return a + b; }

@@ -36,6 +36,15 @@ MEMSIM_DEVICE void __syncthreads() {
   __builtin_amdgcn_s_barrier();
   __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
 }
+extern "C" { // of AMD's device libraries
+__device__ int __ockl_wgred_add_i32(int);
+__device__ int __ockl_wgred_and_i32(int);
+__device__ int __ockl_wgred_or_i32(int);
+}
+MEMSIM_DEVICE int __syncthreads_count(int vote) { return __ockl_wgred_add_i32(vote != 0); }
+MEMSIM_DEVICE int __syncthreads_and(int vote) { return __ockl_wgred_and_i32(vote != 0); }
+MEMSIM_DEVICE int __syncthreads_or(int vote) { return __ockl_wgred_or_i32(vote != 0); }
+MEMSIM_DEVICE void __nanosleep(unsigned) { __builtin_amdgcn_s_sleep(1); }
 MEMSIM_DEVICE long long clock64() { return (long long)__builtin_readcyclecounter(); }
 MEMSIM_DEVICE long long wall_clock64() { return clock64(); }
 MEMSIM_DEVICE clock_t clock() { return (clock_t)clock64(); }
@@ -53,11 +62,11 @@ MEMSIM_DEVICE unsigned memsim_lane() { return __builtin_amdgcn_mbcnt_hi(~0u, __b
 MEMSIM_DEVICE unsigned __lane_id() { return memsim_lane(); }
 MEMSIM_DEVICE void __syncwarp(memsim_mask = MEMSIM_ALL) { __builtin_amdgcn_wave_barrier(); }
 template <class T> MEMSIM_DEVICE T memsim_from_lane(T value, int lane, bool inside) {
-  static_assert(sizeof(T) % 4 == 0 && sizeof(T) <= 8, "a shuffle moves 4 or 8 bytes");
-  int words[sizeof(T) / 4];
+  static_assert(sizeof(T) <= 8, "a shuffle moves at most 8 bytes");
+  int words[(sizeof(T) + 3) / 4] = {};
   __builtin_memcpy(words, &value, sizeof(T));
   int from = inside ? lane : (int)memsim_lane();
-  for (unsigned k = 0; k < sizeof(T) / 4; ++k)
+  for (unsigned k = 0; k < (sizeof(T) + 3) / 4; ++k)
     words[k] = __builtin_amdgcn_ds_bpermute(from << 2, words[k]);
   __builtin_memcpy(&value, words, sizeof(T));
   return value;

@@ -41,6 +41,61 @@ MEMSIM_BOTH double sinpi(double v) { return sin(3.14159265358979323846 * v); }
 MEMSIM_BOTH double cospi(double v) { return cos(3.14159265358979323846 * v); }
 MEMSIM_BOTH float normcdff(float v) { return 0.5f * erfcf(-v * 0.70710678118654752f); }
 MEMSIM_BOTH double normcdf(double v) { return 0.5 * erfc(-v * 0.70710678118654752440); }
+MEMSIM_BOTH void sincospi(double v, double *s, double *c) { *s = sinpi(v), *c = cospi(v); }
+MEMSIM_BOTH double rcbrt(double v) { return 1.0 / cbrt(v); }
+MEMSIM_BOTH double rhypot(double a, double b) { return 1.0 / hypot(a, b); }
+MEMSIM_BOTH double norm3d(double a, double b, double c) { return __builtin_sqrt(a * a + b * b + c * c); }
+MEMSIM_BOTH double norm4d(double a, double b, double c, double d) {
+  return __builtin_sqrt(a * a + b * b + c * c + d * d);
+}
+MEMSIM_BOTH double rnorm3d(double a, double b, double c) { return 1.0 / norm3d(a, b, c); }
+MEMSIM_BOTH double rnorm4d(double a, double b, double c, double d) { return 1.0 / norm4d(a, b, c, d); }
+MEMSIM_BOTH float rhypotf(float a, float b) { return (float)rhypot(a, b); }
+MEMSIM_BOTH float norm3df(float a, float b, float c) { return (float)norm3d(a, b, c); }
+MEMSIM_BOTH float norm4df(float a, float b, float c, float d) { return (float)norm4d(a, b, c, d); }
+MEMSIM_BOTH float rnorm3df(float a, float b, float c) { return (float)rnorm3d(a, b, c); }
+MEMSIM_BOTH float rnorm4df(float a, float b, float c, float d) { return (float)rnorm4d(a, b, c, d); }
+#define MEMSIM_HALF_ROOT_PI 0.88622692545275801365
+// Newton's method, from the first term of the asymptotic series, or from the tangent at 0
+MEMSIM_BOTH double erfcinv(double y) {
+  if (!(y > 0 && y < 2))
+    return y == 0 ? __builtin_inf() : y == 2 ? -__builtin_inf() : __builtin_nan("");
+  double least = y < 1 ? y : 2 - y, w = -log(least);
+  double x = least < 0.1 ? __builtin_sqrt(w - 0.5 * log(w * 3.14159265358979323846)) : MEMSIM_HALF_ROOT_PI * (1 - least);
+  for (int k = 0; k < 8; ++k)
+    x += (erfc(x) - least) * MEMSIM_HALF_ROOT_PI * exp(x * x);
+  return y < 1 ? x : -x;
+}
+MEMSIM_BOTH double erfinv(double v) {
+  if (!(v > -0.5 && v < 0.5))
+    return v < 0 ? -erfcinv(1 + v) : erfcinv(1 - v);
+  double x = MEMSIM_HALF_ROOT_PI * v;
+  for (int k = 0; k < 5; ++k)
+    x -= (erf(x) - v) * MEMSIM_HALF_ROOT_PI * exp(x * x);
+  return x;
+}
+#undef MEMSIM_HALF_ROOT_PI
+MEMSIM_BOTH double normcdfinv(double v) { return -1.41421356237309504880 * erfcinv(2 * v); }
+MEMSIM_BOTH double erfcx(double v) {
+  return v < 25 ? exp(v * v) * erfc(v) : (1 - (1 - 1.5 / (v * v)) / (2 * v * v)) / (v * 1.77245385090551602730);
+}
+// The power series: all its terms are positive. n : order, 0 or 1
+MEMSIM_BOTH double memsim_bessel_i(int n, double v) {
+  double term = n ? v / 2 : 1, sum = term;
+  for (int k = 1; k < 2000 && __builtin_fabs(term) > 1e-17 * __builtin_fabs(sum); ++k)
+    sum += term *= v * v / (4.0 * k * (k + n));
+  return sum;
+}
+MEMSIM_BOTH double cyl_bessel_i0(double v) { return memsim_bessel_i(0, v); }
+MEMSIM_BOTH double cyl_bessel_i1(double v) { return memsim_bessel_i(1, v); }
+#define MEMSIM_SINGLE(name) MEMSIM_BOTH float name##f(float v) { return (float)name((double)v); }
+MEMSIM_SINGLE(erfcinv)
+MEMSIM_SINGLE(erfinv)
+MEMSIM_SINGLE(normcdfinv)
+MEMSIM_SINGLE(erfcx)
+MEMSIM_SINGLE(cyl_bessel_i0)
+MEMSIM_SINGLE(cyl_bessel_i1)
+#undef MEMSIM_SINGLE
 MEMSIM_BOTH void sincospif(float v, float *s, float *c) { *s = sinpif(v), *c = cospif(v); }
 MEMSIM_BOTH float __saturatef(float v) { return v > 0 ? (v < 1 ? v : 1.0f) : 0.0f; }
 MEMSIM_BOTH float __fdividef(float a, float b) { return a / b; }

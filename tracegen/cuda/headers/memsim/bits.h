@@ -1,5 +1,10 @@
 // Integer and bit intrinsics, and reinterpretations.
 #pragma once
+template <class To, class From> MEMSIM_BOTH To memsim_reinterpret(From value) {
+  To result;
+  __builtin_memcpy(&result, &value, sizeof(To));
+  return result;
+}
 #ifndef MEMSIM_NVIDIA
 MEMSIM_BOTH int __popc(unsigned v) { return __builtin_popcount(v); }
 MEMSIM_BOTH int __popcll(unsigned long long v) { return __builtin_popcountll(v); }
@@ -18,6 +23,9 @@ MEMSIM_BOTH unsigned long long __umul64hi(unsigned long long a, unsigned long lo
   return (unsigned long long)((unsigned __int128)a * b >> 64);
 }
 MEMSIM_BOTH int __hadd(int a, int b) { return (int)(((long long)a + b) >> 1); }
+MEMSIM_BOTH int __rhadd(int a, int b) { return (int)(((long long)a + b + 1) >> 1); }
+MEMSIM_BOTH unsigned __uhadd(unsigned a, unsigned b) { return (unsigned)(((unsigned long long)a + b) >> 1); }
+MEMSIM_BOTH unsigned __urhadd(unsigned a, unsigned b) { return (unsigned)(((unsigned long long)a + b + 1) >> 1); }
 MEMSIM_BOTH unsigned __sad(int a, int b, unsigned c) { return c + (unsigned)(a < b ? b - a : a - b); }
 MEMSIM_BOTH unsigned __usad(unsigned a, unsigned b, unsigned c) { return c + (a < b ? b - a : a - b); }
 MEMSIM_BOTH unsigned __funnelshift_l(unsigned low, unsigned high, unsigned by) {
@@ -25,6 +33,12 @@ MEMSIM_BOTH unsigned __funnelshift_l(unsigned low, unsigned high, unsigned by) {
 }
 MEMSIM_BOTH unsigned __funnelshift_r(unsigned low, unsigned high, unsigned by) {
   return by & 31 ? low >> (by & 31) | high << (32 - (by & 31)) : low;
+}
+MEMSIM_BOTH unsigned __funnelshift_lc(unsigned low, unsigned high, unsigned by) {
+  return by < 32 ? __funnelshift_l(low, high, by) : low;
+}
+MEMSIM_BOTH unsigned __funnelshift_rc(unsigned low, unsigned high, unsigned by) {
+  return by < 32 ? __funnelshift_r(low, high, by) : high;
 }
 MEMSIM_BOTH unsigned __byte_perm(unsigned a, unsigned b, unsigned select) {
   unsigned long long bytes = (unsigned long long)b << 32 | a;
@@ -48,11 +62,6 @@ MEMSIM_BOTH unsigned __dp4a(unsigned a, unsigned b, unsigned c) {
   return c;
 }
 
-template <class To, class From> MEMSIM_BOTH To memsim_reinterpret(From value) {
-  To result;
-  __builtin_memcpy(&result, &value, sizeof(To));
-  return result;
-}
 MEMSIM_BOTH int __float_as_int(float v) { return memsim_reinterpret<int>(v); }
 MEMSIM_BOTH unsigned __float_as_uint(float v) { return memsim_reinterpret<unsigned>(v); }
 MEMSIM_BOTH float __int_as_float(int v) { return memsim_reinterpret<float>(v); }
@@ -64,4 +73,51 @@ MEMSIM_BOTH int __double2loint(double v) { return (int)memsim_reinterpret<long l
 MEMSIM_BOTH double __hiloint2double(int high, int low) {
   return memsim_reinterpret<double>((long long)((unsigned long long)(unsigned)high << 32 | (unsigned)low));
 }
+
+// Two or four integers in a word, each on its own. m : the largest of each
+template <class T, class F> MEMSIM_BOTH unsigned memsim_each(unsigned a, unsigned b, F f) {
+  unsigned result = 0;
+  for (unsigned at = 0; at < 32; at += 8 * sizeof(T))
+    result |= (unsigned)(typename std::make_unsigned<T>::type)f((int)(T)(a >> at), (int)(T)(b >> at)) << at;
+  return result;
+}
+#define MEMSIM_EACH(name, T, expression)                                                             \
+  MEMSIM_BOTH unsigned name(unsigned a, unsigned b) {                                                \
+    return memsim_each<T>(a, b, [](int a, int b) { return expression; });                            \
+  }
+#define MEMSIM_SIGNED_EACH(n, T, m)                                                                  \
+  MEMSIM_EACH(__vmins##n, T, a < b ? a : b)                                                          \
+  MEMSIM_EACH(__vmaxs##n, T, a < b ? b : a)                                                          \
+  MEMSIM_EACH(__vabsdiffs##n, T, a < b ? b - a : a - b)                                              \
+  MEMSIM_EACH(__vaddss##n, T, a + b > m ? m : a + b < -m - 1 ? -m - 1 : a + b)                       \
+  MEMSIM_EACH(__vsubss##n, T, a - b > m ? m : a - b < -m - 1 ? -m - 1 : a - b)                       \
+  MEMSIM_EACH(__vavgs##n, T, (a + b + (a + b >= 0)) >> 1)                                            \
+  MEMSIM_EACH(__vcmpgts##n, T, a > b ? -1 : 0)                                                       \
+  MEMSIM_EACH(__vcmplts##n, T, a < b ? -1 : 0)                                                       \
+  MEMSIM_BOTH unsigned __vabs##n(unsigned a) { return memsim_each<T>(a, 0, [](int a, int) { return a < 0 ? -a : a; }); } \
+  MEMSIM_BOTH unsigned __vneg##n(unsigned a) { return memsim_each<T>(a, 0, [](int a, int) { return -a; }); }
+#define MEMSIM_UNSIGNED_EACH(n, T, m)                                                                \
+  MEMSIM_EACH(__vadd##n, T, a + b)                                                                   \
+  MEMSIM_EACH(__vsub##n, T, a - b)                                                                   \
+  MEMSIM_EACH(__vminu##n, T, a < b ? a : b)                                                          \
+  MEMSIM_EACH(__vmaxu##n, T, a < b ? b : a)                                                          \
+  MEMSIM_EACH(__vabsdiffu##n, T, a < b ? b - a : a - b)                                              \
+  MEMSIM_EACH(__vaddus##n, T, a + b > m ? m : a + b)                                                 \
+  MEMSIM_EACH(__vsubus##n, T, a < b ? 0 : a - b)                                                     \
+  MEMSIM_EACH(__vavgu##n, T, (a + b + 1) >> 1)                                                       \
+  MEMSIM_EACH(__vhaddu##n, T, (a + b) >> 1)                                                          \
+  MEMSIM_EACH(__vcmpeq##n, T, a == b ? -1 : 0)                                                       \
+  MEMSIM_EACH(__vcmpne##n, T, a != b ? -1 : 0)                                                       \
+  MEMSIM_EACH(__vcmpgtu##n, T, a > b ? -1 : 0)                                                       \
+  MEMSIM_EACH(__vcmpltu##n, T, a < b ? -1 : 0)                                                       \
+  MEMSIM_EACH(__vcmpgeu##n, T, a >= b ? -1 : 0)                                                      \
+  MEMSIM_EACH(__vseteq##n, T, a == b)
+MEMSIM_SIGNED_EACH(2, short, 0x7fff)
+MEMSIM_SIGNED_EACH(4, signed char, 0x7f)
+MEMSIM_UNSIGNED_EACH(2, unsigned short, 0xffff)
+MEMSIM_UNSIGNED_EACH(4, unsigned char, 0xff)
+MEMSIM_BOTH unsigned __vsadu4(unsigned a, unsigned b) { return __dp4a(__vabsdiffu4(a, b), 0x01010101u, 0u); }
+#undef MEMSIM_EACH
+#undef MEMSIM_SIGNED_EACH
+#undef MEMSIM_UNSIGNED_EACH
 #endif

@@ -38,7 +38,9 @@ typedef __nv_bfloat162 nv_bfloat162;
 MEMSIM_BOTH __half __float2half(float v) { return v; }
 MEMSIM_BOTH __half __float2half_rn(float v) { return v; }
 MEMSIM_BOTH float __half2float(__half v) { return v; }
+MEMSIM_BOTH __half __double2half(double v) { return v; }
 MEMSIM_BOTH __half __int2half_rn(int v) { return v; }
+MEMSIM_BOTH __half __uint2half_rn(unsigned v) { return (float)v; }
 MEMSIM_BOTH int __half2int_rn(__half v) { return (int)__builtin_rintf(v); }
 MEMSIM_BOTH __nv_bfloat16 __float2bfloat16(float v) { return v; }
 MEMSIM_BOTH __nv_bfloat16 __float2bfloat16_rn(float v) { return v; }
@@ -56,6 +58,13 @@ MEMSIM_BOTH float2 __half22float2(__half2 v) { return make_float2(v.x, v.y); }
 MEMSIM_BOTH __half2 __float22half2_rn(float2 v) { return {v.x, v.y}; }
 MEMSIM_BOTH float2 __bfloat1622float2(__nv_bfloat162 v) { return make_float2(v.x, v.y); }
 MEMSIM_BOTH __nv_bfloat162 __floats2bfloat162_rn(float x, float y) { return {x, y}; }
+MEMSIM_BOTH __nv_bfloat162 __float22bfloat162_rn(float2 v) { return {v.x, v.y}; }
+MEMSIM_BOTH __nv_bfloat162 __float2bfloat162_rn(float v) { return {v, v}; }
+MEMSIM_BOTH __nv_bfloat162 __bfloat162bfloat162(__nv_bfloat16 v) { return {v, v}; }
+MEMSIM_BOTH __nv_bfloat162 __halves2bfloat162(__nv_bfloat16 x, __nv_bfloat16 y) { return {x, y}; }
+MEMSIM_BOTH __half2 __lows2half2(__half2 a, __half2 b) { return {a.x, b.x}; }
+MEMSIM_BOTH __half2 __highs2half2(__half2 a, __half2 b) { return {a.y, b.y}; }
+MEMSIM_BOTH __half2 __lowhigh2highlow(__half2 v) { return {v.y, v.x}; }
 
 #define MEMSIM_HALF_OPERATION(sign, name)                                                            \
   MEMSIM_BOTH __half name(__half a, __half b) { return __half((_Float16)(a.value sign b.value)); }   \
@@ -93,9 +102,53 @@ MEMSIM_BOTH __half2 __hfma2(__half2 a, __half2 b, __half2 c) {
 MEMSIM_BOTH __nv_bfloat16 __hfma(__nv_bfloat16 a, __nv_bfloat16 b, __nv_bfloat16 c) {
   return __builtin_fmaf(a, b, c);
 }
-MEMSIM_BOTH __half __hmax(__half a, __half b) { return a.value < b.value ? b : a; }
-MEMSIM_BOTH __half __hmin(__half a, __half b) { return b.value < a.value ? b : a; }
-MEMSIM_BOTH __half hsqrt(__half a) { return __builtin_sqrtf(a); }
-MEMSIM_BOTH __half hrsqrt(__half a) { return 1.0f / __builtin_sqrtf(a); }
-MEMSIM_DEVICE __half hexp(__half a) { return expf(a); }
-MEMSIM_DEVICE __half hlog(__half a) { return logf(a); }
+
+// What both types have, one value and two at a time.
+#define MEMSIM_SHORT_FLOAT(T, T2)                                                                    \
+  MEMSIM_BOTH T __hmax(T a, T b) { return (float)a < (float)b ? b : a; }                             \
+  MEMSIM_BOTH T __hmin(T a, T b) { return (float)b < (float)a ? b : a; }                             \
+  MEMSIM_BOTH T __habs(T a) { return __builtin_fabsf(a); }                                           \
+  MEMSIM_BOTH bool __hisnan(T a) { return __builtin_isnan((float)a); }                               \
+  MEMSIM_BOTH int __hisinf(T a) { return __builtin_isinf((float)a); }                                \
+  MEMSIM_BOTH T hsqrt(T a) { return __builtin_sqrtf(a); }                                            \
+  MEMSIM_BOTH T hrsqrt(T a) { return 1.0f / __builtin_sqrtf(a); }                                    \
+  MEMSIM_BOTH T hrcp(T a) { return 1.0f / (float)a; }                                                \
+  MEMSIM_BOTH T hfloor(T a) { return __builtin_floorf(a); }                                          \
+  MEMSIM_BOTH T hceil(T a) { return __builtin_ceilf(a); }                                            \
+  MEMSIM_BOTH T htrunc(T a) { return __builtin_truncf(a); }                                          \
+  MEMSIM_BOTH T hrint(T a) { return __builtin_rintf(a); }                                            \
+  MEMSIM_DEVICE T hexp(T a) { return expf(a); }                                                      \
+  MEMSIM_DEVICE T hexp2(T a) { return exp2f(a); }                                                    \
+  MEMSIM_DEVICE T hlog(T a) { return logf(a); }                                                      \
+  MEMSIM_DEVICE T hlog2(T a) { return log2f(a); }                                                    \
+  MEMSIM_DEVICE T hsin(T a) { return sinf(a); }                                                      \
+  MEMSIM_DEVICE T hcos(T a) { return cosf(a); }                                                      \
+  MEMSIM_BOTH T2 __hneg2(T2 a) { return {-(float)a.x, -(float)a.y}; }                                \
+  MEMSIM_PAIR(T, T2, __habs)                                                                         \
+  MEMSIM_PAIRS(T2, __hmax)                                                                           \
+  MEMSIM_PAIRS(T2, __hmin)                                                                           \
+  MEMSIM_COMPARED(T2, __hlt)                                                                         \
+  MEMSIM_COMPARED(T2, __hle)                                                                         \
+  MEMSIM_COMPARED(T2, __hgt)                                                                         \
+  MEMSIM_COMPARED(T2, __hge)                                                                         \
+  MEMSIM_COMPARED(T2, __heq)                                                                         \
+  MEMSIM_COMPARED(T2, __hne)
+#define MEMSIM_PAIR(T, T2, name) MEMSIM_BOTH T2 name##2(T2 a) { return {name(a.x), name(a.y)}; }
+#define MEMSIM_PAIRS(T2, name) MEMSIM_BOTH T2 name##2(T2 a, T2 b) { return {name(a.x, b.x), name(a.y, b.y)}; }
+#define MEMSIM_COMPARED(T2, name)                                                                    \
+  MEMSIM_BOTH T2 name##2(T2 a, T2 b) { return {(float)name(a.x, b.x), (float)name(a.y, b.y)}; }
+MEMSIM_SHORT_FLOAT(__half, __half2)
+MEMSIM_SHORT_FLOAT(__nv_bfloat16, __nv_bfloat162)
+#undef MEMSIM_SHORT_FLOAT
+#undef MEMSIM_PAIR
+#undef MEMSIM_PAIRS
+#undef MEMSIM_COMPARED
+MEMSIM_BOTH __half __ushort_as_half(unsigned short v) { return memsim_reinterpret<__half>(v); }
+MEMSIM_BOTH __half __short_as_half(short v) { return memsim_reinterpret<__half>(v); }
+MEMSIM_BOTH unsigned short __half_as_ushort(__half v) { return memsim_reinterpret<unsigned short>(v); }
+MEMSIM_BOTH short __half_as_short(__half v) { return memsim_reinterpret<short>(v); }
+MEMSIM_BOTH __nv_bfloat16 __ushort_as_bfloat16(unsigned short v) { return memsim_reinterpret<__nv_bfloat16>(v); }
+MEMSIM_BOTH unsigned short __bfloat16_as_ushort(__nv_bfloat16 v) { return v.bits; }
+#ifndef MEMSIM_CPU
+MEMSIM_DEVICE __half atomicAdd(__half *address, __half v) { return atomicAdd(&address->value, v.value); }
+#endif

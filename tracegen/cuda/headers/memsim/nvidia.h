@@ -23,3 +23,47 @@ typedef unsigned memsim_mask;
 
 // What is printed is left out.
 template <class... Any> MEMSIM_DEVICE int printf(const char *, Any...) { return 0; }
+
+#if __CUDA_ARCH__ >= 700
+template <class T> MEMSIM_DEVICE unsigned __match_any_sync(memsim_mask mask, T value) {
+  static_assert(sizeof(T) == 4 || sizeof(T) == 8, "values of 4 or 8 bytes are matched");
+  unsigned long long bits = 0;
+  __builtin_memcpy(&bits, &value, sizeof(T));
+  return sizeof(T) == 4 ? __match32_any_sync(mask, (unsigned)bits) : __match64_any_sync(mask, bits);
+}
+template <class T> MEMSIM_DEVICE unsigned __match_all_sync(memsim_mask mask, T value, int *all) {
+  static_assert(sizeof(T) == 4 || sizeof(T) == 8, "values of 4 or 8 bytes are matched");
+  unsigned long long bits = 0;
+  __builtin_memcpy(&bits, &value, sizeof(T));
+  return sizeof(T) == 4 ? __match32_all_sync(mask, (unsigned)bits, all) : __match64_all_sync(mask, bits, all);
+}
+MEMSIM_DEVICE void __nanosleep(unsigned ns) { asm volatile("nanosleep.u32 %0;" ::"r"(ns)); }
+#endif
+#if __CUDA_ARCH__ >= 610
+MEMSIM_DEVICE int __dp4a(int a, int b, int c) {
+  asm("dp4a.s32.s32 %0, %1, %2, %0;" : "+r"(c) : "r"(a), "r"(b));
+  return c;
+}
+MEMSIM_DEVICE unsigned __dp4a(unsigned a, unsigned b, unsigned c) {
+  asm("dp4a.u32.u32 %0, %1, %2, %0;" : "+r"(c) : "r"(a), "r"(b));
+  return c;
+}
+#endif
+#if __CUDA_ARCH__ >= 800
+#define MEMSIM_REDUCTION(name, T, operation)                                                         \
+  MEMSIM_DEVICE T __reduce_##name##_sync(memsim_mask mask, T value) {                                \
+    T result;                                                                                        \
+    asm volatile("redux.sync." operation " %0, %1, %2;" : "=r"(result) : "r"(value), "r"(mask));     \
+    return result;                                                                                   \
+  }
+MEMSIM_REDUCTION(add, int, "add.s32")
+MEMSIM_REDUCTION(min, int, "min.s32")
+MEMSIM_REDUCTION(max, int, "max.s32")
+MEMSIM_REDUCTION(add, unsigned, "add.u32")
+MEMSIM_REDUCTION(min, unsigned, "min.u32")
+MEMSIM_REDUCTION(max, unsigned, "max.u32")
+MEMSIM_REDUCTION(and, unsigned, "and.b32")
+MEMSIM_REDUCTION(or, unsigned, "or.b32")
+MEMSIM_REDUCTION(xor, unsigned, "xor.b32")
+#undef MEMSIM_REDUCTION
+#endif

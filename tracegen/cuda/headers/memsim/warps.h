@@ -122,4 +122,26 @@ MEMSIM_REDUCTION(or, a | b)
 MEMSIM_REDUCTION(xor, a ^ b)
 #undef MEMSIM_REDUCTION
 MEMSIM_DEVICE unsigned __lane_id() { return memsim_lane(); }
+#ifdef __HIPCC__ // AMD's builtins that kernels name themselves
+template <class T> MEMSIM_DEVICE T memsim_of_first_lane(T value) {
+  unsigned long long bits = 0, came;
+  __builtin_memcpy(&bits, &value, sizeof(T));
+  const unsigned long long *given = memsim_warp(0, bits, &came);
+  __builtin_memcpy(&value, &given[__builtin_ctzll(came)], sizeof(T));
+  return value;
+}
+#define __builtin_amdgcn_readfirstlane(value) memsim_of_first_lane(value)
+#define __builtin_amdgcn_ds_bpermute(from, value) __shfl(value, (from) >> 2)
+#define __builtin_amdgcn_mbcnt_lo(mask, before) \
+  ((before) + (unsigned)__builtin_popcountll((unsigned)(mask) & ((1ull << memsim_lane()) - 1)))
+#define __builtin_amdgcn_mbcnt_hi(mask, before) \
+  ((before) + (unsigned)__builtin_popcountll((unsigned long long)(unsigned)(mask) << 32 & ((1ull << memsim_lane()) - 1)))
+#define __builtin_amdgcn_s_barrier() __syncthreads()
+#define __builtin_amdgcn_wave_barrier() __syncwarp()
+#define __builtin_amdgcn_fence(...) ((void)0)
+#define __builtin_amdgcn_rcpf(value) (1.0f / (value))
+#define __builtin_amdgcn_rsqf(value) rsqrtf(value)
+#define __builtin_nontemporal_load(address) (*(address))
+#define __builtin_nontemporal_store(value, address) (*(address) = (value))
+#endif
 #endif
