@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     import click
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+MOST_SEED = (1 << 63) - 1
+"""Results store a seed as a 64-bit integer."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from memsim.options import Options, option
+from memsim.options import MOST_SEED, Options, option
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +27,7 @@ class AdviseOptions(Options):
     )
     trials: int = option(16, "Trials of the final predictions.", least=2)
     first_trials: int = option(4, "Trials of the first look.", least=2)
-    seed: int = option(0, "Trial i depends on (seed, i) alone.", least=0)
+    seed: int = option(0, "Trial i depends on (seed, i) alone.", least=0, most=MOST_SEED)
     jobs: int | None = option(
         None,
         "Worker processes of a replay; the result does not depend on their number.",

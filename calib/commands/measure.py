@@ -11,6 +11,7 @@ import click
 
 from memsim.commands import EXIT_INTERRUPTED, check_outputs, output_path
 from memsim.errors import MemsimError
+from memsim.options import MOST_SEED
 
 if TYPE_CHECKING:
     from calib.probes.dram_groups import DramGroups
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 @click.option("--name", help="Name of the machine. [default: from the device's name]")
 @click.option(
     "--seed",
-    type=click.IntRange(min=0),
+    type=click.IntRange(min=0, max=MOST_SEED),
     default=0,
     show_default=True,
     help="Seed of the random orders of the chases, and of the replay of --trace.",

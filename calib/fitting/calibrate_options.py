@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from calib.timing.defaults import MOST_LAUNCHES, TRIAL_S, TRIALS, Statistic
-from memsim.options import Options, option
+from memsim.options import MOST_SEED, Options, option
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,4 +46,6 @@ class CalibrateOptions(Options):
         metavar="SECONDS",
         flags=("--trial",),
     )
-    seed: int = option(0, "Seed of the kernels' data and of the fit's starts.", least=0)
+    seed: int = option(
+        0, "Seed of the kernels' data and of the fit's starts.", least=0, most=MOST_SEED
+    )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from calib.counting.options import parse_trips
-from memsim.options import Options, option
+from memsim.options import MOST_SEED, Options, option
 
 Mode = Literal["simulated", "paper"]
 Solver = Literal["events", "equation"]
@@ -35,7 +35,9 @@ class PredictOptions(Options):
         flags=(),
     )
     trials: int = option(16, "Trials of the replay.", least=1, most=1_000_000)
-    seed: int = option(0, "Trial i of the replay depends on (seed, i) alone.", least=0)
+    seed: int = option(
+        0, "Trial i of the replay depends on (seed, i) alone.", least=0, most=MOST_SEED
+    )
     jobs: int | None = option(
         None,
         "Worker processes; the result does not depend on their number.",

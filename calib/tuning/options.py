@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from memsim.errors import MemsimError
-from memsim.options import Options, option
+from memsim.options import MOST_SEED, Options, option
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -15,7 +15,9 @@ class TuneOptions(Options):
 
     error: ClassVar[type[MemsimError]] = MemsimError
 
-    seed: int = option(0, "Trial i of each replay depends on (seed, i) alone.", least=0)
+    seed: int = option(
+        0, "Trial i of each replay depends on (seed, i) alone.", least=0, most=MOST_SEED
+    )
     jobs: int | None = option(
         None,
         "Worker processes; the result does not depend on their number.",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, Future
 from typing import Any
@@ -15,7 +16,7 @@ from calib.tuning.outcome import EFFORTS, Outcome
 from calib.tuning.space import Configuration
 from calib.tuning.store import Store
 from memsim.errors import WorkerDied
-from memsim.montecarlo import dask_cluster, in_order, submit_locally, usable_cores
+from memsim.montecarlo import check_locks, dask_cluster, in_order, submit_locally, usable_cores
 
 Progress = Callable[[str, int, int], None]
 """(what is being done, how much of it is done, how much there is)"""
@@ -33,6 +34,16 @@ class Pool:
         self._died: type[Exception] = BrokenExecutor
         self._submit: Callable[..., Future[Any]] = functools.partial(submit_locally, jobs)
         self._ahead = 2 * jobs
+        if not self._in_process and options.scheduler is None:
+            try:
+                check_locks()
+            except OSError as error:
+                warnings.warn(
+                    f"no worker processes can be started: {error.strerror or error};"
+                    " all configurations are predicted in this one",
+                    stacklevel=2,
+                )
+                self._in_process = True
         if options.scheduler is not None:
             self._submit, self._died = dask_cluster(stack, options.scheduler)
             self._ahead = sys.maxsize

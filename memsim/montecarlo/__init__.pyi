@@ -9,6 +9,7 @@ from .options import usable_cores as usable_cores
 from .past import enough_bytes as enough_bytes
 from .plan import Plan as Plan
 from .plan import make_plan as make_plan
+from .processes import check_locks as check_locks
 from .processes import in_order as in_order
 from .processes import submit_locally as submit_locally
 from .result import Replay as Replay

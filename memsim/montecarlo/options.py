@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from memsim.errors import MemsimError, ReplayError
-from memsim.options import Options, option
+from memsim.options import MOST_SEED, Options, option
 
 Sampler = Literal["wrr", "lrr", "gto", "gty", "uniform"]
 GREEDY = ("gto", "gty")
@@ -72,7 +72,7 @@ class ReplayOptions(Options):
         f"Replay {QUICK_TRIALS} random orderings of one set of snapshots and no more: an answer within"
         " seconds, with wide intervals.",
     )
-    seed: int = option(0, "Seed of the random orderings.", least=0)
+    seed: int = option(0, "Seed of the random orderings.", least=0, most=MOST_SEED)
     jobs: int | None = option(
         None,
         "Workers: threads for a replay whose trials take less than about two seconds, else processes."

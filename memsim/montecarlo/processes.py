@@ -16,8 +16,11 @@ from multiprocessing import resource_tracker
 from queue import SimpleQueue
 from typing import Any
 
-from joblib.externals.loky import ProcessPoolExecutor
-from joblib.externals.loky.backend.context import get_context
+with warnings.catch_warnings():
+    # Without /dev/shm joblib warns when it is imported; check_locks says it where it matters.
+    warnings.simplefilter("ignore", UserWarning)
+    from joblib.externals.loky import ProcessPoolExecutor
+    from joblib.externals.loky.backend.context import get_context
 
 Submit = Callable[..., Future[Any]]
 _END = object()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from pathlib import Path
 from typing import Any
 
 import click
@@ -14,7 +15,7 @@ import memsim
 from memsim.commands import ReplayOutputs, replay_options
 from memsim.errors import ReplayError
 from memsim.montecarlo.options import WORTH_WORKERS, ReplayOptions, usable_cores
-from memsim.options import declared, markdown_table
+from memsim.options import MOST_SEED, declared, markdown_table
 from tests.support.order_sensitive import on, trace
 
 PYTHON_ONLY = {"counts_start", "deviation", "warmup_waves", "weights", "scratch"}
@@ -127,6 +128,7 @@ def test_an_unknown_keyword_is_refused_in_one_line_with_the_nearest_name() -> No
         ({"backend": "dask"}, "--scheduler"),
         ({"warmup_waves": -1}, "warmup_waves must be at least 0, got -1"),
         ({"registers": 0}, "registers must be at least 1, got 0"),
+        ({"seed": 1 << 63}, "seed must be at least 0 and at most 9223372036854775807, got 922"),
     ],
 )
 def test_refused(given: dict[str, Any], culprit: str) -> None:
@@ -151,3 +153,8 @@ def test_registers_stand_for_those_of_the_trace() -> None:
     given = memsim.replay(trace(), on(), trials=2, registers=64)
     assert given.attrs["occupancy_json"] == stated.attrs["occupancy_json"]
     assert given.dataset.equals(stated.dataset)
+
+
+def test_a_result_stores_the_largest_seed(tmp_path: Path) -> None:
+    replay = memsim.replay(trace(), on(), trials=2, seed=MOST_SEED)
+    assert memsim.Replay.load(replay.save(tmp_path / "k.nc")).attrs["seed"] == MOST_SEED
