@@ -6,6 +6,7 @@ It imports nothing heavy at module level, because the help of the command group 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 
 from calib.words import shown, whole
@@ -35,8 +36,7 @@ def settings_of_sizes(settings: Mapping[str, str], *, lists: bool = False) -> li
 
 
 def is_range(text: str) -> bool:
-    low, colon, high = text.partition(":")
-    return bool(colon) and None not in (whole(low), whole(high))
+    return re.fullmatch("[0-9]+:[0-9]+", text) is not None
 
 
 def doubled(name: str, text: str) -> list[int]:
@@ -55,7 +55,9 @@ def parsed_range(option: str, text: str) -> tuple[str, tuple[int, int]]:
     name, equals, value = text.partition("=")
     low, high = (whole(word) for word in (value.partition(":")[0], value.partition(":")[2]))
     if not (name and equals) or low is None or high is None or not 0 < low <= high:
-        raise MemsimError(f"{option} must be NAME=LOW:HIGH with 0 < LOW <= HIGH, got {shown(text)}")
+        raise MemsimError(
+            f"{option} must be NAME=LOW:HIGH with 0 < LOW <= HIGH < 2^63, got {shown(text)}"
+        )
     return name, (low, high)
 
 

@@ -33,8 +33,9 @@ device_option: Callable[[Callable[..., Any]], Callable[..., Any]] = click.option
 )
 
 
-@click.group()
-def history() -> None:
+@click.group(invoke_without_command=True)
+@click.pass_context
+def history(ctx: click.Context) -> None:
     """Recorded times of launches, and the models that are fitted to them.
 
     `with calib.history.record(calib.history.Store(FILE)): ...` records any PyOpenCL program.
@@ -43,6 +44,8 @@ def history() -> None:
     Example:
       memsim history list --store runs.db
     """
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
 
 
 def _open(place: Path | None) -> Store:

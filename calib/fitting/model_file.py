@@ -100,7 +100,9 @@ def load_model_file(name: str) -> ModelFile:
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
-        raise ModelFileError(f"cannot read {path}: {error}") from error
+        raise ModelFileError(
+            f"cannot read {path}: {getattr(error, 'strerror', None) or error}"
+        ) from error
     except tomllib.TOMLDecodeError as error:
         raise ModelFileError(f"{path} is not a TOML file: {error}") from error
     try:

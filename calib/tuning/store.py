@@ -26,6 +26,10 @@ _TABLES = """
 create table if not exists about (kernel text not null, fingerprint text not null, schema integer not null);
 create table if not exists outcomes (key text primary key, outcome text not null);
 """
+_NOT_THE_FILES_FAULT = (
+    *(sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY),
+    *(sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_BUSY),
+)
 _MAPPINGS = (
     "configuration",
     "floors_s",
@@ -53,9 +57,18 @@ class Store:
 
     def __init__(self, path: Path | None, subject: Subject) -> None:
         self._path = path
+        is_new = path is not None and not path.exists()
+        try:
+            self._open(subject)
+        except StoreError:
+            if path is not None and is_new:
+                path.unlink(missing_ok=True)
+            raise
+
+    def _open(self, subject: Subject) -> None:
         with self._errors():
             self._connection = sqlite3.connect(
-                ":memory:" if path is None else str(path), timeout=10
+                ":memory:" if self._path is None else str(self._path), timeout=10
             )
             with self._connection:
                 self._check_tables()
@@ -117,6 +130,8 @@ class Store:
         try:
             yield
         except (sqlite3.Error, ValueError, TypeError, KeyError, RecursionError) as error:
+            if getattr(error, "sqlite_errorcode", 0) & 0xFF in _NOT_THE_FILES_FAULT:
+                raise StoreError(f"{self._path} cannot be written: {error}") from error
             raise StoreError(
                 f"{self._path} is no store of outcomes, or is damaged: {error}"
             ) from error

@@ -100,7 +100,9 @@ def write_launches(launches: Launches, path: str | os.PathLike[str]) -> None:
         with whole_file(target) as temporary:
             write_columns(temporary, columns, metadata)
     except OSError as error:
-        raise TraceError(f"{target}: cannot be written: {error.strerror or error}") from None
+        # Arrow's own words name the call that failed before the reason.
+        reason = os.strerror(error.errno) if error.errno else error
+        raise TraceError(f"{target}: cannot be written: {reason}") from None
 
 
 def read_launches(path: str | os.PathLike[str], *, verify: bool = True) -> Launches:

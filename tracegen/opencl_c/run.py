@@ -109,7 +109,9 @@ def _text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise KernelError(f"cannot read {path}: {error}") from error
+        raise KernelError(
+            f"cannot read {path}: {getattr(error, 'strerror', None) or error}"
+        ) from error
 
 
 def _shape(workload: OpenCLWorkload, name: str) -> tuple[tuple[int, ...], tuple[int, ...]]:

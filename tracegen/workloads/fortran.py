@@ -31,7 +31,9 @@ def load_fortran(path: Path, name: str) -> Any:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise KernelError(f"cannot read {path}: {error}") from error
+        raise KernelError(
+            f"cannot read {path}: {getattr(error, 'strerror', None) or error}"
+        ) from error
     lines: dict[tuple[str, str], int] = {}
     with _quiet(path), _recording_lines(lines, text):
         units = _parsed(text, str(path))

@@ -198,3 +198,10 @@ def test_ask_of_no_kernel_or_model(run_memsim, tmp_path):
     ended = run_memsim("history", "ask", spec, "--device", "nosuch", *store)
     assert ended.code == 2
     assert "nosuch" in ended.err
+
+
+def test_without_a_command_its_help_is_shown(run_memsim):
+    ended = run_memsim("history")
+    assert (ended.code, ended.err) == (0, "")
+    assert "Usage: memsim history" in ended.out
+    assert "\n  prune" in ended.out

@@ -162,3 +162,35 @@ def test_a_full_disk_is_one_line_and_loses_nothing(tmp_path: Path) -> None:
     assert str(path) in ended.stdout
     with Store(path, subject_of(kernel)) as store:
         assert store.get(task(subject_of(kernel))) == outcome()
+
+
+NO_ROOM = """
+import resource, signal, sys
+from pathlib import Path
+from tests.calib.tuning.test_store import subject_of
+from calib.tuning import Store
+from calib.tuning.store import StoreError
+
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+subject = subject_of(Path(sys.argv[1]))
+resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+try:
+    Store(Path(sys.argv[2]), subject)
+except StoreError as error:
+    print(error)
+"""
+
+
+def test_a_store_for_which_there_is_no_room_is_not_made(tmp_path: Path) -> None:
+    path, kernel = tmp_path / "store", tmp_path / "kernel.py"
+    kernel.write_text("knl = None\n")
+    ended = subprocess.run(
+        [sys.executable, "-c", NO_ROOM, str(kernel), str(path)],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=Path(__file__).parents[3],
+        timeout=120,
+    )
+    assert ended.stdout == f"{path} cannot be written: disk I/O error\n"
+    assert list(tmp_path.iterdir()) == [kernel]

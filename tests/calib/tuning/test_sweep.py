@@ -113,6 +113,7 @@ def test_a_size_that_is_no_number_is_no_size_that_fails(
         ((), "a sweep needs a setting with several sizes"),
         (("--set", "n=64"), "a sweep needs a setting with several sizes"),
         (("--set", "n=8:4"), "0 < LOW <= HIGH"),
+        (("--set", f"n=1:{1 << 63}"), "--set must be NAME=LOW:HIGH with 0 < LOW <= HIGH < 2^63"),
         (("--set", "n=1:4", "-m", "v100"), "is given twice"),
         (
             ("--set", "n=1:4", "--jobs", "1"),
