@@ -6,6 +6,7 @@ its sectors, their latencies, and the bytes that each level moves for them.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -132,6 +133,7 @@ def access_costs(
             counted > 0, counted, 1
         )
     channels = channel_names(machine)
+    row_hits = float(dataset["dram_row_hit_ratio"].mean())
     return AccessCosts(
         sites=first.site_names,
         loads=loads,
@@ -144,7 +146,7 @@ def access_costs(
         channel_bytes=moved,
         channels=channels,
         channel_bytes_per_cycle=np.array(
-            [core_bandwidth(machine, channel) for channel in channels]
+            [core_bandwidth(machine, channel, row_hits) for channel in channels]
         ),
         missed_translations=missed,
         translation_cycles=machine.translation.miss_cycles if machine.translation else None,
@@ -157,13 +159,15 @@ def channel_names(machine: Machine) -> tuple[str, ...]:
     return (*(name + kind for name in below for kind in ("", STORES)), DRAM)
 
 
-def core_bandwidth(machine: Machine, channel: str) -> float:
+def core_bandwidth(machine: Machine, channel: str, row_hit_ratio: float = math.nan) -> float:
     """Bytes per cycle that each core gets from a channel when all cores share it equally.
 
     Stores to a level get the bandwidth of loads from it: on-chip networks are as wide in both directions.
+
+    row_hit_ratio : of the requests to DRAM; NaN: that of the stream which determined its bandwidth
     """
     if channel == DRAM:
-        return machine.dram.usable_bandwidth_bytes_per_cycle / machine.n_cores
+        return machine.dram.bandwidth_at(row_hit_ratio) / machine.n_cores
     name = channel.removesuffix(STORES)
     level = next(level for level in machine.levels if level.name == name)
     return level.bandwidth_bytes_per_cycle / min(level.cores_per_instance, machine.n_cores)

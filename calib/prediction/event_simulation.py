@@ -4,7 +4,9 @@ A core issues one block at a time. Among the sub-groups whose data have arrived,
 has waited longest since its last turn; if there is none, the core idles until the first data arrive.
 The data of a block have arrived when `latency` cycles have passed since its issue and every channel has
 transferred its part. A channel (L2, DRAM, ...) serves the requests of all cores one after another, so n
-cores share n times the bandwidth of one core's share. A barrier at the end of a block stops a group
+cores share n times the bandwidth of one core's share. A core may have a limited number of loads in
+flight. They leave in the order of their issue, as from the queue of an L1 that returns data in order, and a
+block whose loads find no room waits, with all that would be issued after it. A barrier at the end of a block stops a group
 until the data of all its sub-groups have arrived. All cores start at time 0.
 """
 
@@ -53,11 +55,15 @@ def events(
     blp: int,
     rounds: int = 1,
     cores: int = 1,
+    loads: Sequence[int] = (),
+    in_flight: int = 0,
 ) -> Events:
     """Simulates `rounds` runs of a program of n blocks by blp groups of tlp sub-groups on each core.
 
     issue_cycles, latency_cycles, barrier : (n,)
     channel_cycles : (n, n_channel) transfer time at one core's share of each channel
+    loads : (n,) loads of each block; none if empty
+    in_flight : loads that a core may have in flight; 0: any number
     """
     n = len(issue_cycles)
     issuers, times = run(
@@ -69,6 +75,8 @@ def events(
         blp=blp,
         cores=cores,
         rounds=rounds,
+        loads=_loads(loads, n),
+        in_flight=in_flight,
     )
     return _events(issuers, times)
 
@@ -83,6 +91,8 @@ def readable(
     blp: int,
     rounds: int = 1,
     cores: int = 1,
+    loads: Sequence[int] = (),
+    in_flight: int = 0,
 ) -> Events:
     """The specification of `events` in plain Python; both return the same events."""
     n = len(issue_cycles)
@@ -94,10 +104,18 @@ def readable(
     order = [list(subgroups) for _ in range(cores)]  # the longest without a turn comes first
     waiting: list[list[list[int]]] = [[[] for _ in range(blp)] for _ in range(cores)]
     now = [0.0] * cores
+    left: list[list[float]] = [[] for _ in range(cores)]  # when each load left, as issued
+    of_block = _loads(loads, n).tolist()
+
+    def room(core: int, block: int) -> float:
+        """When a block's loads have room: all but in_flight loads, these included, have left."""
+        first = len(left[core]) + min(of_block[block], in_flight) - in_flight
+        return left[core][first - 1] if in_flight and of_block[block] and first > 0 else 0.0
+
     rows = []
     while any(order):
         start, c, _, s = min(
-            (max(now[c], free[c][s]), c, place, s)
+            (max(now[c], free[c][s], room(c, at[c][s] % n)), c, place, s)
             for c in range(cores)
             for place, s in enumerate(order[c])
         )
@@ -109,6 +127,8 @@ def readable(
                 # The transfer begins after the latency, or when the channel has served earlier requests.
                 channel_free[k] = max(now[c] + latency_cycles[block], channel_free[k]) + cycles
                 ready = max(ready, channel_free[k])
+        leaves = max(ready, left[c][-1] if left[c] else 0.0)
+        left[c] += [leaves] * of_block[block]
         rows.append((c, s, block, start, now[c], ready))
         free[c][s] = ready
         at[c][s] += 1
@@ -126,6 +146,10 @@ def readable(
         order[c] += [k for k in released if at[c][k] < n * rounds]
     table = np.array(rows, np.float64).reshape(-1, 6)
     return _events(table[:, :3].T.astype(np.int64), table[:, 3:].T)
+
+
+def _loads(loads: Sequence[int], n: int) -> npt.NDArray[np.int64]:
+    return np.array(loads or [0] * n, np.int64)
 
 
 def _events(issuers: npt.NDArray[np.int64], times: Floats) -> Events:

@@ -18,12 +18,13 @@ Integers = npt.NDArray[np.int64]
 
 
 class _Blocks(NamedTuple):
-    """(n,) cycles of each block, and (n, n_channel) cycles of channels that all cores share."""
+    """(n,) cycles and loads of each block, and (n, n_channel) cycles of channels that all cores share."""
 
     issue: Floats
     latency: Floats
     channels: Floats
     barrier: npt.NDArray[np.bool_]
+    loads: Integers
 
 
 class _State(NamedTuple):
@@ -35,6 +36,7 @@ class _State(NamedTuple):
         how many they are
     arrived : (n_core, n_group) sub-groups at the group's barrier;  arrived_ids : which
     next_time, next_place : (n_core,) when the core issues next, and the place in `order` of the issuer
+    left : (n_core, in_flight) when the latest loads left, a ring;  issued : (n_core,) loads issued so far
     """
 
     channel_free: Floats
@@ -46,13 +48,28 @@ class _State(NamedTuple):
     arrived_ids: Integers
     next_time: Floats
     next_place: Integers
+    left: Floats
+    issued: Integers
 
 
 @hot
 def _run(blocks, state, tlp, n_step, issuers, times):  # type: ignore[no-untyped-def]
     """See `run`; fills issuers and times."""
-    issue, latency, channels, barrier = blocks
-    channel_free, free, at, order, runnable, arrived, arrived_ids, next_time, next_place = state
+    issue, latency, channels, barrier, loads = blocks
+    (
+        channel_free,
+        free,
+        at,
+        order,
+        runnable,
+        arrived,
+        arrived_ids,
+        next_time,
+        next_place,
+        left,
+        issued,
+    ) = state
+    in_flight = left.shape[1]
     n, n_channel = channels.shape
     n_core, n_subgroup = free.shape
     for e in range(n_core * n_subgroup * n_step):
@@ -70,6 +87,13 @@ def _run(blocks, state, tlp, n_step, issuers, times):  # type: ignore[no-untyped
             if channels[b, k] > 0:
                 channel_free[k] = max(done + latency[b], channel_free[k]) + channels[b, k]
                 ready = max(ready, channel_free[k])
+        if in_flight and loads[b]:
+            leaves = ready
+            if issued[c]:
+                leaves = max(ready, left[c, (issued[c] - 1) % in_flight])
+            for k in range(issued[c], issued[c] + loads[b]):
+                left[c, k % in_flight] = leaves
+            issued[c] += loads[b]
         issuers[0, e], issuers[1, e], issuers[2, e] = c, s, b
         times[0, e], times[1, e], times[2, e] = begin, done, ready
         free[c, s] = ready
@@ -97,7 +121,11 @@ def _run(blocks, state, tlp, n_step, issuers, times):  # type: ignore[no-untyped
             runnable[c] += 1
         next_time[c] = np.inf
         for k in range(runnable[c]):
-            when = max(done, free[c, order[c, k]])
+            other = order[c, k]
+            when = max(done, free[c, other])
+            wanted = min(loads[at[c, other] % n], in_flight)
+            if wanted:
+                when = max(when, left[c, (issued[c] + wanted - 1) % in_flight])
             if when < next_time[c]:
                 next_time[c] = when
                 next_place[c] = k
@@ -115,10 +143,12 @@ def run(
     blp: int,
     cores: int,
     rounds: int,
+    loads: Integers,
+    in_flight: int,
 ) -> tuple[npt.NDArray[np.int64], Floats]:
     """Runs the simulation; see calib.prediction.event_simulation.events.
 
-    issue, latency, barrier : (n,);  channels : (n, n_channel) cycles of a channel that all cores share
+    issue, latency, barrier, loads : (n,);  channels : (n, n_channel) cycles of a channel that all cores share
 
     Returns (core, sub-group, block) and (start of issue, end of issue, arrival of data) of every event,
     (3, n_event) each.
@@ -137,6 +167,8 @@ def run(
         arrived_ids=np.zeros((cores, blp, tlp), np.int64),
         next_time=np.zeros(cores),
         next_place=np.zeros(cores, np.int64),
+        left=np.zeros((cores, in_flight)),
+        issued=np.zeros(cores, np.int64),
     )
-    _run(_Blocks(issue, latency, channels, barrier), state, tlp, n_step, issuers, times)
+    _run(_Blocks(issue, latency, channels, barrier, loads), state, tlp, n_step, issuers, times)
     return issuers, times

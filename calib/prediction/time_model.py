@@ -68,6 +68,7 @@ class Inputs:
     latency_cycles : (n_trial, n_block)
     channel_cycles : (n_trial, n_block, n_channel)
     channels : names;  barrier : (n_block,) whether the block ends with a barrier
+    loads : (n_block,) loads of a block;  in_flight : loads that a core can wait for, 0: any number
     """
 
     program: Program
@@ -79,6 +80,8 @@ class Inputs:
     barrier: npt.NDArray[np.bool_]
     units: tuple[str, ...] = ("arithmetic",)
     at_once: bool = False
+    loads: tuple[int, ...] = ()
+    in_flight: int = 0
 
     @property
     def arithmetic_cycles(self) -> Floats:
@@ -188,6 +191,7 @@ def simulated_inputs(
     pipe = [0.0]
     waits = [np.full(n_trial, machine.group_start_cycles)]
     moved = [np.zeros((n_trial, n_channel))]
+    loads = [0]
     for number, block in enumerate(program.blocks, 1):
         accesses = [index[name] for name in block.accesses]
         waited = [index[name] for name in block.waits_for if costs.loads[index[name]]]
@@ -195,6 +199,7 @@ def simulated_inputs(
         wait_cycles = costs.slowest_cycles if latency == "slowest" else costs.mean_cycles
         waits.append(wait_cycles(waited) + alone[number])
         moved.append((scale * per_execution)[:, :, accesses].sum(2))
+        loads.append(round(float((scale * costs.loads)[accesses].sum())))
     last = _last_block(program.steps)
     if any(not costs.loads[index[name]] for name in program.blocks[last].accesses):
         waits[last + 1] = np.maximum(waits[last + 1], machine.store_wait_cycles)
@@ -208,6 +213,8 @@ def simulated_inputs(
         channel_cycles=np.stack(moved, axis=1),
         channels=channels,
         barrier=_barriers(started),
+        loads=tuple(loads),
+        in_flight=machine.loads_in_flight,
     )
 
 
@@ -487,6 +494,8 @@ def _run(
         blp=resident.groups_per_core,
         rounds=rounds,
         cores=cores,
+        loads=[inputs.loads[block] for block in order] if inputs.loads else (),
+        in_flight=inputs.in_flight,
     )
 
 

@@ -34,6 +34,8 @@ class Machine:
         0 if not measured
     store_wait_cycles : from a group's last store to its end, on machines where a group waits for its
         stores (AMD's do)
+    loads_in_flight : loads of sub-groups whose data a core can wait for at the same time, hits among them;
+        they leave in the order of their issue. 0 if not known: there is no limit then
     translation : None if not measured: no translation misses are then modelled
     throughputs : operation name -> operations that a core completes per cycle: `fp32_fma`,
         `fp64_fma`, `int32_add`, `load_store_lanes`, ...; calib.prediction.throughputs lists them
@@ -60,6 +62,7 @@ class Machine:
     compiler_target: str = ""
     group_start_cycles: float = 0.0
     store_wait_cycles: float = 0.0
+    loads_in_flight: int = 0
     translation: Translation | None = None
     throughputs: Mapping[str, float] = field(default_factory=dict)
     model_error_points: Mapping[str, float] = field(default_factory=dict)

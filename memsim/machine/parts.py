@@ -6,6 +6,7 @@ Every number carries its unit in its name; `memsim.machine.file` describes the T
 from __future__ import annotations
 
 import dataclasses
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -168,6 +169,8 @@ class Dram:
     row_miss_cycles, row_conflict_cycles : added where the bank is closed, or has another row open
     bandwidth_bytes_per_cycle : of all channels together, in core clocks
     sustained_bandwidth_bytes_per_cycle : what a stream achieves of it, 0 if not measured
+    sustained_row_hits_percent : row-buffer hits of that stream in a replay; 0 if not known, and the
+        bandwidth of all kernels is then that of the stream
     refresh_cycles : time for which a channel serves nothing every refresh_interval_cycles; 0 for
         memory that never refreshes
     """
@@ -185,11 +188,25 @@ class Dram:
     refresh_interval_cycles: float = 0.0
     refresh_cycles: float = 0.0
     sustained_bandwidth_bytes_per_cycle: float = 0.0
+    sustained_row_hits_percent: float = 0.0
 
     @property
     def usable_bandwidth_bytes_per_cycle(self) -> float:
         """The sustained bandwidth; the peak bandwidth if the sustained one was not measured."""
         return self.sustained_bandwidth_bytes_per_cycle or self.bandwidth_bytes_per_cycle
+
+    def bandwidth_at(self, row_hit_ratio: float) -> float:
+        """The bandwidth in bytes per cycle that a kernel achieves whose requests hit open rows so often.
+
+        What a stream loses of the peak bandwidth it loses by its row misses, and a kernel with more of them
+        loses as much more. It is the usable bandwidth where the stream's row misses are not known, and
+        where row_hit_ratio is NaN.
+        """
+        usable, peak = self.usable_bandwidth_bytes_per_cycle, self.bandwidth_bytes_per_cycle
+        missed = 1 - self.sustained_row_hits_percent / 100
+        if missed in (0.0, 1.0) or usable >= peak or math.isnan(row_hit_ratio):
+            return usable
+        return 1 / (1 / peak + (1 / usable - 1 / peak) * (1 - row_hit_ratio) / missed)
 
 
 @dataclass(frozen=True, kw_only=True)

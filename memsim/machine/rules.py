@@ -37,6 +37,7 @@ _MOST = {
     "max_subgroups": 1 << 12,
     "max_registers_per_item": 1 << 12,
     "pending_requests": 1 << 20,
+    "loads_in_flight": 1 << 16,
     "year": 9999,
 }
 """Counts of which a replay keeps one record each, or tries each."""
@@ -57,6 +58,8 @@ _MAY_BE_ZERO = frozenset(
         "sustained_bandwidth_bytes_per_cycle",
         "group_start_cycles",
         "store_wait_cycles",
+        "loads_in_flight",
+        "sustained_row_hits_percent",
         "model_error_points",
         "year",
     }
@@ -181,6 +184,9 @@ def check_dram(dram: Dram) -> None:
 def _dram_rules(dram: Dram) -> Iterator[Rule]:
     """Bursts make up lines, and between two refreshes there is time for a request."""
     yield Rule(_is_power_of_two(dram.burst_bytes), "burst_bytes", "be a power of two")
+    yield Rule(
+        dram.sustained_row_hits_percent <= 100.0, "sustained_row_hits_percent", "be at most 100"
+    )
     if dram.refresh_cycles:
         longest = dram.row_miss_cycles + dram.n_channels / dram.bandwidth_bytes_per_cycle * max(
             MAX_LINE_BYTES, dram.burst_bytes

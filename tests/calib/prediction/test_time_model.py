@@ -284,6 +284,7 @@ def test_inputs_are_those_of_the_replay() -> None:
     np.testing.assert_allclose(result.latency_cycles, [[368, 432, (28 + 212) / 2, 0]])
     # L2: (64 + 256) / 16, 64 / 16, 128 / 16; DRAM: 256 / 8, 0, 128 / 8.
     np.testing.assert_allclose(result.channel_cycles[0], [[0, 0], [20, 32], [4, 0], [8, 16]])
+    assert (result.loads, result.in_flight) == ((0, 2, 1, 0), V100.loads_in_flight)
     floors = floors_cycles(result, resident(2, 3))
     assert {name: float(value[0]) for name, value in floors.items()} == {
         "arithmetic": 6 * 5,

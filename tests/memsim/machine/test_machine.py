@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import io
 import json
+import math
 import re
 import subprocess
 import sys
@@ -536,6 +537,7 @@ def test_values_that_were_fitted_are_told_from_assumed_and_measured_ones() -> No
     machine = load_machine("v100")
     fitted = {key for key in machine.sources if machine.standing(key) == "fitted"}
     assert fitted == {
+        "loads_in_flight",
         "levels.L1.set_index",
         "levels.L2.partial_write_back_percent",
         "translation.placement",
@@ -543,6 +545,24 @@ def test_values_that_were_fitted_are_told_from_assumed_and_measured_ones() -> No
     assert machine.standing("levels.L1.size_bytes") == ""
     assert machine.standing("translation.miss_cycles") == "assumed"
     assert not any(machine.is_assumed(key) for key in fitted)
+
+
+def test_a_kernel_loses_bandwidth_by_its_row_misses() -> None:
+    """A stream that misses 2 rows in 5 sustains 50 of 60 bytes a cycle: 1/50 - 1/60 = 1/300 of a cycle a byte,
+    so a kernel that misses 4 in 5 loses 2/300, and one that misses none loses nothing."""
+    dram = dataclasses.replace(
+        load_machine("v100").dram,
+        bandwidth_bytes_per_cycle=60.0,
+        sustained_bandwidth_bytes_per_cycle=50.0,
+        sustained_row_hits_percent=60.0,
+    )
+    at = {ratio: dram.bandwidth_at(ratio) for ratio in (0.6, 1.0, 0.2)}
+    assert at == pytest.approx({0.6: 50.0, 1.0: 60.0, 0.2: 1 / (1 / 60 + 2 / 300)})
+    assert dram.bandwidth_at(math.nan) == 50.0
+    unknown = dataclasses.replace(dram, sustained_row_hits_percent=0.0)
+    assert unknown.bandwidth_at(0.2) == 50.0
+    unmeasured = dataclasses.replace(dram, sustained_bandwidth_bytes_per_cycle=0.0)
+    assert unmeasured.bandwidth_at(0.2) == 60.0
 
 
 @pytest.mark.parametrize("name", machine_names())
