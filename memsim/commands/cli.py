@@ -155,7 +155,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         reason = _first_line(error)
         return _fail(f"out of memory{f': {reason}' if reason else ''}", EXIT_USER_ERROR)
     except OSError as error:  # a full disk, a file that went away
-        where = error.filename if isinstance(error.filename, str) else "system"
+        where = error.filename if isinstance(error.filename, str) else _nameless_place()
         return _fail(f"{where[:_LONGEST]}: {error.strerror or error}", EXIT_USER_ERROR)
     except _Bug as error:
         return _fail(_bug_line(error.args[0]), EXIT_BUG)
@@ -191,7 +191,8 @@ def _run(arguments: Sequence[str] | None) -> int:
     # Outside standalone mode click returns what a command gave to ctx.exit, or what it returned.
     with writable_caches():
         code = memsim.main(args=args, prog_name="memsim", standalone_mode=False)
-    sys.stdout.flush()
+    if sys.stdout is not None:  # it is None where the descriptor was closed before the start
+        sys.stdout.flush()
     return code if isinstance(code, int) else 0
 
 
@@ -205,6 +206,14 @@ def _usage(error: click.ClickException) -> str:
 
 def _first_line(error: object) -> str:
     return " ".join(line.strip() for line in str(error).splitlines() if line.strip())
+
+
+def _nameless_place() -> str:
+    try:
+        os.getcwd()
+    except OSError:
+        return "the current folder"
+    return "system"
 
 
 def _fail(message: str, code: int) -> int:

@@ -11,12 +11,15 @@ if TYPE_CHECKING:
 PIPE_COLUMNS = 160
 """Width of a table that is written to a file or a pipe; no column is cut at this width."""
 
+LEAST_COLUMNS = 20
+
 
 def console(*, stderr: bool = False) -> Console:
     """A console that is wide enough for every column where no terminal sets the width."""
     from rich.console import Console
 
     plain = Console(stderr=stderr)
-    if plain.is_terminal or "COLUMNS" in os.environ:
-        return plain
-    return Console(stderr=stderr, width=PIPE_COLUMNS)
+    if not plain.is_terminal and "COLUMNS" not in os.environ:
+        return Console(stderr=stderr, width=PIPE_COLUMNS)
+    # COLUMNS=0 says nothing of a width; rich would print nothing.
+    return plain if plain.width >= LEAST_COLUMNS else Console(stderr=stderr, width=LEAST_COLUMNS)

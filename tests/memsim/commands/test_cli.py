@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from tests.support.command_line import RunMemsim
 
 """The fixture of conftest.py: arguments -> an object with code, out and err."""
 
+GONE = "memsim: the current folder: No such file or directory"
 COMMANDS = ("compare", "doctor", "machines", "profile", "replay", "trace")
 HEAVY = ("loopy", "pyopencl", "islpy", "numba", "numpy", "scipy", "xarray", "matplotlib", "rich")
 
@@ -390,3 +392,30 @@ def test_every_run_has_the_same_hashes() -> None:
 
     assert len(printed(script)) == 1
     assert len(printed(plain)) == 3
+
+
+@pytest.mark.parametrize(
+    ("script", "code", "error"),
+    [
+        ('"$@" machines v100 >&-', 0, ""),
+        (
+            'mkdir gone && cd gone && rmdir ../gone && "$@" replay ../k.trace -m v100',
+            2,
+            "memsim: .*",
+        ),
+        ('COLUMNS=0 "$@" machines v100 | grep -q n_cores', 0, ""),
+    ],
+    ids=["no standard output", "no current folder", "no width"],
+)
+@pytest.mark.skipif(os.name != "posix", reason="needs a shell")
+def test_odd_surroundings(tmp_path: Path, script: str, code: int, error: str) -> None:
+    done = subprocess.run(
+        ["sh", "-c", script, "sh", sys.executable, "-m", "memsim.commands.cli"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == code, done.stderr
+    assert re.fullmatch(f"({error}\n)?" if error else "", done.stderr)
