@@ -7,7 +7,7 @@ import functools
 from memsim.errors import KernelError
 from memsim.machine import Machine
 from tracegen.compiled.compile import compile_cuda, compile_kernel
-from tracegen.compiled.counting.source_loops import source_loops
+from tracegen.compiled.counting.source_loops import defined, source_loops
 from tracegen.compiled.model import Location, MachineCode
 from tracegen.compiled.ordering.rearrange import CompiledLaunch
 from tracegen.compiled.programs import include_options
@@ -27,7 +27,7 @@ def compiled_launch(
     except KernelError as error:
         return str(error)
     text = prepared.source
-    loops = source_loops(text, launch.settings)
+    loops = source_loops(text, {**defined(prepared.build_options), **launch.settings})
     sites, conflicts = launch.layout.sites, None
     if isinstance(launch, CudaLaunch):
         conflicts = functools.partial(_conflicts, launch)

@@ -111,8 +111,9 @@ class CudaLaunch(BoundLaunch):
 
     @property
     def settings(self) -> dict[str, int]:
+        """Integers among the arguments of the kernel and of its template, by name."""
         named = zip(self.arguments.parameters, self.arguments.values, strict=True)
-        return {
+        return self.text.template_integers | {
             parameter.name: int(value[0])
             for parameter, value in named
             if parameter.kind in ("i", "u") and value is not None

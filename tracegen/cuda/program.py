@@ -21,6 +21,7 @@ LAUNCH = "memsim launch"
 COMPILED = "program.memsim.cu"
 """The name of the file that is compiled: one that no program includes."""
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_INTEGER = re.compile(r"[+-]?(?:0[xX][0-9a-fA-F]+|[1-9]\d*|0)")
 _KERNEL = re.compile(r"\b__global__\b")
 _WORD = re.compile(r"\s*(\w+)\s*(\()?")
 _SPACED = re.compile(r"<<[ \t]+<([^;{}]{1,300}?)>>[ \t]+>")
@@ -53,6 +54,22 @@ class CudaProgram:
         """The text as it is compiled, with a line behind it."""
         text = _SPACED.sub(_unspaced, self.text)
         return f'#line 1 "{self.file}"\n{text}\n#line 1 "{LAUNCH}"\n{behind}\n'
+
+    @property
+    def template_integers(self) -> dict[str, int]:
+        """Name -> value of the kernel's template parameters that are given as integers."""
+        name, _, arguments = self.kernel.rpartition("::")[2].rstrip("> ").partition("<")
+        parameters = template_parameters(_COMMENT.sub(" ", self.text), name.strip())
+        if parameters is None:
+            return {}
+        named = [part.partition("=") for part in parameters.strip("<>").split(",")]
+        given = [value.strip() for value in arguments.split(",")] if arguments else []
+        values = [*given, *(default.strip() for _, _, default in named[len(given) :])]
+        return {
+            declared.split()[-1]: int(value, 0)
+            for (declared, _, _), value in zip(named, values, strict=False)
+            if declared.split() and _INTEGER.fullmatch(value)
+        }
 
     @property
     def dialect(self) -> list[str]:
@@ -123,11 +140,20 @@ def candidates(text: str) -> str:
     plain = _COMMENT.sub(" ", text)
     names = []
     for name in dict.fromkeys(kernels(text)):
-        template = re.search(
-            rf"\btemplate\s*(<[^;{{}}]*>)\s*(?:\w+\s+)*__global__\b[^;{{}}]*?\b{name}\s*\(", plain
-        )
-        names.append(name + (" ".join(template[1].split()) if template else ""))
+        names.append(name + (template_parameters(plain, name) or ""))
     return ", ".join(names) or "none"
+
+
+def template_parameters(text: str, name: str) -> str | None:
+    """The parameters of a kernel's template in angle brackets, None where it is no template.
+
+    text : without comments
+    """
+    template = re.search(
+        rf"\btemplate\s*(<[^;{{}}]*>)\s*(?:\w+\s+)*__global__\b[^;{{}}]*?\b{re.escape(name)}\s*\(",
+        text,
+    )
+    return " ".join(template[1].split()) if template else None
 
 
 def _read(path: Path) -> str:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.support.machine_code import compiled, instruction, machine_code, probe, rearranged
 from tracegen.compiled.counting.quiet_code import executions
-from tracegen.compiled.counting.source_loops import source_loops
+from tracegen.compiled.counting.source_loops import defined, source_loops
 from tracegen.compiled.counting.work import KINDS, kind_of
 from tracegen.compiled.model import Instruction, Location, MemoryOperation
 from tracegen.compiled.ordering.rearrange import CompiledLaunch, Rearranged
@@ -128,11 +128,20 @@ def test_the_slow_path_of_a_function_is_left_out() -> None:
         ("for (int i = 0; i < m; ++i) {\n}", {"n": 7}, None),
         ("while (x < 3) {\n}", {}, None),
         ("for (int i = 5; i < 3; i++) {\n}", {}, 0),
+        ("# define N (4 * M) // of rows\nfor (int i = 0; i < N; i++) {\n}", {"M": 2}, 8),
+        ("#define N 16\nfor (int i = 0; i < N; i++) {\n}", {"N": 5}, 5),
+        ("#define N 1.5f\nfor (int i = 0; i < N; i++) {\n}", {}, None),
+        ("static constexpr int k = N / 2;\nfor (int i = 0; i < k; i++) {\n}", {"N": 9}, 4),
     ],
 )
 def test_iterations_of_a_header(text: str, values: dict[str, int], trips: float | None) -> None:
     (loop,) = source_loops(text, values)
     assert loop.trips == trips
+
+
+def test_macros_of_the_command_line() -> None:
+    options = ["-DN=16", "-DFAST", "-DM=(2*3)", "-Ifolder", "-DX=1.5f", "-std=c++17"]
+    assert defined(options) == {"N": 16, "FAST": 1, "M": 6}
 
 
 def test_kinds_of_accesses() -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from tracegen import CudaWorkload
 from tracegen.cuda.flow_graph import FlowGraph
 from tracegen.cuda.ir import Module, bytes_of, split
 from tracegen.cuda.labels import label
-from tracegen.cuda.program import kernels
+from tracegen.cuda.program import kernels, read_program
 from tracegen.cuda.variables import variables
 
 
@@ -126,3 +127,26 @@ def test_loops_and_the_order_of_blocks() -> None:
     assert controls["inner"] == {"entry", "outer", "inner", "outer.latch"}
     assert controls["done"] == {"entry"}
     assert controls["entry"] == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("kernel", "integers"),
+    [
+        ("tiled<32>", {"TILE": 32}),
+        ("ns::tiled<0x20, float>", {"TILE": 32}),
+        ("tiled<K>", {}),
+        ("blocks<128, 8, 4>", {"M": 128, "K": 8, "PER": 4}),
+        ("blocks<128>", {"M": 128, "K": 16, "PER": 2}),
+        ("plain", {}),
+    ],
+)
+def test_integers_of_a_template(kernel: str, integers: dict[str, int]) -> None:
+    """Loops are counted with them; a default holds where an argument is left out."""
+    text = """
+    namespace ns { template <int TILE, class T = float> __global__ void tiled(T *a) {} }
+    template <const int M, unsigned K = 16, int PER = 2> // , int X>
+    __global__ void __launch_bounds__(128) blocks(float *a) {}
+    __global__ void plain(float *a) {}
+    """
+    program = read_program(CudaWorkload(source=text, kernel=kernel))
+    assert program.template_integers == integers

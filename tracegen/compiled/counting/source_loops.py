@@ -5,14 +5,19 @@ from __future__ import annotations
 import operator
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tracegen.c_source.expressions import Node, Unreadable, parse
 from tracegen.c_source.statements import closing, loop_header, skip
 
 _LOOP = re.compile(r"\b(for|while)\s*(?=\()")
-_CONSTANT = re.compile(r"\bconst\s+(?:unsigned\s+)?\w+\s+(\w+)\s*=\s*([^;,]+);")
+_CONSTANT = re.compile(
+    r"\b(?:const|constexpr)\s+(?:unsigned\s+)?\w+\s+(\w+)\s*=\s*([^;,]+);"
+    r"|^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+([^\n]+)",
+    re.MULTILINE,
+)
+_COMMENT = re.compile(r"//.*|/\*.*?\*/")
 _UPDATE = re.compile(r"^(?:(\+\+|--)\s*(\w+)|(\w+)\s*(\+\+|--)|(\w+)\s*([+-])=\s*(.+))$", re.DOTALL)
 _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "!=": "!="}
 
@@ -56,7 +61,8 @@ class SourceLoop:
 def source_loops(text: str, values: Mapping[str, int]) -> tuple[SourceLoop, ...]:
     """The loops in textual order, so outer loops before those inside them.
 
-    values : integers that the text may name: the kernel's arguments
+    values : integers that the text may name: the kernel's arguments and those of its template, macros of
+        the command line
     """
     known = _with_constants(text, values)
     starts = [0, *(match.end() for match in re.finditer("\n", text))]
@@ -82,13 +88,21 @@ def source_loops(text: str, values: Mapping[str, int]) -> tuple[SourceLoop, ...]
 
 
 def _with_constants(text: str, values: Mapping[str, int]) -> dict[str, int]:
-    """The values, and those of the constants that the text declares."""
+    """The values, and those of the constants and macros that the text declares."""
     known = dict(values)
     for match in _CONSTANT.finditer(text):
-        value = _value(match.group(2), known)
-        if value is not None:
-            known[match.group(1)] = value
+        name, written = (match[1], match[2]) if match[1] else (match[3], match[4])
+        value = _value(_COMMENT.sub("", written), known)
+        if value is not None and name not in values:
+            known[name] = value
     return known
+
+
+def defined(build_options: Sequence[str]) -> dict[str, int]:
+    """The macros of -D options whose values are integers; one without a value is 1."""
+    macros = [option[2:].partition("=") for option in build_options if option.startswith("-D")]
+    values = {name: _value(text if equals else "1", {}) for name, equals, text in macros}
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def _trips(header: str, values: Mapping[str, int]) -> float | None:
@@ -144,7 +158,7 @@ def _bound(test: str, counter: str, values: Mapping[str, int]) -> tuple[str, int
 def _value(text: str, values: Mapping[str, int]) -> int | None:
     try:
         return _evaluated(parse(text), values)
-    except Unreadable:
+    except (Unreadable, ValueError):  # a fraction, or an octal number
         return None
 
 
