@@ -99,7 +99,7 @@ class Cutter:
         open_ = Open.empty()
         steps = self.walk(items, open_)
         if open_.operations or open_.accesses or ends_with_barrier or not steps:
-            steps.append(self.close(open_, barrier=ends_with_barrier))
+            steps.append(self.close(open_, barrier=ends_with_barrier, end=True))
         return make_program(self.blocks, steps)
 
     def walk(self, items: Sequence[Item], open_: Open) -> list[Any]:
@@ -263,10 +263,13 @@ class Cutter:
             if touch.direction == "load":
                 open_.waits_for.append(name)
 
-    def close(self, open_: Open, *, barrier: bool = False) -> int:
-        """Ends the open block, empties `open_` and returns the number of the new block."""
+    def close(self, open_: Open, *, barrier: bool = False, end: bool = False) -> int:
+        """Ends the open block, empties `open_` and returns the number of the new block.
+
+        end : whether the group ends with it, where its sub-groups wait for each other without an instruction
+        """
         operations = Counter(open_.operations)
-        if barrier:
+        if barrier and not end:
             operations["barrier"] += 1
         self.blocks.append(
             Block(

@@ -106,10 +106,10 @@ def _blocks_of(
     sizes = {site.name: float(site.itemsize_bytes) for site in trace.sites}
     rows = None if trace.work is None else trace.work[begin:end].tolist()
 
-    def close(barrier: bool) -> None:
+    def close(barrier: bool, *, end: bool = False) -> None:
         nonlocal accesses, loads, work, arrived
         operations = {name: count * arrived for name, count in per_load.items() if arrived}
-        if barrier and rows is None:
+        if barrier and rows is None and not end:  # no instruction ends a group
             operations["barrier"] = 1
         blocks.append(
             Block(
@@ -145,7 +145,7 @@ def _blocks_of(
     if loads:  # the last loaded values are used before the end
         close(barrier=False)
     if accesses or ends_with_barrier or not blocks:
-        close(barrier=ends_with_barrier)
+        close(barrier=ends_with_barrier, end=True)
     return blocks
 
 

@@ -20,7 +20,6 @@ from memsim.montecarlo import Replay
 from memsim.trace import BARRIER_SITE, GRANULE_BYTES, Trace
 
 Floats = npt.NDArray[np.float64]
-BANK_BYTES = 4
 DRAM = "DRAM"
 STORES = " stores"
 MAX_GRANULES = 1 << 22
@@ -93,22 +92,13 @@ class AccessCosts:
 
 
 def access_costs(
-    traces: Trace | Sequence[Trace],
-    replay: Replay,
-    machine: Machine,
-    *,
-    pipe_machine: Machine | None = None,
+    traces: Trace | Sequence[Trace], replay: Replay, machine: Machine
 ) -> AccessCosts:
-    """Costs of every site of a replayed kernel.
-
-    machine : the machine of the replay
-    pipe_machine : the machine whose L1 pipe is used, where a level of `machine` was resized and has lost the
-        storage array that it shares with local memory
-    """
+    """Costs of every site of a kernel that was replayed on a machine."""
     listed = [traces] if isinstance(traces, Trace) else list(traces)
     first = listed[0]
     n_site = len(first.sites)
-    lines, sectors, pipe = _from_trace(first, pipe_machine or machine)
+    lines, sectors, pipe = _from_trace(first, machine)
     dataset = replay.dataset
     executions = dataset["site_accesses"].values.astype(np.float64)
     n_subgroup = sum(trace.n_subgroup for trace in listed)
@@ -307,7 +297,7 @@ def _pipe_cycles(
     if level is None:
         return cycles
     cycles = np.maximum(cycles, lines / level.tags_per_cycle)
-    if level.storage_bytes:
+    if level.bank_bytes:
         return np.asarray(np.maximum(cycles, _bank_cycles(level, of, granule, mask, n_access)))
     return np.asarray(np.maximum(cycles, sector_bytes / level.bandwidth_bytes_per_cycle))
 
@@ -319,18 +309,19 @@ def _bank_cycles(
     mask: npt.NDArray[np.uint32],
     n_access: int,
 ) -> Floats:
-    """(n_access,) cycles where L1 and local memory share one array: the words of the busiest bank.
+    """(n_access,) cycles where the level's array has banks: the words of the busiest one.
 
-    The array has as many banks of 4 bytes as its bandwidth, so words at equal offsets within their
-    lines are read one after another.
+    The array has as many banks as its bandwidth, so words at equal offsets within their lines are read one
+    after another.
     """
-    n_bank = max(int(level.bandwidth_bytes_per_cycle) // BANK_BYTES, GRANULE_BYTES // BANK_BYTES)
-    words = GRANULE_BYTES // BANK_BYTES
+    words = GRANULE_BYTES // level.bank_bytes
+    n_bank = max(int(level.bandwidth_bytes_per_cycle) // level.bank_bytes, words)
     per_row = n_bank // words
     most = np.zeros(n_access)
     row = of * per_row + granule % per_row
+    bytes_of_word = np.uint32((1 << level.bank_bytes) - 1)
     for word in range(words):
-        wanted = (mask >> np.uint32(word * BANK_BYTES)) & np.uint32(0xF) != 0
+        wanted = (mask >> np.uint32(word * level.bank_bytes)) & bytes_of_word != 0
         words_in_bank = np.bincount(row[wanted], minlength=n_access * per_row)
         most = np.maximum(most, words_in_bank.reshape(n_access, per_row).max(axis=1, initial=0))
     return most

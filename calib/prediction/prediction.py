@@ -75,7 +75,7 @@ def predict(
     options = (options or PredictOptions()).replace(**changes)
     traces = [_with_registers(trace, options.registers) for trace in traces]
     program, notes = program_of(workload, traces, machine, options)
-    return _prediction(program, notes, traces, machine, machine, options)
+    return _prediction(program, notes, traces, machine, options)
 
 
 def predict_replayed(traces: Sequence[Trace], replay: Replay, machine: Machine) -> Prediction:
@@ -90,7 +90,7 @@ def predict_replayed(traces: Sequence[Trace], replay: Replay, machine: Machine) 
     )
     traces = [_with_registers(trace, options.registers) for trace in traces]
     program, notes = program_of(None, traces, machine, options)
-    return _prediction(program, notes, traces, machine, machine, options, replay=replay)
+    return _prediction(program, notes, traces, machine, options, replay=replay)
 
 
 def predict_changed(
@@ -108,7 +108,6 @@ def predict_changed(
         [],
         traces,
         changes.machine,
-        base.machine,
         options,
         replay=None if _needs_replay(base.machine, changes) else base.replay,
         with_latency=changes.latency,
@@ -201,7 +200,6 @@ def _prediction(
     notes: list[str],
     traces: Sequence[Trace],
     machine: Machine,
-    pipe_machine: Machine,
     options: PredictOptions,
     *,
     replay: Replay | None = None,
@@ -214,7 +212,7 @@ def _prediction(
         inputs = paper_inputs(program, machine)
     else:
         replay = replay or _replay(traces, machine, options)
-        costs = access_costs(traces, replay, machine, pipe_machine=pipe_machine)
+        costs = access_costs(traces, replay, machine)
         inputs = simulated_inputs(program, costs, machine, latency=options.latency)
     if not with_latency:
         inputs = _without_latency(inputs)

@@ -72,6 +72,8 @@ class Level:
     local_carveouts_bytes : sizes of that array which local memory can take, ascending. The level
         has the rest
     carveout_takes : whether a carve-out reduces the `ways` or the `sets`
+    bank_bytes : width of a bank of the level's array, of which each delivers one word a cycle; 0 where the
+        level delivers whole sectors. An array that is shared with local memory has banks
     latency_cycles : latency of a hit, in core clocks
     bandwidth_bytes_per_cycle : of one instance, in core clocks
     tags_per_cycle : distinct lines that one instance can look up in a cycle
@@ -103,6 +105,7 @@ class Level:
     storage_bytes: int = 0
     local_carveouts_bytes: tuple[int, ...] = ()
     carveout_takes: Literal["ways", "sets"] = "ways"
+    bank_bytes: int = 0
     tags_per_cycle: float = 1.0
 
     @property

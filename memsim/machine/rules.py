@@ -46,6 +46,7 @@ _MAY_BE_ZERO = frozenset(
     {
         "storage_bytes",
         "local_carveouts_bytes",
+        "bank_bytes",
         "local_memory_bytes",
         "local_memory_reserved_bytes",
         "max_groups_of_one_subgroup",
@@ -296,6 +297,13 @@ def _carveout_rules(level: Level) -> Iterator[Rule]:
         key,
         "be given with storage_bytes, and only then",
         list(carveouts),
+    )
+    yield Rule(
+        level.bank_bytes in ((4, 8) if level.storage_bytes else (0, 4, 8)),
+        "bank_bytes",
+        "be 4 or 8, the width of local memory's banks"
+        + ("" if level.storage_bytes else ", or 0 for a level that delivers whole sectors"),
+        level.bank_bytes,
     )
     ascending = all(a < b for a, b in itertools.pairwise(carveouts))
     yield Rule(ascending, key, "ascend", list(carveouts))

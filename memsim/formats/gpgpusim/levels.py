@@ -171,6 +171,7 @@ def _adapt(options: OptionUse, fields: Sourced, cache: CacheLine, option: Option
     fields["size_bytes"] = (size, f"{source}, -{option.name} {option.value}")
     fields["ways"] = (size // unit, f"{source}, -{option.name} {option.value}")
     fields["storage_bytes"] = (storage, unified.source)
+    fields["bank_bytes"] = (4, "GPGPU-Sim: local memory has banks of 32-bit words")
     fields["local_carveouts_bytes"] = (tuple(fits), shares.source)
     fields["carveout_takes"] = ("ways", "GPGPU-Sim: the number of sets stays")
 

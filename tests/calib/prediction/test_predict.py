@@ -14,7 +14,7 @@ import pytest
 import tracegen
 from calib.prediction.basic_blocks import BlockError
 from calib.prediction.options import PredictOptions
-from calib.prediction.prediction import predict, predict_changed
+from calib.prediction.prediction import predict, predict_changed, program_of
 from calib.prediction.report import blocks_table
 from calib.prediction.what_if import parse
 from experiments.kernels import matmul, stencil, stream
@@ -208,6 +208,16 @@ def test_the_end_of_a_group_is_no_barrier(kernel: Any) -> None:
     assert (n_barriers > 0) == (kernel.kernel.default_entrypoint.name == "matmul_tiled")
 
 
+@pytest.mark.parametrize("kernel", [None, stream.copy(n=1 << 12)])
+def test_the_end_of_a_group_costs_no_instruction(kernel: Any) -> None:
+    """Neither from the source nor from a trace without machine code: the kernel has no barrier."""
+    workload = kernel or stream.copy(n=1 << 12)
+    traces = tracegen.trace_snapshots(workload, V100, snapshots=1, compiler="none")
+    program, _ = program_of(kernel, traces, V100, PredictOptions())
+    assert program.blocks[-1].barrier
+    assert all("barrier" not in block.operations for block in program.blocks)
+
+
 def test_a_stream_is_bound_by_dram_and_takes_its_bytes() -> None:
     n = 1 << 22
     prediction = predicted(stream.triad(n=n), registers=32)
@@ -230,6 +240,17 @@ def test_registers_change_the_resident_groups() -> None:
     )
     assert changed.occupancy.groups_per_core == 2
     assert changed.occupancy.limited_by == "registers"
+
+
+def test_an_l1_of_twice_the_bandwidth_delivers_a_row_of_doubles_in_half_the_time() -> None:
+    """32 doubles: each of 32 banks twice, or each of 64 once."""
+    workload = stencil.star25(nx=64, ny=16, nz=4)
+    traces = tracegen.trace_snapshots(workload, V100, snapshots=1)
+    settings = PredictOptions(trials=2, jobs=1)
+    prediction = predict(workload, traces, V100, settings)
+    changed = predict_changed(prediction, traces, settings, parse("l1=2x", V100))
+    before, after = (one.costs.pipe_cycles for one in (prediction, changed))
+    assert (before.max(), after.max()) == (2, 1)
 
 
 def test_a_group_too_large_for_a_core_is_refused_with_the_excess() -> None:

@@ -53,6 +53,14 @@ def test_cycles_of_l1s_pipe(granules: Any, masks: Any, lines: int, cycles: float
     assert result.per_subgroup[0] == 1
 
 
+def test_the_banks_of_a_smaller_l1_are_the_same() -> None:
+    """One word each of 32 lines: the first bank delivers them one after another, whatever L1's size."""
+    l1 = V100.levels[0]
+    smaller = V100.replace(levels=(l1.resized(l1.size_bytes // 2), *V100.levels[1:]))
+    trace = make_trace([[[(0, list(range(0, 128, 4)), True, [WORD] * 32)]]] * 160)
+    assert costs(trace, smaller).pipe_cycles[0] == costs(trace).pipe_cycles[0] == 32
+
+
 def test_every_byte_of_a_stream_moves_once_on_each_channel() -> None:
     """Each group loads a line and stores another of its own: 128 bytes down, 128 bytes up."""
     n = 4096
