@@ -8,6 +8,8 @@ from pathlib import Path
 
 import click
 
+from memsim.commands import out_option
+
 REPRODUCTIONS = ("bbml", "hardware", "history", "lhf", "perflex", "stochastic")
 """Packages of experiments that have a TITLE and FIGURES: five papers, and the comparison with
 hardware."""
@@ -15,9 +17,7 @@ hardware."""
 
 @click.command()
 @click.argument("name", metavar="NAME", type=click.Choice(REPRODUCTIONS))
-@click.option(
-    "--out", "-o", type=click.Path(path_type=Path), required=True, help="Folder to write into."
-)
+@out_option("Folder to write into.")
 @click.option(
     "--only",
     metavar="FIGURE",
@@ -27,9 +27,10 @@ hardware."""
 @click.option(
     "--table",
     type=click.Path(path_type=Path),
+    metavar="FILE",
     help="Markdown file whose table of results is updated.",
 )
-def reproduce(name: str, out: Path, only: str | None, quick: bool, table: Path | None) -> None:
+def reproduce(name: str, output: Path, only: str | None, quick: bool, table: Path | None) -> None:
     """Reproduce the figures and tables of a paper and compare them with its numbers.
 
     Writes index.html, the pictures as PNG files, and summary.json into the folder. NAME is one of
@@ -46,6 +47,6 @@ def reproduce(name: str, out: Path, only: str | None, quick: bool, table: Path |
         read_table(table)  # so that a wrong file is refused before the work
 
     module = importlib.import_module(f"experiments.{name}")
-    figures = run(module.TITLE, module.FIGURES, out, only=only, quick=quick, echo=click.echo)
+    figures = run(module.TITLE, module.FIGURES, output, only=only, quick=quick, echo=click.echo)
     if table is not None:
         update_table(table, name, figures, quick=quick)

@@ -18,11 +18,12 @@ import click
 from calib.advice.options import AdviseOptions
 from memsim.commands import (
     EXIT_INTERRUPTED,
-    STDOUT,
     check_outputs,
     console,
+    json_help,
     machine_option,
     progress_bar,
+    wrote_json,
 )
 from memsim.files import write_text
 from memsim.options import Options, command_options, option
@@ -42,9 +43,7 @@ class AdviseFiles(Options):
     """The files that the command writes."""
 
     html: Path | None = option(None, "Write a page with every change and its code.", metavar="FILE")
-    json: Path | None = option(
-        None, "Write the numbers as JSON; - for standard output.", metavar="FILE"
-    )
+    json: Path | None = option(None, json_help("the numbers"), metavar="FILE")
 
 
 @click.command()
@@ -107,17 +106,11 @@ def _write(advice: Advice, files: AdviseFiles) -> None:
     from calib.advice.report import as_json, page
 
     document: dict[str, Any] = as_json(advice)
-    text = json.dumps(document, indent=1, allow_nan=False)
     if files.html is not None:
         write_text(files.html, page(advice))
         click.echo(f"wrote {files.html}", err=True)
-    if files.json == STDOUT:
-        click.echo(text)
-        return
-    if files.json is not None:
-        write_text(files.json, text + "\n")
-        click.echo(f"wrote {files.json}", err=True)
-    _show(advice)
+    if not wrote_json(lambda: json.dumps(document, indent=1, allow_nan=False), files.json):
+        _show(advice)
 
 
 def _show(advice: Advice) -> None:

@@ -23,9 +23,8 @@ from calib.commands.blocks_settings import (
     small_settings,
     together,
 )
-from memsim.commands import STDOUT, check_outputs, output_path, working
+from memsim.commands import MACHINE, check_outputs, json_option, output_path, working, wrote_json
 from memsim.errors import MemsimError
-from memsim.files import write_text
 from memsim.options import command_options
 from tracegen.commands import KernelSpec, kernel_options
 
@@ -55,7 +54,8 @@ if TYPE_CHECKING:
 @click.option(
     "--machine",
     "-m",
-    metavar="MACHINE",
+    metavar="NAME",
+    type=MACHINE,
     help="Also report memory requests, and the busy cycles of each unit of this machine.",
 )
 @click.option(
@@ -65,9 +65,9 @@ if TYPE_CHECKING:
 )
 @click.option("--formulas", is_flag=True, help="Print the closed forms.")
 @output_path(
-    "--plot", "plot_out", help="Draw the control-flow graph with counts (PNG, SVG or PDF)."
+    "--plot", "plot_out", help="Draw the control-flow graph with counts (.png, .svg, .pdf)."
 )
-@output_path("--json", "json_out", help="Write the counts as JSON; - for standard output.")
+@json_option("the counts")
 def blocks(
     kernel: KernelSpec,
     options: BlockOptions,
@@ -115,26 +115,17 @@ def blocks(
     record["costs"], extrapolated = _costs(kernel, counter, report, rows[0], machine, hits)
     if hits is not None:
         record["beyond"] = extrapolated
-    _write_json(record, json_out)
+    quiet = wrote_json(lambda: json.dumps(record, indent=1), json_out)
     if plot_out is not None:
         plot(report, plot_out)
         click.echo(f"wrote {plot_out}", err=True)
-    if json_out != STDOUT:
+    if not quiet:
         show_counts(report, formulas)
         show_costs(record["costs"])
         show_extrapolated(extrapolated)
         if run:
             show_run(record["run"])
     return 0
-
-
-def _write_json(record: Mapping[str, Any], path: Path | None) -> None:
-    text = json.dumps(record, indent=1)
-    if path == STDOUT:
-        click.echo(text)
-    elif path is not None:
-        write_text(path, text + "\n")
-        click.echo(f"wrote {path}", err=True)
 
 
 def _learned(

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from calib.counting.options import CountOptions
-from memsim.commands import STDOUT, check_outputs, output_path, working
+from memsim.commands import check_outputs, json_option, working, wrote_json
 from memsim.errors import MemsimError
-from memsim.files import write_text
 from memsim.options import command_options
 from tracegen.commands import KernelSpec, kernel_options
 
@@ -35,7 +34,7 @@ GENERATOR = "uipick:"
     help="Take the iterations and branches that depend on values in memory from a trace.",
 )
 @click.option("--check", is_flag=True, help="Compare the counts with a trace of the launch.")
-@output_path("--json", "json_out", help="Write the counts as JSON; - for standard output.")
+@json_option("the counts")
 def count(
     kernel: KernelSpec,
     features: tuple[str, ...],
@@ -77,13 +76,8 @@ def count(
             compared = counting_check(loaded, sizes, subgroup_size=subgroup_size)
         click.echo(f"{len(compared)} counts equal those of a trace", err=True)
     document = {"kernel": counts.inventory.name, "sizes": sizes, "counts": rows}
-    if json_out == STDOUT:
-        click.echo(json.dumps(document, indent=1))
-        return 0
-    if json_out is not None:
-        write_text(json_out, json.dumps(document, indent=1) + "\n")
-        click.echo(f"wrote {json_out}", err=True)
-    _show(counts, sizes, rows)
+    if not wrote_json(lambda: json.dumps(document, indent=1), json_out):
+        _show(counts, sizes, rows)
     return 0
 
 

@@ -12,7 +12,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from calib.words import shown
-from memsim.commands import FiniteRange, check_outputs, console, setting_option
+from memsim.commands import (
+    MACHINE,
+    FiniteRange,
+    check_outputs,
+    console,
+    json_option,
+    out_option,
+    setting_option,
+    write_tables,
+    wrote_json,
+)
 from memsim.errors import MemsimError
 
 if TYPE_CHECKING:
@@ -81,8 +91,8 @@ def _chosen(store: Store, kernel: str | None, device: str | None) -> list[Record
 
 @history.command("list")
 @store_option
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def list_command(place: Path | None, as_json: bool) -> int:
+@json_option("the list")
+def list_command(place: Path | None, json_out: Path | None) -> int:
     """List the kernels and devices of a history, with their layouts and samples.
 
     \b
@@ -94,6 +104,7 @@ def list_command(place: Path | None, as_json: bool) -> int:
 
     from memsim.report import PlainTable
 
+    check_outputs({"--json": json_out})
     with _open(place) as store:
         records = store.records()
     groups: dict[tuple[str, str, str, str], list[Record]] = {}
@@ -118,11 +129,9 @@ def list_command(place: Path | None, as_json: bool) -> int:
                 "from": source,
             }
         )
-    if as_json:
-        click.echo(json.dumps(rows, indent=1))
-    else:
-        columns = ("kernel", "device", "driver", "layouts", "samples", "outliers", "last", "from")
-        console().print(PlainTable("", columns, shown))
+    columns = ("kernel", "device", "driver", "layouts", "samples", "outliers", "last", "from")
+    table = PlainTable("", columns, shown)
+    write_tables([table], lambda: json.dumps(rows, indent=1), json_out)
     return 0
 
 
@@ -177,7 +186,7 @@ def show(kernel: str, place: Path | None, device: str | None) -> int:
 @setting_option
 @click.option(
     "--device",
-    metavar="TEXT",
+    metavar="PLATFORM[:DEVICE]",
     help="The OpenCL device: 'platform:device', or a part of either name.",
 )
 @click.option(
@@ -190,9 +199,10 @@ def show(kernel: str, place: Path | None, device: str | None) -> int:
     "--machine",
     "-m",
     metavar="NAME",
+    type=MACHINE,
     help="The machine of the uncalibrated model, used where nothing else is known.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option("the answer")
 def ask(
     spec: str,
     place: Path | None,
@@ -200,7 +210,7 @@ def ask(
     device: str | None,
     model: Path | None,
     machine: str | None,
-    as_json: bool,
+    json_out: Path | None,
 ) -> int:
     """Predict how long a kernel takes here: from its history, from a model, or from both.
 
@@ -221,13 +231,15 @@ def ask(
     from calib.timing.trials import find_context
     from memsim.machine import load_machine
 
+    check_outputs({"--json": json_out})
     saved = None if model is None else load_model(model)
     target = None if machine is None else load_machine(machine)
     workload = tracegen.load_kernel(spec, settings)
     context = find_context(device or "")
     with Store(place or default_path()) as store:
         predicted = ask_workload(store, workload, context=context, model=saved, machine=target)
-    click.echo(json.dumps(dataclasses.asdict(predicted), indent=1) if as_json else str(predicted))
+    if not wrote_json(lambda: json.dumps(dataclasses.asdict(predicted), indent=1), json_out):
+        click.echo(str(predicted))
     return 0
 
 
@@ -240,10 +252,10 @@ def ask(
     metavar="HEX",
     help="Draw the distribution of this layout's times instead of time against size.",
 )
-@click.option(
-    "--out", "-o", type=click.Path(path_type=Path), required=True, metavar="FILE", help="A .png."
-)
-def plot(kernel: str, place: Path | None, device: str | None, layout: str | None, out: Path) -> int:
+@out_option("The picture (.png, .svg, .pdf).")
+def plot(
+    kernel: str, place: Path | None, device: str | None, layout: str | None, output: Path
+) -> int:
     """Draw a kernel's times against size with both regressions, or the distribution of one layout's times.
 
     KERNEL is its name, or the beginning of its name. For a distribution, the command reports whether it is
@@ -256,15 +268,15 @@ def plot(kernel: str, place: Path | None, device: str | None, layout: str | None
     """
     from calib.history.plots import plot_layout, plot_sizes
 
-    check_outputs({"--out": out})
-    if out.suffix.lower() not in (".png", ".svg", ".pdf"):
-        raise MemsimError(f"--out must end in .png, .svg or .pdf, got {out}")
+    check_outputs({"--out": output})
+    if output.suffix.lower() not in (".png", ".svg", ".pdf"):
+        raise MemsimError(f"--out must end in .png, .svg or .pdf, got {output}")
     with _open(place) as store:
         records = _chosen(store, kernel, device)
         name = records[0].key.kernel
         if layout is None:
             samples = {r.key: store.samples(r.key) for r in records}
-            for line in plot_sizes(name, records, samples, out):
+            for line in plot_sizes(name, records, samples, output):
                 click.echo(line, err=True)
         else:
             wanted = _layout(layout)
@@ -277,9 +289,9 @@ def plot(kernel: str, place: Path | None, device: str | None, layout: str | None
                 r.key.device + (f", driver {r.key.driver}" if several else ""): store.samples(r.key)
                 for r in chosen
             }
-            for where, shape in plot_layout(name, wanted, times, out).items():
+            for where, shape in plot_layout(name, wanted, times, output).items():
                 click.echo(f"{where}: {shape}")
-    click.echo(f"wrote {out}", err=True)
+    click.echo(f"wrote {output}", err=True)
     return 0
 
 
@@ -298,16 +310,9 @@ def _layout(text: str) -> int:
 @store_option
 @device_option
 @click.option("--cpu", multiple=True, metavar="DEVICE", help="A device that is a CPU for StarPU.")
-@click.option(
-    "--out",
-    "-o",
-    type=click.Path(path_type=Path),
-    required=True,
-    metavar="FILE",
-    help="SYMBOL.HOST, in StarPU's sampling/codelets/45.",
-)
+@out_option("SYMBOL.HOST, in StarPU's sampling/codelets/45.")
 def export_command(
-    kernel: str, place: Path | None, device: str | None, cpu: tuple[str, ...], out: Path
+    kernel: str, place: Path | None, device: str | None, cpu: tuple[str, ...], output: Path
 ) -> int:
     """Write a kernel's history as a performance model of StarPU (version 45).
 
@@ -320,14 +325,14 @@ def export_command(
     from calib.history.exchange import to_starpu
     from calib.history.starpu_file import write
 
-    check_outputs({"--out": out})
+    check_outputs({"--out": output})
     with _open(place) as store:
         model = to_starpu(_chosen(store, kernel, device), cpus=cpu)
-    if out.exists():
-        raise MemsimError(f"{out} exists and is not overwritten: move it away first")
-    write(model, out)
+    if output.exists():
+        raise MemsimError(f"{output} exists and is not overwritten: move it away first")
+    write(model, output)
     n = sum(len(i.entries) for c in model.combinations for i in c.implementations)
-    click.echo(f"wrote {out}: {n} layouts on {len(model.combinations)} devices", err=True)
+    click.echo(f"wrote {output}: {n} layouts on {len(model.combinations)} devices", err=True)
     return 0
 
 

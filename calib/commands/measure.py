@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from memsim.commands import EXIT_INTERRUPTED, check_outputs, output_path
+from memsim.commands import EXIT_INTERRUPTED, MACHINE, check_outputs, out_option, output_path
 from memsim.errors import MemsimError
 from memsim.options import MOST_SEED
 
@@ -18,9 +18,11 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@output_path("--out", "-o", help="The machine file to write.", required=True)
+@out_option("The machine file to write.")
 @output_path("--html", help="Write all numbers and curves as one page.")
-@click.option("--name", help="Name of the machine. [default: from the device's name]")
+@click.option(
+    "--name", metavar="NAME", help="The machine's name; by default from that of the device."
+)
 @click.option(
     "--seed",
     type=click.IntRange(min=0, max=MOST_SEED),
@@ -41,16 +43,17 @@ if TYPE_CHECKING:
     "--trace",
     "trace_path",
     type=click.Path(path_type=Path),
-    metavar="k.trace",
+    metavar="FILE",
     help="Also time the groups of requests to DRAM that are in flight together in a replay of this trace.",
 )
 @click.option(
     "--trace-machine",
-    metavar="MACHINE",
+    metavar="NAME",
+    type=MACHINE,
     help="The machine on which the trace is replayed.",
 )
 def measure(
-    out: Path,
+    output: Path,
     html: Path | None,
     name: str | None,
     seed: int,
@@ -79,7 +82,7 @@ def measure(
     from memsim.machine import machine_to_toml
     from tracegen.devices import choose
 
-    check_outputs({"--out": out, "--html": html}, inputs=(trace_path,) if trace_path else ())
+    check_outputs({"--out": output, "--html": html}, inputs=(trace_path,) if trace_path else ())
     if (trace_machine is None) != (trace_path is None):
         raise MemsimError("--trace and --trace-machine must be given together")
     groups = _groups(trace_path, trace_machine, seed) if trace_path and trace_machine else None
@@ -98,8 +101,8 @@ def measure(
             click.echo(f"{measured.device}: {error}", err=True)
             return EXIT_INTERRUPTED
         raise MemsimError(f"{measured.device}: {error}") from None
-    write_text(out, machine_to_toml(machine, comments_of(measured)))
-    click.echo(f"wrote {out}", err=True)
+    write_text(output, machine_to_toml(machine, comments_of(measured)))
+    click.echo(f"wrote {output}", err=True)
     return EXIT_INTERRUPTED if measured.interrupted else 0
 
 

@@ -16,12 +16,13 @@ import click
 from calib.prediction.options import PredictOptions
 from memsim.commands import (
     KERNEL,
-    STDOUT,
     check_outputs,
     console,
+    json_help,
     machines_option,
     settings_option,
     working,
+    wrote_json,
 )
 from memsim.errors import MemsimError
 from memsim.files import write_text, write_whole
@@ -51,9 +52,7 @@ class PredictFiles(Options):
         metavar="FILE",
         flags=("--plot", "--png"),
     )
-    json: Path | None = option(
-        None, "Write the numbers as JSON; - for standard output.", metavar="FILE"
-    )
+    json: Path | None = option(None, json_help("the numbers"), metavar="FILE")
 
     def check(self) -> None:
         """Raises MemsimError where a file cannot be written later."""
@@ -216,22 +215,19 @@ def _write(base: Prediction, changed: list[tuple[str, Prediction]], files: Predi
 
     document: dict[str, Any] = as_json(base)
     document["what_if"] = [{"changes": text, **as_json(other)} for text, other in changed]
-    text = json.dumps(document, indent=1, allow_nan=False)
-    if files.json == STDOUT:
-        click.echo(text)
-    else:
+    if not wrote_json(lambda: json.dumps(document, indent=1, allow_nan=False), files.json):
         _show(base, changed)
-        if files.json is not None:
-            write_text(files.json, text + "\n")
     if files.html is not None:
         from calib.prediction.report import page
 
         write_text(files.html, page(base, changed))
+        click.echo(f"wrote {files.html}", err=True)
     if files.plot is not None:
         from calib.prediction.timeline import draw
 
         picture, kind = draw(base), files.plot.suffix[1:]
         write_whole(files.plot, lambda path: picture.savefig(path, dpi=150, format=kind))
+        click.echo(f"wrote {files.plot}", err=True)
 
 
 def _show(base: Prediction, changed: list[tuple[str, Prediction]]) -> None:

@@ -10,14 +10,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-
 from calib.commands.blocks_costs import costs_of, integer_sizes
 from calib.commands.blocks_settings import doubled, parsed_range, together
 from calib.words import whole
-from memsim.commands import STDOUT, console, working
+from memsim.commands import console, working, wrote_json
 from memsim.errors import MemsimError
-from memsim.files import write_text
 
 if TYPE_CHECKING:
     from calib.block_counts.followed_time import FollowedTime, SmallSize
@@ -56,15 +53,9 @@ def predict_followed(
         "followed": vars(followed) | {"busy_cycles": busy[-1]},
         "small": [vars(size) for size in small],
     }
-    text = json.dumps(document, indent=1, allow_nan=False)
-    if json_out == STDOUT:
-        click.echo(text)
-        return 0
-    title = f"{kernel} on {machine_name}, {setting}={followed.size:g}"
-    _show(title, setting, machine, small, unfilled, followed)
-    if json_out is not None:
-        write_text(json_out, text + "\n")
-        click.echo(f"wrote {json_out}", err=True)
+    if not wrote_json(lambda: json.dumps(document, indent=1, allow_nan=False), json_out):
+        title = f"{kernel} on {machine_name}, {setting}={followed.size:g}"
+        _show(title, setting, machine, small, unfilled, followed)
     return 0
 
 

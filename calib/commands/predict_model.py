@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from calib.commands.count import GENERATOR, kernel_and_sizes
-from memsim.commands import STDOUT, check_outputs, console
+from memsim.commands import check_outputs, console, wrote_json
 from memsim.errors import MemsimError
-from memsim.files import write_text
 
 if TYPE_CHECKING:
     from calib.fitting.breakdown import Breakdown
@@ -47,9 +46,7 @@ def predict_with_model(
     features = feature_arrays(saved.model.input_features, kernel, env)
     breakdown = break_down(saved.fit, title, features)
     missed = uncovered(saved, kernel, {name: float(v) for name, v in features.items()})
-    if json_out == STDOUT:
-        click.echo(json.dumps(breakdown.as_json(), indent=1))
-    else:
+    if not wrote_json(lambda: json.dumps(breakdown.as_json(), indent=1), json_out):
         _show(saved, breakdown)
     if missed:
         shown = ", ".join(missed[:4]) + (", ..." if len(missed) > 4 else "")
@@ -58,9 +55,6 @@ def predict_with_model(
             " its prediction leaves them out",
             err=True,
         )
-    if json_out is not None and json_out != STDOUT:
-        write_text(json_out, json.dumps(breakdown.as_json(), indent=1))
-        click.echo(f"wrote {json_out}", err=True)
     if plot is not None:
         draw([breakdown], plot)
         click.echo(f"wrote {plot}", err=True)

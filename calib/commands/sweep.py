@@ -15,7 +15,14 @@ import click
 from calib.commands.blocks_settings import settings_of_sizes
 from calib.commands.tuning_output import TABLE, write_results
 from calib.tuning.options import TuneOptions
-from memsim.commands import EXIT_INTERRUPTED, check_outputs, console, display, machines_option
+from memsim.commands import (
+    EXIT_INTERRUPTED,
+    check_outputs,
+    console,
+    display,
+    json_help,
+    machines_option,
+)
 from memsim.errors import MemsimError
 from memsim.options import Options, command_options, option
 from tracegen.commands import KernelSpec, kernel_options
@@ -30,9 +37,7 @@ class SweepFiles(Options):
     """The files that the command writes."""
 
     html: Path | None = option(None, "Write a page with curves and tables.", metavar="FILE")
-    json: Path | None = option(
-        None, "Write all numbers as JSON; - for standard output.", metavar="FILE"
-    )
+    json: Path | None = option(None, json_help("all numbers"), metavar="FILE")
     csv: Path | None = option(None, "Write a row for each machine and size.", metavar="FILE")
 
 

@@ -15,7 +15,14 @@ import click
 
 from calib.commands.tuning_output import TABLE, as_text, write_results
 from calib.tuning.options import TuneOptions
-from memsim.commands import EXIT_INTERRUPTED, check_outputs, console, display, machines_option
+from memsim.commands import (
+    EXIT_INTERRUPTED,
+    check_outputs,
+    console,
+    display,
+    json_help,
+    machines_option,
+)
 from memsim.errors import MemsimError
 from memsim.options import Options, command_options, option
 from tracegen.commands import KernelSpec, kernel_options
@@ -30,9 +37,7 @@ class TuneFiles(Options):
     """The files that the command writes."""
 
     html: Path | None = option(None, "Write a page with tables and charts.", metavar="FILE")
-    json: Path | None = option(
-        None, "Write all results as JSON; - for standard output.", metavar="FILE"
-    )
+    json: Path | None = option(None, json_help("all results"), metavar="FILE")
     csv: Path | None = option(None, "Write a row for each configuration.", metavar="FILE")
     kernel_tuner: Path | None = option(
         None,

@@ -104,7 +104,7 @@ class CountOptions(Options):
         factory=dict,
         help="Average iterations of a loop whose bounds are read from memory. Repeat for several"
         " loops.",
-        metavar="LOOP=AVERAGE",
+        metavar="LOOP=N",
         flags=("--trips",),
         default_text="none: counting such a loop is an error",
         parse=parse_trips,

@@ -91,9 +91,7 @@ class AccessCosts:
         return np.asarray(self.expected_cycles[:, list(sites)].max(axis=1))
 
 
-def access_costs(
-    traces: Trace | Sequence[Trace], replay: Replay, machine: Machine
-) -> AccessCosts:
+def access_costs(traces: Trace | Sequence[Trace], replay: Replay, machine: Machine) -> AccessCosts:
     """Costs of every site of a kernel that was replayed on a machine."""
     listed = [traces] if isinstance(traces, Trace) else list(traces)
     first = listed[0]

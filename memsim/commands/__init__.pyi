@@ -1,9 +1,11 @@
 from .completion import KERNEL as KERNEL
+from .completion import MACHINE as MACHINE
 from .options import EXIT_INTERRUPTED as EXIT_INTERRUPTED
 from .options import FiniteRange as FiniteRange
 from .options import ReplayOutputs as ReplayOutputs
 from .options import carry_option as carry_option
 from .options import check_launch_outputs as check_launch_outputs
+from .options import json_option as json_option
 from .options import machine_option as machine_option
 from .options import out_option as out_option
 from .options import output_path as output_path
@@ -16,8 +18,10 @@ from .options import setting_option as setting_option
 from .options import timed as timed
 from .output import STDOUT as STDOUT
 from .output import check_outputs as check_outputs
+from .output import json_help as json_help
 from .output import write_tables as write_tables
 from .output import write_variants_report as write_variants_report
+from .output import wrote_json as wrote_json
 from .provisional import provisional_results as provisional_results
 from .screen import console as console
 from .showing import display as display

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from memsim.commands.options import COUNTERS, output_path
-from memsim.commands.output import STDOUT, check_outputs, write_tables
+from memsim.commands.options import COUNTERS, json_option, output_path
+from memsim.commands.output import check_outputs, write_tables
 from memsim.errors import MemsimError
 from memsim.files import write_text
 
@@ -27,11 +27,12 @@ if TYPE_CHECKING:
     "--counters",
     type=click.Choice(COUNTERS),
     default="sector",
+    show_default=True,
     help="How to count hits in both: by sectors, or as the counters of Nsight Compute or rocprof do.",
 )
 @click.option("--kernel", metavar="NAME", help="Name of the measured kernel to compare with.")
 @output_path("--html", help="Write the comparison of two as one self-contained page.")
-@output_path("--json", help=f"Write the comparison as JSON ('{STDOUT}': to standard output).")
+@json_option("the comparison", "json")
 def compare(
     a: Path,
     b: tuple[Path, ...],

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from memsim.commands.options import out_option
 from memsim.commands.output import check_outputs
 
 
@@ -19,15 +20,8 @@ from memsim.commands.output import check_outputs
     show_default=True,
     help="The format to write.",
 )
-@click.option(
-    "--out",
-    "-o",
-    type=click.Path(path_type=Path),
-    required=True,
-    metavar="PATH",
-    help="A new or empty folder for accel-sim; otherwise a file.",
-)
-def export(source: Path, to: str, out: Path) -> int:
+@out_option("A new or empty folder for accel-sim; otherwise a file.")
+def export(source: Path, to: str, output: Path) -> int:
     """Write a trace, or a saved replay, in another tool's format.
 
     For accel-sim, INPUT is a trace as 'memsim replay' reads it; kernelslist.g and a .traceg per launch
@@ -44,25 +38,25 @@ def export(source: Path, to: str, out: Path) -> int:
         from memsim.formats import read_any
         from memsim.formats.accel_sim.writing import write as write_traces
 
-        files = write_traces(read_any(source), out)
+        files = write_traces(read_any(source), output)
         click.echo(f"wrote {files[0]} and {len(files) - 1} kernels", err=True)
         return 0
     from memsim.montecarlo.result import Replay
 
-    check_outputs({"--out": out}, inputs=(source,), kinds={"--out": to})
+    check_outputs({"--out": output}, inputs=(source,), kinds={"--out": to})
     replay = Replay.load(source)
     if to == "cachegrind":
         from memsim.report.cachegrind import write
 
-        files = write(replay.dataset, out)
+        files = write(replay.dataset, output)
     elif to == "csv":
         from memsim.report.access_csv import write_site_csv
         from memsim.report.summary import summarise
 
-        files = [write_site_csv(summarise(replay.dataset), out)]
+        files = [write_site_csv(summarise(replay.dataset), output)]
     else:
-        replay.to_json(out)
-        files = [out]
+        replay.to_json(output)
+        files = [output]
     for file in files:
         click.echo(f"wrote {file}", err=True)
     return 0

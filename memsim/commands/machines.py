@@ -12,7 +12,8 @@ from pathlib import Path
 import click
 
 from memsim.commands.cli import EntryPointGroup, entry_points_of
-from memsim.commands.output import check_outputs
+from memsim.commands.options import json_option, out_option
+from memsim.commands.output import check_outputs, write_tables
 from memsim.commands.screen import console
 
 GROUP = "memsim.machines.commands"
@@ -39,9 +40,9 @@ class MachinesGroup(EntryPointGroup):
 @click.command(
     cls=MachinesGroup, invoke_without_command=True, subcommand_metavar="[NAME | COMMAND [ARGS]...]"
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option("the names")
 @click.pass_context
-def machines(ctx: click.Context, as_json: bool) -> int:
+def machines(ctx: click.Context, json_out: Path | None) -> int:
     """List the machines, show every value of one with its source, or make a machine file.
 
     NAME is one of the list, or the path of a .toml file.
@@ -50,30 +51,28 @@ def machines(ctx: click.Context, as_json: bool) -> int:
     Examples:
       memsim machines
       memsim machines v100
-      memsim machines ./my.toml --json
+      memsim machines ./my.toml --json -
       memsim machines import gpgpusim.config -o my.toml
     """
     if ctx.invoked_subcommand is not None:
-        ctx.obj = as_json
+        ctx.obj = json_out
         return 0
     import json
 
     from memsim.machine.file import load_machine, machine_names
     from memsim.machine.table import machines_table
 
-    if as_json:
-        click.echo(json.dumps(machine_names(), indent=2))
-    else:
-        to = console()
-        to.print(machines_table([load_machine(name) for name in machine_names()], to.width))
+    check_outputs({"--json": json_out})
+    table = machines_table([load_machine(name) for name in machine_names()], console().width)
+    write_tables([table], lambda: json.dumps(machine_names(), indent=2), json_out)
     return 0
 
 
 @click.command()
 @click.argument("name")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option("the machine")
 @click.pass_context
-def show(ctx: click.Context, name: str, as_json: bool) -> int:
+def show(ctx: click.Context, name: str, json_out: Path | None) -> int:
     """Every value of a machine with its source.
 
     \b
@@ -86,27 +85,21 @@ def show(ctx: click.Context, name: str, as_json: bool) -> int:
     from memsim.machine.table import machine_rows
     from memsim.report.plain_table import PlainTable
 
+    path = json_out or ctx.obj
+    check_outputs({"--json": path})
     machine = load_machine(name)
-    if as_json or ctx.obj:
-        click.echo(json.dumps(json.loads(machine_to_json(machine)), indent=2))
-    else:
-        title = f"{machine.name}: {machine.title}"
-        console().print(PlainTable(title, *machine_rows(machine)))
+    table = PlainTable(f"{machine.name}: {machine.title}", *machine_rows(machine))
+    write_tables([table], lambda: json.dumps(json.loads(machine_to_json(machine)), indent=2), path)
     return 0
 
 
 @click.command("import")
 @click.argument("config", metavar="FILE", type=click.Path(path_type=Path))
-@click.option("--name", help="The machine's name; by default that of the file's folder.")
 @click.option(
-    "--out",
-    "-o",
-    type=click.Path(path_type=Path),
-    required=True,
-    metavar="my.toml",
-    help="The machine file to write.",
+    "--name", metavar="NAME", help="The machine's name; by default that of the file's folder."
 )
-def import_machine(config: Path, name: str | None, out: Path) -> int:
+@out_option("The machine file to write.")
+def import_machine(config: Path, name: str | None, output: Path) -> int:
     """Make a machine file from a gpgpusim.config of GPGPU-Sim or Accel-Sim.
 
     Every number has the option that it comes from as its source. Options that the model cannot
@@ -121,11 +114,11 @@ def import_machine(config: Path, name: str | None, out: Path) -> int:
     from memsim.formats.gpgpusim.machine import import_config
     from memsim.machine.to_toml import machine_to_toml
 
-    check_outputs({"--out": out}, inputs=(config,))
+    check_outputs({"--out": output}, inputs=(config,))
     imported = import_config(config, name)
     comments = [f"Settings of a simulator, from {config.name}; not measurements.", *imported.notes]
-    write_text(out, machine_to_toml(imported.machine, comments))
+    write_text(output, machine_to_toml(imported.machine, comments))
     for note in imported.notes:
         click.echo(note, err=True)
-    click.echo(f"wrote {out}", err=True)
+    click.echo(f"wrote {output}", err=True)
     return 0

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from memsim.commands.completion import MACHINE
-from memsim.commands.output import STDOUT, write_report
+from memsim.commands.output import json_help, write_report
 from memsim.commands.showing import display, progress_bar, working
 from memsim.errors import MemsimError
 from memsim.montecarlo.options import ReplayOptions
@@ -86,7 +86,14 @@ def setting_option(command: Command) -> Command:
 
 
 def output_path(*names: str, help: str, required: bool = False) -> Callable[[Command], Command]:
-    return click.option(*names, type=click.Path(path_type=Path), required=required, help=help)
+    return click.option(
+        *names, type=click.Path(path_type=Path), metavar="FILE", required=required, help=help
+    )
+
+
+def json_option(what: str, name: str = "json_out") -> Callable[[Command], Command]:
+    """Adds --json FILE; the command gets a path under `name`."""
+    return output_path("--json", name, help=json_help(what))
 
 
 class OutOption(click.Option):
@@ -98,11 +105,11 @@ class OutOption(click.Option):
         self.opts.remove("--output")
 
 
-def out_option(help: str, required: bool = True, **settings: Any) -> Callable[[Command], Command]:
+def out_option(help: str, required: bool = True) -> Callable[[Command], Command]:
     """Adds --out; the command gets `output`."""
     return click.option(
-        "--out", "-o", "output", cls=OutOption, type=click.Path(path_type=Path), required=required,
-        help=help, **settings
+        "--out", "-o", "output", cls=OutOption, type=click.Path(path_type=Path), metavar="PATH",
+        required=required, help=help
     )  # fmt: skip
 
 
@@ -160,7 +167,7 @@ class FiniteRange(click.FloatRange):
 _OUTPUT_OPTIONS: tuple[Callable[[Command], Command], ...] = (
     counters_option,
     output_path("--html", help="Write the report as one self-contained page."),
-    output_path("--json", help=f"Write the report as JSON ('{STDOUT}': to standard output)."),
+    json_option("the report", "json"),
     output_path("--save", help="Write every trial's numbers as netCDF, for 'memsim compare'."),
 )
 

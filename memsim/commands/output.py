@@ -25,6 +25,11 @@ if TYPE_CHECKING:
 STDOUT = Path("-")
 
 
+def json_help(what: str) -> str:
+    """The help of every --json, which takes a file or `-`."""
+    return f"Write {what} as JSON; {STDOUT} for standard output."
+
+
 class Report(Protocol):
     """What commands show of a replay."""
 
@@ -134,16 +139,21 @@ def write_tables(
     tables: Sequence[RenderableType], content: Callable[[], str], json: Path | None
 ) -> None:
     """Prints tables, or their content as JSON where that goes to standard output; else writes its file."""
+    if not wrote_json(content, json):
+        for table in tables:
+            console().print(table)
+
+
+def wrote_json(content: Callable[[], str], json: Path | None) -> bool:
+    """Writes JSON where it was requested; whether standard output has it, and must have nothing else."""
     from memsim.files import write_text
 
     if json == STDOUT:
         click.echo(content())
-        return
-    if json is not None:
+    elif json is not None:
         write_text(json, content() + "\n")
         click.echo(f"wrote {json}", err=True)
-    for table in tables:
-        console().print(table)
+    return json == STDOUT
 
 
 def write_launches_report(replays: Sequence[Replay], json: Path | None) -> None:

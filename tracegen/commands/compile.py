@@ -14,9 +14,11 @@ from memsim.commands import (
     STDOUT,
     check_outputs,
     console,
+    json_option,
     machine_option,
     out_option,
     working,
+    wrote_json,
 )
 from memsim.errors import MemsimError
 from tracegen.commands.kernel import KernelSpec, kernel_options
@@ -45,7 +47,7 @@ if TYPE_CHECKING:
     metavar="N",
     help="Use at most N vector registers a work-item.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option("the report")
 @out_option(
     "Write the code as text: PTX to FILE.ptx, NVIDIA's assembly to FILE.sass, AMD's to FILE.s;"
     " with - the assembly is printed instead of the report.",
@@ -57,7 +59,7 @@ def compile_(
     target: str | None,
     launch: int | None,
     registers_limit: int | None,
-    as_json: bool,
+    json_out: Path | None,
     output: Path | None,
 ) -> int:
     """Compile a kernel for a machine's GPU, without that GPU.
@@ -72,10 +74,9 @@ def compile_(
       memsim compile kernel.cl:name --args args.py:make -m mi250x -o kernel.s
       memsim compile experiments/kernels/stencil.py:star25 -m v100 --target sm_90 -o - | less
     """
-    if output != STDOUT:
-        check_outputs({"--out": output})
-    elif as_json:
-        raise MemsimError("--json and --out - both write to standard output: leave out one")
+    check_outputs({"--out": None if output == STDOUT else output, "--json": json_out})
+    if output == json_out == STDOUT:
+        raise MemsimError("--json - and --out - both write to standard output: leave out one")
     with working("compiling"):
         compiled = _compiled(kernel, machine, target, launch, registers_limit)
     if output is not None:
@@ -87,7 +88,7 @@ def compile_(
 
         write_text(output, text)
         click.echo(f"wrote {output}", err=True)
-    _report(compiled, as_json)
+    _report(compiled, json_out)
     return 0
 
 
@@ -143,11 +144,10 @@ def _texts(code: MachineCode) -> dict[str, str]:
     return {".s": code.listing}
 
 
-def _report(compiled: list[CompiledKernel], as_json: bool) -> None:
+def _report(compiled: list[CompiledKernel], json_out: Path | None) -> None:
     from tracegen.compiled import compiled_to_json
 
-    if as_json:
-        click.echo(compiled_to_json(compiled))
+    if wrote_json(lambda: compiled_to_json(compiled), json_out):
         return
     screen = console()
     for kernel in compiled:

@@ -6,23 +6,24 @@ Nothing heavy is imported here: the help of `memsim` loads this module.
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import click
 
-from memsim.commands import display
+from memsim.commands import check_outputs, display, json_option, wrote_json
 
 EXIT_UNHEALTHY = 1
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
+@json_option("the findings")
 @click.option(
     "--prepare",
     "compiles",
     is_flag=True,
     help="Instead, compile the loops of the tracer and of the replay, so that no later command waits for that.",
 )
-def doctor(as_json: bool, compiles: bool) -> int:
+def doctor(json_out: Path | None, compiles: bool) -> int:
     """Report what is installed, what is missing, and how to install or repair it.
 
     The exit code is 0 if kernels can be traced and replayed, and 1 if not.
@@ -30,9 +31,10 @@ def doctor(as_json: bool, compiles: bool) -> int:
     \b
     Examples:
       memsim doctor
-      memsim doctor --json
+      memsim doctor --json -
       memsim doctor --prepare
     """
+    check_outputs({"--json": json_out})
     if compiles:
         from tracegen.commands.prepare import MACHINES, prepare
 
@@ -48,8 +50,7 @@ def doctor(as_json: bool, compiles: bool) -> int:
 
     checks = examination.examine()
     healthy = examination.is_healthy(checks)
-    if as_json:
-        click.echo(json.dumps(examination.as_json(checks), indent=2))
+    if wrote_json(lambda: json.dumps(examination.as_json(checks), indent=2), json_out):
         return 0 if healthy else EXIT_UNHEALTHY
     marks = {"ok": "ok", "note": "note", "missing": "MISSING"}
     width = max(len(check.name) for check in checks)

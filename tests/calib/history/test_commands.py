@@ -44,7 +44,7 @@ def test_list(run_memsim, place):
     ended = run_memsim("history", "list", "--store", str(place))
     assert ended.code == 0
     assert "gemm-1234" in ended.out
-    rows = json.loads(run_memsim("history", "list", "--store", str(place), "--json").out)
+    rows = json.loads(run_memsim("history", "list", "--store", str(place), "--json", "-").out)
     assert [(r["kernel"], r["device"], r["layouts"], r["samples"]) for r in rows] == [
         ("gemm-1234", "cpu", 6, 240),
         ("gemm-1234", "gpu", 6, 240),
@@ -110,7 +110,7 @@ def test_prune_says_first_and_does_when_told(run_memsim, place):
     prune = ("history", "prune", "--older-days", "90", "--store", str(place))
     assert "would remove 1 layouts with 60 samples" in run_memsim(*prune).out
     assert "removed 1 layouts" in run_memsim(*prune, "--yes").out
-    rows = json.loads(run_memsim("history", "list", "--store", str(place), "--json").out)
+    rows = json.loads(run_memsim("history", "list", "--store", str(place), "--json", "-").out)
     assert {r["kernel"] for r in rows} == {"gemm-1234"}
     below = ("history", "prune", "--below", "40", "--store", str(place))
     assert "would remove 0 layouts" in run_memsim(*below).out
@@ -168,7 +168,7 @@ def test_ask_names_the_model_then_the_history(run_memsim, tmp_path):
     nothing = run_memsim(*spec, *store)
     assert nothing.code == 2
     assert "nothing is known of matmul_naive" in nothing.err
-    by_model = run_memsim(*spec, *store, "--machine", "v100", "--json")
+    by_model = run_memsim(*spec, *store, "--machine", "v100", "--json", "-")
     assert by_model.code == 0
     predicted = json.loads(by_model.out)
     assert (predicted["kind"], predicted["n_samples"]) == ("uncalibrated model of v100", 0)

@@ -404,7 +404,12 @@ def test_carve_out_takes_ways() -> None:
 def test_carve_out_takes_sets() -> None:
     """Local memory leaves one of two sets: the lines of both now share one."""
     first = level(
-        ways=2, sets=2, storage_bytes=4 * 32, local_carveouts_bytes=(0, 64), carveout_takes="sets", bank_bytes=4
+        ways=2,
+        sets=2,
+        storage_bytes=4 * 32,
+        local_carveouts_bytes=(0, 64),
+        carveout_takes="sets",
+        bank_bytes=4,
     )
     sweep = loads([0, 2] * 3)
     assert hits_of(sweep, machine(first)) == 4

@@ -494,7 +494,7 @@ def test_command_lists_all() -> None:
     for name in SHIPPED:
         assert re.search(rf"^{re.escape(name)} ", output, re.MULTILINE)
     assert "8 x 4 MiB" in output
-    assert json.loads(invoke("--json")) == SHIPPED
+    assert json.loads(invoke("--json", "-")) == SHIPPED
 
 
 def test_command_shows_every_number_with_its_source() -> None:
@@ -504,7 +504,7 @@ def test_command_shows_every_number_with_its_source() -> None:
         row = next(line for line in output.splitlines() if line.startswith(f"{key} "))
         assert ("assumed" in row) == machine.is_assumed(key)
     assert re.search(r"levels\.L1\.size_bytes +131072 +bytes +NVIDIA Tesla V100 GPU", output)
-    assert machine_from_json(invoke("v100", "--json")) == machine
+    assert machine_from_json(invoke("v100", "--json", "-")) == machine
 
 
 def test_command_raises_for_the_group_to_show() -> None:

@@ -224,7 +224,7 @@ def test_doctor_reports_that_this_machine_is_ready(run_memsim: RunMemsim) -> Non
 
 
 def test_doctor_in_json(run_memsim: RunMemsim) -> None:
-    ended = run_memsim("doctor", "--json")
+    ended = run_memsim("doctor", "--json", "-")
     data = json.loads(ended.out)
     assert ended.code == 0
     assert data["schema"] == 1
@@ -248,7 +248,7 @@ def test_doctor_names_a_damaged_file_of_compiled_loops(
 ) -> None:
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
     (tmp_path / "cache.trial-1.py311.nbi").write_bytes(b"")
-    checks = json.loads(run_memsim("doctor", "--json").out)["checks"]
+    checks = json.loads(run_memsim("doctor", "--json", "-").out)["checks"]
     (found,) = [check for check in checks if check["name"] == "compiled loops"]
     assert (found["status"], found["found"]) == (
         "note",
@@ -280,7 +280,7 @@ def test_doctor_notes_missing_compilers(
     run_memsim: RunMemsim, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MEMSIM_CLANG", "none")
-    ended = run_memsim("doctor", "--json")
+    ended = run_memsim("doctor", "--json", "-")
     assert ended.code == 0
     checks = {check["name"]: check for check in json.loads(ended.out)["checks"]}
     for vendor in ("NVIDIA", "AMD"):

@@ -90,7 +90,7 @@ def test_what_a_kernel_needs_and_its_instructions(
 @needs_amd
 def test_json(run_memsim: RunMemsim, scale: tuple[str, ...]) -> None:
     for machine, target in (("h100", "sm_90"), ("mi250x", "gfx90a")):
-        ended = run_memsim(*scale, "-m", machine, "--json")
+        ended = run_memsim(*scale, "-m", machine, "--json", "-")
         assert ended.code == 0, ended.err
         data = json.loads(ended.out)
         assert data["schema"] == 1
@@ -130,17 +130,17 @@ def test_the_text_of_the_code(
     ended = run_memsim(*scale, "-m", "mi210", "-o", str(tmp_path / "x.ptx"))
     assert ended.code == 2
     assert f"--out for gfx90a must end in .s, got {tmp_path}/x.ptx" in ended.err
-    assert run_memsim(*scale, "-m", "mi210", "-o", "-", "--json").code == 2
+    assert run_memsim(*scale, "-m", "mi210", "-o", "-", "--json", "-").code == 2
 
 
 @needs_amd
 def test_each_launch_of_a_kernel_has_its_code(
     run_memsim: RunMemsim, two: tuple[str, ...], tmp_path: Path
 ) -> None:
-    ended = run_memsim(*two, "--json")
+    ended = run_memsim(*two, "--json", "-")
     assert ended.code == 0, ended.err
     assert [one["kernel"] for one in json.loads(ended.out)["kernels"]] == ["two", "two_0"]
-    ended = run_memsim(*two, "--launch", "1", "--json", "-o", str(tmp_path / "two.s"))
+    ended = run_memsim(*two, "--launch", "1", "--json", "-", "-o", str(tmp_path / "two.s"))
     assert [one["kernel"] for one in json.loads(ended.out)["kernels"]] == ["two_0"]
     ended = run_memsim(*two, "-o", str(tmp_path / "both.s"))
     assert ended.code == 2

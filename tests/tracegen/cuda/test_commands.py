@@ -98,7 +98,7 @@ def test_a_profile_shows_the_users_file_with_its_machine_code(folder: Path) -> N
 
 @needs_nvidia
 def test_a_kernel_is_compiled(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    given = ["compile", f"k.cu:{NAME}", "--args", "args.py:scaled", "-m", "a100", "--json"]
+    given = ["compile", f"k.cu:{NAME}", "--args", "args.py:scaled", "-m", "a100", "--json", "-"]
     assert main(given) == 0
     (kernel,) = json.loads(capsys.readouterr().out)["kernels"]
     assert kernel["kernel"] == NAME
