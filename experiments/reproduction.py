@@ -127,8 +127,14 @@ def page(title: str, figures: Sequence[Figure]) -> str:
     """All figures as one HTML page; it refers to the pictures in the same folder."""
     cases = [case for figure in figures for case in figure.cases]
     compared = sum(case.reference is not None and case.ours is not None for case in cases)
-    off = sorted(abs(change) for change in map(_change, cases) if change is not None)
-    half = f"; half of them differ by at most {report.percent(off[len(off) // 2])}" if off else ""
+    known = [change for change in map(_change, cases) if change is not None]
+    off = sorted(map(abs, known))
+    kinds = {case.unit == "%" for case in cases if _change(case) is not None}
+    unit = " % or points" if len(kinds) > 1 else " points" if kinds == {True} else " %"
+    half = ""
+    if off:
+        middle, most = (f"{100 * value:.1f}{unit}" for value in (off[len(off) // 2], off[-1]))
+        half = f"; half of them differ by at most {middle}, all by at most {most}"
     return report.page(
         title,
         f"{compared} of {len(cases)} quantities stand beside a published or measured number{half}",

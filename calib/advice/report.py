@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,7 +10,7 @@ from markupsafe import Markup
 from calib.advice.results import Advice, Tried
 from calib.advice.trial import ROUNDINGS, Kind, Measured
 from calib.prediction.report import seconds
-from memsim.report import Section, bullets, data_table, fold
+from memsim.report import Section, bullets, data_table, fold, plus_minus
 from memsim.report import page as html_page
 from memsim.statistics import Estimate
 
@@ -68,8 +67,7 @@ def gain_text(gain: Estimate) -> str:
     """`2.41 ± 0.03`."""
     if not gain.has_interval:
         return f"{gain.mean:.3g}"
-    digits = max(0, min(4, 1 - math.floor(math.log10(gain.half_width)))) if gain.half_width else 2
-    return f"{gain.mean:.{digits}f} ± {gain.half_width:.{digits}f}"
+    return plus_minus(gain, 2)
 
 
 def failures(advice: Advice) -> Table:

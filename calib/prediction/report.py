@@ -30,7 +30,7 @@ def time_line(prediction: Prediction) -> str:
     interval = ""
     if estimate.has_interval:
         interval = (
-            f" (95 % interval over schedules {seconds(estimate.low)} to {seconds(estimate.high)}, without"
+            f" (95 % interval over schedules {seconds_range(*estimate.ci95)}, without"
             " the model's error)"
         )
     return (
@@ -42,6 +42,11 @@ def time_line(prediction: Prediction) -> str:
 def seconds(value: float) -> str:
     """A time in s, ms, us or ns, with four digits."""
     return report.seconds(value, 4)
+
+
+def seconds_range(low_s: float, high_s: float) -> str:
+    """An interval of times, with four digits."""
+    return report.seconds_range(low_s, high_s, 4)
 
 
 def residency_line(prediction: Prediction) -> str:

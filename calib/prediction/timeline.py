@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 MOST_SUBGROUPS = 10
 MOST_LOOP_TURNS = 3
+MOST_STEPS = 8
+"""Different steps of the program that have a colour of their own."""
+OTHERS = "other blocks"
 COLOURS = ("#4c78a8", "#f58518", "#54a24b", "#b279a2", "#e45756", "#72b7b2", "#eeca3b", "#9d755d")
 WAIT_COLOUR, BARRIER_COLOUR = "#d9d9d9", "#f2c4c4"
 
@@ -31,6 +34,13 @@ def timeline_data(prediction: Prediction, *, rounds: int = 2) -> dict[str, Any]:
     n, tlp = resident.subgroups, resident.subgroups_per_group
     shown = np.unique(np.linspace(0, n - 1, min(n, MOST_SUBGROUPS)).round().astype(int))
     blocks = inputs.program.blocks
+    labels = [_label(block, number) for number, block in enumerate(blocks)]
+    steps = list(dict.fromkeys(labels))
+    steps[MOST_STEPS - 1 :] = [OTHERS] if len(steps) > MOST_STEPS else steps[MOST_STEPS - 1 :]
+    step_of = [
+        min(steps.index(label) if label in steps else MOST_STEPS, len(steps) - 1)
+        for label in labels
+    ]
     released = _released(happened, tlp)
     rows = []
     for subgroup in shown:
@@ -45,14 +55,14 @@ def timeline_data(prediction: Prediction, *, rounds: int = 2) -> dict[str, Any]:
             spans.append([WAIT, done, there])
             if blocks[number].barrier and free > there:
                 spans.append([BARRIER, there, free])
-            spans.append([number, start, max(done, start + 0.002 * happened.end_cycles)])
+            spans.append([step_of[number], start, max(done, start + 0.002 * happened.end_cycles)])
         name = f"group {subgroup // tlp}, sub-group {subgroup % tlp}"
         rows.append(
             {"name": name, "spans": [[int(s), round(a, 1), round(b, 1)] for s, a, b in spans]}
         )
     return {
         "end_cycles": float(happened.end_cycles),
-        "steps": [_label(block, number) for number, block in enumerate(blocks)],
+        "steps": steps,
         "rows": rows,
     }
 
@@ -85,7 +95,8 @@ def draw(prediction: Prediction) -> Figure:
     handles += [
         Patch(color=WAIT_COLOUR, label="waits for its data"),
         Patch(
-            color=BARRIER_COLOUR, label="waits at a barrier (white: other sub-groups use the core)"
+            color=BARRIER_COLOUR,
+            label="waits for the rest of its group (white: other sub-groups use the core)",
         ),
     ]
     axes.legend(
@@ -107,12 +118,11 @@ def _released(happened: Events, tlp: int) -> npt.NDArray[np.float64]:
 
 
 def _label(block: Any, number: int) -> str:
+    """What a block does; blocks that do the same have one colour."""
     if number == 0:
         return "start of a group"
     waited = list(dict.fromkeys(block.waits_for))
     names = ", ".join(waited[:2]) + (f" and {len(waited) - 2} more" if len(waited) > 2 else "")
     if waited:
-        return f"block {number}, then waits for {names}"[:90]
-    stores = [name for name in block.accesses if name.startswith("store")]
-    content = f"{len(stores)} stores" if stores else "arithmetic"
-    return f"block {number}, {content}{', then a barrier or the end' if block.barrier else ''}"
+        return f"issues, then waits for {names}"[:90]
+    return "stores" if any(name.startswith("store") for name in block.accesses) else "arithmetic"

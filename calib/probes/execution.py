@@ -38,7 +38,7 @@ def launch_overhead(bench: Bench, repeats: int = 200) -> Finding:
         high=high,
         unit="s",
         how=f"an empty kernel, from the call to its end, median of {len(spent)}; the least was"
-        f" {spent.min():.3g} s",
+        f" {1e6 * spent.min():.3g} us",
     )
 
 

@@ -103,7 +103,8 @@ def _why(found: Found) -> Markup:
         f"{name}: at least {seconds(best.floors_s.get(name, 0.0))}, where the median configuration needs"
         f" {seconds(median.floors_s.get(name, 0.0))}"
         for name in resources
-        if _differs(best.floors_s.get(name, 0.0), median.floors_s.get(name, 0.0), best.time_s)
+        if _limits(name, best, median)
+        and _differs(best.floors_s.get(name, 0.0), median.floors_s.get(name, 0.0), best.time_s)
     ]
     lead = Markup("")
     if len(ranked) > 1 and points:
@@ -121,6 +122,11 @@ def _why(found: Found) -> Markup:
         "soft small",
     )
     return lead + bullets(points) + image + note
+
+
+def _limits(name: str, *outcomes: Outcome) -> bool:
+    """Whether a resource takes most of the time of one of these configurations."""
+    return any(one.floors_s.get(name, 0.0) > 0.6 * one.time_s for one in outcomes)
 
 
 def _differs(a: float, b: float, time_s: float) -> bool:

@@ -7,7 +7,7 @@ import io
 import math
 from typing import Any
 
-from calib.prediction.report import seconds
+from calib.prediction.report import seconds, seconds_range
 from calib.tuning.outcome import Outcome
 from calib.tuning.search import Found
 from calib.tuning.space import name_of
@@ -32,7 +32,7 @@ def headline(tuned: Tuned, machine: str) -> str:
     others = len(found.candidates) - 1
     if others:
         parts.append(
-            f"{others} {'other is' if others == 1 else 'others are'} not told apart from it"
+            f"{others} {'other' if others == 1 else 'others'} may be as fast: their intervals overlap"
         )
     return "; ".join(parts)
 
@@ -60,7 +60,7 @@ def ranking(tuned: Tuned, machine: str, most: int | None = SHOWN) -> Table:
     tied = {name_of(one.configuration) for one in found.candidates}
     levels = list(dict.fromkeys(level for one in found.ranked for level in one.hit_ratios))
     head = ["", *tuned.space.names, "time", "interval", "limited by", "occupancy", "registers"]
-    head += ["DRAM bytes", *(f"{level} hits" for level in levels), "looked at"]
+    head += ["DRAM bytes", *(f"{level} hits" for level in levels), "snapshot"]
     rows = []
     for k, one in enumerate(found.ranked[:most]):
         interval = found.interval(one)
@@ -69,7 +69,7 @@ def ranking(tuned: Tuned, machine: str, most: int | None = SHOWN) -> Table:
                 "=" if name_of(one.configuration) in tied and k else str(k + 1),
                 *one.configuration.values(),
                 seconds(one.time_s),
-                f"{seconds(interval.low_s)} to {seconds(interval.high_s)}",
+                seconds_range(interval.low_s, interval.high_s),
                 one.binds,
                 percent(one.occupancy, 0),
                 "-" if one.registers is None else str(one.registers),

@@ -9,7 +9,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from calib.prediction.report import seconds
+from calib.prediction.report import seconds, seconds_range
 from calib.tuning.conditions import number
 from calib.tuning.results import Table, byte_text, dram_bytes, finite
 from calib.tuning.search import interval
@@ -30,12 +30,14 @@ from memsim.report import (
 
 
 def findings(swept: Swept, machine: str) -> list[str]:
-    """Knees, changes of what limits the time, and how the time grows at last."""
+    """Knees, changes of what limits the time, and how the time grows between the largest sizes."""
     outcomes = swept.outcomes[machine]
     lines = [str(knee) for knee in knees(outcomes)] + bound_changes(outcomes)
     exponent = growth(outcomes, swept.varied[0])
     if math.isfinite(exponent):
-        lines.append(f"the time grows like {swept.varied[0]}^{exponent:.2g} at last")
+        lines.append(
+            f"between the largest sizes, the time grows like {swept.varied[0]}^{exponent:.2g}"
+        )
     return lines
 
 
@@ -57,7 +59,7 @@ def table(swept: Swept, machine: str) -> Table:
             [
                 *values,
                 seconds(one.time_s),
-                f"{seconds(ends.low_s)} to {seconds(ends.high_s)}",
+                seconds_range(ends.low_s, ends.high_s),
                 one.binds,
                 percent(one.occupancy, 0),
                 byte_text(dram_bytes(one)),

@@ -29,5 +29,7 @@ from .svg import Curve as Curve
 from .svg import heat_map as heat_map
 from .svg import line_chart as line_chart
 from .text import percent as percent
+from .text import plus_minus as plus_minus
 from .text import seconds as seconds
+from .text import seconds_range as seconds_range
 from .time_view import time_sections as time_sections

@@ -132,7 +132,7 @@ class SlowLoad:
 
     @property
     def is_cold_in_dram(self) -> bool:
-        """Whether main memory is its main part, mostly for data that no level has seen before."""
+        """Whether DRAM is its main part, mostly for data that no level has seen before."""
         levels = self.missed_levels
         if self.main_part != DRAM or not levels:
             return False
@@ -272,7 +272,7 @@ RULES: tuple[Rule, ...] = (
         "Move fewer bytes, or hide the wait",
         lambda load: load.is_cold_in_dram and not load.is_read_again,
         lambda load: (
-            "most of what it reads from main memory is read for the first time, so a larger cache"
+            "most of what it reads from DRAM is read for the first time, so a larger cache"
             " would not help. Use a narrower type or packed data, or keep more independent loads in"
             " flight."
         ),

@@ -234,7 +234,7 @@ def _level_pairs(a: SiteNumbers, b: SiteNumbers) -> dict[str, Pair]:
 def _labels(a: Summary, b: Summary) -> tuple[str, str]:
     label_a, label_b = (
         f"{name}: {summary.kernel} on {summary.machine_title}, {summary.n_trials} trials"
-        f" (seed {summary.seed}), {summary.traced_groups} of {summary.of_groups} groups"
+        f" (seed {summary.seed}), {text.groups(summary.traced_groups, summary.of_groups)}"
         + (", interrupted" if summary.interrupted else "")
         for name, summary in (("A", a), ("B", b))
     )

@@ -18,7 +18,6 @@ from markupsafe import Markup
 
 from memsim.bounds import with_open_hits
 from memsim.latency import DRAM, expected_latency_cycles, load_hit_ratio, load_latency_cycles
-from memsim.machine import file as machine_file
 from memsim.machine.model import Machine
 from memsim.report import source_view, svg, text
 from memsim.report.advice import is_poorly_coalesced
@@ -36,6 +35,7 @@ from memsim.report.verdict import (
     judge,
     latency_split,
     limiter_text,
+    meaningful_parameters,
     registers_text,
 )
 from memsim.visible import visible
@@ -225,7 +225,8 @@ def _source_sections(summary: Summary, values: dict[str, Any]) -> list[Section]:
     found = listings(summary)
     sections = []
     for k, listing in enumerate(found):
-        body = _part("source.html.j2", listing=listing, stops=k == 0, **values)
+        lean = k > 0 and not listing.file  # the user's source shows the same accesses
+        body = _part("source.html.j2", listing=listing, stops=k == 0, lean=lean, **values)
         if k:
             body = fold(f"{len(listing.lines)} lines", body)
         sections.append(Section(listing.title, body, anchor=f"source-{k + 1}"))
@@ -323,12 +324,12 @@ def _groups_charts(summary: Summary) -> list[Chart]:
 
 def _dram_chart(dataset: xr.Dataset) -> Chart | None:
     samples = dataset["dram_latency_cycles"].values
-    image = svg.histogram(samples, "main-memory latency, cycles", "cycles", 1.0, "requests")
+    image = svg.histogram(samples, "DRAM latency, cycles", "cycles", 1.0, "requests")
     if image is None:
         return None
     n_samples = int(np.isfinite(samples).sum())
     return Chart(
-        title="Main-memory latency",
+        title="DRAM latency",
         note=f"{n_samples:,} sampled requests of {samples.shape[0]} trials",
         image=image,
     )
@@ -344,7 +345,7 @@ def _parameters(summary: Summary) -> list[Parameter]:
             source=machine.sources.get(key, ""),
             standing=machine.standing(key),
         )
-        for key in machine_file.keys(machine)
+        for key in meaningful_parameters(machine)
     ]
 
 

@@ -119,12 +119,12 @@ class Plots:
         return figure
 
     def dram_latency(self) -> Picture:
-        """Distribution of main-memory latency over the sampled requests of all trials."""
+        """Distribution of DRAM latency over the sampled requests of all trials."""
         samples = self._dataset["dram_latency_cycles"].values.ravel()
         figure = Picture(figsize=(5.5, 3.0), layout="constrained")
         axis = figure.subplots()
         _histogram(axis, samples[np.isfinite(samples)])
-        axis.set_xlabel("main-memory latency, cycles")
+        axis.set_xlabel("DRAM latency, cycles")
         axis.set_ylabel("fraction of requests")
         return figure
 

@@ -102,6 +102,8 @@ def generated_listing(
         return None
     places = [(site, site.source_line) for site in sites]
     title, lexer = ("CUDA C++", CppLexer) if is_cuda(source) else ("Generated OpenCL", CLexer)
+    if any(site.user_file.endswith(".cl") for site in sites):
+        title = "Preprocessed OpenCL"
     listing = _listing(title, "", source, lexer(**_VERBATIM), places)
     return _with_machine_code(listing, machine)
 

@@ -90,7 +90,7 @@ def title(summary: Summary) -> Text:
     parts = [
         f"{text.shortened(summary.kernel)} on {summary.machine_title}",
         f"{summary.n_trials} trials, seed {summary.seed}",
-        f"{summary.traced_groups} of {summary.of_groups} groups",
+        text.groups(summary.traced_groups, summary.of_groups),
     ]
     if summary.counters != "sector":
         parts.append(f"counted as {summary.counters}")
@@ -141,8 +141,8 @@ def bounds_line(time: LaunchTime) -> str:
     )
     known = ""
     if time.seconds is not None:
-        low, high = (text.seconds(value) for value in time.seconds.ci95)
-        interval = f" (95 % over orderings: {low} to {high})" if time.seconds.has_interval else ""
+        within = text.seconds_interval(time.seconds)
+        interval = f" (95 % over orderings: {within})" if time.seconds.has_interval else ""
         known = f"predicted time {text.seconds(time.seconds.mean)}{interval}; "
     return f"{known}at least, by resource: {floors}"
 

@@ -39,6 +39,8 @@ def seconds(value: float | None, digits: int = 3) -> str:
     """A time in s, ms, us or ns, with so many significant digits."""
     if value is None or not math.isfinite(value):
         return UNKNOWN
+    if value == 0:
+        return "0 s"
     unit, factor = next(
         ((unit, factor) for unit, factor in _TIME_UNITS if abs(value) * factor >= 1), ("ns", 1e9)
     )
@@ -84,6 +86,22 @@ def plus_minus(estimate: Estimate, decimals: int = 1, factor: float = 1.0) -> st
     if not math.isfinite(half_width):
         return f"{mean:,.{decimals}f}"
     return f"{mean:,.{decimals}f} ± {small(half_width, decimals)}"
+
+
+def seconds_interval(estimate: Estimate) -> str:
+    """`241 us to 250 us`, or `± 53 ns` where both ends read the same."""
+    return seconds_range(*estimate.ci95)
+
+
+def seconds_range(low_s: float, high_s: float, digits: int = 3) -> str:
+    """`241 us to 250 us`, or the half-width where both ends read the same."""
+    low, high = seconds(low_s, digits), seconds(high_s, digits)
+    return f"{low} to {high}" if low != high else f"± {seconds((high_s - low_s) / 2, 2)}"
+
+
+def groups(traced: int, of: int) -> str:
+    """`all 1,300 groups`, or `1,536 of 4,096 groups`."""
+    return f"all {count(of)} groups" if traced == of else f"{count(traced)} of {count(of)} groups"
 
 
 def small(half_width: float, decimals: int) -> str:

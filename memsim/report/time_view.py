@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+
+import numpy as np
 from markupsafe import Markup
 
 from memsim.report import text
@@ -49,8 +52,8 @@ def _limits(time: LaunchTime) -> Markup:
     else:
         interval = ""
         if time.seconds.has_interval:
-            low, high = (text.seconds(value) for value in time.seconds.ci95)
-            interval = f" (95 % over orderings: {low} to {high}, without the error of the model)"
+            within = text.seconds_interval(time.seconds)
+            interval = f" (95 % over orderings: {within}, without the error of the model)"
         bars.insert(0, Bar("predicted time", total, text.seconds(total), kind="soft"))
         words = (
             f"Predicted: {text.seconds(total)}{interval}. No order of execution is faster than a lower bound"
@@ -60,9 +63,16 @@ def _limits(time: LaunchTime) -> Markup:
     if time.rates:
         parts.append(Markup("<h3>Rates, as parts of the peak</h3>"))
         parts.append(bar_chart(_rate_bars(time), longest=1.0))
+        parts.append(paragraph(_RATES, "small soft"))
     if time.notes:
         parts.append(bullets(time.notes, "caveats small"))
     return Markup("").join(parts)
+
+
+_RATES = (
+    "What binds need not reach its peak: a lower bound takes the bandwidth that a stream sustains from DRAM,"
+    " and counts the lanes, the look-ups and the bank conflicts of L1, not its bytes alone."
+)
 
 
 def _rate_bars(time: LaunchTime) -> list[Bar]:
@@ -100,7 +110,7 @@ def what_if_bars(time: LaunchTime) -> list[Bar]:
 
 _ROW, _LEFT, _WIDTH = 20, 130, 1000
 _COLOURS = 8
-_WAITS = {WAIT: "waits for its data", BARRIER: "waits at a barrier"}
+_WAITS = {WAIT: "waits for its data", BARRIER: "waits for the rest of its group"}
 
 
 def _timeline(timeline: Timeline) -> Markup:
@@ -127,14 +137,12 @@ def _timeline(timeline: Timeline) -> Markup:
         for row, one in enumerate(timeline.rows)
     )
     height = len(timeline.rows) * _ROW
+    every = _round_step(timeline.end_cycles / 5)
     ticks = Markup("").join(
-        Markup('<text x="{:.0f}" y="{}" text-anchor="{}">{}</text>').format(
-            _LEFT + part * (_WIDTH - _LEFT),
-            height + 14,
-            "end" if part == 1 else "middle",
-            f"{part * timeline.end_cycles:,.0f}" + (" cycles" if part == 1 else ""),
+        Markup('<text x="{:.0f}" y="{}" text-anchor="middle">{}</text>').format(
+            _LEFT + cycles * scale, height + 14, f"{cycles:,.0f}" + (" cycles" if cycles else "")
         )
-        for part in (0, 0.25, 0.5, 0.75, 1)
+        for cycles in np.arange(0, 0.97 * timeline.end_cycles, every).tolist()
     )
     legend = Markup("").join(
         Markup('<span><i class="{}"></i>{}</span>').format(
@@ -146,6 +154,12 @@ def _timeline(timeline: Timeline) -> Markup:
         '<div class="scroll timeline"><svg class="timeline" viewBox="0 0 {} {}" role="img"'
         ' aria-label="timeline">{}{}{}</svg></div><div class="legend">{}</div>'
     ).format(_WIDTH, height + 20, drawn, names, ticks, legend)
+
+
+def _round_step(at_least: float) -> float:
+    """The smallest of 1, 2 or 5 times a power of ten that is not below."""
+    power = 10.0 ** math.floor(math.log10(at_least))
+    return next(power * times for times in (1, 2, 5, 10) if power * times >= at_least)
 
 
 def _step_name(timeline: Timeline, step: int) -> str:

@@ -10,6 +10,7 @@ import math
 from dataclasses import dataclass, replace
 
 from memsim.latency import DRAM
+from memsim.machine import Machine
 from memsim.machine import file as machine_file
 from memsim.report.advice import Advice, advise, dominant, is_poorly_coalesced
 from memsim.report.numbers import LevelNumbers, SiteNumbers, Summary
@@ -108,7 +109,7 @@ def _headline(
         who = f"One of {len(loads)} loads makes {percent(explained, 0)} of the load latency"
     else:
         who = f"{len(slow)} of {len(loads)} loads make {percent(explained, 0)} of the load latency"
-    return f"{who}; {percent(split[part], 0)} of all load latency is {_place(part)}."
+    return f"{who}; {percent(split[part], 0)} of all load latency is spent on {part}."
 
 
 def _finding(summary: Summary, site: SiteNumbers, rank: int) -> Finding:
@@ -161,7 +162,7 @@ def _reasons(summary: Summary, site: SiteNumbers) -> list[str]:
     part = dominant(site.latency_parts)
     of_latency = site.latency_parts[part] / site.latency_cycles.mean
     reasons = [
-        f"{_source(part)} serves {percent(site.served[part], 0)} of its sectors at"
+        f"{part} serves {percent(site.served[part], 0)} of its sectors at"
         f" {fixed(summary.latency_of(part))} cycles each:"
         f" {percent(of_latency, 0)} of its latency."
     ]
@@ -278,22 +279,21 @@ def _caveats(summary: Summary) -> tuple[str, ...]:
 
 
 def assumed_parameters(summary: Summary) -> list[str]:
-    """Dotted keys of the machine's values that nobody measured or published.
+    """Dotted keys of the machine's values that nobody measured or published."""
+    return [
+        key for key in meaningful_parameters(summary.machine) if summary.machine.is_assumed(key)
+    ]
 
-    Values without meaning for the machine (the latency of another partition where there is only
-    one) are left out.
-    """
-    machine = summary.machine
+
+def meaningful_parameters(machine: Machine) -> list[str]:
+    """Dotted keys of a machine's values, without those that have no meaning for it: the latency of
+    another partition where there is only one, and banks behind the first level."""
     meaningless = {
         f"levels.{level.name}.far_latency_cycles"
         for level in machine.levels
         if level.n_partitions == 1
-    }
-    return [
-        key
-        for key in machine_file.keys(machine)
-        if machine.is_assumed(key) and key not in meaningless
-    ]
+    } | {f"levels.{level.name}.bank_bytes" for level in machine.levels[1:]}
+    return [key for key in machine_file.keys(machine) if key not in meaningless]
 
 
 def registers_text(summary: Summary) -> str:
@@ -358,11 +358,3 @@ def _main_kind(level: LevelNumbers) -> tuple[str, float]:
 
 def _grade(site: SiteNumbers) -> str:
     return "ideal" if site.saved_ratio < 0.01 else "good"
-
-
-def _source(part: str) -> str:
-    return "Main memory" if part == DRAM else part
-
-
-def _place(part: str) -> str:
-    return "spent on main memory" if part == DRAM else f"spent on {part}"

@@ -95,7 +95,7 @@ def test_a_level_that_is_never_reached_has_no_weight() -> None:
         dominant=[math.nan],
     )
     cycles = expected_latency_cycles(data).values[0]
-    assert cycles[0] == 30.0  # all hits: an unknown main-memory latency does not matter
+    assert cycles[0] == 30.0  # all hits: an unknown DRAM latency does not matter
     assert math.isnan(cycles[1])  # half of its sectors take an unknown time
     data["dram_mean_cycles"][:] = 600.0
     assert expected_latency_cycles(data).values[0].tolist() == [30.0, 0.5 * 200 + 0.5 * 600]

@@ -15,6 +15,9 @@ CHROMIUM = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), ""
 )
 
+PATIENCE_MS = 300_000
+"""How long to wait for the browser, which other programs may slow down."""
+
 OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 """Pixels by which a page is wider than its window."""
 
@@ -59,7 +62,11 @@ def chromium() -> Iterator[Any]:
     if not CHROMIUM:
         pytest.skip("Chromium is not installed")
     with playwright.sync_playwright() as running:
-        browser = running.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        browser = running.chromium.launch(
+            executable_path=CHROMIUM,
+            args=["--no-sandbox", "--disable-dev-shm-usage"],
+            timeout=PATIENCE_MS,
+        )
         yield browser
         browser.close()
 
@@ -67,6 +74,7 @@ def chromium() -> Iterator[Any]:
 def opened(browser: Any, path: Path, *, width: int = 1400, scheme: str = "light") -> Any:
     """A page of a file, in a window of its own."""
     context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
+    context.set_default_timeout(PATIENCE_MS)
     page = context.new_page()
     page.goto(path.as_uri())
     return page

@@ -13,11 +13,12 @@ import tracegen
 from calib.prediction.launch_time import operation_rates, time_data, time_of_replay, twice_as_fast
 from calib.prediction.prediction import Prediction, predict_replayed
 from calib.prediction.throughputs import ThroughputError
+from calib.prediction.timeline import MOST_STEPS
 from experiments.kernels import matmul
 from memsim.bounds import with_open_hits
 from memsim.machine import load_machine
 from memsim.montecarlo import Replay
-from memsim.report import headline, keep_time, read_time, summarise
+from memsim.report import BARRIER, WAIT, headline, keep_time, read_time, summarise
 from memsim.trace import Trace
 
 V100 = load_machine("v100")
@@ -55,6 +56,13 @@ def test_the_report_has_the_time_of_the_prediction(
     assert time.binds == prediction.timing.binds
     assert time.floor_s <= time.seconds.mean
     assert time.timeline is not None
+    steps = time.timeline.steps
+    assert len(set(steps)) == len(steps) <= MOST_STEPS
+    assert {step for row in time.timeline.rows for step, _, _ in row.spans} <= {
+        WAIT,
+        BARRIER,
+        *range(len(steps)),
+    }
     assert all(0 <= a <= b for row in time.timeline.rows for _, a, b in row.spans)
 
 

@@ -137,7 +137,20 @@ def test_folded_lines_open_by_their_button_and_by_a_link(
     page.locator("table.source").first.locator("[data-unfold]").last.click()
     assert page.locator("#u40").is_visible()
     page.goto(pages["replay"].as_uri() + "#g16")
-    assert page.locator("#g16").is_visible(), "inside the generated source, which is folded"
+    page.locator("#g16").wait_for(state="visible")  # inside the generated source, which is folded
+    page.context.close()
+
+
+def test_the_generated_text_does_not_repeat_what_the_users_source_shows(
+    browser: Any, pages: dict[str, Path]
+) -> None:
+    page = opened(browser, pages["replay"])
+    users, generated = page.locator("table.source").all()
+    assert users.locator("th", has_text="served by").count() == 1
+    assert users.locator("td.bar .track").count() > 0
+    assert generated.locator("th", has_text="served by").count() == 0
+    assert generated.locator(".track").count() == 0
+    assert generated.locator("tr.hot td").first.text_content().endswith("%")
     page.context.close()
 
 

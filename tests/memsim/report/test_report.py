@@ -213,7 +213,7 @@ def verdict_text(data: xr.Dataset) -> str:
 def test_a_poorly_coalesced_stream() -> None:
     words = verdict_text(fake_dataset(sites=(load("a", sectors=32.0, ideal=8.0),)))
     assert "The one load makes all of the load latency" in words
-    assert "100 % of all load latency is spent on main memory" in words
+    assert "100 % of all load latency is spent on DRAM" in words
     assert "requests 32.0 sectors where 8.0 could carry its bytes" in words
     assert "Coalesce:" in words
     assert "75 % fewer sectors" in words
@@ -446,17 +446,17 @@ def test_a_page_of_three_levels_and_one_of_none() -> None:
     assert "L3 hits" in rendered(Replay(deep), 80)
     bare = fake_dataset(n_trials=3).isel(level=slice(0, 0))
     bare.attrs["machine_json"] = machine_to_json(machine.replace(levels=(), model_error_points={}))
-    assert "spent on main memory" in replay_page(bare)
+    assert "spent on DRAM" in replay_page(bare)
     assert rendered(Replay(bare), 80)
     assert json.loads(Replay(bare).to_json())["levels"].keys() == {"DRAM"}
 
 
-def test_a_replay_that_never_reaches_main_memory() -> None:
+def test_a_replay_that_never_reaches_dram() -> None:
     data = fake_dataset(n_trials=3, sites=(load("a", h1=1.0),), spread=0.0)
     for name in ("dram_latency_cycles", "dram_mean_cycles", "dram_row_hit_ratio"):
         data[name] = data[name] * np.nan
     replay = Replay(data)
-    assert "No request reached main memory." in replay_page(replay.dataset)
+    assert "No request reached DRAM." in replay_page(replay.dataset)
     assert "NaN" not in replay.to_json()
     assert "nan" not in rendered(replay, 140)
 
@@ -510,3 +510,22 @@ def test_long_names_stand_once_on_the_page() -> None:
     assert page.count("array" * 90) <= 310
     assert "k" * 500 not in page
     assert len(page) < 1_800_000
+
+
+def test_an_interval_whose_ends_read_the_same_is_a_half_width() -> None:
+    assert text.seconds_range(241e-6, 250e-6) == "241 us to 250 us"
+    assert text.seconds_range(417.95e-6, 418.05e-6) == "± 50 ns"
+    assert text.seconds_range(1e-6, 1e-6) == "± 0 s"
+
+
+def test_a_whole_launch_is_no_part() -> None:
+    assert text.groups(1300, 1300) == "all 1,300 groups"
+    assert text.groups(1536, 4096) == "1,536 of 4,096 groups"
+
+
+def test_the_page_counts_assumed_parameters_once() -> None:
+    """The caveat and the section of the machine agree."""
+    content = replay_page(fake_dataset())
+    (caveat,) = re.findall(r"(\d+) of the machine&#39;s parameters are assumed", content)
+    (section,) = re.findall(r"(\d+) of \d+ parameters are", content)
+    assert caveat == section
