@@ -21,3 +21,7 @@ def die_at_5(k: int) -> int:
     if k == 5:
         os.kill(os.getpid(), signal.SIGKILL)
     return k
+
+
+def die(*_: object) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)

@@ -312,3 +312,38 @@ def test_a_folder_and_a_closed_store(tmp_path):
     store.close()
     with pytest.raises(HistoryError, match="is closed"):
         store.add(KEY, 1e-3)
+
+
+FULL = """
+import resource, signal, sys
+from pathlib import Path
+from calib.history import Key, Store
+from calib.history.errors import HistoryError
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+path, key = Path(sys.argv[1]), Key(kernel="k", device="d", layout=0)
+with Store(path, keep_samples=True) as store:
+    for number in range(20):
+        store.add(key, 1.0 + number)
+    print(number + 1)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size,) * 2)
+    try:
+        for number in range(20, 4000):
+            store.add(key, 1.0 + number)
+            print(number + 1)
+    except HistoryError as error:
+        print(error)
+"""
+
+
+def test_a_full_disk_is_one_line_and_loses_nothing_acknowledged(tmp_path):
+    """A bound on the size of files stands for it."""
+    path = tmp_path / "h.db"
+    done = subprocess.run(
+        [sys.executable, "-c", FULL, str(path)], capture_output=True, text=True, check=True
+    )
+    *added, error = done.stdout.splitlines()
+    assert error == f"history {path}: disk I/O error"
+    with Store(path) as store:
+        key = Key(kernel="k", device="d", layout=0)
+        assert len(store.samples(key)) == int(added[-1])
+        assert store.get(key).seen == int(added[-1])

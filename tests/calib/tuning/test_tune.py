@@ -18,6 +18,7 @@ from calib.tuning.search import Found
 from memsim.commands import EXIT_INTERRUPTED
 from tests.support.command_line import RunMemsim
 from tests.support.cuda_kernels import needs_clang
+from tests.support.worker_tasks import die
 from tracegen.commands import KernelSpec
 from tracegen.own_process import Limits
 
@@ -262,3 +263,20 @@ print(json.dumps(min((r for r in results if isinstance(r["time"], float)), key=l
     )
     best: dict[str, Any] = json.loads(ended.stdout.splitlines()[-1])
     return best
+
+
+@pytest.mark.parametrize(
+    "command", [("tune", "--over", "group=64"), ("sweep", "--set", "n=64,128")]
+)
+def test_a_worker_that_dies_is_one_line(
+    kernel: str, run_memsim: RunMemsim, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr("calib.tuning.pool.evaluate", die)
+    name, *words = command
+    ended = run_memsim(name, kernel, "-m", "v100", *words, "--jobs", "2", "--json", "a")
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err.splitlines()[-1] == (
+        "memsim: a process that predicted a configuration died: it was killed, perhaps because memory"
+        " ran out"
+    )
+    assert not Path("a").exists()
