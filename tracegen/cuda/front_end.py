@@ -10,11 +10,13 @@ from __future__ import annotations
 import base64
 import contextlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from memsim.errors import KernelError
 from memsim.files import temporary_folder
+from tracegen.cuda.host_code import LEFT_OUT, without
 from tracegen.cuda.ir import RESTRICTED
 from tracegen.cuda.program import COMPILED, FIRST, HEADERS, LAUNCH, CudaProgram, candidates
 from tracegen.tools import cache
@@ -23,6 +25,8 @@ from tracegen.tools.precompiled import run_with_header
 from tracegen.tools.process import Finished, run
 from tracegen.tools.toolchain import INSTALL_CLANG, Tool, find_clang, major
 
+MOST_TRIES = 20
+"""How often host code is left out: the compiler reports a few errors at a time."""
 OLDEST = 15
 """The first version of clang whose text has pointers without types."""
 RUNTIME = Path(__file__).parent / "runtime" / "run.c"
@@ -65,32 +69,74 @@ def host_clang() -> Tool:
     return clang
 
 
-def to_llvm(program: CudaProgram, clang: Tool, warp: int) -> str:
-    """LLVM's text of a program, with a function that calls its kernel.
+def to_llvm(program: CudaProgram, clang: Tool, warp: int) -> tuple[str, CudaProgram]:
+    """LLVM's text of a program, with a function that calls its kernel; and the program as it was compiled,
+    without host code that does not compile.
 
     warp : lanes of a warp
-    Raises KernelError with the user's line where the program does not compile.
+    Raises KernelError with the user's line where code for the device does not compile.
     """
-    text = program.compiled_text(f"MEMSIM_LAUNCH({program.kernel})")
+    launch = f"MEMSIM_LAUNCH({program.kernel})"
     language = [*(_HIP_CODE if program.is_hip else _DEVICE_CODE), f"-DMEMSIM_WARP={warp}"]
     language += [*program.dialect, *_PLAIN]
+    text = program.compiled_text(launch)
     key = cache.key("llvm", clang.identity, text, *language, *program.given, *_OPTIMISED)
     kept = cache.load(key, "llvm", only_own=True)
     if kept is not None and unchanged(kept.get("headers")):
-        return str(kept["llvm"])
+        return str(kept["llvm"]), replace(program, compilable=str(kept.get("compilable", "")))
     with temporary_folder() as folder:
-        (folder / COMPILED).write_text(text, encoding="utf-8")
         rest = [*program.given, "-include", "memsim/probes.h", "-MMD", "-MF", DEPENDENCIES]
         rest += ["-S", "-emit-llvm", COMPILED, "-o", "plain.ll"]
-        _check(run_with_header(clang, FIRST, language, rest, folder), program)
+
+        def compiled(program: CudaProgram) -> Finished:
+            text = program.compiled_text(launch)
+            (folder / COMPILED).write_text(text, encoding="utf-8")
+            return run_with_header(clang, FIRST, language, rest, folder)
+
+        finished = compiled(program)
+        errors: dict[int, str] = {}
+        for _ in range(MOST_TRIES):
+            found = _errors_in(program, finished)
+            leaner = _without_host_code(program, found)
+            if not leaner:
+                break
+            errors |= found
+            program = replace(program, compilable=leaner)
+            finished = compiled(program)
+        _check(finished, program)
         plain = (folder / "plain.ll").read_text(encoding="utf-8", errors="replace")
+        _check_left_out(plain, errors, program)
         (folder / "marked.ll").write_text(with_marked_loops(plain), encoding="utf-8")
         command = [str(clang.path), *_OPTIMISED, "marked.ll", "-o", "kernel.ll"]
         _check(run(command, folder), program)
         llvm = (folder / "kernel.ll").read_text(encoding="utf-8", errors="replace")
         headers = included(folder, COMPILED, program.searched)
-    cache.save(key, {"llvm": llvm, "headers": headers})
-    return llvm
+    cache.save(key, {"llvm": llvm, "headers": headers, "compilable": program.compilable})
+    return llvm, program
+
+
+def _errors_in(program: CudaProgram, finished: Finished) -> dict[int, str]:
+    """Line of the program's own file -> the first error there."""
+    found = [*_ERROR.finditer(finished.errors)] if finished.status else []
+    return {int(m["line"]): m["reason"] for m in reversed(found) if m["file"] == program.file}
+
+
+def _without_host_code(program: CudaProgram, errors: Mapping[int, str]) -> str:
+    """The text without the host code that errors are about; empty where none is about such code."""
+    before = text = program.compilable or program.text
+    for line, reason in sorted(errors.items(), reverse=True):
+        text = without(text, line, reason) or text
+    return text if text != before else ""
+
+
+def _check_left_out(text: str, errors: Mapping[int, str], program: CudaProgram) -> None:
+    """Raises KernelError where code for the device was left out: a macro hides its qualifier."""
+    call = re.search(rf"call void @{LEFT_OUT}\(.*!dbg (!\d+)$", text, re.MULTILINE)
+    if call is not None:
+        place = re.search(rf"^{call[1]} = !DILocation\(line: (\d+)", text, re.MULTILINE)
+        first = int(place[1]) if place else 0
+        line = min((line for line in errors if line >= first), default=first)
+        raise KernelError(f"{program.file}:{line}: {errors.get(line, 'this does not compile')}")
 
 
 def with_marked_loops(text: str) -> str:

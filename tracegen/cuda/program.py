@@ -34,6 +34,7 @@ class CudaProgram:
 
     file : the name that positions have
     kernel : as the user writes it
+    compilable : the text without host code that does not compile here; empty where all does
     """
 
     text: str
@@ -41,6 +42,7 @@ class CudaProgram:
     kernel: str
     options: BuildOptions
     folder: Path
+    compilable: str = ""
 
     @property
     def is_hip(self) -> bool:
@@ -52,7 +54,7 @@ class CudaProgram:
 
     def compiled_text(self, behind: str) -> str:
         """The text as it is compiled, with a line behind it."""
-        text = _SPACED.sub(_unspaced, self.text)
+        text = _SPACED.sub(_unspaced, self.compilable or self.text)
         return f'#line 1 "{self.file}"\n{text}\n#line 1 "{LAUNCH}"\n{behind}\n'
 
     @property

@@ -114,8 +114,13 @@ def parsed(workload: CudaWorkload, warp: int = DEFAULT_SUBGROUP_SIZE) -> Parsed:
     program = read_program(workload)
     shape = _shape(workload, program.kernel)
     clang = host_clang()
-    module = Module(to_llvm(program, clang, warp))
+    llvm, program = to_llvm(program, clang, warp)
+    module = Module(llvm)
     symbol = _symbol(module)
+    if symbol not in module.functions:
+        raise KernelError(
+            f"{program.file} declares kernel {program.kernel}, but does not define it"
+        )
     return Parsed(program, module, symbol, parameters_of(module, symbol), shape, clang)
 
 

@@ -12,6 +12,7 @@ __device__ void memsim_refused_grid();
 #else
 #define MEMSIM_REFUSED(what) __builtin_trap()
 #endif
+extern "C" __host__ __device__ void memsim_left_out(); // see tracegen/cuda/host_code.py
 #define cudaTextureType1D 1
 #define cudaTextureType2D 2
 #define cudaTextureType3D 3

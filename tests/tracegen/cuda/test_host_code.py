@@ -1,0 +1,95 @@
+"""Programs whose host code does not compile here: their kernels do."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import memsim
+import tracegen
+from memsim.errors import KernelError
+from tests.support.compilers import needs_nvidia
+from tests.support.cuda_kernels import floats, needs_clang, run, workload
+from tracegen.cuda.host_code import without
+
+pytestmark = needs_clang
+
+PROGRAM = """\
+#include <cuda_runtime.h>
+#include <thrust/device_vector.h>
+#include <mpi.h>
+struct __align__(16) Pair { float a, b; };
+template <class T> void on_host(cudaUnknown_t graph, T *x) { graph.run(x); } // {
+__device__ float twice(float v) { return 2 * v; }
+namespace inner {
+__global__ void scaled(const float *x, float *y) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  y[i] = twice(x[i]);
+}
+class Runner {
+  void go() {
+    const char *text = "}";
+    thrust::device_vector<float> v(3);
+    if (MPI_Init()) { cudaNothing(text); }
+  }
+};
+}
+/* { */
+int main() {
+  cudaUnknown_t graph;
+  return graph.run([&](int k) { return missing(k); });
+}
+"""
+
+
+@pytest.mark.parametrize("machine", [None, pytest.param("v100", marks=needs_nvidia), "mi250x"])
+def test_host_code_that_does_not_compile_is_left_out(machine: str | None) -> None:
+    x = floats(128)
+    given = workload(
+        PROGRAM, x, np.zeros_like(x), grid=2, block=64, path="p.cu", kernel="inner::scaled"
+    )
+    np.testing.assert_array_equal(run(given)["y"], 2 * x)
+    trace = tracegen.trace(given, machine and memsim.load_machine(machine))
+    assert {site.source.user_line for site in trace.sites} == {10}
+    assert trace.user_source == PROGRAM
+    assert machine is None or "missing" not in trace.provenance["compiler"]
+
+
+@pytest.mark.parametrize(
+    ("before", "body", "message"),
+    [
+        ("", "y[0] = missing(x[0]);", r"p.cu:4: use of undeclared identifier 'missing'"),
+        # A function for the device whose qualifier a macro hides is not host code.
+        ("DEV float hidden(float v) { return missing(v); }", "y[0] = hidden(x[0]);", r"p.cu:3: use of undeclared identifier 'missing'"),
+        ("#include <cub/cub.cuh>", "y[0] = cub::something(x[0]);", r"p.cu:4: use of undeclared identifier 'cub'"),
+        ("#include <settings.h>", "y[0] = 1;", r"p.cu:3: 'settings.h' file not found"),
+        ("unknown_t variable;", "y[0] = 1;", r"p.cu:3: unknown type name 'unknown_t'"),
+    ],
+)  # fmt: skip
+def test_code_for_the_device_is_not(before: str, body: str, message: str) -> None:
+    source = f"#define DEV __device__\nvoid host() {{ absent(); }}\n{before}\n__global__ void k(const float *x, float *y) {{ {body} }}\n"
+    with pytest.raises(KernelError, match=rf"^{message}[^\n]*$"):
+        tracegen.trace(workload(source, floats(32), floats(32), path="p.cu"))
+
+
+def test_a_kernel_that_is_only_declared() -> None:
+    source = "__global__ void k(float *y);\nint main() { k<<<1, 1>>>(0); }\n"
+    with pytest.raises(KernelError, match=r"^p.cu declares kernel k, but does not define it$"):
+        tracegen.trace(workload(source, floats(32), path="p.cu"))
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "expected"),
+    [
+        ("void f() {\n a;\n}\nint g;\n", 2, "void f() {memsim_left_out();\n\n}\nint g;\n"),
+        ("void f(a b)\n{\n}\nint g;\n", 1, "           \n \n \nint g;\n"),
+        ("struct S { int a; };\n__device__ void f() { a; }\n", 2, None),
+        ("struct S {\n int a;\n};\n", 2, None),
+        ("namespace n { void f() { a; } }\n", 1, "namespace n { void f() {memsim_left_out();} }\n"),
+        ("int x = a;\nvoid f() { }\n", 1, None),
+        ("void f() { {\n", 1, None),
+        ("", 3, None),
+    ],
+)
+def test_functions_are_found_by_their_braces(text: str, line: int, expected: str | None) -> None:
+    assert without(text, line, "use of undeclared identifier 'a'") == expected

@@ -1,0 +1,96 @@
+"""Host code that does not compile here, because a library or a part of the host's interface is not there.
+
+It is left out: a kernel does not need it. The lines of the rest stay what they are.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+LEFT_OUT = "memsim_left_out"
+"""What the body of a function becomes: a call that reaches the compiled program only from device code."""
+_MASKED = re.compile(
+    r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])+'|^[ \t]*#(?:[^\n\\]|\\.|\\\n)*",
+    re.DOTALL | re.MULTILINE,
+)
+_LIBRARIES = re.compile(
+    r"(?:thrust|cub|hipcub|rocprim|rocthrust|boost|opencv\d*|nccl|rccl|mpi|omp|cublas|cublasLt|cusparse|cusolver\w*"
+    r"|cufft\w*|curand|cudnn|hipblas\w*|rocblas\w*|hipsparse\w*|hipfft\w*|hiprand|nvToolsExt|nvtx3)(?:_v2)?(?:/.*|\.h(?:pp)?)$"
+)
+_ATTRIBUTES = re.compile(r"\b(?:__align__|alignas|__attribute__)\s*\((?:[^()]|\([^()]*\))*\)")
+_DEVICE = re.compile(r"\b__(?:device|global)__\b")
+
+
+class _Function(NamedTuple):
+    """Offsets: of its declaration, of the braces of its body."""
+
+    start: int
+    opening: int
+    closing: int
+
+
+def without(text: str, line: int, reason: str) -> str | None:
+    """The text without what an error on a line is about; None where that is not host code.
+
+    reason : the compiler's
+    """
+    lines = text.splitlines(keepends=True)
+    if not 1 <= line <= len(lines):
+        return None
+    start = sum(map(len, lines[: line - 1]))
+    header = re.fullmatch(r"'([^']+)' file not found.*", reason)
+    if header is not None:
+        is_library = _LIBRARIES.match(header[1]) is not None
+        return _blank(text, start, start + len(lines[line - 1])) if is_library else None
+    function = _around(_masked(text), start, start + len(lines[line - 1]))
+    if function is None:
+        return None
+    opening, closing = function.opening, function.closing
+    if start + len(lines[line - 1]) <= opening or LEFT_OUT in text[opening:closing]:
+        return _blank(text, function.start, closing + 1)  # its declaration does not compile
+    body = f"{LEFT_OUT}();" + "\n" * text.count("\n", opening, closing)
+    return text[: opening + 1] + body + text[closing:]
+
+
+def _blank(text: str, start: int, end: int) -> str:
+    return text[:start] + re.sub(r"[^\n]", " ", text[start:end]) + text[end:]
+
+
+def _masked(text: str) -> str:
+    """The text with blanks for comments, literals and directives."""
+    return _MASKED.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
+
+
+def _around(plain: str, start: int, end: int) -> _Function | None:
+    """The host function that a line from `start` to `end` belongs to."""
+    at = begin = 0
+    while match := re.compile(r"[{};]").search(plain, at):
+        at = match.end()
+        if match[0] != "{":
+            begin = at
+            continue
+        head = _ATTRIBUTES.sub(" ", plain[begin : match.start()]).strip()
+        is_function = "(" in head
+        if not is_function and re.search(r"\b(?:namespace|extern|class|struct|union)\b", head):
+            begin = at
+            continue
+        closing = _closing(plain, match.start())
+        if closing < 0:
+            return None
+        own = begin + len(plain[begin:]) - len(plain[begin:].lstrip())
+        if is_function and own < end and start <= closing:
+            return None if _DEVICE.search(head) else _Function(own, match.start(), closing)
+        if closing >= end:
+            return None
+        at = begin = closing + 1
+    return None
+
+
+def _closing(plain: str, opening: int) -> int:
+    depth = 0
+    for match in re.compile(r"[{}]").finditer(plain, opening):
+        depth += 1 if match[0] == "{" else -1
+        if depth == 0:
+            return match.start()
+    return -1
