@@ -198,9 +198,15 @@ def _check(finished: Finished, program: CudaProgram) -> None:
         lines = [line for line in finished.errors.splitlines() if line.strip()]
         reason = other["reason"] if other else lines[0] if lines else f"status {finished.status}"
         raise KernelError(f"{program.file}: {reason.strip()}")
+    names = candidates(program.text)
+    plain = program.kernel.rpartition("::")[2]
+    if match["reason"].startswith("address of overloaded") and plain in names.split(", "):
+        raise KernelError(
+            f"{program.file} has several functions {program.kernel}: an overloaded kernel cannot be chosen"
+        )
     if match["file"] == LAUNCH:
         raise KernelError(
-            f"{program.file} has no kernel {program.kernel} ({match['reason']}); it has {candidates(program.text)}"
+            f"{program.file} has no kernel {program.kernel} ({match['reason']}); it has {names}"
         )
     if match["file"].startswith(str(HEADERS)):
         match = _used_at(finished.errors, match) or match

@@ -77,7 +77,13 @@ class CudaProgram:
     def dialect(self) -> list[str]:
         """The compiler's arguments that decide what our own headers mean."""
         return [
-            *("-w", "-fdeclspec", "-fno-crash-diagnostics", "-fdebug-compilation-dir=."),
+            *(
+                "-w",
+                "-Wno-register",
+                "-fdeclspec",
+                "-fno-crash-diagnostics",
+                "-fdebug-compilation-dir=.",
+            ),
             # Lanes may pass variables without a value to a shuffle.
             *("-Xclang", "-no-enable-noundef-analysis"),
             *(f"-I{HEADERS}", self.options.standard),

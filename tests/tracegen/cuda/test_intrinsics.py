@@ -73,12 +73,21 @@ EACH = {
     "__vmins": ("i", lambda a, b, m: np.minimum(a, b)),
     "__vaddss": ("i", lambda a, b, m: np.clip(a + b, -m // 2, m // 2)),
     "__vsubss": ("i", lambda a, b, m: np.clip(a - b, -m // 2, m // 2)),
+    "__vabsss": ("i", lambda a, b, m: np.minimum(abs(a), m // 2)),
+    "__vnegss": ("i", lambda a, b, m: np.minimum(-a, m // 2)),
     "__vcmplts": ("i", lambda a, b, m: np.where(a < b, -1, 0)),
 }
 
 
 def test_integers_and_several_in_a_word() -> None:
-    names = [*WORDS, *(f"{name}{n}(a, b)" for name in EACH for n in (2, 4))]
+    names = [
+        *WORDS,
+        *(
+            f"{name}{n}({'a' if name.endswith('sss') or 'neg' in name else 'a, b'})"
+            for name in EACH
+            for n in (2, 4)
+        ),
+    ]
     lines = "\n".join(f"  y[32 * {k} + i] = {text};" for k, text in enumerate(names))
     source = f"__global__ void k(const unsigned *x, unsigned *y) {{\n  int i = threadIdx.x; unsigned a = x[2 * i], b = x[2 * i + 1];\n{lines}\n}}"
     x = np.random.default_rng(0).integers(0, 1 << 32, 64, dtype=np.uint32)

@@ -465,11 +465,15 @@ def test_standards_and_host_code(standard: str) -> None:
     source = """
     #include <algorithm>
     #include <ctime>
+    #if defined(__x86_64__) && __has_include(<immintrin.h>)
+    #include <mm_malloc.h>
+    #endif
     #include <malloc.h>
     #include <map>
     #include <string>
     #include <unistd.h>
     __global__ void timed(long long *y, clock_t *z) {
+      register int unused;
       y[threadIdx.x] = 1 + 0 * clock64();
       z[threadIdx.x] = 2 + 0 * clock();
     }

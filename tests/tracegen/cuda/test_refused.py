@@ -80,6 +80,11 @@ COPY = (
             r"t.cu:2: use of undeclared identifier",
         ),
         (
+            "__global__ void k(int *y, int n) {}\n__global__ void k(int *y, float n) {}",
+            [],
+            r"t.cu has several functions k: an overloaded kernel cannot be chosen",
+        ),
+        (
             "#include <nowhere.h>\n__global__ void k(int *y) {}",
             [],
             r"t.cu:1: 'nowhere.h' file not found",

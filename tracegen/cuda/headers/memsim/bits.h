@@ -95,6 +95,8 @@ template <class T, class F> MEMSIM_BOTH unsigned memsim_each(unsigned a, unsigne
   MEMSIM_EACH(__vcmpgts##n, T, a > b ? -1 : 0)                                                       \
   MEMSIM_EACH(__vcmplts##n, T, a < b ? -1 : 0)                                                       \
   MEMSIM_BOTH unsigned __vabs##n(unsigned a) { return memsim_each<T>(a, 0, [](int a, int) { return a < 0 ? -a : a; }); } \
+  MEMSIM_BOTH unsigned __vabsss##n(unsigned a) { return __vabsdiffs##n(__vmaxs##n(a, __vsubss##n(0, a)), 0); } \
+  MEMSIM_BOTH unsigned __vnegss##n(unsigned a) { return __vsubss##n(0, a); } \
   MEMSIM_BOTH unsigned __vneg##n(unsigned a) { return memsim_each<T>(a, 0, [](int a, int) { return -a; }); }
 #define MEMSIM_UNSIGNED_EACH(n, T, m)                                                                \
   MEMSIM_EACH(__vadd##n, T, a + b)                                                                   \

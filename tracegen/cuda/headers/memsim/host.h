@@ -15,7 +15,7 @@ typedef memsim_status cudaError_t;
 typedef memsim_status cudaError;
 typedef memsim_status hipError_t;
 typedef memsim_status CUresult;
-enum { cudaSuccess, cudaErrorInvalidValue, cudaErrorNotReady, cudaErrorMemoryAllocation, hipSuccess = 0 };
+enum cudaStatus { cudaSuccess, cudaErrorInvalidValue, cudaErrorNotReady, cudaErrorMemoryAllocation, hipSuccess = 0 };
 enum cudaMemcpyKind {
   cudaMemcpyHostToHost,
   cudaMemcpyHostToDevice,
@@ -37,7 +37,7 @@ enum cudaChannelFormatKind {
 enum cudaTextureFilterMode { cudaFilterModePoint, cudaFilterModeLinear };
 enum cudaTextureAddressMode { cudaAddressModeWrap, cudaAddressModeClamp, cudaAddressModeMirror, cudaAddressModeBorder };
 enum cudaFuncCache { cudaFuncCachePreferNone, cudaFuncCachePreferShared, cudaFuncCachePreferL1 };
-enum {
+enum cudaFlag {
   cudaFuncAttributeMaxDynamicSharedMemorySize,
   cudaFuncAttributePreferredSharedMemoryCarveout,
   cudaEventDefault,

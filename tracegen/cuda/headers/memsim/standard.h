@@ -21,6 +21,7 @@
 #include <malloc.h>
 #endif
 #ifdef MEMSIM_CPU
+#define __MM_MALLOC_H // clang's, which declares posix_memalign again, for the host alone
 #pragma clang force_cuda_host_device end
 #endif
 #include <cstdio>
