@@ -168,6 +168,6 @@ def _read(path: Path) -> str:
     if not path.is_file():
         raise KernelError(f"no such kernel file: {path}")
     try:
-        return path.read_text(encoding="utf-8", errors="replace")
+        return path.read_text(encoding="utf-8-sig", errors="replace")
     except OSError as error:
         raise KernelError(f"cannot read {path}: {error.strerror}") from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -55,6 +56,20 @@ def test_a_column_has_as_many_conflicts_as_its_pitch_has_factors_of_the_banks(
     """32 rows of 32 + pad words: their words lie in 32 / gcd(32 + pad, 32) banks. Rows have no conflicts."""
     passes = added(TRANSPOSED, machine, [f"-DPAD={pad}"], block=(32, 32))
     assert passes == [math.gcd(32 + pad, 32) - 1, 0.0]
+
+
+@needs_nvidia
+@pytest.mark.parametrize("pad", [0, 1, 16])
+def test_a_report_names_the_line_and_the_passes(pad: int, tmp_path: Path) -> None:
+    machine = memsim.load_machine("a100")
+    x = np.ones(1024, np.float32)
+    made = workload(TRANSPOSED, x, x.copy(), build_options=[f"-DPAD={pad}"], block=(32, 32))
+    replay = memsim.replay(tracegen.trace(made, machine), machine, trials=2)
+    said = "Bank conflicts of shared memory add passes to each access"
+    added = math.gcd(32 + pad, 32) - 1
+    page = replay.to_html(tmp_path / "page.html").read_text()
+    assert (f"{said}: {added} on line 5." in page) == (added > 0)
+    assert (said in page) == (added > 0)
 
 
 @needs_nvidia

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -10,6 +12,7 @@ import tracegen
 from memsim.errors import KernelError
 from tests.support.compilers import needs_nvidia
 from tests.support.cuda_kernels import floats, needs_clang, run, workload
+from tracegen import CudaWorkload
 from tracegen.cuda.host_code import without
 
 pytestmark = needs_clang
@@ -70,6 +73,18 @@ def test_code_for_the_device_is_not(before: str, body: str, message: str) -> Non
     source = f"#define DEV __device__\nvoid host() {{ absent(); }}\n{before}\n__global__ void k(const float *x, float *y) {{ {body} }}\n"
     with pytest.raises(KernelError, match=rf"^{message}[^\n]*$"):
         tracegen.trace(workload(source, floats(32), floats(32), path="p.cu"))
+
+
+def test_a_byte_order_mark_and_types_without_names(tmp_path: Path) -> None:
+    path = tmp_path / "k.cu"
+    text = """__global__ void k(int *y) { y[threadIdx.x] = 1; }
+static struct { int x; } *host;
+int main() { cudaMemcpy(host, host, 4, cudaMemcpyDefault); }
+"""
+    path.write_text(text, encoding="utf-8-sig")
+    made = CudaWorkload(path=path, arguments=[np.zeros(32, np.int32)], grid=1, block=32)
+    assert set(run(made)["y"]) == {1}
+    assert [site.source.user_line for site in tracegen.trace(made).sites] == [1]
 
 
 def test_a_kernel_that_is_only_declared() -> None:

@@ -7,6 +7,9 @@ from collections.abc import Mapping
 
 from tracegen.compiled.model import Instruction, Location, MachineCode
 
+MOST_LINES = 3
+"""Lines that a sentence names."""
+
 
 def with_conflicts(code: MachineCode, conflicts: Mapping[Location, float]) -> MachineCode:
     """The code, whose accesses to local memory know the passes that conflicts at their places add."""
@@ -29,3 +32,16 @@ def _known(instruction: Instruction, conflicts: Mapping[Location, float]) -> Ins
     return dataclasses.replace(
         instruction, memory=dataclasses.replace(memory, conflict_passes=passes)
     )
+
+
+def conflict_notes(conflicts: Mapping[Location, float]) -> list[str]:
+    """A sentence on the lines whose accesses to local memory conflict most, the worst first."""
+    by_line: dict[int, float] = {}
+    for place, passes in conflicts.items():
+        by_line[place.line] = max(by_line.get(place.line, 0.0), passes)
+    worst = sorted((-passes, line) for line, passes in by_line.items() if passes > 0)
+    if not worst:
+        return []
+    listed = ", ".join(f"{-passes:.3g} on line {line}" for passes, line in worst[:MOST_LINES])
+    rest = f", less on {len(worst) - MOST_LINES} further lines" if len(worst) > MOST_LINES else ""
+    return [f"Bank conflicts of shared memory add passes to each access: {listed}{rest}."]

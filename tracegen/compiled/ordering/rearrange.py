@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from memsim.trace import BARRIER_SITE, GRANULE_BYTES, AccessSite, ArrayExtent
-from tracegen.compiled.counting.conflicts import with_conflicts
+from tracegen.compiled.counting.conflicts import conflict_notes, with_conflicts
 from tracegen.compiled.counting.quiet_code import Executions, executions
 from tracegen.compiled.counting.source_loops import SourceLoop
 from tracegen.compiled.counting.work import KINDS
@@ -97,12 +97,13 @@ class CompiledLaunch:
         )
 
     def provenance(self, made: Rearranged) -> dict[str, Any]:
+        conflicts = conflict_notes(self.conflicts()) if self.conflicts is not None else []
         return {
             "target": self.code.target,
             **self.code.tools,
             "registers_per_item": self.code.registers_per_item,
             "unmatched_percent": round(100 * made.unmatched, 2),
-            "notes": [*self.code.notes, *self.executions.notes],
+            "notes": [*self.code.notes, *self.executions.notes, *conflicts],
             "code": made.code,
         }
 

@@ -1,1 +1,2 @@
 #include "memsim/kernel.h"
+#include "memsim/half.h"

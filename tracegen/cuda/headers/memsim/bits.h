@@ -92,8 +92,6 @@ template <class T, class F> MEMSIM_BOTH unsigned memsim_each(unsigned a, unsigne
   MEMSIM_EACH(__vaddss##n, T, a + b > m ? m : a + b < -m - 1 ? -m - 1 : a + b)                       \
   MEMSIM_EACH(__vsubss##n, T, a - b > m ? m : a - b < -m - 1 ? -m - 1 : a - b)                       \
   MEMSIM_EACH(__vavgs##n, T, (a + b + (a + b >= 0)) >> 1)                                            \
-  MEMSIM_EACH(__vcmpgts##n, T, a > b ? -1 : 0)                                                       \
-  MEMSIM_EACH(__vcmplts##n, T, a < b ? -1 : 0)                                                       \
   MEMSIM_BOTH unsigned __vabs##n(unsigned a) { return memsim_each<T>(a, 0, [](int a, int) { return a < 0 ? -a : a; }); } \
   MEMSIM_BOTH unsigned __vabsss##n(unsigned a) { return __vabsdiffs##n(__vmaxs##n(a, __vsubss##n(0, a)), 0); } \
   MEMSIM_BOTH unsigned __vnegss##n(unsigned a) { return __vsubss##n(0, a); } \
@@ -107,13 +105,25 @@ template <class T, class F> MEMSIM_BOTH unsigned memsim_each(unsigned a, unsigne
   MEMSIM_EACH(__vaddus##n, T, a + b > m ? m : a + b)                                                 \
   MEMSIM_EACH(__vsubus##n, T, a < b ? 0 : a - b)                                                     \
   MEMSIM_EACH(__vavgu##n, T, (a + b + 1) >> 1)                                                       \
-  MEMSIM_EACH(__vhaddu##n, T, (a + b) >> 1)                                                          \
-  MEMSIM_EACH(__vcmpeq##n, T, a == b ? -1 : 0)                                                       \
-  MEMSIM_EACH(__vcmpne##n, T, a != b ? -1 : 0)                                                       \
-  MEMSIM_EACH(__vcmpgtu##n, T, a > b ? -1 : 0)                                                       \
-  MEMSIM_EACH(__vcmpltu##n, T, a < b ? -1 : 0)                                                       \
-  MEMSIM_EACH(__vcmpgeu##n, T, a >= b ? -1 : 0)                                                      \
-  MEMSIM_EACH(__vseteq##n, T, a == b)
+  MEMSIM_EACH(__vhaddu##n, T, (a + b) >> 1)
+#define MEMSIM_COMPARED(kind, T, sign)                                                                \
+  MEMSIM_EACH(__vcmp##kind, T, a sign b ? -1 : 0)                                                    \
+  MEMSIM_EACH(__vset##kind, T, a sign b)
+#define MEMSIM_ORDERED(n, T)                                                                         \
+  MEMSIM_COMPARED(lt##n, T, <)                                                                       \
+  MEMSIM_COMPARED(le##n, T, <=)                                                                      \
+  MEMSIM_COMPARED(gt##n, T, >)                                                                       \
+  MEMSIM_COMPARED(ge##n, T, >=)
+MEMSIM_ORDERED(s2, short)
+MEMSIM_ORDERED(s4, signed char)
+MEMSIM_ORDERED(u2, unsigned short)
+MEMSIM_ORDERED(u4, unsigned char)
+MEMSIM_COMPARED(eq2, unsigned short, ==)
+MEMSIM_COMPARED(eq4, unsigned char, ==)
+MEMSIM_COMPARED(ne2, unsigned short, !=)
+MEMSIM_COMPARED(ne4, unsigned char, !=)
+#undef MEMSIM_COMPARED
+#undef MEMSIM_ORDERED
 MEMSIM_SIGNED_EACH(2, short, 0x7fff)
 MEMSIM_SIGNED_EACH(4, signed char, 0x7f)
 MEMSIM_UNSIGNED_EACH(2, unsigned short, 0xffff)

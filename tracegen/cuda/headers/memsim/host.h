@@ -79,10 +79,10 @@ extern "C" int __cudaPushCallConfiguration(dim3 grid, dim3 block, unsigned long 
 extern "C" int cudaConfigureCall(dim3 grid, dim3 block, unsigned long shared = 0, void *stream = 0);
 extern "C" int __hipPushCallConfiguration(dim3 grid, dim3 block, unsigned long shared = 0, void *stream = 0);
 #define MEMSIM_HOST(name)                                                                            \
-  template <class... Any> cudaError_t cuda##name(Any &&...);                                         \
-  template <class... Any> cudaError_t hip##name(Any &&...);                                          \
-  template <class T, class... Any> cudaError_t cuda##name(T **, Any &&...);                          \
-  template <class T, class... Any> cudaError_t hip##name(T **, Any &&...);
+  template <class... Any> cudaError_t cuda##name(Any &&...) { return 0; }                            \
+  template <class... Any> cudaError_t hip##name(Any &&...) { return 0; }                             \
+  template <class T, class... Any> cudaError_t cuda##name(T **, Any &&...) { return 0; }             \
+  template <class T, class... Any> cudaError_t hip##name(T **, Any &&...) { return 0; }
 MEMSIM_HOST(Malloc)
 MEMSIM_HOST(MallocHost)
 MEMSIM_HOST(MallocManaged)
@@ -151,12 +151,12 @@ MEMSIM_HOST(LaunchCooperativeKernel)
 MEMSIM_HOST(OccupancyMaxActiveBlocksPerMultiprocessor)
 MEMSIM_HOST(OccupancyMaxPotentialBlockSize)
 #undef MEMSIM_HOST
-template <class To, class... Any> cudaError_t cudaMemcpyToSymbol(To &, Any &&...);
-template <class... Any> cudaError_t cudaMemcpyFromSymbol(Any &&...);
-template <class... Any> cudaError_t cudaGetSymbolAddress(Any &&...);
-template <class... Any> cudaError_t cudaMemcpyToSymbolAsync(Any &&...);
-template <class... Any> cudaError_t hipMemcpyToSymbol(Any &&...);
-template <class... Any> cudaError_t hipMemcpyFromSymbol(Any &&...);
+template <class To, class... Any> cudaError_t cudaMemcpyToSymbol(To &, Any &&...) { return 0; }
+template <class... Any> cudaError_t cudaMemcpyFromSymbol(Any &&...) { return 0; }
+template <class... Any> cudaError_t cudaGetSymbolAddress(Any &&...) { return 0; }
+template <class... Any> cudaError_t cudaMemcpyToSymbolAsync(Any &&...) { return 0; }
+template <class... Any> cudaError_t hipMemcpyToSymbol(Any &&...) { return 0; }
+template <class... Any> cudaError_t hipMemcpyFromSymbol(Any &&...) { return 0; }
 const char *cudaGetErrorString(int);
 const char *cudaGetErrorName(int);
 const char *hipGetErrorString(int);
