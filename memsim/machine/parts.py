@@ -25,6 +25,10 @@ WriteAllocate = Literal[
 ]
 
 
+_LOCAL_BANK_BYTES = 4
+"""Width of a bank of local memory."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Level:
     """One level of cache.
@@ -73,7 +77,7 @@ class Level:
         has the rest
     carveout_takes : whether a carve-out reduces the `ways` or the `sets`
     bank_bytes : width of a bank of the level's array, of which each delivers one word a cycle; 0 where the
-        level delivers whole sectors. An array that is shared with local memory has banks
+        level delivers whole sectors. An array that is shared with local memory has banks of 4, unless stated
     latency_cycles : latency of a hit, in core clocks
     bandwidth_bytes_per_cycle : of one instance, in core clocks
     tags_per_cycle : distinct lines that one instance can look up in a cycle
@@ -107,6 +111,10 @@ class Level:
     carveout_takes: Literal["ways", "sets"] = "ways"
     bank_bytes: int = 0
     tags_per_cycle: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.storage_bytes and not self.bank_bytes:
+            object.__setattr__(self, "bank_bytes", _LOCAL_BANK_BYTES)
 
     @property
     def capacity_lines(self) -> int:

@@ -299,10 +299,9 @@ def _carveout_rules(level: Level) -> Iterator[Rule]:
         list(carveouts),
     )
     yield Rule(
-        level.bank_bytes in ((4, 8) if level.storage_bytes else (0, 4, 8)),
+        level.bank_bytes in (0, 4, 8),
         "bank_bytes",
-        "be 4 or 8, the width of local memory's banks"
-        + ("" if level.storage_bytes else ", or 0 for a level that delivers whole sectors"),
+        "be 4 or 8, or 0 for a level that delivers whole sectors",
         level.bank_bytes,
     )
     ascending = all(a < b for a, b in itertools.pairwise(carveouts))

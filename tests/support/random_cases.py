@@ -161,7 +161,6 @@ def levels(draw: st.DrawFn, name: str, n_cores: int, first: bool, middle: bool) 
                 size_bytes=made.size_bytes + unit,
                 storage_bytes=made.size_bytes + unit + 64,
                 local_carveouts_bytes=(64, 64 + unit),
-                bank_bytes=4,
                 carveout_takes="sets",
             )
         return dataclasses.replace(
@@ -170,7 +169,6 @@ def levels(draw: st.DrawFn, name: str, n_cores: int, first: bool, middle: bool) 
             ways=ways if ways == -1 else ways + 1,
             storage_bytes=made.size_bytes + way + 64,
             local_carveouts_bytes=(64, 64 + way),
-            bank_bytes=4,
         )
     return made
 

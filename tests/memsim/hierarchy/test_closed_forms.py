@@ -394,7 +394,7 @@ def test_halves_of_a_subgroup_are_coalesced_apart() -> None:
 
 def test_carve_out_takes_ways() -> None:
     """Local memory leaves one of two ways: a sweep that fitted no longer fits."""
-    first = level(ways=2, sets=2, storage_bytes=4 * 32, local_carveouts_bytes=(0, 64), bank_bytes=4)
+    first = level(ways=2, sets=2, storage_bytes=4 * 32, local_carveouts_bytes=(0, 64))
     sweep = loads([0, 1, 2, 3] * 3)
     assert hits_of(sweep, machine(first)) == 8
     launch = dataclasses.replace(sweep.launch, local_memory_bytes=64)

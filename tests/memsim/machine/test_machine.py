@@ -138,6 +138,18 @@ def test_geometry_by_hand() -> None:
     assert not load_machine("titan_x").levels[0].caches_loads
 
 
+def test_an_array_shared_with_local_memory_has_its_banks() -> None:
+    """Also in results and files from before banks were stated; and a resized level keeps them."""
+    machine = load_machine("v100")
+    plain = json.loads(machine_to_json(machine))
+    del plain["levels"][0]["bank_bytes"]
+    (first, second) = machine_from_json(json.dumps(plain)).levels
+    assert (first.bank_bytes, second.bank_bytes) == (4, 0)
+    assert first.resized(65536).bank_bytes == 4
+    with pytest.raises(MachineError, match="bank_bytes must be 4 or 8, or 0"):
+        machine.replace(levels=(dataclasses.replace(first, bank_bytes=3), second))
+
+
 def test_fully_associative_and_resized() -> None:
     level = load_machine("v100-accelsim").levels[0]
     assert (level.n_sets, level.n_ways) == (4, 256)
