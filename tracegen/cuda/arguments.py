@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from memsim.errors import KernelError
 from tracegen.cuda.ir import Module
-from tracegen.workloads.checks import check_array, check_gaps, number, record
+from tracegen.workloads.checks import by_name, check_array, check_gaps, number, record
 
 MOST_ARRAYS = 60
 _ROW = re.compile(r"\{ i64 (\d+), i8 (\d+), i8 (\d+), i8 (\d+), i64 (\d+) \}")
@@ -121,26 +121,10 @@ def parameters_of(module: Module, kernel: str) -> list[Parameter]:
 
 def bound(kernel: str, parameters: Sequence[Parameter], given: Any) -> Arguments:
     """The arguments of a launch. Raises KernelError that names the parameter and the rule."""
-    names = [parameter.name for parameter in parameters]
-    listed = ", ".join(names) or "none"
-    if not isinstance(given, Mapping):
-        given = list(given)
-        if len(given) != len(names):
-            raise KernelError(
-                f"kernel {kernel} takes {len(names)} arguments ({listed}), got {len(given)}"
-            )
-        given = dict(zip(names, given, strict=True))
-    for name in given:
-        if name not in names:
-            raise KernelError(f"kernel {kernel} has no argument {name}; it has {listed}")
-    missing = [name for name in names if name not in given]
-    if missing:
-        raise KernelError(
-            f"kernel {kernel} needs a value for {', '.join(missing)}; it has {listed}"
-        )
+    values = by_name(kernel, [parameter.name for parameter in parameters], given)
     arguments = Arguments(parameters)
     for parameter in parameters:
-        arguments.add(parameter, kernel, given[parameter.name])
+        arguments.add(parameter, kernel, values[parameter.name])
     return arguments
 
 

@@ -14,6 +14,7 @@ from tracegen.opencl_c.cursors import TypeKind
 from tracegen.opencl_c.instrument import points_to
 from tracegen.workloads.checks import (
     MOST_LOCAL_BYTES,
+    by_name,
     check_array,
     check_gaps,
     is_whole,
@@ -69,7 +70,7 @@ def bound(
     Raises KernelError that names the parameter and the rule.
     """
     parameters = list(kernel.get_arguments())
-    values = _named(kernel, parameters, given)
+    values = by_name(kernel.spelling, [one.spelling for one in parameters], given)
     arguments, buffers = [], {}
     first: dict[int, str] = {}
     for parameter in parameters:
@@ -83,28 +84,6 @@ def bound(
             key = id(value) if value is not None else id(parameter)
             buffers[name] = first.setdefault(key, name)
     return arguments, buffers
-
-
-def _named(kernel: Any, parameters: list[Any], given: Any) -> dict[str, Any]:
-    names = [parameter.spelling for parameter in parameters]
-    listed = ", ".join(names) or "none"
-    if not isinstance(given, Mapping):
-        given = list(given)
-        if len(given) != len(names):
-            raise KernelError(
-                f"kernel {kernel.spelling} takes {len(names)} arguments ({listed}),"
-                f" got {len(given)}"
-            )
-        return dict(zip(names, given, strict=True))
-    for name in given:
-        if name not in names:
-            raise KernelError(f"kernel {kernel.spelling} has no argument {name}; it has {listed}")
-    missing = [name for name in names if name not in given]
-    if missing:
-        raise KernelError(
-            f"kernel {kernel.spelling} needs a value for {', '.join(missing)}; it has {listed}"
-        )
-    return dict(given)
 
 
 def _value(what: str, kind_of: Any, kind: str, value: Any) -> Any:

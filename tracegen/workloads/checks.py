@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from numbers import Integral
 from os import PathLike
 from typing import Any
@@ -95,6 +95,29 @@ _RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
         f"a whole number up to {MOST_REGISTERS}",
     ),
 }
+
+
+def by_name(kernel: str, names: Sequence[str], given: Any) -> dict[str, Any]:
+    """Parameter -> its argument. names : of the parameters, in order
+
+    given : parameter -> argument, or the arguments in order
+    Raises KernelError where they do not fit.
+    """
+    listed = ", ".join(names) or "none"
+    if not isinstance(given, Mapping):
+        given = list(given)
+        if len(given) != len(names):
+            raise KernelError(
+                f"kernel {kernel} takes {len(names)} arguments ({listed}), got {len(given)}"
+            )
+        return dict(zip(names, given, strict=True))
+    for name in given:
+        if name not in names:
+            raise KernelError(f"kernel {kernel} has no argument {name}; it has {listed}")
+    missing = ", ".join(name for name in names if name not in given)
+    if missing:
+        raise KernelError(f"kernel {kernel} needs a value for {missing}; it has {listed}")
+    return dict(given)
 
 
 def check_array(what: str, value: Any, *, objects: bool = False) -> npt.NDArray[Any]:
