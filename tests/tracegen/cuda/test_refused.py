@@ -41,6 +41,11 @@ GRID = (
     "#include <cooperative_groups.h>\n__global__ void k(int *y) {\n"
     "  cooperative_groups::this_grid().sync();\n}"
 )
+GROUP_COPY = (
+    "#include <cooperative_groups/memcpy_async.h>\nnamespace cg = cooperative_groups;\n"
+    "__global__ void k(int *y) {\n  __shared__ int s[32];\n  auto block = cg::this_thread_block();\n"
+    "  cg::memcpy_async(block, s, y, 128);\n  cg::wait(block);\n  y[0] = s[1];\n}"
+)
 HEAP = "__global__ void k(int *y) {{\n  int *p = {};\n  p[y[0]] = 2; y[0] = p[y[1]];\n}}"
 COPY = (
     "#include <cuda_pipeline.h>\n__global__ void k(int *y) {\n  __shared__ int s[32];\n"
@@ -61,6 +66,7 @@ COPY = (
         (POINTER, [], r"t.cu:5: a call through a pointer cannot be traced"),
         (GRID, [], r"t.cu:3: .*grid-wide synchronisation cannot be traced"),
         (COPY, [], r"t.cu:4: .*an asynchronous copy cannot be traced"),
+        (GROUP_COPY, [], r"t.cu:6: .*an asynchronous copy cannot be traced"),
         (
             HEAP.format("(int *)malloc(16)"),
             [],

@@ -141,4 +141,6 @@ MEMSIM_DEVICE T reduce(const thread_block_tile<n> &tile, T v, F &&combine) {
   return v;
 }
 template <class Group> MEMSIM_DEVICE void sync(const Group &group) { group.sync(); }
+template <class... Any> MEMSIM_DEVICE void memcpy_async(Any &&...) { MEMSIM_REFUSED(copy); }
+template <class Group> MEMSIM_DEVICE void wait(const Group &group) { group.sync(); }
 }
