@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from experiments.hardware.h100_stencil import h100_stencil
 from experiments.hardware.l1_sweep import v100_l1
 from experiments.hardware.laplacian_fetch import mi250x_laplacian
+from experiments.hardware.matmul_steps import matmul_steps
 from experiments.hardware.pointer_chase import latency
 from experiments.hardware.snapshot_errors import snapshots
 from experiments.hardware.stencil_volumes import v100_stencil
@@ -24,4 +25,5 @@ FIGURES: Mapping[str, MakeFigure] = {
     "latency": latency,
     "convolution": tuned_convolution,
     "tuned-stencils": tuned_stencils,
+    "matmul-steps": matmul_steps,
 }

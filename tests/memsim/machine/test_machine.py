@@ -33,6 +33,7 @@ from memsim.machine.toml_lines import index_lines
 SHIPPED = [
     *(
         "a100",
+        "a6000",
         "arc_b580",
         "b200",
         "c1060",

@@ -1,0 +1,35 @@
+"""The steps of a matrix product: what they compute, and that a shortened loop stands for the whole one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from experiments.data_files import rows
+from experiments.hardware.matmul_steps import QUICK, TABLE
+from experiments.kernels.matmul_steps import STEPS, product
+from memsim.errors import KernelError
+from tests.support.cuda_kernels import needs_clang, run
+
+
+@needs_clang
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize(("n", "depth"), [(128, None), (256, 128)])
+def test_each_step_computes_the_product(step: str, n: int, depth: int | None) -> None:
+    workload = product(step, n, depth)
+    written = run(workload)
+    assert workload.check is not None
+    workload.check(written)
+    with pytest.raises(AssertionError):
+        workload.check({"c": written["c"] + np.float32(1)})
+
+
+def test_the_table_has_all_steps_in_order() -> None:
+    assert [row["step"] for row in rows(TABLE)] == list(STEPS)
+    assert set(QUICK) < set(STEPS)
+
+
+@pytest.mark.parametrize("settings", [{"step": "x"}, {"n": 100}, {"n": 256, "depth": 512}])
+def test_other_settings_are_refused(settings: dict[str, object]) -> None:
+    with pytest.raises(KernelError):
+        product(**settings)  # type: ignore[arg-type]
