@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from experiments.lhf.h100_times import h100_times
 from experiments.lhf.mi250x_laplacian import laplacian_times
 from experiments.lhf.occupancy_bandwidth import stream_occupancy
 from experiments.lhf.opencl_device import order
@@ -21,6 +22,7 @@ FIGURES: Mapping[str, MakeFigure] = {
     "figure-16": figure("figure-16", "Figure 16: register-blocked product (Volkov), predicted"),
     "v100-times": v100_times,
     "translation": translation,
+    "h100-times": h100_times,
     "stream-occupancy": stream_occupancy,
     "mi250x-laplacian": laplacian_times,
     "opencl-device": order,
