@@ -31,7 +31,7 @@ def test_the_command_has_every_field_with_the_same_default(field: dataclasses.Fi
     ("name", "value", "rule"),
     [
         ("trials", 0, "trials must be at least 1 and at most 1000000, got 0"),
-        ("seed", -1, "seed must be at least 0, got -1"),
+        ("seed", -1, "seed must be at least 0 and at most 9223372036854775807, got -1"),
         ("mode", "real", "mode must be one of simulated, paper, got 'real'"),
         ("registers", 0, "registers must be at least 1, got 0"),
         ("lattency", "slowest", "there is no option 'lattency'; did you mean 'latency'"),
