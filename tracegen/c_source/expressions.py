@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 NodeKind = Literal[
@@ -65,11 +65,13 @@ class Node:
     """An expression.
 
     text : the digits, the name, the operator, the called function or the type of a cast
+    at : offset in the text of its first name, number or prefix operator; not compared
     """
 
     kind: NodeKind
     text: str
     children: tuple[Node, ...] = ()
+    at: int = field(default=0, compare=False)
 
     def is_call(self, name: str) -> bool:
         """Whether it calls a function of this name."""
@@ -108,7 +110,8 @@ def parse(text: str) -> Node:
     return node
 
 
-def _tokens(text: str) -> Iterator[tuple[str, str]]:
+def _tokens(text: str) -> Iterator[tuple[str, str, int]]:
+    """The kind of each token, its text and its offset."""
     position = 0
     while position < len(text):
         match = _TOKEN.match(text, position)
@@ -116,8 +119,8 @@ def _tokens(text: str) -> Iterator[tuple[str, str]]:
             raise Unreadable(f"{text[position : position + 10]!r} in {text.strip()!r}")
         position = match.end()
         if match.lastgroup is not None:
-            yield match.lastgroup, match.group()
-    yield "end", ""
+            yield match.lastgroup, match.group(), match.start()
+    yield "end", "", position
 
 
 class _Parser:
@@ -160,7 +163,8 @@ class _Parser:
 
     def unary(self) -> Node:
         if self.peek() in ("-", "+", "!", "~", "&", "*"):
-            return Node("unary", self.take(), (self.unary(),))
+            at = self.tokens[self.at][2]
+            return Node("unary", self.take(), (self.unary(),), at)
         end = self._cast_end()
         if end:
             words = " ".join(self.take() for _ in range(end))
@@ -188,11 +192,11 @@ class _Parser:
             sign = self.peek()
             if sign == "[":
                 self.take()
-                node = Node("index", "[]", (node, self.comma()))
+                node = Node("index", "[]", (node, self.comma()), node.at)
                 self.take("]")
             elif sign in (".", "->"):
                 self.take()
-                node = Node("member", self.take(), (node,))
+                node = Node("member", self.take(), (node,), node.at)
             elif sign == "(" and node.kind == "name":
                 self.take()
                 arguments: tuple[Node, ...] = ()
@@ -200,15 +204,15 @@ class _Parser:
                     listed = self.comma()
                     arguments = listed.children if listed.text == "," else (listed,)
                 self.take(")")
-                node = Node("call", node.text, arguments)
+                node = Node("call", node.text, arguments, node.at)
             else:
                 return node
 
     def primary(self) -> Node:
-        kind, text = self.tokens[self.at]
+        kind, text, at = self.tokens[self.at]
         if kind in ("number", "real", "name"):
             self.at += 1
-            return Node(kind, text)  # type: ignore[arg-type]
+            return Node(kind, text, at=at)  # type: ignore[arg-type]
         if text in ("(", "{"):
             self.take()
             node = self.comma()

@@ -7,11 +7,13 @@ import functools
 from memsim.errors import KernelError
 from memsim.machine import Machine
 from tracegen.compiled.compile import compile_cuda, compile_kernel
+from tracegen.compiled.counting.conflicts import has_local_accesses, with_conflicts_of_text
 from tracegen.compiled.counting.source_loops import defined, source_loops
 from tracegen.compiled.model import Location, MachineCode
 from tracegen.compiled.ordering.rearrange import CompiledLaunch
 from tracegen.compiled.programs import include_options
 from tracegen.cuda import CudaLaunch, PreparedCuda
+from tracegen.local_memory.accesses import local_accesses
 from tracegen.options import Compiler
 from tracegen.recording.launch import BoundLaunch, Prepared
 
@@ -28,16 +30,26 @@ def compiled_launch(
         return str(error)
     text = prepared.source
     loops = source_loops(text, {**defined(prepared.build_options), **launch.settings})
+    if not isinstance(launch, CudaLaunch) and has_local_accesses(code):
+        accesses = local_accesses(
+            text,
+            launch.name,
+            launch.grid,
+            launch.group_shape,
+            machine.subgroup_size,
+            launch.settings,
+        )
+        code = with_conflicts_of_text(code, text, accesses)
     sites, conflicts = launch.layout.sites, None
     if isinstance(launch, CudaLaunch):
         conflicts = functools.partial(_conflicts, launch)
     return CompiledLaunch(code, text, launch.program.probes, sites, loops, conflicts)
 
 
-def _conflicts(launch: CudaLaunch) -> dict[Location, float]:
+def _conflicts(launch: CudaLaunch, size_bytes: int) -> dict[Location, float]:
     return {
         Location(place.line, place.column): passes
-        for place, passes in launch.bank_conflicts().items()
+        for place, passes in launch.bank_conflicts(size_bytes).items()
     }
 
 

@@ -119,9 +119,9 @@ class CudaLaunch(BoundLaunch):
             if parameter.kind in ("i", "u") and value is not None
         }
 
-    def bank_conflicts(self) -> dict[Place, float]:
+    def bank_conflicts(self, size_bytes: int) -> dict[Place, float]:
         """See `Notes`; of the last run that recorded."""
-        return self.notes.bank_conflicts(self.warp) if self.notes is not None else {}
+        return self.notes.bank_conflicts(self.warp, size_bytes) if self.notes is not None else {}
 
     @property
     def local_memory_bytes(self) -> int:

@@ -84,7 +84,11 @@ class SourceLaunch(DeviceLaunch):
 
     @property
     def settings(self) -> dict[str, int]:
-        return {}
+        return {
+            name: int(value)
+            for name, value in self.by_name.items()
+            if isinstance(value, np.integer)
+        }
 
     @property
     def local_memory_bytes(self) -> int:

@@ -1,47 +1,115 @@
-"""Bank conflicts that were seen in a run, given to the machine instructions of their places."""
+"""Bank conflicts, given to the machine instructions of the accesses that have them."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+import functools
+import re
+from collections.abc import Callable, Mapping, Sequence
 
 from tracegen.compiled.model import Instruction, Location, MachineCode
+from tracegen.local_memory.accesses import LocalAccess
+
+_TWO_PLACES = re.compile(r"ds_(?:read|write)2(?:st64)?_|ds_(?:load|store)_2addr_")
+"""AMD's instructions that access two places of local memory."""
 
 MOST_LINES = 3
 """Lines that a sentence names."""
 
 
-def with_conflicts(code: MachineCode, conflicts: Mapping[Location, float]) -> MachineCode:
-    """The code, whose accesses to local memory know the passes that conflicts at their places add."""
-    if not any(conflicts.values()):
-        return code
-    blocks = [
-        dataclasses.replace(
-            block, instructions=tuple(_known(one, conflicts) for one in block.instructions)
-        )
+def has_local_accesses(code: MachineCode) -> bool:
+    return any(_is_local(one) for block in code.blocks for one in block.instructions)
+
+
+def with_conflicts(
+    code: MachineCode, conflicts: Callable[[int], Mapping[Location, float]]
+) -> MachineCode:
+    """The code, whose accesses to local memory know the passes that conflicts at their places add.
+
+    conflicts : bytes that an instruction accesses of each work-item -> the passes by place
+    """
+    by_place = functools.cache(conflicts)
+
+    def passes(instruction: Instruction, size_bytes: int) -> float:
+        location = instruction.location
+        return 0.0 if location is None else by_place(size_bytes).get(location, 0.0)
+
+    return _known(code, passes)
+
+
+def with_conflicts_of_text(
+    code: MachineCode, text: str, accesses: Sequence[LocalAccess]
+) -> MachineCode:
+    """The code, whose accesses to local memory know the conflicts of the nearest access of their statement.
+
+    A note names the arrays of those whose conflicts are not known.
+    """
+    starts = [0]
+    for line in text.splitlines(keepends=True):
+        starts.append(starts[-1] + len(line))
+    unknown: dict[str, None] = {}
+
+    def passes(instruction: Instruction, size_bytes: int) -> float:
+        access = _nearest(instruction, starts, accesses)
+        known = None if access is None else access.passes(size_bytes)
+        if known is None:
+            unknown["some local memory" if access is None else access.array] = None
+        return known or 0.0
+
+    known = _known(code, passes)
+    if not unknown:
+        return known
+    note = (
+        f"Accesses to {', '.join(unknown)} count as free of bank conflicts: their addresses could not be"
+        " derived from ids, loop counters and integer arguments."
+    )
+    return dataclasses.replace(known, notes=(*known.notes, note))
+
+
+def _nearest(
+    instruction: Instruction, starts: Sequence[int], accesses: Sequence[LocalAccess]
+) -> LocalAccess | None:
+    """The access of the text that an instruction performs: of its statement and direction, the nearest."""
+    location, memory = instruction.location, instruction.memory
+    if location is None or memory is None or not 1 <= location.line < len(starts):
+        return None
+    at = starts[location.line - 1] + max(location.column - 1, 0)
+    same = [a for a in accesses if a.direction == memory.direction and a.start <= at < a.end]
+    return min(same, key=lambda access: abs(access.at - at), default=None)
+
+
+def _known(code: MachineCode, passes_of: Callable[[Instruction, int], float]) -> MachineCode:
+    """passes_of : instruction, bytes of each place that it accesses -> the passes added for each"""
+
+    def known(one: Instruction) -> Instruction:
+        if one.memory is None or not _is_local(one):
+            return one
+        places = 2 if _TWO_PLACES.match(one.opcode) else 1
+        passes = places * passes_of(one, one.memory.bytes_per_item // places)
+        memory = dataclasses.replace(one.memory, conflict_passes=passes)
+        return dataclasses.replace(one, memory=memory)
+
+    blocks = (
+        dataclasses.replace(block, instructions=tuple(map(known, block.instructions)))
         for block in code.blocks
-    ]
+    )
     return dataclasses.replace(code, blocks=tuple(blocks))
 
 
-def _known(instruction: Instruction, conflicts: Mapping[Location, float]) -> Instruction:
-    memory = instruction.memory
-    if memory is None or memory.space != "local" or instruction.location is None:
-        return instruction
-    passes = conflicts.get(instruction.location, 0.0)
-    return dataclasses.replace(
-        instruction, memory=dataclasses.replace(memory, conflict_passes=passes)
-    )
-
-
-def conflict_notes(conflicts: Mapping[Location, float]) -> list[str]:
+def conflict_notes(code: MachineCode) -> list[str]:
     """A sentence on the lines whose accesses to local memory conflict most, the worst first."""
     by_line: dict[int, float] = {}
-    for place, passes in conflicts.items():
-        by_line[place.line] = max(by_line.get(place.line, 0.0), passes)
+    for one in (one for block in code.blocks for one in block.instructions):
+        if one.location is not None and one.memory is not None:
+            line, passes = one.location.line, one.memory.conflict_passes
+            by_line[line] = max(by_line.get(line, 0.0), passes)
     worst = sorted((-passes, line) for line, passes in by_line.items() if passes > 0)
     if not worst:
         return []
     listed = ", ".join(f"{-passes:.3g} on line {line}" for passes, line in worst[:MOST_LINES])
     rest = f", less on {len(worst) - MOST_LINES} further lines" if len(worst) > MOST_LINES else ""
     return [f"Bank conflicts of shared memory add passes to each access: {listed}{rest}."]
+
+
+def _is_local(instruction: Instruction) -> bool:
+    return instruction.memory is not None and instruction.memory.space == "local"

@@ -47,8 +47,7 @@ class CompiledLaunch:
 
     sites : the sites of the source
     loops : those of the text
-    conflicts : the passes that bank conflicts add to accesses to local memory at a place of the text,
-        when the launch has run
+    conflicts : as of `with_conflicts`, where they are known only when the launch has run
     """
 
     code: MachineCode
@@ -56,7 +55,7 @@ class CompiledLaunch:
     probes: Sequence[Probe]
     sites: SiteMap
     loops: Sequence[SourceLoop] = ()
-    conflicts: Callable[[], Mapping[Location, float]] | None = None
+    conflicts: Callable[[int], Mapping[Location, float]] | None = None
 
     @cached_property
     def executions(self) -> Executions:
@@ -97,7 +96,9 @@ class CompiledLaunch:
         )
 
     def provenance(self, made: Rearranged) -> dict[str, Any]:
-        conflicts = conflict_notes(self.conflicts()) if self.conflicts is not None else []
+        conflicts: list[str] = []
+        if self.conflicts is not None:
+            conflicts = conflict_notes(with_conflicts(self.code, self.conflicts))
         return {
             "target": self.code.target,
             **self.code.tools,
@@ -115,7 +116,7 @@ class CompiledLaunch:
         slots: npt.NDArray[np.int64],
     ) -> Rearranged:
         if self.conflicts is not None:
-            code = with_conflicts(self.code, self.conflicts())
+            code = with_conflicts(self.code, self.conflicts)
             known = replace(self, code=code, conflicts=None)
             return known.rearranged(columns, arrays, subgroup_size, slots)
         if not any(depths(self.code)):

@@ -1,0 +1,1 @@
+"""Accesses to local memory, which traces leave out: their bank conflicts."""
