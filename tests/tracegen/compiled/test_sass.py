@@ -169,6 +169,24 @@ def test_a_jump_through_a_table() -> None:
     assert unknown[1] == ("A jump through a table may go to every label.",)
 
 
+def test_a_call_of_a_label_is_a_far_jump() -> None:
+    """Around long loops ptxas jumps so; what follows the label is no function and returns nowhere."""
+    blocks, notes = read_sass(
+        listing(
+            ".L_2:",
+            "FFMA R1, R1, R1, R1 ;",
+            "@!P1 CALL.REL.NOINC `(.L_1) ;",
+            "BRA `(.L_2) ;",
+            ".L_1:",
+            "BAR.SYNC 0x0 ;",
+            "EXIT ;",
+        ),
+        "k",
+    )
+    assert [block.successors for block in blocks] == [(2, 1), (0,), ()]
+    assert notes == ()
+
+
 def test_code_that_cannot_be_reached_is_left_out() -> None:
     blocks, _ = read_sass(listing("EXIT ;", ".L_1:", "BRA `(.L_1);", "NOP;"), "k")
     assert [opcodes(block) for block in blocks] == [["EXIT"]]

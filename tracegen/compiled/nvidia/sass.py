@@ -101,8 +101,11 @@ class _SassReader:
         instruction = _instruction(
             match["guard"] or "", match["opcode"], operands, self.origin, is_spill
         )
-        base = instruction.opcode.partition(".")[0]
         named = table[1].split(",") if table else _TARGET.findall(listed)[-1:]
+        if match["opcode"].startswith("CALL") and named and named[0].startswith(".L"):
+            # A far jump: functions have names of their own.
+            instruction = replace(instruction, opcode="BRA", pipe=PIPE_OF["BRA"])
+        base = instruction.opcode.partition(".")[0]
         callee = None
         if base == "CALL":  # `CALL R2 \`(base)` calls through a register.
             callee = named[0] if named and not instruction.reads else ""
