@@ -287,7 +287,15 @@ def _log_ticks(bounds: tuple[float, float]) -> dict[float, str]:
         if len(inside) <= 6:
             break
     step = -(-len(inside) // 6) or 1
-    return {math.log10(value): _plain(value) for value in inside[::step]}
+    return {math.log10(value): _short(value) for value in inside[::step]}
+
+
+def _short(value: float) -> str:
+    """`500 k`, `2 M`: a round number in few letters."""
+    for unit, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if value >= 10 * unit or (value >= unit and unit > 1e3):
+            return f"{value / unit:.4g} {letter}"
+    return _plain(value)
 
 
 def _plain(value: float) -> str:
@@ -317,7 +325,7 @@ def _wide(low: float, high: float) -> tuple[float, float]:
     if high - low > 1e-9 * max(abs(low), abs(high), 1e-9):
         return low, high
     half = 0.01 * abs(low) or 0.5
-    return low - half, high + half
+    return (low - half if low else 0.0), high + half
 
 
 def _ticks(low: float, high: float, about: int) -> list[float]:

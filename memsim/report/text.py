@@ -9,6 +9,8 @@ from memsim.statistics import Estimate
 
 UNKNOWN = "–"  # noqa: RUF001 (an en dash, not a hyphen that could be a minus)
 NOT_VALIDATED = "not validated on this machine"
+ROUNDING = 1e-12
+"""An interval this small beside the time is the rounding of sums."""
 _TIME_UNITS = (("s", 1.0), ("ms", 1e3), ("us", 1e6), ("ns", 1e9))
 _BYTE_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
@@ -96,7 +98,10 @@ def seconds_interval(estimate: Estimate) -> str:
 def seconds_range(low_s: float, high_s: float, digits: int = 3) -> str:
     """`241 us to 250 us`, or the half-width where both ends read the same."""
     low, high = seconds(low_s, digits), seconds(high_s, digits)
-    return f"{low} to {high}" if low != high else f"± {seconds((high_s - low_s) / 2, 2)}"
+    if low != high:
+        return f"{low} to {high}"
+    half = (high_s - low_s) / 2
+    return f"± {seconds(half if half > ROUNDING * high_s else 0.0, 2)}"
 
 
 def groups(traced: int, of: int) -> str:

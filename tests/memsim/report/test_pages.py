@@ -96,3 +96,17 @@ def test_what_cannot_be_drawn_is_left_out() -> None:
 def test_cells_are_shaded_between_the_least_and_the_largest() -> None:
     content = heat_map(["r"], ["a", "b", "c"], [[1, 2, 3]], [["1", "2", "3"]], "d")
     assert re.findall(r"--heat-share:([\d.]+)", content) == ["0.000", "0.500", "1.000"]
+
+
+def test_ticks_of_large_sizes_have_room_beside_each_other() -> None:
+    sizes = [2.0**k for k in range(16, 23)]
+    chart = line_chart([Curve("a", sizes, sizes)], "n", "us", log_x=True)
+    assert chart is not None
+    for label in ("100 k", "500 k", "2 M"):
+        assert f">{label}</text>" in chart
+
+
+def test_a_curve_of_zeros_begins_at_zero() -> None:
+    chart = line_chart([Curve("a", [1.0, 2.0], [0.0, 0.0])], "n", "%")
+    assert chart is not None
+    assert "-0." not in re.sub(r'="[^"]*"', "", chart)

@@ -516,6 +516,7 @@ def test_an_interval_whose_ends_read_the_same_is_a_half_width() -> None:
     assert text.seconds_range(241e-6, 250e-6) == "241 us to 250 us"
     assert text.seconds_range(417.95e-6, 418.05e-6) == "± 50 ns"
     assert text.seconds_range(1e-6, 1e-6) == "± 0 s"
+    assert text.seconds_range(0.3, 0.1 + 0.2) == "± 0 s"
 
 
 def test_a_whole_launch_is_no_part() -> None:
