@@ -70,6 +70,11 @@ class Figure:
 MakeFigure = Callable[[Path, bool], Figure]
 
 
+def number_text(value: float) -> str:
+    """A number with four significant figures, without an exponent where it is of common size."""
+    return f"{float(f'{value:.4g}'):,.0f}" if 1e4 <= abs(value) < 1e7 else f"{value:.4g}"
+
+
 def reproduce(
     title: str,
     figures: Mapping[str, MakeFigure],
@@ -111,9 +116,11 @@ def text(figure: Figure) -> str:
     lines = ["", figure.title]
     for case in figure.cases:
         reference = (
-            "" if case.reference is None else f"{case.reference:.4g} {figure.reference_name}"
+            ""
+            if case.reference is None
+            else f"{number_text(case.reference)} {figure.reference_name}"
         )
-        ours = "-" if case.ours is None else f"{case.ours:.4g}"
+        ours = "-" if case.ours is None else number_text(case.ours)
         spread = "" if case.ci95 is None else f" ± {case.ci95:.2g}"
         note = f"  ({case.note})" if case.note else ""
         lines.append(
@@ -187,7 +194,7 @@ def _row(case: Case) -> list[report.Cell | str]:
 
 
 def _number(value: float | None, note: str = "") -> report.Cell:
-    return report.Cell(NONE if value is None else f"{value:.4g}", note, value)
+    return report.Cell(NONE if value is None else number_text(value), note, value)
 
 
 NONE = "\N{EN DASH}"

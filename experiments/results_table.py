@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 import memsim
-from experiments.reproduction import Case, Figure
+from experiments.reproduction import Case, Figure, number_text
 from memsim.errors import MemsimError
 from memsim.files import write_whole
 
@@ -80,7 +80,7 @@ def _single(case: Case) -> str:
         difference = f"{ours - reference:+.2g}"
     return (
         f"{_cell(case.case)} | {_with_unit(reference, case.unit)}"
-        f" | {ours:.4g}{interval} | {difference}"
+        f" | {number_text(ours)}{interval} | {difference}"
     )
 
 
@@ -109,12 +109,12 @@ def _summary(cases: Sequence[Case]) -> str:
         largest = f"{off[worst]:+.2g}"
     return (
         f"{len(cases)} cases | mean {_with_unit(reference.mean(), cases[0].unit)}"
-        f" | mean {ours.mean():.4g} | {mean}; largest {largest} ({_cell(cases[worst].case)})"
+        f" | mean {number_text(ours.mean())} | {mean}; largest {largest} ({_cell(cases[worst].case)})"
     )
 
 
 def _with_unit(value: float, unit: str) -> str:
-    return f"{value:.4g} {_cell(unit)}".strip()
+    return f"{number_text(value)} {_cell(unit)}".strip()
 
 
 def _cell(text: str) -> str:

@@ -41,8 +41,9 @@ def scatter(path: Path, cases: Sequence[Case], title: str) -> str:
             textcoords="offset points",
             ha="left" if left else "right",
         )
+    ticks = (1, 3) if high > 30 * low else (1, 1.5, 2, 3, 5, 7)
     for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_locator(LogLocator(subs=(1, 1.5, 2, 3, 5, 7)))
+        axis.set_major_locator(LogLocator(subs=ticks))
         axis.set_major_formatter(FormatStrFormatter("%g"))
         axis.set_minor_locator(NullLocator())
     unit = cases[0].unit

@@ -9,7 +9,7 @@ import pytest
 
 import experiments
 from experiments.commands import REPRODUCTIONS
-from experiments.reproduction import Case, Figure
+from experiments.reproduction import Case, Figure, number_text
 from experiments.results_table import BEGIN, END, HEAD, read_table, table_rows, update_table
 from memsim.errors import MemsimError
 from tests.support.command_line import RunMemsim
@@ -84,3 +84,17 @@ def test_the_readme_has_a_table_of_all_reproductions() -> None:
     readme = Path(experiments.__file__).with_name("README.md")
     _, rows, _ = read_table(readme)
     assert {row.split(" | ")[0] for row in rows} == {f"| {name}" for name in REPRODUCTIONS}
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (15971.7, "15,970"),
+        (1142.4, "1142"),
+        (-23456.0, "-23,460"),
+        (0.012345, "0.01235"),
+        (1e9, "1e+09"),
+    ],
+)
+def test_numbers_of_common_size_have_no_exponent(value: float, text: str) -> None:
+    assert number_text(value) == text
