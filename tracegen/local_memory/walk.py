@@ -13,8 +13,7 @@ import numpy as np
 from tracegen.c_source.expressions import Unreadable, names_in, parse
 from tracegen.c_source.statements import Span, Statement
 from tracegen.local_memory.evaluation import Evaluation
-from tracegen.local_memory.executions import Executions
-from tracegen.local_memory.text import Declaration, Function, Text
+from tracegen.local_memory.text import Declaration, Function
 from tracegen.local_memory.values import (
     Integer,
     Mask,
@@ -47,21 +46,11 @@ class Group(Evaluation):
     is_sure : whether no condition around a statement is unknown
     """
 
-    def __init__(
-        self,
-        text: Text,
-        grid: Sequence[int],
-        group_shape: Sequence[int],
-        executions: Executions,
-    ) -> None:
-        super().__init__(text, grid, group_shape, executions)
-        self.jumps: list[dict[str, Mask]] = []
-        self.results: list[list[tuple[Mask, Integer]]] = []
-        self.is_sure = True
-        self.steps = 0
-
     def run(self, kernel: str, values: Mapping[str, int]) -> None:
         """values : the kernel's integer arguments. Raises TooLong, and what unreadable text raises."""
+        self.jumps: list[dict[str, Mask]] = []
+        self.results: list[list[tuple[Mask, Integer]]] = []
+        self.is_sure, self.steps = True, 0
         function = self.text.functions[kernel]
         for parameter in function.parameters:
             self._declare(parameter, is_parameter=True)
