@@ -46,14 +46,14 @@ def time_data(
     ]
     return {
         **as_json(prediction),
-        "local_share": _local_share(prediction),
+        "local_share": local_share(prediction),
         "what_if": [*named, *twice_as_fast(prediction)],
         "rates": list(operation_rates(prediction)),
         "timeline": timeline_data(prediction),
     }
 
 
-def _local_share(prediction: Prediction) -> float:
+def local_share(prediction: Prediction) -> float:
     """Part of the cycles of the load/store unit and L1 that local memory takes."""
     inputs = prediction.timing.inputs
     local = [

@@ -7,7 +7,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from calib.prediction.launch_time import time_data
+from calib.prediction.launch_time import local_share, time_data
 from calib.prediction.prediction import Prediction, access_rows, as_json, block_rows
 from memsim import report
 from memsim.report import bound, keep_time, read_time, summarise
@@ -18,9 +18,10 @@ MOST_NAMES = 3
 
 def headline(prediction: Prediction) -> str:
     """What binds the kernel and what that costs, as on the page of a replay."""
+    time = {**as_json(prediction), "local_share": local_share(prediction)}
     if prediction.replay is None:
-        return bound(read_time(as_json(prediction)))
-    dataset = keep_time(prediction.replay.dataset, as_json(prediction))
+        return bound(read_time(time))
+    dataset = keep_time(prediction.replay.dataset, time)
     return report.headline(summarise(dataset))
 
 

@@ -12,6 +12,7 @@ import memsim
 import tracegen
 from calib.prediction.launch_time import operation_rates, time_data, time_of_replay, twice_as_fast
 from calib.prediction.prediction import Prediction, predict_replayed
+from calib.prediction.report import headline as terminal_headline
 from calib.prediction.throughputs import ThroughputError
 from calib.prediction.timeline import MOST_STEPS
 from experiments.kernels import matmul
@@ -20,6 +21,7 @@ from memsim.machine import load_machine
 from memsim.montecarlo import Replay
 from memsim.report import BARRIER, WAIT, headline, keep_time, read_time, summarise
 from memsim.trace import Trace
+from tests.support.cuda_kernels import needs_clang
 
 V100 = load_machine("v100")
 
@@ -100,3 +102,15 @@ def test_the_data_can_be_read_again(prediction: Prediction) -> None:
     assert [one.changes for one in time.what_if] == [
         one["changes"] for one in twice_as_fast(prediction)
     ]
+
+
+@needs_clang
+def test_the_terminal_has_the_pages_headline() -> None:
+    """Also where local memory is what fills L1's pipe."""
+    slow = V100.replace(throughputs={**V100.throughputs, "local_lanes": 0.25})
+    traces = tracegen.trace_snapshots(matmul.tiled(64), slow, snapshots=1)
+    replayed = Replay(with_open_hits(memsim.replay(traces, slow, trials=2).dataset))
+    made = predict_replayed(traces, replayed, slow)
+    page = headline(summarise(keep_time(replayed.dataset, time_data(made))))
+    assert terminal_headline(made) == page
+    assert page.endswith("of that is local memory")
