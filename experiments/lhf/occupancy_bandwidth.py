@@ -3,7 +3,8 @@ work-item.
 
 Each group starts, loads, stores and ends. At low occupancy the time is therefore the start of a
 group and one memory latency; at high occupancy it is the bandwidth. The kernels are read, scale and
-triad of RRZE-HPC/gpu-benches.
+triad of RRZE-HPC/gpu-benches. The bandwidth of triad at full occupancy, and the row hits of its replay, stand in
+the machine files; read and scale chose nothing.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from experiments.lhf.replay_costs import replay_costs
 from experiments.reproduction import Case, Figure
 from memsim.files import write_picture
 from memsim.machine import Machine, load_machine
+from memsim.montecarlo import replay
 
 ELEMENTS = 1 << 28
 SNAPSHOT = Snapshot(waves=4, warmup=2)
@@ -78,6 +80,15 @@ def bandwidth_gbs(name: str, machine: Machine, block_size: int, groups_per_core:
     timing = time_of(simulated_inputs(program, replayed.costs, machine), replayed.resident, machine)
     moved = sum(KERNELS[name]) * 8 * kernel.n_groups * block_size
     return moved / float(timing.seconds.mean()) / 1e9
+
+
+def row_hit_percent(name: str, machine: Machine) -> float:
+    """Row-buffer hits of a replay of the kernel in groups of 1024, as sustained_row_hits_percent of machine files."""
+    kernel = stream_kernel(name, 1024)
+    n = machine.n_cores * (machine.residency.max_items // 1024)
+    groups = kernel.n_groups // 2 // n * n + np.arange(4 * n)
+    replayed = replay([affine_traces(kernel, machine)(groups)], machine, trials=2, warmup_waves=1)
+    return 100 * float(replayed.dataset["dram_row_hit_ratio"].mean())
 
 
 def knee(occupancy: list[float], bandwidth: list[float]) -> int:

@@ -332,7 +332,7 @@ def test_the_papers_inputs_ignore_hits() -> None:
 
 def test_bandwidth_of_a_core() -> None:
     assert core_bandwidth(V100, "L2") == pytest.approx(1666.667 / 80)
-    assert core_bandwidth(V100, DRAM) == pytest.approx(572.464 / 80)
+    assert core_bandwidth(V100, DRAM) == pytest.approx(571.014 / 80)
 
 
 @pytest.mark.parametrize(
