@@ -11,7 +11,7 @@ from experiments.hardware.matmul_steps import matmul_steps
 from experiments.hardware.pointer_chase import latency
 from experiments.hardware.snapshot_errors import snapshots
 from experiments.hardware.stencil_volumes import v100_stencil
-from experiments.hardware.tuned_convolution import tuned_convolution
+from experiments.hardware.tuned_kernels import tuned_convolution, tuned_dedispersion
 from experiments.hardware.tuned_stencils import tuned_stencils
 from experiments.reproduction import MakeFigure
 
@@ -24,6 +24,7 @@ FIGURES: Mapping[str, MakeFigure] = {
     "v100-l1": v100_l1,
     "latency": latency,
     "convolution": tuned_convolution,
+    "dedispersion": tuned_dedispersion,
     "tuned-stencils": tuned_stencils,
     "matmul-steps": matmul_steps,
 }

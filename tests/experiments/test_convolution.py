@@ -9,7 +9,7 @@ from scipy.stats import spearmanr
 from calib.tuning import Outcome
 from calib.tuning.search import Found
 from experiments.data_files import rows
-from experiments.hardware.tuned_convolution import TABLE
+from experiments.hardware.tuned_kernels import CONVOLUTION
 from experiments.hardware.tuning_runs import ranking
 from experiments.kernels.convolution import convolution
 from tests.support.cuda_kernels import needs_clang, run
@@ -52,7 +52,9 @@ def test_the_record_ranks_as_the_readme_says() -> None:
     ours = {
         tuple(row[name] for name in names): row["a100_ms"] for row in rows("convolution_ours.csv")
     }
-    measured = {tuple(row[name] for name in names): float(row["a100_ms"]) for row in rows(TABLE)}
+    measured = {
+        tuple(row[name] for name in names): float(row["a100_ms"]) for row in rows(CONVOLUTION.table)
+    }
     assert ours.keys() == measured.keys()
     both = sorted((float(value), measured[key]) for key, value in ours.items() if value)
     assert len(both) == 98

@@ -1,0 +1,109 @@
+"""A100 and MI250X, a 15 x 15 convolution and a dedispersion: predicted times against those of tuning runs.
+
+The configurations are random samples; `memsim tune` ranks them. Nothing was chosen on their times, but for
+the clock of the A100 in the convolution: a configuration was launched 32 times within a tenth of a second,
+most of it at the base clock. Some runs change to the boost clock on the way (`a100_clock_switches.csv`), by up
+to 1.84 = 1410 / 765. Those of the dedispersion take two seconds, nearly all of it at the boost clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from experiments.data_files import rows, source, write_results
+from experiments.hardware import drawing
+from experiments.hardware.tuning_runs import TuningRun, compared, key, predicted
+from experiments.kernels import convolution, dedispersion
+from experiments.reproduction import Case, Figure
+from tracegen.commands import KernelSpec
+
+QUICK = 6
+
+
+@dataclass(frozen=True, kw_only=True)
+class TunedKernel:
+    """A kernel whose configurations were measured.
+
+    columns : machine -> column of the table NAME_times.csv in experiments/data
+    """
+
+    name: str
+    title: str
+    kernel: KernelSpec
+    columns: Mapping[str, str]
+
+    @property
+    def table(self) -> str:
+        return f"{self.name}_times.csv"
+
+
+def _cuda(module: Any, name: str, **sizes: int) -> KernelSpec:
+    settings = {size: str(value) for size, value in sizes.items()}
+    return KernelSpec(f"{module.SOURCE}:{name}", settings, f"{Path(module.__file__)}:{name}")
+
+
+CONVOLUTION = TunedKernel(
+    name="convolution",
+    title="A100 and MI250X, 15 x 15 convolution in 100 configurations: time",
+    kernel=_cuda(convolution, "convolution", image_size=4096),
+    columns={"a100@765MHz": "a100_ms", "mi250x": "mi250x_ms"},
+)
+DEDISPERSION = TunedKernel(
+    name="dedispersion",
+    title="A100 and MI250X, dedispersion in 100 configurations: time",
+    kernel=_cuda(dedispersion, "dedispersion", samples=25000, measures=2048, channels=1536),
+    columns={"a100": "a100_ms", "mi250x": "mi250x_ms"},
+)
+
+
+def tuned_convolution(out: Path, quick: bool) -> Figure:
+    """Predicted and measured time of each configuration; also writes convolution_ours.csv."""
+    return _figure(CONVOLUTION, out, quick)
+
+
+def tuned_dedispersion(out: Path, quick: bool) -> Figure:
+    """Predicted and measured time of each configuration; also writes dedispersion_ours.csv."""
+    return _figure(DEDISPERSION, out, quick)
+
+
+def _figure(tuned: TunedKernel, out: Path, quick: bool) -> Figure:
+    measured = rows(tuned.table)[: QUICK if quick else None]
+    configurations = [
+        {name: value for name, value in row.items() if not name.endswith("_ms")} for row in measured
+    ]
+    cases: list[Case] = []
+    findings: list[str] = []
+    results: list[dict[str, object]] = [dict(one) for one in configurations]
+    for machine, column in tuned.columns.items():
+        run = TuningRun(
+            machine=machine,
+            kernel=tuned.kernel,
+            configurations=configurations,
+            times_ms=[float(row[column]) for row in measured],
+        )
+        found = predicted(run, out / f"{tuned.name}.tune")
+        of_machine, finding = compared(tuned.name, run, found)
+        cases += of_machine
+        findings.append(finding)
+        predicted_ms = {key(one.configuration): 1e3 * one.time_s for one in found.ranked}
+        for configuration, result in zip(configurations, results, strict=True):
+            result[column] = predicted_ms.get(key(configuration), "")
+    write_results(
+        out / f"{tuned.name}_ours.csv",
+        f"Predicted times in ms for comparison with {tuned.table}; empty where a configuration fits no core.",
+        results,
+    )
+    return Figure(
+        reference_name="measured",
+        name=tuned.name,
+        title=tuned.title,
+        source=source(tuned.table),
+        cases=cases,
+        findings=findings,
+        pictures=[
+            drawing.scatter(out / f"{tuned.name}.png", cases, f"{tuned.name}: time in ms"),
+        ],
+    )
