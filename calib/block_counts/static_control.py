@@ -16,7 +16,7 @@ import islpy as isl
 from calib.polynomials.isl_forms import DIM, aligned
 from memsim.errors import KernelError
 from tracegen.blocks import Control
-from tracegen.c_source import Node, Unreadable, loop_header, parse
+from tracegen.c_source import Node, Unreadable, integer, loop_header, parse
 
 _FLOOR = re.compile(r"loopy_floor_div(?:_pos_b)?_\w+")
 _MODULO = re.compile(r"loopy_mod(?:_pos_b)?_\w+")
@@ -145,7 +145,7 @@ class _AffineReader:
 
     def value(self, tree: Node) -> Any:
         if tree.kind == "number":
-            return self._constant(int(tree.text.rstrip("uUlL"), 0))
+            return self._constant(integer(tree.text))
         if tree.kind == "name":
             return self._named(tree.text)
         if tree.kind == "cast" and "float" not in tree.text and "double" not in tree.text:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -53,6 +54,7 @@ _TYPE_WORDS = frozenset(
         "__private",
     ]
 )
+_LARGEST = (1 << 64) - 1
 _VECTOR_TYPE = re.compile(r"(?:u?(?:char|short|int|long)|float|double|half)\d+|\w+_t")
 
 
@@ -219,6 +221,17 @@ class _Parser:
             self.take(")" if text == "(" else "}")
             return node
         raise Unreadable(f"{text!r} where a value was expected")
+
+
+def integer(text: str) -> int:
+    """The value of a number of C: 010 is 8. Raises Unreadable where C has none."""
+    digits = text.rstrip("uUlL").lower()
+    base = 16 if digits.startswith("0x") else 8 if digits.startswith("0") else 10
+    with contextlib.suppress(ValueError):  # 08, or thousands of digits
+        value = int(digits, base)
+        if value <= _LARGEST:
+            return value
+    raise Unreadable(f"{text[:40]!r} is no number of 64 bits")
 
 
 def names_in(text: str) -> frozenset[str]:

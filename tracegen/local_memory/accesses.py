@@ -8,9 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tracegen.c_source.expressions import Unreadable
+from tracegen.local_memory.evaluation import TooLong
 from tracegen.local_memory.executions import Executions
 from tracegen.local_memory.text import Text
-from tracegen.local_memory.walk import Group, TooLong
+from tracegen.local_memory.walk import Group
 
 _UNREADABLE = (Unreadable, AssertionError, LookupError, ValueError, ArithmeticError, RecursionError)
 

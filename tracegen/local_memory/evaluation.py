@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tracegen.c_source.expressions import Node, names_in
+from tracegen.c_source.expressions import Node, integer, names_in
 from tracegen.c_source.statements import Span
 from tracegen.local_memory.executions import Executions
 from tracegen.local_memory.text import Assignment, Function, Operand, Text
@@ -26,6 +26,15 @@ from tracegen.local_memory.values import (
 
 _VECTOR_ACCESS = re.compile(r"v(load|store)(\d+)")
 _LOOPY_MACROS = {"lid": "get_local_id", "gid": "get_group_id"}
+
+
+MOST_STEPS = 200_000
+"""Statements and parts of expressions that are followed in a group of up to ITEMS_A_STEP work-items."""
+ITEMS_A_STEP = 1024
+
+
+class TooLong(Exception):
+    """More statements or calls than are followed."""
 
 
 class Evaluation(ABC):
@@ -58,9 +67,16 @@ class Evaluation(ABC):
             "get_global_offset": [0, 0, 0],
         }
         self.every: Mask = np.ones(len(item), np.bool_)
+        self.left = MOST_STEPS // -(-len(item) // ITEMS_A_STEP)
         self.names: dict[str, Integer] = {}
         self.types: dict[str, str] = {}
         self.around: Span = (0, 0)  # the statement, or the header, of what is evaluated
+
+    def step(self) -> None:
+        """Counts a statement or a part of an expression. Raises TooLong."""
+        self.left -= 1
+        if self.left < 0:
+            raise TooLong
 
     @abstractmethod
     def called(self, function: Function, values: list[Integer], mask: Mask) -> Integer:
@@ -98,9 +114,10 @@ class Evaluation(ABC):
 
     def evaluated(self, tree: Node, mask: Mask, base: int) -> Integer:
         """base : offset that the tree's offsets count from"""
+        self.step()
         match tree.kind:
             case "number":
-                return int(tree.text.rstrip("uUlL"), 0)
+                return integer(tree.text)
             case "real":
                 return None
             case "condition":

@@ -20,10 +20,6 @@ _DECLARED = re.compile(
 _FURTHER = re.compile(r"(?P<star>[\s*]*)(?P<name>[A-Za-z_]\w*)\s*(?P<extents>(?:\[[^\]]*\]\s*)*)$")
 _EXTENT = re.compile(r"\[([^\]]*)\]")
 _OPERATOR = re.compile(r"(<<|>>|[-+*/%&|^])\s*$")
-_STEP = re.compile(
-    r"\s*(?:(?P<before>\+\+|--)\s*(?P<first>.+?)|(?P<last>.+?)\s*(?P<behind>\+\+|--))\s*$",
-    re.DOTALL,
-)
 
 
 @dataclass(frozen=True)
@@ -133,12 +129,21 @@ class Text:
             last = equals if sign is None else start + sign.start()
             value = self.operand((equals + 1, end))
             return Assignment(self._expression(start, last), sign[1] if sign else "", value)
-        step = _STEP.match(self.text, start, end)
-        if step is not None:
-            which = "first" if step["before"] else "last"
-            left = self._expression(step.start(which), step.end(which))
-            return Assignment(left, (step["before"] or step["behind"])[0], _ONE)
+        first, end_of_code = self._trimmed(start, end)
+        for step in ("++", "--"):
+            if self.text.startswith(step, first, end_of_code):
+                return self._stepped(step, first + 2, end_of_code)
+            if self.text.endswith(step, first, end_of_code):
+                return self._stepped(step, first, end_of_code - 2)
         return self._expression(start, end)
+
+    def _stepped(self, step: str, start: int, end: int) -> Assignment:
+        return Assignment(self._expression(*self._trimmed(start, end)), step[0], _ONE)
+
+    def _trimmed(self, start: int, end: int) -> Span:
+        """The span without the blanks around it."""
+        text = self.text[start:end]
+        return end - len(text.lstrip()), start + len(text.rstrip())
 
     def _expression(self, start: int, end: int) -> Expression:
         text = self.text[start:end]

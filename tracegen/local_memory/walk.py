@@ -12,7 +12,7 @@ import numpy as np
 
 from tracegen.c_source.expressions import Unreadable, names_in, parse
 from tracegen.c_source.statements import Span, Statement
-from tracegen.local_memory.evaluation import Evaluation
+from tracegen.local_memory.evaluation import Evaluation, TooLong
 from tracegen.local_memory.text import Declaration, Function
 from tracegen.local_memory.values import (
     Integer,
@@ -26,16 +26,10 @@ from tracegen.local_memory.values import (
 
 MOST_TURNS = 64
 """Turns of a loop in which no access is met."""
-MOST_STEPS = 20_000
-"""Statements that are followed."""
 MOST_CALLS = 16
 """Calls inside each other."""
 
 _LOCAL = ("__local", "local")
-
-
-class TooLong(Exception):
-    """More statements or calls than are followed."""
 
 
 class Group(Evaluation):
@@ -50,7 +44,7 @@ class Group(Evaluation):
         """values : the kernel's integer arguments. Raises TooLong, and what unreadable text raises."""
         self.jumps: list[dict[str, Mask]] = []
         self.results: list[list[tuple[Mask, Integer]]] = []
-        self.is_sure, self.steps = True, 0
+        self.is_sure = True
         function = self.text.functions[kernel]
         for parameter in function.parameters:
             self._declare(parameter, is_parameter=True)
@@ -79,9 +73,7 @@ class Group(Evaluation):
         return mask
 
     def _step(self, statement: Statement, mask: Mask) -> Mask:
-        self.steps += 1
-        if self.steps > MOST_STEPS:
-            raise TooLong
+        self.step()
         match statement.kind:
             case "block":
                 return self._all(statement.children, mask)

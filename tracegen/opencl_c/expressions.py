@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from tracegen.c_source import integer
 from tracegen.opencl_c.calls import Calls
 from tracegen.opencl_c.cursors import (
     ADDRESS,
@@ -47,7 +48,7 @@ _LITERALS = (
     Kind.IMAGINARY_LITERAL,
 )
 _WHOLE = (TypeKind.INT, TypeKind.UINT, TypeKind.LONG, TypeKind.ULONG)
-_INTEGER = re.compile(r"(?:0[xX][0-9a-fA-F]+|[1-9]\d*|0)[uUlL]*")
+_INTEGER = re.compile(r"(?:0[xX][0-9a-fA-F]+|\d+)[uUlL]*")
 EXPOSED = "exposed"
 """Stands for all variables whose address is taken, in the flow of values."""
 
@@ -273,7 +274,7 @@ class Expressions(Calls):
     def _literal(self, cursor: Any) -> Value:
         text = self.text_of(cursor)
         if cursor.kind == Kind.INTEGER_LITERAL and _INTEGER.fullmatch(text):
-            return Value(self.recorder.numbers.integer(int(text.rstrip("uUlL"), 0)))
+            return Value(self.recorder.numbers.integer(integer(text)))
         name = "literal" if cursor.kind in _LITERALS else "constant"
         return Value(self.recorder.numbers.of(f"{name} {text}"))
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from memsim.errors import KernelError
-from tracegen.c_source.expressions import Node, Unreadable, is_truth
+from tracegen.c_source.expressions import Node, Unreadable, integer, is_truth
 from tracegen.polyhedral import code as c
 from tracegen.polyhedral.arithmetic import operate
 from tracegen.polyhedral.code import CodeWriter
@@ -131,7 +131,7 @@ class Lowering:
         if tree.kind == "number":
             if "u" in tree.text.lower():
                 return Unknown(f"depends on {tree.text}, an unsigned number, which wraps")
-            return Affine(int(tree.text.rstrip("lL"), 0))
+            return Affine(integer(tree.text))
         if tree.kind == "name":
             return self.names.get(
                 tree.text, Unknown(f"depends on {tree.text}, which only a run sets")

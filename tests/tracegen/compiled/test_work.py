@@ -117,6 +117,9 @@ def test_the_slow_path_of_a_function_is_left_out() -> None:
     assert totals(rearranged(compiled(other, text, pair), [[(0, 1), (1, 3)]])) == [54]
 
 
+SQUARES = "#define N0 9\n" + "".join(f"#define N{k + 1} N{k} * N{k}\n" for k in range(40))
+
+
 @pytest.mark.parametrize(
     ("text", "values", "trips"),
     [
@@ -132,6 +135,16 @@ def test_the_slow_path_of_a_function_is_left_out() -> None:
         ("#define N 16\nfor (int i = 0; i < N; i++) {\n}", {"N": 5}, 5),
         ("#define N 1.5f\nfor (int i = 0; i < N; i++) {\n}", {}, None),
         ("static constexpr int k = N / 2;\nfor (int i = 0; i < k; i++) {\n}", {"N": 9}, 4),
+        ("for (int i = 0; i < 010; i++) {\n}", {}, 8),
+        ("for (int i = 0; i < 08; i++) {\n}", {}, None),
+        ("for (int i = 0; i < -7 / 2 + 5; i++) {\n}", {}, 2),
+        ("for (int i = 0; i < 1 << -1; i++) {\n}", {}, None),
+        ("for (int i = 0; i < 1 << (1 << 62); i++) {\n}", {}, None),
+        (f"for (int i = 0; i < {'9' * 5000}; i++) {{\n}}", {}, None),
+        (f"for (int i = 0; i < 1{'*9' * 20000}; i++) {{\n}}", {}, None),
+        (f"for (int i = 0; i < {'(' * 5000}3{')' * 5000}; i++) {{\n}}", {}, None),
+        (SQUARES + "for (int i = 0; i < N40; i++) {\n}", {}, None),
+        (SQUARES + "for (int i = 0; i < N0; i++) {\n}", {}, 9),
     ],
 )
 def test_iterations_of_a_header(text: str, values: dict[str, int], trips: float | None) -> None:

@@ -15,6 +15,8 @@ __kernel void k(__global float *x, __local float *s, const int n) {
   %(body)s
 }
 """
+TERMS = " + ".join(f"i * {k}" for k in range(300))
+TURNS = "".join(f"for (int a{k} = 0; a{k} < 1 << 30; a{k}++) " for k in range(6))
 
 
 def passes(
@@ -155,3 +157,24 @@ def test_text_that_cannot_be_read_leaves_the_accesses_behind_it_unknown() -> Non
     assert passes("t[2 * i] = 0; for (;;;) t[i] = 0;") == [1]
     assert passes("t[2 * i] = 0; while (1) t[4 * i] = 0; t[i] = 0;") == [1, 3, 0]
     assert local_accesses("no kernel", "k", (1,), (32,), 32, {}) == []
+
+
+def test_octal_numbers() -> None:
+    assert passes("x[i] = t[02 * i + 010];") == [1]
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    ("body", "shape"),
+    [
+        (TURNS + "{ q = " + TERMS + "; if (i > 1 << 30) t[i] = 1; }", (1024,)),
+        (TURNS + "{ q = " + TERMS + "; if (i > 1 << 30) t[i] = 1; }", (1 << 20,)),
+        ("while (1) { if (i > 1 << 30) t[i] = 1; }", (1024,)),
+        (f"q = {' ' * 100_000}3;", (32,)),
+        (f"q = {'(' * 5000}3{')' * 5000};", (32,)),
+        (f"q = 0{' + i' * 5000};", (32,)),
+    ],
+    ids=["loops", "a large group", "while", "blanks", "brackets", "terms"],
+)
+def test_a_text_that_never_ends_is_followed_for_a_while(body: str, shape: tuple[int, ...]) -> None:
+    assert passes("t[0] = 1; int q; " + body, shape=shape)[:1] == [0]

@@ -8,7 +8,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from tracegen.c_source.expressions import Node, Unreadable, parse
+from tracegen.c_source.expressions import Node, Unreadable, integer, parse
 from tracegen.c_source.statements import closing, loop_header, skip
 
 _LOOP = re.compile(r"\b(for|while)\s*(?=\()")
@@ -35,9 +35,10 @@ _ARITHMETIC: dict[str, Callable[[int, int], int]] = {
     "|": operator.or_,
     "<<": operator.lshift,
     ">>": operator.rshift,
-    "/": lambda a, b: int(a / b),
-    "%": lambda a, b: a - b * int(a / b),
+    "/": lambda a, b: _quotient(a, b),
+    "%": lambda a, b: a - b * _quotient(a, b),
 }
+_UNREADABLE = (Unreadable, RecursionError)
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,8 @@ def source_loops(text: str, values: Mapping[str, int]) -> tuple[SourceLoop, ...]
             end = closing(text, match.end())
             body = skip(text, end + 1)
             last = closing(text, body) if text[body] == "{" else text.index(";", body)
+            header = text[match.end() + 1 : end]
+            trips = _trips(header, known) if match[1] == "for" else None
         except (AssertionError, IndexError, ValueError):
             continue
         line, first, final = (bisect_right(starts, at) for at in (match.start(), body, last))
@@ -81,7 +84,7 @@ def source_loops(text: str, values: Mapping[str, int]) -> tuple[SourceLoop, ...]
                 line,
                 max(first, line + 1) if final > line else line,
                 final,
-                _trips(text[match.end() + 1 : end], known) if match[1] == "for" else None,
+                trips,
             )
         )
     return tuple(loops)
@@ -141,16 +144,16 @@ def _bound(test: str, counter: str, values: Mapping[str, int]) -> tuple[str, int
     """(comparison, value) of `counter < value` and the like."""
     try:
         tree = parse(test)
-    except Unreadable:
-        return None
-    if tree.kind != "binary" or tree.text not in _MIRRORED:
-        return None
-    left, right = tree.children
-    if left.kind == "name" and left.text == counter:
-        value, sign = _evaluated(right, values), tree.text
-    elif right.kind == "name" and right.text == counter:
-        value, sign = _evaluated(left, values), _MIRRORED[tree.text]
-    else:
+        if tree.kind != "binary" or tree.text not in _MIRRORED:
+            return None
+        left, right = tree.children
+        if left.kind == "name" and left.text == counter:
+            value, sign = _evaluated(right, values), tree.text
+        elif right.kind == "name" and right.text == counter:
+            value, sign = _evaluated(left, values), _MIRRORED[tree.text]
+        else:
+            return None
+    except _UNREADABLE:
         return None
     return None if value is None else (sign, value)
 
@@ -158,13 +161,14 @@ def _bound(test: str, counter: str, values: Mapping[str, int]) -> tuple[str, int
 def _value(text: str, values: Mapping[str, int]) -> int | None:
     try:
         return _evaluated(parse(text), values)
-    except (Unreadable, ValueError):  # a fraction, or an octal number
+    except _UNREADABLE:
         return None
 
 
 def _evaluated(tree: Node, values: Mapping[str, int]) -> int | None:
+    """None where it is unknown, undefined, or needs more than 64 bits."""
     if tree.kind == "number":
-        return int(tree.text.rstrip("uUlL"), 0)
+        return integer(tree.text)
     if tree.kind == "name":
         return values.get(tree.text)
     if tree.kind not in ("unary", "binary", "condition", "cast"):
@@ -181,5 +185,13 @@ def _evaluated(tree: Node, values: Mapping[str, int]) -> int | None:
         return {"-": -numbers[0], "+": numbers[0]}.get(tree.text)
     if tree.text in ("/", "%") and numbers[1] == 0:
         return None
+    if tree.text in ("<<", ">>") and not 0 <= numbers[1] < 64:
+        return None
     known = _ARITHMETIC.get(tree.text)
-    return None if known is None else int(known(*numbers))
+    result = None if known is None else int(known(*numbers))
+    return None if result is None or abs(result) >> 64 else result
+
+
+def _quotient(a: int, b: int) -> int:
+    """Rounded towards zero."""
+    return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
