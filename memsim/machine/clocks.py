@@ -10,7 +10,7 @@ from memsim.machine.model import Machine
 from memsim.machine.rules import shown
 
 _CLOCKED = re.compile(r"(?P<machine>.+)@(?P<clock>[^@/]*)")
-_CLOCK = re.compile(r"(?P<number>\d{1,9}(?:\.\d{1,9})?)(?P<unit>[MG]Hz)")
+_CLOCK = re.compile(r"(?P<number>[0-9]{1,9}(?:\.[0-9]{1,9})?)(?P<unit>[MG]Hz)")
 _UNITS = {"MHz": 1e6, "GHz": 1e9}
 LEAST_HZ, MOST_HZ = 1e6, 1e11
 
@@ -30,7 +30,7 @@ def split_clock(name: str) -> tuple[str, float | None]:
             f"machine {shown(name)}: a clock is a number of MHz or GHz behind @, as in v100@1200MHz,"
             f" from {LEAST_HZ / 1e6:g} MHz to {MOST_HZ / 1e9:g} GHz"
         )
-    if split_clock(named["machine"])[1] is not None:
+    if _CLOCKED.fullmatch(named["machine"]):
         raise MachineError(f"machine {shown(name)} has two clocks")
     return named["machine"], clock_hz
 

@@ -63,14 +63,14 @@ def load_machine(name_or_path: str | os.PathLike[str]) -> Machine:
     Raises MachineError: one line with the file, the line, the value and the rule it breaks.
     """
     text = os.fspath(name_or_path)
-    name, clock_hz = (text, None) if Path(text).is_file() else split_clock(text)
+    name, clock_hz = (text, None) if os.path.isfile(text) else split_clock(text)
     if clock_hz is not None:
         return at_clock(load_machine(name), clock_hz)
     if text in machine_names():
         entry = resources.files("memsim.machine").joinpath("shipped", f"{text}.toml")
         return machine_from_toml(entry.read_text("utf-8"), f"machines/{text}.toml")
     path = Path(text)
-    if not (text.endswith(".toml") or path.name != text or path.is_file()):
+    if not (text.endswith(".toml") or path.name != text or os.path.isfile(text)):
         hint = _near(text, machine_names())
         raise MachineError(
             f"unknown machine {shown(text)}{hint}; there are {', '.join(machine_names())},"
@@ -80,13 +80,17 @@ def load_machine(name_or_path: str | os.PathLike[str]) -> Machine:
         with path.open("rb") as file:
             content = file.read(MAX_FILE_BYTES + 1)
     except OSError as error:
-        raise MachineError(f"{text}: cannot be read: {error.strerror}") from None
+        raise MachineError(f"{visible(text)}: cannot be read: {error.strerror}") from None
+    except ValueError:  # a zero byte, or a surrogate that no file name can hold
+        raise MachineError(f"{visible(text)}: no file has such a name") from None
     if len(content) > MAX_FILE_BYTES:
-        raise MachineError(f"{text}: a machine file must be at most {MAX_FILE_BYTES} bytes")
+        raise MachineError(
+            f"{visible(text)}: a machine file must be at most {MAX_FILE_BYTES} bytes"
+        )
     try:
-        return machine_from_toml(content.decode("utf-8"), text)
+        return machine_from_toml(content.decode("utf-8"), visible(text))
     except UnicodeDecodeError:
-        raise MachineError(f"{text}: a machine file must be UTF-8 text") from None
+        raise MachineError(f"{visible(text)}: a machine file must be UTF-8 text") from None
 
 
 def machine_from_toml(text: str, file_name: str = "<text>") -> Machine:

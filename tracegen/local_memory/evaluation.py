@@ -28,7 +28,7 @@ _VECTOR_ACCESS = re.compile(r"v(load|store)(\d+)")
 _LOOPY_MACROS = {"lid": "get_local_id", "gid": "get_group_id"}
 
 
-MOST_STEPS = 200_000
+MOST_STEPS = 100_000
 """Statements and parts of expressions that are followed in a group of up to ITEMS_A_STEP work-items."""
 ITEMS_A_STEP = 1024
 

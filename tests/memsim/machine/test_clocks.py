@@ -48,7 +48,19 @@ def test_its_own_clock_changes_no_number() -> None:
 
 
 @pytest.mark.parametrize(
-    "clock", ["", "fast", "0MHz", "-5MHz", "1200", "1e3MHz", "9" * 30 + "GHz", "0.5MHz", "101GHz"]
+    "clock",
+    [
+        "",
+        "fast",
+        "0MHz",
+        "-5MHz",
+        "1200",
+        "1e3MHz",
+        "9" * 30 + "GHz",
+        "0.5MHz",
+        "101GHz",
+        "\u0669MHz",
+    ],
 )
 def test_what_is_no_clock_is_refused(clock: str) -> None:
     with pytest.raises(MachineError, match="a clock is a number of MHz or GHz behind @"):
@@ -58,6 +70,8 @@ def test_what_is_no_clock_is_refused(clock: str) -> None:
 def test_two_clocks_are_refused() -> None:
     with pytest.raises(MachineError, match="machine 'v100@900MHz@800MHz' has two clocks"):
         load_machine("v100@900MHz@800MHz")
+    with pytest.raises(MachineError, match="has two clocks"):
+        load_machine("v100" + "@900MHz" * 5000)
 
 
 def test_an_at_sign_in_a_folder_is_no_clock(tmp_path: Path) -> None:

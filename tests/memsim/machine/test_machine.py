@@ -453,6 +453,15 @@ def test_unknown_names(name: str) -> None:
     assert ("did you mean 'v100'?" in str(caught.value)) == (name != "nonsense")
 
 
+@pytest.mark.parametrize(
+    "name", ["x" * 5000, "y" * 5000 + ".toml", "a\0b.toml", "a\ud800.toml", "a\n\x1b[31mb.toml"]
+)
+def test_names_that_no_file_has(name: str) -> None:
+    with pytest.raises(MachineError) as caught:
+        load_machine(name)
+    assert str(caught.value).isprintable()
+
+
 def test_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "my.toml"
     path.write_text(V100)
