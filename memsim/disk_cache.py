@@ -29,19 +29,51 @@ _ROOM_BYTES = 4 << 20
 @contextlib.contextmanager
 def writable_caches() -> Iterator[None]:
     """Caches of all libraries lie in a temporary folder meanwhile, if theirs cannot be written; warns."""
-    before, refusal = os.environ.get(_VARIABLE), _refusal(_base())
+    refusal = _refusal(_base())
     with contextlib.ExitStack() as stack:
         folder = _temporary(stack) if refusal else None
-        if folder is None:
-            yield
-            return
-        _warn(f"{refusal}: caches are temporary; {_VARIABLE} names another folder")
-        os.environ[_VARIABLE] = str(folder)
+        if folder is not None:
+            _warn(f"{refusal}: caches are temporary; {_VARIABLE} names another folder")
+            stack.enter_context(_variable(_VARIABLE, folder))
+        yield
+
+
+@contextlib.contextmanager
+def writable_temporary_files() -> Iterator[None]:
+    """Temporary files of all libraries lie beside the caches meanwhile, or in memory, if there is no folder
+    for them."""
+    with contextlib.ExitStack() as stack:
         try:
-            yield
-        finally:
-            del os.environ[_VARIABLE]
-            os.environ.update({} if before is None else {_VARIABLE: before})
+            tempfile.gettempdir()
+        except FileNotFoundError:
+            folder = _beside_caches(stack)
+            if folder is not None:
+                stack.enter_context(_variable("TMPDIR", folder))
+                stack.callback(setattr, tempfile, "tempdir", None)
+                tempfile.tempdir = str(folder)
+        yield
+
+
+@contextlib.contextmanager
+def _variable(name: str, folder: Path) -> Iterator[None]:
+    """The environment with a variable that names a folder."""
+    before = os.environ.get(name)
+    os.environ[name] = str(folder)
+    try:
+        yield
+    finally:
+        del os.environ[name]
+        os.environ.update({} if before is None else {name: before})
+
+
+def _beside_caches(stack: contextlib.ExitStack) -> Path | None:
+    """A folder that is deleted with the stack; None if there is no place for it."""
+    for place in (_base(), Path("/dev/shm")):
+        with contextlib.suppress(OSError):
+            if place is not None:
+                place.mkdir(parents=True, exist_ok=True)
+                return stack.enter_context(temporary_folder(place))
+    return None
 
 
 def _temporary(stack: contextlib.ExitStack) -> Path | None:

@@ -137,7 +137,7 @@ def check(fault: str, name: str, inputs: Path, folder: Path) -> None:
 
 @pytest.mark.parametrize(
     ("fault", "name"),
-    [("no /dev/shm", "sweep"), ("nowhere for temporary files", "replay"), ("no HOME", "count")],
+    [("no /dev/shm", "sweep"), ("nowhere for temporary files", "trace"), ("no HOME", "count")],
 )
 def test_a_fault(fault: str, name: str, inputs: Path, tmp_path: Path) -> None:
     check(fault, name, inputs, tmp_path)

@@ -19,7 +19,7 @@ from typing import Any
 import click
 
 from memsim.commands.options import EXIT_INTERRUPTED
-from memsim.disk_cache import writable_caches
+from memsim.disk_cache import writable_caches, writable_temporary_files
 from memsim.errors import MemsimError
 from memsim.visible import visible
 
@@ -189,7 +189,7 @@ def _print_any_text() -> None:
 def _run(arguments: Sequence[str] | None) -> int:
     args = None if arguments is None else list(arguments)
     # Outside standalone mode click returns what a command gave to ctx.exit, or what it returned.
-    with writable_caches():
+    with writable_temporary_files(), writable_caches():
         code = memsim.main(args=args, prog_name="memsim", standalone_mode=False)
     if sys.stdout is not None:  # it is None where the descriptor was closed before the start
         sys.stdout.flush()
