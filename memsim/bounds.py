@@ -18,8 +18,9 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 import xarray as xr
 
-from memsim.latency import load_hit_ratio
+from memsim.latency import load_hit_ratio, machine_of
 from memsim.statistics import PAST, PLACE, Estimate, Places, describe
+from memsim.trace.work import LaunchWork
 
 Hits = Literal["none", "likely", "every"]
 """Which open misses are taken as hits: none, half of those that are likely, or all."""
@@ -29,7 +30,10 @@ T = TypeVar("T")
 
 def is_open(dataset: xr.Dataset) -> bool:
     """Whether some misses may be hits."""
-    return "open" in dataset and bool(dataset["open"].any())
+    return any(
+        name in dataset and bool(dataset[name].any())
+        for name in ("open", "open_dirtied_bytes", "unfilled_bytes")
+    )
 
 
 def with_open_hits(dataset: xr.Dataset, hits: Hits = "likely") -> xr.Dataset:
@@ -39,6 +43,9 @@ def with_open_hits(dataset: xr.Dataset, hits: Hits = "likely") -> xr.Dataset:
     its hits, of its pending sectors and of its open misses.
     """
     if not is_open(dataset):
+        return dataset
+    dataset = _with_dirty_past(dataset, hits)
+    if "open" not in dataset:
         return dataset
     dims = ("trial", "level", "site")
     names = ("accesses", "hits", "pending", "open", "read_bytes")
@@ -66,13 +73,43 @@ def with_open_hits(dataset: xr.Dataset, hits: Hits = "likely") -> xr.Dataset:
     return changed.assign(dram_read_bytes=("trial", read))
 
 
+def _with_dirty_past(dataset: xr.Dataset, hits: Hits) -> xr.Dataset:
+    """A result in which earlier groups left as much dirty as fits to those hits: what stores make dirty
+    anew, and what is dirty at the end.
+
+    Slots that were not filled hold something else at the end of the launch. It is as dirty as what the
+    others hold; the bounds are that nothing of it is dirty, or everything.
+    """
+    if "dirtied_bytes" not in dataset:
+        return dataset
+    dirtied, dirty = dataset["dirtied_bytes"].astype(float), dataset["dirty_bytes"].astype(float)
+    if "open_dirtied_bytes" in dataset:
+        part = {"none": 0.0, "likely": 0.5, "every": 1.0}[hits]
+        name = "open_dirtied_bytes" if hits == "every" else "likely_dirtied_bytes"
+        dirtied = dirtied - part * dataset[name]
+        dataset = dataset.drop_vars(["open_dirtied_bytes", "likely_dirtied_bytes"])
+    unfilled, total = dataset["unfilled_bytes"].astype(float), dirty.sum("site")
+    filled = (_capacities(dataset) - unfilled).clip(min=1.0)
+    more = {"none": 0.0 * unfilled, "likely": total * unfilled / filled, "every": unfilled}[hits]
+    dirty = dirty * (1 + more / total.where(total > 0, 1.0))
+    return dataset.assign(
+        dirtied_bytes=dirtied, dirty_bytes=dirty, unfilled_bytes=dataset["unfilled_bytes"] * 0
+    )
+
+
+def _capacities(dataset: xr.Dataset) -> xr.DataArray:
+    """(level,) bytes of all instances of each level."""
+    machine = machine_of(dataset)
+    sizes = [
+        level.size_bytes * -(-machine.n_cores // max(level.cores_per_instance, 1))
+        for level in machine.levels
+    ]
+    return xr.DataArray(np.array(sizes, np.float64), dims="level")
+
+
 def places_of(dataset: xr.Dataset) -> Places:
     """The places in the launch that the trials of a result alternate between."""
-    try:
-        options = json.loads(dataset.attrs.get("options_json") or "{}")
-    except (TypeError, ValueError):
-        options = {}
-    options = options if isinstance(options, dict) else {}
+    options = _options(dataset)
     n, start = options.get("snapshots", 1), options.get("start_weight", 0.0)
     # Fewer trials than places say nothing of places, and files say any number.
     n = n if isinstance(n, int) and 0 < n <= dataset.sizes["trial"] else 1
@@ -81,6 +118,25 @@ def places_of(dataset: xr.Dataset) -> Places:
     traced = int(dataset.attrs.get("traced_groups", 0)) / of_groups if of_groups > 0 else 1.0
     phases = options.get("phases") is True and n == 2
     return Places(n, min(max(traced, 0.0), 1.0), start, start > 0, phases)
+
+
+def work_of(dataset: xr.Dataset) -> LaunchWork:
+    """How much the launch of a result requests beside its snapshots."""
+    options = _options(dataset)
+    work, error = options.get("launch_work"), options.get("launch_work_error")
+    if not isinstance(work, float) or not 0 < work < math.inf:
+        return LaunchWork(1.0, None)
+    is_known = isinstance(error, float) and 0 <= error < math.inf
+    return LaunchWork(work, error if is_known else None)
+
+
+def _options(dataset: xr.Dataset) -> dict[str, Any]:
+    """The options that a result records; files say anything."""
+    try:
+        options = json.loads(dataset.attrs.get("options_json") or "{}")
+    except (TypeError, ValueError):
+        return {}
+    return options if isinstance(options, dict) else {}
 
 
 def widened(middle: T, low: Any, high: Any) -> T:

@@ -20,9 +20,10 @@ from scipy import special
 
 from memsim.errors import ResultError
 
-ORDERING, PLACE, PHASE, PAST = "ordering", "place", "phase", "past"
+ORDERING, PLACE, PHASE, PAST, GROUPS = "ordering", "place", "phase", "past", "groups"
 """Parts of an interval: the order in which accesses are served, the place of the snapshot, whether groups
-that begin together stay in step, and what groups before the snapshot have left in the caches."""
+that begin together stay in step, what groups before the snapshot have left in the caches, and how much
+groups that were not traced request."""
 CONFIDENCE = 0.95
 MIN_TRIALS = 2
 MIN_TRIALS_TO_STOP = 32

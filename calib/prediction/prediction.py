@@ -26,7 +26,7 @@ from calib.prediction.time_model import (
 from calib.prediction.what_if import Changes, without_barriers
 from memsim.machine import Machine
 from memsim.montecarlo import Occupancy, Replay, resident_groups
-from memsim.trace import Trace
+from memsim.trace import Trace, launch_work
 
 ASSUMED_SHARE = 0.1
 """A note names an assumed number that accounts for more than this fraction of the time."""
@@ -216,7 +216,12 @@ def _prediction(
         inputs = simulated_inputs(program, costs, machine, latency=options.latency)
     if not with_latency:
         inputs = _without_latency(inputs)
-    resident = residents(machine, launch, occupancy)
+    work = launch_work(traces)
+    resident = dataclasses.replace(
+        residents(machine, launch, occupancy),
+        work=work.of_traced,
+        work_half_width=work.half_width if len(traces) == 1 else work.error or 0.0,
+    )
     timing = time_of(inputs, resident, machine, mode=options.mode, solver=options.solver)
     return Prediction(
         kernel=launch.kernel,

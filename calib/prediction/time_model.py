@@ -41,7 +41,7 @@ from calib.prediction.options import Latency, Mode, Solver
 from calib.prediction.throughputs import cycles_of, issue_cycles
 from memsim.machine import Machine
 from memsim.montecarlo import Occupancy
-from memsim.statistics import Estimate, describe
+from memsim.statistics import GROUPS, Estimate, describe
 from memsim.trace import Launch
 
 Floats = npt.NDArray[np.float64]
@@ -109,17 +109,21 @@ class Residents:
     subgroups_per_group : TLP
     groups_per_core : BLP, at most the launch's groups divided by the cores
     n_groups : NB;  n_cores : NSM
+    work : requests of the launch's mean group over those of the mean traced one
+    work_half_width : what is open of it, as part of the time
     """
 
     subgroups_per_group: int
     groups_per_core: int
     n_groups: int
     n_cores: int
+    work: float = 1.0
+    work_half_width: float = 0.0
 
     @property
     def rounds(self) -> float:
-        """RepNum, rounds of resident groups; fractional where the last round is not full."""
-        return max(1.0, self.n_groups / (self.groups_per_core * self.n_cores))
+        """RepNum, rounds of resident groups like the traced ones; fractional where the last is not full."""
+        return max(1.0, self.work * self.n_groups / (self.groups_per_core * self.n_cores))
 
     @property
     def subgroups(self) -> int:
@@ -159,8 +163,10 @@ class Timing:
 
     @property
     def estimate(self) -> Estimate:
-        """Mean and interval over trials; without an interval for one trial, as in mode `paper`."""
-        return describe(self.seconds)
+        """Mean and interval over trials and over groups that were not traced; without an interval for one
+        trial, as in mode `paper`."""
+        over_trials, work = describe(self.seconds), self.residents.work_half_width
+        return over_trials.with_part(GROUPS, work * over_trials.mean) if work else over_trials
 
     @property
     def binds(self) -> str:

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from memsim.compile import inner, nth
+from memsim.compile import hot, inner, nth
 from memsim.hierarchy.rng import below
 
 U8 = npt.NDArray[np.uint8]
@@ -34,12 +34,15 @@ LOAD, STORE, ATOMIC, BYPASS = range(4)
 ROUND_ROBIN, LOOSE_ROUND_ROBIN, UNIFORM = range(3)
 
 ACCESSES, HITS, PENDING, READ_GRANULES, WRITE_GRANULES, FAR, OPEN, LIKELY = range(8)
-N_COUNTS = 8
+DIRTIED, OPEN_DIRTIED, LIKELY_DIRTIED = range(8, 11)
+N_COUNTS = 11
 """Columns of the counts. There are two rows a site: row s for site s, and row n_site + s for its
 requests in the warm-up. FAR counts those hits, pending ones included, that another partition served
-(see memsim.hierarchy.partitions). OPEN counts those misses of loads and atomics that are hits if groups
-before the snapshot left their sectors in the cache (see `Cache.open`), LIKELY those of them whose sectors
-such a group is known to have touched."""
+(see memsim.hierarchy.partitions). OPEN counts those misses that are hits if groups before the
+snapshot left their sectors in the cache (see `Cache.open`), LIKELY those of them whose sectors such a group
+is known to have touched. DIRTIED counts granules that become dirty, and those that are passed on: all of
+them are written to the next level, but for those that are dirty at the end. OPEN_DIRTIED and LIKELY_DIRTIED
+count those of them that are dirty already if such a group left them so."""
 
 MAX_SITES = 1 << 15
 MAX_LINES = 1 << 30
@@ -122,6 +125,7 @@ class Cache(NamedTuple):
         left them in the cache, or (0,). A line in a set whose slots have all been filled since is known
         to be absent, whatever was there before: under LRU, lines of the snapshot are in the cache in
         the same order with and without them. The same is assumed of other policies
+    unclean : likewise, granules of which it is not known whether those groups left them dirty
     """
 
     lines: I32
@@ -135,6 +139,7 @@ class Cache(NamedTuple):
     likely: U8
     unknown: I32
     open: U8
+    unclean: U8
 
 
 UNKNOWN, EMPTY = -1, -2
@@ -435,16 +440,34 @@ def forget_past(cache, entry, set_):
     """A line is absent: if its set holds nothing from before the snapshot, no granule of it is open."""
     if len(cache.open) > 0 and cache.unknown[nth(set_)] == 0:
         cache.open[nth(entry // 2)] = 0
+        cache.unclean[nth(entry // 2)] = 0
 
 
 @inner
 def count_open(stage, entry, line, row, missing, fetched):
-    """Count the sectors of a miss that may be a hit; what is fetched is known from now on."""
+    """Count the sectors of a miss that may be a hit; what is fetched is known from now on. A store makes
+    nothing known: if a sector is there already, later loads of the rest of it hit."""
     unsure = np.int64(stage.cache.open[nth(entry // 2)])
     likely = unsure & missing & np.int64(stage.cache.likely[nth(line)])
     stage.counts[nth(row), nth(OPEN)] += stage.tables.n_sectors[nth(unsure & missing)]
     stage.counts[nth(row), nth(LIKELY)] += stage.tables.n_sectors[nth(likely)]
     stage.cache.open[nth(entry // 2)] = unsure & ~fetched
+
+
+@inner
+def make_dirty(stage, slot, entry, line, row, granules):
+    """Mark granules dirty, and count those that were not."""
+    cache, counts, n_granules = stage.cache, stage.counts, stage.tables.n_granules
+    meta = np.int64(cache.slots[nth(slot + META)])
+    fresh = granules & ~(meta >> 8)
+    counts[nth(row), nth(DIRTIED)] += n_granules[nth(fresh)]
+    if len(cache.open) > 0:
+        unsure = np.int64(cache.unclean[nth(entry // 2)])
+        likely = unsure & fresh & np.int64(cache.likely[nth(line)])
+        counts[nth(row), nth(OPEN_DIRTIED)] += n_granules[nth(unsure & fresh)]
+        counts[nth(row), nth(LIKELY_DIRTIED)] += n_granules[nth(likely)]
+        cache.unclean[nth(entry // 2)] = unsure & ~granules
+    cache.slots[nth(slot + META)] |= np.int32(granules << 8)
 
 
 @inner
@@ -596,6 +619,7 @@ def _pass_on(stage, line, mask, full, site, kind, counted):
     tables, queue = stage.tables, stage.queue
     row = row_of(stage.n_site, site, counted)
     stage.counts[nth(row), nth(WRITE_GRANULES)] += tables.n_granules[nth(mask)]
+    stage.counts[nth(row), nth(DIRTIED)] += tables.n_granules[nth(mask)]
     if kind == STORE:
         for k in range(np.int64(tables.n_granules[nth(mask & ~full)])):
             queue.partial[nth(queue.used[1])] = stage.store_bytes[nth(k)]
@@ -673,6 +697,8 @@ def write(stage, instance, line, mask, full, site, counted, now, core):
     elif not present:
         touch(geometry, cache, slot, set_)
     cache.slots[nth(_writer(geometry, slot))] = site
+    if missing and len(cache.open) > 0:
+        count_open(stage, entry, line, row, missing, 0)
     if missing and geometry.write_allocate == UPDATE_AND_FETCH:
         # The C2050 updates memory, then fetches the block (Baghsorkhi et al. 2012, section 2.1).
         if geometry.write_back:
@@ -682,7 +708,8 @@ def write(stage, instance, line, mask, full, site, counted, now, core):
         fetched = np.int64(tables.fill[nth(missing)])
         _fetch(stage, line, fetched, site, counted)
         fill(stage.geometry, stage.cache.slots, slot, fetched, now)
-        cache.slots[nth(slot + META)] |= np.int32(present << 8 | need << 24)
+        make_dirty(stage, slot, entry, line, row, present)
+        cache.slots[nth(slot + META)] |= np.int32(need << 24)
         return
     if geometry.write_allocate == LAZY_FETCH:
         _merge_bytes(stage, slot, need, mask, full, core)
@@ -694,8 +721,9 @@ def write(stage, instance, line, mask, full, site, counted, now, core):
                 _fetch(stage, line, fetched, site, counted)
                 fill(stage.geometry, stage.cache.slots, slot, fetched, now)
         cache.slots[nth(slot + META)] |= np.int32(missing)
-    dirty = need if geometry.write_back else 0
-    cache.slots[nth(slot + META)] |= np.int32(dirty << 8 | need << 24)
+    if geometry.write_back:
+        make_dirty(stage, slot, entry, line, row, need)
+    cache.slots[nth(slot + META)] |= np.int32(need << 24)
 
 
 @inner
@@ -715,4 +743,25 @@ def update(stage, instance, line, mask, site, counted, now, window):
     slot = read(stage, instance, line, mask, site, ATOMIC, counted, now, window)
     need = np.int64(tables.sectors[nth(mask)])
     cache.slots[nth(_writer(geometry, slot))] = site
-    cache.slots[nth(slot + META)] |= np.int32(need << 8 | need << 24)
+    entry, row = entry_of(geometry, instance, line), row_of(stage.n_site, site, counted)
+    make_dirty(stage, slot, entry, line, row, need)
+    cache.slots[nth(slot + META)] |= np.int32(need << 24)
+
+
+@hot
+def count_dirty(geometry, tables, cache, dirty):
+    """Count the granules that would be written back if all lines were evicted.
+
+    dirty : (n_row,) int64, by the site of the last store; added to
+
+    Returns the slots that have not been filled since the replay began.
+    """
+    unfilled = np.int64(0)
+    for slot in range(0, len(cache.slots), geometry.stride):
+        if cache.slots[nth(slot + LINE)] == UNKNOWN:
+            unfilled += 1
+        mask = (np.int64(cache.slots[nth(slot + META)]) >> 8) & 0xFF
+        if mask:
+            site = np.int64(cache.slots[nth(_writer(geometry, slot))])
+            dirty[nth(site)] += tables.n_granules[nth(tables.sectors[nth(mask)])]
+    return unfilled

@@ -411,6 +411,7 @@ def clear(geometry, cache):
     for first in range(0, len(cache.open), max(geometry.touched_lines, 1)):
         for i in range(geometry.touched_lines):
             cache.open[nth(first + i)] = cache.past[nth(i)]
+            cache.unclean[nth(first + i)] = cache.past[nth(i)]
     while cache.fills[1] > 0:
         first = cache.fills[0]
         cache.in_flight[nth(cache.fills[nth(2 + 2 * first)] & ((1 << 40) - 1))] = 0

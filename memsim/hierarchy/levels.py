@@ -78,6 +78,7 @@ class LevelPlan:
             likely=likely,
             unknown=np.full(n_unknown, g.ways, np.int32),
             open=np.tile(past, self.n_instances),
+            unclean=np.tile(past, self.n_instances),
         )
 
     def stage(

@@ -17,10 +17,13 @@ import xarray as xr
 from memsim.errors import ReplayError, SnapshotWarning
 from memsim.hierarchy.cache import (
     ACCESSES,
+    DIRTIED,
     FAR,
     HITS,
     LIKELY,
+    LIKELY_DIRTIED,
     OPEN,
+    OPEN_DIRTIED,
     PENDING,
     READ_GRANULES,
     WRITE_GRANULES,
@@ -47,6 +50,7 @@ from memsim.montecarlo.workers import (
 )
 from memsim.statistics import Places
 from memsim.trace.model import GRANULE_BYTES, Trace
+from memsim.trace.work import launch_work
 
 SCHEMA = 1
 SHORT_TRIAL = 50_000_000
@@ -90,6 +94,7 @@ def replay(
     stopping = Stopping(
         options.half_width, places, model_errors(machine) if options.is_open_ended else None
     )
+    work = launch_work(traces)
     besides = Besides(traces[0], machine, plans[0], occupancy, options)
 
     def gathered(made: Results) -> Replay:
@@ -104,6 +109,8 @@ def replay(
                 "snapshots": places.n,
                 "phases": places.phases,
                 "start_weight": places.start_weight,
+                "launch_work": work.of_traced,
+                "launch_work_error": work.error,
             },
             interrupted=made.interrupted,
         )
@@ -296,6 +303,7 @@ def dataset(
     if counts[..., OPEN].any():
         variables["open"] = (per_trial, counts[..., OPEN])
         variables["likely"] = (per_trial, counts[..., LIKELY])
+    variables |= _dirtied(counts, results, plan)
     if plan.machine.translation is not None:
         by_trial = (result.missed_translations for result in results)
         missed = np.stack([counts for counts in by_trial if counts is not None])
@@ -319,6 +327,30 @@ def dataset(
         "itemsize_bytes": ("site", [site.itemsize_bytes for site in sites]),
     }
     return xr.Dataset(variables, coords=coordinates, attrs=attributes)
+
+
+def _dirtied(
+    counts: npt.NDArray[np.int64], results: list[TrialResult], plan: Plan
+) -> dict[str, Any]:
+    """What stores make dirty, and what is dirty at the end."""
+    per_trial = ("trial", "level", "site")
+    line_bytes = np.array([level.line_bytes for level in plan.machine.levels], np.int64)
+    dirty = [one.dirty for one in results if one.dirty is not None]
+    unfilled = [one.unfilled for one in results if one.unfilled is not None]
+    if not plan.machine.levels or len(dirty) < len(results):
+        return {}
+    variables: dict[str, Any] = {
+        "dirtied_bytes": (per_trial, counts[..., DIRTIED] * GRANULE_BYTES),
+        "dirty_bytes": (per_trial, np.stack(dirty) * GRANULE_BYTES),
+        "unfilled_bytes": (("trial", "level"), np.stack(unfilled) * line_bytes),
+    }
+    if counts[..., OPEN_DIRTIED].any():
+        for name, column in (
+            ("open_dirtied_bytes", OPEN_DIRTIED),
+            ("likely_dirtied_bytes", LIKELY_DIRTIED),
+        ):
+            variables[name] = (per_trial, counts[..., column] * GRANULE_BYTES)
+    return variables
 
 
 def _line(line: int | None) -> int:

@@ -22,6 +22,14 @@ Per trial:
                                  in the cache (memsim.bounds)
     likely                       (trial, level, site) int64, with `open`: those of the open misses whose
                                  sectors such a group is known to have touched
+    dirtied_bytes                (trial, level, site) int64, with caches: what stores make dirty, or pass
+                                 on; all of it is written to the next level but for
+    dirty_bytes                  (trial, level, site) int64: what is dirty at the end, of the levels that
+                                 cores share, by the site that was the last to write
+    open_dirtied_bytes, likely_dirtied_bytes   (trial, level, site) int64, only where there are any: as
+                                 `open` and `likely`, of what is dirty already if such groups left it so
+    unfilled_bytes               (trial, level) int64: of shared levels, lines that may still hold what
+                                 groups before the snapshot left
     missed_translations          (trial, site) int64, only where the machine models address translation:
                                  requests whose page was not in the core's buffer
     dram_latency_cycles          (trial, sample) float32, padded with NaN
@@ -65,7 +73,7 @@ from typing import TYPE_CHECKING, Any
 import xarray as xr
 
 from memsim import latency
-from memsim.bounds import with_open_hits
+from memsim.bounds import is_open, widened, with_open_hits
 from memsim.errors import ResultError
 from memsim.latency import LatencyMode
 from memsim.statistics import Estimate, estimate
@@ -131,7 +139,10 @@ class Replay:
         """What the whole launch requests and moves, scaled from what was traced."""
         from memsim.report.launch_totals import launch_totals
 
-        return launch_totals(self.dataset)
+        if not is_open(self.dataset):
+            return launch_totals(self.dataset)
+        ends = [with_open_hits(self.dataset, hits) for hits in ("likely", "none", "every")]
+        return widened(*(launch_totals(one) for one in ends))
 
     def estimate(self, site: str, quantity: str = "latency_cycles") -> Estimate:
         """Mean, 95 % interval and sigma of one access's `latency_cycles`, `share` or level.

@@ -48,6 +48,10 @@ class TrialResult:
 
     counts : (n_level, n_site, N_COUNTS) int64, columns as in memsim.hierarchy.cache
     missed_translations : (n_site,) int64, None where the machine does not describe translation
+    dirty : (n_level, n_site) int64, granules of the shared levels that are dirty at the end, by the site
+        of the last store
+    unfilled : (n_level,) int64, slots of the shared levels that may still hold what groups before the
+        snapshot left
     """
 
     trial: int
@@ -56,6 +60,8 @@ class TrialResult:
     dram_read_bytes: int
     dram_write_bytes: int
     missed_translations: npt.NDArray[np.int64] | None = None
+    dirty: npt.NDArray[np.int64] | None = None
+    unfilled: npt.NDArray[np.int64] | None = None
 
 
 class Queued(NamedTuple):
@@ -199,7 +205,12 @@ def run_launch(
         queued = _shared_stage(plan, levels, k, stage, queued, draws, longest, ends)
         ends = queued.last[None]
     sample = dram.NO_SAMPLE
+    dirty, unfilled = np.zeros((len(levels), n_rows), np.int64), np.zeros(len(levels), np.int64)
     if n_replayed == len(levels):
+        for k in range(1, len(levels)):
+            if levels[k].keeps_stores:
+                left = cache.count_dirty(levels[k].geometry, levels[k].tables, caches[k], dirty[k])
+                unfilled[k] = left if len(caches[k].unknown) else 0
         sample = _dram_stage(plan, levels[-1], queued, dram_seed, offsets)
 
     counted, own = counts[:, :n_rows], counts[:, : plan.n_sites]
@@ -210,6 +221,8 @@ def run_launch(
         dram_read_bytes=int(counted[-1, :, cache.READ_GRANULES].sum()) * GRANULE_BYTES,
         dram_write_bytes=int(counted[-1, :, cache.WRITE_GRANULES].sum()) * GRANULE_BYTES,
         missed_translations=missed,
+        dirty=dirty[:, : plan.n_sites],
+        unfilled=unfilled,
     )
 
 

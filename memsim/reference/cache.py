@@ -16,10 +16,13 @@ import numpy.typing as npt
 
 from memsim.hierarchy.cache import (
     ACCESSES,
+    DIRTIED,
     FAR,
     HITS,
     LIKELY,
+    LIKELY_DIRTIED,
     OPEN,
+    OPEN_DIRTIED,
     PENDING,
     READ_GRANULES,
     WRITE_GRANULES,
@@ -116,6 +119,7 @@ class ReferenceCache:
         self.index: dict[int, int] = {}
         self.past = past
         self.open: dict[tuple[int, int], set[int]] = {}
+        self.unclean: dict[tuple[int, int], set[int]] = {}
         self.below: list[Request] = []
         self.core = 0
         self.fills: list[Fill] = []
@@ -343,25 +347,42 @@ class ReferenceCache:
             line = range(number * self.line, (number + 1) * self.line)
             touched = [g for g in line if self.past is not None and self.past.may_have(g)]
             self.open[key] = widened(touched, self.fill)
+            self.unclean[key] = set(self.open[key])
         return self.open[key]
+
+    def _likely_granules(self, number: int) -> set[int]:
+        """Granules of a line that a group before the snapshot is known to have touched, in whole fills."""
+        line = range(number * self.line, (number + 1) * self.line)
+        return widened(
+            [g for g in line if self.past is not None and g in self.past.touched], self.fill
+        )
 
     def _forget_past(self, number: int, instance: int) -> None:
         """A line is absent: if its set holds nothing from before the snapshot, no granule of it is open."""
         if not self._set_of(number, instance).unknown:
-            self.open[number, instance] = set()
+            self.open[number, instance] = self.unclean[number, instance] = set()
 
     def _count_open(
         self, part: Request, number: int, instance: int, missing: set[int], fetched: set[int]
     ) -> None:
         """Count the sectors of a miss that may be a hit; what is fetched is known from now on."""
-        unsure = self._open_granules(number, instance)
-        line = range(number * self.line, (number + 1) * self.line)
-        likely = widened(
-            [g for g in line if self.past is not None and g in self.past.touched], self.fill
-        )
+        unsure, likely = self._open_granules(number, instance), self._likely_granules(number)
         self._count(part, OPEN, self._n_sectors(unsure & missing))
         self._count(part, LIKELY, self._n_sectors(unsure & missing & likely))
         self.open[number, instance] = unsure - fetched
+
+    def _make_dirty(
+        self, part: Request, number: int, instance: int, line: Line, granules: set[int]
+    ) -> None:
+        """Mark granules dirty, and count those that were not; some may be dirty from before the snapshot."""
+        fresh = granules - line.dirty
+        self._open_granules(number, instance)
+        unsure = self.unclean[number, instance] & fresh
+        self._count(part, DIRTIED, len(fresh))
+        self._count(part, OPEN_DIRTIED, len(unsure))
+        self._count(part, LIKELY_DIRTIED, len(unsure & self._likely_granules(number)))
+        self.unclean[number, instance] = self.unclean[number, instance] - granules
+        line.dirty |= granules
 
     def _count_hits(self, part: Request, line: Line, hit: set[int], now: int, window: int) -> None:
         young = {g for g in hit if now - line.requested_at.get(g, LONG_AGO) < window}
@@ -401,10 +422,12 @@ class ReferenceCache:
             self._set_of(number, instance).used(line)
         line.writer = part.site
         line.stored |= need
+        if missing:
+            self._count_open(part, number, instance, missing, set())
         if missing and level.write_allocate == "update_memory_and_fetch":
             if keeps:
                 self._pass_on(part)
-                line.dirty |= present
+                self._make_dirty(part, number, instance, line, present)
             self._fetch(part, line, missing, now)
             return
         if level.write_allocate == "lazy_fetch_on_read":
@@ -416,7 +439,7 @@ class ReferenceCache:
                 self._fetch(part, line, uncovered, now)
         line.valid |= need - line.partial.keys()
         if keeps:
-            line.dirty |= need
+            self._make_dirty(part, number, instance, line, need)
 
     def _atomic(self, part: Request, number: int, instance: int, now: int, window: int) -> None:
         """Performed in a write-back level; a write-through level drops the line and passes it on."""
@@ -425,7 +448,7 @@ class ReferenceCache:
             line = self._load(part, number, instance, now, window)
             assert line is not None
             line.writer = part.site
-            line.dirty |= need
+            self._make_dirty(part, number, instance, line, need)
             line.stored |= need
             return
         self._count(part, ACCESSES, self._n_sectors(need))
@@ -493,6 +516,7 @@ class ReferenceCache:
     def _pass_on(self, part: Request) -> None:
         """Send a store or an atomic to the next level unchanged."""
         self._count(part, WRITE_GRANULES, len(part.granules))
+        self._count(part, DIRTIED, len(part.granules))
         self.below.append(part)
 
     def _write_back(self, part: Request, line: Line) -> None:

@@ -3,7 +3,7 @@
 A replay counts a part of a snapshot: accesses before a core's random start only warm the caches.
 Static counts (accesses, requested sectors) cover the whole snapshot and are multiplied by
 
-    groups measured / groups traced
+    groups measured / groups traced * requests of the launch's mean group / those of the mean traced one
 
 Counts of a trial are also divided by the share of the snapshot that the trial counted:
 
@@ -26,6 +26,7 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
+from memsim.bounds import work_of
 from memsim.latency import machine_of
 from memsim.machine.model import Machine
 
@@ -51,8 +52,11 @@ class Counts:
 
     @cached_property
     def group_factor(self) -> float:
-        """Measured groups per traced group."""
-        return self.n_groups / max(int(self.dataset.attrs["traced_groups"]), 1)
+        """Requests of the measured groups per request of the traced ones."""
+        traced = max(int(self.dataset.attrs["traced_groups"]), 1)
+        if self.n_groups == traced:
+            return 1.0
+        return self.n_groups / traced * work_of(self.dataset).of_traced
 
     @cached_property
     def is_exact(self) -> bool:

@@ -1,8 +1,10 @@
 """What a whole launch moves: the counted part of a snapshot, scaled to all groups of the launch.
 
-The counts of a trial are multiplied by the groups of the launch over those traced, and divided by the
-share of the snapshot that the trial counted (memsim.report.launch_counts). Intervals are over trials,
-hence over orderings and, where several snapshots were replayed, over their places in the launch.
+The counts of a trial are multiplied by what the launch requests over what was traced of it, and divided by
+the share of the snapshot that the trial counted (memsim.report.launch_counts). Intervals are over trials,
+hence over orderings and, where several snapshots were replayed, over their places in the launch. They
+contain how well the launch's requests are known, and with a single snapshot how far its groups are from
+the launch's mean group.
 """
 
 from __future__ import annotations
@@ -14,12 +16,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import xarray as xr
 
-from memsim.bounds import places_of
+from memsim.bounds import places_of, work_of
 from memsim.latency import DRAM
-from memsim.report.launch_counts import Counts
-from memsim.statistics import Estimate, describe
+from memsim.report.launch_counts import Counts, Floats
+from memsim.statistics import GROUPS, Estimate, describe
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,19 +72,24 @@ class LaunchTotals:
 def launch_totals(dataset: xr.Dataset) -> LaunchTotals:
     """The totals of the launch that a replay belongs to."""
     counts = Counts(dataset, max(int(dataset.attrs["of_groups"]), 1))
-    places = places_of(dataset)
+    places, work = places_of(dataset), work_of(dataset)
+    open_part = work.half_width if places.n_samples == 1 else work.error or 0.0
+
+    def of_launch(values: npt.ArrayLike) -> Estimate:
+        found = describe(values, places)
+        if open_part and found.is_defined:
+            return found.with_part(GROUPS, open_part * found.mean)
+        return found
+
     factor = counts.group_factor / counts.share
     names = [*(str(name) for name in dataset["level"].values), DRAM]
-    moved = {
-        direction: dataset[f"{direction}_bytes"].transpose("trial", "level", "site").values
-        for direction in ("read", "write")
-    }
+    moved = _scaled(dataset, factor)
 
     def of_sites(chosen: np.ndarray[Any, Any]) -> Moved:
         return Moved(
             **{
                 f"{direction}_bytes": {
-                    name: describe(values[:, k, chosen].sum(axis=1) * factor, places)
+                    name: of_launch(np.maximum(values[:, k, chosen].sum(axis=1), 0.0))
                     for k, name in enumerate(names[1:])
                 }
                 for direction, values in moved.items()
@@ -91,8 +99,8 @@ def launch_totals(dataset: xr.Dataset) -> LaunchTotals:
     everything = of_sites(np.full(dataset.sizes["site"], True))
     if len(names) == 1:  # without caches nothing is counted by access
         everything = Moved(
-            read_bytes={DRAM: describe(counts.dram("dram_read_bytes"), places)},
-            write_bytes={DRAM: describe(counts.dram("dram_write_bytes"), places)},
+            read_bytes={DRAM: of_launch(counts.dram("dram_read_bytes"))},
+            write_bytes={DRAM: of_launch(counts.dram("dram_write_bytes"))},
         )
     sizes = _sizes(dataset)
     array = dataset["array"].values.astype(str)
@@ -102,11 +110,29 @@ def launch_totals(dataset: xr.Dataset) -> LaunchTotals:
     ]
     sectors = float(dataset["site_sectors"].values.sum()) * counts.group_factor
     return LaunchTotals(
-        factor=describe(factor, places),
-        requested_bytes=describe(np.full(dataset.sizes["trial"], 32 * sectors)),
+        factor=of_launch(factor),
+        requested_bytes=of_launch(np.full(dataset.sizes["trial"], 32 * sectors)),
         moved=everything,
         arrays=tuple(sorted(arrays, key=lambda one: -_from_dram(one))),
     )
+
+
+def _scaled(dataset: xr.Dataset, factor: Floats) -> dict[str, Floats]:
+    """`read` and `write` -> (n_trial, n_level, n_site) bytes of the launch.
+
+    All that stores make dirty is written to the next level, but for what is dirty at the end. A snapshot
+    writes back less where the caches were clean when it began, and a part of a launch more than all of it.
+    """
+    dims = ("trial", "level", "site")
+    scale = factor[:, None, None]
+    moved = {
+        direction: dataset[f"{direction}_bytes"].transpose(*dims).values * scale
+        for direction in ("read", "write")
+    }
+    if "dirtied_bytes" in dataset:
+        dirtied = dataset["dirtied_bytes"].transpose(*dims).values * scale
+        moved["write"] = dirtied - dataset["dirty_bytes"].transpose(*dims).values
+    return moved
 
 
 def _from_dram(one: ArrayTotals) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 from pathlib import Path
@@ -26,9 +27,11 @@ _LAYOUT: dict[str, tuple[tuple[str, ...], str]] = {
         (
             *("accesses", "hits", "pending", "far_hits", "open", "likely"),
             *("read_bytes", "write_bytes"),
+            *("dirtied_bytes", "dirty_bytes", "open_dirtied_bytes", "likely_dirtied_bytes"),
         ),
         (("trial", "level", "site"), "i"),
     ),
+    "unfilled_bytes": (("trial", "level"), "i"),
     "missed_translations": (("trial", "site"), "i"),
     **dict.fromkeys(
         ("cold_misses", "capacity_misses", "conflict_misses"), (("level", "site"), "i")
@@ -44,7 +47,12 @@ _LAYOUT: dict[str, tuple[tuple[str, ...], str]] = {
     "dram_read_bytes": (("trial",), "i"),
     "dram_write_bytes": (("trial",), "i"),
 }
-_OPTIONAL = ("far_hits", "open", "likely", "missed_translations")
+_DIRTIED = ("dirtied_bytes", "open_dirtied_bytes", "likely_dirtied_bytes")
+"""None exceeds those before it."""
+_OPTIONAL = (
+    *("far_hits", "open", "likely", "missed_translations"),
+    *(*_DIRTIED, "dirty_bytes", "unfilled_bytes"),
+)
 _COORDINATES: dict[str, tuple[str, str]] = {
     "level": ("level", "U"),
     "site": ("site", "U"),
@@ -156,6 +164,11 @@ def check(dataset: xr.Dataset) -> xr.Dataset:
         "open" not in dataset or (dataset["likely"] > dataset["open"]).any()
     ):
         raise ResultError("likely must not exceed open")
+    for larger, smaller in itertools.pairwise(_DIRTIED):
+        if smaller in dataset and (
+            larger not in dataset or (dataset[smaller] > dataset[larger]).any()
+        ):
+            raise ResultError(f"{smaller} must not exceed {larger}")
     for name in ("level", "site"):
         names = texts[name][1].tolist()
         if len(set(names)) != len(names):

@@ -122,7 +122,7 @@ def percent_estimate(estimate: Estimate, decimals: int = 1) -> str:
     return text if text == UNKNOWN else f"{text} %"
 
 
-_CAUSES = {"past": "earlier groups"}
+_CAUSES = {"past": "earlier groups", "groups": "untraced groups"}
 """What the parts of an interval are due to, where their names are not plain words."""
 
 

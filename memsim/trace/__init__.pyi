@@ -15,3 +15,5 @@ from .model import Direction as Direction
 from .model import Launch as Launch
 from .model import SourceLocation as SourceLocation
 from .model import Trace as Trace
+from .work import LaunchWork as LaunchWork
+from .work import launch_work as launch_work

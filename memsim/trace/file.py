@@ -45,8 +45,8 @@ _RETIRED = {"issue_cycles_before": 1, "block_counts": 2}
 """Column -> number of axes, for columns of memsim 0.1.0 that traces no longer have; they are skipped."""
 _AXES = {**_RETIRED, "work_table": 2, "earlier": 2}
 """Column -> number of axes, where it is not 1."""
-_ADDED = ("work_kinds", "earlier_groups")
-"""Fields that files of memsim 0.1.0 lack."""
+_ADDED = ("work_kinds", "earlier_groups", "launch_work", "launch_work_error")
+"""Fields that older files lack."""
 _EVENTS: dict[str, type[Copy] | type[Fill]] = {"copy": Copy, "fill": Fill}
 
 

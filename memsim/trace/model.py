@@ -137,6 +137,8 @@ class Trace:
     earlier : (n_range, 2) int64 or None, granules that earlier groups touch: ranges [first, end), ascending
         and disjoint. None where that is unknown
     earlier_groups : how many groups before the first traced one `earlier` covers, the latest ones
+    launch_work : requests of the launch's mean group over those of the mean traced one
+    launch_work_error : half-width of its 95 % interval; None where it is unknown, and taken to be 1
     """
 
     sites: tuple[AccessSite, ...]
@@ -159,6 +161,8 @@ class Trace:
     work_kinds: tuple[str, ...] = ()
     earlier: npt.NDArray[np.int64] | None = None
     earlier_groups: int = 0
+    launch_work: float = 1.0
+    launch_work_error: float | None = None
     whole: bool = False
     generated_source: str = ""
     user_source: str = ""
@@ -267,6 +271,7 @@ def check_trace(trace: Trace) -> None:
             f" got {int(trace.workgroup[-1])}"
         )
     _check_earlier(trace)
+    _check_launch_work(trace)
     _check_accesses(trace)
 
 
@@ -292,6 +297,14 @@ def _check_earlier(trace: Trace) -> None:
         raise TraceError(
             "earlier must be ascending, disjoint ranges of granules between 0 and 2^52"
         )
+
+
+def _check_launch_work(trace: Trace) -> None:
+    if not 0 < trace.launch_work <= MAX_GROUPS:
+        raise TraceError(f"launch_work must be above 0 and below 2^31, got {trace.launch_work}")
+    error = trace.launch_work_error
+    if error is not None and not 0 <= error <= MAX_GROUPS:
+        raise TraceError(f"launch_work_error must be 0 to 2^31, got {error}")
 
 
 def _check_sites(trace: Trace) -> None:

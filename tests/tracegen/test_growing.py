@@ -108,10 +108,13 @@ def test_whole_launches_and_interrupted_replays_end_it(
 
 
 class Compared(NamedTuple):
-    """Of each level: the hit ratio of the whole launch and, from snapshots, its estimate."""
+    """Of each level: the hit ratio of the whole launch and, from snapshots, its estimate; and the bytes that
+    it reads from DRAM and writes to it."""
 
     whole: list[float]
     estimates: list[memsim.Estimate]
+    whole_bytes: dict[str, float]
+    estimated_bytes: dict[str, memsim.Estimate]
 
     @property
     def inside(self) -> bool:
@@ -119,6 +122,11 @@ class Compared(NamedTuple):
             one.low - 1e-9 <= ratio <= one.high + 1e-9
             for ratio, one in zip(self.whole, self.estimates, strict=True)
         )
+
+    def has_bytes(self, direction: str) -> bool:
+        """Whether what the whole launch moves is in the interval, but for what rounds to zero per cent."""
+        one, exact = self.estimated_bytes[direction], self.whole_bytes[direction]
+        return one.low - 1e-3 * exact <= exact <= one.high + 1e-3 * exact
 
 
 def load_ratios(replay: Replay) -> list[memsim.Estimate]:
@@ -137,7 +145,18 @@ def compared(seed: int) -> Compared:
     n_groups = int(replay.attrs["of_groups"])
     everything = tracegen.trace(workload, on, groups=n_groups)
     whole = memsim.replay(everything, on, trials=24, deviation=True, counts_start=True)
-    return Compared([one.mean for one in load_ratios(whole)], load_ratios(replay))
+    exact, estimated = (dram_bytes(one) for one in (whole, replay))
+    return Compared(
+        [one.mean for one in load_ratios(whole)],
+        load_ratios(replay),
+        {direction: one.mean for direction, one in exact.items()},
+        estimated,
+    )
+
+
+def dram_bytes(replay: Replay) -> dict[str, memsim.Estimate]:
+    moved = summarise(replay.dataset).launch.moved
+    return {"read": moved.read_bytes["DRAM"], "written": moved.write_bytes["DRAM"]}
 
 
 @pytest.mark.parametrize("seed", [3, 5, 17])
@@ -169,6 +188,22 @@ def test_intervals_of_snapshots_cover_the_whole_launch() -> None:
     )
     print(f"{inside} of 100 inside, median half-width {100 * np.median(halves):.2f} points;")
     print(f"{narrow} of 100 by the ordering alone")
+    for direction in ("read", "written"):
+        n = sum(each.has_bytes(direction) for each in found)
+        wide = [
+            each.estimated_bytes[direction].half_width / max(each.whole_bytes[direction], 1)
+            for each in found
+        ]
+        off = [
+            each.estimated_bytes[direction].mean / max(each.whole_bytes[direction], 1) - 1
+            for each in found
+        ]
+        print(
+            f"bytes {direction}: {n} of 100 inside, median half-width {100 * np.median(wide):.2f} %,"
+            f" median error {100 * np.median(np.abs(off)):.2f} %, largest {100 * np.abs(off).max():.1f} %"
+        )
+        assert n >= 93
+        assert np.median(wide) < 0.05
     assert inside >= 93
     assert np.median(halves) < 0.02
     assert narrow < 80

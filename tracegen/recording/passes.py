@@ -23,7 +23,7 @@ from memsim.trace import Columns, GrowingColumns, Launch, Trace, room
 from tracegen.devices.buffers import Buffers, buffers
 from tracegen.options import TraceOptions
 from tracegen.probes.tokens import FAULT_WORDS, TokenEncoding
-from tracegen.recording import earlier, snapshot
+from tracegen.recording import earlier, snapshot, typical
 from tracegen.recording.launch import (
     BoundLaunch,
     DeviceLaunch,
@@ -88,6 +88,7 @@ class LaunchRun:
         self.ran_all = False
         self.took_others = False
         self.counted: dict[int, Batch] = {}
+        self.mean_group: typical.MeanGroup | None = None
 
     @property
     def libraries(self) -> tuple[str, ...]:
@@ -134,9 +135,11 @@ class LaunchRun:
         if groups_of is not None:
             (one,) = snapshot.choose(launch.n_groups, wave, 1, 1)
             length = max(groups_of(self._trace(one, shape, wave)), 1)
-            chosen = snapshot.choose(launch.n_groups, wave, length, 1)
+            chosen = [self._typical(min(length, launch.n_groups), wave or 1)]
         elif options.groups is not None or wave is None:
             chosen = snapshot.choose(launch.n_groups, wave, options.groups, n_snapshots)
+            if wave is not None and isinstance(options.groups, (int, np.integer)):
+                self._look_at_others(len(chosen[0]))
         else:
             chosen = self._within_budget(wave, n_snapshots)
         traces = []
@@ -156,7 +159,11 @@ class LaunchRun:
             part: float = min(n_traces, snapshot.MOST_TRACES)
             affordable = self.affordable(np.arange(n_groups, dtype=np.int64), wave, part)
             if n_traces == 1 or len(affordable) == n_groups:
+                self._look_at_others(len(affordable))
                 return [affordable]
+        if n_traces == 1:
+            return [self.affordable(self._typical(waves * wave, wave), wave)]
+        self._look_at_others(waves * wave)
         chosen = snapshot.choose(n_groups, wave, None, n_snapshots, waves)
         if not self.options.start:
             part = min(snapshot.MOST_TRACES / len(chosen), 1)
@@ -165,14 +172,48 @@ class LaunchRun:
         kept = [self.affordable(g, wave, snapshot.MOST_TRACES / len(chosen)) for g in chosen]
         if min(map(len, kept)) >= min(snapshot.LEAST_WAVES * wave, len(chosen[0])):
             return kept
-        (middle,) = snapshot.choose(n_groups, wave, None, 1, waves)
-        return [self.affordable(middle, wave, snapshot.MOST_TRACES)]
+        one = self._typical(min(waves * wave, n_groups), wave)
+        return [self.affordable(one, wave, snapshot.MOST_TRACES)]
+
+    def _look_at_others(self, n_snapshot: int) -> None:
+        """What the launch's mean group requests, for a snapshot of so many groups."""
+        if n_snapshot < self.launch.n_groups:
+            self.mean_group = typical.mean_group(self.launch.n_groups, n_snapshot, self._requests)
+
+    def _typical(self, length: int, wave: int) -> snapshot.Groups:
+        """Consecutive groups that are like the launch, from its middle where that is."""
+        self._look_at_others(length)
+        n = typical.WINDOWS if self.mean_group is not None else 1
+        starts = snapshot.windows(self.launch.n_groups, length, wave, n)
+        start = starts[0]
+        if self.mean_group is not None:
+            of_launch = self.mean_group.requests
+            start = typical.typical_start(starts, length, of_launch, self._requests)
+        return np.arange(start, start + length, dtype=np.int64)
+
+    def _requests(self, groups: snapshot.Groups) -> npt.NDArray[np.int64]:
+        """(n_group,) the granules that each requests."""
+        columns = self.columns(groups)
+        ends = columns["granule_offset"][columns["subgroup_offset"]]
+        n_subgroup = -(-self.launch.group_items // self.subgroup_size)
+        return np.asarray(np.diff(ends[::n_subgroup]), np.int64)
+
+    def _launch_work(self, n_requests: int, n_groups: int) -> dict[str, Any]:
+        """The launch's mean group beside traced ones, for a Trace."""
+        mean, traced = self.mean_group, n_requests / n_groups
+        if n_groups == self.launch.n_groups or mean is None or not traced or not mean.requests:
+            return {}
+        return {
+            "launch_work": mean.requests / traced,
+            "launch_work_error": mean.half_width / traced,
+        }
 
     def _trace(self, ids: snapshot.Groups, shape: Launch, wave: int | None) -> Trace:
         width = self.subgroup_size
         if width not in (8, 16, 32, 64):
             raise KernelError(f"subgroup_size must be 8, 16, 32 or 64, got {width}")
         columns = self.columns(ids)
+        work = self._launch_work(len(columns["granule"]), len(ids))
         touched = earlier.Touched(np.zeros((0, 2), np.int64), 0)
         if self.options.earlier and wave is not None and self.machine is not None:
             touched = earlier.touched_before(
@@ -201,6 +242,7 @@ class LaunchRun:
             provenance={**self._provenance(), "compiler": compiler},
             earlier=touched.ranges if touched.n_groups else None,
             earlier_groups=touched.n_groups,
+            **work,
             **columns,
         )
 

@@ -76,6 +76,15 @@ def choose(
     ]
 
 
+def windows(n_groups: int, count: int, wave: int, n: int) -> list[int]:
+    """Where a single snapshot of `count` groups may begin: in the middle, and at n - 1 other places."""
+    free = n_groups - count
+    starts = [int(free * ((0.5 + GOLDEN * k) % 1)) for k in range(n)]
+    if count >= wave:
+        starts = [start // wave * wave for start in starts]
+    return list(dict.fromkeys(starts))
+
+
 def within_budget(
     groups: Groups,
     accesses: npt.NDArray[np.int64],
@@ -106,8 +115,7 @@ def _starts(n_groups: int, count: int, wave: int, snapshots: int) -> list[int]:
     equal distances could be in step with what repeats itself along the launch."""
     free = n_groups - count
     if snapshots == 1:
-        start = free // 2
-        return [start // wave * wave if count >= wave else start]
+        return windows(n_groups, count, wave, 1)
     within = [(0.5 + GOLDEN * k) % 1 for k in range(snapshots)]
     return [int(free * (k + place) / snapshots) for k, place in enumerate(within)]
 

@@ -11,9 +11,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memsim.errors import TraceError
-from memsim.hierarchy.cache import ACCESSES, HITS, LIKELY, OPEN, PENDING
+from memsim.hierarchy.cache import (
+    ACCESSES,
+    DIRTIED,
+    HITS,
+    LIKELY,
+    OPEN,
+    OPEN_DIRTIED,
+    PENDING,
+    WRITE_GRANULES,
+)
 from memsim.hierarchy.requests import DenseMap
 from memsim.machine.model import Machine
+from memsim.montecarlo import make_plan, run_trial
 from memsim.montecarlo.past import enough_bytes, is_known, past_of
 from memsim.trace.model import Trace
 from tests.support.small_machines import level, machine
@@ -139,6 +149,62 @@ def test_hits_of_the_whole_launch_lie_between_the_bounds(
     assert low <= whole[0, HITS] + whole[0, PENDING] <= low + part[0, OPEN]
     misses = [one[1, ACCESSES] - one[1, HITS] - one[1, PENDING] for one in (part, whole)]
     assert misses[1] <= misses[0]
+
+
+@st.composite
+def storing(draw: st.DrawFn) -> tuple[list[list[tuple[int, int]]], int, Machine]:
+    """As `launches`, with loads (site 0) and stores (site 1) of a write-back level, the first one."""
+    accesses = st.tuples(st.integers(0, 1), st.integers(0, 40))
+    groups = draw(st.lists(st.lists(accesses, min_size=1, max_size=12), min_size=2, max_size=8))
+    before = draw(st.integers(1, len(groups) - 1))
+    line, ways = draw(st.sampled_from([32, 64, 128])), draw(st.sampled_from([1, 2, 4]))
+    allocate = draw(st.sampled_from(["no_fetch", "fetch_on_write", "lazy_fetch_on_read"]))
+    first = level(line=line, sector=32, ways=ways, sets=2)
+    first = dataclasses.replace(first, write_policy="write_back", write_allocate=allocate)
+    return groups, before, machine(first, level("L2", line=line, ways=8))
+
+
+@settings(deadline=None)
+@given(storing(), st.booleans())
+def test_what_the_whole_launch_makes_dirty_lies_between_the_bounds(
+    case: tuple[list[list[tuple[int, int]]], int, Machine], known: bool
+) -> None:
+    """As for hits: what earlier groups left dirty, a later store does not make dirty again."""
+    groups, before, on = case
+    listed = [[[(site, [g]) for site, g in group]] for group in groups]
+    directions: Any = ("load", "store")
+    whole = make_trace(listed, directions)
+    after = replayed(whole, on, deviation=False, warmup_waves=before).counts[0].sum(axis=0)
+    snapshot = make_trace(listed[before:], directions, whole=False)
+    touched = sorted({g for group in groups[:before] for _, g in group})
+    snapshot = snapshot.replace(
+        workgroup=snapshot.workgroup + before,
+        launch=dataclasses.replace(snapshot.launch, n_groups=len(groups)),
+        earlier=np.array([(g, g + 1) for g in touched], np.int64) if known else None,
+        earlier_groups=before if known else 0,
+    )
+    part = replayed(snapshot, on, deviation=False, warmup_waves=0).counts[0].sum(axis=0)
+    assert part[DIRTIED] - part[OPEN_DIRTIED] <= after[DIRTIED] <= part[DIRTIED]
+    hits, hits_after = (one[HITS] + one[PENDING] for one in (part, after))
+    assert hits <= hits_after <= hits + part[OPEN]
+
+
+@settings(deadline=None)
+@given(storing(), st.integers(0, 3))
+def test_all_that_becomes_dirty_is_written_or_dirty_at_the_end(
+    case: tuple[list[list[tuple[int, int]]], int, Machine], seed: int
+) -> None:
+    """Behind a first level that passes all stores on."""
+    groups, _, on = case
+    first = on.levels[0]
+    through = dataclasses.replace(first, write_policy="write_through", write_allocate="none")
+    kept = dataclasses.replace(first, name="L2", cores_per_instance=on.n_cores)
+    listed = [[[(site, [g]) for site, g in group]] for group in groups]
+    trace = make_trace(listed, ("load", "store"))
+    result = run_trial(make_plan(trace, on.replace(levels=(through, kept)))[0], seed, 0)
+    assert result.dirty is not None
+    written, dirtied = (result.counts[:, :, k].sum(axis=1) for k in (WRITE_GRANULES, DIRTIED))
+    assert written.tolist() == (dirtied - result.dirty.sum(axis=1)).tolist()
 
 
 def test_what_is_known_depends_on_the_machine() -> None:

@@ -188,6 +188,16 @@ def test_another_programs_netcdf_is_refused(tmp_path: Path) -> None:
         (lambda d: d.assign(hits=d["hits"] + 10**9), r"hits \+ pending \+ open must not exceed"),
         (lambda d: d.assign(open=d["hits"] * 0, likely=d["hits"] * 0 + 1), "likely must not"),
         (lambda d: d.assign(likely=d["hits"] * 0), "likely must not exceed open"),
+        (
+            lambda d: d.assign(
+                dirtied_bytes=d["write_bytes"], open_dirtied_bytes=d["write_bytes"] + 1
+            ),
+            "open_dirtied_bytes must not exceed dirtied_bytes",
+        ),
+        (
+            lambda d: d.assign(likely_dirtied_bytes=d["write_bytes"]),
+            "likely_dirtied_bytes must not exceed open_dirtied_bytes",
+        ),
         (lambda d: d.drop_vars("array"), "must have the coordinate array"),
         (lambda d: d.assign_coords(site=["a"] * 6), "site names must be unique"),
         (lambda d: d.assign_coords(direction=("site", ["push"] * 6)), "got 'push'"),

@@ -104,3 +104,58 @@ def test_files_without_sizes_have_no_factor_of_reads() -> None:
     del dataset.attrs["arrays_json"]
     totals = launch_totals(dataset)
     assert all(np.isnan(one.times_read) for one in totals.arrays)
+
+
+def written_back(trace: Trace, *, l2_lines: int = 64) -> Estimate:
+    """DRAM bytes that the launch writes, with an L2 that keeps stores; as reports show it."""
+    on = machine(
+        level("L1", ways=1),
+        level(
+            "L2",
+            ways=l2_lines,
+            cores_per_instance=4,
+            write_policy="write_back",
+            write_allocate="no_fetch",
+        ),
+        cores=4,
+        max_groups=2,
+    )
+    return summarise(memsim.replay(trace, on, trials=4).dataset).launch.moved.write_bytes[DRAM]
+
+
+def storing(groups: int, of_groups: int, first: int = 0) -> Trace:
+    """Each group reads and writes two granules of its own."""
+    trace = make_trace(
+        [[[(s, [2 * (first + g) + k]) for k in range(2) for s in (0, 1)]] for g in range(groups)],
+        ("load", "store"),
+        whole=groups == of_groups,
+    )
+    launch = dataclasses.replace(trace.launch, n_groups=of_groups)
+    return trace.replace(
+        launch=launch,
+        workgroup=trace.workgroup + first,
+        earlier=np.array([[0, 2 * first]], np.int64) if first else None,
+        earlier_groups=first,
+    )
+
+
+def test_what_stays_dirty_is_not_written_back() -> None:
+    """Of 512 granules that are stored, the 64 of the last groups stay in the L2."""
+    assert written_back(storing(256, 256)).mean == 32 * (512 - 64)
+
+
+@pytest.mark.filterwarnings("ignore::memsim.errors.SnapshotWarning")
+@pytest.mark.parametrize("n_groups", [40, 80])
+def test_neither_does_it_in_a_snapshot(n_groups: int) -> None:
+    """Whether or not the snapshot has written back anything: the L2 holds what 32 groups store."""
+    written = written_back(storing(n_groups, 256, first=100))
+    assert written.low <= 32 * (512 - 64) <= written.high
+    assert written.mean == pytest.approx(32 * (512 - 64), rel=0.01)
+
+
+@pytest.mark.filterwarnings("ignore::memsim.errors.SnapshotWarning")
+def test_what_fills_no_cache_may_be_written_or_not() -> None:
+    """Ten groups fill a third of the L2, so what earlier groups left in the rest of it may be dirty."""
+    written = written_back(storing(10, 256, first=100))
+    assert written.parts["past"] > 0
+    assert written.low <= 32 * (512 - 64) <= written.high

@@ -1,0 +1,39 @@
+"""How much a launch requests, beside the snapshots of it that were traced."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from memsim.trace.model import Trace
+
+
+class LaunchWork(NamedTuple):
+    """Requests of the launch's mean group over those of the mean traced one.
+
+    error : half-width of the 95 % interval; None where it is unknown, and the groups are taken to be alike
+    """
+
+    of_traced: float
+    error: float | None
+
+    @property
+    def half_width(self) -> float:
+        """Of what is open if the traced groups stand for all: the untraced ones request more or less by the
+        whole difference, and may be served differently."""
+        return abs(self.of_traced - 1) + (self.error or 0.0)
+
+
+def launch_work(traces: Sequence[Trace]) -> LaunchWork:
+    """What all snapshots of a launch say together."""
+    if traces[0].whole:
+        return LaunchWork(1.0, 0.0)
+    weights = np.array([max(trace.n_granule, 1) for trace in traces], np.float64)
+    weights /= weights.sum()
+    mean = float(weights @ np.array([trace.launch_work for trace in traces]))
+    errors = [trace.launch_work_error for trace in traces]
+    if any(error is None for error in errors):
+        return LaunchWork(mean, None)
+    return LaunchWork(mean, float(weights @ np.array(errors, np.float64)))

@@ -1,0 +1,89 @@
+"""How much the groups of a launch request, from groups spread over it, and places that are like the launch.
+
+Groups differ: those at an edge of a grid are half empty, rows of a sparse matrix have their own lengths. A
+snapshot of a few waves may lie on such groups alone. Its counts are therefore scaled to the requests of
+the launch rather than to its groups, and a single snapshot lies where groups request about as much as the
+launch's mean group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy import special
+
+from memsim.statistics import CONFIDENCE
+from tracegen.recording.snapshot import GOLDEN
+
+Groups = npt.NDArray[np.int64]
+RequestsOf = Callable[[Groups], Groups]
+"""Ids of groups, ascending -> the requests of each."""
+
+FEW, MOST = 64, 4096
+"""Groups that are looked at first, and at most where these differ."""
+BUDGET_REQUESTS = 2_000_000
+SUBSAMPLES = 8
+"""Each is spread over the launch by itself, so their means say how good the mean of all is (interpenetrating
+samples, Mahalanobis 1946)."""
+SNAPSHOTS_PART = 4
+"""The first groups looked at are at most this part of the snapshot that they are for."""
+WINDOWS, WINDOW_GROUPS = 8, 16
+"""Places that a snapshot may have, and groups by which one is judged."""
+NEAR = 0.05
+"""A place is like the launch if its groups request as much but for this part."""
+
+
+class MeanGroup(NamedTuple):
+    """requests : of the launch's mean group;  half_width : of its 95 % interval"""
+
+    requests: float
+    half_width: float
+
+
+def spread(n_groups: int, n: int) -> Groups:
+    """(n,) ids of groups, spread evenly over a launch in any part of their sequence."""
+    return np.asarray(n_groups * ((np.arange(n) + 0.5) * GOLDEN % 1), np.int64)
+
+
+def mean_group(n_groups: int, n_snapshot: int, requests_of: RequestsOf) -> MeanGroup | None:
+    """The mean group of a launch; None where a snapshot of `n_snapshot` groups is too short to look at others.
+
+    Where the first groups looked at differ, more are, until these have BUDGET_REQUESTS.
+    """
+    n = min(FEW, n_snapshot // SNAPSHOTS_PART)
+    if n < 2 * SUBSAMPLES:
+        return None
+    found = _requests(spread(n_groups, n), requests_of)
+    if np.ptp(found) > 0:
+        affordable = int(BUDGET_REQUESTS / found.mean())
+        more = min(affordable, 2 * n_snapshot // SNAPSHOTS_PART, MOST)
+        if more > n:
+            found = _requests(spread(n_groups, more), requests_of)
+    means = np.array([found[k::SUBSAMPLES].mean() for k in range(SUBSAMPLES)])
+    deviation = means.std(ddof=1) if np.ptp(means) > 0 else 0.0
+    student = special.stdtrit(SUBSAMPLES - 1, 0.5 + CONFIDENCE / 2)
+    unseen = max(1 - len(found) / n_groups, 0.0)
+    half_width = student * deviation * np.sqrt(unseen / SUBSAMPLES)
+    return MeanGroup(float(found.mean()), float(half_width))
+
+
+def typical_start(starts: list[int], length: int, of_launch: float, requests_of: RequestsOf) -> int:
+    """Where a snapshot begins: at the first of some places if this is like the launch, else at the one that
+    is most like it."""
+    inside = np.unique(spread(length, WINDOW_GROUPS))
+
+    def off(start: int) -> float:
+        return abs(float(requests_of(start + inside).mean()) / of_launch - 1)
+
+    if not of_launch or off(starts[0]) <= NEAR:
+        return starts[0]
+    return min(starts, key=off)
+
+
+def _requests(ids: Groups, requests_of: RequestsOf) -> Groups:
+    """Requests in the order of `ids`, which may repeat."""
+    unique, at = np.unique(ids, return_inverse=True)
+    return np.asarray(requests_of(unique)[at])
