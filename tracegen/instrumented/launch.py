@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from loopy.schedule.tools import (
 from pymbolic import evaluate
 
 from memsim.errors import KernelError
+from memsim.trace import AccessSite
 from tracegen.instrumented.instrument import Instrumented
 from tracegen.instrumented.sites import static_accesses
 from tracegen.instrumented.subscripts import readable
@@ -214,12 +216,21 @@ class LoopyLaunch(DeviceLaunch):
         probe = self.program.probes[position]
         mark = self.instrumented.table.marks[probe.mark]
         sites = self.layout.sites
+        site = sites.sites[sites.site_of[position]]
         where = f"index {index}" if axis < 0 else f"index {at} of axis {axis}"
         return KernelError(
-            f"access {sites.sites[sites.site_of[position]].name} is out of bounds:"
+            f"access {site.name} is out of bounds:"
             f" {where} in array {probe.array} of shape {self.array_shape(probe.array)}"
-            f" ({mark.kind} {readable(mark.expression)} in instruction {probe.instruction})"
+            f" ({mark.kind} {readable(mark.expression)} in instruction {probe.instruction}{_place(site)})"
         )
+
+
+def _place(site: AccessSite) -> str:
+    """`, kernels.py:12`; empty where the user's line is not known."""
+    source = site.source
+    if source is None or source.user_file is None or source.user_line is None:
+        return ""
+    return f", {Path(source.user_file).name}:{source.user_line}"
 
 
 def element_bytes(kernel: Any, name: str) -> int:

@@ -36,9 +36,11 @@ class UserFile:
             return cls(name)
 
     def line_of(self, instruction: str, array: str, text: str) -> int | None:
-        """The 1-based line of an access, None where it is not known."""
+        """The 1-based line of an access; that of the call that makes the kernel where its text is made by a
+        program; None where neither is known."""
         known = self.origin.line(instruction, array, text) if self.origin else None
-        return known or user_line(self.text, instruction, text)
+        known = known or user_line(self.text, instruction, text)
+        return known or (self.origin.call if self.origin else None)
 
 
 _PREFIX = {"load": "", "store": "store ", "atomic": "atomic "}

@@ -13,7 +13,7 @@ import linecache
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -32,6 +32,7 @@ class Origin:
     """The call that made a kernel.
 
     kernel : its name;  file : where the call is;  first, last : 1-based lines that hold its text
+    call : the line of the call, in the same file; None where a workload, not the call, names the place
     lines : id of an instruction -> the line on which it begins, for those that are found
     instructions : ids of all its instructions
     """
@@ -42,6 +43,7 @@ class Origin:
     last: int
     lines: Mapping[str, int]
     instructions: frozenset[str]
+    call: int | None = None
 
     def line(self, instruction: str, array: str, text: str) -> int | None:
         """The line of an access.
@@ -85,7 +87,7 @@ def recording_origins() -> Iterator[list[Origin]]:
         unit = plain(*arguments, **options)
         frames = _callers()
         if frames and len(origins) < MOST_RECORDED:
-            origins.extend(_origin(kernel, frames) for kernel in _kernels(unit))
+            origins.extend(_with_call(_origin(kernel, frames), frames) for kernel in _kernels(unit))
         return unit
 
     creation.make_function = loopy.make_function = recording
@@ -150,7 +152,10 @@ def _callers() -> list[FrameType]:
     frame: FrameType | None = sys._getframe(1)
     frames: list[FrameType] = []
     while frame is not None and len(frames) < MOST_CALLERS:
-        if not frame.f_code.co_filename.startswith(ours):
+        file = frame.f_code.co_filename
+        if not file.startswith(ours):
+            if frames and file.startswith(_TRACEGEN):
+                break  # what loads the user's file
             frames.append(frame)
         frame = frame.f_back
     return frames
@@ -163,15 +168,26 @@ def _origin(kernel: Any, frames: Sequence[FrameType]) -> Origin:
     for frame in frames:
         code, file = frame.f_code, frame.f_code.co_filename
         source = linecache.getlines(file)
-        call = list(code.co_positions())[frame.f_lasti // 2][:2]
         own = [line for _, _, line in code.co_lines() if line]
-        for start, end in (call, (min(own, default=1), max(own, default=1)), (1, len(source))):
+        around = (min(own, default=1), max(own, default=1))
+        for start, end in (_call(frame), around, (1, len(source))):
             first, last = start or 1, min(end or 0, len(source))
             lines = _instruction_lines(kernel, source, first, last)
             if lines:
                 return Origin(kernel.name, file, first, last, lines, ids)
     file = frames[0].f_code.co_filename
     return Origin(kernel.name, file, 1, len(linecache.getlines(file)), {}, ids)
+
+
+def _call(frame: FrameType) -> tuple[int | None, int | None]:
+    """The first and the last line of what a frame is calling."""
+    return list(frame.f_code.co_positions())[frame.f_lasti // 2][:2]
+
+
+def _with_call(origin: Origin, frames: Sequence[FrameType]) -> Origin:
+    """The origin with the line of the call in its file."""
+    frame = next(one for one in frames if one.f_code.co_filename == origin.file)
+    return replace(origin, call=_call(frame)[0])
 
 
 def _instruction_lines(kernel: Any, source: Sequence[str], first: int, last: int) -> dict[str, int]:
@@ -195,7 +211,7 @@ def _instruction_lines(kernel: Any, source: Sequence[str], first: int, last: int
 def _assignment(names: Sequence[str]) -> re.Pattern[str]:
     """`name = `, `name[i, j] = ` or `name, other = `, also with `+=` and the like."""
     first = re.escape(names[0])
-    return re.compile(rf"(?<![\w.]){first}\s*(?:\[[^=]*\])?\s*(?:,[^=]*)?[-+*/]?=(?!=)")
+    return re.compile(rf"(?<![\w.]){first}\s*(?:\[[^=]*\])?\s*(?:,[^=\"'()]*)?[-+*/]?=(?!=)")
 
 
 def _stems_from(instruction: str, written: str) -> bool:

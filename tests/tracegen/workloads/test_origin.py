@@ -149,3 +149,60 @@ def test_errors_in_the_users_code_name_its_line(folder: Path) -> None:
     )
     with pytest.raises(KernelError, match=r"bad.py:kernel failed: .* \(bad.py:5\)$"):
         load_kernel("bad.py:kernel")
+
+
+ELSEWHERE = """\
+import loopy as lp
+import numpy as np
+{before}
+
+def made(n=64, terms=2):
+    body = {body}
+    kernel = lp.make_kernel(
+        "{{[i]: 0 <= i < n}}",
+        body,
+        [lp.GlobalArg("w, v, u", np.float32, shape="n"), ...],
+        name="made",
+        lang_version=(2018, 2),
+    )
+    return lp.fix_parameters(kernel, n=n)
+"""
+
+
+def test_a_text_elsewhere_in_the_file_is_found_not_a_list_of_arguments(folder: Path) -> None:
+    before = 'BODY = """\n    <> left = u[i]\n    v[i] = left + w[i]\n"""'
+    text = ELSEWHERE.format(before=before, body="BODY")
+    (folder / "elsewhere.py").write_text(text)
+    lines = text.splitlines()
+    first = 1 + next(n for n, line in enumerate(lines) if "left = u" in line)
+    assert places("elsewhere.py:made") == {
+        "u[i]": ("elsewhere.py", first),
+        "w[i]": ("elsewhere.py", first + 1),
+        "store v[i]": ("elsewhere.py", first + 1),
+    }
+
+
+def test_a_text_that_a_program_makes_has_the_line_of_the_call(folder: Path) -> None:
+    body = '"\\n".join(f"{name}[i] = {k} * u[i]" for k, name in enumerate("vw"))'
+    text = ELSEWHERE.format(before="", body=body)
+    (folder / "elsewhere.py").write_text(text)
+    call, template = (
+        1 + next(n for n, line in enumerate(text.splitlines()) if words in line)
+        for words in ("make_kernel(", "u[i]")
+    )
+    found = places("elsewhere.py:made")
+    assert {found[f"store {name}[i]"] for name in "vw"} == {("elsewhere.py", call)}
+    assert found["u[i]"] == ("elsewhere.py", template), "the only line that names the array"
+
+
+def test_an_access_out_of_bounds_has_its_line(folder: Path) -> None:
+    text = ELSEWHERE.format(before="", body='"v[i] = u[k[i]]"').replace(
+        '"w, v, u", np.float32, shape="n")',
+        '"v, u", np.float32, shape="n"), lp.GlobalArg("k", np.int32, shape="n")',
+    )
+    text = text.replace("return lp.fix", "kernel = lp.fix")
+    text += "    arrays = {'u': np.ones(64, np.float32), 'k': np.full(64, 70, np.int32)}\n"
+    text += "    return tracegen.Workload(kernel, arrays)\n"
+    (folder / "elsewhere.py").write_text(f"import tracegen; {text}")
+    with pytest.raises(KernelError, match=r"index 70 .* \(load u\[k\[i\]\].*, elsewhere.py:6\)"):
+        tracegen.trace(load_kernel("elsewhere.py:made"), compiler="none")
