@@ -6,11 +6,18 @@ Nothing heavy is imported here: the help of `memsim` loads this module.
 from __future__ import annotations
 
 import json
+import os
+import sys
+import textwrap
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from memsim.commands import check_outputs, display, json_option, wrote_json
+from memsim.commands import check_outputs, console, display, json_option, wrote_json
+
+if TYPE_CHECKING:
+    from tracegen.doctor import Check
 
 EXIT_UNHEALTHY = 1
 
@@ -52,11 +59,40 @@ def doctor(json_out: Path | None, compiles: bool) -> int:
     healthy = examination.is_healthy(checks)
     if wrote_json(lambda: json.dumps(examination.as_json(checks), indent=2), json_out):
         return 0 if healthy else EXIT_UNHEALTHY
-    marks = {"ok": "ok", "note": "note", "missing": "MISSING"}
     width = max(len(check.name) for check in checks)
+    columns = console().width if sys.stdout.isatty() or "COLUMNS" in os.environ else 0
     for check in checks:
-        click.echo(f"{marks[check.status]:<8}{check.name:<{width}}  {check.found}")
-        if check.mend:
-            click.echo(f"{'':<8}{'':<{width}}  -> {check.mend}")
+        click.echo(_shown(check, width, columns))
     click.echo("Ready." if healthy else "Not ready: repair what is MISSING.")
     return 0 if healthy else EXIT_UNHEALTHY
+
+
+_MARKS = {"ok": "ok", "note": "note", "missing": "MISSING"}
+LEAST_TEXT = 36
+"""Columns that a text needs beside its name; in fewer it stands below."""
+
+
+def _shown(check: Check, width: int, columns: int) -> str:
+    """A check in lines of so many columns; in one or two lines where columns is 0.
+
+    width : of the column of names
+    """
+    lead = f"{_MARKS[check.status]:<8}{check.name:<{width}}  "
+    parts = [check.found, *([f"-> {check.mend}"] if check.mend else [])]
+    if not columns:
+        return lead + f"\n{' ' * len(lead)}".join(parts)
+    beside = columns - len(lead) >= LEAST_TEXT
+    indent = " " * (len(lead) if beside else 8)
+    firsts = [lead, indent] if beside else [f"{_MARKS[check.status]:<8}", indent, indent]
+    texts = parts if beside else [check.name, *parts]
+    return "\n".join(
+        textwrap.fill(
+            one,
+            columns,
+            initial_indent=first,
+            subsequent_indent=indent,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        for first, one in zip(firsts, texts, strict=False)
+    )

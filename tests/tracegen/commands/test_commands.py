@@ -223,6 +223,19 @@ def test_doctor_reports_that_this_machine_is_ready(run_memsim: RunMemsim) -> Non
     assert "chosen: " in ended.out
 
 
+@pytest.mark.parametrize("columns", ["40", "100"])
+def test_doctor_wraps_where_the_number_of_columns_is_known(
+    run_memsim: RunMemsim, monkeypatch: pytest.MonkeyPatch, columns: str
+) -> None:
+    """Nothing is lost, and no command that a user may copy is broken within a word; a pipe has long lines."""
+    piped = run_memsim("doctor").out
+    monkeypatch.setenv("COLUMNS", columns)
+    wrapped = run_memsim("doctor").out
+    assert wrapped.split() == piped.split()
+    longest = max(map(len, wrapped.split()))
+    assert all(len(line) <= max(int(columns), 8 + longest) for line in wrapped.splitlines())
+
+
 def test_doctor_in_json(run_memsim: RunMemsim) -> None:
     ended = run_memsim("doctor", "--json", "-")
     data = json.loads(ended.out)
