@@ -76,14 +76,19 @@ def failures(advice: Advice) -> Table:
 
 
 def notes(advice: Advice) -> list[str]:
-    """What limits the advice, one sentence each."""
-    listed = [MEANING, *([AGREE] if advice.ranked("kernel", "layout") else []), *advice.notes]
+    """What limits the advice, one sentence each, and what a table of gains does not list."""
+    listed = _general_notes(advice)
     useless = [one for one in advice.ranked(*TITLES) if not advice.gain(one).low > 1]
     if useless:
         verb = "is" if len(useless) == 1 else "are"
         listed.append(
             f"{_changes(len(useless))} {verb} not predicted to gain: {_some([one.what for one in useless])}"
         )
+    return listed
+
+
+def _general_notes(advice: Advice) -> list[str]:
+    listed = [MEANING, *([AGREE] if advice.ranked("kernel", "layout") else []), *advice.notes]
     if advice.interrupted:
         listed.append("interrupted: only what was tried before is listed")
     if advice.untried:
@@ -122,13 +127,17 @@ def page(advice: Advice) -> str:
     for kind, title in TITLES.items():
         head, rows = ranking(advice, kind)
         if rows:
-            table = data_table(head, rows, sortable=False)
-            codes = [fold(one.what, _code(one)) for one in gaining(advice, kind)]
-            sections.append(Section(title, Markup("").join([table, *codes])))
+            codes = {one.what: one for one in gaining(advice, kind)}
+            cells: list[list[Markup | str]] = [
+                [fold(what, _code(codes[what])) if what in codes else what, *others]
+                for what, *others in rows
+            ]
+            table = data_table(head, cells, left=(0, 3), sortable=False)
+            sections.append(Section(title, table, title.partition(":")[0]))
     if advice.failed:
         head, rows = failures(advice)
         sections.append(Section("What could not be tried", data_table(head, rows, left=(0, 1))))
-    sections.append(Section("Notes", bullets(notes(advice))))
+    sections.append(Section("Notes", bullets(_general_notes(advice))))
     return html_page(
         f"Advice for {advice.kernel} on {advice.machine}",
         headline(advice),

@@ -48,6 +48,8 @@ HELPFUL = 1.02
 MOST_RESERVED = 0.4
 """Part of the budget that is kept for the final predictions, at most."""
 LONGEST_REASON = 160
+THEN = "; "
+"""Between the phrases of changes that are combined."""
 LEAST_LIMIT_S, SLOWEST = 20.0, 4
 """A change may take this time to try, or so many times as long as the kernel as it is."""
 
@@ -214,14 +216,20 @@ class Search:
             for name, remedy in REMEDIES.items()
             if name in names
             for proposal in _proposed(remedy(facts))
+            if not self._is_tried(what, proposal.what)
         ]
         for k, (name, proposal) in enumerate(proposals):
-            phrase = f"{what}; {proposal.what}" if what else proposal.what
+            phrase = f"{what}{THEN}{proposal.what}" if what else proposal.what
             if self._is_late():
                 self.untried += [other.what for _, other in proposals[k:]]
                 return
             self.progress(len(self.tried), len(self.tried) + len(proposals) - k, phrase)
             self._try(start, proposal, Tried(what=phrase, remedies=(*before, name)))
+
+    def _is_tried(self, what: str, then: str) -> bool:
+        """Whether the same changes have been predicted in another order."""
+        changes = {*what.split(THEN), then}
+        return any(set(one.what.split(THEN)) == changes for one in self.tried if one.measured)
 
     def _try(self, start: Variant, proposal: Proposal, one: Tried) -> None:
         few = self._predict_options(min(self.options.first_trials, self.options.trials))

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -76,6 +79,32 @@ def test_changes_are_ranked_by_gain_and_where_that_is_open_by_what_they_ask() ->
         "no change that was tried is predicted to gain"
     )
     assert headline(made()).endswith("nothing could be tried")
+
+
+def test_two_changes_are_combined_in_one_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the other one only where the first could not be predicted."""
+    proposals = {
+        name: lambda _, name=name: iter([Proposal(what=f"do {name}", steps=())]) for name in "abc"
+    }
+    monkeypatch.setattr(searching, "REMEDIES", proposals)
+    monkeypatch.setattr(searching, "Facts", lambda *_: None)
+
+    def tried(broken: tuple[str, ...]) -> list[str]:
+        search = Search(None, V100, AdviseOptions(trials=4, depth=2), lambda work, _: work())
+        search.start, search.final_s, search.base = time.monotonic(), 0.0, {4: measure(1.0)}
+
+        def record(_: Any, __: Any, change: Tried) -> None:
+            search.variants[len(search.tried)] = SimpleNamespace(workload=None)
+            seconds = None if change.what in broken else measure(0.5)
+            search.tried.append(dataclasses.replace(change, measured=seconds))
+
+        monkeypatch.setattr(search, "_try", record)
+        search._try_all(SimpleNamespace(workload=None), {}, set("abc"), ())
+        search._try_together({})
+        return [change.what for change in search.tried][3:]
+
+    assert tried(()) == ["do a; do b", "do a; do c", "do b; do c"]
+    assert tried(("do a; do b",)) == ["do a; do b", "do a; do c", "do b; do a", "do b; do c"]
 
 
 def test_what_a_change_costs_is_shown_before_and_after() -> None:
