@@ -22,8 +22,9 @@ from memsim.montecarlo.workers import Call, Results, Task, Workers
 from memsim.trace.model import Trace
 
 MAX_OCCUPANCIES = 4
-TRIALS_PER_POINT = 10
-"""Where the occupancy is known, others are replayed only if they add less than 10 % of the trials."""
+TRIALS_PER_POINT, LEAST_TRIALS = 4, 8
+"""Where the occupancy is known, others are replayed from so many trials on, for a quarter of their time at
+most."""
 MISS_CACHES: tuple[MissCache, ...] = ("unbounded", "associative")
 
 
@@ -38,7 +39,7 @@ def other_groups(occupancy: Occupancy, n_trials: int) -> dict[str, list[int]]:
         picks = np.linspace(0, len(feasible) - 1, MAX_OCCUPANCIES).round().astype(int)
         return {"over_feasible": sorted({feasible[i] for i in picks} - {actual})}
     n_points = min(MAX_OCCUPANCIES - 1, n_trials // TRIALS_PER_POINT)
-    if occupancy.limited_by == "given" or not n_points:
+    if occupancy.limited_by == "given" or n_trials < LEAST_TRIALS:
         return {}
     points = np.geomspace(1, actual, n_points + 1)[:-1].round().astype(int)
     return {"over_groups": sorted({int(point) for point in points} - {actual})}
