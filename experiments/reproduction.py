@@ -181,7 +181,8 @@ def _row(case: Case) -> list[report.Cell | str]:
     change = _change(case)
     words = NONE
     if change is not None:
-        words = f"{100 * change:+.1f} {'points' if case.unit == '%' else '%'}"
+        words = f"{100 * change:+.1f}".replace("-0.0", "0.0").replace("+0.0", "0.0")
+        words += " points" if case.unit == "%" else " %"
     return [
         case.case,
         case.quantity.replace("_", " "),

@@ -16,6 +16,7 @@ import click
 from calib.prediction.options import PredictOptions
 from memsim.commands import (
     KERNEL,
+    STDOUT,
     check_outputs,
     console,
     json_help,
@@ -53,6 +54,11 @@ class PredictFiles(Options):
         flags=("--plot", "--png"),
     )
     json: Path | None = option(None, json_help("the numbers"), metavar="FILE")
+
+    @property
+    def needs_time(self) -> bool:
+        """Whether what-ifs and the timeline are shown."""
+        return self.html is not None or self.json != STDOUT
 
     def check(self) -> None:
         """Raises MemsimError where a file cannot be written later."""
@@ -211,16 +217,18 @@ def predict_one(
 
 
 def _write(base: Prediction, changed: list[tuple[str, Prediction]], files: PredictFiles) -> None:
+    from calib.prediction.launch_time import time_data
     from calib.prediction.prediction import as_json
 
     document: dict[str, Any] = as_json(base)
     document["what_if"] = [{"changes": text, **as_json(other)} for text, other in changed]
+    time = time_data(base, changed) if files.needs_time else {}
     if not wrote_json(lambda: json.dumps(document, indent=1, allow_nan=False), files.json):
-        _show(base, changed)
+        _show(base, time)
     if files.html is not None:
         from calib.prediction.report import page
 
-        write_text(files.html, page(base, changed))
+        write_text(files.html, page(base, time))
         click.echo(f"wrote {files.html}", err=True)
     if files.plot is not None:
         from calib.prediction.timeline import draw
@@ -230,30 +238,29 @@ def _write(base: Prediction, changed: list[tuple[str, Prediction]], files: Predi
         click.echo(f"wrote {files.plot}", err=True)
 
 
-def _show(base: Prediction, changed: list[tuple[str, Prediction]]) -> None:
+def _show(base: Prediction, time: dict[str, Any]) -> None:
     from rich.text import Text
 
     from calib.prediction.report import (
         accesses_table,
         blocks_table,
-        comparison,
         floors_table,
         headline,
         residency_line,
         time_line,
+        what_if_table,
     )
     from memsim.report import PlainTable
 
     screen = console()
-    screen.print(Text(headline(base), style="bold"))
+    screen.print(Text(headline(base, time), style="bold"))
     screen.print(Text(time_line(base)))
     screen.print(Text(residency_line(base)))
     screen.print(PlainTable("", *floors_table(base)))
+    screen.print(PlainTable("what if", *what_if_table(time)))
     loads = accesses_table(base)
     if loads[1]:  # mode `paper` has no costs of single accesses
         screen.print(PlainTable("loads by visible latency, in cycles", *loads))
     screen.print(PlainTable("basic blocks, in cycles of one sub-group", *blocks_table(base)))
-    for text, other in changed:
-        screen.print(Text(f"with {text}: {comparison(base, other)}"))
     for note in base.notes:
         screen.print(Text(f"note: {note}", style="dim"))

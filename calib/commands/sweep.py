@@ -112,11 +112,11 @@ def _show(swept: Swept) -> None:
     from rich.text import Text
 
     from calib.tuning import sweep_report
-    from memsim.report import PlainTable
+    from memsim.report import PlainTable, file_label
 
     screen = console()
     for machine in swept.outcomes:
-        screen.print(Text(f"{swept.subject.kernel.spec} on {machine}", style="bold"))
+        screen.print(Text(f"{file_label(swept.subject.kernel.spec)} on {machine}", style="bold"))
         screen.print(PlainTable("", *sweep_report.table(swept, machine)))
         for line in sweep_report.findings(swept, machine):
             screen.print(Text(f"- {line}"))

@@ -190,7 +190,10 @@ def _show(tuned: Tuned) -> None:
     for machine, found in tuned.found.items():
         screen.print(Text(results.headline(tuned, machine), style="bold"))
         if found.ranked:
-            screen.print(PlainTable("", *results.ranking(tuned, machine)))
+            ranking = results.ranking(tuned, machine)
+            content, equal = results.without_equal(ranking, 3 + len(tuned.space.names))
+            screen.print(PlainTable("", *content))
+            screen.print(Text(equal, style="dim"), end="\n" if equal else "")
         for line in results.failure_lines(found):
             screen.print(Text(line))
     if tuned.interrupted:

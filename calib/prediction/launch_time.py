@@ -20,6 +20,7 @@ from calib.prediction.timeline import timeline_data
 from memsim.bounds import with_open_hits
 from memsim.machine import Machine
 from memsim.montecarlo import Replay
+from memsim.report import TWICE_AS_FAST
 from memsim.trace import Trace
 
 MOST_TRIALS = 8
@@ -74,7 +75,7 @@ def twice_as_fast(prediction: Prediction) -> list[dict[str, Any]]:
     for name, floor in timing.floors_s.items():
         if float(floor.mean()) >= NOTABLE * total:
             after = total * _seconds(prediction, _faster(base, name)) / before
-            found.append({"changes": f"{name} twice as fast", "time_s": after, "binds": ""})
+            found.append({"changes": f"{name}{TWICE_AS_FAST}", "time_s": after, "binds": ""})
     return found
 
 

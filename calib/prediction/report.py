@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from markupsafe import Markup
 
-from calib.prediction.launch_time import local_share, time_data
-from calib.prediction.prediction import Prediction, access_rows, as_json, block_rows
+from calib.prediction.prediction import Prediction, access_rows, block_rows
 from memsim import report
 from memsim.report import bound, keep_time, read_time, summarise
 
@@ -16,13 +15,14 @@ MOST_BLOCKS = 16
 MOST_NAMES = 3
 
 
-def headline(prediction: Prediction) -> str:
-    """What binds the kernel and what that costs, as on the page of a replay."""
-    time = {**as_json(prediction), "local_share": local_share(prediction)}
+def headline(prediction: Prediction, time: Mapping[str, Any]) -> str:
+    """What binds the kernel and what that costs, as on the page of a replay.
+
+    time : what `time_data` says of it
+    """
     if prediction.replay is None:
         return bound(read_time(time))
-    dataset = keep_time(prediction.replay.dataset, time)
-    return report.headline(summarise(dataset))
+    return report.headline(summarise(keep_time(prediction.replay.dataset, time)))
 
 
 def time_line(prediction: Prediction) -> str:
@@ -51,18 +51,18 @@ def seconds_range(low_s: float, high_s: float) -> str:
 
 
 def residency_line(prediction: Prediction) -> str:
-    """The residency: TLP, BLP, NB, RepNum and NBB."""
+    """The residency: the paper's TLP, BLP, NB, RepNum and NBB."""
     resident, occupancy = prediction.timing.residents, prediction.occupancy
     return (
-        f"{resident.subgroups_per_group} sub-groups per group (TLP), {resident.groups_per_core} resident"
-        f" groups per core (BLP, limited by {occupancy.limited_by}), {resident.n_groups} groups on"
-        f" {resident.n_cores} cores: {resident.rounds:.4g} rounds;"
-        f" {float(prediction.program.n_blocks):.6g} basic blocks per sub-group (NBB)"
+        f"{resident.subgroups_per_group} sub-groups per group, {resident.groups_per_core} resident groups per"
+        f" core (limited by {report.limiter_name(occupancy.limited_by)}), {resident.n_groups:,} groups on"
+        f" {resident.n_cores} cores: {resident.rounds:.3g} waves;"
+        f" {float(prediction.program.n_blocks):.6g} basic blocks per sub-group"
     )
 
 
 def floors_table(prediction: Prediction) -> tuple[list[str], list[list[str]]]:
-    """Lower bounds of the time, and how much faster the kernel would be without latency, barriers, ..."""
+    """Lower bounds of the time, the largest first."""
     total = prediction.timing.estimate.mean
     rows = [
         [
@@ -70,11 +70,9 @@ def floors_table(prediction: Prediction) -> tuple[list[str], list[list[str]]]:
             seconds(float(value.mean())),
             _percent(float(value.mean()) / total),
         ]
-        for name, value in prediction.timing.floors_s.items()
-    ]
-    rows += [
-        [f"saved without {name}", seconds(value), _percent(value / total)]
-        for name, value in prediction.timing.parts_s.items()
+        for name, value in sorted(
+            prediction.timing.floors_s.items(), key=lambda item: -float(item[1].mean())
+        )
     ]
     return ["part", "time", "share of the time"], rows
 
@@ -104,20 +102,22 @@ def accesses_table(prediction: Prediction) -> tuple[list[str], list[list[str]]]:
     """The loads, by their visible latency."""
     rows = [
         [
+            row["site"],
             f"{row['runs']:.4g}",
             f"{row['latency_cycles']:.0f}",
             _percent(1 - row["not_hidden"]),
             _percent(row["not_hidden"]),
-            row["site"],
         ]
         for row in access_rows(prediction)
     ]
-    return ["executions", "latency", "hidden", "not hidden", "access"], rows
+    return ["access", "executions", "latency", "hidden", "not hidden"], rows
 
 
-def page(prediction: Prediction, changed: Sequence[tuple[str, Prediction]] = ()) -> str:
-    """The page of the replay with the predicted time; in mode `paper`, which has no replay, of the time."""
-    time = time_data(prediction, changed)
+def page(prediction: Prediction, time: Mapping[str, Any]) -> str:
+    """The page of the replay with the predicted time; in mode `paper`, which has no replay, of the time.
+
+    time : what `time_data` says of it
+    """
     blocks = report.Section(
         "Basic blocks, in cycles of one sub-group",
         report.paragraph(_BLOCKS, "small soft")
@@ -156,17 +156,17 @@ def _loads(prediction: Prediction) -> list[report.Section]:
         "Latencies are in cycles of a core. The part that is hidden is covered by instructions of other"
         " sub-groups."
     )
-    body = report.paragraph(note, "small soft") + _table(content)
+    body = report.paragraph(note, "small soft") + report.data_table(*content)
     return [report.Section("Loads, by their visible latency", body, "Visible latency")]
 
 
-def comparison(prediction: Prediction, other: Prediction) -> str:
-    """The time with changes, compared with the time without them."""
-    before, after = prediction.timing.estimate.mean, other.timing.estimate.mean
-    return (
-        f"{seconds(after)} instead of {seconds(before)} ({after / before - 1:+.1%});"
-        f" limited by {other.timing.binds}"
-    )
+def what_if_table(time: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
+    """The time with each change, the shortest first."""
+    shown = [
+        (str(bar.name), *bar.shown.split(", ", 2)) for bar in report.what_if_bars(read_time(time))
+    ]
+    rows = [[*row, *[""] * (4 - len(row))] for row in shown]
+    return ["change", "time", "difference", ""], rows
 
 
 def _table(content: tuple[list[str], list[list[str]]]) -> Markup:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from markupsafe import Markup
 
@@ -69,7 +70,7 @@ def page(survey: Survey) -> str:
             report.Section(
                 "The driver's information",
                 report.data_table(
-                    ("property", "value"), [[k, str(v)] for k, v in survey.facts.items()]
+                    ("property", "value"), [_fact(name, v) for name, v in survey.facts.items()]
                 ),
                 "Driver",
             ),
@@ -86,6 +87,13 @@ _METHOD = (
 )
 
 
+def _fact(name: str, value: Any) -> list[str]:
+    """A property, with sizes in KiB, MiB or GiB."""
+    if name.endswith(", bytes") and isinstance(value, int):
+        return [name.removesuffix(", bytes"), report.byte_size(value)]
+    return [name, f"{value:,}" if isinstance(value, int) else str(value)]
+
+
 def _headline(survey: Survey) -> str:
     if survey.interrupted:
         return f"Interrupted in '{survey.interrupted}': later probes did not run."
@@ -93,7 +101,11 @@ def _headline(survey: Survey) -> str:
         return "The pointer chase had no result, so no level is known."
     n = len(survey.hierarchy.levels)
     latency = quantity(_latencies(survey)["memory.latency"])[0]
-    return f"{n} cache level{'s' if n != 1 else ''}; main memory answers after {latency}"
+    words = f"{n} cache level{'s' if n != 1 else ''}; main memory answers after {latency}"
+    silent = len(survey.book.silent)
+    if not silent:
+        return words
+    return f"{words}; {silent} quantit{'ies' if silent != 1 else 'y'} could not be determined"
 
 
 def _not_determined(silent: list[tuple[str, str]]) -> Markup:

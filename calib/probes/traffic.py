@@ -74,7 +74,7 @@ def bandwidth(
         low=moved / (least_s + device.tick_s) * missing,
         high=moved / max(low_s - device.tick_s, 0.1 * least_s),
         unit="bytes/s",
-        how=f"{groups} group{'s' if groups > 1 else ''} of {items} work-items read {each} bytes each,"
+        how=f"{groups} group{'s' if groups > 1 else ''} of {items} work-items read {each:,} bytes each,"
         f" {rounds} times ({name})",
     )
 

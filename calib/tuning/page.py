@@ -26,6 +26,7 @@ from memsim.report import (
     data_table,
     figure,
     figures,
+    file_label,
     fold,
     heat_map,
     line_chart,
@@ -48,7 +49,7 @@ def tuning_page(tuned: Tuned) -> str:
         sections.insert(0, Section("The machines compared", _across(tuned)))
     sections.append(Section("How to read this", _explanation(tuned)))
     return page(
-        f"Tuning {kernel}",
+        f"Tuning {file_label(kernel)}",
         "; ".join(results.headline(tuned, machine) for machine in machines[:1]),
         sections,
         subtitle=f"{tuned.n_configurations} configurations of {', '.join(tuned.space.names)}"
@@ -77,19 +78,24 @@ def _machine_sections(tuned: Tuned, machine: str) -> Iterator[Section]:
 
 
 def _ranking(tuned: Tuned, machine: str) -> Markup:
-    head, rows = results.ranking(tuned, machine, MOST_ROWS)
-    ranked = tuned.found[machine].ranked
     column = 1 + len(tuned.space.names)
+    (head, rows), equal = results.without_equal(
+        results.ranking(tuned, machine, MOST_ROWS), column + 2
+    )
+    ranked = tuned.found[machine].ranked
     cells: list[list[Cell | str]] = []
     for row, one in zip(rows, ranked, strict=False):
         cells.append([*row])
         cells[-1][column] = Cell(row[column], value=one.time_s)
     table = data_table(head, cells, left=(column + 2,))
     more = len(ranked) - len(rows)
-    note = f" {more} slower ones are in --json and --csv." if more > 0 else ""
-    return table + paragraph(
-        f"= marks configurations whose interval overlaps the fastest one's.{note}", "soft small"
-    )
+    tied = any(row[0] == "=" for row in rows)
+    notes = [
+        equal,
+        "= marks configurations whose interval overlaps the fastest one's." if tied else "",
+        f"{more} slower ones are in --json and --csv." if more > 0 else "",
+    ]
+    return table + paragraph(" ".join(filter(None, notes)), "soft small")
 
 
 def _why(found: Found) -> Markup:
@@ -162,7 +168,7 @@ def _response(parameter: Parameter, found: Found) -> Markup | None:
             parameter.values,
             ["fastest", "median"],
             list(zip(best, median, strict=True)),
-            [[_microseconds(value) for value in row] for row in zip(best, median, strict=True)],
+            [[seconds(1e-6 * value) for value in row] for row in zip(best, median, strict=True)],
             f"time by {parameter.name}",
         )
     return line_chart(
@@ -182,13 +188,13 @@ def _pairs(tuned: Tuned, found: Found) -> Markup:
         best: dict[tuple[str, str], float] = {}
         for one in found.ranked:
             cell = (one.configuration[rows.name], one.configuration[columns.name])
-            best[cell] = min(best.get(cell, math.inf), 1e6 * one.time_s)
+            best[cell] = min(best.get(cell, math.inf), one.time_s)
         values = [[best.get((r, c), math.nan) for c in columns.values] for r in rows.values]
         what = f"{rows.name} (rows) and {columns.name} (columns)"
-        shown = [[_microseconds(value) for value in row] for row in values]
+        shown = [[seconds(value) for value in row] for row in values]
         image = heat_map(rows.values, columns.values, values, shown, f"time by {what}")
         maps.append(fold(what, image) if maps else paragraph(what) + image)
-    note = paragraph("Fastest time in us over all other parameters; dark is slow.", "soft small")
+    note = paragraph("Fastest time over all other parameters; dark is slow.", "soft small")
     return Markup("").join(maps) + note
 
 
@@ -264,7 +270,3 @@ def _spread(items: Sequence[T], most: int) -> list[T]:
     half = most // 2
     places = np.linspace(half, len(items) - 1, most - half).round().astype(int)
     return [*items[:half], *(items[place] for place in places)]
-
-
-def _microseconds(value: float) -> str:
-    return f"{value:.4g}" if math.isfinite(value) else "-"

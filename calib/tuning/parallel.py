@@ -50,7 +50,7 @@ def parallel_coordinates(
     lines += [line(one, True) for one in reversed(ranked[: min(strong, MOST_LINES)])]
     parts = [
         Markup(
-            '<svg class="chart" style="width:100%;max-width:none" viewBox="0 0 {} {}" role="img"'
+            '<div class="scroll"><svg class="timeline" viewBox="0 0 {} {}" role="img"'
             ' aria-label="parallel coordinates">'
         ).format(WIDTH, HEIGHT),
         *lines,
@@ -61,7 +61,7 @@ def parallel_coordinates(
         parts += _axis(x, axis.name, ticks)
     times = [(height(0.0), shown(fastest)), (height(1.0), shown(slowest))]
     parts += _axis(SIDE + len(axes) * step, "time", times)
-    return Markup("").join([*parts, Markup("</svg>")])
+    return Markup("").join([*parts, Markup("</svg></div>")])
 
 
 def _axis(x: float, name: str, ticks: Sequence[tuple[float, str]]) -> list[Markup]:

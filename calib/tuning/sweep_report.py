@@ -21,6 +21,7 @@ from memsim.report import (
     data_table,
     figure,
     figures,
+    file_label,
     line_chart,
     page,
     paragraph,
@@ -123,7 +124,9 @@ def sweep_page(swept: Swept) -> str:
     for machine in machines:
         lines = bullets(findings(swept, machine))
         head, rows = table(swept, machine)
-        sections.append(Section(machine, lines + data_table(head, rows, left=())))
+        sections.append(
+            Section(machine, lines + data_table(head, rows, left=(len(swept.sizes[0]) + 2,)))
+        )
     sections.append(
         Section(
             "How to read this",
@@ -135,7 +138,7 @@ def sweep_page(swept: Swept) -> str:
         )
     )
     return page(
-        f"{swept.subject.kernel.spec} over {', '.join(swept.varied)}",
+        f"{file_label(swept.subject.kernel.spec)} over {', '.join(swept.varied)}",
         "; ".join(f"{machines[0]}: {line}" for line in first[:1]) or "no knee",
         sections,
         subtitle=f"{len(swept.sizes)} sizes on {', '.join(machines)}"

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     help="How to count hits in both: by sectors, or as the counters of Nsight Compute or rocprof do.",
 )
 @click.option("--kernel", metavar="NAME", help="Name of the measured kernel to compare with.")
-@output_path("--html", help="Write the comparison of two as one self-contained page.")
+@output_path("--html", help="Write the comparison as one self-contained page.")
 @json_option("the comparison", "json")
 def compare(
     a: Path,
@@ -66,8 +66,6 @@ def compare(
             raise MemsimError(f"--kernel applies to counters in .csv files, got {b[0]}")
         made = _of_replays((a, *b), counters)
     if html is not None:
-        if made.page is None:
-            raise MemsimError(f"--html shows two replays side by side, got {1 + len(b)}")
         write_text(html, made.page())
         click.echo(f"wrote {html}", err=True)
     write_tables(made.tables, made.text, json)
@@ -75,11 +73,11 @@ def compare(
 
 
 class Compared(NamedTuple):
-    """A comparison: its tables, and functions that make its JSON and, of two, its page."""
+    """A comparison: its tables, and functions that make its JSON and its page."""
 
     tables: list[Table]
     text: Callable[[], str]
-    page: Callable[[], str] | None
+    page: Callable[[], str]
 
 
 def _beside_counters(saved: Path, files: tuple[Path, ...], kernel: str | None) -> Compared:
@@ -106,17 +104,23 @@ def _of_replays(paths: tuple[Path, ...], counters: Semantics) -> Compared:
     from memsim.report.comparison_json import changes_data
     from memsim.report.html import comparison_page
     from memsim.report.summary import summarise
+    from memsim.report.text import file_label
     from memsim.report.variants import accesses_table, variants_json, variants_table
+    from memsim.report.variants_page import variants_page
 
     replays = [Replay.load(path).recount(counters).dataset for path in paths]
-    variants = [(str(path), summarise(one)) for path, one in zip(paths, replays, strict=True)]
+    summaries = [summarise(one) for one in replays]
+    named = list(zip(map(str, paths), summaries, strict=True))
+    short = [file_label(str(path)) for path in paths]
+    labels = short if len(set(short)) == len(short) else list(map(str, paths))
+    variants = list(zip(labels, summaries, strict=True))
     if len(replays) > 2:
         tables = [variants_table(variants), accesses_table(variants)]
-        return Compared(tables, lambda: variants_json(variants), None)
+        return Compared(tables, lambda: variants_json(named), lambda: variants_page(variants))
     comparison = compare_results(*replays)
     return Compared(
         [comparison_table(comparison)],
-        lambda: variants_json(variants, changes_data(comparison)),
+        lambda: variants_json(named, changes_data(comparison)),
         lambda: comparison_page(comparison),
     )
 

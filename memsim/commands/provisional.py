@@ -12,7 +12,7 @@ from memsim.report import text
 from memsim.report.numbers import Summary
 from memsim.report.semantics import Semantics
 from memsim.report.summary import summarise
-from memsim.report.table import access_table
+from memsim.report.table import access_table, lines_of_access
 
 MOST_COST = 0.1
 """Share of the time since the last provisional result that the next one may take."""
@@ -33,7 +33,8 @@ def provisional_results(
             return
         summary = summarise(so_far().recount(counters).dataset)
         if shown.in_place:
-            rows = dataclasses.replace(summary, sites=summary.sites[: shown.rows])
+            most = shown.rows(lines_of_access(summary, shown.columns))
+            rows = dataclasses.replace(summary, sites=summary.sites[:most])
             shown.provisional(_line(summary), access_table(rows))
         else:
             shown.provisional(_line(summary))

@@ -29,6 +29,9 @@ LINE_EVERY_S = 10.0
 ROWS_ABOVE = 12
 """Lines of a terminal that a provisional table leaves for its head, its caption and the prompt."""
 
+LEAST_BAR = 6
+"""Columns that a bar of progress needs."""
+
 _current: list[Display] = []
 
 
@@ -53,9 +56,13 @@ class Display:
         self.draw()
 
     @property
-    def rows(self) -> int:
-        """Rows of four lines that a provisional table may have."""
-        return max((self._screen.height - ROWS_ABOVE) // 4, 1)
+    def columns(self) -> int:
+        """Columns of the terminal."""
+        return self._screen.width
+
+    def rows(self, lines: int) -> int:
+        """Rows of so many lines that a provisional table may have."""
+        return max((self._screen.height - ROWS_ABOVE) // lines, 1)
 
     def provisional(self, line: str, table: RenderableType | None = None) -> None:
         """Shows a result that will change: on a terminal `line` and the table, elsewhere `line` alone."""
@@ -114,12 +121,12 @@ class LiveDisplay(Display):
         from rich.progress_bar import ProgressBar
         from rich.table import Table
 
-        row = Table.grid(padding=(0, 1))
-        width = max(min(24, self._screen.width // 4), 4)
+        row, amount = Table.grid(padding=(0, 1)), self.amount()
         cells: list[RenderableType] = [self.doing]
-        if self.total:
-            cells.append(ProgressBar(self.total, self.done, width))
-        row.add_row(*cells, self.amount())
+        room = self._screen.width - len(self.doing) - len(amount) - 2
+        if self.total and room >= LEAST_BAR:
+            cells.append(ProgressBar(self.total, self.done, min(24, room)))
+        row.add_row(*cells, amount)
         return row
 
 

@@ -4,6 +4,7 @@ from .finding import bound as bound
 from .finding import headline as headline
 from .html import replay_page as replay_page
 from .launch_time import BARRIER as BARRIER
+from .launch_time import TWICE_AS_FAST as TWICE_AS_FAST
 from .launch_time import WAIT as WAIT
 from .launch_time import keep_time as keep_time
 from .launch_time import read_time as read_time
@@ -24,12 +25,16 @@ from .plain_table import PlainTable as PlainTable
 from .plots import DRAM_COLOUR as DRAM_COLOUR
 from .plots import LINE_COLOUR as LINE_COLOUR
 from .plots import PART_COLOURS as PART_COLOURS
+from .residency import limiter_name as limiter_name
 from .summary import summarise as summarise
 from .svg import Curve as Curve
 from .svg import heat_map as heat_map
 from .svg import line_chart as line_chart
+from .text import byte_size as byte_size
+from .text import file_label as file_label
 from .text import percent as percent
 from .text import plus_minus as plus_minus
 from .text import seconds as seconds
 from .text import seconds_range as seconds_range
 from .time_view import time_sections as time_sections
+from .time_view import what_if_bars as what_if_bars

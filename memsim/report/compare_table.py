@@ -67,7 +67,8 @@ def _fill_single(table: Table, comparison: Comparison) -> None:
 
 def _site_cells(comparison: Comparison, site: SiteComparison) -> list[Text]:
     name = Text(text.shortened(site.name), style="bold")
-    name.append(f"\n{site.a.direction}\n{site.where}", style="dim")
+    for line in filter(None, (site.a.direction_label, site.where)):
+        name.append(f"\n{line}", style="dim")
     return [
         name,
         Text("A\nB\nchange", style="dim"),

@@ -10,9 +10,11 @@ import math
 
 from memsim.latency import DRAM
 from memsim.report.advice import is_poorly_coalesced
+from memsim.report.launch_advice import has_idle_cores, is_mostly_local, not_alone
 from memsim.report.launch_time import LaunchTime
 from memsim.report.launch_totals import ArrayTotals
 from memsim.report.numbers import SiteNumbers, Summary
+from memsim.report.residency import idle_cores
 from memsim.report.text import byte_size, fixed, percent, seconds, shortened
 
 _BOUND = {
@@ -46,20 +48,19 @@ def bound(time: LaunchTime) -> str:
 def _cause(summary: Summary) -> str:
     """The access or array behind what binds; empty where nothing stands out."""
     binds = summary.time.binds
+    if has_idle_cores(summary):
+        return f"{idle_cores(summary)} of {summary.machine.n_cores} cores have no group"
+    if beside := not_alone(summary.time):
+        return beside
     if binds == DRAM:
         return _most_from_dram(summary)
     if binds in ("latency", "barriers", "group start"):
         return _longest_wait(summary)
-    if binds == summary.time.floor_name and summary.time.local_share > 0.5 and _is_first(summary):
+    if is_mostly_local(summary):
         return f"{percent(summary.time.local_share, 0)} of that is local memory"
     if binds in summary.level_names or binds.endswith(" stores"):
         return _most_requests(summary)
     return ""
-
-
-def _is_first(summary: Summary) -> bool:
-    """Whether the first level binds, which shares its pipe with local memory."""
-    return summary.level_names[:1] == (summary.time.binds,)
 
 
 def _most_from_dram(summary: Summary) -> str:

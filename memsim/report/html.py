@@ -28,16 +28,10 @@ from memsim.report.counters.measurement import Measurement
 from memsim.report.finding import headline
 from memsim.report.numbers import Summary
 from memsim.report.pages import Bar, Section, bar_chart, fold, page, paragraph, render
+from memsim.report.residency import groups_text, resident_notes
 from memsim.report.summary import summarise
 from memsim.report.time_view import time_sections
-from memsim.report.verdict import (
-    groups_text,
-    judge,
-    latency_split,
-    limiter_text,
-    meaningful_parameters,
-    registers_text,
-)
+from memsim.report.verdict import judge, latency_split, meaningful_parameters
 from memsim.visible import visible
 
 
@@ -147,9 +141,7 @@ def _values(dataset: xr.Dataset) -> dict[str, Any]:
         or 1.0,
         "poorly_coalesced": is_poorly_coalesced,
         "groups_text": groups_text(summary),
-        "resident_notes": [
-            note for note in (limiter_text(summary), registers_text(summary)) if note
-        ],
+        "resident_notes": resident_notes(summary),
     }
 
 
@@ -176,8 +168,7 @@ def _sections(
         sections.append(Section("Arrays, over the whole launch", body, "Arrays"))
     orderings = _part(
         "orderings.html.j2",
-        histograms=_histograms(dataset, summary),
-        convergence=_convergence(dataset, summary),
+        **_orderings(dataset, summary),
         dram_chart=_dram_chart(dataset),
         **values,
     )
@@ -267,39 +258,98 @@ def listings(summary: Summary) -> list[source_view.Listing]:
     return [listing for listing in listings if listing is not None]
 
 
-def _histograms(dataset: xr.Dataset, summary: Summary) -> list[Chart]:
-    charts = []
-    for level in summary.level_names:
-        image = svg.histogram(
-            100 * load_hit_ratio(dataset, level).values, f"{level} hit ratio of loads, %", "%", 0.1
+@dataclass(frozen=True, kw_only=True)
+class Spread:
+    """A quantity over trials. values : (n_trial,);  unit : `%` or `cycles`;  least : a difference that is none"""
+
+    title: str
+    label: str
+    unit: str
+    values: np.ndarray
+    least: float
+    note: str = ""
+
+    @property
+    def is_steady(self) -> bool:
+        """Whether it is nearly the same in all trials: a chart would show nothing."""
+        finite = self.values[np.isfinite(self.values)]
+        return not finite.size or float(np.ptp(finite)) < self.least
+
+    @property
+    def steady_text(self) -> str:
+        """`all loads, L1 66.7 %`; empty without a value."""
+        mean = float(np.nanmean(self.values)) if np.isfinite(self.values).any() else math.nan
+        decimals = 1 if self.unit == "%" else 0
+        shown = f"{text.shortened(self.title)} {text.fixed(mean, decimals)} {self.unit}"
+        return shown if math.isfinite(mean) else ""
+
+
+def _hit_ratios(dataset: xr.Dataset, summary: Summary) -> list[Spread]:
+    return [
+        Spread(
+            title=f"{level} hit ratio of loads",
+            label=f"{level} hit ratio of loads",
+            unit="%",
+            values=100 * load_hit_ratio(dataset, level).values,
+            least=0.1,
         )
-        if image is not None:
-            charts.append(Chart(title=f"All loads, {level}", note="", image=image))
+        for level in summary.level_names
+    ]
+
+
+def _orderings(dataset: xr.Dataset, summary: Summary) -> dict[str, Any]:
+    """Charts of what differs between trials, and a list of what does not."""
     cycles = expected_latency_cycles(dataset)
-    for site in summary.loads[:4]:
-        image = svg.histogram(
-            cycles.sel(site=site.name).values, "expected latency, cycles", "cycles", 1.0
+    ratios = _hit_ratios(dataset, summary)
+    latencies = [
+        Spread(
+            title=site.name,
+            label="expected latency",
+            unit="cycles",
+            values=cycles.sel(site=site.name).values,
+            least=1.0,
+            note="latency",
         )
-        if image is not None:
-            charts.append(Chart(title=site.name, note="latency", image=image))
-    return charts
-
-
-def _convergence(dataset: xr.Dataset, summary: Summary) -> list[Chart]:
-    charts = []
-    for level in summary.level_names:
-        image = svg.convergence(100 * load_hit_ratio(dataset, level).values, "hit ratio", "%")
-        if image is not None:
-            charts.append(Chart(title=f"{level} hit ratio of loads, %", note="", image=image))
+        for site in summary.loads[:4]
+    ]
+    running = list(ratios)
     total = load_latency_cycles(dataset).sum("site").values
     mean = summary.total_load_cycles.mean
     if np.isfinite(mean) and mean > 0:
-        image = svg.convergence(
-            total / mean * summary.load_latency_cycles.mean, "latency of a load", "cycles"
+        one = total / mean * summary.load_latency_cycles.mean
+        title = "expected latency of a load"
+        running.append(Spread(title=title, label=title, unit="cycles", values=one, least=1.0))
+    drawn = [
+        (one, svg.histogram(one.values, f"{one.label}, {one.unit}", one.unit, one.least))
+        for one in (*ratios, *latencies)
+        if not one.is_steady
+    ]
+    converging = [
+        (one, svg.convergence(one.values, one.label, one.unit))
+        for one in running
+        if not one.is_steady
+    ]
+    return {
+        "histograms": _charts(drawn),
+        "convergence": _charts(converging),
+        "steady": [
+            one.steady_text
+            for one in (*ratios, *latencies, *running[len(ratios) :])
+            if one.is_steady and one.steady_text
+        ],
+    }
+
+
+def _charts(drawn: Sequence[tuple[Spread, Markup | None]]) -> list[Chart]:
+    return [
+        Chart(
+            title=f"{one.title[:1].upper()}{one.title[1:]}" if not one.note else one.title,
+            note=one.note,
+            image=image,
         )
-        if image is not None:
-            charts.append(Chart(title="Latency of a load, cycles", note="", image=image))
-    return charts
+        for one, image in drawn
+        if image is not None
+    ]
 
 
 def _groups_charts(summary: Summary) -> list[Chart]:
@@ -316,6 +366,7 @@ def _groups_charts(summary: Summary) -> list[Chart]:
             "%",
             f"{level} hit ratio of loads over groups per core",
             10.0,
+            100.0,
         )
         if image is not None:
             charts.append(Chart(title=f"{level} hit ratio of loads, %", note="", image=image))

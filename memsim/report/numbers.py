@@ -120,6 +120,11 @@ class SiteNumbers:
         return any(level.is_order_sensitive for level in self.levels)
 
     @property
+    def direction_label(self) -> str:
+        """`load`, `store` or `atomic`; empty where its name begins so."""
+        return "" if self.name.startswith(f"{self.direction} ") else self.direction
+
+    @property
     def served(self) -> dict[str, float]:
         """Level, or DRAM -> part of its sectors that are served there, from the mean hit ratios."""
         left, served = 1.0, {}

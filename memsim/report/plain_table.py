@@ -13,7 +13,7 @@ from rich.text import Text
 from memsim.report import text
 from memsim.report.table import LONGEST_NAME
 
-_NUMBER = re.compile(r"[-+<]?\d|-?$|\?$")
+_NUMBER = re.compile(r"[-+<]?\d|± |-?$|\?$")
 _LEAST_WIDTH = 20
 """Characters of a line of text below which a column is hard to read."""
 

@@ -5,6 +5,7 @@ Every mark has a `<title>`, which a browser shows when the pointer is over it.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -176,17 +177,20 @@ def curve(
     unit: str,
     described: str,
     least_height: float,
+    most: float = math.inf,
 ) -> Markup | None:
     """Values over whole numbers, of which one is marked; None below two points.
 
     least_height : of the vertical axis, so that differences that mean nothing look like nothing
+    most : the axis has no larger values, nor negative ones
     """
     finite = [(float(x), y) for x, y in sorted(points.items()) if math.isfinite(y)]
     if len(finite) < 2:
         return None
     low, high = min(y for _, y in finite), max(y for _, y in finite)
-    margin = max(least_height - (high - low), 0.0) / 2
-    across, up = (finite[0][0], finite[-1][0]), (low - margin, high + margin)
+    height = max(high - low, least_height)
+    bottom = max(min((low + high - height) / 2, most - height), 0.0)
+    across, up = (finite[0][0], finite[-1][0]), (bottom, bottom + height)
     frame = _Frame(across, up, label, f"hits, {unit}")
     frame.vertical(marked, "mean", f"here: {marked}")
     frame.path(finite, "curve")
@@ -223,7 +227,7 @@ def line_chart(
         _decimals(frame.x_range),
         _decimals(frame.y_range),
         f"{y_label} over {x_label}",
-        _log_ticks(frame.x_range) if log_x else None,
+        _ticks_at(frame, xs, log_x) or (_log_ticks(frame.x_range) if log_x else None),
         _log_ticks(frame.y_range) if log_y else None,
     )
     if len(drawn) < 2:
@@ -276,6 +280,19 @@ def _points(curve: Curve, log_x: bool, log_y: bool) -> list[tuple[float, float]]
 
 def _back(value: float, log: bool) -> float:
     return float(10.0**value) if log else value
+
+
+MOST_PLACES, LEAST_APART = 6, 36
+"""Values of a curve that have a tick each, where these are so many pixels apart."""
+
+
+def _ticks_at(frame: _Frame, xs: Sequence[float], log: bool) -> dict[float, str] | None:
+    """A tick at each value that occurs; None where these are many, or near each other."""
+    places = sorted(set(xs))
+    apart = [frame.x(b) - frame.x(a) for a, b in itertools.pairwise(places)]
+    if not 1 < len(places) <= MOST_PLACES or min(apart) < LEAST_APART:
+        return None
+    return {place: _short(round(_back(place, log), 9)) for place in places}
 
 
 def _log_ticks(bounds: tuple[float, float]) -> dict[float, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from rich import box
@@ -17,8 +18,9 @@ from memsim.report.launch_time import LaunchTime
 from memsim.report.launch_totals import LaunchTotals, Moved
 from memsim.report.numbers import LevelNumbers, SiteNumbers, Summary
 from memsim.report.order_sensitivity import order_sensitivity
+from memsim.report.residency import occupancy_text, resident_text
 from memsim.report.semantics import LEGENDS
-from memsim.report.verdict import groups_text, limiter_text, occupancy_text, registers_text
+from memsim.report.verdict import first_advice
 
 BAR_CELLS = 8
 LONGEST_NAME = 120
@@ -53,14 +55,47 @@ class FittingTable(Table):
             yield table
 
 
+class AccessTable(FittingTable):
+    """The accesses of a replay; on a wide console every quantity has a column. A terminal shows the first of
+    many, so that the finding does not scroll far away."""
+
+    def __init__(self, summary: Summary) -> None:
+        forms = (
+            (wide_columns(summary), lambda table: _fill_wide(table, summary)),
+            (NARROW_COLUMNS, lambda table: _fill_narrow(table, summary)),
+            (0, lambda table: _fill_single(table, summary)),
+        )
+        super().__init__(forms, frame(title(summary), _caption(summary)))
+        self._summary = summary
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        sites = self._summary.sites
+        if not console.is_terminal or len(sites) <= MOST_ON_TERMINAL:
+            yield from super().__rich_console__(console, options)
+            return
+        yield AccessTable(replace(self._summary, sites=sites[:MOST_ON_TERMINAL]))
+        rest = [site for site in sites[MOST_ON_TERMINAL:] if site.latency_cycles.is_defined]
+        share = text.percent(sum(site.share.mean for site in rest))
+        yield Text(
+            f"and {len(sites) - MOST_ON_TERMINAL} more accesses with {share} of the load latency, which --html and"
+            " --json list"
+        )
+
+
 def access_table(summary: Summary) -> Table:
-    """The accesses of a replay; on a wide console every quantity has a column."""
-    forms = (
-        (wide_columns(summary), lambda table: _fill_wide(table, summary)),
-        (NARROW_COLUMNS, lambda table: _fill_narrow(table, summary)),
-        (0, lambda table: _fill_single(table, summary)),
-    )
-    return FittingTable(forms, frame(title(summary), _caption(summary)))
+    """The accesses of a replay."""
+    return AccessTable(summary)
+
+
+MOST_ON_TERMINAL = 30
+"""Accesses that a terminal shows of many."""
+
+
+def lines_of_access(summary: Summary, columns: int) -> int:
+    """About how many lines one access takes on a console."""
+    if columns >= wide_columns(summary):
+        return 4
+    return 8 if columns >= NARROW_COLUMNS else 10
 
 
 NARROW_COLUMNS = 72
@@ -86,7 +121,7 @@ def frame(title: Text, caption: Text) -> dict[str, Any]:
 
 
 def title(summary: Summary) -> Text:
-    """The finding; then kernel, machine, trials and snapshot in one line."""
+    """The finding and what to try first; then kernel, machine, trials and snapshot in one line."""
     parts = [
         f"{text.shortened(summary.kernel)} on {summary.machine_title}",
         f"{summary.n_trials} trials, seed {summary.seed}",
@@ -97,7 +132,9 @@ def title(summary: Summary) -> Text:
     if summary.interrupted:
         parts.append("INTERRUPTED")
     lines = Text(headline(summary), style="bold")
-    return lines.append("\n" + " · ".join(parts), style="not bold")
+    for line in filter(None, (first_advice(summary), " · ".join(parts))):
+        lines.append(f"\n{line}", style="not bold")
+    return lines
 
 
 def _caption(summary: Summary) -> Text:
@@ -113,10 +150,9 @@ def _caption(summary: Summary) -> Text:
     lines.append(f"DRAM latency {text.plus_minus(summary.dram.latency_cycles, 0)} cycles")
     lines += filter(None, [bounds_line(summary.time), order_sensitivity(summary)])
     lines += launch_lines(summary.launch)
-    resident = "; ".join(filter(None, (registers_text(summary), _resident_text(summary))))
     missing = summary.compiled.missing_text
     legends = (
-        resident,
+        resident_text(summary),
         occupancy_text(summary),
         missing,
         LEGENDS.get(summary.counters, ""),
@@ -183,11 +219,6 @@ def _moved(moved: Moved) -> str:
         if both:
             parts.append(f"{name} {', '.join(both)}")
     return "; ".join(parts) or "nothing beyond the first level"
-
-
-def _resident_text(summary: Summary) -> str:
-    groups = groups_text(summary)
-    return f"{groups} per core, {limiter_text(summary)}" if groups else ""
 
 
 def _fill_wide(table: Table, summary: Summary) -> None:
@@ -267,9 +298,8 @@ def _paragraph(site: SiteNumbers) -> Text:
 def _name(site: SiteNumbers) -> Text:
     name = Text(text.shortened(site.name, LONGEST_NAME), style="bold")
     where = text.place(site.user_file, site.user_line, site.source_line)
-    name.append(f"\n{site.direction}", style="dim")
-    if where:
-        name.append(f"\n{where}", style="dim")
+    for line in filter(None, (site.direction_label, where)):
+        name.append(f"\n{line}", style="dim")
     return name
 
 

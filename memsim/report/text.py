@@ -11,6 +11,8 @@ UNKNOWN = "–"  # noqa: RUF001 (an en dash, not a hyphen that could be a minus)
 NOT_VALIDATED = "not validated on this machine"
 ROUNDING = 1e-12
 """An interval this small beside the time is the rounding of sums."""
+LEAST_S = 1e-10
+"""A half-width that is shown with two digits in ns."""
 _TIME_UNITS = (("s", 1.0), ("ms", 1e3), ("us", 1e6), ("ns", 1e9))
 _BYTE_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
@@ -101,12 +103,21 @@ def seconds_range(low_s: float, high_s: float, digits: int = 3) -> str:
     if low != high:
         return f"{low} to {high}"
     half = (high_s - low_s) / 2
-    return f"± {seconds(half if half > ROUNDING * high_s else 0.0, 2)}"
+    if half <= ROUNDING * high_s:
+        return "± 0 ns"
+    return f"± {seconds(half, 2)}" if half >= LEAST_S / 2 else "± <0.1 ns"
 
 
 def groups(traced: int, of: int) -> str:
     """`all 1,300 groups`, or `1,536 of 4,096 groups`."""
-    return f"all {count(of)} groups" if traced == of else f"{count(traced)} of {count(of)} groups"
+    if traced != of:
+        return f"{count(traced)} of {number_of(of, 'group')}"
+    return f"all {number_of(of, 'group')}" if of != 1 else "the one group"
+
+
+def number_of(n: int, what: str) -> str:
+    """`1 group`, `1,300 groups`."""
+    return f"{count(n)} {what}{'s' if n != 1 else ''}"
 
 
 def small(half_width: float, decimals: int) -> str:

@@ -32,7 +32,7 @@ def variants_table(variants: Sequence[Variant]) -> Table:
     machines = ", ".join(dict.fromkeys(one.machine_title for _, one in variants))
     heading = Text(f"{kernels} on {machines} · seed {first.seed}", style="bold")
     forms = (
-        (92 + 13 * len(names), lambda table: _fill_wide(table, variants, names, unit)),
+        (92 + 13 * len(names), lambda table: _fill_wide(table, variants)),
         (0, lambda table: _fill_narrow(table, variants, names, unit)),
     )
     return FittingTable(forms, frame(heading, Text(LEGEND, style="dim")))
@@ -40,19 +40,15 @@ def variants_table(variants: Sequence[Variant]) -> Table:
 
 def accesses_table(variants: Sequence[Variant]) -> Table:
     """A row for each access, with a line for each replay that has it, named A, B, C and so on."""
-    names, unit = _level_names(variants), _unit(variants)
+    names = _level_names(variants)
     heading = "\n".join(
         f"{letter(k)}: {label}: {one.kernel} on {one.machine_title}, {one.n_trials} trials"
         for k, (label, one) in enumerate(variants)
     )
-    heads = ("share", f"latency\n{unit}", *(f"{name} hit\n%" for name in names))
+    heads, accesses = access_rows(variants)
     rows = [
-        (
-            Text(text.shortened(name), style="bold"),
-            [letter(k) for k in sites],
-            [_access_cells(site, names, _scale(variants[k][1], unit)) for k, site in sites.items()],
-        )
-        for name, sites in _by_name(variants).items()
+        (Text(text.shortened(name), style="bold"), letters, cells)
+        for name, letters, cells in accesses
     ]
 
     def wide(table: Table) -> None:
@@ -75,6 +71,34 @@ def accesses_table(variants: Sequence[Variant]) -> Table:
 
     title = frame(Text(heading, style="bold"), Text("", style="dim"))
     return FittingTable(((36 + 13 * len(names), wide), (0, single)), title)
+
+
+def access_rows(
+    variants: Sequence[Variant],
+) -> tuple[list[str], list[tuple[str, list[str], list[list[str]]]]]:
+    """Heads of the columns, and for each access its name, the letters of the replays that have it, and the
+    cells of each of these."""
+    names, unit = _level_names(variants), _unit(variants)
+    heads = ["share", f"latency\n{unit}", *(f"{name} hit\n%" for name in names)]
+    rows = []
+    for name, sites in _by_name(variants).items():
+        cells = [
+            _access_cells(site, names, _scale(variants[k][1], unit)) for k, site in sites.items()
+        ]
+        rows.append((name, [letter(k) for k in sites], cells))
+    return heads, rows
+
+
+def variant_rows(variants: Sequence[Variant]) -> tuple[list[str], list[list[str]]]:
+    """Heads of the columns, and a row for each replay."""
+    names, unit = _level_names(variants), _unit(variants)
+    heads = ["variant", "time", "limited\nby", *(f"{name}\nhits" for name in names)]
+    heads += ["DRAM\nread", "DRAM\nwritten", f"{unit}\nper load"]
+    rows = []
+    for label, one in variants:
+        hits, (time, binds, *others) = _cells(one, names, unit)
+        rows.append([label, time, binds, *hits, *others])
+    return [*heads, "most latency\n(share)", "trials"], rows
 
 
 def variants_json(variants: Sequence[Variant], changes: Any = None) -> str:
@@ -157,20 +181,18 @@ def _cells(summary: Summary, names: Sequence[str], unit: str) -> tuple[list[str]
     ]
 
 
-def _fill_wide(table: Table, variants: Sequence[Variant], names: Sequence[str], unit: str) -> None:
-    table.add_column("variant", overflow="fold", min_width=8)
-    table.add_column("time", justify="right", no_wrap=True)
-    table.add_column("limited\nby")
-    for name in names:
-        table.add_column(f"{name}\nhits", justify="right", no_wrap=True)
-    for head in ("DRAM\nread", "DRAM\nwritten", f"{unit}\nper load"):
-        table.add_column(head, justify="right", no_wrap=True)
-    table.add_column("most latency\n(share)", overflow="fold", min_width=12)
-    table.add_column("trials", justify="right")
-    for label, one in variants:
-        hits, others = _cells(one, names, unit)
-        time, binds, *rest = (Text(cell) for cell in others)
-        table.add_row(Text(label, style="bold"), time, binds, *hits, *rest)
+def _fill_wide(table: Table, variants: Sequence[Variant]) -> None:
+    heads, rows = variant_rows(variants)
+    last = len(heads) - 1
+    for k, head in enumerate(heads):
+        if k in (0, last - 1):
+            table.add_column(head, overflow="fold", min_width=12 if k else 8)
+        elif k == 2:
+            table.add_column(head)
+        else:
+            table.add_column(head, justify="right", no_wrap=k < last)
+    for label, *cells in rows:
+        table.add_row(Text(label, style="bold"), *map(Text, cells))
 
 
 def _fill_narrow(

@@ -6,15 +6,16 @@ the verdict has no sentence.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 
 from memsim.latency import DRAM
 from memsim.machine import Machine
 from memsim.machine import file as machine_file
 from memsim.report.advice import Advice, advise, dominant, is_poorly_coalesced
+from memsim.report.launch_advice import advise_launch
 from memsim.report.numbers import LevelNumbers, SiteNumbers, Summary
 from memsim.report.order_sensitivity import order_sensitivity, orders_text
+from memsim.report.residency import occupancy_text
 from memsim.report.text import fixed, model_cycles, percent, plus_minus, shortened
 from memsim.statistics import MIN_TRIALS, MIN_TRIALS_TO_STOP, PAST, PHASE, PLACE
 
@@ -29,14 +30,6 @@ _KIND_MEANS = {
     "capacity": "requested before, but evicted because more other data was requested since than the cache holds",
     "conflict": "requested before, and still cached if the cache were fully associative",
 }
-
-
-_LIMITERS = {
-    "items": "work-items",
-    "subgroups": "sub-groups",
-    "groups": "the most groups that a core holds",
-}
-"""The resources of memsim.montecarlo.Occupancy, where their names are not plain words."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,9 +50,21 @@ class Finding:
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
+    """launch : what to try for the launch as a whole"""
+
     headline: str
+    launch: tuple[Advice, ...]
     findings: tuple[Finding, ...]
     caveats: tuple[str, ...]
+
+
+def first_advice(summary: Summary) -> str:
+    """What to try first, in a sentence or two; empty where no rule applies."""
+    verdict = judge(summary)
+    advice = [*verdict.launch, *(one for finding in verdict.findings for one in finding.advice)]
+    return (
+        f"Try first: {advice[0].name}: {advice[0].how} {advice[0].gain}".rstrip() if advice else ""
+    )
 
 
 def judge(summary: Summary) -> Verdict:
@@ -68,6 +73,7 @@ def judge(summary: Summary) -> Verdict:
     if not loads:
         return Verdict(
             headline="No load of this kernel reached global memory: there is no latency to explain.",
+            launch=tuple(advise_launch(summary)),
             findings=(),
             caveats=_caveats(summary),
         )
@@ -81,6 +87,7 @@ def judge(summary: Summary) -> Verdict:
         headline=" ".join(
             filter(None, (_headline(summary, loads, slow, explained), order_sensitivity(summary)))
         ),
+        launch=tuple(advise_launch(summary)),
         findings=_shortened(
             _merged([_finding(summary, site, rank) for rank, site in enumerate(slow)])
         ),
@@ -294,57 +301,6 @@ def meaningful_parameters(machine: Machine) -> list[str]:
         if level.n_partitions == 1
     } | {f"levels.{level.name}.bank_bytes" for level in machine.levels[1:]}
     return [key for key in machine_file.keys(machine) if key not in meaningless]
-
-
-def registers_text(summary: Summary) -> str:
-    """`20 registers per work-item, compiled for sm_80`; empty where they are unknown."""
-    registers = summary.registers_per_item
-    if registers is None:
-        return ""
-    return f"{registers} registers per work-item, {registers_source(summary)}"
-
-
-def registers_source(summary: Summary) -> str:
-    """Where the number of registers is from."""
-    compiled = summary.compiled
-    if summary.options.get("registers") is not None:
-        return "given as an option"
-    if compiled.target and summary.registers_per_item == compiled.registers_per_item:
-        return f"compiled for {compiled.target}"
-    return "given with the kernel"
-
-
-def groups_text(summary: Summary) -> str:
-    """`16 groups`, resident on a core; empty where the result does not contain it."""
-    groups = summary.occupancy.get("groups_per_core")
-    if not isinstance(groups, int):
-        return ""
-    return f"{groups} group{'s' if groups != 1 else ''}"
-
-
-def limiter_text(summary: Summary) -> str:
-    """`100 % occupancy, limited by work-items`."""
-    ratio, limiter = (summary.occupancy.get(name) for name in ("occupancy", "limited_by"))
-    occupancy = f"{percent(ratio, 0)} occupancy, " if isinstance(ratio, int | float) else ""
-    if limiter == "given":
-        return f"{occupancy}given as an option"
-    return f"{occupancy}limited by {_LIMITERS.get(str(limiter), limiter)}"
-
-
-def occupancy_text(summary: Summary) -> str:
-    """Load hit ratios over the feasible occupancies; empty where the occupancy is known."""
-    feasible = summary.feasible_hit_ratios
-    if len(feasible) < 2:
-        return ""
-    ranges = []
-    for name in summary.level_names:
-        ratios = [row[name] for row in feasible.values() if math.isfinite(row.get(name, math.nan))]
-        if ratios:
-            ranges.append(f"{name} {percent(min(ratios))} to {percent(max(ratios))}")
-    return (
-        f"Registers are unknown, so the occupancy is not determined. With {min(feasible)} to"
-        f" {max(feasible)} groups per core, load hit ratios are {', '.join(ranges)}."
-    )
 
 
 def _model(error_cycles: float | None) -> str:

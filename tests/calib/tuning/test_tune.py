@@ -14,6 +14,7 @@ import pytest
 from calib import tuning
 from calib.tuning import EFFORTS, Outcome
 from calib.tuning.kernel_tuner import cache
+from calib.tuning.results import without_equal
 from calib.tuning.search import Found
 from memsim.commands import EXIT_INTERRUPTED
 from tests.support.command_line import RunMemsim
@@ -280,3 +281,12 @@ def test_a_worker_that_dies_is_one_line(
         " ran out"
     )
     assert not Path("a").exists()
+
+
+def test_columns_that_are_equal_in_all_rows_are_one_sentence() -> None:
+    head = ["", "b", "time", "registers", "occupancy"]
+    rows = [["1", "32", "1 us", "23", "50 %"], ["2", "32", "1 us", "23", "100 %"]]
+    left, words = without_equal((head, rows), 3)
+    assert left == (["", "b", "time", "occupancy"], [[*row[:3], row[4]] for row in rows])
+    assert words == "In all: registers 23."
+    assert without_equal((head, rows[:1]), 3) == ((head, rows[:1]), "")

@@ -109,7 +109,18 @@ def test_three_hundred_accesses_do_not_fill_the_screen() -> None:
         provisional_results(shown, "sector")(2, lambda: many)
         lines = written(console).splitlines()
     assert len(lines) <= 24
-    assert shown.rows == 3
+    assert shown.rows(4) == 3
+
+
+@pytest.mark.parametrize(("columns", "bar"), [(36, False), (40, True), (100, True)])
+def test_progress_is_one_line_of_any_terminal(columns: int, bar: bool) -> None:
+    console = screen(columns, 24, force_terminal=True)
+    shown = LiveDisplay(console)
+    with shown.live:
+        shown.hear("replaying", 21, 69)
+        (line,) = [one for one in map(_without_codes, written(console).splitlines()) if one.strip()]
+    assert "21 of at most 69, 0 s" in line
+    assert ("━" in line) is bar
 
 
 def test_where_nothing_can_be_shown_in_place_lines_are(monkeypatch: pytest.MonkeyPatch) -> None:

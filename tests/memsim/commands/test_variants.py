@@ -15,10 +15,12 @@ from memsim.commands import cli
 from memsim.commands.completion import kernels_in
 from memsim.commands.variants import labels, parse_variants
 from memsim.montecarlo.result import Replay
+from memsim.report.launch_time import keep_time
 from memsim.report.summary import summarise
 from memsim.report.variants import accesses_table, letter, variants_table
 from tests.support.command_line import RunMemsim
-from tests.support.fake_replay import fake_dataset
+from tests.support.fake_replay import SITES, fake_dataset
+from tests.support.outline import Outline
 
 
 def test_every_combination_of_the_values() -> None:
@@ -72,7 +74,7 @@ def test_three_saved_replays(run_memsim: RunMemsim, tmp_path: Path) -> None:
     ended = run_memsim("compare", *paths, "--json", str(out))
     assert ended.code == 0, ended.err
     shown = "".join(ended.out.split())  # long names are folded
-    assert all(f"{name}:{path}:spmv" in shown for name, path in zip("ABC", paths, strict=True))
+    assert all(f"{name}:{k}.nc:spmv" in shown for k, name in enumerate("ABC"))
     data = json.loads(out.read_text())
     assert [one["name"] for one in data["variants"]] == paths
     assert "changes" not in data
@@ -85,12 +87,32 @@ def test_three_saved_replays(run_memsim: RunMemsim, tmp_path: Path) -> None:
     ]
     means = [one[first["access"]]["latency_cycles"]["mean"] for one in sites]
     assert first["difference"] == pytest.approx(means[1] - means[0])
-    refused = run_memsim("compare", *paths, "--html", str(tmp_path / "c.html"))
-    assert (refused.code, "--html shows two replays side by side, got 3" in refused.err) == (
-        2,
-        True,
-    )
-    assert not (tmp_path / "c.html").exists()
+
+
+def test_several_saved_replays_have_a_page(run_memsim: RunMemsim, tmp_path: Path) -> None:
+    """The fastest, with what it is faster than; a line for each replay that has an access."""
+    times = {"a": 3e-4, "b": 1e-4, "c": 2e-4}
+    paths = []
+    for k, (name, seconds) in enumerate(times.items()):
+        time = {"time_s": {"mean": seconds}, "binds": "L2", "floors_s": {"L2": 5e-5}}
+        dataset = keep_time(fake_dataset(seed=k, sites=SITES[k:]), time)
+        paths.append(str(Replay(dataset).save(tmp_path / f"{name}.nc")))
+    out = tmp_path / "c.html"
+    ended = run_memsim("compare", *paths, "--html", str(out))
+    assert ended.code == 0, ended.err
+    words = "".join(Outline(out.read_text()).text)
+    assert "B is predicted to be fastest, 100 us; C takes 2.00 times as long, A 3.00 times" in words
+    assert "A: a.nc: spmv on " in words
+    assert str(tmp_path) not in words
+    first, second = SITES[0][0], SITES[1][0]
+    content = out.read_text()
+    assert [content.count(f"<code>{name}</code>") for name in (first, second)] == [1, 1]
+    same = tmp_path / "other" / "a.nc"
+    same.parent.mkdir()
+    same.write_bytes(Path(paths[0]).read_bytes())
+    ended = run_memsim("compare", *paths, str(same))
+    assert ended.out.replace("\n", "").replace(" ", "").count("a.nc:spmv") == 2
+    assert "other/a.nc:spmv" in "".join(ended.out.split()), "names that are equal keep their folder"
 
 
 def complete(*words: str) -> list[str]:

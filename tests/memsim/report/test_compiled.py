@@ -60,8 +60,9 @@ def test_page_and_terminal_say_where_the_registers_are_from_and_what_limits_the_
     one = replay(COMPILER)
     registers = "32 registers per work-item, compiled for sm_70"
     limiter = "50 % occupancy, limited by work-items"
-    assert f"{registers}; 16 groups per core, {limiter}" in printed(one)
-    assert f"Resident on a core 16 groups {limiter}; {registers}" in shown(one)
+    waves = "6.4 waves: 8,192 groups, of which all cores hold 1,280 at a time"
+    assert f"16 groups per core, {limiter}; {waves}; {registers}" in printed(one)
+    assert f"Resident on a core 16 groups {limiter}; {waves}; {registers}" in shown(one)
     assert "Registers are unknown" not in printed(one) + shown(one)
 
 
@@ -78,7 +79,7 @@ def test_registers_that_are_given_are_not_the_compilers(
 ) -> None:
     occupancy = {**OCCUPANCY, "registers_per_item": registers}
     one = replay(COMPILER, occupancy, options_json=json.dumps(options))
-    assert f"{registers} registers per work-item, {source};" in printed(one)
+    assert f"; {registers} registers per work-item, {source} " in printed(one)
 
 
 def test_one_line_names_the_missing_compiler() -> None:

@@ -21,7 +21,7 @@ from rich.console import Console
 from memsim.latency import latency_shares
 from memsim.machine.file import load_machine, machine_to_json
 from memsim.montecarlo.result import Replay
-from memsim.report import text
+from memsim.report import svg, text
 from memsim.report.html import replay_page
 from memsim.report.json_contract import estimate_data, json_schema
 from memsim.report.launch_time import keep_time
@@ -515,8 +515,9 @@ def test_long_names_stand_once_on_the_page() -> None:
 def test_an_interval_whose_ends_read_the_same_is_a_half_width() -> None:
     assert text.seconds_range(241e-6, 250e-6) == "241 us to 250 us"
     assert text.seconds_range(417.95e-6, 418.05e-6) == "± 50 ns"
-    assert text.seconds_range(1e-6, 1e-6) == "± 0 s"
-    assert text.seconds_range(0.3, 0.1 + 0.2) == "± 0 s"
+    assert text.seconds_range(1e-6, 1e-6) == "± 0 ns"
+    assert text.seconds_range(0.3, 0.1 + 0.2) == "± 0 ns"
+    assert text.seconds_range(1e-6, 1e-6 + 2e-11) == "± <0.1 ns"
 
 
 def test_a_whole_launch_is_no_part() -> None:
@@ -530,3 +531,30 @@ def test_the_page_counts_assumed_parameters_once() -> None:
     (caveat,) = re.findall(r"(\d+) of the machine&#39;s parameters are assumed", content)
     (section,) = re.findall(r"(\d+) of \d+ parameters are", content)
     assert caveat == section
+
+
+def test_what_is_the_same_in_all_trials_is_a_sentence_and_no_chart() -> None:
+    chart = 'aria-label="histogram of L1 hit ratio of loads, %"'
+    steady, spread = (replay_page(fake_dataset(spread=one)) for one in (0.0, 0.02))
+    assert "Nearly the same in all 64 trials: L1 hit ratio of loads " in steady
+    assert chart not in steady
+    assert "running mean of L1 hit ratio" not in steady
+    assert "Nearly the same in" not in spread
+    assert chart in spread
+
+
+def test_a_ratio_has_no_axis_beyond_100_per_cent() -> None:
+    image = svg.curve({1: 99.2, 8: 99.1}, 8, "groups", "%", "hits", 10.0, 100.0)
+    labels = [float(one) for one in re.findall(r'text-anchor="end">([\d.]+)</text>', str(image))]
+    assert labels
+    assert max(labels) <= 100
+
+
+def test_few_values_of_a_parameter_have_a_tick_each() -> None:
+    image = svg.line_chart(
+        [svg.Curve("t", [16, 32, 64], [3.0, 2.0, 1.0])], "block", "us", log_x=True
+    )
+    assert re.findall(r'text-anchor="middle">(\d+)</text>', str(image)) == ["16", "32", "64"]
+    near = svg.line_chart([svg.Curve("t", [1, 2, 1000], [3.0, 2.0, 1.0])], "block", "us")
+    assert ">2</text>" not in str(near).split('text-anchor="end"')[0]
+    assert "1,000" in str(near)

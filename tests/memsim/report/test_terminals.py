@@ -60,6 +60,21 @@ def test_three_hundred_accesses_have_a_row_each() -> None:
     assert all(f"x[{k}]" in content for k in range(300))
 
 
+@pytest.mark.parametrize("width", [40, 160])
+def test_a_terminal_shows_the_first_of_many_accesses_and_counts_the_rest(width: int) -> None:
+    content = printed(many(300).table(), width, terminal=True)
+    names = set(re.findall(r"x\[(\d+)\]", content))
+    assert len(names) == 30
+    assert "and 270 more accesses with" in content
+    rest = sum(
+        site.share.mean
+        for site in summarise(many(300).dataset).sites[30:]
+        if site.latency_cycles.is_defined
+    )
+    assert f"{100 * rest:.1f} % of the load latency" in " ".join(content.split())
+    assert "more accesses" not in printed(many(30).table(), width, terminal=True)
+
+
 @pytest.mark.parametrize("width", [40, 80, 160])
 def test_long_names_lose_their_middle(width: int) -> None:
     """Begin and end are shown, which tell accesses apart; no line is longer than the terminal."""

@@ -1,0 +1,121 @@
+"""How full a launch makes the machine: resident groups, idle cores, waves, occupancy, registers."""
+
+from __future__ import annotations
+
+import math
+
+from memsim.report.numbers import Summary
+from memsim.report.text import count, fixed, number_of, percent
+
+_LIMITERS = {
+    "items": "work-items",
+    "subgroups": "sub-groups",
+    "groups": "the most groups that a core holds",
+}
+"""The resources of memsim.montecarlo.Occupancy, where their names are not plain words."""
+
+
+def resident_groups(summary: Summary) -> int | None:
+    """The most groups of the launch that are on one core at a time; None where the result does not contain it."""
+    fit = _fitting(summary)
+    available = math.ceil(summary.of_groups / summary.machine.n_cores)
+    return None if fit is None else min(fit, max(available, 1))
+
+
+def idle_cores(summary: Summary) -> int:
+    """Cores that no group of the launch runs on."""
+    return max(summary.machine.n_cores - summary.of_groups, 0)
+
+
+def groups_text(summary: Summary) -> str:
+    """`16 groups`, resident on a core; empty where the result does not contain it."""
+    groups = resident_groups(summary)
+    return number_of(groups, "group") if groups else ""
+
+
+def resident_text(summary: Summary) -> str:
+    """All that is known of it, in one line."""
+    groups = groups_text(summary)
+    notes = "; ".join(resident_notes(summary))
+    return f"{groups} per core, {notes}" if groups else notes
+
+
+def resident_notes(summary: Summary) -> list[str]:
+    """Occupancy, waves and registers, as far as the result contains them."""
+    notes = (limiter_text(summary), waves_text(summary), registers_text(summary))
+    return [note for note in notes if note]
+
+
+def limiter_text(summary: Summary) -> str:
+    """`100 % occupancy, limited by work-items`; empty where the result does not contain it."""
+    fit, groups = _fitting(summary), resident_groups(summary)
+    if fit is None or groups is None:
+        return ""
+    ratio, limiter = (summary.occupancy.get(name) for name in ("occupancy", "limited_by"))
+    occupancy = ""
+    if isinstance(ratio, int | float):
+        occupancy = f"{percent(ratio * groups / fit, 0)} occupancy, "
+    if groups < fit:
+        cores, idle = summary.machine.n_cores, idle_cores(summary)
+        none = f", of which {count(idle)} have none" if idle else ""
+        launch = (
+            f"it has {number_of(summary.of_groups, 'group')} for {number_of(cores, 'core')}{none}"
+        )
+        return f"{occupancy}limited by the launch: {launch}"
+    if limiter == "given":
+        return f"{occupancy}given as an option"
+    return f"{occupancy}limited by {limiter_name(str(limiter))}"
+
+
+def limiter_name(limiter: str) -> str:
+    """A resource of memsim.montecarlo.Occupancy in plain words."""
+    return _LIMITERS.get(limiter, limiter)
+
+
+def waves_text(summary: Summary) -> str:
+    """`1.6 waves: 2,000 groups, of which all cores hold 1,280 at a time`; empty for a launch of less than one."""
+    held = (_fitting(summary) or 0) * summary.machine.n_cores
+    if not held or summary.of_groups <= held:
+        return ""
+    waves, groups = fixed(summary.of_groups / held, 1), count(summary.of_groups)
+    return f"{waves} waves: {groups} groups, of which all cores hold {count(held)} at a time"
+
+
+def _fitting(summary: Summary) -> int | None:
+    """The groups that a core has room for."""
+    groups = summary.occupancy.get("groups_per_core")
+    return groups if isinstance(groups, int) and groups > 0 else None
+
+
+def registers_text(summary: Summary) -> str:
+    """`20 registers per work-item, compiled for sm_80`; empty where they are unknown."""
+    registers = summary.registers_per_item
+    if registers is None:
+        return ""
+    return f"{registers} registers per work-item, {registers_source(summary)}"
+
+
+def registers_source(summary: Summary) -> str:
+    """Where the number of registers is from."""
+    compiled = summary.compiled
+    if summary.options.get("registers") is not None:
+        return "given as an option"
+    if compiled.target and summary.registers_per_item == compiled.registers_per_item:
+        return f"compiled for {compiled.target}"
+    return "given with the kernel"
+
+
+def occupancy_text(summary: Summary) -> str:
+    """Load hit ratios over the feasible occupancies; empty where the occupancy is known."""
+    feasible = summary.feasible_hit_ratios
+    if len(feasible) < 2:
+        return ""
+    ranges = []
+    for name in summary.level_names:
+        ratios = [row[name] for row in feasible.values() if math.isfinite(row.get(name, math.nan))]
+        if ratios:
+            ranges.append(f"{name} {percent(min(ratios))} to {percent(max(ratios))}")
+    return (
+        f"Registers are unknown, so the occupancy is not determined. With {min(feasible)} to"
+        f" {max(feasible)} groups per core, load hit ratios are {', '.join(ranges)}."
+    )

@@ -1,0 +1,95 @@
+"""How full a launch makes the machine, and what the report makes of cores without work, of local memory, and
+of resources that bind together."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+import xarray as xr
+
+from memsim.report import replay_page
+from memsim.report.finding import headline
+from memsim.report.launch_advice import advise_launch
+from memsim.report.launch_time import keep_time
+from memsim.report.residency import groups_text, limiter_text, waves_text
+from memsim.report.summary import summarise
+from memsim.report.verdict import first_advice
+from tests.memsim.report.test_launch_time import PREDICTED
+from tests.support.fake_replay import fake_dataset
+from tests.support.outline import Outline
+
+OCCUPANCY = {"groups_per_core": 16, "limited_by": "items", "occupancy": 1.0}
+
+
+def launched(groups: int, **time: Any) -> xr.Dataset:
+    """A launch of so many groups on a V100, whose 80 cores hold 16 each."""
+    dataset = fake_dataset(n_trials=4, occupancy_json=json.dumps(OCCUPANCY))
+    dataset = dataset.assign_attrs(of_groups=groups, traced_groups=groups)
+    return keep_time(dataset, {**PREDICTED, **time})
+
+
+@pytest.mark.parametrize(
+    ("groups", "resident", "limiter", "waves"),
+    [
+        (32, "1 group", "6 % occupancy, limited by the launch: it has 32 groups for 80 cores,"
+         " of which 48 have none", ""),
+        (80, "1 group", "6 % occupancy, limited by the launch: it has 80 groups for 80 cores", ""),
+        (81, "2 groups", "12 % occupancy, limited by the launch: it has 81 groups for 80 cores", ""),
+        (1200, "15 groups", "94 % occupancy, limited by the launch: it has 1,200 groups for 80 cores", ""),
+        (1201, "16 groups", "100 % occupancy, limited by work-items", ""),
+        (1280, "16 groups", "100 % occupancy, limited by work-items", ""),
+        (1281, "16 groups", "100 % occupancy, limited by work-items",
+         "1.0 waves: 1,281 groups, of which all cores hold 1,280 at a time"),
+        (3200, "16 groups", "100 % occupancy, limited by work-items",
+         "2.5 waves: 3,200 groups, of which all cores hold 1,280 at a time"),
+    ],
+)  # fmt: skip
+def test_occupancy_is_that_of_the_launch(
+    groups: int, resident: str, limiter: str, waves: str
+) -> None:
+    summary = summarise(launched(groups))
+    assert (groups_text(summary), limiter_text(summary), waves_text(summary)) == (
+        resident,
+        limiter,
+        waves,
+    )
+
+
+def test_cores_without_a_group_are_the_finding_where_what_binds_is_a_cores_own() -> None:
+    idle = summarise(launched(32, binds="L1"))
+    assert headline(idle).endswith("; 48 of 80 cores have no group")
+    assert first_advice(idle).startswith("Try first: Give every core work: 48 of 80 cores")
+    for other in (launched(32), launched(32, binds="L2"), launched(73, binds="L1")):
+        summary = summarise(other)
+        assert "no group" not in headline(summary), summary.time.binds
+        assert not any(advice.name == "Give every core work" for advice in advise_launch(summary))
+    assert "48 of 80 cores" in "".join(Outline(replay_page(launched(32, binds="latency"))).text)
+
+
+def test_local_memory_that_fills_L1_is_advised_about() -> None:
+    local = {"binds": "L1", "floors_s": {"L1": 7e-4}, "local_share": 0.9}
+    twice = [{"changes": "L1 twice as fast", "time_s": 0.5 * 718e-6, "binds": ""}]
+    (advice,) = advise_launch(summarise(launched(8192, **local, what_if=twice)))
+    assert advice.how.startswith("it takes 90 % of the time that L1 needs")
+    assert advice.gain == "L1 twice as fast would save 50 %."
+    assert not list(advise_launch(summarise(launched(8192, **{**local, "local_share": 0.4}))))
+
+
+def test_a_resource_that_does_not_bind_alone_says_what_takes_over() -> None:
+    def doubled(**saved: float) -> list[dict[str, Any]]:
+        return [
+            {"changes": f"{name} twice as fast", "time_s": (1 - part) * 718e-6, "binds": ""}
+            for name, part in saved.items()
+        ]
+
+    shared = headline(summarise(launched(8192, what_if=doubled(DRAM=0.01, arithmetic=0.09))))
+    assert shared == (
+        "DRAM-bound: 718 us, at least 640 us for DRAM; DRAM twice as fast would save 1 %, arithmetic 9 %"
+    )
+    neither = headline(summarise(launched(8192, what_if=doubled(DRAM=0.01, L2=0.02))))
+    assert neither.endswith("; DRAM twice as fast would save 1 %")
+    for what_if in (doubled(DRAM=0.3, arithmetic=0.4), doubled(L2=0.3), []):
+        alone = headline(summarise(launched(8192, what_if=what_if)))
+        assert "twice" not in alone
