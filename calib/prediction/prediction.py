@@ -356,6 +356,13 @@ def _with_registers(trace: Trace, registers: int | None) -> Trace:
     return trace.replace(launch=launch)
 
 
+def limiter(prediction: Prediction) -> str:
+    """What limits the resident groups: a resource of the core, or `launch`, which has too few groups."""
+    occupancy = prediction.occupancy
+    few = prediction.timing.residents.groups_per_core < occupancy.groups_per_core
+    return "launch" if few else occupancy.limited_by
+
+
 def as_json(prediction: Prediction) -> dict[str, Any]:
     """A prediction for json.dumps; times are in seconds, cycles are those of a core's clock."""
     timing, inputs = prediction.timing, prediction.timing.inputs
@@ -377,7 +384,7 @@ def as_json(prediction: Prediction) -> dict[str, Any]:
             "nb": timing.residents.n_groups,
             "nsm": timing.residents.n_cores,
             "rep_num": timing.residents.rounds,
-            "limited_by": prediction.occupancy.limited_by,
+            "limited_by": limiter(prediction),
             "occupancy": prediction.occupancy.occupancy,
         },
         "nbb": float(prediction.program.n_blocks),

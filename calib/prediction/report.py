@@ -7,7 +7,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from calib.prediction.prediction import Prediction, access_rows, block_rows
+from calib.prediction.prediction import Prediction, access_rows, block_rows, limiter
 from memsim import report
 from memsim.report import bound, keep_time, read_time, summarise
 
@@ -52,10 +52,10 @@ def seconds_range(low_s: float, high_s: float) -> str:
 
 def residency_line(prediction: Prediction) -> str:
     """The residency: the paper's TLP, BLP, NB, RepNum and NBB."""
-    resident, occupancy = prediction.timing.residents, prediction.occupancy
+    resident = prediction.timing.residents
     return (
         f"{resident.subgroups_per_group} sub-groups per group, {resident.groups_per_core} resident groups per"
-        f" core (limited by {report.limiter_name(occupancy.limited_by)}), {resident.n_groups:,} groups on"
+        f" core (limited by {report.limiter_name(limiter(prediction))}), {resident.n_groups:,} groups on"
         f" {resident.n_cores} cores: {resident.rounds:.3g} waves;"
         f" {float(prediction.program.n_blocks):.6g} basic blocks per sub-group"
     )

@@ -109,9 +109,8 @@ def page(
 
 def embedded(body: Markup | str) -> str:
     """Parts of a page with their style, for a notebook."""
-    return Markup('<style>{}</style><div class="memsim" style="padding:12px">{}</div>').format(
-        style(), body
-    )
+    framed = Markup('<style>{}</style><div class="memsim" style="padding:12px">{}</div>')
+    return str(framed.format(style(), body))  # plain text: Markup would escape what is added to it
 
 
 def data_table(
@@ -150,7 +149,7 @@ def bullets(items: Iterable[Markup | str], kind: str = "") -> Markup:
 
 
 def fold(summary: Markup | str, body: Markup | str) -> Markup:
-    """A part that is closed until the reader opens it; it is printed open."""
+    """A part that is closed until the reader opens it, and is printed as it stands."""
     return Markup("<details><summary>{}</summary>{}</details>").format(summary, body)
 
 

@@ -11,8 +11,9 @@ _LIMITERS = {
     "items": "work-items",
     "subgroups": "sub-groups",
     "groups": "the most groups that a core holds",
+    "launch": "the launch",
 }
-"""The resources of memsim.montecarlo.Occupancy, where their names are not plain words."""
+"""What limits resident groups, as memsim.montecarlo.Occupancy and predictions name it, in plain words."""
 
 
 def resident_groups(summary: Summary) -> int | None:

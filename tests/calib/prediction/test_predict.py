@@ -14,13 +14,14 @@ import pytest
 import tracegen
 from calib.prediction.basic_blocks import BlockError
 from calib.prediction.options import PredictOptions
-from calib.prediction.prediction import predict, predict_changed, program_of
+from calib.prediction.prediction import as_json, predict, predict_changed, program_of
 from calib.prediction.report import blocks_table
 from calib.prediction.what_if import parse
 from experiments.kernels import matmul, stencil, stream
 from memsim.errors import ReplayError
 from memsim.machine.file import load_machine
 from memsim.machine.parts import Translation
+from memsim.report import bound, read_time, seconds
 from tests.support.command_line import RunMemsim
 from tests.support.kernel_matrix import FORTRAN, FORTRAN_ARGS
 
@@ -388,8 +389,10 @@ def test_a_prediction_shows_itself_in_a_notebook(mode: str) -> None:
     """The times of its JSON, and names escaped; in mode `paper` there are no accesses."""
     found = predicted(stream.triad(1 << 12), mode=mode)
     shown = found._repr_html_()
-    assert f"{1e6 * found.timing.estimate.mean:.4g} us" in shown
-    assert f"limited by {found.timing.binds}" in shown
+    time = read_time(as_json(found))
+    assert bound(time) in shown
+    assert seconds(found.timing.estimate.mean) in shown
+    assert "limited by the launch" in shown, "32 groups for 80 cores"
     assert ("visible latency" in shown) == (mode == "simulated")
     hostile = dataclasses.replace(found, kernel="<script>alert(1)</script>", notes=["a < b & c"])
     assert "<script>" not in hostile._repr_html_()
