@@ -132,7 +132,7 @@ def answer(
             return _few_samples(record)
         return blend(record, before, _usual_variation(records))
     if before is None:
-        raise HistoryError(_nothing(store, key))
+        raise HistoryError(_nothing(store, key, records, question))
     return _by_prior(before, _aside(store, key))
 
 
@@ -359,9 +359,14 @@ def _aside(store: Store, key: Key) -> str:
     return f"; {samples} samples under other drivers ({drivers}) are not used"
 
 
-def _nothing(store: Store, key: Key) -> str:
+def _nothing(store: Store, key: Key, records: Sequence[Record], question: Question) -> str:
+    sizes = sorted({one.size_bytes for one in records if one.size_bytes})
+    why = ""
+    if sizes and question.size_bytes:
+        asked, low, high = (f"{size:,.0f}" for size in (question.size_bytes, sizes[0], sizes[-1]))
+        why = f": {asked} bytes are outside the {len(sizes)} recorded sizes, {low} to {high}, and no law fits these"
     return (
-        f"nothing is known of {key.kernel} on {key.device} with layout {key.layout:08x}"
+        f"nothing is known of {key.kernel} on {key.device} with layout {key.layout:08x}{why}"
         f"{_aside(store, key)}; provide a prior, or run the kernel"
     )
 
