@@ -1,4 +1,4 @@
-"""What a shell completes: machines, kernels in files, and the accesses of saved replays.
+"""What a shell completes: machines, and kernels in files. No option takes the name of an access.
 
 Imports nothing heavy: the group's help loads it.
 """
@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 
 import click
-from click.shell_completion import CompletionItem
+from click.shell_completion import BashComplete, CompletionItem, add_completion_class
 
 MOST_BYTES = 1 << 20
 """Of a file that is searched for kernels; completion must not wait for a larger one."""
@@ -22,6 +22,15 @@ _IN_FORTRAN = re.compile(r"^\s*subroutine\s+(\w+)", re.IGNORECASE | re.MULTILINE
 _KERNEL_FILES = (".py", ".cl", ".cu", ".hip", ".floopy")
 
 
+class ColonComplete(BashComplete):
+    """bash, for which `file.py:name` is one word only where the colon breaks none."""
+
+    source_template = "COMP_WORDBREAKS=${COMP_WORDBREAKS//:}\n" + BashComplete.source_template
+
+
+add_completion_class(ColonComplete)
+
+
 class MachineName(click.ParamType):  # type: ignore[type-arg]
     """The name of a shipped machine, or a path of a .toml file."""
 
@@ -30,10 +39,7 @@ class MachineName(click.ParamType):  # type: ignore[type-arg]
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
-        shipped = Path(__file__).parents[1] / "machine" / "shipped"
-        names = sorted(file.stem for file in shipped.glob("*.toml"))
-        found = [CompletionItem(name) for name in names if name.startswith(incomplete)]
-        return found or [CompletionItem(incomplete, type="file")]
+        return machines(incomplete) or [CompletionItem(incomplete, type="file")]
 
 
 class KernelName(click.ParamType):  # type: ignore[type-arg]
@@ -53,6 +59,13 @@ class KernelName(click.ParamType):  # type: ignore[type-arg]
 
 
 MACHINE, KERNEL = MachineName(), KernelName()
+
+
+def machines(incomplete: str) -> list[CompletionItem]:
+    """The shipped machines whose names begin so."""
+    shipped = Path(__file__).parents[1] / "machine" / "shipped"
+    names = sorted(file.stem for file in shipped.glob("*.toml"))
+    return [CompletionItem(name) for name in names if name.startswith(incomplete)]
 
 
 def kernels_in(file: Path) -> list[str]:

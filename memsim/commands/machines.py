@@ -10,7 +10,9 @@ import importlib.metadata
 from pathlib import Path
 
 import click
+from click.shell_completion import CompletionItem
 
+from memsim.commands import completion
 from memsim.commands.cli import EntryPointGroup, entry_points_of
 from memsim.commands.options import json_option, out_option
 from memsim.commands.output import check_outputs, write_tables
@@ -28,6 +30,9 @@ class MachinesGroup(EntryPointGroup):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         return show if cmd_name == _SHOW else super().get_command(ctx, cmd_name)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        return [*super().shell_complete(ctx, incomplete), *completion.machines(incomplete)]
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

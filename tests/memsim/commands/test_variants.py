@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import click
@@ -12,7 +16,7 @@ from click.shell_completion import ShellComplete
 from rich.console import Console
 
 from memsim.commands import cli
-from memsim.commands.completion import kernels_in
+from memsim.commands.completion import ColonComplete, kernels_in
 from memsim.commands.variants import labels, parse_variants
 from memsim.montecarlo.result import Replay
 from memsim.report.launch_time import keep_time
@@ -124,6 +128,36 @@ def test_machines_are_completed() -> None:
     assert complete("profile", "-m", "v10") == ["v100", "v100-accelsim"]
     assert complete("replay", "k.trace", "--machine", "mi21") == ["mi210"]
     assert complete("predict", "-m", "./my") == ["./my"]  # a file: the shell goes on
+    assert complete("machines", "mi2") == ["mi210", "mi250x"]
+    assert complete("machines", "m") == ["measure", *complete("profile", "-m", "m")]
+
+
+@pytest.mark.skipif(not shutil.which("bash"), reason="bash is not installed")
+def test_bash_completes_kernels_behind_the_colon(tmp_path: Path) -> None:
+    """The words are those that bash makes of a line: it breaks them at the characters of COMP_WORDBREAKS."""
+    (tmp_path / "k.py").write_text("def first(): pass\ndef second(): pass\n")
+    program = tmp_path / "program"
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m memsim.commands.cli "$@"\n')
+    program.chmod(0o755)
+    script = f"""
+        COMP_WORDBREAKS=' :='
+        {ColonComplete(cli.memsim, {}, "memsim", "_MEMSIM_COMPLETE").source()}
+        case $COMP_WORDBREAKS in
+          *:*) COMP_WORDS=(memsim profile k.py : se) COMP_CWORD=4 ;;
+          *) COMP_WORDS=(memsim profile k.py:se) COMP_CWORD=2 ;;
+        esac
+        _memsim_completion {program}
+        echo "${{COMPREPLY[@]}}"
+    """
+    ended = subprocess.run(
+        ["bash", "-c", script],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": os.getcwd()},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert ended.stdout.split() == ["k.py:second"]
 
 
 def test_kernels_and_files_are_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
