@@ -98,6 +98,16 @@ def test_an_unrolled_loop_without_accesses_runs_as_often_as_its_source(
     assert counts_of(rearranged(launch, stream)) == [[0, 0, 1 + n + 1]]
 
 
+def test_a_loop_of_nothing_but_calls_is_known_by_its_header() -> None:
+    """What a function does has the function's lines; the loop's own instructions are those of its header."""
+    launch = unrolled(4, 1)
+    blocks = list(launch.code.blocks)
+    blocks[1] = replace(blocks[1], instructions=(quiet(9), quiet(9), quiet(2)))
+    blocks[2] = replace(blocks[2], instructions=(quiet(9),), successors=(3,))
+    calls = compiled(replace(launch.code, blocks=tuple(blocks)), LOOP, PROBES)
+    assert with_loops(calls, n=16).executions.times == [1, 16, 1, 1]
+
+
 def test_a_note_names_a_loop_that_its_header_does_not_bound() -> None:
     launch = with_loops(unrolled(4, 1))
     assert launch.executions.times == [1, 1, 1, 1]

@@ -100,3 +100,26 @@ def test_loads_of_an_unrolled_loop_may_overtake_several_barriers(machine: str, n
     assert trace.provenance["compiler"]["unmatched_percent"] == 0
     of_first = list(trace.site[: trace.subgroup_offset[1]])
     assert of_first.count(-1) == 2 * n // 16
+
+
+@needs_nvidia
+def test_long_functions_are_inlined_as_nvidias_compilers_do() -> None:
+    """In a function of its own, accesses to shared memory would be taken for accesses to global memory."""
+    steps = "".join(
+        f"  s[(t * {i + 3}) % 256] += s[(t + {i * i}) % 256] * {i}.5f;\n" for i in range(400)
+    )
+    source = f"""__device__ void long_function(float *s, int t) {{
+{steps}}}
+__global__ void k(float *y) {{
+  __shared__ float s[256];
+  s[threadIdx.x] = y[threadIdx.x];
+  __syncthreads();
+  for (int i = 0; i < 3; ++i) {{ long_function(s, threadIdx.x + i); __syncthreads(); }}
+  long_function(s, threadIdx.x);
+  y[threadIdx.x] = s[threadIdx.x];
+}}
+"""
+    made = workload(source, np.zeros(256, np.float32), block=256)
+    code = program_of(made).compiled("k", memsim.load_machine("v100").compiler_target)
+    instructions = [one for block in code.blocks for one in block.instructions]
+    assert sum(one.is_traced for one in instructions) == 2

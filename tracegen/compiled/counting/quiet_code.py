@@ -101,14 +101,22 @@ class _Executions:
         return with_new_lines(self.lines, way, own) & own
 
     def _innermost(self, own: Iterable[int]) -> SourceLoop | None:
-        """The source loop that most instructions of these blocks belong to."""
+        """The source loop that most instructions of these blocks belong to.
+
+        Where its body is nothing but calls of functions, which have their own lines, it is the one whose
+        header they implement.
+        """
         votes: Counter[SourceLoop] = Counter()
+        headers: Counter[SourceLoop] = Counter()
         for block in own:
             for instruction in self.blocks[block].instructions:
                 inside = self._around(instruction)
                 if inside:
                     votes[inside[-1]] += 1
-        return votes.most_common(1)[0][0] if votes else None
+                elif instruction.location is not None:
+                    line = instruction.location.line
+                    headers.update(loop for loop in self.of_source if loop.line == line)
+        return next((loop for loop, _ in (votes or headers).most_common(1)), None)
 
     def _around(self, instruction: Instruction) -> list[SourceLoop]:
         if instruction.location is None:

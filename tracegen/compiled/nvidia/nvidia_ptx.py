@@ -25,10 +25,14 @@ SEPARATE_BODIES = 21
 TRIPLE = "nvptx64-nvidia-nvcl"
 _EXTENSIONS = "+cl_khr_fp16,+cl_khr_int64_base_atomics,+cl_khr_int64_extended_atomics"
 _FLUSH = "-fdenormal-fp-math-f32=preserve-sign"
-NO_SINKING = ("-mllvm", "-instcombine-code-sinking=0", "-mllvm", "-disable-machine-sink")
-"""clang moves arithmetic into the branch that uses its result, and then the operands of all of it are in
-registers at once: a convolution whose stores are conditional takes 252 registers. NVIDIA's compilers do
-not, and take 32."""
+AS_NVIDIA = (
+    *("-mllvm", "-instcombine-code-sinking=0", "-mllvm", "-disable-machine-sink"),
+    *("-mllvm", "-inline-threshold=1000000"),
+)
+"""Where clang decides otherwise than NVIDIA's compilers. It moves arithmetic into the branch that uses its
+result, and then the operands of all of it are in registers at once: a convolution whose stores are conditional
+takes 252 registers, and 32 with NVIDIA's. And it calls long functions, for which pointers to shared memory are
+generic; NVIDIA's inline what is not marked `__noinline__`."""
 _DEBUG_TARGET = re.compile(r"^(\.target [^\n]*?), debug$", re.MULTILINE)
 _DEBUG_SECTION = re.compile(r"^\s*\.section\s[^{]*\{.*?\}[ \t]*$", re.MULTILINE | re.DOTALL)
 # Labels that only the debug sections refer to. clang puts them, and positions, even inside calls.
@@ -69,13 +73,13 @@ def _run_clang(request: Request, tools: NvidiaTools, folder: Path) -> None:
     """Writes `kernel.ptx`; with new versions of clang in two steps, see `kernel_bodies`."""
     if isinstance(request, CudaRequest):
         name = _known_target(request.target, tools.clang)
-        language = [*NO_SINKING, *linked([tools.libdevice]), *request.nvidia_language(name)]
+        language = [*AS_NVIDIA, *linked([tools.libdevice]), *request.nvidia_language(name)]
         check(request.run_clang(tools.clang, language, "kernel.ptx", folder), tools.clang, request)
         return
     options = request.options
     precision = 0 if options.is_relaxed else 2 if options.divides_exactly else 1
     command = [
-        *(str(tools.clang.path), *_target(request.target, tools.clang), *NO_SINKING),
+        *(str(tools.clang.path), *_target(request.target, tools.clang), *AS_NVIDIA),
         *("-mllvm", f"-nvptx-prec-divf32={precision}"),
         *(["-Xclang", _FLUSH] if "-cl-denorms-are-zero" in options else []),
     ]
