@@ -7,6 +7,7 @@ are not used.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -18,14 +19,21 @@ from memsim.files import whole_file
 KIND = "compiled"
 MOST_BYTES = 256 << 20
 _VARIABLES = ("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH")
-FORMAT = "4"
-"""To be increased whenever the commands, or what is kept of their output, change."""
+_ROOMS = tuple(Path(__file__).parents[1] / name for name in ("compiled", "cuda", "tools"))
+"""The code that runs the compilers and reads what they write."""
 
 
 def key(*parts: str) -> str:
-    """The fingerprint of everything that an output depends on; clang's variables are added."""
+    """The fingerprint of everything that an output depends on; clang's variables and our code are added."""
     variables = (f"{name}={os.environ.get(name)}" for name in _VARIABLES)
-    return disk_cache.fingerprint([FORMAT, *variables, *parts])
+    return disk_cache.fingerprint([_our_code(_ROOMS), *variables, *parts])
+
+
+@functools.cache
+def _our_code(rooms: tuple[Path, ...]) -> str:
+    """A fingerprint of the modules in these folders, so that what other versions kept is not used."""
+    files = sorted(path for room in rooms for path in room.rglob("*.py"))
+    return disk_cache.fingerprint(path.read_text(encoding="utf-8") for path in files)
 
 
 def load(key: str, *names: str, only_own: bool = False) -> Any:
