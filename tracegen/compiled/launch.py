@@ -12,6 +12,7 @@ from tracegen.compiled.counting.source_loops import defined, source_loops
 from tracegen.compiled.model import Location, MachineCode
 from tracegen.compiled.ordering.rearrange import CompiledLaunch
 from tracegen.compiled.programs import include_options
+from tracegen.compiled.request import LocalMemoryError
 from tracegen.cuda import CudaLaunch, PreparedCuda
 from tracegen.local_memory.accesses import local_accesses
 from tracegen.options import Compiler
@@ -21,11 +22,16 @@ from tracegen.recording.launch import BoundLaunch, Prepared
 def compiled_launch(
     prepared: Prepared, launch: BoundLaunch, machine: Machine | None, compiler: Compiler
 ) -> CompiledLaunch | str:
-    """The machine code of a launch, or why there is none ("" where none is needed)."""
+    """The machine code of a launch, or why there is none ("" where none is needed).
+
+    Raises LocalMemoryError where the kernel cannot run on the machine.
+    """
     if compiler == "none" or machine is None or not machine.compiler_target:
         return ""
     try:
         code = _compiled(prepared, launch, machine.compiler_target)
+    except LocalMemoryError:
+        raise
     except KernelError as error:
         return str(error)
     text = prepared.source

@@ -20,6 +20,11 @@ _ERROR = re.compile(
     re.MULTILINE,
 )
 
+_TOO_MUCH = re.compile(
+    r"too much shared data \((?P<needed>\w+) bytes, (?P<most>\w+) max\)"
+    r"|local memory \((?P<needed_amd>\d+)\) exceeds limit \((?P<most_amd>\d+)\)"
+)
+
 
 class CompileError(KernelError):
     """A compiler refused a kernel.
@@ -31,6 +36,10 @@ class CompileError(KernelError):
     def __init__(self, reason: str, line: int | None = None) -> None:
         super().__init__(reason if line is None else f"line {line}: {reason}")
         self.reason, self.line = reason, line
+
+
+class LocalMemoryError(CompileError):
+    """A group declares more local memory than the target allows: the kernel cannot run there."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,4 +139,10 @@ def check(finished: Finished, tool: Tool, request: Request) -> Finished:
         reason = match["reason"].strip()
     line = int(match["line"]) if match and match["line"] else None
     where = "" if line else f"kernel {request.kernel}: "
-    raise CompileError(f"{where}{reason} ({tool} for {request.target})", line)
+    by = f"({tool} for {request.target})"
+    if too_much := _TOO_MUCH.search(reason):
+        needed, most = (int(size, 0) for size in too_much.groups() if size)
+        raise LocalMemoryError(
+            f"{where}a group declares {needed} bytes of local memory, of at most {most} {by}", line
+        )
+    raise CompileError(f"{where}{reason} {by}", line)

@@ -7,6 +7,7 @@ import pytest
 
 import memsim
 import tracegen
+from memsim.errors import KernelError
 from tests.support.compilers import needs_nvidia
 from tests.support.cuda_kernels import needs_clang, workload
 from tracegen.compiled import program_of
@@ -123,3 +124,25 @@ __global__ void k(float *y) {{
     code = program_of(made).compiled("k", memsim.load_machine("v100").compiler_target)
     instructions = [one for block in code.blocks for one in block.instructions]
     assert sum(one.is_traced for one in instructions) == 2
+
+
+@pytest.mark.parametrize(
+    ("machine", "most"), [pytest.param("v100", 49152, marks=needs_nvidia), ("mi250x", 65536)]
+)
+def test_a_kernel_that_no_core_of_the_target_can_hold_is_refused(machine: str, most: int) -> None:
+    """It would be ranked by `tune` otherwise, as if its registers alone were unknown."""
+    source = """__global__ void k(float *y) {
+  __shared__ float s[20000];
+  s[threadIdx.x] = y[threadIdx.x];
+  __syncthreads();
+  y[threadIdx.x] = s[255 - threadIdx.x];
+}
+"""
+    made = workload(source, np.zeros(256, np.float32), block=256)
+    on = memsim.load_machine(machine)
+    with pytest.raises(
+        KernelError, match=f"declares 80000 bytes of local memory, of at most {most}"
+    ):
+        tracegen.trace(made, on)
+    if machine == "v100":  # a core of an MI250X has no more local memory than a group may declare
+        assert tracegen.trace(made, on, compiler="none").n_groups == 1
