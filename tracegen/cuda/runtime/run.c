@@ -2,7 +2,11 @@
 
    Every thread of a block has a stack of its own where the kernel synchronises: a thread that waits at a
    barrier or for its warp gives way to the next thread of its warp, or else to the scheduler, which runs on
-   a stack of its own. Kernels that never wait run one thread after the other on one stack. */
+   a stack of its own. Kernels that never wait run one thread after the other on one stack.
+
+   There, a thread gives way after TURN tokens. Threads of a warp access neighbouring memory at about the same
+   time on a GPU; here, a thread that walked through a matrix alone would push out of the cache what the next
+   one needs. One that has written very many tokens goes on alone: its loop may never end. */
 #include <signal.h>
 #include <stdint.h>
 #include <string.h>
@@ -55,6 +59,7 @@ struct thread {
 struct record { word *first, skip, room, taken; };
 
 #define COLD __attribute__((preserve_most, noinline, cold))
+#define INLINE static inline __attribute__((always_inline))
 struct thread *memsim_thread; /* that runs */
 struct region memsim_regions[64];
 extern word memsim_limits[];
@@ -73,8 +78,8 @@ static struct { word mask, value, place; } waits_for[MOST_THREADS]; /* of thread
 
 /* Threads that take turns and write many tokens collect them until they fill two lines of the cache: each
    token would else fetch a line of memory. Tokens that nobody keeps go to `spare`. */
-enum { STAGED = 16, WORTH_STAGES = 64, SPARE = 256 };
-static word staged[MOST_THREADS][STAGED] __attribute__((aligned(64))), spare[SPARE];
+enum { STAGED = 16, WORTH_STAGES = 64, TURN = 128, ALONE = 1 << 20 };
+static word staged[MOST_THREADS][STAGED] __attribute__((aligned(64))), spare[TURN];
 static struct record records[MOST_THREADS];
 static word *true_limits; /* while one group's accesses are noted, `memsim_limits` are 0 */
 static word given[WARPS * 2][LANES]; /* what the lanes of each warp gave, twice in turn */
@@ -140,38 +145,40 @@ unsigned long long memsim_clock(void) {
   return records[current()].taken + (word)(memsim_thread->next - memsim_thread->begin);
 }
 
+static word least(word a, word b) { return a < b ? a : b; }
+
 /* Takes the tokens of a thread: those on its stage go where they belong. */
-static void take(struct thread *self) {
+INLINE void take(struct thread *self) {
   struct record *record = &records[self - threads];
-  word begin = record->taken, end = begin + (word)(self->next - self->begin);
-  record->taken = end;
-  if (self->begin == staged[self - threads]) {
-    word low = begin > record->skip ? begin : record->skip;
-    word high = end < record->skip + record->room ? end : record->skip + record->room;
-    word *from = self->begin + (low - begin), *to = record->first + (low - record->skip);
-    if (high == low + STAGED && !((word)to & 63))
-      for (int k = 0; k < STAGED; ++k)
-        __builtin_nontemporal_store(from[k], to + k); /* whole lines need not be read before */
-    else if (high > low)
-      memcpy(to, from, (high - low) * sizeof *to);
-  }
-}
-
-static void write_to(struct thread *self, word *begin, word room) {
-  self->begin = self->next = begin;
-  self->end = begin + room;
-}
-
-COLD void memsim_full(void) {
-  struct thread *self = memsim_thread;
-  take(self);
-  if (self->begin == staged[self - threads])
-    write_to(self, self->begin, STAGED);
+  word *to = record->first + (record->taken - record->skip), n = (word)(self->next - self->begin);
+  record->taken += n;
+  if (self->begin != staged[self - threads])
+    return;
+  if (n == STAGED && !((word)to & 63))
+    for (int k = 0; k < STAGED; ++k)
+      __builtin_nontemporal_store(self->begin[k], to + k); /* whole lines need not be read before */
   else
-    write_to(self, spare, SPARE);
+    memcpy(to, self->begin, n * sizeof *to);
 }
 
-static void give_way(enum state state) {
+/* Says where the next tokens of a thread go, at most those of one turn. */
+INLINE void place_tokens(struct thread *self) {
+  struct record *record = &records[self - threads];
+  word at = record->taken - record->skip, left = TURN - record->taken % TURN;
+  if (record->taken < record->skip) {
+    self->begin = spare, left = least(left, record->skip - record->taken);
+  } else if (at >= record->room) {
+    self->begin = spare;
+  } else if (launch->waits && record->room > WORTH_STAGES) {
+    word in_line = (word)(record->first + at) / sizeof(word) & 7; /* lines are whole from the next one on */
+    self->begin = staged[self - threads], left = least(STAGED - in_line, record->room - at);
+  } else {
+    self->begin = record->first + at, left = least(left, record->room - at);
+  }
+  self->next = self->begin, self->end = self->begin + left;
+}
+
+INLINE void give_way(enum state state) {
   struct thread *self = memsim_thread, *next = self + 1;
   self->state = state;
   if (next < end_of_warp && next->state == READY) {
@@ -180,6 +187,17 @@ static void give_way(enum state state) {
   } else {
     memsim_switch(&self->stack, scheduler);
   }
+}
+
+COLD void memsim_full(void) {
+  struct thread *self = memsim_thread;
+  take(self);
+  place_tokens(self);
+  word taken = records[self - threads].taken;
+  if (launch->waits || taken % TURN || taken > ALONE)
+    return;
+  self->state = READY;
+  memsim_switch(&self->stack, scheduler);
 }
 
 static void fail(int64_t position, int64_t first, int64_t second, int64_t third) {
@@ -346,15 +364,39 @@ static void run_block(void) {
   }
 }
 
-/* Where no thread ever waits, one stack serves them all. */
-static void run_in_order(void) {
-  for (uint32_t k = 0; k < n_threads; ++k) {
-    memsim_thread = threads + k;
+/* Where no thread ever waits, one stack serves all threads of a warp, but those that give way keep theirs. */
+static struct thread *fresh; /* the next that has not begun */
+static void run_fresh(void) {
+  while (fresh < end_of_warp) {
+    memsim_thread = fresh++;
     memsim_call(launch->kernel, launch->arguments);
     take(memsim_thread);
+    memsim_thread->state = ENDED;
   }
   void *abandoned;
   memsim_switch(&abandoned, scheduler);
+}
+
+static void run_in_order(void) {
+  for (uint32_t first = 0; first < n_threads; first += launch->warp) {
+    fresh = threads + first, end_of_warp = threads + least(first + launch->warp, n_threads);
+    for (char *top = stacks; fresh < end_of_warp;) {
+      top += STACK_BYTES - 64; /* the tops of stacks lie at different places of the cache */
+      memsim_switch(&scheduler, prepared(top, run_fresh));
+      if (launch->fault[0])
+        return;
+    }
+    for (int ready = 1; ready;) {
+      ready = 0;
+      for (struct thread *one = threads + first; one < end_of_warp; ++one)
+        if (one->state == READY) {
+          memsim_thread = one, ready = 1;
+          memsim_switch(&scheduler, one->stack);
+          if (launch->fault[0])
+            return;
+        }
+    }
+  }
 }
 
 static void *mapped(word bytes) {
@@ -375,12 +417,7 @@ static void number_threads(word first) {
         *record = (struct record){0};
         if (launch->tokens)
           *record = (struct record){launch->tokens + place[0], (word)place[1], (word)(place[2] - place[0]), 0};
-        if (!record->room)
-          write_to(self, spare, SPARE);
-        else if (record->skip || (launch->waits && record->room > WORTH_STAGES))
-          write_to(self, staged[k], STAGED - ((word)record->first / sizeof(word) & 7)); /* then lines are whole */
-        else
-          write_to(self, record->first, record->room);
+        place_tokens(self);
       }
 }
 
@@ -395,12 +432,10 @@ static void run_group(word number) {
   int noting = launch->noted && group_number == launch->noted_group;
   if (noting)
     true_limits = memcpy(limits, memsim_limits, limits_bytes), memset(memsim_limits, 0, limits_bytes);
-  if (launch->waits) {
+  if (launch->waits)
     run_block();
-  } else {
-    void *stack = prepared(stacks + STACK_BYTES - 64, run_in_order);
-    memsim_switch(&scheduler, stack);
-  }
+  else
+    run_in_order();
   if (noting)
     memcpy(memsim_limits, limits, limits_bytes), true_limits = 0;
   for (uint32_t k = 0; k < n_threads; ++k) {
@@ -429,7 +464,7 @@ int memsim_run(struct launch *what) {
     signal(broken[k], SIG_DFL); /* whatever reports crashes of Python is left out */
   launch = what;
   n_threads = what->block[0] * what->block[1] * what->block[2];
-  stacks_bytes = (word)STACK_BYTES * (what->waits ? n_threads : 1);
+  stacks_bytes = (word)STACK_BYTES * n_threads;
   stacks = mapped(stacks_bytes);
   threads_bytes = sizeof(struct thread) * n_threads;
   threads = mapped(threads_bytes);
