@@ -16,7 +16,8 @@ _MASKED = re.compile(
 )
 _LIBRARIES = re.compile(
     r"(?:thrust|cub|hipcub|rocprim|rocthrust|boost|opencv\d*|nccl|rccl|mpi|omp|cublas|cublasLt|cusparse|cusolver\w*"
-    r"|cufft\w*|curand|cudnn|hipblas\w*|rocblas\w*|hipsparse\w*|hipfft\w*|hiprand|nvToolsExt|nvtx3)(?:_v2)?(?:/.*|\.h(?:pp)?)$"
+    r"|cufft\w*|curand|cudnn|hipblas\w*|rocblas\w*|hipsparse\w*|hipfft\w*|hiprand|nvToolsExt|nvtx3|GL|GLFW|GLES\d?"
+    r"|SDL\d?|cuda_gl_interop|cuda_profiler_api|cutil\w*|hdf5|png|zlib|tbb)(?:_v2)?(?:/.*|\.h(?:pp)?)$"
 )
 _ATTRIBUTES = re.compile(r"\b(?:__align__|alignas|__attribute__)\s*\((?:[^()]|\([^()]*\))*\)")
 _DEVICE = re.compile(r"\b__(?:device|global)__\b")

@@ -25,6 +25,7 @@ _INTEGER = re.compile(r"[+-]?(?:0[xX][0-9a-fA-F]+|[1-9]\d*|0)")
 _KERNEL = re.compile(r"\b__global__\b")
 _WORD = re.compile(r"\s*(\w+)\s*(\()?")
 _SPACED = re.compile(r"<<[ \t]+<([^;{}]{1,300}?)>>[ \t]+>")
+_ALIGNED = re.compile(r"(\b__(?:shared|constant|device)__\s+)alignas(?=\s*\()")
 _ATTRIBUTES = ("__launch_bounds__", "__attribute__", "__align__", "__cluster_dims__", "alignas")
 
 
@@ -55,6 +56,9 @@ class CudaProgram:
     def compiled_text(self, behind: str) -> str:
         """The text as it is compiled, with a line behind it."""
         text = _SPACED.sub(_unspaced, self.compilable or self.text)
+        text = _ALIGNED.sub(
+            r"\1memsim_", text
+        )  # which clang reads after a qualifier; nothing moves
         return f'#line 1 "{self.file}"\n{text}\n#line 1 "{LAUNCH}"\n{behind}\n'
 
     @property
@@ -80,6 +84,7 @@ class CudaProgram:
             *(
                 "-w",
                 "-Wno-register",
+                "-Wno-reserved-user-defined-literal",  # "%d"MACRO, as nvcc reads it
                 "-fdeclspec",
                 "-fno-crash-diagnostics",
                 "-fdebug-compilation-dir=.",

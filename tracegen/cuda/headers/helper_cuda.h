@@ -1,9 +1,6 @@
 // Of the headers of CUDA's samples, what files with kernels use of them: the host does not run.
 #pragma once
 #include "memsim/kernel.h"
-#define checkCudaErrors(call) ((void)(call))
-#define getLastCudaError(message) ((void)(message))
-#define sdkCheckErrors(call) ((void)(call))
 struct StopWatchInterface;
 bool sdkCreateTimer(StopWatchInterface **);
 bool sdkDeleteTimer(StopWatchInterface **);

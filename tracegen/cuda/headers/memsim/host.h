@@ -1,5 +1,10 @@
 // The host's interface, declared so that files with host code compile; nothing of it runs.
 #pragma once
+#ifndef __HIPCC__
+#undef CUDA_VERSION // clang's headers need an older one
+#define CUDA_VERSION 12000
+#define CUDART_VERSION CUDA_VERSION
+#endif
 struct CUstream_st;
 struct CUevent_st;
 typedef CUstream_st *cudaStream_t;
@@ -177,3 +182,8 @@ const char *hipGetErrorString(int);
 #define hipGridDim_x gridDim.x
 #define hipGridDim_y gridDim.y
 #define hipGridDim_z gridDim.z
+
+// Of NVIDIA's samples: their own helper_cuda.h, which often lies beside a program, needs more of the host.
+template <class... Any> void checkCudaErrors(Any &&...) {}
+template <class... Any> void getLastCudaError(Any &&...) {}
+template <class... Any> void sdkCheckErrors(Any &&...) {}
