@@ -20,8 +20,11 @@ _REFUSED = {
     "memsim_refused_texture": "a texture",
     "memsim_refused_surface": "a surface",
     "memsim_refused_matrix": "a matrix instruction (wmma)",
-    "memsim_refused_copy": "an asynchronous copy",
+    "memsim_refused_bulk": "a bulk copy (TMA)",
+    "memsim_refused_arrival": "a barrier at which threads arrive without waiting",
+    "memsim_refused_roles": "a pipeline whose threads have roles, or are not a block,",
     "memsim_refused_grid": "grid-wide synchronisation",
+    "memsim_refused_cluster": "a cluster of thread blocks",
     **dict.fromkeys(("malloc", "calloc", "realloc"), "memory that a kernel allocates (malloc)"),
     **dict.fromkeys(("_Znwm", "_Znam"), "memory that a kernel allocates (new)"),
     **dict.fromkeys(

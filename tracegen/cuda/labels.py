@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-_NAME = re.compile(r"[A-Za-z_]\w*")
+_NAME = re.compile(r"[A-Za-z_]\w*(?:::[A-Za-z_]\w*)*(?:<[^<>;()]*>(?=\())?")
 _ASSIGNS = re.compile(r"(?:<<|>>|[-+*/%&|^])?=(?!=)|\+\+|--")
 _CLOSING = {")": "(", "]": "["}
 _LONGEST = 80

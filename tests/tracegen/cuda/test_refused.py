@@ -41,15 +41,16 @@ GRID = (
     "#include <cooperative_groups.h>\n__global__ void k(int *y) {\n"
     "  cooperative_groups::this_grid().sync();\n}"
 )
-GROUP_COPY = (
-    "#include <cooperative_groups/memcpy_async.h>\nnamespace cg = cooperative_groups;\n"
-    "__global__ void k(int *y) {\n  __shared__ int s[32];\n  auto block = cg::this_thread_block();\n"
-    "  cg::memcpy_async(block, s, y, 128);\n  cg::wait(block);\n  y[0] = s[1];\n}"
-)
 HEAP = "__global__ void k(int *y) {{\n  int *p = {};\n  p[y[0]] = 2; y[0] = p[y[1]];\n}}"
-COPY = (
-    "#include <cuda_pipeline.h>\n__global__ void k(int *y) {\n  __shared__ int s[32];\n"
-    "  __pipeline_memcpy_async(s, y, 16);\n}"
+BARRIER = (
+    "#include <cuda/barrier>\n__global__ void k(int *y) {{\n"
+    "  __shared__ cuda::barrier<cuda::thread_scope_block> b;\n  init(&b, {});\n  {}\n}}"
+)
+BULK = "cuda::device::memcpy_async_tx(y, y + 4, cuda::aligned_size_t<16>(16), b);"
+ROLES = (
+    "#include <cuda/pipeline>\n__global__ void k(int *y) {\n"
+    "  __shared__ cuda::pipeline_shared_state<cuda::thread_scope_block, 2> s;\n"
+    "  auto p = cuda::make_pipeline(cooperative_groups::this_thread_block(), &s, 16);\n}"
 )
 
 
@@ -65,8 +66,26 @@ COPY = (
         (RECURSIVE, [], r"t.cu:3: a recursive function cannot be traced"),
         (POINTER, [], r"t.cu:5: a call through a pointer cannot be traced"),
         (GRID, [], r"t.cu:3: .*grid-wide synchronisation cannot be traced"),
-        (COPY, [], r"t.cu:4: .*an asynchronous copy cannot be traced"),
-        (GROUP_COPY, [], r"t.cu:6: .*an asynchronous copy cannot be traced"),
+        (
+            BARRIER.format(32, "b.arrive();"),
+            [],
+            r"t.cu:5: .*a barrier at which threads arrive without waiting cannot be traced",
+        ),
+        (
+            BARRIER.format(16, ""),
+            [],
+            r"t.cu:4: an assertion failed in thread 0 of block 0",
+        ),
+        (
+            BARRIER.format(32, BULK),
+            [],
+            r"t.cu:5: .*a bulk copy \(TMA\) cannot be traced",
+        ),
+        (
+            ROLES,
+            [],
+            r"t.cu:4: .*a pipeline whose threads have roles, or are not a block, cannot be",
+        ),
         (
             HEAP.format("(int *)malloc(16)"),
             [],

@@ -28,6 +28,18 @@ struct grid_group {
 };
 MEMSIM_DEVICE grid_group this_grid() { return {}; }
 
+struct cluster_group {
+  MEMSIM_INLINE void sync() const {}
+  MEMSIM_INLINE unsigned block_rank() const { return 0; }
+  MEMSIM_INLINE unsigned num_blocks() const { return 1; }
+  MEMSIM_INLINE unsigned thread_rank() const { return thread_block().thread_rank(); }
+  template <class T> MEMSIM_INLINE T *map_shared_rank(T *address, int) const { return address; }
+};
+MEMSIM_DEVICE cluster_group this_cluster() {
+  MEMSIM_REFUSED(cluster);
+  return {};
+}
+
 // Threads of one warp that arrive together, by their lanes.
 struct coalesced_group {
   memsim_mask lanes;
@@ -64,9 +76,7 @@ struct coalesced_group {
   MEMSIM_INLINE int any(int vote) const { return __any_sync(lanes, vote); }
   MEMSIM_INLINE int all(int vote) const { return ballot(vote) == ranks(lanes); }
   MEMSIM_INLINE memsim_mask ballot(int vote) const { return ranks(__ballot_sync(lanes, vote)); }
-#ifndef MEMSIM_AMD
   template <class T> MEMSIM_INLINE memsim_mask match_any(T v) const { return ranks(__match_any_sync(lanes, v)); }
-#endif
 };
 MEMSIM_DEVICE coalesced_group coalesced_threads() { return {__activemask()}; }
 
@@ -89,11 +99,9 @@ template <unsigned n> struct thread_block_tile {
   template <class T> MEMSIM_INLINE T shfl_xor(T v, unsigned with) const { return __shfl_xor_sync(mask(), v, with, n); }
   MEMSIM_INLINE int any(int vote) const { return (__ballot_sync(mask(), vote) & mask()) != 0; }
   MEMSIM_INLINE int all(int vote) const { return (__ballot_sync(mask(), !vote) & mask()) == 0; }
-#ifndef MEMSIM_AMD
   template <class T> MEMSIM_INLINE memsim_mask match_any(T v) const {
     return (__match_any_sync(mask(), v) & mask()) >> first_lane();
   }
-#endif
   MEMSIM_INLINE memsim_mask ballot(int vote) const { return (__ballot_sync(mask(), vote) & mask()) >> first_lane(); }
 };
 template <unsigned n, class Group = thread_block> MEMSIM_DEVICE thread_block_tile<n> tiled_partition(const Group &) {
@@ -134,13 +142,73 @@ template <class T> struct less {
 template <class T> struct greater {
   MEMSIM_INLINE T operator()(T a, T b) const { return a < b ? b : a; }
 };
+template <class T> struct bit_and {
+  MEMSIM_INLINE T operator()(T a, T b) const { return a & b; }
+};
+template <class T> struct bit_or {
+  MEMSIM_INLINE T operator()(T a, T b) const { return a | b; }
+};
+template <class T> struct bit_xor {
+  MEMSIM_INLINE T operator()(T a, T b) const { return a ^ b; }
+};
 template <unsigned n, class T, class F>
 MEMSIM_DEVICE T reduce(const thread_block_tile<n> &tile, T v, F &&combine) {
   for (unsigned by = n / 2; by > 0; by /= 2)
     v = combine(v, tile.shfl_xor(v, by));
   return v;
 }
+template <class T, class F> MEMSIM_DEVICE T reduce(const coalesced_group &group, T v, F &&combine) {
+  T result = group.shfl(v, 0);
+  for (unsigned rank = 1; rank < group.size(); ++rank)
+    result = combine(result, group.shfl(v, rank));
+  return result;
+}
+template <class Group, class T, class F> MEMSIM_DEVICE T inclusive_scan(const Group &group, T v, F &&combine) {
+  for (unsigned by = 1; by < group.size(); by *= 2) {
+    T before = group.shfl_up(v, by);
+    if (group.thread_rank() >= by)
+      v = combine(before, v);
+  }
+  return v;
+}
+template <class Group, class T> MEMSIM_DEVICE T inclusive_scan(const Group &group, T v) {
+  return inclusive_scan(group, v, plus<T>());
+}
+// The first thread has T().
+template <class Group, class T, class F> MEMSIM_DEVICE T exclusive_scan(const Group &group, T v, F &&combine) {
+  T before = group.shfl_up(inclusive_scan(group, v, combine), 1);
+  return group.thread_rank() == 0 ? T() : before;
+}
+template <class Group, class T> MEMSIM_DEVICE T exclusive_scan(const Group &group, T v) {
+  return exclusive_scan(group, v, plus<T>());
+}
+template <class Group, class F> MEMSIM_DEVICE void invoke_one(const Group &group, F &&call) {
+  if (group.thread_rank() == 0)
+    call();
+}
+// The threads of a tile, or of those that arrive together, that have the same label.
+MEMSIM_DEVICE memsim_mask memsim_lanes(const coalesced_group &group) { return group.lanes; }
+template <unsigned n> MEMSIM_DEVICE memsim_mask memsim_lanes(const thread_block_tile<n> &tile) { return tile.mask(); }
+template <class Group, class T> MEMSIM_DEVICE coalesced_group labeled_partition(const Group &group, T label) {
+  memsim_mask lanes = memsim_lanes(group);
+  return {__match_any_sync(lanes, label) & lanes};
+}
+template <class Group> MEMSIM_DEVICE coalesced_group binary_partition(const Group &group, bool label) {
+  memsim_mask lanes = memsim_lanes(group), chosen = __ballot_sync(lanes, label) & lanes;
+  return {label ? chosen : lanes & ~chosen};
+}
 template <class Group> MEMSIM_DEVICE void sync(const Group &group) { group.sync(); }
-template <class... Any> MEMSIM_DEVICE void memcpy_async(Any &&...) { MEMSIM_REFUSED(copy); }
-template <class Group> MEMSIM_DEVICE void wait(const Group &group) { group.sync(); }
+template <class Group, class T>
+MEMSIM_DEVICE void memcpy_async(const Group &group, T *to, const T *from, unsigned long bytes) {
+  memsim_copy_by(group.thread_rank(), group.size(), to, from, bytes);
+}
+template <class Group, class T>
+MEMSIM_DEVICE void memcpy_async(const Group &group, T *to, unsigned long room, const T *from, unsigned long n) {
+  memcpy_async(group, to, from, (n < room ? n : room) * sizeof(T));
+}
+template <class Group> MEMSIM_DEVICE void wait(const Group &group) {
+  __pipeline_wait_prior(0);
+  group.sync();
+}
+template <unsigned groups, class Group> MEMSIM_DEVICE void wait_prior(const Group &group) { wait(group); }
 }

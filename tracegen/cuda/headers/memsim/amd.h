@@ -49,6 +49,15 @@ MEMSIM_DEVICE long long clock64() { return (long long)__builtin_readcyclecounter
 MEMSIM_DEVICE long long wall_clock64() { return clock64(); }
 MEMSIM_DEVICE clock_t clock() { return (clock_t)clock64(); }
 
+extern "C" {
+__device__ inline __attribute__((always_inline)) void *memcpy(void *to, const void *from, unsigned long bytes) {
+  return __builtin_memcpy(to, from, bytes);
+}
+__device__ inline __attribute__((always_inline)) void *memset(void *at, int value, unsigned long bytes) {
+  return __builtin_memset(at, value, bytes);
+}
+}
+
 // What is printed is left out.
 template <class... Any> MEMSIM_DEVICE int printf(const char *, Any...) { return 0; }
 
@@ -107,3 +116,54 @@ MEMSIM_DEVICE int __any(int vote) { return __ballot(vote) != 0; }
 MEMSIM_DEVICE int __all(int vote) { return __ballot(!vote) == 0; }
 MEMSIM_DEVICE int __any_sync(memsim_mask, int vote) { return __any(vote); }
 MEMSIM_DEVICE int __all_sync(memsim_mask, int vote) { return __all(vote); }
+
+// As HIP does it: one turn for each value, and none depends on a lane.
+template <class T> MEMSIM_DEVICE memsim_mask __match_any(T value) {
+  static_assert(sizeof(T) == 4 || sizeof(T) == 8, "values of 4 or 8 bytes are matched");
+  int words[sizeof(T) / 4];
+  __builtin_memcpy(words, &value, sizeof(T));
+  memsim_mask equal = 0;
+  for (memsim_mask left = __ballot(1); left;) {
+    int lane = __builtin_ctzll(left);
+    bool same = true;
+    for (unsigned k = 0; k < sizeof(T) / 4; ++k)
+      same = same && words[k] == __builtin_amdgcn_readlane(words[k], lane);
+    memsim_mask these = __ballot(same);
+    equal = same ? these : equal;
+    left &= ~these;
+  }
+  return equal;
+}
+template <class T> MEMSIM_DEVICE memsim_mask __match_any_sync(memsim_mask mask, T value) { return __match_any(value) & mask; }
+template <class T> MEMSIM_DEVICE memsim_mask __match_all_sync(memsim_mask mask, T value, int *all) {
+  *all = __all(__match_any_sync(mask, value) == mask);
+  return *all ? mask : 0;
+}
+template <class T> MEMSIM_DEVICE memsim_mask __match_all(T value, int *all) { return __match_all_sync(__activemask(), value, all); }
+
+// Whole waves reduce by AMD's device library, lanes of a mask one after another.
+#define MEMSIM_REDUCTION(name, T, kind, expression)                                                  \
+  extern "C" __device__ __attribute__((const)) T __ockl_wfred_##name##_##kind(T);                     \
+  MEMSIM_DEVICE T __reduce_##name##_sync(memsim_mask mask, T value) {                                \
+    if (mask == MEMSIM_ALL)                                                                          \
+      return __ockl_wfred_##name##_##kind(value);                                                    \
+    T a = __shfl(value, __builtin_ctzll(mask));                                                      \
+    for (mask &= mask - 1; mask; mask &= mask - 1) {                                                 \
+      T b = __shfl(value, __builtin_ctzll(mask));                                                    \
+      a = expression;                                                                                \
+    }                                                                                                \
+    return a;                                                                                        \
+  }
+#define MEMSIM_REDUCTIONS(name, expression)                                                          \
+  MEMSIM_REDUCTION(name, int, i32, expression)                                                       \
+  MEMSIM_REDUCTION(name, unsigned, u32, expression)                                                  \
+  MEMSIM_REDUCTION(name, long long, i64, expression)                                                 \
+  MEMSIM_REDUCTION(name, unsigned long long, u64, expression)
+MEMSIM_REDUCTIONS(add, a + b)
+MEMSIM_REDUCTIONS(min, b < a ? b : a)
+MEMSIM_REDUCTIONS(max, a < b ? b : a)
+MEMSIM_REDUCTIONS(and, a & b)
+MEMSIM_REDUCTIONS(or, a | b)
+MEMSIM_REDUCTIONS(xor, a ^ b)
+#undef MEMSIM_REDUCTIONS
+#undef MEMSIM_REDUCTION

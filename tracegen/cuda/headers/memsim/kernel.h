@@ -20,6 +20,7 @@
 #include "warps.h"
 #include "atomics.h"
 #include "loads.h"
+#include "copies.h"
 #include "refused.h"
 #include "host.h"
 #ifdef MEMSIM_CPU

@@ -5,8 +5,11 @@ extern "C" {
 __device__ void memsim_refused_texture();
 __device__ void memsim_refused_surface();
 __device__ void memsim_refused_matrix();
-__device__ void memsim_refused_copy();
+__device__ void memsim_refused_bulk();
+__device__ void memsim_refused_arrival();
+__device__ void memsim_refused_roles();
 __device__ void memsim_refused_grid();
+__device__ void memsim_refused_cluster();
 }
 #define MEMSIM_REFUSED(what) memsim_refused_##what()
 #else
@@ -76,10 +79,3 @@ MEMSIM_MATRIX(store_matrix_sync)
 MEMSIM_MATRIX(mma_sync)
 #undef MEMSIM_MATRIX
 } }
-
-#define MEMSIM_COPY(name)                                                                            \
-  template <class... Any> MEMSIM_DEVICE void name(Any &&...) { MEMSIM_REFUSED(copy); }
-MEMSIM_COPY(__pipeline_memcpy_async)
-#undef MEMSIM_COPY
-static __device__ inline void __pipeline_commit() {}
-static __device__ inline void __pipeline_wait_prior(unsigned) {}

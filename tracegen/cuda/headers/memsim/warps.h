@@ -122,7 +122,11 @@ MEMSIM_REDUCTION(or, a | b)
 MEMSIM_REDUCTION(xor, a ^ b)
 #undef MEMSIM_REDUCTION
 MEMSIM_DEVICE unsigned __lane_id() { return memsim_lane(); }
-#ifdef __HIPCC__ // AMD's builtins that kernels name themselves
+#ifdef __HIPCC__ // HIP's forms without a mask, and AMD's builtins that kernels name themselves
+template <class T> MEMSIM_DEVICE memsim_mask __match_any(T value) { return __match_any_sync(0, value); }
+template <class T> MEMSIM_DEVICE memsim_mask __match_all(T value, int *all) {
+  return __match_all_sync(__activemask(), value, all);
+}
 template <class T> MEMSIM_DEVICE T memsim_of_first_lane(T value) {
   unsigned long long bits = 0, came;
   __builtin_memcpy(&bits, &value, sizeof(T));
