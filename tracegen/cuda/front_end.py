@@ -214,6 +214,10 @@ def _check(finished: Finished, program: CudaProgram) -> None:
     line = program.text.splitlines()[int(match["line"]) - 1 : int(match["line"])]
     if match["file"] == program.file and line and re.search(r"\basm\b", line[0]):
         reason = f"inline assembler (PTX) cannot be traced ({reason})"
+    if library := re.fullmatch(
+        r"use of undeclared identifier '(cub|hipcub|rocprim|thrust)'", reason
+    ):
+        reason = f"code of {library[1]} cannot be traced: its headers are not read"
     raise KernelError(f"{match['file']}:{match['line']}: {reason}")
 
 

@@ -259,6 +259,10 @@ class CudaLaunch(BoundLaunch):
                 f"{where}: access {site.name} is misaligned: byte {index} of array {name} is not a"
                 f" multiple of {self._alignment(position)}"
             )
+        if not len(self.memory.views[name]) and name in self.arguments.arrays:
+            return KernelError(
+                f"{where}: access {site.name} is through {name}, which is empty or None"
+            )
         shape, element = self._shape(name)
         place_text = f"index {index // element}" if index % element == 0 else f"byte {index}"
         return KernelError(

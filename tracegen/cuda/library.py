@@ -158,10 +158,12 @@ class Library:
             os.waitpid(child, 0)
             raise
         if os.WIFSIGNALED(status):
-            name = signal.Signals(os.WTERMSIG(status)).name
+            number = os.WTERMSIG(status)
+            why = "it left a private array, or needs more memory than there is"
+            if number == signal.SIGFPE:
+                why = "it divided an integer by zero"
             raise KernelError(
-                f"the run of the kernel crashed ({name}): it left a private array, or needs more memory"
-                " than there is"
+                f"the run of the kernel crashed ({signal.Signals(number).name}): {why}"
             )
         if os.WEXITSTATUS(status):
             raise KernelError("there is no memory for the stacks of the kernel's threads")

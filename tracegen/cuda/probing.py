@@ -24,6 +24,7 @@ MAX_POSITIONS = 1 << 16
 DYNAMIC, LIMITS = "@memsim_dynamic", "@memsim_limits"
 _DEBUG_LINE = re.compile(r"^\s*(?:#dbg_|(?:tail )?call void @llvm\.dbg\.)")
 _DEBUG = re.compile(r", !dbg !\d+|(?<=\)) !dbg !\d+| !dbg !\d+(?= \{)|, !DIAssignID !\d+")
+_TEMPLATE_VALUE = re.compile(r"(?<=DITemplateValueParameter\()(.*?)value: ptr @[^),]+")
 _IGNORED = re.compile(r"(?<=@)(?:printf|puts|putchar|vprintf)(?=\()")
 
 
@@ -392,6 +393,7 @@ class _Probing:
             if number == function.header:
                 line = re.sub(r" #\d+", "", line)
             line = line.replace(', section "memsim_constant"', "")
+            line = _TEMPLATE_VALUE.sub(r"\1value: ptr null", line)
             lines.append(_IGNORED.sub("memsim_ignored", _DEBUG.sub("", line)))
         return "\n".join([*lines, *self._tables(), ""])
 

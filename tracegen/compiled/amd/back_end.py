@@ -22,7 +22,7 @@ from tracegen.tools.toolchain import AmdTools, CompilerMissing, amd_tools
 TRIPLE = "amdgcn-amd-amdhsa"
 _KERNEL = re.compile(r"^\s*\.amdhsa_kernel (\S+)", re.MULTILINE)
 _LABEL = re.compile(r"^([\w.$]+):", re.MULTILINE)
-_REFERENCE = re.compile(r"\b([\w.$]+)@(?:gotpcrel32|rel32|abs32)@lo")
+_REFERENCE = re.compile(r"(?<![\w.$])([\w.$]+)@(?:gotpcrel32|rel32|abs32)@lo")
 _VERSION = re.compile(r"oclc_isa_version_([1-9][0-9a-f]{2,3})\.bc")
 
 

@@ -136,7 +136,16 @@ MEMSIM_DEVICE float memsim_powf(float a, float b) { return __builtin_powf(a, b);
   MEMSIM_BOTH double __ddiv_##mode(double a, double b) { return a / b; }                             \
   MEMSIM_BOTH double __drcp_##mode(double a) { return 1.0 / a; }                                     \
   MEMSIM_BOTH double __dsqrt_##mode(double a) { return __builtin_sqrt(a); }                          \
-  MEMSIM_BOTH double __fma_##mode(double a, double b, double c) { return __builtin_fma(a, b, c); }   \
+  MEMSIM_BOTH double __fma_##mode(double a, double b, double c) { return __builtin_fma(a, b, c); }
+MEMSIM_ROUNDED(rn)
+MEMSIM_ROUNDED(rz)
+MEMSIM_ROUNDED(ru)
+MEMSIM_ROUNDED(rd)
+#undef MEMSIM_ROUNDED
+MEMSIM_BOTH float __frsqrt_rn(float a) { return 1.0f / __builtin_sqrtf(a); }
+#endif
+#ifndef MEMSIM_NVIDIA // whose headers declare these
+#define MEMSIM_CONVERTED(mode)                                                                       \
   MEMSIM_BOTH float __int2float_##mode(int v) { return (float)v; }                                   \
   MEMSIM_BOTH float __uint2float_##mode(unsigned v) { return (float)v; }                             \
   MEMSIM_BOTH float __ll2float_##mode(long long v) { return (float)v; }                              \
@@ -144,12 +153,11 @@ MEMSIM_DEVICE float memsim_powf(float a, float b) { return __builtin_powf(a, b);
   MEMSIM_BOTH double __ll2double_##mode(long long v) { return (double)v; }                           \
   MEMSIM_BOTH double __ull2double_##mode(unsigned long long v) { return (double)v; }                 \
   MEMSIM_BOTH float __double2float_##mode(double v) { return (float)v; }
-MEMSIM_ROUNDED(rn)
-MEMSIM_ROUNDED(rz)
-MEMSIM_ROUNDED(ru)
-MEMSIM_ROUNDED(rd)
-#undef MEMSIM_ROUNDED
-MEMSIM_BOTH float __frsqrt_rn(float a) { return 1.0f / __builtin_sqrtf(a); }
+MEMSIM_CONVERTED(rn)
+MEMSIM_CONVERTED(rz)
+MEMSIM_CONVERTED(ru)
+MEMSIM_CONVERTED(rd)
+#undef MEMSIM_CONVERTED
 MEMSIM_BOTH double __int2double_rn(int v) { return v; }
 MEMSIM_BOTH double __uint2double_rn(unsigned v) { return v; }
 #define MEMSIM_TO_INTEGER(mode, rounded)                                                             \

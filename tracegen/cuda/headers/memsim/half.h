@@ -42,6 +42,11 @@ MEMSIM_BOTH __half __double2half(double v) { return v; }
 MEMSIM_BOTH __half __int2half_rn(int v) { return v; }
 MEMSIM_BOTH __half __uint2half_rn(unsigned v) { return (float)v; }
 MEMSIM_BOTH int __half2int_rn(__half v) { return (int)__builtin_rintf(v); }
+MEMSIM_BOTH int __half2int_rz(__half v) { return (int)(float)v; }
+MEMSIM_BOTH unsigned __half2uint_rn(__half v) { return (unsigned)__builtin_rintf(v); }
+MEMSIM_BOTH unsigned __half2uint_rz(__half v) { return (unsigned)(float)v; }
+MEMSIM_BOTH __half __short2half_rn(short v) { return (float)v; }
+MEMSIM_BOTH __half __ushort2half_rn(unsigned short v) { return (float)v; }
 MEMSIM_BOTH __nv_bfloat16 __float2bfloat16(float v) { return v; }
 MEMSIM_BOTH __nv_bfloat16 __float2bfloat16_rn(float v) { return v; }
 MEMSIM_BOTH float __bfloat162float(__nv_bfloat16 v) { return v; }
@@ -62,6 +67,11 @@ MEMSIM_BOTH __nv_bfloat162 __float22bfloat162_rn(float2 v) { return {v.x, v.y}; 
 MEMSIM_BOTH __nv_bfloat162 __float2bfloat162_rn(float v) { return {v, v}; }
 MEMSIM_BOTH __nv_bfloat162 __bfloat162bfloat162(__nv_bfloat16 v) { return {v, v}; }
 MEMSIM_BOTH __nv_bfloat162 __halves2bfloat162(__nv_bfloat16 x, __nv_bfloat16 y) { return {x, y}; }
+MEMSIM_BOTH float __low2float(__nv_bfloat162 v) { return v.x; }
+MEMSIM_BOTH float __high2float(__nv_bfloat162 v) { return v.y; }
+MEMSIM_BOTH __nv_bfloat16 __low2bfloat16(__nv_bfloat162 v) { return v.x; }
+MEMSIM_BOTH __nv_bfloat16 __high2bfloat16(__nv_bfloat162 v) { return v.y; }
+MEMSIM_BOTH __nv_bfloat162 make_bfloat162(__nv_bfloat16 x, __nv_bfloat16 y) { return {x, y}; }
 MEMSIM_BOTH __half2 __lows2half2(__half2 a, __half2 b) { return {a.x, b.x}; }
 MEMSIM_BOTH __half2 __highs2half2(__half2 a, __half2 b) { return {a.y, b.y}; }
 MEMSIM_BOTH __half2 __lowhigh2highlow(__half2 v) { return {v.y, v.x}; }
@@ -72,11 +82,15 @@ MEMSIM_BOTH __half2 __lowhigh2highlow(__half2 v) { return {v.y, v.x}; }
   MEMSIM_BOTH __half &operator sign##=(__half &a, __half b) { return a = name(a, b); }               \
   MEMSIM_BOTH __half2 name##2(__half2 a, __half2 b) { return {name(a.x, b.x), name(a.y, b.y)}; }     \
   MEMSIM_BOTH __half2 operator sign(__half2 a, __half2 b) { return name##2(a, b); }                  \
+  MEMSIM_BOTH __half2 &operator sign##=(__half2 &a, __half2 b) { return a = name##2(a, b); }         \
   MEMSIM_BOTH __nv_bfloat16 name(__nv_bfloat16 a, __nv_bfloat16 b) { return (float)a sign(float) b; } \
   MEMSIM_BOTH __nv_bfloat16 operator sign(__nv_bfloat16 a, __nv_bfloat16 b) { return name(a, b); }   \
+  MEMSIM_BOTH __nv_bfloat16 &operator sign##=(__nv_bfloat16 &a, __nv_bfloat16 b) { return a = name(a, b); } \
   MEMSIM_BOTH __nv_bfloat162 name##2(__nv_bfloat162 a, __nv_bfloat162 b) {                           \
     return {name(a.x, b.x), name(a.y, b.y)};                                                         \
-  }
+  }                                                                                                  \
+  MEMSIM_BOTH __nv_bfloat162 operator sign(__nv_bfloat162 a, __nv_bfloat162 b) { return name##2(a, b); } \
+  MEMSIM_BOTH __nv_bfloat162 &operator sign##=(__nv_bfloat162 &a, __nv_bfloat162 b) { return a = name##2(a, b); }
 MEMSIM_HALF_OPERATION(+, __hadd)
 MEMSIM_HALF_OPERATION(-, __hsub)
 MEMSIM_HALF_OPERATION(*, __hmul)
@@ -102,6 +116,9 @@ MEMSIM_BOTH __half2 __hfma2(__half2 a, __half2 b, __half2 c) {
 MEMSIM_BOTH __nv_bfloat16 __hfma(__nv_bfloat16 a, __nv_bfloat16 b, __nv_bfloat16 c) {
   return __builtin_fmaf(a, b, c);
 }
+MEMSIM_BOTH __nv_bfloat162 __hfma2(__nv_bfloat162 a, __nv_bfloat162 b, __nv_bfloat162 c) {
+  return {__hfma(a.x, b.x, c.x), __hfma(a.y, b.y, c.y)};
+}
 
 // What both types have, one value and two at a time.
 #define MEMSIM_SHORT_FLOAT(T, T2)                                                                    \
@@ -121,10 +138,28 @@ MEMSIM_BOTH __nv_bfloat16 __hfma(__nv_bfloat16 a, __nv_bfloat16 b, __nv_bfloat16
   MEMSIM_DEVICE T hexp2(T a) { return exp2f(a); }                                                    \
   MEMSIM_DEVICE T hlog(T a) { return logf(a); }                                                      \
   MEMSIM_DEVICE T hlog2(T a) { return log2f(a); }                                                    \
+  MEMSIM_DEVICE T hexp10(T a) { return exp2f(3.3219281f * (float)a); }                               \
+  MEMSIM_DEVICE T hlog10(T a) { return log10f(a); }                                                  \
   MEMSIM_DEVICE T hsin(T a) { return sinf(a); }                                                      \
   MEMSIM_DEVICE T hcos(T a) { return cosf(a); }                                                      \
   MEMSIM_BOTH T2 __hneg2(T2 a) { return {-(float)a.x, -(float)a.y}; }                                \
+  MEMSIM_BOTH T2 operator-(T2 a) { return __hneg2(a); }                                              \
   MEMSIM_PAIR(T, T2, __habs)                                                                         \
+  MEMSIM_MAPPED(T2, sqrt)                                                                            \
+  MEMSIM_MAPPED(T2, rsqrt)                                                                           \
+  MEMSIM_MAPPED(T2, rcp)                                                                             \
+  MEMSIM_MAPPED(T2, floor)                                                                           \
+  MEMSIM_MAPPED(T2, ceil)                                                                            \
+  MEMSIM_MAPPED(T2, trunc)                                                                           \
+  MEMSIM_MAPPED(T2, rint)                                                                            \
+  MEMSIM_MAPPED(T2, exp)                                                                             \
+  MEMSIM_MAPPED(T2, exp2)                                                                            \
+  MEMSIM_MAPPED(T2, exp10)                                                                           \
+  MEMSIM_MAPPED(T2, log)                                                                             \
+  MEMSIM_MAPPED(T2, log2)                                                                            \
+  MEMSIM_MAPPED(T2, log10)                                                                           \
+  MEMSIM_MAPPED(T2, sin)                                                                             \
+  MEMSIM_MAPPED(T2, cos)                                                                             \
   MEMSIM_PAIRS(T2, __hmax)                                                                           \
   MEMSIM_PAIRS(T2, __hmin)                                                                           \
   MEMSIM_COMPARED(T2, __hlt)                                                                         \
@@ -134,6 +169,7 @@ MEMSIM_BOTH __nv_bfloat16 __hfma(__nv_bfloat16 a, __nv_bfloat16 b, __nv_bfloat16
   MEMSIM_COMPARED(T2, __heq)                                                                         \
   MEMSIM_COMPARED(T2, __hne)
 #define MEMSIM_PAIR(T, T2, name) MEMSIM_BOTH T2 name##2(T2 a) { return {name(a.x), name(a.y)}; }
+#define MEMSIM_MAPPED(T2, name) MEMSIM_DEVICE T2 h2##name(T2 a) { return {h##name(a.x), h##name(a.y)}; }
 #define MEMSIM_PAIRS(T2, name) MEMSIM_BOTH T2 name##2(T2 a, T2 b) { return {name(a.x, b.x), name(a.y, b.y)}; }
 #define MEMSIM_COMPARED(T2, name)                                                                    \
   MEMSIM_BOTH T2 name##2(T2 a, T2 b) { return {(float)name(a.x, b.x), (float)name(a.y, b.y)}; }
@@ -141,6 +177,7 @@ MEMSIM_SHORT_FLOAT(__half, __half2)
 MEMSIM_SHORT_FLOAT(__nv_bfloat16, __nv_bfloat162)
 #undef MEMSIM_SHORT_FLOAT
 #undef MEMSIM_PAIR
+#undef MEMSIM_MAPPED
 #undef MEMSIM_PAIRS
 #undef MEMSIM_COMPARED
 MEMSIM_BOTH __half __ushort_as_half(unsigned short v) { return memsim_reinterpret<__half>(v); }
@@ -151,4 +188,17 @@ MEMSIM_BOTH __nv_bfloat16 __ushort_as_bfloat16(unsigned short v) { return memsim
 MEMSIM_BOTH unsigned short __bfloat16_as_ushort(__nv_bfloat16 v) { return v.bits; }
 #ifndef MEMSIM_CPU
 MEMSIM_DEVICE __half atomicAdd(__half *address, __half v) { return atomicAdd(&address->value, v.value); }
+MEMSIM_DEVICE __half2 atomicAdd(__half2 *address, __half2 v) {
+#ifdef MEMSIM_NVIDIA
+  unsigned old;
+  asm volatile("atom.add.noftz.f16x2 %0, [%1], %2;" : "=r"(old) : "l"(address), "r"(memsim_reinterpret<unsigned>(v)) : "memory");
+#else
+  unsigned old = *(unsigned *)address, seen;
+  do {
+    seen = old;
+    old = atomicCAS((unsigned *)address, seen, memsim_reinterpret<unsigned>(memsim_reinterpret<__half2>(seen) + v));
+  } while (old != seen);
+#endif
+  return memsim_reinterpret<__half2>(old);
+}
 #endif

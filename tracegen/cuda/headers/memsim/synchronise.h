@@ -33,6 +33,7 @@ template <class... Any> MEMSIM_DEVICE int printf(const char *, Any...) { return 
 #endif
 #ifndef MEMSIM_NVIDIA
 [[noreturn]] MEMSIM_DEVICE void __trap() { MEMSIM_STOP(0, 0); }
+MEMSIM_DEVICE void __brkpt() {}
 #endif
 extern "C" { // <assert.h> declares it for the host
 [[noreturn]] MEMSIM_DEVICE void __assert_fail(const char *, const char *file, unsigned line, const char *) {
