@@ -154,7 +154,7 @@ def _cells(found: Found, one: Outcome) -> list[Any]:
         return [*[""] * 8, one.looked, text_cell(one.failure)]
     interval = found.interval(one)
     return [
-        *(one.time_s, interval.low_s, interval.high_s, one.binds, one.occupancy),
+        *(one.time_s, interval.low_s, interval.high_s, text_cell(one.binds), one.occupancy),
         "" if one.registers is None else one.registers,
         *(list(one.read_bytes.values())[-1], list(one.write_bytes.values())[-1], one.looked, ""),
     ]

@@ -11,6 +11,7 @@ import functools
 import hashlib
 import json
 import sqlite3
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,13 +19,16 @@ from typing import Any
 from calib.tuning.evaluation import Subject, Task
 from calib.tuning.outcome import EFFORTS, Outcome
 from calib.words import shown
+from memsim.disk_cache import fingerprint
 from memsim.errors import MemsimError
 from memsim.machine import load_machine
 
-SCHEMA = 1
+SCHEMA = 2
 _TABLES = """
 create table if not exists about (kernel text not null, fingerprint text not null, schema integer not null);
-create table if not exists outcomes (key text primary key, outcome text not null);
+create table if not exists outcomes (
+    key text primary key, outcome text not null, checksum text not null
+);
 """
 _NOT_THE_FILES_FAULT = (
     *(sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY),
@@ -84,16 +88,20 @@ class Store:
     def get(self, task: Task) -> Outcome | None:
         """What is known of a task. Raises StoreError where the file is damaged."""
         with self._errors():
+            key = _key(task)
             row = self._connection.execute(
-                "select outcome from outcomes where key = ?", (_key(task),)
+                "select outcome, checksum from outcomes where key = ?", (key,)
             ).fetchone()
-            return None if row is None else _read(row[0])
+            if row is not None and row[1] != fingerprint([key, str(row[0])]):
+                raise ValueError("the checksum of an outcome is wrong")
+            return None if row is None else _read(row[0], task)
 
     def add(self, task: Task, outcome: Outcome) -> None:
+        key, text = _key(task), json.dumps(dataclasses.asdict(outcome))
         with self._errors(), self._connection:
             self._connection.execute(
-                "insert or replace into outcomes values (?, ?)",
-                (_key(task), json.dumps(dataclasses.asdict(outcome))),
+                "insert or replace into outcomes values (?, ?, ?)",
+                (key, text, fingerprint([key, text])),
             )
 
     def _check_tables(self) -> None:
@@ -167,8 +175,8 @@ def _content(machine: str) -> str:
     return hashlib.sha256(repr(load_machine(machine)).encode()).hexdigest()
 
 
-def _read(text: str) -> Outcome:
-    """The outcome of a row. Raises ValueError where it is none."""
+def _read(text: str, task: Task) -> Outcome:
+    """The outcome of a row. Raises ValueError where it is none, or another task's."""
     values = json.loads(text)
     if not isinstance(values, dict) or set(values) != set(_KINDS):
         raise ValueError("an outcome has other fields")
@@ -179,6 +187,14 @@ def _read(text: str) -> Outcome:
             isinstance(part, kind) and not isinstance(part, bool) for part in parts
         ):
             raise ValueError(f"{name} is of the wrong kind")
-    if values["effort"] not in range(len(EFFORTS)):
-        raise ValueError("there is no such effort")
-    return Outcome(**values)
+        if not values["failure"] and not all(
+            isinstance(part, str) or 0 <= (part or 0) <= sys.float_info.max for part in parts
+        ):
+            raise ValueError(f"{name} is out of range")
+    outcome = Outcome(**values)
+    of_task = dict(task.configuration), task.machine, task.effort
+    if (outcome.configuration, outcome.machine, outcome.effort) != of_task:
+        raise ValueError("an outcome is another configuration's")
+    if not outcome.failure and not (outcome.time_s and outcome.read_bytes and outcome.write_bytes):
+        raise ValueError("an outcome has no time or no bytes")
+    return outcome

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
+import random
 import sqlite3
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from calib.tuning import Outcome, Store, Subject, Task
 from calib.tuning.store import StoreError
+from memsim.disk_cache import fingerprint
 from tracegen.commands import KernelSpec
 from tracegen.own_process import Limits
 
@@ -32,15 +36,17 @@ def task(subject: Subject, value: str = "1", machine: str = "v100", effort: int 
     return Task(subject=subject, configuration={"b": value}, machine=machine, effort=effort)
 
 
-def outcome(time_s: float = 1.0, failure: str = "") -> Outcome:
+def outcome(time_s: float = 1.0, failure: str = "", value: str = "1") -> Outcome:
     return Outcome(
-        configuration={"b": "1"},
+        configuration={"b": value},
         machine="v100",
         effort=0,
         failure=failure,
         time_s=time_s,
         occupancy=0.5,
         hit_ratios={"L1": 0.5},
+        read_bytes={"DRAM": 1.0},
+        write_bytes={"DRAM": 0.0},
     )
 
 
@@ -49,7 +55,7 @@ def test_what_was_added_is_read_by_a_later_run(tmp_path: Path, subject: Subject)
     with Store(path, subject) as store:
         assert store.get(task(subject)) is None
         store.add(task(subject), outcome())
-        store.add(task(subject, "2"), outcome(failure="no"))
+        store.add(task(subject, "2"), outcome(failure="no", value="2"))
     with Store(path, subject) as store:
         assert store.get(task(subject)) == outcome()
         failed = store.get(task(subject, "2"))
@@ -102,14 +108,19 @@ def test_files_that_are_no_store_are_refused_and_left_alone(
         assert before is None or path.read_bytes() == before
 
 
+WRONG: tuple[dict[str, object], ...] = (
+    *({"registers": "many"}, {"hit_ratios": {"L1": "x"}}, {"effort": 99}, {"binds": ["L1"]}),
+    *({"time_s": value} for value in (math.nan, math.inf, -1.0, 0, 10**400)),
+    *({"read_bytes": {}}, {"write_bytes": {}}, {"floors_s": {"DRAM": -1}}, {"occupancy": None}),
+    *({"configuration": {"b": "2"}}, {"machine": "a100"}, {"effort": 1}),
+)
+
+
 @pytest.mark.parametrize(
     "content",
     [
         *("", "[]", "{}", '{"configuration": 1}', "1" * 5000, "[" * 100000, "nul\x00"),
-        json.dumps({**dataclasses.asdict(outcome()), "registers": "many"}),
-        json.dumps({**dataclasses.asdict(outcome()), "hit_ratios": {"L1": "x"}}),
-        json.dumps({**dataclasses.asdict(outcome()), "effort": 99}),
-        json.dumps({**dataclasses.asdict(outcome()), "binds": ["L1"]}),
+        *(json.dumps({**dataclasses.asdict(outcome()), **change}) for change in WRONG),
     ],
 )
 def test_damaged_rows_are_one_line(tmp_path: Path, subject: Subject, content: str) -> None:
@@ -117,12 +128,39 @@ def test_damaged_rows_are_one_line(tmp_path: Path, subject: Subject, content: st
     with Store(path, subject) as store:
         store.add(task(subject), outcome())
     connection = sqlite3.connect(path)
-    connection.execute("update outcomes set outcome = ?", (content,))
+    connection.create_function("checksum_of", 1, lambda key: fingerprint([key, content]))
+    connection.execute("update outcomes set outcome = ?, checksum = checksum_of(key)", (content,))
     connection.commit()
     connection.close()
     with Store(path, subject) as store, pytest.raises(StoreError) as raised:
         store.get(task(subject))
     assert "\n" not in str(raised.value)
+    assert "checksum" not in str(raised.value)
+
+
+def test_no_changed_byte_of_an_outcome_is_read(tmp_path: Path, subject: Subject) -> None:
+    """A store with one byte changed has the outcome as it was, none, or is refused."""
+    path, changed = tmp_path / "store", tmp_path / "changed"
+    with Store(path, subject) as store:
+        store.add(task(subject), outcome())
+    good, rng = path.read_bytes(), random.Random(0)
+    first = good.index(b'{"configuration"')
+    places = [*range(first, first + 400), *(rng.randrange(len(good)) for _ in range(400))]
+    ended: Counter[str] = Counter()
+    for at in places:
+        bad = bytearray(good)
+        bad[at] ^= 1 << rng.randrange(8)
+        changed.write_bytes(bad)
+        try:
+            with Store(changed, subject) as store:
+                found = store.get(task(subject))
+        except StoreError:
+            ended["refused"] += 1
+        else:
+            assert found in (None, outcome())
+            ended["read" if found else "none"] += 1
+    assert ended["refused"] >= 400
+    assert ended["read"]
 
 
 FULL = """
