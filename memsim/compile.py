@@ -241,7 +241,7 @@ def _marked(function: Any) -> Any:
 
 
 @intrinsic  # type: ignore[untyped-decorator]
-def prefetch(typing_context: Any, array: Any, index: Any) -> Any:
+def _prefetch(typing_context: Any, array: Any, index: Any) -> Any:
     """Load array[index] into the caches of the CPU; no other effect.
 
     A replay reads hundreds of streams at the same time, more than any CPU prefetches by itself, but it
@@ -266,3 +266,6 @@ def prefetch(typing_context: Any, array: Any, index: Any) -> Any:
         return context.get_dummy_value()
 
     return types.void(array, index), emit
+
+
+prefetch: Any = (lambda array, index: None) if nb.config.DISABLE_JIT else _prefetch

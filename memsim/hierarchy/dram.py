@@ -53,12 +53,14 @@ def dominant(latency_cycles: npt.NDArray[np.float32]) -> float:
     """The mean of the fullest 48-cycle window if that contains half of the samples, else NaN."""
     if not len(latency_cycles):
         return float("nan")
-    bins = (latency_cycles / _BIN_CYCLES).astype(np.int64)
-    bins -= bins.min()
-    counts = np.bincount(bins)
-    window = np.convolve(counts, np.ones(3, np.int64), mode="same")
-    top = int(window.argmax())
-    inside = np.abs(bins - top) <= 1
+    bins = np.floor(latency_cycles / _BIN_CYCLES)
+    values, counts = np.unique(bins, return_counts=True)
+    centres = np.unique(values[:, None] + np.array([-1, 0, 1]))
+    centres = centres[(centres >= values[0]) & (centres <= values[-1])]
+    before = np.concatenate([[0], np.cumsum(counts)])  # samples in the first bins
+    ends = np.searchsorted(values, centres + 1, side="right")
+    window = before[ends] - before[np.searchsorted(values, centres - 1)]
+    inside = np.abs(bins - centres[window.argmax()]) <= 1
     if inside.mean() < DOMINANT_SHARE:
         return float("nan")
     return float(latency_cycles[inside].mean())
