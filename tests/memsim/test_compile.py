@@ -171,3 +171,27 @@ def test_machine_code_that_allocates_runs_when_it_is_loaded(tmp_path: Path) -> N
     for _ in range(2):
         done = _run(tmp_path, tmp_path / "cache")
         assert (done.stdout, done.returncode) == ("6\n", 0), done.stderr
+
+
+REPLAY = """
+import memsim
+from tests.support.traces import make_trace
+accesses = [(0, range(8)), (1, [40]), (0, [100, 101])]
+trace = make_trace([[[*accesses, (0, [50 * g])]] * 2 for g in range(9)], ("load", "store"))
+print(memsim.replay(trace, "v100", trials=2).dataset["hits"].values.tolist())
+"""
+
+
+def test_interpreted_loops_give_the_same_numbers() -> None:
+    compiled, interpreted = (
+        subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", REPLAY],
+            cwd=Path(__file__).parents[2],
+            env=os.environ | {"NUMBA_DISABLE_JIT": disable},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for disable in ("0", "1")
+    )
+    assert interpreted == compiled != ""
