@@ -27,6 +27,7 @@ _WORD = re.compile(r"\s*(\w+)\s*(\()?")
 _SPACED = re.compile(r"<<[ \t]+<([^;{}]{1,300}?)>>[ \t]+>")
 _ALIGNED = re.compile(r"(\b__(?:shared|constant|device)__\s+)alignas(?=\s*\()")
 _ATTRIBUTES = ("__launch_bounds__", "__attribute__", "__align__", "__cluster_dims__", "alignas")
+_NO_NAME = {'"': "'", "\\": "/"}
 
 
 @dataclass(frozen=True)
@@ -119,8 +120,13 @@ def read_program(workload: CudaWorkload) -> CudaProgram:
             raise KernelError(f"{path} has several kernels: name one of {candidates(text)}")
         name = known[0]
     return CudaProgram(
-        text, str(path), name, read_options(workload.build_options), path.resolve().parent
+        text, _plain(str(path)), name, read_options(workload.build_options), path.resolve().parent
     )
+
+
+def _plain(name: str) -> str:
+    """The name of a file as a #line directive may contain it."""
+    return "".join(_NO_NAME.get(c, c) if c.isprintable() else "_" for c in name)
 
 
 def _unspaced(launch: re.Match[str]) -> str:

@@ -32,7 +32,7 @@ from tracegen.workloads.workload import Workload
 OPENCL_SUFFIXES = (".cl", ".ocl", ".opencl")
 CUDA_SUFFIXES = (".cu", ".cuh", ".hip")
 WORKLOADS = (Workload, OpenCLWorkload, CudaWorkload)
-_CUDA = re.compile(r"^(.+?\.(?:cu|cuh|hip))(?::([^:].*))?$")
+_CUDA = re.compile(r"(.+?\.(?:cu|cuh|hip))(?::([^:].*))?\Z", re.DOTALL)
 """FILE and NAME, which may contain `::`."""
 _InText = TypeVar("_InText", OpenCLWorkload, CudaWorkload)
 AnyWorkload = Workload | OpenCLWorkload | CudaWorkload

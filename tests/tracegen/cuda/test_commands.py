@@ -64,6 +64,17 @@ def test_a_trace_is_written(file: str, folder: Path) -> None:
     assert trace.user_source == (folder / file).read_text()
 
 
+@pytest.mark.parametrize(
+    "name", ["a\nb.cu", "\udcff\udcfe.cu", "q\"u'o`te.cu", "back\\.cu", "$(touch x); a:b.cu"]
+)
+def test_names_of_files_that_are_no_words(name: str, folder: Path) -> None:
+    (folder / "k.cu").rename(folder / name)
+    words = ["trace", f"./{name}:{NAME}", "--args", "args.py:scaled", "-m", "v100"]
+    assert main([*words, "-o", "out.trace"]) == 0
+    assert {s.source.user_line for s in read_trace(folder / "out.trace").sites} == {6}
+    assert not (folder / "x").exists()
+
+
 def test_a_wavefront_has_the_lanes_of_the_machine(folder: Path) -> None:
     given = [f"k.hip:{NAME}", "--args", "args.py:scaled", "-m", "mi250x", "--compiler", "none"]
     assert main(["trace", *given, "-o", "k.trace"]) == 0
