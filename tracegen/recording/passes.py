@@ -133,7 +133,7 @@ class LaunchRun:
         if self.machine is not None:
             wave = max(self._resident(shape), self.machine.n_cores)
         if groups_of is not None:
-            (one,) = snapshot.choose(launch.n_groups, wave, 1, 1)
+            one = np.array([typical.inside(launch.grid, 1)], np.int64)
             length = max(groups_of(self._trace(one, shape, wave)), 1)
             chosen = [self._typical(min(length, launch.n_groups), wave or 1)]
         elif options.groups is not None or wave is None:
@@ -178,17 +178,19 @@ class LaunchRun:
     def _look_at_others(self, n_snapshot: int) -> None:
         """What the launch's mean group requests, for a snapshot of so many groups."""
         if n_snapshot < self.launch.n_groups:
-            self.mean_group = typical.mean_group(self.launch.n_groups, n_snapshot, self._requests)
+            self.mean_group = typical.mean_group(self.launch.grid, n_snapshot, self._requests)
 
     def _typical(self, length: int, wave: int) -> snapshot.Groups:
         """Consecutive groups that are like the launch, from its middle where that is."""
         self._look_at_others(length)
-        n = typical.WINDOWS if self.mean_group is not None else 1
-        starts = snapshot.windows(self.launch.n_groups, length, wave, n)
-        start = starts[0]
-        if self.mean_group is not None:
-            of_launch = self.mean_group.requests
-            start = typical.typical_start(starts, length, of_launch, self._requests)
+        n_groups, mean = self.launch.n_groups, self.mean_group
+        if length < typical.SHORT:
+            start = typical.inside(self.launch.grid, length)
+        elif mean is None:
+            (start,) = snapshot.windows(n_groups, length, wave, 1)
+        else:
+            starts = snapshot.windows(n_groups, length, wave, typical.WINDOWS)
+            start = typical.typical_start(starts, length, mean.requests, self._requests)
         return np.arange(start, start + length, dtype=np.int64)
 
     def _requests(self, groups: snapshot.Groups) -> npt.NDArray[np.int64]:

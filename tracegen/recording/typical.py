@@ -8,7 +8,9 @@ launch's mean group.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+import math
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -30,6 +32,9 @@ SUBSAMPLES = 8
 samples, Mahalanobis 1946)."""
 SNAPSHOTS_PART = 4
 """The first groups looked at are at most this part of the snapshot that they are for."""
+SHORT = 2 * SUBSAMPLES * SNAPSHOTS_PART
+"""Groups of a snapshot below which so many others would cost more than the snapshot: the groups of such a
+launch do much work each."""
 WINDOWS, WINDOW_GROUPS = 8, 16
 """Places that a snapshot may have, and groups by which one is judged."""
 NEAR = 0.05
@@ -48,14 +53,15 @@ def spread(n_groups: int, n: int) -> Groups:
     return np.asarray(n_groups * ((np.arange(n) + 0.5) * GOLDEN % 1), np.int64)
 
 
-def mean_group(n_groups: int, n_snapshot: int, requests_of: RequestsOf) -> MeanGroup | None:
-    """The mean group of a launch; None where a snapshot of `n_snapshot` groups is too short to look at others.
+def mean_group(grid: Sequence[int], n_snapshot: int, requests_of: RequestsOf) -> MeanGroup:
+    """The mean group of a launch, for a snapshot of `n_snapshot` groups.
 
-    Where the first groups looked at differ, more are, until these have BUDGET_REQUESTS.
+    Where the first groups looked at differ, more are, until these have BUDGET_REQUESTS. For a short snapshot
+    it is one group at each edge.
     """
-    n = min(FEW, n_snapshot // SNAPSHOTS_PART)
-    if n < 2 * SUBSAMPLES:
-        return None
+    if n_snapshot < SHORT:
+        return _mean_of_edges(grid, requests_of)
+    n_groups, n = math.prod(grid), min(FEW, n_snapshot // SNAPSHOTS_PART)
     found = _requests(spread(n_groups, n), requests_of)
     if np.ptp(found) > 0:
         affordable = int(BUDGET_REQUESTS / found.mean())
@@ -68,6 +74,37 @@ def mean_group(n_groups: int, n_snapshot: int, requests_of: RequestsOf) -> MeanG
     unseen = max(1 - len(found) / n_groups, 0.0)
     half_width = student * deviation * np.sqrt(unseen / SUBSAMPLES)
     return MeanGroup(float(found.mean()), float(half_width))
+
+
+def _mean_of_edges(grid: Sequence[int], requests_of: RequestsOf) -> MeanGroup:
+    """The mean group if only the last groups along each axis differ, as where a grid exceeds its data.
+
+    How much two groups inside differ is what is open.
+    """
+    insides = [(n - 1) // 2 for n in grid]
+    ids, counts = [_number(grid, [inside // 2 for inside in insides])], [0]
+    for last in itertools.product(*((False, True) if n > 1 else (False,) for n in grid)):
+        at = [n - 1 if end else inside for n, inside, end in zip(grid, insides, last, strict=True)]
+        ids.append(_number(grid, at))
+        counts.append(
+            math.prod(1 if end or n == 1 else n - 1 for n, end in zip(grid, last, strict=True))
+        )
+    found = _requests(np.array(ids, np.int64), requests_of).astype(np.float64)
+    mean = found @ np.array(counts, np.float64) / math.prod(grid)
+    return MeanGroup(float(mean), float(abs(found[0] - found[1])))
+
+
+def inside(grid: Sequence[int], length: int) -> int:
+    """Where a short snapshot begins: amid a row of groups in the middle of the grid, or amid the launch where
+    rows are shorter."""
+    if length >= grid[0]:
+        return (math.prod(grid) - length) // 2
+    return _number(grid, [(grid[0] - 1 - length) // 2, *((n - 1) // 2 for n in grid[1:])])
+
+
+def _number(grid: Sequence[int], at: Sequence[int]) -> int:
+    """The number of the group at a place; the first axis runs fastest."""
+    return int(sum(k * math.prod(grid[:axis]) for axis, k in enumerate(at)))
 
 
 def typical_start(starts: list[int], length: int, of_launch: float, requests_of: RequestsOf) -> int:

@@ -29,14 +29,43 @@ def test_spread_groups_are_everywhere(first: int) -> None:
 
 
 def test_equal_groups_need_no_interval() -> None:
-    mean = mean_group(10_000, 1000, lambda ids: np.full(len(ids), 7))
+    mean = mean_group([10_000], 1000, lambda ids: np.full(len(ids), 7))
     assert mean == (7.0, 0.0)
 
 
-def test_a_short_snapshot_looks_at_no_others() -> None:
-    looked: list[Groups] = []
-    assert mean_group(10_000, 63, lambda ids: looked.append(ids) or ids) is None  # type: ignore[func-returns-value]
-    assert not looked
+@pytest.mark.parametrize("grid", [(7,), (5, 4), (6, 1, 3), (2, 2, 2), (1, 9)])
+def test_a_short_snapshot_looks_at_a_group_of_each_edge(grid: tuple[int, ...]) -> None:
+    """Groups that differ only in whether they are the last along an axis: their mean is exact."""
+    at = np.stack(np.unravel_index(np.arange(np.prod(grid)), grid, order="F"))
+    last = at == np.array(grid)[:, None] - 1
+    requests = np.prod(np.where(last, np.array([2, 3, 5])[: len(grid), None], 10), axis=0)
+    looked: list[int] = []
+
+    def requests_of(ids: Groups) -> Groups:
+        looked.extend(ids.tolist())
+        return requests[ids]
+
+    mean = mean_group(grid, 2, requests_of)
+    assert mean.requests == pytest.approx(requests.mean())
+    assert mean.half_width == 0
+    assert len(looked) <= 9
+
+
+def test_groups_inside_that_differ_widen_the_interval() -> None:
+    mean = mean_group((100, 100), 2, lambda ids: 10 + ids % 100 // 30)
+    assert mean.half_width == 1
+
+
+@pytest.mark.parametrize(("grid", "length"), [((2084, 8), 2), ((9, 3, 5), 4), ((50,), 10)])
+def test_a_short_snapshot_lies_inside(grid: tuple[int, ...], length: int) -> None:
+    """No group of it is the last along an axis, though the middle of the launch may be."""
+    start = typical.inside(grid, length)
+    at = np.unravel_index(start + np.arange(length), grid, order="F")
+    assert all((k < n - 1).all() for k, n in zip(at, grid, strict=True))
+
+
+def test_a_snapshot_longer_than_a_row_lies_amid_the_launch() -> None:
+    assert typical.inside((3, 100), 10) == 145
 
 
 def test_unequal_groups_are_looked_at_more_often(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -48,7 +77,7 @@ def test_unequal_groups_are_looked_at_more_often(monkeypatch: pytest.MonkeyPatch
         looked.append(len(ids))
         return 1 + 10 * (ids % 32 == 0)
 
-    mean = mean_group(100_000, 10_000, requests_of)
+    mean = mean_group([100_000], 10_000, requests_of)
     assert looked[0] == 64
     assert len(looked) == 2
     assert looked[1] > 600
@@ -71,7 +100,7 @@ def test_intervals_cover_the_mean_group() -> None:
                 rng.lognormal(4, 1, n).astype(int) + 1,
             ][seed % 3]
         )
-        mean = mean_group(n, 1000, lambda ids, of=requests: of[ids])
+        mean = mean_group([n], 1000, lambda ids, of=requests: of[ids])
         assert mean is not None
         covered += abs(mean.requests - requests.mean()) <= mean.half_width
     assert covered >= 93
