@@ -211,6 +211,7 @@ class Places:
 
 
 ONE_PLACE = Places()
+PHASES = Places(2, phases=True)
 
 
 def describe(values: npt.ArrayLike, places: Places = ONE_PLACE) -> Estimate:

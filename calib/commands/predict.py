@@ -28,12 +28,14 @@ from memsim.commands import (
 from memsim.errors import MemsimError
 from memsim.files import write_text, write_whole
 from memsim.options import Options, command_options, option
-from tracegen.commands import KernelSpec, trace_snapshots, variants_of
+from tracegen.commands import KernelSpec, replay_grown, trace_snapshots, variants_of
 from tracegen.options import TraceOptions
 from tracegen.own_process import Limits
 
 if TYPE_CHECKING:
     from calib.prediction.prediction import Prediction
+    from memsim.montecarlo import Replay
+    from memsim.trace import Trace
 
 T = TypeVar("T")
 Compiler = Literal["auto", "none"]
@@ -206,12 +208,23 @@ def predict_one(
 
     machine = load_machine(name)
     changes = [parse(text, machine) for text in what_if]
-    traces = trace_snapshots(kernel, machine, tracing, 1, limits)
     from calib.prediction import prediction
 
+    traces: list[Trace] = []
+
+    def replay_all(traced: list[Trace]) -> Replay:
+        traces[:] = traced
+        with working("replaying"):
+            return prediction.run_replay(traces, machine, options)
+
+    replay = None
+    if options.mode == "paper" or tracing.groups is not None:
+        traces = trace_snapshots(kernel, machine, tracing, 1, limits)
+    else:
+        replay = replay_grown(kernel, machine, tracing, limits, replay_all, None)
     workload = kernel.load()
-    with working("replaying"):
-        base = prediction.predict(workload, traces, machine, options)
+    with working("predicting"):
+        base = prediction.predict(workload, traces, machine, options, replay=replay)
         changed = [(c.text, prediction.predict_changed(base, traces, options, c)) for c in changes]
     return base, changed
 

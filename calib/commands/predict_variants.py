@@ -71,7 +71,7 @@ def _table(done: Sequence[tuple[str, Prediction]]) -> Table:
     floors = list(dict.fromkeys(name for _, one in done for name in one.timing.floors_s))
     rows = []
     for label, one in done:
-        estimate, least = one.timing.estimate, one.timing.floors_s
+        estimate, least = one.timing.estimate, one.timing.floor_means_s
         interval = (
             f"{seconds(estimate.low)} to {seconds(estimate.high)}" if estimate.has_interval else "-"
         )
@@ -81,7 +81,7 @@ def _table(done: Sequence[tuple[str, Prediction]]) -> Table:
                 seconds(estimate.mean),
                 interval,
                 one.timing.binds,
-                *(seconds(float(least[n].mean())) if n in least else "-" for n in floors),
+                *(seconds(least[n]) if n in least else "-" for n in floors),
                 f"{one.timing.residents.groups_per_core} groups per core",
             ]
         )

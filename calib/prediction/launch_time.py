@@ -14,17 +14,18 @@ from typing import Any
 import numpy as np
 
 from calib.prediction.machine_pipes import load_store_cycles
-from calib.prediction.prediction import Prediction, as_json, predict_replayed
+from calib.prediction.prediction import Prediction, as_json, mean_of_trials, predict_replayed
 from calib.prediction.time_model import Inputs, occurrences, seconds_of
 from calib.prediction.timeline import timeline_data
-from memsim.bounds import with_open_hits
+from memsim.bounds import places_of
 from memsim.machine import Machine
 from memsim.montecarlo import Replay
 from memsim.report import TWICE_AS_FAST
 from memsim.trace import Trace
 
 MOST_TRIALS = 8
-"""Trials of a replay whose time is simulated; each takes some tenths of a second."""
+"""Trials of a replay whose time is simulated, but two of each place at least; each takes some tenths of a
+second."""
 NOTABLE = 0.1
 """A resource is made faster in a what-if where its lower bound is this part of the time."""
 _FLOPS = {"fma": 2, "add": 1, "mul": 1, "div": 1, "special": 1}
@@ -33,7 +34,8 @@ _ISSUED = {"issued_fma": "fp32", "issued_fp64": "fp64"}
 
 def time_of_replay(traces: Sequence[Trace], replay: Replay, machine: Machine) -> dict[str, Any]:
     """The time of a replayed launch. Raises MemsimError where the machine or the program does not allow it."""
-    dataset = with_open_hits(replay.dataset.isel(trial=slice(MOST_TRIALS)))
+    n_trials = max(MOST_TRIALS, 2 * places_of(replay.dataset).n)
+    dataset = replay.dataset.isel(trial=slice(n_trials))
     return time_data(predict_replayed(traces, Replay(dataset), machine))
 
 
@@ -69,11 +71,11 @@ def twice_as_fast(prediction: Prediction) -> list[dict[str, Any]]:
     """The time if one resource were twice as fast, for each whose lower bound is notable; with means over
     trials."""
     timing = prediction.timing
-    base = _mean_of_trials(timing.inputs)
+    base = mean_of_trials(timing.inputs)
     total, before = timing.estimate.mean, _seconds(prediction, base)
     found = []
-    for name, floor in timing.floors_s.items():
-        if float(floor.mean()) >= NOTABLE * total:
+    for name, floor in timing.floor_means_s.items():
+        if floor >= NOTABLE * total:
             after = total * _seconds(prediction, _faster(base, name)) / before
             found.append({"changes": f"{name}{TWICE_AS_FAST}", "time_s": after, "binds": ""})
     return found
@@ -86,14 +88,6 @@ def _seconds(prediction: Prediction, inputs: Inputs) -> float:
         inputs, timing.residents, prediction.machine, mode=timing.mode, solver=timing.solver
     )
     return float(seconds.mean())
-
-
-def _mean_of_trials(inputs: Inputs) -> Inputs:
-    return dataclasses.replace(
-        inputs,
-        latency_cycles=inputs.latency_cycles.mean(axis=0, keepdims=True),
-        channel_cycles=inputs.channel_cycles.mean(axis=0, keepdims=True),
-    )
 
 
 def _faster(inputs: Inputs, name: str) -> Inputs:

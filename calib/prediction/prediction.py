@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import re
 import sys
 from collections.abc import Mapping, Sequence
@@ -17,15 +18,19 @@ from calib.prediction.options import Mode, PredictOptions
 from calib.prediction.time_model import (
     TRANSLATION,
     Inputs,
+    Residents,
     Timing,
     paper_inputs,
     residents,
+    seconds_of,
     simulated_inputs,
     time_of,
 )
 from calib.prediction.what_if import Changes, without_barriers
+from memsim.bounds import is_open, places_of, with_open_hits
 from memsim.machine import Machine
 from memsim.montecarlo import Occupancy, Replay, resident_groups
+from memsim.statistics import ONE_PLACE
 from memsim.trace import Trace, launch_work
 
 ASSUMED_SHARE = 0.1
@@ -61,6 +66,8 @@ def predict(
     traces: Sequence[Trace],
     machine: Machine,
     options: PredictOptions | None = None,
+    *,
+    replay: Replay | None = None,
     **changes: Any,
 ) -> Prediction:
     """The predicted time of a traced workload on a machine.
@@ -69,13 +76,14 @@ def predict(
         kernel, they are cut from the trace
     traces : snapshots of the launch, as tracegen.trace_snapshots makes them
     options, changes : fields of PredictOptions; changes replace those of `options`
+    replay : of the traces with these options, where there is one already
 
     Raises BlockError, ThroughputError or ReplayError where kernel, machine and options do not fit.
     """
     options = (options or PredictOptions()).replace(**changes)
     traces = [_with_registers(trace, options.registers) for trace in traces]
     program, notes = program_of(workload, traces, machine, options)
-    return _prediction(program, notes, traces, machine, options)
+    return _prediction(program, notes, traces, machine, options, replay=replay)
 
 
 def predict_replayed(traces: Sequence[Trace], replay: Replay, machine: Machine) -> Prediction:
@@ -122,10 +130,11 @@ def program_of(
 
     Raises BlockError, which names a loop whose iterations the trace does not determine.
     """
+    typical = min(traces, key=lambda one: abs(math.log(one.launch_work)))
     if traces[0].work is not None and options.mode != "paper" and not options.trips:
-        return blocks_from_trace(traces[0]), _compiler_notes(traces[0])
+        return blocks_from_trace(typical), _compiler_notes(typical)
     if workload is None or not _is_loopy(workload):
-        return blocks_from_trace(traces[0]), [
+        return blocks_from_trace(typical), [
             "the basic blocks are the bulk sequences of the trace; arithmetic is not counted"
         ]
     from calib.counting.kernel_arguments import sizes_of
@@ -207,22 +216,35 @@ def _prediction(
 ) -> Prediction:
     launch = traces[0].launch
     occupancy = resident_groups(machine, launch, groups_per_core=options.groups_per_core)
-    costs = None
-    if options.mode == "paper":
-        inputs = paper_inputs(program, machine)
-    else:
-        replay = replay or _replay(traces, machine, options)
-        costs = access_costs(traces, replay, machine)
-        inputs = simulated_inputs(program, costs, machine, latency=options.latency)
-    if not with_latency:
-        inputs = _without_latency(inputs)
+    costs, places, past_s = None, ONE_PLACE, 0.0
     work = launch_work(traces)
     resident = dataclasses.replace(
         residents(machine, launch, occupancy),
         work=work.of_traced,
         work_half_width=work.half_width if len(traces) == 1 else work.error or 0.0,
     )
-    timing = time_of(inputs, resident, machine, mode=options.mode, solver=options.solver)
+
+    def inputs_with(replay: Replay) -> tuple[AccessCosts, Inputs]:
+        costs = access_costs(traces, replay, machine)
+        inputs = simulated_inputs(program, costs, machine, latency=options.latency)
+        return costs, inputs if with_latency else _without_latency(inputs)
+
+    if options.mode == "paper":
+        inputs = paper_inputs(program, machine)
+        inputs = inputs if with_latency else _without_latency(inputs)
+    else:
+        replay = replay or run_replay(traces, machine, options)
+        places = places_of(replay.dataset)
+        middle, *ends = (
+            Replay(with_open_hits(replay.dataset, hits))
+            for hits in (("likely", "none", "every") if is_open(replay.dataset) else ("likely",))
+        )
+        costs, inputs = inputs_with(middle)
+        past_s = _furthest_s([inputs, *(inputs_with(end)[1] for end in ends)], resident, machine)
+    timing = time_of(
+        inputs, resident, machine, mode=options.mode, solver=options.solver, places=places
+    )
+    timing = dataclasses.replace(timing, past_half_width_s=past_s)
     return Prediction(
         kernel=launch.kernel,
         machine=machine,
@@ -232,6 +254,25 @@ def _prediction(
         costs=costs,
         replay=replay,
         notes=[*notes, *_notes(machine, occupancy, timing)],
+    )
+
+
+def _furthest_s(inputs: Sequence[Inputs], resident: Residents, machine: Machine) -> float:
+    """How far the times of other inputs are from that of the first, at most."""
+    if len(inputs) == 1:
+        return 0.0
+    first, *others = (
+        float(seconds_of(mean_of_trials(one), resident, machine)[0][0]) for one in inputs
+    )
+    return max(abs(other - first) for other in others)
+
+
+def mean_of_trials(inputs: Inputs) -> Inputs:
+    """Inputs of one trial, in which every cost is the mean."""
+    return dataclasses.replace(
+        inputs,
+        latency_cycles=inputs.latency_cycles.mean(axis=0, keepdims=True),
+        channel_cycles=inputs.channel_cycles.mean(axis=0, keepdims=True),
     )
 
 
@@ -255,7 +296,7 @@ def _notes(machine: Machine, occupancy: Occupancy, timing: Timing) -> list[str]:
             f"{machine.name} specifies no group_start_cycles: the start of a group takes no time"
         )
     if TRANSLATION in timing.floors_s and machine.is_assumed("translation.miss_cycles"):
-        share = float(timing.floors_s[TRANSLATION].mean() / timing.seconds.mean())
+        share = timing.floor_means_s[TRANSLATION] / timing.estimate.mean
         if share > ASSUMED_SHARE:
             notes.append(
                 f"missed address translations alone take {share:.0%} of the time, and the duration of one"
@@ -264,7 +305,8 @@ def _notes(machine: Machine, occupancy: Occupancy, timing: Timing) -> list[str]:
     return notes
 
 
-def _replay(traces: Sequence[Trace], machine: Machine, options: PredictOptions) -> Replay:
+def run_replay(traces: Sequence[Trace], machine: Machine, options: PredictOptions) -> Replay:
+    """The replay that a prediction is made of."""
     from calib.whole_replay import whole_replay
 
     return whole_replay(
@@ -374,9 +416,14 @@ def as_json(prediction: Prediction) -> dict[str, Any]:
         "machine": prediction.machine.name,
         "mode": timing.mode,
         "solver": timing.solver,
-        "time_s": {"mean": estimate.mean, "ci95": interval, "sigma": _finite(estimate.sigma)},
+        "time_s": {
+            "mean": estimate.mean,
+            "ci95": interval,
+            "sigma": _finite(estimate.sigma),
+            **({"parts": dict(estimate.parts)} if estimate.parts and interval else {}),
+        },
         "binds": timing.binds,
-        "floors_s": {name: float(value.mean()) for name, value in timing.floors_s.items()},
+        "floors_s": timing.floor_means_s,
         "saved_without_s": dict(timing.parts_s),
         "residency": {
             "tlp": timing.residents.subgroups_per_group,

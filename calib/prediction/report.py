@@ -26,14 +26,12 @@ def headline(prediction: Prediction, time: Mapping[str, Any]) -> str:
 
 
 def time_line(prediction: Prediction) -> str:
-    """Kernel, machine, and the time with its interval over schedules."""
+    """Kernel, machine, and the time with its interval and the parts of it."""
     estimate, timing = prediction.timing.estimate, prediction.timing
     interval = ""
     if estimate.has_interval:
-        interval = (
-            f" (95 % interval over schedules {seconds_range(*estimate.ci95)}, without"
-            " the model's error)"
-        )
+        named = filter(None, (seconds_range(*estimate.ci95), report.time_parts(estimate)))
+        interval = f" (95 % interval {'; '.join(named)}; without the model's error)"
     return (
         f"{prediction.kernel} on {prediction.machine.name}: {seconds(estimate.mean)}{interval};"
         f" limited by {timing.binds}"
@@ -67,11 +65,11 @@ def floors_table(prediction: Prediction) -> tuple[list[str], list[list[str]]]:
     rows = [
         [
             f"at least, for {name}",
-            seconds(float(value.mean())),
-            _percent(float(value.mean()) / total),
+            seconds(value),
+            _percent(value / total),
         ]
         for name, value in sorted(
-            prediction.timing.floors_s.items(), key=lambda item: -float(item[1].mean())
+            prediction.timing.floor_means_s.items(), key=lambda item: -item[1]
         )
     ]
     return ["part", "time", "share of the time"], rows

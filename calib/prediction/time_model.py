@@ -41,7 +41,7 @@ from calib.prediction.options import Latency, Mode, Solver
 from calib.prediction.throughputs import cycles_of, issue_cycles
 from memsim.machine import Machine
 from memsim.montecarlo import Occupancy
-from memsim.statistics import GROUPS, Estimate, describe
+from memsim.statistics import GROUPS, ONE_PLACE, PAST, Estimate, Places, describe
 from memsim.trace import Launch
 
 Floats = npt.NDArray[np.float64]
@@ -150,6 +150,8 @@ class Timing:
     parts_s : name -> seconds that the launch would be faster without `latency`, `barriers` or
         `group start`
     exposed : (n_block,) mean LH of each block, the fraction of its latency that nothing hides
+    places : those of the launch that the trials stand for in turn
+    past_half_width_s : what groups before the snapshots may change by what they left in the caches
     """
 
     seconds: Floats
@@ -160,22 +162,36 @@ class Timing:
     residents: Residents
     mode: Mode
     solver: Solver
+    places: Places = ONE_PLACE
+    past_half_width_s: float = 0.0
+
+    def mean(self, values: npt.ArrayLike) -> float:
+        """Of (n_trial,) values, over places and orderings."""
+        return describe(values, self.places).mean
+
+    @property
+    def floor_means_s(self) -> dict[str, float]:
+        """Name -> lower bound, the mean over trials."""
+        return {name: self.mean(floor) for name, floor in self.floors_s.items()}
 
     @property
     def estimate(self) -> Estimate:
-        """Mean and interval over trials and over groups that were not traced; without an interval for one
-        trial, as in mode `paper`."""
-        over_trials, work = describe(self.seconds), self.residents.work_half_width
-        return over_trials.with_part(GROUPS, work * over_trials.mean) if work else over_trials
+        """Mean and interval over orderings, places, and groups that were not traced; without an interval for
+        one trial, as in mode `paper`."""
+        found = describe(self.seconds, self.places)
+        if self.past_half_width_s:
+            found = found.with_part(PAST, self.past_half_width_s)
+        work = self.residents.work_half_width
+        return found.with_part(GROUPS, work * found.mean) if work else found
 
     @property
     def binds(self) -> str:
         """What limits the time: the largest lower bound where it is nearly all of the time; else the part
         without which most time would be saved, if that is notable."""
-        total = float(self.seconds.mean())
-        name, floor = max(self.floors_s.items(), key=lambda item: float(item[1].mean()))
+        total = self.mean(self.seconds)
+        name, floor = max(self.floor_means_s.items(), key=lambda item: item[1])
         part, saved = max(self.parts_s.items(), key=lambda item: item[1])
-        if total and float(floor.mean()) < NEARLY_ALL * total and saved > NOTABLE_PART * total:
+        if total and floor < NEARLY_ALL * total and saved > NOTABLE_PART * total:
             return part
         return "issue" if name == "arithmetic" else name
 
@@ -266,8 +282,9 @@ def time_of(
     *,
     mode: Mode = "simulated",
     solver: Solver = "events",
+    places: Places = ONE_PLACE,
 ) -> Timing:
-    """The time of a launch.
+    """The time of a launch. places : those that the trials of the inputs stand for in turn
 
     Raises LatencyHidingError where mode or solver is unknown.
     """
@@ -279,8 +296,8 @@ def time_of(
     seconds, floors = seconds_of(inputs, resident, machine, mode=mode, solver=solver)
     parts = {}
     for name, changed in _without(inputs).items():
-        saved = seconds.mean() - (_round(changed, resident, mode, solver) * scale).mean()
-        parts[name] = max(0.0, float(saved))
+        saved = seconds - _round(changed, resident, mode, solver) * scale
+        parts[name] = max(0.0, describe(saved, places).mean)
     return Timing(
         seconds=seconds,
         floors_s=floors,
@@ -290,6 +307,7 @@ def time_of(
         residents=resident,
         mode=mode,
         solver=solver,
+        places=places,
     )
 
 

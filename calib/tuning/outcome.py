@@ -123,7 +123,7 @@ def outcome_of(
         time_s=estimate.mean,
         half_width_s=estimate.half_width if estimate.has_interval else 0.0,
         binds=timing.binds,
-        floors_s={name: float(floor.mean()) for name, floor in timing.floors_s.items()},
+        floors_s=timing.floor_means_s,
         registers=trace.launch.registers_per_item,
         local_memory_bytes=trace.launch.local_memory_bytes,
         occupancy=prediction.occupancy.occupancy,

@@ -19,6 +19,7 @@ from memsim.montecarlo.other_orders import counts_in_order, load_hit_ratios, oth
 from memsim.montecarlo.plan import Plan, changes_for_occupancy
 from memsim.montecarlo.trial import MissCache, miss_kinds, misses_of, misses_with, run_trial
 from memsim.montecarlo.workers import Call, Results, Task, Workers
+from memsim.statistics import ONE_PLACE, Places
 from memsim.trace.model import Trace
 
 MAX_OCCUPANCIES = 4
@@ -75,6 +76,7 @@ class Besides:
     """The calls for a replay, and what their results say.
 
     machine : before any carve-out;  plan, trace : those of the first trial
+    places : those that the trials replay in turn; other orders are replayed at each
     """
 
     trace: Trace
@@ -82,6 +84,7 @@ class Besides:
     plan: Plan
     occupancy: Occupancy
     options: ReplayOptions
+    places: Places = ONE_PLACE
 
     def calls(self, n_trials: int) -> dict[Hashable, Call]:
         """What is replayed besides so many trials."""
@@ -91,8 +94,9 @@ class Besides:
             for n in groups:
                 changes = changes_for_occupancy(self.plan, self.trace, self.machine, n)
                 calls["groups", n] = Call(_counts_with, 0, (changes, seed))
-        for sampler in other_orders(self.options, n_trials):
-            calls["order", sampler] = Call(counts_in_order, 0, (sampler, seed))
+        for sampler in other_orders(self.options, n_trials, self.places.n):
+            for k in range(self.places.n):
+                calls["order", sampler, k] = Call(counts_in_order, k, (sampler, seed, k))
         return calls
 
     def complete(self, workers: Workers, made: Results) -> None:
@@ -117,7 +121,7 @@ class Besides:
                 over[name] = [
                     {
                         "groups_per_core": int(n),
-                        "load_hit_ratio": load_hit_ratios(counts[n], self.trace, self.machine),
+                        "load_hit_ratio": load_hit_ratios([counts[n]], self.trace, self.machine),
                     }
                     for n in sorted(counts)
                 ]
@@ -125,8 +129,10 @@ class Besides:
 
     def in_other_orders(self, made: Results) -> dict[str, dict[str, float | None]]:
         """Sampler -> level -> load hit ratio, None for a level that no load reaches."""
-        return {
-            sampler: load_hit_ratios(made.others["order", sampler], self.trace, self.machine)
-            for sampler in other_orders(self.options, len(made.trials))
-            if ("order", sampler) in made.others
-        }
+        found = {}
+        for sampler in other_orders(self.options, len(made.trials), self.places.n):
+            keys = [("order", sampler, k) for k in range(self.places.n)]
+            if all(key in made.others for key in keys):
+                counts = [made.others[key] for key in keys]
+                found[sampler] = load_hit_ratios(counts, self.trace, self.machine, self.places)
+        return found

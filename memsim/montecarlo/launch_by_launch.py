@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 from memsim.machine.file import load_machine
@@ -18,6 +20,7 @@ from memsim.montecarlo.one_launch import (
 from memsim.montecarlo.options import ReplayOptions
 from memsim.montecarlo.result import Replay
 from memsim.montecarlo.sequence import (
+    LaunchSequence,
     SequenceWorkspace,
     load_sequence,
     make_sequence,
@@ -26,7 +29,7 @@ from memsim.montecarlo.sequence import (
     sequence_misses,
 )
 from memsim.montecarlo.workers import Handling, Progress, Stopping, counted, trials_and_more
-from memsim.statistics import ONE_PLACE
+from memsim.statistics import ONE_PLACE, PHASES
 from memsim.trace.launches import Launches
 
 SEQUENCES = Handling(save_sequence, load_sequence, SequenceWorkspace)
@@ -43,7 +46,8 @@ def replay_launches(
     """A Replay of each launch, in order; the arguments are those of memsim.replay.
 
     L2 and the levels below it keep their contents from launch to launch; the first level is empty
-    when a launch begins. The write-back of a dirty line that an earlier launch left is counted in
+    when a launch begins. Where launches of several waves are whole, their groups are in step in every other
+    trial, and soon evenly spread in the others. The write-back of a dirty line that an earlier launch left is counted in
     `dram_write_bytes` of the launch that evicts it, and in none of its sites.
 
     Ctrl-C returns the trials completed so far, marked `interrupted`. Raises ReplayError where
@@ -57,10 +61,17 @@ def replay_launches(
     n_requests = sum(trace.n_granule for trace in launches.launches)
     most = options.most_trials(n_requests)
     others = miss_calls(sequence_misses, options.seed, len(machine.levels))
+    phased = [
+        options.deviation is None and trace.whole and plan.n_waves > 1
+        for trace, plan in zip(launches.launches, sequence.plans, strict=True)
+    ]
+    sequences = [sequence, _spread(sequence, phased)] if any(phased) else [sequence]
     stopping = Stopping(
-        options.half_width, ONE_PLACE, model_errors(machine) if options.is_open_ended else None
+        options.half_width,
+        PHASES if any(phased) else ONE_PLACE,
+        model_errors(machine) if options.is_open_ended else None,
     )
-    with workers_for([sequence], options, n_requests, SEQUENCES) as workers:
+    with workers_for(sequences, options, n_requests, SEQUENCES) as workers:
         made = trials_and_more(
             workers, options.seed, most, stopping, others, counted(progress), run_sequence
         )
@@ -75,7 +86,8 @@ def replay_launches(
             options={
                 **options_used(options, plan),
                 "trials": most,
-                "snapshots": 1,
+                "snapshots": 2 if phased[k] else 1,
+                "phases": phased[k],
                 "launches_before": k,
             },
             interrupted=made.interrupted,
@@ -84,3 +96,12 @@ def replay_launches(
         kinds_of_launch = kinds[:, :, first_site[k] : first_site[k + 1]]
         replays.append(Replay(dataset([trace], plan, of_launch, kinds_of_launch, about)))
     return tuple(replays)
+
+
+def _spread(sequence: LaunchSequence, phased: Sequence[bool]) -> LaunchSequence:
+    """The sequence with the groups of some launches soon evenly spread, instead of in step."""
+    plans = [
+        plan.spread() if is_phased else plan
+        for plan, is_phased in zip(sequence.plans, phased, strict=True)
+    ]
+    return dataclasses.replace(sequence, plans=tuple(plans))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import platform
 import warnings
@@ -48,7 +47,7 @@ from memsim.montecarlo.workers import (
     counted,
     trials_and_more,
 )
-from memsim.statistics import Places
+from memsim.statistics import PHASES, Places
 from memsim.trace.model import GRANULE_BYTES, Trace
 from memsim.trace.work import launch_work
 
@@ -95,7 +94,7 @@ def replay(
         options.half_width, places, model_errors(machine) if options.is_open_ended else None
     )
     work = launch_work(traces)
-    besides = Besides(traces[0], machine, plans[0], occupancy, options)
+    besides = Besides(traces[0], machine, plans[0], occupancy, options, places)
 
     def gathered(made: Results) -> Replay:
         about = attributes(
@@ -141,9 +140,8 @@ def _plans(
         warn_if_short(one, plan)
         plans.append(plan)
     if options.deviation is None and traces[0].whole and plans[0].n_waves > 1:
-        places = Places(2, phases=True)
-        spread = dataclasses.replace(plans[0].ordering, deviation=True, counts_start=True)
-        plans.append(dataclasses.replace(plans[0], ordering=spread))
+        places = PHASES
+        plans.append(plans[0].spread())
     return plans, places, occupancy
 
 

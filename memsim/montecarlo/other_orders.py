@@ -3,48 +3,59 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from memsim.hierarchy.cache import ACCESSES, HITS, LIKELY
 from memsim.machine.model import Machine
 from memsim.montecarlo.options import ReplayOptions
 from memsim.montecarlo.plan import Plan
 from memsim.montecarlo.trial import Workspace, run_trial
 from memsim.montecarlo.workers import hit_ratio
+from memsim.statistics import ONE_PLACE, Places
 from memsim.trace.model import Trace
 
 OTHER_ORDERS = ("gty", "gto", "lrr")
 """Samplers that a replay with the default one is compared with, the most telling first."""
 TRIALS_PER_ORDER = 16
-"""One ordering of each is replayed for so many trials. A greedy one takes 1.2 to 2.3 times as long as
-another (tests/bench/test_replay_speed.py), so they add less than 15 %. Where the number of trials was not
-given, one other order is replayed for any number."""
+"""One ordering of each, at each place, is replayed for so many trials at each place. A greedy one takes 1.2 to
+2.3 times as long as another (tests/bench/test_replay_speed.py), so they add less than 15 %. Where the number
+of trials was not given, one other order is replayed for any number."""
 
 
-def other_orders(options: ReplayOptions, n_trials: int) -> tuple[str, ...]:
+def other_orders(options: ReplayOptions, n_trials: int, n_places: int = 1) -> tuple[str, ...]:
     """The samplers to compare a replay with; none where its own was chosen, or trials are few."""
     if options.sampler != ReplayOptions.sampler or options.weights is not None:
         return ()
-    return OTHER_ORDERS[: max(n_trials // TRIALS_PER_ORDER, int(options.is_open_ended))]
+    n_each = n_trials // n_places // TRIALS_PER_ORDER
+    return OTHER_ORDERS[: max(n_each, int(options.is_open_ended))]
 
 
 def counts_in_order(
-    plan: Plan, workspace: Workspace, sampler: Any, seed: int
+    plan: Plan, workspace: Workspace, sampler: Any, seed: int, trial: int
 ) -> npt.NDArray[np.int64]:
-    """The counts of the first trial with another sampler."""
+    """The counts of a trial with another sampler."""
     ordering = dataclasses.replace(plan.ordering, sampler=sampler)
     changed = dataclasses.replace(plan, ordering=ordering)
-    return run_trial(changed, seed, 0, workspace=workspace).counts
+    return run_trial(changed, seed, trial, workspace=workspace).counts
 
 
 def load_hit_ratios(
-    counts: npt.NDArray[np.int64], trace: Trace, machine: Machine
+    counts: Sequence[npt.NDArray[np.int64]],
+    trace: Trace,
+    machine: Machine,
+    places: Places = ONE_PLACE,
 ) -> dict[str, float | None]:
-    """Level -> load hit ratio of a trial's counts, None for a level that no load reaches."""
+    """Level -> load hit ratio of one trial's counts at each place, as trials are weighed; None for a level that
+    no load reaches at one of them. Of the open misses, half of the likely ones are hits, as in reports."""
     loads = np.array([site.direction == "load" for site in trace.sites])
-    ratios = hit_ratio(counts[:, : len(loads)][:, loads].sum(axis=1))
+    totals = np.stack([one[:, : len(loads)][:, loads].sum(axis=1) for one in counts]).astype(float)
+    totals[..., HITS] += totals[..., LIKELY] / 2
+    weights = [places.of_ratio(level[:, ACCESSES]).weights for level in totals.swapaxes(0, 1)]
+    ratios = (np.array(weights).T * hit_ratio(totals)).sum(axis=0)
     return {
         level.name: None if np.isnan(ratio) else float(ratio)
         for level, ratio in zip(machine.levels, ratios, strict=True)

@@ -111,6 +111,11 @@ class Plan:
     def n_waves(self) -> int:
         return -(-len(self.work.turns) // self.wave)
 
+    def spread(self) -> Plan:
+        """The plan of a whole launch whose groups are soon evenly spread, instead of in step."""
+        ordering = dataclasses.replace(self.ordering, deviation=True, counts_start=True)
+        return dataclasses.replace(self, ordering=ordering)
+
     def counted(self) -> npt.NDArray[np.uint8]:
         """(n_group,) 1 for the groups that are counted.
 

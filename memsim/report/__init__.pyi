@@ -36,5 +36,6 @@ from .text import percent as percent
 from .text import plus_minus as plus_minus
 from .text import seconds as seconds
 from .text import seconds_range as seconds_range
+from .text import time_parts as time_parts
 from .time_view import time_sections as time_sections
 from .time_view import what_if_bars as what_if_bars

@@ -4,7 +4,7 @@ The bounds are bytes divided by bandwidths, of the whole launch. A prediction co
 memsim does not contain (memsim.time_models finds it); the attribute `time_json` of the result keeps what it
 says, a JSON object:
 
-    time_s{mean, ci95, sigma}   of one launch;  binds   what limits it
+    time_s{mean, ci95, sigma, parts}   of one launch;  binds   what limits it
     floors_s{}          lower bounds in seconds, by the resource that needs so long
     saved_without_s{}   how much faster the launch would be without `latency`, `barriers`, ...
     what_if[]           {changes, time_s, binds}: the time, with a change
@@ -247,6 +247,7 @@ def _estimate(value: Any) -> Estimate | None:
         half_width=half,
         sigma=math.nan if sigma is None else sigma,
         n_trials=1 if high is None else 2,
+        parts=_numbers(data.get("parts")) if high is not None else {},
     )
 
 

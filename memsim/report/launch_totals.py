@@ -22,7 +22,7 @@ import xarray as xr
 from memsim.bounds import places_of, work_of
 from memsim.latency import DRAM
 from memsim.report.launch_counts import Counts, Floats
-from memsim.statistics import GROUPS, Estimate, describe
+from memsim.statistics import GROUPS, Estimate, Places, describe
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,7 +83,7 @@ def launch_totals(dataset: xr.Dataset) -> LaunchTotals:
 
     factor = counts.group_factor / counts.share
     names = [*(str(name) for name in dataset["level"].values), DRAM]
-    moved = _scaled(dataset, factor)
+    moved = _scaled(dataset, factor, places)
 
     def of_sites(chosen: np.ndarray[Any, Any]) -> Moved:
         return Moved(
@@ -117,7 +117,7 @@ def launch_totals(dataset: xr.Dataset) -> LaunchTotals:
     )
 
 
-def _scaled(dataset: xr.Dataset, factor: Floats) -> dict[str, Floats]:
+def _scaled(dataset: xr.Dataset, factor: Floats, places: Places) -> dict[str, Floats]:
     """`read` and `write` -> (n_trial, n_level, n_site) bytes of the launch.
 
     All that stores make dirty is written to the next level, but for what is dirty at the end. A snapshot
@@ -131,7 +131,11 @@ def _scaled(dataset: xr.Dataset, factor: Floats) -> dict[str, Floats]:
     }
     if "dirtied_bytes" in dataset:
         dirtied = dataset["dirtied_bytes"].transpose(*dims).values * scale
-        moved["write"] = dirtied - dataset["dirty_bytes"].transpose(*dims).values
+        dirty = dataset["dirty_bytes"].transpose(*dims).values.astype(np.float64)
+        if places.has_start:  # the launch does not end there
+            at_start = np.arange(len(dirty)) % places.n == places.n - 1
+            dirty[at_start] = dirty[~at_start].mean(axis=0)
+        moved["write"] = dirtied - dirty
     return moved
 
 

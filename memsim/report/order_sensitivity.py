@@ -40,8 +40,17 @@ def order_ranges(summary: Summary) -> list[OrderRange]:
     return ranges
 
 
+def in_headline(summary: Summary) -> str:
+    """`order-sensitive: L1 hits 14 % to 76 %`; empty where the order within a core does not matter."""
+    ranges = [
+        f"{one.level} hits {percent(one.low, 0)} to {percent(one.high, 0)}"
+        for one in order_ranges(summary)
+    ]
+    return f"order-sensitive: {', '.join(ranges)}" if ranges else ""
+
+
 def order_sensitivity(summary: Summary) -> str:
-    """A sentence for the headline; empty where the order within a core does not matter."""
+    """The same as a sentence that says why."""
     ranges = [
         f"{one.level} {percent(one.low, 0)} to {percent(one.high, 0)}"
         for one in order_ranges(summary)

@@ -178,7 +178,8 @@ def bounds_line(time: LaunchTime) -> str:
     known = ""
     if time.seconds is not None:
         within = text.seconds_interval(time.seconds)
-        interval = f" (95 % over orderings: {within})" if time.seconds.has_interval else ""
+        named = "; ".join(filter(None, (within, text.time_parts(time.seconds))))
+        interval = f" (95 % interval: {named})" if time.seconds.has_interval else ""
         known = f"predicted time {text.seconds(time.seconds.mean)}{interval}; "
     return f"{known}at least, by resource: {floors}"
 

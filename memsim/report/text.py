@@ -137,6 +137,19 @@ _CAUSES = {"past": "earlier groups", "groups": "untraced groups"}
 """What the parts of an interval are due to, where their names are not plain words."""
 
 
+NOTABLE_PART = 1e-3
+"""Parts of a time's interval that are less of the time are not listed."""
+
+
+def time_parts(estimate: Estimate) -> str:
+    """`± 53 us ordering, ± 1.1 ms place`: what makes a time uncertain, where there is more than the ordering."""
+    return ", ".join(
+        f"± {seconds(half, 2)} {_CAUSES.get(name, name)}"
+        for name, half in estimate.parts.items()
+        if half > NOTABLE_PART * estimate.mean
+    )
+
+
 def hit_ratio_parts(estimate: Estimate, model_error: float | None) -> str:
     """`± 0.2 ordering, ± 1.1 place, ± 3.0 model`, in points: what makes a hit ratio uncertain."""
     causes = [

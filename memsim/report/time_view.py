@@ -53,7 +53,8 @@ def _limits(time: LaunchTime) -> Markup:
         interval = ""
         if time.seconds.has_interval:
             within = text.seconds_interval(time.seconds)
-            interval = f" (95 % over orderings: {within}, without the error of the model)"
+            named = "; ".join(filter(None, (within, text.time_parts(time.seconds))))
+            interval = f" (95 % interval: {named}; without the error of the model)"
         bars.insert(0, Bar("predicted time", total, text.seconds(total), kind="soft"))
         words = (
             f"Predicted: {text.seconds(total)}{interval}. No order of execution is faster than a lower bound"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from typing import Any
 
@@ -75,3 +76,17 @@ def test_a_level_that_no_load_reaches_has_no_ratio() -> None:
     trace = make_trace([[[(0, [0])]]], ("store",))
     replay = memsim.replay(trace, machine(level()), trials=16)
     assert json.loads(replay.dataset.attrs["orders_json"]) == {"gty": {"L1": None}}
+
+
+@pytest.mark.filterwarnings("ignore::memsim.errors.SnapshotWarning")
+def test_they_are_replayed_at_all_places() -> None:
+    """The sweeps of the first place never hit in turn, and the second place's never hit at all."""
+    swept = [[(0, [100 * s + i % 8]) for i in range(24)] for s in range(4)]
+    stream = [[(0, [1000 + 100 * s + i]) for i in range(24)] for s in range(4)]
+    traces = [make_trace([one], whole=False, earlier_groups=0) for one in (swept, stream)]
+    launch = dataclasses.replace(traces[0].launch, n_groups=9)
+    on = machine(level(ways=-1, sets=8), cycles_per_turn=2.0, n_schedulers=1)
+    replay = memsim.replay(
+        [trace.replace(launch=launch) for trace in traces], on, trials=32, deviation=False
+    )
+    assert json.loads(replay.dataset.attrs["orders_json"]) == {"gty": {"L1": pytest.approx(1 / 3)}}

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import memsim
+from memsim.bounds import places_of
 from memsim.errors import ReplayError
 from memsim.hierarchy.cache import ACCESSES, HITS, N_COUNTS
 from memsim.machine.model import Machine
@@ -24,6 +25,7 @@ from memsim.montecarlo.sequence import (
 )
 from memsim.reference.cache import ReferenceCache
 from memsim.reference.trial import reference_trial
+from memsim.statistics import ONE_PLACE, PHASES
 from memsim.trace.launches import Copy, Event, Fill, Launches
 from memsim.trace.model import ArrayExtent, Trace
 from tests.support.random_cases import SECOND_ARRAY, SITES, machines, traces
@@ -153,7 +155,7 @@ def test_one_launch_is_a_plain_replay() -> None:
     trace = make_trace([[[(0, range(4 * s, 4 * s + 6)), (0, [0, 9])] for s in range(6)]] * 9)
     on = machine(L1, L2, cores=2)
     (alone,) = memsim.replay_launches(Launches(launches=(trace,)), on, trials=5, seed=3)
-    plain = memsim.replay(trace, on, trials=5, seed=3, deviation=False)
+    plain = memsim.replay(trace, on, trials=5, seed=3)
     for name in plain.dataset.data_vars:
         np.testing.assert_array_equal(alone.dataset[name], plain.dataset[name])
 
@@ -252,3 +254,16 @@ def test_launches_whose_local_memory_leaves_them_another_l1(name: str) -> None:
 def test_warm_l2_contradicts_a_sequence() -> None:
     with pytest.raises(ReplayError, match="warm_l2 applies to one launch"):
         make_sequence(Launches(launches=(sweep(range(4)),)), machine(L1, L2), warm_l2=True)
+
+
+def test_whole_launches_of_several_waves_are_in_step_and_spread() -> None:
+    """A launch by itself is replayed as without those before it; one wave alone has no phases."""
+    groups = [[[(0, [8 * (g // 2) + i]) for i in range(8)]] for g in range(12)]
+    many, few = make_trace(groups), make_trace(groups[:2])
+    few = few.replace(arrays=many.arrays)
+    on = machine(level(ways=4), level("L2", ways=16, cores_per_instance=2), cores=2)
+    several, one = memsim.replay_launches(Launches(launches=(many, few)), on, trials=6)
+    alone = memsim.replay(many, on, trials=6)
+    np.testing.assert_array_equal(several.dataset["hits"], alone.dataset["hits"])
+    assert places_of(several.dataset) == places_of(alone.dataset) == PHASES
+    assert places_of(one.dataset) == ONE_PLACE

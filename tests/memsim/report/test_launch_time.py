@@ -73,7 +73,7 @@ def test_the_headline_says_what_binds_what_it_costs_and_why() -> None:
     dataset = keep_time(sized(val=MIB), PREDICTED)
     times = next(one for one in summarise(dataset).launch.arrays if one.name == "val").times_read
     assert headline(summarise(dataset)) == (
-        f"DRAM-bound: 718 us, at least 640 us for DRAM; val is read {times:,.1f} times its size"
+        f"DRAM-bound: 718 ± 18 us, at least 640 us for DRAM; val is read {times:,.1f} times its size"
     )
     once = keep_time(sized(**dict.fromkeys(("rowptr", "val", "ind", "x", "y"), 1 << 34)), PREDICTED)
     assert "no array is read more than once, and val moves most" in headline(summarise(once))
@@ -83,14 +83,14 @@ def test_the_headline_of_other_limits() -> None:
     """By latency, the load with the longest wait that nothing hides; by a level, the most requests."""
     late = headline(summarise(predicted(binds="latency")))
     assert re.search(
-        r"^Latency-bound: 718 us, .*; val\[jj\] waits \d+ cycles, 71 % of them not", late
+        r"^Latency-bound: 718 ± 18 us, .*; val\[jj\] waits \d+ cycles, 71 % of them not", late
     )
     level = headline(summarise(predicted(binds="L2")))
     assert level.startswith("L2-bound")
     assert "27.4 sectors per access where 7.6" in level
     local = predicted(binds="L1", floors_s={"L1": 6e-4}, local_share=0.9)
     assert headline(summarise(local)).endswith("for L1; 90 % of that is local memory")
-    assert headline(summarise(predicted(binds="issue"))).startswith("Issue-bound: 718 us")
+    assert headline(summarise(predicted(binds="issue"))).startswith("Issue-bound: 718 ± 18 us")
 
 
 def test_the_page_shows_bounds_rates_what_ifs_and_the_timeline() -> None:

@@ -42,8 +42,8 @@ def test_nothing_is_cut_at_any_width(width: int) -> None:
     assert max(map(len, content.splitlines())) <= width
     assert "…" not in content
     words = " ".join(content.split())
-    assert "DRAM-bound: 718 us, at least 640 us for DRAM" in words
-    assert "predicted time 718 us (95 % over orderings: 700 us to 736 us)" in words
+    assert "DRAM-bound: 718 ± 18 us, at least 640 us for DRAM" in words
+    assert "predicted time 718 us (95 % interval: 700 us to 736 us)" in words
     for name in replay.site_names:
         assert name in content
 
