@@ -25,7 +25,7 @@ TITLES: dict[Kind, str] = {
 REAL: tuple[Kind, ...] = ("kernel", "layout", "launch")
 """Kinds of changes that a user can make."""
 MEANING = (
-    "a gain is the predicted time before over that after; its 95 % interval is that over schedules, without"
+    "a gain is the predicted time before over that after; its 95 % interval is that over orderings, without"
     " the model's error"
 )
 AGREE = (

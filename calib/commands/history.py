@@ -148,6 +148,8 @@ def show(kernel: str, place: Path | None, device: str | None) -> int:
     Example:
       memsim history show gemm --store runs.db
     """
+    from rich.text import Text
+
     from calib.history.model_kinds import history_misfit, verdicts
     from memsim.report import PlainTable
 
@@ -176,7 +178,7 @@ def show(kernel: str, place: Path | None, device: str | None) -> int:
                     if not verdict.calibrated
                     else ("fits" if verdict.fits else "does not fit")
                 )
-                click.echo(f"  {verdict.kind}: {state_of}; {verdict.reason}")
+                console().print(Text(f"{verdict.kind}: {state_of}; {verdict.reason}"))
     return 0
 
 

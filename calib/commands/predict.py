@@ -261,13 +261,15 @@ def _show(base: Prediction, time: dict[str, Any]) -> None:
         headline,
         residency_line,
         time_line,
+        try_first,
         what_if_table,
     )
     from memsim.report import PlainTable
 
     screen = console()
     screen.print(Text(headline(base, time), style="bold"))
-    screen.print(Text(time_line(base)))
+    for line in filter(None, (try_first(base, time), time_line(base))):
+        screen.print(Text(line))
     screen.print(Text(residency_line(base)))
     screen.print(PlainTable("", *floors_table(base)))
     screen.print(PlainTable("what if", *what_if_table(time)))

@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from calib.prediction.prediction import Prediction, access_rows, block_rows, limiter
 from memsim import report
-from memsim.report import bound, keep_time, read_time, summarise
+from memsim.report import bound, keep_time, number_of, read_time, summarise
 
 MOST_BLOCKS = 16
 MOST_NAMES = 3
@@ -25,6 +25,13 @@ def headline(prediction: Prediction, time: Mapping[str, Any]) -> str:
     return report.headline(summarise(keep_time(prediction.replay.dataset, time)))
 
 
+def try_first(prediction: Prediction, time: Mapping[str, Any]) -> str:
+    """What to try first, as in the report of a replay; empty where no rule applies."""
+    if prediction.replay is None:
+        return ""
+    return report.first_advice(summarise(keep_time(prediction.replay.dataset, time)))
+
+
 def time_line(prediction: Prediction) -> str:
     """Kernel, machine, and the time with its interval and the parts of it."""
     estimate, timing = prediction.timing.estimate, prediction.timing
@@ -33,7 +40,7 @@ def time_line(prediction: Prediction) -> str:
         named = filter(None, (seconds_range(*estimate.ci95), report.time_parts(estimate)))
         interval = f" (95 % interval {'; '.join(named)}; without the model's error)"
     return (
-        f"{prediction.kernel} on {prediction.machine.name}: {seconds(estimate.mean)}{interval};"
+        f"{report.shortened(prediction.kernel)} on {prediction.machine.name}: {seconds(estimate.mean)}{interval};"
         f" limited by {timing.binds}"
     )
 
@@ -52,11 +59,15 @@ def residency_line(prediction: Prediction) -> str:
     """The residency: the paper's TLP, BLP, NB, RepNum and NBB."""
     resident = prediction.timing.residents
     return (
-        f"{resident.subgroups_per_group} sub-groups per group, {resident.groups_per_core} resident groups per"
-        f" core (limited by {report.limiter_name(limiter(prediction))}), {resident.n_groups:,} groups on"
-        f" {resident.n_cores} cores: {resident.rounds:.3g} waves;"
+        f"{number_of(resident.subgroups_per_group, 'sub-group')} per group,"
+        f" {number_of(resident.groups_per_core, 'resident group')} per core (limited by {report.limiter_name(limiter(prediction))}), {number_of(resident.n_groups, 'group')} on"
+        f" {number_of(resident.n_cores, 'core')}: {_waves(resident.rounds)};"
         f" {float(prediction.program.n_blocks):.6g} basic blocks per sub-group"
     )
+
+
+def _waves(rounds: float) -> str:
+    return "1 wave" if rounds == 1 else f"{rounds:.3g} waves"
 
 
 def floors_table(prediction: Prediction) -> tuple[list[str], list[list[str]]]:

@@ -43,9 +43,9 @@ def findings(swept: Swept, machine: str) -> list[str]:
 
 
 def table(swept: Swept, machine: str) -> Table:
-    """A row for each size."""
+    """A row for each size, with the settings that vary."""
     outcomes = swept.outcomes[machine]
-    names = list(swept.sizes[0])
+    names = swept.varied
     levels = _levels(outcomes)
     head = [*names, "time", "interval", "limited by", "occupancy", "DRAM bytes"]
     head += [f"{level} hits" for level in levels]
@@ -125,7 +125,7 @@ def sweep_page(swept: Swept) -> str:
         lines = bullets(findings(swept, machine))
         head, rows = table(swept, machine)
         sections.append(
-            Section(machine, lines + data_table(head, rows, left=(len(swept.sizes[0]) + 2,)))
+            Section(machine, lines + data_table(head, rows, left=(len(swept.varied) + 2,)))
         )
     sections.append(
         Section(

@@ -32,10 +32,13 @@ from .svg import heat_map as heat_map
 from .svg import line_chart as line_chart
 from .text import byte_size as byte_size
 from .text import file_label as file_label
+from .text import number_of as number_of
 from .text import percent as percent
 from .text import plus_minus as plus_minus
 from .text import seconds as seconds
 from .text import seconds_range as seconds_range
+from .text import shortened as shortened
 from .text import time_parts as time_parts
 from .time_view import time_sections as time_sections
 from .time_view import what_if_bars as what_if_bars
+from .verdict import first_advice as first_advice

@@ -74,11 +74,11 @@ def limiter_name(limiter: str) -> str:
 
 
 def waves_text(summary: Summary) -> str:
-    """`1.6 waves: 2,000 groups, of which all cores hold 1,280 at a time`; empty for a launch of less than one."""
+    """`1.56 waves: 2,000 groups, of which all cores hold 1,280 at a time`; empty for a launch of less than one."""
     held = (_fitting(summary) or 0) * summary.machine.n_cores
     if not held or summary.of_groups <= held:
         return ""
-    waves, groups = fixed(summary.of_groups / held, 1), count(summary.of_groups)
+    waves, groups = fixed(summary.of_groups / held, 2), count(summary.of_groups)
     return f"{waves} waves: {groups} groups, of which all cores hold {count(held)} at a time"
 
 

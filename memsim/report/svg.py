@@ -196,7 +196,8 @@ def curve(
     frame.path(finite, "curve")
     for x, y in finite:
         frame.point(x, y, f"{fixed(x)}: {fixed(y, 1)} {unit}")
-    return frame.draw(0, _decimals(frame.y_range), described)
+    ticks = _ticks_at(frame, [x for x, _ in finite], log=False)
+    return frame.draw(0, _decimals(frame.y_range), described, ticks)
 
 
 MAX_COLOURS = 6

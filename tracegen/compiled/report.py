@@ -62,9 +62,11 @@ class CompiledKernel:
 
     def lines(self) -> Iterator[str]:
         """What the kernel needs of a core, a line for each resource."""
+        from memsim.report import shortened
+
         code = self.code
         tools = ", ".join(f"{name} {version}" for name, version in code.tools.items())
-        yield f"{code.kernel} for {code.target}, compiled by {tools}"
+        yield f"{shortened(code.kernel)} for {code.target}, compiled by {tools}"
         scalar = f", {code.scalar_registers} scalar a sub-group" if code.scalar_registers else ""
         spills = "none"
         if code.spill_store_bytes or code.spill_load_bytes:
@@ -79,6 +81,8 @@ class CompiledKernel:
             yield f"  {name:<16}{value}"
 
     def _occupancy_text(self) -> str:
+        from memsim.report import limiter_name
+
         try:
             occupancy = self.occupancy()
         except ReplayError as error:
@@ -87,7 +91,7 @@ class CompiledKernel:
             return "unknown: the kernel requires no group shape"
         return (
             f"{100 * occupancy.occupancy:.0f} %: {occupancy.groups_per_core} groups of {self.group_items}"
-            f" work-items on a core of {self.machine.name}, limited by {occupancy.limited_by}"
+            f" work-items on a core of {self.machine.name}, limited by {limiter_name(occupancy.limited_by)}"
         )
 
     def table(self) -> Table:

@@ -60,7 +60,7 @@ def test_page_and_terminal_say_where_the_registers_are_from_and_what_limits_the_
     one = replay(COMPILER)
     registers = "32 registers per work-item, compiled for sm_70"
     limiter = "50 % occupancy, limited by work-items"
-    waves = "6.4 waves: 8,192 groups, of which all cores hold 1,280 at a time"
+    waves = "6.40 waves: 8,192 groups, of which all cores hold 1,280 at a time"
     assert f"16 groups per core, {limiter}; {waves}; {registers}" in printed(one)
     assert f"Resident on a core 16 groups {limiter}; {waves}; {registers}" in shown(one)
     assert "Registers are unknown" not in printed(one) + shown(one)

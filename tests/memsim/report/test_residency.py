@@ -41,9 +41,9 @@ def launched(groups: int, **time: Any) -> xr.Dataset:
         (1201, "16 groups", "100 % occupancy, limited by work-items", ""),
         (1280, "16 groups", "100 % occupancy, limited by work-items", ""),
         (1281, "16 groups", "100 % occupancy, limited by work-items",
-         "1.0 waves: 1,281 groups, of which all cores hold 1,280 at a time"),
+         "1.00 waves: 1,281 groups, of which all cores hold 1,280 at a time"),
         (3200, "16 groups", "100 % occupancy, limited by work-items",
-         "2.5 waves: 3,200 groups, of which all cores hold 1,280 at a time"),
+         "2.50 waves: 3,200 groups, of which all cores hold 1,280 at a time"),
     ],
 )  # fmt: skip
 def test_occupancy_is_that_of_the_launch(
