@@ -29,18 +29,24 @@ most."""
 MISS_CACHES: tuple[MissCache, ...] = ("unbounded", "associative")
 
 
-def other_groups(occupancy: Occupancy, n_trials: int) -> dict[str, list[int]]:
+def other_groups(
+    occupancy: Occupancy, n_trials: int, available: int | None = None
+) -> dict[str, list[int]]:
     """The numbers of groups per core that are replayed once besides the actual one.
 
+    available : the groups that the launch has for each core; None for many
+
     over_feasible : some feasible ones, where unknown registers leave several
-    over_groups : smaller ones, where the number is known and is a result of the resources
+    over_groups : smaller ones, where the number is known and is a result of the resources, not of a launch
+        with few groups
     """
     actual, feasible = occupancy.groups_per_core, occupancy.feasible
     if len(feasible) > 1:
         picks = np.linspace(0, len(feasible) - 1, MAX_OCCUPANCIES).round().astype(int)
         return {"over_feasible": sorted({feasible[i] for i in picks} - {actual})}
     n_points = min(MAX_OCCUPANCIES - 1, n_trials // TRIALS_PER_POINT)
-    if occupancy.limited_by == "given" or n_trials < LEAST_TRIALS:
+    is_full = available is None or available >= actual
+    if occupancy.limited_by == "given" or n_trials < LEAST_TRIALS or not is_full:
         return {}
     points = np.geomspace(1, actual, n_points + 1)[:-1].round().astype(int)
     return {"over_groups": sorted({int(point) for point in points} - {actual})}
@@ -86,11 +92,15 @@ class Besides:
     options: ReplayOptions
     places: Places = ONE_PLACE
 
+    def _other_groups(self, n_trials: int) -> dict[str, list[int]]:
+        available = -(-self.trace.launch.n_groups // self.machine.n_cores)
+        return other_groups(self.occupancy, n_trials, available)
+
     def calls(self, n_trials: int) -> dict[Hashable, Call]:
         """What is replayed besides so many trials."""
         seed = self.options.seed
         calls = miss_calls(misses_with, seed, len(self.machine.levels))
-        for groups in other_groups(self.occupancy, n_trials).values():
+        for groups in self._other_groups(n_trials).values():
             for n in groups:
                 changes = changes_for_occupancy(self.plan, self.trace, self.machine, n)
                 calls["groups", n] = Call(_counts_with, 0, (changes, seed))
@@ -114,7 +124,7 @@ class Besides:
     def at_other_groups(self, made: Results) -> dict[str, list[dict[str, Any]]]:
         """Load hit ratios at the actual and at other numbers of groups per core; none without others."""
         over: dict[str, list[dict[str, Any]]] = {"over_feasible": [], "over_groups": []}
-        for name, groups in other_groups(self.occupancy, len(made.trials)).items():
+        for name, groups in self._other_groups(len(made.trials)).items():
             counts = {n: made.others[key] for n in groups if (key := ("groups", n)) in made.others}
             if counts and len(counts) == len(groups):
                 counts[self.plan.resident] = made.trials[0].counts

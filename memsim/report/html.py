@@ -34,6 +34,9 @@ from memsim.report.time_view import time_sections
 from memsim.report.verdict import judge, latency_split, meaningful_parameters
 from memsim.visible import visible
 
+MOST_LOADS = 30
+"""Loads whose latency is drawn as a bar."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Chart:
@@ -159,7 +162,7 @@ def _sections(
     body = _part("accesses.html.j2", **values)
     sections.append(Section("Accesses, by share of the load latency", body, "Accesses"))
     if summary.loads:
-        body = _part("breakdown.html.j2", **values)
+        body = _part("breakdown.html.j2", most_loads=MOST_LOADS, **values)
         sections.append(
             Section("Where each load's latency comes from", body, "Latency", "breakdown")
         )

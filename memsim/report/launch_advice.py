@@ -16,6 +16,8 @@ MOSTLY_LOCAL = 0.5
 """Of the least time that the first level needs."""
 WORTH = 0.05
 """Of the time: what saves less is no finding."""
+LEAST_PART = 0.005
+"""Of the time: less reads as 0 %."""
 
 
 def advise_launch(summary: Summary) -> Iterator[Advice]:
@@ -59,7 +61,8 @@ def not_alone(time: LaunchTime) -> str:
     saved = time.saved_if_twice_as_fast
     if own not in saved or not saved[own] < WORTH or time.binds not in (own, "issue"):
         return ""
-    words = f"{own} twice as fast would save {percent(saved[own], 0)}"
+    part = percent(saved[own], 0) if saved[own] >= LEAST_PART else "nothing"
+    words = f"{own} twice as fast would save {part}"
     best = max(saved, key=lambda name: saved[name])
     return f"{words}, {best} {percent(saved[best], 0)}" if saved[best] >= WORTH else words
 

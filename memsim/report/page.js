@@ -84,3 +84,8 @@ const reveal = () => {
 };
 addEventListener("hashchange", reveal);
 reveal();
+
+// On paper, what a cell of a table folds is open; the instructions of a line of source are not.
+addEventListener("beforeprint", () => {
+  for (const fold of document.querySelectorAll("td:not(.code) > details")) fold.open = true;
+});

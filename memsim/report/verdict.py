@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from memsim.latency import DRAM
 from memsim.machine import Machine
 from memsim.machine import file as machine_file
-from memsim.report.advice import Advice, advise, dominant, is_poorly_coalesced
+from memsim.report.advice import MIN_SHARE, Advice, advise, dominant, is_poorly_coalesced
 from memsim.report.launch_advice import advise_launch
 from memsim.report.numbers import LevelNumbers, SiteNumbers, Summary
 from memsim.report.order_sensitivity import order_sensitivity, orders_text
@@ -77,8 +77,11 @@ def judge(summary: Summary) -> Verdict:
             findings=(),
             caveats=_caveats(summary),
         )
-    slow, explained = [], 0.0
+    slow: list[SiteNumbers] = []
+    explained = 0.0
     for site in loads[:MAX_FINDINGS]:
+        if slow and not site.share.mean >= MIN_SHARE:
+            break  # one of many that are alike
         slow.append(site)
         explained += site.share.mean
         if explained >= ENOUGH_SHARE:

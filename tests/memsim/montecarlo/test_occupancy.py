@@ -228,4 +228,7 @@ def test_other_numbers_of_groups_are_replayed_where_they_cost_little(
     )
     others = other_groups(found, n_trials)
     assert others == expected
+    assert other_groups(found, n_trials, found.groups_per_core) == expected
+    if "over_groups" in expected:
+        assert other_groups(found, n_trials, found.groups_per_core - 1) == {}
     assert len(others.get("over_groups", ())) <= n_trials / 4

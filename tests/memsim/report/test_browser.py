@@ -13,6 +13,8 @@ from memsim.report import replay_page
 from memsim.report.compare import compare
 from memsim.report.html import comparison_page
 from memsim.report.launch_time import keep_time
+from memsim.report.pages import Section, data_table, fold
+from memsim.report.pages import page as html_page
 from tests.memsim.report.test_launch_time import PREDICTED
 from tests.memsim.report.test_pages import everything
 from tests.support.browser import CONTRAST, OVERFLOW, chromium, opened, printed
@@ -85,6 +87,16 @@ def test_paper_has_every_column(browser: Any, pages: dict[str, Path], paper: str
     assert cut_off == []
     text, cut_off = printed(browser, pages["comparison"], paper)
     assert "DRAMbytespersector" in text
+    assert cut_off == []
+
+
+def test_paper_has_what_a_cell_folds(browser: Any, tmp_path: Path) -> None:
+    """Such as the code of a change; on the screen it is closed."""
+    table = data_table(["change"], [[fold("groups of 8 x 16", "knl = split(knl)")]])
+    path = tmp_path / "folded.html"
+    path.write_text(html_page("Advice", "faster", [Section("Changes", table)]))
+    text, cut_off = printed(browser, path, "A4")
+    assert "knl=split(knl)" in text
     assert cut_off == []
 
 

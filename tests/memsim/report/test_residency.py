@@ -90,6 +90,8 @@ def test_a_resource_that_does_not_bind_alone_says_what_takes_over() -> None:
     )
     neither = headline(summarise(launched(8192, what_if=doubled(DRAM=0.01, L2=0.02))))
     assert neither.endswith("; DRAM twice as fast would save 1 %")
+    nothing = headline(summarise(launched(8192, what_if=doubled(DRAM=-0.01, L2=0.02))))
+    assert nothing.endswith("; DRAM twice as fast would save nothing")
     for what_if in (doubled(DRAM=0.3, arithmetic=0.4), doubled(L2=0.3), []):
         alone = headline(summarise(launched(8192, what_if=what_if)))
         assert "twice" not in alone

@@ -13,6 +13,7 @@ from memsim.machine.table import machine_rows
 from memsim.montecarlo.result import Replay
 from memsim.report.compare import compare
 from memsim.report.compare_table import comparison_table
+from memsim.report.html import replay_page
 from memsim.report.launch_time import keep_time
 from memsim.report.plain_table import PlainTable
 from memsim.report.summary import summarise
@@ -73,6 +74,14 @@ def test_a_terminal_shows_the_first_of_many_accesses_and_counts_the_rest(width: 
     )
     assert f"{100 * rest:.1f} % of the load latency" in " ".join(content.split())
     assert "more accesses" not in printed(many(30).table(), width, terminal=True)
+
+
+def test_a_page_of_many_accesses_has_cards_and_bars_of_the_first_alone() -> None:
+    content = replay_page(many(300).dataset)
+    summary = summarise(many(300).dataset)
+    assert content.count('<article class="finding">') == 1, summary.loads[1].share
+    assert content.count('class="plot"') == 30
+    assert f"The first 30 of {len(summary.loads)} loads" in content
 
 
 @pytest.mark.parametrize("width", [40, 80, 160])
