@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from memsim.errors import KernelError
 from tracegen.cuda.ir import Module
+from tracegen.cuda.variables import Variable
 from tracegen.workloads.checks import by_name, check_array, check_gaps, number, record
 
 MOST_ARRAYS = 60
@@ -67,6 +68,12 @@ class Arguments:
                 raise KernelError(f"{name}{place} is a pointer: it takes an array or None")
             if value is not None:
                 self.writable.add(self.owner(f"{name}{place}", value))
+
+    def add_pointers(self, symbols: Mapping[str, Any]) -> None:
+        """Adds the arrays that variables with a value point to."""
+        for name, value in symbols.items():
+            if isinstance(value, np.ndarray) and value.dtype.hasobject:
+                self._reach(name if value.ndim else f"*{name}", value)
 
     def add(self, parameter: Parameter, kernel: str, value: Any) -> None:
         what = f"argument {parameter.name} of kernel {kernel}"
@@ -126,6 +133,18 @@ def bound(kernel: str, parameters: Sequence[Parameter], given: Any) -> Arguments
     for parameter in parameters:
         arguments.add(parameter, kernel, values[parameter.name])
     return arguments
+
+
+def values_of(symbols: Mapping[str, Any], variables: Iterable[Variable]) -> dict[str, Any]:
+    """The values of variables; an array of numbers, or None, for a pointer is what it points to."""
+    pointers = {variable.name for variable in variables if variable.number == "p"}
+    made = dict(symbols)
+    for name in pointers & set(made):
+        value = made[name]
+        if value is None or (isinstance(value, np.ndarray) and not value.dtype.hasobject):
+            made[name] = np.empty((), object)
+            made[name][()] = value
+    return made
 
 
 def pointers_in(array: npt.NDArray[Any]) -> list[tuple[str, Any]]:

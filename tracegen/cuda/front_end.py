@@ -218,6 +218,8 @@ def _check(finished: Finished, program: CudaProgram) -> None:
         r"use of undeclared identifier '(cub|hipcub|rocprim|thrust)'", reason
     ):
         reason = f"code of {library[1]} cannot be traced: its headers are not read"
+    if builtin := re.search(r"'(__builtin_amdgcn_\w+|__nvvm_\w+)'", reason):
+        reason = f"the instruction {builtin[1]} cannot be traced"
     raise KernelError(f"{match['file']}:{match['line']}: {reason}")
 
 

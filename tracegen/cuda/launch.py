@@ -21,6 +21,7 @@ from tracegen.cuda.memory import Memory, content
 from tracegen.cuda.probing import Probed
 from tracegen.cuda.program import CudaProgram
 from tracegen.cuda.shared_memory import Notes
+from tracegen.cuda.variables import Variable
 from tracegen.probes.tokens import TokenEncoding
 from tracegen.recording.launch import BoundLaunch, Layout
 from tracegen.recording.sites import FIRST_BASE_BYTES, StaticAccess, allocate, site_map, tables
@@ -100,8 +101,9 @@ class CudaLaunch(BoundLaunch):
                     f"kernel {self.text.kernel} uses no variable {name}; it has {known}"
                 )
             what = f"variable {name} of kernel {self.text.kernel}"
+            variable = self.probed.variables.get(name) or self.probed.others[name]
             if not isinstance(value, (np.ndarray, np.generic)):
-                value = number(what, None, value)
+                value = number(what, _dtype(variable, value), value)
             array = check_array(what, np.asarray(value), objects=True)
             if array.nbytes > len(view):
                 raise KernelError(
@@ -304,6 +306,14 @@ class CudaLaunch(BoundLaunch):
         others = self.arguments.writable - set(self.arguments.owners.values())
         made |= {name: self.memory.array(name) for name in others}
         return made | {name: self.memory.views[name].copy() for name in self.probed.variables}
+
+
+def _dtype(variable: Variable, value: Any) -> np.dtype[Any] | None:
+    """The type of a variable that is a single number."""
+    if variable.number in ("", "p"):
+        return None
+    is_unsigned = variable.number[0] == "i" and isinstance(value, int) and value >= 0
+    return np.dtype(f"u{variable.number[1:]}" if is_unsigned else variable.number)
 
 
 def _granules(access: Any) -> int:

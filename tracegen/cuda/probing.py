@@ -52,7 +52,7 @@ class Probed:
     accesses : by the marks of probes
     arrays : names of the arrays in global memory, by their numbers in probes
     variables : those of the program that lie in global memory, by name
-    others : names of those in constant and shared memory
+    others : those in constant and shared memory
     waits : whether threads wait for each other
     shared_bytes : of static shared memory
     """
@@ -63,7 +63,7 @@ class Probed:
     checks: tuple[Check, ...]
     arrays: tuple[str, ...]
     variables: Mapping[str, Variable]
-    others: tuple[str, ...]
+    others: Mapping[str, Variable]
     waits: bool
     shared_bytes: int
 
@@ -129,7 +129,7 @@ class _Probing:
             checks=tuple(self.checks),
             arrays=self.arrays,
             variables=self.in_global,
-            others=tuple(v.name for v in self._others),
+            others={v.name: v for v in self._others},
             waits=found.waits,
             shared_bytes=shared,
         )

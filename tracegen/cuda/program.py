@@ -26,7 +26,14 @@ _KERNEL = re.compile(r"\b__global__\b")
 _WORD = re.compile(r"\s*(\w+)\s*(\()?")
 _SPACED = re.compile(r"<<[ \t]+<([^;{}]{1,300}?)>>[ \t]+>")
 _ALIGNED = re.compile(r"(\b__(?:shared|constant|device)__\s+)alignas(?=\s*\()")
-_ATTRIBUTES = ("__launch_bounds__", "__attribute__", "__align__", "__cluster_dims__", "alignas")
+_ATTRIBUTES = (
+    "__launch_bounds__",
+    "__maxnreg__",
+    "__attribute__",
+    "__align__",
+    "__cluster_dims__",
+    "alignas",
+)
 _NO_NAME = {'"': "'", "\\": "/"}
 
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from memsim.errors import KernelError
 from memsim.trace import Trace
-from tracegen.cuda.arguments import Arguments, Parameter, bound, parameters_of
+from tracegen.cuda.arguments import Arguments, Parameter, bound, parameters_of, values_of
 from tracegen.cuda.front_end import host_clang, to_library, to_llvm
 from tracegen.cuda.ir import Module
 from tracegen.cuda.launch import CudaLaunch
@@ -22,6 +22,7 @@ from tracegen.cuda.library import MOST_THREADS, Library, shared
 from tracegen.cuda.probing import Probed, probe
 from tracegen.cuda.program import CudaProgram, read_program
 from tracegen.cuda.shared_memory import Notes
+from tracegen.cuda.variables import variables
 from tracegen.options import DEFAULT_SUBGROUP_SIZE
 from tracegen.probes.tokens import TokenEncoding
 from tracegen.recording import snapshot
@@ -44,6 +45,7 @@ class PreparedCuda:
     probed: Probed
     library: Library
     arguments: Arguments
+    symbols: Mapping[str, Any]
     shape: Shape
     workload: CudaWorkload
     clang: Tool
@@ -92,7 +94,7 @@ class PreparedCuda:
             self.workload.shared_bytes,
             self.warp,
         )
-        launch.set_symbols(self.workload.symbols)
+        launch.set_symbols(self.symbols)
         observer(launch)
         return launch.outputs()
 
@@ -134,9 +136,13 @@ def prepare(workload: CudaWorkload, warp: int) -> PreparedCuda:
     found = parsed(workload, warp)
     program, clang = found.program, found.clang
     arguments = bound(program.kernel, found.parameters, workload.arguments)
+    symbols = values_of(workload.symbols, variables(found.module).values())
+    arguments.add_pointers(symbols)
     probed = probe(found.module, found.symbol, program, arguments, workload.shared_bytes)
     library = Library(to_library(probed.text, program, clang))
-    return PreparedCuda(program, probed, library, arguments, found.shape, workload, clang, warp)
+    return PreparedCuda(
+        program, probed, library, arguments, symbols, found.shape, workload, clang, warp
+    )
 
 
 def _symbol(module: Module) -> str:

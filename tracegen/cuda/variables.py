@@ -12,18 +12,32 @@ from tracegen.cuda.ir import Module, split
 _VARIABLE = re.compile(
     r'^(?P<name>@(?:"[^"]*"|[-\w.$]+)) = (?P<before>[^=]*?)\b(?P<what>global|constant) (?P<rest>.*)$'
 )
+_NUMBERS = {
+    "float": "f4",
+    "double": "f8",
+    "i8": "i1",
+    "i16": "i2",
+    "i32": "i4",
+    "i64": "i8",
+    "ptr": "p",
+}
 Memory = Literal["shared", "dynamic", "constant", "global"]
 
 
 @dataclass(frozen=True)
 class Variable:
-    """A variable. symbol : its name in the program, with `@`; name : in the source"""
+    """A variable.
+
+    symbol : its name in the program, with `@`; name : in the source
+    number : of a single number, f or i and its bytes, as numpy names its type; p for a pointer
+    """
 
     symbol: str
     name: str
     memory: Memory
     size_bytes: int
     line: int
+    number: str = ""
 
 
 def variables(module: Module) -> dict[str, Variable]:
@@ -41,6 +55,7 @@ def variables(module: Module) -> dict[str, Variable]:
             memory=_memory(match["before"], match["what"], match["rest"], kind),
             size_bytes=module.layout(kind)[0],
             line=number,
+            number=_NUMBERS.get(kind, ""),
         )
     return found
 

@@ -77,6 +77,56 @@ __global__ void k(const float *x, int *y) {
 """
 
 
+SINGLES = """
+#include <cmath>
+__global__ void k(const float *x, float *y) {
+  int i = threadIdx.x;
+  float a = x[i], b = x[i + 32];
+  y[i] = acosh(a + 1) + asinh(a) + atanh(a / 2) + cbrt(a) + erf(a) + erfc(a) + exp2(a) + expm1(a) + lgamma(a + 1)
+       + log1p(a) + log2(a + 1) + logb(a + 1) + nearbyint(a) + rint(a) + round(a) + tgamma(a + 1) + trunc(a)
+       + ilogb(a + 1) + lrint(a) + lround(a) + llrint(a) + llround(a) + copysign(a, b) + fdim(a, b) + fmax(a, b)
+       + fmin(a, b) + hypot(a, b) + nextafter(a, b) + remainder(a, b + 1) + fma(a, b, a) + scalbn(a, 2) + scalbln(a, 2l) + std::round(a)
+       + std::fmax(a, b) + std::hypot(a, b);
+}
+"""
+COMPLEX = """
+#include <cupy/complex.cuh>
+__global__ void k(const complex<float> *x, complex<float> *y, float *z) {
+  int i = threadIdx.x;
+  complex<float> c = x[i];
+  c *= complex<float>(1, 2);
+  y[i] = exp(c / complex<float>(3, 0)) + conj(c) * 2.0f;
+  z[i] = abs(c) + norm(c) + c.real() + arg(c);
+}
+"""
+
+
+def test_complex_numbers_of_cupy_and_thrust() -> None:
+    x = (floats(32) + 1j * floats(32, seed=1)).astype(np.complex64)
+    out = run(workload(COMPLEX, x, np.zeros_like(x), np.zeros(32, np.float32)))
+    c = x * (1 + 2j)
+    np.testing.assert_allclose(out["y"], np.exp(c / 3) + 2 * np.conj(c), rtol=1e-5)
+    expected = abs(c) + abs(c) ** 2 + c.real + np.angle(c)
+    np.testing.assert_allclose(out["z"], expected, rtol=1e-5)
+
+
+def test_pointers_and_numbers_as_values_of_variables() -> None:
+    source = """
+    __device__ float *values;
+    __constant__ const float *factors;
+    __device__ float bias;
+    __constant__ unsigned shift;
+    __global__ void k(float *y) {
+      y[threadIdx.x] = values[threadIdx.x + shift] * factors[1] + bias;
+      values[threadIdx.x] = 5;
+    }"""
+    values = floats(33)
+    symbols = {"values": values, "factors": np.array([1, 2], np.float32), "bias": 0.5, "shift": 1}
+    out = run(workload(source, np.zeros(32, np.float32), symbols=symbols))
+    np.testing.assert_allclose(out["y"], 2 * values[1:] + 0.5)
+    np.testing.assert_array_equal(out["*values"], [5] * 32 + [values[32]])
+
+
 def test_scans_and_partitions() -> None:
     x = np.random.default_rng(0).integers(0, 99, 64).astype(np.int32)
     i = np.arange(64)
@@ -137,6 +187,8 @@ def test_they_compile_for_gpus(machine: str) -> None:
         (ATOMICS, [np.zeros(2, np.int32), np.zeros(4, np.uint32), np.zeros(1, np.float32)]),
         (HALVES, _halves()),
         ("#include <assert.h>\n" + CONVERSIONS, [floats(66), integers]),
+        (SINGLES, [floats(64), np.zeros(32, np.float32)]),
+        (COMPLEX, [np.ones(32, np.complex64), np.zeros(32, np.complex64), floats(32)]),
     ):
         made = workload(source, *arguments, block=64 if source == SCANS else 32)
         compiler = tracegen.trace(made, memsim.load_machine(machine)).provenance["compiler"]
@@ -166,6 +218,12 @@ def test_a_function_as_an_argument_of_a_template() -> None:
             "  cooperative_groups::this_cluster().sync();\n}",
             [np.zeros(4, np.int32), 1],
             r"t.cu:3: a cluster of thread blocks cannot be traced",
+        ),
+        (
+            "__global__ void k(int *y, int n) {\n"
+            "  y[0] = __builtin_amdgcn_update_dpp(0, n, 273, 15, 15, false);\n}",
+            [np.zeros(4, np.int32), 1],
+            r"t.cu:2: the instruction __builtin_amdgcn_update_dpp cannot be traced",
         ),
         (
             "__global__ void k(int *y, int n) {\n  y[0] = threadIdx.x / n;\n}",

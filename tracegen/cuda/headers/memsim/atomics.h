@@ -105,3 +105,21 @@ MEMSIM_SWAP(atomicCAS)
 MEMSIM_SWAP(atomicCAS_block)
 MEMSIM_SWAP(atomicCAS_system)
 #endif
+#ifdef MEMSIM_CPU
+MEMSIM_DEVICE float2 atomicAdd(float2 *address, float2 v) {
+  return memsim_atomically(address, [=](float2 old) { return make_float2(old.x + v.x, old.y + v.y); });
+}
+MEMSIM_DEVICE float4 atomicAdd(float4 *address, float4 v) {
+  return memsim_atomically(address, [=](float4 old) {
+    return make_float4(old.x + v.x, old.y + v.y, old.z + v.z, old.w + v.w);
+  });
+}
+#else // each part is added by itself, as the vector is: nothing is said about several at once
+MEMSIM_DEVICE float2 atomicAdd(float2 *address, float2 v) {
+  return make_float2(atomicAdd(&address->x, v.x), atomicAdd(&address->y, v.y));
+}
+MEMSIM_DEVICE float4 atomicAdd(float4 *address, float4 v) {
+  return make_float4(atomicAdd(&address->x, v.x), atomicAdd(&address->y, v.y), atomicAdd(&address->z, v.z),
+                     atomicAdd(&address->w, v.w));
+}
+#endif

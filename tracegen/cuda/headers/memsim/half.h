@@ -202,3 +202,12 @@ MEMSIM_DEVICE __half2 atomicAdd(__half2 *address, __half2 v) {
   return memsim_reinterpret<__half2>(old);
 }
 #endif
+#ifdef MEMSIM_NVIDIA // other types have one already
+#define MEMSIM_READ_ONLY(T, bits)                                                                    \
+  MEMSIM_DEVICE T __ldg(const T *address) { return memsim_reinterpret<T>(__ldg((const bits *)address)); }
+MEMSIM_READ_ONLY(__half, unsigned short)
+MEMSIM_READ_ONLY(__nv_bfloat16, unsigned short)
+MEMSIM_READ_ONLY(__half2, unsigned)
+MEMSIM_READ_ONLY(__nv_bfloat162, unsigned)
+#undef MEMSIM_READ_ONLY
+#endif

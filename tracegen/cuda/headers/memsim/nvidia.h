@@ -18,6 +18,46 @@ MEMSIM_INLINE __cuda_builtin_gridDim_t::operator uint3() const { return {x, y, z
 #include <__clang_cuda_cmath.h>
 #include <__clang_cuda_intrinsics.h>
 
+// clang's headers declare these for float, and leave their definition to CUDA's own headers.
+#define MEMSIM_SINGLE(Result, name)                                                                  \
+  MEMSIM_DEVICE Result name(float v) { return name##f(v); }
+MEMSIM_SINGLE(float, acosh)
+MEMSIM_SINGLE(float, asinh)
+MEMSIM_SINGLE(float, atanh)
+MEMSIM_SINGLE(float, cbrt)
+MEMSIM_SINGLE(float, erf)
+MEMSIM_SINGLE(float, erfc)
+MEMSIM_SINGLE(float, exp2)
+MEMSIM_SINGLE(float, expm1)
+MEMSIM_SINGLE(float, lgamma)
+MEMSIM_SINGLE(float, log1p)
+MEMSIM_SINGLE(float, log2)
+MEMSIM_SINGLE(float, logb)
+MEMSIM_SINGLE(float, nearbyint)
+MEMSIM_SINGLE(float, rint)
+MEMSIM_SINGLE(float, round)
+MEMSIM_SINGLE(float, tgamma)
+MEMSIM_SINGLE(float, trunc)
+MEMSIM_SINGLE(int, ilogb)
+MEMSIM_SINGLE(long, lrint)
+MEMSIM_SINGLE(long, lround)
+MEMSIM_SINGLE(long long, llrint)
+MEMSIM_SINGLE(long long, llround)
+#undef MEMSIM_SINGLE
+#define MEMSIM_SINGLES(name)                                                                         \
+  MEMSIM_DEVICE float name(float a, float b) { return name##f(a, b); }
+MEMSIM_SINGLES(copysign)
+MEMSIM_SINGLES(fdim)
+MEMSIM_SINGLES(fmax)
+MEMSIM_SINGLES(fmin)
+MEMSIM_SINGLES(hypot)
+MEMSIM_SINGLES(nextafter)
+MEMSIM_SINGLES(remainder)
+#undef MEMSIM_SINGLES
+MEMSIM_DEVICE float fma(float a, float b, float c) { return fmaf(a, b, c); }
+MEMSIM_DEVICE float scalbn(float v, int by) { return scalbnf(v, by); }
+MEMSIM_DEVICE float scalbln(float v, long by) { return scalblnf(v, by); }
+
 typedef unsigned memsim_mask;
 #define MEMSIM_ALL ((memsim_mask)-1)
 

@@ -20,6 +20,7 @@
 #define __builtin_align__(bytes) __attribute__((aligned(bytes)))
 #define __launch_bounds__(...) __attribute__((launch_bounds(__VA_ARGS__)))
 #define __cluster_dims__(...)
+#define __maxnreg__(...)
 #define CUDART_CB
 
 #define MEMSIM_BOTH static __host__ __device__ __inline__ __attribute__((always_inline))

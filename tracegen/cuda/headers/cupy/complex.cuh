@@ -1,0 +1,2 @@
+#include "../thrust/complex.h"
+using thrust::complex;
