@@ -138,10 +138,11 @@ class Store:
         try:
             yield
         except (sqlite3.Error, ValueError, TypeError, KeyError, RecursionError) as error:
+            reason = " ".join(str(error).split())
             if getattr(error, "sqlite_errorcode", 0) & 0xFF in _NOT_THE_FILES_FAULT:
-                raise StoreError(f"{self._path} cannot be written: {error}") from error
+                raise StoreError(f"{self._path} cannot be written: {reason}") from error
             raise StoreError(
-                f"{self._path} is no store of outcomes, or is damaged: {error}"
+                f"{self._path} is no store of outcomes, or is damaged: {reason}"
             ) from error
 
 

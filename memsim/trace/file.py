@@ -45,6 +45,7 @@ _RETIRED = {"issue_cycles_before": 1, "block_counts": 2}
 """Column -> number of axes, for columns of memsim 0.1.0 that traces no longer have; they are skipped."""
 _AXES = {**_RETIRED, "work_table": 2, "earlier": 2}
 """Column -> number of axes, where it is not 1."""
+_KINDS = {str: "a text", int: "an integer", bool: "true or false", float: "a number with a point"}
 _ADDED = ("work_kinds", "earlier_groups", "launch_work", "launch_work_error")
 """Fields that older files lack."""
 _EVENTS: dict[str, type[Copy] | type[Fill]] = {"copy": Copy, "fill": Fill}
@@ -310,7 +311,7 @@ def _decoded(value: Any, kind: Any, name: str) -> Any:
         if not isinstance(value, dict):
             raise fail("an object")
     elif type(value) is not kind:
-        raise fail({str: "a text", int: "an integer", bool: "true or false"}[kind])
+        raise fail(_KINDS[kind])
     elif kind is int and abs(value) > _MAX_INTEGER:
         raise fail(f"at most {_MAX_INTEGER}")
     return value

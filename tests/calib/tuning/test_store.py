@@ -163,6 +163,18 @@ def test_no_changed_byte_of_an_outcome_is_read(tmp_path: Path, subject: Subject)
     assert ended["read"]
 
 
+def test_a_damaged_schema_is_one_line(tmp_path: Path, subject: Subject) -> None:
+    """SQLite quotes the text of the schema, which has several lines."""
+    path = tmp_path / "store"
+    Store(path, subject).__exit__()
+    path.write_bytes(
+        path.read_bytes().replace(b"(\n    key text primary", b"(\n    `ey text primary")
+    )
+    with pytest.raises(StoreError, match="malformed database schema") as raised:
+        Store(path, subject)
+    assert "\n" not in str(raised.value)
+
+
 FULL = """
 import resource, signal, sys
 from pathlib import Path

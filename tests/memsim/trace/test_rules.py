@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from memsim.errors import TraceError
-from memsim.trace.file import read_launches
+from memsim.trace.file import _columns, _description, read_launches
 from memsim.trace.model import BARRIER_SITE, AccessSite, ArrayExtent, Launch, SourceLocation, Trace
-from tests.support.forged_traces import forge
+from tests.support.forged_traces import forge, write_forged
 from tests.support.traces import make_trace
 
 GOOD = make_trace([[[(0, [1, 2]), (BARRIER_SITE, []), (0, [3])]], [[(0, [5])]]])
@@ -116,6 +116,17 @@ def test_what_surrounds_the_columns(changes: dict[str, Any], message: str) -> No
     with pytest.raises(TraceError) as caught:
         GOOD.replace(**changes)
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["launch_work", "launch_work_error"])
+def test_a_number_that_is_none(tmp_path: Path, name: str) -> None:
+    stored = _columns(GOOD)
+    described = {**_description(GOOD, stored), name: "x"}
+    document = {"format": "memsim-trace", "version": 1, "launches": [described], "between": []}
+    path = tmp_path / "k.trace"
+    write_forged(path, {f"0.{column}": values for column, values in stored.items()}, document)
+    with pytest.raises(TraceError, match=f"{name} must be a number with a point, got 'x'"):
+        read_launches(path)
 
 
 def test_names_are_text_and_nothing_else() -> None:
