@@ -135,7 +135,8 @@ class LaunchRun:
         if groups_of is not None:
             one = np.array([typical.inside(launch.grid, 1)], np.int64)
             length = max(groups_of(self._trace(one, shape, wave)), 1)
-            chosen = [self._typical(min(length, launch.n_groups), wave or 1)]
+            length = min(length, launch.n_groups)
+            chosen = [self._typical(length, wave or 1, typical.SHORT_GLANCE)]
         elif options.groups is not None or wave is None:
             chosen = snapshot.choose(launch.n_groups, wave, options.groups, n_snapshots)
             if wave is not None and isinstance(options.groups, (int, np.integer)):
@@ -175,16 +176,18 @@ class LaunchRun:
         one = self._typical(min(waves * wave, n_groups), wave)
         return [self.affordable(one, wave, snapshot.MOST_TRACES)]
 
-    def _look_at_others(self, n_snapshot: int) -> None:
+    def _look_at_others(self, n_snapshot: int, short: int = typical.SHORT) -> None:
         """What the launch's mean group requests, for a snapshot of so many groups."""
         if n_snapshot < self.launch.n_groups:
-            self.mean_group = typical.mean_group(self.launch.grid, n_snapshot, self._requests)
+            self.mean_group = typical.mean_group(
+                self.launch.grid, n_snapshot, self._requests, short
+            )
 
-    def _typical(self, length: int, wave: int) -> snapshot.Groups:
+    def _typical(self, length: int, wave: int, short: int = typical.SHORT) -> snapshot.Groups:
         """Consecutive groups that are like the launch, from its middle where that is."""
-        self._look_at_others(length)
+        self._look_at_others(length, short)
         n_groups, mean = self.launch.n_groups, self.mean_group
-        if length < typical.SHORT:
+        if length < short:
             start = typical.inside(self.launch.grid, length)
         elif mean is None:
             (start,) = snapshot.windows(n_groups, length, wave, 1)

@@ -35,6 +35,8 @@ SNAPSHOTS_PART = 4
 SHORT = 2 * SUBSAMPLES * SNAPSHOTS_PART
 """Groups of a snapshot below which so many others would cost more than the snapshot: the groups of such a
 launch do much work each."""
+SHORT_GLANCE = 512
+"""The same where many kernels are only glanced at, as in tuning."""
 WINDOWS, WINDOW_GROUPS = 8, 16
 """Places that a snapshot may have, and groups by which one is judged."""
 NEAR = 0.05
@@ -53,13 +55,17 @@ def spread(n_groups: int, n: int) -> Groups:
     return np.asarray(n_groups * ((np.arange(n) + 0.5) * GOLDEN % 1), np.int64)
 
 
-def mean_group(grid: Sequence[int], n_snapshot: int, requests_of: RequestsOf) -> MeanGroup:
+def mean_group(
+    grid: Sequence[int], n_snapshot: int, requests_of: RequestsOf, short: int = SHORT
+) -> MeanGroup:
     """The mean group of a launch, for a snapshot of `n_snapshot` groups.
 
     Where the first groups looked at differ, more are, until these have BUDGET_REQUESTS. For a short snapshot
     it is one group at each edge.
+
+    short : groups below which a snapshot is short, at least SHORT
     """
-    if n_snapshot < SHORT:
+    if n_snapshot < short:
         return _mean_of_edges(grid, requests_of)
     n_groups, n = math.prod(grid), min(FEW, n_snapshot // SNAPSHOTS_PART)
     found = _requests(spread(n_groups, n), requests_of)

@@ -51,6 +51,18 @@ def test_a_short_snapshot_looks_at_a_group_of_each_edge(grid: tuple[int, ...]) -
     assert len(looked) <= 9
 
 
+def test_a_glance_of_some_hundred_groups_counts_as_short() -> None:
+    looked: list[int] = []
+
+    def requests_of(ids: Groups) -> Groups:
+        looked.append(len(ids))
+        return np.full(len(ids), 7)
+
+    assert mean_group((100, 100), 500, requests_of, typical.SHORT_GLANCE) == (7.0, 0.0)
+    assert mean_group((100, 100), 500, requests_of) == (7.0, 0.0)
+    assert looked == [5, 64]
+
+
 def test_groups_inside_that_differ_widen_the_interval() -> None:
     mean = mean_group((100, 100), 2, lambda ids: 10 + ids % 100 // 30)
     assert mean.half_width == 1
