@@ -50,6 +50,7 @@ def time_data(
     return {
         **as_json(prediction),
         "local_share": local_share(prediction),
+        "busiest_unit": busiest_unit(prediction.timing.inputs),
         "what_if": [*named, *twice_as_fast(prediction)],
         "rates": list(operation_rates(prediction)),
         "timeline": timeline_data(prediction),
@@ -65,6 +66,12 @@ def local_share(prediction: Prediction) -> float:
     times = occurrences(inputs)
     whole = float(times @ inputs.pipe_cycles)
     return float(times @ np.array(local)) / whole if whole else 0.0
+
+
+def busiest_unit(inputs: Inputs) -> str:
+    """The unit that arithmetic occupies longest; empty where nothing is known of it."""
+    cycles = occurrences(inputs) @ inputs.unit_cycles
+    return inputs.units[int(cycles.argmax())] if cycles.any() else ""
 
 
 def twice_as_fast(prediction: Prediction) -> list[dict[str, Any]]:

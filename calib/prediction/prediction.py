@@ -16,7 +16,6 @@ from calib.prediction.basic_blocks_trace import blocks_from_trace
 from calib.prediction.costs import AccessCosts, access_costs
 from calib.prediction.options import Mode, PredictOptions
 from calib.prediction.time_model import (
-    TRANSLATION,
     Inputs,
     Residents,
     Timing,
@@ -30,6 +29,7 @@ from calib.prediction.what_if import Changes, without_barriers
 from memsim.bounds import is_open, places_of, with_open_hits
 from memsim.machine import Machine
 from memsim.montecarlo import Occupancy, Replay, resident_groups
+from memsim.report import TRANSLATION
 from memsim.statistics import ONE_PLACE
 from memsim.trace import Trace, launch_work
 

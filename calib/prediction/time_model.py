@@ -41,11 +41,11 @@ from calib.prediction.options import Latency, Mode, Solver
 from calib.prediction.throughputs import cycles_of, issue_cycles
 from memsim.machine import Machine
 from memsim.montecarlo import Occupancy
+from memsim.report import QUEUE, TRANSLATION
 from memsim.statistics import GROUPS, ONE_PLACE, PAST, Estimate, Places, describe
 from memsim.trace import Launch
 
 Floats = npt.NDArray[np.float64]
-TRANSLATION = "translation"
 ROUNDS, FIRST_ROUND = 8, 2
 """Rounds of the event simulation; those after the second and before the last are timed."""
 CORES = 4
@@ -147,9 +147,10 @@ class Timing:
 
     seconds : (n_trial,)
     floors_s : lower bounds, name -> (n_trial,) seconds: `arithmetic`, `L1` and each channel
-    parts_s : name -> seconds that the launch would be faster without `latency`, `barriers` or
-        `group start`
-    exposed : (n_block,) mean LH of each block, the fraction of its latency that nothing hides
+    parts_s : name -> seconds that the launch would be faster without `latency`, `barriers`, `group start`
+        or the limit of loads in flight, which is a part of the latency
+    exposed : (n_block,) fraction of each block's wait that nothing hides: with `events`, in which the core
+        issues nothing; with `equation`, the mean LH
     places : those of the launch that the trials stand for in turn
     past_half_width_s : what groups before the snapshots may change by what they left in the caches
     """
@@ -190,7 +191,8 @@ class Timing:
         without which most time would be saved, if that is notable."""
         total = self.mean(self.seconds)
         name, floor = max(self.floor_means_s.items(), key=lambda item: item[1])
-        part, saved = max(self.parts_s.items(), key=lambda item: item[1])
+        waits = {name: saved for name, saved in self.parts_s.items() if name != QUEUE}
+        part, saved = max(waits.items(), key=lambda item: item[1])
         if total and floor < NEARLY_ALL * total and saved > NOTABLE_PART * total:
             return part
         return "issue" if name == "arithmetic" else name
@@ -295,14 +297,14 @@ def time_of(
     scale = resident.rounds / machine.clock_hz
     seconds, floors = seconds_of(inputs, resident, machine, mode=mode, solver=solver)
     parts = {}
-    for name, changed in _without(inputs).items():
+    for name, changed in _without(inputs, resident).items():
         saved = seconds - _round(changed, resident, mode, solver) * scale
         parts[name] = max(0.0, describe(saved, places).mean)
     return Timing(
         seconds=seconds,
         floors_s=floors,
         parts_s=parts,
-        exposed=_exposed(inputs, resident),
+        exposed=_exposed(inputs, resident) if solver == "equation" else _idle(inputs, resident),
         inputs=inputs,
         residents=resident,
         mode=mode,
@@ -530,8 +532,8 @@ def _mean(inputs: Inputs) -> tuple[Floats, Floats]:
     return inputs.latency_cycles.mean(axis=0), inputs.channel_cycles.mean(axis=0)
 
 
-def _without(inputs: Inputs) -> dict[str, Inputs]:
-    """name -> the inputs without latencies, without group starts, or without barriers."""
+def _without(inputs: Inputs, resident: Residents) -> dict[str, Inputs]:
+    """name -> the inputs without latencies, group starts, barriers, or a limit of loads in flight."""
     import dataclasses
 
     no_wait = np.array(inputs.latency_cycles)
@@ -546,6 +548,8 @@ def _without(inputs: Inputs) -> dict[str, Inputs]:
         changed["group start"] = dataclasses.replace(inputs, latency_cycles=no_start)
     if (inputs.barrier & ~last).any():
         changed["barriers"] = dataclasses.replace(inputs, barrier=last)
+    if 0 < inputs.in_flight < resident.subgroups * max(inputs.loads, default=0):
+        changed[QUEUE] = dataclasses.replace(inputs, in_flight=0)
     return changed
 
 
@@ -565,3 +569,28 @@ def _exposed(inputs: Inputs, resident: Residents) -> Floats:
         total[first] += value * count
         weight[first] += count
     return total / np.where(weight > 0, weight, 1)
+
+
+def _idle(inputs: Inputs, resident: Residents) -> Floats:
+    """(n_block,) part of the waits for each block's data in which the core issues nothing, with means over
+    trials. Waits for room among the loads in flight count, as those for data do."""
+    order, _ = inputs.program.unrolled(MOST_TURNS)
+    issued = _run(inputs, order, resident, _mean(inputs), ROUNDS, CORES)
+    waited, idle = (np.zeros(len(inputs.program.blocks)) for _ in range(2))
+    blocks = np.array(order)[issued.block]
+    for core in range(CORES):
+        own = issued.core == core
+        start, end, ready = (
+            times[own] for times in (issued.start_cycles, issued.issued_cycles, issued.ready_cycles)
+        )
+        before = np.concatenate([[0.0], end[:-1]])
+        idle_until = np.cumsum(start - before)
+        knots, values = np.stack([before, start], 1).ravel(), np.repeat(idle_until, 2)
+        values[::2] -= start - before
+        alone = np.interp(ready, knots, values) - np.interp(end, knots, values)
+        # In the last round nobody follows whose instructions could hide a wait.
+        nth = np.argsort(np.argsort(issued.subgroup[own], kind="stable")) % (ROUNDS * len(order))
+        counted = nth < (ROUNDS - 1) * len(order)
+        np.add.at(waited, blocks[own][counted], (ready - end)[counted])
+        np.add.at(idle, blocks[own][counted], alone[counted])
+    return idle / np.where(waited > 0, waited, 1)

@@ -35,7 +35,7 @@ from memsim.montecarlo.options import ReplayOptions
 from memsim.montecarlo.past import has_past
 from memsim.montecarlo.plan import Plan, make_plan
 from memsim.montecarlo.result import MISS_KINDS, Replay
-from memsim.montecarlo.totals import site_totals
+from memsim.montecarlo.totals import requests_of_group, site_totals
 from memsim.montecarlo.trial import TrialResult
 from memsim.montecarlo.workers import (
     PLANS,
@@ -214,6 +214,7 @@ def attributes(
         "arrays_json": json.dumps(
             {array.name: int(array.size_bytes) for array in traces[0].arrays}
         ),
+        "group_requests_json": json.dumps(requests_of_group(traces[len(traces) // 2])),
         "occupancy_json": json.dumps(occupancy),
         "orders_json": json.dumps(orders),
         "generated_source": traces[0].generated_source,

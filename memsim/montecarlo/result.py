@@ -54,6 +54,7 @@ Attributes:
     traced_groups, of_groups (int)       of the launch
     granules (int)          of the snapshot
     arrays_json             array -> its size in bytes
+    group_requests_json     array -> how often a group loads each 32-byte sector that it loads of it
     occupancy_json          groups per core and what limits them
     orders_json             sampler -> level -> load hit ratio in one ordering under another order within
                             a core; empty where none was replayed

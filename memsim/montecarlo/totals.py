@@ -1,4 +1,4 @@
-"""What each static access requests, counted from the trace alone."""
+"""What each static access requests, and how often a group requests an array, counted from the trace alone."""
 
 from __future__ import annotations
 
@@ -38,3 +38,40 @@ def site_totals(trace: Trace) -> dict[str, npt.NDArray[Any]]:
     _site_totals(trace.site, trace.lanes, trace.granule_offset, trace.byte_mask, *totals)
     names = ("site_accesses", "site_lanes", "site_sectors", "site_useful_bytes")
     return {**dict(zip(names, totals[:4], strict=True)), "site_ideal_sectors": totals[4] * 1.0}
+
+
+MOST_GROUPS, MOST_GRANULES = 16, 1 << 20
+"""Of a trace, in which a group's repeated requests are counted."""
+
+
+def requests_of_group(trace: Trace) -> dict[str, float]:
+    """Array -> how many times one group loads each 32-byte sector that it loads of it, the mean of some groups.
+
+    1 where every group loads a sector once, as for staging it in local memory; empty where groups have more
+    than a million requests.
+    """
+    array_of = {name: k for k, name in enumerate(dict.fromkeys(site.array for site in trace.sites))}
+    of_site = np.array(
+        [array_of[one.array] if one.direction == "load" else -1 for one in trace.sites], np.int64
+    )
+    requested, distinct = (np.zeros(len(array_of), np.int64) for _ in range(2))
+    first = np.flatnonzero(np.diff(trace.workgroup, prepend=-1))
+    ends = np.append(first[1:], trace.n_subgroup)
+    chosen = np.linspace(0, len(first) - 1, min(MOST_GROUPS, len(first))).astype(np.int64)
+    left = MOST_GRANULES
+    for group in chosen:
+        accesses = slice(*trace.subgroup_offset[[first[group], ends[group]]])
+        offset = trace.granule_offset[accesses.start : accesses.stop + 1]
+        left -= int(offset[-1] - offset[0])
+        if left < 0:
+            break
+        site = np.repeat(trace.site[accesses], np.diff(offset))  # a barrier has no granules
+        array, granule = of_site[site], trace.granule[offset[0] : offset[-1]]
+        array, granule = array[array >= 0], granule[array >= 0]
+        order = np.lexsort((granule, array))
+        array, granule = array[order], granule[order]
+        new = np.diff(granule, prepend=-1) != 0
+        new |= np.diff(array, prepend=-1) != 0
+        requested += np.bincount(array, minlength=len(array_of))
+        distinct += np.bincount(array[new], minlength=len(array_of))
+    return {name: float(requested[k] / distinct[k]) for name, k in array_of.items() if distinct[k]}

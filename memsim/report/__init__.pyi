@@ -4,6 +4,8 @@ from .finding import bound as bound
 from .finding import headline as headline
 from .html import replay_page as replay_page
 from .launch_time import BARRIER as BARRIER
+from .launch_time import QUEUE as QUEUE
+from .launch_time import TRANSLATION as TRANSLATION
 from .launch_time import TWICE_AS_FAST as TWICE_AS_FAST
 from .launch_time import WAIT as WAIT
 from .launch_time import keep_time as keep_time

@@ -5,10 +5,11 @@ A rule whose condition does not hold gives no advice.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from memsim.latency import DRAM
+from memsim.report.launch_time import TRANSLATION
 from memsim.report.launch_totals import ArrayTotals
 from memsim.report.numbers import LevelNumbers, SiteNumbers, Summary
 from memsim.report.text import byte_size, fixed, percent
@@ -26,17 +27,25 @@ MAIN_KIND = 0.5
 """Of the last level's misses: the kind of miss that decides what to do."""
 MANY_CONFLICTS = 0.25
 """Of a level's misses."""
+MIN_VISIBLE = 0.05
+"""Of a load's latency: what is hidden but for less need not be shorter."""
+WORTH = 0.05
+"""Of the predicted time: what saves less is no finding."""
 MANY_TRANSLATIONS = 0.25
 """Missed translations per access: at 20 cycles each, they take as long as a sector from DRAM."""
 
 
 @dataclass(frozen=True)
 class Advice:
-    """What to try: a name, how, and what it would gain (empty where no number supports it)."""
+    """What to try: a name, how, and what it would gain (empty where no number supports it).
+
+    saves : part of the predicted time that it can save at most; 0 where nothing is predicted
+    """
 
     name: str
     how: str
     gain: str = ""
+    saves: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -114,6 +123,24 @@ class SlowLoad:
         )
 
     @property
+    def is_loaded_once(self) -> bool:
+        """Whether a group loads each sector of its array about once, as it does to stage it."""
+        return self.array is not None and self.array.group_requests < WASTEFUL
+
+    def below(self, name: str) -> set[str]:
+        """What its misses in a level occupy: the levels below, DRAM, below the first level the translation of
+        addresses, and time that nothing hides."""
+        names = [level.name for level in self.site.levels]
+        translated = {TRANSLATION} if name == self.first_level else set()
+        return {*names[names.index(name) + 1 :], DRAM} | translated | self.wait
+
+    @property
+    def wait(self) -> set[str]:
+        """Its latency, unless other sub-groups hide it."""
+        hidden = self.summary.time.not_hidden.get(self.site.name, 1.0) < MIN_VISIBLE
+        return set() if hidden else {"latency"}
+
+    @property
     def elements_per_sector(self) -> int:
         size = self.site.itemsize_bytes
         return GRANULE_BYTES // size if size else 0
@@ -141,15 +168,24 @@ class SlowLoad:
 
 @dataclass(frozen=True)
 class Rule:
-    """Advice that is given to every load for which `applies` holds."""
+    """Advice that is given to every load for which `applies` holds.
+
+    eases : the resources that the load then occupies less, as LaunchTime.saved_at_most names them. Where the
+        time is predicted and none of them being faster would save anything, nothing is advised
+    """
 
     name: str
     applies: Callable[[SlowLoad], bool]
+    eases: Callable[[SlowLoad], set[str]]
     how: Callable[[SlowLoad], str]
     gain: Callable[[SlowLoad], str] = lambda _: ""
 
-    def advice(self, load: SlowLoad) -> Advice:
-        return Advice(self.name, self.how(load), self.gain(load))
+    def advice(self, load: SlowLoad) -> Iterator[Advice]:
+        """The advice for a load, if there is any."""
+        if self.applies(load):
+            saves = load.summary.time.saved_at_most(self.eases(load))
+            if saves is None or saves >= WORTH:
+                yield Advice(self.name, self.how(load), self.gain(load), saves or 0.0)
 
 
 def is_poorly_coalesced(site: SiteNumbers) -> bool:
@@ -202,15 +238,21 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "Read it once",
         lambda load: load.is_read_again,
+        lambda load: {DRAM} | load.wait,
         lambda load: (
-            f"{_times_read(load, DRAM)}: keep it in registers or local memory, or let groups that run"
-            " at the same time share it."
+            f"{_times_read(load, DRAM)}: "
+            + ("" if load.is_loaded_once else "keep it in registers or local memory, or ")
+            + "let groups that run at the same time share it."
         ),
         _read_once,
     ),
     Rule(
         "Coalesce",
         lambda load: is_poorly_coalesced(load.site),
+        lambda load: (
+            {load.first_level}
+            | (load.below(load.first_level) if load.fetches_unused_bytes else set())
+        ),
         lambda load: (
             "let neighbouring work-items access neighbouring elements: change the loop order or the"
             " data layout, or stage the data in local memory."
@@ -226,6 +268,7 @@ RULES: tuple[Rule, ...] = (
             and load.elements_per_sector > 1
             and load.site.direction == "load"
         ),
+        lambda load: {load.first_level} | load.below(_late(load)),
         lambda load: (
             f"the rest of a sector is evicted from {_late(load)} before it is needed."
             " Where a work-item's elements are consecutive, vector loads use a whole sector at once."
@@ -237,8 +280,13 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "Bring reuse closer",
         lambda load: not is_poorly_coalesced(load.site) and load.late_level is not None,
+        lambda load: load.below(_late(load)),
         lambda load: (
-            f"work in tiles that fit {_late(load)}{_size(load, _late(load))}, stage"
+            "a group loads its data about once, and other groups load them again: let groups that share data"
+            f" run at the same time, with less than {_late(load)}{_size(load, _late(load))} between"
+            " them, or let a group compute more."
+            if load.is_loaded_once
+            else f"work in tiles that fit {_late(load)}{_size(load, _late(load))}, stage"
             " them in local memory, or keep fewer groups resident."
         ),
         lambda load: (
@@ -249,6 +297,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "Change the pitch",
         lambda load: bool(load.conflicts),
+        lambda load: load.below(load.conflicts[0][0]),
         lambda load: "pad the leading dimension, so that rows map to different sets.",
         lambda load: (
             " and ".join(
@@ -260,6 +309,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "Touch fewer pages at a time",
         lambda load: (load.site.missed_translations_per_access or 0.0) >= MANY_TRANSLATIONS,
+        lambda load: {TRANSLATION} | load.wait,
         lambda load: (
             "the work on a core covers more pages than its translation buffer holds. Give a core"
             " neighbouring addresses: flatter groups, sorted indices, arrays of structures."
@@ -271,6 +321,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "Move fewer bytes, or hide the wait",
         lambda load: load.is_cold_in_dram and not load.is_read_again,
+        lambda load: {DRAM} | load.wait,
         lambda load: (
             "most of what it reads from DRAM is read for the first time, so a larger cache"
             " would not help. Use a narrower type or packed data, or keep more independent loads in"
@@ -282,18 +333,33 @@ FALLBACKS: tuple[Rule, ...] = (
     Rule(
         "Access less often",
         lambda load: load.main_part == load.first_level,
+        lambda load: {load.first_level} | load.wait,
         lambda load: (
             f"{load.main_part} serves it already: reuse values in registers, or load wider."
         ),
     ),
     Rule(
         "Stage it",
-        lambda load: load.main_part not in (DRAM, load.first_level),
+        lambda load: load.main_part not in (DRAM, load.first_level) and not load.is_loaded_once,
+        lambda load: load.below(load.first_level),
         lambda load: f"{load.main_part} serves most of it: reuse values in local memory.",
         lambda load: f"{text}." if (text := _times_read(load, load.main_part)) else "",
     ),
+    Rule(
+        "Let a group compute more",
+        lambda load: (
+            load.main_part not in (DRAM, load.first_level)
+            and load.is_loaded_once
+            and bool(_times_read(load, load.main_part))
+        ),
+        lambda load: load.below(load.first_level),
+        lambda load: (
+            f"a group loads its data about once, but {_times_read(load, load.main_part)}, by all groups"
+            " together: with larger tiles, fewer groups load the same data."
+        ),
+    ),
 )
-"""Tried where none of RULES applies."""
+"""Tried where none of RULES gives advice."""
 
 
 def advise(summary: Summary, site: SiteNumbers) -> list[Advice]:
@@ -302,7 +368,7 @@ def advise(summary: Summary, site: SiteNumbers) -> list[Advice]:
     if not site.share.mean >= MIN_SHARE:
         return []
     for rules in (RULES, FALLBACKS):
-        advice = [rule.advice(load) for rule in rules if rule.applies(load)]
+        advice = [one for rule in rules for one in rule.advice(load)]
         if advice:
             return advice
     return []

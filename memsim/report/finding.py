@@ -11,7 +11,7 @@ import math
 
 from memsim.latency import DRAM
 from memsim.report.advice import is_poorly_coalesced
-from memsim.report.launch_advice import has_idle_cores, is_mostly_local, not_alone
+from memsim.report.launch_advice import UNITS, has_idle_cores, is_mostly_local, not_alone
 from memsim.report.launch_time import LaunchTime
 from memsim.report.launch_totals import ArrayTotals
 from memsim.report.numbers import SiteNumbers, Summary
@@ -68,8 +68,12 @@ def _cause(summary: Summary) -> str:
         return beside
     if binds == DRAM:
         return _most_from_dram(summary)
-    if binds in ("latency", "barriers", "group start"):
+    if binds == "latency":
         return _longest_wait(summary)
+    if binds in ("barriers", "group start"):
+        return _without(summary.time)
+    if binds == "issue" and summary.time.busiest_unit in UNITS:
+        return f"the unit for {UNITS[summary.time.busiest_unit]} is busiest"
     if is_mostly_local(summary):
         return f"{percent(summary.time.local_share, 0)} of that is local memory"
     if binds in summary.level_names or binds.endswith(" stores"):
@@ -93,6 +97,15 @@ def _most_from_dram(summary: Summary) -> str:
 
 def _dram_bytes(one: ArrayTotals) -> float:
     return one.moved.read_bytes[DRAM].mean + one.moved.write_bytes[DRAM].mean
+
+
+def _without(time: LaunchTime) -> str:
+    """The time without what binds."""
+    saved = time.saved_s.get(time.binds)
+    if time.seconds is None or saved is None:
+        return ""
+    what = "the start of groups" if time.binds == "group start" else time.binds
+    return f"{seconds(time.seconds.mean - saved)} without {what}"
 
 
 def _longest_wait(summary: Summary) -> str:

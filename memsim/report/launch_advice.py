@@ -4,39 +4,132 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from memsim.report.advice import Advice
-from memsim.report.launch_time import LaunchTime
+from memsim.report.advice import WORTH, Advice
+from memsim.report.launch_time import QUEUE, LaunchTime
 from memsim.report.numbers import Summary
-from memsim.report.residency import idle_cores
-from memsim.report.text import count, percent
+from memsim.report.residency import idle_cores, limiter_text
+from memsim.report.text import count, percent, seconds
 
 MANY_IDLE = 0.1
 """Of the cores: fewer without a group are not worth a change."""
 MOSTLY_LOCAL = 0.5
 """Of the least time that the first level needs."""
-WORTH = 0.05
-"""Of the time: what saves less is no finding."""
+BESIDE = 0.8
+"""Of the largest lower bound: another one takes over as soon as that is lower."""
 LEAST_PART = 0.005
 """Of the time: less reads as 0 %."""
 
 
 def advise_launch(summary: Summary) -> Iterator[Advice]:
-    """Advice for the launch, most important first; nothing where no rule applies."""
+    """Advice for the launch, most important first; nothing where no rule applies, and where what it eases
+    would save too little of the predicted time."""
+    for rule in (_idle_cores, _local_memory, _latency, _barriers, _group_starts, _instructions):
+        advice = rule(summary)
+        if advice is not None:
+            yield advice
+
+
+def _idle_cores(summary: Summary) -> Advice | None:
+    if not has_idle_cores(summary):
+        return None
     cores = summary.machine.n_cores
-    if has_idle_cores(summary):
-        yield Advice(
-            "Give every core work",
-            f"{idle_cores(summary)} of {cores} cores have no group. Make groups smaller, or divide the work"
-            f" among at least {count(cores)} of them.",
+    part = idle_cores(summary) / cores
+    return Advice(
+        "Give every core work",
+        f"{idle_cores(summary)} of {cores} cores have no group. Make groups smaller, or divide the work"
+        f" among at least {count(cores)} of them.",
+        f"Spread over all cores, the work of each is {percent(part, 0)} less.",
+        part,
+    )
+
+
+def _local_memory(summary: Summary) -> Advice | None:
+    time = summary.time
+    saves = time.saved_at_most([time.binds])
+    if not is_mostly_local(summary) or (saves is not None and saves < WORTH):
+        return None
+    return Advice(
+        "Access local memory less",
+        f"it takes {percent(time.local_share, 0)} of the time that {time.binds} needs."
+        " Compute several results per work-item, so that a value that is read from local memory is used"
+        " more than once from a register, or read several neighbouring values at a time.",
+        "" if saves is None else f"{time.binds} twice as fast would save {percent(saves, 0)}.",
+        saves or 0.0,
+    )
+
+
+def _latency(summary: Summary) -> Advice | None:
+    queue = summary.time.saved_at_most([QUEUE]) or 0.0
+    if summary.time.binds == "latency" and queue >= WORTH:
+        return Advice(
+            "Use fewer, wider loads",
+            f"a core waits for at most {count(summary.machine.loads_in_flight)} loads at a time, and has more"
+            " to do. Load several neighbouring values at once, or reuse values in registers.",
+            f"Without this limit it takes {percent(queue, 0)} less.",
+            queue,
         )
-    if is_mostly_local(summary):
-        yield Advice(
-            "Access local memory less",
-            f"it takes {percent(summary.time.local_share, 0)} of the time that {summary.time.binds} needs."
-            " Compute several results per work-item, so that a value that is read from local memory is used"
-            " more than once from a register, or read several neighbouring values at a time.",
-            _saved(summary.time, summary.time.binds),
-        )
+    limiter = limiter_text(summary)
+    return _waiting(
+        summary,
+        "latency",
+        "Have more loads in flight",
+        "load several values before the first is used (unroll loops, load the next step's values ahead)"
+        + (f", or have more work-items on a core ({limiter})." if limiter else "."),
+    )
+
+
+def _barriers(summary: Summary) -> Advice | None:
+    return _waiting(
+        summary,
+        "barriers",
+        "Wait less at barriers",
+        "use smaller groups, so that others run while one waits, or one barrier instead of two in a step,"
+        " with two buffers.",
+    )
+
+
+def _group_starts(summary: Summary) -> Advice | None:
+    return _waiting(
+        summary,
+        "group start",
+        "Start fewer groups",
+        "groups are short. Let each work-item compute several elements.",
+    )
+
+
+def _waiting(summary: Summary, binds: str, name: str, how: str) -> Advice | None:
+    """Advice against a wait, where it binds."""
+    saves = summary.time.saved_at_most([binds]) or 0.0
+    if summary.time.binds != binds or saves < WORTH:
+        return None
+    what = "the start of groups" if binds == "group start" else binds
+    return Advice(name, how, f"Without {what} it takes {percent(saves, 0)} less.", saves)
+
+
+def _instructions(summary: Summary) -> Advice | None:
+    saves = summary.time.saved_at_most(["arithmetic"]) or 0.0
+    if summary.time.binds != "issue" or saves < WORTH:
+        return None
+    busiest = UNITS.get(summary.time.busiest_unit)
+    return Advice(
+        "Execute fewer instructions",
+        (f"of the units of a core, that for {busiest} is busiest. " if busiest else "")
+        + "Compute once what is the same in every step, and use cheaper operations.",
+        f"Arithmetic twice as fast would save {percent(saves, 0)}.",
+        saves,
+    )
+
+
+UNITS = {
+    "fma": "32-bit floating-point numbers",
+    "alu": "integers (indices and comparisons among them)",
+    "fp64": "64-bit floating-point numbers",
+    "fp16": "16-bit floating-point numbers",
+    "special": "special functions (such as exp, sqrt and sin)",
+    "vector": "vector instructions",
+    "slots": "issuing instructions of any kind",
+}
+"""What the units of machine code are for."""
 
 
 def has_idle_cores(summary: Summary) -> bool:
@@ -55,8 +148,8 @@ def is_mostly_local(summary: Summary) -> bool:
 
 
 def not_alone(time: LaunchTime) -> str:
-    """`DRAM twice as fast would save 1 %, arithmetic 9 %`: that what binds does so beside others, which take
-    over at once; empty where it binds alone, or where that is not known."""
+    """`DRAM twice as fast would save 1 %, arithmetic 9 %`, or `..., because L2 needs 98 us`: that what binds does
+    so beside others, which take over at once; empty where it binds alone, or where that is not known."""
     own = time.floor_name
     saved = time.saved_if_twice_as_fast
     if own not in saved or not saved[own] < WORTH or time.binds not in (own, "issue"):
@@ -64,9 +157,15 @@ def not_alone(time: LaunchTime) -> str:
     part = percent(saved[own], 0) if saved[own] >= LEAST_PART else "nothing"
     words = f"{own} twice as fast would save {part}"
     best = max(saved, key=lambda name: saved[name])
-    return f"{words}, {best} {percent(saved[best], 0)}" if saved[best] >= WORTH else words
-
-
-def _saved(time: LaunchTime, name: str) -> str:
-    saved = time.saved_if_twice_as_fast.get(name, 0.0)
-    return f"{name} twice as fast would save {percent(saved, 0)}." if saved >= WORTH else ""
+    if saved[best] >= WORTH:
+        return f"{words}, {best} {percent(saved[best], 0)}"
+    other, floor = max(
+        ((name, floor) for name, floor in time.floors_s.items() if name != own),
+        key=lambda item: item[1],
+        default=("", 0.0),
+    )
+    return (
+        f"{words}, because {other} needs {seconds(floor)}"
+        if floor >= BESIDE * time.floor_s
+        else words
+    )

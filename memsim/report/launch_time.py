@@ -10,6 +10,7 @@ says, a JSON object:
     what_if[]           {changes, time_s, binds}: the time, with a change
     accesses[]          {site, not_hidden}: part of an access's latency that nothing hides
     local_share         part of the lower bound of L1 that is due to local memory
+    busiest_unit        the unit that arithmetic occupies longest: `fma`, `alu`, `special`, `slots`, ...
     rates[]             {name, per_s, peak_per_s, unit, at_most}: operations of the launch
     timeline{}          end_cycles, steps[] (names), rows[]: {name, spans[]: step, start, end}; step -1
                         is a wait for data, -2 one at a barrier
@@ -36,6 +37,10 @@ from memsim.statistics import Estimate
 ATTRIBUTE = "time_json"
 TWICE_AS_FAST = " twice as fast"
 """Ends the name of a what-if in which one resource is so."""
+TRANSLATION = "translation"
+"""The translation of addresses, as a resource."""
+QUEUE = "a limit of loads in flight"
+"""A core's limit, as something that the launch can be without."""
 WAIT, BARRIER = -1, -2
 MOST_SPANS = 20_000
 
@@ -88,6 +93,7 @@ class LaunchTime:
     saved_s : `latency`, `barriers`, ... -> how much faster the launch would be without it
     not_hidden : site -> part of its latency that nothing hides
     local_share : part of the lower bound of L1 that is due to local memory
+    busiest_unit : the unit that arithmetic occupies longest; empty where that is not known
     """
 
     seconds: Estimate | None
@@ -100,6 +106,7 @@ class LaunchTime:
     rates: tuple[Rate, ...]
     timeline: Timeline | None
     notes: tuple[str, ...]
+    busiest_unit: str = ""
 
     @property
     def floor_s(self) -> float:
@@ -120,6 +127,15 @@ class LaunchTime:
             for one in self.what_if
             if one.changes.endswith(TWICE_AS_FAST)
         }
+
+    def saved_at_most(self, resources: Iterable[str]) -> float | None:
+        """Part of the time that is saved if one of these resources were twice as fast, or took no time where
+        it is `latency`, `barriers` or `group start`; the largest of them. None where no change is predicted."""
+        if self.seconds is None or not (self.saved_s or self.what_if):
+            return None
+        without = {name: saved / self.seconds.mean for name, saved in self.saved_s.items()}
+        parts = {**self.saved_if_twice_as_fast, **without}
+        return max((parts.get(name, 0.0) for name in resources), default=0.0)
 
 
 def keep_time(dataset: xr.Dataset, time: Mapping[str, Any]) -> xr.Dataset:
@@ -161,6 +177,7 @@ def read_time(data: Mapping[str, Any]) -> LaunchTime:
         rates=tuple(_given_rates(data.get("rates"))),
         timeline=_timeline(data.get("timeline")),
         notes=tuple(note for note in _list(data.get("notes")) if isinstance(note, str)),
+        busiest_unit=_text(data.get("busiest_unit")),
     )
 
 

@@ -38,11 +38,13 @@ class ArrayTotals:
     """One array of a launch.
 
     size_bytes : of the whole array; None where the replay does not say
+    group_requests : how often a group loads each sector that it loads of it; NaN where that is unknown
     """
 
     name: str
     size_bytes: int | None
     moved: Moved
+    group_requests: float = math.nan
 
     @property
     def times_read(self) -> float:
@@ -102,10 +104,15 @@ def launch_totals(dataset: xr.Dataset) -> LaunchTotals:
             read_bytes={DRAM: of_launch(counts.dram("dram_read_bytes"))},
             write_bytes={DRAM: of_launch(counts.dram("dram_write_bytes"))},
         )
-    sizes = _sizes(dataset)
+    sizes, requests = _sizes(dataset), _positive(dataset, "group_requests_json")
     array = dataset["array"].values.astype(str)
     arrays = [
-        ArrayTotals(name=name, size_bytes=sizes.get(name), moved=of_sites(array == name))
+        ArrayTotals(
+            name=name,
+            size_bytes=sizes.get(name),
+            moved=of_sites(array == name),
+            group_requests=requests.get(name, math.nan),
+        )
         for name in (dict.fromkeys(array.tolist()) if len(names) > 1 else ())
     ]
     sectors = float(dataset["site_sectors"].values.sum()) * counts.group_factor
@@ -145,14 +152,20 @@ def _from_dram(one: ArrayTotals) -> float:
 
 def _sizes(dataset: xr.Dataset) -> dict[str, int]:
     """Array -> bytes; empty for files of memsim 0.1.0."""
+    sizes = _positive(dataset, "arrays_json")
+    return {name: size for name, size in sizes.items() if isinstance(size, int)}
+
+
+def _positive(dataset: xr.Dataset, attribute: str) -> dict[str, Any]:
+    """The positive numbers of an attribute by their names; files say anything."""
     try:
-        sizes = json.loads(dataset.attrs.get("arrays_json") or "{}")
+        values = json.loads(dataset.attrs.get(attribute) or "{}")
     except (TypeError, ValueError):
         return {}
-    if not isinstance(sizes, dict):
+    if not isinstance(values, dict):
         return {}
     return {
-        str(name): size
-        for name, size in sizes.items()
-        if isinstance(size, int) and not isinstance(size, bool) and size > 0
+        str(name): value
+        for name, value in values.items()
+        if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf
     }

@@ -73,7 +73,7 @@ _JSON = (
     "model_error_json",
     "provenance_json",
 )
-_OPTIONAL_JSON = ("arrays_json", "orders_json", "time_json")
+_OPTIONAL_JSON = ("arrays_json", "group_requests_json", "orders_json", "time_json")
 
 
 def save(dataset: xr.Dataset, path: str | os.PathLike[str]) -> Path:

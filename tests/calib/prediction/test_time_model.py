@@ -33,6 +33,7 @@ from calib.prediction.time_model import (
 from memsim.machine.file import load_machine
 from memsim.machine.model import Machine
 from memsim.montecarlo.occupancy import resident_groups
+from memsim.report import QUEUE
 from memsim.trace.model import Launch
 
 V100 = load_machine("v100")
@@ -134,6 +135,33 @@ def test_latency_binds() -> None:
     assert timing.binds == "latency"
     assert timing.parts_s["latency"] * V100.clock_hz == pytest.approx(2 * 500)
     np.testing.assert_allclose(timing.exposed, [0, 1, 0])
+
+
+@pytest.mark.parametrize(("subgroups", "not_hidden"), [(1, 1), (2, 80 / 90), (9, 10 / 90), (10, 0)])
+def test_the_wait_that_is_not_hidden_is_the_time_in_which_a_core_issues_nothing(
+    subgroups: int, not_hidden: float
+) -> None:
+    """A block of 10 cycles, whose data arrive 90 cycles later: each other sub-group covers 10 of them."""
+    timing = time_of(
+        inputs([0, 10, 0], [0, 90, 0], [[0], [0], [0]], barrier=(False,) * 3),
+        resident(1, subgroups),
+        V100,
+    )
+    np.testing.assert_allclose(timing.exposed, [0, not_hidden, 0], atol=1e-9)
+
+
+def test_a_limit_of_loads_in_flight_leaves_waits_that_nothing_hides() -> None:
+    """20 sub-groups would hide the latency; where two loads are in flight at a time, they cannot."""
+    given = inputs([0, 10, 10], [0, 90, 0], [[0], [0], [0]], barrier=(False,) * 3)
+    free, full = (
+        time_of(dataclasses.replace(given, loads=(0, 1, 0), in_flight=most), resident(20, 1), V100)
+        for most in (20, 2)
+    )
+    assert QUEUE not in free.parts_s
+    assert free.exposed[1] == 0
+    assert full.exposed[1] > 0.5
+    assert full.binds == "latency"
+    assert full.parts_s[QUEUE] == pytest.approx(full.estimate.mean - free.estimate.mean, rel=1e-6)
 
 
 def test_barriers_bind() -> None:

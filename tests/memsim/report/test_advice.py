@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 
 from memsim.latency import DRAM
 from memsim.report.advice import FALLBACKS, RULES, Advice, advise
+from memsim.report.launch_time import LaunchTime, read_time
 from memsim.report.launch_totals import ArrayTotals, LaunchTotals, Moved
 from memsim.report.numbers import SiteNumbers, Summary
 from memsim.report.summary import summarise
@@ -30,7 +32,13 @@ def exactly(value: float, half_width: float = 0.0) -> Estimate:
     return Estimate(mean=value, half_width=half_width, sigma=0.0, n_trials=4)
 
 
-def launch(read_bytes: float, *, size_bytes: int | None, half_width: float = 0.0) -> LaunchTotals:
+def launch(
+    read_bytes: float,
+    *,
+    size_bytes: int | None,
+    half_width: float = 0.0,
+    group_requests: float = math.nan,
+) -> LaunchTotals:
     """A launch that reads one array `x` from L2 and DRAM, and as much of others from DRAM."""
     read = exactly(read_bytes, half_width)
     moved = Moved(read_bytes={"L2": read, DRAM: read}, write_bytes={"L2": exactly(0.0)})
@@ -39,7 +47,11 @@ def launch(read_bytes: float, *, size_bytes: int | None, half_width: float = 0.0
         factor=exactly(1.0),
         requested_bytes=read,
         moved=everything,
-        arrays=(ArrayTotals(name="x", size_bytes=size_bytes, moved=moved),),
+        arrays=(
+            ArrayTotals(
+                name="x", size_bytes=size_bytes, moved=moved, group_requests=group_requests
+            ),
+        ),
     )
 
 
@@ -52,6 +64,7 @@ def advice_for(
     sectors: int = 4,
     share: float = 0.5,
     whole: LaunchTotals | None = None,
+    time: LaunchTime | None = None,
     **changes: Any,
 ) -> dict[str, Advice]:
     """Advice by name, for a load of array x whose bytes four sectors an access could carry.
@@ -92,6 +105,8 @@ def advice_for(
     )
     if whole is not None:
         summary = replace(summary, launch=whole)
+    if time is not None:
+        summary = replace(summary, time=time)
     return {item.name: item for item in advise(summary, load)}
 
 
@@ -204,4 +219,70 @@ def test_fallbacks(summary: Summary) -> None:
 
 def test_every_rule_has_its_own_name() -> None:
     names = [rule.name for rule in (*RULES, *FALLBACKS)]
-    assert len(set(names)) == len(names) == 9
+    assert len(set(names)) == len(names) == 10
+
+
+def easier(not_hidden: float = 1.0, **saved: float) -> LaunchTime:
+    """A launch of 100 us, without latency or with a resource twice as fast shorter by a part of it."""
+    return read_time(
+        {
+            "time_s": {"mean": 1e-4},
+            "saved_without_s": {"latency": 1e-4 * saved.pop("latency", 0.0)},
+            "what_if": [
+                {"changes": f"{name} twice as fast", "time_s": 1e-4 * (1 - part), "binds": ""}
+                for name, part in saved.items()
+            ],
+            "accesses": [{"site": "x[col[j]]", "not_hidden": not_hidden}],
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "numbers", "eased"),
+    [
+        ("Read it once", {"whole": launch(3 << 20, size_bytes=1 << 20)}, (DRAM, "latency")),
+        ("Coalesce", {"sectors": 8}, ("L1", "L2", DRAM, "translation", "latency")),
+        ("Coalesce", {"sectors": 32, "h1": 7 / 8}, ("L1",)),
+        ("Bring reuse closer", {"misses": (COLD, LATE)}, (DRAM, "latency")),
+        ("Change the pitch", {"misses": ({"conflict": 9}, COLD)},
+         ("L2", DRAM, "translation", "latency")),
+        ("Touch fewer pages at a time", {"missed_translations_per_access": 1.0},
+         ("translation", "latency")),
+        ("Move fewer bytes, or hide the wait", {}, (DRAM, "latency")),
+        ("Access less often", {"h1": 0.99}, ("L1", "latency")),
+        ("Stage it", {"h2": 0.99}, ("L2", DRAM, "translation", "latency")),
+    ],
+)  # fmt: skip
+def test_rules_are_silent_where_what_they_ease_saves_no_time(
+    summary: Summary, name: str, numbers: dict[str, Any], eased: tuple[str, ...]
+) -> None:
+    for resource in ("L1", "L2", DRAM, "translation", "latency"):
+        worth = advice_for(summary, time=easier(**{resource: 0.05}), **numbers)
+        assert (name in worth) == (resource in eased), resource
+        assert name not in worth or worth[name].saves == pytest.approx(0.05)
+        assert name not in advice_for(summary, time=easier(**{resource: 0.04}), **numbers)
+    assert not advice_for(summary, time=easier(arithmetic=0.5), **numbers)
+
+
+def test_latency_that_is_hidden_is_not_eased(summary: Summary) -> None:
+    site = summary.loads[0].name
+    seen, hidden = (replace(easier(latency=0.3), not_hidden={site: part}) for part in (0.06, 0.04))
+    assert "Access less often" in advice_for(summary, h1=0.99, time=seen)
+    assert not advice_for(summary, h1=0.99, time=hidden)
+
+
+def test_what_a_group_loads_once_is_staged_already(summary: Summary) -> None:
+    """A tile that is copied into local memory: 1.2 requests of a group for each sector, for tiles overlap."""
+    again, once = (launch(5 << 20, size_bytes=1 << 20, group_requests=n) for n in (1.5, 1.2))
+    assert list(advice_for(summary, h2=0.99, whole=again)) == ["Stage it"]
+    (advice,) = advice_for(summary, h2=0.99, whole=once).values()
+    assert advice.name == "Let a group compute more"
+    assert "but x (1.0 MiB) is read from L2 5.0 times" in advice.how
+    little = launch(1 << 20, size_bytes=1 << 20, group_requests=1.2)
+    assert not advice_for(summary, h2=0.99, whole=little)
+    for name, numbers in (
+        ("Read it once", {}),
+        ("Bring reuse closer", {"misses": (COLD, LATE)}),
+    ):
+        assert "local memory" in advice_for(summary, whole=again, **numbers)[name].how
+        assert "local memory" not in advice_for(summary, whole=once, **numbers)[name].how

@@ -12,7 +12,7 @@ import xarray as xr
 from memsim.report import replay_page
 from memsim.report.finding import headline
 from memsim.report.launch_advice import advise_launch
-from memsim.report.launch_time import keep_time
+from memsim.report.launch_time import QUEUE, keep_time
 from memsim.report.residency import groups_text, limiter_text, waves_text
 from memsim.report.summary import summarise
 from memsim.report.verdict import first_advice
@@ -90,8 +90,66 @@ def test_a_resource_that_does_not_bind_alone_says_what_takes_over() -> None:
     )
     neither = headline(summarise(launched(8192, what_if=doubled(DRAM=0.01, L2=0.02))))
     assert neither.endswith("; DRAM twice as fast would save 1 %")
+    beside = {"DRAM": 640e-6, "L2": 600e-6}
+    both = headline(summarise(launched(8192, what_if=doubled(DRAM=0.01), floors_s=beside)))
+    assert both.endswith("; DRAM twice as fast would save 1 %, because L2 needs 600 us")
     nothing = headline(summarise(launched(8192, what_if=doubled(DRAM=-0.01, L2=0.02))))
     assert nothing.endswith("; DRAM twice as fast would save nothing")
     for what_if in (doubled(DRAM=0.3, arithmetic=0.4), doubled(L2=0.3), []):
         alone = headline(summarise(launched(8192, what_if=what_if)))
         assert "twice" not in alone
+
+
+def without(name: str, part: float) -> dict[str, Any]:
+    return {"binds": name, "saved_without_s": {name: part * 718e-6}, "what_if": []}
+
+
+@pytest.mark.parametrize(
+    ("binds", "name", "words"),
+    [
+        ("latency", "Have more loads in flight", "Without latency it takes 30 % less."),
+        ("barriers", "Wait less at barriers", "Without barriers it takes 30 % less."),
+        ("group start", "Start fewer groups", "Without the start of groups it takes 30 % less."),
+    ],
+)
+def test_a_wait_that_binds_is_advised_about(binds: str, name: str, words: str) -> None:
+    summary = summarise(launched(8192, **without(binds, 0.3)))
+    (advice,) = advise_launch(summary)
+    assert (advice.name, advice.gain) == (name, words)
+    assert first_advice(summary).startswith(f"Try first: {name}: ")
+    assert not list(advise_launch(summarise(launched(8192, **without(binds, 0.04)))))
+    other = {**without(binds, 0.3), "binds": "DRAM"}
+    assert not list(advise_launch(summarise(launched(8192, **other))))
+
+
+def test_a_full_queue_of_loads_needs_fewer_loads_and_not_more() -> None:
+    waits = {"latency": 0.3 * 718e-6, QUEUE: 0.25 * 718e-6}
+    full = launched(8192, binds="latency", saved_without_s=waits, what_if=[])
+    (advice,) = advise_launch(summarise(full))
+    assert advice.name == "Use fewer, wider loads"
+    assert advice.how.startswith("a core waits for at most 96 loads at a time")
+    assert advice.gain == "Without this limit it takes 25 % less."
+
+
+def test_instructions_are_advised_about_where_they_bind() -> None:
+    issue: dict[str, Any] = {"binds": "issue", "floors_s": {"arithmetic": 7e-4}}
+    twice = [{"changes": "arithmetic twice as fast", "time_s": 0.6 * 718e-6, "binds": ""}]
+    summary = summarise(launched(8192, **issue, what_if=twice, busiest_unit="special"))
+    (advice,) = advise_launch(summary)
+    assert advice.gain == "Arithmetic twice as fast would save 40 %."
+    assert "special functions (such as exp, sqrt and sin) is busiest" in advice.how
+    assert headline(summary).endswith("such as exp, sqrt and sin) is busiest")
+    assert first_advice(summary).startswith("Try first: Execute fewer instructions: ")
+    unknown = summarise(launched(8192, **issue, what_if=twice))
+    assert not any("busiest" in words for words in (headline(unknown), first_advice(unknown)))
+
+
+def test_what_would_save_little_is_not_tried_first() -> None:
+    """An issue-bound kernel whose loads L1 serves: nothing that is advised about loads changes its time."""
+    nothing = {"binds": "issue", "what_if": [], "saved_without_s": {"latency": 0.01 * 718e-6}}
+    assert first_advice(summarise(launched(8192, **nothing))) == ""
+    for part, words in ((0.09, ""), (0.11, "Try first: Coalesce: ")):
+        twice = [{"changes": "DRAM twice as fast", "time_s": (1 - part) * 718e-6, "binds": ""}]
+        first = first_advice(summarise(launched(8192, what_if=twice)))
+        assert first.startswith(words)
+        assert bool(first) == bool(words)
