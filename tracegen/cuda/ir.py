@@ -241,6 +241,16 @@ class Module:
         variable = _reference(expression, "var")
         return _string(self.metadata[variable], "name") if variable is not None else ""
 
+    def launch_bound(self, kernel: str) -> int | None:
+        """The most threads of a block that `__launch_bounds__` of a kernel allows, None without it."""
+        line = next((one for one in self.lines if one.startswith("@llvm.global.annotations =")), "")
+        symbol = rf'@"?{re.escape(kernel)}"?'
+        for values in re.findall(rf"{{ ptr {symbol}, ptr [^{{}}]*?, ptr (@[^ ,]+) }}", line):
+            (text,) = (one for one in self.lines if one.startswith(f"{values} ="))
+            if match := re.search(r"{ i\d+ (\d+)", text):
+                return int(match[1])
+        return None
+
     def parameters(self, function: str) -> list[str]:
         """The names of a function's parameters in order, "" for one without."""
         match = _DEBUG.search(self.lines[self.functions[function].header])

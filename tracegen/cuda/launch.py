@@ -219,9 +219,10 @@ class CudaLaunch(BoundLaunch):
     def out_of_bounds(self, position: int, index: int, axis: int, at: int) -> KernelError:
         """As the runtime reports it: see `fail` in `runtime/run.c`."""
         if position == ENDLESS:
+            where = f":{at}" if at else ""
             return KernelError(
-                f"kernel {self.text.kernel}: the loops of thread {axis} of block {index} took more"
-                f" than {MOST_TURNS} turns: they may not end"
+                f"{self.text.file}{where}: the loops of thread {axis} of block {index} took more than"
+                f" {MOST_TURNS} turns: this one may not end, or waits for a thread that runs later"
             )
         if position == STOPPED:
             block, thread = divmod(at, MOST_THREADS)

@@ -285,13 +285,15 @@ class _Probing:
             for position, (_, event) in enumerate(self.events)
             if isinstance(event, Loop)
         }
-        ends = {block.label: block.terminator.line for block in function.blocks}
+        ends = {block.label: block.terminator for block in function.blocks}
         for loop in graph.loops:
             number = numbers.get(loop.header, -1)
             for latch in loop.latches:
-                self._add(ends[latch], f"call void @memsim_turn(i64 {max(number, 0)})")
+                place = self.program.place(self.module.chain(ends[latch].debug))
+                line = place.line if place else 0
+                self._add(ends[latch].line, f"call void @memsim_turn(i64 {line})")
                 if number >= 0 and number not in closed:
-                    self._add(ends[latch], f"call void @memsim_token(i64 {number << 48})")
+                    self._add(ends[latch].line, f"call void @memsim_token(i64 {number << 48})")
         for access in found.checks:
             self._check(access)
 

@@ -123,6 +123,11 @@ def parsed(workload: CudaWorkload, warp: int = DEFAULT_SUBGROUP_SIZE) -> Parsed:
         raise KernelError(
             f"{program.file} declares kernel {program.kernel}, but does not define it"
         )
+    threads, most = math.prod(shape[1]), module.launch_bound(symbol)
+    if most is not None and threads > most:
+        raise KernelError(
+            f"block of kernel {program.kernel} may have {most} threads (__launch_bounds__), got {threads}"
+        )
     return Parsed(program, module, symbol, parameters_of(module, symbol), shape, clang)
 
 

@@ -193,6 +193,30 @@ def test_launches_that_do_not_fit(changes: dict[str, Any], message: str) -> None
         tracegen.trace(CudaWorkload(**(given | changes)))
 
 
+BOUNDED = """
+#define MOST 32
+template <int N> __global__ void __launch_bounds__(2 * N, 1) twice(float *y) { y[threadIdx.x] = 1; }
+__launch_bounds__(MOST) __global__ void declared(float *y);
+__global__ void declared(float *y) { y[threadIdx.x] = 1; }
+__global__ void unbound(float *y) { y[threadIdx.x] = 1; }
+"""
+
+
+@pytest.mark.parametrize(
+    ("kernel", "most"), [("twice<16>", 32), ("declared", 32), ("unbound", 1024)]
+)
+def test_a_block_larger_than_its_launch_bounds(kernel: str, most: int) -> None:
+    """A device refuses such a launch."""
+
+    def traced(block: tuple[int, int]) -> None:
+        tracegen.trace(workload(BOUNDED, floats(2048), kernel=kernel, block=block))
+
+    traced((most // 2, 2))
+    what = f"block of kernel {kernel} may have {most} threads"
+    with pytest.raises(KernelError, match=rf"^{what}[^\n]*, got {most + 2}$"):
+        traced((most // 2 + 1, 2))
+
+
 @pytest.mark.parametrize(
     ("body", "message"),
     [
@@ -209,10 +233,11 @@ def test_launches_that_do_not_fit(changes: dict[str, Any], message: str) -> None
         ("int a[2], b[4]; int *p[2] = {a, b}; p[x[0]][i] = i; y[0] = a[x[0]] + b[x[1]];", r"its address 0x\w+ lies in no array"),
         ("int a[2]; int *p = x[0] ? y : a; p[i] = 1; y[1] = a[x[0]];", r"its address 0x\w+ lies in no array"),
         ("y[0] = given.v[i];", r"index 6 is out of bounds: array given has 6 elements of 4 bytes"),
-        ("for (volatile int k = 0; k < 2;) y[i] = 1;", r"thread 0 of block 0 took more than 1024 turns: they may not end"),
+        ("for (volatile int k = 0; k < 2;) y[i] = 1;", r"k.cu:3: the loops of thread 0 of block 0 took more than 1024 turns: this one may not end"),
         ("assert(x[i] == 0 && i < 5);", r"k.cu:3: an assertion failed in thread 5 of block 0"),
         ("if (x[i] == 0 && i == 7) __trap();", r"k.cu: __trap was called in thread 7 of block 0"),
         ("while (x[i] == 0) __syncthreads();", r"the loops of thread 0 of block 0 took more than 1024 turns"),
+        ("volatile int *v = y; if (i == 0)\nwhile (v[1] == 0) {}\nif (i == 7) v[1] = 1; __syncthreads(); y[i] = x[i];", r"k.cu:4: the loops of thread 0 of block 0 took more than 1024 turns: this one may not end, or waits for a thread that runs later$"),
     ],
 )  # fmt: skip
 def test_faults_of_a_run(body: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:

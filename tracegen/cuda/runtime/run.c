@@ -221,8 +221,8 @@ void memsim_stop(const char *file, uint32_t line) {
   fail(POSITION_STOPPED, (int64_t)file, line, (int64_t)group_number * MOST_THREADS + current());
 }
 
-void memsim_endless(word position) {
-  fail(POSITION_ENDLESS, (int64_t)group_number, current(), (int64_t)position);
+void memsim_endless(word line) {
+  fail(POSITION_ENDLESS, (int64_t)group_number, current(), (int64_t)line);
 }
 
 /* An access through a pointer of unclear origin: finds its array, or memory that is not traced.

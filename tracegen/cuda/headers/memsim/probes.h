@@ -19,7 +19,7 @@ extern __device__ memsim_region memsim_regions[];
 __device__ __attribute__((noreturn)) void memsim_outside(const volatile void *address, unsigned long position, unsigned long region);
 __device__ __attribute__((noreturn)) void memsim_beyond(unsigned long number, unsigned long offset);
 MEMSIM_COLD void memsim_full();
-__device__ __attribute__((noreturn)) void memsim_endless(unsigned long position);
+__device__ __attribute__((noreturn)) void memsim_endless(unsigned long line);
 extern __device__ unsigned long memsim_limits[]; // the first byte that an access may not begin at
 MEMSIM_COLD void memsim_look(unsigned long number, unsigned long offset);
 __device__ void memsim_reach(const volatile void *address, unsigned long position, unsigned long bytes,
@@ -58,8 +58,8 @@ MEMSIM_PROBE void memsim_somewhere(unsigned long is_inside, unsigned long number
     memsim_beyond(number, 0);
 }
 // The end of a loop's body.
-MEMSIM_PROBE void memsim_turn(unsigned long position) {
+MEMSIM_PROBE void memsim_turn(unsigned long line) {
   if (__builtin_expect(--memsim_thread->turns == 0, 0))
-    memsim_endless(position);
+    memsim_endless(line);
 }
 }

@@ -18,7 +18,12 @@
 #define __align__(bytes) __attribute__((aligned(bytes)))
 #define memsim_(bytes) __attribute__((aligned(bytes))) // see tracegen/cuda/program.py
 #define __builtin_align__(bytes) __attribute__((aligned(bytes)))
+#ifdef MEMSIM_CPU // for the check of a launch
+#define __launch_bounds__(...)                                                                     \
+  __attribute__((launch_bounds(__VA_ARGS__), annotate("memsim_launch_bounds", __VA_ARGS__)))
+#else
 #define __launch_bounds__(...) __attribute__((launch_bounds(__VA_ARGS__)))
+#endif
 #define __cluster_dims__(...)
 #define __maxnreg__(...)
 #define CUDART_CB
