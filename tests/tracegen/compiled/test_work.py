@@ -162,6 +162,33 @@ def test_iterations_of_a_header(text: str, values: dict[str, int], trips: float 
     assert loop.trips == trips
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "// for (int i = 0; i < 9; i++) {}\n",
+        "/* for (int i = 0; i < 9; i++) {\n} */ int j;",
+        'printf("for (;;) ; // while (x) ;");',
+        "char c = '\"'; // for (;;) ;\nchar d = '\"';",
+    ],
+)
+def test_comments_and_strings_have_no_loops(text: str) -> None:
+    assert source_loops(text, {}) == ()
+
+
+def test_a_loop_beside_comments_keeps_its_lines() -> None:
+    """A bracket in a comment closes nothing, and a comment declares no constant."""
+    text = """\
+// const int n = 7;
+const int n = 3 /* of
+   4 */;
+for (int i = 0; i < n /* ) */; i++) { // }
+    x += 1'0'0;
+}
+"""
+    (loop,) = source_loops(text, {})
+    assert (loop.line, loop.first_line, loop.last_line, loop.trips) == (4, 5, 6, 3)
+
+
 def test_macros_of_the_command_line() -> None:
     options = ["-DN=16", "-DFAST", "-DM=(2*3)", "-Ifolder", "-DX=1.5f", "-std=c++17"]
     assert defined(options) == {"N": 16, "FAST": 1, "M": 6}

@@ -17,7 +17,10 @@ _CONSTANT = re.compile(
     r"|^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+([^\n]+)",
     re.MULTILINE,
 )
-_COMMENT = re.compile(r"//.*|/\*.*?\*/")
+_NO_CODE = re.compile(
+    r"""//[^\n]*|/\*.*?\*/|"(?:[^"\\\n]|\\.)*"|(?<!\w)'(?:[^'\\\n]|\\.)+'""", re.DOTALL
+)
+"""Comments, strings and characters; but not the quotes between digits of a number."""
 _UPDATE = re.compile(r"^(?:(\+\+|--)\s*(\w+)|(\w+)\s*(\+\+|--)|(\w+)\s*([+-])=\s*(.+))$", re.DOTALL)
 _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "!=": "!="}
 
@@ -65,6 +68,7 @@ def source_loops(text: str, values: Mapping[str, int]) -> tuple[SourceLoop, ...]
     values : integers that the text may name: the kernel's arguments and those of its template, macros of
         the command line
     """
+    text = _NO_CODE.sub(_blank, text)
     known = _with_constants(text, values)
     starts = [0, *(match.end() for match in re.finditer("\n", text))]
     loops = []
@@ -90,12 +94,17 @@ def source_loops(text: str, values: Mapping[str, int]) -> tuple[SourceLoop, ...]
     return tuple(loops)
 
 
+def _blank(match: re.Match[str]) -> str:
+    """Blanks in the place of a comment or string; what follows keeps its line and column."""
+    return re.sub(r"[^\n]", " ", match[0])
+
+
 def _with_constants(text: str, values: Mapping[str, int]) -> dict[str, int]:
     """The values, and those of the constants and macros that the text declares."""
     known = dict(values)
     for match in _CONSTANT.finditer(text):
         name, written = (match[1], match[2]) if match[1] else (match[3], match[4])
-        value = _value(_COMMENT.sub("", written), known)
+        value = _value(written, known)
         if value is not None and name not in values:
             known[name] = value
     return known
