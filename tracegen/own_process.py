@@ -147,8 +147,9 @@ def _end(status: int, limits: Limits) -> str:
     name = signal.Signals(number).name
     if number in (signal.SIGKILL, signal.SIGABRT):
         gib = limits.memory_bytes / GIB
+        gave_up = "the OpenCL driver gave up, or " if number == signal.SIGABRT else "perhaps "
         return (
-            f"its run was ended by {name}; perhaps it needs more memory than {gib:.3g} GiB"
+            f"its run was ended by {name}: {gave_up}it needs more memory than {gib:.3g} GiB"
             " (--memory-limit)"
         )
     return (

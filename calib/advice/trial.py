@@ -76,12 +76,15 @@ def outputs_of(variant: Variant) -> dict[str, Any]:
     from tracegen.devices import choose
 
     workload = variant.workload
-    kernel = lp.set_options(workload.kernel, return_dict=True)
+    name = workload.kernel.default_entrypoint.name
+    # A driver's cache has files that are named after the kernel, whose own name may be too long for one.
+    kernel = lp.rename_callable(workload.kernel, name, "advised")
+    kernel = lp.set_options(kernel, return_dict=True)
     arguments = {
         name: value.copy(order="K") if isinstance(value, np.ndarray) else value
         for name, value in workload.arguments.items()
     }
-    with as_kernel_error(workload.kernel.default_entrypoint.name):
+    with as_kernel_error(name):
         queue = cl.CommandQueue(choose())
         _, outputs = kernel(queue, out_host=True, **arguments)
     return variant.restored(outputs)

@@ -196,7 +196,7 @@ def test_what_the_process_raises() -> None:
         in_own_process(hungry, LIMITS.replace(memory_limit=4.0), "k")
     with pytest.raises(KernelError, match="k: its run ended with exit code 3"):
         in_own_process(leave, LIMITS, "k")
-    with pytest.raises(KernelError, match="k: its run was ended by SIGKILL; perhaps it needs more"):
+    with pytest.raises(KernelError, match="k: its run was ended by SIGKILL: perhaps it needs more"):
         in_own_process(die, LIMITS, "k")
     with pytest.raises(KernelError, match=r"k: its run took more than 0\.1 s"):
         in_own_process(lambda: time.sleep(60), LIMITS.replace(time_limit=0.1), "k")

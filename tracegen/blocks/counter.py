@@ -7,7 +7,6 @@ Memory is bounded, because groups are counted in batches.
 from __future__ import annotations
 
 import dataclasses
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +21,7 @@ from tracegen.blocks.probe import counting_source
 from tracegen.blocks.run import CountingRun, Counts
 from tracegen.blocks.text import cut_text
 from tracegen.devices.buffers import Buffers, buffers
+from tracegen.devices.program import built
 from tracegen.instrumented.host import PreparedLoopy
 from tracegen.instrumented.mark_table import MarkTable
 from tracegen.options import MOST_SUBGROUP_SIZE
@@ -162,10 +162,7 @@ class BlockCounter:
 
     def _built(self, source: str, options: list[str]) -> Any:
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                program = cl.Program(self.context, source).build(options=[*self.options, *options])
-                return {name: cl.Kernel(program, name) for name in self.cuts}
+            return built(self.context, source, self.cuts, [*self.options, *options])
         except cl.Error as error:
             text = " ".join(str(error).split())
             raise KernelError(f"counting kernels do not build: {text}") from error

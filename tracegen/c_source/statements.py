@@ -21,6 +21,9 @@ _BLANK = re.compile(r"(?:\s|/\*.*?\*/|//[^\n]*|^[ \t]*#[^\n]*$)*", re.DOTALL | r
 _COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*|^[ \t]*#[^\n]*$", re.DOTALL | re.MULTILINE)
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
+_KERNEL = re.compile(
+    rf"{_COMMENT.pattern}|{_STRING.pattern}|\b((?:__)?kernel)\b", re.DOTALL | re.MULTILINE
+)
 _CLOSING = {"(": ")", "[": "]", "{": "}"}
 _EQUALS = re.compile(r"(?<![=!<>])=(?!=)")
 _LEFT_SIDE = re.compile(
@@ -99,7 +102,9 @@ class LoopHeader:
 
 def kernel_functions(text: str) -> Iterator[Function]:
     """The kernels of an OpenCL program in textual order."""
-    for match in re.finditer(r"\b__kernel\b", text):
+    for match in _KERNEL.finditer(text):
+        if not match[1]:
+            continue
         position = match.end()
         while True:
             word = _WORD.search(text, position)

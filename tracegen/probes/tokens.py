@@ -7,7 +7,6 @@ each work-item; the recording build writes them.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +15,7 @@ import numpy as np
 import pyopencl as cl
 
 from memsim.errors import KernelError
+from tracegen.devices.program import built
 
 # Both builds keep an index in range and report the first one that was not. The recording build writes the
 # tokens of a work-item from number `skip` on, `room` of them, and counts all: where two runs of one kernel
@@ -165,10 +165,7 @@ class Builds:
     def _build(self, recording: TokenEncoding | None) -> dict[str, Any]:
         options = [*self.options, *(recording.build_options if recording is not None else ())]
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                program = cl.Program(self.context, self.source).build(options=options)
-                return {name: cl.Kernel(program, name) for name in self.names}
+            return built(self.context, self.source, self.names, options)
         except cl.Error as error:
             text = " ".join(str(error).split())
             raise KernelError(f"kernel {', '.join(self.names)} does not build: {text}") from error

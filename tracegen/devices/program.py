@@ -1,0 +1,31 @@
+"""Builds OpenCL programs."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import pyopencl as cl
+
+MOST_LETTERS = 252
+"""PoCL's cache has a file NAME.so for a kernel, whose name may have 255 bytes. Where it cannot make the
+file, PoCL ends the process."""
+
+
+def built(
+    context: Any, source: str, names: Iterable[str], options: Sequence[str]
+) -> dict[str, Any]:
+    """The kernels of a program by name, which a macro makes shorter where it is too long for a driver.
+
+    Raises pyopencl.Error where the program does not build.
+    """
+    short = {
+        name: name if len(name) <= MOST_LETTERS else f"memsim_kernel_{k}"
+        for k, name in enumerate(names)
+    }
+    renamed = [f"-D{name}={other}" for name, other in short.items() if name != other]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        program = cl.Program(context, source).build(options=[*options, *renamed])
+        return {name: cl.Kernel(program, other) for name, other in short.items()}
