@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import faulthandler
 import itertools
 import json
 import os
+import pickle
+import signal
+import warnings
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,6 +22,8 @@ from memsim.visible import visible
 
 SCHEMA = 1
 _BOMB_BYTES, _BOMB_RATIO = 1 << 28, 2000
+_MOST_S, _SLOWEST_BYTES_PER_S = 10, 1 << 20
+"""What HDF5 may take to read a file; a whole one of 100 kB takes 0.1 s."""
 _SOURCE_LETTERS = "\n\r\t"
 ENGINE: Final = "h5netcdf"
 
@@ -49,6 +55,7 @@ _LAYOUT: dict[str, tuple[tuple[str, ...], str]] = {
 }
 _DIRTIED = ("dirtied_bytes", "open_dirtied_bytes", "likely_dirtied_bytes")
 """None exceeds those before it."""
+_DIRTY = ("dirtied_bytes", "dirty_bytes", "unfilled_bytes")
 _OPTIONAL = (
     *("far_hits", "open", "likely", "missed_translations"),
     *(*_DIRTIED, "dirty_bytes", "unfilled_bytes"),
@@ -99,9 +106,7 @@ def load(path: str | os.PathLike[str]) -> xr.Dataset:
     except OSError as error:
         raise ResultError(f"cannot read {name}: {error.strerror or error}") from error
     try:
-        _check_size(name)
-        with xr.open_dataset(name, engine=ENGINE, decode_cf=True) as opened:
-            dataset = opened.load()
+        dataset = _read_apart(name)
     except ResultError:
         raise
     except MemoryError as error:
@@ -114,6 +119,43 @@ def load(path: str | os.PathLike[str]) -> xr.Dataset:
         return check(dataset)
     except MemsimError as error:
         raise ResultError(f"{name} is not a memsim result, or is damaged: {error}") from error
+
+
+def _read(name: str) -> xr.Dataset:
+    _check_size(name)
+    with xr.open_dataset(name, engine=ENGINE, decode_cf=True) as opened:
+        return opened.load()
+
+
+def _read_apart(name: str) -> xr.Dataset:
+    """Reads in a forked process: damaged files lead HDF5 into loops without end, and out of its memory."""
+    if not hasattr(os, "fork"):
+        return _read(name)
+    limit_s = _MOST_S + os.path.getsize(name) // _SLOWEST_BYTES_PER_S
+    reader, writer = os.pipe()
+    with os.fdopen(reader, "rb") as returned:
+        with warnings.catch_warnings():  # Python 3.12 warns where numpy has started threads
+            warnings.simplefilter("ignore", DeprecationWarning)
+            child = os.fork()
+        if child == 0:
+            try:
+                faulthandler.disable()
+                for number in (signal.SIGALRM, signal.SIGINT):
+                    signal.signal(number, signal.SIG_DFL)
+                signal.alarm(limit_s)
+                with os.fdopen(writer, "wb") as file:
+                    file.write(pickle.dumps(_read(name)))
+            finally:
+                os._exit(0)
+        os.close(writer)
+        content = returned.read()
+    status = os.waitpid(child, 0)[1]
+    if os.WIFSIGNALED(status):
+        how = signal.Signals(os.WTERMSIG(status))
+        reason = f"takes more than {limit_s} s" if how == signal.SIGALRM else f"ends by {how.name}"
+        raise ResultError(f"{name} is not a memsim result, or is damaged: HDF5 {reason} on it")
+    dataset: xr.Dataset = pickle.loads(content) if content else _read(name)  # which raises
+    return dataset
 
 
 def _check_size(name: str) -> None:
@@ -164,6 +206,8 @@ def check(dataset: xr.Dataset) -> xr.Dataset:
         "open" not in dataset or (dataset["likely"] > dataset["open"]).any()
     ):
         raise ResultError("likely must not exceed open")
+    if len({name in dataset for name in _DIRTY}) > 1:
+        raise ResultError(f"it must have all of {', '.join(_DIRTY)}, or none")
     for larger, smaller in itertools.pairwise(_DIRTIED):
         if smaller in dataset and (
             larger not in dataset or (dataset[smaller] > dataset[larger]).any()

@@ -5,8 +5,11 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import h5py
@@ -15,6 +18,7 @@ import pytest
 
 from memsim.errors import ResultError
 from memsim.montecarlo.result import Replay
+from memsim.report import netcdf
 from memsim.report.access_csv import site_csv
 from memsim.report.cachegrind import write as write_cachegrind
 from memsim.report.summary import summarise
@@ -138,6 +142,12 @@ def test_attributes_that_are_no_result(
         ("far_hits", ("trial", "level", "site"), 0.5, "far_hits must be integers over"),
         ("missed_translations", ("trial", "site"), "x", "missed_translations must be integers"),
         ("missed_translations", ("site",), 1, "must be integers over (trial, site)"),
+        (
+            "dirtied_bytes",
+            ("trial", "level", "site"),
+            1,
+            "it must have all of dirtied_bytes, dirty",
+        ),
     ],
 )
 def test_variables_that_not_every_machine_has(
@@ -149,6 +159,26 @@ def test_variables_that_not_every_machine_has(
     with pytest.raises(ResultError) as caught:
         Replay.load(hostile)
     assert message in str(caught.value)
+
+
+def test_a_file_that_hdf5_does_not_survive(hostile: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Zero bytes in the place of one of its heaps, for example, keep it in a loop in C."""
+
+    def sleep(_: str) -> None:
+        time.sleep(60)
+
+    def crash(_: str) -> None:
+        os.kill(os.getpid(), signal.SIGSEGV)
+
+    monkeypatch.setattr(netcdf, "_MOST_S", 1)
+    for ends, message in ((sleep, "HDF5 takes more than 1 s on it"), (crash, "ends by SIGSEGV")):
+        with monkeypatch.context() as patch:
+            patch.setattr(netcdf, "_read", ends)
+            with pytest.raises(ResultError) as caught:
+                Replay.load(hostile)
+        assert str(caught.value).startswith(f"{hostile} is not a memsim result, or is damaged: ")
+        assert message in str(caught.value)
+    assert Replay.load(hostile).dataset.sizes["trial"] == 4
 
 
 @pytest.mark.parametrize("value", ["x", None, {}, float("nan"), float("inf"), 1e300, -1])
