@@ -51,6 +51,8 @@ class AccessSite:
     depends_on : names of the sites whose loaded values determine this one's index
     bypasses_l1 : True for a load that the first level neither serves nor keeps (CUDA's volatile and
         `.STRONG.GPU` loads)
+    scalar : True for a load that a scalar unit performs once for the sub-group (AMD's `s_load`); it does
+        not occupy the pipe of the lanes' loads
     """
 
     name: str
@@ -61,6 +63,7 @@ class AccessSite:
     source: SourceLocation = field(default_factory=SourceLocation)
     depends_on: tuple[str, ...] = ()
     bypasses_l1: bool = False
+    scalar: bool = False
 
     def __post_init__(self) -> None:
         _make_visible(self, "name", "array", "instruction")
@@ -320,6 +323,8 @@ def _check_sites(trace: Trace) -> None:
             )
         if site.bypasses_l1 and site.direction != "load":
             raise TraceError(f"site {site.name} is not a load: bypasses_l1 must be false")
+        if site.scalar and site.direction != "load":
+            raise TraceError(f"site {site.name} is not a load: scalar must be false")
         if not 0 <= site.itemsize_bytes <= _MOST_BYTES:
             raise TraceError(
                 f"itemsize_bytes of site {site.name} must be 0 to {_MOST_BYTES},"

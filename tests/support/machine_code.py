@@ -26,21 +26,26 @@ BASE = 1 << 20
 
 
 def instruction(text: str) -> Instruction:
-    """`load R1 a 1:5`, `load8 R1 a 1:5`, `?load ...` under a predicate, `store a 1:5 R1`, `use R1`,
-    `barrier`, `wait 2`, `spill 8`, `fill R2 8`; `-` stands for an unknown array or location."""
+    """`load R1 a 1:5`, `load8 R1 a 1:5`, `?load ...` under a predicate, `scalar R1 a 1:5` (a load of the
+    scalar unit), `store a 1:5 R1`, `use R1`, `barrier`, `wait 2`, `spill 8`, `fill R2 8`; `-` stands for an
+    unknown array or location."""
     words = text.split()
     predicated = words[0].startswith("?")
     kind, width = re.fullmatch(r"\??([a-z]+)(\d*)", words[0]).groups()  # type: ignore[union-attr]
     size = int(width or WORD)
     common: dict[str, Any] = {"opcode": kind, "text": text, "predicated": predicated}
-    if kind in ("load", "store"):
-        written = tuple(w for w in (words.pop(1),) if w != "-") if kind == "load" else ()
+    if kind in ("load", "scalar", "store"):
+        written = tuple(w for w in (words.pop(1),) if w != "-") if kind != "store" else ()
         array = None if words[1] == "-" else words[1]
         place = None if words[2] == "-" else Location(*map(int, words[2].split(":")))
-        memory = MemoryOperation(space="global", direction=kind, bytes_per_item=size, array=array)  # type: ignore[arg-type]
+        memory = MemoryOperation(
+            space="constant" if kind == "scalar" else "global",
+            direction="store" if kind == "store" else "load",
+            bytes_per_item=size, array=array,
+        )  # fmt: skip
         return Instruction(
-            **common, pipe="load_store", memory=memory, location=place, writes=written,
-            reads=tuple(words[3:]),
+            **common, pipe="scalar" if kind == "scalar" else "load_store", memory=memory,
+            location=place, writes=written, reads=tuple(words[3:]),
         )  # fmt: skip
     if kind in ("spill", "fill"):
         direction = "store" if kind == "spill" else "load"

@@ -122,6 +122,34 @@ def test_a_wide_load_takes_neighbouring_accesses_together() -> None:
     assert result.sites[0].itemsize_bytes == 64
 
 
+def test_a_load_of_the_scalar_unit_does_not_occupy_the_lanes_pipe() -> None:
+    code = machine_code([(["scalar R1 a 1:8", "load R2 b 1:15", "use R1 R2", "store c 1:6"], ())])
+    result = rearranged(compiled(code, TEXT, THREE), [[(0, 10), (1, 20), (2, 30)]])
+    assert [(site.name, site.scalar) for site in result.sites[:3]] == [
+        ("a[0]", True), ("b[0]", False), ("store c[0]", False),
+    ]  # fmt: skip
+
+
+def test_scalar_loads_of_a_site_that_lanes_load_too_have_a_site_of_their_own() -> None:
+    """A compiler reads an array that nothing was stored to by the scalar unit, and later by the lanes."""
+    text = "c[0] = a[0];\n"
+    probes = [probe("load", text, "a[0]"), probe("store", text, "c[0]")]
+    code = machine_code(
+        [
+            (["scalar R1 a 1:8", "use R1", "store c 1:1", "load R2 a 1:8", "use R2", "store c 1:1"], ()),
+        ]
+    )  # fmt: skip
+    result = rearranged(compiled(code, text, probes), [[(0, 10), (1, 30), (0, 10), (1, 30)]])
+    assert [name for name, *_ in rows(result)[0]] == [
+        "a[0], scalar",
+        "store c[0]",
+        "a[0]",
+        "store c[0]",
+    ]
+    scalar = {site.name: site.scalar for site in result.sites}
+    assert scalar == {"a[0]": False, "store c[0]": False, "a[0], scalar": True}
+
+
 def test_parts_of_a_wide_access_are_accesses_of_their_own() -> None:
     code = machine_code([(["load R1 a 1:8", "load R2 a 1:8", "use R1", "load R3 b 1:15"], ())])
     launch = compiled(code, TEXT, THREE[:2], {0: 8})

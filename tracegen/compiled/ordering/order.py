@@ -60,6 +60,7 @@ class Ordered(NamedTuple):
     part : accesses of the stream that are performed at once; -1 - k for private access k
     starts, waits : as in a Trace
     work : (n_out,) row of the table of work that is made beside them
+    scalar : (n_out,) performed by the scalar unit
     """
 
     end: npt.NDArray[np.int64]
@@ -68,6 +69,7 @@ class Ordered(NamedTuple):
     starts: npt.NDArray[np.bool_]
     waits: npt.NDArray[np.int32]
     work: npt.NDArray[np.int32]
+    scalar: npt.NDArray[np.bool_]
 
 
 class _Scratch(NamedTuple):
@@ -182,6 +184,7 @@ def in_machine_order(
             starts=np.empty(size, np.bool_),
             waits=np.empty(size, np.int32),
             work=np.empty(size, np.int32),
+            scalar=np.zeros(size, np.bool_),
         )
         last, outs, parts, alone = _walk(stream, stations, done, n_position, scratch, out)
         sums = int(scratch.state[SUMS])
@@ -196,6 +199,7 @@ def in_machine_order(
                 "starts": out.starts[:outs],
                 "waits": out.waits[:outs],
                 "work": out.work[:outs],
+                "scalar": out.scalar[:outs],
             }
         )
         done, n_out, n_part, unmatched = last, n_out + outs, n_part + parts, unmatched + alone
@@ -500,6 +504,7 @@ def _access(
     if n_taken > 0:
         _issue(scratch, out, state, n_taken, number)
         if stations.kind[event] == SCALAR:
+            out.scalar[state[OUT] - 1] = True
             state[ISSUED] -= 1
         _advance(scratch, state)
 

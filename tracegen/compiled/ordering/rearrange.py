@@ -188,7 +188,9 @@ class CompiledLaunch:
         made: dict[str, Any] = gathered(
             source, ordered["end"], ordered["part_end"], ordered["part"], private, subgroup_size
         )
-        sites, number = self._numbered(matching, site, ordered["part_end"], ordered["part"])
+        sites, number = self._numbered(
+            matching, site, ordered["part_end"], ordered["part"], ordered["scalar"]
+        )
         made |= {
             "site": number,
             "starts_sequence": ordered["starts"],
@@ -236,10 +238,12 @@ class CompiledLaunch:
         position: npt.NDArray[np.int32],
         part_end: npt.NDArray[np.int64],
         part: npt.NDArray[np.int64],
+        scalar: npt.NDArray[np.bool_],
     ) -> tuple[tuple[AccessSite, ...], npt.NDArray[np.int32]]:
         """The sites of the machine code, and the site of each access.
 
-        Accesses that are performed together have the name of the first.
+        Accesses that are performed together have the name of the first. Scalar loads of a site that
+        lanes load too have a site of their own.
         """
         begin = np.concatenate([[0], part_end[:-1]]).astype(np.int64)
         first = part[begin] if len(part_end) else np.empty(0, np.int64)
@@ -250,19 +254,35 @@ class CompiledLaunch:
         own = first >= 0
         number[own] = table[position[first[own]]]
         number[~own] = private_table[-1 - first[~own]]
-        return self._widened(tuple(sites), matching), number
+        widths = self._widths(matching)
+        for k in range(len(self.sites.sites)):
+            by_lanes, by_scalar_unit = widths[k, False], widths[k, True]
+            if by_scalar_unit:
+                loaded = replace(sites[k], scalar=True, itemsize_bytes=by_scalar_unit)
+                if by_lanes:
+                    number[scalar & (number == k)] = len(sites)
+                    sites.append(replace(loaded, name=f"{loaded.name}, scalar"))
+                else:
+                    sites[k] = loaded
+            if by_lanes:
+                sites[k] = replace(sites[k], itemsize_bytes=by_lanes)
+        return tuple(sites), number
 
-    def _widened(self, sites: tuple[AccessSite, ...], matching: Match) -> tuple[AccessSite, ...]:
-        """The sites with the width of their instructions, where these perform several at once."""
-        wide: Counter[int] = Counter()
+    def _widths(self, matching: Match) -> Counter[tuple[int, bool]]:
+        """Bytes that the widest instruction of a site reads or writes for a lane.
+
+        The key is the site and whether the scalar unit performs it. An instruction that performs one
+        access, or a part of it, has the access's size.
+        """
+        widest: Counter[tuple[int, bool]] = Counter()
         for cover, instruction in zip(matching.covers, traced_instructions(self.code), strict=True):
-            if len(cover) > 1 and instruction.memory is not None:
+            if cover and instruction.memory is not None:
                 site = self.sites.site_of[cover[0]]
-                wide[site] = max(wide[site], instruction.memory.bytes_per_item)
-        return tuple(
-            replace(site, itemsize_bytes=wide[k]) if wide[k] else site
-            for k, site in enumerate(sites)
-        )
+                size = instruction.memory.bytes_per_item if len(cover) > 1 else 0
+                size = max(size, self.sites.sites[site].itemsize_bytes)
+                key = site, instruction.pipe == "scalar"
+                widest[key] = max(widest[key], size)
+        return widest
 
 
 def _private_site(direction: str, spill: bool) -> AccessSite:
