@@ -14,8 +14,9 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
+from calib.prediction.l1_cycles import Touched, blocks_touched, pipe_cycles
 from memsim.latency import dram_latency_cycles, expected_latency_cycles, level_latencies_cycles
-from memsim.machine import Level, Machine
+from memsim.machine import Machine
 from memsim.montecarlo import Replay
 from memsim.trace import BARRIER_SITE, GRANULE_BYTES, Trace
 
@@ -37,8 +38,7 @@ class AccessCosts:
     sites : names;  loads : (n_site,) bool, whether an instruction can wait for the access
     per_subgroup : (n_site,) executions by one sub-group
     lines : (n_site,) distinct lines; L1 looks up each once
-    pipe_cycles : (n_site,) cycles of L1 and the load/store unit, whichever of look-ups, banks and lanes
-        takes longest
+    pipe_cycles : (n_site,) cycles of L1 and the load/store unit; 0 for loads of a scalar unit
     expected_cycles : (n_trial, n_site) the expected latency X; 0 for stores
     served : (n_trial, n_level, n_site) fraction of the sectors that a level or one above it serves
     latency_cycles : (n_trial, n_level + 1) of a hit in each level, then of DRAM
@@ -253,73 +253,25 @@ def _from_trace(trace: Trace, machine: Machine) -> tuple[Floats, Floats, Floats]
     line = level.line_bytes if level else machine.dram.burst_bytes
     sector = level.sector_bytes if level else GRANULE_BYTES
     n_access = _n_examined(trace)
-    end = int(trace.granule_offset[n_access])
-    of = np.repeat(np.arange(n_access), np.diff(trace.granule_offset[: n_access + 1]))
-    granule, mask = trace.granule[:end], trace.byte_mask[:end]
-    lanes = trace.lane_groups[:end]
-    lines, sectors = np.zeros(n_access), np.zeros(n_access)
-    window = machine.coalesce_lanes // 8
-    for start in range(0, -(-trace.subgroup_size // 8), window):
-        bits = ((1 << window) - 1) << start
-        mine = (lanes & bits) != 0
-        for unit, counts in ((line, lines), (sector, sectors)):
-            block = granule[mine] // (unit // GRANULE_BYTES)
-            at = of[mine]
-            new = np.ones(len(block), np.bool_)
-            new[1:] = (block[1:] != block[:-1]) | (at[1:] != at[:-1])
-            counts += np.bincount(at[new], minlength=n_access)
     site = trace.site[:n_access]
-    pipe = _pipe_cycles(machine, level, of, granule, mask, lines, sectors * sector, n_access)
+    end = int(trace.granule_offset[n_access])
+    touched = Touched(
+        trace.granule_offset[: n_access + 1],
+        trace.granule[:end],
+        trace.byte_mask[:end],
+        trace.lane_groups[:end],
+    )
+    lines, sectors = (
+        blocks_touched(touched, machine.coalesce_lanes, unit) for unit in (line, sector)
+    )
+    itemsize_bytes = np.array([*(described.itemsize_bytes for described in trace.sites), 0])[site]
+    scalar = np.array([*(described.scalar for described in trace.sites), True])[site]
+    pipe = pipe_cycles(machine, touched, itemsize_bytes)
     counted = site != BARRIER_SITE
     n_site = len(trace.sites)
     times = np.bincount(site[counted], minlength=n_site)
     means = [
         np.bincount(site[counted], weights=values[counted], minlength=n_site) / np.maximum(times, 1)
-        for values in (lines, sectors, pipe)
+        for values in (lines, sectors, np.where(scalar, 0.0, pipe))
     ]
     return means[0], means[1], means[2]
-
-
-def _pipe_cycles(
-    machine: Machine,
-    level: Level | None,
-    of: npt.NDArray[np.int64],
-    granule: npt.NDArray[np.int64],
-    mask: npt.NDArray[np.uint32],
-    lines: Floats,
-    sector_bytes: Floats,
-    n_access: int,
-) -> Floats:
-    """(n_access,) cycles that an access occupies the load/store unit and L1."""
-    cycles = np.full(n_access, machine.access_cycles)
-    if level is None:
-        return cycles
-    cycles = np.maximum(cycles, lines / level.tags_per_cycle)
-    if level.bank_bytes:
-        return np.asarray(np.maximum(cycles, _bank_cycles(level, of, granule, mask, n_access)))
-    return np.asarray(np.maximum(cycles, sector_bytes / level.bandwidth_bytes_per_cycle))
-
-
-def _bank_cycles(
-    level: Level,
-    of: npt.NDArray[np.int64],
-    granule: npt.NDArray[np.int64],
-    mask: npt.NDArray[np.uint32],
-    n_access: int,
-) -> Floats:
-    """(n_access,) cycles where the level's array has banks: the words of the busiest one.
-
-    The array has as many banks as its bandwidth, so words at equal offsets within their lines are read one
-    after another.
-    """
-    words = GRANULE_BYTES // level.bank_bytes
-    n_bank = max(int(level.bandwidth_bytes_per_cycle) // level.bank_bytes, words)
-    per_row = n_bank // words
-    most = np.zeros(n_access)
-    row = of * per_row + granule % per_row
-    bytes_of_word = np.uint32((1 << level.bank_bytes) - 1)
-    for word in range(words):
-        wanted = (mask >> np.uint32(word * level.bank_bytes)) & bytes_of_word != 0
-        words_in_bank = np.bincount(row[wanted], minlength=n_access * per_row)
-        most = np.maximum(most, words_in_bank.reshape(n_access, per_row).max(axis=1, initial=0))
-    return most

@@ -9,6 +9,8 @@ special for exp, sin, sqrt and the like, shift, compare). `machine_operation` gi
 operation of a kernel. The suffix `_local` means that one operand is read directly from local memory.
 Only machines that list such a throughput can do so; on others the operation is a local_load and the
 plain operation. Other operations are global_load, global_store, local_load, local_store and barrier.
+`load_store_lanes` are lanes whose accesses coalesce; where others are slower, as on AMD's GPUs,
+`scattered_lanes` are theirs (calib.prediction.l1_cycles).
 """
 
 from __future__ import annotations

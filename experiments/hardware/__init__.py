@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from experiments.hardware.h100_stencil import h100_stencil
+from experiments.hardware.l1_strides import l1_strides
 from experiments.hardware.l1_sweep import v100_l1
 from experiments.hardware.laplacian_fetch import mi250x_laplacian
 from experiments.hardware.matmul_steps import matmul_steps
@@ -23,6 +24,7 @@ FIGURES: Mapping[str, MakeFigure] = {
     "mi250x-laplacian": mi250x_laplacian,
     "v100-l1": v100_l1,
     "latency": latency,
+    "l1-strides": l1_strides,
     "convolution": tuned_convolution,
     "dedispersion": tuned_dedispersion,
     "tuned-stencils": tuned_stencils,

@@ -80,7 +80,7 @@ class Level:
         level delivers whole sectors. An array that is shared with local memory has banks of 4, unless stated
     latency_cycles : latency of a hit, in core clocks
     bandwidth_bytes_per_cycle : of one instance, in core clocks
-    tags_per_cycle : distinct lines that one instance can look up in a cycle
+    tags_per_cycle : distinct lines that one instance can look up in a cycle, in as many banks of tags
     """
 
     name: str

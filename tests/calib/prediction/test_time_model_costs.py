@@ -41,8 +41,9 @@ def costs(trace: Trace, machine: Machine = V100, **options: Any) -> AccessCosts:
         (range(8), None, 2, 2),
         # One word each of 32 lines: all in the first bank; look-ups alone would take 32 / 4.
         (range(0, 128, 4), [WORD] * 32, 32, 32),
-        # One word each of 8 lines, two in each quarter of the banks.
-        ([4 * k + k % 4 for k in range(8)], [WORD] * 8, 8, 2),
+        # One word each of 8 lines, two in each quarter of the banks: 8 / 4 look-ups and one more.
+        ([4 * k + k % 4 for k in range(8)], [WORD] * 8, 8, 3),
+        ([4 * k + k % 4 for k in range(7)], [WORD] * 7, 7, 2),
     ],
 )
 def test_cycles_of_l1s_pipe(granules: Any, masks: Any, lines: int, cycles: float) -> None:
