@@ -4,6 +4,8 @@ from .basic_blocks_kernel import site_name as site_name
 from .basic_blocks_trace import blocks_from_trace as blocks_from_trace
 from .costs import AccessCosts as AccessCosts
 from .costs import access_costs as access_costs
+from .l1_cycles import Touched as Touched
+from .l1_cycles import pipe_cycles as pipe_cycles
 from .options import PredictOptions as PredictOptions
 from .options import Solver as Solver
 from .prediction import Prediction as Prediction

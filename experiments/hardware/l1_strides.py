@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from matplotlib.figure import Figure as Picture
 
-from calib.prediction.l1_cycles import Touched, pipe_cycles
+from calib.prediction import Touched, pipe_cycles
 from experiments.data_files import rows, source
 from experiments.hardware.comparison import errors
 from experiments.reproduction import Case, Figure
