@@ -81,6 +81,10 @@ class Estimate:
             parts={name: half * abs(factor) for name, half in self.parts.items()},
         )
 
+    def shifted(self, by: float) -> Estimate:
+        """The quantity and a known one together."""
+        return dataclasses.replace(self, mean=self.mean + by)
+
     def with_part(self, name: str, half_width: float) -> Estimate:
         """The estimate with a wider interval, for another reason why it may be wrong."""
         parts = dict(self.parts) or {ORDERING: self.half_width}

@@ -103,7 +103,10 @@ def _faster(inputs: Inputs, name: str) -> Inputs:
     if name == "L1":
         return dataclasses.replace(inputs, pipe_cycles=inputs.pipe_cycles / 2)
     divisor = np.where(np.array(inputs.channels) == name, 2.0, 1.0)
-    return dataclasses.replace(inputs, channel_cycles=inputs.channel_cycles / divisor)
+    once_s = {channel: s / (1 + (channel == name)) for channel, s in inputs.once_s.items()}
+    return dataclasses.replace(
+        inputs, channel_cycles=inputs.channel_cycles / divisor, once_s=once_s
+    )
 
 
 def operation_rates(prediction: Prediction) -> Iterator[dict[str, Any]]:

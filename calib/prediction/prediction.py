@@ -13,7 +13,7 @@ from typing import Any
 
 from calib.prediction.basic_blocks import BlockError, Program
 from calib.prediction.basic_blocks_trace import blocks_from_trace
-from calib.prediction.costs import AccessCosts, access_costs
+from calib.prediction.costs import DRAM, AccessCosts, access_costs
 from calib.prediction.options import Mode, PredictOptions
 from calib.prediction.time_model import (
     Inputs,
@@ -29,7 +29,7 @@ from calib.prediction.what_if import Changes, without_barriers
 from memsim.bounds import is_open, places_of, with_open_hits
 from memsim.machine import Machine
 from memsim.montecarlo import Occupancy, Replay, resident_groups
-from memsim.report import TRANSLATION
+from memsim.report import TRANSLATION, first_reads
 from memsim.statistics import ONE_PLACE
 from memsim.trace import Trace, launch_work
 
@@ -227,6 +227,7 @@ def _prediction(
     def inputs_with(replay: Replay) -> tuple[AccessCosts, Inputs]:
         costs = access_costs(traces, replay, machine)
         inputs = simulated_inputs(program, costs, machine, latency=options.latency)
+        inputs = dataclasses.replace(inputs, once_s={DRAM: _first_read_s(replay, machine)})
         return costs, inputs if with_latency else _without_latency(inputs)
 
     if options.mode == "paper":
@@ -255,6 +256,12 @@ def _prediction(
         replay=replay,
         notes=[*notes, *_notes(machine, occupancy, timing)],
     )
+
+
+def _first_read_s(replay: Replay, machine: Machine) -> float:
+    """Seconds that DRAM needs for what groups before the snapshot are the first to read."""
+    per_s = machine.dram.usable_bandwidth_bytes_per_cycle * machine.clock_hz
+    return sum(first_reads(replay.dataset).values()) / per_s
 
 
 def _furthest_s(inputs: Sequence[Inputs], resident: Residents, machine: Machine) -> float:

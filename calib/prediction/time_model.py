@@ -20,8 +20,8 @@ the equation.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 import numpy as np
@@ -71,6 +71,7 @@ class Inputs:
     channel_cycles : (n_trial, n_block, n_channel)
     channels : names;  barrier : (n_block,) whether the block ends with a barrier
     loads : (n_block,) loads of a block;  in_flight : loads that a core can wait for, 0: any number
+    once_s : channel -> seconds that it needs for what the launch moves once, beside what all groups move
     """
 
     program: Program
@@ -84,6 +85,7 @@ class Inputs:
     at_once: bool = False
     loads: tuple[int, ...] = ()
     in_flight: int = 0
+    once_s: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def arithmetic_cycles(self) -> Floats:
@@ -323,7 +325,10 @@ def seconds_of(
 ) -> tuple[Floats, dict[str, Floats]]:
     """(n_trial,) seconds of a launch, and its lower bounds as in Timing."""
     scale = resident.rounds / machine.clock_hz
-    floors = {name: floor * scale for name, floor in floors_cycles(inputs, resident).items()}
+    floors = {
+        name: floor * scale + inputs.once_s.get(name, 0.0)
+        for name, floor in floors_cycles(inputs, resident).items()
+    }
     seconds = _round(inputs, resident, mode, solver) * scale
     if mode == "simulated":
         seconds = np.maximum(seconds, np.max(list(floors.values()), axis=0))

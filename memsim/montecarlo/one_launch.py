@@ -30,6 +30,7 @@ from memsim.hierarchy.cache import (
 from memsim.machine.file import load_machine, machine_to_json
 from memsim.machine.model import Machine
 from memsim.montecarlo.besides import Besides, miss_kinds_of
+from memsim.montecarlo.first_reads import first_reads
 from memsim.montecarlo.occupancy import Occupancy
 from memsim.montecarlo.options import ReplayOptions
 from memsim.montecarlo.past import has_past
@@ -94,6 +95,8 @@ def replay(
         options.half_width, places, model_errors(machine) if options.is_open_ended else None
     )
     work = launch_work(traces)
+    is_inside = not (traces[0].whole or places.has_start or options.warm_l2)
+    first = first_reads(traces[0], _n_uncounted(plans[0])) if is_inside else {}
     besides = Besides(traces[0], machine, plans[0], occupancy, options, places)
 
     def gathered(made: Results) -> Replay:
@@ -113,6 +116,7 @@ def replay(
             },
             interrupted=made.interrupted,
         )
+        about["first_reads_json"] = json.dumps(first)
         return Replay(dataset(traces, plans[0], made.trials, miss_kinds_of(made), about))
 
     def watch(made: Results, most_calls: int) -> None:
@@ -125,6 +129,14 @@ def replay(
         made = trials_and_more(workers, options.seed, most, stopping, others, watch)
         besides.complete(workers, made)
     return gathered(made)
+
+
+def _n_uncounted(plan: Plan) -> int:
+    """The first groups of a snapshot, which are not counted; of groups in progress, half in the mean."""
+    n_first = int(np.flatnonzero(plan.counted())[0])
+    if n_first or not plan.ordering.deviation or plan.ordering.counts_start:
+        return n_first
+    return min(plan.wave, len(plan.work.turns)) // 2
 
 
 def _plans(

@@ -54,6 +54,8 @@ Attributes:
     traced_groups, of_groups (int)       of the launch
     granules (int)          of the snapshot
     arrays_json             array -> its size in bytes
+    first_reads_json        array -> bytes that the launch reads from DRAM beyond the scaled snapshot, because
+                            groups before it read them first (memsim.montecarlo.first_reads)
     group_requests_json     array -> how often a group loads each 32-byte sector that it loads of it
     occupancy_json          groups per core and what limits them
     orders_json             sampler -> level -> load hit ratio in one ordering under another order within

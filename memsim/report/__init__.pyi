@@ -10,6 +10,7 @@ from .launch_time import TWICE_AS_FAST as TWICE_AS_FAST
 from .launch_time import WAIT as WAIT
 from .launch_time import keep_time as keep_time
 from .launch_time import read_time as read_time
+from .launch_totals import first_reads as first_reads
 from .numbers import ORDER_SENSITIVE_SIGMA as ORDER_SENSITIVE_SIGMA
 from .pages import Bar as Bar
 from .pages import Cell as Cell

@@ -4,7 +4,8 @@ The counts of a trial are multiplied by what the launch requests over what was t
 the share of the snapshot that the trial counted (memsim.report.launch_counts). Intervals are over trials,
 hence over orderings and, where several snapshots were replayed, over their places in the launch. They
 contain how well the launch's requests are known, and with a single snapshot how far its groups are from
-the launch's mean group.
+the launch's mean group. What the groups before a snapshot were the first to read from DRAM is added
+(memsim.montecarlo.first_reads).
 """
 
 from __future__ import annotations
@@ -86,19 +87,22 @@ def launch_totals(dataset: xr.Dataset) -> LaunchTotals:
     factor = counts.group_factor / counts.share
     names = [*(str(name) for name in dataset["level"].values), DRAM]
     moved = _scaled(dataset, factor, places)
+    first = first_reads(dataset)
 
-    def of_sites(chosen: np.ndarray[Any, Any]) -> Moved:
+    def of_sites(chosen: np.ndarray[Any, Any], first_bytes: float) -> Moved:
         return Moved(
             **{
                 f"{direction}_bytes": {
-                    name: of_launch(np.maximum(values[:, k, chosen].sum(axis=1), 0.0))
+                    name: of_launch(np.maximum(values[:, k, chosen].sum(axis=1), 0.0)).shifted(
+                        first_bytes if (direction, name) == ("read", DRAM) else 0.0
+                    )
                     for k, name in enumerate(names[1:])
                 }
                 for direction, values in moved.items()
             }
         )
 
-    everything = of_sites(np.full(dataset.sizes["site"], True))
+    everything = of_sites(np.full(dataset.sizes["site"], True), sum(first.values()))
     if len(names) == 1:  # without caches nothing is counted by access
         everything = Moved(
             read_bytes={DRAM: of_launch(counts.dram("dram_read_bytes"))},
@@ -110,7 +114,7 @@ def launch_totals(dataset: xr.Dataset) -> LaunchTotals:
         ArrayTotals(
             name=name,
             size_bytes=sizes.get(name),
-            moved=of_sites(array == name),
+            moved=of_sites(array == name, first.get(name, 0.0)),
             group_requests=requests.get(name, math.nan),
         )
         for name in (dict.fromkeys(array.tolist()) if len(names) > 1 else ())
@@ -154,6 +158,11 @@ def _sizes(dataset: xr.Dataset) -> dict[str, int]:
     """Array -> bytes; empty for files of memsim 0.1.0."""
     sizes = _positive(dataset, "arrays_json")
     return {name: size for name, size in sizes.items() if isinstance(size, int)}
+
+
+def first_reads(dataset: xr.Dataset) -> dict[str, float]:
+    """Array -> bytes that a launch reads from DRAM beyond its scaled snapshot."""
+    return _positive(dataset, "first_reads_json")
 
 
 def _positive(dataset: xr.Dataset, attribute: str) -> dict[str, Any]:

@@ -80,7 +80,13 @@ _JSON = (
     "model_error_json",
     "provenance_json",
 )
-_OPTIONAL_JSON = ("arrays_json", "group_requests_json", "orders_json", "time_json")
+_OPTIONAL_JSON = (
+    "arrays_json",
+    "first_reads_json",
+    "group_requests_json",
+    "orders_json",
+    "time_json",
+)
 
 
 def save(dataset: xr.Dataset, path: str | os.PathLike[str]) -> Path:

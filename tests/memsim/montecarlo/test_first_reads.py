@@ -1,0 +1,79 @@
+"""What a launch reads before the counted groups of a snapshot: a table that all groups share, and a stream."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import memsim
+from memsim.errors import SnapshotWarning
+from memsim.montecarlo.first_reads import first_reads
+from memsim.trace.model import AccessSite, ArrayExtent, Trace
+from tests.support.traces import make_trace
+
+TABLE, GROUPS = 8, 64
+
+
+def table_and_stream(first: int, n: int, **fields: object) -> Trace:
+    """Groups first .. first + n of 64: each loads a table of 8 sectors, and a sector of its own."""
+    groups = [
+        [[(0, [k]) for k in range(TABLE)] + [(1, [100 + g])]] for g in range(first, first + n)
+    ]
+    trace = make_trace(groups, ("load", "load"), whole=n == GROUPS)
+    return trace.replace(
+        sites=tuple(
+            AccessSite(name=name, array=name, direction="load", itemsize_bytes=4)
+            for name in ("table", "stream")
+        ),
+        arrays=(
+            ArrayExtent(name="table", base_bytes=0, size_bytes=32 * TABLE),
+            ArrayExtent(name="stream", base_bytes=3200, size_bytes=32 * GROUPS),
+        ),
+        launch=dataclasses.replace(trace.launch, n_groups=GROUPS),
+        workgroup=trace.workgroup + first,
+        **fields,
+    )
+
+
+def test_a_table_is_read_before_the_snapshot_and_a_stream_is_not() -> None:
+    earlier = {"earlier": np.array([[0, TABLE], [100, 116]]), "earlier_groups": 16}
+    assert first_reads(table_and_stream(16, 8, **earlier), 0) == {"table": 32 * TABLE}
+    assert first_reads(table_and_stream(16, 8, **earlier), 4) == {"table": 32 * TABLE}
+
+
+def test_groups_that_warm_the_caches_are_earlier_ones() -> None:
+    assert first_reads(table_and_stream(0, 8), 4) == {"table": 32 * TABLE}
+    assert first_reads(table_and_stream(0, 8), 0) == {}, "the counted groups have read it"
+
+
+def test_half_of_a_table_that_the_counted_groups_read() -> None:
+    """4 sectors by 16 earlier groups, 4 by 8 counted ones: 8 - 4 / 8 * 24 is not more than their own."""
+    earlier = {"earlier": np.array([[0, 4], [100, 116]]), "earlier_groups": 16}
+    assert first_reads(table_and_stream(16, 8, **earlier), 0) == {}
+
+
+def test_what_is_written_too_is_left_out() -> None:
+    trace = table_and_stream(0, 8)
+    sites = (dataclasses.replace(trace.sites[0], direction="store"), trace.sites[1])
+    assert first_reads(trace.replace(sites=sites), 4) == {}
+
+
+@pytest.mark.parametrize("warm", [False, True])
+def test_the_totals_of_a_launch_contain_what_it_must_read(warm: bool) -> None:
+    """Of a launch of 64 groups the first 16: all 64 sectors of the stream, and the table once; or, where the
+    L2 is warm, no table."""
+    trace = table_and_stream(0, 16)
+    with pytest.warns(SnapshotWarning):
+        replay = memsim.replay(
+            trace, "v100", trials=4, warmup_waves=0, groups_per_core=1, warm_l2=warm
+        )
+    arrays = {one.name: one for one in replay.launch_totals().arrays}
+    table = arrays["table"].moved.read_bytes["DRAM"]
+    if warm:
+        assert table.mean == 0
+        return
+    assert table.mean >= 32 * TABLE
+    read = replay.launch_totals().moved.read_bytes["DRAM"].mean
+    assert read == pytest.approx(sum(one.moved.read_bytes["DRAM"].mean for one in arrays.values()))
