@@ -10,7 +10,6 @@ from memsim.errors import KernelError, PathsWarning
 from memsim.machine import Machine
 from memsim.trace import Trace
 from tracegen.compiled.launch import compiled_launch
-from tracegen.instrumented.host import prepare
 from tracegen.options import TraceOptions
 from tracegen.recording.launch import BoundLaunch, Prepared
 from tracegen.recording.passes import GroupsOf, LaunchRun
@@ -29,8 +28,8 @@ class _Recording:
     machine: Machine | None
     options: TraceOptions
     every_launch: bool
+    tracer: type[LaunchRun]
     n_snapshots: int = 1
-    tracer: type[LaunchRun] = LaunchRun
     groups_of: GroupsOf | None = None
     traces: list[list[Trace]] = field(default_factory=list)
 
@@ -59,11 +58,11 @@ class _Recording:
 def trace_all(
     prepared: Prepared,
     options: TraceOptions,
-    tracer: type[LaunchRun] = LaunchRun,
+    tracer: type[LaunchRun],
     machine: Machine | None = None,
 ) -> list[list[Trace]]:
     """One snapshot of every launch, launch by launch."""
-    recording = _Recording(prepared, machine, options, every_launch=True, tracer=tracer)
+    recording = _Recording(prepared, machine, options, True, tracer)
     prepared.run(recording)
     _warn_of_chance(recording.traces)
     return recording.traces
@@ -72,7 +71,7 @@ def trace_all(
 def trace_one(
     prepared: Prepared,
     options: TraceOptions,
-    tracer: type[LaunchRun] = LaunchRun,
+    tracer: type[LaunchRun],
     machine: Machine | None = None,
     n_snapshots: int = 1,
     groups_of: GroupsOf | None = None,
@@ -81,7 +80,7 @@ def trace_one(
     names = prepared.launch_names
     if options.launch is None and len(names) > 1:
         raise _several(prepared)
-    recording = _Recording(prepared, machine, options, False, n_snapshots, tracer, groups_of)
+    recording = _Recording(prepared, machine, options, False, tracer, n_snapshots, groups_of)
     prepared.run(recording)
     if not recording.traces:
         raise KernelError(
@@ -112,6 +111,8 @@ def instrumented(workload: AnyWorkload, context: Any) -> Prepared:
         from tracegen.opencl_c import run
 
         return run.prepare(workload, chosen_context(context))
+    from tracegen.instrumented.host import prepare
+
     return prepare(workload, chosen_context(context))
 
 

@@ -1,4 +1,7 @@
-"""Chooses the tracer of a workload: the polyhedral one where it applies, else the instrumented one."""
+"""Chooses the tracer of a workload: the polyhedral one where it applies, else the instrumented one.
+
+What a tracer needs is imported when it is chosen: CUDA C++ is traced without Loopy and OpenCL.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,7 @@ from typing import Any
 from memsim.errors import KernelError
 from memsim.machine import Machine
 from memsim.trace import Trace
-from tracegen.instrumented.host import prepare
 from tracegen.options import TraceOptions
-from tracegen.polyhedral.conditions import NotStatic
-from tracegen.polyhedral.host import static
-from tracegen.polyhedral.run import PolyhedralRun
 from tracegen.record import AnyWorkload, chosen_context, instrumented, trace_all, trace_one
 from tracegen.recording.launch import Prepared
 from tracegen.recording.passes import GroupsOf, LaunchRun
@@ -58,13 +57,20 @@ def _chosen(
         if tracer == "polyhedral":
             raise KernelError("the polyhedral tracer reads Loopy kernels; CUDA C++ must be run")
         return cuda.prepare(workload, options.lanes(machine)), cuda.CudaRun
+    from tracegen.recording.device_run import DeviceRun
+
     if isinstance(workload, OpenCLWorkload):
         if tracer == "polyhedral":
             raise KernelError("the polyhedral tracer reads Loopy kernels; OpenCL C must be run")
-        return instrumented(workload, context), LaunchRun
+        return instrumented(workload, context), DeviceRun
+    from tracegen.instrumented.host import prepare
+    from tracegen.polyhedral.conditions import NotStatic
+    from tracegen.polyhedral.host import static
+    from tracegen.polyhedral.run import PolyhedralRun
+
     if tracer == "instrumented" or (tracer == "auto" and context is not None):
         # A user who names a context wants the kernel to run there.
-        return prepare(workload, chosen_context(context)), LaunchRun
+        return prepare(workload, chosen_context(context)), DeviceRun
     prepared = static(prepare(workload, None))
     if tracer == "polyhedral":
         return prepared, PolyhedralRun
@@ -73,5 +79,5 @@ def _chosen(
             if every_launch or launch.index == (options.launch or 0):
                 _ = PolyhedralRun(prepared, launch, options).program
     except NotStatic:
-        return prepared.on(chosen_context(None)), LaunchRun
+        return prepared.on(chosen_context(None)), DeviceRun
     return prepared, PolyhedralRun

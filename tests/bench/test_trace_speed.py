@@ -20,8 +20,8 @@ from memsim.trace.model import Trace
 from tracegen.devices.choice import choose
 from tracegen.instrumented.host import prepare
 from tracegen.options import TraceOptions
+from tracegen.recording.device_run import DeviceRun
 from tracegen.recording.launch import BoundLaunch
-from tracegen.recording.passes import LaunchRun
 from tracegen.workloads.workload import Workload
 
 pytestmark = pytest.mark.bench
@@ -64,7 +64,7 @@ def test_trace_speed(kernel: str) -> None:
 
     def observer(launch: BoundLaunch) -> None:
         nonlocal lanes
-        run = LaunchRun(prepared, launch, TraceOptions())
+        run = DeviceRun(prepared, launch, TraceOptions())
         begin = time.perf_counter()
         traced: Trace = run.traces()[0]
         seconds.append(time.perf_counter() - begin)

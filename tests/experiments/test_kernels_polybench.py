@@ -18,8 +18,8 @@ from tests.support.instrumented_runs import run_traced
 from tracegen.devices import choice as opencl
 from tracegen.instrumented.host import prepare
 from tracegen.options import TraceOptions
+from tracegen.recording.device_run import DeviceRun
 from tracegen.recording.launch import BoundLaunch
-from tracegen.recording.passes import LaunchRun
 
 CASES: list[tuple[Callable[..., Any], dict[str, Any], int]] = [
     (products.two_mm, {"ni": 20, "nj": 37, "nk": 17, "nl": 40}, 2, "d"),
@@ -49,7 +49,7 @@ def run(workload: Any) -> tuple[int, dict[str, Any]]:
 
     def observer(launch: BoundLaunch) -> None:
         launches.append(launch.name)
-        LaunchRun(prepared, launch, TraceOptions()).whole()
+        DeviceRun(prepared, launch, TraceOptions()).whole()
 
     outputs = prepared.run(observer)
     return len(launches), outputs

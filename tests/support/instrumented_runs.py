@@ -10,8 +10,8 @@ from tracegen import OpenCLWorkload, Workload
 from tracegen.options import TraceOptions
 from tracegen.record import AnyWorkload, instrumented
 from tracegen.recording import snapshot
+from tracegen.recording.device_run import DeviceRun
 from tracegen.recording.launch import BoundLaunch, Prepared
-from tracegen.recording.passes import LaunchRun
 from tracegen.recording.reference import lane_tokens_kept
 
 LaneAccess = tuple[str, str, int, int]
@@ -33,7 +33,7 @@ def run_traced(
     traces = []
 
     def observer(launch: BoundLaunch) -> None:
-        run = LaunchRun(prepared, launch, options or TraceOptions())
+        run = DeviceRun(prepared, launch, options or TraceOptions())
         traces.extend(run.traces(1))
         run.complete()
 
@@ -53,7 +53,7 @@ def lane_accesses(
     accesses: dict[tuple[int, int, int], list[LaneAccess]] = {}
 
     def observer(launch: BoundLaunch) -> None:
-        run = LaunchRun(prepared, launch, TraceOptions(groups=groups))
+        run = DeviceRun(prepared, launch, TraceOptions(groups=groups))
         chosen = snapshot.choose(launch.n_groups, None, groups)[0]
         with run.recorded(chosen) as batches:
             for batch in batches:

@@ -14,7 +14,8 @@ from memsim.errors import PathsWarning
 from tracegen.blocks.merge import subgroup_events
 from tracegen.blocks.model import Cut
 from tracegen.devices.buffers import Buffers
-from tracegen.recording.launch import DeviceLaunch, check_size, enqueue
+from tracegen.recording.device_run import enqueue
+from tracegen.recording.launch import DeviceLaunch, check_size
 from tracegen.recording.room import Lengths, offsets, recorded, written
 
 BATCH_BYTES = 16 << 20

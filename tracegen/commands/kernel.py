@@ -133,6 +133,7 @@ def trace_sized(
         return trace
 
     _import_shared()
+    _import_compilers()  # once for all kernels that are traced from here
     return in_own_process(work, limits, kernel.spec, _import_replay)
 
 
@@ -176,6 +177,15 @@ def _import_shared() -> None:
     import memsim.trace
 
     _ = memsim.compile.hot, memsim.trace.Trace
+
+
+def _import_compilers() -> None:
+    """Imports, before the fork, what traces CUDA C++ and reads machine code: all without OpenCL."""
+    import tracegen.compiled.launch
+    import tracegen.cuda.run
+    import tracegen.tracer
+
+    _ = tracegen.compiled.launch, tracegen.cuda.run, tracegen.tracer
 
 
 def _import_replay() -> None:

@@ -54,7 +54,7 @@ class CudaLaunch(BoundLaunch):
         self.text, self.probed, self.library = program, probed, library
         self.arguments, self.warp, self.shared_bytes = arguments, warp, shared_bytes
         self.grid, self.group_shape = shape
-        self.index, self.queue = 0, None
+        self.index = 0
         self.name, self.program = program.kernel, probed.program
         self.notes: Notes | None = None
         self.memory = Memory(arguments, self.extents)

@@ -24,11 +24,11 @@ from loopy.target.pyopencl_execution import (
 )
 
 from memsim.errors import KernelError, MemsimError
+from tracegen.devices.builds import Builds
 from tracegen.instrumented.instrument import Instrumented, instrument
 from tracegen.instrumented.launch import LoopyLaunch, Proxy
 from tracegen.instrumented.sites import UserFile
 from tracegen.instrumented.target import marked_code, refuse_unseen
-from tracegen.probes.tokens import Builds
 from tracegen.recording.launch import Observer
 from tracegen.workloads.checks import check_array, number
 from tracegen.workloads.workload import Workload

@@ -14,12 +14,13 @@ import pyopencl as cl
 
 from memsim.errors import KernelError
 from memsim.trace import ArrayExtent
+from tracegen.devices.builds import Builds
 from tracegen.opencl_c.arguments import Argument
 from tracegen.opencl_c.instrument import Probed
 from tracegen.opencl_c.preprocess import Text
 from tracegen.opencl_c.probe_source import ASTRAY, BEYOND, ENDLESS, MOST_TURNS
 from tracegen.opencl_c.sites import static_accesses
-from tracegen.probes.tokens import Builds, TokenEncoding
+from tracegen.probes.tokens import TokenEncoding
 from tracegen.recording.launch import DeviceLaunch, Layout
 from tracegen.recording.sites import SiteMap, allocate, site_map, tables
 

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from memsim.errors import KernelError
+from tracegen.devices.builds import Builds
 from tracegen.opencl_c.arguments import Argument, bound
 from tracegen.opencl_c.instrument import instrument
 from tracegen.opencl_c.launch import LARGEST_ACCESS_BYTES, ProbedSource, SourceLaunch
 from tracegen.opencl_c.parse import parse
 from tracegen.opencl_c.preprocess import preprocess
-from tracegen.probes.tokens import Builds
 from tracegen.recording.launch import Observer
 from tracegen.workloads.opencl import OpenCLWorkload
 

@@ -11,8 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-import pyopencl as cl
-
 from memsim.errors import KernelError
 from memsim.trace import ArrayExtent
 from tracegen.probes.program import Program
@@ -50,7 +48,6 @@ class BoundLaunch(Protocol):
     index: int
     name: str
     program: Program
-    queue: Any
     grid: tuple[int, ...]
     group_shape: tuple[int, ...]
     front_end: str
@@ -87,6 +84,8 @@ class BoundLaunch(Protocol):
 
 class DeviceLaunch(BoundLaunch, Protocol):
     """A launch that runs on an OpenCL device."""
+
+    queue: Any
 
     def kernel_for(self, recording: TokenEncoding | None) -> Any:
         """The probed kernel that records tokens; for None, the one that counts them."""
@@ -144,21 +143,6 @@ def check_size(launch: BoundLaunch) -> None:
             f"launch {launch.index} ({launch.name}) has {launch.n_groups} work-groups; at most"
             f" {MOST_GROUPS} can be traced"
         )
-
-
-def enqueue(
-    launch: DeviceLaunch, kernel: Any, further: Sequence[Any], global_size: tuple[int, ...]
-) -> None:
-    """Enqueues a kernel with the launch's arguments and further ones behind them."""
-    try:
-        n_own = launch.set_arguments(kernel)
-        for position, value in enumerate(further, n_own):
-            kernel.set_arg(position, value)
-        shape = launch.group_shape or (1,)
-        cl.enqueue_nd_range_kernel(launch.queue, kernel, global_size, shape)
-    except cl.Error as error:
-        text = " ".join(str(error).split())
-        raise KernelError(f"kernel {launch.name} cannot be run: {text}") from error
 
 
 def fault_of(

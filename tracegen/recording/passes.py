@@ -9,29 +9,20 @@ import platform
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import pyopencl as cl
 
 from memsim.errors import KernelError
 from memsim.machine import Machine
 from memsim.montecarlo import enough_bytes, resident_groups
 from memsim.progress import report
 from memsim.trace import Columns, GrowingColumns, Launch, Trace, room
-from tracegen.devices.buffers import Buffers, buffers
 from tracegen.options import TraceOptions
-from tracegen.probes.tokens import FAULT_WORDS, TokenEncoding
+from tracegen.probes.tokens import TokenEncoding
 from tracegen.recording import earlier, snapshot, typical
-from tracegen.recording.launch import (
-    BoundLaunch,
-    DeviceLaunch,
-    Prepared,
-    check_size,
-    enqueue,
-    fault_of,
-)
+from tracegen.recording.launch import BoundLaunch, Prepared, check_size
 from tracegen.recording.machine_order import MachineOrder, by_position
 from tracegen.recording.room import Lengths, offsets, recorded
 from tracegen.recording.subgroup import LongMerge, merge
@@ -59,7 +50,7 @@ class Batch(NamedTuple):
 
 
 class LaunchRun:
-    """The runs and the traces of one launch."""
+    """The runs and the traces of one launch; how a kernel runs, and where, is up to its subclasses."""
 
     tracer = "instrumented run"
 
@@ -82,8 +73,6 @@ class LaunchRun:
             # The machine code determines which accesses are redundant.
             self.reduced = False
             self.layout = by_position(launch.layout, launch.program.probes)
-        self.buffers: Buffers = buffers(prepared.context)
-        self.queue = launch.queue
         self.saved: list[tuple[Any, Any]] = []
         self.ran_all = False
         self.took_others = False
@@ -462,33 +451,17 @@ class LaunchRun:
 
     def _reserve(self, name: str, size_bytes: int) -> None:
         """Makes room for the tokens of the next run."""
-        self.buffers.get(name, size_bytes)
+        raise NotImplementedError
 
     def _mapped(self, name: str, count: int, dtype: Any) -> AbstractContextManager[Any]:
         """What the latest run wrote, `tokens` or `counts`, as an array within the context."""
-        return self.buffers.mapped(self.queue, name, count, dtype)
+        raise NotImplementedError
 
     def _run(
         self, groups: snapshot.Groups, places: npt.NDArray[np.int64], encoding: TokenEncoding | None
     ) -> None:
-        if len(groups) == 0:
-            return
-        pool, queue, launch = self.buffers, self.queue, cast(DeviceLaunch, self.launch)
-        n_item = len(groups) * launch.group_items
-        buffers = [
-            pool.get("tokens", 64),
-            pool.put(queue, "offsets", places),
-            pool.get("counts", n_item * 4),
-            pool.put(queue, "groups", groups.astype(np.uint32)),
-            pool.put(queue, "fault", np.zeros(8, np.int64)),
-        ]
-        kernel = launch.kernel_for(encoding)
-        shape = launch.group_shape or (1,)
-        items = (len(groups) * shape[0], *shape[1:])
-        enqueue(launch, kernel, launch.probe_arguments(buffers), items)
-        with pool.mapped(queue, "fault", FAULT_WORDS, np.int64) as fault:
-            if fault[0]:
-                raise fault_of(launch, fault, int(groups[fault[5]]))
+        """Runs groups, which write tokens to `places` in an encoding; for None they are counted."""
+        raise NotImplementedError
 
     def _save(self) -> None:
         self.saved.clear()
@@ -498,17 +471,11 @@ class LaunchRun:
         self._paste(self.saved)
 
     def _copies(self, name: str) -> list[tuple[Any, Any]]:
-        """Copies of the buffers whose content the launch changes and reads."""
-        copies = []
-        for k, buffer in enumerate(self.launch.written_and_read()):
-            copy = self.buffers.get(f"{name} {k}", buffer.size)
-            cl.enqueue_copy(self.queue, copy, buffer, byte_count=buffer.size)
-            copies.append((buffer, copy))
-        return copies
+        """Copies of the memory whose content the launch changes and reads."""
+        raise NotImplementedError
 
     def _paste(self, copies: list[tuple[Any, Any]]) -> None:
-        for buffer, copy in copies:
-            cl.enqueue_copy(self.queue, buffer, copy, byte_count=buffer.size)
+        raise NotImplementedError
 
     def _provenance(self) -> Mapping[str, Any]:
         source = self.prepared.source
@@ -527,12 +494,7 @@ class LaunchRun:
 
     def _device(self) -> Mapping[str, Any]:
         """What the launch ran on."""
-        device = self.prepared.context.devices[0]
-        return {
-            "platform": device.platform.name.strip(),
-            "platform_version": device.platform.version.strip(),
-            "device": device.name.strip(),
-        }
+        return {}
 
 
 def shares(wanted: npt.NDArray[np.int64], most: int) -> npt.NDArray[np.int64]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -237,3 +239,17 @@ def test_machine_code_decides_what_is_loaded() -> None:
     given = workload(source, floats(64), np.zeros(32, np.float32), 7)
     trace = tracegen.trace(given, memsim.load_machine("v100"))
     assert rows(trace) == ["x[i] (32)", "store y[i] (32)"]
+
+
+def test_cuda_is_traced_without_loopy_and_opencl() -> None:
+    """What a process imports before it forks for each kernel must not contain an OpenCL driver's loader."""
+    script = (
+        "import sys, numpy as np, tracegen, tracegen.commands.kernel as kernel\n"
+        "from tracegen import CudaWorkload\n"
+        "kernel._import_compilers()\n"
+        "text = '__global__ void f(float *x) { x[threadIdx.x] = 1; }'\n"
+        "workload = CudaWorkload(source=text, arguments={'x': np.zeros(32, np.float32)}, grid=1, block=32)\n"
+        "assert tracegen.trace(workload).n_granule == 4\n"
+        "assert not {'loopy', 'pyopencl'} & sys.modules.keys()\n"
+    )
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0

@@ -18,7 +18,7 @@ from tracegen.devices.choice import choose
 from tracegen.opencl_c.run import prepare
 from tracegen.options import TraceOptions
 from tracegen.probes.program import Probe
-from tracegen.recording.passes import LaunchRun
+from tracegen.recording.device_run import DeviceRun
 
 pytestmark = pytest.mark.filterwarnings("ignore:Non-empty compiler output")
 
@@ -53,7 +53,7 @@ def test_positions_ascend_but_for_back_edges(seed: int) -> None:
 
     def observer(launch: Any) -> None:
         nonlocal falls
-        run = LaunchRun(prepared, launch, TraceOptions())
+        run = DeviceRun(prepared, launch, TraceOptions())
         probes = launch.program.probes
         with run.recorded(np.arange(launch.n_groups)) as batches:
             for batch in batches:

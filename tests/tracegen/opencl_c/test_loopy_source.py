@@ -18,6 +18,7 @@ from tracegen.instrumented.launch import LoopyLaunch
 from tracegen.opencl_c import run
 from tracegen.options import TraceOptions
 from tracegen.record import trace_one
+from tracegen.recording.device_run import DeviceRun
 
 # islpy's own deprecation, raised inside Loopy where a loop's last tile is not full.
 pytestmark = pytest.mark.filterwarnings("ignore:Aff.is_equal with implicit:DeprecationWarning")
@@ -72,7 +73,9 @@ def test_same_trace_as_from_loopy(context: Any, case: str) -> None:
     for reduced in (True, False):
         options = TraceOptions(reduced=reduced)
         for traced, expected in zip(
-            trace_one(as_text, options), trace_one(prepared, options), strict=True
+            trace_one(as_text, options, DeviceRun),
+            trace_one(prepared, options, DeviceRun),
+            strict=True,
         ):
             assert_same(traced, expected)
 

@@ -43,6 +43,7 @@ from tracegen.polyhedral.conditions import NotStatic
 from tracegen.polyhedral.host import static
 from tracegen.polyhedral.run import PolyhedralRun
 from tracegen.record import trace_all
+from tracegen.recording.device_run import DeviceRun
 from tracegen.workloads.workload import Workload
 
 Make = Callable[[], Workload]
@@ -134,7 +135,7 @@ def assert_tracers_agree(workload: Workload, context: Any, choices: Sequence[Tra
     prepared = prepare(workload, context)
     for options in choices:
         walked = trace_all(static(prepared), options, PolyhedralRun)
-        ran = trace_all(prepared, options)
+        ran = trace_all(prepared, options, DeviceRun)
         assert len(walked) == len(ran) > 0
         for (one,), (other,) in zip(walked, ran, strict=True):
             assert_equal(one, other)

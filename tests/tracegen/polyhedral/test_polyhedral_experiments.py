@@ -20,6 +20,7 @@ from tracegen.polyhedral.conditions import NotStatic
 from tracegen.polyhedral.host import static
 from tracegen.polyhedral.run import PolyhedralRun
 from tracegen.record import trace_all
+from tracegen.recording.device_run import DeviceRun
 from tracegen.workloads.workload import Workload
 
 FEW_LAUNCHES = {
@@ -71,7 +72,7 @@ def test_equal_or_refused(context: Any, name: str) -> None:
         assert reads_data(workload)
         return
     assert sum(one.n_access for (one,) in walked) > 0
-    for (one,), (other,) in zip(walked, trace_all(prepared, options), strict=True):
+    for (one,), (other,) in zip(walked, trace_all(prepared, options, DeviceRun), strict=True):
         for column in COLUMN_DTYPES:
             np.testing.assert_array_equal(getattr(one, column), getattr(other, column), column)
         assert (one.sites, one.arrays, one.launch) == (other.sites, other.arrays, other.launch)

@@ -16,8 +16,8 @@ from tracegen.instrumented.host import prepare
 from tracegen.options import TraceOptions
 from tracegen.record import trace_one
 from tracegen.recording import snapshot
+from tracegen.recording.device_run import DeviceRun
 from tracegen.recording.launch import BoundLaunch, Prepared
-from tracegen.recording.passes import LaunchRun
 from tracegen.recording.reference import Step, lockstep
 from tracegen.workloads.workload import Workload
 
@@ -62,7 +62,7 @@ def test_merge_equals_twin(
     groups = recorded(prepared)
     for size, reduced in itertools.product((8, 32, 64), (False, True)):
         options = TraceOptions(subgroup_size=size, reduced=reduced)
-        (trace,) = trace_one(prepared, options)
+        (trace,) = trace_one(prepared, options, DeviceRun)
         expected = [
             (run, lockstep(items[first : first + size], run.launch.program.probes, reduced))
             for run, items in groups
@@ -74,12 +74,12 @@ def test_merge_equals_twin(
             assert [describe(trace, access) for access in own] == [written(run, s) for s in steps]
 
 
-def recorded(prepared: Prepared) -> list[tuple[LaunchRun, list[Any]]]:
+def recorded(prepared: Prepared) -> list[tuple[DeviceRun, list[Any]]]:
     """The tokens of the items of every group."""
     result = []
 
     def observer(launch: BoundLaunch) -> None:
-        run = LaunchRun(prepared, launch, TraceOptions())
+        run = DeviceRun(prepared, launch, TraceOptions())
         every = snapshot.choose(launch.n_groups, None)[0]
         with run.recorded(every) as batches:
             for batch in batches:
@@ -110,7 +110,7 @@ def describe(trace: Trace, access: int) -> Any:
     )
 
 
-def written(run: LaunchRun, step: Step) -> Any:
+def written(run: DeviceRun, step: Step) -> Any:
     if step.lanes is None:
         return (BARRIER_SITE, step.starts_sequence, step.waits, 0, [])
     granules: dict[int, list[int]] = {}

@@ -12,7 +12,8 @@ import tracegen
 from memsim.errors import KernelError, PathsWarning
 from memsim.trace import Trace
 from tests.support import loopy_kernels
-from tracegen.recording.passes import LaunchRun, shares
+from tracegen.recording.device_run import DeviceRun
+from tracegen.recording.passes import shares
 
 SOURCE = """\
 __kernel void insert(__global const uint *keys, __global volatile uint *table, const uint mask)
@@ -94,10 +95,10 @@ def test_other_paths_are_recorded_again(
 ) -> None:
     exact = tracegen.trace(workload, context=context)
     assert "one_of_many" not in exact.provenance
-    count = LaunchRun._count
+    count = DeviceRun._count
     for change in (lambda n: n // 8, lambda n: n + 3):
         with monkeypatch.context() as patched:
-            patched.setattr(LaunchRun, "_count", lambda run, g, by=change: by(count(run, g)))
+            patched.setattr(DeviceRun, "_count", lambda run, g, by=change: by(count(run, g)))
             with pytest.warns(PathsWarning, match=f"took other paths .*{why}"):
                 trace = tracegen.trace(workload, context=context)
         assert_equal(trace, exact)
@@ -105,13 +106,13 @@ def test_other_paths_are_recorded_again(
 
 
 def test_paths_that_grow_with_each_run(context: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    record = LaunchRun._record
+    record = DeviceRun._record
 
-    def longer(run: LaunchRun, groups: Any, room: Any, *others: Any) -> Any:
+    def longer(run: DeviceRun, groups: Any, room: Any, *others: Any) -> Any:
         record(run, groups, room, *others)
         return 2 * room + 100
 
-    monkeypatch.setattr(LaunchRun, "_record", longer)
+    monkeypatch.setattr(DeviceRun, "_record", longer)
     with pytest.raises(KernelError, match="longer paths each of the 8 times that it was run"):
         tracegen.trace(insert(1 << 10), context=context)
 
@@ -123,9 +124,9 @@ def test_long_work_items_are_recorded_in_pieces(
 ) -> None:
     exact = tracegen.trace(ragged(200), context=context, reduced=reduced)
     in_pieces = []
-    pieces = LaunchRun._rows_in_pieces
+    pieces = DeviceRun._rows_in_pieces
     monkeypatch.setattr(
-        LaunchRun, "_rows_in_pieces", lambda run, batch: in_pieces.append(1) or pieces(run, batch)
+        DeviceRun, "_rows_in_pieces", lambda run, batch: in_pieces.append(1) or pieces(run, batch)
     )
     trace = tracegen.trace(ragged(200), context=context, reduced=reduced, memory_bytes=memory_bytes)
     assert in_pieces
@@ -141,8 +142,8 @@ def test_long_work_items_of_loopy(context: Any) -> None:
 
 
 def test_other_paths_and_too_long(context: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    count = LaunchRun._count
-    monkeypatch.setattr(LaunchRun, "_count", lambda run, g: count(run, g) + 1)
+    count = DeviceRun._count
+    monkeypatch.setattr(DeviceRun, "_count", lambda run, g: count(run, g) + 1)
     match = r"took other paths when it was run again, and group 0 makes \d+ accesses, more than"
     with pytest.raises(KernelError, match=match):
         tracegen.trace(ragged(200), context=context, memory_bytes=1 << 13)
