@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -91,12 +92,37 @@ class AccessCosts:
         return np.asarray(self.expected_cycles[:, list(sites)].max(axis=1))
 
 
-def access_costs(traces: Trace | Sequence[Trace], replay: Replay, machine: Machine) -> AccessCosts:
-    """Costs of every site of a kernel that was replayed on a machine."""
+class TraceCosts(NamedTuple):
+    """Costs of an execution that the trace alone determines, (n_site,) each.
+
+    written_back : bytes that the last level writes to DRAM, at least
+    """
+
+    lines: Floats
+    sectors: Floats
+    pipe_cycles: Floats
+    written_back: Floats
+
+
+def trace_costs(trace: Trace, machine: Machine) -> TraceCosts:
+    """What of the costs all replays of a trace on a machine share."""
+    return TraceCosts(*_from_trace(trace, machine), _written_back(trace, machine))
+
+
+def access_costs(
+    traces: Trace | Sequence[Trace],
+    replay: Replay,
+    machine: Machine,
+    of_trace: TraceCosts | None = None,
+) -> AccessCosts:
+    """Costs of every site of a kernel that was replayed on a machine.
+
+    of_trace : `trace_costs` of the first trace, where they are known already
+    """
     listed = [traces] if isinstance(traces, Trace) else list(traces)
     first = listed[0]
     n_site = len(first.sites)
-    lines, sectors, pipe = _from_trace(first, machine)
+    lines, sectors, pipe, written_back = of_trace or trace_costs(first, machine)
     dataset = replay.dataset
     executions = dataset["site_accesses"].values.astype(np.float64)
     n_subgroup = sum(trace.n_subgroup for trace in listed)
@@ -112,9 +138,7 @@ def access_costs(traces: Trace | Sequence[Trace], replay: Replay, machine: Machi
     if not machine.levels:
         expected = np.where(loads, tm[:, None], 0.0)
     counted = _counted(dataset, machine, sectors)
-    moved = _channel_bytes(
-        dataset, machine, sectors, executions, counted, _written_back(first, machine)
-    )
+    moved = _channel_bytes(dataset, machine, sectors, executions, counted, written_back)
     missed = np.zeros((n_trial, n_site))
     if "missed_translations" in dataset:
         missed = dataset["missed_translations"].transpose("trial", "site").values / np.where(

@@ -13,7 +13,7 @@ from typing import Any
 
 from calib.prediction.basic_blocks import BlockError, Program
 from calib.prediction.basic_blocks_trace import blocks_from_trace
-from calib.prediction.costs import DRAM, AccessCosts, access_costs
+from calib.prediction.costs import DRAM, AccessCosts, access_costs, trace_costs
 from calib.prediction.options import Mode, PredictOptions
 from calib.prediction.time_model import (
     Inputs,
@@ -216,7 +216,7 @@ def _prediction(
 ) -> Prediction:
     launch = traces[0].launch
     occupancy = resident_groups(machine, launch, groups_per_core=options.groups_per_core)
-    costs, places, past_s = None, ONE_PLACE, 0.0
+    costs, places, past_s = None, ONE_PLACE, (0.0, 0.0)
     work = launch_work(traces)
     resident = dataclasses.replace(
         residents(machine, launch, occupancy),
@@ -225,7 +225,7 @@ def _prediction(
     )
 
     def inputs_with(replay: Replay) -> tuple[AccessCosts, Inputs]:
-        costs = access_costs(traces, replay, machine)
+        costs = access_costs(traces, replay, machine, of_trace)
         inputs = simulated_inputs(program, costs, machine, latency=options.latency)
         inputs = dataclasses.replace(inputs, once_s={DRAM: _first_read_s(replay, machine)})
         return costs, inputs if with_latency else _without_latency(inputs)
@@ -235,17 +235,20 @@ def _prediction(
         inputs = inputs if with_latency else _without_latency(inputs)
     else:
         replay = replay or run_replay(traces, machine, options)
+        of_trace = trace_costs(traces[0], machine)
         places = places_of(replay.dataset)
         middle, *ends = (
             Replay(with_open_hits(replay.dataset, hits))
             for hits in (("likely", "none", "every") if is_open(replay.dataset) else ("likely",))
         )
         costs, inputs = inputs_with(middle)
-        past_s = _furthest_s([inputs, *(inputs_with(end)[1] for end in ends)], resident, machine)
+        if ends:
+            none, every = (inputs_with(end)[1] for end in ends)
+            past_s = _later_s([inputs, none, every], resident, machine)
     timing = time_of(
         inputs, resident, machine, mode=options.mode, solver=options.solver, places=places
     )
-    timing = dataclasses.replace(timing, past_half_width_s=past_s)
+    timing = dataclasses.replace(timing, past_s=past_s)
     return Prediction(
         kernel=launch.kernel,
         machine=machine,
@@ -264,14 +267,14 @@ def _first_read_s(replay: Replay, machine: Machine) -> float:
     return sum(first_reads(replay.dataset).values()) / per_s
 
 
-def _furthest_s(inputs: Sequence[Inputs], resident: Residents, machine: Machine) -> float:
-    """How far the times of other inputs are from that of the first, at most."""
-    if len(inputs) == 1:
-        return 0.0
-    first, *others = (
+def _later_s(
+    inputs: Sequence[Inputs], resident: Residents, machine: Machine
+) -> tuple[float, float]:
+    """How much longer the times of the second and the third inputs are than that of the first."""
+    first, second, third = (
         float(seconds_of(mean_of_trials(one), resident, machine)[0][0]) for one in inputs
     )
-    return max(abs(other - first) for other in others)
+    return second - first, third - first
 
 
 def mean_of_trials(inputs: Inputs) -> Inputs:

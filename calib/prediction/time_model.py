@@ -154,7 +154,8 @@ class Timing:
     exposed : (n_block,) fraction of each block's wait that nothing hides: with `events`, in which the core
         issues nothing; with `equation`, the mean LH
     places : those of the launch that the trials stand for in turn
-    past_half_width_s : what groups before the snapshots may change by what they left in the caches
+    past_s : how much later the launch ends if groups before the snapshots left nothing of use in the caches, and
+        if they left everything that they may have; the second is negative
     """
 
     seconds: Floats
@@ -166,7 +167,7 @@ class Timing:
     mode: Mode
     solver: Solver
     places: Places = ONE_PLACE
-    past_half_width_s: float = 0.0
+    past_s: tuple[float, float] = (0.0, 0.0)
 
     def mean(self, values: npt.ArrayLike) -> float:
         """Of (n_trial,) values, over places and orderings."""
@@ -182,8 +183,9 @@ class Timing:
         """Mean and interval over orderings, places, and groups that were not traced; without an interval for
         one trial, as in mode `paper`."""
         found = describe(self.seconds, self.places)
-        if self.past_half_width_s:
-            found = found.with_part(PAST, self.past_half_width_s)
+        past = max(map(abs, self.past_s))
+        if past:
+            found = found.with_part(PAST, past)
         work = self.residents.work_half_width
         return found.with_part(GROUPS, work * found.mean) if work else found
 

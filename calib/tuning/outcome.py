@@ -65,7 +65,9 @@ class Outcome:
 
     effort : index into EFFORTS
     failure : one line; "" where there is a prediction, and the fields after it are then given
-    time_s, half_width_s : of the 95 % interval over orderings
+    time_s, half_width_s : of the 95 % interval over orderings, and groups that were not traced
+    cold_s, warm_s : the time if groups before the snapshot left nothing of use in the caches, and if they left
+        everything that they may have
     binds : what limits the time
     floors_s : resource -> the least time that it needs
     traced_groups : length of the snapshot
@@ -80,6 +82,8 @@ class Outcome:
     failure: str = ""
     time_s: float = math.nan
     half_width_s: float = 0.0
+    cold_s: float = math.nan
+    warm_s: float = math.nan
     binds: str = ""
     floors_s: Mapping[str, float] = field(default_factory=dict)
     registers: int | None = None
@@ -92,6 +96,12 @@ class Outcome:
     write_bytes: Mapping[str, float] = field(default_factory=dict)
     hit_ratios: Mapping[str, float] = field(default_factory=dict)
     array_hit_ratios: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def times_s(self) -> tuple[float, float, float]:
+        """The time, and those of cold and of warm caches."""
+        cold, warm = (self.time_s if math.isnan(t) else t for t in (self.cold_s, self.warm_s))
+        return self.time_s, cold, warm
 
     @property
     def looked(self) -> str:
@@ -113,15 +123,19 @@ def outcome_of(
 ) -> Outcome:
     """The numbers of a prediction."""
     timing, estimate = prediction.timing, prediction.timing.estimate
-    replay = prediction.replay
-    assert replay is not None  # only mode `paper` has none
+    assert prediction.replay is not None  # only mode `paper` has none
+    replay = prediction.replay.middle()
     moved = replay.launch_totals().moved
+    cold, warm = timing.past_s
+    half_width = estimate.half_width - max(abs(cold), abs(warm)) if estimate.has_interval else 0.0
     return Outcome(
         configuration=dict(configuration),
         machine=machine,
         effort=effort,
         time_s=estimate.mean,
-        half_width_s=estimate.half_width if estimate.has_interval else 0.0,
+        half_width_s=half_width,
+        cold_s=estimate.mean + cold,
+        warm_s=estimate.mean + warm,
         binds=timing.binds,
         floors_s=timing.floor_means_s,
         registers=trace.launch.registers_per_item,
@@ -147,6 +161,6 @@ def _array_hit_ratios(replay: Replay) -> dict[str, float]:
         for level in replay.level_names:
             n = int(asked.sel(level=level).values[of_array].sum())
             if n:
-                hits = int(served.sel(level=level).values[of_array].sum())
+                hits = float(served.sel(level=level).values[of_array].sum())
                 ratios[f"{level}/{array}"] = hits / n
     return ratios

@@ -3,7 +3,8 @@
 Nothing is left behind whose interval overlaps that of the best. A glance has an error of its own, for its
 snapshot is short: how much the times of a few configurations, spread from the fastest to the slowest, change
 relative to each other when they are looked at closely, step by step. All intervals of a look are widened by
-what the steps that follow it change.
+what the steps that follow it change. What earlier groups left in the caches is open in all snapshots alike:
+configurations are compared with cold caches, with warm ones, and with what is likely.
 (Jamieson and Talwalkar, "Non-stochastic best arm identification and hyperparameter optimization", AISTATS
 2016, halve by rank; here the intervals decide how many remain.)
 """
@@ -62,25 +63,39 @@ class Found:
 
     @property
     def candidates(self) -> tuple[Outcome, ...]:
-        """Those whose interval overlaps that of the fastest: the prediction does not tell them apart."""
+        """Those that may be as fast as the fastest: the prediction does not tell them apart."""
         ranked = self.ranked
         if not ranked:
             return ()
-        best = self.interval(ranked[0])
-        return tuple(one for one in ranked if self.interval(one).low_s <= best.high_s)
+        best = ranked[0]
+        return tuple(
+            one for one in ranked if may_be_as_fast(one, best, self._wide(one), self._wide(best))
+        )
 
     def interval(self, outcome: Outcome) -> Interval:
         """The time of an outcome, with what its effort leaves open."""
         return interval(outcome, self.spread.get(outcome.effort, 0.0))
 
+    def _wide(self, outcome: Outcome) -> float:
+        return widened(outcome, self.spread.get(outcome.effort, 0.0))
+
+
+def widened(outcome: Outcome, spread: float) -> float:
+    """The factor by which a time may differ each way, over orderings and by exp(spread)."""
+    half = outcome.half_width_s / outcome.time_s if outcome.time_s else 0.0
+    return math.exp(math.hypot(spread, half))
+
 
 def interval(outcome: Outcome, spread: float) -> Interval:
-    """Over orderings, widened by a factor of exp(spread) each way."""
-    half = outcome.half_width_s / outcome.time_s if outcome.time_s else 0.0
-    wide = math.exp(math.hypot(spread, half))
-    return Interval(
-        mean_s=outcome.time_s, low_s=outcome.time_s / wide, high_s=outcome.time_s * wide
-    )
+    """From the time with warm caches to that with cold ones, widened by orderings and exp(spread)."""
+    wide, times_s = widened(outcome, spread), outcome.times_s
+    return Interval(mean_s=outcome.time_s, low_s=min(times_s) / wide, high_s=max(times_s) * wide)
+
+
+def may_be_as_fast(one: Outcome, best: Outcome, wide: float, wide_best: float) -> bool:
+    """Whether the intervals of two outcomes overlap, with caches in the same state."""
+    pairs = zip(one.times_s, best.times_s, strict=True)
+    return any(time_s / wide <= best_s * wide_best for time_s, best_s in pairs)
 
 
 class Search:
@@ -159,5 +174,10 @@ class Search:
         ranked, spread = self._ranked(effort), self._spread[effort]
         if not ranked:
             return []
-        best = interval(ranked[0], spread)
-        return [one.configuration for one in ranked if interval(one, spread).low_s <= best.high_s]
+        best = ranked[0]
+        wide = widened(best, spread)
+        return [
+            one.configuration
+            for one in ranked
+            if may_be_as_fast(one, best, widened(one, spread), wide)
+        ]

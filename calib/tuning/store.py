@@ -23,7 +23,7 @@ from memsim.disk_cache import fingerprint
 from memsim.errors import MemsimError
 from memsim.machine import load_machine
 
-SCHEMA = 2
+SCHEMA = 3
 _TABLES = """
 create table if not exists about (kernel text not null, fingerprint text not null, schema integer not null);
 create table if not exists outcomes (
@@ -45,7 +45,7 @@ _MAPPINGS = (
 _KINDS: dict[str, Any] = {
     **dict.fromkeys(("configuration", "machine", "failure", "binds", "limited_by"), str),
     **dict.fromkeys(("effort", "groups_per_core", "traced_groups"), int),
-    **dict.fromkeys(("time_s", "half_width_s", "occupancy"), int | float),
+    **dict.fromkeys(("time_s", "half_width_s", "cold_s", "warm_s", "occupancy"), int | float),
     **dict.fromkeys((*_MAPPINGS[1:],), int | float),
     **dict.fromkeys(("registers", "local_memory_bytes"), int | None),
 }

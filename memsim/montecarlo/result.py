@@ -105,6 +105,10 @@ class Replay:
     def _middle(self) -> xr.Dataset:
         return with_open_hits(self.dataset)
 
+    def middle(self) -> Replay:
+        """The replay with what is likely of earlier groups, and without bounds."""
+        return Replay(self._middle)
+
     @property
     def attrs(self) -> dict[str, Any]:
         return dict(self.dataset.attrs)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from calib.tuning.outcome import EFFORTS, Outcome
-from calib.tuning.search import SAMPLE, Search, interval
+from calib.tuning.search import SAMPLE, Found, Search, interval
 from calib.tuning.space import Configuration
 
 LAST = len(EFFORTS) - 1
@@ -153,3 +153,23 @@ def test_intervals_combine_ordering_and_effort() -> None:
     wide = interval(one, 0.04)
     assert math.log(wide.high_s / 2.0) == pytest.approx(0.05)
     assert wide.low_s * wide.high_s == pytest.approx(4.0)
+
+
+def test_what_earlier_groups_left_is_open_in_all_alike() -> None:
+    """One that is slower in every state of the caches is not as fast, though the intervals overlap; one that is
+    faster with warm caches may be."""
+
+    def outcome(name: str, time_s: float, warm_s: float) -> Outcome:
+        return Outcome(
+            configuration={"k": name},
+            machine="m",
+            effort=LAST,
+            time_s=time_s,
+            cold_s=time_s,
+            warm_s=warm_s,
+        )
+
+    outcomes = (outcome("a", 1.0, 0.8), outcome("b", 1.1, 0.9), outcome("c", 1.2, 0.7))
+    found = Found(outcomes=outcomes, spread={}, complete=True)
+    assert found.interval(outcomes[1]).low_s < found.interval(outcomes[0]).high_s
+    assert [one.configuration["k"] for one in found.candidates] == ["a", "c"]

@@ -43,6 +43,8 @@ def outcome(time_s: float = 1.0, failure: str = "", value: str = "1") -> Outcome
         effort=0,
         failure=failure,
         time_s=time_s,
+        cold_s=1.5 * time_s,
+        warm_s=time_s,
         occupancy=0.5,
         hit_ratios={"L1": 0.5},
         read_bytes={"DRAM": 1.0},
