@@ -21,7 +21,7 @@ from numba.core import caching, cgutils, types
 from numba.core.runtime import rtsys
 from numba.extending import intrinsic
 
-from memsim.progress import report
+from memsim.progress import COMPILING, report
 
 _IMPORT = re.compile(rb"^(?:import|from)\b[^\n(\\]*(?:\([^)]*\)|(?:\\\n[^\n\\]*)*)", re.MULTILINE)
 """An import at the left margin. To parse whole modules took a tenth of the time of every start."""
@@ -193,7 +193,7 @@ _n_compiled = itertools.count(1)
 
 def _report_compilation() -> None:
     """Whoever waits for the result learns why it takes seconds longer than it will the next time."""
-    report("compiling memsim's loops, once for this computer", next(_n_compiled))
+    report(COMPILING, next(_n_compiled))
 
 
 def _cached(dispatcher: Any) -> Any:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import click
 
 from memsim.commands.screen import console
-from memsim.progress import heard_by, report
+from memsim.progress import AT_ONCE, heard_by, report
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -46,6 +46,7 @@ class Display:
         self.result: tuple[str, RenderableType | None] | None = None
         self._screen = screen
         self._began = self._lined = time.monotonic()
+        self._said: set[str] = set()
 
     def hear(self, what: str, done: int = 0, total: int = 0) -> None:
         """Shows how far some work is; an empty `what` says that the same work goes on."""
@@ -76,7 +77,13 @@ class Display:
 
     def amount(self) -> str:
         """How far the work is, and how long it has taken."""
-        of = f"{self.done} of at most {self.total}" if self.total else str(self.done or "")
+        of = (
+            f"{self.done} of at most {self.total}"
+            if self.total
+            else f"{self.done} so far"
+            if self.done
+            else ""
+        )
         seconds = f"{time.monotonic() - self._began:.0f} s"
         return ", ".join(filter(None, (of, seconds)))
 
@@ -86,7 +93,10 @@ class Display:
             self._line(f"{self.title}: {self.result[0]}" if self.title else self.result[0])
             self.result = None
         now = time.monotonic()
-        if now - max(self._began, self._lined) >= LINE_EVERY_S and self.what:
+        if self.what in AT_ONCE - self._said:
+            self._said.add(self.what)
+            self._line(self.doing)
+        elif now - max(self._began, self._lined) >= LINE_EVERY_S and self.what:
             self._line(f"{self.doing}: {self.amount()}")
 
     def _line(self, line: str) -> None:

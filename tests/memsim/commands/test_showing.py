@@ -11,7 +11,7 @@ from memsim.commands import showing
 from memsim.commands.provisional import provisional_results
 from memsim.commands.showing import Display, LiveDisplay, display
 from memsim.montecarlo.result import Replay
-from memsim.progress import heard_by, report
+from memsim.progress import COMPILING, heard_by, report
 from tests.support.fake_replay import fake_dataset
 
 
@@ -149,3 +149,17 @@ def test_reports_reach_every_listener_until_its_block_ends() -> None:
     report("d")
     assert outer == [("a", 1, 2), ("c", 0, 0)]
     assert inner == [("a", 1, 2), ("b", 0, 0)]
+
+
+def test_that_loops_are_compiled_is_said_at_once_and_once(
+    clock: list[float], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It takes a minute, of which a user saw nothing for 12 seconds."""
+    shown = Display(screen())
+    for second in range(12):
+        clock[0] = 100.0 + second
+        shown.hear(COMPILING, second + 1)
+    assert capsys.readouterr().err.splitlines() == [
+        f"memsim: {COMPILING}",
+        f"memsim: {COMPILING}: 11 so far, 10 s",
+    ]
