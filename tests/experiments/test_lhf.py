@@ -75,9 +75,13 @@ def test_baselines_from_measured_volumes() -> None:
     error, rank = result["max(DRAM, L2)"]
     assert 0.3 < error < 0.4
     assert 0.55 < rank < 0.65
-    error, rank = result["L1 lines + max(DRAM, L2)"]
-    assert 0.13 < error < 0.21
-    assert 0.88 < rank < 0.91
+    error, rank = result["max(L1 + DRAM, L2)"]
+    assert 0.1 < error < 0.14
+    assert 0.82 < rank < 0.87
+    seconds = baselines(load_machine("v100"))["max(L1 + DRAM, L2)"]
+    error, rank = errors_of({s: t for s, t in seconds.items() if s[2] < 64}, measured)
+    assert 0.07 < error < 0.085
+    assert rank > 0.97
 
 
 def test_errors_by_hand() -> None:
