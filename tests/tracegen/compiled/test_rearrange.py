@@ -146,6 +146,7 @@ def test_scalar_loads_of_a_site_that_lanes_load_too_have_a_site_of_their_own() -
         "a[0]",
         "store c[0]",
     ]
+    assert [number for number in result.code["site"] if number >= 0] == [2, 1, 0, 1]
     scalar = {site.name: site.scalar for site in result.sites}
     assert scalar == {"a[0]": False, "store c[0]": False, "a[0], scalar": True}
 

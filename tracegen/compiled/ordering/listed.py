@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -16,14 +16,20 @@ NO_SITE = -1
 
 
 def code_table(
-    code: MachineCode, matching: Match, site_of: Sequence[int], private_sites: Sequence[int]
+    code: MachineCode,
+    matching: Match,
+    site_of: Sequence[int],
+    scalar_site_of: Mapping[int, int],
+    private_sites: Sequence[int],
 ) -> dict[str, Any]:
     """The first instructions in columns; the reader is memsim.report.compiled.
 
     site_of : the site of each position of a probe
+    scalar_site_of : site -> that of its scalar loads, where it is another
     private_sites : the site of each access to private memory, in the order of the code
     """
-    numbered = zip(_instructions(code), _sites(code, matching, site_of, private_sites), strict=True)
+    sites = _sites(code, matching, site_of, scalar_site_of, private_sites)
+    numbered = zip(_instructions(code), sites, strict=True)
     rows = list(islice(numbered, MOST_INSTRUCTIONS))
     return {
         "n_instructions": sum(len(block.instructions) for block in code.blocks),
@@ -39,14 +45,19 @@ def _instructions(code: MachineCode) -> Iterator[Instruction]:
 
 
 def _sites(
-    code: MachineCode, matching: Match, site_of: Sequence[int], private_sites: Sequence[int]
+    code: MachineCode,
+    matching: Match,
+    site_of: Sequence[int],
+    scalar_site_of: Mapping[int, int],
+    private_sites: Sequence[int],
 ) -> Iterator[int]:
     """The site of each instruction; accesses performed together have the site of the first."""
     covers, private = iter(matching.covers), iter(private_sites)
     for instruction in _instructions(code):
         if instruction.is_traced:
             cover = next(covers)
-            yield site_of[cover[0]] if cover else NO_SITE
+            site = site_of[cover[0]] if cover else NO_SITE
+            yield scalar_site_of.get(site, site) if instruction.pipe == "scalar" else site
         elif instruction.memory is not None and instruction.memory.space == "private":
             yield next(private)
         else:

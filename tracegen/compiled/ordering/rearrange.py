@@ -188,7 +188,7 @@ class CompiledLaunch:
         made: dict[str, Any] = gathered(
             source, ordered["end"], ordered["part_end"], ordered["part"], private, subgroup_size
         )
-        sites, number = self._numbered(
+        sites, number, scalar_site_of = self._numbered(
             matching, site, ordered["part_end"], ordered["part"], ordered["scalar"]
         )
         made |= {
@@ -200,7 +200,9 @@ class CompiledLaunch:
             "work_kinds": KINDS,
             "subgroup_offset": np.concatenate([[0], ordered["end"]]).astype(np.int64),
         }
-        code = code_table(self.code, matching, self.sites.site_of, self._private_sites)
+        code = code_table(
+            self.code, matching, self.sites.site_of, scalar_site_of, self._private_sites
+        )
         return Rearranged(sites, arrays, made, unmatched / max(len(site), 1), code)
 
     def _private(
@@ -239,8 +241,8 @@ class CompiledLaunch:
         part_end: npt.NDArray[np.int64],
         part: npt.NDArray[np.int64],
         scalar: npt.NDArray[np.bool_],
-    ) -> tuple[tuple[AccessSite, ...], npt.NDArray[np.int32]]:
-        """The sites of the machine code, and the site of each access.
+    ) -> tuple[tuple[AccessSite, ...], npt.NDArray[np.int32], dict[int, int]]:
+        """The sites of the machine code, the site of each access, and the sites of scalar loads.
 
         Accesses that are performed together have the name of the first. Scalar loads of a site that
         lanes load too have a site of their own.
@@ -255,18 +257,19 @@ class CompiledLaunch:
         number[own] = table[position[first[own]]]
         number[~own] = private_table[-1 - first[~own]]
         widths = self._widths(matching)
+        scalar_site_of = {}
         for k in range(len(self.sites.sites)):
             by_lanes, by_scalar_unit = widths[k, False], widths[k, True]
             if by_scalar_unit:
                 loaded = replace(sites[k], scalar=True, itemsize_bytes=by_scalar_unit)
                 if by_lanes:
-                    number[scalar & (number == k)] = len(sites)
+                    number[scalar & (number == k)] = scalar_site_of[k] = len(sites)
                     sites.append(replace(loaded, name=f"{loaded.name}, scalar"))
                 else:
                     sites[k] = loaded
             if by_lanes:
                 sites[k] = replace(sites[k], itemsize_bytes=by_lanes)
-        return tuple(sites), number
+        return tuple(sites), number, scalar_site_of
 
     def _widths(self, matching: Match) -> Counter[tuple[int, bool]]:
         """Bytes that the widest instruction of a site reads or writes for a lane.
