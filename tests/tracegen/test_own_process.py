@@ -129,7 +129,8 @@ def test_an_interrupt_ends_the_run(folder: Path) -> None:
     time.sleep(3)  # the kernel may run by now, or be compiled
     process.send_signal(signal.SIGINT)
     _, error = process.communicate(timeout=60)
-    assert process.returncode == 130
+    # Python itself ends by the signal where it came while code was imported; a shell shows 130 for both.
+    assert process.returncode in (130, -signal.SIGINT)
     assert error.splitlines()[-1] == "memsim: interrupted"
     assert not Path(f"/proc/{child}").exists()
     assert sorted(path.name for path in folder.iterdir() if path.suffix != "") == ["a.py", "k.cl"]
