@@ -99,6 +99,9 @@ def _plateau(machine: Machine, level: str, buffer_kb: float, latency: float) -> 
 def chase_latency(machine: Machine, buffer_kb: float, seed: int = 0) -> float:
     """Mean cycles of a step after the first round through the buffer.
 
+    Local memory keeps the carve-out for as many groups as would fit on a core: on an A100 and a GH200 (32
+    groups), and on an A40 and an L40 (16 and 24), the L1 of the chase is smaller by as much.
+
     A hit costs its level's latency. A step that reaches memory costs the latency of an idle memory,
     with one request in flight. Where the last cache has partitions, a hit in the far one costs
     more, and a miss costs more or less by half of that difference, as its line belongs to the far
@@ -106,7 +109,7 @@ def chase_latency(machine: Machine, buffer_kb: float, seed: int = 0) -> float:
     """
     order = chase_lines(machine, buffer_kb, seed)
     address = np.tile(order, ROUNDS) + BASE_BYTES
-    plan, _ = make_plan(_chase_trace(machine, order, address), machine, groups_per_core=1)
+    plan, _ = make_plan(_chase_trace(machine, order, address), machine)
     work = Workspace(plan)
     counts = run_trial(plan, seed, 0, workspace=work).counts[:, 0].astype(np.float64)
     hits = counts[:, HITS] + counts[:, PENDING]
