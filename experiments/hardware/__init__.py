@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from experiments.hardware.h100_stencil import h100_stencil
+from experiments.hardware.h100_stencil import h100_points, h100_stencil
 from experiments.hardware.l1_strides import l1_strides
 from experiments.hardware.l1_sweep import v100_l1
 from experiments.hardware.laplacian_fetch import mi250x_laplacian
@@ -20,6 +20,7 @@ TITLE = "memsim compared with measured hardware"
 FIGURES: Mapping[str, MakeFigure] = {
     "v100-stencil": v100_stencil,
     "h100-stencil": h100_stencil,
+    "h100-points": h100_points,
     "snapshots": snapshots,
     "mi250x-laplacian": mi250x_laplacian,
     "v100-l1": v100_l1,

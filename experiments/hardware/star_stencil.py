@@ -12,8 +12,9 @@ from dataclasses import dataclass
 import tracegen
 from experiments.hardware.affine import AffineAccess, AffineKernel, Triple
 from experiments.hardware.volumes import Snapshot, Traced
-from experiments.kernels.stencil import star25
+from experiments.kernels.stencil import star25, star25_points
 from memsim.machine import Machine
+from tracegen import OpenCLWorkload, Workload
 
 RANGE = 4
 ALIGN_ELEMENTS = 32
@@ -62,22 +63,16 @@ def compiled_star(shape: Triple, machine: Machine, points: tuple[int, int] = (1,
     """The stencil with groups of that shape, at most MOST_IN_Z deep, as `memsim profile` traces it: order of
     loads, where they are waited for, and registers are the compiler's.
 
-    points : that a work-item computes along y and z
+    points : that a work-item computes along y and z, one after another
     """
     x, y, z = launched(shape)
     nx, ny, nz = Grid().interior
-    workload = star25(
-        nx=nx,
-        ny=ny,
-        nz=nz,
-        pitch=Grid().pitch,
-        filled=False,
-        block_x=x,
-        block_y=y,
-        block_z=z,
-        points_y=points[0],
-        points_z=points[1],
-    )
+    block = {"block_x": x, "block_y": y, "block_z": z}
+    grid = {"nx": nx, "ny": ny, "nz": nz, "pitch": Grid().pitch}
+    workload: Workload | OpenCLWorkload = star25(**grid, **block, filled=False)
+    if points != (1, 1):
+        several = {"points_y": points[0], "points_z": points[1]}
+        workload = star25_points(**grid, **block, **several, filled=False)
     return lambda groups: tracegen.trace(workload, machine, groups=groups, earlier=False)
 
 

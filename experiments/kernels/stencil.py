@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import loopy as lp
@@ -15,6 +17,7 @@ from experiments.kernels.parameters import (
     require_indexable,
     require_positive,
 )
+from tracegen import OpenCLWorkload
 from tracegen.workloads import Workload
 
 STAR_RANGE = 4
@@ -83,8 +86,6 @@ def star25(
     block_x: int = 32,
     block_y: int = 4,
     block_z: int = 4,
-    points_y: int = 1,
-    points_z: int = 1,
     pitch: int = 0,
     filled: bool = True,
 ) -> Workload:
@@ -94,58 +95,127 @@ def star25(
     points in an allocation of 640 x 512 x 512. The default has the same rows and fewer planes.
     Arrays are flat, because their first *interior* element is aligned to 256 bytes.
 
-    points_y, points_z : points that a work-item computes, one after another along these axes
     pitch : elements from one row to the next, 0 for nx + 8
     filled : False leaves the arrays zero, for a trace of a large grid
     """
-    require_positive(nx=nx, ny=ny, nz=nz)
-    require_positive(points_y=points_y, points_z=points_z)
+    grid = _StarGrid.checked(nx, ny, nz, pitch)
     require_group(block_x, block_y, block_z)
-    halo = 2 * STAR_RANGE
-    pitch = pitch or nx + halo
-    require_positive(pitch=pitch - nx - halo + 1)
-    plane = pitch * (ny + halo)
-    corner = STAR_RANGE * (plane + pitch + 1)  # from the allocation's start to the interior's
-    lead = -corner % _ALIGN_ELEMENTS
-    n_element = lead + plane * (nz + halo)
-    require_indexable(src=n_element)
-
-    point = f"{plane} * z + {pitch} * y + x"
-    points = _star_points(lead + corner, point, {"x": 1, "y": pitch, "z": plane})
+    point = f"{grid.plane} * z + {grid.pitch} * y + x"
+    points = _star_points(grid.first, point, {"x": 1, "y": grid.pitch, "z": grid.plane})
     kernel = lp.make_kernel(
         f"{{[x, y, z]: 0 <= x < {nx} and 0 <= y < {ny} and 0 <= z < {nz}}}",
-        f"dst[{lead + corner} + {point}] = 0.25 * ({' + '.join(points)})",
+        f"dst[{grid.first} + {point}] = 0.25 * ({' + '.join(points)})",
         [
-            lp.GlobalArg("src", np.float64, shape=(n_element,)),
-            lp.GlobalArg("dst", np.float64, shape=(n_element,), is_output=True),
+            lp.GlobalArg("src", np.float64, shape=(grid.n_element,)),
+            lp.GlobalArg("dst", np.float64, shape=(grid.n_element,), is_output=True),
         ],
         name="star25",
         lang_version=(2018, 2),
     )
-    for axis, each in (("y", points_y), ("z", points_z)):
-        if each > 1:
-            kernel = lp.split_iname(kernel, axis, each, inner_tag="unr", outer_iname=f"{axis}_item")
-            kernel = lp.rename_iname(kernel, f"{axis}_item", axis)
-    kernel = _grid(kernel, block_x, block_y, block_z)
-    src = data(n_element, np.float64) if filled else np.zeros(n_element)
+    arguments = grid.arrays(filled)
+    return Workload(
+        _grid(kernel, block_x, block_y, block_z),
+        arguments,
+        check=grid.check(arguments["src"]),
+        source_file=__file__,
+    )
 
-    def check(outputs: Mapping[str, Any]) -> None:
-        shape = (nz + halo, ny + halo, pitch)
-        source, result = (flat[lead:].reshape(shape) for flat in (src, outputs["dst"]))
-        inside = [slice(STAR_RANGE, STAR_RANGE + extent) for extent in (nz, ny, nx)]
-        expected = source[tuple(inside)].copy()
-        for axis in range(3):
-            for distance in (-4, -3, -2, -1, 1, 2, 3, 4):
-                part = list(inside)
-                part[axis] = slice(part[axis].start + distance, part[axis].stop + distance)
-                expected += source[tuple(part)]
-        np.testing.assert_allclose(
-            result[tuple(inside)], 0.25 * expected, rtol=0, atol=700 * np.finfo(np.float64).eps
+
+def star25_points(
+    nx: int = 632,
+    ny: int = 504,
+    nz: int = 8,
+    block_x: int = 32,
+    block_y: int = 4,
+    block_z: int = 4,
+    points_y: int = 2,
+    points_z: int = 1,
+    pitch: int = 0,
+    filled: bool = True,
+) -> OpenCLWorkload:
+    """`star25` with several points of a work-item, one after another, as measured on an H100.
+
+    There every variant requests 25 values a point of L1 (l1_load_sectors in h100_star25_counters.csv): the
+    compiler merged no loads of neighbouring points, as it may where src and dst are known to be distinct.
+
+    points_y, points_z : points that a work-item computes along these axes
+    """
+    grid = _StarGrid.checked(nx, ny, nz, pitch)
+    require_positive(points_y=points_y, points_z=points_z)
+    block = (block_x, block_y, block_z)
+    require_group(*block)
+    tile = (block_x, block_y * points_y, block_z * points_z)
+    groups = [-(-extent // size) for extent, size in zip((nx, ny, nz), tile, strict=True)]
+    arguments = grid.arrays(filled)
+    numbers = {"nx": nx, "ny": ny, "nz": nz, "pitch": grid.pitch, "plane": grid.plane}
+    return OpenCLWorkload(
+        path=Path(__file__).with_name("star25_points.cl"),
+        kernel="star25_points",
+        arguments={
+            **arguments,
+            **{name: np.int32(value) for name, value in (numbers | {"first": grid.first}).items()},
+        },
+        global_size=tuple(n * size for n, size in zip(groups, block, strict=True)),
+        local_size=block,
+        build_options=[f"-DPOINTS_Y={points_y}", f"-DPOINTS_Z={points_z}"],
+        check=grid.check(arguments["src"]),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _StarGrid:
+    """The interior of the star stencil, and its place in flat arrays, in elements.
+
+    lead : before the allocation's first row;  first : before the first interior element
+    """
+
+    interior: tuple[int, int, int]
+    pitch: int
+    plane: int
+    lead: int
+    first: int
+    n_element: int
+
+    @classmethod
+    def checked(cls, nx: int, ny: int, nz: int, pitch: int) -> _StarGrid:
+        require_positive(nx=nx, ny=ny, nz=nz)
+        halo = 2 * STAR_RANGE
+        pitch = pitch or nx + halo
+        require_positive(pitch=pitch - nx - halo + 1)
+        plane = pitch * (ny + halo)
+        corner = STAR_RANGE * (plane + pitch + 1)  # from the allocation's start to the interior's
+        lead = -corner % _ALIGN_ELEMENTS
+        n_element = lead + plane * (nz + halo)
+        require_indexable(src=n_element)
+        return cls(
+            interior=(nx, ny, nz),
+            pitch=pitch,
+            plane=plane,
+            lead=lead,
+            first=lead + corner,
+            n_element=n_element,
         )
 
-    return Workload(
-        kernel, {"src": src, "dst": np.zeros_like(src)}, check=check, source_file=__file__
-    )
+    def arrays(self, filled: bool) -> dict[str, Any]:
+        src = data(self.n_element, np.float64) if filled else np.zeros(self.n_element)
+        return {"src": src, "dst": np.zeros_like(src)}
+
+    def check(self, src: Any) -> Callable[[Mapping[str, Any]], None]:
+        def check(outputs: Mapping[str, Any]) -> None:
+            shape = (-1, self.plane // self.pitch, self.pitch)
+            source, result = (flat[self.lead :].reshape(shape) for flat in (src, outputs["dst"]))
+            inside = [slice(STAR_RANGE, STAR_RANGE + extent) for extent in self.interior[::-1]]
+            expected = source[tuple(inside)].copy()
+            for axis in range(3):
+                for distance in (-4, -3, -2, -1, 1, 2, 3, 4):
+                    part = list(inside)
+                    part[axis] = slice(part[axis].start + distance, part[axis].stop + distance)
+                    expected += source[tuple(part)]
+            np.testing.assert_allclose(
+                result[tuple(inside)], 0.25 * expected, rtol=0, atol=700 * np.finfo(np.float64).eps
+            )
+
+        return check
 
 
 def _star_points(first: int, point: str, strides: Mapping[str, int]) -> list[str]:

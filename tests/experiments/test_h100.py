@@ -13,7 +13,7 @@ from experiments.hardware.h100_stencil import SECTOR_BYTES, TABLE, UPDATES, meas
 def test_counters_agree_with_each_other() -> None:
     for row in rows(TABLE):
         loads, hits = int(row["l1_load_sectors"]), int(row["l1_load_hit_sectors"])
-        # A load that misses L1 is a read of L2, or waits for one that is on its way (at most 9 % do).
+        # A load that misses L1 is a read of L2, or is merged with another core's (at most 9 % are).
         assert math.isclose(loads - hits, int(row["l2_read_sectors"]), rel_tol=0.09)
         assert int(row["l2_read_hit_sectors"]) <= int(row["l2_read_sectors"])
         # Every point is stored once, with whole sectors or more.

@@ -33,6 +33,7 @@ from experiments.hardware.volumes import Snapshot, volumes
 from experiments.kernels.stencil import star25
 from experiments.reproduction import Case
 from memsim.machine.file import load_machine
+from memsim.machine.parts import Level
 from memsim.montecarlo.occupancy import resident_groups
 from memsim.trace.model import Launch
 from tests.support.command_line import RunMemsim
@@ -361,6 +362,38 @@ def test_chases_beyond_the_near_l2(gpu: str, name: str, sizes_kb: tuple[float, .
     machine = load_machine(name)
     for size_kb in sizes_kb:
         assert chase_latency(machine, size_kb) == pytest.approx(measured[size_kb], rel=0.08)
+
+
+def test_points_of_a_work_item_follow_one_another_without_merged_loads() -> None:
+    """Two points take 25 loads and a store each, and the second begins after the first one's store; Loopy's
+    arrays cannot alias, so that the values of neighbouring points would be loaded once."""
+    trace = compiled_star((32, 2, 2), load_machine("h100"), (2, 1))(np.zeros(1, np.int64))
+    accesses = slice(*trace.subgroup_offset[:2])
+    stores = np.array([site.direction == "store" for site in trace.sites])[trace.site[accesses]]
+    np.testing.assert_array_equal(np.flatnonzero(stores), [25, 51])
+
+
+@pytest.mark.parametrize(("gpu", "name"), [("a100_80", "a100"), ("gh200", "h200")])
+def test_l1_of_a_chase_overflows_one_small_set_after_another(gpu: str, name: str) -> None:
+    """Between none and all, misses rise over 1.4 times the size that 32 groups' reserved memory leaves.
+    Four large sets would overflow within a few percent of it."""
+    machine = load_machine(name)
+    first, second = machine.levels[:2]
+    four_sets = dataclasses.replace(first, ways=first.capacity_lines // 4, carveout_takes="ways")
+    edge = [
+        (float(row["buffer_kb"]), float(row["cycles"]))
+        for row in rows("pointer_chases.csv")
+        if row["gpu"] == gpu and float(row["buffer_kb"]) < 400
+    ]
+
+    def points_off(level: Level) -> float:
+        modelled = machine.replace(levels=(level, *machine.levels[1:]))
+        cycles = [chase_latency(modelled, size_kb) - measured for size_kb, measured in edge]
+        return 100 * float(np.abs(cycles).mean()) / (second.latency_cycles - first.latency_cycles)
+
+    assert len(edge) > 15
+    assert points_off(first) < 10
+    assert points_off(four_sets) > 15
 
 
 def test_an_even_index_would_not_give_the_mi210s_chase() -> None:
