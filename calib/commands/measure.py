@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +16,9 @@ from memsim.options import MOST_SEED
 
 if TYPE_CHECKING:
     from calib.probes.dram_groups import DramGroups
+
+BUSY = 1.0
+"""Processes that run already: from one on, a measurement that uses all cores is disturbed."""
 
 
 @click.command()
@@ -86,6 +90,8 @@ def measure(
     if (trace_machine is None) != (trace_path is None):
         raise MemsimError("--trace and --trace-machine must be given together")
     groups = _groups(trace_path, trace_machine, seed) if trace_path and trace_machine else None
+    if busy := _busy(*load()):
+        click.echo(busy, err=True)
     say = _progress()
     device = OpenCLDevice(choose(), memory_mb << 20)
     measured = survey(device, most_bytes=memory_mb << 20, seed=seed, groups=groups, progress=say)
@@ -104,6 +110,22 @@ def measure(
     write_text(output, machine_to_toml(machine, comments_of(measured)))
     click.echo(f"wrote {output}", err=True)
     return EXIT_INTERRUPTED if measured.interrupted else 0
+
+
+def load() -> tuple[float, int]:
+    """Processes that ran or were ready to run in the last minute, in the mean, and the cores for them."""
+    known = hasattr(os, "getloadavg")  # not on Windows
+    return os.getloadavg()[0] if known else 0.0, os.cpu_count() or 1
+
+
+def _busy(processes: float, cores: int) -> str:
+    """That other programs run, which makes times longer and intervals wider; empty where hardly any do."""
+    if processes < BUSY:
+        return ""
+    return (
+        f"memsim: this computer is busy: {processes:.1f} processes on {cores} cores in the last minute; bandwidths"
+        " will appear lower and latencies higher than they are"
+    )
 
 
 def _groups(path: Path, machine: str, seed: int) -> DramGroups:

@@ -10,7 +10,7 @@ import numpy as np
 
 from calib.history.errors import HistoryError
 from calib.history.records import Record
-from calib.history.regression import LEAST_SAMPLES, SPREAD, Question, student
+from calib.history.regression import LEAST_SAMPLES, SPREAD, Question, law_words, student
 from calib.history.statistics import check_time
 
 LARGEST_EXPONENT = 700.0
@@ -78,7 +78,7 @@ class PowerLaw:
 
     @property
     def formula(self) -> str:
-        return f"{self.a:.4g} s * n^{self.b:.4g}"
+        return law_words(self.a, self.b, self.sums.max_x)
 
     def covers(self, question: Question) -> bool:
         return self.sums.min_x <= question.size_bytes <= self.sums.max_x

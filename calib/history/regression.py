@@ -6,6 +6,7 @@ They, and `power_laws`, predict layouts that have not run. All minimise relative
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -53,6 +54,13 @@ class Fitted(Protocol):
     def covers(self, question: Question) -> bool: ...
 
 
+def law_words(a: float, b: float, size: float) -> str:
+    """The law a * size^b in seconds, in words: its time at one size in bytes, and what twice the bytes change."""
+    with contextlib.suppress(OverflowError):
+        return f"{a * size**b * 1e6:,.4g} us for {size:,.0f} bytes, {2**b:.3g} times as long for twice the bytes"
+    return f"{a:.4g} s * n^{b:.4g}"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Question:
     """The input of a regression: a size in bytes, or the user's terms."""
@@ -95,7 +103,8 @@ class Linearised:
     def formula(self) -> str:
         if self.exponent is not None:
             a, c = self.coefficients[0], self.coefficients[2]
-            return f"{a:.4g} s * n^{self.exponent:.4g} + {c:.4g} s"
+            law = law_words(a, self.exponent, self.highest["size"])
+            return f"{law}, and {c * 1e6:,.4g} us at every size"
         parts = [
             f"{value:.4g} s" if name == INTERCEPT else f"{value:.4g} s * {name}"
             for name, value in zip(self.names, self.coefficients, strict=True)

@@ -16,7 +16,7 @@ from calib.history.exchange import from_starpu, symbol_and_host, to_starpu
 from calib.history.key import Key
 from calib.history.power_laws import LogSums, power_law, solve_power_law
 from calib.history.records import Sample
-from calib.history.regression import power_law_with_offset
+from calib.history.regression import law_words, power_law_with_offset
 from calib.history.starpu_file import (
     Combination,
     Device,
@@ -369,3 +369,10 @@ def test_no_text_and_no_file(tmp_path):
         read(path)
     with pytest.raises(HistoryError, match="cannot be read"):
         read(tmp_path / "none.host")
+
+
+def test_a_power_law_is_said_in_words() -> None:
+    """2e-9 s * n^1.5: 2 ms for 10,000 bytes; where no number results, as a formula."""
+    words = law_words(2e-9, 1.5, 10_000)
+    assert words == "2,000 us for 10,000 bytes, 2.83 times as long for twice the bytes"
+    assert law_words(2.0, 500.0, 1e9) == "2 s * n^500"

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from calib.commands import measure
 from calib.probes import device as device_module
 from calib.probes.bench import Bench
 from calib.probes.device import Local, OpenCLDevice
@@ -208,3 +209,12 @@ def test_this_cpu_has_the_caches_that_its_kernel_reports(
     first, second, *_ = load_machine(mine).levels
     assert (first.size_bytes, first.line_bytes) == caches["1"]
     assert (second.size_bytes, second.line_bytes) == caches["2"]
+
+
+@pytest.mark.parametrize(("processes", "is_said"), [(0.9, False), (1.0, True), (7.3, True)])
+def test_a_busy_computer_is_named_in_one_line(processes: float, is_said: bool) -> None:
+    line = measure._busy(processes, 2)
+    assert bool(line) == is_said
+    if is_said:
+        assert f"busy: {processes:.1f} processes on 2 cores" in line
+        assert "\n" not in line
