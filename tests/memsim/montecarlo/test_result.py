@@ -190,7 +190,10 @@ def test_another_programs_netcdf_is_refused(tmp_path: Path) -> None:
         (lambda d: d.assign(likely=d["hits"] * 0), "likely must not exceed open"),
         (
             lambda d: d.assign(
-                dirtied_bytes=d["write_bytes"], open_dirtied_bytes=d["write_bytes"] + 1
+                dirtied_bytes=d["write_bytes"],
+                dirty_bytes=0 * d["write_bytes"],
+                unfilled_bytes=0 * d["write_bytes"].isel(site=0, drop=True),
+                open_dirtied_bytes=d["write_bytes"] + 1,
             ),
             "open_dirtied_bytes must not exceed dirtied_bytes",
         ),
