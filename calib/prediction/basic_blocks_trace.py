@@ -30,7 +30,7 @@ def blocks_from_trace(
     ends_with_barrier: bool = True,
     subgroups: int = SUBGROUPS,
 ) -> Program:
-    """The most frequent program among a trace's sub-groups.
+    """The program with most of the accesses among a trace's sub-groups.
 
     Loops are recognised as repeated sequences. Where sub-groups differ only in how often they iterate (the
     length of a row, the neighbours of a particle), the repeat counts are their means.
@@ -46,6 +46,7 @@ def blocks_from_trace(
     blocks: list[Block] = []
     programs: Counter[Any] = Counter()
     alike: dict[Any, list[Sequence[Step]]] = {}
+    accesses = np.diff(trace.subgroup_offset)
     chosen = np.unique(np.linspace(0, trace.n_subgroup - 1, subgroups).astype(np.int64))
     folded: list[list[Step]] = []
     for subgroup in chosen:
@@ -57,10 +58,10 @@ def blocks_from_trace(
             order.append(kinds[block.key])
         folded.append(fold(order))
     repeated = {step.steps[0] for steps in folded for step in _repeats(steps) if _is_single(step)}
-    for steps in folded:
+    for subgroup, steps in zip(chosen, folded, strict=True):
         shaped = _with_single_turns(steps, repeated)
         shape = _shape(shaped)
-        programs[shape] += 1
+        programs[shape] += int(accesses[subgroup])
         alike.setdefault(shape, []).append(shaped)
     shape, _ = programs.most_common(1)[0]
     same = alike[shape]

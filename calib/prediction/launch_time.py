@@ -80,6 +80,8 @@ def twice_as_fast(prediction: Prediction) -> list[dict[str, Any]]:
     timing = prediction.timing
     base = mean_of_trials(timing.inputs)
     total, before = timing.estimate.mean, _seconds(prediction, base)
+    if not before:
+        return []  # nothing that the model counts takes time
     found = []
     for name, floor in timing.floor_means_s.items():
         if floor >= NOTABLE * total:

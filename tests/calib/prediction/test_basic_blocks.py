@@ -22,6 +22,7 @@ from experiments.kernels import matmul, spmv, stencil, transpose
 from experiments.kernels.matmul_volkov import volkov
 from memsim.machine.file import load_machine
 from memsim.machine.model import Machine
+from tests.support.traces import make_trace
 from tracegen.instrumented.host import prepare
 from tracegen.workloads.workload import Workload
 
@@ -255,3 +256,11 @@ def test_blocks_from_the_trace_have_the_same_accesses(workload: Workload, contex
         return [tuple(sorted(names)) for names in order if names]
 
     assert waits(alone) == waits(known)
+
+
+def test_the_program_is_that_of_the_sub_groups_with_accesses() -> None:
+    """One group of four sub-groups, of which only the last has work-items within the array."""
+    trace = make_trace([[[], [], [], [(0, [0]), (0, [4])]]])
+    found = blocks_from_trace(trace)
+    times = {found.blocks[k].accesses: n for k, n in found.occurrences().items()}
+    assert times == {("site0",): 2, (): 1}
