@@ -112,5 +112,5 @@ def _draw(path: Path, cases: list[Case]) -> str:
         axis.set(title=name.split(":")[0], xlabel="stride in floats", yscale="log")
         axis.set_yticks([1, 2, 4, 8, 16, 32], ["1", "2", "4", "8", "16", "32"])
     axes[0].set_ylabel("cycles for 32 lanes")
-    axes[0].legend(frameon=False)
+    axes[0].legend(frameon=False, loc="upper left")
     return write_picture(path, picture, 120).name
