@@ -1,6 +1,5 @@
 from .completion import KERNEL as KERNEL
 from .completion import MACHINE as MACHINE
-from .options import EXIT_INTERRUPTED as EXIT_INTERRUPTED
 from .options import FiniteRange as FiniteRange
 from .options import ReplayOutputs as ReplayOutputs
 from .options import carry_option as carry_option
@@ -27,6 +26,7 @@ from .screen import console as console
 from .showing import display as display
 from .showing import progress_bar as progress_bar
 from .showing import working as working
+from .start import EXIT_INTERRUPTED as EXIT_INTERRUPTED
 from .variants import labels as labels
 from .variants import machines_option as machines_option
 from .variants import settings_option as settings_option

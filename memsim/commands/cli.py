@@ -18,7 +18,7 @@ from typing import Any
 
 import click
 
-from memsim.commands.options import EXIT_INTERRUPTED
+from memsim.commands.start import EXIT_INTERRUPTED, fix_hashes
 from memsim.disk_cache import writable_caches, writable_temporary_files
 from memsim.errors import MemsimError
 from memsim.visible import visible
@@ -136,7 +136,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     is a bug of ours: one line says so, and the exit code is 70.
     """
     if arguments is None:
-        _fix_hashes()
+        fix_hashes()
     if os.environ.get(DEBUG_VARIABLE):
         return _run(arguments)
     _print_any_text()
@@ -161,14 +161,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _fail(_bug_line(error.args[0]), EXIT_BUG)
     except Exception as error:
         return _fail(_bug_line(error), EXIT_BUG)
-
-
-def _fix_hashes() -> None:
-    """Starts the program again without random hashes. Loopy orders the conditions of a kernel by hashes, so
-    that compiled code and predicted times would differ from one run to the next."""
-    if "PYTHONHASHSEED" not in os.environ and sys.executable:
-        os.environ["PYTHONHASHSEED"] = "0"
-        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
 
 
 def _bug_line(error: Exception) -> str:

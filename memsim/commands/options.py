@@ -18,6 +18,7 @@ import click
 from memsim.commands.completion import MACHINE
 from memsim.commands.output import json_help, write_report
 from memsim.commands.showing import display, progress_bar, working
+from memsim.commands.start import EXIT_INTERRUPTED
 from memsim.errors import MemsimError
 from memsim.montecarlo.options import ReplayOptions
 from memsim.options import command_options
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from memsim.trace.launches import Launches
     from memsim.trace.model import Trace
 
-EXIT_INTERRUPTED = 130
 COUNTERS = ("sector", "nsight", "rocprof")
 Command = Callable[..., Any]
 
