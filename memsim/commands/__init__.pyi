@@ -21,12 +21,12 @@ from .output import json_help as json_help
 from .output import write_tables as write_tables
 from .output import write_variants_report as write_variants_report
 from .output import wrote_json as wrote_json
+from .process import EXIT_INTERRUPTED as EXIT_INTERRUPTED
 from .provisional import provisional_results as provisional_results
 from .screen import console as console
 from .showing import display as display
 from .showing import progress_bar as progress_bar
 from .showing import working as working
-from .start import EXIT_INTERRUPTED as EXIT_INTERRUPTED
 from .variants import labels as labels
 from .variants import machines_option as machines_option
 from .variants import settings_option as settings_option

@@ -18,7 +18,7 @@ from typing import Any
 
 import click
 
-from memsim.commands.start import EXIT_INTERRUPTED, fix_hashes
+from memsim.commands.process import EXIT_INTERRUPTED, fix_hashes
 from memsim.disk_cache import writable_caches, writable_temporary_files
 from memsim.errors import MemsimError
 from memsim.visible import visible

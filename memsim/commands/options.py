@@ -17,8 +17,8 @@ import click
 
 from memsim.commands.completion import MACHINE
 from memsim.commands.output import json_help, write_report
+from memsim.commands.process import EXIT_INTERRUPTED
 from memsim.commands.showing import display, progress_bar, working
-from memsim.commands.start import EXIT_INTERRUPTED
 from memsim.errors import MemsimError
 from memsim.montecarlo.options import ReplayOptions
 from memsim.options import command_options
