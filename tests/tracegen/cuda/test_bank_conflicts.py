@@ -14,6 +14,7 @@ import tracegen
 from calib.prediction import blocks_from_trace
 from tests.support.compilers import needs_nvidia
 from tests.support.cuda_kernels import needs_clang, workload
+from tracegen.local_memory.banks import BANKS, added_passes, words_a_lane
 
 pytestmark = needs_clang
 MACHINES = [pytest.param("a100", marks=needs_nvidia), "mi250x"]
@@ -88,6 +89,25 @@ def test_a_report_names_the_line_and_the_passes(pad: int, tmp_path: Path) -> Non
 def test_strides(kind: str, stride: int, expected: float) -> None:
     options = [f"-DTYPE={kind}", f"-DSTRIDE={stride}"]
     assert added(STRIDED, "a100", options, shared_bytes=512)[-1] == expected
+
+
+@pytest.mark.parametrize(
+    ("stride_bytes", "size_bytes", "expected"),
+    [
+        (4, 4, 0),
+        (4, 8, 64 - 4),  # 64 lanes one after another, instead of 4 passes of 16
+        (4, 12, 64 - 8),  # takes as long as 16 bytes a lane: 8 passes of 8
+        (8, 8, 0),
+        (16, 16, 0),
+        (0, 8, 0),  # one word for all lanes
+    ],
+)
+def test_misaligned_lanes_are_served_one_after_another(
+    stride_bytes: int, size_bytes: int, expected: int
+) -> None:
+    noted = (1 + 4 + stride_bytes * np.arange(64, dtype=np.uint32))[None]
+    buffers = np.zeros(BANKS, np.int64), np.zeros(BANKS, np.int64)
+    assert added_passes(noted, words_a_lane(size_bytes), 64, *buffers) == (expected, 1)
 
 
 @needs_nvidia

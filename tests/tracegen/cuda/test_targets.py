@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import numpy as np
 import pytest
 
@@ -47,6 +49,12 @@ def test_groups_and_short_floats_compile_for_a_target(machine: str) -> None:
     compiler = trace.provenance["compiler"]
     assert "missing" not in compiler
     assert trace.launch.registers_per_item
+
+
+@pytest.mark.skipif(shutil.which("clang-15") is None, reason="clang 15 is not installed")
+def test_the_oldest_clang_compiles_our_headers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MEMSIM_CLANG", "clang-15")
+    test_groups_and_short_floats_compile_for_a_target("mi250x")
 
 
 @needs_nvidia

@@ -105,8 +105,10 @@ MEMSIM_SYNC(__shfl_up)
 MEMSIM_SYNC(__shfl_down)
 MEMSIM_SYNC(__shfl_xor)
 #undef MEMSIM_SYNC
-#if MEMSIM_WARP == 64
+#if MEMSIM_WARP == 64 && __has_builtin(__builtin_amdgcn_ballot_w64)
 MEMSIM_DEVICE memsim_mask __ballot(int vote) { return __builtin_amdgcn_ballot_w64(vote != 0); }
+#elif MEMSIM_WARP == 64 // clang 15: 33 is LLVM's number of `not equal`
+MEMSIM_DEVICE memsim_mask __ballot(int vote) { return __builtin_amdgcn_uicmp(vote, 0, 33); }
 #else
 MEMSIM_DEVICE memsim_mask __ballot(int vote) { return __builtin_amdgcn_ballot_w32(vote != 0); }
 #endif
