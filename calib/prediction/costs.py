@@ -19,6 +19,7 @@ from calib.prediction.l1_cycles import Touched, blocks_touched, pipe_cycles
 from memsim.latency import dram_latency_cycles, expected_latency_cycles, level_latencies_cycles
 from memsim.machine import Machine
 from memsim.montecarlo import Replay
+from memsim.statistics import MIN_TRIALS, student_t
 from memsim.trace import BARRIER_SITE, GRANULE_BYTES, Trace
 
 Floats = npt.NDArray[np.float64]
@@ -271,6 +272,61 @@ def _written_back(trace: Trace, machine: Machine) -> Floats:
     return per_execution
 
 
+def pipe_half_width(traces: Sequence[Trace], machine: Machine) -> float:
+    """Half-width of the 95 % interval of L1's cycles per request, as a part of their mean.
+
+    The traced groups are a sample of the launch's groups; of several snapshots, each is one value, for
+    neighbouring groups are alike. Cycles per request are a ratio of two means, whose variance is that of the
+    residuals (Cochran, Sampling Techniques, 1977, section 6.4; that of a finite population, section 2.6).
+    Requests are what the launch's work is scaled by. 0 where all groups were traced.
+    """
+    if traces[0].whole:
+        return 0.0
+    by_group = [_pipe_by_group(trace, machine) for trace in traces]
+    n_groups = sum(len(requests) for requests, _ in by_group)
+    if len(traces) > 1:
+        requests, cycles = np.array([(r.sum(), c.sum()) for r, c in by_group]).T
+    else:
+        requests, cycles = by_group[0]
+    n = len(requests)
+    if n < MIN_TRIALS or not cycles.sum():
+        return 0.0
+    residuals = cycles - requests * cycles.sum() / requests.sum()
+    error = math.sqrt(float(residuals @ residuals) / (n - 1) / n) / float(cycles.mean())
+    untraced = max(1 - n_groups / traces[0].launch.n_groups, 0.0)
+    return student_t(n) * error * math.sqrt(untraced)
+
+
+def _pipe_by_group(trace: Trace, machine: Machine) -> tuple[Floats, Floats]:
+    """Granules and pipe cycles of each examined group."""
+    n_access = _n_examined(trace)
+    touched = _touched(trace, n_access)
+    subgroup = np.searchsorted(trace.subgroup_offset, np.arange(n_access), side="right") - 1
+    _, group = np.unique(trace.workgroup[subgroup], return_inverse=True)
+    counted = np.diff(touched.offset), _pipe_of_accesses(trace, machine, touched)
+    granules, cycles = (np.bincount(group, weights=each).astype(np.float64) for each in counted)
+    return granules, cycles
+
+
+def _touched(trace: Trace, n_access: int) -> Touched:
+    """The granules of the first accesses."""
+    end = int(trace.granule_offset[n_access])
+    return Touched(
+        trace.granule_offset[: n_access + 1],
+        trace.granule[:end],
+        trace.byte_mask[:end],
+        trace.lane_groups[:end],
+    )
+
+
+def _pipe_of_accesses(trace: Trace, machine: Machine, touched: Touched) -> Floats:
+    """(n_access,) cycles of the load/store unit and L1; 0 of a scalar unit's loads and of barriers."""
+    site = trace.site[: len(touched.offset) - 1]
+    itemsize_bytes = np.array([*(described.itemsize_bytes for described in trace.sites), 0])[site]
+    scalar = np.array([*(described.scalar for described in trace.sites), True])[site]
+    return np.where(scalar, 0.0, pipe_cycles(machine, touched, itemsize_bytes))
+
+
 def _from_trace(trace: Trace, machine: Machine) -> tuple[Floats, Floats, Floats]:
     """Lines, first-level sectors and pipe cycles of an execution, (n_site,) each."""
     level = machine.levels[0] if machine.levels else None
@@ -278,24 +334,16 @@ def _from_trace(trace: Trace, machine: Machine) -> tuple[Floats, Floats, Floats]
     sector = level.sector_bytes if level else GRANULE_BYTES
     n_access = _n_examined(trace)
     site = trace.site[:n_access]
-    end = int(trace.granule_offset[n_access])
-    touched = Touched(
-        trace.granule_offset[: n_access + 1],
-        trace.granule[:end],
-        trace.byte_mask[:end],
-        trace.lane_groups[:end],
-    )
+    touched = _touched(trace, n_access)
     lines, sectors = (
         blocks_touched(touched, machine.coalesce_lanes, unit) for unit in (line, sector)
     )
-    itemsize_bytes = np.array([*(described.itemsize_bytes for described in trace.sites), 0])[site]
-    scalar = np.array([*(described.scalar for described in trace.sites), True])[site]
-    pipe = pipe_cycles(machine, touched, itemsize_bytes)
+    pipe = _pipe_of_accesses(trace, machine, touched)
     counted = site != BARRIER_SITE
     n_site = len(trace.sites)
     times = np.bincount(site[counted], minlength=n_site)
     means = [
         np.bincount(site[counted], weights=values[counted], minlength=n_site) / np.maximum(times, 1)
-        for values in (lines, sectors, np.where(scalar, 0.0, pipe))
+        for values in (lines, sectors, pipe)
     ]
     return means[0], means[1], means[2]

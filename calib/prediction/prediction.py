@@ -13,9 +13,10 @@ from typing import Any
 
 from calib.prediction.basic_blocks import BlockError, Program
 from calib.prediction.basic_blocks_trace import blocks_from_trace
-from calib.prediction.costs import DRAM, AccessCosts, access_costs, trace_costs
+from calib.prediction.costs import DRAM, AccessCosts, access_costs, pipe_half_width, trace_costs
 from calib.prediction.options import Mode, PredictOptions
 from calib.prediction.time_model import (
+    NOTABLE_PART,
     Inputs,
     Residents,
     Timing,
@@ -216,7 +217,7 @@ def _prediction(
 ) -> Prediction:
     launch = traces[0].launch
     occupancy = resident_groups(machine, launch, groups_per_core=options.groups_per_core)
-    costs, places, past_s = None, ONE_PLACE, (0.0, 0.0)
+    costs, places, past_s, l1_half_width = None, ONE_PLACE, (0.0, 0.0), 0.0
     work = launch_work(traces)
     resident = dataclasses.replace(
         residents(machine, launch, occupancy),
@@ -242,13 +243,15 @@ def _prediction(
             for hits in (("likely", "none", "every") if is_open(replay.dataset) else ("likely",))
         )
         costs, inputs = inputs_with(middle)
+        l1_half_width = pipe_half_width(traces, machine)
         if ends:
             none, every = (inputs_with(end)[1] for end in ends)
             past_s = _later_s([inputs, none, every], resident, machine)
     timing = time_of(
         inputs, resident, machine, mode=options.mode, solver=options.solver, places=places
     )
-    timing = dataclasses.replace(timing, past_s=past_s)
+    l1_half_width_s = _l1_half_width_s(timing, machine, l1_half_width)
+    timing = dataclasses.replace(timing, past_s=past_s, l1_half_width_s=l1_half_width_s)
     return Prediction(
         kernel=launch.kernel,
         machine=machine,
@@ -275,6 +278,21 @@ def _later_s(
         float(seconds_of(mean_of_trials(one), resident, machine)[0][0]) for one in inputs
     )
     return second - first, third - first
+
+
+def _l1_half_width_s(timing: Timing, machine: Machine, part: float) -> float:
+    """How much longer the launch takes if L1 needs so much more time, where L1's time is a notable part."""
+    if part == 0 or timing.floor_means_s["L1"] < NOTABLE_PART * timing.mean(timing.seconds):
+        return 0.0
+    inputs = mean_of_trials(timing.inputs)
+    slower = dataclasses.replace(inputs, pipe_cycles=inputs.pipe_cycles * (1 + part))
+    after, before = (
+        float(
+            seconds_of(one, timing.residents, machine, mode=timing.mode, solver=timing.solver)[0][0]
+        )
+        for one in (slower, inputs)
+    )
+    return max(after - before, 0.0)
 
 
 def mean_of_trials(inputs: Inputs) -> Inputs:

@@ -35,10 +35,9 @@ def try_first(prediction: Prediction, time: Mapping[str, Any]) -> str:
 def time_line(prediction: Prediction) -> str:
     """Kernel, machine, and the time with its interval and the parts of it."""
     estimate, timing = prediction.timing.estimate, prediction.timing
-    interval = ""
-    if estimate.has_interval:
-        named = filter(None, (seconds_range(*estimate.ci95), report.time_parts(estimate)))
-        interval = f" (95 % interval {'; '.join(named)}; without the model's error)"
+    interval = report.time_interval(estimate, 4)
+    if interval:
+        interval = f" ({interval}; without the error of the model)"
     return (
         f"{report.shortened(prediction.kernel)} on {prediction.machine.name}: {seconds(estimate.mean)}{interval};"
         f" limited by {timing.binds}"

@@ -156,6 +156,7 @@ class Timing:
     places : those of the launch that the trials stand for in turn
     past_s : how much later the launch ends if groups before the snapshots left nothing of use in the caches, and
         if they left everything that they may have; the second is negative
+    l1_half_width_s : of what the L1 cycles of groups that were not traced leave open
     """
 
     seconds: Floats
@@ -168,6 +169,7 @@ class Timing:
     solver: Solver
     places: Places = ONE_PLACE
     past_s: tuple[float, float] = (0.0, 0.0)
+    l1_half_width_s: float = 0.0
 
     def mean(self, values: npt.ArrayLike) -> float:
         """Of (n_trial,) values, over places and orderings."""
@@ -186,8 +188,8 @@ class Timing:
         past = max(map(abs, self.past_s))
         if past:
             found = found.with_part(PAST, past)
-        work = self.residents.work_half_width
-        return found.with_part(GROUPS, work * found.mean) if work else found
+        groups = self.residents.work_half_width * found.mean + self.l1_half_width_s
+        return found.with_part(GROUPS, groups) if groups else found
 
     @property
     def binds(self) -> str:

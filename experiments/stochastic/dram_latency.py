@@ -48,7 +48,7 @@ def figure_3(out: Path, quick: bool) -> Figure:
                     (f"{p} % quantile", float(np.quantile(cycles, p / 100)) * to_ns, None)
                     for p in (5, 50, 95)
                 ),
-                ("T_m of the trials", used.mean, used.half_width),
+                ("memory latency of the trials", used.mean, used.half_width),
             ):
                 cases.append(
                     Case(

@@ -41,7 +41,7 @@ from .text import plus_minus as plus_minus
 from .text import seconds as seconds
 from .text import seconds_range as seconds_range
 from .text import shortened as shortened
-from .text import time_parts as time_parts
+from .text import time_interval as time_interval
 from .time_view import time_sections as time_sections
 from .time_view import what_if_bars as what_if_bars
 from .verdict import first_advice as first_advice

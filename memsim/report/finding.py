@@ -56,7 +56,7 @@ def _with_interval(time: Estimate) -> str:
         return value
     number, unit = value.split()
     half = time.half_width / time.mean * float(number.replace(",", ""))
-    return f"{number} ± {fixed(half, 0 if half >= 10 else 1)} {unit}"
+    return f"{number} ± {fixed(half, 0 if half >= 10 else len(number.partition('.')[2]))} {unit}"
 
 
 def _cause(summary: Summary) -> str:

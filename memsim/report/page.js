@@ -27,7 +27,8 @@ for (const table of document.querySelectorAll("table.sortable")) {
   });
 }
 
-// Hotspots: n and p, or the buttons, move between the elements with data-stop, largest share first.
+// Hotspots: n and p, or the buttons, move between the elements with data-stop, largest share first. The buttons
+// stand below the title, and follow the reader from the first step on.
 const stops = [...document.querySelectorAll("[data-stop]")].sort((a, b) => b.dataset.stop - a.dataset.stop);
 const bar = document.querySelector(".hotspots");
 let at = -1;
@@ -36,6 +37,7 @@ const step = (by) => {
   at = at < 0 && by < 0 ? stops.length - 1 : (at + by + stops.length) % stops.length;
   const stop = stops[at];
   for (let fold = stop.closest("details"); fold; fold = fold.parentElement.closest("details")) fold.open = true;
+  bar.classList.add("floating");
   stop.tabIndex = -1;
   stop.focus({ preventScroll: true });
   stop.scrollIntoView({ block: "center" });

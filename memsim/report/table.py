@@ -177,9 +177,7 @@ def bounds_line(time: LaunchTime) -> str:
     )
     known = ""
     if time.seconds is not None:
-        within = text.seconds_interval(time.seconds)
-        named = "; ".join(filter(None, (within, text.time_parts(time.seconds))))
-        interval = f" (95 % interval: {named})" if time.seconds.has_interval else ""
+        interval = _in_brackets(text.time_interval(time.seconds))
         known = f"predicted time {text.seconds(time.seconds.mean)}{interval}; "
     return f"{known}at least, by resource: {floors}"
 
@@ -193,7 +191,7 @@ LEAST_TIMES = 0.05
 def launch_lines(launch: LaunchTotals) -> list[str]:
     """What the whole launch moves, and each array of it, a line each."""
     scaled = (
-        f", {text.plus_minus(launch.factor, 1)} x what was counted of the snapshot"
+        f", {text.times(launch.factor)} x what was counted of the snapshot"
         if launch.is_scaled
         else ""
     )

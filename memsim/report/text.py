@@ -92,19 +92,28 @@ def plus_minus(estimate: Estimate, decimals: int = 1, factor: float = 1.0) -> st
     return f"{mean:,.{decimals}f} ± {small(half_width, decimals)}"
 
 
-def seconds_interval(estimate: Estimate) -> str:
-    """`241 us to 250 us`, or `± 53 ns` where both ends read the same."""
-    return seconds_range(*estimate.ci95)
+def times(factor: Estimate) -> str:
+    """`22.7 ± 0.2`; only `3.2` where the interval would round to zero."""
+    return plus_minus(factor) if factor.half_width >= 0.05 else fixed(factor.mean, 1)
+
+
+def time_interval(estimate: Estimate, digits: int = 3) -> str:
+    """`95 % interval: 241 us to 250 us; ± 4.1 us ordering, ...`, with its parts; empty without an interval, and
+    where nothing that was varied changes the time, for then it is not known how certain it is."""
+    if not estimate.has_interval or estimate.half_width <= ROUNDING * estimate.mean:
+        return ""
+    ends = seconds_range(*estimate.ci95, digits)
+    return f"95 % interval: {'; '.join(filter(None, (ends, time_parts(estimate))))}"
 
 
 def seconds_range(low_s: float, high_s: float, digits: int = 3) -> str:
-    """`241 us to 250 us`, or the half-width where both ends read the same."""
+    """`241 us to 250 us`, or the half-width where both ends read the same; a dash where they are the same."""
     low, high = seconds(low_s, digits), seconds(high_s, digits)
     if low != high:
         return f"{low} to {high}"
     half = (high_s - low_s) / 2
     if half <= ROUNDING * high_s:
-        return "± 0 ns"
+        return UNKNOWN
     return f"± {seconds(half, 2)}" if half >= LEAST_S / 2 else "± <0.1 ns"
 
 

@@ -50,11 +50,9 @@ def _limits(time: LaunchTime) -> Markup:
             " by the bandwidth."
         )
     else:
-        interval = ""
-        if time.seconds.has_interval:
-            within = text.seconds_interval(time.seconds)
-            named = "; ".join(filter(None, (within, text.time_parts(time.seconds))))
-            interval = f" (95 % interval: {named}; without the error of the model)"
+        interval = text.time_interval(time.seconds)
+        if interval:
+            interval = f" ({interval}; without the error of the model)"
         bars.insert(0, Bar("predicted time", total, text.seconds(total), kind="soft"))
         words = (
             f"Predicted: {text.seconds(total)}{interval}. No order of execution is faster than a lower bound"

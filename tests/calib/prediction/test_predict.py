@@ -154,7 +154,7 @@ def test_the_terminal_shows_what_limits_the_time(run_memsim: RunMemsim) -> None:
     )
     for text in (
         "95 % interval",
-        "without the model's error",
+        "without the error of the model",
         "limited by",
         " per group, ",
         " per core (limited by ",

@@ -8,9 +8,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from calib.prediction.basic_blocks import Block, Program, Repeat
-from calib.prediction.costs import DRAM, AccessCosts, access_costs, channel_names
+from calib.prediction.costs import (
+    DRAM,
+    AccessCosts,
+    access_costs,
+    channel_names,
+    pipe_half_width,
+)
 from calib.prediction.time_model import TRANSLATION, floors_cycles, residents, simulated_inputs
 from memsim.errors import SnapshotWarning
 from memsim.machine.file import load_machine
@@ -52,6 +59,36 @@ def test_cycles_of_l1s_pipe(granules: Any, masks: Any, lines: int, cycles: float
     assert result.lines[0] == lines
     assert result.pipe_cycles[0] == cycles
     assert result.per_subgroup[0] == 1
+
+
+LINE, COLUMN = (0, range(4), True), (0, range(0, 128, 4), True, [WORD] * 32)
+"""A row of 32 floats takes 1 cycle of L1; a word each of 32 lines takes 32."""
+
+
+def of_launch(groups: list[Any], n_groups: int) -> Trace:
+    """The first groups of a launch."""
+    trace = make_trace(groups)
+    return trace.replace(launch=dataclasses.replace(trace.launch, n_groups=n_groups), whole=False)
+
+
+def test_groups_that_differ_in_cycles_of_l1_leave_the_mean_open() -> None:
+    """10 of 40 groups were traced; each second one reads a column besides a row."""
+    groups = [[[LINE, LINE]], [[LINE, COLUMN]]] * 5
+    one = of_launch(groups, 40)
+    requests, cycles = np.array([8.0, 36.0] * 5), np.array([2.0, 33.0] * 5)
+    residuals = cycles - requests * cycles.mean() / requests.mean()
+    error = np.sqrt((residuals**2).sum() / 9 / 10) / cycles.mean()
+    expected = stats.t.ppf(0.975, 9) * error * np.sqrt(1 - 10 / 40)
+    assert pipe_half_width([one], V100) == pytest.approx(expected)
+    assert pipe_half_width([of_launch(groups, 10)], V100) == 0.0
+    assert pipe_half_width([of_launch([[[LINE, COLUMN]]] * 10, 40)], V100) == 0.0
+
+
+def test_each_of_several_snapshots_is_one_value_of_l1s_cycles() -> None:
+    """Groups of a snapshot that are alike say nothing of the other snapshots."""
+    snapshots = [of_launch([[[access]]] * 10, 40) for access in (LINE, COLUMN)]
+    assert all(pipe_half_width([one], V100) == 0 for one in snapshots)
+    assert pipe_half_width(snapshots, V100) > 0.5
 
 
 def test_the_banks_of_a_smaller_l1_are_the_same() -> None:

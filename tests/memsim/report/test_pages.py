@@ -6,6 +6,7 @@ import re
 
 import numpy as np
 import pytest
+from markupsafe import Markup
 
 from memsim.report import (
     Bar,
@@ -110,3 +111,14 @@ def test_a_curve_of_zeros_begins_at_zero() -> None:
     chart = line_chart([Curve("a", [1.0, 2.0], [0.0, 0.0])], "n", "%")
     assert chart is not None
     assert "-0." not in re.sub(r'="[^"]*"', "", chart)
+
+
+def test_a_unit_stays_beside_its_number() -> None:
+    """In text and tables, but not in code, which a reader may copy."""
+    body = Markup("<p title='5 %'>43 % of 718 us ± 18, 12 maps</p><code>i % 4 + 3 % 2</code>")
+    content = page("T", "12 %", [Section("S", body)])
+    space = "\N{NO-BREAK SPACE}"
+    assert f"43{space}% of 718{space}us ±{space}18, 12 maps</p>" in content
+    assert "title='5 %'" in content
+    assert "<code>i % 4 + 3 % 2</code>" in content
+    assert f">12{space}%</p>" in content

@@ -412,10 +412,10 @@ def test_the_models_error_is_shown_beside_every_interval() -> None:
     known = replay_page(fake_dataset(n_trials=4, model_error_json=errors))
     machine_section = known.index('id="machine"')
     assert "not validated" not in known[:machine_section]
-    assert "± 4.5 model" in known
+    assert "±\N{NO-BREAK SPACE}4.5 model" in known
     unknown = replay_page(fake_dataset(n_trials=4, model_error_json="{}"))
     assert text.NOT_VALIDATED in unknown
-    assert "± 4.5 model" not in unknown
+    assert "±\N{NO-BREAK SPACE}4.5 model" not in unknown
 
 
 def test_what_a_machine_lacks_is_not_assumed_of_it(replay: Replay) -> None:
@@ -515,9 +515,20 @@ def test_long_names_stand_once_on_the_page() -> None:
 def test_an_interval_whose_ends_read_the_same_is_a_half_width() -> None:
     assert text.seconds_range(241e-6, 250e-6) == "241 us to 250 us"
     assert text.seconds_range(417.95e-6, 418.05e-6) == "± 50 ns"
-    assert text.seconds_range(1e-6, 1e-6) == "± 0 ns"
-    assert text.seconds_range(0.3, 0.1 + 0.2) == "± 0 ns"
+    assert text.seconds_range(1e-6, 1e-6) == text.UNKNOWN
+    assert text.seconds_range(0.3, 0.1 + 0.2) == text.UNKNOWN
     assert text.seconds_range(1e-6, 1e-6 + 2e-11) == "± <0.1 ns"
+
+
+def test_a_time_that_nothing_changes_has_no_interval() -> None:
+    """Zero would say that it is certain."""
+    assert text.time_interval(describe([2e-6] * 8)) == ""
+    assert text.time_interval(describe([2e-6])) == ""
+    open_groups = describe([2e-6] * 8).with_part("groups", 1e-7)
+    assert (
+        text.time_interval(open_groups)
+        == "95 % interval: 1.90 us to 2.10 us; ± 100 ns untraced groups"
+    )
 
 
 def test_a_whole_launch_is_no_part() -> None:

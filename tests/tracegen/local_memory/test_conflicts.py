@@ -212,4 +212,4 @@ def test_a_note_names_the_arrays_whose_conflicts_are_not_known() -> None:
     trace = tracegen.trace(made, machine)
     assert conflicts(trace)["conflict"] == 32
     (note,) = calib.predict(made, [trace], machine, trials=2).notes
-    assert note.startswith("Accesses to t count as free of bank conflicts")
+    assert note.startswith("Accesses to local memory (t) count as free of bank conflicts")

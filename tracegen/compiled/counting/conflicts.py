@@ -60,7 +60,7 @@ def with_conflicts_of_text(
     if not unknown:
         return known
     note = (
-        f"Accesses to {', '.join(unknown)} count as free of bank conflicts: their addresses could not be"
+        f"Accesses to local memory ({', '.join(unknown)}) count as free of bank conflicts: their addresses could not be"
         " derived from ids, loop counters and integer arguments."
     )
     return dataclasses.replace(known, notes=(*known.notes, note))
