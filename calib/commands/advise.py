@@ -89,7 +89,7 @@ def _search(kernel: KernelSpec, machine: str, options: AdviseOptions, limits: Li
             work, dataclasses.replace(limits, time_limit=time_limit), kernel.spec
         )
 
-    workload = kernel.load()
+    workload, settings = kernel.load_with_defaults()
     with progress_bar("trying") as progress:
         return Search(
             workload=workload,
@@ -97,7 +97,7 @@ def _search(kernel: KernelSpec, machine: str, options: AdviseOptions, limits: Li
             options=options,
             apart=apart,
             progress=lambda done, total, _: progress(done, total),
-            settings=kernel.settings,
+            settings=settings,
             reload=kernel.load,
         ).run()
 

@@ -30,6 +30,17 @@ class KernelSpec:
     settings: dict[str, str]
     arguments: str | None
 
+    def load_with_defaults(self) -> tuple[Any, dict[str, str]]:
+        """The workload, and its settings; for a kernel in OpenCL C, CUDA C++ or HIP with the integers that
+        they are by default. Raises KernelError."""
+        from tracegen.workloads.load import integer_defaults
+        from tracegen.workloads.workload import Workload
+
+        workload = self.load()
+        if isinstance(workload, Workload):
+            return workload, self.settings
+        return workload, {**integer_defaults(self.spec, self.arguments), **self.settings}
+
     def load(self, settings: Mapping[str, str] | None = None) -> Any:
         """The workload, with its settings or others. Raises KernelError."""
         import tracegen

@@ -57,7 +57,7 @@ def _passes(bytes_of, begin, end, words_a_lane, misaligned, word, in_bank):  # t
 @hot
 def _is_misaligned(bytes_of, begin, end):  # type: ignore[no-untyped-def]
     """Whether addresses differ by no multiple of 8 bytes: wherever the accesses begin, some are misaligned."""
-    known = -1
+    known = np.int64(-1)
     for thread in range(begin, end):
         if bytes_of[thread] == 0:
             continue

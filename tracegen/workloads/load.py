@@ -32,6 +32,7 @@ from tracegen.workloads.workload import Workload
 OPENCL_SUFFIXES = (".cl", ".ocl", ".opencl")
 CUDA_SUFFIXES = (".cu", ".cuh", ".hip")
 WORKLOADS = (Workload, OpenCLWorkload, CudaWorkload)
+_TEXT_SUFFIXES = (*OPENCL_SUFFIXES, *CUDA_SUFFIXES, SUFFIX)
 _CUDA = re.compile(r"(.+?\.(?:cu|cuh|hip))(?::([^:].*))?\Z", re.DOTALL)
 """FILE and NAME, which may contain `::`."""
 _InText = TypeVar("_InText", OpenCLWorkload, CudaWorkload)
@@ -56,7 +57,7 @@ def load_kernel(
     Raises KernelError in one line where the file, the name or a setting is wrong.
     """
     place, _, name = spec.rpartition(":")
-    if Path(spec).suffix in (*OPENCL_SUFFIXES, *CUDA_SUFFIXES, SUFFIX):
+    if Path(spec).suffix in _TEXT_SUFFIXES:
         place, name = spec, ""
     given = dict(settings or {})
     if cuda := _CUDA.match(spec):
@@ -93,6 +94,18 @@ def load_kernel(
         with contextlib.suppress(TypeError):
             source = inspect.getsourcefile(inspect.unwrap(target)) or source
         return _placed(_workload(made, {}, spec, source), origins)
+
+
+def integer_defaults(spec: str, args: str | None = None) -> dict[str, str]:
+    """The parameters with an integer as default of the function that makes a kernel, which `load_kernel` has
+    loaded; as for `settings`. {} where no function makes it."""
+    if args is None and Path(spec).suffix.partition(":")[0] in _TEXT_SUFFIXES:
+        return {}
+    place, _, name = (args or spec).rpartition(":")
+    with _importing(place) as module:
+        made_by = getattr(module, name)
+        known = _parameters(made_by) if callable(made_by) and not _is_unit(made_by) else {}
+    return {key: str(one.default) for key, one in known.items() if type(one.default) is int}
 
 
 def _recording(place: str) -> contextlib.AbstractContextManager[list[Origin]]:

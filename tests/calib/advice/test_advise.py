@@ -315,6 +315,30 @@ def test_a_setting_that_is_the_extent_of_a_group_is_changed(scale: Path) -> None
     assert not list(shapes(made_with({"b": "64"}), {}, made_with))
 
 
+def test_a_default_that_is_the_extent_of_a_group_is_changed(tmp_path: Path) -> None:
+    from calib.advice.launch import shapes
+    from tracegen.commands.kernel import KernelSpec
+
+    (tmp_path / "blocks.cl").write_text(
+        SCALE.replace("get_global_id(0)", "(B * get_group_id(0) + get_local_id(0))")
+    )
+    (tmp_path / "launch.py").write_text(
+        "import numpy as np\nfrom tracegen import OpenCLWorkload\n"
+        "def launch(block=64, n=1024, flag=True, factor=64.0):\n"
+        "    x = np.ones(n, np.float32)\n"
+        "    return OpenCLWorkload(arguments=[x, x.copy()], global_size=n, local_size=block,\n"
+        "                          build_options=[f'-DB={block}'])\n"
+    )
+    kernel = KernelSpec(
+        f"{tmp_path}/blocks.cl:scale", {"n": "2048"}, f"{tmp_path}/launch.py:launch"
+    )
+    workload, settings = kernel.load_with_defaults()
+    assert settings == {"block": "64", "n": "2048"}
+    found = list(shapes(workload, settings, kernel.load))
+    assert [one.local_size for _, one in found] == [32, 128]
+    assert not list(shapes(workload, kernel.settings, kernel.load))
+
+
 def test_a_size_of_the_problem_that_is_the_extent_of_a_group_is_left_alone() -> None:
     """Half the size is no gain."""
     from calib.advice.launch import shapes
