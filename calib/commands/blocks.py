@@ -120,7 +120,7 @@ def blocks(
         plot(report, plot_out)
         click.echo(f"wrote {plot_out}", err=True)
     if not quiet:
-        show_counts(report, formulas)
+        show_counts(report, formulas, run)
         show_costs(record["costs"])
         show_extrapolated(extrapolated)
         if run:

@@ -34,7 +34,7 @@ def show_extrapolated(rows: Sequence[Mapping[str, Any]]) -> None:
             click.echo(f"  warning: {row['warning']}")
 
 
-def show_counts(report: BlockReport, formulas: bool) -> None:
+def show_counts(report: BlockReport, formulas: bool, ran: bool) -> None:
     from memsim.report import PlainTable
 
     shown = chosen(len(report.sizes))
@@ -62,9 +62,8 @@ def show_counts(report: BlockReport, formulas: bool) -> None:
             if row.formula:
                 click.echo(f"{row.block.name} = {row.formula}")
     if any(row.method == "unknown" for row in report.rows):
-        click.echo(
-            "unknown counts: learn them with --train NAME=LOW:HIGH, or count them with --run"
-        )
+        others = "" if ran else ", or count them with --run"
+        click.echo(f"unknown counts: learn them with --train NAME=LOW:HIGH{others}")
 
 
 def chosen(n: int) -> list[int]:
@@ -96,10 +95,10 @@ def show_costs(costs: Sequence[Mapping[str, Any]]) -> None:
 def show_run(rows: Sequence[Mapping[str, Any]]) -> None:
     compared = [row for row in rows if row["equal"] is not None]
     wrong = [row["block"] for row in compared if not row["equal"]]
-    click.echo(
-        f"run of the first size: {len(compared) - len(wrong)} of {len(compared)} exact counts are equal"
-        + (f"; {', '.join(wrong)} differ" if wrong else "")
-    )
+    found = f"{len(compared) - len(wrong)} of {len(compared)} exact counts are equal"
+    if not compared:
+        found = "counted; no count of the table is exact, to compare it with"
+    click.echo(f"run of the first size: {found}" + f"; {', '.join(wrong)} differ" * bool(wrong))
     for row in rows:
         if row["equal"] is None:
             click.echo(

@@ -31,6 +31,15 @@ def test_a_kernel_without_arguments(tmp_path: Path) -> None:
     assert "1 of 1 exact counts are equal" in text
 
 
+def test_a_run_without_exact_counts_compares_nothing() -> None:
+    kernel = "experiments/kernels/merge_sort.cl:merge_global"
+    arguments = "experiments/kernels/merge_sort.py:global_pass"
+    text = run(kernel, "--args", arguments, "--set", "n=1000", "--set", "width=64", "--run")
+    assert "run of the first size: counted; no count of the table is exact" in text
+    assert "are equal" not in text
+    assert "count them with --run" not in text
+
+
 def test_exact_counts_over_a_range(tmp_path: Path) -> None:
     picture = tmp_path / "graph.png"
     out = tmp_path / "counts.json"
