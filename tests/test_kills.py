@@ -21,7 +21,7 @@ from memsim import Replay, load_machine, read_trace
 from tests.support.kernel_matrix import KERNELS
 
 KILLS = int(os.environ.get("MEMSIM_TEST_KILLS", "100"))
-MEMSIM = [sys.executable, "-m", "memsim.commands.cli"]
+MEMSIM = [sys.executable, "-m", "memsim.commands.start"]
 SPMV = [f"{KERNELS / 'spmv.py'}:spmv", "--set", "n=900"]
 TILED = [f"{KERNELS / 'matmul.py'}:tiled", "--set", "n=64"]
 ON = ["-m", "v100"]

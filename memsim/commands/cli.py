@@ -12,6 +12,7 @@ import importlib.metadata
 import io
 import os
 import sys
+import traceback
 import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -155,7 +156,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         reason = _first_line(error)
         return _fail(f"out of memory{f': {reason}' if reason else ''}", EXIT_USER_ERROR)
     except OSError as error:  # a full disk, a file that went away
-        where = error.filename if isinstance(error.filename, str) else _nameless_place()
+        where = error.filename if isinstance(error.filename, str) else _nameless_place(error)
         return _fail(f"{where[:_LONGEST]}: {error.strerror or error}", EXIT_USER_ERROR)
     except _Bug as error:
         return _fail(_bug_line(error.args[0]), EXIT_BUG)
@@ -200,12 +201,14 @@ def _first_line(error: object) -> str:
     return " ".join(line.strip() for line in str(error).splitlines() if line.strip())
 
 
-def _nameless_place() -> str:
+def _nameless_place(error: OSError) -> str:
     try:
         os.getcwd()
     except OSError:
         return "the current folder"
-    return "system"
+    *_, (frame, _) = traceback.walk_tb(error.__traceback__)
+    printing = frame.f_globals.get("__name__") in ("click.utils", "rich.console", __name__)
+    return "standard output" if printing else "system"
 
 
 def _fail(message: str, code: int) -> int:
@@ -231,7 +234,3 @@ def _warnings_in_one_line() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.showwarning = show
         yield
-
-
-if __name__ == "__main__":
-    sys.exit(main())

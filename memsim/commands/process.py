@@ -1,4 +1,4 @@
-"""The process of a command: Ctrl-C ends it in one line, and its hashes are those of every run.
+"""The process of a command: its standard streams, its hashes, and Ctrl-C, which ends it in one line.
 
 Python loses an interrupt that arrives in a destructor, and an import may turn one into another error. So
 during imports Ctrl-C ends the process at once, and a lost one is sent again.
@@ -36,6 +36,16 @@ def interruptible() -> Iterator[Callable[[], None]]:
         yield begin
     finally:
         signal.signal(signal.SIGINT, _end)
+
+
+def open_standard_streams() -> None:
+    """Streams that are closed become the null device: a file that is opened must not take their numbers."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # takes the lowest free number
+            setattr(sys, name, open(number, "w" if number else "r", closefd=False))  # noqa: SIM115
 
 
 def fix_hashes() -> None:

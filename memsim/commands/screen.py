@@ -18,8 +18,13 @@ def console(*, stderr: bool = False) -> Console:
     """A console that is wide enough for every column where no terminal sets the width."""
     from rich.console import Console
 
-    plain = Console(stderr=stderr)
+    class Ours(Console):
+        def on_broken_pipe(self) -> None:
+            """Rich ends the process, with an exit code of its own."""
+            raise BrokenPipeError
+
+    plain = Ours(stderr=stderr)
     if not plain.is_terminal and "COLUMNS" not in os.environ:
-        return Console(stderr=stderr, width=PIPE_COLUMNS)
+        return Ours(stderr=stderr, width=PIPE_COLUMNS)
     # COLUMNS=0 says nothing of a width; rich would print nothing.
-    return plain if plain.width >= LEAST_COLUMNS else Console(stderr=stderr, width=LEAST_COLUMNS)
+    return plain if plain.width >= LEAST_COLUMNS else Ours(stderr=stderr, width=LEAST_COLUMNS)

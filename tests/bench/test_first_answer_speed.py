@@ -28,7 +28,7 @@ def answered(*options: str) -> tuple[float, float, float]:
     before = os.times()
     began = time.monotonic()
     with subprocess.Popen(
-        [sys.executable, "-m", "memsim.commands.cli", *COMMAND, *options],
+        [sys.executable, "-m", "memsim.commands.start", *COMMAND, *options],
         cwd=ROOT,
         env=COMPILED,
         stdout=subprocess.DEVNULL,
@@ -53,7 +53,7 @@ def answered(*options: str) -> tuple[float, float, float]:
 def test_time_to_first_and_final_table(options: tuple[str, ...], tmp_path: Path) -> None:
     given = [option.format(tmp_path) for option in options]
     subprocess.run(
-        [sys.executable, "-m", "memsim.commands.cli", *COMMAND, *given],
+        [sys.executable, "-m", "memsim.commands.start", *COMMAND, *given],
         cwd=ROOT,
         env=COMPILED,
         capture_output=True,

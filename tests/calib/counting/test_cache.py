@@ -117,7 +117,7 @@ exit $code
 def test_counts_are_given_where_the_home_is_full(tmp_path: Path) -> None:
     """A file system of 64 KiB without room, in a name space of its own."""
     kernel = str(KERNELS / "matmul.py:naive")
-    command = [sys.executable, "-m", "memsim.commands.cli", "count", kernel, "f_op_float32_madd"]
+    command = [sys.executable, "-m", "memsim.commands.start", "count", kernel, "f_op_float32_madd"]
     environment = {k: v for k, v in os.environ.items() if k not in CACHES}
     done = subprocess.run(
         ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", FULL, "sh", *command],

@@ -398,6 +398,8 @@ def test_every_run_has_the_same_hashes() -> None:
     ("script", "code", "error"),
     [
         ('"$@" machines v100 >&-', 0, ""),
+        ('"$@" doctor >&- 2>&- <&-', 0, ""),
+        ('"$@" machines v100 >/dev/full', 2, "memsim: standard output: No space left on device"),
         (
             'mkdir gone && cd gone && rmdir ../gone && "$@" replay ../k.trace -m v100',
             2,
@@ -405,12 +407,18 @@ def test_every_run_has_the_same_hashes() -> None:
         ),
         ('COLUMNS=0 "$@" machines v100 | grep -q n_cores', 0, ""),
     ],
-    ids=["no standard output", "no current folder", "no width"],
+    ids=[
+        "no standard output",
+        "no standard streams",
+        "a full output",
+        "no current folder",
+        "no width",
+    ],
 )
 @pytest.mark.skipif(os.name != "posix", reason="needs a shell")
 def test_odd_surroundings(tmp_path: Path, script: str, code: int, error: str) -> None:
     done = subprocess.run(
-        ["sh", "-c", script, "sh", sys.executable, "-m", "memsim.commands.cli"],
+        ["sh", "-c", script, "sh", sys.executable, "-m", "memsim.commands.start"],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])},
         capture_output=True,

@@ -66,6 +66,32 @@ def test_nohup_is_respected(tmp_path: Path) -> None:
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "not ended\n", "")
 
 
+def test_no_file_takes_the_number_of_a_closed_stream(tmp_path: Path) -> None:
+    """What a library prints would otherwise be in that file."""
+    text = "import os\nnumber = os.open('out', os.O_CREAT | os.O_WRONLY)\nos.write(1, b'printed')\n"
+    (tmp_path / "late.py").write_text(text)
+    program = (
+        "from memsim.commands import cli, start; cli.memsim.callback = lambda: __import__('late');"
+    )
+    done = subprocess.run(
+        ["sh", "-c", '"$@" >&-', "sh", sys.executable, "-c", f"{program} start.main()"],
+        cwd=tmp_path,
+        check=False,
+    )
+    assert done.returncode == 0
+    assert (tmp_path / "out").read_bytes() == b""
+
+
+def test_a_reader_that_leaves_before_a_table(tmp_path: Path) -> None:
+    """Rich would end the process with exit code 1."""
+    words = [sys.executable, "-m", "memsim.commands.start", "machines"]
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(words, stdout=writer, stderr=subprocess.PIPE, check=False)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (141, b"")
+
+
 def run(files: dict[str, str], command: str, folder: Path) -> subprocess.CompletedProcess[str]:
     """`memsim` without a command, beside these modules, and with `command` in place of its help."""
     for name, text in files.items():

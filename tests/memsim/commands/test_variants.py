@@ -137,7 +137,7 @@ def test_bash_completes_kernels_behind_the_colon(tmp_path: Path) -> None:
     """The words are those that bash makes of a line: it breaks them at the characters of COMP_WORDBREAKS."""
     (tmp_path / "k.py").write_text("def first(): pass\ndef second(): pass\n")
     program = tmp_path / "program"
-    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m memsim.commands.cli "$@"\n')
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m memsim.commands.start "$@"\n')
     program.chmod(0o755)
     script = f"""
         COMP_WORDBREAKS=' :='
