@@ -121,6 +121,10 @@ def _headline(
     part = dominant(split)
     if len(loads) == 1:
         who = "The one load makes all of the load latency"
+    elif explained < MIN_SHARE:
+        who = (
+            f"{len(loads)} loads share the load latency, none has more than {percent(explained, 1)}"
+        )
     elif len(slow) == 1:
         who = f"One of {len(loads)} loads makes {percent(explained, 0)} of the load latency"
     else:

@@ -520,6 +520,12 @@ def test_an_interval_whose_ends_read_the_same_is_a_half_width() -> None:
     assert text.seconds_range(1e-6, 1e-6 + 2e-11) == "± <0.1 ns"
 
 
+def test_loads_that_are_alike_have_no_share_of_their_own() -> None:
+    alike = tuple((f"x[{k}]", "x", *SITES[0][2:]) for k in range(40))
+    headline = judge(summarise(fake_dataset(n_trials=4, sites=alike))).headline
+    assert headline.startswith("40 loads share the load latency, none has more than 2.")
+
+
 def test_a_time_that_nothing_changes_has_no_interval() -> None:
     """Zero would say that it is certain."""
     assert text.time_interval(describe([2e-6] * 8)) == ""
