@@ -5,6 +5,11 @@ from __future__ import annotations
 from html.parser import HTMLParser
 
 
+def in_one_kind_of_space(page: str) -> str:
+    """The page with a plain space between a number and its unit, where it has one that does not break."""
+    return page.replace("\N{NO-BREAK SPACE}", " ")
+
+
 class Outline(HTMLParser):
     """The tags of a page with their attributes, the scripts, and the text outside scripts and styles."""
 
@@ -30,4 +35,4 @@ class Outline(HTMLParser):
         if self._inside and self._inside[-1] == "script":
             self.scripts.append(data)
         elif not self._inside or self._inside[-1] != "style":
-            self.text.append(data)
+            self.text.append(in_one_kind_of_space(data))

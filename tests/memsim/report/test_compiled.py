@@ -16,7 +16,7 @@ from memsim.report.html import listings, replay_page
 from memsim.report.summary import summarise
 from memsim.report.verdict import judge
 from tests.support.fake_replay import HOSTILE, SITES, fake_dataset
-from tests.support.outline import Outline
+from tests.support.outline import Outline, in_one_kind_of_space
 
 COMPILER: dict[str, Any] = {
     "target": "sm_70",
@@ -167,7 +167,7 @@ def at_groups(*groups: int) -> list[dict[str, Any]]:
 def test_hit_ratios_are_drawn_over_the_groups_of_a_core() -> None:
     drawn = replay(COMPILER, {**OCCUPANCY, "over_groups": at_groups(1, 4, 16)})
     text = shown(drawn)
-    page = replay_page(drawn.dataset)
+    page = in_one_kind_of_space(replay_page(drawn.dataset))
     tile = page[page.index('id="groups"') :]
     assert tile.index("16: 6.2 %") < tile.index("</section>"), "the curve stands in the tile"
     for point in ("1: 100.0 %", "4: 25.0 %", "16: 6.2 %"):

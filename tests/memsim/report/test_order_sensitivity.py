@@ -16,6 +16,7 @@ from memsim.report.order_sensitivity import order_ranges, order_sensitivity, ord
 from memsim.report.summary import summarise
 from memsim.report.verdict import judge
 from tests.support.fake_replay import fake_dataset
+from tests.support.outline import in_one_kind_of_space
 
 
 def sensitive(orders: object, n_trials: int = 64, spread: float = 0.004) -> Replay:
@@ -38,7 +39,7 @@ def test_the_range_stands_wherever_the_result_is_shown() -> None:
     assert order_sensitivity(summary) == sentence
     verdict = judge(summary)
     assert verdict.headline.endswith(sentence)
-    assert sentence in replay_page(replay.dataset)
+    assert sentence in in_one_kind_of_space(replay_page(replay.dataset))
     console = io.StringIO()
     Console(file=console, width=300).print(replay.table())
     assert sentence in console.getvalue()
