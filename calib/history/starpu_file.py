@@ -18,6 +18,7 @@ from pathlib import Path
 
 from calib.history.errors import HistoryError
 from memsim.files import write_text
+from memsim.visible import visible
 
 VERSION = 45
 DEVICE_TYPES = {0: "cpu", 1: "cuda", 2: "opencl", 3: "mic", 5: "mpi_ms"}
@@ -301,7 +302,8 @@ def _render(model: Implementation) -> list[str]:
         "\t".join(map(_text, (model.a, model.b, model.c))),
     ]
     if model.coefficients:
-        lines.append("\t".join(["# n", "intercept", *model.terms]))
+        terms = ("_".join(visible(term).split()) for term in model.terms)  # each is one word
+        lines.append("\t".join(["# n", "intercept", *terms]))
         lines.append("\t".join([str(len(model.coefficients)), *map(_text, model.coefficients)]))
     else:
         lines += ["# not multiple-regression-base", "0"]

@@ -318,6 +318,19 @@ def test_what_is_written_is_read_back():
     assert model.combinations[0].name == "opencl1"
 
 
+def test_names_of_terms_are_one_word_each():
+    """A line break in one would be a line of numbers."""
+    model = example()
+    (implementation,) = model.combinations[0].implementations
+    implementation = replace(implementation, terms=["N\n99\t\x1b[31m", "a b\u202e"])
+    combination = replace(model.combinations[0], implementations=[implementation])
+    text = render(replace(model, combinations=[combination]))
+    assert text.replace("\n", "").replace("\t", "").isprintable()
+    (back,) = parse(text).combinations[0].implementations
+    assert back.terms == [r"N\n99\t\x1b[31m", r"a_b\u202e"]
+    assert back.coefficients == implementation.coefficients
+
+
 @pytest.mark.parametrize("version", [44, 46])
 def test_another_version_is_refused(version, tmp_path):
     path = tmp_path / "old.host"

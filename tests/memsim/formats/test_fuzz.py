@@ -75,7 +75,8 @@ def test_many_damaged_files(mode: dict[str, str], first: int, last: int, tmp_pat
     )
     assert done.returncode == 0, done.stderr
     *readers, memory = (line.rsplit(maxsplit=2) for line in done.stdout.splitlines())
-    for _, accepted, refused in readers:
+    for name, accepted, refused in readers:
+        print(f"{name}: {accepted} read, {refused} refused")
         assert int(accepted) > 20
         assert int(refused) > 20
     assert int(memory[1]) < 200_000
