@@ -30,7 +30,7 @@ static inline long _tg_probe(_tg_state *tg, TG_TOKEN at, long index, long size)
 #ifndef TG_TRUSTED
   if ((ulong) index >= (ulong) size)
   {{
-    _tg_report(tg, at, index, tg->axis, tg->at);
+    _tg_report(tg, TG_POSITION(at), index, tg->axis, tg->at);
     index = 0;
   }}
 #endif

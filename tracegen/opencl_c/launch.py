@@ -163,14 +163,12 @@ class SourceLaunch(DeviceLaunch):
     def out_of_bounds(self, position: int, index: int, axis: int, at: int) -> KernelError:
         """index : byte from the start of the array; axis : number of the array; at : misalignment
 
-        Where position is ENDLESS, index is a group and axis a work-item of it. Where it is BEYOND, index
-        is that of the subscript with number axis, and where it is ASTRAY, the byte of the guard with
-        number axis.
+        Where position is BEYOND, index is that of the subscript with number axis, and where it is
+        ASTRAY, the byte of the guard with number axis.
         """
         if position == ENDLESS:
             return KernelError(
-                f"kernel {self.name}: the loops of work-item {axis} of group {index} took more than"
-                f" {MOST_TURNS} turns: they may not end"
+                f"kernel {self.name}: its loops took more than {MOST_TURNS} turns: they may not end"
             )
         if position == BEYOND:
             subscripted, line, extent = self.probed.subscripts[axis]

@@ -24,13 +24,7 @@ static inline int _tg_astray(_tg_state *tg, ulong address, ulong size, ulong arr
       return 0;
     first = seen++ ? first : offset;
   }}
-  tg->faulted = max(tg->faulted, 1u);
-  if (atomic_cmpxchg((volatile __global int *) tg->fault, 0, 1) == 0)
-  {{
-    tg->fault[1] = {ASTRAY};
-    tg->fault[2] = first;
-    tg->fault[3] = guard;
-  }}
+  _tg_wrong(tg, {ASTRAY}, guard, first, 0);
   return 1;
 #else
   return 0;

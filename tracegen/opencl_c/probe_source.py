@@ -35,14 +35,8 @@ _STATE = f"""\
     return ++tg->faulted < 100000;
   if ((++tg->turns & 0xffff) == 0)
   {{
-    if (tg->turns >= {MOST_TURNS}u
-        && atomic_cmpxchg((volatile __global int *) tg->fault, 0, 1) == 0)
-    {{
-      tg->fault[1] = {ENDLESS};
-      tg->fault[2] = tg->group[0] + (long) tg->grid[0] * (tg->group[1] + (long) tg->grid[1] * tg->group[2]);
-      tg->fault[3] = (get_local_id(2) * get_local_size(1) + get_local_id(1)) * get_local_size(0)
-        + get_local_id(0);
-    }}
+    if (tg->turns >= {MOST_TURNS}u)
+      _tg_report(tg, {ENDLESS}, 0, 0, 0);
     tg->faulted = *(volatile __global int *) tg->fault != 0;
   }}
   return 1;
@@ -57,11 +51,11 @@ static inline void _tg_finish(_tg_state *tg)
 {{
   tg->counts[tg->item] = _tg_counted(tg);
 }}
-static inline void _tg_wrong(_tg_state *tg, TG_TOKEN at, uint array, long offset, long misaligned)
+static inline void _tg_wrong(_tg_state *tg, long position, uint array, long offset, long misaligned)
 {{
   // Set once: it counts the iterations of loops from the first fault on.
   tg->faulted = max(tg->faulted, 1u);
-  _tg_report(tg, at, offset, array, misaligned);
+  _tg_report(tg, position, offset, array, misaligned);
 }}
 """
 _INDEX = f"""\
@@ -70,13 +64,7 @@ static inline long _tg_index(_tg_state *tg, long index, ulong extent, uint subsc
 #ifndef TG_TRUSTED
   if ((ulong) index >= extent)
   {{
-    tg->faulted = max(tg->faulted, 1u);
-    if (atomic_cmpxchg((volatile __global int *) tg->fault, 0, 1) == 0)
-    {{
-      tg->fault[1] = {BEYOND};
-      tg->fault[2] = index;
-      tg->fault[3] = subscript;
-    }}
+    _tg_wrong(tg, {BEYOND}, subscript, index, 0);
     index = 0;
   }}
 #endif
@@ -107,7 +95,7 @@ static inline __global char *_tg_probe(
   long misaligned = offset & (_tg_unit[array] - 1);
   if (offset < 0 || offset > tg->bytes[array] - (long) size || misaligned)
   {
-    _tg_wrong(tg, at, array, offset, misaligned);
+    _tg_wrong(tg, TG_POSITION(at), array, offset, misaligned);
     address = tg->scratch;
     offset = 0;
   }

@@ -75,11 +75,11 @@ static inline uint _tg_counted(const _tg_state *tg)
   return tg->count;
 #endif
 }
-static inline void _tg_report(_tg_state *tg, TG_TOKEN at, long first, long second, long third)
+static inline void _tg_report(_tg_state *tg, long position, long first, long second, long third)
 {
   if (atomic_cmpxchg((volatile __global int *) tg->fault, 0, 1) == 0)
   {
-    tg->fault[1] = TG_POSITION(at);
+    tg->fault[1] = position;
     tg->fault[2] = first;
     tg->fault[3] = second;
     tg->fault[4] = third;

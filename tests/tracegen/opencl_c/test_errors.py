@@ -263,6 +263,27 @@ def test_indices_beyond_arrays_in_other_memory(
     assert where in ("work-item 0 of group 0", "work-item 32 of group 1")  # the first to run
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        "a[at] = 1;",
+        "__local float t[32]; t[at & 63] = 1; barrier(CLK_LOCAL_MEM_FENCE); a[i] = t[i & 31];",
+        "float own[4] = { 1 }, *p = own; p[at] = 2; a[i] = own[0];",
+    ],
+    ids=["an argument", "a subscript of local memory", "a pointer to private memory"],
+)
+def test_the_work_item_of_an_error(body: str, context: Any) -> None:
+    """One of 128 leaves the array."""
+    lines = "const int i = get_global_id(0), at = i == 101 ? 0x7fffffff : i & 1;"
+    refuse(
+        f"__kernel void k(__global float *a) {{ {lines} {body} }}",
+        r"out of bounds: .*; work-item 101 of group 3$",
+        context,
+        [np.zeros(128, np.float32)],
+        global_size=128,
+    )
+
+
 def test_launches_that_are_too_large(context: Any) -> None:
     source = "__kernel void k(__global float *a) { a[0] = 1; }"
     refuse(
