@@ -26,11 +26,13 @@ from dataclasses import MISSING, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from memsim.errors import MemsimError
+from memsim.visible import shown
 
 if TYPE_CHECKING:
     import click
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+MOST_JOBS = 4096
 MOST_SEED = (1 << 63) - 1
 """Results store a seed as a 64-bit integer."""
 
@@ -161,7 +163,7 @@ def broken_rule(family: type[Options], name: str, value: Any) -> str:
         choices = typing.get_args(kind)
         if value in choices:
             return ""
-        return f"must be one of {', '.join(map(str, choices))}, got {value!r}"
+        return f"must be one of {', '.join(map(str, choices))}, got {shown(value)}"
     if kind in (int, float):
         return _broken_number(kind, _declared(family, name), value)
     return ""
@@ -170,11 +172,12 @@ def broken_rule(family: type[Options], name: str, value: Any) -> str:
 def _broken_number(kind: type, rule: Declared, value: Any) -> str:
     number = "an integer" if kind is int else "a finite number"
     try:
-        is_number = float(value) == value if kind is float else int(value) == value
+        finite = kind is int or math.isfinite(value)
+        is_number = finite and kind(value) == value
     except (TypeError, ValueError, OverflowError):
         is_number = False
-    if isinstance(value, bool) or not is_number or not math.isfinite(value):
-        return f"must be {number}, got {value!r}"
+    if isinstance(value, bool) or not is_number:
+        return f"must be {number}, got {shown(value)}"
     unit = f" {rule.unit}" if rule.unit else ""
     low = (
         f"at least {rule.least}{unit}"
@@ -196,7 +199,7 @@ def _broken_number(kind: type, rule: Declared, value: Any) -> str:
         and (rule.most is None or value <= rule.most)
         and (rule.below is None or value < rule.below)
     )
-    return "" if kept else f"must be {' and '.join(filter(None, (low, high)))}, got {value}"
+    return "" if kept else f"must be {' and '.join(filter(None, (low, high)))}, got {shown(value)}"
 
 
 def command_options(family: type[Options], parameter: str = "options") -> Decorator:
@@ -277,12 +280,14 @@ def markdown_table(family: type[Options]) -> str:
     for field in dataclasses.fields(family):
         rule = declared(field)
         flags = ("--" + field.name.replace("_", "-"),) if rule.flags is None else rule.flags
-        shown = ", ".join(f"`{flag}`" for flag in flags) or "Python only"
+        written = ", ".join(f"`{flag}`" for flag in flags) or "Python only"
         kind, _, _ = _kind(family, field.name)
         choices = ""
         if typing.get_origin(kind) is Literal:
             choices = " One of " + ", ".join(f"`{c}`" for c in typing.get_args(kind)) + "."
-        rows.append(f"| `{field.name}` | {shown} | {_default_text(field)} | {rule.help}{choices} |")
+        rows.append(
+            f"| `{field.name}` | {written} | {_default_text(field)} | {rule.help}{choices} |"
+        )
     return "\n".join(rows)
 
 

@@ -19,3 +19,12 @@ def visible(text: str, keep: str = "") -> str:
 
 def _escape(letter: str) -> str:
     return letter.encode("unicode_escape").decode("ascii")
+
+
+def shown(value: object) -> str:
+    """A value from outside as one line of at most 60 characters, for a message."""
+    try:
+        text = repr(value)
+    except ValueError:  # Python writes no integer of thousands of digits
+        return "a huge number"
+    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import defaultdict
 from collections.abc import Iterator
 
 import click
 import pytest
 
+from memsim.commands.cli import main
 from memsim.commands.cli import memsim as cli
+from memsim.errors import MemsimError
 
 SEVERAL = {
     "--set": {"NAME=VALUE", "NAME=VALUE[,VALUE...]"},  # one variant, or several
@@ -44,3 +47,52 @@ def test_an_option_takes_the_same_everywhere(flag: str) -> None:
     assert len({option.is_flag for option in options.values()}) == 1, sorted(options)
     taken = {option.metavar for option in options.values()}
     assert taken == SEVERAL.get(flag, {next(iter(taken))}), sorted(options)
+
+
+DIGITS = "9" * 4000
+"""Fewer than Python refuses to convert, and more than a float holds."""
+WORDS = [
+    *(DIGITS, f"-{DIGITS}", 2 * DIGITS, "\u00b2", "\u0661", "1_0", "0x10", "1e400", "nan", "inf"),
+    *("-1", "", ",", ":", "=", "1024:0", f"1:{DIGITS}", f"n={DIGITS}", "n=", "a=b=c", "\x1b[31m\n"),
+    *("=cmd()", "\udcff", "x" * 9000),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "command"),
+    [(name, one) for name, one in commands(cli) if not isinstance(one, click.Group)],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_any_word_is_taken_or_refused(name: str, command: click.Command) -> None:
+    """In every option and argument, before the command runs."""
+    for parameter in command.params:
+        flag = [] if isinstance(parameter, click.Argument) else parameter.opts[:1]
+        if isinstance(parameter, click.Option) and (parameter.is_flag or parameter.count):
+            continue
+        for word in WORDS:
+            words = [*flag, *[word] * max(parameter.nargs, 1)]
+            with contextlib.suppress(click.ClickException, MemsimError):
+                command.make_context(name, words)
+
+
+@pytest.mark.parametrize("word", [DIGITS, 2 * DIGITS, f"-{DIGITS}", str(10**18)])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["profile", "k.py:k", "-m", "v100", "--trials"],
+        ["profile", "k.py:k", "-m", "v100", "--jobs"],
+        ["trace", "k.py:k", "-o", "k.trace", "--memory-limit"],
+        ["tune", "k.py:k", "-m", "v100", "--over", "b=1,2", "--jobs"],
+        ["count", "k.py:k", "f_sync_barrier_local", "--subgroup-size"],
+    ],
+    ids=lambda words: f"{words[0]} {words[-1]}",
+)
+def test_a_number_beyond_all_use_is_one_line_with_its_rule(
+    words: list[str], word: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    *others, option = words
+    assert main([*others, f"{option}={word}"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert option in line
+    assert "must be" in line or "is not" in line
+    assert len(line) < 500

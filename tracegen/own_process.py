@@ -55,6 +55,7 @@ class Limits(Options):
         None,
         "Memory that the run of a kernel may use.",
         above=0.0,
+        most=float(1 << 30),
         unit="GiB",
         metavar="GIB",
         default_text="three quarters of this computer's memory",

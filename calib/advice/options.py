@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from memsim.options import MOST_SEED, Options, option
+from memsim.options import MOST_JOBS, MOST_SEED, Options, option
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +32,7 @@ class AdviseOptions(Options):
         None,
         "Worker processes of a replay; the result does not depend on their number.",
         least=1,
+        most=MOST_JOBS,
         default_text="usable cores; 1 for a small replay",
         recorded=False,
     )

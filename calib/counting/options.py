@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from calib.words import shown
 from memsim.errors import KernelError, MemsimError
 from memsim.options import Options, option
+from tracegen.options import MOST_SUBGROUP_SIZE
 
 if TYPE_CHECKING:
     import click
@@ -91,7 +92,9 @@ class CountOptions(Options):
 
     error: ClassVar[type[MemsimError]] = KernelError
 
-    subgroup_size: int = option(SUBGROUP_SIZE, "Lanes of a sub-group.", least=1, metavar="N")
+    subgroup_size: int = option(
+        SUBGROUP_SIZE, "Lanes of a sub-group.", least=1, most=MOST_SUBGROUP_SIZE, metavar="N"
+    )
     granularity: Granularity | None = option(
         None,
         "The unit per which executions are counted. By default global accesses count per work-item,"

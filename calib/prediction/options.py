@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from calib.counting.options import parse_trips
-from memsim.options import MOST_SEED, Options, option
+from memsim.options import MOST_JOBS, MOST_SEED, Options, option
 
 Mode = Literal["simulated", "paper"]
 Solver = Literal["events", "equation"]
@@ -42,6 +42,7 @@ class PredictOptions(Options):
         None,
         "Worker processes; the result does not depend on their number.",
         least=1,
+        most=MOST_JOBS,
         default_text="usable cores; 1 for a small replay",
         recorded=False,
     )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from memsim.errors import MemsimError
-from memsim.options import MOST_SEED, Options, option
+from memsim.options import MOST_JOBS, MOST_SEED, Options, option
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,6 +22,7 @@ class TuneOptions(Options):
         None,
         "Worker processes; the result does not depend on their number.",
         least=1,
+        most=MOST_JOBS,
         default_text="usable cores",
         recorded=False,
     )

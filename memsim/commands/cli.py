@@ -11,6 +11,7 @@ import functools
 import importlib.metadata
 import io
 import os
+import re
 import sys
 import traceback
 import warnings
@@ -33,6 +34,8 @@ EXIT_BUG = 70
 EXIT_BROKEN_PIPE = 141
 _LONGEST = 2000
 """Letters of a line of an error; what a hostile file contains may be longer."""
+_LONG_WORD = re.compile(r"(\S{200})\S{200,}")
+"""Shown by its beginning, so that the rule which it breaks fits into the line."""
 
 
 @functools.cache
@@ -213,6 +216,7 @@ def _nameless_place(error: OSError) -> str:
 
 def _fail(message: str, code: int) -> int:
     lines = [visible(line, keep="\t") for line in message.split("\n")]
+    lines[0] = _LONG_WORD.sub(r"\1...", lines[0])
     lines[0] = lines[0] if len(lines[0]) <= _LONGEST else f"{lines[0][:_LONGEST]}..."
     with contextlib.suppress(OSError):
         click.echo("\n".join([f"memsim: {lines[0]}", *lines[1:]]), err=True)

@@ -7,7 +7,7 @@ import re
 
 from memsim.errors import MachineError
 from memsim.machine.model import Machine
-from memsim.machine.rules import shown
+from memsim.visible import shown
 
 _CLOCKED = re.compile(r"(?P<machine>.+)@(?P<clock>[^@/]*)")
 _CLOCK = re.compile(r"(?P<number>[0-9]{1,9}(?:\.[0-9]{1,9})?)(?P<unit>[MG]Hz)")

@@ -31,9 +31,9 @@ from memsim.errors import MachineError
 from memsim.machine.clocks import at_clock, split_clock
 from memsim.machine.model import ASSUMED, Machine
 from memsim.machine.parts import Dram, Level, Residency, Translation
-from memsim.machine.rules import RuleError, field_types, shown
+from memsim.machine.rules import RuleError, field_types
 from memsim.machine.toml_lines import KeyPath, index_lines
-from memsim.visible import visible
+from memsim.visible import shown, visible
 
 SCHEMA = 1
 MAX_FILE_BYTES = 1 << 20

@@ -15,6 +15,7 @@ from typing import Any
 
 from memsim.machine import rules
 from memsim.machine.parts import Dram, Level, Residency, Translation
+from memsim.visible import shown
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +86,7 @@ class Machine:
                 raise rules.RuleError(
                     f"model_error_points.{name}",
                     "model_error_points must name a level"
-                    f" ({', '.join(self.level_names) or 'there is none'}), got {rules.shown(name)}",
+                    f" ({', '.join(self.level_names) or 'there is none'}), got {shown(name)}",
                 )
 
     @property

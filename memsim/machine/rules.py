@@ -16,6 +16,7 @@ from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hint
 
 from memsim.errors import MachineError
 from memsim.machine.parts import Dram, Level, Translation
+from memsim.visible import shown
 
 MAX_LINE_BYTES = 256
 MIN_SECTOR_BYTES = 32  # the granule of a trace: traces record nothing smaller
@@ -84,15 +85,6 @@ class Rule(NamedTuple):
     key: str
     text: str
     got: object = None
-
-
-def shown(value: object) -> str:
-    """A value from outside as one line of at most 60 characters, for a message."""
-    try:
-        text = repr(value)
-    except ValueError:  # Python writes no integer of thousands of digits
-        return "a huge number"
-    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 _hints: Callable[[Any], dict[str, Any]] = functools.cache(get_type_hints)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from memsim.errors import MemsimError, ReplayError
-from memsim.options import MOST_SEED, Options, option
+from memsim.options import MOST_JOBS, MOST_SEED, Options, option
 
 Sampler = Literal["wrr", "lrr", "gto", "gty", "uniform"]
 GREEDY = ("gto", "gty")
@@ -78,6 +78,7 @@ class ReplayOptions(Options):
         "Workers: threads for a replay whose trials take less than about two seconds, else processes."
         " Results do not depend on their number.",
         least=1,
+        most=MOST_JOBS,
         default_text="usable cores; 1 for a small replay",
     )
     sampler: Sampler = option(

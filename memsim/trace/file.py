@@ -29,10 +29,11 @@ import numpy.typing as npt
 
 from memsim.errors import TraceError
 from memsim.files import whole_file
-from memsim.machine.rules import field_types, shown
+from memsim.machine.rules import field_types
 from memsim.trace.arrow import Bytes, as_column, read_columns, write_columns
 from memsim.trace.launches import Copy, Event, Fill, Launches
 from memsim.trace.model import COLUMN_DTYPES, Trace
+from memsim.visible import shown
 
 FORMAT = "memsim-trace"
 VERSION = 1
