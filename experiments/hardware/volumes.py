@@ -36,12 +36,14 @@ class Volumes:
 
     l2_store : bytes written into the L2: the stores of the cores, and what is read from memory to
         complete partly written sectors. The V100's counter includes both
+    partly_stored : bytes of the sectors that stores write in part, each store for itself
     """
 
     l2_load: float
     dram_load: float
     l2_store: float
     dram_store: float
+    partly_stored: float
     load_hit_ratio: dict[str, float]
 
 
@@ -78,6 +80,7 @@ def volumes(
     first_level, last_level = result.counts[0], result.counts[-1]
     per_update = GRANULE_BYTES / updates
     completed = result.counts[1][is_store, READ_GRANULES].sum()
+    n_partial = np.diff(np.append(plan.requests.first_partial, len(plan.requests.partial)))
     ratios = {}
     for level, counts in zip(machine.levels, result.counts, strict=True):
         loads = counts[~is_store].sum(axis=0)
@@ -87,6 +90,7 @@ def volumes(
         dram_load=float(last_level[:, READ_GRANULES].sum() * per_update),
         l2_store=float((first_level[:, WRITE_GRANULES].sum() + completed) * per_update),
         dram_store=float(last_level[:, WRITE_GRANULES].sum() * per_update),
+        partly_stored=float(n_partial[subgroups > 0].sum() * per_update),
         load_hit_ratio=ratios,
     )
 

@@ -23,9 +23,11 @@ from experiments.hardware.laplacian import Variant, laplacian
 from experiments.hardware.pointer_chase import chase_latency
 from experiments.hardware.star_stencil import Grid, compiled_star, star_kernel
 from experiments.hardware.stencil_volumes import (
+    ORDERINGS,
     POSITIONS,
     QUANTITIES,
     QUICK_SHAPES,
+    counted,
     measured_volumes,
     replayed_volumes,
 )
@@ -202,13 +204,13 @@ def test_v100_stencil_on_all_shapes_as_recorded() -> None:
     assert len(cases) == 43 * len(QUANTITIES)
     wide = [case for case in cases if not case.case.startswith("2x")]
     assert len(wide) == 37 * len(QUANTITIES)
-    bounds = {"l2_load": 0.07, "dram_load": 0.05, "l2_store": 0.10, "dram_store": 0.10}
+    bounds = {"l2_load": 0.035, "dram_load": 0.04, "l2_store": 0.01, "dram_store": 0.02}
     assert bounds.keys() == set(QUANTITIES)
     for quantity, bound in bounds.items():
         found = errors(cases, quantity)
         assert found.geometric_mean < bound
         # 2x4x128 loads 29 % too little from memory: what it reuses almost fills the L2.
-        assert abs(found.worst) < (0.29 if quantity == "dram_load" else 0.17)
+        assert abs(found.worst) < (0.29 if quantity == "dram_load" else 0.12)
         assert errors(wide, quantity).geometric_mean < 0.05
     assert errors(cases, "l2_load").spearman >= 0.95
     assert errors(cases, "dram_load").spearman >= 0.95
@@ -291,9 +293,9 @@ def test_three_shapes_are_what_the_record_says() -> None:
         for row in rows("v100_star25_ours.csv")
     }
     for shape in ((64, 16, 1), (8, 8, 16), (2, 16, 32)):
-        runs = replayed_volumes(shape, machine, POSITIONS)
+        runs = replayed_volumes(shape, machine, POSITIONS, orderings=ORDERINGS)
         for quantity in QUANTITIES:
-            mean = float(np.mean([getattr(run, quantity) for run in runs]))
+            mean = float(np.mean([counted(run, quantity) for run in runs]))
             assert mean == pytest.approx(float(kept[shape][quantity]), rel=1e-4), (shape, quantity)
 
 

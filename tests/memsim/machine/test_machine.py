@@ -244,7 +244,7 @@ L1, L2 = 'name = "L1"', 'name = "L2"'
             "set_index",
             "3",
             L2,
-            "set_index must be one of modulo, xor, xor_next, ipoly, fermi, scatter, got 3",
+            "set_index must be one of modulo, xor, xor_next, ipoly, fermi, scatter, paged, got 3",
         ),
         (
             "set_index",
@@ -256,7 +256,7 @@ L1, L2 = 'name = "L1"', 'name = "L2"'
             "slice_index",
             '"fermi"',
             L2,
-            "slice_index must be one of modulo, xor, xor_next, ipoly, scatter, got",
+            "slice_index must be one of modulo, xor, xor_next, ipoly, scatter, paged, got",
         ),
         ("latency_cycles", "0", L2, "latency_cycles must be positive, got 0.0"),
         ("storage_bytes", "0", L1, "local_carveouts_bytes must be given with storage_bytes"),
@@ -562,10 +562,11 @@ def test_values_that_were_fitted_are_told_from_assumed_and_measured_ones() -> No
         "loads_in_flight",
         "levels.L1.set_index",
         "levels.L2.partial_write_back_percent",
+        "translation.miss_cycles",
         "translation.placement",
     }
     assert machine.standing("levels.L1.size_bytes") == ""
-    assert machine.standing("translation.miss_cycles") == "assumed"
+    assert machine.standing("levels.L2.slice_index") == "assumed"
     assert not any(machine.is_assumed(key) for key in fitted)
 
 
