@@ -44,6 +44,7 @@ class Arguments:
     """
 
     parameters: Sequence[Parameter]
+    kernel: str
     arrays: dict[str, npt.NDArray[Any]] = field(default_factory=dict)
     owners: dict[str, str] = field(default_factory=dict)
     values: list[Any] = field(default_factory=list)
@@ -55,7 +56,7 @@ class Arguments:
         known = self._names.setdefault(id(array), name)
         if known not in self.arrays:
             if len(self.arrays) >= MOST_ARRAYS:
-                raise KernelError(f"the kernel reaches more than {MOST_ARRAYS} arrays")
+                raise KernelError(f"kernel {self.kernel} reaches more than {MOST_ARRAYS} arrays")
             self.arrays[known] = array
             if array.dtype.hasobject:
                 self._reach(known, array)
@@ -129,7 +130,7 @@ def parameters_of(module: Module, kernel: str) -> list[Parameter]:
 def bound(kernel: str, parameters: Sequence[Parameter], given: Any) -> Arguments:
     """The arguments of a launch. Raises KernelError that names the parameter and the rule."""
     values = by_name(kernel, [parameter.name for parameter in parameters], given)
-    arguments = Arguments(parameters)
+    arguments = Arguments(parameters, kernel)
     for parameter in parameters:
         arguments.add(parameter, kernel, values[parameter.name])
     return arguments

@@ -154,7 +154,7 @@ def fault_of(
     """The error of a fault, with the work-item that reported it.
 
     fault : see tracegen.probes.tokens.FAULT_WORDS;  group : its number in the launch
-    words : what OpenCL or CUDA calls a work-item, by its global id, or a thread, by that in its block
+    words : what OpenCL or CUDA calls a work-item and a group; a work-item is numbered within its group
     """
     error = launch.out_of_bounds(*(int(number) for number in fault[1:5]))
     if any(
@@ -162,13 +162,10 @@ def fault_of(
     ):  # it names the work-item already
         return error
     group_id, local = _axes(group, launch.grid), _axes(int(fault[6]), launch.group_shape)
-    sizes = [*launch.group_shape, 1, 1]
-    item = [of * size + at for of, size, at in zip(group_id, sizes, local, strict=False)]
-    extents = zip([*launch.grid, 1, 1], sizes, strict=False)
+    extents = zip([*launch.grid, 1, 1], [*launch.group_shape, 1, 1], strict=False)
     n_axes = max([k + 1 for k, one in enumerate(extents) if max(one) > 1], default=1)
-    item = local if words[0] == "thread" else item  # CUDA numbers threads within their block
     return KernelError(
-        f"{error}; {words[0]} {_shown(item, n_axes)} of {words[1]} {_shown(group_id, n_axes)}"
+        f"{error}; {words[0]} {_shown(local, n_axes)} of {words[1]} {_shown(group_id, n_axes)}"
     )
 
 

@@ -28,7 +28,7 @@ def test_index_out_of_bounds(context: Any, index: int) -> None:
         kernels.gather(40, indices),
         context,
         rf"x\[ind\[i\]\] is out of bounds: index {index} in array x of shape \(40,\) .*;"
-        r" work-item 33 of group \d+$",
+        r" work-item 1 of group 1$",
     )
     indices[33] = 39
     tracegen.trace(kernels.gather(40, indices), context=context)

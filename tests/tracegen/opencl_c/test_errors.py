@@ -260,7 +260,7 @@ def test_indices_beyond_arrays_in_other_memory(
     message = f"k.cl:{line}: index {bad} is out of bounds: array {array} has {extent} elements"
     error, _, where = str(caught.value).partition("; ")
     assert error == message
-    assert where in ("work-item 0 of group 0", "work-item 32 of group 1")  # the first to run
+    assert where in ("work-item 0 of group 0", "work-item 0 of group 1")  # the first to run
 
 
 @pytest.mark.parametrize(
@@ -277,7 +277,7 @@ def test_the_work_item_of_an_error(body: str, context: Any) -> None:
     lines = "const int i = get_global_id(0), at = i == 101 ? 0x7fffffff : i & 1;"
     refuse(
         f"__kernel void k(__global float *a) {{ {lines} {body} }}",
-        r"out of bounds: .*; work-item 101 of group 3$",
+        r"out of bounds: .*; work-item 5 of group 3$",
         context,
         [np.zeros(128, np.float32)],
         global_size=128,
