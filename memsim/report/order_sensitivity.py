@@ -49,20 +49,6 @@ def in_headline(summary: Summary) -> str:
     return f"order-sensitive: {', '.join(ranges)}" if ranges else ""
 
 
-def order_sensitivity(summary: Summary) -> str:
-    """The same as a sentence that says why."""
-    ranges = [
-        f"{one.level} {percent(one.low, 0)} to {percent(one.high, 0)}"
-        for one in order_ranges(summary)
-    ]
-    if not ranges:
-        return ""
-    return (
-        f"Order-sensitive: load hit ratios are {' and '.join(ranges)}, depending on the order in which a"
-        " core serves its sub-groups."
-    )
-
-
 def orders_text(summary: Summary) -> str:
     """The load hit ratios under each order, where it matters; otherwise empty."""
     if not order_ranges(summary):

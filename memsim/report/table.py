@@ -17,7 +17,7 @@ from memsim.report.finding import headline
 from memsim.report.launch_time import LaunchTime
 from memsim.report.launch_totals import LaunchTotals, Moved
 from memsim.report.numbers import LevelNumbers, SiteNumbers, Summary
-from memsim.report.order_sensitivity import order_sensitivity
+from memsim.report.order_sensitivity import orders_text
 from memsim.report.residency import occupancy_text, resident_text
 from memsim.report.semantics import LEGENDS
 from memsim.report.verdict import first_advice
@@ -148,7 +148,7 @@ def _caption(summary: Summary) -> Text:
     if unknown:
         lines.append(f"the model's own error is {text.NOT_VALIDATED} for {', '.join(unknown)}")
     lines.append(f"DRAM latency {text.plus_minus(summary.dram.latency_cycles, 0)} cycles")
-    lines += filter(None, [bounds_line(summary.time), order_sensitivity(summary)])
+    lines += filter(None, [bounds_line(summary.time), orders_text(summary)])
     lines += launch_lines(summary.launch)
     missing = summary.compiled.missing_text
     legends = (

@@ -14,7 +14,7 @@ from memsim.machine import file as machine_file
 from memsim.report.advice import MIN_SHARE, Advice, advise, dominant, is_poorly_coalesced
 from memsim.report.launch_advice import advise_launch
 from memsim.report.numbers import LevelNumbers, SiteNumbers, Summary
-from memsim.report.order_sensitivity import order_sensitivity, orders_text
+from memsim.report.order_sensitivity import orders_text
 from memsim.report.residency import occupancy_text
 from memsim.report.text import fixed, model_cycles, percent, plus_minus, shortened
 from memsim.statistics import MIN_TRIALS, MIN_TRIALS_TO_STOP, PAST, PHASE, PLACE
@@ -93,9 +93,7 @@ def judge(summary: Summary) -> Verdict:
         if explained >= ENOUGH_SHARE:
             break
     return Verdict(
-        headline=" ".join(
-            filter(None, (_headline(summary, loads, slow, explained), order_sensitivity(summary)))
-        ),
+        headline=_headline(summary, loads, slow, explained),
         launch=tuple(advise_launch(summary)),
         findings=_shortened(
             _merged([_finding(summary, site, rank) for rank, site in enumerate(slow)])
