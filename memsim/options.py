@@ -227,7 +227,8 @@ def _click_option(family: type[Options], field: dataclasses.Field[Any]) -> Decor
 
     rule = declared(field)
     kind, _, many = _kind(family, field.name)
-    settings: dict[str, Any] = {"help": rule.help, "metavar": rule.metavar}
+    metavar = rule.metavar or ("N" if kind is int else None)
+    settings: dict[str, Any] = {"help": rule.help, "metavar": metavar}
     is_flag = kind is bool or rule.is_flag
     if is_flag:
         settings["is_flag"] = True

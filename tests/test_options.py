@@ -96,3 +96,13 @@ def test_a_number_beyond_all_use_is_one_line_with_its_rule(
     assert option in line
     assert "must be" in line or "is not" in line
     assert len(line) < 500
+
+
+@pytest.mark.parametrize(("name", "command"), list(commands(cli)))
+def test_every_help_has_an_example_and_words_for_what_an_option_takes(
+    name: str, command: click.Command
+) -> None:
+    help_text = command.get_help(click.Context(command, info_name=f"memsim {name}"))
+    assert f"memsim {name.partition(' ')[0]}" in help_text.partition("Example")[2]
+    assert "INTEGER" not in help_text
+    assert "FLOAT" not in help_text

@@ -29,6 +29,7 @@ BUSY = 1.0
 )
 @click.option(
     "--seed",
+    metavar="N",
     type=click.IntRange(min=0, max=MOST_SEED),
     default=0,
     show_default=True,

@@ -76,7 +76,7 @@ def profile(
 ) -> int:
     """Report where a kernel's memory accesses are served, and what they cost.
 
-    KERNEL is FILE.py:NAME or PACKAGE.MODULE:NAME, where NAME is a loopy TranslationUnit, or a
+    KERNEL is FILE.py:NAME or PACKAGE.MODULE:NAME, where NAME is a Loopy TranslationUnit, or a
     function that takes the settings of --set and returns a tracegen.Workload. In OpenCL C, KERNEL is
     FILE.cl:NAME and needs --args, and so do CUDA C++ and HIP, FILE.cu:NAME and FILE.hip:NAME. In Fortran, it is FILE.floopy:SUBROUTINE; the Python code in the
     file's '!$loopy' blocks is executed.
