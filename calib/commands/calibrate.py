@@ -54,7 +54,7 @@ def calibrate(
 
 
 def _show(done: Calibration) -> None:
-    from memsim.report import PlainTable
+    from memsim.report import PlainTable, percent
 
     saved, fit = done.saved, done.saved.fit
     halves = fit.half_widths()
@@ -73,8 +73,8 @@ def _show(done: Calibration) -> None:
     outliers = sum(len(each.outliers) for each in done.timings.values())
     trials = sum(len(each.seconds) for each in done.timings.values())
     screen.print(
-        f"{len(saved.table)} kernels, geometric mean error {fit.mean_error:.1%}, largest"
-        f" {max(abs(fit.errors)):.0%}; residual {fit.residual_norm:.3g}\n"
+        f"{len(saved.table)} kernels, geometric mean error {percent(fit.mean_error, 1)}, largest"
+        f" {percent(max(abs(fit.errors)), 0)}; residual {fit.residual_norm:.3g}\n"
         f"{outliers} of {trials} trials are outliers"
         f" ({done.seconds:.1f} s, of them {done.timed_s:.1f} s in timed launches)"
     )

@@ -151,7 +151,7 @@ def show(kernel: str, place: Path | None, device: str | None) -> int:
     from rich.text import Text
 
     from calib.history.model_kinds import history_misfit, verdicts
-    from memsim.report import PlainTable
+    from memsim.report import PlainTable, number_of, percent
 
     with _open(place) as store:
         records = _chosen(store, kernel, device)
@@ -163,8 +163,8 @@ def show(kernel: str, place: Path | None, device: str | None) -> int:
                 state = record.accepted
                 note = history_misfit(record)
                 if record.rejected:
-                    note = f"{record.rejected} outliers rejected{'; ' if note else ''}{note}"
-                variation = "" if state.n < 2 else f"{state.variation:.2%}"
+                    note = f"{number_of(record.rejected, 'outlier')} rejected{'; ' if note else ''}{note}"
+                variation = "" if state.n < 2 else percent(state.variation, 2)
                 cells = (f"{record.key.layout:08x}", str(record.size_bytes), str(state.n))
                 times = (state.mean, state.low, state.high)
                 mean, low, high = (f"{t * 1e6:.4g}" if state.n else "" for t in times)
@@ -382,7 +382,10 @@ def import_command(
 )
 @device_option
 @click.option(
-    "--older-days", type=FiniteRange(min=0), help="Only layouts whose last launch is older."
+    "--older-days",
+    metavar="DAYS",
+    type=FiniteRange(min=0),
+    help="Only layouts whose last launch is older.",
 )
 @click.option(
     "--below", type=click.IntRange(min=1), metavar="N", help="Only layouts with fewer samples."

@@ -71,13 +71,13 @@ def _kernel(spec: str, settings: Mapping[str, str]) -> tuple[Any, Mapping[str, i
 
 
 def _show(saved: SavedModel, breakdown: Breakdown) -> None:
-    from memsim.report import PlainTable
+    from memsim.report import PlainTable, percent
 
     rows = []
     for part in breakdown.parts:
         counts = " ".join(f"{name}={value:.4g}" for name, value in part.features.items())
         share = part.value / breakdown.value if breakdown.value else 0.0
-        times = (f"{part.value:.4g}", f"{share:.1%}", f"{part.alone:.4g}")
+        times = (f"{part.value:.4g}", f"{percent(share, 1)}", f"{part.alone:.4g}")
         rows.append((part.name, part.cost, *times, counts))
     title = f"{breakdown.kernel}: model {saved.name}, {saved.device}, {saved.date}"
     screen = console()

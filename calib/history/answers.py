@@ -29,6 +29,7 @@ from calib.history.regression import (
     student,
 )
 from calib.history.store import Store
+from memsim.report import number_of, percent
 
 BLEND = "blend"
 MORE_THAN_LAYOUT = (
@@ -176,8 +177,8 @@ def blend(record: Record, before: Prior, usual_variation: float = UNKNOWN_VARIAT
         fits=True,
         note=(
             f"{state.n} samples have the mean {state.mean * 1e6:.4g} us (standard error"
-            f" {math.sqrt(of_mean):.1%}) and the weight {weight:.2f}; the {before.kind} predicts"
-            f" {before.time_s * 1e6:.4g} us (standard error {before.deviation:.0%}) and has the weight"
+            f" {percent(math.sqrt(of_mean), 1)}) and the weight {weight:.2f}; the {before.kind} predicts"
+            f" {before.time_s * 1e6:.4g} us (standard error {percent(before.deviation, 0)}) and has the weight"
             f" {1 - weight:.2f}"
         ),
     )
@@ -189,7 +190,7 @@ def _by_history(record: Record) -> Answer:
     misfit = history_misfit(record)
     note = f"mean of {state.n} launches of this layout"
     if record.rejected:
-        note += f", without {record.rejected} outliers"
+        note += f", without {number_of(record.rejected, 'outlier')}"
     if misfit:
         note += f"; {misfit}: {MORE_THAN_LAYOUT}"
     elif shift := _drift(record):
@@ -323,7 +324,7 @@ def _of_kind(
     time_s, low_s, high_s = verdict.model.predict(question)
     note = verdict.reason
     if not verdict.fits:
-        note += f"; its error on left-out layouts is {verdict.error:.0%}: {_better(ranked, kind)}"
+        note += f"; its error on left-out layouts is {percent(verdict.error, 0)}: {_better(ranked, kind)}"
     if not verdict.model.covers(question):
         note += "; beyond the measured range"
     return Answer(

@@ -26,6 +26,7 @@ from calib.history.regression import (
     power_law_with_offset,
 )
 from calib.history.statistics import two_modes
+from memsim.report import percent
 
 HISTORY = "history"
 VARIATION_LIMIT = 0.25
@@ -121,7 +122,7 @@ def history_misfit(record: Record) -> str:
     variation = record.accepted.variation
     modes = two_modes(record.recent)
     if variation > VARIATION_LIMIT:
-        why = f"a launch deviates {variation:.0%} from the mean"
+        why = f"a launch deviates {percent(variation, 0)} from the mean"
         if modes is not None:
             why += f"; {modes}"
         return why
@@ -180,9 +181,11 @@ def _regression(name: str, records: Sequence[Record]) -> Verdict:
     judged = model.misfit if math.isnan(error) else max(error, model.misfit)
     reason = model.formula
     if not math.isnan(model.misfit):
-        reason += f"; its error on the layouts' means is {model.misfit:.1%} (rms)"
+        reason += f"; its error on the layouts' means is {percent(model.misfit, 1)} (rms)"
     if not math.isnan(error):
-        reason += f", on layouts left out {error:.1%}"
+        reason += f", on layouts left out {percent(error, 1)}"
+    if math.isnan(judged):
+        reason += "; there are too few layouts to know its error"
     calibrated = model.n_samples >= LEAST_SAMPLES
     return Verdict(
         kind=name,

@@ -16,6 +16,7 @@ from calib.history.records import Record
 from calib.history.regression import Fitted, Question, power_law_with_offset
 from calib.history.statistics import far_apart, two_modes
 from memsim.files import write_picture
+from memsim.report import percent
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 """Colours of devices, which colour-blind readers can distinguish (Okabe and Ito)."""
@@ -160,7 +161,7 @@ def _draw(
         style,
         color=colour,
         linewidth=1.2,
-        label=f"{name}: rms error on the means {model.misfit:.1%}",
+        label=f"{name}: rms error on the means {percent(model.misfit, 1)}",
     )
 
 

@@ -13,6 +13,7 @@ from memsim.report import (
     embedded,
     limiter_name,
     paragraph,
+    percent,
     read_time,
     time_sections,
 )
@@ -43,4 +44,4 @@ def fragment(prediction: Mapping[str, Any]) -> str:
 
 
 def _hidden(row: Mapping[str, Any]) -> str:
-    return f"{100 * (1 - row['not_hidden']):.0f} %"
+    return percent(1 - row["not_hidden"], 0)

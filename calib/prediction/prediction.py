@@ -30,7 +30,7 @@ from calib.prediction.what_if import Changes, without_barriers
 from memsim.bounds import is_open, places_of, with_open_hits
 from memsim.machine import Machine
 from memsim.montecarlo import Occupancy, Replay, resident_groups
-from memsim.report import TRANSLATION, first_reads
+from memsim.report import TRANSLATION, first_reads, percent
 from memsim.statistics import ONE_PLACE
 from memsim.trace import Trace, launch_work
 
@@ -327,7 +327,7 @@ def _notes(machine: Machine, occupancy: Occupancy, timing: Timing) -> list[str]:
         share = timing.floor_means_s[TRANSLATION] / timing.estimate.mean
         if share > ASSUMED_SHARE:
             notes.append(
-                f"missed address translations alone take {share:.0%} of the time, and the duration of one"
+                f"missed address translations alone take {percent(share, 0)} of the time, and the duration of one"
                 f" is assumed ('memsim machines {machine.name}' explains why)"
             )
     return notes

@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from calib.prediction.prediction import Prediction, access_rows, block_rows, limiter
 from memsim import report
-from memsim.report import bound, keep_time, number_of, read_time, summarise
+from memsim.report import bound, keep_time, number_of, percent, read_time, summarise
 
 MOST_BLOCKS = 16
 MOST_NAMES = 3
@@ -76,7 +76,7 @@ def floors_table(prediction: Prediction) -> tuple[list[str], list[list[str]]]:
         [
             f"at least, for {name}",
             seconds(value),
-            _percent(value / total),
+            percent(value / total, 0),
         ]
         for name, value in sorted(
             prediction.timing.floor_means_s.items(), key=lambda item: -item[1]
@@ -99,7 +99,7 @@ def blocks_table(prediction: Prediction) -> tuple[list[str], list[list[str]]]:
                 f"{row['issue_cycles']:.1f}",
                 f"{row['latency_cycles']:.0f}",
                 *(f"{row['way_cycles'][channel]:.1f}" for channel in channels),
-                _percent(row["not_hidden"]),
+                percent(row["not_hidden"], 0),
                 _waits(row),
             ]
         )
@@ -113,8 +113,8 @@ def accesses_table(prediction: Prediction) -> tuple[list[str], list[list[str]]]:
             row["site"],
             f"{row['runs']:.4g}",
             f"{row['latency_cycles']:.0f}",
-            _percent(1 - row["not_hidden"]),
-            _percent(row["not_hidden"]),
+            percent(1 - row["not_hidden"], 0),
+            percent(row["not_hidden"], 0),
         ]
         for row in access_rows(prediction)
     ]
@@ -193,7 +193,3 @@ def _waits(row: dict[str, Any]) -> str:
     if row["ends_group"]:
         return "(end of the group)" if row["runs"] <= 1 else "(barrier, or end of the group)"
     return "(barrier)"
-
-
-def _percent(value: float) -> str:
-    return f"{100 * value:.0f} %"

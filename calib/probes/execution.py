@@ -17,6 +17,7 @@ from calib.probes.outcome import (
     lower_end,
     resampled_least,
 )
+from memsim.report import number_of, percent
 
 MOST_GROUPS = 4096
 MOST_ITEMS = 1 << 20
@@ -98,8 +99,8 @@ def concurrency(
         raise Unclear(f"{counts[-1]} groups take no longer than one")
     if not clear:
         raise Unclear(
-            f"the times deviate by {off:.0%} in the mean from the nearest staircase, that of"
-            f" {number} concurrent groups"
+            f"the times deviate by {percent(off, 0)} in the mean from the nearest staircase, that of"
+            f" {number_of(number, 'concurrent group')}"
         )
     again = np.array([staircase(counts, values)[:2] for values in resampled_least(table)])
     low, _ = interval_of(again[:, 0])
@@ -109,7 +110,7 @@ def concurrency(
         low=min(low, number),
         high=max(high, last),
         unit="",
-        how=f"groups ({what}): the c for which n groups take the time of ceil(n / c), within {off:.1%}",
+        how=f"groups ({what}): the c for which n groups take the time of ceil(n / c), within {percent(off, 1)}",
     )
 
 

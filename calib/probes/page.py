@@ -15,10 +15,10 @@ from memsim import report
 NAMES = {
     "launch_overhead": "launch of an empty kernel",
     "clock_hz": "clock",
-    "memory.latency": "main memory: latency",
-    "memory_ns": "main memory: one random address at a time",
-    "kernel_memory_ns": "main memory: a group of the traced kernel's requests",
-    "memory_bandwidth": "main memory: bandwidth, all cores",
+    "memory.latency": "DRAM: latency",
+    "memory_ns": "DRAM: one random address at a time",
+    "kernel_memory_ns": "DRAM: a group of the traced kernel's requests",
+    "memory_bandwidth": "DRAM: bandwidth, all cores",
     "translation": "pages that address translation covers without extra cost",
     "shared_copies_ns": "a line that another core has loaded",
     "groups_at_once": "concurrent groups of one work-item",
@@ -101,7 +101,7 @@ def _headline(survey: Survey) -> str:
         return "The pointer chase had no result, so no level is known."
     n = len(survey.hierarchy.levels)
     latency = quantity(_latencies(survey)["memory.latency"])[0]
-    words = f"{n} cache level{'s' if n != 1 else ''}; main memory answers after {latency}"
+    words = f"{n} cache level{'s' if n != 1 else ''}; DRAM answers after {latency}"
     silent = len(survey.book.silent)
     if not silent:
         return words
@@ -131,7 +131,7 @@ def _glance(survey: Survey) -> Markup:
     bandwidth = findings.get("memory_bandwidth")
     speed = f"{quantity(bandwidth)[0]}, all cores" if bandwidth else "-"
     latency = quantity(findings["memory.latency"])[0]
-    rows.append(["main memory", "", "", "", "", latency, speed, ""])
+    rows.append(["DRAM", "", "", "", "", latency, speed, ""])
     head = ("level", *(NAMES[key] for key in _COLUMNS), "replacement")
     return report.data_table(head, rows, sortable=False)
 

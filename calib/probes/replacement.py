@@ -19,6 +19,7 @@ from calib.probes.outcome import Curve, Floats, Notebook, Unclear
 from memsim.hierarchy import Stream
 from memsim.machine import Level, Replacement
 from memsim.reference import Line, empty_set
+from memsim.report import percent
 
 POLICIES: tuple[Replacement, ...] = ("lru", "fifo", "plru", "random")
 PASSES = 60
@@ -152,7 +153,9 @@ def replacement(
         )
     )
     best, second, *_ = sorted(residual, key=lambda p: residual[p])
-    residuals = "residuals of the misses: " + ", ".join(f"{p} {r:.0%}" for p, r in residual.items())
+    residuals = "residuals of the misses: " + ", ".join(
+        f"{p} {percent(r, 0)}" for p, r in residual.items()
+    )
     if residual[best] > WORST or residual[second] < CLEARLY * residual[best]:
         raise Unclear(residuals)
     book.say(f"{name} replacement", best, f"rings through one set: {residuals}")

@@ -269,7 +269,7 @@ class _Surveyor:
             partial(
                 traffic.bandwidth,
                 bench,
-                "main memory",
+                "DRAM",
                 bench.bytes * 0.9,
                 groups=4 * bench.device.n_units,
             ),

@@ -14,6 +14,7 @@ from calib.probes.outcome import (
     interval_of,
     resampled_least,
 )
+from memsim.report import percent
 
 LEAST_RISE, SLIGHT_RISE = 0.25, 0.04
 """Relative rise of the latency where pages surely, and perhaps, exceed the reach of translation."""
@@ -41,7 +42,7 @@ def translation(bench: Bench, book: Notebook, l1_lines: float, line: int) -> Fin
     book.curves.append(
         Curve(
             title="One line of each page",
-            x_label="pages of 4 KB",
+            x_label="pages of 4 KiB",
             y_label="ns per dependent load",
             x=counts.astype(np.float64),
             y=least,
@@ -70,6 +71,6 @@ def translation(bench: Bench, book: Notebook, l1_lines: float, line: int) -> Fin
         value=int(counts[at - 1]),
         low=int(counts[max(int(low) - 2, 0)]),
         high=int(counts[min(int(np.ceil(high)), len(counts) - 1)]),
-        unit="pages of 4 KB",
-        how=f"one line of each of n pages: the last n before the latency rises by {LEAST_RISE:.0%}",
+        unit="pages of 4 KiB",
+        how=f"one line of each of n pages: the last n before the latency rises by {percent(LEAST_RISE, 0)}",
     )

@@ -23,9 +23,16 @@ def fixed(value: float | None, decimals: int = 0) -> str:
     return f"{value:,.{decimals}f}"
 
 
+LEAST_WHOLE_PERCENT = 0.005
+"""A smaller part that is more than the rounding of sums is not shown as 0 %."""
+
+
 def percent(ratio: float | None, decimals: int = 1) -> str:
+    """`38.1 %`. In whole percent, less than half of one that is not zero is `<1 %`."""
     if ratio is None or not math.isfinite(ratio):
         return UNKNOWN
+    if decimals == 0 and ROUNDING < ratio < LEAST_WHOLE_PERCENT:
+        return "<1 %"
     return f"{100 * ratio:.{decimals}f} %"
 
 

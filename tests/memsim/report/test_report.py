@@ -537,6 +537,12 @@ def test_a_time_that_nothing_changes_has_no_interval() -> None:
     )
 
 
+def test_a_little_is_not_nothing() -> None:
+    """Both sides of half a percent, and what is left when equal numbers are subtracted."""
+    shown = [text.percent(ratio, 0) for ratio in (0.0, 1 - 3 * (1 / 3) + 1e-16, 0.0049, 0.0051)]
+    assert shown == ["0 %", "0 %", "<1 %", "1 %"]
+
+
 def test_a_whole_launch_is_no_part() -> None:
     assert text.groups(1300, 1300) == "all 1,300 groups"
     assert text.groups(1536, 4096) == "1,536 of 4,096 groups"
