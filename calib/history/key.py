@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from calib.history.errors import HistoryError
+from memsim.visible import visible
 
 POLYNOMIAL = 0x1EDC6F41
 """CRC-32C (Castagnoli), as StarPU's starpu_hash_crc32c_be_n uses it: not reflected, no final xor."""
@@ -33,7 +34,8 @@ class Key:
     driver : its driver's version; samples under different drivers are never mixed
     layout : 32-bit hash of the layout of the arguments
 
-    Raises HistoryError for an empty name, or a hash beyond 32 bits.
+    Characters of a name that cannot be printed become escapes. Raises HistoryError for an empty name, or
+    a hash beyond 32 bits.
     """
 
     kernel: str
@@ -46,6 +48,8 @@ class Key:
             raise HistoryError(f"a layout must be a hash of 32 bits, got {self.layout}")
         if not self.kernel or not self.device:
             raise HistoryError("a key needs the names of its kernel and its device")
+        for name in ("kernel", "device", "driver"):
+            object.__setattr__(self, name, visible(getattr(self, name)))
         longest = max(self.kernel, self.device, self.driver, key=len)
         if len(longest) > LONGEST_NAME:
             raise HistoryError(

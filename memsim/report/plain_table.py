@@ -12,6 +12,7 @@ from rich.text import Text
 
 from memsim.report import text
 from memsim.report.table import LONGEST_NAME
+from memsim.visible import visible
 
 _NUMBER = re.compile(r"[-+<]?\d|± |-?$|\?$")
 _LEAST_WIDTH = 20
@@ -26,7 +27,7 @@ class PlainTable(Table):
         self, title: str, columns: Sequence[str], rows: Iterable[Sequence[str | Text]]
     ) -> None:
         super().__init__(
-            title=Text(title) if title else None,
+            title=Text(visible(title)) if title else None,
             title_justify="left",
             header_style="bold",
             box=None,
@@ -72,4 +73,8 @@ class PlainTable(Table):
 
 
 def _text(cell: str | Text) -> Text:
-    return cell if isinstance(cell, Text) else Text(text.shortened(cell, LONGEST_NAME))
+    return (
+        cell
+        if isinstance(cell, Text)
+        else Text(visible(text.shortened(cell, LONGEST_NAME), keep="\n"))
+    )

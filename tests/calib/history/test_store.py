@@ -347,3 +347,15 @@ def test_a_full_disk_is_one_line_and_loses_nothing_acknowledged(tmp_path):
         key = Key(kernel="k", device="d", layout=0)
         assert len(store.samples(key)) == int(added[-1])
         assert store.get(key).seen == int(added[-1])
+
+
+def test_names_are_text_everywhere(tmp_path):
+    names = ["=cmd()", "a\x1b[31mb", "n\nl", "\u202egpj", "\ud800", "<script>"]
+    with Store(tmp_path / "h") as store:
+        for name in names:
+            store.add(Key(kernel=name, device="d\x07", layout=1), 1.0)
+        records = store.records()
+    assert sorted(record.key.kernel for record in records) == sorted(
+        ["=cmd()", r"a\x1b[31mb", r"n\nl", r"\u202egpj", r"\ud800", "<script>"]
+    )
+    assert {record.key.device for record in records} == {r"d\x07"}

@@ -32,6 +32,13 @@ def test_numbers_stand_to_the_right_and_markup_is_text() -> None:
     assert first.endswith("begins [bold]here[/bold]")
 
 
+@pytest.mark.parametrize("columns", [80, 20])
+def test_what_a_terminal_would_obey_is_text(columns: int) -> None:
+    lines = printed(columns, [("a\x1b[31mb\u202e", "1", "two\nlines", "\x07")])
+    assert all(line.isprintable() for line in lines)
+    assert r"a\x1b[31mb\u202e" in "".join(line.strip() for line in lines)
+
+
 def test_narrow_console_gives_a_line_to_each_cell() -> None:
     lines = printed(40)
     assert lines[1:5] == [
