@@ -15,6 +15,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
+import xarray as xr
 
 from memsim.errors import ResultError
 from memsim.montecarlo.result import Replay
@@ -164,20 +165,36 @@ def test_variables_that_not_every_machine_has(
 def test_a_file_that_hdf5_does_not_survive(hostile: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Zero bytes in the place of one of its heaps, for example, keep it in a loop in C."""
 
+    read = netcdf._read
+
+    def spin(_: str) -> None:
+        while True:
+            pass
+
     def sleep(_: str) -> None:
         time.sleep(60)
+
+    def wait(name: str) -> xr.Dataset:
+        time.sleep(1.2)  # as where others keep the processor busy
+        return read(name)
 
     def crash(_: str) -> None:
         os.kill(os.getpid(), signal.SIGSEGV)
 
     monkeypatch.setattr(netcdf, "_MOST_S", 1)
-    for ends, message in ((sleep, "HDF5 takes more than 1 s on it"), (crash, "ends by SIGSEGV")):
+    monkeypatch.setattr(netcdf, "_LONGEST_WAIT", 3)
+    for ends, message in (
+        (spin, "HDF5 takes more than 1 s on it"),
+        (sleep, "HDF5 takes more than 3 s on it"),
+        (crash, "ends by SIGSEGV"),
+    ):
         with monkeypatch.context() as patch:
             patch.setattr(netcdf, "_read", ends)
             with pytest.raises(ResultError) as caught:
                 Replay.load(hostile)
         assert str(caught.value).startswith(f"{hostile} is not a memsim result, or is damaged: ")
         assert message in str(caught.value)
+    monkeypatch.setattr(netcdf, "_read", wait)
     assert Replay.load(hostile).dataset.sizes["trial"] == 4
 
 
