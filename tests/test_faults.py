@@ -6,14 +6,13 @@ Each fault is made in a name space of its own, so that nothing outside it change
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.support.kernel_matrix import KERNELS
+from tests.support.kernel_matrix import KERNELS, PROGRESS
 from tests.test_kills import MEMSIM, MODEL, WHOLE
 
 pytestmark = pytest.mark.skipif(
@@ -83,7 +82,6 @@ FAULTS = {
 REFUSES = {"a full folder", "a read-only folder"}
 """Where a command that writes has to be refused."""
 NO_OUTPUT = {"doctor"}
-PROGRESS = re.compile(r"memsim: (warning: .*|.*\b\d+ s)|wrote .*|note: .*")
 
 
 @pytest.fixture(scope="module")

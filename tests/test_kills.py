@@ -7,17 +7,20 @@ import os
 import random
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from calib.history import Key, Store
 from memsim import Replay, load_machine, read_trace
+from memsim.disk_cache import fingerprint
 from tests.support.kernel_matrix import KERNELS
 
 KILLS = int(os.environ.get("MEMSIM_TEST_KILLS", "100"))
@@ -79,11 +82,13 @@ def commands(folder: Path, out: Path) -> dict[str, list[str]]:
     (folder / "tiny.toml").write_text(MODEL)
     pages = ["--trials", "2", "--html", f"{out}/p.html", "--json", f"{out}/p.json"]
     more = ["--save", f"{out}/p.nc", "--trace-out", f"{out}/p.trace"]
+    tried = ["--over", "tile=4,8,16", "--store", f"{folder}/outcomes.db"]
     tiny = [f"{folder}/tiny.toml", "--trials", "5", "--trial", "0.005"]
     words = {
         "trace": ["trace", *SPMV, *ON, "-o", f"{out}/t.trace"],
         "profile": ["profile", *TILED, *ON, *pages, *more],
         "predict": ["predict", *TILED, *ON, *[w.replace("/p.", "/q.") for w in pages]],
+        "tune": ["tune", *TILED, *ON, *tried, "--json", f"{out}/u.json"],
         "count": ["count", *TILED, "f_op_float32_madd", "--json", f"{out}/c.json"],
         "compile": ["compile", *TILED, *ON, "-o", f"{out}/k.sass"],
         "blocks": ["blocks", *TILED, "--json", f"{out}/b.json", "--plot", f"{out}/b.png"],
@@ -99,6 +104,7 @@ class Places:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.outcomes: dict[str, str] = {}
         self.out, self.cache, self.temporary = (folder / n for n in ("out", "cache", "tmp"))
         for place in (self.out, self.cache, self.temporary):
             place.mkdir()
@@ -141,10 +147,29 @@ class Places:
             assert record is not None
             assert record.seen == len(stored)
 
+    def check_outcomes(self) -> None:
+        """That no stored outcome of `tune` is lost or changed."""
+        if not (self.folder / "outcomes.db").exists():
+            return
+        with closing(sqlite3.connect(self.folder / "outcomes.db")) as store:
+            tables = store.execute("select name from sqlite_master").fetchall()
+            rows = store.execute("select * from outcomes").fetchall() if tables else []
+        stored = {key: outcome for key, outcome, _ in rows}
+        assert all(checksum == fingerprint([key, outcome]) for key, outcome, checksum in rows)
+        assert self.outcomes.items() <= stored.items()
+        self.outcomes = stored
+
+    def forget(self) -> None:
+        """Removes what makes a second run shorter."""
+        shutil.rmtree(self.cache)
+        self.cache.mkdir()
+        (self.folder / "outcomes.db").unlink(missing_ok=True)
+        self.outcomes = {}
+
     def left(self) -> list[Path]:
         """What killed runs left."""
         hidden = [path for path in self.out.iterdir() if path.name.startswith(".")]
-        hidden += self.folder.glob("runs.db-*")  # SQLite's journal
+        hidden += self.folder.glob("*.db-*")  # SQLite's journals
         hidden += [path for path in self.cache.rglob(".*") if path.is_file()]
         return hidden + [path for path in self.temporary.iterdir() if path.name.startswith("mem")]
 
@@ -171,8 +196,7 @@ def kill_at_random(folder: Path, n: int) -> Counter[str]:
     for k in range(n):
         name = rng.choice(LONG if rng.random() < 1 / 12 else often)
         if rng.random() < 0.5:
-            shutil.rmtree(places.cache)
-            places.cache.mkdir()
+            places.forget()
         process = places.start(listed[name])
         time.sleep(rng.uniform(0, seconds[name]))
         process.send_signal(signal.SIGKILL)
@@ -184,11 +208,14 @@ def kill_at_random(folder: Path, n: int) -> Counter[str]:
         assert not running(process.pid), f"{name}, kill {k}: its processes go on"
         places.check_outputs()
         places.check_history()
+        places.check_outcomes()
     time.sleep(2.1)  # younger files may belong to runs that are about to lock them
     for words in listed.values():
         places.run(words)
     assert places.check_outputs() == len(list(places.out.iterdir()))
     places.check_history()
+    places.check_outcomes()
+    assert len(places.outcomes) >= 3
     assert places.left() == []
     return killed
 

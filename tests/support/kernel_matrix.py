@@ -14,10 +14,14 @@ from pathlib import Path
 
 from experiments.kernels.cuda_twins import TWINS
 from memsim.commands.cli import main
+from memsim.progress import COMPILING
 
 KERNELS = Path(__file__).parents[2] / "experiments" / "kernels"
 MACHINES = ("v100", "mi250x", "arc_b580", "cpu-pocl", "c1060")
 """One of NVIDIA, AMD and Intel, a host CPU, and one without caches."""
+
+PROGRESS = re.compile(rf"memsim: (warning: .*|{re.escape(COMPILING)}|.*\b\d+ s)|wrote .*|note: .*")
+"""A line on standard error that is no error."""
 
 FORTRAN = """\
 ! sums neighbours
@@ -170,12 +174,8 @@ class Cell:
 
     @property
     def refusal(self) -> str:
-        """The error's line, without warnings and what was written; "" after a success."""
-        return "\n".join(
-            line
-            for line in self.error.splitlines()
-            if not re.match(r"memsim: warning: |wrote |note: ", line)
-        )
+        """The error's line, without warnings, progress and what was written; "" after a success."""
+        return "\n".join(line for line in self.error.splitlines() if not PROGRESS.fullmatch(line))
 
     @property
     def accepted(self) -> bool:
