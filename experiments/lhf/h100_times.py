@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from calib.prediction import blocks_from_trace, simulated_inputs, time_of
+from calib.prediction import simulated_inputs, time_of
 from experiments.data_files import rows, source
 from experiments.hardware import drawing
 from experiments.hardware.affine import Triple
@@ -44,7 +44,7 @@ def measured_ms() -> Mapping[Triple, float]:
 def predicted_ms(shape: Triple, machine: Machine) -> float:
     """From one ordering of one snapshot."""
     replayed = replay_costs(compiled_star(shape, machine), machine, [POSITION], 1, SNAPSHOT)
-    inputs = simulated_inputs(blocks_from_trace(replayed.trace), replayed.costs, machine)
+    inputs = simulated_inputs(replayed.program, replayed.costs, machine)
     return 1e3 * time_of(inputs, replayed.resident, machine).estimate.mean
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from calib.prediction import Timing, blocks_from_trace, simulated_inputs, time_of
+from calib.prediction import Timing, simulated_inputs, time_of
 from experiments.data_files import rows, source
 from experiments.hardware.affine import affine_traces
 from experiments.hardware.comparison import errors, half_width
@@ -33,10 +33,15 @@ def predicted(variant: Variant) -> Timing:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SnapshotWarning)
         replayed = replay_costs(
-            affine_traces(laplacian(variant), machine), machine, [POSITION], TRIALS, SNAPSHOT
+            affine_traces(laplacian(variant), machine),
+            machine,
+            [POSITION],
+            TRIALS,
+            SNAPSHOT,
+            per_load=OPERATIONS,
         )
-    program = blocks_from_trace(replayed.trace, per_load=OPERATIONS)
-    return time_of(simulated_inputs(program, replayed.costs, machine), replayed.resident, machine)
+    inputs = simulated_inputs(replayed.program, replayed.costs, machine)
+    return time_of(inputs, replayed.resident, machine)
 
 
 def laplacian_times(out: Path, quick: bool) -> Figure:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure as Picture
 
-from calib.prediction import blocks_from_trace, simulated_inputs, time_of
+from calib.prediction import simulated_inputs, time_of
 from experiments.data_files import rows, source
 from experiments.hardware.affine import AffineAccess, AffineKernel, affine_traces
 from experiments.hardware.volumes import Snapshot
@@ -75,9 +75,10 @@ def bandwidth_gbs(name: str, machine: Machine, block_size: int, groups_per_core:
         SNAPSHOT,
         groups_per_core=groups_per_core,
         deviation=False,
+        per_load={"fp64_fma": 1.0},
     )
-    program = blocks_from_trace(replayed.trace, per_load={"fp64_fma": 1.0})
-    timing = time_of(simulated_inputs(program, replayed.costs, machine), replayed.resident, machine)
+    inputs = simulated_inputs(replayed.program, replayed.costs, machine)
+    timing = time_of(inputs, replayed.resident, machine)
     moved = sum(KERNELS[name]) * 8 * kernel.n_groups * block_size
     return moved / float(timing.seconds.mean()) / 1e9
 

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from calib.prediction import AccessCosts, Residents, access_costs, residents
+from calib.prediction import (
+    AccessCosts,
+    Program,
+    Residents,
+    access_costs,
+    blocks_from_trace,
+    residents,
+)
 from experiments.hardware.volumes import Snapshot, Traced
 from memsim.machine import Machine
 from memsim.montecarlo import replay, resident_groups
-from memsim.trace import Trace
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReplayedKernel:
-    """Costs of the accesses of one kernel, its resident groups, and the trace of one snapshot."""
+    """Costs of the accesses of one kernel, its resident groups, and the program of its sub-groups."""
 
     costs: AccessCosts
     resident: Residents
-    trace: Trace
+    program: Program
 
 
 def replay_costs(
@@ -32,11 +38,13 @@ def replay_costs(
     *,
     groups_per_core: int | None = None,
     deviation: bool | None = None,
+    per_load: Mapping[str, float] | None = None,
 ) -> ReplayedKernel:
     """Replay snapshots at several positions of the launch; trials are shared among the positions.
 
     trials : at least one is replayed for each position
     deviation : see memsim.ReplayOptions
+    per_load : operations for each loaded value, as calib.prediction.blocks_from_trace takes them
     """
     launch = traced(np.zeros(1, np.int64)).launch
     occupancy = resident_groups(machine, launch, groups_per_core=groups_per_core)
@@ -58,5 +66,5 @@ def replay_costs(
     return ReplayedKernel(
         costs=access_costs(traces, result, machine),
         resident=residents(machine, launch, occupancy),
-        trace=traces[0],
+        program=blocks_from_trace(traces[0], per_load=per_load),
     )

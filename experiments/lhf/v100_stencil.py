@@ -93,7 +93,7 @@ def replayed_kernel(
 
 def predictions(replayed: ReplayedKernel, machine: Machine) -> dict[str, npt.NDArray[np.float64]]:
     """Variant of the model -> (n_trial,) seconds."""
-    program = blocks_from_trace(replayed.trace)
+    program = replayed.program
     slow = simulated_inputs(program, replayed.costs, machine)
     mean = simulated_inputs(program, replayed.costs, machine, latency="expected")
     printed = paper_inputs(source_program(), machine)
@@ -120,7 +120,7 @@ def with_translation(
     """Seconds by solver if each missed translation occupies a core's translation for `cycles`;
     None: no misses."""
     costs = dataclasses.replace(replayed.costs, translation_cycles=cycles)
-    inputs = simulated_inputs(blocks_from_trace(replayed.trace), costs, machine)
+    inputs = simulated_inputs(replayed.program, costs, machine)
     return {
         solver: float(time_of(inputs, replayed.resident, machine, solver=solver).seconds.mean())
         for solver in get_args(Solver)
