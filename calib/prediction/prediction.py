@@ -323,12 +323,13 @@ def _notes(machine: Machine, occupancy: Occupancy, timing: Timing) -> list[str]:
         notes.append(
             f"{machine.name} specifies no group_start_cycles: the start of a group takes no time"
         )
-    if TRANSLATION in timing.floors_s and machine.is_assumed("translation.miss_cycles"):
+    standing = machine.standing("translation.miss_cycles")
+    if TRANSLATION in timing.floors_s and standing:
         share = timing.floor_means_s[TRANSLATION] / timing.estimate.mean
         if share > ASSUMED_SHARE:
             notes.append(
                 f"missed address translations alone take {percent(share, 0)} of the time, and the duration of one"
-                f" is assumed ('memsim machines {machine.name}' explains why)"
+                f" is {standing} ('memsim machines {machine.name}' explains why)"
             )
     return notes
 

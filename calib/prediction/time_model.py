@@ -41,7 +41,7 @@ from calib.prediction.options import Latency, Mode, Solver
 from calib.prediction.throughputs import cycles_of, issue_cycles
 from memsim.machine import Machine
 from memsim.montecarlo import Occupancy
-from memsim.report import QUEUE, TRANSLATION
+from memsim.report import IN_TURN, QUEUE, TRANSLATION
 from memsim.statistics import GROUPS, ONE_PLACE, PAST, Estimate, Places, describe
 from memsim.trace import Launch
 
@@ -71,6 +71,7 @@ class Inputs:
     channel_cycles : (n_trial, n_block, n_channel)
     channels : names;  barrier : (n_block,) whether the block ends with a barrier
     loads : (n_block,) loads of a block;  in_flight : loads that a core can wait for, 0: any number
+    idle_during_l1 : part of L1's cycles in which DRAM delivers nothing
     once_s : channel -> seconds that it needs for what the launch moves once, beside what all groups move
     """
 
@@ -85,6 +86,7 @@ class Inputs:
     at_once: bool = False
     loads: tuple[int, ...] = ()
     in_flight: int = 0
+    idle_during_l1: float = 0.0
     once_s: Mapping[str, float] = field(default_factory=dict)
 
     @property
@@ -197,7 +199,9 @@ class Timing:
         without which most time would be saved, if that is notable."""
         total = self.mean(self.seconds)
         name, floor = max(self.floor_means_s.items(), key=lambda item: item[1])
-        waits = {name: saved for name, saved in self.parts_s.items() if name != QUEUE}
+        waits = {
+            name: saved for name, saved in self.parts_s.items() if name not in (QUEUE, IN_TURN)
+        }
         part, saved = max(waits.items(), key=lambda item: item[1])
         if total and floor < NEARLY_ALL * total and saved > NOTABLE_PART * total:
             return part
@@ -248,6 +252,7 @@ def simulated_inputs(
         barrier=_barriers(started),
         loads=tuple(loads),
         in_flight=machine.loads_in_flight,
+        idle_during_l1=machine.dram_idle_during_l1_percent / 100,
     )
 
 
@@ -300,11 +305,10 @@ def time_of(
         raise LatencyHidingError(f"there is no mode {mode!r} with solver {solver!r}")
     if mode == "paper":
         solver = "equation"
-    scale = resident.rounds / machine.clock_hz
     seconds, floors = seconds_of(inputs, resident, machine, mode=mode, solver=solver)
     parts = {}
     for name, changed in _without(inputs, resident).items():
-        saved = seconds - _round(changed, resident, mode, solver) * scale
+        saved = seconds - seconds_of(changed, resident, machine, mode=mode, solver=solver)[0]
         parts[name] = max(0.0, describe(saved, places).mean)
     return Timing(
         seconds=seconds,
@@ -336,6 +340,9 @@ def seconds_of(
     seconds = _round(inputs, resident, mode, solver) * scale
     if mode == "simulated":
         seconds = np.maximum(seconds, np.max(list(floors.values()), axis=0))
+        if inputs.idle_during_l1 and DRAM in floors:
+            in_turn = floors[DRAM] + inputs.idle_during_l1 * floors["L1"]
+            seconds = np.maximum(seconds, in_turn)
     return seconds, floors
 
 
@@ -542,7 +549,8 @@ def _mean(inputs: Inputs) -> tuple[Floats, Floats]:
 
 
 def _without(inputs: Inputs, resident: Residents) -> dict[str, Inputs]:
-    """name -> the inputs without latencies, group starts, barriers, or a limit of loads in flight."""
+    """name -> the inputs without latencies, group starts, barriers, a limit of loads in flight, or with
+    DRAM and L1 at the same time."""
     import dataclasses
 
     no_wait = np.array(inputs.latency_cycles)
@@ -559,6 +567,8 @@ def _without(inputs: Inputs, resident: Residents) -> dict[str, Inputs]:
         changed["barriers"] = dataclasses.replace(inputs, barrier=last)
     if 0 < inputs.in_flight < resident.subgroups * max(inputs.loads, default=0):
         changed[QUEUE] = dataclasses.replace(inputs, in_flight=0)
+    if inputs.idle_during_l1:
+        changed[IN_TURN] = dataclasses.replace(inputs, idle_during_l1=0.0)
     return changed
 
 

@@ -37,6 +37,8 @@ class Machine:
         stores (AMD's do)
     loads_in_flight : loads of sub-groups whose data a core can wait for at the same time, hits among them;
         they leave in the order of their issue. 0 if not known: there is no limit then
+    dram_idle_during_l1_percent : part of L1's cycles during which a core receives nothing from DRAM, so that
+        a kernel takes at least this part of them and DRAM's time together; 0 where the two overlap
     translation : None if not measured: no translation misses are then modelled
     throughputs : operation name -> operations that a core completes per cycle: `fp32_fma`,
         `fp64_fma`, `int32_add`, `load_store_lanes`, ...; calib.prediction.throughputs lists them
@@ -64,6 +66,7 @@ class Machine:
     group_start_cycles: float = 0.0
     store_wait_cycles: float = 0.0
     loads_in_flight: int = 0
+    dram_idle_during_l1_percent: float = 0.0
     translation: Translation | None = None
     throughputs: Mapping[str, float] = field(default_factory=dict)
     model_error_points: Mapping[str, float] = field(default_factory=dict)
@@ -74,6 +77,8 @@ class Machine:
         lanes = rules.lane_rules(self.subgroup_size, self.coalesce_lanes)
         rules.check_rules(lanes, self, "", "")
         rules.check_rules(rules.target_rules(self.compiler_target), self, "", "")
+        overlap = rules.overlap_rules(self.dram_idle_during_l1_percent)
+        rules.check_rules(overlap, self, "", "")
         rules.check_levels(self.levels, self.n_cores)
         rules.check_dram(self.dram)
         rules.check_fields(self.residency, "residency.", " (residency)")

@@ -61,6 +61,7 @@ _MAY_BE_ZERO = frozenset(
         "group_start_cycles",
         "store_wait_cycles",
         "loads_in_flight",
+        "dram_idle_during_l1_percent",
         "sustained_row_hits_percent",
         "model_error_points",
         "year",
@@ -132,6 +133,12 @@ def lane_rules(subgroup_size: int, coalesce_lanes: int) -> Iterator[Rule]:
         "coalesce_lanes",
         f"be a multiple of 8 that divides subgroup_size ({subgroup_size})",
     )
+
+
+def overlap_rules(dram_idle_during_l1_percent: float) -> Iterator[Rule]:
+    """DRAM can idle during all of L1's cycles, and no longer."""
+    key = "dram_idle_during_l1_percent"
+    yield Rule(dram_idle_during_l1_percent <= 100.0, key, "be at most 100")
 
 
 def target_rules(compiler_target: str) -> Iterator[Rule]:

@@ -40,6 +40,7 @@ TWICE_AS_FAST = " twice as fast"
 TRANSLATION = "translation"
 """The translation of addresses, as a resource."""
 QUEUE = "a limit of loads in flight"
+IN_TURN = "DRAM's wait for L1"
 """A core's limit, as something that the launch can be without."""
 WAIT, BARRIER = -1, -2
 MOST_SPANS = 20_000

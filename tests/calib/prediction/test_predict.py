@@ -91,19 +91,20 @@ def test_the_parts_make_the_whole(document: Any) -> None:
         assert row["visible_cycles"] == pytest.approx(4 * row["latency_cycles"] * row["not_hidden"])
 
 
-def test_a_note_names_an_assumed_translation_that_takes_much_time() -> None:
+def test_a_note_names_an_translation_of_unmeasured_duration_that_takes_much_time() -> None:
     """Pages of 256 bytes and one entry: nearly every request misses."""
     slow = Translation(entries=1, page_bytes=256, miss_cycles=500.0)
     workload = stream.triad(n=1 << 16)
     key = "translation.miss_cycles"
 
-    def noted(machine: Any) -> bool:
-        return any(
-            "missed address translations alone take" in note
-            for note in predicted(workload, machine).notes
-        )
+    def noted(machine: Any) -> list[str]:
+        notes = predicted(workload, machine).notes
+        return [note for note in notes if "missed address translations alone take" in note]
 
-    assert noted(V100.replace(translation=slow))
+    for standing in ("fitted", "assumed"):
+        told = {**V100.sources, key: f"{standing}: so"}
+        (note,) = noted(V100.replace(translation=slow, sources=told))
+        assert f"the duration of one is {standing}" in note
     known = {**V100.sources, key: "measured"}
     assert not noted(V100.replace(translation=slow, sources=known))
     assert not noted(V100)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -33,7 +33,7 @@ from calib.prediction.time_model import (
 from memsim.machine.file import load_machine
 from memsim.machine.model import Machine
 from memsim.montecarlo.occupancy import resident_groups
-from memsim.report import QUEUE
+from memsim.report import IN_TURN, QUEUE
 from memsim.trace.model import Launch
 
 V100 = load_machine("v100")
@@ -162,6 +162,30 @@ def test_a_limit_of_loads_in_flight_leaves_waits_that_nothing_hides() -> None:
     assert full.exposed[1] > 0.5
     assert full.binds == "latency"
     assert full.parts_s[QUEUE] == pytest.approx(full.estimate.mean - free.estimate.mean, rel=1e-6)
+
+
+@pytest.mark.parametrize("solver", ["events", "equation"])
+def test_dram_idles_during_a_part_of_l1s_cycles(solver: Literal["events", "equation"]) -> None:
+    """20 sub-groups of 30 cycles of L1 and 100 of DRAM, which overlap; if 85 % of the 30 do not, the time is 125.5
+    for 100."""
+    given = dataclasses.replace(
+        inputs([0, 0, 0], [0, 0, 0], [[0], [100], [0]], barrier=(False,) * 3),
+        pipe_cycles=np.array([0.0, 30.0, 0.0]),
+        channels=("DRAM",),
+    )
+    both, in_turn = (
+        time_of(
+            dataclasses.replace(given, idle_during_l1=part), resident(20, 1), V100, solver=solver
+        )
+        for part in (0.0, 0.85)
+    )
+    assert IN_TURN not in both.parts_s
+    floor_s = both.floor_means_s["DRAM"]
+    assert both.estimate.mean < 1.1 * floor_s
+    assert in_turn.estimate.mean == pytest.approx(1.255 * floor_s)
+    assert in_turn.parts_s[IN_TURN] == pytest.approx(in_turn.estimate.mean - both.estimate.mean)
+    assert in_turn.parts_s["latency"] == 0
+    assert in_turn.binds == "DRAM"
 
 
 def test_barriers_bind() -> None:
@@ -313,6 +337,7 @@ def test_inputs_are_those_of_the_replay() -> None:
     # L2: (64 + 256) / 16, 64 / 16, 128 / 16; DRAM: 256 / 8, 0, 128 / 8.
     np.testing.assert_allclose(result.channel_cycles[0], [[0, 0], [20, 32], [4, 0], [8, 16]])
     assert (result.loads, result.in_flight) == ((0, 2, 1, 0), V100.loads_in_flight)
+    assert result.idle_during_l1 == V100.dram_idle_during_l1_percent / 100 > 0
     floors = floors_cycles(result, resident(2, 3))
     assert {name: float(value[0]) for name, value in floors.items()} == {
         "arithmetic": 6 * 5,

@@ -442,6 +442,8 @@ def test_rules_hold_for_machines_made_in_python() -> None:
     machine = load_machine("v100")
     with pytest.raises(MachineError, match="n_cores must be positive"):
         machine.replace(n_cores=0)
+    with pytest.raises(MachineError, match="dram_idle_during_l1_percent must be at most 100"):
+        machine.replace(dram_idle_during_l1_percent=101)
     with pytest.raises(MachineError, match="line_bytes must be a power of two, got 96"):
         machine.replace(levels=(dataclasses.replace(machine.levels[0], line_bytes=96),))
 
@@ -559,7 +561,7 @@ def test_values_that_were_fitted_are_told_from_assumed_and_measured_ones() -> No
     machine = load_machine("v100")
     fitted = {key for key in machine.sources if machine.standing(key) == "fitted"}
     assert fitted == {
-        "loads_in_flight",
+        "dram_idle_during_l1_percent",
         "levels.L1.set_index",
         "levels.L2.partial_write_back_percent",
         "translation.miss_cycles",

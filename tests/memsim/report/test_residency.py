@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import xarray as xr
 
+from memsim.machine import load_machine
 from memsim.report import replay_page
 from memsim.report.finding import headline
 from memsim.report.launch_advice import advise_launch
@@ -124,7 +125,11 @@ def test_a_wait_that_binds_is_advised_about(binds: str, name: str, words: str) -
 
 def test_a_full_queue_of_loads_needs_fewer_loads_and_not_more() -> None:
     waits = {"latency": 0.3 * 718e-6, QUEUE: 0.25 * 718e-6}
-    full = launched(8192, binds="latency", saved_without_s=waits, what_if=[])
+    machine = load_machine("v100").replace(loads_in_flight=96)
+    dataset = fake_dataset(n_trials=4, machine=machine, occupancy_json=json.dumps(OCCUPANCY))
+    dataset = dataset.assign_attrs(of_groups=8192, traced_groups=8192)
+    time = {**PREDICTED, "binds": "latency", "saved_without_s": waits, "what_if": []}
+    full = keep_time(dataset, time)
     (advice,) = advise_launch(summarise(full))
     assert advice.name == "Use fewer, wider loads"
     assert advice.how.startswith("a core waits for at most 96 loads at a time")
