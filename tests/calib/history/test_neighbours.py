@@ -94,7 +94,7 @@ def test_what_needs_two_sizes():
     assert neighbours([]) is None
     assert neighbours([record_of(1000, [1e-3] * 12)]) is None
     assert neighbours([record_of(0, [1e-3] * 12), record_of(1000, [1e-3] * 12)]) is None
-    model = neighbours(records_of(lambda size: 1e-9 * size, SIZES[:2]))
+    model = neighbours(records_of(lambda size: 1e-9 * size, SIZES[:2], n=6))
     for size in (0, 999, 2001):
         assert not model.covers(Question(size_bytes=size))
         with pytest.raises(HistoryError, match="need a size between 1000 and 2000 bytes"):
@@ -209,5 +209,9 @@ def test_they_are_a_kind_of_model(store):
     verdict = next(v for v in few if v.kind == "neighbours in size")
     assert (verdict.calibrated, verdict.fits) == (False, False)
     assert verdict.reason.endswith("9 samples of the 10 it needs")
+    two = verdicts(records_of(lambda size: 1e-9 * size, SIZES[:2], n=6))
+    verdict = next(v for v in two if v.kind == "neighbours in size")
+    assert (verdict.calibrated, verdict.fits) == (True, False)
+    assert verdict.reason.endswith("2 sizes; there are too few layouts to know its error")
     found = answer(store, ASKED, size_bytes=12_000, kind="neighbours in size")
     assert (found.kind, found.fits, found.n_samples) == ("neighbours in size", False, 15)
