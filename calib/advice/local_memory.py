@@ -17,7 +17,8 @@ def staged(facts: Facts) -> Iterator[Proposal]:
     """What a group reads of an array, fetched together before it is used.
 
     Fetches are contiguous whatever lanes run along. They may therefore run along the second axis of a
-    group instead, which makes the other accesses contiguous: a transpose through a tile.
+    group instead, which makes the other accesses contiguous: a transpose through a tile. Lanes then read a
+    column of the tile, whose rows have an element more, so that a column lies in different banks.
     """
     for array in facts.read_only:
         accesses = facts.of(array)
@@ -29,9 +30,11 @@ def staged(facts: Facts) -> Iterator[Proposal]:
             yield Proposal(what=f"stage {array} in local memory", steps=(fetch,))
         if {0, 1} <= facts.lanes.keys() and _may_gain(facts, accesses, 1):
             first, second = facts.lanes[0], facts.lanes[1]
+            tile = facts.fresh(f"{array}_tile")
+            padded = (step("advice.pad", tile, 1),) if len(swept) > 1 else ()
             yield Proposal(
                 what=f"stage {array} in local memory, and let lanes run along {second}",
-                steps=(*swap(first, second, "l.0", "l.1"), fetch),
+                steps=(*swap(first, second, "l.0", "l.1"), fetch, *padded),
             )
 
 

@@ -49,14 +49,18 @@ def own_domain(kernel: Any, iname: str) -> Any:
 
 @for_each_kernel  # type: ignore[untyped-decorator]
 def pad(kernel: Any, array: str, elements: int) -> Any:
-    """The kernel for a row-major array whose rows have some more elements, which nothing accesses."""
-    args = []
-    for arg in kernel.args:
-        if arg.name == array:
-            shape = (*arg.shape[:-1], arg.shape[-1] + elements)
-            arg = lp.GlobalArg(
-                arg.name, arg.dtype, shape=shape, is_input=arg.is_input, is_output=arg.is_output
-            )
-        args.append(arg)
-    axes = ",".join(f"N{k}" for k in reversed(range(len(kernel.arg_dict[array].shape))))
-    return lp.tag_array_axes(kernel.copy(args=args), array, axes)
+    """The kernel for a row-major array whose rows have some more elements, which nothing accesses.
+
+    array : an argument, or an array in local or private memory
+    """
+    held = kernel.arg_dict.get(array) or kernel.temporary_variables[array]
+    shape = (*held.shape[:-1], held.shape[-1] + elements)
+    if array in kernel.arg_dict:
+        wider = lp.GlobalArg(
+            array, held.dtype, shape=shape, is_input=held.is_input, is_output=held.is_output
+        )
+        kernel = kernel.copy(args=[wider if arg.name == array else arg for arg in kernel.args])
+    else:
+        wider = held.copy(shape=shape)
+        kernel = kernel.copy(temporary_variables={**kernel.temporary_variables, array: wider})
+    return lp.tag_array_axes(kernel, array, ",".join(f"N{k}" for k in reversed(range(len(shape)))))

@@ -199,6 +199,17 @@ def test_what_is_said_of_an_array_is_what_is_done_to_it() -> None:
             assert value.strides == changed.arguments[layout.array].strides
 
 
+def test_a_tile_that_is_read_by_columns_has_rows_of_one_more_element() -> None:
+    """Rows of 32 floats would put a column of the tile into one bank of 32."""
+    workload = textbook.transpose(128)
+    last = list(REMEDIES["stage"](Facts(workload, {})))[-1]
+    variant = Variant(workload=workload).then(last.steps, last.layouts)
+    assert last.steps[-1].function == "advice.pad"
+    tile = variant.workload.kernel.default_entrypoint.temporary_variables["a_tile"]
+    assert tile.shape == (32, 33)
+    assert [axis.stride for axis in tile.dim_tags] == [33, 1]
+
+
 def test_arrays_change_with_their_layout() -> None:
     workload = textbook.particles(256)
     (proposal,) = REMEDIES["axis order"](Facts(workload, {}))

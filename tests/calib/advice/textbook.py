@@ -43,7 +43,7 @@ def split(unit: Any, **inames: tuple[int, str, str]) -> Any:
 
 
 def transpose(n: int = 1024, by_hand: bool = False) -> Workload:
-    """Contiguous loads and stores that are strided by a row; by hand, through a tile."""
+    """Contiguous loads and stores that are strided by a row; by hand, through a tile without bank conflicts."""
     if by_hand:
         unit = kernel(
             "{[p, q, r, s, t, u]: 0 <= p, q < n // 32 and 0 <= r, s, t, u < 32}",
@@ -55,7 +55,7 @@ def transpose(n: int = 1024, by_hand: bool = False) -> Workload:
             """,
             "transpose",
             lp.TemporaryVariable(
-                "tile", FLOAT, shape=(32, 32), address_space=lp.AddressSpace.LOCAL
+                "tile", FLOAT, shape=(32, 33), address_space=lp.AddressSpace.LOCAL
             ),
             a="in n, n",
             b="out n, n",
