@@ -233,7 +233,7 @@ def test_ctrl_c_before_the_first_trial_is_not_swallowed(
     [
         ({"trials": 0}, "trials must be at least 1 and at most 1000000, got 0"),
         ({"seed": -1}, "seed must be at least 0 and at most 9223372036854775807, got -1"),
-        ({"jobs": 0}, "jobs must be at least 1, got 0"),
+        ({"jobs": 0}, "jobs must be at least 1 and at most 4096, got 0"),
         ({"ci": 0.0}, "ci must be above 0 and below 1, got 0.0"),
         ({"ci": float("nan")}, "ci must be a finite number, got nan"),
         ({"sampler": "dice"}, "sampler must be one of wrr, lrr, gto, gty, uniform, got 'dice'"),
