@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 Replacement = Literal["lru", "fifo", "plru", "random"]
 SetIndex = Literal["modulo", "xor", "xor_next", "ipoly", "fermi", "scatter", "paged"]
-Interleaving = Literal["modulo", "xor", "xor_next", "ipoly", "scatter", "paged"]
+Interleaving = Literal["modulo", "xor", "xor_next", "ipoly", "scatter"]
 WritePolicy = Literal["write_through", "write_back"]
 WriteAllocate = Literal[
     "none", "no_fetch", "fetch_on_write", "lazy_fetch_on_read", "update_memory_and_fetch"

@@ -256,7 +256,7 @@ L1, L2 = 'name = "L1"', 'name = "L2"'
             "slice_index",
             '"fermi"',
             L2,
-            "slice_index must be one of modulo, xor, xor_next, ipoly, scatter, paged, got",
+            "slice_index must be one of modulo, xor, xor_next, ipoly, scatter, got",
         ),
         ("latency_cycles", "0", L2, "latency_cycles must be positive, got 0.0"),
         ("storage_bytes", "0", L1, "local_carveouts_bytes must be given with storage_bytes"),
