@@ -124,7 +124,7 @@ def _why(found: Found) -> Markup:
     )
     note = paragraph(
         "Share of the predicted time that each resource needs at least. What no resource explains is"
-        " latency that is not hidden, barriers and starts of groups.",
+        " latency that is not hidden, barriers, starts of groups, and on some machines DRAM that waits for L1.",
         "soft small",
     )
     return lead + bullets(points) + image + note
