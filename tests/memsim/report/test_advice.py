@@ -217,9 +217,33 @@ def test_fallbacks(summary: Summary) -> None:
     ]
 
 
-def test_every_rule_has_its_own_name() -> None:
+AGAIN, ONCE = (launch(5 << 20, size_bytes=1 << 20, group_requests=n) for n in (1.5, 1.2))
+PAIRS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "Read it once": ({"whole": AGAIN}, {"whole": launch(1 << 20, size_bytes=1 << 20)}),
+    "Coalesce": ({"sectors": 6}, {"sectors": 5}),
+    "Use whole sectors": ({"sectors": 6, "misses": (LATE, COLD)}, {"sectors": 6}),
+    "Bring reuse closer": ({"misses": (LATE, COLD)}, {"misses": (COLD, COLD)}),
+    "Change the pitch": ({"misses": ({"conflict": 9}, COLD)}, {"misses": (COLD, COLD)}),
+    "Touch fewer pages at a time": (
+        {"missed_translations_per_access": 0.25},
+        {"missed_translations_per_access": 0.24},
+    ),
+    "Move fewer bytes, or hide the wait": ({}, {"whole": AGAIN}),
+    "Access less often": ({"h1": 0.99}, {"h2": 0.99}),
+    "Stage it": ({"h2": 0.99, "whole": AGAIN}, {"h2": 0.99, "whole": ONCE}),
+    "Let a group compute more": ({"h2": 0.99, "whole": ONCE}, {"h2": 0.99, "whole": AGAIN}),
+}
+"""Rule -> numbers of a load for which it must speak, and of one for which it must not."""
+
+
+def test_every_rule_speaks_and_is_silent(summary: Summary) -> None:
+    """A rule that is added without its two loads fails here."""
     names = [rule.name for rule in (*RULES, *FALLBACKS)]
-    assert len(set(names)) == len(names) == 10
+    assert len(set(names)) == len(names)
+    assert set(names) == set(PAIRS)
+    for name, (speaks, silent) in PAIRS.items():
+        assert name in advice_for(summary, **speaks), name
+        assert name not in advice_for(summary, **silent), name
 
 
 def easier(not_hidden: float = 1.0, **saved: float) -> LaunchTime:
