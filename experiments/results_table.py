@@ -75,7 +75,7 @@ def _single(case: Case) -> str:
     if case.unit == "%":
         difference = f"{ours - reference:+.2g} points"
     elif case.unit and reference:
-        difference = f"{ours / reference - 1:+.1%}"
+        difference = f"{100 * (ours / reference - 1):+.1f} %"
     else:
         difference = f"{ours - reference:+.2g}"
     return (
@@ -99,9 +99,9 @@ def _summary(cases: Sequence[Case]) -> str:
         largest = f"{off[worst]:+.2g}{unit}"
     elif cases[0].unit and (ours > 0).all() and (reference > 0).all():
         off = ours / reference - 1
-        mean = f"geometric mean {np.exp(np.abs(np.log(ours / reference)).mean()) - 1:.1%}"
+        mean = f"geometric mean {100 * (np.exp(np.abs(np.log(ours / reference)).mean()) - 1):.1f} %"
         worst = int(np.abs(off).argmax())
-        largest = f"{off[worst]:+.1%}"
+        largest = f"{100 * off[worst]:+.1f} %"
     else:
         off = ours - reference
         mean = f"mean {np.abs(off).mean():.2g}"

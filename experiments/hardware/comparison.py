@@ -32,7 +32,7 @@ class Errors:
     def __str__(self) -> str:
         ranks = "" if math.isnan(self.spearman) else f", Spearman {self.spearman:.3f}"
         return (
-            f"geometric mean {self.geometric_mean:.1%}, worst {self.worst:+.1%}"
+            f"geometric mean {100 * self.geometric_mean:.1f} %, worst {100 * self.worst:+.1f} %"
             f" ({self.worst_case}){ranks}, {self.n} cases"
         )
 

@@ -74,6 +74,6 @@ def _at_size(
         )
     return cases, (
         f"{snapshot.waves} waves, the first {snapshot.warmup} for warming the caches: the error of the"
-        f" DRAM load volume is {np.exp(np.mean(logarithms)) - 1:.1%} (geometric mean); three positions of"
-        f" the snapshot differ by {np.mean(spreads):.1%}"
+        f" DRAM load volume is {100 * (np.exp(np.mean(logarithms)) - 1):.1f} % (geometric mean);"
+        f" three positions of the snapshot differ by {100 * np.mean(spreads):.1f} %"
     )

@@ -45,7 +45,7 @@ class Ranked:
 
     def __str__(self) -> str:
         return ", ".join(
-            f"best of the top {n} is {loss:.1%} slower than the best"
+            f"best of the top {n} is {100 * loss:.1f} % slower than the best"
             for n, loss in self.loss.items()
         )
 

@@ -91,11 +91,11 @@ def overtakes(greedy: Sequence[float], by_history: Sequence[float]) -> str:
     if begin > len(by_history):
         return (
             "the last run by history is not faster than the mean of the greedy runs; from the 4th iteration on"
-            f" the mean by history is {gain:+.1%}"
+            f" the mean by history is {100 * gain:+.1f} %"
         )
     return (
         f"every run by history from iteration {begin} on is faster than the mean of the greedy runs; from"
-        f" the 4th on the gain is {gain:+.1%}"
+        f" the 4th on the gain is {100 * gain:+.1f} %"
     )
 
 

@@ -173,7 +173,8 @@ def _compared(curve: Curve) -> tuple[list[Case], str]:
             "knee",
             "% occupancy",
             (occupancy[knees[0]], occupancy[knees[1]]),
-            f"{knee_steps} steps apart; the first occupancy with {KNEE:.0%} of the largest bandwidth",
+            f"{knee_steps} steps apart; the first occupancy with"
+            f" {100 * KNEE:.0f} % of the largest bandwidth",
         ),
         (
             "lines meet",
@@ -198,7 +199,8 @@ def _compared(curve: Curve) -> tuple[list[Case], str]:
     ]
     logarithms = np.abs(np.log(np.array(curve.ours) / curve.measured))
     return cases, (
-        f"{name}: error {np.exp(logarithms.mean()) - 1:.0%} (geometric mean over {len(occupancy)}"
+        f"{name}: error {100 * (np.exp(logarithms.mean()) - 1):.0f} %"
+        f" (geometric mean over {len(occupancy)}"
         f" occupancies); the knees are {knee_steps} steps apart, the meeting points {meeting_steps:.1f}"
     )
 

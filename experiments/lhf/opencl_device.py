@@ -67,7 +67,8 @@ def order(out: Path, quick: bool) -> Figure:
         + (", which is not a GPU" if is_gpu(context) else ""),
         cases=cases,
         findings=[
-            f"{correct} of {pairs} pairs that differ by more than {TIE:.0%} are in the correct order;"
+            f"{correct} of {pairs} pairs that differ by more than"
+            f" {100 * TIE:.0f} % are in the correct order;"
             f" Spearman {rank:.2f}",
         ],
     )

@@ -213,4 +213,4 @@ def _draw(
 
 def _errors_text(ours: Mapping[Triple, float], measured: Mapping[Triple, float]) -> str:
     error, rank = errors_of(ours, measured)
-    return f"mean absolute error {error:.1%}, Spearman {rank:.3f}, {len(ours)} shapes"
+    return f"mean absolute error {100 * error:.1f} %, Spearman {rank:.3f}, {len(ours)} shapes"

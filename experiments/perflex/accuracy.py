@@ -29,7 +29,12 @@ def variants(name: str, figure: str, out: Path, quick: bool) -> Figure:
         for label in dict.fromkeys(evaluation.labels):
             errors = evaluation.errors(model)[labels == label]
             cases.append(
-                _case(figure, f"{model}: {label}", errors, note=f"{errors.mean():+.1%} on average")
+                _case(
+                    figure,
+                    f"{model}: {label}",
+                    errors,
+                    note=f"{100 * errors.mean():+.1f} % on average",
+                )
             )
         order, fastest, sizes = evaluation.ranked(model)
         paper = application.paper_error if model == PAPER_MODEL[name] else None
@@ -92,12 +97,13 @@ def _about(evaluation: Evaluation) -> list[str]:
     widest = float(np.max(tested / evaluation.measured))
     return [
         f"Measured on {evaluation.device}: the fastest trial of each kernel. The interval of a tested kernel's"
-        f" median is up to {widest:.0%} of its time, because other programs use the machine.",
+        f" median is up to {100 * widest:.0f} % of its time,"
+        " because other programs use the machine.",
         f"The microbenchmark models are fitted to {np.sum(evaluation.part == 'micro')} kernels, none of them a"
         f" variant; the `own` models to {np.sum(evaluation.part == 'own')} runs of the variants at other sizes."
         f" All of them predict {len(evaluation.tests)} runs.",
         *(
-            f"{name}: geometric mean error of {fit.mean_error:.1%} in calibration"
+            f"{name}: geometric mean error of {100 * fit.mean_error:.1f} % in calibration"
             + (f"; at their bound of 0: {', '.join(fit.at_bound)}" if fit.at_bound else "")
             + "".join(f"; indistinguishable: {', '.join(group)}" for group in fit.indistinct)
             for name, fit in evaluation.fits.items()
@@ -108,7 +114,7 @@ def _about(evaluation: Evaluation) -> list[str]:
 def _best(evaluation: Evaluation) -> list[str]:
     errors = {model: evaluation.mean_error(model) for model in MODELS}
     best = min(errors, key=lambda model: errors[model])
-    return [f"Smallest error: {best}, {errors[best]:.1%}."]
+    return [f"Smallest error: {best}, {100 * errors[best]:.1f} %."]
 
 
 def _parts(path: Path, evaluation: Evaluation) -> str:

@@ -51,7 +51,7 @@ def variants(path: Path, evaluation: Evaluation) -> str:
         panel.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         panel.yaxis.set_major_formatter("{x:g}")
         panel.minorticks_off()
-        panel.set_title(f"{model}: {evaluation.mean_error(model):.1%}", fontsize=9)
+        panel.set_title(f"{model}: {100 * evaluation.mean_error(model):.1f} %", fontsize=9)
         panel.set_xlabel(evaluation.application.size)
     panels[0].set_ylabel("ms; circles measured, crosses predicted")
     panels[0].legend(fontsize=7, loc="upper left")

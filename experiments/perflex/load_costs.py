@@ -151,7 +151,9 @@ def _range(values: drawing.Floats) -> str:
 
 
 def _text(one: Load) -> str:
-    return f"{1e3 * one.bound_s:.3g} ms by {one.bound_by}, {one.l2_miss_ratio:.1%} miss in L2"
+    return (
+        f"{1e3 * one.bound_s:.3g} ms by {one.bound_by}, {100 * one.l2_miss_ratio:.1f} % miss in L2"
+    )
 
 
 def load(array: str, n: int, machine: Machine, trials: int) -> Load:

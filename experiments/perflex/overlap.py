@@ -121,7 +121,8 @@ def figure_5(out: Path, quick: bool) -> Figure:
                 m,
                 {"measured": 1e3 * np.asarray(table.outputs)}
                 | {
-                    f"{name}: {fit.mean_error:.1%}": 1e3 * fit.model.evaluate(fit, table.values)
+                    f"{name}: {100 * fit.mean_error:.1f} %": 1e3
+                    * fit.model.evaluate(fit, table.values)
                     for name, fit in fits.items()
                 },
                 title=f"Local moves for each global load\n{device_title(context)}",

@@ -188,7 +188,7 @@ def test_rows_and_the_overtaking():
         "from 4th": [6.0, 7.0],
     }
     assert (
-        "from iteration 2 on is faster than the mean of the greedy runs; from the 4th on the gain is +50.0%"
+        "from iteration 2 on is faster than the mean of the greedy runs; from the 4th on the gain is +50.0 %"
         in overtakes([2.0], [1.0, 3.0, 3.0, 3.0])
     )
     assert "the last run by history is not faster" in overtakes([2.0], [3.0, 3.0, 3.0, 1.0])

@@ -39,7 +39,7 @@ def test_a_few_cases_have_a_row_each() -> None:
             case("c", "other", None, 1.0),
         )
     )
-    assert rows == ["f | time | a | 2 s | 3 | +50.0%", "f | share | b | 10 % | 12.5 | +2.5 points"]
+    assert rows == ["f | time | a | 2 s | 3 | +50.0 %", "f | share | b | 10 % | 12.5 | +2.5 points"]
 
 
 def test_many_cases_have_one_row_with_a_geometric_mean() -> None:
@@ -47,7 +47,7 @@ def test_many_cases_have_one_row_with_a_geometric_mean() -> None:
     cases = [case(f"n = {n}", "time", 1.0, 1.0) for n in range(6)]
     (row,) = table_rows(figure(*cases, case("x", "time", 1.0, 2.0)))
     assert row == (
-        "f | time | 7 cases | mean 1 s | mean 1.143 | geometric mean 10.4%; largest +100.0% (x)"
+        "f | time | 7 cases | mean 1 s | mean 1.143 | geometric mean 10.4 %; largest +100.0 % (x)"
     )
 
 
@@ -59,7 +59,7 @@ def test_the_rows_of_one_figure_are_replaced(tmp_path: Path) -> None:
     update_table(path, "lhf", [figure(case("a", "time", 2.0, 3.0))], quick=True)
     before, rows, after = read_table(path)
     assert (before, after) == ("Before.\n", "After.\n")
-    assert rows[0].startswith("| lhf | f | time | a | 2 s | 3 | +50.0% | ")
+    assert rows[0].startswith("| lhf | f | time | a | 2 s | 3 | +50.0 % | ")
     assert rows[0].endswith(", quick |")
     assert rows[1:] == [kept]
 
