@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from typing import Any
 
 import pytest
@@ -21,6 +22,10 @@ _worker = os.environ.get("PYTEST_XDIST_WORKER", "")
 if _worker and hasattr(os, "sched_setaffinity"):
     _cores = sorted(os.sched_getaffinity(0))
     os.sched_setaffinity(0, {_cores[int(_worker.removeprefix("gw")) % len(_cores)]})
+
+# A shell ignores Ctrl-C for programs in the background; tests send it to the programs that they start.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A slow machine must not fail a test: hypothesis sets no deadline.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
