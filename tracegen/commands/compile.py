@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--registers-limit",
-    type=click.IntRange(min=1),
+    type=click.IntRange(min=1, max=512),
     metavar="N",
     help="Use at most N vector registers a work-item.",
 )
