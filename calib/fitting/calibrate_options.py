@@ -18,15 +18,15 @@ class CalibrateOptions(Options):
         metavar="PLATFORM[:DEVICE]",
         default_text="the device that passes a test build",
     )
-    trials: int = option(TRIALS, "Trials of each kernel.", least=1)
+    trials: int = option(TRIALS, "Trials of each kernel.", least=1, most=1_000_000)
     statistic: Statistic = option(
         "median",
         "Which statistic of the trials is taken as a kernel's time; the mean omits outliers.",
     )
     rounds: int = option(
         1,
-        "Passes over all kernels, among which the trials are divided; more passes give steadier times on"
-        " a busy machine.",
+        "Passes over all kernels, among which the trials are divided, at most one for each trial; more"
+        " passes give steadier times on a busy machine.",
         least=1,
     )
     longest_s: float | None = option(
@@ -49,3 +49,11 @@ class CalibrateOptions(Options):
     seed: int = option(
         0, "Seed of the kernels' data and of the fit's starts.", least=0, most=MOST_SEED
     )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.rounds > self.trials:
+            raise self.error(
+                f"rounds (--rounds) must be at most trials (--trials), {self.trials}, which are divided among"
+                f" them, got {self.rounds}"
+            )

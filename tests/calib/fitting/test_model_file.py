@@ -134,6 +134,21 @@ def test_too_few_kernels_are_refused_by_the_command(
     assert not (tmp_path / "x.json").exists()
 
 
+@pytest.mark.parametrize(("rounds", "code"), [("3", 0), ("4", 2), ("9" * 18, 2)])
+def test_trials_are_divided_among_at_most_as_many_rounds(
+    rounds: str, code: int, tmp_path: Path, run_memsim: RunMemsim
+) -> None:
+    path, out = written(tmp_path, GOOD), tmp_path / "x.json"
+    ended = run_memsim("calibrate", path, "--trials", "3", "--rounds", rounds, "-o", str(out))
+    assert ended.code == code, ended.err
+    assert out.exists() == (code == 0)
+    if code:
+        assert (
+            f"at most trials (--trials), 3, which are divided among them, got {rounds}" in ended.err
+        )
+        assert ended.err.count("\n") == 1
+
+
 @pytest.mark.parametrize("option", ["--trial", "--longest"])
 @pytest.mark.parametrize("seconds", ["nan", "inf"])
 def test_seconds_are_finite(
