@@ -23,7 +23,7 @@ LEAST_PART = 0.005
 def advise_launch(summary: Summary) -> Iterator[Advice]:
     """Advice for the launch, most important first; nothing where no rule applies, and where what it eases
     would save too little of the predicted time."""
-    for rule in (_idle_cores, _local_memory, _latency, _barriers, _group_starts, _instructions):
+    for rule in LAUNCH_RULES:
         advice = rule(summary)
         if advice is not None:
             yield advice
@@ -119,6 +119,9 @@ def _instructions(summary: Summary) -> Advice | None:
         saves,
     )
 
+
+LAUNCH_RULES = (_idle_cores, _local_memory, _latency, _barriers, _group_starts, _instructions)
+"""Most important first; each gives advice or none."""
 
 UNITS = {
     "fma": "32-bit floating-point numbers",

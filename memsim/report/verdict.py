@@ -16,7 +16,7 @@ from memsim.report.launch_advice import advise_launch
 from memsim.report.numbers import LevelNumbers, SiteNumbers, Summary
 from memsim.report.order_sensitivity import orders_text
 from memsim.report.residency import occupancy_text
-from memsim.report.text import fixed, model_cycles, percent, plus_minus, shortened
+from memsim.report.text import ROUNDING, fixed, model_cycles, percent, plus_minus, shortened
 from memsim.statistics import MIN_TRIALS, MIN_TRIALS_TO_STOP, PAST, PHASE, PLACE
 
 MAX_FINDINGS = 3
@@ -226,10 +226,10 @@ def _certainty(summary: Summary, site: SiteNumbers, rank: int) -> list[str]:
             sentences.append(
                 f"It is {clear} the slowest: first in {times} of {summary.n_trials} orderings."
             )
-    sentences.append(
-        f"Over {_causes(site)} its latency is {plus_minus(site.latency_cycles, 1)} cycles"
-        f" (95 %), its share {plus_minus(site.share, 1, 100)} %."
-    )
+    share = f"that of its share is {fixed(100 * site.share.half_width, 1)} points"
+    if not site.share.half_width > ROUNDING:
+        share = "its share is the same in all of them"
+    sentences.append(f"The ± of its latency is the 95 % interval over {_causes(site)}; {share}.")
     sensitive = [level for level in site.levels if level.is_order_sensitive]
     for level in sensitive:
         sentences.append(
@@ -237,10 +237,7 @@ def _certainty(summary: Summary, site: SiteNumbers, rank: int) -> list[str]:
             f" {fixed(100 * level.hit_ratio.sigma, 1)} points (sigma)."
         )
     if site.latency_model_error_cycles is not None:
-        sentences.append(
-            "The validated error of the model can change the latency by a further"
-            f" {fixed(site.latency_model_error_cycles)} cycles."
-        )
+        sentences.append("The validated error of the model comes on top of this interval.")
     return sentences
 
 

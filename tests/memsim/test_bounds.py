@@ -90,10 +90,22 @@ def test_where_nothing_is_known_of_earlier_groups_misses_stay_misses() -> None:
 
 
 def test_the_verdict_says_what_a_latency_is_over() -> None:
+    over = "The ± of its latency is the 95 % interval over random orderings"
     sentences = " ".join(judge(summarise(opened(0.4))).findings[0].certainty)
-    assert "Over random orderings and what earlier groups have left in the caches its" in sentences
+    assert (
+        f"{over} and what earlier groups have left in the caches; that of its share is" in sentences
+    )
     plain = " ".join(judge(summarise(opened(0.0))).findings[0].certainty)
-    assert "Over random orderings its latency" in plain
+    assert f"{over}; that of its share is" in plain
+
+
+def test_the_verdict_says_where_a_share_does_not_vary() -> None:
+    """The only load has the whole latency in every ordering."""
+    dataset = opened(0.4)
+    loads = dataset["site"].values[dataset["direction"].values == "load"]
+    alone = dataset.sel(site=[name for name in dataset["site"].values if name not in loads[1:]])
+    (finding,) = judge(summarise(alone)).findings
+    assert "; its share is the same in all of them." in " ".join(finding.certainty)
 
 
 def test_widened_reaches_whatever_is_inside() -> None:

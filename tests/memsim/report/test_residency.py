@@ -10,9 +10,9 @@ import pytest
 import xarray as xr
 
 from memsim.machine import load_machine
-from memsim.report import replay_page
+from memsim.report import launch_advice, replay_page
 from memsim.report.finding import headline
-from memsim.report.launch_advice import advise_launch
+from memsim.report.launch_advice import LAUNCH_RULES, advise_launch
 from memsim.report.launch_time import QUEUE, keep_time
 from memsim.report.residency import groups_text, limiter_text, waves_text
 from memsim.report.summary import summarise
@@ -158,3 +158,65 @@ def test_what_would_save_little_is_not_tried_first() -> None:
         first = first_advice(summarise(launched(8192, what_if=twice)))
         assert first.startswith(words)
         assert bool(first) == bool(words)
+
+
+def queued(part: float) -> xr.Dataset:
+    """A launch that waits for loads, a part of its time because no more may be in flight."""
+    machine = load_machine("v100").replace(loads_in_flight=96)
+    dataset = fake_dataset(n_trials=4, machine=machine, occupancy_json=json.dumps(OCCUPANCY))
+    dataset = dataset.assign_attrs(of_groups=8192, traced_groups=8192)
+    waits = {"latency": 0.04 * 718e-6, QUEUE: part * 718e-6}
+    return keep_time(
+        dataset, {**PREDICTED, "binds": "latency", "saved_without_s": waits, "what_if": []}
+    )
+
+
+def faster(binds: str, what: str, part: float, **time: Any) -> xr.Dataset:
+    """A launch of which a resource twice as fast would save a part."""
+    twice = [{"changes": f"{what} twice as fast", "time_s": (1 - part) * 718e-6, "binds": ""}]
+    return launched(8192, binds=binds, what_if=twice, **time)
+
+
+LOCAL: dict[str, Any] = {"floors_s": {"L1": 7e-4}, "local_share": 0.9}
+CASES = {
+    "Give every core work": (launched(32, binds="L1"), launched(73, binds="L1")),
+    "Access local memory less": (
+        faster("L1", "L1", 0.06, **LOCAL), faster("L1", "L1", 0.04, **LOCAL),
+    ),
+    "Use fewer, wider loads": (queued(0.06), queued(0.04)),
+    "Have more loads in flight": (
+        launched(8192, **without("latency", 0.06)), launched(8192, **without("latency", 0.04)),
+    ),
+    "Wait less at barriers": (
+        launched(8192, **without("barriers", 0.06)), launched(8192, **without("barriers", 0.04)),
+    ),
+    "Start fewer groups": (
+        launched(8192, **without("group start", 0.06)),
+        launched(8192, **without("group start", 0.04)),
+    ),
+    "Execute fewer instructions": (
+        faster("issue", "arithmetic", 0.06), faster("issue", "arithmetic", 0.04),
+    ),
+}  # fmt: skip
+"""Name of an advice -> a launch that must get it, and one nearly alike that must get none."""
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_advice_speaks_where_it_must_and_is_silent_where_it_must(name: str) -> None:
+    speaks, silent = CASES[name]
+    assert [advice.name for advice in advise_launch(summarise(speaks))] == [name]
+    assert not list(advise_launch(summarise(silent)))
+
+
+def test_every_rule_and_every_advice_has_such_launches(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: dict[Any, set[str]] = {rule: set() for rule in LAUNCH_RULES}
+    for speaks, _ in CASES.values():
+        for rule in LAUNCH_RULES:
+            advice = rule(summarise(speaks))
+            if advice is not None:
+                given[rule].add(advice.name)
+    assert all(given.values()), "a rule without a launch where it speaks"
+    assert set().union(*given.values()) == set(CASES)
+    # A rule that is added without launches of its own is found, and a rule that is taken away is missed.
+    monkeypatch.setattr(launch_advice, "LAUNCH_RULES", LAUNCH_RULES[1:])
+    assert not list(advise_launch(summarise(CASES["Give every core work"][0])))
