@@ -1,4 +1,4 @@
-"""What a shell completes: machines, and kernels in files. No option takes the name of an access.
+"""What a shell completes: machines, kernels in files, and accesses in traces and in the text of kernels.
 
 Imports nothing heavy: the group's help loads it.
 """
@@ -19,6 +19,8 @@ _ATTRIBUTE = re.compile(
     r"__(?:attribute|launch_bounds)__\s*\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)"
 )
 _IN_FORTRAN = re.compile(r"^\s*subroutine\s+(\w+)", re.IGNORECASE | re.MULTILINE)
+_SUBSCRIPTED = re.compile(r"\b([A-Za-z_]\w*)\[")
+_UNREADABLE = (OSError, ValueError, SyntaxError, RecursionError, MemoryError)
 _KERNEL_FILES = (".py", ".cl", ".cu", ".hip", ".floopy")
 
 
@@ -58,7 +60,22 @@ class KernelName(click.ParamType):  # type: ignore[type-arg]
         ]
 
 
-MACHINE, KERNEL = MachineName(), KernelName()
+class SiteName(click.ParamType):  # type: ignore[type-arg]
+    """The name of an access or an array: completed from the trace of the command line, or from the text of its
+    kernel."""
+
+    name = "access"
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        # While the option has no value yet, click leaves all arguments unparsed.
+        words = [*ctx.args, *map(str, filter(None, map(ctx.params.get, ("trace_file", "kernels"))))]
+        names = [name for word in words for name in sites_in(Path(word)) or arrays_in(word)]
+        return [CompletionItem(name) for name in names if name.startswith(incomplete)]
+
+
+MACHINE, KERNEL, SITE = MachineName(), KernelName(), SiteName()
 
 
 def machines(incomplete: str) -> list[CompletionItem]:
@@ -68,18 +85,52 @@ def machines(incomplete: str) -> list[CompletionItem]:
     return [CompletionItem(name) for name in names if name.startswith(incomplete)]
 
 
+def sites_in(file: Path) -> list[str]:
+    """The names of the accesses in a trace file of memsim; nothing for another file."""
+    from memsim.errors import MemsimError
+    from memsim.trace.file import read_launches
+
+    if not file.is_file():
+        return []
+    try:
+        launches = read_launches(file, verify=False).launches
+    except MemsimError:
+        return []
+    return list(dict.fromkeys(name for launch in launches for name in launch.site_names))
+
+
+def arrays_in(kernel: str) -> list[str]:
+    """The names that stand before a square bracket in the file of FILE:NAME, in its order; of Python in its texts,
+    where Loopy's instructions are."""
+    file = Path(kernel.rpartition(":")[0])
+    if file.suffix not in _KERNEL_FILES:
+        return []
+    try:
+        text = _begin(file)
+        if file.suffix == ".py":
+            constants = [n.value for n in ast.walk(ast.parse(text)) if isinstance(n, ast.Constant)]
+            text = "\n".join(one for one in constants if isinstance(one, str))
+    except _UNREADABLE:
+        return []
+    return list(dict.fromkeys(_SUBSCRIPTED.findall(text)))
+
+
 def kernels_in(file: Path) -> list[str]:
     """The names in a file that may be kernels, in its order; nothing of the file is executed."""
     try:
-        with open(file, encoding="utf-8", errors="replace") as opened:
-            text = opened.read(MOST_BYTES)
+        text = _begin(file)
         if file.suffix == ".py":
             return _in_python(text)
-    except (OSError, ValueError, SyntaxError, RecursionError, MemoryError):
+    except _UNREADABLE:
         return []
     if file.suffix == ".floopy":
         return list(dict.fromkeys(_IN_FORTRAN.findall(text)))
     return list(dict.fromkeys(_IN_C.findall(_ATTRIBUTE.sub(" ", text))))
+
+
+def _begin(file: Path) -> str:
+    with open(file, encoding="utf-8", errors="replace") as opened:
+        return opened.read(MOST_BYTES)
 
 
 def _in_python(text: str) -> list[str]:

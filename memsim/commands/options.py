@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from memsim.commands.completion import MACHINE
-from memsim.commands.output import json_help, write_report
+from memsim.commands.completion import MACHINE, SITE
+from memsim.commands.output import STDOUT, json_help, write_report
 from memsim.commands.process import EXIT_INTERRUPTED
 from memsim.commands.showing import display, progress_bar, working
 from memsim.errors import MemsimError
@@ -39,12 +39,14 @@ class ReplayOutputs:
 
     counters : how hits are counted in what people read; see memsim.report.semantics
     html, json, save : files to write; None for those that are not requested
+    site : the access, or the array, that is explained below the table
     """
 
     counters: Literal["sector", "nsight", "rocprof"]
     html: Path | None
     json: Path | None
     save: Path | None
+    site: str | None = None
 
     def paths(self) -> dict[str, Path | None]:
         """Option -> file."""
@@ -169,6 +171,13 @@ _OUTPUT_OPTIONS: tuple[Callable[[Command], Command], ...] = (
     output_path("--html", help="Write the report as one self-contained page."),
     json_option("the report", "json"),
     output_path("--save", help="Write every trial's numbers as netCDF, for 'memsim compare'."),
+    click.option(
+        "--site",
+        metavar="ACCESS",
+        type=SITE,
+        help="Explain an access below the table: why it is slow, how certain that is, what to try. The name of"
+        " an array explains all its accesses.",
+    ),
 )
 
 
@@ -211,7 +220,12 @@ def replayed(
     from memsim.report.semantics import check
 
     check(machine, outputs.counters)
-    n_requests = max(one.n_granule for one in (trace if isinstance(trace, list) else [trace]))
+    traces = trace if isinstance(trace, list) else [trace]
+    if outputs.site is not None:
+        from memsim.report.explained import check_name
+
+        check_name(outputs.site, [(site.name, site.array) for site in traces[0].sites])
+    n_requests = max(one.n_granule for one in traces)
     with display() as shown, progress_bar("replaying") as progress:
         tell = provisional_results(shown, outputs.counters) if options.is_long(n_requests) else None
         return memsim.replay(trace, machine, options, progress=progress, provisional=tell)
@@ -257,9 +271,10 @@ def run_launches(
 
 
 def check_launch_outputs(outputs: ReplayOutputs) -> None:
-    """Raises MemsimError where --html or --save is requested without a choice of launch."""
-    for name, path in (("--html", outputs.html), ("--save", outputs.save)):
-        if path is not None:
+    """Raises MemsimError where --html, --save or --site is requested without a choice of launch."""
+    wanted = {"--html": outputs.html, "--save": outputs.save, "--site": outputs.site}
+    for name, value in wanted.items():
+        if value is not None:
             raise MemsimError(f"{name} describes one launch: choose it with --launch I")
 
 
@@ -270,6 +285,13 @@ def report_replay(replay: Replay, outputs: ReplayOutputs) -> int:
         click.echo(f"wrote {outputs.save}", err=True)
     shown = replay.recount(outputs.counters)
     write_report(shown, html=outputs.html, json=outputs.json, save=None)
+    if outputs.site is not None and outputs.json != STDOUT:
+        from memsim.commands.screen import console
+        from memsim.report.explained import explanations
+        from memsim.report.summary import summarise
+
+        for paragraph in explanations(summarise(shown.dataset), outputs.site):
+            console().print(paragraph)
     return _exit_code(replay)
 
 

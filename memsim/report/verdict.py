@@ -102,6 +102,16 @@ def judge(summary: Summary) -> Verdict:
     )
 
 
+def findings_on(summary: Summary, name: str) -> list[Finding]:
+    """On each access that is called so, or that is of an array called so; also where it is not slow."""
+    loads = list(summary.loads)
+    return [
+        _finding(summary, site, loads.index(site)) if site in loads else _without_latency(site)
+        for site in summary.sites
+        if name in (site.name, site.array)
+    ]
+
+
 def latency_split(summary: Summary) -> dict[str, float]:
     """Who serves the kernel's load latency: level (and DRAM) -> part of it."""
     cycles = dict.fromkeys([*summary.level_names, DRAM], 0.0)
@@ -145,6 +155,13 @@ def _finding(summary: Summary, site: SiteNumbers, rank: int) -> Finding:
     )
 
 
+def _without_latency(site: SiteNumbers) -> Finding:
+    """Of an access that nothing waits for: a store, or one that did not reach global memory."""
+    headline = "nothing waits for it" if site.sectors else "it accesses no global memory"
+    reasons = (_coalescing(site),) if site.sectors else ()
+    return Finding(site=site, headline=headline, reasons=reasons, certainty=(), advice=())
+
+
 def _merged(findings: list[Finding]) -> list[Finding]:
     """Findings with the same reasons and the same advice as one."""
     merged: dict[tuple[object, ...], Finding] = {}
@@ -184,17 +201,7 @@ def _reasons(summary: Summary, site: SiteNumbers) -> list[str]:
         f" {fixed(summary.latency_of(part))} cycles each:"
         f" {percent(of_latency, 0)} of its latency."
     ]
-    if is_poorly_coalesced(site):
-        reasons.append(
-            f"Poor coalescing: an access requests {fixed(site.sectors_per_access, 1)} sectors where"
-            f" {fixed(site.ideal_sectors_per_access, 1)} could carry its bytes; it uses"
-            f" {percent(site.useful_byte_ratio, 0)} of the bytes that it requests."
-        )
-    else:
-        reasons.append(
-            f"Coalescing is {_grade(site)}: {fixed(site.sectors_per_access, 1)} sectors per access,"
-            f" {fixed(site.ideal_sectors_per_access, 1)} could carry its bytes."
-        )
+    reasons.append(_coalescing(site))
     for level in site.levels:
         if level.n_misses and level.reach > 0.05:
             kind, ratio = _main_kind(level)
@@ -208,6 +215,19 @@ def _reasons(summary: Summary, site: SiteNumbers) -> list[str]:
             f" {fixed(waiting)} cycles instead of {fixed(hit)}."
         )
     return reasons
+
+
+def _coalescing(site: SiteNumbers) -> str:
+    if is_poorly_coalesced(site):
+        return (
+            f"Poor coalescing: an access requests {fixed(site.sectors_per_access, 1)} sectors where"
+            f" {fixed(site.ideal_sectors_per_access, 1)} could carry its bytes; it uses"
+            f" {percent(site.useful_byte_ratio, 0)} of the bytes that it requests."
+        )
+    return (
+        f"Coalescing is {_grade(site)}: {fixed(site.sectors_per_access, 1)} sectors per access,"
+        f" {fixed(site.ideal_sectors_per_access, 1)} could carry its bytes."
+    )
 
 
 def _certainty(summary: Summary, site: SiteNumbers, rank: int) -> list[str]:

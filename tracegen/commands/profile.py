@@ -88,6 +88,7 @@ def profile(
       memsim profile experiments/kernels/spmv.py:spmv -m v100 --set matrix=fem --html spmv.html
       memsim profile my_kernel.py:knl -m a100 --set n=4096 --trials 64 --seed 1 --json out.json
       memsim profile my_kernel.py:knl -m v100 -m a100 --set n=4096,65536 --quick
+      memsim profile my_kernel.py:knl -m v100 --site x
       memsim profile kernel.cl:name -m v100 --args args.py:make
       memsim profile kernel.cu:'transpose<float, 32>' -m a100 --args args.py:make
       memsim profile my_kernel.py:lu -m v100 --carry-l2
@@ -161,8 +162,9 @@ class Profiling:
 
 def _table_of(variants: list[tuple[str, KernelSpec, Machine]], work: Profiling) -> int:
     """Replays variants one after another and shows a row of each; Ctrl-C keeps those that are done."""
-    for name, path in {**work.outputs.paths(), "--trace-out": work.trace_out}.items():
-        if path is not None and name != "--json":
+    wanted = {**work.outputs.paths(), "--trace-out": work.trace_out, "--site": work.outputs.site}
+    for name, value in wanted.items():
+        if value is not None and name != "--json":
             raise MemsimError(
                 f"{name} describes one variant, got {len(variants)}: leave out all machines and values"
                 " but one"

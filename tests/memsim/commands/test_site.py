@@ -1,0 +1,128 @@
+"""--site: one access in words below the table, and its name completed by a shell."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.shell_completion import ShellComplete
+
+from memsim.commands import cli
+from memsim.report.explained import explanations
+from memsim.report.summary import summarise
+from memsim.report.verdict import findings_on, judge
+from memsim.trace.file import write_launches, write_trace
+from memsim.trace.launches import Launches
+from tests.support.command_line import RunMemsim
+from tests.support.fake_replay import fake_dataset
+from tests.support.traces import make_trace
+
+
+@pytest.fixture
+def trace_file(tmp_path: Path) -> str:
+    """site0 loads, site1 stores; both access the array `a`."""
+    path = tmp_path / "k.trace"
+    accesses = [[[(0, [4 * g]), (1, [4 * g + 1])]] for g in range(64)]
+    write_trace(make_trace(accesses, ("load", "store")), path)
+    return str(path)
+
+
+def replay(run_memsim: RunMemsim, trace_file: str, *more: str) -> tuple[int, str, str]:
+    ended = run_memsim("replay", trace_file, "-m", "v100", "--trials", "4", *more)
+    return ended.code, ended.out, ended.err
+
+
+def test_an_access_is_explained_below_the_table(run_memsim: RunMemsim, trace_file: str) -> None:
+    code, plain, _ = replay(run_memsim, trace_file)
+    assert code == 0
+    code, out, _ = replay(run_memsim, trace_file, "--site", "site0")
+    assert (code, out[: len(plain)]) == (0, plain)
+    below = out[len(plain) :]
+    assert below.startswith("site0 (load): 100 % of the load latency, ")
+    assert "L2 misses are 100 % cold: requested here for the first time." in below
+    assert "  Certainty: " in below
+    assert "site1" not in below
+
+
+def test_an_array_explains_all_its_accesses(run_memsim: RunMemsim, trace_file: str) -> None:
+    below = replay(run_memsim, trace_file, "--site", "a")[1].splitlines()
+    names = [line.split(":")[0] for line in below if line.startswith("site")]
+    assert names[-2:] == ["site0 (load)", "site1 (store)"]
+    assert any(line.startswith("site1 (store): nothing waits for it") for line in below)
+
+
+def test_it_says_what_the_page_says() -> None:
+    """Of a slow access the words are those of the verdict."""
+    summary = summarise(fake_dataset())
+    for finding in judge(summary).findings:
+        (own,) = findings_on(summary, finding.site.name)
+        assert (own.headline, own.reasons, own.certainty) == (
+            finding.headline,
+            finding.reasons,
+            finding.certainty,
+        )
+        (paragraph,) = explanations(summary, finding.site.name)
+        for sentence in (*finding.reasons, *finding.certainty):
+            assert sentence in paragraph.plain
+
+
+def test_a_name_that_no_access_has_is_refused(
+    run_memsim: RunMemsim, trace_file: str, tmp_path: Path
+) -> None:
+    page = tmp_path / "k.html"
+    ended = replay(run_memsim, trace_file, "--site", "site\x1b[2J", "--html", str(page))
+    assert ended == (
+        2,
+        "",
+        "memsim: no access is called 'site\\x1b[2J': choose one of site0, site1\n",
+    )
+    assert not page.exists()
+
+
+def test_json_stays_alone_on_standard_output(run_memsim: RunMemsim, trace_file: str) -> None:
+    plain, with_site = (
+        replay(run_memsim, trace_file, "--json", "-", *more) for more in ((), ("--site", "a"))
+    )
+    assert with_site[1].lstrip().startswith("{")
+    assert with_site[1].rstrip().endswith("}")
+    assert len(with_site[1].splitlines()) == len(plain[1].splitlines())
+
+
+def test_it_needs_one_launch_and_one_variant(run_memsim: RunMemsim, tmp_path: Path) -> None:
+    path = tmp_path / "two.trace"
+    launches = (make_trace([[[(0, [0])]]]),) * 2
+    write_launches(Launches(launches=launches, between=((),)), path)
+    ended = run_memsim("replay", str(path), "-m", "v100", "--carry-l2", "--site", "a")
+    assert (ended.code, ended.err) == (
+        2,
+        "memsim: --site describes one launch: choose it with --launch I\n",
+    )
+    kernel = ("profile", "experiments/kernels/transpose.py:naive", "--site", "x")
+    ended = run_memsim(*kernel, "-m", "v100", "-m", "a100")
+    assert ended.code == 2
+    assert ended.err.startswith("memsim: --site describes one variant, got 2: ")
+
+
+def complete(*words: str) -> list[str]:
+    shell = ShellComplete(cli.memsim, {}, "memsim", "_MEMSIM_COMPLETE")
+    return [item.value for item in shell.get_completions(list(words[:-1]), words[-1])]
+
+
+def test_names_are_completed_from_the_trace(trace_file: str, tmp_path: Path) -> None:
+    assert complete("replay", trace_file, "--site", "") == ["site0", "site1"]
+    assert complete("replay", trace_file, "-m", "v100", "--site", "site1") == ["site1"]
+    damaged = tmp_path / "damaged.trace"
+    damaged.write_bytes(Path(trace_file).read_bytes()[:-9])
+    for other in (damaged, tmp_path / "missing.trace", tmp_path):
+        assert complete("replay", str(other), "--site", "") == []
+
+
+def test_names_are_completed_from_the_text_of_a_kernel(tmp_path: Path) -> None:
+    in_c = tmp_path / "k.cl"
+    in_c.write_text("__kernel void add(__global int *a) { a[0] += table[a[1]]; }")
+    assert complete("profile", f"{in_c}:add", "--site", "") == ["a", "table"]
+    in_python = tmp_path / "k.py"
+    in_python.write_text("raise SystemExit\nlist[int]\nmake_kernel('{[i]: 0<=i<n}', 'y[i] = x[i]')")
+    assert complete("profile", f"{in_python}:knl", "--site", "") == ["y", "x"]
+    in_python.write_text("def (")
+    assert complete("profile", f"{in_python}:knl", "--site", "") == []
