@@ -1,8 +1,10 @@
 """An event simulation of the sub-groups on some cores: the reference for the latency hidden factor.
 
-A core issues one block at a time. Among the sub-groups whose data have arrived, it selects the one that
-has waited longest since its last turn; if there is none, the core idles until the first data arrive.
-The data of a block have arrived when `latency` cycles have passed since its issue and every channel has
+A core has units (arithmetic of several kinds, L1's pipe, issue slots) that work at once, for one block after
+another each. Among the sub-groups whose data have arrived, and whose next block finds the unit free that it
+needs longest, the core selects the one that has waited longest since its last turn; if there is none, no block
+begins until there is. Its other units serve the block when they have served earlier ones, and its issue ends when
+all have. The data of a block have arrived when `latency` cycles have passed since then and every channel has
 transferred its part. A channel (L2, DRAM, ...) serves the requests of all cores one after another, so n
 cores share n times the bandwidth of one core's share. A core may have a limited number of loads in
 flight. They leave in the order of their issue, as from the queue of an L1 that returns data in order, and a
@@ -29,7 +31,8 @@ class Events:
 
     core, subgroup, block : which sub-group of which core issued which block; sub-groups are numbered from
         0 on each core
-    start_cycles, issued_cycles : when the block's issue began and ended
+    start_cycles, issued_cycles : when the block's issue began and ended; other blocks of the core may be
+        issued meanwhile, by other units
     ready_cycles : when its data had arrived
     """
 
@@ -46,7 +49,7 @@ class Events:
 
 
 def events(
-    issue_cycles: Sequence[float],
+    issue_cycles: npt.ArrayLike,
     latency_cycles: Sequence[float],
     channel_cycles: npt.ArrayLike,
     barrier: Sequence[bool],
@@ -60,14 +63,15 @@ def events(
 ) -> Events:
     """Simulates `rounds` runs of a program of n blocks by blp groups of tlp sub-groups on each core.
 
-    issue_cycles, latency_cycles, barrier : (n,)
+    issue_cycles : (n, n_unit) for which a block occupies each unit of the core, or (n,) of the only one
+    latency_cycles, barrier : (n,)
     channel_cycles : (n, n_channel) transfer time at one core's share of each channel
     loads : (n,) loads of each block; none if empty
     in_flight : loads that a core may have in flight; 0: any number
     """
-    n = len(issue_cycles)
+    n = len(latency_cycles)
     issuers, times = run(
-        np.asarray(issue_cycles, np.float64),
+        np.asarray(issue_cycles, np.float64).reshape(n, -1),
         np.asarray(latency_cycles, np.float64),
         np.asarray(channel_cycles, np.float64).reshape(n, -1) / cores,
         np.asarray(barrier, np.bool_),
@@ -82,7 +86,7 @@ def events(
 
 
 def readable(
-    issue_cycles: Sequence[float],
+    issue_cycles: npt.ArrayLike,
     latency_cycles: Sequence[float],
     channel_cycles: npt.ArrayLike,
     barrier: Sequence[bool],
@@ -95,7 +99,9 @@ def readable(
     in_flight: int = 0,
 ) -> Events:
     """The specification of `events` in plain Python; both return the same events."""
-    n = len(issue_cycles)
+    n = len(latency_cycles)
+    units = np.asarray(issue_cycles, np.float64).reshape(n, -1).tolist()
+    longest = [cycles.index(max(cycles)) for cycles in units]
     channels = (np.asarray(channel_cycles, np.float64).reshape(n, -1) / cores).tolist()
     channel_free = [0.0] * len(channels[0])
     subgroups = range(tlp * blp)
@@ -103,7 +109,7 @@ def readable(
     at = [[0 for _ in subgroups] for _ in range(cores)]  # blocks that it has issued
     order = [list(subgroups) for _ in range(cores)]  # the longest without a turn comes first
     waiting: list[list[list[int]]] = [[[] for _ in range(blp)] for _ in range(cores)]
-    now = [0.0] * cores
+    unit_free = [[0.0 for _ in units[0]] for _ in range(cores)]
     left: list[list[float]] = [[] for _ in range(cores)]  # when each load left, as issued
     of_block = _loads(loads, n).tolist()
 
@@ -115,21 +121,30 @@ def readable(
     rows = []
     while any(order):
         start, c, _, s = min(
-            (max(now[c], free[c][s], room(c, at[c][s] % n)), c, place, s)
+            (
+                max(unit_free[c][longest[at[c][s] % n]], free[c][s], room(c, at[c][s] % n)),
+                c,
+                place,
+                s,
+            )
             for c in range(cores)
             for place, s in enumerate(order[c])
         )
         block = at[c][s] % n
-        now[c] = start + issue_cycles[block]
-        ready = now[c] + latency_cycles[block]
+        issued = start
+        for u, cycles in enumerate(units[block]):
+            if cycles:
+                unit_free[c][u] = max(start, unit_free[c][u]) + cycles
+                issued = max(issued, unit_free[c][u])
+        ready = issued + latency_cycles[block]
         for k, cycles in enumerate(channels[block]):
             if cycles:
                 # The transfer begins after the latency, or when the channel has served earlier requests.
-                channel_free[k] = max(now[c] + latency_cycles[block], channel_free[k]) + cycles
+                channel_free[k] = max(issued + latency_cycles[block], channel_free[k]) + cycles
                 ready = max(ready, channel_free[k])
         leaves = max(ready, left[c][-1] if left[c] else 0.0)
         left[c] += [leaves] * of_block[block]
-        rows.append((c, s, block, start, now[c], ready))
+        rows.append((c, s, block, start, issued, ready))
         free[c][s] = ready
         at[c][s] += 1
         order[c].remove(s)

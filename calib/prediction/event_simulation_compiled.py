@@ -18,9 +18,11 @@ Integers = npt.NDArray[np.int64]
 
 
 class _Blocks(NamedTuple):
-    """(n,) cycles and loads of each block, and (n, n_channel) cycles of channels that all cores share."""
+    """(n,) latencies and loads of each block, (n, n_unit) cycles of the core's units, and (n, n_channel) cycles of
+    channels that all cores share. longest : (n,) the unit that a block occupies longest"""
 
-    issue: Floats
+    units: Floats
+    longest: Integers
     latency: Floats
     channels: Floats
     barrier: npt.NDArray[np.bool_]
@@ -31,6 +33,7 @@ class _State(NamedTuple):
     """The working memory of a run.
 
     channel_free : (n_channel,) when a channel has served all requests so far
+    unit_free : (n_core, n_unit) when a unit has served all blocks so far
     free : (n_core, n_subgroup) when a sub-group may continue;  at : blocks that it has issued
     order : (n_core, n_subgroup) runnable sub-groups, the longest without a turn first;  runnable : (n_core,)
         how many they are
@@ -40,6 +43,7 @@ class _State(NamedTuple):
     """
 
     channel_free: Floats
+    unit_free: Floats
     free: Floats
     at: Integers
     order: Integers
@@ -55,9 +59,10 @@ class _State(NamedTuple):
 @hot
 def _run(blocks, state, tlp, n_step, issuers, times):  # type: ignore[no-untyped-def]
     """See `run`; fills issuers and times."""
-    issue, latency, channels, barrier, loads = blocks
+    units, longest, latency, channels, barrier, loads = blocks
     (
         channel_free,
+        unit_free,
         free,
         at,
         order,
@@ -72,6 +77,7 @@ def _run(blocks, state, tlp, n_step, issuers, times):  # type: ignore[no-untyped
     in_flight = left.shape[1]
     n, n_channel = channels.shape
     n_core, n_subgroup = free.shape
+    n_unit = units.shape[1]
     for e in range(n_core * n_subgroup * n_step):
         c = 0
         for k in range(1, n_core):
@@ -81,7 +87,11 @@ def _run(blocks, state, tlp, n_step, issuers, times):  # type: ignore[no-untyped
         s = order[c, place]
         b = at[c, s] % n
         begin = next_time[c]
-        done = begin + issue[b]
+        done = begin
+        for k in range(n_unit):
+            if units[b, k] > 0:
+                unit_free[c, k] = max(begin, unit_free[c, k]) + units[b, k]
+                done = max(done, unit_free[c, k])
         ready = done + latency[b]
         for k in range(n_channel):
             if channels[b, k] > 0:
@@ -120,21 +130,26 @@ def _run(blocks, state, tlp, n_step, issuers, times):  # type: ignore[no-untyped
             order[c, runnable[c]] = s
             runnable[c] += 1
         next_time[c] = np.inf
+        soonest = unit_free[c, 0]  # no block begins before
+        for k in range(1, n_unit):
+            soonest = min(soonest, unit_free[c, k])
+        soonest = max(soonest, begin)
         for k in range(runnable[c]):
             other = order[c, k]
-            when = max(done, free[c, other])
-            wanted = min(loads[at[c, other] % n], in_flight)
+            following = at[c, other] % n
+            when = max(unit_free[c, longest[following]], free[c, other])
+            wanted = min(loads[following], in_flight)
             if wanted:
                 when = max(when, left[c, (issued[c] + wanted - 1) % in_flight])
             if when < next_time[c]:
                 next_time[c] = when
                 next_place[c] = k
-                if when == done:
+                if when <= soonest:
                     break
 
 
 def run(
-    issue: Floats,
+    units: Floats,
     latency: Floats,
     channels: Floats,
     barrier: npt.NDArray[np.bool_],
@@ -148,7 +163,7 @@ def run(
 ) -> tuple[npt.NDArray[np.int64], Floats]:
     """Runs the simulation; see calib.prediction.event_simulation.events.
 
-    issue, latency, barrier, loads : (n,);  channels : (n, n_channel) cycles of a channel that all cores share
+    units : (n, n_unit);  latency, barrier, loads : (n,);  channels : (n, n_channel) cycles of a channel that all cores share
 
     Returns (core, sub-group, block) and (start of issue, end of issue, arrival of data) of every event,
     (3, n_event) each.
@@ -159,6 +174,7 @@ def run(
     times = np.empty((3, cores * n_subgroup * n_step))
     state = _State(
         channel_free=np.zeros(n_channel),
+        unit_free=np.zeros((cores, units.shape[1])),
         free=np.zeros((cores, n_subgroup)),
         at=np.zeros((cores, n_subgroup), np.int64),
         order=np.tile(np.arange(n_subgroup), (cores, 1)),
@@ -170,5 +186,6 @@ def run(
         left=np.zeros((cores, in_flight)),
         issued=np.zeros(cores, np.int64),
     )
-    _run(_Blocks(issue, latency, channels, barrier, loads), state, tlp, n_step, issuers, times)
+    blocks = _Blocks(units, units.argmax(axis=1), latency, channels, barrier, loads)
+    _run(blocks, state, tlp, n_step, issuers, times)
     return issuers, times

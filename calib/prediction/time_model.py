@@ -9,7 +9,8 @@
            time of missed address translations, where the machine file specifies it
 
 Two solvers combine them. `events` simulates the sub-groups of a few cores
-(calib.prediction.event_simulation): each level is a channel that these cores share, and a group starts
+(calib.prediction.event_simulation): each level is a channel that these cores share, the units of a core work for
+different sub-groups at once, and a group starts
 when the resources of an earlier one are freed. `equation` is the paper's equation in its corrected form:
 all sub-groups are in one block, and Bw_i is that of the slowest channel. Both respect the lower bounds
 that no schedule can beat: the bytes that each level must move, and the instructions that must be issued.
@@ -100,6 +101,14 @@ class Inputs:
         if self.at_once:
             return np.maximum(self.arithmetic_cycles, self.pipe_cycles)
         return self.arithmetic_cycles + self.pipe_cycles
+
+    @property
+    def occupied_cycles(self) -> Floats:
+        """(n_block, n_unit) for which a block occupies what works at once: each unit, and the load/store unit
+        with L1; or one column, where all that the block needs works in turn."""
+        if self.at_once:
+            return np.column_stack([self.unit_cycles, self.pipe_cycles])
+        return self.issue_cycles[:, None]
 
     @property
     def n_trials(self) -> int:
@@ -531,7 +540,7 @@ def _run(
 ) -> Events:
     latency, channels = values
     return events(
-        inputs.issue_cycles[order].tolist(),
+        inputs.occupied_cycles[order],
         latency[order].tolist(),
         channels[order],
         inputs.barrier[order].tolist(),
@@ -602,7 +611,8 @@ def _idle(inputs: Inputs, resident: Residents) -> Floats:
         start, end, ready = (
             times[own] for times in (issued.start_cycles, issued.issued_cycles, issued.ready_cycles)
         )
-        before = np.concatenate([[0.0], end[:-1]])
+        before = np.maximum.accumulate(np.concatenate([[0.0], end[:-1]]))
+        start = np.maximum(start, before)  # units work at once: blocks may overlap
         idle_until = np.cumsum(start - before)
         knots, values = np.stack([before, start], 1).ravel(), np.repeat(idle_until, 2)
         values[::2] -= start - before
