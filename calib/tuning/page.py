@@ -87,7 +87,8 @@ def _ranking(tuned: Tuned, machine: str) -> Markup:
     for row, one in zip(rows, ranked, strict=False):
         cells.append([*row])
         cells[-1][column] = Cell(row[column], value=one.time_s)
-    table = data_table(head, cells, left=(column + 2,))
+    words = [k for k, name in enumerate(head) if name == results.LIMITED_BY]
+    table = data_table(head, cells, left=words)
     more = len(ranked) - len(rows)
     tied = any(row[0] == "=" for row in rows)
     notes = [
@@ -194,7 +195,9 @@ def _pairs(tuned: Tuned, found: Found) -> Markup:
         shown = [[seconds(value) for value in row] for row in values]
         image = heat_map(rows.values, columns.values, values, shown, f"time by {what}")
         maps.append(fold(what, image) if maps else paragraph(what) + image)
-    note = paragraph("Fastest time over all other parameters; dark is slow.", "soft small")
+    note = paragraph(
+        "Fastest time over all other parameters; the stronger the colour, the slower.", "soft small"
+    )
     return Markup("").join(maps) + note
 
 

@@ -15,6 +15,8 @@ from calib.tuning.tune import Tuned
 from memsim.report import percent, text_cell
 
 SHOWN = 20
+LIMITED_BY = "limited by"
+"""The name of the column that holds words."""
 Table = tuple[list[str], list[list[str]]]
 
 
@@ -59,7 +61,7 @@ def ranking(tuned: Tuned, machine: str, most: int | None = SHOWN) -> Table:
     found = tuned.found[machine]
     tied = {name_of(one.configuration) for one in found.candidates}
     levels = list(dict.fromkeys(level for one in found.ranked for level in one.hit_ratios))
-    head = ["", *tuned.space.names, "time", "interval", "limited by", "occupancy", "registers"]
+    head = ["", *tuned.space.names, "time", "interval", LIMITED_BY, "occupancy", "registers"]
     head += ["DRAM bytes", *(f"{level} hits" for level in levels), "snapshot"]
     rows = []
     for k, one in enumerate(found.ranked[:most]):

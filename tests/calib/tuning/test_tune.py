@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 from calib import tuning
 from calib.tuning import EFFORTS, Outcome
 from calib.tuning.kernel_tuner import cache
+from calib.tuning.page import tuning_page
 from calib.tuning.results import without_equal
 from calib.tuning.search import Found
 from memsim.commands import EXIT_INTERRUPTED
@@ -116,6 +118,29 @@ def test_strided_copies_are_slower(kernel: str, run_memsim: RunMemsim) -> None:
     page = Path("out.html").read_text()
     assert "Response to each parameter" in page
     assert "13 brings bad luck" in page
+
+
+@pytest.mark.parametrize(("binds", "left"), [("DRAM", ["limited by"]), ("latency", [])])
+def test_only_words_are_aligned_to_the_left(binds: str, left: list[str]) -> None:
+    """Where all configurations have the same limit, its column is left out; no number takes its place."""
+    space = tuning.parse_space(["bx=16,32"])
+    outcomes = tuple(
+        Outcome(
+            configuration=one, machine="v100", effort=2, time_s=1e-3 * (k + 1), binds=bound,
+            occupancy=0.5 * (k + 1), read_bytes={"DRAM": 1.0}, write_bytes={"DRAM": 1.0}
+        )
+        for k, (one, bound) in enumerate(zip(space.configurations(), ("latency", binds), strict=True))
+    )  # fmt: skip
+    found = {"v100": Found(outcomes=outcomes, spread={}, complete=True)}
+    subject = tuning.Subject(kernel=KernelSpec("k.py:knl", {}, None), limits=Limits())
+    html = tuning_page(
+        tuning.Tuned(
+            subject=subject, space=space, n_configurations=2, found=found, interrupted=False
+        )
+    )
+    table = html[html.index("Fastest configurations</h2>") :]
+    heads = re.findall(r'<th class="l"[^>]*>([^<]+)</th>', table[: table.index("</thead>")])
+    assert heads == left
 
 
 @needs_clang
