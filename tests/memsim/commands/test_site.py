@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from click.shell_completion import ShellComplete
+from rich.console import Console
 
 from memsim.commands import cli
 from memsim.report.explained import explanations
@@ -62,8 +64,22 @@ def test_it_says_what_the_page_says() -> None:
             finding.certainty,
         )
         (paragraph,) = explanations(summary, finding.site.name)
+        console = Console(width=1000)
+        with console.capture() as captured:
+            console.print(paragraph)
         for sentence in (*finding.reasons, *finding.certainty):
-            assert sentence in paragraph.plain
+            assert sentence in captured.get()
+
+
+def test_a_name_is_shown_as_text(run_memsim: RunMemsim, tmp_path: Path) -> None:
+    path = tmp_path / "k.trace"
+    trace = make_trace([[[(0, [g])]] for g in range(8)])
+    (site,) = trace.sites
+    write_trace(trace.replace(sites=(replace(site, name="[bold]x\x1b[31m\n\u202e"),)), path)
+    code, out, _ = replay(run_memsim, str(path), "--site", "a")
+    assert code == 0
+    assert "\n[bold]x\\x1b[31m\\n\\u202e (load): 100 % of the load latency" in out
+    assert "\x1b" not in out
 
 
 def test_a_name_that_no_access_has_is_refused(
