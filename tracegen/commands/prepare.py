@@ -8,7 +8,7 @@ MACHINES = ("v100", "mi250x")
 """Loops are compiled for the features of a machine; these two have those of most others."""
 
 
-def gather(n: int = 1 << 16) -> Any:
+def gather(n: int = 1 << 19) -> Any:
     """A kernel whose addresses depend on data, so that it is run and recorded; with a loop and a store."""
     import loopy as lp
     import numpy as np
