@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
-MACHINES = ("v100", "mi250x")
-"""Loops are compiled for the features of a machine; these two have those of most others."""
+if TYPE_CHECKING:
+    from tracegen.commands.kernel import KernelSpec
+
+MACHINES = ("v100", "a100", "mi250x")
+"""Loops are compiled for the features of a machine; these three have those of most others."""
 
 
 def gather(n: int = 1 << 19) -> Any:
@@ -26,21 +30,42 @@ def gather(n: int = 1 << 19) -> Any:
     return Workload(kernel, {"table": np.ones(n + 4, np.float32), "index": index})
 
 
+def shift(n: int = 1 << 12) -> Any:
+    """A kernel whose addresses are affine, so that it is traced without being run."""
+    import loopy as lp
+    import numpy as np
+
+    from tracegen import Workload
+
+    kernel = lp.make_kernel(
+        "{[i]: 0 <= i < n - 1}", "out[i] = x[i + 1]", name="shift", lang_version=(2018, 2)
+    )
+    kernel = lp.split_iname(kernel, "i", 128, outer_tag="g.0", inner_tag="l.0")
+    return Workload(kernel, {"x": np.ones(n, np.float32)})
+
+
 def prepare(name: str) -> None:
-    """Profiles a small kernel on a machine; what is compiled for it is kept for later processes.
+    """Traces two small kernels for a machine and profiles one; what is compiled for it is kept for later
+    processes.
 
     Raises MemsimError where kernels cannot be traced or replayed at all.
     """
     import memsim
     from memsim.commands import progress_bar, timed
     from memsim.report import summarise
-    from tracegen.commands.kernel import KernelSpec, trace_snapshots
+    from tracegen.commands.kernel import trace_snapshots
     from tracegen.options import TraceOptions
     from tracegen.own_process import Limits
 
     machine = memsim.load_machine(name)
-    kernel = KernelSpec(f"{__name__}:{gather.__name__}", {}, None)
-    traces = trace_snapshots(kernel, machine, TraceOptions(start=True), 3, Limits())
+    trace_snapshots(_spec(shift), machine, TraceOptions(start=True), 3, Limits())
+    traces = trace_snapshots(_spec(gather), machine, TraceOptions(start=True), 3, Limits())
     with progress_bar("replaying") as progress:
         replay = memsim.replay(traces, machine, progress=progress)
     summarise(timed(replay, traces, machine).dataset)
+
+
+def _spec(kernel: Callable[..., Any]) -> KernelSpec:
+    from tracegen.commands.kernel import KernelSpec
+
+    return KernelSpec(f"{__name__}:{kernel.__name__}", {}, None)
