@@ -8,6 +8,7 @@ share if their machine is the same.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -120,12 +121,27 @@ class Comparison:
         pairs = [pair for site in self.sites for pair in site.pairs()]
         pairs += [self.load_latency, self.group_latency, self.dram_read_bytes]
         pairs += self.totals.values()
+        pairs += [self.time] if self.time else []
         return sum(pair.is_defined for pair in pairs)
 
+    @property
+    def time(self) -> Pair | None:
+        """The predicted times of the launches; None where one has none."""
+        a, b = (_predicted(summary) for summary in (self.a, self.b))
+        return None if a is None or b is None else Pair(a=a, b=b)
+
     def differs(self, pair: Pair) -> bool | None:
-        """Whether a difference is significant, given the number of tests; None where unknown."""
+        """Whether a difference is significant, given the number of tests; None where unknown.
+
+        Where an interval covers more than orderings, which alone are tested, the intervals must not overlap.
+        """
         p_value = pair.test.p_value
-        return None if math.isnan(p_value) else p_value < ALPHA / max(self.n_tests, 1)
+        if math.isnan(p_value):
+            return None
+        covers_more = bool(pair.a.parts or pair.b.parts)
+        return p_value < ALPHA / max(self.n_tests, 1) and not (
+            covers_more and pair.intervals_overlap
+        )
 
     def direction(self, pair: Pair, sign: int) -> str:
         """`better` or `worse` where a difference is significant and large enough to act on, else empty.
@@ -141,11 +157,11 @@ class Comparison:
         return " ".join(filter(None, (self._time_change(), self._latency_change())))
 
     def _time_change(self) -> str:
-        a, b = self.a.time.seconds, self.b.time.seconds
-        if a is None or b is None:
+        time = self.time
+        if time is None:
             return ""
-        change = f"{b.mean / a.mean - 1:+.1%}".replace("%", " %")
-        return f"B is predicted to take {text.seconds(b.mean)}, A {text.seconds(a.mean)}: {change}."
+        taken = f"B is predicted to take {text.seconds(time.b.mean)}, A {text.seconds(time.a.mean)}"
+        return f"{taken}: {relative_text(self, time, -1)}."
 
     def _latency_change(self) -> str:
         pair = self.group_latency
@@ -169,6 +185,14 @@ class Comparison:
         if pair.relative > 1:
             change = f"{1 + pair.relative:.1f} times as long as"
         return f"In B a group's loads wait {change} in A: {certainty}."
+
+
+def _predicted(summary: Summary) -> Estimate | None:
+    """The predicted time over all trials; a saved one has no number of them."""
+    time = summary.time.seconds
+    if time is None or not time.has_interval:
+        return time
+    return dataclasses.replace(time, n_trials=summary.n_trials)
 
 
 def compare(a: xr.Dataset, b: xr.Dataset) -> Comparison:
@@ -244,8 +268,8 @@ def _labels(a: Summary, b: Summary) -> tuple[str, str]:
 def change_text(
     comparison: Comparison, pair: Pair, decimals: int = 1, factor: float = 1.0, sign: int = 0
 ) -> str:
-    """`-116 ± 2 ▲` where B is better, ▼ where it is worse; or followed by ` ≈` where random orderings explain the difference, and by ` =`
-    where it is too small to act on.
+    """`-116 ± 2 ▲` where B is better, ▼ where it is worse; or followed by ` ≈` where the difference is not significant,
+    and by ` =` where it is too small to act on.
 
     sign : as in Comparison.direction
     """
@@ -255,12 +279,21 @@ def change_text(
     change = signed(difference, decimals)
     if math.isfinite(half_width):
         change += f" ± {text.small(half_width, decimals)}"
+    return change + _mark(comparison, pair, sign)
+
+
+def relative_text(comparison: Comparison, pair: Pair, sign: int) -> str:
+    """`-15.3 % ▲`: the difference as a part of A, marked as in `change_text`."""
+    return f"{signed(100 * pair.relative, 1)} %{_mark(comparison, pair, sign)}"
+
+
+def _mark(comparison: Comparison, pair: Pair, sign: int) -> str:
     differs = comparison.differs(pair)
-    is_equal = pair.test.difference == half_width == 0
+    is_equal = pair.test.difference == pair.test.half_width == 0
     if is_equal or (differs and not pair.is_notable):
-        return f"{change} ="
-    marked = change + {True: "", False: " ≈", None: " ?"}[differs]
-    return marked + {"better": " ▲", "worse": " ▼", "": ""}[comparison.direction(pair, sign)]
+        return " ="
+    unproven = {True: "", False: " ≈", None: " ?"}[differs]
+    return unproven + {"better": " ▲", "worse": " ▼", "": ""}[comparison.direction(pair, sign)]
 
 
 def signed(value: float, decimals: int) -> str:
@@ -272,6 +305,6 @@ def signed(value: float, decimals: int) -> str:
 
 
 LEGEND = (
-    "change = B - A with its 95 % interval. ▲: better, ▼: worse. ≈: random orderings explain it (Welch's test, Bonferroni)."
+    "change = B - A with its 95 % interval. ▲: better, ▼: worse. ≈: random orderings explain it (Welch's test, Bonferroni), or it is within intervals that cover more."
     " =: less than a point of a ratio, or 2 % of anything else. ?: unknown with one trial. No interval covers the model's own error."
 )

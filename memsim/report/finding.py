@@ -17,8 +17,7 @@ from memsim.report.launch_totals import ArrayTotals
 from memsim.report.numbers import SiteNumbers, Summary
 from memsim.report.order_sensitivity import in_headline
 from memsim.report.residency import idle_cores
-from memsim.report.text import byte_size, fixed, percent, seconds, shortened
-from memsim.statistics import Estimate
+from memsim.report.text import byte_size, fixed, percent, seconds, seconds_plus_minus, shortened
 
 _BOUND = {
     "issue": "Issue",
@@ -27,8 +26,6 @@ _BOUND = {
     "group start": "Group-start",
 }
 """What limits a launch, where the word before `-bound` is not the resource's name."""
-NOTABLE_HALF_WIDTH = 0.01
-"""Half-widths that are a smaller part of the time are not in the headline."""
 READ_AGAIN = 1.15
 """An array that is read this many times its size from DRAM is read again."""
 
@@ -46,17 +43,7 @@ def bound(time: LaunchTime) -> str:
         return f"At least {seconds(time.floor_s)}, for {time.floor_name}" if time.floor_s else ""
     what = _BOUND.get(time.binds, time.binds[:1].upper() + time.binds[1:])
     least = f", at least {seconds(time.floor_s)} for {time.floor_name}" if time.floor_s else ""
-    return f"{what}-bound: {_with_interval(time.seconds)}{least}"
-
-
-def _with_interval(time: Estimate) -> str:
-    """`718 ± 18 us`; without the interval where that is hardly visible."""
-    value = seconds(time.mean)
-    if not time.has_interval or time.half_width < NOTABLE_HALF_WIDTH * time.mean:
-        return value
-    number, unit = value.split()
-    half = time.half_width / time.mean * float(number.replace(",", ""))
-    return f"{number} ± {fixed(half, 0 if half >= 10 else len(number.partition('.')[2]))} {unit}"
+    return f"{what}-bound: {seconds_plus_minus(time.seconds)}{least}"
 
 
 def _cause(summary: Summary) -> str:

@@ -22,7 +22,13 @@ from memsim.machine.model import Machine
 from memsim.report import source_view, svg, text
 from memsim.report.advice import is_poorly_coalesced
 from memsim.report.compare import LEGEND as COMPARISON_LEGEND
-from memsim.report.compare import Comparison, change_text, dram_bytes_per_sector, signed
+from memsim.report.compare import (
+    Comparison,
+    change_text,
+    dram_bytes_per_sector,
+    relative_text,
+    signed,
+)
 from memsim.report.counters import table as counter_table
 from memsim.report.counters.measurement import Measurement
 from memsim.report.finding import headline
@@ -91,6 +97,7 @@ def comparison_page(comparison: Comparison) -> str:
                     c=comparison,
                     change_text=change_text,
                     dram_bytes_per_sector=dram_bytes_per_sector,
+                    relative_text=relative_text,
                     signed=signed,
                 ),
             )

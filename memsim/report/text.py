@@ -13,6 +13,8 @@ ROUNDING = 1e-12
 """An interval this small beside the time is the rounding of sums."""
 LEAST_S = 1e-10
 """A half-width that is shown with two digits in ns."""
+NOTABLE_HALF_WIDTH = 0.01
+"""A half-width that is a smaller part of a time is hardly visible in it."""
 _TIME_UNITS = (("s", 1.0), ("ms", 1e3), ("us", 1e6), ("ns", 1e9))
 _BYTE_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
@@ -58,6 +60,16 @@ def seconds(value: float | None, digits: int = 3) -> str:
     scaled = value * factor
     whole = len(str(int(abs(scaled))))
     return f"{scaled:,.{max(digits - whole, 0)}f} {unit}"
+
+
+def seconds_plus_minus(time: Estimate) -> str:
+    """`718 ± 18 us`; without the interval where that is hardly visible."""
+    value = seconds(time.mean)
+    if not time.has_interval or time.half_width < NOTABLE_HALF_WIDTH * time.mean:
+        return value
+    number, unit = value.split()
+    half = time.half_width / time.mean * float(number.replace(",", ""))
+    return f"{number} ± {fixed(half, 0 if half >= 10 else len(number.partition('.')[2]))} {unit}"
 
 
 def rate(per_s: float, unit: str) -> str:

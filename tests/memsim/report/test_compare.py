@@ -78,10 +78,31 @@ def test_the_predicted_times_come_first_where_both_have_one() -> None:
     assert (
         compare(a.dataset, b.dataset)
         .headline()
-        .startswith("B is predicted to take 4.67 us, A 9.34 us: -50.0 %. A group's load latency")
+        .startswith("B is predicted to take 4.67 us, A 9.34 us: -50.0 % ▲. A group's load")
     )
+    assert (
+        compare(b.dataset, a.dataset)
+        .headline()
+        .startswith("B is predicted to take 9.34 us, A 4.67 us: +100.0 % ▼.")
+    )
+    assert "9.34 us: 0.0 % =." in compare(a.dataset, a.dataset).headline()
+    assert "9.38 us, A 9.34 us: +0.4 % =." in compare(a.dataset, timed(9.38e-6).dataset).headline()
     without = compare(a.dataset, fake_dataset(seed=1)).headline()
     assert "predicted" not in without
+
+
+@pytest.mark.parametrize(("half_width_s", "mark"), [(0.5e-6, "▲"), (1.5e-6, "≈")])
+def test_times_whose_intervals_overlap_are_not_told_apart(half_width_s: float, mark: str) -> None:
+    """Orderings hardly change these times, so they alone would tell 9 us from 11."""
+
+    def timed(seconds: float) -> Replay:
+        ends = [seconds - half_width_s, seconds + half_width_s]
+        parts = {"ordering": 1e-8, "phase": half_width_s}
+        time = {"time_s": {"mean": seconds, "ci95": ends, "sigma": 1e-8, "parts": parts}}
+        return Replay(keep_time(fake_dataset(seed=1), time))
+
+    comparison = compare(timed(11e-6).dataset, timed(9e-6).dataset)
+    assert f"-18.2 % {mark}." in comparison.headline()
 
 
 def test_long_waits_are_told_as_a_multiple() -> None:
