@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from memsim.commands import out_option
+from memsim.commands import console, out_option
 
 REPRODUCTIONS = ("bbml", "hardware", "history", "lhf", "perflex", "stochastic")
 """Packages of experiments that have a TITLE and FIGURES: five papers, and the comparison with
@@ -47,6 +47,8 @@ def reproduce(name: str, output: Path, only: str | None, quick: bool, table: Pat
         read_table(table)  # so that a wrong file is refused before the work
 
     module = importlib.import_module(f"experiments.{name}")
-    figures = run(module.TITLE, module.FIGURES, output, only=only, quick=quick, echo=click.echo)
+    figures = run(
+        module.TITLE, module.FIGURES, output, only=only, quick=quick, echo=console().print
+    )
     if table is not None:
         update_table(table, name, figures, quick=quick)

@@ -10,12 +10,16 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
 from memsim import report
 from memsim.errors import MemsimError
 from memsim.files import write_text
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +86,7 @@ def reproduce(
     *,
     only: str | None = None,
     quick: bool = False,
-    echo: Callable[[str], object] = print,
+    echo: Callable[[RenderableType], object],
 ) -> list[Figure]:
     """Make the figures, print each when it is finished, and write the page and the summary into
     `out`.
@@ -104,30 +108,22 @@ def reproduce(
     for name in chosen:
         figure = figures[name](out, quick)
         done.append(figure)
-        echo(text(figure))
+        echo(table(figure))
         records = [case.record() for made in done for case in made.cases]
         write_text(out / "summary.json", json.dumps(records, indent=1))
         write_text(out / "index.html", page(title, done))
     return done
 
 
-def text(figure: Figure) -> str:
-    """The cases and findings of a figure, one line each."""
-    lines = ["", figure.title]
-    for case in figure.cases:
-        reference = (
-            ""
-            if case.reference is None
-            else f"{number_text(case.reference)} {figure.reference_name}"
-        )
-        ours = "-" if case.ours is None else number_text(case.ours)
-        spread = "" if case.ci95 is None else f" ± {case.ci95:.2g}"
-        note = f"  ({case.note})" if case.note else ""
-        lines.append(
-            f"  {case.case:34s} {case.quantity:14s} {reference:>18s} {ours:>10s}{spread}"
-            f" {case.unit}{note}"
-        )
-    return "\n".join([*lines, *(f"  {finding}" for finding in figure.findings)])
+def table(figure: Figure) -> RenderableType:
+    """The cases and findings of a figure, for the terminal."""
+    from rich.console import Group
+    from rich.text import Text
+
+    texts = [[cell.text for cell in row] for row in map(_row, figure.cases)]
+    (head, rows), equal = report.without_equal((_head(figure), texts), 1)
+    lines = [*([equal] if equal else []), *figure.findings]
+    return Group("", report.PlainTable(figure.title, head, rows), *(Text(line) for line in lines))
 
 
 def page(title: str, figures: Sequence[Figure]) -> str:
@@ -157,15 +153,23 @@ def _body(figure: Figure) -> Markup:
         Markup('<a href="{0}"><img src="{0}" alt="{0}"></a>').format(name)
         for name in figure.pictures
     )
-    head = ["case", "quantity", figure.reference_name, "ours", "difference", "unit"]
-    if any(case.note for case in figure.cases):
-        head.append("note")
-    return Markup("{}{}<div class=pictures>{}</div>{}").format(
+    rows = [_row(case) for case in figure.cases]
+    head = _head(figure)
+    texts = [[cell.text for cell in row] for row in rows]
+    (kept, _), equal = report.without_equal((head, texts), 1)
+    shown = [k for k, name in enumerate(head) if name in kept]
+    left = [k for k, name in enumerate(kept) if name in ("case", "quantity", "note")]
+    return Markup("{}{}<div class=pictures>{}</div>{}{}").format(
         report.paragraph(figure.source, "soft small"),
         report.bullets(figure.findings),
         pictures,
-        report.data_table(head, [_row(case)[: len(head)] for case in figure.cases], left=(0, 1, 6)),
+        report.data_table(kept, [[row[k] for k in shown] for row in rows], left=left),
+        report.paragraph(equal, "soft small"),
     )
+
+
+def _head(figure: Figure) -> list[str]:
+    return ["case", "quantity", figure.reference_name, "ours", "difference", "note"]
 
 
 def _change(case: Case) -> float | None:
@@ -177,25 +181,25 @@ def _change(case: Case) -> float | None:
     return case.ours / case.reference - 1 if case.reference else None
 
 
-def _row(case: Case) -> list[report.Cell | str]:
+def _row(case: Case) -> list[report.Cell]:
     change = _change(case)
-    words = NONE
+    words = report.UNKNOWN
     if change is not None:
         words = f"{100 * change:+.1f}".replace("-0.0", "0.0").replace("+0.0", "0.0")
         words += " points" if case.unit == "%" else " %"
+    quantity = case.quantity.replace("_", " ")
+    spread = "" if case.ci95 is None else f" ± {case.ci95:.2g}"
     return [
-        case.case,
-        case.quantity.replace("_", " "),
+        report.Cell(case.case),
+        report.Cell(f"{quantity}, {case.unit}" if case.unit else quantity),
         _number(case.reference),
-        _number(case.ours, "" if case.ci95 is None else f"± {case.ci95:.2g}"),
+        _number(case.ours, spread),
         report.Cell(words, value=change),
-        case.unit,
-        case.note,
+        report.Cell(case.note),
     ]
 
 
-def _number(value: float | None, note: str = "") -> report.Cell:
-    return report.Cell(NONE if value is None else number_text(value), note, value)
-
-
-NONE = "\N{EN DASH}"
+def _number(value: float | None, spread: str = "") -> report.Cell:
+    return report.Cell(
+        report.UNKNOWN if value is None else number_text(value) + spread, value=value
+    )

@@ -25,12 +25,12 @@ TITLES: dict[Kind, str] = {
 REAL: tuple[Kind, ...] = ("kernel", "layout", "launch")
 """Kinds of changes that a user can make."""
 MEANING = (
-    "a gain is the predicted time before over that after; its 95 % interval is that over orderings, without"
-    " the model's error"
+    "A gain is the predicted time before over that after; its 95 % interval is that over orderings, without"
+    " the model's error."
 )
 AGREE = (
-    f"results of changed kernels agree with the original's within {ROUNDINGS} roundings of the largest value"
-    " of each array (integers: exactly)"
+    f"Results of changed kernels agree with the original's within {ROUNDINGS} roundings of the largest value"
+    " of each array (integers: exactly)."
 )
 
 

@@ -66,14 +66,16 @@ def _json(done: Sequence[tuple[str, Prediction]]) -> str:
 def _table(done: Sequence[tuple[str, Prediction]]) -> Table:
     """Time, what binds it and the bounds below it; texts come from kernels and are not read as markup."""
     from calib.prediction.report import seconds
-    from memsim.report import PlainTable
+    from memsim.report import UNKNOWN, PlainTable
 
     floors = list(dict.fromkeys(name for _, one in done for name in one.timing.floors_s))
     rows = []
     for label, one in done:
         estimate, least = one.timing.estimate, one.timing.floor_means_s
         interval = (
-            f"{seconds(estimate.low)} to {seconds(estimate.high)}" if estimate.has_interval else "-"
+            f"{seconds(estimate.low)} to {seconds(estimate.high)}"
+            if estimate.has_interval
+            else UNKNOWN
         )
         rows.append(
             [
@@ -81,7 +83,7 @@ def _table(done: Sequence[tuple[str, Prediction]]) -> Table:
                 seconds(estimate.mean),
                 interval,
                 one.timing.binds,
-                *(seconds(least[n]) if n in least else "-" for n in floors),
+                *(seconds(least[n]) if n in least else UNKNOWN for n in floors),
                 f"{one.timing.residents.groups_per_core} groups per core",
             ]
         )

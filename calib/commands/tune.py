@@ -184,14 +184,14 @@ def _show(tuned: Tuned) -> None:
     from rich.text import Text
 
     from calib.tuning import results
-    from memsim.report import PlainTable
+    from memsim.report import PlainTable, without_equal
 
     screen = console()
     for machine, found in tuned.found.items():
         screen.print(Text(results.headline(tuned, machine), style="bold"))
         if found.ranked:
             ranking = results.ranking(tuned, machine)
-            content, equal = results.without_equal(ranking, 3 + len(tuned.space.names))
+            content, equal = without_equal(ranking, 3 + len(tuned.space.names))
             screen.print(PlainTable("", *content))
             screen.print(Text(equal, style="dim"), end="\n" if equal else "")
         for line in results.failure_lines(found):

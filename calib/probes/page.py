@@ -126,12 +126,12 @@ def _glance(survey: Survey) -> Markup:
     for number in range(1, len(caches.levels) + 1):
         cells = [findings.get(f"levels.L{number}.{key}") for key in _COLUMNS]
         policy = survey.book.words.get(f"L{number} replacement")
-        texts = [quantity(cell)[0] if cell else "-" for cell in cells]
-        rows.append([f"L{number}", *texts, policy[0] if policy else "-"])
+        texts = [quantity(cell)[0] if cell else report.UNKNOWN for cell in cells]
+        rows.append([f"L{number}", *texts, policy[0] if policy else report.UNKNOWN])
     bandwidth = findings.get("memory_bandwidth")
-    speed = f"{quantity(bandwidth)[0]}, all cores" if bandwidth else "-"
+    speed = f"{quantity(bandwidth)[0]}, all cores" if bandwidth else report.UNKNOWN
     latency = quantity(findings["memory.latency"])[0]
-    rows.append(["DRAM", "", "", "", "", latency, speed, ""])
+    rows.append(["DRAM", *[report.UNKNOWN] * 4, latency, speed, report.UNKNOWN])
     head = ("level", *(NAMES[key] for key in _COLUMNS), "replacement")
     return report.data_table(head, rows, sortable=False)
 

@@ -19,6 +19,7 @@ from calib.tuning.search import Found
 from calib.tuning.space import Parameter, name_of
 from calib.tuning.tune import Tuned
 from memsim.report import (
+    UNKNOWN,
     Cell,
     Curve,
     Section,
@@ -33,6 +34,7 @@ from memsim.report import (
     page,
     paragraph,
     percent,
+    without_equal,
 )
 
 MOST_ROWS = 200
@@ -79,9 +81,7 @@ def _machine_sections(tuned: Tuned, machine: str) -> Iterator[Section]:
 
 def _ranking(tuned: Tuned, machine: str) -> Markup:
     column = 1 + len(tuned.space.names)
-    (head, rows), equal = results.without_equal(
-        results.ranking(tuned, machine, MOST_ROWS), column + 2
-    )
+    (head, rows), equal = without_equal(results.ranking(tuned, machine, MOST_ROWS), column + 2)
     ranked = tuned.found[machine].ranked
     cells: list[list[Cell | str]] = []
     for row, one in zip(rows, ranked, strict=False):
@@ -244,7 +244,7 @@ def _across(tuned: Tuned) -> Markup:
             ranked = tuned.found[other].ranked
             time_s = next((one.time_s for one in ranked if one.configuration == best), math.nan)
             ratio = time_s / ranked[0].time_s
-            row.append(f"{seconds(time_s)} ({ratio:.2f}x)" if math.isfinite(ratio) else "-")
+            row.append(f"{seconds(time_s)} ({ratio:.2f}x)" if math.isfinite(ratio) else UNKNOWN)
         rows.append(row)
     head = ["fastest on", "configuration", *(f"time on {machine}" for machine in machines)]
     return data_table(head, rows, left=(0, 1))

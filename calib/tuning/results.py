@@ -12,7 +12,7 @@ from calib.tuning.outcome import Outcome
 from calib.tuning.search import Found
 from calib.tuning.space import name_of
 from calib.tuning.tune import Tuned
-from memsim.report import percent, text_cell
+from memsim.report import UNKNOWN, percent, text_cell
 
 SHOWN = 20
 LIMITED_BY = "limited by"
@@ -74,28 +74,16 @@ def ranking(tuned: Tuned, machine: str, most: int | None = SHOWN) -> Table:
                 seconds_range(interval.low_s, interval.high_s),
                 one.binds,
                 percent(one.occupancy, 0),
-                "-" if one.registers is None else str(one.registers),
-                byte_text(dram_bytes(one)) if one.effort else "-",
+                UNKNOWN if one.registers is None else str(one.registers),
+                byte_text(dram_bytes(one)) if one.effort else UNKNOWN,
                 *(
-                    percent(one.hit_ratios.get(level, math.nan)) if one.effort else "-"
+                    percent(one.hit_ratios.get(level, math.nan)) if one.effort else UNKNOWN
                     for level in levels
                 ),
                 one.looked,
             ]
         )
     return head, rows
-
-
-def without_equal(table: Table, kept: int) -> tuple[Table, str]:
-    """A table without the columns behind the first `kept` that hold one value only, and these in words:
-    `In all: occupancy 100 %, registers 23.`; nothing is left out of a single row."""
-    head, rows = table
-    values = [{row[k] for row in rows} for k in range(len(head))]
-    equal = [k for k in range(kept, len(head)) if len(rows) > 1 and len(values[k]) == 1]
-    left = [k for k in range(len(head)) if k not in equal]
-    words = ", ".join(f"{head[k]} {rows[0][k]}" for k in equal)
-    rest = [head[k] for k in left], [[row[k] for k in left] for row in rows]
-    return rest, f"In all: {words}." if words else ""
 
 
 def failures(found: Found) -> list[tuple[str, list[Outcome]]]:

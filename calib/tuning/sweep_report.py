@@ -15,6 +15,7 @@ from calib.tuning.results import Table, byte_text, dram_bytes, finite
 from calib.tuning.search import interval
 from calib.tuning.sweep import Swept, bound_changes, growth, knees
 from memsim.report import (
+    UNKNOWN,
     Curve,
     Section,
     bullets,
@@ -53,7 +54,7 @@ def table(swept: Swept, machine: str) -> Table:
     for one in outcomes:
         values = [one.configuration[name] for name in names]
         if one.failure:
-            rows.append([*values, "failed", one.failure, *["-"] * (3 + len(levels))])
+            rows.append([*values, "failed", one.failure, *[UNKNOWN] * (3 + len(levels))])
             continue
         ends = interval(one, 0.0)
         rows.append(

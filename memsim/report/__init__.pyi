@@ -26,6 +26,7 @@ from .pages import fold as fold
 from .pages import page as page
 from .pages import paragraph as paragraph
 from .plain_table import PlainTable as PlainTable
+from .plain_table import without_equal as without_equal
 from .plots import DRAM_COLOUR as DRAM_COLOUR
 from .plots import LINE_COLOUR as LINE_COLOUR
 from .plots import PART_COLOURS as PART_COLOURS
@@ -34,6 +35,7 @@ from .summary import summarise as summarise
 from .svg import Curve as Curve
 from .svg import heat_map as heat_map
 from .svg import line_chart as line_chart
+from .text import UNKNOWN as UNKNOWN
 from .text import byte_size as byte_size
 from .text import file_label as file_label
 from .text import number_of as number_of

@@ -14,7 +14,9 @@ from memsim.report import text
 from memsim.report.table import LONGEST_NAME
 from memsim.visible import visible
 
-_NUMBER = re.compile(r"[-+<]?\d|± |-?$|\?$")
+_NUMBER = re.compile(rf"[-+<]?\d|± |[-{text.UNKNOWN}]?$|\?$")
+Texts = tuple[list[str], list[list[str]]]
+"""The heads of a table's columns, and its rows."""
 _LEAST_WIDTH = 20
 """Characters of a line of text below which a column is hard to read."""
 
@@ -70,6 +72,20 @@ class PlainTable(Table):
                 elif cell:
                     what = f"  {head}: " if head else "  "
                     yield Text(what, overflow="fold").append(Text(", ").join(cell.split()))
+
+
+def without_equal(table: Texts, kept: int) -> tuple[Texts, str]:
+    """A table without the columns behind the first `kept` that hold one value only, and these in words:
+    `In all: occupancy 100 %, registers 23.`; of a single row, only what is empty is left out."""
+    head, rows = table
+    values = [{row[k] for row in rows} for k in range(len(head))]
+    equal = [
+        k for k in range(kept, len(head)) if values[k] == {""} or len(rows) > 1 == len(values[k])
+    ]
+    left = [k for k in range(len(head)) if k not in equal]
+    words = ", ".join(f"{head[k]} {rows[0][k]}" for k in equal if rows[0][k])
+    rest = [head[k] for k in left], [[row[k] for k in left] for row in rows]
+    return rest, f"In all: {words}." if words else ""
 
 
 def _text(cell: str | Text) -> Text:

@@ -3,11 +3,13 @@ errors."""
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from experiments.hardware.affine import Triple
 from experiments.hardware.star_stencil import compiled_star
@@ -171,9 +173,16 @@ def test_times_of_the_laplacian(tmp_path: Path) -> None:
 
 
 def test_the_command_writes_page_and_summary(tmp_path: Path) -> None:
-    lines: list[str] = []
-    reproduce(TITLE, FIGURES, tmp_path, only="table3", quick=True, echo=lines.append)
+    shown = io.StringIO()
+    reproduce(
+        TITLE,
+        FIGURES,
+        tmp_path,
+        only="table3",
+        quick=True,
+        echo=Console(file=shown, width=120).print,
+    )
     records = json.loads((tmp_path / "summary.json").read_text())
     assert {record["figure"] for record in records} == {"table-3"}
     assert "Table 3" in (tmp_path / "index.html").read_text()
-    assert any("CUBLAS 1.1 16x16" in line for line in lines)
+    assert "CUBLAS 1.1 16x16" in shown.getvalue()

@@ -16,9 +16,9 @@ from calib import tuning
 from calib.tuning import EFFORTS, Outcome
 from calib.tuning.kernel_tuner import cache
 from calib.tuning.page import tuning_page
-from calib.tuning.results import without_equal
 from calib.tuning.search import Found
 from memsim.commands import EXIT_INTERRUPTED
+from memsim.report import without_equal
 from tests.support.command_line import RunMemsim
 from tests.support.cuda_kernels import needs_clang
 from tests.support.worker_tasks import die
