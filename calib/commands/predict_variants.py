@@ -66,7 +66,7 @@ def _json(done: Sequence[tuple[str, Prediction]]) -> str:
 def _table(done: Sequence[tuple[str, Prediction]]) -> Table:
     """Time, what binds it and the bounds below it; texts come from kernels and are not read as markup."""
     from calib.prediction.report import seconds
-    from memsim.report import UNKNOWN, PlainTable
+    from memsim.report import UNKNOWN, PlainTable, number_of
 
     floors = list(dict.fromkeys(name for _, one in done for name in one.timing.floors_s))
     rows = []
@@ -84,7 +84,7 @@ def _table(done: Sequence[tuple[str, Prediction]]) -> Table:
                 interval,
                 one.timing.binds,
                 *(seconds(least[n]) if n in least else UNKNOWN for n in floors),
-                f"{one.timing.residents.groups_per_core} groups per core",
+                f"{number_of(one.timing.residents.groups_per_core, 'group')} per core",
             ]
         )
     head = ["variant", "time", "95 % interval", "limited by", *(f"at least, {n}" for n in floors)]

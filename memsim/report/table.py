@@ -314,7 +314,7 @@ def _share(site: SiteNumbers) -> Text:
 
 def _latency(site: SiteNumbers) -> Text:
     if not site.latency_cycles.is_defined:
-        return Text("no wait", style="dim")
+        return Text(text.without_latency(site.sectors), style="dim")
     cell = Text(text.plus_minus(site.latency_cycles, 0))
     if site.latency_model_error_cycles is not None:
         cell.append("\n" + text.model_cycles(site.latency_model_error_cycles), style="dim")

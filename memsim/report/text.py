@@ -62,6 +62,11 @@ def seconds(value: float | None, digits: int = 3) -> str:
     return f"{scaled:,.{max(digits - whole, 0)}f} {unit}"
 
 
+def without_latency(sectors: float) -> str:
+    """What stands for the latency of an access that no work-item waits for."""
+    return "no wait" if sectors else "no request"
+
+
 def seconds_plus_minus(time: Estimate) -> str:
     """`718 ± 18 us`; without the interval where that is hardly visible."""
     value = seconds(time.mean)

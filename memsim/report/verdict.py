@@ -155,9 +155,12 @@ def _finding(summary: Summary, site: SiteNumbers, rank: int) -> Finding:
     )
 
 
+_NO_REQUEST = "it makes no request: no work-item reaches it, or the compiled code uses the value of another access"
+
+
 def _without_latency(site: SiteNumbers) -> Finding:
-    """Of an access that nothing waits for: a store, or one that did not reach global memory."""
-    headline = "nothing waits for it" if site.sectors else "it accesses no global memory"
+    """Of an access that nothing waits for: a store, or one without requests."""
+    headline = "nothing waits for it" if site.sectors else _NO_REQUEST
     reasons = (_coalescing(site),) if site.sectors else ()
     return Finding(site=site, headline=headline, reasons=reasons, certainty=(), advice=())
 

@@ -123,9 +123,16 @@ def origin_of_caller(unit: Any) -> Origin | None:
         return None
     for kernel in _kernels(unit):
         origin = _origin(kernel, [frame])
-        if 2 * len(origin.lines) > len(origin.instructions):  # fewer may be of another kernel
+        results = _writers_of_results(kernel)
+        if 2 * len(results & set(origin.lines)) > len(results):  # fewer may be of another kernel
             return origin
     return None
+
+
+def _writers_of_results(kernel: Any) -> set[str]:
+    """Ids of the instructions that write arguments: those that fill temporaries may be made by Loopy."""
+    names = set(kernel.arg_dict)
+    return {str(one.id) for one in kernel.instructions if names & set(one.assignee_var_names())}
 
 
 def _lines_of(frame: FrameType) -> list[str]:

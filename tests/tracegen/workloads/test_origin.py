@@ -121,6 +121,37 @@ def test_a_workload_of_a_script_has_its_lines(
     assert tracegen.Workload(workload.kernel).origin is None
 
 
+TILED = """\
+import loopy as lp
+import numpy as np
+
+import tracegen
+
+
+def tiled():
+    kernel = lp.make_kernel("{[i]: 0 <= i < 64}", "out[i] = x[63 - i]", lang_version=(2018, 2))
+    return launch(lp.split_iname(kernel, "i", 16, outer_tag="g.0", inner_tag="l.0"))
+
+
+def launch(kernel):
+    kernel = lp.add_prefetch(kernel, "x", ["i_inner"], default_tag="l.auto")
+    return tracegen.Workload(kernel, {"x": np.ones(64)})
+"""
+
+
+def test_what_loopy_loads_ahead_has_the_line_of_its_use(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Loopy makes half of the instructions, and another function than the kernel's makes the workload."""
+    (tmp_path / "prefetched.py").write_text(TILED)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    workload = importlib.import_module("prefetched").tiled()
+    sites = tracegen.trace(workload, compiler="none").sites
+    (line,) = (n for n, text in enumerate(TILED.splitlines(), 1) if "x[63 - i]" in text)
+    assert {site.instruction for site in sites} == {"x_fetch_rule", "insn"}
+    assert [site.source.user_line for site in sites] == [line, line]
+
+
 def test_rows_and_stores_are_placed() -> None:
     found = places("experiments/kernels/spmv.py:spmv_vector")
     source = Path("experiments/kernels/spmv.py").read_text().splitlines()
