@@ -40,8 +40,8 @@ from memsim.report.time_view import time_sections
 from memsim.report.verdict import judge, latency_split, meaningful_parameters
 from memsim.visible import visible
 
-MOST_LOADS = 30
-"""Loads whose latency is drawn as a bar."""
+MOST_BARS = 30
+"""Loads whose latency, and arrays whose bytes, are drawn as bars; tables have all."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,12 +169,12 @@ def _sections(
     body = _part("accesses.html.j2", **values)
     sections.append(Section("Accesses, by share of the load latency", body, "Accesses"))
     if summary.loads:
-        body = _part("breakdown.html.j2", most_loads=MOST_LOADS, **values)
+        body = _part("breakdown.html.j2", most_loads=MOST_BARS, **values)
         sections.append(
             Section("Where each load's latency comes from", body, "Latency", "breakdown")
         )
     if summary.launch.arrays:
-        body = _part("arrays.html.j2", traffic=_traffic(summary), **values)
+        body = _part("arrays.html.j2", traffic=_traffic(summary), most_bars=MOST_BARS, **values)
         sections.append(Section("Arrays, over the whole launch", body, "Arrays"))
     orderings = _part(
         "orderings.html.j2",
@@ -194,7 +194,7 @@ def _sections(
 def _traffic(summary: Summary) -> Markup:
     """Each array's bytes to and from DRAM, beside its size."""
     bars = []
-    for one in summary.launch.arrays:
+    for one in summary.launch.arrays[:MOST_BARS]:
         read, written = (
             moved[DRAM].mean for moved in (one.moved.read_bytes, one.moved.write_bytes)
         )

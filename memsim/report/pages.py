@@ -29,6 +29,10 @@ from markupsafe import Markup
 from memsim.report import source_view, text
 
 
+MOST_ROWS = 30
+"""A longer table scrolls within the height of the window, its heads in view; paper has all rows."""
+
+
 @dataclass(frozen=True)
 class Section:
     """A part of a page under its own heading.
@@ -203,7 +207,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals.update(t=text, style=style)
+    environment.globals.update(t=text, style=style, MOST_ROWS=MOST_ROWS)
     return environment
 
 

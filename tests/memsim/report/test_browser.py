@@ -57,6 +57,18 @@ def test_a_page_is_no_wider_than_its_window(
     page.context.close()
 
 
+def test_long_tables_scroll_in_the_window_and_are_whole_on_paper(
+    browser: Any, pages: dict[str, Path]
+) -> None:
+    """300 accesses were 73 windows; paper has no window to scroll."""
+    page = opened(browser, pages["many"])
+    assert page.evaluate("document.documentElement.scrollHeight / innerHeight") < 10
+    page.context.close()
+    text, cut_off = printed(browser, pages["many"], "A4")
+    assert all(f"[{k}]" in text for k in range(300))
+    assert cut_off == []
+
+
 @pytest.mark.parametrize("kind", ["replay", "comparison", "parts"])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_all_text_has_contrast(
