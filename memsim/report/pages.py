@@ -28,7 +28,6 @@ from markupsafe import Markup
 
 from memsim.report import source_view, text
 
-
 MOST_ROWS = 30
 """A longer table scrolls within the height of the window, its heads in view; paper has all rows."""
 
