@@ -162,6 +162,86 @@ def test_a_parameter_that_the_arguments_lack_is_a_macro_of_the_text(
     assert not ended.out
 
 
+OPENCL = """\
+__kernel void scale(__global const float *x, __global float *y)
+{
+  int i = get_global_id(0);
+  for (int k = 0; k < EACH; ++k) y[i * EACH + k] = 2 * x[i * EACH + k];
+}
+"""
+OPENCL_ARGS = """\
+import numpy as np
+import tracegen
+
+def scale(n: int = 1 << 16, EACH: int = 1, group: int = 64) -> tracegen.OpenCLWorkload:
+    x, y = np.ones(n, np.float32), np.zeros(n, np.float32)
+    return tracegen.OpenCLWorkload(
+        arguments=[x, y], global_size=n // EACH, local_size=group, build_options=f"-DEACH={EACH}"
+    )
+"""
+
+
+def test_opencl_c_is_tuned_over_build_options_and_groups_on_two_machines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_memsim: RunMemsim
+) -> None:
+    """However many elements a work-item has, the launch reads each once; neighbours coalesce with one."""
+    monkeypatch.chdir(tmp_path)
+    Path("scale.cl").write_text(OPENCL)
+    Path("args.py").write_text(OPENCL_ARGS)
+    ended = run_memsim(
+        *("tune", "scale.cl:scale", "--args", "args.py:scale", "-m", "v100", "-m", "mi210"),
+        *("--over", "EACH=1,8", "--over", "group=64,128", "--json", "-", "--jobs", "1"),
+    )
+    assert ended.code == 0, ended.err
+    machines = json.loads(ended.out)["machines"]
+    assert list(machines) == ["v100", "mi210"]
+    for found in machines.values():
+        rows = found["configurations"]
+        assert len(rows) == 4
+        looked = [row for row in rows if row["read_bytes"]]
+        assert looked
+        for row in looked:
+            assert row["read_bytes"]["DRAM"] == pytest.approx(4 << 16, rel=0.02)
+        best = min(rows, key=lambda row: row["time_s"])
+        assert best["configuration"]["EACH"] == 1
+
+
+FORTRAN = """\
+subroutine shift(n, a, b)
+  implicit none
+  integer n, i
+  real*8 a(n), b(n)
+
+  do i = 1, n - 1
+    b(i) = a(i + 1) - a(i)
+  end do
+end
+
+!$loopy begin
+! shift = lp.parse_fortran(SOURCE, FILENAME)
+! shift = lp.split_iname(shift, "i", 64, outer_tag="g.0", inner_tag="l.0")
+! RESULT = [shift]
+!$loopy end
+"""
+
+
+def test_fortran_is_tuned_over_its_integers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_memsim: RunMemsim
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("shift.floopy").write_text(FORTRAN)
+    line = ("tune", "shift.floopy:shift", "-m", "v100", "--jobs", "1", "--json", "-")
+    ended = run_memsim(*line, "--over", "n=65536,131072")
+    assert ended.code == 0, ended.err
+    rows = json.loads(ended.out)["machines"]["v100"]["configurations"]
+    read = {row["configuration"]["n"]: row["read_bytes"]["DRAM"] for row in rows}
+    assert read[65536] == pytest.approx(8 * 65536, rel=0.02)
+    assert read[131072] == pytest.approx(8 * 131072, rel=0.02)
+    ended = run_memsim(*line, "--over", "block=32,64", "--set", "n=65536")
+    assert ended.code == 2
+    assert "has no scalar argument block; it has n" in ended.err
+
+
 @pytest.mark.parametrize(
     ("words", "rule"),
     [
