@@ -27,7 +27,8 @@ def staged(facts: Facts) -> Iterator[Proposal]:
             continue
         fetch = _prefetch(facts, array, swept, _outer(facts, accesses, swept))
         if _may_gain(facts, accesses, 0):
-            yield Proposal(what=f"stage {array} in local memory", steps=(fetch,))
+            steps = (fetch, *_longer_rows(facts, array, swept))
+            yield Proposal(what=f"stage {array} in local memory", steps=steps)
         if {0, 1} <= facts.lanes.keys() and _may_gain(facts, accesses, 1):
             first, second = facts.lanes[0], facts.lanes[1]
             tile = facts.fresh(f"{array}_tile")
@@ -75,7 +76,7 @@ def _tiles(facts: Facts, loop: str, tile: int, arrays: Sequence[str]) -> tuple[S
         accesses = facts.of(array)
         swept = [*_swept(facts, accesses), inner]
         around = (_outer(facts, accesses, swept) | {outer}) - {loop}
-        steps.append(_prefetch(facts, array, swept, around))
+        steps += [_prefetch(facts, array, swept, around), *_longer_rows(facts, array, swept)]
     return tuple(steps)
 
 
@@ -88,6 +89,18 @@ def _prefetch(facts: Facts, array: str, swept: Sequence[str], outer: frozenset[s
         fetch_outer_inames=outer,
         default_tag="l.auto",
     )
+
+
+def _longer_rows(facts: Facts, array: str, swept: Sequence[str]) -> tuple[Step, ...]:
+    """Where lanes read a column of the tile: an element more in each row, so that a column lies in different
+    banks."""
+    lane = facts.lanes.get(0)
+    if lane is None or len(swept) < 2:
+        return ()
+    moves = [one.coefficient(lane) or (1,) for one in facts.of(array)]
+    if all(axes[-1] or not any(axes) for axes in moves):
+        return ()
+    return (step("advice.pad", facts.fresh(f"{array}_tile"), 1),)
 
 
 def _swept(facts: Facts, accesses: Sequence[Access]) -> list[str]:

@@ -10,13 +10,18 @@ import loopy as lp
 import numpy as np
 import pytest
 
+import tracegen
+from calib import predict
 from calib.advice.facts import Facts
 from calib.advice.remedies import REMEDIES
 from calib.advice.trial import difference, outputs_of
 from calib.advice.variants import Variant
 from experiments.kernels import matmul, spmv, stencil, stream
+from memsim.machine import load_machine
 from tests.calib.advice import textbook
 from tracegen import Workload
+
+V100 = load_machine("v100")
 
 
 def cube(n: int = 128) -> Workload:
@@ -47,6 +52,20 @@ def line(text: str, n: int, x: str = "n", dtype: Any = np.float32) -> Workload:
     )
     data = {"x": np.arange(eval(x, {"n": n})).astype(dtype), "n": np.int32(n)}
     return Workload(textbook.split(unit, i=(128, "g.0", "l.0")), data)
+
+
+def product_of_rows(n: int = 128) -> Workload:
+    """C = A B^T: work-items that are neighbours read different rows of B."""
+    unit = textbook.kernel(
+        "{[i, j, k]: 0 <= i, j, k < n}",
+        "c[i, j] = sum(k, a[i, k] * b[j, k])",
+        "product_of_rows",
+        a="in n, n",
+        b="in n, n",
+        c="out n, n",
+    )
+    unit = textbook.split(unit, i=(16, "g.1", "l.1"), j=(16, "g.0", "l.0"))
+    return Workload(unit, {"a": textbook.values(n, n), "b": textbook.values(n, n)})
 
 
 SMALL = {
@@ -97,6 +116,28 @@ def test_what_a_remedy_proposes_is_legal(name: str) -> None:
 @pytest.mark.parametrize("name", [name for name, (_, other) in SPEAKS.items() if other != "none"])
 def test_a_remedy_says_nothing_where_it_cannot_help(name: str) -> None:
     assert not list(REMEDIES[name](Facts(SMALL[SPEAKS[name][1]](), {})))
+
+
+def test_rows_of_a_tile_are_longer_where_lanes_read_its_columns() -> None:
+    """Lanes read a column of b's tile, but one element of a's. 16 lanes in a column of rows of 16 words use
+    two banks of 32, and so does the second half of a sub-group; rows of 17 words spread them over 16."""
+    workload = product_of_rows()
+    user = Variant(workload=workload)
+    (tile,) = (
+        one
+        for one in REMEDIES["tile"](Facts(workload, {}))
+        if one.what.startswith("tile k by 16 and stage a and b")
+    )
+    code = user.then(tile.steps).code
+    assert [line for line in code if "advice.pad" in line] == ['knl = advice.pad(knl, "b_tile", 1)']
+    unpadded = [step for step in tile.steps if step.function != "advice.pad"]
+    times = []
+    for steps in (tile.steps, unpadded):
+        changed = user.then(steps).workload
+        traces = [tracegen.trace(changed, V100)]
+        times.append(predict(changed, traces, V100, trials=2).timing.estimate.mean)
+    assert times[0] < 0.9 * times[1]
+    assert difference(outputs_of(user.then(tile.steps)), outputs_of(user)) < 100
 
 
 def test_groups_with_three_axes_grow() -> None:
